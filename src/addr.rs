@@ -1,0 +1,265 @@
+//! Virtual addresses, address ranges, and the one sweep that turns overlapping
+//! ranges into disjoint ones. Everything else in the crate speaks these types.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::fmt;
+
+/// A virtual address in the dumped process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Addr(pub u64);
+
+impl Addr {
+    /// The address `bytes` further up, if the address space reaches that far.
+    pub fn checked_add(self, bytes: u64) -> Option<Addr> {
+        self.0.checked_add(bytes).map(Addr)
+    }
+
+    /// The address `bytes` further up, or the top of the address space.
+    pub fn saturating_add(self, bytes: u64) -> Addr {
+        Addr(self.0.saturating_add(bytes))
+    }
+
+    /// The address `bytes` further down, or 0.
+    pub fn saturating_sub(self, bytes: u64) -> Addr {
+        Addr(self.0.saturating_sub(bytes))
+    }
+
+    /// Bytes from `lower` up to this address; 0 where `lower` is above it.
+    pub fn since(self, lower: Addr) -> u64 {
+        self.0.saturating_sub(lower.0)
+    }
+
+    /// The multiple of `align` at or below this address (`align` is a power of two).
+    pub fn align_down(self, align: u64) -> Addr {
+        Addr(self.0 & !(align - 1))
+    }
+
+    /// The multiple of `align` at or above this address (`align` is a power of two).
+    pub fn align_up(self, align: u64) -> Addr {
+        Addr(self.0.saturating_add(align - 1) & !(align - 1))
+    }
+
+    /// Whether the address is a multiple of `align` (a power of two).
+    pub fn is_aligned(self, align: u64) -> bool {
+        self.0 & (align - 1) == 0
+    }
+}
+
+impl fmt::Display for Addr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:x}", self.0)
+    }
+}
+
+impl fmt::Debug for Addr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:x}", self.0)
+    }
+}
+
+impl serde::Serialize for Addr {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A half-open range of addresses, `start <= address < end`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct AddrRange {
+    /// First address in the range.
+    pub start: Addr,
+    /// First address after the range.
+    pub end: Addr,
+}
+
+impl AddrRange {
+    /// `[start, end)`; an end below the start gives the empty range at `start`.
+    pub fn new(start: Addr, end: Addr) -> AddrRange {
+        AddrRange {
+            start,
+            end: end.max(start),
+        }
+    }
+
+    /// `len` bytes from `start`, cut at the top of the address space.
+    pub fn sized(start: Addr, len: u64) -> AddrRange {
+        AddrRange::new(start, start.saturating_add(len))
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.end.since(self.start)
+    }
+
+    /// Whether the range holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.end <= self.start
+    }
+
+    /// Whether `addr` lies in the range.
+    pub fn contains(&self, addr: Addr) -> bool {
+        self.start <= addr && addr < self.end
+    }
+
+    /// Whether all of `other` lies in the range.
+    pub fn covers(&self, other: &AddrRange) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
+
+    /// The bytes both ranges have, if any.
+    pub fn intersect(&self, other: &AddrRange) -> Option<AddrRange> {
+        let r = AddrRange::new(self.start.max(other.start), self.end.min(other.end));
+        (!r.is_empty()).then_some(r)
+    }
+}
+
+impl fmt::Display for AddrRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.start, self.end)
+    }
+}
+
+impl fmt::Debug for AddrRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.start, self.end)
+    }
+}
+
+struct Active<K> {
+    rank: K,
+    end: Addr,
+    index: usize,
+}
+
+impl<K: Ord> Ord for Active<K> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Among equal ranks the lower index wins, so callers that need a result
+        // independent of order must make ranks distinct.
+        self.rank
+            .cmp(&other.rank)
+            .then_with(|| other.index.cmp(&self.index))
+    }
+}
+impl<K: Ord> PartialOrd for Active<K> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl<K: Ord> PartialEq for Active<K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl<K: Ord> Eq for Active<K> {}
+
+/// Of overlapping ranges, keep in each place the one of highest rank.
+///
+/// Returns disjoint, sorted ranges, each with the index of the item that won
+/// there; neighbouring pieces of one item are joined. At most `2n` pieces, in
+/// `O(n log n)`, whatever the overlaps.
+pub fn sweep<K: Ord + Clone>(items: &[(AddrRange, K)]) -> Vec<(AddrRange, usize)> {
+    let mut order: Vec<usize> = (0..items.len())
+        .filter(|&i| !items[i].0.is_empty())
+        .collect();
+    order.sort_by_key(|&i| items[i].0.start);
+    let mut heap: BinaryHeap<Active<K>> = BinaryHeap::new();
+    let mut out: Vec<(AddrRange, usize)> = Vec::with_capacity(order.len());
+    let mut next = 0;
+    let mut pos = Addr(0);
+    loop {
+        while heap.peek().is_some_and(|top| top.end <= pos) {
+            heap.pop();
+        }
+        if heap.is_empty() {
+            match order.get(next) {
+                Some(&i) => pos = items[i].0.start,
+                None => break,
+            }
+        }
+        while let Some(&i) = order.get(next) {
+            if items[i].0.start > pos {
+                break;
+            }
+            heap.push(Active {
+                rank: items[i].1.clone(),
+                end: items[i].0.end,
+                index: i,
+            });
+            next += 1;
+        }
+        let Some(top) = heap.peek() else { break };
+        // The winner holds until it ends or a later item starts.
+        let until = match order.get(next) {
+            Some(&i) => top.end.min(items[i].0.start),
+            None => top.end,
+        };
+        let piece = AddrRange::new(pos, until);
+        match out.last_mut() {
+            Some((last, index)) if *index == top.index && last.end == piece.start => {
+                last.end = piece.end
+            }
+            _ => out.push((piece, top.index)),
+        }
+        pos = until;
+    }
+    out
+}
+
+/// Sorted, disjoint ranges that together cover what `ranges` cover.
+pub fn union(mut ranges: Vec<AddrRange>) -> Vec<AddrRange> {
+    ranges.retain(|r| !r.is_empty());
+    ranges.sort();
+    let mut out: Vec<AddrRange> = Vec::with_capacity(ranges.len());
+    for r in ranges {
+        match out.last_mut() {
+            Some(last) if r.start <= last.end => last.end = last.end.max(r.end),
+            _ => out.push(r),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn r(a: u64, b: u64) -> AddrRange {
+        AddrRange::new(Addr(a), Addr(b))
+    }
+
+    #[test]
+    fn sweep_gives_each_place_to_the_highest_rank() {
+        let items = [(r(0, 10), 1), (r(4, 6), 3), (r(5, 12), 2), (r(20, 21), 0)];
+        assert_eq!(
+            sweep(&items),
+            vec![
+                (r(0, 4), 0),
+                (r(4, 6), 1),
+                (r(6, 12), 2),
+                (r(20, 21), 3)
+            ]
+        );
+    }
+
+    #[test]
+    fn sweep_joins_a_winner_that_others_only_touch() {
+        let items = [(r(0, 10), 5), (r(2, 3), 1), (r(4, 9), 2)];
+        assert_eq!(sweep(&items), vec![(r(0, 10), 0)]);
+    }
+
+    #[test]
+    fn sweep_is_not_quadratic_in_nested_ranges() {
+        let n = 200_000u64;
+        let items: Vec<_> = (0..n).map(|i| (r(i, 2 * n - i), i)).collect();
+        assert_eq!(sweep(&items).len() as u64, 2 * n - 1);
+    }
+
+    #[test]
+    fn union_joins_touching_ranges() {
+        assert_eq!(
+            union(vec![r(5, 7), r(0, 3), r(3, 4), r(9, 9)]),
+            vec![r(0, 4), r(5, 7)]
+        );
+    }
+}

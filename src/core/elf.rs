@@ -1,0 +1,367 @@
+//! ELF header and program headers of a core, and what of each address the file
+//! holds.
+//!
+//! Structures: System V ABI, "ELF-64 Object File Format"; PN_XNUM from
+//! elf(5) (`e_phnum == 0xffff` puts the count into section header 0's
+//! `sh_info`; the kernel and createdump write it beyond 65,534 segments).
+
+use goblin::container::{Container, Ctx, Endian};
+use goblin::elf::header as eh;
+use goblin::elf::program_header as ph;
+use goblin::elf::section_header::SectionHeader;
+use std::cmp::Reverse;
+
+use crate::addr::{Addr, AddrRange, sweep};
+use crate::diag::Diagnostics;
+use crate::limits;
+
+/// `e_phnum` value that says "see section header 0".
+const PN_XNUM: u16 = 0xffff;
+
+/// Machine the process ran on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arch {
+    /// EM_X86_64
+    X86_64,
+    /// EM_AARCH64
+    Aarch64,
+}
+
+impl Arch {
+    /// Name as in the JSON contract.
+    pub fn name(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "x86_64",
+            Arch::Aarch64 => "aarch64",
+        }
+    }
+}
+
+/// Access a mapping allowed, from `p_flags`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Perms {
+    /// PF_R
+    pub read: bool,
+    /// PF_W
+    pub write: bool,
+    /// PF_X
+    pub exec: bool,
+}
+
+impl Perms {
+    /// From the bits of `p_flags`.
+    pub fn from_flags(flags: u32) -> Perms {
+        Perms {
+            read: flags & ph::PF_R != 0,
+            write: flags & ph::PF_W != 0,
+            exec: flags & ph::PF_X != 0,
+        }
+    }
+
+    /// The first three letters of a line in /proc/PID/maps.
+    pub fn letters(self) -> String {
+        let pick = |on: bool, c: char| if on { c } else { '-' };
+        [pick(self.read, 'r'), pick(self.write, 'w'), pick(self.exec, 'x')].iter().collect()
+    }
+}
+
+/// One PT_LOAD as the header states it, cut to what an address space can hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// Addresses it maps (`p_vaddr`, `p_memsz`).
+    pub range: AddrRange,
+    /// Where its bytes begin in the file.
+    pub offset: u64,
+    /// Bytes the header says the file has (`p_filesz`, at most the length of the range).
+    pub file_size: u64,
+    /// Bytes of those that the file really has.
+    pub present: u64,
+    /// Access.
+    pub perms: Perms,
+    /// `p_align`
+    pub align: u64,
+}
+
+/// What the core holds of a run of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PieceState {
+    /// The segment maps it, and the producer left its bytes out.
+    NotDumped,
+    /// Its bytes should be in the file, but the file ends before them.
+    Truncated,
+    /// Its bytes are in the file from this offset on.
+    Dumped(u64),
+}
+
+/// A run of addresses of one segment and one state.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// Addresses.
+    pub range: AddrRange,
+    /// Index of the segment that speaks for them.
+    pub segment: u32,
+    /// Where the bytes are.
+    pub state: PieceState,
+}
+
+/// How much of the file is missing.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Truncation {
+    /// File size the headers call for, in bytes.
+    pub expected: u64,
+    /// File size found, in bytes.
+    pub actual: u64,
+    /// Bytes of memory (PT_LOAD) that the headers promise and the file lacks.
+    pub missing: u64,
+}
+
+/// Why a file is not a core that can be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// First bytes are not `\x7fELF`.
+    #[error("not an ELF file{}", hint(.0))]
+    NotElf(String),
+    /// Shorter than an ELF header.
+    #[error("the file ends within the ELF header ({0} bytes)")]
+    Short(usize),
+    /// EI_CLASS is not ELFCLASS64.
+    #[error("a 32-bit ELF file; coremap reads 64-bit cores")]
+    Not64,
+    /// EI_DATA is not ELFDATA2LSB.
+    #[error("a big-endian ELF file; coremap reads little-endian cores")]
+    BigEndian,
+    /// `e_type` is not ET_CORE.
+    #[error("an ELF {0}, not a core dump")]
+    NotCore(&'static str),
+    /// Neither x86_64 nor aarch64.
+    #[error("a core of machine type {0}; coremap reads x86_64 and aarch64")]
+    Machine(u16),
+    /// `e_phentsize` is not that of ELF64.
+    #[error("program headers of {0} bytes each; ELF64 has 56")]
+    EntrySize(u16),
+}
+
+fn hint(what: &str) -> String {
+    if what.is_empty() {
+        String::new()
+    } else {
+        format!(" (it looks like {what})")
+    }
+}
+
+/// What a file that is not ELF may be instead, for the error's sake.
+fn looks_like(head: &[u8]) -> &'static str {
+    match head {
+        [b'M', b'D', b'M', b'P', ..] => "a Windows minidump",
+        [b'M', b'Z', ..] => "a Windows program",
+        [0xcf, 0xfa, 0xed, 0xfe, ..] => "a Mach-O file",
+        [b'J', b'A', b'V', b'A', b' ', b'P', ..] => "a Java HPROF heap dump",
+        [b'K', b'D', b'U', b'M', b'P', ..] => "a kdump file of a kernel",
+        [b'B', b'Z', b'h', ..] => "bzip2; unpack it first",
+        [b'P', b'K', 3, 4, ..] => "a zip archive; unpack it first",
+        [b'{', ..] | [b'[', ..] => "JSON",
+        _ if head.get(257..262) == Some(b"ustar") => "a tar archive; unpack it first",
+        _ => "",
+    }
+}
+
+/// Header facts and PT_LOADs of a core.
+pub struct Headers {
+    /// Machine.
+    pub arch: Arch,
+    /// EI_OSABI (createdump writes 3, kernel and gcore 0).
+    pub os_abi: u8,
+    /// Whether the file has section headers (gcore writes them).
+    pub has_sections: bool,
+    /// PT_LOADs, in header order.
+    pub segments: Vec<Segment>,
+    /// File ranges of PT_NOTE segments: offset and size.
+    pub notes: Vec<(u64, u64)>,
+    /// What is missing at the end, if anything.
+    pub truncation: Option<Truncation>,
+}
+
+/// Read header and program headers. Faults beyond the header itself are
+/// diagnostics: a cut core still opens.
+///
+/// # Errors
+/// [`HeaderError`] where the file is no core of a kind that can be read.
+pub fn read_headers(file: &[u8], diag: &Diagnostics) -> Result<Headers, HeaderError> {
+    if file.get(..4) != Some(eh::ELFMAG) {
+        return Err(HeaderError::NotElf(looks_like(file).to_owned()));
+    }
+    if file.len() < eh::header64::SIZEOF_EHDR {
+        return Err(HeaderError::Short(file.len()));
+    }
+    if file[eh::EI_CLASS] != eh::ELFCLASS64 {
+        return Err(HeaderError::Not64);
+    }
+    if file[eh::EI_DATA] != eh::ELFDATA2LSB {
+        return Err(HeaderError::BigEndian);
+    }
+    let mut raw = [0u8; eh::header64::SIZEOF_EHDR];
+    raw.copy_from_slice(&file[..eh::header64::SIZEOF_EHDR]);
+    let header: eh::Header = (*eh::header64::Header::from_bytes(&raw)).into();
+    if header.e_type != eh::ET_CORE {
+        return Err(HeaderError::NotCore(match header.e_type {
+            eh::ET_REL => "object file",
+            eh::ET_EXEC | eh::ET_DYN => "program or library",
+            _ => "file of another type",
+        }));
+    }
+    let arch = match header.e_machine {
+        eh::EM_X86_64 => Arch::X86_64,
+        eh::EM_AARCH64 => Arch::Aarch64,
+        other => return Err(HeaderError::Machine(other)),
+    };
+    let entry = ph::program_header64::SIZEOF_PHDR as u64;
+    if header.e_phnum > 0 && u64::from(header.e_phentsize) != entry {
+        return Err(HeaderError::EntrySize(header.e_phentsize));
+    }
+    let ctx = Ctx::new(Container::Big, Endian::Little);
+    let promised = segment_count(file, &header, ctx, diag);
+    let room = (file.len() as u64).saturating_sub(header.e_phoff) / entry;
+    let count = promised.min(room).min(limits::MAX_SEGMENTS as u64) as usize;
+    if (count as u64) < promised {
+        diag.partial(
+            "headers-cut",
+            format!("{count} of {promised} program headers are in the file"),
+        );
+    }
+    let parsed = match usize::try_from(header.e_phoff) {
+        Ok(off) if count > 0 => ph::ProgramHeader::parse(file, off, count, ctx).unwrap_or_else(|e| {
+            diag.partial("headers", format!("program headers: {e}"));
+            Vec::new()
+        }),
+        _ => Vec::new(),
+    };
+    let mut headers = Headers {
+        arch,
+        os_abi: file[eh::EI_OSABI],
+        has_sections: header.e_shoff != 0 && header.e_shnum > 1,
+        segments: Vec::new(),
+        notes: Vec::new(),
+        truncation: None,
+    };
+    let size = file.len() as u64;
+    let mut expected = header.e_phoff.saturating_add(promised.saturating_mul(entry));
+    let mut missing = 0u64;
+    for p in &parsed {
+        match p.p_type {
+            ph::PT_LOAD => {
+                let segment = to_segment(p, size, diag);
+                missing += segment.file_size - segment.present;
+                expected = expected.max(segment.offset.saturating_add(segment.file_size));
+                headers.segments.push(segment);
+            }
+            ph::PT_NOTE => {
+                expected = expected.max(p.p_offset.saturating_add(p.p_filesz));
+                headers.notes.push((p.p_offset, p.p_filesz));
+            }
+            _ => {}
+        }
+    }
+    if expected > size {
+        headers.truncation = Some(Truncation {
+            expected,
+            actual: size,
+            missing,
+        });
+    }
+    Ok(headers)
+}
+
+fn segment_count(file: &[u8], header: &eh::Header, ctx: Ctx, diag: &Diagnostics) -> u64 {
+    if header.e_phnum != PN_XNUM {
+        return u64::from(header.e_phnum);
+    }
+    let first = usize::try_from(header.e_shoff)
+        .ok()
+        .filter(|&off| off != 0 && off < file.len())
+        .and_then(|off| SectionHeader::parse(file, off, 1, ctx).ok())
+        .and_then(|sections| sections.first().map(|s| u64::from(s.sh_info)));
+    first.unwrap_or_else(|| {
+        diag.partial(
+            "headers-cut",
+            "more than 65,534 segments, and the section header with their number is missing",
+        );
+        u64::from(PN_XNUM)
+    })
+}
+
+fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {
+    let range = AddrRange::sized(Addr(p.p_vaddr), p.p_memsz);
+    if range.len() < p.p_memsz {
+        diag.partial(
+            "segment-overflow",
+            format!("the segment at {} reaches past the address space; cut", range.start),
+        );
+    }
+    if p.p_filesz > p.p_memsz {
+        diag.partial(
+            "segment-filesz",
+            format!("the segment at {} has more bytes in the file than in memory; cut", range.start),
+        );
+    }
+    let file_size = p.p_filesz.min(range.len());
+    Segment {
+        range,
+        offset: p.p_offset,
+        file_size,
+        present: file_size.min(size.saturating_sub(p.p_offset)),
+        perms: Perms::from_flags(p.p_flags),
+        align: p.p_align,
+    }
+}
+
+/// Disjoint, sorted pieces of the segments. Where segments overlap, one that
+/// has bytes speaks before one that has none, then the earlier header.
+pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> Vec<Piece> {
+    let mut items = Vec::with_capacity(segments.len());
+    let mut sources: Vec<(u32, PieceState, Addr)> = Vec::with_capacity(segments.len());
+    let mut total = 0u64;
+    for (i, s) in segments.iter().enumerate() {
+        let start = s.range.start;
+        let bounds = [
+            (0, s.present, PieceState::Dumped(s.offset)),
+            (s.present, s.file_size, PieceState::Truncated),
+            (s.file_size, s.range.len(), PieceState::NotDumped),
+        ];
+        for (from, to, state) in bounds {
+            let range = AddrRange::new(start.saturating_add(from), start.saturating_add(to));
+            if range.is_empty() {
+                continue;
+            }
+            let rank = match state {
+                PieceState::Dumped(_) => 2,
+                PieceState::Truncated => 1,
+                PieceState::NotDumped => 0,
+            };
+            total = total.saturating_add(range.len());
+            items.push((range, (rank, Reverse(i))));
+            sources.push((i as u32, state, range.start));
+        }
+    }
+    let mut covered = 0u64;
+    let out: Vec<Piece> = sweep(&items)
+        .into_iter()
+        .map(|(range, item)| {
+            let (segment, state, origin) = sources[item];
+            covered = covered.saturating_add(range.len());
+            let state = match state {
+                PieceState::Dumped(offset) => {
+                    PieceState::Dumped(offset.saturating_add(range.start.since(origin)))
+                }
+                other => other,
+            };
+            Piece { range, segment, state }
+        })
+        .collect();
+    if covered < total {
+        diag.partial(
+            "segments-overlap",
+            format!("segments overlap by {} bytes; the first with bytes counts", total - covered),
+        );
+    }
+    out
+}

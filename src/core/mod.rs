@@ -1,0 +1,20 @@
+//! The core file as a file: opening, ELF headers, notes, threads' registers,
+//! which producer wrote it, and how much of it is missing.
+//!
+//! Knows nothing of what the memory means. Nothing in here may depend on any
+//! room above it.
+
+pub mod elf;
+pub mod extents;
+pub mod inflate;
+pub mod mapped;
+pub mod notes;
+pub mod open;
+pub mod producer;
+pub mod prstatus;
+
+pub use elf::{Arch, Perms, Piece, PieceState, Segment, Truncation};
+pub use notes::{FileMapping, Notes};
+pub use open::{Core, OpenError};
+pub use producer::Producer;
+pub use prstatus::{Registers, Thread};

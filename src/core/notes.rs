@@ -1,0 +1,313 @@
+//! The notes of a core: threads, process, signal, auxiliary vector and the
+//! list of file mappings.
+//!
+//! Note header: elf(5) `Elf64_Nhdr`, both parts padded to 4 bytes. Contents:
+//! linux/elfcore.h (`elf_prpsinfo`), `siginfo_t`, fs/binfmt_elf.c
+//! `fill_files_note` for NT_FILE.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::addr::{Addr, AddrRange};
+use crate::bytes;
+use crate::core::elf::Arch;
+use crate::core::prstatus::{self, Thread};
+use crate::diag::Diagnostics;
+use crate::limits;
+
+/// Note types used, with their owner "CORE" or "LINUX" (elf.h).
+mod nt {
+    pub(super) const PRSTATUS: u32 = 1;
+    pub(super) const PRPSINFO: u32 = 3;
+    pub(super) const AUXV: u32 = 6;
+    pub(super) const ARM_TLS: u32 = 0x401;
+    pub(super) const FILE: u32 = 0x4649_4c45;
+    pub(super) const SIGINFO: u32 = 0x5349_4749;
+}
+
+/// `struct elf_prpsinfo` of 64-bit Linux, offsets in bytes.
+mod prpsinfo {
+    pub(super) const UID: usize = 16;
+    pub(super) const GID: usize = 20;
+    pub(super) const PID: usize = 24;
+    pub(super) const PPID: usize = 28;
+    pub(super) const NAME: usize = 40;
+    pub(super) const NAME_LEN: usize = 16;
+    pub(super) const ARGS: usize = 56;
+    pub(super) const ARGS_LEN: usize = 80;
+}
+
+/// `siginfo_t`, offsets in bytes.
+mod siginfo {
+    pub(super) const SIGNO: usize = 0;
+    pub(super) const CODE: usize = 8;
+    pub(super) const ADDR: usize = 16;
+}
+
+/// Entries of the auxiliary vector that are read (linux/auxvec.h).
+pub mod at {
+    /// Program headers of the executable.
+    pub const PHDR: u64 = 3;
+    /// Number of those.
+    pub const PHNUM: u64 = 5;
+    /// Page size.
+    pub const PAGESZ: u64 = 6;
+    /// Where ld.so is loaded.
+    pub const BASE: u64 = 7;
+    /// Entry point of the executable.
+    pub const ENTRY: u64 = 9;
+    /// User id.
+    pub const UID: u64 = 11;
+    /// Address of 16 random bytes, on the main stack.
+    pub const RANDOM: u64 = 25;
+    /// Address of the path given to execve, on the main stack.
+    pub const EXECFN: u64 = 31;
+    /// Where the vdso is mapped.
+    pub const SYSINFO_EHDR: u64 = 33;
+}
+
+/// One line of NT_FILE: a mapping of a file.
+#[derive(Clone, Debug)]
+pub struct FileMapping {
+    /// Addresses.
+    pub range: AddrRange,
+    /// Where in the file the mapping begins, in bytes.
+    pub offset: u64,
+    /// Path, as the producer saw it.
+    pub path: Arc<str>,
+}
+
+/// What NT_PRPSINFO says of the process.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessInfo {
+    /// Process id.
+    pub pid: u32,
+    /// Parent.
+    pub ppid: u32,
+    /// Real user id.
+    pub uid: u32,
+    /// Real group id.
+    pub gid: u32,
+    /// `pr_fname`: up to 15 bytes of the main thread's name.
+    pub name: String,
+    /// `pr_psargs`: up to 79 bytes of the command line.
+    pub args: String,
+}
+
+/// NT_SIGINFO: why the process was dumped.
+#[derive(Clone, Copy, Debug)]
+pub struct SignalInfo {
+    /// Signal number.
+    pub signo: i32,
+    /// `si_code`
+    pub code: i32,
+    /// `si_addr`; means something for SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP.
+    pub addr: Addr,
+}
+
+/// All notes that are understood, and the order and owners of all that are not.
+#[derive(Default)]
+pub struct Notes {
+    /// Threads in note order (kernel: the crashing one first).
+    pub threads: Vec<Thread>,
+    /// NT_PRPSINFO.
+    pub process: Option<ProcessInfo>,
+    /// First NT_SIGINFO.
+    pub signal: Option<SignalInfo>,
+    /// NT_AUXV: (type, value), without the closing AT_NULL.
+    pub auxv: Vec<(u64, u64)>,
+    /// NT_FILE, sorted by address as found.
+    pub files: Vec<FileMapping>,
+    /// Page size NT_FILE counts offsets in: 4096 from the kernel and
+    /// createdump, 1 from gdb.
+    pub file_page_size: Option<u64>,
+    /// (owner, type) of each note in order, for telling producers apart.
+    pub order: Vec<(String, u32)>,
+}
+
+impl Notes {
+    /// A value of the auxiliary vector.
+    pub fn auxv(&self, key: u64) -> Option<u64> {
+        self.auxv.iter().find(|&&(k, _)| k == key).map(|&(_, v)| v)
+    }
+}
+
+/// Notes of order kept for the producer's sake: enough to see two threads.
+const ORDER_KEPT: usize = 64;
+
+/// Parse the note segments (file offset, size).
+pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, diag: &Diagnostics) -> Notes {
+    let mut notes = Notes::default();
+    for &(offset, size) in segments {
+        let start = offset.min(file.len() as u64) as usize;
+        let end = offset.saturating_add(size).min(file.len() as u64) as usize;
+        if ((end - start) as u64) < size {
+            diag.partial(
+                "notes-cut",
+                format!("{} of {size} bytes of notes are in the file", end - start),
+            );
+        }
+        read_segment(&file[start..end], arch, &mut notes, diag);
+    }
+    if notes.threads.is_empty() {
+        diag.partial("no-threads", "the core has no thread registers (NT_PRSTATUS)");
+    }
+    notes
+}
+
+fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, diag: &Diagnostics) {
+    while rest.len() >= 12 {
+        let Some((owner, kind, desc, next)) = split_note(rest) else {
+            diag.partial("notes-cut", "a note reaches past the end of the notes");
+            return;
+        };
+        rest = next;
+        if notes.order.len() < ORDER_KEPT || owner == b"GDB" {
+            notes.order.push((String::from_utf8_lossy(owner).into_owned(), kind));
+        }
+        match (owner, kind) {
+            (b"CORE", nt::PRSTATUS) => match prstatus::parse(desc, arch) {
+                Some(_) if notes.threads.len() >= limits::MAX_THREADS => {
+                    diag.partial("limit", format!("more than {} threads", limits::MAX_THREADS));
+                }
+                Some(thread) => notes.threads.push(thread),
+                None => diag.partial("note-short", format!("NT_PRSTATUS of {} bytes", desc.len())),
+            },
+            (b"CORE", nt::PRPSINFO) => match parse_prpsinfo(desc) {
+                Some(info) => notes.process = Some(info),
+                None => diag.partial("note-short", format!("NT_PRPSINFO of {} bytes", desc.len())),
+            },
+            (b"CORE", nt::AUXV) => notes.auxv = parse_auxv(desc),
+            (b"CORE", nt::FILE) => parse_files(desc, notes, diag),
+            (b"CORE", nt::SIGINFO) if notes.signal.is_none() => notes.signal = parse_siginfo(desc),
+            (b"LINUX", nt::ARM_TLS) => {
+                let tp = bytes::u64_at(desc, 0).filter(|&v| v != 0).map(Addr);
+                if let Some(thread) = notes.threads.last_mut() {
+                    thread.thread_pointer = thread.thread_pointer.or(tp);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Owner (without its NUL), type, descriptor, rest.
+type Note<'a> = (&'a [u8], u32, &'a [u8], &'a [u8]);
+
+fn split_note(b: &[u8]) -> Option<Note<'_>> {
+    let name_len = bytes::u32_at(b, 0)? as usize;
+    let desc_len = bytes::u32_at(b, 4)? as usize;
+    let kind = bytes::u32_at(b, 8)?;
+    let owner = bytes::until_nul(bytes::get(b, 12, name_len)?);
+    let desc_at = 12 + name_len.checked_next_multiple_of(4)?;
+    let desc = bytes::get(b, desc_at, desc_len)?;
+    // The last note's padding may be missing.
+    let next = (desc_at + desc_len.checked_next_multiple_of(4)?).min(b.len());
+    Some((owner, kind, desc, &b[next..]))
+}
+
+fn parse_prpsinfo(desc: &[u8]) -> Option<ProcessInfo> {
+    Some(ProcessInfo {
+        pid: bytes::u32_at(desc, prpsinfo::PID)?,
+        ppid: bytes::u32_at(desc, prpsinfo::PPID)?,
+        uid: bytes::u32_at(desc, prpsinfo::UID)?,
+        gid: bytes::u32_at(desc, prpsinfo::GID)?,
+        name: bytes::text(bytes::get(desc, prpsinfo::NAME, prpsinfo::NAME_LEN)?),
+        args: bytes::text(bytes::get(desc, prpsinfo::ARGS, prpsinfo::ARGS_LEN)?).trim_end().to_owned(),
+    })
+}
+
+fn parse_siginfo(desc: &[u8]) -> Option<SignalInfo> {
+    Some(SignalInfo {
+        signo: bytes::i32_at(desc, siginfo::SIGNO)?,
+        code: bytes::i32_at(desc, siginfo::CODE)?,
+        addr: Addr(bytes::u64_at(desc, siginfo::ADDR)?),
+    })
+}
+
+fn parse_auxv(desc: &[u8]) -> Vec<(u64, u64)> {
+    desc.chunks_exact(16)
+        .map_while(|pair| Some((bytes::u64_at(pair, 0)?, bytes::u64_at(pair, 8)?)))
+        .take_while(|&(key, _)| key != 0)
+        .collect()
+}
+
+fn parse_files(desc: &[u8], notes: &mut Notes, diag: &Diagnostics) {
+    let (Some(promised), Some(page)) = (bytes::u64_at(desc, 0), bytes::u64_at(desc, 8)) else {
+        diag.partial("note-short", format!("NT_FILE of {} bytes", desc.len()));
+        return;
+    };
+    let room = desc.len().saturating_sub(16) / 24;
+    let count = usize::try_from(promised).unwrap_or(usize::MAX).min(room).min(limits::MAX_FILE_MAPPINGS);
+    if (count as u64) < promised {
+        diag.partial("files-count", format!("NT_FILE promises {promised} files and has room for {count}"));
+    }
+    notes.file_page_size = Some(page);
+    let mut names = &desc[16 + 24 * count..];
+    let mut known: HashMap<&[u8], Arc<str>> = HashMap::new();
+    for i in 0..count {
+        let at = 16 + 24 * i;
+        let (Some(start), Some(end), Some(offset)) =
+            (bytes::u64_at(desc, at), bytes::u64_at(desc, at + 8), bytes::u64_at(desc, at + 16))
+        else {
+            break;
+        };
+        let name = bytes::until_nul(names);
+        names = names.get(name.len() + 1..).unwrap_or_default();
+        let path = known
+            .entry(name)
+            .or_insert_with(|| String::from_utf8_lossy(&name[..name.len().min(limits::MAX_NAME)]).into())
+            .clone();
+        let range = AddrRange::new(Addr(start), Addr(end));
+        if range.is_empty() {
+            diag.partial("files-range", format!("NT_FILE entry {i} ends before it starts"));
+            continue;
+        }
+        let offset = offset.saturating_mul(page.max(1));
+        notes.files.push(FileMapping { range, offset, path });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(owner: &str, kind: u32, desc: &[u8]) -> Vec<u8> {
+        let mut b = Vec::new();
+        b.extend((owner.len() as u32 + 1).to_le_bytes());
+        b.extend((desc.len() as u32).to_le_bytes());
+        b.extend(kind.to_le_bytes());
+        b.extend(owner.bytes());
+        b.resize(12 + (owner.len() + 1).next_multiple_of(4), 0);
+        b.extend(desc);
+        b.resize(b.len().next_multiple_of(4), 0);
+        b
+    }
+
+    #[test]
+    fn a_lying_count_of_files_is_cut_to_what_is_there() {
+        let mut desc = Vec::new();
+        for v in [u64::MAX, 4096, 0x1000, 0x3000, 2] {
+            desc.extend(v.to_le_bytes());
+        }
+        desc.extend(b"/x/y\0");
+        let file = note("CORE", nt::FILE, &desc);
+        let diag = Diagnostics::default();
+        let notes = read(&file, &[(0, file.len() as u64)], Arch::X86_64, &diag);
+        assert_eq!(notes.files.len(), 1);
+        assert_eq!(notes.files[0].offset, 8192);
+        assert_eq!(&*notes.files[0].path, "/x/y");
+        assert!(diag.is_partial());
+    }
+
+    #[test]
+    fn notes_cut_at_every_byte_do_not_panic() {
+        let mut file = note("CORE", nt::PRPSINFO, &[0; 136]);
+        file.extend(note("CORE", nt::PRSTATUS, &[0; 336]));
+        file.extend(note("GDB", 0xff00_0000, b"x"));
+        for n in 0..file.len() {
+            let notes = read(&file[..n], &[(0, u64::MAX)], Arch::X86_64, &Diagnostics::default());
+            assert!(notes.threads.len() <= 1);
+        }
+    }
+}

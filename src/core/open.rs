@@ -1,0 +1,282 @@
+//! Opening a core: plain files are mapped, packed ones and standard input are
+//! inflated to an unlinked temporary file first.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use crate::addr::{Addr, AddrRange, union};
+use crate::core::elf::{self, Arch, HeaderError, Piece, PieceState, Segment, Truncation};
+use crate::core::extents::Extents;
+use crate::core::inflate::{self, Packing};
+use crate::core::mapped::MappedFile;
+use crate::core::notes::{self, Notes};
+use crate::core::producer::{self, DiagPage, Producer};
+use crate::diag::Diagnostics;
+use crate::progress::Progress;
+
+/// Why a core could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file can't be opened or read.
+    #[error("{path}: {source}")]
+    Io {
+        /// As given.
+        path: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A directory, device or socket.
+    #[error("{path}: {what}, not a file")]
+    NotAFile {
+        /// As given.
+        path: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// No bytes.
+    #[error("{path}: empty file")]
+    Empty {
+        /// As given.
+        path: String,
+    },
+    /// The packed stream can't be unpacked to the temporary file.
+    #[error("{path}: unpacking: {source}")]
+    Inflate {
+        /// As given.
+        path: String,
+        /// The reason (a full disk in $TMPDIR, say).
+        source: io::Error,
+    },
+    /// Not a core that can be read.
+    #[error("{path}: {source}")]
+    Header {
+        /// As given.
+        path: String,
+        /// What it is instead.
+        source: HeaderError,
+    },
+}
+
+/// An opened core file.
+pub struct Core {
+    /// Path as given, `-` for standard input.
+    pub path: String,
+    /// How it was packed, if it was.
+    pub packing: Option<Packing>,
+    /// Size of the (unpacked) core file in bytes.
+    pub size: u64,
+    /// Machine.
+    pub arch: Arch,
+    /// Program that wrote it.
+    pub producer: Producer,
+    /// PT_LOADs in header order.
+    pub segments: Vec<Segment>,
+    /// What the file holds of each mapped address; sorted, disjoint.
+    pub pieces: Vec<Piece>,
+    /// Notes.
+    pub notes: Notes,
+    /// createdump's diagnostic page, if there.
+    pub diag_page: Option<DiagPage>,
+    /// What is missing at the end of the file.
+    pub truncation: Option<Truncation>,
+    /// Which parts of the file hold data; asked for by scans only.
+    extents: std::sync::OnceLock<Extents>,
+    /// For each piece, dumped bytes in all pieces before it.
+    dumped_before: Vec<u64>,
+    /// What NT_FILE lists, sorted and joined.
+    listed: Vec<AddrRange>,
+    bytes: MappedFile,
+    file: File,
+}
+
+impl Core {
+    /// Open the core at `path` (`-`: standard input).
+    ///
+    /// # Errors
+    /// [`OpenError`] where there is no core to read. A cut or damaged core
+    /// opens, with diagnostics.
+    pub fn open(path: &Path, diag: &Diagnostics, progress: &Progress) -> Result<Core, OpenError> {
+        let name = path.to_string_lossy().into_owned();
+        let io_error = |source| OpenError::Io { path: name.clone(), source };
+        let (file, packing) = if path.as_os_str() == "-" {
+            let mut input = io::stdin().lock();
+            let mut head = Vec::new();
+            input.by_ref().take(16).read_to_end(&mut head).map_err(io_error)?;
+            let packing = Packing::detect(&head);
+            let whole = io::Cursor::new(head).chain(input);
+            (inflate_to_file(whole, packing, &name, diag, progress)?, packing)
+        } else {
+            let meta = std::fs::metadata(path).map_err(io_error)?;
+            if !meta.is_file() {
+                let what = if meta.is_dir() { "a directory" } else { "a device or pipe" };
+                return Err(OpenError::NotAFile { path: name, what });
+            }
+            let mut file = File::open(path).map_err(io_error)?;
+            let mut head = Vec::new();
+            file.by_ref().take(16).read_to_end(&mut head).map_err(io_error)?;
+            file.seek(SeekFrom::Start(0)).map_err(io_error)?;
+            match Packing::detect(&head) {
+                None => (file, None),
+                packing => {
+                    progress.start(meta.len());
+                    (inflate_to_file(file, packing, &name, diag, progress)?, packing)
+                }
+            }
+        };
+        Core::from_file(name, file, packing, diag)
+    }
+
+    fn from_file(path: String, file: File, packing: Option<Packing>, diag: &Diagnostics) -> Result<Core, OpenError> {
+        let size = file.metadata().map_err(|source| OpenError::Io { path: path.clone(), source })?.len();
+        if size == 0 {
+            return Err(OpenError::Empty { path });
+        }
+        let bytes = MappedFile::map(&file).map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        let headers =
+            elf::read_headers(&bytes, diag).map_err(|source| OpenError::Header { path: path.clone(), source })?;
+        let pieces = elf::pieces(&headers.segments, diag);
+        let notes = notes::read(&bytes, &headers.notes, headers.arch, diag);
+        let diag_page = producer::diag_page(&bytes, &pieces);
+        let producer = producer::detect(&headers, &notes, diag_page.as_ref());
+        if let Some(t) = &headers.truncation {
+            diag.partial(
+                "truncated",
+                format!(
+                    "the core is cut off: {} of {} bytes are there, {} bytes of memory are missing",
+                    t.actual, t.expected, t.missing
+                ),
+            );
+        }
+        let mut sum = 0u64;
+        let dumped_before = pieces
+            .iter()
+            .map(|p| {
+                let before = sum;
+                if matches!(p.state, PieceState::Dumped(_)) {
+                    sum += p.range.len();
+                }
+                before
+            })
+            .collect();
+        let listed = union(notes.files.iter().map(|f| f.range).collect());
+        Ok(Core {
+            path,
+            packing,
+            size,
+            arch: headers.arch,
+            producer,
+            segments: headers.segments,
+            pieces,
+            notes,
+            diag_page,
+            truncation: headers.truncation,
+            extents: std::sync::OnceLock::new(),
+            dumped_before,
+            listed,
+            bytes,
+            file,
+        })
+    }
+
+    /// All bytes of the (unpacked) file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Which parts of the file hold data (found on first use).
+    pub fn extents(&self) -> &Extents {
+        self.extents.get_or_init(|| Extents::of(&self.file, self.size))
+    }
+
+    /// Index of the first piece that ends after `addr`.
+    pub fn piece_index(&self, addr: Addr) -> usize {
+        self.pieces.partition_point(|p| p.range.end <= addr)
+    }
+
+    /// The piece that holds `addr`.
+    pub fn piece_at(&self, addr: Addr) -> Option<&Piece> {
+        self.pieces.get(self.piece_index(addr)).filter(|p| p.range.contains(addr))
+    }
+
+    /// Whether NT_FILE lists a file at `addr`.
+    pub fn is_listed(&self, addr: Addr) -> bool {
+        let i = self.listed.partition_point(|r| r.end <= addr);
+        self.listed.get(i).is_some_and(|r| r.contains(addr))
+    }
+
+    fn dumped_below(&self, addr: Addr) -> u64 {
+        let i = self.piece_index(addr);
+        match self.pieces.get(i) {
+            Some(p) if p.range.start < addr && matches!(p.state, PieceState::Dumped(_)) => {
+                self.dumped_before[i] + addr.since(p.range.start)
+            }
+            Some(_) => self.dumped_before[i],
+            None => self.dumped_total(),
+        }
+    }
+
+    /// Bytes of memory the core holds.
+    pub fn dumped_total(&self) -> u64 {
+        match (self.pieces.last(), self.dumped_before.last()) {
+            (Some(p), Some(&before)) if matches!(p.state, PieceState::Dumped(_)) => before + p.range.len(),
+            (_, Some(&before)) => before,
+            _ => 0,
+        }
+    }
+
+    /// Bytes of `range` that the core holds.
+    pub fn dumped_in(&self, range: AddrRange) -> u64 {
+        self.dumped_below(range.end) - self.dumped_below(range.start)
+    }
+
+    /// Runs of memory that the core holds inside `range`, with their bytes.
+    /// Neighbours that follow each other in the file too are one run.
+    pub fn dumped_runs(&self, range: AddrRange) -> Vec<Run<'_>> {
+        let mut out: Vec<Run<'_>> = Vec::new();
+        for p in &self.pieces[self.piece_index(range.start)..] {
+            let Some(part) = p.range.intersect(&range) else { break };
+            let PieceState::Dumped(base) = p.state else { continue };
+            let offset = base + part.start.since(p.range.start);
+            let end = offset + part.len();
+            match out.last_mut() {
+                Some(last) if last.range.end == part.start && last.offset + last.range.len() == offset => {
+                    last.range.end = part.end;
+                    last.bytes = &self.bytes[last.offset as usize..end as usize];
+                }
+                _ => out.push(Run {
+                    range: part,
+                    offset,
+                    bytes: &self.bytes[offset as usize..end as usize],
+                }),
+            }
+        }
+        out
+    }
+}
+
+/// A run of dumped memory.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    /// Addresses.
+    pub range: AddrRange,
+    /// Where its bytes begin in the file.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+fn inflate_to_file<R: Read>(
+    input: R,
+    packing: Option<Packing>,
+    name: &str,
+    diag: &Diagnostics,
+    progress: &Progress,
+) -> Result<File, OpenError> {
+    let out = inflate::to_temporary_file(input, packing, progress)
+        .map_err(|source| OpenError::Inflate { path: name.to_owned(), source })?;
+    if let Some(reason) = out.broken {
+        diag.partial("inflate", format!("the packed stream breaks off: {reason}"));
+    }
+    Ok(out.file)
+}

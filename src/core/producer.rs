@@ -1,0 +1,131 @@
+//! Which program wrote the core, and what that means for reading it.
+//!
+//! Folklore, each seen in real cores (docs/design.md has the table):
+//! * **kernel** (fs/coredump.c): notes first; the crashing thread's
+//!   NT_PRSTATUS leads, then PRPSINFO, SIGINFO, AUXV, FILE, then its other
+//!   register sets, then the other threads. Every mapping is a PT_LOAD; what
+//!   coredump_filter leaves out has p_filesz 0 or one page.
+//! * **gcore** (gdb): notes last in the file, a section header for each
+//!   segment, p_align 1, NT_FILE page size 1, a note of owner "GDB". Mappings
+//!   it does not dump have no PT_LOAD at all and are known from NT_FILE only;
+//!   PROT_NONE mappings are written as readable zeros.
+//! * **createdump** (.NET): PRPSINFO, AUXV, FILE, then each thread's PRSTATUS;
+//!   EI_OSABI 3; pr_cursig 0; empty pr_psargs; a page at
+//!   [`DIAG_PAGE`] that no process ever mapped. Mappings it skips (PROT_NONE,
+//!   untouched) are absent; memfd and deleted files are not in NT_FILE.
+
+use crate::addr::{Addr, AddrRange};
+use crate::bytes;
+use crate::core::elf::{Headers, Piece, PieceState};
+use crate::core::notes::Notes;
+
+/// Program that wrote the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Producer {
+    /// The Linux kernel.
+    Kernel,
+    /// gdb's generate-core-file.
+    Gcore,
+    /// .NET's createdump.
+    Createdump,
+    /// Something else (qemu, a JVM's or Go's own writer, a shrunk core, …).
+    Unknown,
+}
+
+impl Producer {
+    /// Name as in the JSON contract.
+    pub fn name(self) -> &'static str {
+        match self {
+            Producer::Kernel => "kernel",
+            Producer::Gcore => "gcore",
+            Producer::Createdump => "createdump",
+            Producer::Unknown => "unknown",
+        }
+    }
+
+    /// Whether PT_LOAD flags tell PROT_NONE from read-only. gdb writes its
+    /// reservations as `R`.
+    pub fn flags_tell_no_access(self) -> bool {
+        self != Producer::Gcore
+    }
+
+    /// Whether NT_FILE lists every file mapping. createdump leaves out
+    /// "(deleted)" files and memfds, so there an anonymous label may hide one.
+    pub fn lists_all_files(self) -> bool {
+        self != Producer::Createdump
+    }
+}
+
+/// Where createdump puts its diagnostic page on 64-bit Linux
+/// (`SpecialDiagInfoAddress`, src/coreclr/debug/createdump/specialdiaginfo.h).
+pub const DIAG_PAGE: Addr = Addr(0x7fff_fff1_0000);
+
+/// Length of that page, in bytes.
+pub const DIAG_PAGE_SIZE: u64 = 4096;
+
+/// `SPECIAL_DIAGINFO_SIGNATURE`, first bytes of the page.
+const DIAG_SIGNATURE: &[u8] = b"DIAGINFOHEADER";
+
+/// `SpecialDiagInfoHeader`: signature char[16], i32 version, u64 exception
+/// record address, and from version 2 on u64 runtime base address.
+mod diag_header {
+    pub(super) const VERSION: usize = 16;
+    pub(super) const EXCEPTION_RECORD: usize = 24;
+    pub(super) const RUNTIME_BASE: usize = 32;
+}
+
+/// What createdump's diagnostic page says.
+#[derive(Clone, Copy, Debug)]
+pub struct DiagPage {
+    /// Addresses of the page; not memory of the process.
+    pub range: AddrRange,
+    /// Version of the header.
+    pub version: i32,
+    /// Address of the exception record the runtime passed, if any.
+    pub exception_record: Option<Addr>,
+    /// Base of the runtime's module (version 2 and later).
+    pub runtime_base: Option<Addr>,
+}
+
+/// Find and read createdump's diagnostic page.
+pub fn diag_page(file: &[u8], pieces: &[Piece]) -> Option<DiagPage> {
+    let piece = pieces.iter().find(|p| p.range.contains(DIAG_PAGE))?;
+    let PieceState::Dumped(offset) = piece.state else { return None };
+    let at = usize::try_from(offset.checked_add(DIAG_PAGE.since(piece.range.start))?).ok()?;
+    let page = bytes::get(file, at, diag_header::RUNTIME_BASE + 8)?;
+    if !page.starts_with(DIAG_SIGNATURE) {
+        return None;
+    }
+    let version = bytes::i32_at(page, diag_header::VERSION)?;
+    let pointer = |off| bytes::u64_at(page, off).filter(|&v| v != 0).map(Addr);
+    Some(DiagPage {
+        range: AddrRange::sized(DIAG_PAGE, DIAG_PAGE_SIZE).intersect(&piece.range)?,
+        version,
+        exception_record: pointer(diag_header::EXCEPTION_RECORD),
+        runtime_base: if version >= 2 { pointer(diag_header::RUNTIME_BASE) } else { None },
+    })
+}
+
+/// EI_OSABI createdump writes (ELFOSABI_LINUX; kernel and gdb write 0).
+const OS_ABI_LINUX: u8 = 3;
+
+const NT_PRSTATUS: u32 = 1;
+const NT_PRPSINFO: u32 = 3;
+
+/// Tell the producer by its habits.
+pub fn detect(headers: &Headers, notes: &Notes, diag_page: Option<&DiagPage>) -> Producer {
+    let gdb_note = notes.order.iter().any(|(owner, _)| owner == "GDB");
+    let first = notes.order.first().map(|(_, kind)| *kind);
+    if diag_page.is_some() || (headers.os_abi == OS_ABI_LINUX && first == Some(NT_PRPSINFO)) {
+        return Producer::Createdump;
+    }
+    // Older gdb writes no note of its own, but always byte offsets.
+    if gdb_note || (notes.file_page_size == Some(1) && headers.has_sections) {
+        return Producer::Gcore;
+    }
+    let second = notes.order.get(1).map(|(_, kind)| *kind);
+    if first == Some(NT_PRSTATUS) && second == Some(NT_PRPSINFO) && !headers.has_sections {
+        return Producer::Kernel;
+    }
+    Producer::Unknown
+}

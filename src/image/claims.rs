@@ -1,0 +1,143 @@
+//! Claims of program files: Image and Vdso.
+
+use std::sync::Arc;
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::notes::at;
+use crate::image::elf::{self, ElfImage};
+use crate::image::modules::{Module, ModuleKind, page_size};
+use crate::map::{Claim, Claims, Confidence, Kind, Owner};
+use crate::process::Process;
+
+/// Claim what modules and the vdso hold.
+pub fn claim(process: &Process, claims: &mut Claims) {
+    for (i, module) in process.modules.iter().enumerate() {
+        let owner = Owner::Module(i as u32);
+        match &module.kind {
+            ModuleKind::Elf(image) => claim_elf(process, module, image, owner, claims),
+            ModuleKind::Pe { image, flat } => {
+                for &m in &module.mappings {
+                    let range = process.core.notes.files[m as usize].range;
+                    claims.add(image_claim(module, range, owner, Confidence::Exact, pe_part(module, range, *flat)));
+                }
+                if !flat {
+                    // Sections are laid into one reserved range; what lies
+                    // between is the image's too.
+                    let base = process.core.notes.files[module.mappings[0] as usize].range.start;
+                    let whole = AddrRange::sized(base, image.size_of_image.next_multiple_of(page_size(&process.core)));
+                    claims.add(image_claim(module, whole, owner, Confidence::Derived, "within SizeOfImage".into()));
+                }
+            }
+            ModuleKind::NoHeaders => {
+                for &m in &module.mappings {
+                    let range = process.core.notes.files[m as usize].range;
+                    claims.add(image_claim(module, range, owner, Confidence::Heuristic, String::new()));
+                }
+            }
+        }
+    }
+    claim_vdso(process, claims);
+}
+
+fn image_claim(module: &Module, range: AddrRange, owner: Owner, confidence: Confidence, part: String) -> Claim {
+    let name = if module.path.is_empty() { "(unnamed ELF image)" } else { module.name() };
+    let detail = if part.is_empty() { name.to_owned() } else { format!("{name} {part}") };
+    Claim {
+        range,
+        kind: Kind::Image,
+        confidence,
+        owner,
+        detail: detail.into(),
+        evidence: module.evidence.clone(),
+    }
+}
+
+fn claim_elf(process: &Process, module: &Module, image: &ElfImage, owner: Owner, claims: &mut Claims) {
+    for segment in &image.segments {
+        let (file, bss) = segment_names(segment.perms);
+        let file_part = AddrRange::new(segment.range.start, segment.file_end);
+        let bss_part = AddrRange::new(segment.file_end, segment.range.end);
+        // Where NT_FILE names the same file, header and note agree.
+        let mut listed = false;
+        for &m in &module.mappings {
+            let mapping = process.core.notes.files[m as usize].range;
+            if let Some(range) = mapping.intersect(&file_part) {
+                listed = true;
+                claims.add(image_claim(module, range, owner, Confidence::Exact, file.into()));
+            }
+        }
+        if !listed {
+            claims.add(image_claim(module, file_part, owner, Confidence::Derived, file.into()));
+        }
+        claims.add(image_claim(module, bss_part, owner, Confidence::Derived, bss.into()));
+    }
+    for &m in &module.mappings {
+        let range = process.core.notes.files[m as usize].range;
+        claims.add(image_claim(module, range, owner, Confidence::Derived, String::new()));
+    }
+}
+
+/// What a PT_LOAD of that access holds, in the names of its main section.
+fn segment_names(perms: crate::core::elf::Perms) -> (&'static str, &'static str) {
+    match (perms.write, perms.exec) {
+        (true, _) => (".data", ".bss"),
+        (false, true) => (".text", ".text"),
+        (false, false) => (".rodata", ".rodata"),
+    }
+}
+
+fn pe_part(module: &Module, range: AddrRange, flat: bool) -> String {
+    if flat {
+        return "flat".into();
+    }
+    module
+        .sections
+        .iter()
+        .filter_map(|s| s.range.intersect(&range).map(|common| (common.len(), &s.name)))
+        .max()
+        .map_or_else(String::new, |(_, name)| name.clone())
+}
+
+/// The vdso where the auxiliary vector says, the kernel's data pages before
+/// it, and the vsyscall page at its fixed address.
+fn claim_vdso(process: &Process, claims: &mut Claims) {
+    let core = &process.core;
+    let page = page_size(core);
+    let mut add = |range, confidence, detail: &str, evidence: &str| {
+        claims.add(Claim {
+            range,
+            kind: Kind::Vdso,
+            confidence,
+            owner: Owner::None,
+            detail: detail.into(),
+            evidence: Arc::from(evidence),
+        });
+    };
+    if let Some(base) = core.notes.auxv(at::SYSINFO_EHDR).map(Addr)
+        && let Some(piece) = core.piece_at(base)
+    {
+        let image = elf::read(&process.memory, base, page).map(|i| i.range);
+        let end = image.map_or(piece.range.end, |r| r.end).min(process.segment_range(piece).end);
+        add(AddrRange::new(base, end), Confidence::Exact, "vdso", "AT_SYSINFO_EHDR");
+        // [vvar] and [vvar_vclock] lie right below, readable and never dumped.
+        if let Some(below) = base.0.checked_sub(1).and_then(|a| core.piece_at(Addr(a))) {
+            let range = process.segment_range(below);
+            let perms = core.segments[below.segment as usize].perms;
+            if !perms.write && !perms.exec && range.len() <= MAX_VVAR && !core.is_listed(range.start) {
+                add(range, Confidence::Heuristic, "vvar", "a small read-only mapping right below the vdso");
+            }
+        }
+    }
+    if let Some(piece) = core.piece_at(VSYSCALL) {
+        let range = AddrRange::sized(VSYSCALL, page);
+        if let Some(range) = piece.range.intersect(&range) {
+            add(range, Confidence::Exact, "vsyscall", "the kernel's fixed address for it (VSYSCALL_ADDR)");
+        }
+    }
+}
+
+/// `VSYSCALL_ADDR` (arch/x86/include/uapi/asm/vsyscall.h): -10 MiB.
+const VSYSCALL: Addr = Addr(0xffff_ffff_ff60_0000);
+
+/// Largest vvar seen is 6 pages; newer kernels add a page for the vgetrandom state.
+const MAX_VVAR: u64 = 16 * 4096;

@@ -1,0 +1,282 @@
+//! An ELF image in memory: program headers, load bias, build id, sections as
+//! far as they can be told, link map.
+//!
+//! Structures: System V ABI and its x86_64 and aarch64 supplements; `r_debug`
+//! and `link_map` from glibc's and musl's link.h (the same in both).
+
+use gimli::{BaseAddresses, EhFrameHdr, LittleEndian};
+use goblin::container::{Container, Ctx, Endian};
+use goblin::elf::dynamic as dy;
+use goblin::elf::header as eh;
+use goblin::elf::program_header as ph;
+use goblin::elf::section_header as sh;
+
+use crate::addr::{Addr, AddrRange};
+use crate::bytes;
+use crate::core::elf::Perms;
+use crate::image::modules::Section;
+use crate::limits;
+use crate::memory::Memory;
+
+/// NT_GNU_BUILD_ID (elf.h).
+const NT_GNU_BUILD_ID: u32 = 3;
+
+/// Bytes of note segments read for the build id.
+const MAX_NOTE_BYTES: u64 = 64 << 10;
+
+/// A PT_LOAD of an image, placed in memory.
+#[derive(Clone, Debug)]
+pub struct ImageSegment {
+    /// Addresses, rounded out to pages.
+    pub range: AddrRange,
+    /// End of the part that comes from the file, rounded up to a page; what is
+    /// above is .bss.
+    pub file_end: Addr,
+    /// Access.
+    pub perms: Perms,
+}
+
+/// What the headers of an ELF image say, placed in memory.
+#[derive(Clone, Debug)]
+pub struct ElfImage {
+    /// What is added to each `p_vaddr`.
+    pub bias: u64,
+    /// All of the image, from its lowest PT_LOAD to its highest.
+    pub range: AddrRange,
+    /// PT_LOADs.
+    pub segments: Vec<ImageSegment>,
+    /// Named parts, by what program headers and tables tell.
+    pub sections: Vec<Section>,
+    /// GNU build id.
+    pub build_id: Option<Vec<u8>>,
+    /// PT_DYNAMIC, placed.
+    pub dynamic: Option<AddrRange>,
+    /// Whether it has PT_INTERP, as programs have and libraries seldom do.
+    pub has_interpreter: bool,
+    /// e_type
+    pub e_type: u16,
+}
+
+/// Read an ELF image whose header lies at `base`; `None` where there is none,
+/// or none that makes sense.
+pub fn read(memory: &dyn Memory, base: Addr, page: u64) -> Option<ElfImage> {
+    let raw: [u8; eh::header64::SIZEOF_EHDR] =
+        memory.bytes(base, eh::header64::SIZEOF_EHDR).ok()?.try_into().ok()?;
+    let header = header(&raw)?;
+    let count = usize::from(header.e_phnum).min(limits::MAX_IMAGE_HEADERS);
+    let table = memory
+        .bytes(base.checked_add(header.e_phoff)?, count * ph::program_header64::SIZEOF_PHDR)
+        .ok()?;
+    let programs = ph::ProgramHeader::parse(&table, 0, count, ctx()).ok()?;
+    place(memory, &header, &programs, base, page)
+}
+
+fn ctx() -> Ctx {
+    Ctx::new(Container::Big, Endian::Little)
+}
+
+fn header(raw: &[u8; eh::header64::SIZEOF_EHDR]) -> Option<eh::Header> {
+    if raw.get(..4) != Some(eh::ELFMAG) || raw[eh::EI_CLASS] != eh::ELFCLASS64 || raw[eh::EI_DATA] != eh::ELFDATA2LSB {
+        return None;
+    }
+    let header: eh::Header = (*eh::header64::Header::from_bytes(raw)).into();
+    let plausible = matches!(header.e_type, eh::ET_EXEC | eh::ET_DYN)
+        && usize::from(header.e_phentsize) == ph::program_header64::SIZEOF_PHDR
+        && header.e_phnum > 0;
+    plausible.then_some(header)
+}
+
+/// The build id of an ELF file on disk.
+pub fn file_build_id(file: &[u8]) -> Option<Vec<u8>> {
+    let raw: [u8; eh::header64::SIZEOF_EHDR] = file.get(..eh::header64::SIZEOF_EHDR)?.try_into().ok()?;
+    file_programs(file, &header(&raw)?)?
+        .iter()
+        .filter(|p| p.p_type == ph::PT_NOTE)
+        .find_map(|p| {
+            let size = p.p_filesz.min(MAX_NOTE_BYTES) as usize;
+            build_id(bytes::get(file, usize::try_from(p.p_offset).ok()?, size)?)
+        })
+}
+
+fn file_programs(file: &[u8], header: &eh::Header) -> Option<Vec<ph::ProgramHeader>> {
+    let count = usize::from(header.e_phnum).min(limits::MAX_IMAGE_HEADERS);
+    let at = usize::try_from(header.e_phoff).ok()?;
+    bytes::get(file, at, count * ph::program_header64::SIZEOF_PHDR)?;
+    ph::ProgramHeader::parse(file, at, count, ctx()).ok()
+}
+
+/// Section names and addresses of an ELF file on disk, placed by `bias`.
+pub fn file_sections(file: &[u8], bias: u64) -> Option<Vec<Section>> {
+    let raw: [u8; eh::header64::SIZEOF_EHDR] = file.get(..eh::header64::SIZEOF_EHDR)?.try_into().ok()?;
+    let header = header(&raw)?;
+    let count = usize::from(header.e_shnum).min(limits::MAX_IMAGE_HEADERS);
+    let at = usize::try_from(header.e_shoff).ok()?;
+    bytes::get(file, at, count.checked_mul(sh::section_header64::SIZEOF_SHDR)?)?;
+    let sections = sh::SectionHeader::parse(file, at, count, ctx()).ok()?;
+    let names = sections.get(usize::from(header.e_shstrndx))?;
+    let names = bytes::get(file, usize::try_from(names.sh_offset).ok()?, usize::try_from(names.sh_size).ok()?)?;
+    let placed = sections
+        .iter()
+        .filter(|s| s.sh_flags & u64::from(sh::SHF_ALLOC) != 0 && s.sh_size > 0)
+        .filter(|s| s.sh_type != sh::SHT_NOBITS || s.sh_flags & u64::from(sh::SHF_TLS) == 0)
+        .filter_map(|s| {
+            Some(Section {
+                range: AddrRange::sized(Addr(bias.checked_add(s.sh_addr)?), s.sh_size),
+                name: bytes::text(names.get(s.sh_name..)?),
+            })
+        })
+        .collect();
+    Some(placed)
+}
+
+fn place(
+    memory: &dyn Memory,
+    header: &eh::Header,
+    programs: &[ph::ProgramHeader],
+    base: Addr,
+    page: u64,
+) -> Option<ElfImage> {
+    let loads = || programs.iter().filter(|p| p.p_type == ph::PT_LOAD && p.p_memsz > 0);
+    // The header lies at file offset 0, so the segment that begins there says
+    // which vaddr `base` stands for.
+    let first = loads().find(|p| p.p_offset & !(page - 1) == 0)?;
+    let bias = base.0.wrapping_sub(Addr(first.p_vaddr).align_down(page).0);
+    let at = |vaddr: u64| Addr(bias.wrapping_add(vaddr));
+    let placed = |p: &ph::ProgramHeader| AddrRange::sized(at(p.p_vaddr), p.p_memsz);
+    let mut segments = Vec::new();
+    for p in loads() {
+        let range = placed(p);
+        let file_end = range.start.saturating_add(p.p_filesz.min(p.p_memsz));
+        segments.push(ImageSegment {
+            range: AddrRange::new(range.start.align_down(page), range.end.align_up(page)),
+            file_end: if p.p_filesz == 0 { range.start.align_down(page) } else { file_end.align_up(page) },
+            perms: Perms::from_flags(p.p_flags),
+        });
+    }
+    let low = segments.iter().map(|s| s.range.start).min()?;
+    let high = segments.iter().map(|s| s.range.end).max()?;
+    let mut image = ElfImage {
+        bias,
+        range: AddrRange::new(low, high),
+        segments,
+        sections: Vec::new(),
+        build_id: None,
+        dynamic: programs.iter().find(|p| p.p_type == ph::PT_DYNAMIC).map(placed),
+        has_interpreter: programs.iter().any(|p| p.p_type == ph::PT_INTERP),
+        e_type: header.e_type,
+    };
+    for p in programs {
+        let range = placed(p);
+        let name = match p.p_type {
+            ph::PT_NOTE => {
+                let size = range.len().min(MAX_NOTE_BYTES) as usize;
+                let note = memory.bytes(range.start, size).ok();
+                image.build_id = image.build_id.or_else(|| note.and_then(|n| build_id(&n)));
+                ".note"
+            }
+            ph::PT_INTERP => ".interp",
+            ph::PT_DYNAMIC => ".dynamic",
+            ph::PT_GNU_RELRO => ".data.rel.ro",
+            ph::PT_GNU_EH_FRAME => {
+                if let Some(start) = eh_frame(memory, range) {
+                    // Its end is not told; it lies in the header's segment.
+                    let end = image.segments.iter().find(|s| s.range.contains(start)).map(|s| s.range.end);
+                    let range = AddrRange::new(start, end.unwrap_or(start));
+                    image.sections.push(Section { range, name: ".eh_frame".into() });
+                }
+                ".eh_frame_hdr"
+            }
+            _ => continue,
+        };
+        image.sections.push(Section { range, name: name.into() });
+    }
+    Some(image)
+}
+
+/// Where .eh_frame begins, as .eh_frame_hdr says (LSB core specification).
+fn eh_frame(memory: &dyn Memory, range: AddrRange) -> Option<Addr> {
+    let bytes = memory.bytes(range.start, range.len().min(64) as usize).ok()?;
+    let bases = BaseAddresses::default().set_eh_frame_hdr(range.start.0);
+    let parsed = EhFrameHdr::new(&bytes, LittleEndian).parse(&bases, 8).ok()?;
+    match parsed.eh_frame_ptr() {
+        gimli::Pointer::Direct(addr) => Some(Addr(addr)),
+        gimli::Pointer::Indirect(addr) => memory.ptr(Addr(addr)).ok(),
+    }
+}
+
+fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
+    loop {
+        let name_len = bytes::u32_at(notes, 0)? as usize;
+        let desc_len = bytes::u32_at(notes, 4)? as usize;
+        let kind = bytes::u32_at(notes, 8)?;
+        let desc_at = 12 + name_len.checked_next_multiple_of(4)?;
+        let desc = bytes::get(notes, desc_at, desc_len)?;
+        if kind == NT_GNU_BUILD_ID && bytes::get(notes, 12, name_len)?.starts_with(b"GNU") {
+            return (1..=limits::MAX_BUILD_ID).contains(&desc_len).then(|| desc.to_vec());
+        }
+        notes = notes.get(desc_at + desc_len.checked_next_multiple_of(4)?..)?;
+    }
+}
+
+/// A module the dynamic linker knows of.
+#[derive(Clone, Debug)]
+pub struct LinkedModule {
+    /// `l_addr`: load bias.
+    pub bias: u64,
+    /// `l_name`; empty for the program itself.
+    pub name: String,
+}
+
+/// `struct r_debug`, offset of `r_map`.
+const R_DEBUG_MAP: u64 = 8;
+
+/// `struct link_map`, offsets.
+mod link_map {
+    pub(super) const ADDR: u64 = 0;
+    pub(super) const NAME: u64 = 8;
+    pub(super) const NEXT: u64 = 24;
+}
+
+/// Follow DT_DEBUG of the program to the dynamic linker's list of modules.
+pub fn link_map(memory: &dyn Memory, dynamic: AddrRange) -> Vec<LinkedModule> {
+    let mut out = Vec::new();
+    let Some(r_debug) = dynamic_entry(memory, dynamic, dy::DT_DEBUG) else { return out };
+    let mut seen = std::collections::HashSet::new();
+    let mut next = memory.ptr(Addr(r_debug).saturating_add(R_DEBUG_MAP)).ok();
+    while let Some(node) = next.filter(|n| n.0 != 0) {
+        if out.len() >= limits::MAX_MODULES || !seen.insert(node) {
+            break;
+        }
+        let field = |off| memory.ptr(node.saturating_add(off)).ok();
+        let Some(bias) = field(link_map::ADDR) else { break };
+        let name = field(link_map::NAME).and_then(|p| memory.text(p, limits::MAX_NAME).ok());
+        out.push(LinkedModule { bias: bias.0, name: name.unwrap_or_default() });
+        next = field(link_map::NEXT);
+    }
+    out
+}
+
+/// The value of the first entry of that tag in a dynamic section.
+pub fn dynamic_entry(memory: &dyn Memory, dynamic: AddrRange, tag: u64) -> Option<u64> {
+    let count = (dynamic.len() / 16).min(limits::MAX_IMAGE_HEADERS as u64);
+    for i in 0..count {
+        let at = dynamic.start.checked_add(16 * i)?;
+        match memory.u64(at).ok()? {
+            dy::DT_NULL => return None,
+            t if t == tag => return memory.u64(at.checked_add(8)?).ok(),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// DT_SONAME of an image.
+pub fn soname(memory: &dyn Memory, image: &ElfImage) -> Option<String> {
+    let dynamic = image.dynamic?;
+    let offset = dynamic_entry(memory, dynamic, dy::DT_SONAME)?;
+    let table = dynamic_entry(memory, dynamic, dy::DT_STRTAB)?;
+    // glibc writes the placed address back, musl and the file have the vaddr.
+    let table = if image.range.contains(Addr(table)) { table } else { image.bias.wrapping_add(table) };
+    let name = memory.text(Addr(table.checked_add(offset)?), limits::MAX_NAME).ok()?;
+    (!name.is_empty()).then_some(name)
+}

@@ -1,0 +1,241 @@
+//! Files under `--symbols` and the proof that one is the build the core maps.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::addr::AddrRange;
+use crate::core::mapped::MappedFile;
+use crate::core::open::Core;
+use crate::diag::Diagnostics;
+use crate::image::elf;
+use crate::image::modules::{Module, ModuleKind, page_size};
+use crate::image::pe;
+use crate::limits;
+use crate::memory::Overlay;
+
+/// Files given by the user, by name and by build id.
+#[derive(Default)]
+pub struct SymbolDirs {
+    roots: Vec<PathBuf>,
+    by_name: HashMap<String, Vec<PathBuf>>,
+}
+
+impl SymbolDirs {
+    /// List the given directories (not what lies deeper, but for `.build-id`).
+    ///
+    /// # Errors
+    /// Where one of them can't be listed.
+    pub fn open(roots: &[PathBuf]) -> io::Result<SymbolDirs> {
+        let mut dirs = SymbolDirs { roots: roots.to_vec(), by_name: HashMap::new() };
+        for root in roots {
+            for entry in std::fs::read_dir(root)
+                .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", root.display())))?
+                .take(limits::MAX_SYMBOL_FILES)
+            {
+                let path = entry?.path();
+                if let Some(name) = path.file_name().and_then(|n| n.to_str()) {
+                    dirs.by_name.entry(name.to_owned()).or_default().push(path);
+                }
+            }
+        }
+        Ok(dirs)
+    }
+
+    /// Whether none was given.
+    pub fn is_empty(&self) -> bool {
+        self.roots.is_empty()
+    }
+
+    /// Files that may be the module's: by build id, under its own path below a
+    /// root, by name in a root.
+    fn candidates(&self, module: &Module) -> Vec<PathBuf> {
+        let mut out = Vec::new();
+        if let Some(id) = module.build_id() {
+            let (head, tail) = id.split_at(id.len().min(2));
+            for root in &self.roots {
+                for dir in [root.join(".build-id"), root.join("usr/lib/debug/.build-id")] {
+                    out.push(dir.join(head).join(tail));
+                }
+            }
+        }
+        let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
+        // The core's path is untrusted: only its plain parts, never `..`.
+        let relative: PathBuf =
+            Path::new(path).components().filter(|c| matches!(c, std::path::Component::Normal(_))).collect();
+        if relative.as_os_str().len() > 1 {
+            out.extend(self.roots.iter().map(|root| root.join(&relative)));
+        }
+        out.extend(self.by_name.get(module.name()).into_iter().flatten().cloned());
+        out.retain(|p| p.is_file());
+        out.dedup();
+        out
+    }
+}
+
+/// How a file was proven to be the module's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    BuildId,
+    Bytes,
+    SizeAndPath,
+}
+
+/// A proven file, ready to fill in for a module.
+pub struct Proven {
+    /// Index of the module.
+    pub module: usize,
+    /// Its file.
+    pub map: MappedFile,
+}
+
+/// For each module that lacks bytes, the file under `dirs` that is the same build.
+pub fn prove(core: &Core, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnostics) -> Vec<Proven> {
+    let mut out = Vec::new();
+    for (i, module) in modules.iter().enumerate() {
+        let lacks = |m: &&u32| {
+            let range = core.notes.files[**m as usize].range;
+            core.dumped_in(range) < range.len()
+        };
+        if !module.mappings.iter().any(|m| lacks(&m)) {
+            continue;
+        }
+        let mut refused = None;
+        for path in dirs.candidates(module) {
+            let Ok(map) = File::open(&path).and_then(|f| MappedFile::map(&f)) else { continue };
+            match proof(core, module, &map) {
+                Some(proof) => {
+                    tracing::debug!(module = module.name(), ?proof, file = %path.display(), "filled in");
+                    if proof == Proof::SizeAndPath {
+                        diag.note(
+                            "symbols-unproven",
+                            format!("{}: the core has nothing to compare; taken by its name and size", module.name()),
+                        );
+                    }
+                    out.push(Proven { module: i, map });
+                    refused = None;
+                    break;
+                }
+                None => refused = Some(path),
+            }
+        }
+        if let Some(path) = refused {
+            diag.note(
+                "symbols-mismatch",
+                format!("{} is not the build that the core maps as {}; not used", path.display(), module.path),
+            );
+        }
+    }
+    out
+}
+
+fn proof(core: &Core, module: &Module, file: &[u8]) -> Option<Proof> {
+    match &module.kind {
+        ModuleKind::Elf(image) => match (&image.build_id, elf::file_build_id(file)) {
+            (Some(a), Some(b)) => (*a == b).then_some(Proof::BuildId),
+            _ => same_bytes(core, module, file)?.then_some(Proof::Bytes),
+        },
+        ModuleKind::Pe { .. } => same_bytes(core, module, file)?.then_some(Proof::Bytes),
+        ModuleKind::NoHeaders => match same_bytes(core, module, file) {
+            Some(same) => same.then_some(Proof::Bytes),
+            None => same_size(core, module, file).then_some(Proof::SizeAndPath),
+        },
+    }
+}
+
+/// Compare all read-only bytes that both core and file have; `None` where there
+/// are none.
+fn same_bytes(core: &Core, module: &Module, file: &[u8]) -> Option<bool> {
+    let mut compared = 0;
+    for &m in &module.mappings {
+        let mapping = &core.notes.files[m as usize];
+        for run in core.dumped_runs(mapping.range) {
+            if !is_read_only(core, module, run.range) {
+                continue;
+            }
+            let from = usize::try_from(mapping.offset.checked_add(run.range.start.since(mapping.range.start))?).ok()?;
+            let Some(other) = file.get(from..) else { continue };
+            let n = other.len().min(run.bytes.len());
+            if run.bytes[..n] != other[..n] {
+                return Some(false);
+            }
+            compared += n;
+        }
+    }
+    (compared > 0).then_some(true)
+}
+
+/// A flat mapping is as long as its file, and no section reaches beyond it.
+fn same_size(core: &Core, module: &Module, file: &[u8]) -> bool {
+    let end = module
+        .mappings
+        .iter()
+        .map(|&m| &core.notes.files[m as usize])
+        .map(|f| f.offset.saturating_add(f.range.len()))
+        .max();
+    let rounded = (file.len() as u64).next_multiple_of(page_size(core));
+    end.is_some_and(|end| end == rounded)
+}
+
+/// Whether the module's own headers, or the segment, say that nobody wrote here.
+fn is_read_only(core: &Core, module: &Module, range: AddrRange) -> bool {
+    if let Some(piece) = core.piece_at(range.start)
+        && core.segments[piece.segment as usize].perms.write
+    {
+        return false;
+    }
+    match &module.kind {
+        ModuleKind::Elf(image) => {
+            let relro = |s: &&crate::image::Section| s.name == ".data.rel.ro" || s.name == ".dynamic";
+            !image.segments.iter().any(|s| s.perms.write && s.range.intersect(&range).is_some())
+                && !module.sections.iter().filter(relro).any(|s| s.range.intersect(&range).is_some())
+        }
+        ModuleKind::Pe { image, flat } => {
+            let base = module.range.start;
+            *flat
+                || !image.sections.iter().any(|s| {
+                    let section = AddrRange::sized(base.saturating_add(s.rva), s.virtual_size);
+                    s.writable && section.intersect(&range).is_some()
+                })
+        }
+        ModuleKind::NoHeaders => true,
+    }
+}
+
+/// The runs of memory that proven files can fill in: read-only parts only, as
+/// what a process wrote is in no file.
+pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> Vec<Overlay> {
+    let mut out = Vec::new();
+    for (file, p) in proven.iter().enumerate() {
+        let mut module = modules[p.module].clone();
+        if matches!(module.kind, ModuleKind::NoHeaders) {
+            // Now that its headers can be read, they say what is writable.
+            if let Some(image) = pe::parse(&p.map[..p.map.len().min(4096)]) {
+                module.kind = ModuleKind::Pe { image, flat: module.mappings.len() == 1 };
+            }
+        }
+        for &m in &module.mappings {
+            let mapping = &core.notes.files[m as usize];
+            if !is_read_only(core, &module, mapping.range) {
+                continue;
+            }
+            let have = (p.map.len() as u64).saturating_sub(mapping.offset);
+            let range = AddrRange::sized(mapping.range.start, mapping.range.len().min(have));
+            if !range.is_empty() {
+                out.push(Overlay { range, file, offset: mapping.offset });
+            }
+        }
+    }
+    // NT_FILE of a damaged core may list a range twice.
+    out.sort_by_key(|o| (o.range.start, o.range.end));
+    let mut end = crate::addr::Addr(0);
+    out.retain(|o| {
+        let keep = o.range.start >= end;
+        if keep {
+            end = o.range.end;
+        }
+        keep
+    });
+    out
+}

@@ -1,0 +1,10 @@
+//! Program files as they lie in memory: ELF modules, PE files, the vdso; their
+//! sections, build ids, and the files on disk that are proven to be the same.
+
+pub mod claims;
+pub mod elf;
+pub mod identity;
+pub mod modules;
+pub mod pe;
+
+pub use modules::{Module, ModuleKind, Section};

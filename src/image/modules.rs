@@ -1,0 +1,258 @@
+//! Which files are loaded where: NT_FILE joined with the headers in memory, and
+//! what the dynamic linker knows where NT_FILE is silent.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::notes::at;
+use crate::core::open::Core;
+use crate::diag::Diagnostics;
+use crate::image::elf::{self, ElfImage};
+use crate::image::pe::{self, PeImage};
+use crate::limits;
+use crate::map::Base;
+use crate::memory::Memory;
+
+/// A named part of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Addresses.
+    pub range: AddrRange,
+    /// Name, from the section table or by what a program header stands for.
+    pub name: String,
+}
+
+/// What a module is.
+#[derive(Clone, Debug)]
+pub enum ModuleKind {
+    /// ELF program or library, with its headers.
+    Elf(ElfImage),
+    /// PE file, with its headers; `flat` where it is mapped as a file.
+    Pe {
+        /// Headers.
+        image: PeImage,
+        /// Mapped as it lies in the file, not by section.
+        flat: bool,
+    },
+    /// Named like a program file, but its headers are not in the core.
+    NoHeaders,
+}
+
+/// A program file in memory.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// Path as NT_FILE or the dynamic linker has it; empty where none does.
+    pub path: Arc<str>,
+    /// What it is.
+    pub kind: ModuleKind,
+    /// First to last address of its mappings and segments.
+    pub range: AddrRange,
+    /// Indices into NT_FILE of its mappings.
+    pub mappings: Vec<u32>,
+    /// Sections by name and address, most telling first.
+    pub sections: Vec<Section>,
+    /// How it was found.
+    pub evidence: Arc<str>,
+}
+
+impl Module {
+    /// Last part of the path, without " (deleted)".
+    pub fn name(&self) -> &str {
+        let path = self.path.strip_suffix(" (deleted)").unwrap_or(&self.path);
+        path.rsplit('/').next().unwrap_or(path)
+    }
+
+    /// GNU build id in hexadecimal.
+    pub fn build_id(&self) -> Option<String> {
+        match &self.kind {
+            ModuleKind::Elf(image) => {
+                image.build_id.as_ref().map(|id| id.iter().map(|b| format!("{b:02x}")).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// The section that holds `addr`; the smallest of several.
+    pub fn section_at(&self, addr: Addr) -> Option<&Section> {
+        self.sections.iter().filter(|s| s.range.contains(addr)).min_by_key(|s| s.range.len())
+    }
+}
+
+/// Page size of the process.
+pub fn page_size(core: &Core) -> u64 {
+    core.notes
+        .auxv(at::PAGESZ)
+        .filter(|p| p.is_power_of_two() && (4096..=65536).contains(p))
+        .unwrap_or(4096)
+}
+
+/// Find all modules, sorted by address.
+pub fn find(core: &Core, memory: &dyn Memory, diag: &Diagnostics) -> Vec<Module> {
+    let page = page_size(core);
+    let mut modules = from_file_notes(core, memory, page);
+    add_unlisted(core, memory, page, &mut modules);
+    modules.sort_by_key(|m| (m.range.start, m.range.end));
+    if modules.len() > limits::MAX_MODULES {
+        diag.partial("limit", format!("more than {} modules", limits::MAX_MODULES));
+        modules.truncate(limits::MAX_MODULES);
+    }
+    modules
+}
+
+fn from_file_notes(core: &Core, memory: &dyn Memory, page: u64) -> Vec<Module> {
+    let files = &core.notes.files;
+    let mut by_path: BTreeMap<&Arc<str>, Vec<u32>> = BTreeMap::new();
+    for (i, f) in files.iter().enumerate() {
+        if !crate::map::is_shared_memory(&f.path) {
+            by_path.entry(&f.path).or_default().push(i as u32);
+        }
+    }
+    let mut out = Vec::new();
+    for (path, mut list) in by_path {
+        list.sort_by_key(|&i| files[i as usize].range.start);
+        let mut open: Option<Module> = None;
+        for i in list {
+            let f = &files[i as usize];
+            if let Some(module) = &mut open
+                && continues(module, f.range.start, f.offset)
+            {
+                module.range.end = module.range.end.max(f.range.end);
+                module.mappings.push(i);
+                continue;
+            }
+            out.extend(open.take().and_then(|m| finish(m, core)));
+            let headers = if f.offset == 0 { read_headers(memory, f.range.start, page) } else { None };
+            let range = match &headers {
+                Some(ModuleKind::Elf(image)) if image.range.start <= f.range.start => image.range,
+                _ => f.range,
+            };
+            open = Some(Module {
+                path: path.clone(),
+                range: AddrRange::new(range.start.min(f.range.start), range.end.max(f.range.end)),
+                mappings: vec![i],
+                sections: Vec::new(),
+                evidence: if headers.is_some() { "NT_FILE, and its headers in memory" } else { "NT_FILE, by its name" }
+                    .into(),
+                kind: headers.unwrap_or(ModuleKind::NoHeaders),
+            });
+        }
+        out.extend(open.and_then(|m| finish(m, core)));
+    }
+    out
+}
+
+fn read_headers(memory: &dyn Memory, base: Addr, page: u64) -> Option<ModuleKind> {
+    if let Some(image) = elf::read(memory, base, page) {
+        return Some(ModuleKind::Elf(image));
+    }
+    pe::read(memory, base).map(|image| ModuleKind::Pe { image, flat: false })
+}
+
+/// Whether a mapping of the same file belongs to the module before it.
+fn continues(module: &Module, start: Addr, offset: u64) -> bool {
+    match &module.kind {
+        ModuleKind::Elf(image) => image.range.contains(start),
+        ModuleKind::Pe { image, .. } => {
+            offset != 0 && start.since(module.range.start) < image.size_of_image.max(module.range.len() + 1)
+        }
+        ModuleKind::NoHeaders => offset != 0,
+    }
+}
+
+/// Decide what a group of mappings is; `None` where it is plain data.
+fn finish(mut module: Module, core: &Core) -> Option<Module> {
+    let files = &core.notes.files;
+    match &mut module.kind {
+        ModuleKind::Elf(image) => {
+            module.sections = image.sections.clone();
+        }
+        ModuleKind::Pe { image, flat } => {
+            let base = files[module.mappings[0] as usize].range.start;
+            *flat = module.mappings.iter().all(|&i| {
+                let f = &files[i as usize];
+                f.range.start.since(base) == f.offset
+            }) && image.sections.iter().any(|s| s.rva != s.file_offset);
+            module.sections = image.placed(base, *flat);
+            if !*flat {
+                let whole = AddrRange::sized(base, image.size_of_image);
+                module.range.end = module.range.end.max(whole.end);
+            }
+        }
+        ModuleKind::NoHeaders => {
+            if !named_like_a_program(module.name()) {
+                return None;
+            }
+        }
+    }
+    Some(module)
+}
+
+/// File names of libraries: `libc.so.6`, `System.Private.CoreLib.dll`, `ld-2.31.so`.
+fn named_like_a_program(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    [".so", ".dll", ".exe"].iter().any(|ending| lower.ends_with(ending)) || lower.contains(".so.")
+}
+
+/// Modules that NT_FILE does not list (qemu writes none; createdump leaves out
+/// deleted files): where the dynamic linker and the auxiliary vector say, and
+/// where a segment begins with an ELF header.
+fn add_unlisted(core: &Core, memory: &dyn Memory, page: u64, modules: &mut Vec<Module>) {
+    let mut starts: Vec<(Addr, Option<String>, &str)> = Vec::new();
+    let vdso = core.notes.auxv(at::SYSINFO_EHDR).map(Addr);
+    if let Some(base) = core.notes.auxv(at::BASE).filter(|&b| b != 0) {
+        starts.push((Addr(base), None, "AT_BASE"));
+    }
+    if let Some(program) = program(core, memory, page) {
+        let name = core.notes.auxv(at::EXECFN).and_then(|p| memory.text(Addr(p), limits::MAX_NAME).ok());
+        starts.push((program.0, name, "AT_PHDR"));
+        if let Some(dynamic) = program.1.dynamic {
+            for linked in elf::link_map(memory, dynamic).into_iter().filter(|l| !l.name.is_empty()) {
+                starts.push((Addr(linked.bias), Some(linked.name), "the dynamic linker's list"));
+            }
+        }
+    }
+    for piece in &core.pieces {
+        starts.push((piece.range.start, None, "an ELF header at the start of a segment"));
+    }
+    let mut known: HashSet<Addr> = HashSet::new();
+    let listed: Vec<AddrRange> = crate::addr::union(modules.iter().map(|m| m.range).collect());
+    let mut sorted = listed;
+    for (start, name, how) in starts {
+        let i = sorted.partition_point(|r| r.end <= start);
+        let covered = sorted.get(i).is_some_and(|r| r.contains(start));
+        if covered || Some(start) == vdso || !known.insert(start) || modules.len() > limits::MAX_MODULES {
+            continue;
+        }
+        let Some(image) = elf::read(memory, start, page) else { continue };
+        let name = name.or_else(|| elf::soname(memory, &image)).unwrap_or_default();
+        let i = sorted.partition_point(|r| r.start < image.range.start);
+        sorted.insert(i, image.range);
+        modules.push(Module {
+            path: name.into(),
+            range: image.range,
+            mappings: Vec::new(),
+            sections: image.sections.clone(),
+            evidence: how.into(),
+            kind: ModuleKind::Elf(image),
+        });
+    }
+}
+
+/// The program itself: its header and image, by AT_PHDR.
+pub fn program(core: &Core, memory: &dyn Memory, page: u64) -> Option<(Addr, ElfImage)> {
+    let headers = Addr(core.notes.auxv(at::PHDR)?);
+    let base = headers.align_down(page);
+    elf::read(memory, base, page).map(|image| (base, image))
+}
+
+/// Index of the module that holds `addr` in one of its mappings or segments.
+pub fn module_at(modules: &[Module], base: &Base, addr: Addr) -> Option<usize> {
+    // Modules are sorted by start but a flat PE may lie within another's gap.
+    let upto = modules.partition_point(|m| m.range.start <= addr);
+    let listed = base.at(addr).and_then(|e| e.file);
+    modules[..upto].iter().enumerate().rev().take(8).find_map(|(i, m)| {
+        let owns = m.range.contains(addr) && listed.is_none_or(|f| m.mappings.contains(&f) || m.mappings.is_empty());
+        owns.then_some(i)
+    })
+}

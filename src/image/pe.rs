@@ -1,0 +1,95 @@
+//! A PE file in memory, mapped flat (as a file) or by section (as .NET's own
+//! PE loader does on Linux).
+//!
+//! Structure: Microsoft PE/COFF specification.
+
+use goblin::pe::header::Header;
+
+use crate::addr::{Addr, AddrRange};
+use crate::image::modules::Section;
+use crate::memory::Memory;
+
+/// Bytes read for headers: section tables of real files end within a page.
+const HEADER_BYTES: u64 = 4096;
+
+/// One section, as the table states it.
+#[derive(Clone, Debug)]
+pub struct PeSection {
+    /// Name.
+    pub name: String,
+    /// Where it belongs in memory, from the image's base.
+    pub rva: u64,
+    /// Length in memory, in bytes.
+    pub virtual_size: u64,
+    /// Where it is in the file.
+    pub file_offset: u64,
+    /// Length in the file, in bytes.
+    pub file_size: u64,
+    /// IMAGE_SCN_MEM_WRITE
+    pub writable: bool,
+}
+
+/// Headers of a PE file.
+#[derive(Clone, Debug)]
+pub struct PeImage {
+    /// SizeOfImage, in bytes.
+    pub size_of_image: u64,
+    /// SizeOfHeaders, in bytes.
+    pub size_of_headers: u64,
+    /// Sections.
+    pub sections: Vec<PeSection>,
+}
+
+/// IMAGE_SCN_MEM_WRITE (PE/COFF, section flags).
+const MEM_WRITE: u32 = 0x8000_0000;
+
+/// Read PE headers at `base`; `None` where there are none.
+pub fn read(memory: &dyn Memory, base: Addr) -> Option<PeImage> {
+    let len = memory.readable(base, HEADER_BYTES) as usize;
+    parse(&memory.bytes(base, len).ok()?)
+}
+
+/// Parse PE headers from the first bytes of a file.
+pub fn parse(bytes: &[u8]) -> Option<PeImage> {
+    if !bytes.starts_with(b"MZ") {
+        return None;
+    }
+    let header = Header::parse(bytes).ok()?;
+    let optional = header.optional_header?.windows_fields;
+    // Section table: after the optional header.
+    let mut offset = header.dos_header.pe_pointer as usize
+        + goblin::pe::header::SIZEOF_PE_MAGIC
+        + goblin::pe::header::SIZEOF_COFF_HEADER
+        + usize::from(header.coff_header.size_of_optional_header);
+    let sections = header.coff_header.sections(bytes, &mut offset).ok()?;
+    Some(PeImage {
+        size_of_image: u64::from(optional.size_of_image),
+        size_of_headers: u64::from(optional.size_of_headers),
+        sections: sections
+            .iter()
+            .map(|s| PeSection {
+                name: s.name().unwrap_or("?").to_owned(),
+                rva: u64::from(s.virtual_address),
+                virtual_size: u64::from(s.virtual_size),
+                file_offset: u64::from(s.pointer_to_raw_data),
+                file_size: u64::from(s.size_of_raw_data),
+                writable: s.characteristics & MEM_WRITE != 0,
+            })
+            .collect(),
+    })
+}
+
+impl PeImage {
+    /// Sections placed for an image at `base`, by file offset or by RVA.
+    pub fn placed(&self, base: Addr, flat: bool) -> Vec<Section> {
+        let headers = Section {
+            range: AddrRange::sized(base, self.size_of_headers),
+            name: "headers".into(),
+        };
+        let rest = self.sections.iter().map(|s| {
+            let (from, len) = if flat { (s.file_offset, s.file_size) } else { (s.rva, s.virtual_size) };
+            Section { range: AddrRange::sized(base.saturating_add(from), len), name: s.name.clone() }
+        });
+        std::iter::once(headers).chain(rest).collect()
+    }
+}

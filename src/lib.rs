@@ -1,0 +1,37 @@
+//! coremap tells where the memory of a process went, from its core dump alone.
+//!
+//! A core file is an address space. Every byte of it gets exactly one label,
+//! with how it is known, and nothing counts twice. Data flows one way:
+//!
+//! ```text
+//! core file -> Core (segments, notes) -> Process (memory, modules, threads)
+//!           -> introspectors make Claims -> AddressMap (resolved)
+//!           -> analyses -> report (plain data) -> render (table, json, csv)
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`core`] | the file: opening, ELF headers, notes, producers |
+//! | [`memory`] | reads that give bytes or the reason why not; page scans |
+//! | [`map`] | kinds, claims, and the one label for each byte |
+//! | [`image`] | ELF and PE files as they lie in memory |
+//! | [`layout`] | struct layouts as data |
+//! | [`native`] | thread stacks and malloc heaps of the C library |
+//! | [`introspect`] | who claims memory, and the map that follows |
+//! | [`analysis`] | answers to the commands, as plain data |
+//! | [`report`] | the structs those answers are made of: the JSON contract |
+//! | [`render`] | reports as tables, JSON and CSV |
+
+pub mod addr;
+pub mod bytes;
+pub mod core;
+pub mod diag;
+pub mod image;
+pub mod introspect;
+pub mod layout;
+pub mod limits;
+pub mod map;
+pub mod memory;
+pub mod native;
+pub mod process;
+pub mod progress;

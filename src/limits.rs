@@ -1,0 +1,69 @@
+//! Every cap on what a core may make us do, in one place, each with its reason.
+//!
+//! A core comes from another machine and may be cut, corrupt or made on
+//! purpose. No allocation is sized by a number read from it without passing
+//! one of these, and every list that is followed in its memory ends here.
+
+/// Program headers read. Linux allows 2^32 mappings by PN_XNUM; processes are
+/// held to vm.max_map_count (65,530 as shipped, 1,048,576 on tuned hosts).
+pub const MAX_SEGMENTS: usize = 4 << 20;
+
+/// Entries of NT_FILE; one per file mapping, so bounded like segments.
+pub const MAX_FILE_MAPPINGS: usize = 4 << 20;
+
+/// Threads; the kernel's own ceiling (PID_MAX_LIMIT) is 4,194,304.
+pub const MAX_THREADS: usize = 4 << 20;
+
+/// Bytes of one path or name taken from the core (PATH_MAX is 4,096).
+pub const MAX_NAME: usize = 4096;
+
+/// Bytes of argv, envp and auxv strings read from the main stack. The kernel
+/// allows a quarter of the stack limit; 2 MiB is what execve takes by default.
+pub const MAX_ARG_BYTES: usize = 2 << 20;
+
+/// Number of argv and of envp pointers followed.
+pub const MAX_ARGS: usize = 1 << 16;
+
+/// Modules whose headers are read.
+pub const MAX_MODULES: usize = 1 << 16;
+
+/// Program or section headers of one module (real ones have under 100;
+/// -ffunction-sections objects that are not images have more).
+pub const MAX_IMAGE_HEADERS: usize = 4096;
+
+/// Bytes of one build-id (SHA-1 is 20; linkers allow any).
+pub const MAX_BUILD_ID: usize = 64;
+
+/// Nodes followed in one linked list of the process (stack lists, arenas).
+pub const MAX_LIST: usize = 1 << 20;
+
+/// Malloc heaps (64 MiB of address space each) looked at.
+pub const MAX_MALLOC_HEAPS: usize = 1 << 18;
+
+/// Words of a thread control block that are looked at for the stack's bounds:
+/// glibc's struct pthread is 2,304 bytes on x86_64 and 1,856 on aarch64.
+pub const MAX_TCB_BYTES: usize = 4096;
+
+/// Extents (data and hole) read from a sparse file; a more shattered file is
+/// read as if dense from there on.
+pub const MAX_EXTENTS: usize = 1 << 20;
+
+/// Bytes an inflated core may take. Holes cost nothing on disk, and a
+/// process's dumped memory cannot exceed its machine's.
+pub const MAX_INFLATED: u64 = 1 << 44;
+
+/// Hits kept by a search; more are counted and reported, not kept.
+pub const MAX_HITS: usize = 1 << 20;
+
+/// Longest match of a regular expression that is found whole where it crosses
+/// a block or mapping border.
+pub const MAX_MATCH: usize = 4096;
+
+/// Files looked at below one `--symbols` directory.
+pub const MAX_SYMBOL_FILES: usize = 1 << 16;
+
+/// Warnings kept with their text; more of one code are only counted.
+pub const MAX_WARNINGS_PER_CODE: usize = 8;
+
+/// Bytes of one note that are kept or parsed as a string.
+pub const MAX_NOTE_STRING: usize = 4096;

@@ -1,0 +1,184 @@
+//! Claims resolved over the base: one label for each byte.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::addr::{Addr, AddrRange, sweep};
+use crate::core::elf::Perms;
+use crate::core::open::Core;
+use crate::map::base::{Base, BaseEntry, is_shared_memory};
+use crate::map::{Claim, Claims, Confidence, Kind, Owner};
+
+/// A run of memory with one label.
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// Addresses.
+    pub range: AddrRange,
+    /// What it is.
+    pub kind: Kind,
+    /// Which one: thread, arena, file and section.
+    pub detail: Arc<str>,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Whose.
+    pub owner: Owner,
+    /// Access, where a PT_LOAD tells it.
+    pub perms: Option<Perms>,
+    /// Path of the file mapped here.
+    pub file: Option<Arc<str>>,
+    /// Bytes of it that the core holds.
+    pub in_core: u64,
+    /// Index of the winning claim; `None` where the mapping speaks for itself.
+    pub claim: Option<u32>,
+    segment: Option<u32>,
+    file_end: Option<u64>,
+}
+
+impl Region {
+    /// `rw-p` as in /proc/PID/maps. What the core can't tell is `?`: access
+    /// where only NT_FILE knows the mapping, shared or private of a plain file.
+    pub fn perms_text(&self) -> String {
+        let mut text = self.perms.map_or_else(|| "???".to_owned(), Perms::letters);
+        text.push(match &self.file {
+            Some(path) if is_shared_memory(path) => 's',
+            Some(_) if self.kind != Kind::Image => '?',
+            _ => 'p',
+        });
+        text
+    }
+}
+
+/// The resolved map of the whole base.
+pub struct AddressMap {
+    /// What is to be covered.
+    pub base: Base,
+    /// All claims, sorted by their content.
+    pub claims: Vec<Claim>,
+    /// The labels: sorted, disjoint, covering the base.
+    pub regions: Vec<Region>,
+}
+
+impl AddressMap {
+    /// Resolve `claims` over the core's base.
+    ///
+    /// In each place the claim of highest confidence wins, then the most
+    /// specific kind, then the shorter range; what is still equal is decided
+    /// by content, never by who claimed first.
+    pub fn resolve(core: &Core, claims: Claims) -> AddressMap {
+        let base = Base::of(core);
+        let claims = claims.into_sorted();
+        let items: Vec<_> = claims
+            .iter()
+            .enumerate()
+            .map(|(i, c)| (c.range, (c.confidence, c.kind.specificity(), Reverse(c.range.len()), Reverse(i))))
+            .collect();
+        let winners = sweep(&items);
+        let mut map = AddressMap { base, claims, regions: Vec::new() };
+        map.lay(core, &winners);
+        map
+    }
+
+    fn lay(&mut self, core: &Core, winners: &[(AddrRange, usize)]) {
+        let mut regions: Vec<Region> = Vec::with_capacity(self.base.entries.len() + winners.len());
+        let mut w = 0;
+        for entry in &self.base.entries {
+            let mut at = entry.range.start;
+            while at < entry.range.end {
+                while winners.get(w).is_some_and(|(r, _)| r.end <= at) {
+                    w += 1;
+                }
+                let (end, claim) = match winners.get(w) {
+                    Some((r, i)) if r.contains(at) => (r.end.min(entry.range.end), Some(*i)),
+                    Some((r, _)) => (r.start.min(entry.range.end), None),
+                    None => (entry.range.end, None),
+                };
+                let region = self.label(entry, AddrRange::new(at, end), claim);
+                match regions.last_mut() {
+                    Some(last) if joins(last, &region) => {
+                        last.range.end = end;
+                        last.file_end = region.file_end;
+                    }
+                    _ => regions.push(region),
+                }
+                at = end;
+            }
+        }
+        for region in &mut regions {
+            region.in_core = core.dumped_in(region.range);
+        }
+        self.regions = regions;
+    }
+
+    fn label(&self, entry: &BaseEntry, range: AddrRange, claim: Option<usize>) -> Region {
+        let file = self.base.path(entry).cloned();
+        let file_end = file
+            .is_some()
+            .then(|| entry.file_offset.saturating_add(range.end.since(entry.range.start)));
+        let mut region = match claim.map(|i| (i, &self.claims[i])) {
+            Some((i, c)) => Region {
+                range,
+                kind: c.kind,
+                detail: c.detail.clone(),
+                confidence: c.confidence,
+                owner: c.owner,
+                perms: None,
+                file: None,
+                in_core: 0,
+                claim: Some(i as u32),
+                segment: None,
+                file_end: None,
+            },
+            None => {
+                let (kind, confidence, detail, _) = self.base.label(entry);
+                Region {
+                    range,
+                    kind,
+                    detail,
+                    confidence,
+                    owner: Owner::None,
+                    perms: None,
+                    file: None,
+                    in_core: 0,
+                    claim: None,
+                    segment: None,
+                    file_end: None,
+                }
+            }
+        };
+        region.perms = entry.perms;
+        region.file = file;
+        region.segment = entry.segment;
+        region.file_end = file_end;
+        region
+    }
+
+    /// The region that holds `addr`.
+    pub fn region_at(&self, addr: Addr) -> Option<&Region> {
+        let i = self.regions.partition_point(|r| r.range.end <= addr);
+        self.regions.get(i).filter(|r| r.range.contains(addr))
+    }
+
+    /// All claims on `addr`, in or out of the base, the winner first.
+    pub fn claims_at(&self, addr: Addr) -> Vec<(usize, &Claim)> {
+        let mut out: Vec<_> = self.claims.iter().enumerate().filter(|(_, c)| c.range.contains(addr)).collect();
+        out.sort_by_key(|(i, c)| {
+            (Reverse(c.confidence), Reverse(c.kind.specificity()), c.range.len(), *i)
+        });
+        out
+    }
+}
+
+/// Whether `next` continues `last`: the same label over the same mapping, or
+/// one claim over mappings of equal access and no file between.
+fn joins(last: &Region, next: &Region) -> bool {
+    let same = last.range.end == next.range.start
+        && last.claim == next.claim
+        && last.kind == next.kind
+        && last.perms == next.perms
+        && last.file == next.file;
+    let continues = match (last.file_end, next.file_end) {
+        (Some(end), Some(next_end)) => end.saturating_add(next.range.len()) == next_end,
+        _ => true,
+    };
+    same && continues && (last.claim.is_some() || last.file.is_some() || last.segment == next.segment)
+}

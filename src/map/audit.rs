@@ -1,0 +1,102 @@
+//! The invariants, checked on every run.
+
+use crate::core::open::Core;
+use crate::map::{AddressMap, Confidence};
+
+/// One thing that must hold, and whether it does.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Invariant {
+    /// Short name.
+    pub name: &'static str,
+    /// Whether it holds.
+    pub ok: bool,
+    /// The figures.
+    pub detail: String,
+}
+
+/// Two claims on the same bytes that can't both be right.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Conflict {
+    /// First byte both claim.
+    pub start: crate::addr::Addr,
+    /// Bytes both claim.
+    pub size: u64,
+    /// Kind that won.
+    pub winner: crate::map::Kind,
+    /// Kind that lost.
+    pub loser: crate::map::Kind,
+    /// Evidence of both.
+    pub detail: String,
+}
+
+/// Check that the labels cover the base exactly, once, in every column.
+pub fn invariants(map: &AddressMap, core: &Core) -> Vec<Invariant> {
+    let base = map.base.size();
+    let sum = map.regions.iter().map(|r| r.range.len()).fold(0, u64::saturating_add);
+    let in_core: u64 = map.regions.iter().map(|r| r.in_core).sum();
+    let sorted = map.regions.windows(2).all(|w| w[0].range.end <= w[1].range.start);
+    let covered = covers(map);
+    vec![
+        Invariant {
+            name: "disjoint",
+            ok: sorted,
+            detail: format!("{} regions, sorted and without overlap", map.regions.len()),
+        },
+        Invariant {
+            name: "covering",
+            ok: covered,
+            detail: format!("regions and the {} runs of PT_LOAD and NT_FILE cover the same bytes", map.base.entries.len()),
+        },
+        Invariant {
+            name: "size",
+            ok: sum == base,
+            detail: format!("kinds {sum} bytes, base {base} bytes"),
+        },
+        Invariant {
+            name: "in_core",
+            ok: in_core == core.dumped_total(),
+            detail: format!("kinds {in_core} bytes, core holds {} bytes", core.dumped_total()),
+        },
+    ]
+}
+
+fn covers(map: &AddressMap) -> bool {
+    let join = |ranges: Vec<_>| crate::addr::union(ranges);
+    join(map.regions.iter().map(|r| r.range).collect()) == join(map.base.entries.iter().map(|e| e.range).collect())
+}
+
+/// Conflicts reported at most.
+const MAX_CONFLICTS: usize = 100;
+
+/// Claims that overlap although both are sure, and of different kinds: one of
+/// two introspectors is wrong there. A guess that loses is no conflict, nor is
+/// a claim that lies wholly within a less specific one (a heap in a mapping).
+pub fn conflicts(map: &AddressMap) -> Vec<Conflict> {
+    let mut out = Vec::new();
+    for region in &map.regions {
+        let Some(winner) = region.claim.map(|i| &map.claims[i as usize]) else { continue };
+        if winner.confidence == Confidence::Heuristic {
+            continue;
+        }
+        for (_, loser) in map.claims_at(region.range.start) {
+            if loser.confidence == Confidence::Heuristic
+                || loser.kind == winner.kind
+                || (loser.range.covers(&winner.range) && loser.kind.specificity() < winner.kind.specificity())
+            {
+                continue;
+            }
+            let Some(common) = loser.range.intersect(&region.range) else { continue };
+            if out.len() == MAX_CONFLICTS {
+                return out;
+            }
+            out.push(Conflict {
+                start: common.start,
+                size: common.len(),
+                winner: winner.kind,
+                loser: loser.kind,
+                detail: format!("{} | {}", winner.evidence, loser.evidence),
+            });
+        }
+    }
+    out
+}

@@ -1,0 +1,150 @@
+//! The base: every byte the core knows of, as the union of PT_LOAD and NT_FILE,
+//! and the label each has before anybody claims it.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::addr::{Addr, AddrRange, sweep};
+use crate::core::elf::Perms;
+use crate::core::open::Core;
+use crate::map::{Confidence, Kind};
+
+/// A run of the base with one segment, one file and one set of permissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BaseEntry {
+    /// Addresses.
+    pub range: AddrRange,
+    /// Index of the PT_LOAD that maps it; `None` where only NT_FILE does.
+    pub segment: Option<u32>,
+    /// Access, where a PT_LOAD tells it.
+    pub perms: Option<Perms>,
+    /// Index into the core's NT_FILE list.
+    pub file: Option<u32>,
+    /// Where in that file this run begins, in bytes.
+    pub file_offset: u64,
+}
+
+/// The whole base.
+pub struct Base {
+    /// Sorted, disjoint.
+    pub entries: Vec<BaseEntry>,
+    /// Path of each entry of NT_FILE.
+    pub paths: Vec<Arc<str>>,
+    flags_tell_no_access: bool,
+    lists_all_files: bool,
+}
+
+impl Base {
+    /// Join the core's segments and file mappings, by overlap.
+    pub fn of(core: &Core) -> Base {
+        let files: Vec<(AddrRange, Reverse<usize>)> =
+            core.notes.files.iter().enumerate().map(|(i, f)| (f.range, Reverse(i))).collect();
+        let files = sweep(&files);
+        let mut entries = Vec::with_capacity(core.pieces.len() + files.len());
+        let mut loads: Vec<(AddrRange, u32)> = Vec::with_capacity(core.pieces.len());
+        for p in &core.pieces {
+            match loads.last_mut() {
+                Some((last, segment)) if *segment == p.segment && last.end == p.range.start => {
+                    last.end = p.range.end;
+                }
+                _ => loads.push((p.range, p.segment)),
+            }
+        }
+        let (mut l, mut f) = (0, 0);
+        let mut at = Addr(0);
+        loop {
+            while loads.get(l).is_some_and(|(r, _)| r.end <= at) {
+                l += 1;
+            }
+            while files.get(f).is_some_and(|(r, _)| r.end <= at) {
+                f += 1;
+            }
+            let load = loads.get(l);
+            let file = files.get(f);
+            let start = match (load, file) {
+                (None, None) => break,
+                (Some((a, _)), None) => a.start,
+                (None, Some((b, _))) => b.start,
+                (Some((a, _)), Some((b, _))) => a.start.min(b.start),
+            };
+            let start = start.max(at);
+            let load_here = load.filter(|(r, _)| r.contains(start));
+            let file_here = file.filter(|(r, _)| r.contains(start));
+            let ends = [
+                load.map(|(r, _)| if load_here.is_some() { r.end } else { r.start }),
+                file.map(|(r, _)| if file_here.is_some() { r.end } else { r.start }),
+            ];
+            let Some(end) = ends.into_iter().flatten().min() else { break };
+            let mapping = file_here.map(|&(_, i)| (i, &core.notes.files[i]));
+            entries.push(BaseEntry {
+                range: AddrRange::new(start, end),
+                segment: load_here.map(|&(_, s)| s),
+                perms: load_here.map(|&(_, s)| core.segments[s as usize].perms),
+                file: mapping.map(|(i, _)| i as u32),
+                file_offset: mapping
+                    .map_or(0, |(_, m)| m.offset.saturating_add(start.since(m.range.start))),
+            });
+            at = end;
+        }
+        Base {
+            entries,
+            paths: core.notes.files.iter().map(|f| f.path.clone()).collect(),
+            flags_tell_no_access: core.producer.flags_tell_no_access(),
+            lists_all_files: core.producer.lists_all_files(),
+        }
+    }
+
+    /// Bytes in the base.
+    pub fn size(&self) -> u64 {
+        self.entries.iter().map(|e| e.range.len()).fold(0, u64::saturating_add)
+    }
+
+    /// The entry that holds `addr`.
+    pub fn at(&self, addr: Addr) -> Option<&BaseEntry> {
+        let i = self.entries.partition_point(|e| e.range.end <= addr);
+        self.entries.get(i).filter(|e| e.range.contains(addr))
+    }
+
+    /// The path mapped by `entry`, if it is a file mapping.
+    pub fn path(&self, entry: &BaseEntry) -> Option<&Arc<str>> {
+        self.paths.get(entry.file? as usize)
+    }
+
+    /// What the mapping alone says: kind, confidence, detail, evidence.
+    pub fn label(&self, entry: &BaseEntry) -> (Kind, Confidence, Arc<str>, &'static str) {
+        if let Some(path) = self.path(entry) {
+            let kind = if is_shared_memory(path) { Kind::SharedMemory } else { Kind::MappedFile };
+            return (kind, Confidence::Exact, path.clone(), "NT_FILE lists this file here");
+        }
+        let p = entry.perms.unwrap_or_default();
+        let kind = match (p.read, p.write, p.exec) {
+            (_, true, true) => Kind::AnonRWX,
+            (_, true, false) => Kind::AnonRW,
+            (_, false, true) => Kind::AnonRX,
+            (true, false, false) => Kind::AnonRO,
+            (false, false, false) => Kind::NoAccess,
+        };
+        if kind == Kind::AnonRO && !self.flags_tell_no_access {
+            let detail = "read-only or no access: gdb writes both alike";
+            return (kind, Confidence::Heuristic, detail.into(), "PT_LOAD flags, written by gdb");
+        }
+        if self.lists_all_files {
+            (kind, Confidence::Exact, "".into(), "PT_LOAD flags; NT_FILE lists no file here")
+        } else {
+            let evidence = "PT_LOAD flags; createdump lists modules only, so this may be a memfd or deleted file";
+            (kind, Confidence::Derived, "".into(), evidence)
+        }
+    }
+}
+
+/// Whether a path in NT_FILE is memory under a name and not a file: POSIX and
+/// System V shared memory, memfd_create, and shared anonymous mappings, which
+/// the kernel lists as `/dev/zero (deleted)`.
+pub fn is_shared_memory(path: &str) -> bool {
+    path.starts_with("/dev/shm/")
+        || path.starts_with("/run/shm/")
+        || path.starts_with("/memfd:")
+        || path.starts_with("/SYSV")
+        || path == "/dev/zero (deleted)"
+        || path == "/dev/zero"
+}

@@ -1,0 +1,89 @@
+//! Claims: this range is of that kind, because of this.
+
+use std::sync::Arc;
+
+use crate::addr::AddrRange;
+use crate::map::Kind;
+
+/// How sure a label is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// A guess by what it looks like; its evidence names the guess.
+    Heuristic,
+    /// A structure plus arithmetic.
+    Derived,
+    /// A structure, header or note says so.
+    Exact,
+}
+
+impl Confidence {
+    /// The word printed and used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Confidence::Heuristic => "heuristic",
+            Confidence::Derived => "derived",
+            Confidence::Exact => "exact",
+        }
+    }
+}
+
+/// Whose memory it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// Nobody in particular.
+    None,
+    /// The thread of this tid.
+    Thread(u32),
+    /// The module of this index in the process's list.
+    Module(u32),
+}
+
+/// One statement about a range of addresses.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Claim {
+    /// Addresses.
+    pub range: AddrRange,
+    /// What they are.
+    pub kind: Kind,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Whose.
+    pub owner: Owner,
+    /// Which one: thread, arena, file and section, heap and generation.
+    pub detail: Arc<str>,
+    /// How it is known: structure, address, field; or the rule of a guess.
+    pub evidence: Arc<str>,
+}
+
+/// Where introspectors put their claims.
+#[derive(Default)]
+pub struct Claims {
+    list: Vec<Claim>,
+}
+
+impl Claims {
+    /// Add a claim; an empty range claims nothing.
+    pub fn add(&mut self, claim: Claim) {
+        if !claim.range.is_empty() {
+            self.list.push(claim);
+        }
+    }
+
+    /// All claims, in an order that does not depend on who came first.
+    pub fn into_sorted(mut self) -> Vec<Claim> {
+        self.list.sort();
+        self.list.dedup();
+        self.list
+    }
+}
+
+impl From<Vec<Claim>> for Claims {
+    fn from(list: Vec<Claim>) -> Claims {
+        let mut claims = Claims::default();
+        for claim in list {
+            claims.add(claim);
+        }
+        claims
+    }
+}

@@ -1,0 +1,13 @@
+//! The map: a base of every byte the core knows of, claims on it with evidence
+//! and confidence, and the one label for each byte that follows from them.
+
+mod address_map;
+pub mod audit;
+mod base;
+mod claim;
+mod kind;
+
+pub use address_map::{AddressMap, Region};
+pub use base::{Base, BaseEntry, is_shared_memory};
+pub use claim::{Claim, Claims, Confidence, Owner};
+pub use kind::Kind;

@@ -1,0 +1,116 @@
+//! [`Memory`] over a core's segments, with bytes from proven files where the
+//! core left them out.
+
+use std::sync::Arc;
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::elf::PieceState;
+use crate::core::mapped::MappedFile;
+use crate::core::open::Core;
+use crate::memory::{Fault, FaultKind, Memory};
+
+/// Bytes of a file on disk that stand in for a mapping's.
+pub struct Overlay {
+    /// Addresses it can fill.
+    pub range: AddrRange,
+    /// Index into the list of files.
+    pub file: usize,
+    /// Where in the file the range begins.
+    pub offset: u64,
+}
+
+/// A core's memory.
+pub struct CoreMemory {
+    core: Arc<Core>,
+    /// Sorted, disjoint.
+    overlays: Vec<Overlay>,
+    files: Vec<MappedFile>,
+}
+
+impl CoreMemory {
+    /// Only what the core holds.
+    pub fn new(core: Arc<Core>) -> CoreMemory {
+        CoreMemory { core, overlays: Vec::new(), files: Vec::new() }
+    }
+
+    /// With `overlays` (disjoint, into `files`) for what the core left out.
+    pub fn with_files(core: Arc<Core>, mut overlays: Vec<Overlay>, files: Vec<MappedFile>) -> CoreMemory {
+        overlays.sort_by_key(|o| o.range.start);
+        CoreMemory { core, overlays, files }
+    }
+
+    /// The longest run of bytes from `addr` on, within one piece.
+    fn run(&self, addr: Addr) -> Result<&[u8], Fault> {
+        let i = self.core.piece_index(addr);
+        let piece = self.core.pieces.get(i).filter(|p| p.range.contains(addr));
+        if let Some(piece) = piece
+            && let PieceState::Dumped(offset) = piece.state
+        {
+            let skip = addr.since(piece.range.start);
+            let from = (offset + skip) as usize;
+            let to = (offset + piece.range.len()) as usize;
+            return Ok(&self.core.bytes()[from..to]);
+        }
+        let kind = match piece.map(|p| p.state) {
+            Some(PieceState::Truncated) => FaultKind::Truncated,
+            Some(_) => FaultKind::NotDumped,
+            // Known from NT_FILE alone (gcore's way to leave a mapping out).
+            None if self.core.is_listed(addr) => FaultKind::NotDumped,
+            None => FaultKind::Unmapped,
+        };
+        // A piece with bytes of its own always speaks for itself.
+        let next = match (piece, self.core.pieces.get(i)) {
+            (Some(here), _) => here.range.end,
+            (None, Some(next)) => next.range.start,
+            (None, None) => Addr(u64::MAX),
+        };
+        self.overlay(addr, next).ok_or(Fault { addr, kind })
+    }
+
+    fn overlay(&self, addr: Addr, next: Addr) -> Option<&[u8]> {
+        let i = self.overlays.partition_point(|o| o.range.end <= addr);
+        let o = self.overlays.get(i).filter(|o| o.range.contains(addr))?;
+        let from = usize::try_from(o.offset.checked_add(addr.since(o.range.start))?).ok()?;
+        let len = o.range.end.min(next).since(addr) as usize;
+        let file = self.files.get(o.file)?;
+        file.get(from..from.checked_add(len)?.min(file.len()))
+    }
+}
+
+impl Memory for CoreMemory {
+    fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+        let mut at = addr;
+        let mut done = 0;
+        while done < buf.len() {
+            let run = self.run(at)?;
+            let n = run.len().min(buf.len() - done);
+            if n == 0 {
+                return Err(Fault { addr: at, kind: FaultKind::NotDumped });
+            }
+            buf[done..done + n].copy_from_slice(&run[..n]);
+            done += n;
+            match at.checked_add(n as u64) {
+                Some(next) => at = next,
+                None if done < buf.len() => return Err(Fault { addr: at, kind: FaultKind::Unmapped }),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn borrow(&self, addr: Addr, len: usize) -> Option<&[u8]> {
+        self.run(addr).ok()?.get(..len)
+    }
+
+    fn readable(&self, addr: Addr, max: u64) -> u64 {
+        let mut have = 0;
+        while have < max {
+            let Some(at) = addr.checked_add(have) else { break };
+            match self.run(at) {
+                Ok(run) if !run.is_empty() => have += run.len() as u64,
+                _ => break,
+            }
+        }
+        have.min(max)
+    }
+}

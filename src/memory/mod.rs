@@ -1,0 +1,127 @@
+//! The dumped process's memory: reads that give bytes or the reason why not,
+//! page scans, and bytes filled in from files that are proven the same build.
+
+mod core_memory;
+pub mod scan;
+
+pub use core_memory::{CoreMemory, Overlay};
+
+use crate::addr::{Addr, AddrRange};
+use crate::bytes;
+use crate::limits;
+
+/// Why an address can't be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// No mapping of the core covers it.
+    Unmapped,
+    /// Mapped, but its bytes were left out of the dump.
+    NotDumped,
+    /// Its bytes should be in the file, but the file was cut off.
+    Truncated,
+}
+
+impl FaultKind {
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            FaultKind::Unmapped => "not mapped",
+            FaultKind::NotDumped => "mapped, but not in the dump",
+            FaultKind::Truncated => "cut off: the core file ends before it",
+        }
+    }
+}
+
+/// A failed read: the first address that could not be read, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{addr}: {}", .kind.text())]
+pub struct Fault {
+    /// First unreadable address.
+    pub addr: Addr,
+    /// Reason.
+    pub kind: FaultKind,
+}
+
+/// Something whose memory can be read by address.
+///
+/// Reads are all or nothing. Numbers are little-endian, as on both machines
+/// that are supported.
+pub trait Memory: Sync {
+    /// Fill `buf` from `addr` on.
+    ///
+    /// # Errors
+    /// A [`Fault`] at the first address that can't be read.
+    fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault>;
+
+    /// `len` bytes at `addr` without a copy, where they lie in one piece.
+    fn borrow(&self, _addr: Addr, _len: usize) -> Option<&[u8]> {
+        None
+    }
+
+    /// Bytes that can be read from `addr` on, at most `max`.
+    fn readable(&self, addr: Addr, max: u64) -> u64;
+
+    /// `len` bytes at `addr`; the caller has capped `len`.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    fn bytes(&self, addr: Addr, len: usize) -> Result<Vec<u8>, Fault> {
+        // Ask before allocating: `len` may come from the core.
+        let have = self.readable(addr, len as u64);
+        if have < len as u64 {
+            let mut byte = [0];
+            let at = addr.saturating_add(have);
+            self.read(at, &mut byte)?;
+            return Err(Fault { addr: at, kind: FaultKind::Unmapped });
+        }
+        let mut buf = vec![0; len];
+        self.read(addr, &mut buf)?;
+        Ok(buf)
+    }
+
+    /// The u64 at `addr`.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    fn u64(&self, addr: Addr) -> Result<u64, Fault> {
+        let mut buf = [0; 8];
+        self.read(addr, &mut buf)?;
+        Ok(u64::from_le_bytes(buf))
+    }
+
+    /// The u32 at `addr`.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    fn u32(&self, addr: Addr) -> Result<u32, Fault> {
+        let mut buf = [0; 4];
+        self.read(addr, &mut buf)?;
+        Ok(u32::from_le_bytes(buf))
+    }
+
+    /// The pointer at `addr`.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    fn ptr(&self, addr: Addr) -> Result<Addr, Fault> {
+        self.u64(addr).map(Addr)
+    }
+
+    /// The NUL-terminated text at `addr`, at most `max` bytes of it.
+    ///
+    /// # Errors
+    /// As [`Memory::read`], where not even the first byte can be read.
+    fn text(&self, addr: Addr, max: usize) -> Result<String, Fault> {
+        let have = self.readable(addr, max.min(limits::MAX_ARG_BYTES) as u64);
+        if have == 0 {
+            let mut byte = [0];
+            self.read(addr, &mut byte)?;
+        }
+        Ok(bytes::text(&self.bytes(addr, have as usize)?))
+    }
+
+    /// Whether every byte of `range` can be read.
+    fn holds(&self, range: AddrRange) -> bool {
+        self.readable(range.start, range.len()) == range.len()
+    }
+}

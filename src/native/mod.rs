@@ -1,0 +1,7 @@
+//! What the C library knows of its own memory: thread stacks and malloc's heaps.
+
+pub mod malloc;
+pub mod stack_records;
+pub mod stacks;
+
+pub use stacks::{StackState, ThreadStack};

@@ -1,0 +1,266 @@
+//! A thread's own record of its stack, in its control block at the thread
+//! pointer, found by what its fields must satisfy and not by version.
+//!
+//! glibc (nptl/descr.h, `struct pthread`): stackblock, stackblock_size,
+//! guardsize, reported_guardsize in a row; on x86_64 the block begins at the
+//! thread pointer, on aarch64 it ends there. A `list` field links it into
+//! stack_used, stack_user or stack_cache.
+//! musl (src/internal/pthread_impl.h, `struct pthread`): map_base, map_size,
+//! stack, stack_size, guard_size in a row.
+
+use std::collections::HashMap;
+
+use crate::addr::{Addr, AddrRange};
+use crate::bytes;
+use crate::limits;
+use crate::memory::Memory;
+
+/// Which C library's control block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Libc {
+    /// GNU
+    Glibc,
+    /// musl
+    Musl,
+}
+
+impl Libc {
+    /// Name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Libc::Glibc => "glibc",
+            Libc::Musl => "musl",
+        }
+    }
+}
+
+/// What a control block says of its thread's stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackRecord {
+    /// Usable stack.
+    pub stack: AddrRange,
+    /// Guard below it; empty where there is none.
+    pub guard: AddrRange,
+    /// All that the library mapped for the thread: guard, stack, TLS, control block.
+    pub mapped: AddrRange,
+}
+
+/// Where the fields stand, from the thread pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RecordLayout {
+    /// Whose.
+    pub libc: Libc,
+    /// Bytes from the thread pointer to the first field.
+    pub offset: i64,
+}
+
+/// Smallest stack either library makes (PTHREAD_STACK_MIN is 16 KiB in glibc,
+/// 2 KiB in musl).
+const MIN_STACK: u64 = 2048;
+
+/// The words around a thread pointer.
+struct Window {
+    start: i64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    fn read(memory: &dyn Memory, pointer: Addr) -> Window {
+        let half = limits::MAX_TCB_BYTES as u64;
+        // Above as far as it goes, below as far as it goes.
+        let above = memory.readable(pointer, half);
+        let below = (1..=half / 4096)
+            .take_while(|i| memory.readable(pointer.saturating_sub(i * 4096), 4096) == 4096)
+            .count() as u64
+            * 4096;
+        let first = pointer.saturating_sub(below);
+        Window { start: -(below as i64), bytes: memory.bytes(first, (below + above) as usize).unwrap_or_default() }
+    }
+
+    fn word(&self, offset: i64) -> Option<u64> {
+        bytes::u64_at(&self.bytes, usize::try_from(offset - self.start).ok()?)
+    }
+
+    fn offsets(&self) -> impl Iterator<Item = i64> + use<> {
+        (self.start..self.start + self.bytes.len() as i64).step_by(8)
+    }
+}
+
+fn page_multiple(v: u64) -> bool {
+    v & 4095 == 0
+}
+
+/// Read the fields at `offset` and check what must hold of them.
+fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRecord> {
+    let word = |i: i64| window.word(layout.offset + 8 * i);
+    match layout.libc {
+        Libc::Glibc => {
+            let block = AddrRange::sized(Addr(word(0)?), word(1)?);
+            let (guard, reported) = (word(2)?, word(3)?);
+            let holds = block.start.is_aligned(8)
+                && block.start.0 != 0
+                && block.len() >= MIN_STACK
+                && block.contains(pointer)
+                && page_multiple(guard)
+                && guard < block.len()
+                && reported <= guard.max(4096);
+            let low = block.start.saturating_add(guard);
+            holds.then_some(StackRecord {
+                stack: AddrRange::new(low, block.end),
+                guard: AddrRange::new(block.start, low),
+                mapped: block,
+            })
+        }
+        Libc::Musl => {
+            let map = AddrRange::sized(Addr(word(0)?), word(1)?);
+            let (top, size, guard) = (Addr(word(2)?), word(3)?, word(4)?);
+            let low = Addr(top.0.checked_sub(size)?);
+            // pthread_create: the stack begins right above the guard.
+            let holds = map.start.is_aligned(4096)
+                && page_multiple(map.len())
+                && size >= MIN_STACK
+                && page_multiple(guard)
+                && low == map.start.saturating_add(guard)
+                && map.contains(pointer)
+                && low < top
+                && top <= pointer;
+            holds.then_some(StackRecord {
+                stack: AddrRange::new(low, top),
+                guard: AddrRange::new(map.start, low),
+                mapped: map,
+            })
+        }
+    }
+}
+
+/// Where a process's control blocks keep their stack, by the vote of all its
+/// threads (thread pointer, stack pointer).
+pub fn find_layout(memory: &dyn Memory, threads: &[(Addr, Addr)]) -> Option<RecordLayout> {
+    let mut votes: HashMap<RecordLayout, (usize, usize)> = HashMap::new();
+    // A few hundred threads settle it; thousands would only repeat it.
+    for &(pointer, sp) in threads.iter().take(MAX_VOTERS) {
+        let window = Window::read(memory, pointer);
+        for offset in window.offsets() {
+            for libc in [Libc::Musl, Libc::Glibc] {
+                let layout = RecordLayout { libc, offset };
+                if let Some(record) = check(&window, layout, pointer) {
+                    let vote = votes.entry(layout).or_default();
+                    vote.0 += usize::from(record.stack.contains(sp));
+                    vote.1 += 1;
+                }
+            }
+        }
+    }
+    // Most threads whose SP lies in the stack, then most at all; musl's five
+    // fields are the stricter test; then the lower offset.
+    votes
+        .into_iter()
+        .max_by_key(|&(layout, vote)| (vote, layout.libc == Libc::Musl, std::cmp::Reverse(layout.offset)))
+        .filter(|(_, (in_stack, _))| *in_stack > 0)
+        .map(|(layout, _)| layout)
+}
+
+/// Threads asked for the layout.
+const MAX_VOTERS: usize = 256;
+
+/// The stack of the thread with that thread pointer.
+pub fn read_record(memory: &dyn Memory, layout: RecordLayout, pointer: Addr) -> Option<StackRecord> {
+    let first = Addr(pointer.0.wrapping_add_signed(layout.offset));
+    let bytes = memory.bytes(first, 40).ok()?;
+    check(&Window { start: layout.offset, bytes }, layout, pointer)
+}
+
+/// Thread pointers of control blocks on glibc's lists that are not those of
+/// live threads: stacks kept for reuse after their thread ended.
+///
+/// The lists are found through a live thread's own link. Their heads lie
+/// together (in ld.so's or libpthread's data), so the cache's head is looked
+/// for around the one that leads the live threads.
+pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -> Vec<Addr> {
+    if layout.libc != Libc::Glibc {
+        return Vec::new();
+    }
+    let Some(link) = find_link(memory, live) else { return Vec::new() };
+    let mut known: std::collections::HashSet<Addr> = live.iter().copied().collect();
+    let node = |pointer: Addr| Addr(pointer.0.wrapping_add_signed(link));
+    let pointer = |node: Addr| Addr(node.0.wrapping_add_signed(-link));
+    let mut heads = Vec::new();
+    let mut out = Vec::new();
+    let mut take = |ring: Vec<Addr>, heads: &mut Vec<Addr>| {
+        for n in ring {
+            let p = pointer(n);
+            if known.contains(&p) {
+                continue;
+            }
+            if read_record(memory, layout, p).is_some() {
+                known.insert(p);
+                out.push(p);
+            } else {
+                heads.push(n);
+            }
+        }
+    };
+    for &p in live.iter().take(MAX_VOTERS) {
+        if heads.is_empty() {
+            take(ring(memory, node(p)), &mut heads);
+        }
+    }
+    for head in heads.clone() {
+        for step in -HEADS_AROUND..=HEADS_AROUND {
+            let at = Addr(head.0.wrapping_add_signed(8 * step));
+            if at != head && is_linked(memory, at) {
+                take(ring(memory, at), &mut heads);
+            }
+        }
+    }
+    out
+}
+
+/// Words around a list head that are looked at for the other heads
+/// (`_dl_stack_used`, `_dl_stack_user`, `_dl_stack_cache` in `_rtld_global`
+/// from 2.34; statics of libpthread's allocatestack.c before).
+const HEADS_AROUND: i64 = 32;
+
+/// Whether a `list_t` at `at` is linked both ways, and not to itself.
+fn is_linked(memory: &dyn Memory, at: Addr) -> bool {
+    let both = || {
+        let next = memory.ptr(at).ok()?;
+        let prev = memory.ptr(at.checked_add(8)?).ok()?;
+        let back = memory.ptr(next.checked_add(8)?).ok()?;
+        let forth = memory.ptr(prev).ok()?;
+        Some(next != at && back == at && forth == at)
+    };
+    both() == Some(true)
+}
+
+/// Bytes from the thread pointer to the control block's `list`, by vote.
+fn find_link(memory: &dyn Memory, live: &[Addr]) -> Option<i64> {
+    let mut votes: HashMap<i64, usize> = HashMap::new();
+    for &pointer in live.iter().take(16) {
+        let window = Window::read(memory, pointer);
+        for offset in window.offsets() {
+            if is_linked(memory, Addr(pointer.0.wrapping_add_signed(offset))) {
+                *votes.entry(offset).or_default() += 1;
+            }
+        }
+    }
+    votes.into_iter().max_by_key(|&(offset, n)| (n, std::cmp::Reverse(offset))).map(|(offset, _)| offset)
+}
+
+/// All nodes of the ring through `start`; empty where it does not close.
+fn ring(memory: &dyn Memory, start: Addr) -> Vec<Addr> {
+    let mut out = vec![start];
+    let mut seen = std::collections::HashSet::from([start]);
+    let mut at = start;
+    while let Ok(next) = memory.ptr(at) {
+        if next == start {
+            return out;
+        }
+        if !seen.insert(next) || out.len() >= limits::MAX_LIST {
+            break;
+        }
+        out.push(next);
+        at = next;
+    }
+    Vec::new()
+}

@@ -1,0 +1,207 @@
+//! The stack of each thread, and the stacks of threads that are gone.
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::notes::at;
+use crate::core::prstatus::Thread;
+use crate::map::{Base, BaseEntry, Claim, Claims, Confidence, Kind, Owner};
+use crate::native::stack_records::{self, RecordLayout, StackRecord};
+use crate::process::Process;
+
+/// What a stack is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StackState {
+    /// Of the process's first thread; grows down by itself.
+    Main,
+    /// Of a live thread.
+    Thread,
+    /// Kept by glibc for reuse after its thread ended.
+    Cached,
+}
+
+/// One stack.
+#[derive(Clone, Debug)]
+pub struct ThreadStack {
+    /// Its thread; `None` for a cached stack.
+    pub tid: Option<u32>,
+    /// What it is used for.
+    pub state: StackState,
+    /// Usable range: above the guard, up to where the thread began.
+    pub stack: AddrRange,
+    /// Guard below it, if any.
+    pub guard: Option<AddrRange>,
+    /// All that was mapped for it (TLS and control block too).
+    pub mapped: AddrRange,
+    /// Stack pointer of its thread.
+    pub sp: Option<Addr>,
+    /// How sure.
+    pub confidence: Confidence,
+    /// How it is known.
+    pub source: String,
+}
+
+/// All stacks of the process: live threads in the core's order, then cached ones.
+#[derive(Clone, Debug, Default)]
+pub struct Stacks {
+    /// The stacks.
+    pub list: Vec<ThreadStack>,
+    /// Threads for which none was found.
+    pub without: Vec<u32>,
+    /// Where control blocks keep their stack, if that was found.
+    pub layout: Option<RecordLayout>,
+}
+
+/// Find all stacks.
+pub fn find(process: &Process, base: &Base) -> Stacks {
+    let memory = &process.memory;
+    let main = main_stack(process, base);
+    let is_main = |t: &Thread| main.is_some() && Some(t.tid) == process.main_tid();
+    let pointers: Vec<(Addr, Addr)> = process
+        .core
+        .notes
+        .threads
+        .iter()
+        .filter(|t| !is_main(t))
+        .filter_map(|t| Some((t.thread_pointer?, t.registers.sp())))
+        .collect();
+    let layout = stack_records::find_layout(memory, &pointers);
+    let mut stacks = Stacks { layout, ..Stacks::default() };
+    for thread in &process.core.notes.threads {
+        let sp = thread.registers.sp();
+        let record = layout
+            .zip(thread.thread_pointer)
+            .and_then(|(l, tp)| stack_records::read_record(memory, l, tp).map(|r| (l, tp, r)));
+        let stack = match (&main, record) {
+            (Some((range, how)), _) if is_main(thread) => ThreadStack {
+                tid: Some(thread.tid),
+                state: StackState::Main,
+                stack: *range,
+                guard: None,
+                mapped: *range,
+                sp: Some(sp),
+                confidence: Confidence::Exact,
+                source: (*how).to_owned(),
+            },
+            (_, Some((layout, pointer, record))) => {
+                from_record(Some((thread.tid, sp)), layout, pointer, record)
+            }
+            _ => match by_stack_pointer(base, sp) {
+                Some(range) => ThreadStack {
+                    tid: Some(thread.tid),
+                    state: StackState::Thread,
+                    stack: range,
+                    guard: None,
+                    mapped: range,
+                    sp: Some(sp),
+                    confidence: Confidence::Heuristic,
+                    source: "the mapping that holds SP; bounds may be a neighbour's".into(),
+                },
+                None => {
+                    stacks.without.push(thread.tid);
+                    continue;
+                }
+            },
+        };
+        stacks.list.push(stack);
+    }
+    if let Some(layout) = layout {
+        let live: Vec<Addr> = pointers.iter().map(|p| p.0).collect();
+        for pointer in stack_records::ended_threads(memory, layout, &live) {
+            if let Some(record) = stack_records::read_record(memory, layout, pointer) {
+                stacks.list.push(from_record(None, layout, pointer, record));
+            }
+        }
+    }
+    stacks
+}
+
+fn from_record(
+    thread: Option<(u32, Addr)>,
+    layout: RecordLayout,
+    pointer: Addr,
+    record: StackRecord,
+) -> ThreadStack {
+    ThreadStack {
+        tid: thread.map(|t| t.0),
+        state: if thread.is_some() { StackState::Thread } else { StackState::Cached },
+        stack: record.stack,
+        guard: (!record.guard.is_empty()).then_some(record.guard),
+        mapped: record.mapped,
+        sp: thread.map(|t| t.1),
+        confidence: Confidence::Exact,
+        source: format!(
+            "{} thread control block at thread pointer {pointer}, stack fields at {:+#x}",
+            layout.libc.name(),
+            layout.offset
+        ),
+    }
+}
+
+/// The main thread's stack: the mapping the kernel put the auxiliary vector's
+/// strings into.
+fn main_stack(process: &Process, base: &Base) -> Option<(AddrRange, &'static str)> {
+    let notes = &process.core.notes;
+    let keys = [
+        (at::RANDOM, "the mapping that holds AT_RANDOM"),
+        (at::EXECFN, "the mapping that holds AT_EXECFN"),
+    ];
+    for (key, how) in keys {
+        if let Some(range) = notes.auxv(key).and_then(|a| by_stack_pointer(base, Addr(a))) {
+            return Some((range, how));
+        }
+    }
+    None
+}
+
+/// The writable anonymous mapping that holds `addr`, joined with those that
+/// touch it: createdump cuts one mapping into many segments.
+fn by_stack_pointer(base: &Base, addr: Addr) -> Option<AddrRange> {
+    let entries = &base.entries;
+    let here = entries.partition_point(|e| e.range.end <= addr);
+    let fits = |e: &BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.read && p.write);
+    let first = entries.get(here).filter(|e| e.range.contains(addr) && fits(e))?;
+    let mut range = first.range;
+    for e in entries[..here].iter().rev() {
+        if e.range.end != range.start || !fits(e) {
+            break;
+        }
+        range.start = e.range.start;
+    }
+    for e in &entries[here + 1..] {
+        if e.range.start != range.end || !fits(e) {
+            break;
+        }
+        range.end = e.range.end;
+    }
+    Some(range)
+}
+
+/// Claim stacks and their guards.
+pub fn claim(process: &Process, stacks: &Stacks, claims: &mut Claims) {
+    for s in &stacks.list {
+        let who = match (s.state, s.tid) {
+            (StackState::Main, _) => "main thread".to_owned(),
+            (StackState::Cached, _) => "cached by glibc, its thread ended".to_owned(),
+            (_, Some(tid)) => match process.thread_name(tid) {
+                Some(name) => format!("thread {tid} {name}"),
+                None => format!("thread {tid}"),
+            },
+            (_, None) => String::new(),
+        };
+        let mut add = |range: AddrRange, kind, confidence, detail: String| {
+            claims.add(Claim {
+                range,
+                kind,
+                confidence,
+                owner: s.tid.map_or(Owner::None, Owner::Thread),
+                detail: detail.into(),
+                evidence: s.source.as_str().into(),
+            });
+        };
+        if let Some(guard) = s.guard {
+            add(guard, Kind::StackGuard, s.confidence, format!("guard of {who}"));
+        }
+        add(s.stack, Kind::Stack, s.confidence, who.clone());
+        // musl puts TLS and control block above the stack's own top.
+        add(AddrRange::new(s.stack.end, s.mapped.end), Kind::Stack, s.confidence, format!("TLS of {who}"));
+    }
+}

@@ -1,0 +1,169 @@
+//! The dumped process: core, memory, modules and diagnostics in one place, the
+//! single argument of introspectors and analyses.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use crate::addr::{Addr, AddrRange};
+use crate::bytes;
+use crate::core::elf::Piece;
+use crate::core::notes::at;
+use crate::core::open::{Core, OpenError};
+use crate::diag::Diagnostics;
+use crate::image::identity::{self, SymbolDirs};
+use crate::image::{Module, modules};
+use crate::limits;
+use crate::memory::{CoreMemory, Memory};
+use crate::progress::Progress;
+
+/// What the user gives beside the core.
+#[derive(Default)]
+pub struct Options {
+    /// `--symbols` directories.
+    pub symbols: Vec<PathBuf>,
+}
+
+/// Why a process could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The core.
+    #[error(transparent)]
+    Core(#[from] OpenError),
+    /// A `--symbols` directory.
+    #[error("--symbols {0}")]
+    Symbols(std::io::Error),
+}
+
+/// Arguments and environment, from the main stack.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessStrings {
+    /// argv
+    pub args: Vec<String>,
+    /// envp, each `NAME=value`
+    pub environment: Vec<String>,
+}
+
+/// A dumped process.
+pub struct Process {
+    /// The core file.
+    pub core: Arc<Core>,
+    /// Its memory, with files filled in where that was asked for and proven.
+    pub memory: CoreMemory,
+    /// Program files in memory, by address.
+    pub modules: Vec<Module>,
+    /// What went wrong so far.
+    pub diag: Diagnostics,
+    strings: OnceLock<Option<ProcessStrings>>,
+}
+
+impl Process {
+    /// Open the core at `path`.
+    ///
+    /// # Errors
+    /// Where it is no core, or a `--symbols` directory can't be listed.
+    pub fn open(path: &Path, options: &Options, progress: &Progress) -> Result<Process, ProcessError> {
+        let diag = Diagnostics::default();
+        let dirs = SymbolDirs::open(&options.symbols).map_err(ProcessError::Symbols)?;
+        let core = Arc::new(Core::open(path, &diag, progress)?);
+        let mut memory = CoreMemory::new(core.clone());
+        let mut found = modules::find(&core, &memory, &diag);
+        if !dirs.is_empty() {
+            let proven = identity::prove(&core, &found, &dirs, &diag);
+            let overlays = identity::overlays(&core, &found, &proven);
+            let files = proven.into_iter().map(|p| p.map).collect();
+            memory = CoreMemory::with_files(core.clone(), overlays, files);
+            // Headers that only the files have tell more of the modules.
+            found = modules::find(&core, &memory, &diag);
+        }
+        Ok(Process { core, memory, modules: found, diag, strings: OnceLock::new() })
+    }
+
+    /// Process id, where the core has it.
+    pub fn pid(&self) -> Option<u32> {
+        self.core.notes.process.as_ref().map(|p| p.pid).filter(|&p| p != 0)
+    }
+
+    /// The first thread: its tid is the pid.
+    pub fn main_tid(&self) -> Option<u32> {
+        let pid = self.pid()?;
+        self.core.notes.threads.iter().map(|t| t.tid).find(|&t| t == pid)
+    }
+
+    /// A thread's name. Cores hold the main thread's only (NT_PRPSINFO).
+    pub fn thread_name(&self, tid: u32) -> Option<String> {
+        let info = self.core.notes.process.as_ref()?;
+        (self.main_tid() == Some(tid) && !info.name.is_empty())
+            .then(|| bytes::printable(&info.name).into_owned())
+    }
+
+    /// The whole segment that a piece belongs to.
+    pub fn segment_range(&self, piece: &Piece) -> AddrRange {
+        self.core.segments[piece.segment as usize].range
+    }
+
+    /// argv and envp as the kernel laid them on the main stack; `None` where
+    /// that part of the stack is not in the core.
+    pub fn strings(&self) -> Option<&ProcessStrings> {
+        self.strings.get_or_init(|| find_strings(&self.core, &self.memory)).as_ref()
+    }
+
+    /// The value of an environment variable at the process's start.
+    pub fn environment(&self, name: &str) -> Option<&str> {
+        let strings = self.strings()?;
+        strings.environment.iter().find_map(|e| e.split_once('=').filter(|(n, _)| *n == name).map(|(_, v)| v))
+    }
+}
+
+/// The auxiliary vector lies on the main stack right above envp, which lies
+/// right above argv and argc (System V ABI, process initialization).
+fn find_strings(core: &Core, memory: &dyn Memory) -> Option<ProcessStrings> {
+    let anchor = core.notes.auxv(at::RANDOM).or_else(|| core.notes.auxv(at::EXECFN))?;
+    let anchor = Addr(anchor);
+    // Strings and the random bytes lie above the vector.
+    let low = anchor.saturating_sub(limits::MAX_ARG_BYTES as u64).align_down(4096);
+    let piece = core.piece_at(anchor)?;
+    let low = low.max(piece.range.start);
+    let bytes = memory.bytes(low, anchor.since(low) as usize).ok()?;
+    let needle: Vec<u8> =
+        core.notes.auxv.iter().take(3).flat_map(|(k, v)| [k.to_le_bytes(), v.to_le_bytes()]).flatten().collect();
+    if needle.is_empty() {
+        return None;
+    }
+    let vector = memchr::memmem::rfind(&bytes, &needle)?;
+    let word = |at: usize| bytes::u64_at(&bytes, at);
+    let mut at = vector.checked_sub(16)?;
+    let mut environment = Vec::new();
+    while let Some(pointer) = word(at).filter(|&p| p != 0) {
+        environment.push(pointer);
+        at = at.checked_sub(8)?;
+        if environment.len() > limits::MAX_ARGS {
+            return None;
+        }
+    }
+    let mut args = Vec::new();
+    at = at.checked_sub(8)?;
+    // argc is the count of argv: the word below the pointers equals it.
+    while let Some(value) = word(at) {
+        if value == args.len() as u64 {
+            break;
+        }
+        args.push(value);
+        at = at.checked_sub(8)?;
+        if args.len() > limits::MAX_ARGS {
+            return None;
+        }
+    }
+    let read = |pointers: Vec<u64>| {
+        let mut left = limits::MAX_ARG_BYTES;
+        pointers
+            .into_iter()
+            .rev()
+            .map_while(|p| {
+                let text = memory.text(Addr(p), limits::MAX_ARG_BYTES.min(128 << 10)).ok()?;
+                left = left.checked_sub(text.len())?;
+                Some(text)
+            })
+            .collect()
+    };
+    Some(ProcessStrings { args: read(args), environment: read(environment) })
+}

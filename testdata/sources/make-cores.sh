@@ -1,0 +1,231 @@
+#!/bin/bash
+# Makes the cores and truth files in ../cores anew.
+#   make-cores.sh [dotnet-kernel|dotnet-gcore|dotnet-createdump|
+#                  native-kernel|musl-gcore|aarch64-qemu|all]
+#
+# Needs (Debian 12 names): gcc gdb mono-mcs musl-tools gcc-aarch64-linux-gnu
+# libc6-dev-arm64-cross qemu-user-static zstd xz-utils gzip lz4 python3-venv, and the
+# PyPI package dotnetcore2==3.1.23 (it holds a .NET Core 3.1.23 runtime with
+# createdump). The kernel's core_pattern must be plain "core" and ptrace
+# must be allowed. Everything runs in $LAB (default /tmp/lab) with an empty
+# environment, so that the cores hold nothing of the machine that made them.
+# Addresses, pids and so on differ from run to run; the truth files tell them.
+set -eu
+SRC=$(cd "$(dirname "$0")" && pwd)
+OUT=$(cd "$SRC/.." && pwd)/cores
+LAB=${LAB:-/tmp/lab}
+WHAT=${1:-all}
+FX=dotnet/shared/Microsoft.NETCore.App/3.1.23
+mkdir -p "$OUT" "$LAB"
+cd "$LAB"
+
+[ "$(cat /proc/sys/kernel/core_pattern)" = core ] || {
+    echo "kernel.core_pattern must be 'core'" >&2; exit 1; }
+
+build_dotnet() {
+    if [ ! -x dotnet/dotnet ]; then
+        python3 -m venv venv
+        venv/bin/pip install -q dotnetcore2==3.1.23
+        cp -r venv/lib/python3*/site-packages/dotnetcore2/bin dotnet
+    fi
+    mcs -nostdlib -noconfig -langversion:7 -optimize+ -out:app.dll \
+        -r:$FX/System.Private.CoreLib.dll -r:$FX/System.Runtime.dll \
+        -r:$FX/System.Threading.Thread.dll "$SRC/app.cs"
+    cat > app.runtimeconfig.json <<'J'
+{"runtimeOptions":{"framework":{"name":"Microsoft.NETCore.App","version":"3.1.23"},
+ "configProperties":{"System.GC.Concurrent":true,"System.Globalization.Invariant":true}}}
+J
+    gcc -O1 -g0 -shared -fPIC -o stacktrace_interposer.so "$SRC/stacktrace_interposer.c" -ldl
+}
+
+# writes $RUN/truth.json of the running process $PID, called just before the dump
+truth() { # producer
+    cat "/proc/$PID/maps" > "$RUN/host-maps.txt"
+    : > "$RUN/comms.txt"
+    for t in "/proc/$PID/task"/*; do
+        printf '%s %s\n' "$(basename "$t")" "$(cat "$t/comm")" >> "$RUN/comms.txt"
+    done
+    RUN=$RUN PID=$PID PRODUCER=$1 GUEST=${GUEST:-} python3 - <<'P'
+import json, os
+run, pid = os.environ["RUN"], int(os.environ["PID"])
+comms = dict(l.rstrip("\n").split(" ", 1) for l in open(run + "/comms.txt"))
+live, gone = {}, []
+for line in open(run + "/threads.jsonl"):
+    e = json.loads(line)
+    if e.pop("ev") == "end":
+        gone.append(live.pop(e["tid"]))
+    else:
+        live[e["tid"]] = e
+for tid in [t for t in live if str(t) not in comms]:   # left without returning
+    gone.append(live.pop(tid))
+markers = json.load(open(run + "/markers.json"))
+managed = markers.pop("managed_threads", None)
+maps = open(run + ("/maps.txt" if os.environ["GUEST"] else "/host-maps.txt")).read()
+t = {"producer": os.environ["PRODUCER"], "pid": pid,
+     "threads": list(live.values()), "ended_threads": gone,
+     "comms": comms, "markers": markers}
+if managed is not None:
+    t["managed_threads"] = managed
+t["maps"] = maps
+head = json.dumps(t, indent=1)
+open(run + "/truth.json", "w").write(head + "\n")
+P
+}
+
+fresh() { RUN=$LAB/run-$1; rm -rf "$RUN"; mkdir -p "$RUN"; }
+ready() {
+    for _ in $(seq 100); do [ -s "$RUN/markers.json" ] && break; sleep 0.2; done
+    [ -s "$RUN/markers.json" ] || { echo "not ready: $RUN" >&2; cat "$RUN/out" >&2; exit 1; }
+    sleep "${SETTLE:-1}"
+}
+gone() { for _ in $(seq 100); do [ -e "/proc/$PID/stat" ] || return 0; sleep 0.2; done; }
+stop() { kill -KILL "$PID"; wait "$PID" 2>/dev/null || true; }
+
+dotnet_run() { # name [extra environment...]; VLIMIT: ulimit -v in KiB
+    fresh "$1"; shift
+    (
+        ulimit -c unlimited
+        ulimit -v "${VLIMIT:-unlimited}"
+        cd "$RUN"
+        exec env -i PATH=/usr/bin HOME="$LAB" LANG=C \
+            DOTNET_SYSTEM_GLOBALIZATION_INVARIANT=1 \
+            COMPlus_DefaultStackSize=80000 COMPlus_gcServer=0 \
+            COMPlus_GCHeapHardLimit="${HARDLIMIT:-2000000}" "$@" \
+            STACKTRACE_OUT="$RUN/threads.jsonl" \
+            LD_PRELOAD="$LAB/stacktrace_interposer.so" \
+            "$LAB/dotnet/dotnet" "$LAB/app.dll" "$RUN/markers.json"
+    ) > "$RUN/out" 2>&1 &
+    PID=$!
+    # the tiered-compilation and pool threads leave after some seconds
+    SETTLE=2 ready
+}
+
+native_run() { # name program interposer [emulator...]
+    local name=$1 prog=$2 pre=$3
+    shift 3
+    fresh "$name"
+    rm -f /dev/shm/coremap-test-shm
+    (
+        ulimit -c unlimited
+        cd "$RUN"
+        if [ $# -gt 0 ]; then
+            exec env -i PATH=/usr/bin HOME="$LAB" LANG=C \
+                STACKTRACE_OUT="$RUN/threads.jsonl" \
+                "$@" -E LD_PRELOAD="$LAB/$pre" \
+                "$LAB/$prog" "$RUN/markers.json" "$RUN/maps.txt" "$RUN"
+        fi
+        exec env -i PATH=/usr/bin HOME="$LAB" LANG=C \
+            STACKTRACE_OUT="$RUN/threads.jsonl" LD_PRELOAD="$LAB/$pre" \
+            "$LAB/$prog" "$RUN/markers.json" "$RUN/maps.txt" "$RUN"
+    ) > "$RUN/out" 2>&1 &
+    PID=$!
+    ready
+}
+
+core_file() { # the one core the kernel wrote in $RUN, whether with or without pid
+    local c
+    for c in "$RUN"/core "$RUN"/core.*; do [ -f "$c" ] && { echo "$c"; return; }; done
+    echo "no core in $RUN" >&2; exit 1
+}
+
+gcore_to() { # file
+    gdb -nx -batch -p "$PID" -ex "gcore $1" > "$RUN/gdb.log" 2>&1
+    [ -s "$1" ]
+}
+
+deliver() { # core stem ext
+    cp "$RUN/truth.json" "$OUT/$2.truth.json"
+    rm -f "$OUT/$2.core.$3"
+    case $3 in
+    zst) zstd -q --ultra -22 --long=27 "$1" -o "$OUT/$2.core.zst" ;;
+    xz) xz -9e -c "$1" > "$OUT/$2.core.xz" ;;
+    gz) gzip -9 -n -c "$1" > "$OUT/$2.core.gz" ;;
+    lz4) lz4 -q -12 --content-size "$1" "$OUT/$2.core.lz4" ;;
+    esac
+    chmod 644 "$OUT/$2.core.$3"
+    printf '%s: %s bytes, packed %s\n' "$2" "$(stat -c %s "$1")" "$(stat -c %s "$OUT/$2.core.$3")"
+}
+
+dotnet_kernel() {
+    build_dotnet
+    dotnet_run dotnet31-kernel
+    echo 0x33 > "/proc/$PID/coredump_filter"
+    truth "kernel $(uname -r | cut -d- -f1), coredump_filter 0x33; SIGABRT to thread small-event"
+    python3 - "$RUN/truth.json" <<'P'
+import ctypes, json, sys
+t = json.load(open(sys.argv[1]))
+tid = [int(k) for k, v in t["managed_threads"].items() if v == "small-event"][0]
+SYS_TGKILL, SIGABRT = 234, 6  # x86-64
+sys.exit(ctypes.CDLL(None).syscall(SYS_TGKILL, t["pid"], tid, SIGABRT))
+P
+    gone
+    deliver "$(core_file)" dotnet31-kernel zst
+}
+
+dotnet_gcore() {
+    # gdb 13 writes PROT_NONE reserves as zeros too; the address space limit
+    # makes the runtime reserve less, so that the core unpacks to less than 3 GB
+    build_dotnet
+    VLIMIT=${VLIMIT:-170000} HARDLIMIT=1000000 dotnet_run dotnet31-gcore MALLOC_ARENA_MAX=2
+    truth "$(gdb --version | head -1) gcore"
+    gcore_to "$RUN/g.core"
+    stop
+    deliver "$RUN/g.core" dotnet31-gcore xz
+}
+
+dotnet_createdump() {
+    build_dotnet
+    dotnet_run dotnet31-createdump
+    truth "createdump of .NET Core 3.1.23 --withheap"
+    "$FX/createdump" --withheap -f "$RUN/cd.core" "$PID" > "$RUN/cd.log" 2>&1
+    stop
+    deliver "$RUN/cd.core" dotnet31-createdump zst
+}
+
+native_kernel() {
+    gcc -O1 -g0 -pthread -o native "$SRC/native.c"
+    gcc -O1 -g0 -shared -fPIC -o stacktrace_interposer.so "$SRC/stacktrace_interposer.c" -ldl
+    native_run native-glibc-kernel native stacktrace_interposer.so
+    echo 0x33 > "/proc/$PID/coredump_filter"
+    truth "kernel $(uname -r | cut -d- -f1), coredump_filter 0x33; SIGSEGV in thread w-big"
+    kill -USR2 "$PID"
+    gone
+    rm -f /dev/shm/coremap-test-shm
+    deliver "$(core_file)" native-glibc-kernel gz
+}
+
+musl_gcore() {
+    musl-gcc -O1 -g0 -pthread -o native-musl "$SRC/native.c"
+    musl-gcc -O1 -g0 -shared -fPIC -o stacktrace_interposer-musl.so "$SRC/stacktrace_interposer.c"
+    native_run native-musl-gcore native-musl stacktrace_interposer-musl.so
+    truth "$(gdb --version | head -1) gcore, musl"
+    gcore_to "$RUN/g.core"
+    stop
+    rm -f /dev/shm/coremap-test-shm
+    deliver "$RUN/g.core" native-musl-gcore lz4
+}
+
+aarch64_qemu() {
+    aarch64-linux-gnu-gcc -O1 -g0 -pthread -o native-aarch64 "$SRC/native.c"
+    aarch64-linux-gnu-gcc -O1 -g0 -shared -fPIC -o stacktrace_interposer-aarch64.so \
+        "$SRC/stacktrace_interposer.c" -ldl
+    native_run native-aarch64-qemu native-aarch64 stacktrace_interposer-aarch64.so \
+        qemu-aarch64-static -L /usr/aarch64-linux-gnu
+    # the maps of the guest, as qemu tells them to the guest
+    GUEST=1 truth "$(qemu-aarch64-static --version | head -1), its own guest core; SIGSEGV in thread w-big"
+    kill -USR2 "$PID"
+    gone
+    rm -f /dev/shm/coremap-test-shm
+    for c in "$RUN"/qemu_*.core; do deliver "$c" native-aarch64-qemu zst; done
+}
+
+case $WHAT in
+dotnet-kernel) dotnet_kernel ;;
+dotnet-gcore) dotnet_gcore ;;
+dotnet-createdump) dotnet_createdump ;;
+native-kernel) native_kernel ;;
+musl-gcore) musl_gcore ;;
+aarch64-qemu) aarch64_qemu ;;
+all) dotnet_kernel; dotnet_gcore; dotnet_createdump; native_kernel; musl_gcore; aarch64_qemu ;;
+*) echo "unknown: $WHAT" >&2; exit 2 ;;
+esac
