@@ -23,6 +23,7 @@
 //! | [`render`] | reports as tables, JSON and CSV |
 
 pub mod addr;
+pub mod analysis;
 pub mod bytes;
 pub mod core;
 pub mod diag;
@@ -35,3 +36,6 @@ pub mod memory;
 pub mod native;
 pub mod process;
 pub mod progress;
+pub mod render;
+pub mod report;
+pub mod units;

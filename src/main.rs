@@ -1,2 +1,9 @@
-#![allow(missing_docs)]
-fn main(){}
+//! The `coremap` program: parse, run, exit status.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::main()
+}

@@ -58,15 +58,19 @@ pub fn zero_pages(core: &Core, ranges: &[AddrRange], progress: &Progress) -> Vec
     let mut total = 0;
     for piece in &core.pieces {
         for run in core.dumped_runs(piece.range) {
-            total += run.range.len();
             let mut at = 0;
             while at < run.range.len() {
                 let len = CHUNK.min(run.range.len() - at);
-                chunks.push(Run {
-                    range: AddrRange::sized(run.range.start.saturating_add(at), len),
-                    offset: run.offset + at,
-                    bytes: &run.bytes[at as usize..(at + len) as usize],
-                });
+                if Cursor::new(ranges, run.range.start.saturating_add(at))
+                    .wants(AddrRange::sized(run.range.start.saturating_add(at), len))
+                {
+                    total += len;
+                    chunks.push(Run {
+                        range: AddrRange::sized(run.range.start.saturating_add(at), len),
+                        offset: run.offset + at,
+                        bytes: &run.bytes[at as usize..(at + len) as usize],
+                    });
+                }
                 at += len;
             }
         }
@@ -94,9 +98,14 @@ pub fn zero_pages(core: &Core, ranges: &[AddrRange], progress: &Progress) -> Vec
                 } else {
                     let len = PAGE.min(chunk.range.len() - at);
                     let page = &chunk.bytes[at as usize..(at + len) as usize];
-                    (len, len == PAGE && is_zero(page))
+                    let wanted = cursor.wants(AddrRange::sized(chunk.range.start.saturating_add(at), len));
+                    (len, wanted && len == PAGE && is_zero(page))
                 };
-                cursor.give(AddrRange::sized(chunk.range.start.saturating_add(at), len), zero, &mut out);
+                cursor.give(
+                    AddrRange::sized(chunk.range.start.saturating_add(at), len),
+                    zero,
+                    &mut out,
+                );
                 at += len;
             }
             progress.add(chunk.range.len());
@@ -118,7 +127,18 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn new(ranges: &'a [AddrRange], start: Addr) -> Cursor<'a> {
-        Cursor { ranges, next: ranges.partition_point(|r| r.end <= start) }
+        Cursor {
+            ranges,
+            next: ranges.partition_point(|r| r.end <= start),
+        }
+    }
+
+    /// Whether any range has bytes of `part`.
+    fn wants(&mut self, part: AddrRange) -> bool {
+        while self.ranges.get(self.next).is_some_and(|r| r.end <= part.start) {
+            self.next += 1;
+        }
+        self.ranges.get(self.next).is_some_and(|r| r.start < part.end)
     }
 
     fn give(&mut self, part: AddrRange, zero: bool, out: &mut Vec<(usize, ZeroStat)>) {
@@ -128,9 +148,15 @@ impl<'a> Cursor<'a> {
         let mut i = self.next;
         while let Some(common) = self.ranges.get(i).and_then(|r| r.intersect(&part)) {
             let stat = if zero {
-                ZeroStat { zero: common.len(), first_written: None }
+                ZeroStat {
+                    zero: common.len(),
+                    first_written: None,
+                }
             } else {
-                ZeroStat { zero: 0, first_written: Some(common.start) }
+                ZeroStat {
+                    zero: 0,
+                    first_written: Some(common.start),
+                }
             };
             match out.last_mut() {
                 Some((last, sum)) if *last == i => sum.merge(stat),
@@ -167,8 +193,20 @@ mod tests {
         assert_eq!(
             out,
             vec![
-                (0, ZeroStat { zero: 100, first_written: None }),
-                (1, ZeroStat { zero: 3996, first_written: Some(Addr(4096)) }),
+                (
+                    0,
+                    ZeroStat {
+                        zero: 100,
+                        first_written: None
+                    }
+                ),
+                (
+                    1,
+                    ZeroStat {
+                        zero: 3996,
+                        first_written: Some(Addr(4096))
+                    }
+                ),
             ]
         );
     }

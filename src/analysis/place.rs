@@ -1,0 +1,42 @@
+//! Where in its region an address lies, in words: section of a file, distance
+//! from a thread's stack pointer, offset in an arena.
+
+use crate::addr::Addr;
+use crate::bytes::printable;
+use crate::introspect::Findings;
+use crate::map::{Kind, Owner, Region};
+use crate::process::Process;
+
+/// `libc.so.6 .text+0x1234`, `thread 17, SP+0x80`, `arena 0x7f… +0x40`.
+pub(super) fn place(process: &Process, found: &Findings, region: &Region, addr: Addr) -> String {
+    if let Owner::Module(i) = region.owner
+        && let Some(module) = process.modules.get(i as usize)
+    {
+        return match module.section_at(addr) {
+            Some(s) => {
+                format!("{} {}+{:#x}", printable(module.name()), printable(&s.name), addr.since(s.range.start))
+            }
+            None => format!("{}+{:#x}", printable(&region.detail), addr.since(region.range.start)),
+        };
+    }
+    if region.kind == Kind::Stack {
+        let sp = match region.owner {
+            Owner::Thread(tid) => {
+                found.stacks.list.iter().find(|s| s.tid == Some(tid)).and_then(|s| s.sp).filter(|sp| region.range.contains(*sp))
+            }
+            _ => None,
+        };
+        let detail = printable(&region.detail);
+        return match sp {
+            Some(sp) if addr >= sp => format!("{detail}, SP+{:#x}", addr.since(sp)),
+            Some(sp) => format!("{detail}, SP-{:#x} (below SP: left over)", sp.since(addr)),
+            None => format!("{detail}, {:#x} below the top", region.range.end.since(addr)),
+        };
+    }
+    let offset = addr.since(region.range.start);
+    if region.detail.is_empty() {
+        format!("{}+{offset:#x}", region.range.start)
+    } else {
+        format!("{}+{offset:#x}", printable(&region.detail))
+    }
+}

@@ -1,0 +1,45 @@
+use std::cmp::Reverse;
+
+use crate::bytes::printable;
+use crate::introspect::Findings;
+use crate::map::{Kind, Region};
+use crate::report::{RegionRow, RegionsReport};
+
+/// What of the map to list.
+#[derive(Clone, Debug, Default)]
+pub struct RegionOptions {
+    /// Only these kinds; all where empty.
+    pub kinds: Vec<Kind>,
+    /// Biggest first instead of by address.
+    pub by_size: bool,
+}
+
+/// List the map.
+pub fn regions(found: &Findings, options: &RegionOptions) -> RegionsReport {
+    let mut rows: Vec<RegionRow> = found
+        .map
+        .regions
+        .iter()
+        .filter(|r| options.kinds.is_empty() || options.kinds.contains(&r.kind))
+        .map(row)
+        .collect();
+    if options.by_size {
+        rows.sort_by_key(|r| (Reverse(r.size), r.start));
+    }
+    RegionsReport { regions: rows }
+}
+
+/// One region as a row.
+pub(super) fn row(r: &Region) -> RegionRow {
+    RegionRow {
+        start: r.range.start,
+        end: r.range.end,
+        size: r.range.len(),
+        kind: r.kind.name(),
+        detail: printable(&r.detail).into_owned(),
+        perms: r.perms_text(),
+        file: r.file.as_ref().map(|p| printable(p).into_owned()),
+        in_core: r.in_core,
+        confidence: r.confidence.name(),
+    }
+}

@@ -1,0 +1,225 @@
+use std::cmp::Reverse;
+
+use crate::addr::AddrRange;
+use crate::analysis::distribution::most_common;
+use crate::introspect::Findings;
+use crate::map::Kind;
+use crate::memory::scan::{self, ZeroStat};
+use crate::native::StackState;
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::report::{Finding, Severity, StackRow, StacksReport, StacksTotal};
+use crate::units::round;
+
+/// Measure all stacks; with `zero_fill`, what of them was ever written.
+pub fn stacks(process: &Process, found: &Findings, zero_fill: bool, progress: &Progress) -> StacksReport {
+    let stats = zero_fill.then(|| {
+        // The map's own regions never cross a stack's end.
+        let regions: Vec<AddrRange> =
+            found.map.regions.iter().filter(|r| r.kind == Kind::Stack).map(|r| r.range).collect();
+        let zeros = scan::zero_pages(&process.core, &regions, progress);
+        regions.into_iter().zip(zeros).collect::<Vec<_>>()
+    });
+    let rows = measure(process, found, stats.as_deref());
+    let total = sum(&rows, zero_fill);
+    let findings = verdict(process, &rows);
+    StacksReport { stacks: rows, total, findings }
+}
+
+/// A row for each stack and each thread without one. `stats` are scanned
+/// ranges, sorted, that do not cross a stack's ends.
+pub(super) fn measure(process: &Process, found: &Findings, stats: Option<&[(AddrRange, ZeroStat)]>) -> Vec<StackRow> {
+    let core = &process.core;
+    let mut rows: Vec<StackRow> = found
+        .stacks
+        .list
+        .iter()
+        .map(|s| {
+            let scanned = stats.map(|stats| within(stats, s.stack));
+            let in_core = core.dumped_in(s.stack);
+            StackRow {
+                tid: s.tid,
+                name: s.tid.and_then(|t| process.thread_name(t)),
+                managed_id: None,
+                state: match s.state {
+                    StackState::Main => "main",
+                    StackState::Thread => "thread",
+                    StackState::Cached => "cached",
+                },
+                low: Some(s.stack.start),
+                high: Some(s.stack.end),
+                reserved: Some(s.stack.len()),
+                guard: match (s.guard, s.state) {
+                    (Some(guard), _) => Some(guard.len()),
+                    // The kernel keeps a gap below the main stack, no guard mapping.
+                    (None, StackState::Main) => Some(0),
+                    (None, _) if s.confidence == crate::map::Confidence::Heuristic => None,
+                    (None, _) => Some(0),
+                },
+                sp: s.sp,
+                in_use: s
+                    .sp
+                    .filter(|sp| *sp >= s.stack.start && *sp <= s.stack.end)
+                    .map(|sp| s.stack.end.since(sp)),
+                touched: scanned
+                    .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(scan::PAGE).max(s.stack.start)))),
+                in_core,
+                zero: scanned.map(|z| z.zero),
+                written: scanned.map(|z| in_core.saturating_sub(z.zero)),
+                confidence: Some(s.confidence.name()),
+                source: s.source.clone(),
+            }
+        })
+        .collect();
+    for &tid in &found.stacks.without {
+        let thread = core.notes.threads.iter().find(|t| t.tid == tid);
+        rows.push(StackRow {
+            tid: Some(tid),
+            name: process.thread_name(tid),
+            managed_id: None,
+            state: "unknown",
+            low: None,
+            high: None,
+            reserved: None,
+            guard: None,
+            sp: thread.map(|t| t.registers.sp()),
+            in_use: None,
+            touched: None,
+            in_core: 0,
+            zero: None,
+            written: None,
+            confidence: None,
+            source: "no writable mapping holds SP".into(),
+        });
+    }
+    rows
+}
+
+fn within(stats: &[(AddrRange, ZeroStat)], stack: AddrRange) -> ZeroStat {
+    let first = stats.partition_point(|(r, _)| r.end <= stack.start);
+    let mut out = ZeroStat::default();
+    for (r, z) in stats[first..].iter().take_while(|(r, _)| r.start < stack.end) {
+        if stack.covers(r) {
+            out.zero += z.zero;
+            out.first_written = out.first_written.or(z.first_written);
+        }
+    }
+    out
+}
+
+fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
+    let known = || rows.iter().filter(|r| r.low.is_some());
+    let add = |f: fn(&StackRow) -> Option<u64>| known().filter_map(f).fold(0, u64::saturating_add);
+    StacksTotal {
+        count: known().count() as u64,
+        cached: known().filter(|r| r.state == "cached").count() as u64,
+        reserved: add(|r| r.reserved),
+        guard: add(|r| r.guard),
+        in_use: add(|r| r.in_use),
+        touched: zero_fill.then(|| add(|r| r.touched)),
+        in_core: add(|r| Some(r.in_core)),
+        zero: zero_fill.then(|| add(|r| r.zero)),
+        written: zero_fill.then(|| add(|r| r.written)),
+    }
+}
+
+/// Environment variables that set a .NET thread's stack size, newest name first.
+const STACK_SIZE_KNOBS: [&str; 3] =
+    ["DOTNET_DefaultStackSize", "DOTNET_Thread_DefaultStackSize", "COMPlus_DefaultStackSize"];
+
+/// From how many threads on their stacks are worth a word.
+const MANY_STACKS: usize = 32;
+
+/// Reserve that makes stacks a warning.
+const LARGE_RESERVE: u64 = 1 << 30;
+
+/// What the stacks come to, and where their size comes from.
+pub(super) fn verdict(process: &Process, rows: &[StackRow]) -> Vec<Finding> {
+    let threads: Vec<&StackRow> = rows.iter().filter(|r| r.state == "thread").collect();
+    let mut out = Vec::new();
+    let reserve: u64 = threads.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add);
+    let Some((size, same)) = most_common(threads.iter().filter_map(|r| r.reserved)) else { return out };
+    if threads.len() >= MANY_STACKS || reserve >= LARGE_RESERVE {
+        let written: Option<u64> =
+            threads.iter().map(|r| r.written).try_fold(0u64, |sum, w| Some(sum.saturating_add(w?)));
+        let mut text = format!("{} thread stacks reserve {}", threads.len(), round(reserve));
+        text.push_str(&if same == threads.len() {
+            format!(", {} each", round(size))
+        } else {
+            format!(", {} of them {} each", same, round(size))
+        });
+        match written {
+            Some(written) => {
+                let share = written as f64 * 100.0 / reserve.max(1) as f64;
+                text.push_str(&format!(
+                    "; {} of it ({share:.1} %) was ever written. A page that is zero need never have been resident: compare with RSS before blaming the stacks",
+                    round(written)
+                ));
+                let mut depths: Vec<u64> = threads.iter().filter_map(|r| r.touched).collect();
+                depths.sort_unstable();
+                if let (Some(&median), Some(&deepest)) = (depths.get(depths.len() / 2), depths.last()) {
+                    text.push_str(&format!(
+                        ". High-water mark: median {}, deepest {}",
+                        round(median),
+                        round(deepest)
+                    ));
+                }
+            }
+            None => text.push_str("; how much of it was ever written: --zero-fill"),
+        }
+        text.push_str(". ");
+        let (knob, evidence) = size_source(process, size);
+        text.push_str(&knob);
+        out.push(Finding {
+            id: "stacks",
+            severity: if reserve >= LARGE_RESERVE { Severity::Warning } else { Severity::Info },
+            text,
+            evidence,
+        });
+    }
+    let cached = rows.iter().filter(|r| r.state == "cached");
+    let (count, bytes) = cached.fold((0, 0u64), |(n, b), r| (n + 1, b.saturating_add(r.reserved.unwrap_or(0))));
+    if count > 0 {
+        out.push(Finding {
+            id: "cached-stacks",
+            severity: Severity::Info,
+            text: format!(
+                "{count} stacks ({}) belong to threads that ended; glibc keeps up to 40 MiB of them for the next thread.",
+                round(bytes)
+            ),
+            evidence: "glibc's list stack_cache".into(),
+        });
+    }
+    out.sort_by_key(|f| Reverse(f.severity));
+    out
+}
+
+/// Where a thread's stack size comes from: the runtime's knob, else ulimit -s.
+fn size_source(process: &Process, size: u64) -> (String, String) {
+    for knob in STACK_SIZE_KNOBS {
+        let Some(value) = process.environment(knob) else { continue };
+        // The runtime reads it as hexadecimal, with or without 0x.
+        let digits = value.trim_start_matches("0x");
+        return match u64::from_str_radix(digits, 16) {
+            Ok(bytes) => (
+                format!(
+                    "{knob}={value} in its environment is hexadecimal: {}{}.",
+                    round(bytes),
+                    if bytes.next_multiple_of(4096) == size { ", the size seen" } else { ", not the size seen" }
+                ),
+                format!("environment on the main stack: {knob}={value}"),
+            ),
+            Err(_) => (
+                format!("{knob} in its environment is not a hexadecimal number."),
+                format!("environment on the main stack: {knob}"),
+            ),
+        };
+    }
+    let dotnet = process.modules.iter().any(|m| m.name() == "libcoreclr.so");
+    let knob = if dotnet {
+        "The size comes from `ulimit -s`, or for .NET threads from DOTNET_DefaultStackSize, which is hexadecimal: 180000 means 1.5 MiB (it is not set here, or not visible)."
+    } else {
+        "The size comes from `ulimit -s` where the program sets none."
+    };
+    (knob.to_owned(), "stack fields of the threads' control blocks".to_owned())
+}

@@ -1,0 +1,89 @@
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::addr::AddrRange;
+use crate::analysis::stacks::{measure, verdict};
+use crate::introspect::Findings;
+use crate::map::{AddressMap, Kind, audit};
+use crate::memory::scan::{self, ZeroStat};
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::report::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
+use crate::units::human;
+
+/// Sum the map by kind; with `zero_fill`, count zero pages too.
+pub fn summary(process: &Process, found: &Findings, zero_fill: bool, progress: &Progress) -> SummaryReport {
+    let map = &found.map;
+    let zeros = zero_fill.then(|| {
+        let ranges: Vec<AddrRange> = map.regions.iter().map(|r| r.range).collect();
+        scan::zero_pages(&process.core, &ranges, progress)
+    });
+    let kinds = sum_kinds(map, zeros.as_deref());
+    let add = |f: fn(&KindRow) -> u64| kinds.iter().map(f).fold(0, u64::saturating_add);
+    let add_some = |f: fn(&KindRow) -> Option<u64>| zero_fill.then(|| kinds.iter().filter_map(f).sum());
+    let total = TotalRow {
+        count: add(|k| k.count),
+        size: add(|k| k.size),
+        in_core: add(|k| k.in_core),
+        zero: add_some(|k| k.zero),
+        written: add_some(|k| k.written),
+    };
+    let base = BaseRow { size: map.base.size(), in_core: process.core.dumped_total() };
+    for broken in audit::invariants(map, &process.core).into_iter().filter(|i| !i.ok) {
+        process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
+    }
+    let findings = findings(process, found, zeros.as_deref());
+    SummaryReport { kinds, total, base, findings }
+}
+
+fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
+    let mut rows: BTreeMap<Kind, KindRow> = BTreeMap::new();
+    for (i, r) in map.regions.iter().enumerate() {
+        let row = rows.entry(r.kind).or_insert_with(|| KindRow {
+            kind: r.kind.name(),
+            count: 0,
+            size: 0,
+            in_core: 0,
+            largest: 0,
+            zero: zeros.map(|_| 0),
+            written: zeros.map(|_| 0),
+        });
+        row.count += 1;
+        row.size = row.size.saturating_add(r.range.len());
+        row.in_core += r.in_core;
+        row.largest = row.largest.max(r.range.len());
+        if let Some(zeros) = zeros {
+            let zero = zeros[i].zero;
+            row.zero = row.zero.map(|z| z + zero);
+            row.written = row.written.map(|w| w + r.in_core.saturating_sub(zero));
+        }
+    }
+    let mut rows: Vec<KindRow> = rows.into_values().collect();
+    rows.sort_by_key(|r| (Reverse(r.size), r.kind));
+    rows
+}
+
+fn findings(process: &Process, found: &Findings, zeros: Option<&[ZeroStat]>) -> Vec<Finding> {
+    let mut out = Vec::new();
+    let core = &process.core;
+    if let Some(t) = core.truncation {
+        out.push(Finding {
+            id: "truncated",
+            severity: Severity::Warning,
+            text: format!(
+                "The core is cut off: {} of its memory is missing from the file.",
+                human(t.missing)
+            ),
+            evidence: format!("headers call for {} bytes, the file has {}", t.expected, t.actual),
+        });
+    }
+    let by_stack = zeros.map(|zeros| {
+        let stats: Vec<(AddrRange, ZeroStat)> =
+            found.map.regions.iter().map(|r| r.range).zip(zeros.iter().copied()).collect();
+        stats
+    });
+    let rows = measure(process, found, by_stack.as_deref());
+    out.extend(verdict(process, &rows));
+    out.sort_by_key(|f| Reverse(f.severity));
+    out
+}

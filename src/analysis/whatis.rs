@@ -1,0 +1,58 @@
+use crate::addr::Addr;
+use crate::analysis::place::place;
+use crate::analysis::regions::row;
+use crate::introspect::Findings;
+use crate::memory::{Fault, Memory};
+use crate::process::Process;
+use crate::report::{ClaimRow, WhatisReport};
+
+/// Tell all that is known of `addr`, with `bytes` bytes of what is there.
+pub fn whatis(process: &Process, found: &Findings, addr: Addr, bytes: usize) -> WhatisReport {
+    let map = &found.map;
+    let region = map.region_at(addr);
+    let next = map.regions.partition_point(|r| r.range.end <= addr);
+    let neighbours = match region {
+        Some(_) => Vec::new(),
+        None => next.checked_sub(1).into_iter().chain([next]).filter_map(|i| map.regions.get(i)).map(row).collect(),
+    };
+    let evidence = region.map(|r| match r.claim {
+        Some(i) => map.claims[i as usize].evidence.to_string(),
+        None => map.base.at(addr).map(|e| map.base.label(e).3.to_owned()).unwrap_or_default(),
+    });
+    let winner = region.and_then(|r| r.claim).map(|i| i as usize);
+    let losers = map
+        .claims_at(addr)
+        .into_iter()
+        .filter(|(i, _)| Some(*i) != winner)
+        .map(|(_, c)| ClaimRow {
+            start: c.range.start,
+            end: c.range.end,
+            kind: c.kind.name(),
+            detail: c.detail.to_string(),
+            confidence: c.confidence.name(),
+            evidence: c.evidence.to_string(),
+        })
+        .collect();
+    let mut byte = [0];
+    let readable = match process.memory.read(addr, &mut byte) {
+        Ok(()) if process.core.dumped_in(crate::addr::AddrRange::sized(addr, 1)) == 1 => "in the core".to_owned(),
+        Ok(()) => "filled in from a file under --symbols".to_owned(),
+        Err(Fault { kind, .. }) => kind.text().to_owned(),
+    };
+    let have = process.memory.readable(addr, bytes as u64) as usize;
+    let hex = (bytes > 0 && have > 0)
+        .then(|| process.memory.bytes(addr, have).ok())
+        .flatten()
+        .map(|b| b.iter().map(|b| format!("{b:02x}")).collect());
+    WhatisReport {
+        address: addr,
+        offset: region.map(|r| addr.since(r.range.start)),
+        place: region.map(|r| place(process, found, r, addr)),
+        region: region.map(row),
+        evidence,
+        losers,
+        readable,
+        neighbours,
+        bytes: hex,
+    }
+}

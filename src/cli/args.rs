@@ -1,0 +1,187 @@
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use coremap::map::Kind;
+
+/// Tells where the memory of a process went, from its Linux core dump alone.
+#[derive(Parser, Debug)]
+#[command(name = "coremap", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "\
+Exit status: 0 done; 1 nothing found; 2 wrong usage; 3 input unreadable or not a core;
+4 done, but part of the core could not be read or understood (the report says what).
+
+A core may be plain ELF or packed (.zst .gz .xz .lz4), or - for standard input.
+Addresses: 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000, libc.so.6+0x10.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct Common {
+    /// Form of the answer on stdout
+    #[arg(long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORM")]
+    pub(crate) format: Format,
+    /// Short for --format json
+    #[arg(long, global = true, conflicts_with = "format")]
+    pub(crate) json: bool,
+    /// Where to look for the program's own files; used only if proven the same build
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) symbols: Vec<PathBuf>,
+    /// Tell on stderr how things were found (-vv: more)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+impl Common {
+    /// The form asked for.
+    pub(crate) fn form(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
+}
+
+/// Forms of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Table,
+    /// One object; see the contract
+    Json,
+    /// The main rows
+    Csv,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// The process, its system, its modules, and what the dump holds
+    Info {
+        /// Print values of environment variables too, not only their names
+        #[arg(long)]
+        show_data: bool,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// Where the memory went: sizes by kind, biggest first
+    Summary {
+        /// Read all pages and count those that are zero
+        #[arg(long)]
+        zero_fill: bool,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// The whole map: every region with its kind, owner and how sure that is
+    Regions {
+        /// Only this kind (repeatable)
+        #[arg(long, value_name = "KIND", value_parser = kind)]
+        kind: Vec<Kind>,
+        /// Order of the list
+        #[arg(long, value_enum, default_value_t = Sort::Address, value_name = "BY")]
+        sort: Sort,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// The same map in the columns and words of SOS !maddress
+    Maddress {
+        /// Only the sums by kind
+        #[arg(long)]
+        summary: bool,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// Thread stacks: reserved, guard, in use, high-water mark
+    Stacks {
+        /// Read the stacks' pages: what was ever written, what is zero
+        #[arg(long)]
+        zero_fill: bool,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// Find text (UTF-8 and UTF-16 at once), a regular expression or bytes
+    Search {
+        /// What to look for
+        pattern: String,
+        /// Upper and lower case alike
+        #[arg(short = 'i', long)]
+        ignore_case: bool,
+        /// PATTERN is a regular expression
+        #[arg(long, conflicts_with = "hex")]
+        regex: bool,
+        /// PATTERN is bytes in hexadecimal; ?? is any byte
+        #[arg(long)]
+        hex: bool,
+        /// Encodings of text to look for
+        #[arg(long, value_enum, default_value_t = Encoding::Both, value_name = "ENC")]
+        encoding: Encoding,
+        /// Only in regions of this kind (repeatable)
+        #[arg(long, value_name = "KIND", value_parser = kind)]
+        kind: Vec<Kind>,
+        /// List at most this many hits (all are counted)
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+        /// Show the text around each hit
+        #[arg(long)]
+        context: bool,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// Everything known of one address, with the evidence
+    Whatis {
+        /// The address
+        address: String,
+        /// Show this many bytes from there on
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        bytes: usize,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// Two cores side by side: counts and sizes by kind
+    Diff {
+        /// The older core
+        old: PathBuf,
+        /// The newer core
+        new: PathBuf,
+    },
+    /// Check the invariants: every byte has one label, and the sums hold
+    Check {
+        #[command(flatten)]
+        core: CoreArg,
+    },
+}
+
+/// The core to read.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct CoreArg {
+    /// Core file, plain or packed; - for standard input
+    #[arg(value_name = "CORE")]
+    pub(crate) core: PathBuf,
+}
+
+/// Orders of the region list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    /// By address
+    Address,
+    /// Biggest first
+    Size,
+}
+
+/// Encodings of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Encoding {
+    /// UTF-8 and UTF-16LE
+    Both,
+    /// UTF-8
+    Utf8,
+    /// UTF-16, little-endian
+    Utf16,
+}
+
+fn kind(name: &str) -> Result<Kind, String> {
+    Kind::from_name(name).ok_or_else(|| {
+        let all: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
+        format!("no such kind; there are {}", all.join(", "))
+    })
+}

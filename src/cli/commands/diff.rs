@@ -1,0 +1,27 @@
+use std::path::Path;
+
+use coremap::analysis;
+use coremap::introspect::introspect;
+use coremap::progress::Progress;
+
+use crate::cli::args::Common;
+use crate::cli::commands::open;
+use crate::cli::output::{answer, finish};
+use crate::cli::progress::progress;
+use crate::cli::{Exit, Failure};
+
+pub(super) fn run(common: &Common, old: &Path, new: &Path) -> Result<Exit, Failure> {
+    if old.as_os_str() == "-" && new.as_os_str() == "-" {
+        return Err(Failure::Usage("only one of the two cores can come from standard input".into()));
+    }
+    let before = open(old, common, &progress())?;
+    let after = open(new, common, &progress())?;
+    let silent = Progress::silent();
+    let old_sum = analysis::summary(&before, &introspect(&before), false, &silent);
+    let new_sum = analysis::summary(&after, &introspect(&after), false, &silent);
+    let report = analysis::diff((&before, &old_sum), (&after, &new_sum));
+    // The envelope and its warnings are the newer core's; the older's go first.
+    let partial = finish(&before) == Exit::Partial;
+    let exit = answer("diff", common, &after, report)?;
+    Ok(if partial { Exit::Partial } else { exit })
+}

@@ -1,0 +1,24 @@
+use std::io::Write;
+use std::path::Path;
+
+use coremap::analysis::{self, RegionOptions};
+use coremap::introspect::introspect;
+use coremap::render;
+
+use crate::cli::args::{Common, Format};
+use crate::cli::commands::open;
+use crate::cli::output::{answer, finish};
+use crate::cli::progress::progress;
+use crate::cli::{Exit, Failure};
+
+pub(super) fn run(common: &Common, core: &Path, summary: bool) -> Result<Exit, Failure> {
+    let process = open(core, common, &progress())?;
+    let found = introspect(&process);
+    let report = analysis::regions(&found, &RegionOptions::default());
+    if common.form() != Format::Table {
+        return answer("maddress", common, &process, report);
+    }
+    let text = render::maddress(&report.regions, summary);
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(finish(&process))
+}

@@ -1,0 +1,39 @@
+//! One thin file a command: open, ask the analysis, answer.
+
+mod diff;
+mod maddress;
+mod search;
+mod simple;
+mod whatis;
+
+use std::path::Path;
+
+use coremap::process::{Options, Process};
+use coremap::progress::Progress;
+
+use crate::cli::args::{Args, Command, Common};
+use crate::cli::{Exit, Failure, progress};
+
+/// Run the command asked for.
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let common = &args.common;
+    match &args.command {
+        Command::Info { show_data, core } => simple::info(common, &core.core, *show_data),
+        Command::Summary { zero_fill, core } => simple::summary(common, &core.core, *zero_fill),
+        Command::Regions { kind, sort, core } => simple::regions(common, &core.core, kind, *sort),
+        Command::Stacks { zero_fill, core } => simple::stacks(common, &core.core, *zero_fill),
+        Command::Check { core } => simple::check(common, &core.core),
+        Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
+        Command::Search { core, .. } => search::run(common, &core.core, &args.command),
+        Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
+        Command::Diff { old, new } => diff::run(common, old, new),
+    }
+}
+
+/// Open the core, with a bar where that takes long (unpacking).
+fn open(path: &Path, common: &Common, progress: &Progress) -> Result<Process, Failure> {
+    let options = Options { symbols: common.symbols.clone() };
+    let process = Process::open(path, &options, progress);
+    progress::clear();
+    Ok(process?)
+}

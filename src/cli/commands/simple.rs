@@ -1,0 +1,50 @@
+//! Commands that only pass a report on.
+
+use std::path::Path;
+
+use coremap::analysis::{self, RegionOptions};
+use coremap::introspect::introspect;
+use coremap::map::Kind;
+
+use crate::cli::args::{Common, Sort};
+use crate::cli::commands::open;
+use crate::cli::output::answer;
+use crate::cli::progress::{clear, progress};
+use crate::cli::{Exit, Failure};
+
+pub(super) fn info(common: &Common, core: &Path, show_data: bool) -> Result<Exit, Failure> {
+    let process = open(core, common, &progress())?;
+    let found = introspect(&process);
+    answer("info", common, &process, analysis::info(&process, &found, show_data))
+}
+
+pub(super) fn summary(common: &Common, core: &Path, zero_fill: bool) -> Result<Exit, Failure> {
+    let progress = progress();
+    let process = open(core, common, &progress)?;
+    let found = introspect(&process);
+    let report = analysis::summary(&process, &found, zero_fill, &progress);
+    clear();
+    answer("summary", common, &process, report)
+}
+
+pub(super) fn regions(common: &Common, core: &Path, kinds: &[Kind], sort: Sort) -> Result<Exit, Failure> {
+    let process = open(core, common, &progress())?;
+    let found = introspect(&process);
+    let options = RegionOptions { kinds: kinds.to_vec(), by_size: sort == Sort::Size };
+    answer("regions", common, &process, analysis::regions(&found, &options))
+}
+
+pub(super) fn stacks(common: &Common, core: &Path, zero_fill: bool) -> Result<Exit, Failure> {
+    let progress = progress();
+    let process = open(core, common, &progress)?;
+    let found = introspect(&process);
+    let report = analysis::stacks(&process, &found, zero_fill, &progress);
+    clear();
+    answer("stacks", common, &process, report)
+}
+
+pub(super) fn check(common: &Common, core: &Path) -> Result<Exit, Failure> {
+    let process = open(core, common, &progress())?;
+    let found = introspect(&process);
+    answer("check", common, &process, analysis::check(&process, &found))
+}

@@ -1,0 +1,29 @@
+use std::path::Path;
+
+use coremap::analysis;
+use coremap::introspect::introspect;
+
+use crate::cli::args::Common;
+use crate::cli::commands::open;
+use crate::cli::output::answer;
+use crate::cli::progress::progress;
+use crate::cli::{Exit, Failure, address};
+
+/// Bytes shown at most; more is for a debugger.
+const MAX_BYTES: usize = 1 << 20;
+
+pub(super) fn run(common: &Common, core: &Path, text: &str, bytes: usize) -> Result<Exit, Failure> {
+    if !core.exists() && Path::new(text).is_file() {
+        return Err(Failure::Usage(format!(
+            "'{text}' is a file and '{}' is not: the address comes first, `coremap whatis ADDR CORE`",
+            core.display()
+        )));
+    }
+    let process = open(core, common, &progress())?;
+    let addr = address::parse(text, &process).map_err(Failure::Usage)?;
+    let found = introspect(&process);
+    let report = analysis::whatis(&process, &found, addr, bytes.min(MAX_BYTES));
+    let nothing = report.region.is_none();
+    let exit = answer("whatis", common, &process, report)?;
+    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
+}

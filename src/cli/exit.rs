@@ -1,0 +1,77 @@
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use coremap::process::ProcessError;
+
+/// Exit statuses, as cli.md and the README tell them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// Nothing found.
+    Nothing = 1,
+    /// Wrong usage.
+    Usage = 2,
+    /// Input unreadable, or not a core.
+    Input = 3,
+    /// Done, but part of the core could not be read or understood.
+    Partial = 4,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The core can't be opened.
+    Input(ProcessError),
+    /// An argument makes no sense for this core.
+    Usage(String),
+    /// The answer can't be written.
+    Output(io::Error),
+}
+
+impl Failure {
+    /// Its exit status.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Failure::Input(_) => Exit::Input,
+            Failure::Usage(_) => Exit::Usage,
+            Failure::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+            Failure::Output(_) => Exit::Input,
+        }
+    }
+
+    /// Whether somebody closed the pipe, `| head` say: no error.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Failure::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Failure::Input(e) => e.to_string(),
+            Failure::Usage(text) => text.clone(),
+            Failure::Output(e) => format!("writing the answer: {e}"),
+        };
+        f.write_str(&coremap::bytes::printable(&text))
+    }
+}
+
+impl From<ProcessError> for Failure {
+    fn from(e: ProcessError) -> Failure {
+        Failure::Input(e)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(e: io::Error) -> Failure {
+        Failure::Output(e)
+    }
+}

@@ -1,0 +1,50 @@
+//! The command line: arguments, one thin file a command, exit statuses,
+//! progress on stderr.
+
+mod address;
+mod args;
+mod commands;
+mod exit;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+pub(crate) use exit::{Exit, Failure};
+
+/// Run the program.
+pub(crate) fn main() -> ExitCode {
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(e) => {
+            // Help that was asked for goes to stdout and is no error.
+            let _ = e.print();
+            let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            return if asked { Exit::Done.into() } else { Exit::Usage.into() };
+        }
+    };
+    start_log(args.common.verbose);
+    progress::restore_on_interrupt();
+    match commands::run(&args) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            if !failure.is_broken_pipe() {
+                eprintln!("coremap: {failure}");
+            }
+            failure.exit().into()
+        }
+    }
+}
+
+fn start_log(verbose: u8) {
+    let level = match verbose {
+        0 => return,
+        1 => tracing::Level::DEBUG,
+        _ => tracing::Level::TRACE,
+    };
+    // A second subscriber in one process can't happen here; nothing to do if it did.
+    let _ = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).without_time().try_init();
+}

@@ -1,0 +1,456 @@
+//! Each command's report as a document and as CSV rows.
+
+use std::io::{self, Write};
+
+use crate::render::document::{Document, TableBlock, exact_or_dash, percent, size};
+use crate::render::{Render, csv_rows};
+use crate::report::{
+    CheckReport, CoreRow, DiffReport, DiffRow, Finding, InfoReport, RegionRow, RegionsReport, SearchReport, Severity,
+    StacksReport, SummaryReport, WhatisReport,
+};
+use crate::units::{exact, human};
+
+/// The line every table begins with: what core this is.
+pub(super) fn headline(core: &CoreRow) -> Document {
+    let mut parts = vec![human(core.size)];
+    if let Some(packed) = core.packed {
+        parts[0].push_str(&format!(" unpacked from .{packed}"));
+    }
+    parts.push(core.producer.to_owned());
+    parts.push(core.arch.to_owned());
+    for r in &core.runtimes {
+        parts.push(format!("{} {}", r.name, r.version.as_deref().unwrap_or("?")));
+    }
+    if let Some(pid) = core.pid {
+        parts.push(format!("pid {pid}"));
+    }
+    parts.push(format!("{} threads", core.threads));
+    let mut doc = Document::default();
+    if let Some(t) = core.truncation {
+        doc.line(format!(
+            "! TRUNCATED: the file has {} of {} bytes; {} of memory is missing",
+            exact(t.actual),
+            exact(t.expected),
+            human(t.missing)
+        ));
+    }
+    doc.line(format!("{}  {}", core.path, parts.join(" · ")));
+    doc
+}
+
+fn findings(doc: &mut Document, list: &[Finding]) {
+    for f in list {
+        let mark = if f.severity == Severity::Warning { "!" } else { "·" };
+        doc.line(format!("{mark} {}", f.text));
+    }
+}
+
+impl Render for SummaryReport {
+    fn document(&self) -> Document {
+        let zero_fill = self.total.zero.is_some();
+        let mut table = TableBlock::default()
+            .text("Kind")
+            .number("Count")
+            .number("Size")
+            .number("Bytes")
+            .number("%")
+            .number("In core")
+            .number("Largest");
+        if zero_fill {
+            table = table.number("Written").number("Zero").number("Zero %");
+        }
+        for k in &self.kinds {
+            let mut row = vec![
+                k.kind.to_owned(),
+                exact(k.count),
+                human(k.size),
+                exact(k.size),
+                percent(k.size, self.total.size),
+                human(k.in_core),
+                human(k.largest),
+            ];
+            if zero_fill {
+                row.extend([size(k.written), size(k.zero), percent(k.zero.unwrap_or(0), k.in_core)]);
+            }
+            table.rows.push(row);
+        }
+        let t = &self.total;
+        let mut footer = vec![
+            "[TOTAL]".to_owned(),
+            exact(t.count),
+            human(t.size),
+            exact(t.size),
+            percent(t.size, t.size),
+            human(t.in_core),
+            String::new(),
+        ];
+        if zero_fill {
+            footer.extend([size(t.written), size(t.zero), percent(t.zero.unwrap_or(0), t.in_core)]);
+        }
+        table.footer = Some(footer);
+        let mut doc = Document::default();
+        doc.table(table);
+        let ok = t.size == self.base.size && t.in_core == self.base.in_core;
+        doc.line(format!(
+            "check: kinds {} {} base {} bytes (PT_LOAD and NT_FILE); in core {} {} {} bytes",
+            exact(t.size),
+            if t.size == self.base.size { "=" } else { "≠" },
+            exact(self.base.size),
+            exact(t.in_core),
+            if ok { "=" } else { "≠" },
+            exact(self.base.in_core)
+        ));
+        findings(&mut doc, &self.findings);
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.kinds, out)
+    }
+}
+
+fn region_table(rows: &[RegionRow]) -> TableBlock {
+    let mut table = TableBlock::default()
+        .text("Kind")
+        .text("Start")
+        .text("End")
+        .number("Size")
+        .text("Perms")
+        .number("In core")
+        .text("Known")
+        .flexible("Detail")
+        .flexible("File");
+    for r in rows {
+        let file = r.file.clone().unwrap_or_default();
+        table.rows.push(vec![
+            r.kind.to_owned(),
+            r.start.to_string(),
+            r.end.to_string(),
+            human(r.size),
+            r.perms.clone(),
+            human(r.in_core),
+            r.confidence.to_owned(),
+            // Where the detail is the file itself, once is enough.
+            if r.detail == file { String::new() } else { r.detail.clone() },
+            file,
+        ]);
+    }
+    table
+}
+
+impl Render for RegionsReport {
+    fn document(&self) -> Document {
+        let mut table = region_table(&self.regions);
+        let sum = |f: fn(&RegionRow) -> u64| self.regions.iter().map(f).fold(0, u64::saturating_add);
+        let mut footer = vec![String::new(); table.columns.len()];
+        footer[0] = "[TOTAL]".into();
+        footer[1] = format!("{} regions", exact(self.regions.len() as u64));
+        footer[3] = human(sum(|r| r.size));
+        footer[5] = human(sum(|r| r.in_core));
+        table.footer = Some(footer);
+        let mut doc = Document::default();
+        doc.table(table);
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.regions, out)
+    }
+}
+
+impl Render for StacksReport {
+    fn document(&self) -> Document {
+        let zero_fill = self.total.zero.is_some();
+        let mut table = TableBlock::default()
+            .number("Tid")
+            .text("Name")
+            .text("Low")
+            .text("High")
+            .number("Reserved")
+            .number("Guard")
+            .number("In use")
+            .number("In core");
+        if zero_fill {
+            table = table.number("Touched").number("Written").number("Zero");
+        }
+        table = table.text("Known");
+        for s in &self.stacks {
+            let addr = |a: Option<crate::addr::Addr>| a.map_or_else(|| "-".to_owned(), |a| a.to_string());
+            let mut row = vec![
+                s.tid.map_or_else(|| "-".to_owned(), |t| t.to_string()),
+                s.name.clone().unwrap_or_else(|| if s.state == "cached" { "(ended)".into() } else { String::new() }),
+                addr(s.low),
+                addr(s.high),
+                size(s.reserved),
+                size(s.guard),
+                s.in_use.map_or_else(|| "SP elsewhere".to_owned(), human),
+                human(s.in_core),
+            ];
+            if s.state == "cached" {
+                row[6] = "-".into();
+            }
+            if zero_fill {
+                row.extend([size(s.touched), size(s.written), size(s.zero)]);
+            }
+            row.push(s.confidence.unwrap_or("unknown").to_owned());
+            table.rows.push(row);
+        }
+        let t = &self.total;
+        let mut footer = vec![
+            "[TOTAL]".to_owned(),
+            format!("{} stacks", exact(t.count)),
+            String::new(),
+            String::new(),
+            human(t.reserved),
+            human(t.guard),
+            human(t.in_use),
+            human(t.in_core),
+        ];
+        if zero_fill {
+            footer.extend([size(t.touched), size(t.written), size(t.zero)]);
+        }
+        footer.push(String::new());
+        table.footer = Some(footer);
+        let mut doc = Document::default();
+        doc.table(table);
+        doc.line(format!(
+            "reserved {} bytes; in use (SP to top) {}; touched (lowest non-zero page to top) {}; written {}; zero {}",
+            exact(t.reserved),
+            exact(t.in_use),
+            exact_or_dash(t.touched),
+            exact_or_dash(t.written),
+            exact_or_dash(t.zero)
+        ));
+        findings(&mut doc, &self.findings);
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.stacks, out)
+    }
+}
+
+impl Render for SearchReport {
+    fn document(&self) -> Document {
+        let with_context = self.hits.iter().any(|h| h.context.is_some());
+        let mut table = TableBlock::default().text("Address").text("Enc").text("Kind").flexible("Where");
+        if with_context {
+            table = table.flexible("Context");
+        }
+        for h in &self.hits {
+            let mut row =
+                vec![h.address.to_string(), h.encoding.to_owned(), h.kind.to_owned(), h.detail.clone()];
+            if with_context {
+                row.push(h.context.clone().unwrap_or_default());
+            }
+            table.rows.push(row);
+        }
+        let mut doc = Document::default();
+        if !self.hits.is_empty() {
+            doc.table(table);
+        }
+        let shown = self.hits.len() as u64;
+        doc.line(format!(
+            "{} hits{} in {} scanned",
+            exact(self.total),
+            if shown < self.total { format!(" ({} shown)", exact(shown)) } else { String::new() },
+            human(self.scanned)
+        ));
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.hits, out)
+    }
+}
+
+impl Render for WhatisReport {
+    fn document(&self) -> Document {
+        let mut doc = Document::default();
+        match &self.region {
+            Some(r) => {
+                doc.line(format!("{} is {}", self.address, r.kind));
+                if let Some(place) = &self.place {
+                    doc.line(format!("  place       {place}"));
+                }
+                doc.line(format!("  region      {}-{}  {}  {} bytes", r.start, r.end, r.perms, exact(r.size)));
+                if !r.detail.is_empty() {
+                    doc.line(format!("  detail      {}", r.detail));
+                }
+                if let Some(file) = &r.file {
+                    doc.line(format!("  file        {file}"));
+                }
+                doc.line(format!("  known       {}", r.confidence));
+                if let Some(evidence) = &self.evidence {
+                    doc.line(format!("  evidence    {evidence}"));
+                }
+            }
+            None => {
+                doc.line(format!("{} is in no mapping of this core", self.address));
+                for n in &self.neighbours {
+                    let gap = if n.end <= self.address {
+                        format!("{} above the end of", human(self.address.since(n.end)))
+                    } else {
+                        format!("{} below the start of", human(n.start.since(self.address)))
+                    };
+                    doc.line(format!("  {gap} {} {}-{} {}", n.kind, n.start, n.end, n.detail));
+                }
+            }
+        }
+        doc.line(format!("  readable    {}", self.readable));
+        for c in &self.losers {
+            doc.line(format!(
+                "  also        {} {}-{} {} ({}: {})",
+                c.kind, c.start, c.end, c.detail, c.confidence, c.evidence
+            ));
+        }
+        if let Some(hex) = &self.bytes {
+            dump(&mut doc, self.address, hex);
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(self.region.as_slice(), out)
+    }
+}
+
+/// Sixteen bytes a line, with their ASCII.
+fn dump(doc: &mut Document, address: crate::addr::Addr, hex: &str) {
+    let bytes: Vec<u8> = (0..hex.len() / 2).filter_map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
+    for (i, line) in bytes.chunks(16).enumerate() {
+        let text: String =
+            line.iter().map(|&b| if b.is_ascii_graphic() || b == b' ' { char::from(b) } else { '.' }).collect();
+        let hex: Vec<String> = line.iter().map(|b| format!("{b:02x}")).collect();
+        doc.line(format!("  {}  {:<47}  {text}", address.saturating_add(16 * i as u64), hex.join(" ")));
+    }
+}
+
+impl Render for InfoReport {
+    fn document(&self) -> Document {
+        let mut doc = Document::default();
+        let p = &self.process;
+        let mut field = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                doc.line(format!("{name:<13} {value}"));
+            }
+        };
+        field("executable", p.executable.clone());
+        field("command line", p.command_line.as_ref().map(|a| a.join(" ")));
+        field("name", p.name.clone().filter(|n| !n.is_empty()));
+        field("pid", p.pid.map(|v| v.to_string()));
+        field("parent", p.parent.map(|v| v.to_string()));
+        field("uid", p.uid.map(|v| v.to_string()));
+        field(
+            "signal",
+            p.signal.as_ref().map(|s| {
+                let at = s.address.map_or_else(String::new, |a| format!(" at {a}"));
+                let code = s.code.map_or_else(String::new, |c| format!(" (si_code {c})"));
+                format!("{} {}{code}{at}", s.number, s.name)
+            }),
+        );
+        field("crash thread", p.crash_thread.map(|v| v.to_string()));
+        for fact in &p.os {
+            field(fact.what, Some(format!("{} — {}", fact.value, fact.evidence)));
+        }
+        field("page size", Some(p.page_size.to_string()));
+        field("environment", p.environment.as_ref().map(|e| e.join(" ")));
+        let c = &self.completeness;
+        doc.line("");
+        doc.line(format!("{} mapped, {} in the core", human(c.mapped), human(c.in_core)));
+        for note in &c.notes {
+            doc.line(format!("· {note}"));
+        }
+        doc.line("");
+        let mut table = TableBlock::default()
+            .text("Base")
+            .number("Size")
+            .number("In core")
+            .text("Kind")
+            .flexible("Build id")
+            .flexible("Path");
+        for m in &self.modules {
+            table.rows.push(vec![
+                m.base.to_string(),
+                human(m.size),
+                human(m.in_core),
+                m.kind.unwrap_or("?").to_owned(),
+                m.build_id.clone().unwrap_or_default(),
+                m.path.clone(),
+            ]);
+        }
+        doc.table(table);
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.modules, out)
+    }
+}
+
+impl Render for DiffReport {
+    fn document(&self) -> Document {
+        let mut doc = Document::default();
+        doc.line(format!("old  {}  {} threads", self.old.path, self.threads.old));
+        doc.line(format!("new  {}  {} threads", self.new.path, self.threads.new));
+        let mut table = TableBlock::default()
+            .text("Kind")
+            .number("Count")
+            .number("new")
+            .number("Size")
+            .number("new")
+            .number("Change")
+            .number("Change (bytes)")
+            .number("In core change");
+        let cells = |r: &DiffRow, name: &str| {
+            vec![
+                name.to_owned(),
+                exact(r.old_count),
+                exact(r.new_count),
+                human(r.old),
+                human(r.new),
+                signed(r.delta, human),
+                signed(r.delta, exact),
+                signed(r.delta_in_core, human),
+            ]
+        };
+        table.rows.extend(self.kinds.iter().map(|r| cells(r, r.kind)));
+        table.footer = Some(cells(&self.total, "[TOTAL]"));
+        doc.table(table);
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.kinds, out)
+    }
+}
+
+fn signed(v: i64, f: fn(u64) -> String) -> String {
+    match v {
+        0 => "0".to_owned(),
+        v if v > 0 => format!("+{}", f(v.unsigned_abs())),
+        v => format!("-{}", f(v.unsigned_abs())),
+    }
+}
+
+impl Render for CheckReport {
+    fn document(&self) -> Document {
+        let mut doc = Document::default();
+        let mut table = TableBlock::default().text("Invariant").text("Holds").flexible("Figures");
+        for i in &self.invariants {
+            table.rows.push(vec![i.name.to_owned(), if i.ok { "yes" } else { "NO" }.to_owned(), i.detail.clone()]);
+        }
+        doc.table(table);
+        if self.conflicts.is_empty() {
+            doc.line("no two sure claims contradict each other");
+        }
+        for c in &self.conflicts {
+            doc.line(format!("! {} bytes at {}: {} over {} ({})", exact(c.size), c.start, c.winner, c.loser, c.detail));
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.invariants, out)
+    }
+}

@@ -1,0 +1,97 @@
+//! What a report looks like before it meets a terminal: lines and tables.
+
+use crate::units::{exact, human};
+
+/// A report for people.
+#[derive(Clone, Debug, Default)]
+pub struct Document {
+    /// Its parts, top to bottom.
+    pub blocks: Vec<Block>,
+}
+
+/// A part of a document.
+#[derive(Clone, Debug)]
+pub enum Block {
+    /// A line of text, wrapped to the terminal.
+    Line(String),
+    /// A table.
+    Table(TableBlock),
+}
+
+/// Which side the cells of a column keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its header.
+    pub title: &'static str,
+    /// Side.
+    pub align: Align,
+    /// Gives way (cut on the left, where paths are alike) on a narrow terminal.
+    pub flexible: bool,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub struct TableBlock {
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Rows, a cell for each column.
+    pub rows: Vec<Vec<String>>,
+    /// Sums, set off by a line.
+    pub footer: Option<Vec<String>>,
+}
+
+impl TableBlock {
+    /// A column of text.
+    pub fn text(mut self, title: &'static str) -> Self {
+        self.columns.push(Column { title, align: Align::Left, flexible: false });
+        self
+    }
+
+    /// A column of text that gives way.
+    pub fn flexible(mut self, title: &'static str) -> Self {
+        self.columns.push(Column { title, align: Align::Left, flexible: true });
+        self
+    }
+
+    /// A column of numbers.
+    pub fn number(mut self, title: &'static str) -> Self {
+        self.columns.push(Column { title, align: Align::Right, flexible: false });
+        self
+    }
+}
+
+impl Document {
+    /// Add a line.
+    pub fn line(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Line(text.into()));
+    }
+
+    /// Add a table.
+    pub fn table(&mut self, table: TableBlock) {
+        self.blocks.push(Block::Table(table));
+    }
+}
+
+/// A size in words, or `-` where it is unknown.
+pub(super) fn size(n: Option<u64>) -> String {
+    n.map_or_else(|| "-".to_owned(), human)
+}
+
+/// An exact size, or `-` where it is unknown.
+pub(super) fn exact_or_dash(n: Option<u64>) -> String {
+    n.map_or_else(|| "-".to_owned(), exact)
+}
+
+/// `97.3` as a share of `whole`; empty where there is no whole.
+pub(super) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 { String::new() } else { format!("{:.1}", part as f64 * 100.0 / whole as f64) }
+}

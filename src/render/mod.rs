@@ -1,0 +1,56 @@
+//! Reports as tables, JSON and CSV. Everything that reaches a terminal goes
+//! through [`table`], which takes control characters out.
+
+mod commands;
+mod document;
+mod maddress;
+mod table;
+
+pub use document::{Align, Block, Column, Document, TableBlock};
+pub use maddress::maddress;
+
+use crate::report::{CoreRow, Envelope};
+pub use table::{Look, write};
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+
+/// A report that can be shown to people and as rows.
+pub trait Render: Serialize {
+    /// What a person reads.
+    fn document(&self) -> Document;
+
+    /// Write the main rows as CSV.
+    ///
+    /// # Errors
+    /// Those of writing.
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// The line a table begins with: what core this is, and whether it is whole.
+pub fn headline(core: &CoreRow) -> Document {
+    commands::headline(core)
+}
+
+/// Write a report as JSON: one object, indented.
+///
+/// # Errors
+/// Those of writing.
+pub fn json<T: Serialize>(report: &Envelope<T>, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, report).map_err(io::Error::from)?;
+    writeln!(out)
+}
+
+/// Write rows as CSV with their field names as header.
+///
+/// # Errors
+/// Those of writing.
+pub fn csv_rows<T: Serialize>(rows: &[T], out: &mut dyn Write) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    for row in rows {
+        writer.serialize(row).map_err(io::Error::other)?;
+    }
+    writer.flush()
+}

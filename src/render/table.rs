@@ -1,0 +1,163 @@
+//! Documents as text.
+
+use std::io::{self, Write};
+
+use tabled::builder::Builder;
+use tabled::settings::object::Columns;
+use tabled::settings::style::HorizontalLine;
+use tabled::settings::themes::Theme;
+use tabled::settings::{Alignment, Modify, Padding, Style};
+use unicode_width::UnicodeWidthStr;
+
+use crate::bytes::printable;
+use crate::render::document::{Align, Block, Document, TableBlock};
+
+/// How text is to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// Columns of the terminal; `None`: as wide as it gets (a pipe or a file).
+    pub width: Option<usize>,
+    /// Whether bold may be used.
+    pub color: bool,
+}
+
+/// Least width a flexible column is cut to.
+const MIN_FLEXIBLE: usize = 12;
+
+/// Spaces between columns.
+const GAP: usize = 2;
+
+/// Write a document.
+///
+/// # Errors
+/// Those of writing.
+pub fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    for block in &document.blocks {
+        match block {
+            Block::Line(text) => writeln!(out, "{}", wrap(&printable(text), look.width))?,
+            Block::Table(table) => write_table(table, look, out)?,
+        }
+    }
+    Ok(())
+}
+
+fn wrap(text: &str, width: Option<usize>) -> String {
+    let Some(width) = width.filter(|&w| w >= 20) else { return text.to_owned() };
+    let indent = if text.starts_with("! ") || text.starts_with("· ") { "  " } else { "" };
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let n = word.width();
+        if column > 0 && column + 1 + n > width {
+            out.push('\n');
+            out.push_str(indent);
+            column = indent.len();
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += n;
+    }
+    out
+}
+
+fn write_table(table: &TableBlock, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let all: Vec<Vec<String>> = std::iter::once(table.columns.iter().map(|c| c.title.to_owned()).collect())
+        .chain(table.rows.iter().chain(table.footer.iter()).cloned())
+        .map(|row: Vec<String>| row.iter().map(|cell| printable(cell).into_owned()).collect())
+        .collect();
+    let mut widths: Vec<usize> = vec![0; table.columns.len()];
+    for row in &all {
+        for (w, cell) in widths.iter_mut().zip(row) {
+            *w = (*w).max(cell.width());
+        }
+    }
+    if let Some(limit) = look.width {
+        let total: usize = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+        let mut over = total.saturating_sub(limit);
+        let mut flexible: Vec<usize> =
+            (0..widths.len()).filter(|&i| table.columns[i].flexible && widths[i] > MIN_FLEXIBLE).collect();
+        flexible.sort_by_key(|&i| std::cmp::Reverse(widths[i]));
+        for i in flexible {
+            let give = over.min(widths[i] - MIN_FLEXIBLE);
+            widths[i] -= give;
+            over -= give;
+        }
+    }
+    let mut builder = Builder::with_capacity(all.len(), widths.len());
+    for row in &all {
+        builder.push_record(row.iter().zip(&widths).map(|(cell, &w)| shorten(cell, w)));
+    }
+    let mut built = builder.build();
+    let mut theme = Theme::from_style(Style::empty());
+    theme.insert_horizontal_line(1, HorizontalLine::new('-'));
+    if table.footer.is_some() {
+        theme.insert_horizontal_line(all.len() - 1, HorizontalLine::new('-'));
+    }
+    built.with(theme);
+    built.with(Padding::new(0, GAP, 0, 0));
+    for (i, column) in table.columns.iter().enumerate() {
+        let side = match column.align {
+            Align::Left => Alignment::left(),
+            Align::Right => Alignment::right(),
+        };
+        built.with(Modify::new(Columns::one(i)).with(side));
+    }
+    for (i, text) in built.to_string().lines().enumerate() {
+        let text = text.trim_end();
+        if i == 0 && look.color {
+            writeln!(out, "\x1b[1m{text}\x1b[0m")?;
+        } else {
+            writeln!(out, "{text}")?;
+        }
+    }
+    Ok(())
+}
+
+/// Cut on the left: the ends of paths tell them apart.
+fn shorten(cell: &str, width: usize) -> String {
+    if cell.width() <= width {
+        return cell.to_owned();
+    }
+    let mut kept = String::new();
+    let mut have = 1;
+    for c in cell.chars().rev() {
+        let n = unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+        if have + n > width {
+            break;
+        }
+        have += n;
+        kept.insert(0, c);
+    }
+    format!("…{kept}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_terminal_cuts_flexible_columns_only() -> io::Result<()> {
+        let mut table = TableBlock::default().text("Kind").flexible("File");
+        table.rows.push(vec!["Image".into(), "/usr/lib/x86_64-linux-gnu/libc.so.6".into()]);
+        let mut doc = Document::default();
+        doc.table(table);
+        let mut out = Vec::new();
+        write(&doc, Look { width: Some(30), color: false }, &mut out)?;
+        let text = String::from_utf8_lossy(&out).into_owned();
+        assert!(text.lines().all(|l| l.width() <= 30), "{text}");
+        assert!(text.contains("libc.so.6") && text.contains('…'));
+        Ok(())
+    }
+
+    #[test]
+    fn control_characters_stay_out() -> io::Result<()> {
+        let mut doc = Document::default();
+        doc.line("a\u{1b}[2Jb");
+        let mut out = Vec::new();
+        write(&doc, Look { width: None, color: false }, &mut out)?;
+        assert_eq!(out, b"a\\x1b[2Jb\n");
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+use serde::Serialize;
+
+/// `diff`: two cores side by side. Sizes in bytes.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiffReport {
+    /// The older core.
+    pub old: DiffSide,
+    /// The newer core.
+    pub new: DiffSide,
+    /// Kinds, by the change of their size.
+    pub kinds: Vec<DiffRow>,
+    /// All kinds together.
+    pub total: DiffRow,
+    /// Number of threads.
+    pub threads: CountDelta,
+    /// Types on managed heaps; `null`: not compared.
+    pub types: Option<Vec<DiffRow>>,
+    /// Size classes of malloc; `null`: not compared.
+    pub malloc: Option<Vec<DiffRow>>,
+}
+
+/// A number in both cores.
+#[derive(Clone, Debug, Serialize)]
+pub struct CountDelta {
+    /// In the older.
+    pub old: u64,
+    /// In the newer.
+    pub new: u64,
+    /// Its change.
+    pub delta: i64,
+}
+
+/// One of the two cores.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiffSide {
+    /// Path as given.
+    pub path: String,
+    /// Process id.
+    pub pid: Option<u32>,
+    /// Producer.
+    pub producer: &'static str,
+    /// Number of threads.
+    pub threads: usize,
+}
+
+/// One kind in both cores.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiffRow {
+    /// Name of the kind, or `total`.
+    pub kind: &'static str,
+    /// Regions in the older.
+    pub old_count: u64,
+    /// Regions in the newer.
+    pub new_count: u64,
+    /// Their change.
+    pub delta_count: i64,
+    /// Bytes in the older.
+    pub old: u64,
+    /// Bytes in the newer.
+    pub new: u64,
+    /// Their change.
+    pub delta: i64,
+    /// Bytes the older core holds.
+    pub old_in_core: u64,
+    /// Bytes the newer core holds.
+    pub new_in_core: u64,
+    /// Their change.
+    pub delta_in_core: i64,
+}

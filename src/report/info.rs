@@ -1,0 +1,99 @@
+use serde::Serialize;
+
+use crate::addr::Addr;
+
+/// `info`: the process and what the dump holds of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct InfoReport {
+    /// The process.
+    pub process: ProcessRow,
+    /// Program files in memory.
+    pub modules: Vec<ModuleRow>,
+    /// What this dump holds and lacks.
+    pub completeness: Completeness,
+}
+
+/// The process.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessRow {
+    /// Process id.
+    pub pid: Option<u32>,
+    /// Parent's id.
+    pub parent: Option<u32>,
+    /// User id.
+    pub uid: Option<u32>,
+    /// Main thread's name.
+    pub name: Option<String>,
+    /// argv; from the stack, or the first 79 bytes from NT_PRPSINFO.
+    pub command_line: Option<Vec<String>>,
+    /// Program file.
+    pub executable: Option<String>,
+    /// Environment at the start: names, or `NAME=value` with `--show-data`.
+    pub environment: Option<Vec<String>>,
+    /// Signal it was dumped by.
+    pub signal: Option<SignalRow>,
+    /// Thread that crashed, where the producer tells.
+    pub crash_thread: Option<u32>,
+    /// Facts about the operating system, each with its evidence.
+    pub os: Vec<OsFact>,
+    /// Page size in bytes.
+    pub page_size: u64,
+}
+
+/// Signal that ended the process.
+#[derive(Clone, Debug, Serialize)]
+pub struct SignalRow {
+    /// Number.
+    pub number: i32,
+    /// Name, e.g. SIGSEGV.
+    pub name: String,
+    /// `si_code`, where NT_SIGINFO is there.
+    pub code: Option<i32>,
+    /// Faulting address, for signals that have one.
+    pub address: Option<Addr>,
+}
+
+/// Something known of the operating system.
+#[derive(Clone, Debug, Serialize)]
+pub struct OsFact {
+    /// What it is about: libc, kernel, distribution.
+    pub what: &'static str,
+    /// What is known.
+    pub value: String,
+    /// What proves it.
+    pub evidence: String,
+}
+
+/// A program file in memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModuleRow {
+    /// Path.
+    pub path: String,
+    /// Lowest address.
+    pub base: Addr,
+    /// From the lowest to the highest address, in bytes.
+    pub size: u64,
+    /// GNU build id.
+    pub build_id: Option<String>,
+    /// elf, pe, or `null` where its headers are not in the core.
+    pub kind: Option<&'static str>,
+    /// Bytes of it that the core holds.
+    pub in_core: u64,
+}
+
+/// What this dump holds and lacks, in bytes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Completeness {
+    /// Address space known.
+    pub mapped: u64,
+    /// Held by the core.
+    pub in_core: u64,
+    /// Of writable memory, left out.
+    pub writable_missing: u64,
+    /// Of file mappings, left out.
+    pub file_missing: u64,
+    /// Cut off at the end of the file.
+    pub truncated: u64,
+    /// What is missing and what that costs, in words.
+    pub notes: Vec<String>,
+}

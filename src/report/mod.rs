@@ -1,0 +1,123 @@
+//! What the commands answer, as plain data: the JSON contract.
+//!
+//! Addresses are strings `"0x7f42d256e000"`, sizes integers in bytes, unknown
+//! is `null`, never 0. Fields may be added; those there keep name and meaning.
+
+mod diff;
+mod info;
+mod regions;
+mod stacks;
+mod summary;
+mod whatis;
+
+pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide};
+pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
+pub use regions::{RegionRow, RegionsReport};
+pub use stacks::{StackRow, StacksReport, StacksTotal};
+pub use summary::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
+pub use whatis::{ClaimRow, WhatisReport};
+
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::core::elf::Truncation;
+use crate::diag::Warning;
+use crate::map::audit::{Conflict, Invariant};
+
+/// Version of the JSON form.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What every answer begins with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Envelope<T> {
+    /// [`SCHEMA_VERSION`]
+    pub schema_version: u32,
+    /// Version of coremap.
+    pub coremap: &'static str,
+    /// Name of the command.
+    pub command: &'static str,
+    /// The core it is about.
+    pub core: CoreRow,
+    /// What could not be read or understood.
+    pub warnings: Vec<Warning>,
+    /// The command's own fields.
+    #[serde(flatten)]
+    pub body: T,
+}
+
+/// The core a report is about.
+#[derive(Clone, Debug, Serialize)]
+pub struct CoreRow {
+    /// Path as given.
+    pub path: String,
+    /// Size of the (unpacked) file in bytes.
+    pub size: u64,
+    /// What it was packed with: zst, gz, xz, lz4.
+    pub packed: Option<&'static str>,
+    /// kernel, gcore, createdump or unknown.
+    pub producer: &'static str,
+    /// x86_64 or aarch64.
+    pub arch: &'static str,
+    /// Process id.
+    pub pid: Option<u32>,
+    /// Whether the file is cut off.
+    pub truncated: bool,
+    /// How much is missing where it is.
+    pub truncation: Option<Truncation>,
+    /// Number of threads.
+    pub threads: usize,
+    /// Managed runtimes found in it.
+    pub runtimes: Vec<RuntimeRow>,
+}
+
+/// A managed runtime in the process.
+#[derive(Clone, Debug, Serialize)]
+pub struct RuntimeRow {
+    /// Its name, e.g. `.NET`.
+    pub name: String,
+    /// Its version.
+    pub version: Option<String>,
+    /// File it is loaded from.
+    pub module: String,
+    /// Where it is loaded.
+    pub base: Addr,
+}
+
+/// `search`
+#[derive(Clone, Debug, Serialize)]
+pub struct SearchReport {
+    /// What was looked for, as given.
+    pub pattern: String,
+    /// Matches, by address.
+    pub hits: Vec<HitRow>,
+    /// Matches in all, also those beyond the limit.
+    pub total: u64,
+    /// Bytes of memory looked at.
+    pub scanned: u64,
+}
+
+/// One match.
+#[derive(Clone, Debug, Serialize)]
+pub struct HitRow {
+    /// Where it begins.
+    pub address: Addr,
+    /// utf8, utf16 or hex.
+    pub encoding: &'static str,
+    /// Kind of the region it lies in.
+    pub kind: &'static str,
+    /// Which one, and where in it.
+    pub detail: String,
+    /// Its length in bytes.
+    pub length: u64,
+    /// The text around it, where that was asked for.
+    pub context: Option<String>,
+}
+
+/// `check`
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckReport {
+    /// What must hold.
+    pub invariants: Vec<Invariant>,
+    /// Sure claims that contradict each other.
+    pub conflicts: Vec<Conflict>,
+}

@@ -1,0 +1,33 @@
+use serde::Serialize;
+
+use crate::addr::Addr;
+
+/// `regions` and `maddress`: the whole map.
+#[derive(Clone, Debug, Serialize)]
+pub struct RegionsReport {
+    /// Regions by start (or size, if asked): disjoint, covering the base.
+    pub regions: Vec<RegionRow>,
+}
+
+/// One region.
+#[derive(Clone, Debug, Serialize)]
+pub struct RegionRow {
+    /// First address.
+    pub start: Addr,
+    /// First address after it.
+    pub end: Addr,
+    /// Length in bytes.
+    pub size: u64,
+    /// Name of the kind.
+    pub kind: &'static str,
+    /// Which one: thread, arena, file and section.
+    pub detail: String,
+    /// As in /proc/PID/maps; `?` where the core can't tell.
+    pub perms: String,
+    /// File mapped here.
+    pub file: Option<String>,
+    /// Bytes of it that the core holds.
+    pub in_core: u64,
+    /// exact, derived or heuristic.
+    pub confidence: &'static str,
+}

@@ -1,0 +1,80 @@
+use serde::Serialize;
+
+/// `summary`: where the memory is, by kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct SummaryReport {
+    /// Kinds, biggest first.
+    pub kinds: Vec<KindRow>,
+    /// Their sums.
+    pub total: TotalRow,
+    /// What the sums must equal.
+    pub base: BaseRow,
+    /// What a reader should notice.
+    pub findings: Vec<Finding>,
+}
+
+/// One kind. Sizes in bytes.
+#[derive(Clone, Debug, Serialize)]
+pub struct KindRow {
+    /// Name of the kind.
+    pub kind: &'static str,
+    /// Number of regions.
+    pub count: u64,
+    /// Address space.
+    pub size: u64,
+    /// Of that, held by the core.
+    pub in_core: u64,
+    /// Size of the largest region.
+    pub largest: u64,
+    /// Held by the core in whole 4 KiB pages that are all zero; `null` if not scanned.
+    pub zero: Option<u64>,
+    /// `in_core` − `zero`.
+    pub written: Option<u64>,
+}
+
+/// Sums over all kinds. Sizes in bytes.
+#[derive(Clone, Debug, Serialize)]
+pub struct TotalRow {
+    /// Number of regions.
+    pub count: u64,
+    /// Address space.
+    pub size: u64,
+    /// Held by the core.
+    pub in_core: u64,
+    /// In pages that are all zero.
+    pub zero: Option<u64>,
+    /// `in_core` − `zero`.
+    pub written: Option<u64>,
+}
+
+/// PT_LOAD and NT_FILE, counted apart from the map. Sizes in bytes.
+#[derive(Clone, Debug, Serialize)]
+pub struct BaseRow {
+    /// Address space.
+    pub size: u64,
+    /// Held by the core.
+    pub in_core: u64,
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// Likely part of the problem.
+    Warning,
+}
+
+/// Something a reader should notice.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// Stable name.
+    pub id: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// In words.
+    pub text: String,
+    /// What it rests on.
+    pub evidence: String,
+}

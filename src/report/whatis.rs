@@ -1,0 +1,44 @@
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::report::RegionRow;
+
+/// `whatis`: everything known of one address.
+#[derive(Clone, Debug, Serialize)]
+pub struct WhatisReport {
+    /// The address.
+    pub address: Addr,
+    /// The region that holds it; `null` where nothing is mapped.
+    pub region: Option<RegionRow>,
+    /// Bytes from the start of the region.
+    pub offset: Option<u64>,
+    /// Evidence for the label.
+    pub evidence: Option<String>,
+    /// Section of a module, thread and distance from its SP, …
+    pub place: Option<String>,
+    /// Claims that lost here.
+    pub losers: Vec<ClaimRow>,
+    /// Whether its byte can be read, or why not.
+    pub readable: String,
+    /// Nearest regions, where nothing is mapped.
+    pub neighbours: Vec<RegionRow>,
+    /// Bytes from the address on, in hexadecimal, where that was asked for.
+    pub bytes: Option<String>,
+}
+
+/// A claim on the address that did not win.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClaimRow {
+    /// First address.
+    pub start: Addr,
+    /// First address after it.
+    pub end: Addr,
+    /// Kind it claims.
+    pub kind: &'static str,
+    /// Which one.
+    pub detail: String,
+    /// exact, derived or heuristic.
+    pub confidence: &'static str,
+    /// Its evidence.
+    pub evidence: String,
+}

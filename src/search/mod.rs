@@ -1,0 +1,30 @@
+//! Where in memory some text or bytes are: one pass over what the core holds.
+//!
+//! ```text
+//! text, --hex or --regex -> Pattern (needles: UTF-8, UTF-16LE or bytes)
+//! Core -> Spans (contiguous memory, holes known) -> tasks -> windows -> hits
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `pattern` | what a person asks for, checked and compiled |
+//! | `hex` | bytes with wildcards, as text |
+//! | `utf16` | a regular expression turned into one over UTF-16LE bytes |
+//! | `needle` | one thing to look for, and how to find it in a block |
+//! | `spans` | dumped memory as contiguous spans, cut into windows |
+//! | `scan` | the parallel pass, and which hits are kept |
+
+mod hex;
+mod needle;
+mod pattern;
+mod scan;
+mod spans;
+#[cfg(test)]
+mod testcore;
+#[cfg(test)]
+mod tests;
+mod utf16;
+
+pub use needle::HitEncoding;
+pub use pattern::{Encoding, Pattern, PatternError, PatternOptions};
+pub use scan::{Hit, SearchResult, search};

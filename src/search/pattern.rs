@@ -1,0 +1,255 @@
+//! What a person asks for, checked and compiled.
+
+use regex::bytes::{Regex, RegexBuilder};
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
+use regex_syntax::{ParserBuilder, escape};
+
+use crate::limits;
+use crate::search::hex::{self, Masked};
+use crate::search::needle::{HitEncoding, Needle};
+use crate::search::utf16;
+
+/// Bytes before and after a match that `\b` and its kind may look at: one
+/// character of UTF-8.
+const CONTEXT: usize = 4;
+
+/// In which forms text is looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// As UTF-8 and as UTF-16LE.
+    #[default]
+    Both,
+    /// As UTF-8 only.
+    Utf8,
+    /// As UTF-16LE only, as .NET and Java hold text.
+    Utf16,
+}
+
+/// How to read a pattern.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PatternOptions {
+    /// Upper and lower case are the same (Unicode simple case folding).
+    pub ignore_case: bool,
+    /// The pattern is a regular expression, of the regex crate's syntax. `^`
+    /// and `$` are the ends of lines; there is no start or end of a text.
+    pub regex: bool,
+    /// The pattern is bytes in hexadecimal, `?` standing for any nibble.
+    pub hex: bool,
+    /// Forms of text that count.
+    pub encoding: Encoding,
+}
+
+/// Why a pattern can't be searched for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// Nothing to look for.
+    #[error("the pattern is empty")]
+    Empty,
+    /// Longer than [`limits::MAX_PATTERN`].
+    #[error("the pattern has {0} bytes; {max} are the most", max = limits::MAX_PATTERN)]
+    TooLong(usize),
+    /// Options that contradict each other.
+    #[error("{0}")]
+    Conflict(&'static str),
+    /// Not a hexadecimal digit.
+    #[error("column {column}: {found:?} is not a hexadecimal digit (0-9 a-f, or ? for any)")]
+    HexDigit {
+        /// Counted in characters, from 1.
+        column: usize,
+        /// What stands there.
+        found: char,
+    },
+    /// A digit without its second one.
+    #[error("column {column}: {found:?} is half a byte; write two characters for each (?? for any byte)")]
+    HalfByte {
+        /// Counted in characters, from 1.
+        column: usize,
+        /// What stands there.
+        found: char,
+    },
+    /// `?? ??` is everywhere.
+    #[error("the pattern has nothing but wildcards")]
+    OnlyWildcards,
+    /// Not a regular expression; the text points at the place.
+    #[error("{0}")]
+    Syntax(String),
+    /// The expression compiles to more than is sane.
+    #[error("the expression is too big (its automaton has more than {max} bytes)", max = limits::MAX_REGEX)]
+    TooBig,
+    /// It would match between any two bytes.
+    #[error("the expression matches the empty string, and so everywhere; demand at least one character")]
+    MatchesEmpty,
+    /// It can't match.
+    #[error("the expression can't match anything")]
+    MatchesNothing,
+    /// `\A` or `\z`.
+    #[error("\\A and \\z are the ends of a text, and memory has none; ^ and $ are the ends of lines")]
+    TextEnd,
+    /// The expression has no form in UTF-16.
+    #[error("{0}; try --encoding utf8")]
+    NotInUtf16(&'static str),
+}
+
+/// What to look for; made once, used by all threads.
+pub struct Pattern {
+    /// One for each form; at most two.
+    pub(super) needles: Vec<Needle>,
+    note: Option<String>,
+}
+
+/// How far around a place the bytes must be known to judge it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach {
+    /// Bytes before a match's first one.
+    pub(super) before: usize,
+    /// Bytes after a match's first one.
+    pub(super) after: usize,
+    /// Where all of a match's bytes but the last are zero, it starts at most
+    /// this far before that one.
+    pub(super) back: usize,
+}
+
+impl Pattern {
+    /// Read `text` as `options` say.
+    ///
+    /// # Errors
+    /// [`PatternError`], in words for the person who typed it.
+    pub fn new(text: &str, options: PatternOptions) -> Result<Pattern, PatternError> {
+        if text.is_empty() {
+            return Err(PatternError::Empty);
+        }
+        if text.len() > limits::MAX_PATTERN {
+            return Err(PatternError::TooLong(text.len()));
+        }
+        if options.hex {
+            return Pattern::hex(text, options);
+        }
+        let (narrow, wide) = match options.encoding {
+            Encoding::Both => (true, true),
+            Encoding::Utf8 => (true, false),
+            Encoding::Utf16 => (false, true),
+        };
+        let mut pattern = Pattern { needles: Vec::new(), note: None };
+        if !options.regex && !options.ignore_case {
+            if narrow {
+                let bytes = Masked::exact(text.as_bytes().to_vec());
+                pattern.needles.push(Needle::bytes(HitEncoding::Utf8, bytes));
+            }
+            if wide {
+                let bytes = Masked::exact(utf16::encode(text));
+                pattern.needles.push(Needle::bytes(HitEncoding::Utf16, bytes));
+            }
+            return Ok(pattern);
+        }
+        let source = if options.regex { text.to_owned() } else { escape(text) };
+        let hir = parse(&source, options.ignore_case)?;
+        // Compiled even where only UTF-16 counts: it refuses hostile sizes
+        // before the larger form is made.
+        let regex = compile(RegexBuilder::new(&source).case_insensitive(options.ignore_case).multi_line(true))?;
+        if narrow {
+            pattern.needles.push(needle(HitEncoding::Utf8, regex, &hir, options.regex));
+        }
+        if wide {
+            match utf16::translate(&hir) {
+                Ok(hir) => {
+                    let mut printed = String::new();
+                    regex_syntax::hir::print::Printer::new()
+                        .print(&hir, &mut printed)
+                        .map_err(|_| PatternError::TooBig)?;
+                    let regex = compile(RegexBuilder::new(&printed).unicode(false))?;
+                    pattern.needles.push(needle(HitEncoding::Utf16, regex, &hir, options.regex));
+                }
+                Err(fault) if narrow => {
+                    pattern.note = Some(format!("searched as UTF-8 only: {}", fault.reason()));
+                }
+                Err(fault) => return Err(PatternError::NotInUtf16(fault.reason())),
+            }
+        }
+        Ok(pattern)
+    }
+
+    fn hex(text: &str, options: PatternOptions) -> Result<Pattern, PatternError> {
+        if options.regex {
+            return Err(PatternError::Conflict("a pattern is either --hex or --regex, not both"));
+        }
+        if options.ignore_case {
+            return Err(PatternError::Conflict("-i is about letters; --hex has bytes only"));
+        }
+        if options.encoding != Encoding::Both {
+            return Err(PatternError::Conflict("--encoding is about text; --hex has bytes only"));
+        }
+        let needles = vec![Needle::bytes(HitEncoding::Hex, hex::parse(text)?)];
+        Ok(Pattern { needles, note: None })
+    }
+
+    /// What a person should know of how the pattern is searched: that its
+    /// UTF-16 half is left out, and why.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    /// Whether bytes that are all zero can match.
+    pub(super) fn matches_zeros(&self) -> bool {
+        self.needles.iter().any(|n| n.matches_zeros)
+    }
+
+    /// How far around a place the bytes must be known.
+    pub(super) fn reach(&self) -> Reach {
+        let back = self.needles.iter().map(|n| n.longest.saturating_sub(1)).max().unwrap_or(0);
+        let context = if self.needles.iter().any(|n| n.looks_around) { CONTEXT } else { 0 };
+        Reach { before: context, after: back + context, back }
+    }
+}
+
+fn parse(source: &str, ignore_case: bool) -> Result<Hir, PatternError> {
+    let hir = ParserBuilder::new()
+        .utf8(false)
+        .case_insensitive(ignore_case)
+        .multi_line(true)
+        .build()
+        .parse(source)
+        .map_err(|e| PatternError::Syntax(e.to_string()))?;
+    let properties = hir.properties();
+    let looks = properties.look_set();
+    if looks.contains(Look::Start) || looks.contains(Look::End) {
+        return Err(PatternError::TextEnd);
+    }
+    match properties.minimum_len() {
+        None => Err(PatternError::MatchesNothing),
+        Some(0) => Err(PatternError::MatchesEmpty),
+        Some(_) => Ok(hir),
+    }
+}
+
+fn compile(builder: &mut RegexBuilder) -> Result<Regex, PatternError> {
+    let built = builder.size_limit(limits::MAX_REGEX).dfa_size_limit(limits::MAX_REGEX).build();
+    built.map_err(|e| match e {
+        regex::Error::CompiledTooBig(_) => PatternError::TooBig,
+        other => PatternError::Syntax(other.to_string()),
+    })
+}
+
+fn needle(encoding: HitEncoding, regex: Regex, hir: &Hir, is_regex: bool) -> Needle {
+    let longest = hir.properties().maximum_len().unwrap_or(usize::MAX);
+    let mut needle = Needle::regex(encoding, regex);
+    // Text that ignores case is bounded by the length of a pattern.
+    needle.longest = if is_regex { longest.min(limits::MAX_MATCH) } else { longest };
+    needle.overlaps = !is_regex;
+    needle.looks_around = !hir.properties().look_set().is_empty();
+    needle.matches_zeros = matches_zeros(hir);
+    needle
+}
+
+/// Whether some match of `hir` may be all zero bytes.
+fn matches_zeros(hir: &Hir) -> bool {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => true,
+        HirKind::Literal(literal) => literal.0.iter().all(|&b| b == 0),
+        HirKind::Class(Class::Unicode(class)) => class.ranges().first().is_some_and(|r| r.start() == '\0'),
+        HirKind::Class(Class::Bytes(class)) => class.ranges().first().is_some_and(|r| r.start() == 0),
+        HirKind::Repetition(repetition) => repetition.min == 0 || matches_zeros(&repetition.sub),
+        HirKind::Capture(capture) => matches_zeros(&capture.sub),
+        HirKind::Concat(subs) => subs.iter().all(matches_zeros),
+        HirKind::Alternation(subs) => subs.iter().any(matches_zeros),
+    }
+}

@@ -1,0 +1,305 @@
+//! The parallel pass over memory, and which hits are kept.
+//!
+//! Memory is cut into tasks, tasks into blocks that stay in the cache while
+//! all needles are looked for in them. Tasks run in any order; their results
+//! are then joined in the order of addresses, so that the answer is the same
+//! for any number of threads.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+
+use crate::addr::{Addr, AddrRange, union};
+use crate::core::open::Core;
+use crate::limits;
+use crate::memory::scan::{PAGE, is_zero};
+use crate::progress::Progress;
+use crate::search::needle::HitEncoding;
+use crate::search::pattern::{Pattern, Reach};
+use crate::search::spans::{Spans, Window, intersect};
+
+/// Forms a pattern has at most.
+const FORMS: usize = 2;
+
+/// One place where the pattern was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hit {
+    /// Address of the first byte.
+    pub address: Addr,
+    /// Length in bytes.
+    pub len: u32,
+    /// Form in which it was found.
+    pub encoding: HitEncoding,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchResult {
+    /// The lowest hits, sorted by address.
+    pub hits: Vec<Hit>,
+    /// Number of all hits, kept or not.
+    pub total: u64,
+    /// Bytes of dumped memory searched, holes of the file included.
+    pub scanned: u64,
+    /// Whether there are more hits than were kept.
+    pub capped: bool,
+}
+
+/// How memory is cut, in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    /// One task: large enough that starting it costs nothing, small enough
+    /// that all threads finish together.
+    pub(super) task: u64,
+    /// One block: stays in the second-level cache.
+    pub(super) block: usize,
+    /// Pages that are skipped when all zero.
+    pub(super) page: usize,
+    /// Tasks in the air at once; bounds what is remembered of them.
+    pub(super) wave: usize,
+}
+
+const SIZES: Sizes = Sizes { task: 4 << 20, block: 256 << 10, page: PAGE as usize, wave: 4096 };
+
+/// Find `pattern` in the memory of `core`, or where it starts in `ranges`
+/// (a match may end beyond). At most `limit` hits are kept, those of lowest
+/// address, and never more than [`limits::MAX_HITS`]; all are counted.
+///
+/// Text and bytes are found wherever they are, overlapping ones too; regular
+/// expressions as the leftmost matches that don't overlap, from the start of
+/// each run of contiguous memory (and of each range) on. A match of an
+/// expression that is longer than [`limits::MAX_MATCH`] may be found cut, or
+/// not at all.
+pub fn search(
+    core: &Core,
+    pattern: &Pattern,
+    ranges: Option<&[AddrRange]>,
+    limit: Option<usize>,
+    progress: &Progress,
+) -> SearchResult {
+    search_sized(core, pattern, ranges, limit, progress, SIZES)
+}
+
+pub(super) fn search_sized(
+    core: &Core,
+    pattern: &Pattern,
+    ranges: Option<&[AddrRange]>,
+    limit: Option<usize>,
+    progress: &Progress,
+    sizes: Sizes,
+) -> SearchResult {
+    let reach = pattern.reach();
+    let spans = Spans::of(core, reach, sizes.block);
+    // Joined, so that a border between two ranges is none.
+    let ranges = ranges.map(|r| union(r.to_vec()));
+    let within = |memory: &[AddrRange]| match &ranges {
+        Some(ranges) => intersect(memory, ranges),
+        None => memory.to_vec(),
+    };
+    let asked = within(spans.all());
+    let scanned = asked.iter().map(AddrRange::len).sum();
+    let zeros = pattern.matches_zeros();
+    let todo = if zeros { asked } else { within(&spans.near_data()) };
+    progress.start(todo.iter().map(AddrRange::len).sum());
+    let scan = Scan { spans, pattern, reach, page: (!zeros).then_some(sizes.page), progress };
+    let cap = limit.unwrap_or(usize::MAX).min(limits::MAX_HITS);
+    let mut joined = Joined { hits: Vec::new(), total: 0, cap, carry: [Addr(0); FORMS] };
+    let mut tasks = todo.iter().flat_map(|range| cut(*range, sizes.task));
+    loop {
+        let wave: Vec<AddrRange> = tasks.by_ref().take(sizes.wave).collect();
+        if wave.is_empty() {
+            break;
+        }
+        joined.add(&scan, &wave);
+    }
+    let capped = joined.total > joined.hits.len() as u64;
+    SearchResult { hits: joined.hits, total: joined.total, scanned, capped }
+}
+
+fn cut(range: AddrRange, size: u64) -> impl Iterator<Item = AddrRange> {
+    let mut at = range.start;
+    std::iter::from_fn(move || {
+        let piece = AddrRange::sized(at, size).intersect(&range)?;
+        at = piece.end;
+        Some(piece)
+    })
+}
+
+/// Matches of one needle in one task.
+#[derive(Clone, Copy)]
+struct Tally {
+    count: u64,
+    /// Where the first one starts; the top of the address space if there is none.
+    first: Addr,
+    /// Where the last one ends; 0 if there is none.
+    end: Addr,
+}
+
+const NONE: Tally = Tally { count: 0, first: Addr(u64::MAX), end: Addr(0) };
+
+struct Scan<'a> {
+    spans: Spans<'a>,
+    pattern: &'a Pattern,
+    reach: Reach,
+    /// Size of the pages that are skipped when zero, if they may be.
+    page: Option<usize>,
+    progress: &'a Progress,
+}
+
+impl Scan<'_> {
+    /// Search one task; matches of an expression start at its `from` at the
+    /// lowest. Returns at most `keep` hits, sorted, the lowest.
+    fn task(&self, task: AddrRange, from: [Addr; FORMS], keep: usize) -> ([Tally; FORMS], Vec<Hit>) {
+        let mut tallies = [NONE; FORMS];
+        let mut from = from;
+        let mut hits: [Vec<Hit>; FORMS] = Default::default();
+        let mut islands = Vec::new();
+        self.spans.windows(task, |window| {
+            self.islands(window, &mut islands);
+            let forms = self.pattern.needles.iter().zip(&mut tallies).zip(&mut hits).zip(&mut from);
+            for (((needle, tally), hits), from) in forms {
+                for island in &islands {
+                    let end = window.bytes.len().min(island.end + self.reach.after);
+                    let lowest = if needle.overlaps { 0 } else { from.since(window.base) };
+                    let start = lowest.clamp(island.start as u64, island.end as u64) as usize;
+                    needle.find(&window.bytes[..end], start..island.end, window.zeros, |at, len| {
+                        let address = window.base.saturating_add(at as u64);
+                        tally.count += 1;
+                        tally.first = tally.first.min(address);
+                        tally.end = address.saturating_add(len as u64);
+                        *from = tally.end;
+                        if hits.len() < keep {
+                            // No window is near 4 GiB.
+                            hits.push(Hit { address, len: len as u32, encoding: needle.encoding });
+                        }
+                    });
+                }
+            }
+        });
+        let [mut all, second] = hits;
+        if !second.is_empty() {
+            all.extend(second);
+            all.sort_unstable_by_key(|h| (h.address, h.encoding));
+            all.truncate(keep);
+        }
+        (tallies, all)
+    }
+
+    /// Where in `window` a match may start: around the pages that are not zero.
+    fn islands(&self, window: &Window<'_>, out: &mut Vec<Range<usize>>) {
+        out.clear();
+        let Some(size) = self.page else {
+            out.push(window.starts.clone());
+            return;
+        };
+        let mut at = 0;
+        for page in window.bytes.chunks(size) {
+            let end = at + page.len();
+            let start = at.saturating_sub(self.reach.back).max(window.starts.start);
+            at = end;
+            let end = end.min(window.starts.end);
+            if start >= end || is_zero(page) {
+                continue;
+            }
+            match out.last_mut() {
+                Some(last) if start <= last.end => last.end = end,
+                _ => out.push(start..end),
+            }
+        }
+    }
+}
+
+/// Results in the order of addresses.
+struct Joined {
+    hits: Vec<Hit>,
+    total: u64,
+    cap: usize,
+    /// Where the last match of each form ends.
+    carry: [Addr; FORMS],
+}
+
+impl Joined {
+    fn add(&mut self, scan: &Scan<'_>, tasks: &[AddrRange]) {
+        let keeper = Keeper::new(self.cap - self.hits.len());
+        let tallies: Vec<[Tally; FORMS]> = tasks
+            .par_iter()
+            .enumerate()
+            .map(|(i, task)| {
+                let (tallies, hits) = scan.task(*task, [Addr(0); FORMS], keeper.wants(i));
+                keeper.give(i, hits);
+                scan.progress.add(task.len());
+                tallies
+            })
+            .collect();
+        let mut held = keeper.held();
+        for (i, (task, tallies)) in tasks.iter().zip(tallies).enumerate() {
+            let room = self.cap - self.hits.len();
+            let mut found = (tallies, held.remove(&i).unwrap_or_default());
+            // The task began inside a match of the one before: what it found
+            // there may not count, nor what it found next because of that.
+            let nested = scan.pattern.needles.iter().zip(&tallies).zip(self.carry);
+            let nested = nested.into_iter().any(|((n, t), carry)| !n.overlaps && t.first < carry);
+            let count: u64 = tallies.iter().map(|t| t.count).sum();
+            let dropped = (found.1.len() as u64) < count.min(room as u64);
+            if nested || dropped {
+                found = scan.task(*task, self.carry, room);
+            }
+            let (tallies, mut hits) = found;
+            hits.truncate(room);
+            self.hits.append(&mut hits);
+            for (tally, carry) in tallies.iter().zip(&mut self.carry) {
+                self.total += tally.count;
+                *carry = tally.end.max(*carry);
+            }
+        }
+    }
+}
+
+/// Holds the hits of the lowest tasks while tasks finish in any order, and
+/// little more than are wanted.
+struct Keeper {
+    cap: usize,
+    /// Tasks above have no hit among the lowest.
+    ceiling: AtomicUsize,
+    /// Hits by task, and their number.
+    state: Mutex<(BTreeMap<usize, Vec<Hit>>, usize)>,
+}
+
+impl Keeper {
+    fn new(cap: usize) -> Keeper {
+        let ceiling = AtomicUsize::new(if cap == 0 { 0 } else { usize::MAX });
+        Keeper { cap, ceiling, state: Mutex::default() }
+    }
+
+    /// Hits that are of use of a task, at most.
+    fn wants(&self, task: usize) -> usize {
+        if task > self.ceiling.load(Ordering::Relaxed) { 0 } else { self.cap }
+    }
+
+    fn give(&self, task: usize, hits: Vec<Hit>) {
+        if hits.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (held, sum) = &mut *state;
+        *sum += hits.len();
+        held.insert(task, hits);
+        while let Some(last) = held.last_entry()
+            && *sum - last.get().len() >= self.cap
+        {
+            *sum -= last.remove().len();
+        }
+        if *sum >= self.cap
+            && let Some((&last, _)) = held.last_key_value()
+        {
+            self.ceiling.fetch_min(last, Ordering::Relaxed);
+        }
+    }
+
+    fn held(self) -> BTreeMap<usize, Vec<Hit>> {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).0
+    }
+}

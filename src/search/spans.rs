@@ -1,0 +1,175 @@
+//! Dumped memory as contiguous spans, whatever the order of the file, and the
+//! windows of it that are searched in one go.
+
+use std::ops::Range;
+
+use crate::addr::{Addr, AddrRange, union};
+use crate::core::open::Core;
+use crate::search::pattern::Reach;
+
+/// Match starts that a copied window covers at least, so that a row of tiny
+/// parts costs few copies.
+const MIN_COPIED: usize = 64;
+
+/// Memory that lies in one piece of the file, or in a hole of it.
+struct Part<'a> {
+    range: AddrRange,
+    /// `None`: a hole, all zero and never read.
+    bytes: Option<&'a [u8]>,
+    /// Index of the span it belongs to.
+    span: usize,
+}
+
+/// Bytes to be searched in one go.
+pub(super) struct Window<'b> {
+    /// The bytes, with context around those where a match may start.
+    pub(super) bytes: &'b [u8],
+    /// Address of the first of them.
+    pub(super) base: Addr,
+    /// Indices where a match may start.
+    pub(super) starts: Range<usize>,
+    /// Whether they are known to be zero without a look.
+    pub(super) zeros: bool,
+}
+
+/// All memory the core holds.
+pub(super) struct Spans<'a> {
+    /// Sorted, disjoint.
+    parts: Vec<Part<'a>>,
+    /// Memory without a gap: what a match may lie in.
+    spans: Vec<AddrRange>,
+    /// Stands for the bytes of holes.
+    zeros: Vec<u8>,
+    block: usize,
+    reach: Reach,
+}
+
+impl<'a> Spans<'a> {
+    /// The memory of `core`, for windows of at most `block` match starts.
+    pub(super) fn of(core: &'a Core, reach: Reach, block: usize) -> Spans<'a> {
+        let zeros = vec![0; reach.before + block + reach.after];
+        let mut out = Spans { parts: Vec::new(), spans: Vec::new(), zeros, block, reach };
+        let extents = core.extents();
+        for run in core.dumped_runs(AddrRange::new(Addr(0), Addr(u64::MAX))) {
+            match out.spans.last_mut() {
+                Some(last) if last.end == run.range.start => last.end = run.range.end,
+                _ => out.spans.push(run.range),
+            }
+            let mut done = 0;
+            for data in extents.within(run.offset..run.offset + run.range.len()) {
+                let (from, to) = (data.start - run.offset, data.end - run.offset);
+                out.push(run.range, done..from, None);
+                out.push(run.range, from..to, Some(run.bytes));
+                done = to;
+            }
+            out.push(run.range, done..run.range.len(), None);
+        }
+        out
+    }
+
+    fn push(&mut self, run: AddrRange, part: Range<u64>, bytes: Option<&'a [u8]>) {
+        if part.is_empty() {
+            return;
+        }
+        self.parts.push(Part {
+            range: AddrRange::sized(run.start.saturating_add(part.start), part.end - part.start),
+            bytes: bytes.map(|b| &b[part.start as usize..part.end as usize]),
+            span: self.spans.len() - 1,
+        });
+    }
+
+    /// All of the memory, sorted and disjoint.
+    pub(super) fn all(&self) -> &[AddrRange] {
+        &self.spans
+    }
+
+    /// Where a match that has a byte other than zero may start.
+    pub(super) fn near_data(&self) -> Vec<AddrRange> {
+        let back = self.reach.back as u64;
+        let near = self.parts.iter().filter(|p| p.bytes.is_some()).map(|p| {
+            let start = p.range.start.saturating_sub(back).max(self.spans[p.span].start);
+            AddrRange::new(start, p.range.end)
+        });
+        union(near.collect())
+    }
+
+    /// Cut `range` (inside one span) into windows, in order, each with as much
+    /// around it as the reach asks for and the span has.
+    pub(super) fn windows(&self, range: AddrRange, mut each: impl FnMut(&Window<'_>)) {
+        let after = self.reach.after as u64;
+        let mut copied = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let index = self.parts.partition_point(|p| p.range.end <= at);
+            let Some(part) = self.parts.get(index).filter(|p| p.range.contains(at)) else { return };
+            let span = self.spans[part.span];
+            let base = at.saturating_sub(self.reach.before as u64).max(span.start);
+            // Matches that start below lie in the part with all their reach.
+            let inner = if part.range.end == span.end { span.end } else { part.range.end.saturating_sub(after) };
+            let mut end = at.saturating_add(self.block as u64).min(range.end).min(inner);
+            let in_part = base >= part.range.start && end > at;
+            if !in_part {
+                let least = MIN_COPIED.max(self.reach.before).max(self.reach.after);
+                end = at.saturating_add(least as u64).min(range.end);
+            }
+            let whole = AddrRange::new(base, end.saturating_add(after).min(span.end));
+            let bytes = match part.bytes {
+                _ if !in_part => {
+                    self.copy(whole, &mut copied);
+                    &copied[..]
+                }
+                Some(bytes) => slice(bytes, part.range, whole),
+                None => &self.zeros[..whole.len() as usize],
+            };
+            let starts = at.since(base) as usize..end.since(base) as usize;
+            each(&Window { bytes, base, starts, zeros: in_part && part.bytes.is_none() });
+            at = end;
+        }
+    }
+
+    fn copy(&self, range: AddrRange, out: &mut Vec<u8>) {
+        out.clear();
+        let first = self.parts.partition_point(|p| p.range.end <= range.start);
+        for part in &self.parts[first..] {
+            let Some(common) = part.range.intersect(&range) else { break };
+            match part.bytes {
+                Some(bytes) => out.extend_from_slice(slice(bytes, part.range, common)),
+                None => out.resize(out.len() + common.len() as usize, 0),
+            }
+        }
+    }
+}
+
+/// The bytes of `range`, which lies in `part`.
+fn slice(bytes: &[u8], part: AddrRange, range: AddrRange) -> &[u8] {
+    &bytes[range.start.since(part.start) as usize..range.end.since(part.start) as usize]
+}
+
+/// What two lists of sorted, disjoint ranges have in common.
+pub(super) fn intersect(a: &[AddrRange], b: &[AddrRange]) -> Vec<AddrRange> {
+    let mut out = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        out.extend(x.intersect(y));
+        if x.end <= y.end {
+            i += 1;
+        } else {
+            j += 1;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_in_common() {
+        let r = |a, b| AddrRange::new(Addr(a), Addr(b));
+        let a = [r(0, 10), r(20, 30), r(40, 41)];
+        let b = [r(5, 22), r(25, 26), r(28, 50)];
+        assert_eq!(intersect(&a, &b), [r(5, 10), r(20, 22), r(25, 26), r(28, 30), r(40, 41)]);
+        assert_eq!(intersect(&a, &[]), []);
+    }
+}

@@ -1,0 +1,66 @@
+//! Sizes in words: IEC units, and exact with thousands set off.
+
+/// A size in IEC units: `8.00 MiB`, `2.41 GiB`.
+pub fn human(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut unit = 0;
+    let mut value = bytes as f64;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    // 1023.999 would print as 1024.00 of the smaller unit.
+    if value >= 1023.995 && unit > 0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.2} {}", UNITS[unit]) }
+}
+
+/// As [`human`], without zeros after the point: `8 MiB`, `1.5 MiB`.
+pub fn round(bytes: u64) -> String {
+    let text = human(bytes);
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
+}
+
+/// `2,649,239,552`
+pub fn exact(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_words() {
+        assert_eq!(human(0), "0 B");
+        assert_eq!(human(1023), "1023 B");
+        assert_eq!(human(1 << 20), "1.00 MiB");
+        assert_eq!(human((1 << 20) - 1), "1.00 MiB");
+        assert_eq!(human(u64::MAX), "16.00 EiB");
+        assert_eq!(round(3 << 19), "1.5 MiB");
+        assert_eq!(round(8 << 20), "8 MiB");
+    }
+
+    #[test]
+    fn thousands_are_set_off() {
+        assert_eq!(exact(0), "0");
+        assert_eq!(exact(999), "999");
+        assert_eq!(exact(1000), "1,000");
+        assert_eq!(exact(u64::MAX), "18,446,744,073,709,551,615");
+    }
+}
