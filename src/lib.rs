@@ -36,6 +36,7 @@ pub mod memory;
 pub mod native;
 pub mod process;
 pub mod progress;
+pub mod range_map;
 pub mod render;
 pub mod report;
 pub mod units;

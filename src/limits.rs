@@ -59,6 +59,16 @@ pub const MAX_HITS: usize = 1 << 20;
 /// a block or mapping border.
 pub const MAX_MATCH: usize = 4096;
 
+/// Bytes of a search pattern; command lines hold more, patterns need far less.
+pub const MAX_PATTERN: usize = 16 << 10;
+
+/// Bytes that a search expression may compile to, and that its lazily built
+/// automaton may take in each thread (the regex crate's own defaults: 10 and 2 MiB).
+pub const MAX_REGEX: usize = 16 << 20;
+
+/// Byte ranges that an expression over UTF-16 may be made of; `\w` is 1,500.
+pub const MAX_UTF16_RANGES: usize = 1 << 18;
+
 /// Files looked at below one `--symbols` directory.
 pub const MAX_SYMBOL_FILES: usize = 1 << 16;
 

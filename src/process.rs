@@ -121,7 +121,7 @@ fn find_strings(core: &Core, memory: &dyn Memory) -> Option<ProcessStrings> {
     let anchor = Addr(anchor);
     // Strings and the random bytes lie above the vector.
     let low = anchor.saturating_sub(limits::MAX_ARG_BYTES as u64).align_down(4096);
-    let piece = core.piece_at(anchor)?;
+    let piece = core.pieces.at(anchor)?;
     let low = low.max(piece.range.start);
     let bytes = memory.bytes(low, anchor.since(low) as usize).ok()?;
     let needle: Vec<u8> =

@@ -10,7 +10,7 @@ use crate::report::{ClaimRow, WhatisReport};
 pub fn whatis(process: &Process, found: &Findings, addr: Addr, bytes: usize) -> WhatisReport {
     let map = &found.map;
     let region = map.region_at(addr);
-    let next = map.regions.partition_point(|r| r.range.end <= addr);
+    let next = map.regions.index_at_or_above(addr);
     let neighbours = match region {
         Some(_) => Vec::new(),
         None => next.checked_sub(1).into_iter().chain([next]).filter_map(|i| map.regions.get(i)).map(row).collect(),

@@ -11,9 +11,10 @@ use goblin::elf::program_header as ph;
 use goblin::elf::section_header::SectionHeader;
 use std::cmp::Reverse;
 
-use crate::addr::{Addr, AddrRange, sweep};
+use crate::addr::{Addr, AddrRange};
 use crate::diag::Diagnostics;
 use crate::limits;
+use crate::range_map::{RangeMap, Ranged};
 
 /// `e_phnum` value that says "see section header 0".
 const PN_XNUM: u16 = 0xffff;
@@ -93,6 +94,17 @@ pub enum PieceState {
     Dumped(u64),
 }
 
+impl PieceState {
+    /// Of overlapping pieces, the one that has bytes says more.
+    fn rank(self) -> u8 {
+        match self {
+            PieceState::NotDumped => 0,
+            PieceState::Truncated => 1,
+            PieceState::Dumped(_) => 2,
+        }
+    }
+}
+
 /// A run of addresses of one segment and one state.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
@@ -102,6 +114,12 @@ pub struct Piece {
     pub segment: u32,
     /// Where the bytes are.
     pub state: PieceState,
+}
+
+impl Ranged for Piece {
+    fn range(&self) -> AddrRange {
+        self.range
+    }
 }
 
 /// How much of the file is missing.
@@ -316,10 +334,8 @@ fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {
 
 /// Disjoint, sorted pieces of the segments. Where segments overlap, one that
 /// has bytes speaks before one that has none, then the earlier header.
-pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> Vec<Piece> {
-    let mut items = Vec::with_capacity(segments.len());
-    let mut sources: Vec<(u32, PieceState, Addr)> = Vec::with_capacity(segments.len());
-    let mut total = 0u64;
+pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> RangeMap<Piece> {
+    let mut parts: Vec<Piece> = Vec::with_capacity(segments.len());
     for (i, s) in segments.iter().enumerate() {
         let start = s.range.start;
         let bounds = [
@@ -329,39 +345,30 @@ pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> Vec<Piece> {
         ];
         for (from, to, state) in bounds {
             let range = AddrRange::new(start.saturating_add(from), start.saturating_add(to));
-            if range.is_empty() {
-                continue;
+            if !range.is_empty() {
+                parts.push(Piece { range, segment: i as u32, state });
             }
-            let rank = match state {
-                PieceState::Dumped(_) => 2,
-                PieceState::Truncated => 1,
-                PieceState::NotDumped => 0,
-            };
-            total = total.saturating_add(range.len());
-            items.push((range, (rank, Reverse(i))));
-            sources.push((i as u32, state, range.start));
         }
     }
-    let mut covered = 0u64;
-    let out: Vec<Piece> = sweep(&items)
-        .into_iter()
-        .map(|(range, item)| {
-            let (segment, state, origin) = sources[item];
-            covered = covered.saturating_add(range.len());
-            let state = match state {
+    let map = RangeMap::resolve(
+        &parts,
+        |_, p| (p.range, (p.state.rank(), Reverse(p.segment))),
+        |range, p| {
+            let state = match p.state {
                 PieceState::Dumped(offset) => {
-                    PieceState::Dumped(offset.saturating_add(range.start.since(origin)))
+                    PieceState::Dumped(offset.saturating_add(range.start.since(p.range.start)))
                 }
                 other => other,
             };
-            Piece { range, segment, state }
-        })
-        .collect();
-    if covered < total {
+            Piece { range, state, ..*p }
+        },
+    );
+    let total = parts.iter().map(|p| p.range.len()).fold(0, u64::saturating_add);
+    if map.covered() < total {
         diag.partial(
             "segments-overlap",
-            format!("segments overlap by {} bytes; the first with bytes counts", total - covered),
+            format!("segments overlap by {} bytes; the first with bytes counts", total - map.covered()),
         );
     }
-    out
+    map
 }

@@ -43,6 +43,10 @@ impl MappedFile {
         // the same between two reads; if it shrinks, the SIGBUS handler
         // supplies zero pages.
         let map = unsafe { memmap2::Mmap::map(file)? };
+        // Structures are read here and there; without this the kernel reads
+        // megabytes ahead of each (and fills holes of sparse files with pages).
+        // Advice may fail, then it is only slower.
+        let _ = map.advise(memmap2::Advice::Random);
         for slot in 0..SLOTS {
             let taken = STARTS[slot]
                 .compare_exchange(0, map.as_ptr() as usize, Ordering::AcqRel, Ordering::Relaxed)
@@ -56,6 +60,13 @@ impl MappedFile {
             io::ErrorKind::OutOfMemory,
             "too many files mapped",
         ))
+    }
+}
+
+impl MappedFile {
+    /// The whole file is about to be read once, front to back.
+    pub fn expect_scan(&self) {
+        let _ = self.map.advise(memmap2::Advice::Sequential);
     }
 }
 

@@ -14,6 +14,7 @@ use crate::core::notes::{self, Notes};
 use crate::core::producer::{self, DiagPage, Producer};
 use crate::diag::Diagnostics;
 use crate::progress::Progress;
+use crate::range_map::RangeMap;
 
 /// Why a core could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +74,7 @@ pub struct Core {
     /// PT_LOADs in header order.
     pub segments: Vec<Segment>,
     /// What the file holds of each mapped address; sorted, disjoint.
-    pub pieces: Vec<Piece>,
+    pub pieces: RangeMap<Piece>,
     /// Notes.
     pub notes: Notes,
     /// createdump's diagnostic page, if there.
@@ -85,7 +86,7 @@ pub struct Core {
     /// For each piece, dumped bytes in all pieces before it.
     dumped_before: Vec<u64>,
     /// What NT_FILE lists, sorted and joined.
-    listed: Vec<AddrRange>,
+    listed: RangeMap<AddrRange>,
     bytes: MappedFile,
     file: File,
 }
@@ -159,7 +160,7 @@ impl Core {
                 before
             })
             .collect();
-        let listed = union(notes.files.iter().map(|f| f.range).collect());
+        let listed = RangeMap::from_sorted(union(notes.files.iter().map(|f| f.range).collect())).unwrap_or_default();
         Ok(Core {
             path,
             packing,
@@ -184,29 +185,23 @@ impl Core {
         &self.bytes
     }
 
+    /// Tell the kernel that all bytes are about to be scanned.
+    pub fn expect_scan(&self) {
+        self.bytes.expect_scan();
+    }
+
     /// Which parts of the file hold data (found on first use).
     pub fn extents(&self) -> &Extents {
         self.extents.get_or_init(|| Extents::of(&self.file, self.size))
     }
 
-    /// Index of the first piece that ends after `addr`.
-    pub fn piece_index(&self, addr: Addr) -> usize {
-        self.pieces.partition_point(|p| p.range.end <= addr)
-    }
-
-    /// The piece that holds `addr`.
-    pub fn piece_at(&self, addr: Addr) -> Option<&Piece> {
-        self.pieces.get(self.piece_index(addr)).filter(|p| p.range.contains(addr))
-    }
-
     /// Whether NT_FILE lists a file at `addr`.
     pub fn is_listed(&self, addr: Addr) -> bool {
-        let i = self.listed.partition_point(|r| r.end <= addr);
-        self.listed.get(i).is_some_and(|r| r.contains(addr))
+        self.listed.at(addr).is_some()
     }
 
     fn dumped_below(&self, addr: Addr) -> u64 {
-        let i = self.piece_index(addr);
+        let i = self.pieces.index_at_or_above(addr);
         match self.pieces.get(i) {
             Some(p) if p.range.start < addr && matches!(p.state, PieceState::Dumped(_)) => {
                 self.dumped_before[i] + addr.since(p.range.start)
@@ -234,8 +229,8 @@ impl Core {
     /// Neighbours that follow each other in the file too are one run.
     pub fn dumped_runs(&self, range: AddrRange) -> Vec<Run<'_>> {
         let mut out: Vec<Run<'_>> = Vec::new();
-        for p in &self.pieces[self.piece_index(range.start)..] {
-            let Some(part) = p.range.intersect(&range) else { break };
+        for p in self.pieces.overlapping(range) {
+            let Some(part) = p.range.intersect(&range) else { continue };
             let PieceState::Dumped(base) = p.state else { continue };
             let offset = base + part.start.since(p.range.start);
             let end = offset + part.len();

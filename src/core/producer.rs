@@ -17,6 +17,7 @@
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::elf::{Headers, Piece, PieceState};
+use crate::range_map::RangeMap;
 use crate::core::notes::Notes;
 
 /// Program that wrote the core.
@@ -88,8 +89,8 @@ pub struct DiagPage {
 }
 
 /// Find and read createdump's diagnostic page.
-pub fn diag_page(file: &[u8], pieces: &[Piece]) -> Option<DiagPage> {
-    let piece = pieces.iter().find(|p| p.range.contains(DIAG_PAGE))?;
+pub fn diag_page(file: &[u8], pieces: &RangeMap<Piece>) -> Option<DiagPage> {
+    let piece = pieces.at(DIAG_PAGE)?;
     let PieceState::Dumped(offset) = piece.state else { return None };
     let at = usize::try_from(offset.checked_add(DIAG_PAGE.since(piece.range.start))?).ok()?;
     let page = bytes::get(file, at, diag_header::RUNTIME_BASE + 8)?;

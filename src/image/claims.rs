@@ -114,13 +114,13 @@ fn claim_vdso(process: &Process, claims: &mut Claims) {
         });
     };
     if let Some(base) = core.notes.auxv(at::SYSINFO_EHDR).map(Addr)
-        && let Some(piece) = core.piece_at(base)
+        && let Some(piece) = core.pieces.at(base)
     {
         let image = elf::read(&process.memory, base, page).map(|i| i.range);
         let end = image.map_or(piece.range.end, |r| r.end).min(process.segment_range(piece).end);
         add(AddrRange::new(base, end), Confidence::Exact, "vdso", "AT_SYSINFO_EHDR");
         // [vvar] and [vvar_vclock] lie right below, readable and never dumped.
-        if let Some(below) = base.0.checked_sub(1).and_then(|a| core.piece_at(Addr(a))) {
+        if let Some(below) = base.0.checked_sub(1).and_then(|a| core.pieces.at(Addr(a))) {
             let range = process.segment_range(below);
             let perms = core.segments[below.segment as usize].perms;
             if !perms.write && !perms.exec && range.len() <= MAX_VVAR && !core.is_listed(range.start) {
@@ -128,7 +128,7 @@ fn claim_vdso(process: &Process, claims: &mut Claims) {
             }
         }
     }
-    if let Some(piece) = core.piece_at(VSYSCALL) {
+    if let Some(piece) = core.pieces.at(VSYSCALL) {
         let range = AddrRange::sized(VSYSCALL, page);
         if let Some(range) = piece.range.intersect(&range) {
             add(range, Confidence::Exact, "vsyscall", "the kernel's fixed address for it (VSYSCALL_ADDR)");

@@ -14,6 +14,7 @@ use crate::image::modules::{Module, ModuleKind, page_size};
 use crate::image::pe;
 use crate::limits;
 use crate::memory::Overlay;
+use crate::range_map::RangeMap;
 
 /// Files given by the user, by name and by build id.
 #[derive(Default)]
@@ -180,7 +181,7 @@ fn same_size(core: &Core, module: &Module, file: &[u8]) -> bool {
 
 /// Whether the module's own headers, or the segment, say that nobody wrote here.
 fn is_read_only(core: &Core, module: &Module, range: AddrRange) -> bool {
-    if let Some(piece) = core.piece_at(range.start)
+    if let Some(piece) = core.pieces.at(range.start)
         && core.segments[piece.segment as usize].perms.write
     {
         return false;
@@ -205,7 +206,7 @@ fn is_read_only(core: &Core, module: &Module, range: AddrRange) -> bool {
 
 /// The runs of memory that proven files can fill in: read-only parts only, as
 /// what a process wrote is in no file.
-pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> Vec<Overlay> {
+pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> RangeMap<Overlay> {
     let mut out = Vec::new();
     for (file, p) in proven.iter().enumerate() {
         let mut module = modules[p.module].clone();
@@ -227,15 +228,10 @@ pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> Vec<Overl
             }
         }
     }
-    // NT_FILE of a damaged core may list a range twice.
-    out.sort_by_key(|o| (o.range.start, o.range.end));
-    let mut end = crate::addr::Addr(0);
-    out.retain(|o| {
-        let keep = o.range.start >= end;
-        if keep {
-            end = o.range.end;
-        }
-        keep
-    });
-    out
+    // NT_FILE of a damaged core may list a range twice: the first counts.
+    RangeMap::resolve(
+        &out,
+        |i, o| (o.range, std::cmp::Reverse(i)),
+        |range, o| Overlay { range, offset: o.offset + range.start.since(o.range.start), file: o.file },
+    )
 }

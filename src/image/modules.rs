@@ -212,7 +212,7 @@ fn add_unlisted(core: &Core, memory: &dyn Memory, page: u64, modules: &mut Vec<M
             }
         }
     }
-    for piece in &core.pieces {
+    for piece in core.pieces.iter() {
         starts.push((piece.range.start, None, "an ELF header at the start of a segment"));
     }
     let mut known: HashSet<Addr> = HashSet::new();

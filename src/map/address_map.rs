@@ -8,6 +8,7 @@ use crate::core::elf::Perms;
 use crate::core::open::Core;
 use crate::map::base::{Base, BaseEntry, is_shared_memory};
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
+use crate::range_map::{RangeMap, Ranged};
 
 /// A run of memory with one label.
 #[derive(Clone, Debug)]
@@ -48,6 +49,12 @@ impl Region {
     }
 }
 
+impl Ranged for Region {
+    fn range(&self) -> AddrRange {
+        self.range
+    }
+}
+
 /// The resolved map of the whole base.
 pub struct AddressMap {
     /// What is to be covered.
@@ -55,7 +62,7 @@ pub struct AddressMap {
     /// All claims, sorted by their content.
     pub claims: Vec<Claim>,
     /// The labels: sorted, disjoint, covering the base.
-    pub regions: Vec<Region>,
+    pub regions: RangeMap<Region>,
 }
 
 impl AddressMap {
@@ -73,7 +80,7 @@ impl AddressMap {
             .map(|(i, c)| (c.range, (c.confidence, c.kind.specificity(), Reverse(c.range.len()), Reverse(i))))
             .collect();
         let winners = sweep(&items);
-        let mut map = AddressMap { base, claims, regions: Vec::new() };
+        let mut map = AddressMap { base, claims, regions: RangeMap::default() };
         map.lay(core, &winners);
         map
     }
@@ -81,7 +88,7 @@ impl AddressMap {
     fn lay(&mut self, core: &Core, winners: &[(AddrRange, usize)]) {
         let mut regions: Vec<Region> = Vec::with_capacity(self.base.entries.len() + winners.len());
         let mut w = 0;
-        for entry in &self.base.entries {
+        for entry in self.base.entries.iter() {
             let mut at = entry.range.start;
             while at < entry.range.end {
                 while winners.get(w).is_some_and(|(r, _)| r.end <= at) {
@@ -106,7 +113,8 @@ impl AddressMap {
         for region in &mut regions {
             region.in_core = core.dumped_in(region.range);
         }
-        self.regions = regions;
+        // Made along the base, entry by entry.
+        self.regions = RangeMap::from_sorted(regions).unwrap_or_default();
     }
 
     fn label(&self, entry: &BaseEntry, range: AddrRange, claim: Option<usize>) -> Region {
@@ -154,8 +162,7 @@ impl AddressMap {
 
     /// The region that holds `addr`.
     pub fn region_at(&self, addr: Addr) -> Option<&Region> {
-        let i = self.regions.partition_point(|r| r.range.end <= addr);
-        self.regions.get(i).filter(|r| r.range.contains(addr))
+        self.regions.at(addr)
     }
 
     /// All claims on `addr`, in or out of the base, the winner first.

@@ -73,7 +73,7 @@ const MAX_CONFLICTS: usize = 100;
 /// a claim that lies wholly within a less specific one (a heap in a mapping).
 pub fn conflicts(map: &AddressMap) -> Vec<Conflict> {
     let mut out = Vec::new();
-    for region in &map.regions {
+    for region in map.regions.iter() {
         let Some(winner) = region.claim.map(|i| &map.claims[i as usize]) else { continue };
         if winner.confidence == Confidence::Heuristic {
             continue;

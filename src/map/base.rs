@@ -8,6 +8,7 @@ use crate::addr::{Addr, AddrRange, sweep};
 use crate::core::elf::Perms;
 use crate::core::open::Core;
 use crate::map::{Confidence, Kind};
+use crate::range_map::{RangeMap, Ranged};
 
 /// A run of the base with one segment, one file and one set of permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +25,16 @@ pub struct BaseEntry {
     pub file_offset: u64,
 }
 
+impl Ranged for BaseEntry {
+    fn range(&self) -> AddrRange {
+        self.range
+    }
+}
+
 /// The whole base.
 pub struct Base {
-    /// Sorted, disjoint.
-    pub entries: Vec<BaseEntry>,
+    /// Its runs.
+    pub entries: RangeMap<BaseEntry>,
     /// Path of each entry of NT_FILE.
     pub paths: Vec<Arc<str>>,
     flags_tell_no_access: bool,
@@ -42,7 +49,7 @@ impl Base {
         let files = sweep(&files);
         let mut entries = Vec::with_capacity(core.pieces.len() + files.len());
         let mut loads: Vec<(AddrRange, u32)> = Vec::with_capacity(core.pieces.len());
-        for p in &core.pieces {
+        for p in core.pieces.iter() {
             match loads.last_mut() {
                 Some((last, segment)) if *segment == p.segment && last.end == p.range.start => {
                     last.end = p.range.end;
@@ -87,7 +94,8 @@ impl Base {
             at = end;
         }
         Base {
-            entries,
+            // Made in order of addresses, each from where the last one ended.
+            entries: RangeMap::from_sorted(entries).unwrap_or_default(),
             paths: core.notes.files.iter().map(|f| f.path.clone()).collect(),
             flags_tell_no_access: core.producer.flags_tell_no_access(),
             lists_all_files: core.producer.lists_all_files(),
@@ -96,13 +104,12 @@ impl Base {
 
     /// Bytes in the base.
     pub fn size(&self) -> u64 {
-        self.entries.iter().map(|e| e.range.len()).fold(0, u64::saturating_add)
+        self.entries.covered()
     }
 
     /// The entry that holds `addr`.
     pub fn at(&self, addr: Addr) -> Option<&BaseEntry> {
-        let i = self.entries.partition_point(|e| e.range.end <= addr);
-        self.entries.get(i).filter(|e| e.range.contains(addr))
+        self.entries.at(addr)
     }
 
     /// The path mapped by `entry`, if it is a file mapping.

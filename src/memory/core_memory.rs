@@ -8,6 +8,7 @@ use crate::core::elf::PieceState;
 use crate::core::mapped::MappedFile;
 use crate::core::open::Core;
 use crate::memory::{Fault, FaultKind, Memory};
+use crate::range_map::{RangeMap, Ranged};
 
 /// Bytes of a file on disk that stand in for a mapping's.
 pub struct Overlay {
@@ -19,29 +20,33 @@ pub struct Overlay {
     pub offset: u64,
 }
 
+impl Ranged for Overlay {
+    fn range(&self) -> AddrRange {
+        self.range
+    }
+}
+
 /// A core's memory.
 pub struct CoreMemory {
     core: Arc<Core>,
-    /// Sorted, disjoint.
-    overlays: Vec<Overlay>,
+    overlays: RangeMap<Overlay>,
     files: Vec<MappedFile>,
 }
 
 impl CoreMemory {
     /// Only what the core holds.
     pub fn new(core: Arc<Core>) -> CoreMemory {
-        CoreMemory { core, overlays: Vec::new(), files: Vec::new() }
+        CoreMemory { core, overlays: RangeMap::default(), files: Vec::new() }
     }
 
-    /// With `overlays` (disjoint, into `files`) for what the core left out.
-    pub fn with_files(core: Arc<Core>, mut overlays: Vec<Overlay>, files: Vec<MappedFile>) -> CoreMemory {
-        overlays.sort_by_key(|o| o.range.start);
+    /// With `overlays` (into `files`) for what the core left out.
+    pub fn with_files(core: Arc<Core>, overlays: RangeMap<Overlay>, files: Vec<MappedFile>) -> CoreMemory {
         CoreMemory { core, overlays, files }
     }
 
     /// The longest run of bytes from `addr` on, within one piece.
     fn run(&self, addr: Addr) -> Result<&[u8], Fault> {
-        let i = self.core.piece_index(addr);
+        let i = self.core.pieces.index_at_or_above(addr);
         let piece = self.core.pieces.get(i).filter(|p| p.range.contains(addr));
         if let Some(piece) = piece
             && let PieceState::Dumped(offset) = piece.state
@@ -68,8 +73,7 @@ impl CoreMemory {
     }
 
     fn overlay(&self, addr: Addr, next: Addr) -> Option<&[u8]> {
-        let i = self.overlays.partition_point(|o| o.range.end <= addr);
-        let o = self.overlays.get(i).filter(|o| o.range.contains(addr))?;
+        let o = self.overlays.at(addr)?;
         let from = usize::try_from(o.offset.checked_add(addr.since(o.range.start))?).ok()?;
         let len = o.range.end.min(next).since(addr) as usize;
         let file = self.files.get(o.file)?;

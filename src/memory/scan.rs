@@ -56,7 +56,7 @@ pub fn is_zero(page: &[u8]) -> bool {
 pub fn zero_pages(core: &Core, ranges: &[AddrRange], progress: &Progress) -> Vec<ZeroStat> {
     let mut chunks: Vec<Run<'_>> = Vec::new();
     let mut total = 0;
-    for piece in &core.pieces {
+    for piece in core.pieces.iter() {
         for run in core.dumped_runs(piece.range) {
             let mut at = 0;
             while at < run.range.len() {
@@ -76,6 +76,7 @@ pub fn zero_pages(core: &Core, ranges: &[AddrRange], progress: &Progress) -> Vec
         }
     }
     progress.start(total);
+    core.expect_scan();
     let extents = core.extents();
     let found: Vec<Vec<(usize, ZeroStat)>> = chunks
         .par_iter()

@@ -352,9 +352,7 @@ impl Finder<'_> {
         let Some(module) = program.and_then(|a| process.modules.iter().find(|m| m.range.contains(a))) else {
             return Ok(None);
         };
-        let from = self.base.entries.partition_point(|e| e.range.start < module.range.end);
-        let near = module.range.end.saturating_add(MAX_BRK_OFFSET);
-        for e in self.base.entries[from..].iter().take_while(|e| e.range.start < near) {
+        for e in self.base.entries.overlapping(AddrRange::sized(module.range.end, MAX_BRK_OFFSET)) {
             if e.file.is_some() || !e.perms.is_some_and(|p| p.read && p.write) {
                 continue;
             }
@@ -409,8 +407,7 @@ pub fn claim(heaps: &[MallocHeap], base: &Base, claims: &mut Claims) {
         };
         add(h.range, Kind::Malloc, h.confidence, which.clone());
         // Only what really can't be touched: gdb writes it as read-only.
-        let first = base.entries.partition_point(|e| e.range.end <= h.reserve.start);
-        for e in base.entries[first..].iter().take_while(|e| e.range.start < h.reserve.end) {
+        for e in base.entries.overlapping(h.reserve) {
             let untouchable = e.file.is_none() && e.perms.is_some_and(|p| !p.write && !p.exec);
             if let Some(range) = e.range.intersect(&h.reserve)
                 && untouchable

@@ -156,7 +156,7 @@ fn main_stack(process: &Process, base: &Base) -> Option<(AddrRange, &'static str
 /// touch it: createdump cuts one mapping into many segments.
 fn by_stack_pointer(base: &Base, addr: Addr) -> Option<AddrRange> {
     let entries = &base.entries;
-    let here = entries.partition_point(|e| e.range.end <= addr);
+    let here = entries.index_at_or_above(addr);
     let fits = |e: &BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.read && p.write);
     let first = entries.get(here).filter(|e| e.range.contains(addr) && fits(e))?;
     let mut range = first.range;
