@@ -2,7 +2,8 @@
 //! process and says what it knows; none knows of another.
 
 use crate::diag::Diagnostics;
-use crate::map::{AddressMap, Base, Claims};
+use crate::map::{AddressMap, Base, Claim, Claims, Confidence, Kind, Owner};
+use crate::memory;
 use crate::native::malloc::MallocHeap;
 use crate::native::stacks::Stacks;
 use crate::process::Process;
@@ -22,7 +23,9 @@ pub struct Findings {
 pub fn introspect(process: &Process) -> Findings {
     let base = Base::of(&process.core);
     let mut claims = Claims::default();
-    image::claims::claim(process, &mut claims);
+    image::claims::claim(process, &base, &mut claims);
+    claim_diag_page(process, &mut claims);
+    claim_aliases(process, &mut claims);
     let stacks = native::stacks::find(process, &base);
     native::stacks::claim(process, &stacks, &mut claims);
     note_missing_stacks(&stacks, &process.diag);
@@ -33,6 +36,34 @@ pub fn introspect(process: &Process) -> Findings {
     native::malloc::claim(&malloc, &base, &mut claims);
     let map = AddressMap::resolve(&process.core, claims);
     Findings { map, stacks, malloc }
+}
+
+/// createdump's own page: in the base, as it is a PT_LOAD, but no process's memory.
+fn claim_diag_page(process: &Process, claims: &mut Claims) {
+    if let Some(page) = process.core.diag_page {
+        claims.add(Claim {
+            range: page.range,
+            kind: Kind::AnonRO,
+            confidence: Confidence::Exact,
+            owner: Owner::None,
+            detail: "createdump's diagnostic page, not the process's memory".into(),
+            evidence: format!("signature DIAGINFOHEADER, version {}", page.version).into(),
+        });
+    }
+}
+
+/// Second views of shared pages.
+fn claim_aliases(process: &Process, claims: &mut Claims) {
+    for alias in memory::alias::find(&process.core) {
+        claims.add(Claim {
+            range: alias.range,
+            kind: Kind::DoubleMapped,
+            confidence: if alias.compared { Confidence::Derived } else { Confidence::Heuristic },
+            owner: Owner::None,
+            detail: format!("second view of {}, {}", alias.first, alias.path).into(),
+            evidence: alias.evidence().into(),
+        });
+    }
 }
 
 fn note_missing_stacks(stacks: &Stacks, diag: &Diagnostics) {

@@ -19,6 +19,7 @@
 //! | [`native`] | thread stacks and malloc heaps of the C library |
 //! | [`introspect`] | who claims memory, and the map that follows |
 //! | [`analysis`] | answers to the commands, as plain data |
+//! | [`search`] | text, patterns and bytes in the dumped memory |
 //! | [`report`] | the structs those answers are made of: the JSON contract |
 //! | [`render`] | reports as tables, JSON and CSV |
 
@@ -39,4 +40,5 @@ pub mod progress;
 pub mod range_map;
 pub mod render;
 pub mod report;
+pub mod search;
 pub mod units;

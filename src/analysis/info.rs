@@ -204,7 +204,7 @@ fn completeness(process: &Process, found: &Findings) -> Completeness {
     }
     if writable_missing > truncated {
         notes.push(format!(
-            "{} of writable memory was left out (a mini, triage or heap-only dump, or a coredump_filter without bit 0): stacks or heaps are incomplete",
+            "{} of writable memory was left out (a mini, triage or heap-only dump, coredump_filter, or MADV_DONTDUMP); what lay there can't be read",
             human(writable_missing - truncated)
         ));
     }
@@ -216,8 +216,8 @@ fn completeness(process: &Process, found: &Findings) -> Completeness {
             if unread > 0 { format!("{unread} files lack even their headers; ") } else { String::new() }
         ));
     }
-    if !core.producer.lists_all_files() {
-        notes.push("createdump does not name deleted files and memfds: such mappings count as anonymous here".into());
+    if !core.notes.files.is_empty() && !core.producer.lists_all_files(&core.notes.files) {
+        notes.push("no deleted file or memfd is listed; this createdump may leave them out, and they would count as anonymous".into());
     }
     if core.notes.files.is_empty() {
         notes.push("no list of mapped files (NT_FILE): modules are known from the dynamic linker and their headers only".into());

@@ -7,14 +7,17 @@ mod distribution;
 mod info;
 mod place;
 mod regions;
+mod search;
 
 mod stacks;
 mod summary;
 mod whatis;
+mod zero;
 
 pub use check::check;
 pub use diff::diff;
 pub use info::info;
+pub use search::{SearchOptions, search};
 pub use regions::{RegionOptions, regions};
 
 pub use stacks::stacks;

@@ -1,10 +1,10 @@
 use std::cmp::Reverse;
 
-use crate::addr::AddrRange;
 use crate::analysis::distribution::most_common;
+use crate::analysis::zero::ZeroMap;
 use crate::introspect::Findings;
 use crate::map::Kind;
-use crate::memory::scan::{self, ZeroStat};
+use crate::memory::scan;
 use crate::native::StackState;
 use crate::process::Process;
 use crate::progress::Progress;
@@ -13,29 +13,22 @@ use crate::units::round;
 
 /// Measure all stacks; with `zero_fill`, what of them was ever written.
 pub fn stacks(process: &Process, found: &Findings, zero_fill: bool, progress: &Progress) -> StacksReport {
-    let stats = zero_fill.then(|| {
-        // The map's own regions never cross a stack's end.
-        let regions: Vec<AddrRange> =
-            found.map.regions.iter().filter(|r| r.kind == Kind::Stack).map(|r| r.range).collect();
-        let zeros = scan::zero_pages(&process.core, &regions, progress);
-        regions.into_iter().zip(zeros).collect::<Vec<_>>()
-    });
-    let rows = measure(process, found, stats.as_deref());
+    let zeros = zero_fill.then(|| ZeroMap::scan(process, found, Some(Kind::Stack), progress));
+    let rows = measure(process, found, zeros.as_ref());
     let total = sum(&rows, zero_fill);
     let findings = verdict(process, &rows);
     StacksReport { stacks: rows, total, findings }
 }
 
-/// A row for each stack and each thread without one. `stats` are scanned
-/// ranges, sorted, that do not cross a stack's ends.
-pub(super) fn measure(process: &Process, found: &Findings, stats: Option<&[(AddrRange, ZeroStat)]>) -> Vec<StackRow> {
+/// A row for each stack and each thread without one.
+pub(super) fn measure(process: &Process, found: &Findings, zeros: Option<&ZeroMap>) -> Vec<StackRow> {
     let core = &process.core;
     let mut rows: Vec<StackRow> = found
         .stacks
         .list
         .iter()
         .map(|s| {
-            let scanned = stats.map(|stats| within(stats, s.stack));
+            let scanned = zeros.map(|z| z.within(s.stack));
             let in_core = core.dumped_in(s.stack);
             StackRow {
                 tid: s.tid,
@@ -93,18 +86,6 @@ pub(super) fn measure(process: &Process, found: &Findings, stats: Option<&[(Addr
         });
     }
     rows
-}
-
-fn within(stats: &[(AddrRange, ZeroStat)], stack: AddrRange) -> ZeroStat {
-    let first = stats.partition_point(|(r, _)| r.end <= stack.start);
-    let mut out = ZeroStat::default();
-    for (r, z) in stats[first..].iter().take_while(|(r, _)| r.start < stack.end) {
-        if stack.covers(r) {
-            out.zero += z.zero;
-            out.first_written = out.first_written.or(z.first_written);
-        }
-    }
-    out
 }
 
 fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {

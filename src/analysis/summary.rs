@@ -1,11 +1,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::addr::AddrRange;
 use crate::analysis::stacks::{measure, verdict};
+use crate::analysis::zero::ZeroMap;
 use crate::introspect::Findings;
 use crate::map::{AddressMap, Kind, audit};
-use crate::memory::scan::{self, ZeroStat};
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
@@ -14,11 +13,9 @@ use crate::units::human;
 /// Sum the map by kind; with `zero_fill`, count zero pages too.
 pub fn summary(process: &Process, found: &Findings, zero_fill: bool, progress: &Progress) -> SummaryReport {
     let map = &found.map;
-    let zeros = zero_fill.then(|| {
-        let ranges: Vec<AddrRange> = map.regions.iter().map(|r| r.range).collect();
-        scan::zero_pages(&process.core, &ranges, progress)
-    });
-    let kinds = sum_kinds(map, zeros.as_deref());
+    let zeros = zero_fill.then(|| ZeroMap::scan(process, found, None, progress));
+    let by_region = zeros.as_ref().map(|z| z.by_region(map.regions.len()));
+    let kinds = sum_kinds(map, by_region.as_deref());
     let add = |f: fn(&KindRow) -> u64| kinds.iter().map(f).fold(0, u64::saturating_add);
     let add_some = |f: fn(&KindRow) -> Option<u64>| zero_fill.then(|| kinds.iter().filter_map(f).sum());
     let total = TotalRow {
@@ -32,11 +29,11 @@ pub fn summary(process: &Process, found: &Findings, zero_fill: bool, progress: &
     for broken in audit::invariants(map, &process.core).into_iter().filter(|i| !i.ok) {
         process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
     }
-    let findings = findings(process, found, zeros.as_deref());
+    let findings = findings(process, found, zeros.as_ref());
     SummaryReport { kinds, total, base, findings }
 }
 
-fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
+fn sum_kinds(map: &AddressMap, zeros: Option<&[u64]>) -> Vec<KindRow> {
     let mut rows: BTreeMap<Kind, KindRow> = BTreeMap::new();
     for (i, r) in map.regions.iter().enumerate() {
         let row = rows.entry(r.kind).or_insert_with(|| KindRow {
@@ -53,7 +50,7 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
         row.in_core += r.in_core;
         row.largest = row.largest.max(r.range.len());
         if let Some(zeros) = zeros {
-            let zero = zeros[i].zero;
+            let zero = zeros[i];
             row.zero = row.zero.map(|z| z + zero);
             row.written = row.written.map(|w| w + r.in_core.saturating_sub(zero));
         }
@@ -63,7 +60,7 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
     rows
 }
 
-fn findings(process: &Process, found: &Findings, zeros: Option<&[ZeroStat]>) -> Vec<Finding> {
+fn findings(process: &Process, found: &Findings, zeros: Option<&ZeroMap>) -> Vec<Finding> {
     let mut out = Vec::new();
     let core = &process.core;
     if let Some(t) = core.truncation {
@@ -77,12 +74,7 @@ fn findings(process: &Process, found: &Findings, zeros: Option<&[ZeroStat]>) -> 
             evidence: format!("headers call for {} bytes, the file has {}", t.expected, t.actual),
         });
     }
-    let by_stack = zeros.map(|zeros| {
-        let stats: Vec<(AddrRange, ZeroStat)> =
-            found.map.regions.iter().map(|r| r.range).zip(zeros.iter().copied()).collect();
-        stats
-    });
-    let rows = measure(process, found, by_stack.as_deref());
+    let rows = measure(process, found, zeros);
     out.extend(verdict(process, &rows));
     out.sort_by_key(|f| Reverse(f.severity));
     out

@@ -101,29 +101,8 @@ pub(crate) enum Command {
     },
     /// Find text (UTF-8 and UTF-16 at once), a regular expression or bytes
     Search {
-        /// What to look for
-        pattern: String,
-        /// Upper and lower case alike
-        #[arg(short = 'i', long)]
-        ignore_case: bool,
-        /// PATTERN is a regular expression
-        #[arg(long, conflicts_with = "hex")]
-        regex: bool,
-        /// PATTERN is bytes in hexadecimal; ?? is any byte
-        #[arg(long)]
-        hex: bool,
-        /// Encodings of text to look for
-        #[arg(long, value_enum, default_value_t = Encoding::Both, value_name = "ENC")]
-        encoding: Encoding,
-        /// Only in regions of this kind (repeatable)
-        #[arg(long, value_name = "KIND", value_parser = kind)]
-        kind: Vec<Kind>,
-        /// List at most this many hits (all are counted)
-        #[arg(long, value_name = "N")]
-        limit: Option<usize>,
-        /// Show the text around each hit
-        #[arg(long)]
-        context: bool,
+        #[command(flatten)]
+        args: SearchArgs,
         #[command(flatten)]
         core: CoreArg,
     },
@@ -149,6 +128,34 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+}
+
+/// What to search for, and where.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct SearchArgs {
+    /// What to look for
+    pub(crate) pattern: String,
+    /// Upper and lower case alike
+    #[arg(short = 'i', long)]
+    pub(crate) ignore_case: bool,
+    /// PATTERN is a regular expression
+    #[arg(long, conflicts_with = "hex")]
+    pub(crate) regex: bool,
+    /// PATTERN is bytes in hexadecimal; ?? is any byte
+    #[arg(long)]
+    pub(crate) hex: bool,
+    /// Encodings of text to look for
+    #[arg(long, value_enum, default_value_t = Encoding::Both, value_name = "ENC")]
+    pub(crate) encoding: Encoding,
+    /// Only in regions of this kind (repeatable)
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    pub(crate) kind: Vec<Kind>,
+    /// List at most this many hits (all are counted)
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    /// Show the text around each hit
+    #[arg(long)]
+    pub(crate) context: bool,
 }
 
 /// The core to read.

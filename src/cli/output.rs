@@ -29,7 +29,9 @@ pub(crate) fn answer<T: Render>(
         Format::Json => render::json(&report, &mut out)?,
         Format::Csv => report.body.csv(&mut out)?,
         Format::Table => {
-            render::write(&render::headline(&report.core), look(), &mut out)?;
+            if report.body.wants_headline() {
+                render::write(&render::headline(&report.core), look(), &mut out)?;
+            }
             render::write(&report.body.document(), look(), &mut out)?;
         }
     }

@@ -268,6 +268,18 @@ fn parse_files(desc: &[u8], notes: &mut Notes, diag: &Diagnostics) {
     }
 }
 
+/// Whether a path in NT_FILE is memory under a name and not a file: POSIX and
+/// System V shared memory, memfd_create, and shared anonymous mappings, which
+/// the kernel lists as `/dev/zero (deleted)`.
+pub fn is_shared_memory(path: &str) -> bool {
+    path.starts_with("/dev/shm/")
+        || path.starts_with("/run/shm/")
+        || path.starts_with("/memfd:")
+        || path.starts_with("/SYSV")
+        || path == "/dev/zero (deleted)"
+        || path == "/dev/zero"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

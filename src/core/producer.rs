@@ -12,13 +12,14 @@
 //! * **createdump** (.NET): PRPSINFO, AUXV, FILE, then each thread's PRSTATUS;
 //!   EI_OSABI 3; pr_cursig 0; empty pr_psargs; a page at
 //!   [`DIAG_PAGE`] that no process ever mapped. Mappings it skips (PROT_NONE,
-//!   untouched) are absent; memfd and deleted files are not in NT_FILE.
+//!   untouched) are absent; older versions leave memfds and deleted files out
+//!   of NT_FILE.
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::elf::{Headers, Piece, PieceState};
 use crate::range_map::RangeMap;
-use crate::core::notes::Notes;
+use crate::core::notes::{FileMapping, Notes};
 
 /// Program that wrote the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +51,14 @@ impl Producer {
         self != Producer::Gcore
     }
 
-    /// Whether NT_FILE lists every file mapping. createdump leaves out
-    /// "(deleted)" files and memfds, so there an anonymous label may hide one.
-    pub fn lists_all_files(self) -> bool {
-        self != Producer::Createdump
+    /// Whether NT_FILE lists every file mapping. Some createdump versions leave
+    /// out "(deleted)" files and memfds (3.1 does, 8.0.33 does not), so where
+    /// none is listed an anonymous label may hide one.
+    pub fn lists_all_files(self, files: &[FileMapping]) -> bool {
+        match self {
+            Producer::Createdump => files.iter().any(|f| f.path.ends_with(" (deleted)")),
+            _ => !files.is_empty(),
+        }
     }
 }
 
@@ -112,6 +117,7 @@ const OS_ABI_LINUX: u8 = 3;
 
 const NT_PRSTATUS: u32 = 1;
 const NT_PRPSINFO: u32 = 3;
+const NT_SIGINFO: u32 = 0x5349_4749;
 
 /// Tell the producer by its habits.
 pub fn detect(headers: &Headers, notes: &Notes, diag_page: Option<&DiagPage>) -> Producer {
@@ -124,8 +130,9 @@ pub fn detect(headers: &Headers, notes: &Notes, diag_page: Option<&DiagPage>) ->
     if gdb_note || (notes.file_page_size == Some(1) && headers.has_sections) {
         return Producer::Gcore;
     }
-    let second = notes.order.get(1).map(|(_, kind)| *kind);
-    if first == Some(NT_PRSTATUS) && second == Some(NT_PRPSINFO) && !headers.has_sections {
+    // qemu-user writes PRSTATUS, PRPSINFO, AUXV and neither SIGINFO nor FILE.
+    let begins: Vec<u32> = notes.order.iter().take(3).map(|(_, kind)| *kind).collect();
+    if begins == [NT_PRSTATUS, NT_PRPSINFO, NT_SIGINFO] && !headers.has_sections {
         return Producer::Kernel;
     }
     Producer::Unknown

@@ -6,15 +6,15 @@ use crate::addr::{Addr, AddrRange};
 use crate::core::notes::at;
 use crate::image::elf::{self, ElfImage};
 use crate::image::modules::{Module, ModuleKind, page_size};
-use crate::map::{Claim, Claims, Confidence, Kind, Owner};
+use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::process::Process;
 
 /// Claim what modules and the vdso hold.
-pub fn claim(process: &Process, claims: &mut Claims) {
+pub fn claim(process: &Process, base: &Base, claims: &mut Claims) {
     for (i, module) in process.modules.iter().enumerate() {
         let owner = Owner::Module(i as u32);
         match &module.kind {
-            ModuleKind::Elf(image) => claim_elf(process, module, image, owner, claims),
+            ModuleKind::Elf(image) => claim_elf(process, base, module, image, owner, claims),
             ModuleKind::Pe { image, flat } => {
                 for &m in &module.mappings {
                     let range = process.core.notes.files[m as usize].range;
@@ -52,9 +52,15 @@ fn image_claim(module: &Module, range: AddrRange, owner: Owner, confidence: Conf
     }
 }
 
-fn claim_elf(process: &Process, module: &Module, image: &ElfImage, owner: Owner, claims: &mut Claims) {
+fn claim_elf(process: &Process, base: &Base, module: &Module, image: &ElfImage, owner: Owner, claims: &mut Claims) {
     for segment in &image.segments {
         let (file, bss) = segment_names(segment.perms);
+        let relro = module.sections.iter().find(|s| s.name == RELRO).map(|s| s.range);
+        let part = |range: &AddrRange| match relro {
+            // It ends on a page but may begin within one.
+            Some(r) if r.contains(range.start) || (r.end >= range.end && range.contains(r.start)) => RELRO,
+            _ => file,
+        };
         let file_part = AddrRange::new(segment.range.start, segment.file_end);
         let bss_part = AddrRange::new(segment.file_end, segment.range.end);
         // Where NT_FILE names the same file, header and note agree.
@@ -63,19 +69,30 @@ fn claim_elf(process: &Process, module: &Module, image: &ElfImage, owner: Owner,
             let mapping = process.core.notes.files[m as usize].range;
             if let Some(range) = mapping.intersect(&file_part) {
                 listed = true;
-                claims.add(image_claim(module, range, owner, Confidence::Exact, file.into()));
+                claims.add(image_claim(module, range, owner, Confidence::Exact, part(&range).into()));
             }
         }
         if !listed {
             claims.add(image_claim(module, file_part, owner, Confidence::Derived, file.into()));
         }
-        claims.add(image_claim(module, bss_part, owner, Confidence::Derived, bss.into()));
+        // .bss is anonymous memory of the segment's own access, nothing else.
+        for e in base.entries.overlapping(bss_part) {
+            if let Some(range) = e.range.intersect(&bss_part)
+                && e.file.is_none()
+                && e.perms.is_none_or(|p| p.write == segment.perms.write)
+            {
+                claims.add(image_claim(module, range, owner, Confidence::Derived, bss.into()));
+            }
+        }
     }
     for &m in &module.mappings {
         let range = process.core.notes.files[m as usize].range;
         claims.add(image_claim(module, range, owner, Confidence::Derived, String::new()));
     }
 }
+
+/// Section a PT_GNU_RELRO stands for.
+const RELRO: &str = ".data.rel.ro";
 
 /// What a PT_LOAD of that access holds, in the names of its main section.
 fn segment_names(perms: crate::core::elf::Perms) -> (&'static str, &'static str) {
@@ -119,13 +136,17 @@ fn claim_vdso(process: &Process, claims: &mut Claims) {
         let image = elf::read(&process.memory, base, page).map(|i| i.range);
         let end = image.map_or(piece.range.end, |r| r.end).min(process.segment_range(piece).end);
         add(AddrRange::new(base, end), Confidence::Exact, "vdso", "AT_SYSINFO_EHDR");
-        // [vvar] and [vvar_vclock] lie right below, readable and never dumped.
-        if let Some(below) = base.0.checked_sub(1).and_then(|a| core.pieces.at(Addr(a))) {
+        // [vvar], and in newer kernels [vvar_vclock], lie right below.
+        let mut top = base;
+        for _ in 0..MAX_VVAR_MAPPINGS {
+            let Some(below) = top.0.checked_sub(1).and_then(|a| core.pieces.at(Addr(a))) else { break };
             let range = process.segment_range(below);
             let perms = core.segments[below.segment as usize].perms;
-            if !perms.write && !perms.exec && range.len() <= MAX_VVAR && !core.is_listed(range.start) {
-                add(range, Confidence::Heuristic, "vvar", "a small read-only mapping right below the vdso");
+            if perms.write || perms.exec || base.since(range.start) > MAX_VVAR || core.is_listed(range.start) {
+                break;
             }
+            add(range, Confidence::Heuristic, "vvar", "a small read-only mapping right below the vdso");
+            top = range.start;
         }
     }
     if let Some(piece) = core.pieces.at(VSYSCALL) {
@@ -138,6 +159,9 @@ fn claim_vdso(process: &Process, claims: &mut Claims) {
 
 /// `VSYSCALL_ADDR` (arch/x86/include/uapi/asm/vsyscall.h): -10 MiB.
 const VSYSCALL: Addr = Addr(0xffff_ffff_ff60_0000);
+
+/// [vvar] and [vvar_vclock].
+const MAX_VVAR_MAPPINGS: usize = 2;
 
 /// Largest vvar seen is 6 pages; newer kernels add a page for the vgetrandom state.
 const MAX_VVAR: u64 = 16 * 4096;

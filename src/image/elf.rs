@@ -29,6 +29,8 @@ const MAX_NOTE_BYTES: u64 = 64 << 10;
 pub struct ImageSegment {
     /// Addresses, rounded out to pages.
     pub range: AddrRange,
+    /// Where its first page is in the file, in bytes.
+    pub file_offset: u64,
     /// End of the part that comes from the file, rounded up to a page; what is
     /// above is .bss.
     pub file_end: Addr,
@@ -149,6 +151,7 @@ fn place(
         let file_end = range.start.saturating_add(p.p_filesz.min(p.p_memsz));
         segments.push(ImageSegment {
             range: AddrRange::new(range.start.align_down(page), range.end.align_up(page)),
+            file_offset: p.p_offset & !(page - 1),
             file_end: if p.p_filesz == 0 { range.start.align_down(page) } else { file_end.align_up(page) },
             perms: Perms::from_flags(p.p_flags),
         });

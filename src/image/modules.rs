@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::notes::at;
+use crate::core::notes::{FileMapping, at, is_shared_memory};
 use crate::core::open::Core;
 use crate::diag::Diagnostics;
 use crate::image::elf::{self, ElfImage};
@@ -104,7 +104,7 @@ fn from_file_notes(core: &Core, memory: &dyn Memory, page: u64) -> Vec<Module> {
     let files = &core.notes.files;
     let mut by_path: BTreeMap<&Arc<str>, Vec<u32>> = BTreeMap::new();
     for (i, f) in files.iter().enumerate() {
-        if !crate::map::is_shared_memory(&f.path) {
+        if !is_shared_memory(&f.path) {
             by_path.entry(&f.path).or_default().push(i as u32);
         }
     }
@@ -123,10 +123,22 @@ fn from_file_notes(core: &Core, memory: &dyn Memory, page: u64) -> Vec<Module> {
             }
             out.extend(open.take().and_then(|m| finish(m, core)));
             let headers = if f.offset == 0 { read_headers(memory, f.range.start, page) } else { None };
+            if let Some(ModuleKind::Elf(image)) = &headers
+                && is_flat(core, image, f)
+            {
+                // A program that reads an ELF file as data: MappedFile is right.
+                continue;
+            }
             let range = match &headers {
-                Some(ModuleKind::Elf(image)) if image.range.start <= f.range.start => image.range,
+                Some(ModuleKind::Elf(image)) => image.range,
+                Some(ModuleKind::Pe { image, flat: false }) => AddrRange::sized(f.range.start, image.size_of_image),
                 _ => f.range,
             };
+            let headers = headers.map(|h| match h {
+                ModuleKind::Pe { image, .. } => ModuleKind::Pe { flat: holds_file(&image, f), image },
+                other => other,
+            });
+            let range = if matches!(headers, Some(ModuleKind::Pe { flat: true, .. })) { f.range } else { range };
             open = Some(Module {
                 path: path.clone(),
                 range: AddrRange::new(range.start.min(f.range.start), range.end.max(f.range.end)),
@@ -152,12 +164,30 @@ fn read_headers(memory: &dyn Memory, base: Addr, page: u64) -> Option<ModuleKind
 /// Whether a mapping of the same file belongs to the module before it.
 fn continues(module: &Module, start: Addr, offset: u64) -> bool {
     match &module.kind {
-        ModuleKind::Elf(image) => image.range.contains(start),
-        ModuleKind::Pe { image, .. } => {
-            offset != 0 && start.since(module.range.start) < image.size_of_image.max(module.range.len() + 1)
-        }
+        // The offset does not tell: a first section whose file offset is not a
+        // multiple of the page size is mapped from offset 0 as well.
+        ModuleKind::Elf(_) | ModuleKind::Pe { flat: false, .. } => module.range.contains(start),
+        // A flat file may have been mapped in parts that touch.
+        ModuleKind::Pe { flat: true, .. } => offset != 0 && start == module.range.end,
         ModuleKind::NoHeaders => offset != 0,
     }
+}
+
+/// Whether a mapping of an ELF file shows the file and not the loaded image: it
+/// reaches over a later segment, but has other bytes of the file there than the
+/// headers want, or has code without the right to execute it.
+fn is_flat(core: &Core, image: &ElfImage, mapping: &FileMapping) -> bool {
+    let base = mapping.range.start;
+    let perms = core.pieces.at(base).map(|p| core.segments[p.segment as usize].perms);
+    image.segments.iter().filter(|s| s.range.start != base && mapping.range.contains(s.range.start)).any(|s| {
+        s.file_offset != s.range.start.since(base) || (s.perms.exec && perms.is_some_and(|p| !p.exec))
+    })
+}
+
+/// Whether the first mapping of a PE file holds all of the file.
+fn holds_file(image: &PeImage, mapping: &FileMapping) -> bool {
+    let end = image.sections.iter().map(|s| s.file_offset.saturating_add(s.file_size)).max();
+    end.is_some_and(|end| end <= mapping.range.len())
 }
 
 /// Decide what a group of mappings is; `None` where it is plain data.
@@ -169,15 +199,7 @@ fn finish(mut module: Module, core: &Core) -> Option<Module> {
         }
         ModuleKind::Pe { image, flat } => {
             let base = files[module.mappings[0] as usize].range.start;
-            *flat = module.mappings.iter().all(|&i| {
-                let f = &files[i as usize];
-                f.range.start.since(base) == f.offset
-            }) && image.sections.iter().any(|s| s.rva != s.file_offset);
             module.sections = image.placed(base, *flat);
-            if !*flat {
-                let whole = AddrRange::sized(base, image.size_of_image);
-                module.range.end = module.range.end.max(whole.end);
-            }
         }
         ModuleKind::NoHeaders => {
             if !named_like_a_program(module.name()) {
@@ -212,12 +234,12 @@ fn add_unlisted(core: &Core, memory: &dyn Memory, page: u64, modules: &mut Vec<M
             }
         }
     }
-    for piece in core.pieces.iter() {
+    // What NT_FILE lists was looked at with its name.
+    for piece in core.pieces.iter().filter(|p| !core.is_listed(p.range.start)) {
         starts.push((piece.range.start, None, "an ELF header at the start of a segment"));
     }
     let mut known: HashSet<Addr> = HashSet::new();
-    let listed: Vec<AddrRange> = crate::addr::union(modules.iter().map(|m| m.range).collect());
-    let mut sorted = listed;
+    let mut sorted: Vec<AddrRange> = crate::addr::union(modules.iter().map(|m| m.range).collect());
     for (start, name, how) in starts {
         let i = sorted.partition_point(|r| r.end <= start);
         let covered = sorted.get(i).is_some_and(|r| r.contains(start));

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::addr::{Addr, AddrRange, sweep};
 use crate::core::elf::Perms;
 use crate::core::open::Core;
-use crate::map::base::{Base, BaseEntry, is_shared_memory};
+use crate::core::notes::is_shared_memory;
+use crate::map::base::{Base, BaseEntry};
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
 use crate::range_map::{RangeMap, Ranged};
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange, sweep};
 use crate::core::elf::Perms;
+use crate::core::notes::is_shared_memory;
 use crate::core::open::Core;
 use crate::map::{Confidence, Kind};
 use crate::range_map::{RangeMap, Ranged};
@@ -98,7 +99,7 @@ impl Base {
             entries: RangeMap::from_sorted(entries).unwrap_or_default(),
             paths: core.notes.files.iter().map(|f| f.path.clone()).collect(),
             flags_tell_no_access: core.producer.flags_tell_no_access(),
-            lists_all_files: core.producer.lists_all_files(),
+            lists_all_files: core.producer.lists_all_files(&core.notes.files),
         }
     }
 
@@ -138,20 +139,8 @@ impl Base {
         if self.lists_all_files {
             (kind, Confidence::Exact, "".into(), "PT_LOAD flags; NT_FILE lists no file here")
         } else {
-            let evidence = "PT_LOAD flags; createdump lists modules only, so this may be a memfd or deleted file";
+            let evidence = "PT_LOAD flags; this core does not list all mapped files, so this may be one (a memfd, a deleted file)";
             (kind, Confidence::Derived, "".into(), evidence)
         }
     }
-}
-
-/// Whether a path in NT_FILE is memory under a name and not a file: POSIX and
-/// System V shared memory, memfd_create, and shared anonymous mappings, which
-/// the kernel lists as `/dev/zero (deleted)`.
-pub fn is_shared_memory(path: &str) -> bool {
-    path.starts_with("/dev/shm/")
-        || path.starts_with("/run/shm/")
-        || path.starts_with("/memfd:")
-        || path.starts_with("/SYSV")
-        || path == "/dev/zero (deleted)"
-        || path == "/dev/zero"
 }

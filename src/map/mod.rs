@@ -8,6 +8,6 @@ mod claim;
 mod kind;
 
 pub use address_map::{AddressMap, Region};
-pub use base::{Base, BaseEntry, is_shared_memory};
+pub use base::{Base, BaseEntry};
 pub use claim::{Claim, Claims, Confidence, Owner};
 pub use kind::Kind;

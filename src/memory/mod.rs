@@ -1,6 +1,7 @@
 //! The dumped process's memory: reads that give bytes or the reason why not,
 //! page scans, and bytes filled in from files that are proven the same build.
 
+pub mod alias;
 mod core_memory;
 pub mod scan;
 

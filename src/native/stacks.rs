@@ -200,8 +200,8 @@ pub fn claim(process: &Process, stacks: &Stacks, claims: &mut Claims) {
         if let Some(guard) = s.guard {
             add(guard, Kind::StackGuard, s.confidence, format!("guard of {who}"));
         }
-        add(s.stack, Kind::Stack, s.confidence, who.clone());
-        // musl puts TLS and control block above the stack's own top.
-        add(AddrRange::new(s.stack.end, s.mapped.end), Kind::Stack, s.confidence, format!("TLS of {who}"));
+        // glibc's stack ends with TLS and control block; musl puts them above
+        // the stack's own top, in the same mapping.
+        add(AddrRange::new(s.stack.start, s.mapped.end.max(s.stack.end)), Kind::Stack, s.confidence, who);
     }
 }

@@ -389,6 +389,10 @@ impl Render for InfoReport {
 }
 
 impl Render for DiffReport {
+    fn wants_headline(&self) -> bool {
+        false
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         doc.line(format!("old  {}  {} threads", self.old.path, self.threads.old));

@@ -22,6 +22,11 @@ pub trait Render: Serialize {
     /// What a person reads.
     fn document(&self) -> Document;
 
+    /// Whether the line on the core goes above it.
+    fn wants_headline(&self) -> bool {
+        true
+    }
+
     /// Write the main rows as CSV.
     ///
     /// # Errors

@@ -11,9 +11,11 @@
 //! | `hex` | bytes with wildcards, as text |
 //! | `utf16` | a regular expression turned into one over UTF-16LE bytes |
 //! | `needle` | one thing to look for, and how to find it in a block |
+//! | `gate` | a quick look at a chunk that rules most of them out |
 //! | `spans` | dumped memory as contiguous spans, cut into windows |
 //! | `scan` | the parallel pass, and which hits are kept |
 
+mod gate;
 mod hex;
 mod needle;
 mod pattern;

@@ -6,6 +6,7 @@ use memchr::arch::all::packedpair::HeuristicFrequencyRank;
 use memchr::memmem::{Finder, FinderBuilder};
 use regex::bytes::Regex;
 
+use crate::search::gate::commonness;
 use crate::search::hex::Masked;
 
 /// In which form a hit was found.
@@ -53,21 +54,12 @@ enum How {
     Regex(Regex),
 }
 
-/// How common a byte is in the memory of processes: memchr's own table is made
-/// from text and takes zero for rare, and UTF-16 is half zeros.
+/// The search for a needle's bytes should start from the rare ones, too.
 struct MemoryRank;
 
 impl HeuristicFrequencyRank for MemoryRank {
     fn rank(&self, byte: u8) -> u8 {
-        match byte {
-            0 => 255,
-            0xff => 254,
-            1..=8 | 0x0f | 0x10 | 0x20 | 0x40 | 0x48 | 0x7f | 0x80 | 0x8b => 240,
-            b'e' | b't' | b'a' | b'o' | b'i' | b'n' | b's' | b'r' => 200,
-            b'c' | b'd' | b'l' | b'm' | b'p' | b'u' | b'_' | b'.' | b'/' | b'-' | b'0'..=b'9' => 180,
-            b'a'..=b'z' | b'A'..=b'Z' | b'$' => 150,
-            _ => 100,
-        }
+        commonness(byte)
     }
 }
 
@@ -90,6 +82,14 @@ impl Needle {
     /// A regular expression that can't match the empty string.
     pub(super) fn regex(encoding: HitEncoding, regex: Regex) -> Needle {
         Needle { encoding, longest: 0, looks_around: false, matches_zeros: true, overlaps: false, how: How::Regex(regex) }
+    }
+
+    /// What is compared, unless it is an expression.
+    pub(super) fn masked(&self) -> Option<&Masked> {
+        match &self.how {
+            How::Anchored { masked, .. } | How::Compared(masked) => Some(masked),
+            How::Regex(_) => None,
+        }
     }
 
     /// Tell `hit` start and length of the matches in `hay` that start in

@@ -5,6 +5,7 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 use regex_syntax::{ParserBuilder, escape};
 
 use crate::limits;
+use crate::search::gate::Gate;
 use crate::search::hex::{self, Masked};
 use crate::search::needle::{HitEncoding, Needle};
 use crate::search::utf16;
@@ -186,6 +187,12 @@ impl Pattern {
     /// UTF-16 half is left out, and why.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
+    }
+
+    /// A quick look at chunks, where the pattern allows one.
+    pub(super) fn gate(&self) -> Option<Gate> {
+        let masked: Option<Vec<&Masked>> = self.needles.iter().map(Needle::masked).collect();
+        Gate::of(&masked?)
     }
 
     /// Whether bytes that are all zero can match.

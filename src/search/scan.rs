@@ -17,6 +17,7 @@ use crate::core::open::Core;
 use crate::limits;
 use crate::memory::scan::{PAGE, is_zero};
 use crate::progress::Progress;
+use crate::search::gate::{CHUNK, Gate};
 use crate::search::needle::HitEncoding;
 use crate::search::pattern::{Pattern, Reach};
 use crate::search::spans::{Spans, Window, intersect};
@@ -58,11 +59,13 @@ pub(super) struct Sizes {
     pub(super) block: usize,
     /// Pages that are skipped when all zero.
     pub(super) page: usize,
+    /// What the gate passes around each rare byte.
+    pub(super) chunk: usize,
     /// Tasks in the air at once; bounds what is remembered of them.
     pub(super) wave: usize,
 }
 
-const SIZES: Sizes = Sizes { task: 4 << 20, block: 256 << 10, page: PAGE as usize, wave: 4096 };
+const SIZES: Sizes = Sizes { task: 4 << 20, block: 256 << 10, page: PAGE as usize, chunk: CHUNK, wave: 4096 };
 
 /// Find `pattern` in the memory of `core`, or where it starts in `ranges`
 /// (a match may end beyond). At most `limit` hits are kept, those of lowest
@@ -104,7 +107,12 @@ pub(super) fn search_sized(
     let zeros = pattern.matches_zeros();
     let todo = if zeros { asked } else { within(&spans.near_data()) };
     progress.start(todo.iter().map(AddrRange::len).sum());
-    let scan = Scan { spans, pattern, reach, page: (!zeros).then_some(sizes.page), progress };
+    let skip = match pattern.gate() {
+        _ if zeros => Skip::Nothing,
+        Some(gate) => Skip::Gate(gate, sizes.chunk),
+        None => Skip::Zeros(sizes.page),
+    };
+    let scan = Scan { spans, pattern, reach, skip, progress };
     let cap = limit.unwrap_or(usize::MAX).min(limits::MAX_HITS);
     let mut joined = Joined { hits: Vec::new(), total: 0, cap, carry: [Addr(0); FORMS] };
     let mut tasks = todo.iter().flat_map(|range| cut(*range, sizes.task));
@@ -140,12 +148,21 @@ struct Tally {
 
 const NONE: Tally = Tally { count: 0, first: Addr(u64::MAX), end: Addr(0) };
 
+/// What of a window needs no exact search.
+enum Skip {
+    /// The pattern may match in zeros.
+    Nothing,
+    /// Pages of this size that are zero.
+    Zeros(usize),
+    /// What the gate rules out; the size of its chunks.
+    Gate(Gate, usize),
+}
+
 struct Scan<'a> {
     spans: Spans<'a>,
     pattern: &'a Pattern,
     reach: Reach,
-    /// Size of the pages that are skipped when zero, if they may be.
-    page: Option<usize>,
+    skip: Skip,
     progress: &'a Progress,
 }
 
@@ -188,26 +205,32 @@ impl Scan<'_> {
         (tallies, all)
     }
 
-    /// Where in `window` a match may start: around the pages that are not zero.
+    /// Where in `window` a match may start, as far as a quick look can tell.
     fn islands(&self, window: &Window<'_>, out: &mut Vec<Range<usize>>) {
         out.clear();
-        let Some(size) = self.page else {
-            out.push(window.starts.clone());
-            return;
-        };
-        let mut at = 0;
-        for page in window.bytes.chunks(size) {
-            let end = at + page.len();
-            let start = at.saturating_sub(self.reach.back).max(window.starts.start);
-            at = end;
-            let end = end.min(window.starts.end);
-            if start >= end || is_zero(page) {
-                continue;
-            }
-            match out.last_mut() {
-                Some(last) if start <= last.end => last.end = end,
-                _ => out.push(start..end),
-            }
+        match &self.skip {
+            Skip::Nothing => out.push(window.starts.clone()),
+            Skip::Zeros(page) => near_data(window, *page, self.reach.back, out),
+            Skip::Gate(gate, chunk) => gate.islands(window.bytes, &window.starts, *chunk, out),
+        }
+    }
+}
+
+/// Match starts around the pages that are not zero; a match starts at most
+/// `back` before a byte that is not.
+fn near_data(window: &Window<'_>, page: usize, back: usize, out: &mut Vec<Range<usize>>) {
+    let starts = &window.starts;
+    let mut at = 0usize;
+    for page in window.bytes.chunks(page) {
+        let start = at.saturating_sub(back).max(starts.start);
+        at += page.len();
+        let end = at.min(starts.end);
+        if start >= end || is_zero(page) {
+            continue;
+        }
+        match out.last_mut() {
+            Some(last) if start <= last.end => last.end = end,
+            _ => out.push(start..end),
         }
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Stacks { zero_fill, core } => simple::stacks(common, &core.core, *zero_fill),
         Command::Check { core } => simple::check(common, &core.core),
         Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
-        Command::Search { core, .. } => search::run(common, &core.core, &args.command),
+        Command::Search { args, core } => search::run(common, &core.core, args),
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
         Command::Diff { old, new } => diff::run(common, old, new),
     }

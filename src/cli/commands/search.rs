@@ -1,8 +1,45 @@
 use std::path::Path;
 
-use crate::cli::args::{Command, Common};
+use coremap::analysis::{self, SearchOptions};
+use coremap::introspect::introspect;
+use coremap::search::{self, Pattern, PatternOptions};
+
+use crate::cli::args::{Common, Encoding, SearchArgs};
+use crate::cli::commands::open;
+use crate::cli::output::answer;
+use crate::cli::progress::{clear, progress};
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(_common: &Common, _core: &Path, _command: &Command) -> Result<Exit, Failure> {
-    Err(Failure::Usage("search is not built yet".into()))
+pub(super) fn run(common: &Common, core: &Path, args: &SearchArgs) -> Result<Exit, Failure> {
+    // A pattern that can't be is told before a big core is opened.
+    let pattern = Pattern::new(
+        &args.pattern,
+        PatternOptions {
+            ignore_case: args.ignore_case,
+            regex: args.regex,
+            hex: args.hex,
+            encoding: match args.encoding {
+                Encoding::Both => search::Encoding::Both,
+                Encoding::Utf8 => search::Encoding::Utf8,
+                Encoding::Utf16 => search::Encoding::Utf16,
+            },
+        },
+    )
+    .map_err(|e| Failure::Usage(e.to_string()))?;
+    if !core.exists() && core.as_os_str() != "-" && Path::new(&args.pattern).is_file() {
+        return Err(Failure::Usage(format!(
+            "'{}' is a file and '{}' is not: the pattern comes first, `coremap search PATTERN CORE`",
+            args.pattern,
+            core.display()
+        )));
+    }
+    let progress = progress();
+    let process = open(core, common, &progress)?;
+    let found = introspect(&process);
+    let options = SearchOptions { kinds: args.kind.clone(), limit: args.limit, context: args.context };
+    let report = analysis::search(&process, &found, &args.pattern, &pattern, &options, &progress);
+    clear();
+    let nothing = report.total == 0;
+    let exit = answer("search", common, &process, report)?;
+    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
 }

@@ -1,0 +1,74 @@
+//! Zero pages by region and by stack, from one scan.
+
+use crate::addr::{Addr, AddrRange};
+use crate::introspect::Findings;
+use crate::map::Kind;
+use crate::memory::scan::{self, ZeroStat};
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::range_map::{RangeMap, Ranged};
+
+/// A scanned run that crosses neither a region's nor a stack's end.
+struct Part {
+    range: AddrRange,
+    region: usize,
+    stat: ZeroStat,
+}
+
+impl Ranged for Part {
+    fn range(&self) -> AddrRange {
+        self.range
+    }
+}
+
+/// What a scan found.
+pub(super) struct ZeroMap {
+    parts: RangeMap<Part>,
+}
+
+impl ZeroMap {
+    /// Scan all regions, or only those of one kind.
+    pub(super) fn scan(process: &Process, found: &Findings, only: Option<Kind>, progress: &Progress) -> ZeroMap {
+        let mut cuts: Vec<Addr> = found.stacks.list.iter().flat_map(|s| [s.stack.start, s.stack.end]).collect();
+        cuts.sort_unstable();
+        let mut parts = Vec::new();
+        for (region, r) in found.map.regions.iter().enumerate() {
+            if only.is_some_and(|kind| kind != r.kind) {
+                continue;
+            }
+            let mut at = r.range.start;
+            let inside = cuts.partition_point(|c| *c <= at)..cuts.partition_point(|c| *c < r.range.end);
+            for &cut in cuts[inside].iter().chain([&r.range.end]) {
+                if cut > at {
+                    parts.push(Part { range: AddrRange::new(at, cut), region, stat: ZeroStat::default() });
+                    at = cut;
+                }
+            }
+        }
+        let ranges: Vec<AddrRange> = parts.iter().map(|p| p.range).collect();
+        for (part, stat) in parts.iter_mut().zip(scan::zero_pages(&process.core, &ranges, progress)) {
+            part.stat = stat;
+        }
+        // Made along the regions, which are sorted and disjoint.
+        ZeroMap { parts: RangeMap::from_sorted(parts).unwrap_or_default() }
+    }
+
+    /// Zero bytes of each region, by its index.
+    pub(super) fn by_region(&self, regions: usize) -> Vec<u64> {
+        let mut out = vec![0; regions];
+        for p in self.parts.iter() {
+            out[p.region] += p.stat.zero;
+        }
+        out
+    }
+
+    /// What was found within `range`, whose ends no part crosses.
+    pub(super) fn within(&self, range: AddrRange) -> ZeroStat {
+        let mut out = ZeroStat::default();
+        for p in self.parts.overlapping(range).filter(|p| range.covers(&p.range)) {
+            out.zero += p.stat.zero;
+            out.first_written = out.first_written.or(p.stat.first_written);
+        }
+        out
+    }
+}

@@ -1,0 +1,147 @@
+//! The same pages mapped twice: a memfd or shared-memory file whose part is
+//! mapped at two addresses, as .NET's W^X does with its code.
+//!
+//! NT_FILE gives name and offset but no inode, and names of memfds repeat. So
+//! the views' bytes are compared where the core holds both.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::notes::{FileMapping, is_shared_memory};
+use crate::core::open::Core;
+use crate::limits;
+use crate::memory::scan::is_zero;
+use crate::range_map::{RangeMap, Ranged};
+
+/// A second view.
+#[derive(Clone, Debug)]
+pub struct Alias {
+    /// Where it is.
+    pub range: AddrRange,
+    /// Where the first view of the same bytes begins.
+    pub first: Addr,
+    /// Name of what is mapped.
+    pub path: Arc<str>,
+    /// Whether bytes of both views were there to compare.
+    pub compared: bool,
+}
+
+impl Alias {
+    /// How it is known, in words.
+    pub fn evidence(&self) -> String {
+        let how = if self.compared { "equal bytes" } else { "one view writable, the other not; bytes not compared" };
+        format!("NT_FILE: same name and offset as {}; {how}", self.first)
+    }
+}
+
+/// Bytes compared of each pair of views, spread over them.
+const SAMPLES: u64 = 16;
+
+/// A part of one mapping, by offsets into its file. Addresses stand for file
+/// offsets in `range`, so that one map serves both.
+#[derive(Clone, Debug)]
+struct View {
+    range: AddrRange,
+    start: Addr,
+    perms: Option<crate::core::elf::Perms>,
+}
+
+impl Ranged for View {
+    fn range(&self) -> AddrRange {
+        self.range
+    }
+}
+
+/// Find all second views. The first view of a page is the executable one, else
+/// the lowest.
+pub fn find(core: &Core) -> Vec<Alias> {
+    let mut by_path: BTreeMap<&Arc<str>, Vec<&FileMapping>> = BTreeMap::new();
+    for f in core.notes.files.iter().filter(|f| may_alias(&f.path)) {
+        by_path.entry(&f.path).or_default().push(f);
+    }
+    let mut out = Vec::new();
+    for (path, mappings) in by_path {
+        let views: Vec<View> = mappings
+            .iter()
+            .map(|f| View {
+                range: AddrRange::sized(Addr(f.offset), f.range.len()),
+                start: f.range.start,
+                perms: core.pieces.at(f.range.start).map(|p| core.segments[p.segment as usize].perms),
+            })
+            .collect();
+        let firsts = RangeMap::resolve(
+            &views,
+            |_, v| (v.range, (v.perms.is_some_and(|p| p.exec), Reverse(v.start))),
+            |range, v| View { range, start: v.start.saturating_add(range.start.since(v.range.start)), ..v.clone() },
+        );
+        for view in &views {
+            for first in firsts.overlapping(view.range) {
+                if out.len() >= limits::MAX_LIST {
+                    return out;
+                }
+                out.extend(second_view(core, path, view, first));
+            }
+        }
+    }
+    out
+}
+
+/// Names under which two mappings of one offset are the same pages. Shared
+/// anonymous mappings and private System V segments all have one name.
+fn may_alias(path: &str) -> bool {
+    is_shared_memory(path) && !path.starts_with("/dev/zero") && !path.starts_with("/SYSV00000000")
+}
+
+fn second_view(core: &Core, path: &Arc<str>, view: &View, first: &View) -> Option<Alias> {
+    let common = view.range.intersect(&first.range)?;
+    let at = |v: &View| v.start.saturating_add(common.start.since(v.range.start));
+    let (here, there) = (at(view), at(first));
+    if here == there {
+        return None;
+    }
+    let alias = |compared| Alias { range: AddrRange::sized(here, common.len()), first: there, path: path.clone(), compared };
+    let writable = |v: &View| v.perms.map(|p| p.write);
+    match same_bytes(core, here, there, common.len()) {
+        Some(Comparison::Equal) => Some(alias(true)),
+        Some(Comparison::Differ) => None,
+        // Nothing but zeros, or nothing dumped: two fresh files of one name
+        // look like that too, but those would have equal access.
+        Some(Comparison::Zero) | None => match (writable(view), writable(first)) {
+            (Some(a), Some(b)) if a != b => Some(alias(false)),
+            _ => None,
+        },
+    }
+}
+
+enum Comparison {
+    Equal,
+    Differ,
+    Zero,
+}
+
+/// Compare pages spread over both ranges; `None` where no page is in the core
+/// twice.
+fn same_bytes(core: &Core, a: Addr, b: Addr, len: u64) -> Option<Comparison> {
+    let page = crate::memory::scan::PAGE;
+    let pages = len / page;
+    let step = (pages / SAMPLES).max(1);
+    let mut any = None;
+    for i in (0..pages).step_by(step as usize).take(SAMPLES as usize + 1) {
+        let bytes = |base: Addr| {
+            let range = AddrRange::sized(base.saturating_add(i * page), page);
+            core.dumped_runs(range).first().filter(|r| r.range == range).map(|r| r.bytes)
+        };
+        let (Some(x), Some(y)) = (bytes(a), bytes(b)) else { continue };
+        if x != y {
+            return Some(Comparison::Differ);
+        }
+        any = match any {
+            Some(Comparison::Equal) => any,
+            _ if is_zero(x) => Some(Comparison::Zero),
+            _ => Some(Comparison::Equal),
+        };
+    }
+    any
+}
