@@ -11,7 +11,7 @@ use crate::core::notes::at;
 use crate::core::open::{Core, OpenError};
 use crate::diag::Diagnostics;
 use crate::image::identity::{self, SymbolDirs};
-use crate::image::{Module, modules};
+use crate::image::{Module, ModuleKind, elf, modules};
 use crate::limits;
 use crate::memory::{CoreMemory, Memory};
 use crate::progress::Progress;
@@ -70,10 +70,23 @@ impl Process {
         if !dirs.is_empty() {
             let proven = identity::prove(&core, &found, &dirs, &diag);
             let overlays = identity::overlays(&core, &found, &proven);
+            // Section tables are in the files only, never in memory.
+            let tables: Vec<_> = proven
+                .iter()
+                .filter_map(|p| match &found[p.module].kind {
+                    ModuleKind::Elf(image) => Some((found[p.module].range, elf::file_sections(&p.map, image.bias)?)),
+                    _ => None,
+                })
+                .collect();
             let files = proven.into_iter().map(|p| p.map).collect();
             memory = CoreMemory::with_files(core.clone(), overlays, files);
             // Headers that only the files have tell more of the modules.
             found = modules::find(&core, &memory, &diag);
+            for (range, sections) in tables {
+                for module in found.iter_mut().filter(|m| m.range == range) {
+                    module.sections.extend(sections.iter().cloned());
+                }
+            }
         }
         Ok(Process { core, memory, modules: found, diag, strings: OnceLock::new() })
     }

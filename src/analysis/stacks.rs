@@ -186,7 +186,7 @@ fn size_source(process: &Process, size: u64) -> (String, String) {
                 format!(
                     "{knob}={value} in its environment is hexadecimal: {}{}.",
                     round(bytes),
-                    if bytes.next_multiple_of(4096) == size { ", the size seen" } else { ", not the size seen" }
+                    if bytes.checked_next_multiple_of(4096) == Some(size) { ", the size seen" } else { ", not the size seen" }
                 ),
                 format!("environment on the main stack: {knob}={value}"),
             ),

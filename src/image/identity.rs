@@ -78,9 +78,12 @@ impl SymbolDirs {
 /// How a file was proven to be the module's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {
+    /// GNU build ids are equal.
     BuildId,
+    /// All bytes that both have and nobody writes are equal.
     Bytes,
-    SizeAndPath,
+    /// The core has no byte of it: name, size, and place of each section fit.
+    Layout,
 }
 
 /// A proven file, ready to fill in for a module.
@@ -94,41 +97,49 @@ pub struct Proven {
 /// For each module that lacks bytes, the file under `dirs` that is the same build.
 pub fn prove(core: &Core, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnostics) -> Vec<Proven> {
     let mut out = Vec::new();
+    let mut by_layout: Vec<&str> = Vec::new();
+    let mut refused: Vec<&str> = Vec::new();
     for (i, module) in modules.iter().enumerate() {
-        let lacks = |m: &&u32| {
-            let range = core.notes.files[**m as usize].range;
+        let lacks = |m: &u32| {
+            let range = core.notes.files[*m as usize].range;
             core.dumped_in(range) < range.len()
         };
-        if !module.mappings.iter().any(|m| lacks(&m)) {
+        if !module.mappings.iter().any(lacks) {
             continue;
         }
-        let mut refused = None;
-        for path in dirs.candidates(module) {
-            let Ok(map) = File::open(&path).and_then(|f| MappedFile::map(&f)) else { continue };
-            match proof(core, module, &map) {
-                Some(proof) => {
-                    tracing::debug!(module = module.name(), ?proof, file = %path.display(), "filled in");
-                    if proof == Proof::SizeAndPath {
-                        diag.note(
-                            "symbols-unproven",
-                            format!("{}: the core has nothing to compare; taken by its name and size", module.name()),
-                        );
-                    }
-                    out.push(Proven { module: i, map });
-                    refused = None;
-                    break;
+        let mut candidates = dirs.candidates(module).into_iter().peekable();
+        let any = candidates.peek().is_some();
+        let found = candidates.find_map(|path| {
+            let map = File::open(&path).and_then(|f| MappedFile::map(&f)).ok()?;
+            let proof = proof(core, module, &map)?;
+            tracing::debug!(module = module.name(), ?proof, file = %path.display(), "filled in");
+            Some((map, proof))
+        });
+        match found {
+            Some((map, proof)) => {
+                if proof == Proof::Layout {
+                    by_layout.push(module.name());
                 }
-                None => refused = Some(path),
+                out.push(Proven { module: i, map });
             }
-        }
-        if let Some(path) = refused {
-            diag.note(
-                "symbols-mismatch",
-                format!("{} is not the build that the core maps as {}; not used", path.display(), module.path),
-            );
+            None if any => refused.push(module.name()),
+            None => {}
         }
     }
+    tell(diag, "symbols-unproven", &by_layout, "taken by name, size and place of sections: the core has no byte of them to compare");
+    tell(diag, "symbols-mismatch", &refused, "not used: not the build that the core maps");
     out
+}
+
+/// One line for all files of one fate.
+fn tell(diag: &Diagnostics, code: &'static str, names: &[&str], what: &str) {
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    names.dedup();
+    if let Some(first) = names.first() {
+        let more = if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() };
+        diag.note(code, format!("--symbols: {first}{more}: {what}"));
+    }
 }
 
 fn proof(core: &Core, module: &Module, file: &[u8]) -> Option<Proof> {
@@ -137,12 +148,19 @@ fn proof(core: &Core, module: &Module, file: &[u8]) -> Option<Proof> {
             (Some(a), Some(b)) => (*a == b).then_some(Proof::BuildId),
             _ => same_bytes(core, module, file)?.then_some(Proof::Bytes),
         },
-        ModuleKind::Pe { .. } => same_bytes(core, module, file)?.then_some(Proof::Bytes),
-        ModuleKind::NoHeaders => match same_bytes(core, module, file) {
-            Some(same) => same.then_some(Proof::Bytes),
-            None => same_size(core, module, file).then_some(Proof::SizeAndPath),
-        },
+        ModuleKind::Pe { flat: true, .. } => same_bytes(core, module, file)?.then_some(Proof::Bytes),
+        ModuleKind::Pe { image, flat: false } => same_headers(core, module, image, file).then_some(Proof::Bytes),
+        ModuleKind::NoHeaders => same_layout(core, module, file).then_some(Proof::Layout),
     }
+}
+
+/// Whether the headers of a PE file laid out by section are the file's. Its
+/// sections can't be compared: those that are dumped were relocated.
+fn same_headers(core: &Core, module: &Module, image: &pe::PeImage, file: &[u8]) -> bool {
+    let Some(&first) = module.mappings.first() else { return false };
+    let base = core.notes.files[first as usize].range.start;
+    let runs = core.dumped_runs(AddrRange::sized(base, image.size_of_headers));
+    runs.first().filter(|r| r.range.start == base).is_some_and(|r| file.get(..r.bytes.len()) == Some(r.bytes))
 }
 
 /// Compare all read-only bytes that both core and file have; `None` where there
@@ -167,16 +185,28 @@ fn same_bytes(core: &Core, module: &Module, file: &[u8]) -> Option<bool> {
     (compared > 0).then_some(true)
 }
 
-/// A flat mapping is as long as its file, and no section reaches beyond it.
-fn same_size(core: &Core, module: &Module, file: &[u8]) -> bool {
-    let end = module
-        .mappings
-        .iter()
-        .map(|&m| &core.notes.files[m as usize])
-        .map(|f| f.offset.saturating_add(f.range.len()))
-        .max();
-    let rounded = (file.len() as u64).next_multiple_of(page_size(core));
-    end.is_some_and(|end| end == rounded)
+/// Whether each mapping shows a part of the file that belongs there: a flat
+/// mapping all of it, a mapping of a section that section.
+fn same_layout(core: &Core, module: &Module, file: &[u8]) -> bool {
+    let page = page_size(core);
+    let files = || module.mappings.iter().map(|&m| &core.notes.files[m as usize]);
+    let Some(base) = files().map(|f| f.range.start).min() else { return false };
+    let flat_end = files().map(|f| f.offset.saturating_add(f.range.len())).max();
+    let flat = files().all(|f| f.range.start.since(base) == f.offset);
+    if flat && flat_end == Some((file.len() as u64).next_multiple_of(page)) {
+        return true;
+    }
+    let Some(image) = pe::parse(&file[..file.len().min(4096)]) else { return false };
+    let down = |v: u64| v & !(page - 1);
+    files().all(|f| {
+        let rva = f.range.start.since(base);
+        let headers = rva == 0 && f.offset == 0;
+        headers
+            || image.sections.iter().any(|s| {
+                let inside = rva >= down(s.rva) && rva.saturating_add(f.range.len()) <= (s.rva + s.virtual_size.max(s.file_size)).next_multiple_of(page);
+                inside && rva - down(s.rva) == f.offset.wrapping_sub(down(s.file_offset))
+            })
+    })
 }
 
 /// Whether the module's own headers, or the segment, say that nobody wrote here.

@@ -169,8 +169,22 @@ fn continues(module: &Module, start: Addr, offset: u64) -> bool {
         ModuleKind::Elf(_) | ModuleKind::Pe { flat: false, .. } => module.range.contains(start),
         // A flat file may have been mapped in parts that touch.
         ModuleKind::Pe { flat: true, .. } => offset != 0 && start == module.range.end,
-        ModuleKind::NoHeaders => offset != 0,
+        // Without its headers: .NET maps a PE's headers alone, and the sections
+        // from the next 64 KiB on, the first of them often from offset 0 again.
+        ModuleKind::NoHeaders => {
+            let headers_only = module.mappings.len() == 1 && module.range.len() <= PE_SECTION_ALIGNMENT;
+            offset != 0
+                || (headers_only && start == module.range.end.align_up(PE_SECTION_ALIGNMENT) && is_pe_name(module.name()))
+        }
     }
+}
+
+/// SectionAlignment of the images that .NET's compilers make for Linux.
+const PE_SECTION_ALIGNMENT: u64 = 64 << 10;
+
+fn is_pe_name(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    lower.ends_with(".dll") || lower.ends_with(".exe")
 }
 
 /// Whether a mapping of an ELF file shows the file and not the loaded image: it
@@ -213,7 +227,7 @@ fn finish(mut module: Module, core: &Core) -> Option<Module> {
 /// File names of libraries: `libc.so.6`, `System.Private.CoreLib.dll`, `ld-2.31.so`.
 fn named_like_a_program(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    [".so", ".dll", ".exe"].iter().any(|ending| lower.ends_with(ending)) || lower.contains(".so.")
+    is_pe_name(name) || lower.ends_with(".so") || lower.contains(".so.")
 }
 
 /// Modules that NT_FILE does not list (qemu writes none; createdump leaves out

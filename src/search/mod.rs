@@ -19,6 +19,8 @@ mod gate;
 mod hex;
 mod needle;
 mod pattern;
+#[cfg(test)]
+mod random;
 mod scan;
 mod spans;
 #[cfg(test)]

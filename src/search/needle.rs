@@ -48,7 +48,11 @@ pub(super) struct Needle {
 
 enum How {
     /// Find `anchor`, a part without wildcards, then compare the rest.
-    Anchored { masked: Masked, anchor: Range<usize>, finder: Finder<'static> },
+    Anchored {
+        masked: Masked,
+        anchor: Range<usize>,
+        finder: Finder<'static>,
+    },
     /// No byte is without wildcards: compare everywhere.
     Compared(Masked),
     Regex(Regex),
@@ -81,7 +85,14 @@ impl Needle {
 
     /// A regular expression that can't match the empty string.
     pub(super) fn regex(encoding: HitEncoding, regex: Regex) -> Needle {
-        Needle { encoding, longest: 0, looks_around: false, matches_zeros: true, overlaps: false, how: How::Regex(regex) }
+        Needle {
+            encoding,
+            longest: 0,
+            looks_around: false,
+            matches_zeros: true,
+            overlaps: false,
+            how: How::Regex(regex),
+        }
     }
 
     /// What is compared, unless it is an expression.

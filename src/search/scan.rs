@@ -326,3 +326,21 @@ impl Keeper {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keeper_holds_the_lowest_and_little_more() {
+        let keeper = Keeper::new(10);
+        for task in [7, 3, 9, 1, 2, 0, 8] {
+            let wanted = keeper.wants(task).min(4);
+            let hit = Hit { address: Addr(task as u64), len: 1, encoding: HitEncoding::Hex };
+            keeper.give(task, vec![hit; wanted]);
+        }
+        assert_eq!(keeper.wants(3), 0);
+        let held: Vec<usize> = keeper.held().into_keys().collect();
+        assert_eq!(held, [0, 1, 2]);
+    }
+}

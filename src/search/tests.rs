@@ -4,12 +4,11 @@ use crate::addr::{Addr, AddrRange};
 use crate::core::open::Core;
 use crate::progress::Progress;
 use crate::search::scan::{Sizes, search_sized};
-use crate::search::testcore::{Fallible, Load, core, hole, load};
+use crate::search::testcore::{Fallible, core, hole, load};
 use crate::search::utf16::encode;
 use crate::search::*;
 
-const TEXT: PatternOptions =
-    PatternOptions { ignore_case: false, regex: false, hex: false, encoding: Encoding::Both };
+const TEXT: PatternOptions = PatternOptions { ignore_case: false, regex: false, hex: false, encoding: Encoding::Both };
 const FOLD: PatternOptions = PatternOptions { ignore_case: true, ..TEXT };
 const REGEX: PatternOptions = PatternOptions { regex: true, ..TEXT };
 const HEX: PatternOptions = PatternOptions { hex: true, ..TEXT };
@@ -33,10 +32,8 @@ fn refused(text: &str, options: PatternOptions) -> String {
 
 #[test]
 fn a_match_crosses_borders_of_segments_whatever_their_order_in_the_file() -> Fallible {
-    let core = core(
-        &[load(0x3000, b"tos!"), load(0x1000, b"xxxxcen"), load(0x3004, b"cen"), load(0x1007, b"tos centos")],
-        1,
-    )?;
+    let core =
+        core(&[load(0x3000, b"tos!"), load(0x1000, b"xxxxcen"), load(0x3004, b"cen"), load(0x1007, b"tos centos")], 1)?;
     assert_eq!(find(&core, "centos", TEXT)?, [(0x1004, 6, "utf8"), (0x100b, 6, "utf8")]);
     assert_eq!(find(&core, "c[a-z]+s", NARROW)?, [(0x1004, 6, "utf8"), (0x100b, 6, "utf8")]);
     assert_eq!(find(&core, "CENTOS", FOLD)?.len(), 2);
@@ -72,9 +69,9 @@ fn case_folds_beyond_ascii() -> Fallible {
     let mut bytes = "straße STRAẞE École éCOLE".as_bytes().to_vec();
     bytes.extend(encode("ÉCOLE ẞ"));
     let core = core(&[load(0x1000, &bytes)], 1)?;
-    let lens = |text| Ok::<_, Box<dyn std::error::Error>>(
-        find(&core, text, FOLD)?.iter().map(|h| (h.1, h.2)).collect::<Vec<_>>(),
-    );
+    let lens = |text| {
+        Ok::<_, Box<dyn std::error::Error>>(find(&core, text, FOLD)?.iter().map(|h| (h.1, h.2)).collect::<Vec<_>>())
+    };
     assert_eq!(lens("STRAßE")?, [(7, "utf8"), (8, "utf8")]);
     assert_eq!(lens("ß")?, [(2, "utf8"), (3, "utf8"), (2, "utf16")]);
     assert_eq!(lens("école")?, [(6, "utf8"), (6, "utf8"), (10, "utf16")]);
@@ -181,111 +178,4 @@ fn what_makes_no_sense_is_refused_in_words() -> Fallible {
     assert_eq!(find(&core, "a$", REGEX)?, [(0x1000, 1, "utf8"), (0x1006, 1, "utf8")]);
     assert_eq!(find(&core, "^.", NARROW)?, [(0x1000, 1, "utf8"), (0x1002, 1, "utf8")]);
     Ok(())
-}
-
-/// xorshift64*, seeded.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % n
-    }
-}
-
-/// Segments over [0x1000, …) with gaps here and there, shuffled in the file.
-fn random_loads(random: &mut Random) -> (Vec<Load>, Vec<(u64, Vec<u8>)>) {
-    let (mut loads, mut spans) = (Vec::new(), Vec::<(u64, Vec<u8>)>::new());
-    let mut at = 0x1000;
-    for _ in 0..1 + random.below(12) {
-        let gap = random.below(3) == 0;
-        at += u64::from(gap);
-        let zeros = random.below(3) == 0;
-        let most = if random.below(2) == 0 { 4 } else { 90 };
-        let len = 1 + random.below(most);
-        let bytes: Vec<u8> =
-            (0..len).map(|_| if zeros && random.below(20) > 0 { 0 } else { b"ab\0\n"[random.below(4) as usize] }).collect();
-        match spans.last_mut() {
-            Some((_, span)) if !gap => span.extend(&bytes),
-            _ => spans.push((at, bytes.clone())),
-        }
-        let position = random.below(loads.len() as u64 + 1) as usize;
-        loads.insert(position, load(at, &bytes));
-        at += len;
-    }
-    (loads, spans)
-}
-
-#[test]
-fn random_memory_agrees_with_a_naive_scan() -> Fallible {
-    let mut random = Random(0x5eed);
-    let texts = ["a", "aa", "ab", "aba", "abab", "a\nb"];
-    let hexes = ["00", "0000", "61 ?? 62", "6? ?0 61", "?? 00 61", "6? 6?", "00 00 ?? 00 00 00 62"];
-    let regexes = ["a{3}", "[ab]+", "(?s)a.b", "a[^b]*b", r"^a+", r"\bab*\b", "b$", r"\x00{2}", r"\x00*a", "ab|ba"];
-    let pools = [rayon::ThreadPoolBuilder::new().num_threads(1).build()?, rayon::ThreadPoolBuilder::new().num_threads(4).build()?];
-    for round in 0..400 {
-        let (loads, spans) = random_loads(&mut random);
-        let core = core(&loads, 1 + random.below(9))?;
-        let low = 0x1000 + random.below(200);
-        let filter = [AddrRange::new(Addr(low), Addr(low + random.below(100))), AddrRange::new(Addr(low + 120), Addr(low + 300))];
-        let limit = random.below(20) as usize;
-        let sizes = Sizes {
-            task: 1 + random.below(60),
-            block: 1 + random.below(40) as usize,
-            page: 1 + random.below(16) as usize,
-            chunk: 1 + random.below(16) as usize,
-            wave: 1 + random.below(4) as usize,
-        };
-        let cases = texts.iter().map(|t| (*t, TEXT)).chain(hexes.iter().map(|t| (*t, HEX)));
-        for (text, options) in cases.chain(texts.iter().map(|t| (*t, FOLD))).chain(regexes.iter().map(|t| (*t, NARROW))) {
-            let pattern = Pattern::new(text, options)?;
-            let naive = naive(text, options, &spans)?;
-            let run = |ranges, limit| search_sized(&core, &pattern, ranges, limit, &Progress::silent(), sizes);
-            let found = pools[round % 2].install(|| run(None, None));
-            assert_eq!(found.hits, naive, "round {round}: {text:?} in {spans:?}");
-            let first = pools[(round + 1) % 2].install(|| run(None, Some(limit)));
-            assert_eq!(first.hits[..], naive[..limit.min(naive.len())], "round {round}: {text:?} limit {limit}");
-            assert_eq!(first.total, naive.len() as u64);
-            if !options.regex {
-                let filtered = run(Some(&filter), None);
-                let want: Vec<Hit> = naive.iter().copied().filter(|h| filter.iter().any(|r| r.contains(h.address))).collect();
-                assert_eq!(filtered.hits, want, "round {round}: {text:?} in {filter:?}");
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Every start tried, or one expression over each whole span.
-fn naive(text: &str, options: PatternOptions, spans: &[(u64, Vec<u8>)]) -> Fallible<Vec<Hit>> {
-    let mut out = Vec::new();
-    let mut hit = |base: u64, at: usize, len: usize, encoding| {
-        out.push(Hit { address: Addr(base + at as u64), len: len as u32, encoding });
-    };
-    for (base, bytes) in spans {
-        if options.regex {
-            let regex = regex::bytes::RegexBuilder::new(text).multi_line(true).build()?;
-            regex.find_iter(bytes).for_each(|m| hit(*base, m.start(), m.len(), HitEncoding::Utf8));
-        } else if options.hex {
-            let digits: Vec<char> = text.chars().filter(|c| *c != ' ').collect();
-            for (at, window) in bytes.windows(digits.len() / 2).enumerate() {
-                let same = format!("{}", window.iter().map(|b| format!("{b:02x}")).collect::<String>());
-                if same.chars().zip(&digits).all(|(a, b)| *b == '?' || a == *b) {
-                    hit(*base, at, window.len(), HitEncoding::Hex);
-                }
-            }
-        } else {
-            for (form, encoding) in [(text.as_bytes().to_vec(), HitEncoding::Utf8), (encode(text), HitEncoding::Utf16)] {
-                for (at, window) in bytes.windows(form.len()).enumerate() {
-                    if window == form {
-                        hit(*base, at, form.len(), encoding);
-                    }
-                }
-            }
-        }
-    }
-    out.sort();
-    Ok(out)
 }
