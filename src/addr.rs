@@ -76,10 +76,7 @@ pub struct AddrRange {
 impl AddrRange {
     /// `[start, end)`; an end below the start gives the empty range at `start`.
     pub fn new(start: Addr, end: Addr) -> AddrRange {
-        AddrRange {
-            start,
-            end: end.max(start),
-        }
+        AddrRange { start, end: end.max(start) }
     }
 
     /// `len` bytes from `start`, cut at the top of the address space.
@@ -136,9 +133,7 @@ impl<K: Ord> Ord for Active<K> {
     fn cmp(&self, other: &Self) -> Ordering {
         // Among equal ranks the lower index wins, so callers that need a result
         // independent of order must make ranks distinct.
-        self.rank
-            .cmp(&other.rank)
-            .then_with(|| other.index.cmp(&self.index))
+        self.rank.cmp(&other.rank).then_with(|| other.index.cmp(&self.index))
     }
 }
 impl<K: Ord> PartialOrd for Active<K> {
@@ -159,9 +154,7 @@ impl<K: Ord> Eq for Active<K> {}
 /// there; neighbouring pieces of one item are joined. At most `2n` pieces, in
 /// `O(n log n)`, whatever the overlaps.
 pub fn sweep<K: Ord + Clone>(items: &[(AddrRange, K)]) -> Vec<(AddrRange, usize)> {
-    let mut order: Vec<usize> = (0..items.len())
-        .filter(|&i| !items[i].0.is_empty())
-        .collect();
+    let mut order: Vec<usize> = (0..items.len()).filter(|&i| !items[i].0.is_empty()).collect();
     order.sort_by_key(|&i| items[i].0.start);
     let mut heap: BinaryHeap<Active<K>> = BinaryHeap::new();
     let mut out: Vec<(AddrRange, usize)> = Vec::with_capacity(order.len());
@@ -181,11 +174,7 @@ pub fn sweep<K: Ord + Clone>(items: &[(AddrRange, K)]) -> Vec<(AddrRange, usize)
             if items[i].0.start > pos {
                 break;
             }
-            heap.push(Active {
-                rank: items[i].1.clone(),
-                end: items[i].0.end,
-                index: i,
-            });
+            heap.push(Active { rank: items[i].1.clone(), end: items[i].0.end, index: i });
             next += 1;
         }
         let Some(top) = heap.peek() else { break };
@@ -196,9 +185,7 @@ pub fn sweep<K: Ord + Clone>(items: &[(AddrRange, K)]) -> Vec<(AddrRange, usize)
         };
         let piece = AddrRange::new(pos, until);
         match out.last_mut() {
-            Some((last, index)) if *index == top.index && last.end == piece.start => {
-                last.end = piece.end
-            }
+            Some((last, index)) if *index == top.index && last.end == piece.start => last.end = piece.end,
             _ => out.push((piece, top.index)),
         }
         pos = until;
@@ -231,15 +218,7 @@ mod tests {
     #[test]
     fn sweep_gives_each_place_to_the_highest_rank() {
         let items = [(r(0, 10), 1), (r(4, 6), 3), (r(5, 12), 2), (r(20, 21), 0)];
-        assert_eq!(
-            sweep(&items),
-            vec![
-                (r(0, 4), 0),
-                (r(4, 6), 1),
-                (r(6, 12), 2),
-                (r(20, 21), 3)
-            ]
-        );
+        assert_eq!(sweep(&items), vec![(r(0, 4), 0), (r(4, 6), 1), (r(6, 12), 2), (r(20, 21), 3)]);
     }
 
     #[test]
@@ -257,9 +236,6 @@ mod tests {
 
     #[test]
     fn union_joins_touching_ranges() {
-        assert_eq!(
-            union(vec![r(5, 7), r(0, 3), r(3, 4), r(9, 9)]),
-            vec![r(0, 4), r(5, 7)]
-        );
+        assert_eq!(union(vec![r(5, 7), r(0, 3), r(3, 4), r(9, 9)]), vec![r(0, 4), r(5, 7)]);
     }
 }

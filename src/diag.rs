@@ -76,10 +76,7 @@ impl Diagnostics {
             for (&code, &count) in &inner.counts {
                 if count > limits::MAX_WARNINGS_PER_CODE {
                     let more = count - limits::MAX_WARNINGS_PER_CODE;
-                    out.push(Warning {
-                        code,
-                        message: format!("{more} more like this"),
-                    });
+                    out.push(Warning { code, message: format!("{more} more like this") });
                 }
             }
             out

@@ -105,8 +105,7 @@ impl Process {
     /// A thread's name. Cores hold the main thread's only (NT_PRPSINFO).
     pub fn thread_name(&self, tid: u32) -> Option<String> {
         let info = self.core.notes.process.as_ref()?;
-        (self.main_tid() == Some(tid) && !info.name.is_empty())
-            .then(|| bytes::printable(&info.name).into_owned())
+        (self.main_tid() == Some(tid) && !info.name.is_empty()).then(|| bytes::printable(&info.name).into_owned())
     }
 
     /// The whole segment that a piece belongs to.

@@ -15,19 +15,12 @@ pub struct Progress {
 impl Progress {
     /// Counts and tells nobody.
     pub fn silent() -> Progress {
-        Progress {
-            done: AtomicU64::new(0),
-            total: AtomicU64::new(0),
-            draw: None,
-        }
+        Progress { done: AtomicU64::new(0), total: AtomicU64::new(0), draw: None }
     }
 
     /// Tells `draw` at every step.
     pub fn drawn(draw: Draw) -> Progress {
-        Progress {
-            draw: Some(draw),
-            ..Progress::silent()
-        }
+        Progress { draw: Some(draw), ..Progress::silent() }
     }
 
     /// Begin a piece of work of `total` bytes (0: unknown).

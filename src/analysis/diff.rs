@@ -14,8 +14,7 @@ pub fn diff(old: (&Process, &SummaryReport), new: (&Process, &SummaryReport)) ->
         kinds.entry(k.kind).or_default().1 = Some(k);
     }
     let figures = |k: Option<&KindRow>| k.map_or((0, 0, 0), |k| (k.count, k.size, k.in_core));
-    let mut rows: Vec<DiffRow> =
-        kinds.into_iter().map(|(kind, (a, b))| row(kind, figures(a), figures(b))).collect();
+    let mut rows: Vec<DiffRow> = kinds.into_iter().map(|(kind, (a, b))| row(kind, figures(a), figures(b))).collect();
     rows.sort_by_key(|r| (Reverse(r.delta.unsigned_abs()), Reverse(r.new), r.kind));
     let total = |s: &SummaryReport| (s.total.count, s.total.size, s.total.in_core);
     let threads = |p: &Process| p.core.notes.threads.len() as u64;
@@ -24,11 +23,7 @@ pub fn diff(old: (&Process, &SummaryReport), new: (&Process, &SummaryReport)) ->
         new: side(new.0),
         kinds: rows,
         total: row("total", total(old.1), total(new.1)),
-        threads: CountDelta {
-            old: threads(old.0),
-            new: threads(new.0),
-            delta: delta(threads(old.0), threads(new.0)),
-        },
+        threads: CountDelta { old: threads(old.0), new: threads(new.0), delta: delta(threads(old.0), threads(new.0)) },
         types: None,
         malloc: None,
     }

@@ -10,4 +10,3 @@ pub(super) fn most_common(values: impl IntoIterator<Item = u64>) -> Option<(u64,
     }
     counts.into_iter().max_by_key(|&(v, n)| (n, v))
 }
-

@@ -91,7 +91,8 @@ fn signal(process: &Process) -> Option<SignalRow> {
         Some(s) if s.signo != 0 => (s.signo, Some(s.code), Some(s.addr)),
         _ => (notes.threads.first().map(|t| i32::from(t.signal)).filter(|&s| s != 0)?, None, None),
     };
-    let name = SIGNALS.iter().find(|(n, _)| *n == number).map_or_else(|| format!("signal {number}"), |(_, s)| (*s).into());
+    let name =
+        SIGNALS.iter().find(|(n, _)| *n == number).map_or_else(|| format!("signal {number}"), |(_, s)| (*s).into());
     let has_address = matches!(name.as_str(), "SIGSEGV" | "SIGBUS" | "SIGILL" | "SIGFPE" | "SIGTRAP");
     // si_code up to 0 means sent by a process: then si_addr is not an address.
     let faulted = has_address && code.is_some_and(|c| c > 0);
@@ -195,12 +196,16 @@ fn completeness(process: &Process, found: &Findings) -> Completeness {
     let missing = |f: &dyn Fn(&crate::map::Region) -> bool| {
         map.regions.iter().filter(|r| f(r)).map(|r| r.range.len() - r.in_core).fold(0, u64::saturating_add)
     };
-    let writable_missing = missing(&|r| r.file.is_none() && r.perms.is_some_and(|p| p.write) && r.kind != Kind::NoAccess);
+    let writable_missing =
+        missing(&|r| r.file.is_none() && r.perms.is_some_and(|p| p.write) && r.kind != Kind::NoAccess);
     let file_missing = missing(&|r| r.file.is_some());
     let truncated = core.truncation.map_or(0, |t| t.missing);
     let mut notes = Vec::new();
     if truncated > 0 {
-        notes.push(format!("cut off: {} of memory is missing at the end of the file; what lies there can't be read", human(truncated)));
+        notes.push(format!(
+            "cut off: {} of memory is missing at the end of the file; what lies there can't be read",
+            human(truncated)
+        ));
     }
     if writable_missing > truncated {
         notes.push(format!(
@@ -217,10 +222,16 @@ fn completeness(process: &Process, found: &Findings) -> Completeness {
         ));
     }
     if !core.notes.files.is_empty() && !core.producer.lists_all_files(&core.notes.files) {
-        notes.push("no deleted file or memfd is listed; this createdump may leave them out, and they would count as anonymous".into());
+        notes.push(
+            "no deleted file or memfd is listed; this createdump may leave them out, and they would count as anonymous"
+                .into(),
+        );
     }
     if core.notes.files.is_empty() {
-        notes.push("no list of mapped files (NT_FILE): modules are known from the dynamic linker and their headers only".into());
+        notes.push(
+            "no list of mapped files (NT_FILE): modules are known from the dynamic linker and their headers only"
+                .into(),
+        );
     }
     if core.notes.threads.iter().all(|t| t.thread_pointer.is_none()) {
         notes.push("no thread pointers: stacks are known by their stack pointers only".into());

@@ -17,8 +17,8 @@ mod zero;
 pub use check::check;
 pub use diff::diff;
 pub use info::info;
-pub use search::{SearchOptions, search};
 pub use regions::{RegionOptions, regions};
+pub use search::{SearchOptions, search};
 
 pub use stacks::stacks;
 pub use summary::summary;
@@ -31,10 +31,9 @@ use crate::report::{CoreRow, Envelope, SCHEMA_VERSION};
 /// Put a command's answer into the envelope all answers share.
 pub fn envelope<T>(command: &'static str, process: &Process, body: T) -> Envelope<T> {
     if mapped::shrank() {
-        process.diag.partial(
-            "shrank",
-            "the core file became shorter while it was read; the missing part was taken as zero",
-        );
+        process
+            .diag
+            .partial("shrank", "the core file became shorter while it was read; the missing part was taken as zero");
     }
     let core = &process.core;
     Envelope {

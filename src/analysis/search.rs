@@ -30,9 +30,8 @@ pub fn search(
     options: &SearchOptions,
     progress: &Progress,
 ) -> SearchReport {
-    let ranges: Option<Vec<AddrRange>> = (!options.kinds.is_empty()).then(|| {
-        found.map.regions.iter().filter(|r| options.kinds.contains(&r.kind)).map(|r| r.range).collect()
-    });
+    let ranges: Option<Vec<AddrRange>> = (!options.kinds.is_empty())
+        .then(|| found.map.regions.iter().filter(|r| options.kinds.contains(&r.kind)).map(|r| r.range).collect());
     let result = search::search(&process.core, pattern, ranges.as_deref(), options.limit, progress);
     if result.capped && options.limit.is_none_or(|l| l > limits::MAX_HITS) {
         process.diag.note("limit", format!("{} hits, the first {} are listed", result.total, result.hits.len()));

@@ -50,12 +50,10 @@ pub(super) fn measure(process: &Process, found: &Findings, zeros: Option<&ZeroMa
                     (None, _) => Some(0),
                 },
                 sp: s.sp,
-                in_use: s
-                    .sp
-                    .filter(|sp| *sp >= s.stack.start && *sp <= s.stack.end)
-                    .map(|sp| s.stack.end.since(sp)),
-                touched: scanned
-                    .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(scan::PAGE).max(s.stack.start)))),
+                in_use: s.sp.filter(|sp| *sp >= s.stack.start && *sp <= s.stack.end).map(|sp| s.stack.end.since(sp)),
+                touched: scanned.map(|z| {
+                    z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(scan::PAGE).max(s.stack.start)))
+                }),
                 in_core,
                 zero: scanned.map(|z| z.zero),
                 written: scanned.map(|z| in_core.saturating_sub(z.zero)),
@@ -139,11 +137,7 @@ pub(super) fn verdict(process: &Process, rows: &[StackRow]) -> Vec<Finding> {
                 let mut depths: Vec<u64> = threads.iter().filter_map(|r| r.touched).collect();
                 depths.sort_unstable();
                 if let (Some(&median), Some(&deepest)) = (depths.get(depths.len() / 2), depths.last()) {
-                    text.push_str(&format!(
-                        ". High-water mark: median {}, deepest {}",
-                        round(median),
-                        round(deepest)
-                    ));
+                    text.push_str(&format!(". High-water mark: median {}, deepest {}", round(median), round(deepest)));
                 }
             }
             None => text.push_str("; how much of it was ever written: --zero-fill"),
@@ -186,7 +180,11 @@ fn size_source(process: &Process, size: u64) -> (String, String) {
                 format!(
                     "{knob}={value} in its environment is hexadecimal: {}{}.",
                     round(bytes),
-                    if bytes.checked_next_multiple_of(4096) == Some(size) { ", the size seen" } else { ", not the size seen" }
+                    if bytes.checked_next_multiple_of(4096) == Some(size) {
+                        ", the size seen"
+                    } else {
+                        ", not the size seen"
+                    }
                 ),
                 format!("environment on the main stack: {knob}={value}"),
             ),

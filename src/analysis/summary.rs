@@ -67,10 +67,7 @@ fn findings(process: &Process, found: &Findings, zeros: Option<&ZeroMap>) -> Vec
         out.push(Finding {
             id: "truncated",
             severity: Severity::Warning,
-            text: format!(
-                "The core is cut off: {} of its memory is missing from the file.",
-                human(t.missing)
-            ),
+            text: format!("The core is cut off: {} of its memory is missing from the file.", human(t.missing)),
             evidence: format!("headers call for {} bytes, the file has {}", t.expected, t.actual),
         });
     }

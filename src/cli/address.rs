@@ -25,9 +25,7 @@ pub(crate) fn parse(text: &str, process: &Process) -> Result<Addr, String> {
             .checked_add(offset.0)
             .ok_or_else(|| format!("{text}: past the end of the address space"));
     }
-    Err(format!(
-        "'{text}' is not an address; write 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000 or libc.so.6+0x10"
-    ))
+    Err(format!("'{text}' is not an address; write 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000 or libc.so.6+0x10"))
 }
 
 fn hex(text: &str) -> Option<Addr> {

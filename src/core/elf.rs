@@ -52,11 +52,7 @@ pub struct Perms {
 impl Perms {
     /// From the bits of `p_flags`.
     pub fn from_flags(flags: u32) -> Perms {
-        Perms {
-            read: flags & ph::PF_R != 0,
-            write: flags & ph::PF_W != 0,
-            exec: flags & ph::PF_X != 0,
-        }
+        Perms { read: flags & ph::PF_R != 0, write: flags & ph::PF_W != 0, exec: flags & ph::PF_X != 0 }
     }
 
     /// The first three letters of a line in /proc/PID/maps.
@@ -160,11 +156,7 @@ pub enum HeaderError {
 }
 
 fn hint(what: &str) -> String {
-    if what.is_empty() {
-        String::new()
-    } else {
-        format!(" (it looks like {what})")
-    }
+    if what.is_empty() { String::new() } else { format!(" (it looks like {what})") }
 }
 
 /// What a file that is not ELF may be instead, for the error's sake.
@@ -241,10 +233,7 @@ pub fn read_headers(file: &[u8], diag: &Diagnostics) -> Result<Headers, HeaderEr
     let room = (file.len() as u64).saturating_sub(header.e_phoff) / entry;
     let count = promised.min(room).min(limits::MAX_SEGMENTS as u64) as usize;
     if (count as u64) < promised {
-        diag.partial(
-            "headers-cut",
-            format!("{count} of {promised} program headers are in the file"),
-        );
+        diag.partial("headers-cut", format!("{count} of {promised} program headers are in the file"));
     }
     let parsed = match usize::try_from(header.e_phoff) {
         Ok(off) if count > 0 => ph::ProgramHeader::parse(file, off, count, ctx).unwrap_or_else(|e| {
@@ -280,11 +269,7 @@ pub fn read_headers(file: &[u8], diag: &Diagnostics) -> Result<Headers, HeaderEr
         }
     }
     if expected > size {
-        headers.truncation = Some(Truncation {
-            expected,
-            actual: size,
-            missing,
-        });
+        headers.truncation = Some(Truncation { expected, actual: size, missing });
     }
     Ok(headers)
 }
@@ -299,10 +284,7 @@ fn segment_count(file: &[u8], header: &eh::Header, ctx: Ctx, diag: &Diagnostics)
         .and_then(|off| SectionHeader::parse(file, off, 1, ctx).ok())
         .and_then(|sections| sections.first().map(|s| u64::from(s.sh_info)));
     first.unwrap_or_else(|| {
-        diag.partial(
-            "headers-cut",
-            "more than 65,534 segments, and the section header with their number is missing",
-        );
+        diag.partial("headers-cut", "more than 65,534 segments, and the section header with their number is missing");
         u64::from(PN_XNUM)
     })
 }
@@ -310,10 +292,7 @@ fn segment_count(file: &[u8], header: &eh::Header, ctx: Ctx, diag: &Diagnostics)
 fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {
     let range = AddrRange::sized(Addr(p.p_vaddr), p.p_memsz);
     if range.len() < p.p_memsz {
-        diag.partial(
-            "segment-overflow",
-            format!("the segment at {} reaches past the address space; cut", range.start),
-        );
+        diag.partial("segment-overflow", format!("the segment at {} reaches past the address space; cut", range.start));
     }
     if p.p_filesz > p.p_memsz {
         diag.partial(

@@ -41,7 +41,7 @@ impl Extents {
 
     /// One extent over everything.
     pub fn dense(len: u64) -> Extents {
-        Extents { data: vec![0..len] }
+        Extents { data: std::iter::once(0..len).collect() }
     }
 
     /// The parts of `range` that hold data.

@@ -72,11 +72,7 @@ pub struct Inflated {
 ///
 /// # Errors
 /// Those of making and writing the temporary file (a full disk, say).
-pub fn to_temporary_file<R: Read>(
-    input: R,
-    packing: Option<Packing>,
-    progress: &Progress,
-) -> io::Result<Inflated> {
+pub fn to_temporary_file<R: Read>(input: R, packing: Option<Packing>, progress: &Progress) -> io::Result<Inflated> {
     let counted = Counted { inner: input, progress };
     let mut reader: Box<dyn Read + '_> = match packing {
         Some(packing) => packing.reader(counted)?,

@@ -48,18 +48,14 @@ impl MappedFile {
         // Advice may fail, then it is only slower.
         let _ = map.advise(memmap2::Advice::Random);
         for slot in 0..SLOTS {
-            let taken = STARTS[slot]
-                .compare_exchange(0, map.as_ptr() as usize, Ordering::AcqRel, Ordering::Relaxed)
-                .is_err();
+            let taken =
+                STARTS[slot].compare_exchange(0, map.as_ptr() as usize, Ordering::AcqRel, Ordering::Relaxed).is_err();
             if !taken {
                 LENGTHS[slot].store(map.len(), Ordering::Release);
                 return Ok(MappedFile { map, slot });
             }
         }
-        Err(io::Error::new(
-            io::ErrorKind::OutOfMemory,
-            "too many files mapped",
-        ))
+        Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many files mapped"))
     }
 }
 

@@ -142,10 +142,7 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, diag: &Diagnostics
         let start = offset.min(file.len() as u64) as usize;
         let end = offset.saturating_add(size).min(file.len() as u64) as usize;
         if ((end - start) as u64) < size {
-            diag.partial(
-                "notes-cut",
-                format!("{} of {size} bytes of notes are in the file", end - start),
-            );
+            diag.partial("notes-cut", format!("{} of {size} bytes of notes are in the file", end - start));
         }
         read_segment(&file[start..end], arch, &mut notes, diag);
     }

@@ -239,11 +239,7 @@ impl Core {
                     last.range.end = part.end;
                     last.bytes = &self.bytes[last.offset as usize..end as usize];
                 }
-                _ => out.push(Run {
-                    range: part,
-                    offset,
-                    bytes: &self.bytes[offset as usize..end as usize],
-                }),
+                _ => out.push(Run { range: part, offset, bytes: &self.bytes[offset as usize..end as usize] }),
             }
         }
         out

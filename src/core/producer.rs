@@ -18,8 +18,8 @@
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::elf::{Headers, Piece, PieceState};
-use crate::range_map::RangeMap;
 use crate::core::notes::{FileMapping, Notes};
+use crate::range_map::RangeMap;
 
 /// Program that wrote the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,9 +41,8 @@ const X86_64: PrStatusLayout = PrStatusLayout {
     fp: 4,
     tls: Some(21),
     names: &[
-        "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx",
-        "rsi", "rdi", "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds",
-        "es", "fs", "gs",
+        "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi",
+        "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs",
     ],
 };
 
@@ -59,9 +58,9 @@ const AARCH64: PrStatusLayout = PrStatusLayout {
     fp: 29,
     tls: None,
     names: &[
-        "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13",
-        "x14", "x15", "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26",
-        "x27", "x28", "x29", "x30", "sp", "pc", "pstate",
+        "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16",
+        "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp", "pc",
+        "pstate",
     ],
 };
 
@@ -117,9 +116,7 @@ pub struct Thread {
 /// Parse one NT_PRSTATUS descriptor; `None` where it is too short.
 pub fn parse(desc: &[u8], arch: Arch) -> Option<Thread> {
     let l = layout(arch);
-    let values: Option<Vec<u64>> = (0..l.count)
-        .map(|i| bytes::u64_at(desc, l.registers + 8 * i))
-        .collect();
+    let values: Option<Vec<u64>> = (0..l.count).map(|i| bytes::u64_at(desc, l.registers + 8 * i)).collect();
     let values = values?;
     Some(Thread {
         tid: bytes::u32_at(desc, l.tid)?,

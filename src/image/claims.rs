@@ -42,14 +42,7 @@ pub fn claim(process: &Process, base: &Base, claims: &mut Claims) {
 fn image_claim(module: &Module, range: AddrRange, owner: Owner, confidence: Confidence, part: String) -> Claim {
     let name = if module.path.is_empty() { "(unnamed ELF image)" } else { module.name() };
     let detail = if part.is_empty() { name.to_owned() } else { format!("{name} {part}") };
-    Claim {
-        range,
-        kind: Kind::Image,
-        confidence,
-        owner,
-        detail: detail.into(),
-        evidence: module.evidence.clone(),
-    }
+    Claim { range, kind: Kind::Image, confidence, owner, detail: detail.into(), evidence: module.evidence.clone() }
 }
 
 fn claim_elf(process: &Process, base: &Base, module: &Module, image: &ElfImage, owner: Owner, claims: &mut Claims) {

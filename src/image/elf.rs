@@ -62,13 +62,10 @@ pub struct ElfImage {
 /// Read an ELF image whose header lies at `base`; `None` where there is none,
 /// or none that makes sense.
 pub fn read(memory: &dyn Memory, base: Addr, page: u64) -> Option<ElfImage> {
-    let raw: [u8; eh::header64::SIZEOF_EHDR] =
-        memory.bytes(base, eh::header64::SIZEOF_EHDR).ok()?.try_into().ok()?;
+    let raw: [u8; eh::header64::SIZEOF_EHDR] = memory.bytes(base, eh::header64::SIZEOF_EHDR).ok()?.try_into().ok()?;
     let header = header(&raw)?;
     let count = usize::from(header.e_phnum).min(limits::MAX_IMAGE_HEADERS);
-    let table = memory
-        .bytes(base.checked_add(header.e_phoff)?, count * ph::program_header64::SIZEOF_PHDR)
-        .ok()?;
+    let table = memory.bytes(base.checked_add(header.e_phoff)?, count * ph::program_header64::SIZEOF_PHDR).ok()?;
     let programs = ph::ProgramHeader::parse(&table, 0, count, ctx()).ok()?;
     place(memory, &header, &programs, base, page)
 }
@@ -91,13 +88,10 @@ fn header(raw: &[u8; eh::header64::SIZEOF_EHDR]) -> Option<eh::Header> {
 /// The build id of an ELF file on disk.
 pub fn file_build_id(file: &[u8]) -> Option<Vec<u8>> {
     let raw: [u8; eh::header64::SIZEOF_EHDR] = file.get(..eh::header64::SIZEOF_EHDR)?.try_into().ok()?;
-    file_programs(file, &header(&raw)?)?
-        .iter()
-        .filter(|p| p.p_type == ph::PT_NOTE)
-        .find_map(|p| {
-            let size = p.p_filesz.min(MAX_NOTE_BYTES) as usize;
-            build_id(bytes::get(file, usize::try_from(p.p_offset).ok()?, size)?)
-        })
+    file_programs(file, &header(&raw)?)?.iter().filter(|p| p.p_type == ph::PT_NOTE).find_map(|p| {
+        let size = p.p_filesz.min(MAX_NOTE_BYTES) as usize;
+        build_id(bytes::get(file, usize::try_from(p.p_offset).ok()?, size)?)
+    })
 }
 
 fn file_programs(file: &[u8], header: &eh::Header) -> Option<Vec<ph::ProgramHeader>> {

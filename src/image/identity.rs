@@ -126,7 +126,12 @@ pub fn prove(core: &Core, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnost
             None => {}
         }
     }
-    tell(diag, "symbols-unproven", &by_layout, "taken by name, size and place of sections: the core has no byte of them to compare");
+    tell(
+        diag,
+        "symbols-unproven",
+        &by_layout,
+        "taken by name, size and place of sections: the core has no byte of them to compare",
+    );
     tell(diag, "symbols-mismatch", &refused, "not used: not the build that the core maps");
     out
 }
@@ -203,7 +208,9 @@ fn same_layout(core: &Core, module: &Module, file: &[u8]) -> bool {
         let headers = rva == 0 && f.offset == 0;
         headers
             || image.sections.iter().any(|s| {
-                let inside = rva >= down(s.rva) && rva.saturating_add(f.range.len()) <= (s.rva + s.virtual_size.max(s.file_size)).next_multiple_of(page);
+                let inside = rva >= down(s.rva)
+                    && rva.saturating_add(f.range.len())
+                        <= (s.rva + s.virtual_size.max(s.file_size)).next_multiple_of(page);
                 inside && rva - down(s.rva) == f.offset.wrapping_sub(down(s.file_offset))
             })
     })

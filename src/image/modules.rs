@@ -66,9 +66,7 @@ impl Module {
     /// GNU build id in hexadecimal.
     pub fn build_id(&self) -> Option<String> {
         match &self.kind {
-            ModuleKind::Elf(image) => {
-                image.build_id.as_ref().map(|id| id.iter().map(|b| format!("{b:02x}")).collect())
-            }
+            ModuleKind::Elf(image) => image.build_id.as_ref().map(|id| id.iter().map(|b| format!("{b:02x}")).collect()),
             _ => None,
         }
     }
@@ -81,10 +79,7 @@ impl Module {
 
 /// Page size of the process.
 pub fn page_size(core: &Core) -> u64 {
-    core.notes
-        .auxv(at::PAGESZ)
-        .filter(|p| p.is_power_of_two() && (4096..=65536).contains(p))
-        .unwrap_or(4096)
+    core.notes.auxv(at::PAGESZ).filter(|p| p.is_power_of_two() && (4096..=65536).contains(p)).unwrap_or(4096)
 }
 
 /// Find all modules, sorted by address.
@@ -174,7 +169,9 @@ fn continues(module: &Module, start: Addr, offset: u64) -> bool {
         ModuleKind::NoHeaders => {
             let headers_only = module.mappings.len() == 1 && module.range.len() <= PE_SECTION_ALIGNMENT;
             offset != 0
-                || (headers_only && start == module.range.end.align_up(PE_SECTION_ALIGNMENT) && is_pe_name(module.name()))
+                || (headers_only
+                    && start == module.range.end.align_up(PE_SECTION_ALIGNMENT)
+                    && is_pe_name(module.name()))
         }
     }
 }
@@ -193,9 +190,11 @@ fn is_pe_name(name: &str) -> bool {
 fn is_flat(core: &Core, image: &ElfImage, mapping: &FileMapping) -> bool {
     let base = mapping.range.start;
     let perms = core.pieces.at(base).map(|p| core.segments[p.segment as usize].perms);
-    image.segments.iter().filter(|s| s.range.start != base && mapping.range.contains(s.range.start)).any(|s| {
-        s.file_offset != s.range.start.since(base) || (s.perms.exec && perms.is_some_and(|p| !p.exec))
-    })
+    image
+        .segments
+        .iter()
+        .filter(|s| s.range.start != base && mapping.range.contains(s.range.start))
+        .any(|s| s.file_offset != s.range.start.since(base) || (s.perms.exec && perms.is_some_and(|p| !p.exec)))
 }
 
 /// Whether the first mapping of a PE file holds all of the file.

@@ -82,10 +82,7 @@ pub fn parse(bytes: &[u8]) -> Option<PeImage> {
 impl PeImage {
     /// Sections placed for an image at `base`, by file offset or by RVA.
     pub fn placed(&self, base: Addr, flat: bool) -> Vec<Section> {
-        let headers = Section {
-            range: AddrRange::sized(base, self.size_of_headers),
-            name: "headers".into(),
-        };
+        let headers = Section { range: AddrRange::sized(base, self.size_of_headers), name: "headers".into() };
         let rest = self.sections.iter().map(|s| {
             let (from, len) = if flat { (s.file_offset, s.file_size) } else { (s.rva, s.virtual_size) };
             Section { range: AddrRange::sized(base.saturating_add(from), len), name: s.name.clone() }

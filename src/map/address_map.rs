@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange, sweep};
 use crate::core::elf::Perms;
-use crate::core::open::Core;
 use crate::core::notes::is_shared_memory;
+use crate::core::open::Core;
 use crate::map::base::{Base, BaseEntry};
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
 use crate::range_map::{RangeMap, Ranged};
@@ -120,9 +120,7 @@ impl AddressMap {
 
     fn label(&self, entry: &BaseEntry, range: AddrRange, claim: Option<usize>) -> Region {
         let file = self.base.path(entry).cloned();
-        let file_end = file
-            .is_some()
-            .then(|| entry.file_offset.saturating_add(range.end.since(entry.range.start)));
+        let file_end = file.is_some().then(|| entry.file_offset.saturating_add(range.end.since(entry.range.start)));
         let mut region = match claim.map(|i| (i, &self.claims[i])) {
             Some((i, c)) => Region {
                 range,
@@ -169,9 +167,7 @@ impl AddressMap {
     /// All claims on `addr`, in or out of the base, the winner first.
     pub fn claims_at(&self, addr: Addr) -> Vec<(usize, &Claim)> {
         let mut out: Vec<_> = self.claims.iter().enumerate().filter(|(_, c)| c.range.contains(addr)).collect();
-        out.sort_by_key(|(i, c)| {
-            (Reverse(c.confidence), Reverse(c.kind.specificity()), c.range.len(), *i)
-        });
+        out.sort_by_key(|(i, c)| (Reverse(c.confidence), Reverse(c.kind.specificity()), c.range.len(), *i));
         out
     }
 }

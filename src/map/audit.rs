@@ -46,7 +46,10 @@ pub fn invariants(map: &AddressMap, core: &Core) -> Vec<Invariant> {
         Invariant {
             name: "covering",
             ok: covered,
-            detail: format!("regions and the {} runs of PT_LOAD and NT_FILE cover the same bytes", map.base.entries.len()),
+            detail: format!(
+                "regions and the {} runs of PT_LOAD and NT_FILE cover the same bytes",
+                map.base.entries.len()
+            ),
         },
         Invariant {
             name: "size",

@@ -89,8 +89,7 @@ impl Base {
                 segment: load_here.map(|&(_, s)| s),
                 perms: load_here.map(|&(_, s)| core.segments[s as usize].perms),
                 file: mapping.map(|(i, _)| i as u32),
-                file_offset: mapping
-                    .map_or(0, |(_, m)| m.offset.saturating_add(start.since(m.range.start))),
+                file_offset: mapping.map_or(0, |(_, m)| m.offset.saturating_add(start.since(m.range.start))),
             });
             at = end;
         }
@@ -139,7 +138,8 @@ impl Base {
         if self.lists_all_files {
             (kind, Confidence::Exact, "".into(), "PT_LOAD flags; NT_FILE lists no file here")
         } else {
-            let evidence = "PT_LOAD flags; this core does not list all mapped files, so this may be one (a memfd, a deleted file)";
+            let evidence =
+                "PT_LOAD flags; this core does not list all mapped files, so this may be one (a memfd, a deleted file)";
             (kind, Confidence::Derived, "".into(), evidence)
         }
     }

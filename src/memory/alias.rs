@@ -101,7 +101,8 @@ fn second_view(core: &Core, path: &Arc<str>, view: &View, first: &View) -> Optio
     if here == there {
         return None;
     }
-    let alias = |compared| Alias { range: AddrRange::sized(here, common.len()), first: there, path: path.clone(), compared };
+    let alias =
+        |compared| Alias { range: AddrRange::sized(here, common.len()), first: there, path: path.clone(), compared };
     let writable = |v: &View| v.perms.map(|p| p.write);
     match same_bytes(core, here, there, common.len()) {
         Some(Comparison::Equal) => Some(alias(true)),

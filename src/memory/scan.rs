@@ -102,11 +102,7 @@ pub fn zero_pages(core: &Core, ranges: &[AddrRange], progress: &Progress) -> Vec
                     let wanted = cursor.wants(AddrRange::sized(chunk.range.start.saturating_add(at), len));
                     (len, wanted && len == PAGE && is_zero(page))
                 };
-                cursor.give(
-                    AddrRange::sized(chunk.range.start.saturating_add(at), len),
-                    zero,
-                    &mut out,
-                );
+                cursor.give(AddrRange::sized(chunk.range.start.saturating_add(at), len), zero, &mut out);
                 at += len;
             }
             progress.add(chunk.range.len());
@@ -128,10 +124,7 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn new(ranges: &'a [AddrRange], start: Addr) -> Cursor<'a> {
-        Cursor {
-            ranges,
-            next: ranges.partition_point(|r| r.end <= start),
-        }
+        Cursor { ranges, next: ranges.partition_point(|r| r.end <= start) }
     }
 
     /// Whether any range has bytes of `part`.
@@ -149,15 +142,9 @@ impl<'a> Cursor<'a> {
         let mut i = self.next;
         while let Some(common) = self.ranges.get(i).and_then(|r| r.intersect(&part)) {
             let stat = if zero {
-                ZeroStat {
-                    zero: common.len(),
-                    first_written: None,
-                }
+                ZeroStat { zero: common.len(), first_written: None }
             } else {
-                ZeroStat {
-                    zero: 0,
-                    first_written: Some(common.start),
-                }
+                ZeroStat { zero: 0, first_written: Some(common.start) }
             };
             match out.last_mut() {
                 Some((last, sum)) if *last == i => sum.merge(stat),
@@ -194,20 +181,8 @@ mod tests {
         assert_eq!(
             out,
             vec![
-                (
-                    0,
-                    ZeroStat {
-                        zero: 100,
-                        first_written: None
-                    }
-                ),
-                (
-                    1,
-                    ZeroStat {
-                        zero: 3996,
-                        first_written: Some(Addr(4096))
-                    }
-                ),
+                (0, ZeroStat { zero: 100, first_written: None }),
+                (1, ZeroStat { zero: 3996, first_written: Some(Addr(4096)) }),
             ]
         );
     }

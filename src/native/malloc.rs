@@ -195,9 +195,8 @@ impl Finder<'_> {
         let Some(end) = top.checked_add(size) else { return Ok(None) };
         let Some(mapping) = self.base.at(top) else { return Ok(None) };
         let start = Addr(end.0.saturating_sub(system));
-        let contiguous = self.base.at(start).is_some_and(|e| e.file.is_none())
-            && self.chunk_size(start)?.is_some()
-            && start <= top;
+        let contiguous =
+            self.base.at(start).is_some_and(|e| e.file.is_none()) && self.chunk_size(start)?.is_some() && start <= top;
         let (range, confidence, how) = if contiguous {
             (AddrRange::new(start, end), Confidence::Exact, "top chunk and system_mem")
         } else {

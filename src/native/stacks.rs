@@ -81,9 +81,7 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
                 confidence: Confidence::Exact,
                 source: (*how).to_owned(),
             },
-            (_, Some((layout, pointer, record))) => {
-                from_record(Some((thread.tid, sp)), layout, pointer, record)
-            }
+            (_, Some((layout, pointer, record))) => from_record(Some((thread.tid, sp)), layout, pointer, record),
             _ => match by_stack_pointer(base, sp) {
                 Some(range) => ThreadStack {
                     tid: Some(thread.tid),
@@ -114,12 +112,7 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
     stacks
 }
 
-fn from_record(
-    thread: Option<(u32, Addr)>,
-    layout: RecordLayout,
-    pointer: Addr,
-    record: StackRecord,
-) -> ThreadStack {
+fn from_record(thread: Option<(u32, Addr)>, layout: RecordLayout, pointer: Addr, record: StackRecord) -> ThreadStack {
     ThreadStack {
         tid: thread.map(|t| t.0),
         state: if thread.is_some() { StackState::Thread } else { StackState::Cached },
@@ -140,10 +133,7 @@ fn from_record(
 /// strings into.
 fn main_stack(process: &Process, base: &Base) -> Option<(AddrRange, &'static str)> {
     let notes = &process.core.notes;
-    let keys = [
-        (at::RANDOM, "the mapping that holds AT_RANDOM"),
-        (at::EXECFN, "the mapping that holds AT_EXECFN"),
-    ];
+    let keys = [(at::RANDOM, "the mapping that holds AT_RANDOM"), (at::EXECFN, "the mapping that holds AT_EXECFN")];
     for (key, how) in keys {
         if let Some(range) = notes.auxv(key).and_then(|a| by_stack_pointer(base, Addr(a))) {
             return Some((range, how));

@@ -238,8 +238,7 @@ impl Render for SearchReport {
             table = table.flexible("Context");
         }
         for h in &self.hits {
-            let mut row =
-                vec![h.address.to_string(), h.encoding.to_owned(), h.kind.to_owned(), h.detail.clone()];
+            let mut row = vec![h.address.to_string(), h.encoding.to_owned(), h.kind.to_owned(), h.detail.clone()];
             if with_context {
                 row.push(h.context.clone().unwrap_or_default());
             }
@@ -317,7 +316,8 @@ impl Render for WhatisReport {
 
 /// Sixteen bytes a line, with their ASCII.
 fn dump(doc: &mut Document, address: crate::addr::Addr, hex: &str) {
-    let bytes: Vec<u8> = (0..hex.len() / 2).filter_map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
+    let bytes: Vec<u8> =
+        (0..hex.len() / 2).filter_map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
     for (i, line) in bytes.chunks(16).enumerate() {
         let text: String =
             line.iter().map(|&b| if b.is_ascii_graphic() || b == b' ' { char::from(b) } else { '.' }).collect();

@@ -36,7 +36,9 @@ impl Words<'_> {
         };
         // What SOS has no word for it calls by its protection.
         let kind = match row.kind {
-            "AnonRW" | "AnonRO" | "AnonRX" | "AnonRWX" | "NoAccess" | "Malloc" | "StackGuard" | "Vdso" => protect.to_owned(),
+            "AnonRW" | "AnonRO" | "AnonRX" | "AnonRWX" | "NoAccess" | "Malloc" | "StackGuard" | "Vdso" => {
+                protect.to_owned()
+            }
             "MappedFile" | "SharedMemory" | "DoubleMapped" => protect.replacen("PAGE_", "MAPPED_", 1),
             kind => kind.to_owned(),
         };

@@ -16,7 +16,6 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-
 /// A report that can be shown to people and as rows.
 pub trait Render: Serialize {
     /// What a person reads.

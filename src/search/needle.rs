@@ -51,7 +51,7 @@ enum How {
     Anchored {
         masked: Masked,
         anchor: Range<usize>,
-        finder: Finder<'static>,
+        finder: Box<Finder<'static>>,
     },
     /// No byte is without wildcards: compare everywhere.
     Compared(Masked),
@@ -75,7 +75,7 @@ impl Needle {
         let how = match anchor(&masked) {
             Some(anchor) => {
                 let bytes = &masked.value[anchor.clone()];
-                let finder = FinderBuilder::new().build_forward_with_ranker(MemoryRank, bytes).into_owned();
+                let finder = Box::new(FinderBuilder::new().build_forward_with_ranker(MemoryRank, bytes).into_owned());
                 How::Anchored { masked, anchor, finder }
             }
             None => How::Compared(masked),

@@ -151,7 +151,7 @@ fn random_memory_agrees_with_a_naive_scan() -> Fallible {
     let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pools = [pool(1)?, pool(4)?];
     let mut found_in_all = 0;
-    for round in 0..220 {
+    for round in 0..120 {
         let pages = round % 10 == 0;
         let (loads, spans) = memory(&mut random, pages);
         let core = core(&loads, if pages { 4096 } else { 1 + random.below(9) })?;
@@ -188,6 +188,6 @@ fn random_memory_agrees_with_a_naive_scan() -> Fallible {
             }
         }
     }
-    assert!(found_in_all > 100_000, "{found_in_all} hits are no test");
+    assert!(found_in_all > 40_000, "{found_in_all} hits are no test");
     Ok(())
 }

@@ -113,6 +113,7 @@ pub(super) fn search_sized(
         None => Skip::Zeros(sizes.page),
     };
     let scan = Scan { spans, pattern, reach, skip, progress };
+    core.expect_scan();
     let cap = limit.unwrap_or(usize::MAX).min(limits::MAX_HITS);
     let mut joined = Joined { hits: Vec::new(), total: 0, cap, carry: [Addr(0); FORMS] };
     let mut tasks = todo.iter().flat_map(|range| cut(*range, sizes.task));

@@ -32,6 +32,9 @@ impl Untranslatable {
     }
 }
 
+/// Inclusive ranges of bytes, sorted.
+type Bytes = Vec<(u8, u8)>;
+
 /// Inclusive ranges of UTF-16 code units, sorted.
 type Units = Vec<(u16, u16)>;
 
@@ -117,7 +120,7 @@ impl Translator {
     /// Two bytes for each unit, low byte first; high bytes that go with the
     /// same low bytes are one alternative.
     fn units(&mut self, units: &Units) -> Result<Vec<Hir>, Untranslatable> {
-        let mut rows: BTreeMap<u8, Vec<(u8, u8)>> = BTreeMap::new();
+        let mut rows: BTreeMap<u8, Bytes> = BTreeMap::new();
         for &(start, end) in units {
             let ([low, high], [last_low, last_high]) = (start.to_le_bytes(), end.to_le_bytes());
             for row in high..=last_high {
@@ -126,7 +129,7 @@ impl Translator {
                 rows.entry(row).or_default().push((from, to));
             }
         }
-        let mut groups: BTreeMap<Vec<(u8, u8)>, Vec<(u8, u8)>> = BTreeMap::new();
+        let mut groups: BTreeMap<Bytes, Bytes> = BTreeMap::new();
         for (row, lows) in rows {
             groups.entry(lows).or_default().push((row, row));
         }
