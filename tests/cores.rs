@@ -244,10 +244,8 @@ fn a_marker_on_each_workers_stack_is_in_use() {
                 continue;
             }
             let at = hex(&w["stack_mark"]);
-            let found = rows(&regions, "regions")
-                .iter()
-                .find(|r| (hex(&r["start"])..hex(&r["end"])).contains(&at))
-                .unwrap();
+            let found =
+                rows(&regions, "regions").iter().find(|r| (hex(&r["start"])..hex(&r["end"])).contains(&at)).unwrap();
             assert_eq!(found["kind"], "Stack", "{name}: {found}");
             assert!(found["detail"].as_str().unwrap().contains(&w["tid"].to_string()), "{name}: {found}");
         }
@@ -327,7 +325,9 @@ fn the_vdso_is_vdso() {
 
 #[test]
 fn libraries_are_images() {
-    for (name, ..) in CORES {
+    // qemu dumps no page of any program file's headers and no list of files:
+    // nothing in that core says what is a library.
+    for (name, ..) in CORES.iter().filter(|c| c.0 != "native-aarch64-qemu") {
         mappings_are(name, &["Image"], |m| m.name.ends_with(".so") || m.name.contains(".so."));
     }
 }
@@ -354,10 +354,9 @@ fn of_two_views_of_a_memfd_one_is_double_mapped() {
     for name in NATIVE {
         let truth = real::truth(name);
         let regions = answer("regions", name);
-        for (a, b, len) in [
-            ("memfd_rw", "memfd_rx", 0x10000),
-            ("memfd2_rw_off_0x10000", "memfd2_rx_off_0x10000", 0x8000),
-        ] {
+        for (a, b, len) in
+            [("memfd_rw", "memfd_rx", 0x10000), ("memfd2_rw_off_0x10000", "memfd2_rx_off_0x10000", 0x8000)]
+        {
             let mut sum: BTreeMap<String, u64> = BTreeMap::new();
             for marker in [a, b] {
                 let at = hex(&truth.all["markers"][marker]);
@@ -424,4 +423,20 @@ fn info_tells_command_line_environment_and_signal() {
         let values = out["process"]["environment"].as_array().unwrap();
         assert!(values.iter().any(|n| n == "COMPlus_DefaultStackSize=80000"), "{name}: {values:?}");
     }
+}
+
+#[test]
+fn a_signal_that_was_never_delivered_is_not_told() {
+    // createdump was run on a live process; it writes SIGABRT into every
+    // thread's pr_cursig, crash or not, so that alone proves no signal.
+    let process = &answer("info", "dotnet31-createdump")["process"];
+    assert!(process["signal"].is_null(), "{}", process["signal"]);
+    assert!(process["crash_thread"].is_null(), "{}", process["crash_thread"]);
+    // The kernel's core of the same program did get one, and its NT_SIGINFO says so.
+    let process = &answer("info", "dotnet31-kernel")["process"];
+    assert_eq!(process["signal"]["name"], "SIGABRT");
+    let truth = real::truth("dotnet31-kernel");
+    let managed = truth.all["managed_threads"].as_object().unwrap();
+    let aborted = managed.iter().find(|(_, name)| *name == "small-event").unwrap().0;
+    assert_eq!(process["crash_thread"].to_string(), *aborted);
 }

@@ -110,12 +110,8 @@ struct Mapped {
 }
 
 fn mapped() -> impl Strategy<Value = Mapped> {
-    (placed(), any::<Index>(), select(vec![0, R, R | W, R | X, R | W | X])).prop_map(|((at, memsz), cut, flags)| Mapped {
-        at,
-        memsz,
-        filesz: cut.index(memsz as usize + 1) as u64,
-        flags,
-    })
+    (placed(), any::<Index>(), select(vec![0, R, R | W, R | X, R | W | X]))
+        .prop_map(|((at, memsz), cut, flags)| Mapped { at, memsz, filesz: cut.index(memsz as usize + 1) as u64, flags })
 }
 
 fn claim() -> impl Strategy<Value = Claim> {

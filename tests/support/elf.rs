@@ -43,7 +43,8 @@ pub struct Headers {
 pub fn read(b: &[u8]) -> Headers {
     assert_eq!(&b[..4], b"\x7fELF");
     let (at, count) = (u64_at(b, 32) as usize, u16_at(b, 56) as usize);
-    let mut out = Headers { loads: Vec::new(), files: Vec::new(), notes: (0, 0), len: at + 56 * count, tids: Vec::new() };
+    let mut out =
+        Headers { loads: Vec::new(), files: Vec::new(), notes: (0, 0), len: at + 56 * count, tids: Vec::new() };
     for i in 0..count {
         let h = &b[at + 56 * i..at + 56 * (i + 1)];
         let (offset, filesz) = (u64_at(h, 8), u64_at(h, 32));

@@ -1,0 +1,227 @@
+//! The program as people and scripts use it: exit statuses, pipes, terminals,
+//! standard input, and snapshots of what it prints.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use support::builder::{file_with, small_core};
+use support::real;
+use support::run::{Output, program, run};
+
+const GLIBC: &str = "native-glibc-kernel.core.gz";
+const CREATEDUMP: &str = "dotnet31-createdump.core.zst";
+
+/// Run in the folder of the real cores, so that paths are the same everywhere.
+fn here(args: &[&str]) -> Output {
+    let out = program(args).dir(real::packed("dotnet31-kernel").parent().unwrap()).go();
+    out.is_sound();
+    out
+}
+
+/// What a person sees, both streams.
+fn seen(args: &[&str]) -> String {
+    let out = here(args);
+    let mut text = format!("$ coremap {}\n{}", args.join(" "), out.stdout);
+    if !out.stderr.is_empty() {
+        text.push_str(&format!("--- stderr\n{}", out.stderr));
+    }
+    text.push_str(&format!("--- exit {}\n", out.code.unwrap()));
+    text
+}
+
+/// One snapshot a test, under tests/snapshots; a change there is a change of
+/// what people see and wants a reader's eyes.
+macro_rules! snapshots {
+    ($($name:ident: $($arg:expr),+;)+) => {
+        $(#[test]
+        fn $name() {
+            insta::assert_snapshot!(stringify!($name), seen(&[$($arg),+]));
+        })+
+    };
+}
+
+snapshots! {
+    help: "--help";
+    help_info: "info", "--help";
+    help_summary: "summary", "--help";
+    help_regions: "regions", "--help";
+    help_maddress: "maddress", "--help";
+    help_stacks: "stacks", "--help";
+    help_search: "search", "--help";
+    help_whatis: "whatis", "--help";
+    help_diff: "diff", "--help";
+    help_check: "check", "--help";
+    glibc_info: "info", GLIBC;
+    glibc_summary: "summary", GLIBC;
+    glibc_summary_zero_fill: "summary", "--zero-fill", GLIBC;
+    glibc_regions: "regions", GLIBC;
+    glibc_regions_by_size: "regions", "--kind", "stack", "--kind", "StackGuard", "--sort", "size", GLIBC;
+    glibc_maddress: "maddress", GLIBC;
+    glibc_maddress_summary: "maddress", "--summary", GLIBC;
+    glibc_stacks: "stacks", GLIBC;
+    glibc_stacks_zero_fill: "stacks", "--zero-fill", GLIBC;
+    glibc_whatis_stack: "whatis", "--bytes", "48", "0x7fe744a0fdd0", GLIBC;
+    glibc_whatis_module: "whatis", "libc.so.6+0x10", GLIBC;
+    glibc_whatis_nothing: "whatis", "00007fe7`20000000", GLIBC;
+    glibc_search: "search", "coremap-", "--limit", "12", "--context", GLIBC;
+    glibc_check: "check", GLIBC;
+    glibc_to_musl_diff: "diff", GLIBC, "native-musl-gcore.core.lz4";
+    createdump_info: "info", CREATEDUMP;
+    createdump_summary: "summary", CREATEDUMP;
+    createdump_summary_zero_fill: "summary", "--zero-fill", CREATEDUMP;
+    createdump_stacks: "stacks", CREATEDUMP;
+    createdump_stacks_zero_fill: "stacks", "--zero-fill", CREATEDUMP;
+    error_no_such_command: "sumary", GLIBC;
+    error_no_such_kind: "regions", "--kind", "heap", GLIBC;
+    error_no_core: "summary", "truth.json";
+    error_not_an_address: "whatis", "main", GLIBC;
+}
+
+#[test]
+fn exit_statuses() {
+    let core = real::plain("native-glibc-kernel");
+    let core = core.to_str().unwrap();
+    run(["summary", core]).exits(0);
+    run(["--version"]).exits(0);
+    run(["whatis", "0x7fe720000000", core]).exits(1);
+    run(["search", "no such text anywhere in it", core]).exits(1);
+    for wrong in [&["summary"][..], &["nonsense"], &[], &["summary", "--format", "xml", core], &["whatis", "zz", core]]
+    {
+        let out = run(wrong);
+        out.exits(2);
+        assert_eq!(out.stdout, "", "{wrong:?}");
+        assert!(!out.stderr.is_empty(), "{wrong:?}");
+    }
+    run(["summary", "/does/not/exist"]).exits(3);
+    let cut = file_with(&small_core().build()[..9000]);
+    run(["summary", cut.path().to_str().unwrap()]).exits(4);
+}
+
+#[test]
+fn swapped_arguments_get_a_sentence_that_helps() {
+    for (args, order) in [
+        (&["whatis", GLIBC, "0x7fe744a0fdd0"][..], "coremap whatis ADDR"),
+        (&["search", GLIBC, "coremap-"], "coremap search PATTERN"),
+    ] {
+        let out = here(args);
+        out.exits(2);
+        assert!(out.stderr.starts_with("coremap: "), "{}", out.stderr);
+        assert!(out.stderr.contains(order), "{}", out.stderr);
+        assert_eq!(out.stderr.lines().count(), 1, "{}", out.stderr);
+    }
+}
+
+fn shell(script: &str) -> Output {
+    // `$0` is the program, `$1` a core.
+    let mut command = Command::new("sh");
+    let core = real::plain("native-glibc-kernel");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_coremap")]).arg(core).stdin(Stdio::null());
+    let out = command.output().unwrap();
+    Output {
+        code: out.status.code(),
+        signal: None,
+        stdout: String::from_utf8_lossy(&out.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&out.stderr).into_owned(),
+        took: std::time::Duration::ZERO,
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    for command in ["regions", "regions --json", "regions --format csv", "maddress", "summary", "info --json"] {
+        // The reader is gone before the first byte; then after the first line.
+        for reader in ["true", "head -n 1"] {
+            let out = shell(&format!("( sleep 0.1; \"$0\" {command} \"$1\"; echo \"exit $?\" >&2 ) | {reader}"));
+            assert_eq!(out.stderr, "exit 0\n", "{command} | {reader}");
+        }
+    }
+}
+
+#[test]
+fn a_closed_or_full_stdout_is_no_panic() {
+    for command in ["summary", "maddress", "regions --json"] {
+        let out = shell(&format!("\"$0\" {command} \"$1\" >&-"));
+        out.is_sound();
+        let out = shell(&format!("\"$0\" {command} \"$1\" > /dev/full"));
+        assert_eq!(out.exits(3).stderr.lines().count(), 1, "{command}: {}", out.stderr);
+        assert!(out.stderr.starts_with("coremap: "), "{command}: {}", out.stderr);
+        shell(&format!("\"$0\" {command} \"$1\" 2>&- > /dev/null")).exits(0);
+    }
+}
+
+#[test]
+fn a_core_on_standard_input() {
+    let plain = std::fs::read(real::plain("native-aarch64-qemu")).unwrap();
+    let packed = std::fs::read(real::packed("native-aarch64-qemu")).unwrap();
+    let want = run(["summary", "--json", real::plain("native-aarch64-qemu").to_str().unwrap()]).json();
+    for bytes in [plain, packed] {
+        let out = program(["summary", "--json", "-"]).input(bytes).go();
+        let answer = out.exits(0).json();
+        assert_eq!(answer["kinds"], want["kinds"]);
+        assert_eq!(answer["core"]["path"], "-");
+    }
+    let out = program(["summary", "-"]).input(Vec::new()).go();
+    assert!(out.exits(3).stderr.contains("empty"), "{}", out.stderr);
+    run(["diff", "-", "-"]).exits(2);
+}
+
+/// What the program prints on a terminal of so many columns, or `None` where
+/// `script` of util-linux is not there to make one.
+fn on_a_terminal(columns: u32, env: &str, command: &str) -> Option<String> {
+    if !Command::new("script").arg("--version").output().is_ok_and(|o| o.status.success()) {
+        eprintln!("skipped: no `script` (util-linux) to make a terminal with");
+        return None;
+    }
+    let core: PathBuf = real::plain("native-glibc-kernel");
+    let line = format!(
+        "stty rows 50 cols {columns}; {env} '{}' {command} '{}'",
+        env!("CARGO_BIN_EXE_coremap"),
+        core.display()
+    );
+    let out = Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+    Some(String::from_utf8_lossy(&out.stdout).replace('\r', ""))
+}
+
+#[test]
+fn a_narrow_terminal_cuts_names_and_never_numbers() {
+    let Some(wide) = on_a_terminal(250, "NO_COLOR=1", "regions") else { return };
+    let narrow = on_a_terminal(110, "NO_COLOR=1", "regions").unwrap();
+    let table = |text: &str| text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    assert!(table(&narrow).iter().all(|l| l.chars().count() <= 110), "{narrow}");
+    assert!(narrow.contains('…') && !wide.contains('…'));
+    // The columns before the names are the same.
+    let numbers = |l: &String| l.split_whitespace().take(4).map(str::to_owned).collect::<Vec<_>>();
+    let rows = |text: &str| table(text).iter().filter(|l| l.contains("0x")).map(numbers).collect::<Vec<_>>();
+    assert_eq!(rows(&narrow), rows(&wide));
+    // Prose is wrapped.
+    let narrow = on_a_terminal(60, "NO_COLOR=1", "info").unwrap();
+    let prose = narrow.lines().filter(|l| !l.contains("0x") && !l.contains("/tmp/lab/"));
+    assert!(prose.clone().all(|l| l.chars().count() <= 60), "{narrow}");
+}
+
+#[test]
+fn colour_only_on_a_terminal_and_only_where_wanted() {
+    let Some(colour) = on_a_terminal(200, "env -u NO_COLOR", "summary") else { return };
+    assert!(colour.contains('\u{1b}'), "{colour:?}");
+    let plain = on_a_terminal(200, "NO_COLOR=1", "summary").unwrap();
+    assert!(!plain.contains('\u{1b}'), "{plain:?}");
+    // An empty NO_COLOR is none (no-color.org).
+    assert!(on_a_terminal(200, "NO_COLOR=", "summary").unwrap().contains('\u{1b}'));
+    let piped = run(["summary", real::plain("native-glibc-kernel").to_str().unwrap()]);
+    assert!(!piped.stdout.contains('\u{1b}'));
+}
+
+#[test]
+fn warnings_go_to_stderr_and_the_result_to_stdout() {
+    let cut = file_with(&small_core().build()[..12_000]);
+    let out = run(["summary", "--json", cut.path().to_str().unwrap()]);
+    out.exits(4);
+    let codes: Vec<_> = out.json()["warnings"].as_array().unwrap().iter().map(|w| w["code"].to_string()).collect();
+    assert!(codes.contains(&"\"truncated\"".to_owned()), "{codes:?}");
+    assert!(out.stderr.lines().all(|l| l.starts_with("coremap: warning: ")), "{}", out.stderr);
+    assert_eq!(out.stderr.lines().count(), codes.len());
+}

@@ -1,0 +1,365 @@
+//! The JSON contract, restated: programs rely on these names and meanings.
+//! Fields may be added; none here may go or change its form. And the CSV.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use serde_json::Value;
+use support::builder::{CoreBuilder, Load, small_core};
+use support::real::{self, CORES};
+use support::run::run;
+
+/// What may stand in a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    /// `"0x7f42d256e000"`: lower case, no leading zeros
+    Address,
+    /// Whole number from 0 on
+    Number,
+    /// Whole number, may be below 0
+    Delta,
+    Text,
+    Bool,
+    List,
+    Object,
+    /// Not filled by this version of any command on these cores
+    Null,
+}
+use Form::*;
+
+fn has_form(v: &Value, form: Form) -> bool {
+    match form {
+        Address => v.as_str().and_then(|s| s.strip_prefix("0x")).is_some_and(|hex| {
+            let number = u64::from_str_radix(hex, 16);
+            number.is_ok_and(|n| format!("{n:x}") == hex)
+        }),
+        Number => v.is_u64(),
+        Delta => v.is_i64() || v.is_u64(),
+        Text => v.is_string(),
+        Bool => v.is_boolean(),
+        List => v.is_array(),
+        Object => v.is_object(),
+        Null => v.is_null(),
+    }
+}
+
+/// Each field is there and has its form; with `?` before the name it may be
+/// null, which says: unknown.
+#[track_caller]
+fn holds(what: &str, v: &Value, fields: &[(&str, Form)]) {
+    for &(name, form) in fields {
+        let (name, unknown) = name.strip_prefix('?').map_or((name, false), |n| (n, true));
+        let field = v.get(name).unwrap_or_else(|| panic!("{what}: no field {name} in {v}"));
+        assert!(has_form(field, form) || (unknown && field.is_null()), "{what}: {name} is {field}, not {form:?}");
+    }
+}
+
+#[track_caller]
+fn all_hold(what: &str, list: &Value, fields: &[(&str, Form)]) {
+    let list = list.as_array().unwrap_or_else(|| panic!("{what}: not a list"));
+    assert!(!list.is_empty(), "{what}: empty, so nothing was checked");
+    for v in list {
+        holds(what, v, fields);
+    }
+}
+
+/// The answer, its envelope checked.
+#[track_caller]
+fn answer(args: &[&str], core: &str) -> Value {
+    let out = run(args.iter().copied().chain(["--json", core]));
+    out.is_sound();
+    let v = out.json();
+    let what = args.join(" ");
+    let fields =
+        [("schema_version", Number), ("coremap", Text), ("command", Text), ("core", Object), ("warnings", List)];
+    holds(&what, &v, &fields);
+    assert_eq!(v["schema_version"], 1);
+    assert_eq!(v["coremap"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(v["command"], args[0]);
+    let core = [
+        ("path", Text),
+        ("size", Number),
+        ("producer", Text),
+        ("arch", Text),
+        ("?pid", Number),
+        ("truncated", Bool),
+        ("threads", Number),
+        ("runtimes", List),
+    ];
+    holds(&what, &v["core"], &core);
+    assert!(["kernel", "gcore", "createdump", "unknown"].iter().any(|p| v["core"]["producer"] == *p));
+    assert!(["x86_64", "aarch64"].iter().any(|a| v["core"]["arch"] == *a));
+    for w in v["warnings"].as_array().unwrap() {
+        holds(&what, w, &[("code", Text), ("message", Text)]);
+    }
+    v
+}
+
+/// Every core, so that every unknown is met once.
+fn on_each_core(test: impl Fn(&str, &str)) {
+    for (name, ..) in CORES {
+        test(name, real::plain(name).to_str().unwrap());
+    }
+    test("synthetic", small_core().write().path().to_str().unwrap());
+}
+
+const REGION: &[(&str, Form)] = &[
+    ("start", Address),
+    ("end", Address),
+    ("size", Number),
+    ("kind", Text),
+    ("detail", Text),
+    ("perms", Text),
+    ("?file", Text),
+    ("in_core", Number),
+    ("confidence", Text),
+];
+
+const FINDING: &[(&str, Form)] = &[("id", Text), ("severity", Text), ("text", Text), ("evidence", Text)];
+
+#[test]
+fn info() {
+    on_each_core(|name, core| {
+        let v = answer(&["info"], core);
+        let process = [
+            ("?pid", Number),
+            ("?command_line", List),
+            ("?executable", Text),
+            ("?environment", List),
+            ("?signal", Object),
+            ("?crash_thread", Number),
+            ("os", List),
+            ("page_size", Number),
+        ];
+        holds(name, &v["process"], &process);
+        let module = [("path", Text), ("base", Address), ("size", Number), ("?build_id", Text), ("?kind", Text)];
+        if name != "native-aarch64-qemu" {
+            all_hold(name, &v["modules"], &module);
+        }
+        for m in v["modules"].as_array().unwrap() {
+            assert!(m["kind"].is_null() || m["kind"] == "elf" || m["kind"] == "pe", "{name}: {m}");
+            let id = m["build_id"].as_str().unwrap_or_default();
+            assert!(id.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f')), "{name}: {m}");
+        }
+        holds(name, &v, &[("completeness", Object)]);
+    });
+}
+
+#[test]
+fn summary() {
+    on_each_core(|name, core| {
+        for zero_fill in [false, true] {
+            let v = answer(if zero_fill { &["summary", "--zero-fill"] } else { &["summary"] }, core);
+            let scanned = if zero_fill { Number } else { Null };
+            let kind = [
+                ("kind", Text),
+                ("count", Number),
+                ("size", Number),
+                ("in_core", Number),
+                ("largest", Number),
+                ("zero", scanned),
+                ("written", scanned),
+            ];
+            all_hold(name, &v["kinds"], &kind);
+            let kinds = v["kinds"].as_array().unwrap();
+            assert!(kinds.windows(2).all(|w| w[0]["size"].as_u64() >= w[1]["size"].as_u64()), "{name}: biggest first");
+            for k in kinds.iter().chain([&v["total"]]).filter(|_| zero_fill) {
+                let sum = k["zero"].as_u64().unwrap() + k["written"].as_u64().unwrap();
+                assert_eq!(k["in_core"], sum, "{name}: written = in_core - zero");
+            }
+            let total =
+                [("count", Number), ("size", Number), ("in_core", Number), ("zero", scanned), ("written", scanned)];
+            holds(name, &v["total"], &total);
+            holds(name, &v["base"], &[("size", Number), ("in_core", Number)]);
+            for f in v["findings"].as_array().unwrap() {
+                holds(name, f, FINDING);
+            }
+        }
+    });
+}
+
+#[test]
+fn regions_and_maddress_are_the_same_list() {
+    on_each_core(|name, core| {
+        let v = answer(&["regions"], core);
+        all_hold(name, &v["regions"], REGION);
+        for r in v["regions"].as_array().unwrap() {
+            let perms: Vec<char> = r["perms"].as_str().unwrap().chars().collect();
+            let letters = ["r-?", "w-?", "x-?", "ps?"];
+            assert!(perms.len() == 4 && perms.iter().zip(letters).all(|(c, of)| of.contains(*c)), "{name}: {r}");
+            assert!(["exact", "derived", "heuristic"].iter().any(|c| r["confidence"] == *c), "{name}: {r}");
+            assert!(r["in_core"].as_u64() <= r["size"].as_u64(), "{name}: {r}");
+        }
+        assert_eq!(answer(&["maddress"], core)["regions"], v["regions"], "{name}");
+        // A kind in any case of letters; a sort by size.
+        let stacks = answer(&["regions", "--kind", "sTACK"], core);
+        let want: Vec<_> = v["regions"].as_array().unwrap().iter().filter(|r| r["kind"] == "Stack").cloned().collect();
+        assert_eq!(stacks["regions"], Value::Array(want), "{name}");
+        let sorted = answer(&["regions", "--sort", "size"], core);
+        let sizes: Vec<_> = sorted["regions"].as_array().unwrap().iter().map(|r| r["size"].as_u64()).collect();
+        assert!(sizes.windows(2).all(|w| w[0] >= w[1]), "{name}");
+        assert_eq!(sizes.len(), v["regions"].as_array().unwrap().len());
+    });
+}
+
+#[test]
+fn stacks() {
+    on_each_core(|name, core| {
+        for zero_fill in [false, true] {
+            let v = answer(if zero_fill { &["stacks", "--zero-fill"] } else { &["stacks"] }, core);
+            let scanned = if zero_fill { Number } else { Null };
+            let stack = [
+                ("?tid", Number),
+                ("?name", Text),
+                ("?managed_id", Number),
+                ("?low", Address),
+                ("?high", Address),
+                ("?reserved", Number),
+                ("?guard", Number),
+                ("?sp", Address),
+                ("?in_use", Number),
+                ("?touched", scanned),
+                ("in_core", Number),
+                ("?zero", scanned),
+                ("?written", scanned),
+                ("source", Text),
+            ];
+            all_hold(name, &v["stacks"], &stack);
+            holds(name, &v, &[("total", Object), ("findings", List)]);
+            for f in v["findings"].as_array().unwrap() {
+                holds(name, f, FINDING);
+            }
+            for s in v["stacks"].as_array().unwrap().iter().filter(|s| !s["in_use"].is_null()) {
+                let in_use = real::hex(&s["high"]) - real::hex(&s["sp"]);
+                assert_eq!(s["in_use"], in_use, "{name}: {s}");
+            }
+        }
+    });
+}
+
+#[test]
+fn search() {
+    let core = real::plain("native-glibc-kernel");
+    let v = answer(&["search", "coremap-", "--context", "--limit", "5"], core.to_str().unwrap());
+    holds("search", &v, &[("hits", List), ("total", Number), ("scanned", Number)]);
+    let hit = [("address", Address), ("encoding", Text), ("kind", Text), ("detail", Text), ("context", Text)];
+    all_hold("search", &v["hits"], &hit);
+    assert_eq!(v["hits"].as_array().unwrap().len(), 5);
+    assert!(v["total"].as_u64() > Some(5));
+    let none = answer(&["search", "no such text anywhere in it"], core.to_str().unwrap());
+    assert_eq!((none["total"].clone(), none["hits"].clone()), (0.into(), Value::Array(Vec::new())));
+}
+
+#[test]
+fn search_finds_what_the_process_put_there() {
+    // Addresses that the process printed of its own strings.
+    for (name, pattern, marker, encoding) in [
+        ("native-glibc-kernel", "coremap", "heap_utf8", "utf8"),
+        ("native-glibc-kernel", "coremap", "anon_utf16le", "utf16"),
+        ("dotnet31-kernel", "coremap-marker-managed", "marker_utf16_chars", "utf16"),
+        ("dotnet31-gcore", "coremap-marker-managed", "marker_utf16_chars", "utf16"),
+        ("dotnet31-createdump", "coremap-marker-managed", "marker_utf16_chars", "utf16"),
+    ] {
+        let v = answer(&["search", pattern], real::plain(name).to_str().unwrap());
+        let want = &real::truth(name).all["markers"][marker];
+        let near = |h: &&Value| real::hex(&h["address"]).abs_diff(real::hex(want)) < 64 && h["encoding"] == encoding;
+        let hits = v["hits"].as_array().unwrap();
+        assert!(hits.iter().any(|h| near(&h)), "{name}: {marker} at {want}: {hits:?}");
+    }
+}
+
+#[test]
+fn whatis() {
+    let core = real::plain("native-glibc-kernel");
+    let v = answer(&["whatis", "0x7fe744a0fdd0", "--bytes", "16"], core.to_str().unwrap());
+    holds("whatis", &v, &[("address", Address), ("region", Object), ("evidence", Text), ("bytes", Text)]);
+    holds("whatis", &v["region"], REGION);
+    assert_eq!(v["bytes"].as_str().unwrap().len(), 32);
+    let v = answer(&["whatis", "0x10"], core.to_str().unwrap());
+    assert!(v["region"].is_null());
+}
+
+#[test]
+fn diff() {
+    let (old, new) = (real::plain("native-glibc-kernel"), real::plain("native-musl-gcore"));
+    let v = answer(&["diff", old.to_str().unwrap()], new.to_str().unwrap());
+    let row = [("kind", Text), ("old", Number), ("new", Number), ("delta", Delta)];
+    all_hold("diff", &v["kinds"], &row);
+    for r in v["kinds"].as_array().unwrap().iter().chain([&v["threads"]]) {
+        let delta = r["new"].as_i64().unwrap() - r["old"].as_i64().unwrap();
+        assert_eq!(r["delta"], delta, "{r}");
+    }
+    // Not compared by this version: unknown, not nothing.
+    assert!(v["types"].is_null() && v["malloc"].is_null(), "{v}");
+    let same = answer(&["diff", old.to_str().unwrap()], old.to_str().unwrap());
+    assert!(same["kinds"].as_array().unwrap().iter().all(|k| k["delta"] == 0));
+}
+
+#[test]
+fn check() {
+    on_each_core(|name, core| {
+        let v = answer(&["check"], core);
+        all_hold(name, &v["invariants"], &[("name", Text), ("ok", Bool), ("detail", Text)]);
+        assert!(v["invariants"].as_array().unwrap().iter().all(|i| i["ok"] == true), "{name}: {v}");
+        assert_eq!(v["conflicts"], Value::Array(Vec::new()), "{name}");
+    });
+}
+
+#[test]
+fn what_a_core_does_not_say_is_null_and_not_zero() {
+    // No notes at all: no pid, no threads, no process.
+    let core = CoreBuilder::x86_64().load(Load::at(0x1000).bytes(vec![1; 64])).write();
+    let v = answer(&["info"], core.path().to_str().unwrap());
+    assert!(v["core"]["pid"].is_null());
+    let unknown = ["pid", "command_line", "executable", "environment", "signal", "crash_thread"];
+    for field in unknown {
+        assert!(v["process"][field].is_null(), "{field}: {}", v["process"][field]);
+    }
+}
+
+#[test]
+fn csv_has_the_rows_and_names_of_the_json() {
+    let core = real::plain("dotnet31-kernel");
+    let core = core.to_str().unwrap();
+    for (args, rows) in [
+        (&["summary", "--zero-fill"][..], "kinds"),
+        (&["regions"], "regions"),
+        (&["maddress"], "regions"),
+        (&["stacks"], "stacks"),
+        (&["info"], "modules"),
+        (&["check"], "invariants"),
+        (&["search", "coremap-marker-managed"], "hits"),
+        (&["diff", core], "kinds"),
+    ] {
+        let out = run(args.iter().copied().chain(["--format", "csv", core]));
+        out.exits(0);
+        let want = answer(args, core);
+        let want = want[rows].as_array().unwrap();
+        let mut reader = csv::Reader::from_reader(out.stdout.as_bytes());
+        let names: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
+        assert_eq!(names, want[0].as_object().unwrap().keys().cloned().collect::<Vec<_>>(), "{args:?}");
+        let lines: Vec<_> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(lines.len(), want.len(), "{args:?}");
+        for (line, row) in lines.iter().zip(want) {
+            for (cell, value) in line.iter().zip(row.as_object().unwrap().values()) {
+                let text = match value {
+                    Value::Null => String::new(),
+                    Value::String(s) => s.clone(),
+                    other => other.to_string(),
+                };
+                assert_eq!(cell, text, "{args:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn csv_without_rows_still_has_its_header() {
+    // A reader by column names must not fail where there is nothing to read.
+    let core = real::plain("native-aarch64-qemu");
+    for args in [&["regions", "--kind", "GCHeap"][..], &["search", "no such text anywhere in it"]] {
+        let out = run(args.iter().copied().chain(["--format", "csv", core.to_str().unwrap()]));
+        out.is_sound();
+        assert_eq!(out.stdout.lines().count(), 1, "{args:?}: {:?}", out.stdout);
+    }
+}
