@@ -392,6 +392,17 @@ fn control_characters_never_reach_the_terminal() {
 }
 
 #[test]
+fn text_at_the_ends_of_the_address_space_is_shown_with_context() {
+    // Context is cut at address 0 and at the top, not reckoned past them.
+    for at in [0, u64::MAX - 0x40] {
+        let load = Load::at(at).bytes(b"...marker...marker.".to_vec());
+        let core = CoreBuilder::x86_64().note(notes::prstatus_x86_64(1, 0, 0, 0, 0)).load(load).write();
+        let out = run(["search", "--context", "--json", "marker", core.path().to_str().unwrap()]);
+        assert_eq!(out.exits(0).json()["total"], 2, "at {at:#x}");
+    }
+}
+
+#[test]
 fn a_core_that_shrinks_while_it_is_mapped_is_no_crash() {
     use coremap::process::{Options, Process};
     let core = small_core().load(Load::at(0x9000_0000).bytes(vec![5; 1 << 20])).write();
