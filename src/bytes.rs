@@ -46,7 +46,8 @@ pub fn text(b: &[u8]) -> String {
 /// `\u{NNNN}`, so they can neither move the cursor nor reorder a line.
 pub fn printable(s: &str) -> std::borrow::Cow<'_, str> {
     let harmful = |c: char| {
-        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     if !s.chars().any(harmful) {
         return s.into();

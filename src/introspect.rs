@@ -34,6 +34,9 @@ pub fn introspect(process: &Process) -> Findings {
         Vec::new()
     });
     native::malloc::claim(&malloc, &base, &mut claims);
+    if claims.is_full() {
+        process.diag.partial("limit", "more claims on the memory than are taken; labels are incomplete");
+    }
     let map = AddressMap::resolve(&process.core, claims);
     Findings { map, stacks, malloc }
 }
@@ -73,7 +76,7 @@ fn note_missing_stacks(stacks: &Stacks, diag: &Diagnostics) {
             format!(
                 "{} threads without a stack: SP in no writable mapping (first: thread {})",
                 stacks.without.len(),
-                stacks.without[0]
+                stacks.without[0].0
             ),
         );
     }

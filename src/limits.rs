@@ -8,8 +8,9 @@
 /// held to vm.max_map_count (65,530 as shipped, 1,048,576 on tuned hosts).
 pub const MAX_SEGMENTS: usize = 4 << 20;
 
-/// Entries of NT_FILE; one per file mapping, so bounded like segments.
-pub const MAX_FILE_MAPPINGS: usize = 4 << 20;
+/// Entries of NT_FILE in all; one per file mapping, and vm.max_map_count is at
+/// most about a million even where it was raised.
+pub const MAX_FILE_MAPPINGS: usize = 1 << 20;
 
 /// Threads; the kernel's own ceiling (PID_MAX_LIMIT) is 4,194,304.
 pub const MAX_THREADS: usize = 4 << 20;
@@ -30,6 +31,18 @@ pub const MAX_MODULES: usize = 1 << 16;
 /// Program or section headers of one module (real ones have under 100;
 /// -ffunction-sections objects that are not images have more).
 pub const MAX_IMAGE_HEADERS: usize = 4096;
+
+/// PT_LOADs of one image that are placed (real ones have 2 to 6).
+pub const MAX_IMAGE_SEGMENTS: usize = 64;
+
+/// Address space of one image: the largest known are some hundred MiB.
+pub const MAX_IMAGE_SPAN: u64 = 8 << 30;
+
+/// Claims in all: some for each mapping, of which there are at most a million.
+pub const MAX_CLAIMS: usize = 4 << 20;
+
+/// C libraries whose data is searched for its version text.
+pub const MAX_BANNERS: usize = 4;
 
 /// Bytes of one build-id (SHA-1 is 20; linkers allow any).
 pub const MAX_BUILD_ID: usize = 64;

@@ -54,6 +54,7 @@ pub struct Process {
     /// What went wrong so far.
     pub diag: Diagnostics,
     strings: OnceLock<Option<ProcessStrings>>,
+    main_tid: OnceLock<Option<u32>>,
 }
 
 impl Process {
@@ -88,7 +89,7 @@ impl Process {
                 }
             }
         }
-        Ok(Process { core, memory, modules: found, diag, strings: OnceLock::new() })
+        Ok(Process { core, memory, modules: found, diag, strings: OnceLock::new(), main_tid: OnceLock::new() })
     }
 
     /// Process id, where the core has it.
@@ -98,8 +99,10 @@ impl Process {
 
     /// The first thread: its tid is the pid.
     pub fn main_tid(&self) -> Option<u32> {
-        let pid = self.pid()?;
-        self.core.notes.threads.iter().map(|t| t.tid).find(|&t| t == pid)
+        *self.main_tid.get_or_init(|| {
+            let pid = self.pid()?;
+            self.core.notes.threads.iter().map(|t| t.tid).find(|&t| t == pid)
+        })
     }
 
     /// A thread's name. Cores hold the main thread's only (NT_PRPSINFO).

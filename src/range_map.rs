@@ -56,7 +56,7 @@ impl<T: Ranged> RangeMap<T> {
     /// Entries that share bytes with `range`, by address.
     pub fn overlapping(&self, range: AddrRange) -> impl DoubleEndedIterator<Item = &T> + '_ {
         let from = self.index_at_or_above(range.start);
-        let to = self.items.partition_point(|i| i.range().start < range.end);
+        let to = if range.is_empty() { from } else { self.items.partition_point(|i| i.range().start < range.end) };
         self.items.get(from..to).unwrap_or_default().iter()
     }
 

@@ -54,5 +54,6 @@ fn side(process: &Process) -> DiffSide {
         pid: process.pid(),
         producer: process.core.producer.name(),
         threads: process.core.notes.threads.len(),
+        truncated: process.core.truncation.is_some(),
     }
 }

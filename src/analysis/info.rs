@@ -4,6 +4,7 @@ use crate::core::notes::at;
 use crate::image::ModuleKind;
 use crate::image::modules::page_size;
 use crate::introspect::Findings;
+use crate::limits;
 use crate::map::Kind;
 use crate::memory::Memory;
 use crate::process::Process;
@@ -89,6 +90,9 @@ fn signal(process: &Process) -> Option<SignalRow> {
     let notes = &process.core.notes;
     let (number, code, addr) = match notes.signal {
         Some(s) if s.signo != 0 => (s.signo, Some(s.code), Some(s.addr)),
+        // createdump writes SIGABRT (3.1) or 0 (8.0) into every thread of a
+        // process that goes on living.
+        _ if process.core.producer == crate::core::Producer::Createdump => return None,
         _ => (notes.threads.first().map(|t| i32::from(t.signal)).filter(|&s| s != 0)?, None, None),
     };
     let name =
@@ -131,15 +135,19 @@ const MAX_BANNER_SEARCH: u64 = 8 << 20;
 fn os_facts(process: &Process) -> Vec<OsFact> {
     let mut out = Vec::new();
     let mut add = |what, value: String, evidence: String| out.push(OsFact { what, value, evidence });
-    add("kernel", "Linux".into(), "the core's notes are those of Linux".into());
-    if let Some(version) = kernel_version(process) {
-        add("kernel", format!("Linux {version} or its ABI"), "the vdso's ELF note \"Linux\"".into());
+    match kernel_version(process) {
+        Some(version) => add("kernel", format!("Linux {version}"), "the vdso's ELF note \"Linux\"".into()),
+        None => add("kernel", "Linux".into(), "the core's notes are those of Linux".into()),
     }
-    for m in &process.modules {
+    let is_libc = |m: &&crate::image::Module| {
+        let name = m.name();
+        ["ld-musl-", "libc.musl-", "libc.so", "libc-2."].iter().any(|start| name.starts_with(start))
+    };
+    for m in process.modules.iter().filter(is_libc).take(limits::MAX_BANNERS) {
         let name = m.name();
         if name.starts_with("ld-musl-") || name.starts_with("libc.musl-") {
             add("libc", "musl".into(), format!("loaded: {}", printable(&m.path)));
-        } else if name.starts_with("libc.so") || name.starts_with("libc-2.") {
+        } else {
             match banner(process, m.range) {
                 Some(text) => add("libc", text, format!("the version text inside {}", printable(&m.path))),
                 None => add("libc", "glibc".into(), format!("loaded: {}", printable(&m.path))),

@@ -21,13 +21,7 @@ pub(super) fn place(process: &Process, found: &Findings, region: &Region, addr: 
     }
     if region.kind == Kind::Stack {
         let sp = match region.owner {
-            Owner::Thread(tid) => found
-                .stacks
-                .list
-                .iter()
-                .find(|s| s.tid == Some(tid))
-                .and_then(|s| s.sp)
-                .filter(|sp| region.range.contains(*sp)),
+            Owner::Thread(tid) => found.stacks.of(tid).and_then(|s| s.sp).filter(|sp| region.range.contains(*sp)),
             _ => None,
         };
         let detail = printable(&region.detail);

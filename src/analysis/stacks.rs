@@ -62,8 +62,7 @@ pub(super) fn measure(process: &Process, found: &Findings, zeros: Option<&ZeroMa
             }
         })
         .collect();
-    for &tid in &found.stacks.without {
-        let thread = core.notes.threads.iter().find(|t| t.tid == tid);
+    for &(tid, sp) in &found.stacks.without {
         rows.push(StackRow {
             tid: Some(tid),
             name: process.thread_name(tid),
@@ -73,7 +72,7 @@ pub(super) fn measure(process: &Process, found: &Findings, zeros: Option<&ZeroMa
             high: None,
             reserved: None,
             guard: None,
-            sp: thread.map(|t| t.registers.sp()),
+            sp: Some(sp),
             in_use: None,
             touched: None,
             in_core: 0,
@@ -159,7 +158,8 @@ pub(super) fn verdict(process: &Process, rows: &[StackRow]) -> Vec<Finding> {
             id: "cached-stacks",
             severity: Severity::Info,
             text: format!(
-                "{count} stacks ({}) belong to threads that ended; glibc keeps up to 40 MiB of them for the next thread.",
+                "{} ({}) kept for reuse after their threads ended; glibc keeps up to 40 MiB of them.",
+                if count == 1 { "1 stack".to_owned() } else { format!("{count} stacks") },
                 round(bytes)
             ),
             evidence: "glibc's list stack_cache".into(),

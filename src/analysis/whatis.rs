@@ -28,9 +28,9 @@ pub fn whatis(process: &Process, found: &Findings, addr: Addr, bytes: usize) -> 
             start: c.range.start,
             end: c.range.end,
             kind: c.kind.name(),
-            detail: c.detail.to_string(),
+            detail: crate::bytes::printable(&c.detail).into_owned(),
             confidence: c.confidence.name(),
-            evidence: c.evidence.to_string(),
+            evidence: crate::bytes::printable(&c.evidence).into_owned(),
         })
         .collect();
     let mut byte = [0];

@@ -211,7 +211,7 @@ pub fn read_headers(file: &[u8], diag: &Diagnostics) -> Result<Headers, HeaderEr
     }
     let mut raw = [0u8; eh::header64::SIZEOF_EHDR];
     raw.copy_from_slice(&file[..eh::header64::SIZEOF_EHDR]);
-    let header: eh::Header = (*eh::header64::Header::from_bytes(&raw)).into();
+    let header: eh::Header = goblin::elf::Elf::parse_header(&raw).map_err(|_| HeaderError::Short(file.len()))?;
     if header.e_type != eh::ET_CORE {
         return Err(HeaderError::NotCore(match header.e_type {
             eh::ET_REL => "object file",
@@ -257,7 +257,7 @@ pub fn read_headers(file: &[u8], diag: &Diagnostics) -> Result<Headers, HeaderEr
         match p.p_type {
             ph::PT_LOAD => {
                 let segment = to_segment(p, size, diag);
-                missing += segment.file_size - segment.present;
+                missing = missing.saturating_add(segment.file_size - segment.present);
                 expected = expected.max(segment.offset.saturating_add(segment.file_size));
                 headers.segments.push(segment);
             }

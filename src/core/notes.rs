@@ -132,18 +132,32 @@ impl Notes {
     }
 }
 
+/// Note segments read; every producer writes one.
+const MAX_NOTE_SEGMENTS: usize = 64;
+
 /// Notes of order kept for the producer's sake: enough to see two threads.
 const ORDER_KEPT: usize = 64;
 
 /// Parse the note segments (file offset, size).
 pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, diag: &Diagnostics) -> Notes {
     let mut notes = Notes::default();
+    let mut seen: Vec<std::ops::Range<usize>> = Vec::new();
     for &(offset, size) in segments {
         let start = offset.min(file.len() as u64) as usize;
         let end = offset.saturating_add(size).min(file.len() as u64) as usize;
         if ((end - start) as u64) < size {
             diag.partial("notes-cut", format!("{} of {size} bytes of notes are in the file", end - start));
         }
+        // Headers that name the same bytes again would multiply what they hold.
+        if seen.iter().any(|r| r.start < end && start < r.end) {
+            diag.partial("notes-overlap", "two note segments share bytes; the first counts");
+            continue;
+        }
+        if seen.len() >= MAX_NOTE_SEGMENTS {
+            diag.partial("limit", format!("more than {MAX_NOTE_SEGMENTS} note segments"));
+            break;
+        }
+        seen.push(start..end);
         read_segment(&file[start..end], arch, &mut notes, diag);
     }
     if notes.threads.is_empty() {
@@ -235,7 +249,8 @@ fn parse_files(desc: &[u8], notes: &mut Notes, diag: &Diagnostics) {
         return;
     };
     let room = desc.len().saturating_sub(16) / 24;
-    let count = usize::try_from(promised).unwrap_or(usize::MAX).min(room).min(limits::MAX_FILE_MAPPINGS);
+    let left = limits::MAX_FILE_MAPPINGS.saturating_sub(notes.files.len());
+    let count = usize::try_from(promised).unwrap_or(usize::MAX).min(room).min(left);
     if (count as u64) < promised {
         diag.partial("files-count", format!("NT_FILE promises {promised} files and has room for {count}"));
     }

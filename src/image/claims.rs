@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::core::notes::at;
-use crate::image::elf::{self, ElfImage};
+use crate::image::elf::{self, ElfImage, ImageSegment};
 use crate::image::modules::{Module, ModuleKind, page_size};
 use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::process::Process;
@@ -12,6 +12,9 @@ use crate::process::Process;
 /// Claim what modules and the vdso hold.
 pub fn claim(process: &Process, base: &Base, claims: &mut Claims) {
     for (i, module) in process.modules.iter().enumerate() {
+        if claims.is_full() {
+            break;
+        }
         let owner = Owner::Module(i as u32);
         match &module.kind {
             ModuleKind::Elf(image) => claim_elf(process, base, module, image, owner, claims),
@@ -47,7 +50,7 @@ fn image_claim(module: &Module, range: AddrRange, owner: Owner, confidence: Conf
 
 fn claim_elf(process: &Process, base: &Base, module: &Module, image: &ElfImage, owner: Owner, claims: &mut Claims) {
     for segment in &image.segments {
-        let (file, bss) = segment_names(segment.perms);
+        let (file, bss) = segment_names(segment);
         let relro = module.sections.iter().find(|s| s.name == RELRO).map(|s| s.range);
         let part = |range: &AddrRange| match relro {
             // It ends on a page but may begin within one.
@@ -58,9 +61,9 @@ fn claim_elf(process: &Process, base: &Base, module: &Module, image: &ElfImage, 
         let bss_part = AddrRange::new(segment.file_end, segment.range.end);
         // Where NT_FILE names the same file, header and note agree.
         let mut listed = false;
-        for &m in &module.mappings {
-            let mapping = process.core.notes.files[m as usize].range;
-            if let Some(range) = mapping.intersect(&file_part) {
+        for e in base.entries.overlapping(file_part) {
+            let same = base.path(e).is_some_and(|p| *p == module.path);
+            if let Some(range) = e.range.intersect(&file_part).filter(|_| same) {
                 listed = true;
                 claims.add(image_claim(module, range, owner, Confidence::Exact, part(&range).into()));
             }
@@ -88,10 +91,12 @@ fn claim_elf(process: &Process, base: &Base, module: &Module, image: &ElfImage, 
 const RELRO: &str = ".data.rel.ro";
 
 /// What a PT_LOAD of that access holds, in the names of its main section.
-fn segment_names(perms: crate::core::elf::Perms) -> (&'static str, &'static str) {
-    match (perms.write, perms.exec) {
+fn segment_names(segment: &ImageSegment) -> (&'static str, &'static str) {
+    match (segment.perms.write, segment.perms.exec) {
         (true, _) => (".data", ".bss"),
         (false, true) => (".text", ".text"),
+        // ELF header, notes, symbols and relocations.
+        (false, false) if segment.file_offset == 0 => ("headers", ".rodata"),
         (false, false) => (".rodata", ".rodata"),
     }
 }

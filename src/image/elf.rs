@@ -78,7 +78,7 @@ fn header(raw: &[u8; eh::header64::SIZEOF_EHDR]) -> Option<eh::Header> {
     if raw.get(..4) != Some(eh::ELFMAG) || raw[eh::EI_CLASS] != eh::ELFCLASS64 || raw[eh::EI_DATA] != eh::ELFDATA2LSB {
         return None;
     }
-    let header: eh::Header = (*eh::header64::Header::from_bytes(raw)).into();
+    let header: eh::Header = goblin::elf::Elf::parse_header(raw).ok()?;
     let plausible = matches!(header.e_type, eh::ET_EXEC | eh::ET_DYN)
         && usize::from(header.e_phentsize) == ph::program_header64::SIZEOF_PHDR
         && header.e_phnum > 0;
@@ -150,8 +150,16 @@ fn place(
             perms: Perms::from_flags(p.p_flags),
         });
     }
+    // The ABI wants them ascending; what overlaps is no image of a linker's.
+    segments.sort_by_key(|s| (s.range.start, s.range.end));
+    segments.dedup_by(|next, last| next.range.start < last.range.end);
+    segments.truncate(limits::MAX_IMAGE_SEGMENTS);
+    segments.shrink_to_fit();
     let low = segments.iter().map(|s| s.range.start).min()?;
     let high = segments.iter().map(|s| s.range.end).max()?;
+    if high.since(low) > limits::MAX_IMAGE_SPAN {
+        return None;
+    }
     let mut image = ElfImage {
         bias,
         range: AddrRange::new(low, high),
@@ -163,6 +171,9 @@ fn place(
         e_type: header.e_type,
     };
     for p in programs {
+        if image.sections.len() >= limits::MAX_IMAGE_SEGMENTS {
+            break;
+        }
         let range = placed(p);
         let name = match p.p_type {
             ph::PT_NOTE => {

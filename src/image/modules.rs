@@ -208,7 +208,7 @@ fn finish(mut module: Module, core: &Core) -> Option<Module> {
     let files = &core.notes.files;
     match &mut module.kind {
         ModuleKind::Elf(image) => {
-            module.sections = image.sections.clone();
+            module.sections = std::mem::take(&mut image.sections);
         }
         ModuleKind::Pe { image, flat } => {
             let base = files[module.mappings[0] as usize].range.start;
@@ -259,7 +259,7 @@ fn add_unlisted(core: &Core, memory: &dyn Memory, page: u64, modules: &mut Vec<M
         if covered || Some(start) == vdso || !known.insert(start) || modules.len() > limits::MAX_MODULES {
             continue;
         }
-        let Some(image) = elf::read(memory, start, page) else { continue };
+        let Some(mut image) = elf::read(memory, start, page) else { continue };
         let name = name.or_else(|| elf::soname(memory, &image)).unwrap_or_default();
         let i = sorted.partition_point(|r| r.start < image.range.start);
         sorted.insert(i, image.range);
@@ -267,7 +267,7 @@ fn add_unlisted(core: &Core, memory: &dyn Memory, page: u64, modules: &mut Vec<M
             path: name.into(),
             range: image.range,
             mappings: Vec::new(),
-            sections: image.sections.clone(),
+            sections: std::mem::take(&mut image.sections),
             evidence: how.into(),
             kind: ModuleKind::Elf(image),
         });

@@ -5,7 +5,7 @@ use crate::map::{AddressMap, Claim, Confidence};
 use crate::units::exact;
 
 /// One thing that must hold, and whether it does.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Invariant {
     /// Short name.
     pub name: &'static str,

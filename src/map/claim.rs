@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::addr::AddrRange;
+use crate::limits;
 use crate::map::Kind;
 
 /// How sure a label is.
@@ -65,9 +66,14 @@ pub struct Claims {
 impl Claims {
     /// Add a claim; an empty range claims nothing.
     pub fn add(&mut self, claim: Claim) {
-        if !claim.range.is_empty() {
+        if !claim.range.is_empty() && !self.is_full() {
             self.list.push(claim);
         }
+    }
+
+    /// Whether no more claims are taken ([`limits::MAX_CLAIMS`]).
+    pub fn is_full(&self) -> bool {
+        self.list.len() >= limits::MAX_CLAIMS
     }
 
     /// All claims, in an order that does not depend on who came first.

@@ -58,6 +58,9 @@ pub struct RecordLayout {
 /// 2 KiB in musl).
 const MIN_STACK: u64 = 2048;
 
+/// TLS and control block above a thread's own stack.
+const MAX_ABOVE: u64 = 16 << 20;
+
 /// The words around a thread pointer.
 struct Window {
     start: i64,
@@ -101,6 +104,7 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
                 && block.start.0 != 0
                 && block.len() >= MIN_STACK
                 && block.contains(pointer)
+                && block.end.since(pointer) <= MAX_ABOVE
                 && page_multiple(guard)
                 && guard < block.len()
                 && reported <= guard.max(4096);
@@ -116,18 +120,22 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
             let (top, size, guard) = (Addr(word(2)?), word(3)?, word(4)?);
             let low = Addr(top.0.checked_sub(size)?);
             // pthread_create: the stack begins right above the guard.
-            let holds = map.start.is_aligned(4096)
+            // A stack the program gave has no mapping of the library's own.
+            let own = map.start.is_aligned(4096)
                 && page_multiple(map.len())
-                && size >= MIN_STACK
-                && page_multiple(guard)
                 && low == map.start.saturating_add(guard)
-                && map.contains(pointer)
+                && map.contains(pointer);
+            let given = map.start.0 == 0 && guard == 0;
+            let holds = size >= MIN_STACK
+                && page_multiple(guard)
+                && (own || given)
                 && low < top
-                && top <= pointer;
+                && top <= pointer
+                && pointer.since(top) <= MAX_ABOVE;
             holds.then_some(StackRecord {
                 stack: AddrRange::new(low, top),
-                guard: AddrRange::new(map.start, low),
-                mapped: map,
+                guard: if own { AddrRange::new(map.start, low) } else { AddrRange::default() },
+                mapped: if own { map } else { AddrRange::new(low, pointer) },
             })
         }
     }
@@ -143,7 +151,9 @@ pub fn find_layout(memory: &dyn Memory, threads: &[(Addr, Addr)]) -> Option<Reco
         for offset in window.offsets() {
             for libc in [Libc::Musl, Libc::Glibc] {
                 let layout = RecordLayout { libc, offset };
-                if let Some(record) = check(&window, layout, pointer) {
+                // A given stack's fields prove too little to vote.
+                let votes_with = |r: &StackRecord| libc == Libc::Glibc || r.guard.start.0 != 0;
+                if let Some(record) = check(&window, layout, pointer).filter(votes_with) {
                     let vote = votes.entry(layout).or_default();
                     vote.0 += usize::from(record.stack.contains(sp));
                     vote.1 += 1;

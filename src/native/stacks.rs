@@ -1,5 +1,7 @@
 //! The stack of each thread, and the stacks of threads that are gone.
 
+use std::collections::HashMap;
+
 use crate::addr::{Addr, AddrRange};
 use crate::core::notes::at;
 use crate::core::prstatus::Thread;
@@ -44,10 +46,19 @@ pub struct ThreadStack {
 pub struct Stacks {
     /// The stacks.
     pub list: Vec<ThreadStack>,
-    /// Threads for which none was found.
-    pub without: Vec<u32>,
+    /// Threads for which none was found, with their stack pointers.
+    pub without: Vec<(u32, Addr)>,
+    /// Index in the list of each thread's stack.
+    by_tid: HashMap<u32, usize>,
     /// Where control blocks keep their stack, if that was found.
     pub layout: Option<RecordLayout>,
+}
+
+impl Stacks {
+    /// The stack of a live thread.
+    pub fn of(&self, tid: u32) -> Option<&ThreadStack> {
+        self.list.get(*self.by_tid.get(&tid)?)
+    }
 }
 
 /// Find all stacks.
@@ -94,11 +105,12 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
                     source: "the mapping that holds SP; bounds may be a neighbour's".into(),
                 },
                 None => {
-                    stacks.without.push(thread.tid);
+                    stacks.without.push((thread.tid, sp));
                     continue;
                 }
             },
         };
+        stacks.by_tid.insert(thread.tid, stacks.list.len());
         stacks.list.push(stack);
     }
     if let Some(layout) = layout {

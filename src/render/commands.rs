@@ -55,9 +55,11 @@ impl Render for SummaryReport {
             .number("Bytes")
             .number("%")
             .number("In core")
-            .number("Largest");
+            .number("%")
+            .number("Largest")
+            .optional();
         if zero_fill {
-            table = table.number("Written").number("Zero").number("Zero %");
+            table = table.number("Written").number("Zero").number("Zero %").optional();
         }
         for k in &self.kinds {
             let mut row = vec![
@@ -67,6 +69,7 @@ impl Render for SummaryReport {
                 exact(k.size),
                 percent(k.size, self.total.size),
                 human(k.in_core),
+                percent(k.in_core, self.total.in_core),
                 human(k.largest),
             ];
             if zero_fill {
@@ -82,6 +85,7 @@ impl Render for SummaryReport {
             exact(t.size),
             percent(t.size, t.size),
             human(t.in_core),
+            percent(t.in_core, t.in_core),
             String::new(),
         ];
         if zero_fill {
@@ -117,9 +121,12 @@ fn region_table(rows: &[RegionRow]) -> TableBlock {
         .number("Size")
         .text("Perms")
         .number("In core")
+        .optional()
         .text("Known")
+        .optional()
         .flexible("Detail")
-        .flexible("File");
+        .flexible("File")
+        .optional();
     for r in rows {
         let file = r.file.clone().unwrap_or_default();
         table.rows.push(vec![
@@ -395,17 +402,20 @@ impl Render for DiffReport {
 
     fn document(&self) -> Document {
         let mut doc = Document::default();
-        doc.line(format!("old  {}  {} threads", self.old.path, self.threads.old));
-        doc.line(format!("new  {}  {} threads", self.new.path, self.threads.new));
+        for (name, side) in [("old", &self.old), ("new", &self.new)] {
+            let cut = if side.truncated { "  TRUNCATED: part of its memory is missing" } else { "" };
+            doc.line(format!("{name}  {}  {} threads{cut}", side.path, side.threads));
+        }
         let mut table = TableBlock::default()
             .text("Kind")
-            .number("Count")
-            .number("new")
-            .number("Size")
-            .number("new")
+            .number("Count old")
+            .number("Count new")
+            .number("Size old")
+            .number("Size new")
             .number("Change")
             .number("Change (bytes)")
-            .number("In core change");
+            .number("In core change")
+            .optional();
         let cells = |r: &DiffRow, name: &str| {
             vec![
                 name.to_owned(),

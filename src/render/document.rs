@@ -36,6 +36,8 @@ pub struct Column {
     pub align: Align,
     /// Gives way (cut on the left, where paths are alike) on a narrow terminal.
     pub flexible: bool,
+    /// Is left out where the terminal is too narrow for it.
+    pub optional: bool,
 }
 
 /// A table.
@@ -52,19 +54,29 @@ pub struct TableBlock {
 impl TableBlock {
     /// A column of text.
     pub fn text(mut self, title: &'static str) -> Self {
-        self.columns.push(Column { title, align: Align::Left, flexible: false });
+        self.columns.push(Column { title, align: Align::Left, flexible: false, optional: false });
         self
     }
 
     /// A column of text that gives way.
     pub fn flexible(mut self, title: &'static str) -> Self {
-        self.columns.push(Column { title, align: Align::Left, flexible: true });
+        self.columns.push(Column { title, align: Align::Left, flexible: true, optional: false });
         self
     }
 
     /// A column of numbers.
     pub fn number(mut self, title: &'static str) -> Self {
-        self.columns.push(Column { title, align: Align::Right, flexible: false });
+        self.columns.push(Column { title, align: Align::Right, flexible: false, optional: false });
+        self
+    }
+}
+
+impl TableBlock {
+    /// The column added last is left out where the terminal is too narrow.
+    pub fn optional(mut self) -> Self {
+        if let Some(last) = self.columns.last_mut() {
+            last.optional = true;
+        }
         self
     }
 }

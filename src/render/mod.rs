@@ -51,7 +51,15 @@ pub fn json<T: Serialize>(report: &Envelope<T>, out: &mut dyn Write) -> io::Resu
 ///
 /// # Errors
 /// Those of writing.
-pub fn csv_rows<T: Serialize>(rows: &[T], out: &mut dyn Write) -> io::Result<()> {
+pub fn csv_rows<T: Serialize + Default>(rows: &[T], out: &mut dyn Write) -> io::Result<()> {
+    if rows.is_empty() {
+        // Without a row the header comes from one that has nothing in it.
+        let mut empty = csv::Writer::from_writer(Vec::new());
+        empty.serialize(T::default()).map_err(io::Error::other)?;
+        let text = empty.into_inner().map_err(|e| io::Error::other(e.to_string()))?;
+        let header = text.split_inclusive(|&b| b == b'\n').next().unwrap_or_default();
+        return out.write_all(header);
+    }
     let mut writer = csv::Writer::from_writer(out);
     for row in rows {
         writer.serialize(row).map_err(io::Error::other)?;

@@ -63,28 +63,22 @@ fn wrap(text: &str, width: Option<usize>) -> String {
 }
 
 fn write_table(table: &TableBlock, look: Look, out: &mut dyn Write) -> io::Result<()> {
-    let all: Vec<Vec<String>> = std::iter::once(table.columns.iter().map(|c| c.title.to_owned()).collect())
+    let mut kept: Vec<usize> = (0..table.columns.len()).collect();
+    let texts: Vec<Vec<String>> = std::iter::once(table.columns.iter().map(|c| c.title.to_owned()).collect())
         .chain(table.rows.iter().chain(table.footer.iter()).cloned())
         .map(|row: Vec<String>| row.iter().map(|cell| printable(cell).into_owned()).collect())
         .collect();
     let mut widths: Vec<usize> = vec![0; table.columns.len()];
-    for row in &all {
+    for row in &texts {
         for (w, cell) in widths.iter_mut().zip(row) {
             *w = (*w).max(cell.width());
         }
     }
     if let Some(limit) = look.width {
-        let total: usize = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
-        let mut over = total.saturating_sub(limit);
-        let mut flexible: Vec<usize> =
-            (0..widths.len()).filter(|&i| table.columns[i].flexible && widths[i] > MIN_FLEXIBLE).collect();
-        flexible.sort_by_key(|&i| std::cmp::Reverse(widths[i]));
-        for i in flexible {
-            let give = over.min(widths[i] - MIN_FLEXIBLE);
-            widths[i] -= give;
-            over -= give;
-        }
+        fit(table, limit, &mut kept, &mut widths);
     }
+    let all: Vec<Vec<&String>> = texts.iter().map(|row| kept.iter().filter_map(|&i| row.get(i)).collect()).collect();
+    let widths: Vec<usize> = kept.iter().map(|&i| widths[i]).collect();
     let mut builder = Builder::with_capacity(all.len(), widths.len());
     for row in &all {
         builder.push_record(row.iter().zip(&widths).map(|(cell, &w)| shorten(cell, w)));
@@ -97,7 +91,8 @@ fn write_table(table: &TableBlock, look: Look, out: &mut dyn Write) -> io::Resul
     }
     built.with(theme);
     built.with(Padding::new(0, GAP, 0, 0));
-    for (i, column) in table.columns.iter().enumerate() {
+    built.with(Modify::new(Columns::last()).with(Padding::zero()));
+    for (i, column) in kept.iter().map(|&k| &table.columns[k]).enumerate() {
         let side = match column.align {
             Align::Left => Alignment::left(),
             Align::Right => Alignment::right(),
@@ -113,6 +108,28 @@ fn write_table(table: &TableBlock, look: Look, out: &mut dyn Write) -> io::Resul
         }
     }
     Ok(())
+}
+
+/// Make a table fit: first the columns that may go are left out, the last one
+/// first, as long as the others at their least don't fit; then the flexible ones
+/// are cut.
+fn fit(table: &TableBlock, limit: usize, kept: &mut Vec<usize>, widths: &mut [usize]) {
+    let least = |i: usize, w: usize| if table.columns[i].flexible { w.min(MIN_FLEXIBLE) } else { w };
+    let gaps = |n: usize| GAP * n.saturating_sub(1);
+    while kept.iter().map(|&i| least(i, widths[i])).sum::<usize>() + gaps(kept.len()) > limit {
+        let Some(last) = kept.iter().rposition(|&i| table.columns[i].optional) else { break };
+        kept.remove(last);
+    }
+    let total = kept.iter().map(|&i| widths[i]).sum::<usize>() + gaps(kept.len());
+    let mut over = total.saturating_sub(limit);
+    let mut flexible: Vec<usize> =
+        kept.iter().copied().filter(|&i| table.columns[i].flexible && widths[i] > MIN_FLEXIBLE).collect();
+    flexible.sort_by_key(|&i| std::cmp::Reverse(widths[i]));
+    for i in flexible {
+        let give = over.min(widths[i] - MIN_FLEXIBLE);
+        widths[i] -= give;
+        over -= give;
+    }
 }
 
 /// Cut on the left: the ends of paths tell them apart.

@@ -41,10 +41,12 @@ pub struct DiffSide {
     pub producer: &'static str,
     /// Number of threads.
     pub threads: usize,
+    /// Whether the file is cut off.
+    pub truncated: bool,
 }
 
 /// One kind in both cores.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct DiffRow {
     /// Name of the kind, or `total`.
     pub kind: &'static str,

@@ -65,7 +65,7 @@ pub struct OsFact {
 }
 
 /// A program file in memory.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ModuleRow {
     /// Path.
     pub path: String,

@@ -97,7 +97,7 @@ pub struct SearchReport {
 }
 
 /// One match.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct HitRow {
     /// Where it begins.
     pub address: Addr,

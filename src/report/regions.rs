@@ -10,7 +10,7 @@ pub struct RegionsReport {
 }
 
 /// One region.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct RegionRow {
     /// First address.
     pub start: Addr,

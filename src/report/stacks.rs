@@ -15,7 +15,7 @@ pub struct StacksReport {
 }
 
 /// One stack. Sizes in bytes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct StackRow {
     /// Thread; `null` for a stack kept after its thread ended.
     pub tid: Option<u32>,

@@ -14,7 +14,7 @@ pub struct SummaryReport {
 }
 
 /// One kind. Sizes in bytes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct KindRow {
     /// Name of the kind.
     pub kind: &'static str,

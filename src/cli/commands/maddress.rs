@@ -7,7 +7,7 @@ use coremap::render;
 
 use crate::cli::args::{Common, Format};
 use crate::cli::commands::open;
-use crate::cli::output::{answer, finish};
+use crate::cli::output::{self, answer, finish};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
@@ -17,6 +17,12 @@ pub(super) fn run(common: &Common, core: &Path, summary: bool) -> Result<Exit, F
     let report = analysis::regions(&found, &RegionOptions::default());
     if common.form() != Format::Table {
         return answer("maddress", common, &process, report);
+    }
+    if process.core.truncation.is_some() {
+        // SOS has no such line, but a table of half a process must say so first.
+        let head = analysis::envelope("maddress", &process, ()).core;
+        let mut out = std::io::stdout().lock();
+        render::write(&render::headline(&head), output::look(), &mut out)?;
     }
     let text = render::maddress(&report.regions, summary);
     std::io::stdout().lock().write_all(text.as_bytes())?;
