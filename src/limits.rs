@@ -35,6 +35,9 @@ pub const MAX_IMAGE_HEADERS: usize = 4096;
 /// PT_LOADs of one image that are placed (real ones have 2 to 6).
 pub const MAX_IMAGE_SEGMENTS: usize = 64;
 
+/// PT_LOADs and sections of all images together.
+pub const MAX_IMAGE_PARTS: usize = 1 << 18;
+
 /// Address space of one image: the largest known are some hundred MiB.
 pub const MAX_IMAGE_SPAN: u64 = 8 << 30;
 

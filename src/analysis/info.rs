@@ -1,5 +1,6 @@
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::{self, printable};
+use crate::core::Producer;
 use crate::core::notes::at;
 use crate::image::ModuleKind;
 use crate::image::modules::page_size;
@@ -77,7 +78,7 @@ fn process_row(process: &Process, show_data: bool) -> ProcessRow {
         crash_thread: match core.producer {
             // The kernel puts the thread that brought the dump about first;
             // the others order by tid or by what was current in the debugger.
-            crate::core::Producer::Kernel => first.map(|t| t.tid),
+            Producer::Kernel => first.map(|t| t.tid),
             _ => None,
         },
         signal,
@@ -89,10 +90,12 @@ fn process_row(process: &Process, show_data: bool) -> ProcessRow {
 fn signal(process: &Process) -> Option<SignalRow> {
     let notes = &process.core.notes;
     let (number, code, addr) = match notes.signal {
-        Some(s) if s.signo != 0 => (s.signo, Some(s.code), Some(s.addr)),
+        Some(s) if s.signo != 0 && !(process.core.producer == Producer::Gcore && ATTACH_SIGNALS.contains(&s.signo)) => {
+            (s.signo, Some(s.code), Some(s.addr))
+        }
         // createdump writes SIGABRT (3.1) or 0 (8.0) into every thread of a
-        // process that goes on living.
-        _ if process.core.producer == crate::core::Producer::Createdump => return None,
+        // process that goes on living, gcore the signal that stopped it for gdb.
+        _ if matches!(process.core.producer, Producer::Createdump | Producer::Gcore) => return None,
         _ => (notes.threads.first().map(|t| i32::from(t.signal)).filter(|&s| s != 0)?, None, None),
     };
     let name =
@@ -102,6 +105,9 @@ fn signal(process: &Process) -> Option<SignalRow> {
     let faulted = has_address && code.is_some_and(|c| c > 0);
     Some(SignalRow { number, name, code, address: addr.filter(|_| faulted) })
 }
+
+/// Signals by which gdb stops a process it attaches to: SIGSTOP, SIGTRAP.
+const ATTACH_SIGNALS: [i32; 2] = [19, 5];
 
 /// Signal numbers of x86_64 and aarch64 Linux (asm-generic/signal.h).
 const SIGNALS: &[(i32, &str)] = &[

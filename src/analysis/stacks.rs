@@ -157,11 +157,13 @@ pub(super) fn verdict(process: &Process, rows: &[StackRow]) -> Vec<Finding> {
         out.push(Finding {
             id: "cached-stacks",
             severity: Severity::Info,
-            text: format!(
-                "{} ({}) kept for reuse after their threads ended; glibc keeps up to 40 MiB of them.",
-                if count == 1 { "1 stack".to_owned() } else { format!("{count} stacks") },
-                round(bytes)
-            ),
+            text: match count {
+                1 => format!("1 stack ({}) is kept for reuse after its thread ended.", round(bytes)),
+                n => format!(
+                    "{n} stacks ({}) are kept for reuse after their threads ended; glibc keeps up to 40 MiB of them.",
+                    round(bytes)
+                ),
+            },
             evidence: "glibc's list stack_cache".into(),
         });
     }

@@ -10,10 +10,10 @@
 //!   it does not dump have no PT_LOAD at all and are known from NT_FILE only;
 //!   PROT_NONE mappings are written as readable zeros.
 //! * **createdump** (.NET): PRPSINFO, AUXV, FILE, then each thread's PRSTATUS;
-//!   EI_OSABI 3; pr_cursig 0; empty pr_psargs; a page at
+//!   EI_OSABI 3; pr_cursig 0 (8.0) or SIGABRT in all threads (3.1); empty pr_psargs; a page at
 //!   [`DIAG_PAGE`] that no process ever mapped. Mappings it skips (PROT_NONE,
-//!   untouched) are absent; older versions leave memfds and deleted files out
-//!   of NT_FILE.
+//!   untouched) are absent; memfds are listed in NT_FILE by 8.0.33 and not by
+//!   10.0.14.
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
@@ -52,7 +52,7 @@ impl Producer {
     }
 
     /// Whether NT_FILE lists every file mapping. Some createdump versions leave
-    /// out "(deleted)" files and memfds (3.1 does, 8.0.33 does not), so where
+    /// out "(deleted)" files and memfds (10.0.14 does, 8.0.33 does not), so where
     /// none is listed an anonymous label may hide one.
     pub fn lists_all_files(self, files: &[FileMapping]) -> bool {
         match self {

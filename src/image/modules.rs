@@ -85,8 +85,15 @@ pub fn page_size(core: &Core) -> u64 {
 /// Find all modules, sorted by address.
 pub fn find(core: &Core, memory: &dyn Memory, diag: &Diagnostics) -> Vec<Module> {
     let page = page_size(core);
-    let mut modules = from_file_notes(core, memory, page);
-    add_unlisted(core, memory, page, &mut modules);
+    let mut reader = HeaderReader { memory, page, parts: 0 };
+    let mut modules = from_file_notes(core, &mut reader);
+    add_unlisted(core, &mut reader, &mut modules);
+    if reader.parts >= limits::MAX_IMAGE_PARTS {
+        diag.partial(
+            "limit",
+            format!("images with more than {} parts; the rest is not looked at", limits::MAX_IMAGE_PARTS),
+        );
+    }
     modules.sort_by_key(|m| (m.range.start, m.range.end));
     if modules.len() > limits::MAX_MODULES {
         diag.partial("limit", format!("more than {} modules", limits::MAX_MODULES));
@@ -95,7 +102,7 @@ pub fn find(core: &Core, memory: &dyn Memory, diag: &Diagnostics) -> Vec<Module>
     modules
 }
 
-fn from_file_notes(core: &Core, memory: &dyn Memory, page: u64) -> Vec<Module> {
+fn from_file_notes(core: &Core, reader: &mut HeaderReader<'_>) -> Vec<Module> {
     let files = &core.notes.files;
     let mut by_path: BTreeMap<&Arc<str>, Vec<u32>> = BTreeMap::new();
     for (i, f) in files.iter().enumerate() {
@@ -117,7 +124,7 @@ fn from_file_notes(core: &Core, memory: &dyn Memory, page: u64) -> Vec<Module> {
                 continue;
             }
             out.extend(open.take().and_then(|m| finish(m, core)));
-            let headers = if f.offset == 0 { read_headers(memory, f.range.start, page) } else { None };
+            let headers = if f.offset == 0 { reader.headers(f.range.start) } else { None };
             if let Some(ModuleKind::Elf(image)) = &headers
                 && is_flat(core, image, f)
             {
@@ -149,11 +156,32 @@ fn from_file_notes(core: &Core, memory: &dyn Memory, page: u64) -> Vec<Module> {
     out
 }
 
-fn read_headers(memory: &dyn Memory, base: Addr, page: u64) -> Option<ModuleKind> {
-    if let Some(image) = elf::read(memory, base, page) {
-        return Some(ModuleKind::Elf(image));
+/// Reads headers, within a budget: one header page may be mapped at a million
+/// addresses.
+struct HeaderReader<'a> {
+    memory: &'a dyn Memory,
+    page: u64,
+    parts: usize,
+}
+
+impl HeaderReader<'_> {
+    fn elf(&mut self, base: Addr) -> Option<ElfImage> {
+        if self.parts >= limits::MAX_IMAGE_PARTS {
+            return None;
+        }
+        let image = elf::read(self.memory, base, self.page)?;
+        self.parts += image.segments.len() + image.sections.len();
+        Some(image)
     }
-    pe::read(memory, base).map(|image| ModuleKind::Pe { image, flat: false })
+
+    fn headers(&mut self, base: Addr) -> Option<ModuleKind> {
+        if let Some(image) = self.elf(base) {
+            return Some(ModuleKind::Elf(image));
+        }
+        let image = pe::read(self.memory, base).filter(|_| self.parts < limits::MAX_IMAGE_PARTS)?;
+        self.parts += image.sections.len();
+        Some(ModuleKind::Pe { image, flat: false })
+    }
 }
 
 /// Whether a mapping of the same file belongs to the module before it.
@@ -232,7 +260,8 @@ fn named_like_a_program(name: &str) -> bool {
 /// Modules that NT_FILE does not list (qemu writes none; createdump leaves out
 /// deleted files): where the dynamic linker and the auxiliary vector say, and
 /// where a segment begins with an ELF header.
-fn add_unlisted(core: &Core, memory: &dyn Memory, page: u64, modules: &mut Vec<Module>) {
+fn add_unlisted(core: &Core, reader: &mut HeaderReader<'_>, modules: &mut Vec<Module>) {
+    let (memory, page) = (reader.memory, reader.page);
     let mut starts: Vec<(Addr, Option<String>, &str)> = Vec::new();
     let vdso = core.notes.auxv(at::SYSINFO_EHDR).map(Addr);
     if let Some(base) = core.notes.auxv(at::BASE).filter(|&b| b != 0) {
@@ -259,7 +288,7 @@ fn add_unlisted(core: &Core, memory: &dyn Memory, page: u64, modules: &mut Vec<M
         if covered || Some(start) == vdso || !known.insert(start) || modules.len() > limits::MAX_MODULES {
             continue;
         }
-        let Some(mut image) = elf::read(memory, start, page) else { continue };
+        let Some(mut image) = reader.elf(start) else { continue };
         let name = name.or_else(|| elf::soname(memory, &image)).unwrap_or_default();
         let i = sorted.partition_point(|r| r.start < image.range.start);
         sorted.insert(i, image.range);

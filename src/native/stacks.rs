@@ -134,9 +134,10 @@ fn from_record(thread: Option<(u32, Addr)>, layout: RecordLayout, pointer: Addr,
         sp: thread.map(|t| t.1),
         confidence: Confidence::Exact,
         source: format!(
-            "{} thread control block at thread pointer {pointer}, stack fields at {:+#x}",
+            "{} thread control block at thread pointer {pointer}, stack fields {:#x} {} it",
             layout.libc.name(),
-            layout.offset
+            layout.offset.unsigned_abs(),
+            if layout.offset < 0 { "below" } else { "above" }
         ),
     }
 }

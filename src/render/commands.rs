@@ -373,8 +373,10 @@ impl Render for InfoReport {
             .text("Base")
             .number("Size")
             .number("In core")
+            .optional()
             .text("Kind")
             .flexible("Build id")
+            .optional()
             .flexible("Path");
         for m in &self.modules {
             table.rows.push(vec![

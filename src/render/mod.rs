@@ -1,5 +1,5 @@
 //! Reports as tables, JSON and CSV. Everything that reaches a terminal goes
-//! through [`table`], which takes control characters out.
+//! through `table`, which takes control characters out.
 
 mod commands;
 mod document;

@@ -3,10 +3,7 @@
 use std::io::{self, Write};
 
 use tabled::builder::Builder;
-use tabled::settings::object::Columns;
-use tabled::settings::style::HorizontalLine;
-use tabled::settings::themes::Theme;
-use tabled::settings::{Alignment, Modify, Padding, Style};
+use tabled::settings::{Padding, Style};
 use unicode_width::UnicodeWidthStr;
 
 use crate::bytes::printable;
@@ -62,52 +59,64 @@ fn wrap(text: &str, width: Option<usize>) -> String {
     out
 }
 
+/// Rows laid out at a time: a map of a million regions must not be held in
+/// memory as text more than once.
+const CHUNK: usize = 1024;
+
 fn write_table(table: &TableBlock, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let header: Vec<String> = table.columns.iter().map(|c| c.title.to_owned()).collect();
     let mut kept: Vec<usize> = (0..table.columns.len()).collect();
-    let texts: Vec<Vec<String>> = std::iter::once(table.columns.iter().map(|c| c.title.to_owned()).collect())
-        .chain(table.rows.iter().chain(table.footer.iter()).cloned())
-        .map(|row: Vec<String>| row.iter().map(|cell| printable(cell).into_owned()).collect())
-        .collect();
     let mut widths: Vec<usize> = vec![0; table.columns.len()];
-    for row in &texts {
+    for row in std::iter::once(&header).chain(&table.rows).chain(&table.footer) {
         for (w, cell) in widths.iter_mut().zip(row) {
-            *w = (*w).max(cell.width());
+            *w = (*w).max(printable(cell).width());
         }
     }
     if let Some(limit) = look.width {
         fit(table, limit, &mut kept, &mut widths);
     }
-    let all: Vec<Vec<&String>> = texts.iter().map(|row| kept.iter().filter_map(|&i| row.get(i)).collect()).collect();
-    let widths: Vec<usize> = kept.iter().map(|&i| widths[i]).collect();
-    let mut builder = Builder::with_capacity(all.len(), widths.len());
-    for row in &all {
-        builder.push_record(row.iter().zip(&widths).map(|(cell, &w)| shorten(cell, w)));
-    }
-    let mut built = builder.build();
-    let mut theme = Theme::from_style(Style::empty());
-    theme.insert_horizontal_line(1, HorizontalLine::new('-'));
-    if table.footer.is_some() {
-        theme.insert_horizontal_line(all.len() - 1, HorizontalLine::new('-'));
-    }
-    built.with(theme);
-    built.with(Padding::new(0, GAP, 0, 0));
-    built.with(Modify::new(Columns::last()).with(Padding::zero()));
-    for (i, column) in kept.iter().map(|&k| &table.columns[k]).enumerate() {
-        let side = match column.align {
-            Align::Left => Alignment::left(),
-            Align::Right => Alignment::right(),
-        };
-        built.with(Modify::new(Columns::one(i)).with(side));
-    }
-    for (i, text) in built.to_string().lines().enumerate() {
-        let text = text.trim_end();
-        if i == 0 && look.color {
-            writeln!(out, "\x1b[1m{text}\x1b[0m")?;
+    let lines = |rows: &[&Vec<String>]| lay_out(table, &kept, &widths, rows);
+    let rule = "-".repeat(kept.iter().map(|&i| widths[i]).sum::<usize>() + GAP * kept.len().saturating_sub(1));
+    for line in lines(&[&header]) {
+        if look.color {
+            writeln!(out, "\x1b[1m{line}\x1b[0m")?;
         } else {
-            writeln!(out, "{text}")?;
+            writeln!(out, "{line}")?;
+        }
+    }
+    writeln!(out, "{rule}")?;
+    for chunk in table.rows.chunks(CHUNK) {
+        for line in lines(&chunk.iter().collect::<Vec<_>>()) {
+            writeln!(out, "{line}")?;
+        }
+    }
+    if let Some(footer) = &table.footer {
+        writeln!(out, "{rule}")?;
+        for line in lines(&[footer]) {
+            writeln!(out, "{line}")?;
         }
     }
     Ok(())
+}
+
+/// Rows as lines of text, each column as wide as it is over the whole table.
+fn lay_out(table: &TableBlock, kept: &[usize], widths: &[usize], rows: &[&Vec<String>]) -> Vec<String> {
+    let mut builder = Builder::with_capacity(rows.len(), kept.len());
+    for row in rows {
+        let cells = kept.iter().filter_map(|&i| {
+            let text = shorten(&printable(row.get(i)?), widths[i]);
+            let fill = " ".repeat(widths[i].saturating_sub(text.width()));
+            Some(match table.columns[i].align {
+                Align::Left => text + &fill,
+                Align::Right => fill + &text,
+            })
+        });
+        builder.push_record(cells);
+    }
+    let mut built = builder.build();
+    built.with(Style::empty());
+    built.with(Padding::new(0, GAP, 0, 0));
+    built.to_string().lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
 /// Make a table fit: first the columns that may go are left out, the last one
