@@ -2,6 +2,7 @@
 //! process and says what it knows; none knows of another.
 
 use crate::diag::Diagnostics;
+use crate::dotnet::{self, Detection, Heaps, Runtime};
 use crate::map::{AddressMap, Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory;
 use crate::native::malloc::MallocHeap;
@@ -17,6 +18,8 @@ pub struct Findings {
     pub stacks: Stacks,
     /// Heaps of malloc.
     pub malloc: Vec<MallocHeap>,
+    /// .NET runtimes and their heaps.
+    pub runtimes: Vec<(Runtime, Heaps)>,
 }
 
 /// Run all introspectors and resolve what they claim.
@@ -34,11 +37,28 @@ pub fn introspect(process: &Process) -> Findings {
         Vec::new()
     });
     native::malloc::claim(&malloc, &base, &mut claims);
+    let runtimes = dotnet(process, &base, &mut claims);
     if claims.is_full() {
         process.diag.partial("limit", "more claims on the memory than are taken; labels are incomplete");
     }
     let map = AddressMap::resolve(&process.core, claims);
-    Findings { map, stacks, malloc }
+    Findings { map, stacks, malloc, runtimes }
+}
+
+/// Every .NET runtime that can be read, with what it claims.
+fn dotnet(process: &Process, base: &Base, claims: &mut Claims) -> Vec<(Runtime, Heaps)> {
+    let mut out = Vec::new();
+    for detection in dotnet::detect(process) {
+        match detection {
+            Detection::NotMine => {}
+            Detection::Unusable(why) => process.diag.partial("dotnet-unusable", why),
+            Detection::Found(runtime) => {
+                let heaps = dotnet::claim(process, base, &runtime, claims);
+                out.push((*runtime, heaps));
+            }
+        }
+    }
+    out
 }
 
 /// createdump's own page: in the base, as it is a PT_LOAD, but no process's memory.

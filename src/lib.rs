@@ -16,6 +16,7 @@
 //! | [`map`] | kinds, claims, and the one label for each byte |
 //! | [`image`] | ELF and PE files as they lie in memory |
 //! | [`layout`] | struct layouts as data |
+//! | [`dotnet`] | CoreCLR's own structures: GC, loader heaps, code heaps |
 //! | [`native`] | thread stacks and malloc heaps of the C library |
 //! | [`introspect`] | who claims memory, and the map that follows |
 //! | [`analysis`] | answers to the commands, as plain data |
@@ -28,6 +29,7 @@ pub mod analysis;
 pub mod bytes;
 pub mod core;
 pub mod diag;
+pub mod dotnet;
 pub mod image;
 pub mod introspect;
 pub mod layout;

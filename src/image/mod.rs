@@ -6,5 +6,6 @@ pub mod elf;
 pub mod identity;
 pub mod modules;
 pub mod pe;
+pub mod symbols;
 
 pub use modules::{Module, ModuleKind, Section};

@@ -1,65 +1,25 @@
-//! Struct layouts as data: tables bundled with the program, in the form that
-//! .NET's own contract descriptor has, each with a note of where it came from.
-//! Code asks for a field by name; docs/layouts.md tells of the form.
+//! Struct layouts as data: tables bundled with the program, and the runtime's
+//! own contract descriptor read from memory, in one JSON form. Code asks for a
+//! field by name; docs/layouts.md tells of the form.
 
-use std::collections::BTreeMap;
+mod descriptor;
+mod model;
+mod view;
 
-use serde::Deserialize;
-
-/// A bundled table.
-#[derive(Debug, Deserialize)]
-pub struct Table {
-    /// Its name.
-    pub id: String,
-    /// Where its numbers come from.
-    pub from: String,
-    types: BTreeMap<String, BTreeMap<String, Value>>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Value {
-    Number(i64),
-    Note(#[allow(dead_code, reason = "for readers of the table")] String),
-}
-
-/// A field that no table has.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("layout {table} has no {kind}.{field}")]
-pub struct MissingField {
-    table: String,
-    kind: String,
-    field: String,
-}
-
-impl Table {
-    /// Parse a table.
-    ///
-    /// # Errors
-    /// Where the text is not of the form that docs/layouts.md tells.
-    pub fn parse(text: &str) -> Result<Table, serde_json::Error> {
-        serde_json::from_str(text)
-    }
-
-    /// A table that has no field.
-    pub fn empty() -> Table {
-        Table { id: "empty".into(), from: String::new(), types: BTreeMap::new() }
-    }
-
-    /// The offset or number of that field, in bytes unless its note says otherwise.
-    ///
-    /// # Errors
-    /// [`MissingField`] where the table has none.
-    pub fn field(&self, kind: &str, field: &str) -> Result<i64, MissingField> {
-        match self.types.get(kind).and_then(|t| t.get(field)) {
-            Some(Value::Number(n)) => Ok(*n),
-            _ => Err(MissingField { table: self.id.clone(), kind: kind.into(), field: field.into() }),
-        }
-    }
-}
+pub use descriptor::{DescriptorError, read_descriptor};
+pub use model::{Global, Layout, LayoutError};
+pub use view::{StructView, ViewError};
 
 /// Text of the bundled table for glibc's malloc.
 pub const GLIBC_MALLOC: &str = include_str!("tables/glibc-malloc-64.json");
+
+/// Bundled tables for .NET on x86_64: major version and text.
+pub const DOTNET_X64: &[(u32, &str)] = &[
+    (3, include_str!("tables/dotnet-3.1-x64.json")),
+    (8, include_str!("tables/dotnet-8-x64.json")),
+    (9, include_str!("tables/dotnet-9-x64.json")),
+    (10, include_str!("tables/dotnet-10-x64.json")),
+];
 
 #[cfg(test)]
 mod tests {
@@ -67,10 +27,13 @@ mod tests {
 
     #[test]
     fn bundled_tables_parse_and_tell_their_origin() -> Result<(), Box<dyn std::error::Error>> {
-        let table = Table::parse(GLIBC_MALLOC)?;
-        assert!(table.from.contains("malloc.c"));
-        assert_eq!(table.field("malloc_chunk", "mchunk_size")?, 8);
-        assert!(table.field("malloc_chunk", "nothing").is_err());
+        for text in DOTNET_X64.iter().map(|(_, text)| *text).chain([GLIBC_MALLOC]) {
+            let layout = Layout::parse(text)?;
+            assert!(layout.from.len() > 40, "{} tells where its numbers come from", layout.id);
+        }
+        let malloc = Layout::parse(GLIBC_MALLOC)?;
+        assert_eq!(malloc.field("malloc_chunk", "mchunk_size")?, 8);
+        assert!(malloc.field("malloc_chunk", "nothing").is_err());
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::notes::at;
 use crate::image::ModuleKind;
-use crate::layout::{self, MissingField, Table};
+use crate::layout::{self, Layout, LayoutError};
 use crate::limits;
 use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory::Memory;
@@ -41,8 +41,8 @@ const MAX_DATA: u64 = 64 << 20;
 ///
 /// # Errors
 /// Only where the bundled table lacks a field.
-pub fn find(process: &Process, base: &Base) -> Result<Vec<MallocHeap>, MissingField> {
-    let table = Table::parse(layout::GLIBC_MALLOC).unwrap_or_else(|_| Table::empty());
+pub fn find(process: &Process, base: &Base) -> Result<Vec<MallocHeap>, LayoutError> {
+    let table = Layout::parse(layout::GLIBC_MALLOC)?;
     let finder = Finder { memory: &process.memory, base, table: &table };
     let mut out = Vec::new();
     let mut arenas = BTreeSet::new();
@@ -69,16 +69,16 @@ struct MainArena {
 struct Finder<'a> {
     memory: &'a dyn Memory,
     base: &'a Base,
-    table: &'a Table,
+    table: &'a Layout,
 }
 
 impl Finder<'_> {
-    fn field(&self, kind: &str, field: &str) -> Result<u64, MissingField> {
+    fn field(&self, kind: &str, field: &str) -> Result<u64, LayoutError> {
         self.table.field(kind, field).map(|v| v as u64)
     }
 
     /// Look through the writable data of all modules, libc first.
-    fn main_arena(&self, process: &Process) -> Result<Option<MainArena>, MissingField> {
+    fn main_arena(&self, process: &Process) -> Result<Option<MainArena>, LayoutError> {
         let mut modules: Vec<_> = process
             .modules
             .iter()
@@ -108,7 +108,7 @@ impl Finder<'_> {
         Ok(None)
     }
 
-    fn arena_in(&self, start: Addr, len: u64) -> Result<Option<MainArena>, MissingField> {
+    fn arena_in(&self, start: Addr, len: u64) -> Result<Option<MainArena>, LayoutError> {
         let Ok(data) = self.memory.bytes(start, len as usize) else { return Ok(None) };
         let (count, bin, header) = (
             self.field("malloc_bins", "count")?,
@@ -165,7 +165,7 @@ impl Finder<'_> {
 
     /// Which layout's fields hold: `next` leads round a ring, system_mem is at
     /// most its maximum.
-    fn fitting_layout(&self, bins: Addr) -> Result<Option<&'static str>, MissingField> {
+    fn fitting_layout(&self, bins: Addr) -> Result<Option<&'static str>, LayoutError> {
         for layout in ["malloc_state", "malloc_state_before_2.23"] {
             let at = |field| Ok(Addr(bins.0.wrapping_add(self.field(layout, field)?)));
             let word = |a: Addr| self.memory.u64(a).ok();
@@ -186,8 +186,8 @@ impl Finder<'_> {
     }
 
     /// The brk area: it ends with the top chunk and is system_mem long.
-    fn main_heap(&self, arena: &MainArena) -> Result<Option<MallocHeap>, MissingField> {
-        let at = |field| Ok::<_, MissingField>(Addr(arena.bins.0.wrapping_add(self.field(arena.layout, field)?)));
+    fn main_heap(&self, arena: &MainArena) -> Result<Option<MallocHeap>, LayoutError> {
+        let at = |field| Ok::<_, LayoutError>(Addr(arena.bins.0.wrapping_add(self.field(arena.layout, field)?)));
         let top = self.memory.ptr(at("top")?).ok();
         let system = self.memory.u64(at("system_mem")?).ok();
         let (Some(top), Some(system)) = (top, system) else { return Ok(None) };
@@ -214,7 +214,7 @@ impl Finder<'_> {
     }
 
     /// Size of the chunk at `addr`, flags taken off, if it is one.
-    fn chunk_size(&self, addr: Addr) -> Result<Option<u64>, MissingField> {
+    fn chunk_size(&self, addr: Addr) -> Result<Option<u64>, LayoutError> {
         let chunk = |field| self.field("malloc_chunk", field);
         let Some(at) = addr.checked_add(chunk("mchunk_size")?) else { return Ok(None) };
         let Ok(word) = self.memory.u64(at) else { return Ok(None) };
@@ -224,7 +224,7 @@ impl Finder<'_> {
     }
 
     /// Follow `next` from the main arena: addresses of the other `malloc_state`s.
-    fn ring(&self, main: &MainArena) -> Result<Vec<Addr>, MissingField> {
+    fn ring(&self, main: &MainArena) -> Result<Vec<Addr>, LayoutError> {
         let next_field = self.field(main.layout, "next")?;
         let mut out = Vec::new();
         let mut seen = HashSet::new();
@@ -254,7 +254,7 @@ impl Finder<'_> {
 
     /// Where the heap that begins with the arena at `state` starts: its
     /// heap_info stands right before the state and points to it.
-    fn first_heap(&self, state: Addr) -> Result<Option<Addr>, MissingField> {
+    fn first_heap(&self, state: Addr) -> Result<Option<Addr>, LayoutError> {
         let (min, max) = (self.field("heap_info", "min_size")?, self.field("heap_info", "max_size")?);
         let ar_ptr = self.field("heap_info", "ar_ptr")?;
         for size in (min..=max).step_by(8) {
@@ -269,7 +269,7 @@ impl Finder<'_> {
     fn arena_heaps(
         &self,
         arenas: &BTreeSet<Addr>,
-    ) -> Result<std::collections::BTreeMap<Addr, MallocHeap>, MissingField> {
+    ) -> Result<std::collections::BTreeMap<Addr, MallocHeap>, LayoutError> {
         let mut out = std::collections::BTreeMap::new();
         for &state in arenas {
             if let Some(heap) = self.first_heap(state)?
@@ -282,8 +282,8 @@ impl Finder<'_> {
     }
 
     /// Every dumped multiple of HEAP_MAX_SIZE that holds a heap_info.
-    fn scan(&self, heaps: &mut std::collections::BTreeMap<Addr, MallocHeap>) -> Result<(), MissingField> {
-        let max = self.field("heap_info", "HEAP_MAX_SIZE")?;
+    fn scan(&self, heaps: &mut std::collections::BTreeMap<Addr, MallocHeap>) -> Result<(), LayoutError> {
+        let max = self.field("constants_heap", "HEAP_MAX_SIZE")?;
         let mut probes = 0;
         for e in self.base.entries.iter().filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write)) {
             let mut at = e.range.start.align_up(max);
@@ -305,9 +305,9 @@ impl Finder<'_> {
     }
 
     /// The heap whose heap_info is at `heap`, if one is.
-    fn heap_at(&self, heap: Addr, how: &str) -> Result<Option<MallocHeap>, MissingField> {
+    fn heap_at(&self, heap: Addr, how: &str) -> Result<Option<MallocHeap>, LayoutError> {
         let word = |field| Ok(self.memory.u64(heap.saturating_add(self.field("heap_info", field)?)).ok());
-        let max = self.field("heap_info", "HEAP_MAX_SIZE")?;
+        let max = self.field("constants_heap", "HEAP_MAX_SIZE")?;
         let (Some(state), Some(prev), Some(size), Some(committed)) =
             (word("ar_ptr")?, word("prev")?, word("size")?, word("mprotect_size")?)
         else {
@@ -346,7 +346,7 @@ impl Finder<'_> {
 
     /// Without the main arena's own word: the writable mapping next above the
     /// program that begins with a run of chunks.
-    fn guess_main_heap(&self, process: &Process) -> Result<Option<MallocHeap>, MissingField> {
+    fn guess_main_heap(&self, process: &Process) -> Result<Option<MallocHeap>, LayoutError> {
         let program = process.core.notes.auxv(at::PHDR).map(Addr);
         let Some(module) = program.and_then(|a| process.modules.iter().find(|m| m.range.contains(a))) else {
             return Ok(None);

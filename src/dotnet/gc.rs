@@ -1,0 +1,373 @@
+//! The GC heap: segments or regions of each generation, free regions, reserve
+//! and bookkeeping, all from GcDacVars.
+//!
+//! src/coreclr/gc: gcinterface.dacvars.def, gcinterface.dac.h (dac_heap_segment,
+//! dac_generation, dac_region_free_list), dac_gcheap_fields.h, gc.cpp
+//! (card_table_info). Field order of GcDacVars: layout/tables/dotnet-*.json.
+
+use std::collections::HashSet;
+
+use crate::addr::{Addr, AddrRange};
+use crate::dotnet::Sink;
+use crate::dotnet::detect::Runtime;
+use crate::layout::{LayoutError, StructView, ViewError};
+use crate::limits;
+use crate::map::{Confidence, Kind};
+use crate::memory::{Fault, Memory};
+use crate::process::Process;
+
+/// Which part of the heap a segment belongs to, in the words of `heap`'s JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the GC's own terms")]
+pub enum Generation {
+    Gen0,
+    Gen1,
+    Gen2,
+    Loh,
+    Poh,
+    Frozen,
+    /// The one segment that holds generations 0, 1 and the end of 2, where the
+    /// GC works by segments and not by regions.
+    Ephemeral,
+}
+
+impl Generation {
+    /// Name as in the JSON contract.
+    pub fn name(self) -> &'static str {
+        match self {
+            Generation::Gen0 => "gen0",
+            Generation::Gen1 => "gen1",
+            Generation::Gen2 => "gen2",
+            Generation::Loh => "loh",
+            Generation::Poh => "poh",
+            Generation::Frozen => "frozen",
+            Generation::Ephemeral => "ephemeral",
+        }
+    }
+}
+
+/// A heap segment or region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Number of the GC heap (0 for workstation GC).
+    pub heap: u32,
+    /// Generation.
+    pub generation: Generation,
+    /// The `heap_segment` struct.
+    pub address: Addr,
+    /// First object (`mem`).
+    pub start: Addr,
+    /// End of objects: `allocated`, or `alloc_allocated` where allocation goes on.
+    pub end: Addr,
+    /// Committed memory.
+    pub committed: AddrRange,
+    /// End of what is reserved.
+    pub reserved_end: Addr,
+}
+
+/// Why the GC can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum GcError {
+    #[error("its description of itself (GcDacVars) is not in the core")]
+    NoVars,
+    #[error(transparent)]
+    View(#[from] ViewError),
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    #[error("{0} heaps")]
+    Heaps(u32),
+}
+
+/// What was found.
+#[derive(Default)]
+pub(super) struct GcHeap {
+    pub(super) segments: Vec<Segment>,
+    pub(super) server: bool,
+    pub(super) in_gc: bool,
+    free: Vec<(AddrRange, AddrRange, String)>,
+    bookkeeping: Vec<AddrRange>,
+    reserve: Option<AddrRange>,
+    /// What could not be read, in words.
+    pub(super) notes: Vec<String>,
+}
+
+/// GC heaps: one a core, and far below this on the largest machines
+/// (MAX_SUPPORTED_CPUS in gcpriv.h is 1,024).
+const MAX_HEAPS: u32 = 1024;
+
+/// Generations walked (gen0, gen1, gen2, LOH, POH).
+const GENERATIONS: [Generation; 5] =
+    [Generation::Gen0, Generation::Gen1, Generation::Gen2, Generation::Loh, Generation::Poh];
+
+/// What lies between a `heap_segment` struct and its memory where the struct
+/// itself stands at the segment's start (SEGMENT_INITIAL_COMMIT, a page).
+const MAX_SEGMENT_HEADER: u64 = 64 << 10;
+
+struct Reader<'a> {
+    memory: &'a dyn Memory,
+    runtime: &'a Runtime,
+    vars: StructView<'a>,
+    regions: bool,
+    seen: HashSet<Addr>,
+    out: GcHeap,
+}
+
+/// Read the GC of `runtime`.
+pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<GcHeap, GcError> {
+    let memory: &dyn Memory = &process.memory;
+    let vars = runtime.roots.gc_dac_vars.ok_or(GcError::NoVars)?;
+    let vars = StructView::new(memory, &runtime.layout, "GcDacVars", vars);
+    let mut reader =
+        Reader { memory, runtime, vars, regions: false, seen: HashSet::new(), out: GcHeap::default() };
+    reader.regions = reader.by_regions();
+    reader.heaps()?;
+    // gc_structures_invalid_cnt: above 0 while a collection moves things.
+    reader.out.in_gc = reader.variable_u32("gc_structures_invalid_cnt").is_some_and(|n| n != 0);
+    if let Err(e) = reader.bookkeeping() {
+        reader.out.notes.push(format!("bookkeeping: {e}"));
+    }
+    if let Err(e) = reader.global_free() {
+        reader.out.notes.push(format!("free regions: {e}"));
+    }
+    reader.out.reserve = reader.reserved_range();
+    Ok(reader.out)
+}
+
+impl Reader<'_> {
+    /// Address of a variable that GcDacVars points to; `None` where this
+    /// flavour of the GC leaves it out.
+    fn variable(&self, field: &str) -> Option<Addr> {
+        self.vars.ptr(field).ok().filter(|a| a.0 != 0)
+    }
+
+    fn variable_u32(&self, field: &str) -> Option<u32> {
+        self.memory.u32(self.variable(field)?).ok()
+    }
+
+    fn variable_ptr(&self, field: &str) -> Option<Addr> {
+        self.memory.ptr(self.variable(field)?).ok()
+    }
+
+    /// An entry of one of the arrays of field offsets; -1 says "has no such".
+    fn offset(&self, array: &str, indices: &str, field: &str) -> Option<u64> {
+        let index = self.runtime.layout.field(indices, field).ok()?;
+        let at = self.vars.ptr(array).ok()?.checked_add(4 * index as u64)?;
+        u64::try_from(self.memory.u32(at).ok()? as i32).ok()
+    }
+
+    /// A generation of a regions GC has no allocation_start.
+    fn by_regions(&self) -> bool {
+        self.vars.has("generation_field_offsets")
+            && self.offset("generation_field_offsets", "generation_fields", "start_segment").is_some()
+            && self.offset("generation_field_offsets", "generation_fields", "allocation_start").is_none()
+    }
+
+    fn heaps(&mut self) -> Result<(), GcError> {
+        // Each flavour fills in only its own variables.
+        let count = self.variable_u32("n_heaps").filter(|_| self.variable("g_heaps").is_some());
+        let Some(count) = count else {
+            let table = self.vars.ptr("generation_table")?;
+            let live = (self.variable_ptr("ephemeral_heap_segment"), self.variable_ptr("alloc_allocated"));
+            self.generations(0, table, live)?;
+            return self.local_free(0, |r, field| r.variable(field));
+        };
+        if count > MAX_HEAPS {
+            return Err(GcError::Heaps(count));
+        }
+        self.out.server = true;
+        let array = self.variable_ptr("g_heaps").ok_or(GcError::NoVars)?;
+        for i in 0..count {
+            let Ok(heap) = self.memory.ptr(array.saturating_add(8 * u64::from(i))) else {
+                self.out.notes.push(format!("heap {i} is not in the core"));
+                continue;
+            };
+            let field = |r: &Self, name: &str| {
+                r.offset("gc_heap_field_offsets", "gc_heap_fields", name).map(|o| heap.saturating_add(o))
+            };
+            let value = |r: &Self, name: &str| field(r, name).and_then(|a| r.memory.ptr(a).ok());
+            let Some(table) = field(self, "generation_table") else {
+                self.out.notes.push(format!("heap {i} has no generation table"));
+                continue;
+            };
+            let live = (value(self, "ephemeral_heap_segment"), value(self, "alloc_allocated"));
+            if let Err(e) = self.generations(i, table, live) {
+                self.out.notes.push(format!("heap {i}: {e}"));
+            }
+            self.local_free(i, |r, name| field(r, name))?;
+        }
+        Ok(())
+    }
+
+    fn generations(&mut self, heap: u32, table: Addr, live: (Option<Addr>, Option<Addr>)) -> Result<(), GcError> {
+        let size = self.vars.u64("generation_size")?;
+        let count = if self.vars.has("total_generation_count") { self.vars.u64("total_generation_count")? } else { 4 };
+        let start = match self.offset("generation_field_offsets", "generation_fields", "start_segment") {
+            Some(offset) => offset,
+            None => self.runtime.layout.field("dac_generation", "start_segment")? as u64,
+        };
+        for (i, &generation) in GENERATIONS.iter().enumerate().take(count.min(GENERATIONS.len() as u64) as usize) {
+            // By segments, generation 2's list holds the younger ones' too.
+            if !self.regions && matches!(generation, Generation::Gen0 | Generation::Gen1) {
+                continue;
+            }
+            let at = table.saturating_add(size.saturating_mul(i as u64).saturating_add(start));
+            let first = self.memory.ptr(at)?;
+            self.list(heap, generation, first, live);
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, heap: u32, generation: Generation, first: Addr, live: (Option<Addr>, Option<Addr>)) {
+        let mut next = first;
+        while next.0 != 0 {
+            if !self.seen.insert(next) || self.seen.len() > limits::MAX_LIST {
+                self.out.notes.push(format!("the list of {} segments runs in a circle at {next}", generation.name()));
+                return;
+            }
+            match self.segment(heap, generation, next, live) {
+                Ok((segment, after)) => {
+                    self.out.segments.push(segment);
+                    next = after;
+                }
+                Err(e) => {
+                    self.out.notes.push(format!("segment at {next} of {}: {e}", generation.name()));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A segment, and the next of its list.
+    fn segment(
+        &self,
+        heap: u32,
+        generation: Generation,
+        at: Addr,
+        (ephemeral, alloc_allocated): (Option<Addr>, Option<Addr>),
+    ) -> Result<(Segment, Addr), GcError> {
+        let view = StructView::new(self.memory, &self.runtime.layout, "dac_heap_segment", at);
+        let flags = view.u64("flags")?;
+        let read_only = self.runtime.layout.field("constants_segment_flags", "readonly")? as u64;
+        let start = view.ptr("mem")?;
+        let generation = match generation {
+            _ if flags & read_only != 0 => Generation::Frozen,
+            Generation::Gen2 if !self.regions && Some(at) == ephemeral => Generation::Ephemeral,
+            other => other,
+        };
+        let end = match alloc_allocated {
+            Some(end) if Some(at) == ephemeral && end >= start => end,
+            _ => view.ptr("allocated")?,
+        };
+        // The struct stands in front of its memory, or elsewhere.
+        let low = if at < start && start.since(at) <= MAX_SEGMENT_HEADER { at } else { start.align_down(4096) };
+        let committed = AddrRange::new(low, view.ptr("committed")?);
+        let reserved_end = view.ptr("reserved")?.max(committed.end);
+        Ok((Segment { heap, generation, address: at, start, end, committed, reserved_end }, view.ptr("next")?))
+    }
+
+    /// Free regions of one heap, and segments it will give back.
+    fn local_free(&mut self, heap: u32, field: impl Fn(&Self, &str) -> Option<Addr>) -> Result<(), GcError> {
+        if self.regions
+            && let Some(lists) = field(self, "free_regions")
+        {
+            self.free_lists(lists, &format!("heap {heap} free region"))?;
+        }
+        for name in ["freeable_soh_segment", "freeable_uoh_segment"] {
+            if let Some(first) = field(self, name).and_then(|a| self.memory.ptr(a).ok()) {
+                self.free_list(first, &format!("heap {heap} {name}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn global_free(&mut self) -> Result<(), GcError> {
+        if !self.regions {
+            return Ok(());
+        }
+        if let Some(lists) = self.variable("global_regions_to_decommit") {
+            self.free_lists(lists, "region to decommit")?;
+        }
+        if let Some(list) = self.variable("global_free_huge_regions") {
+            let head = StructView::new(self.memory, &self.runtime.layout, "region_free_list", list)
+                .ptr("head_free_region")?;
+            self.free_list(head, "free huge region");
+        }
+        Ok(())
+    }
+
+    /// One region_free_list for each kind of region (basic, large, huge).
+    fn free_lists(&mut self, lists: Addr, what: &str) -> Result<(), GcError> {
+        let kinds = self.vars.u32("count_free_region_kinds")?.min(16);
+        let size = self.runtime.layout.size("region_free_list")? as u64;
+        for kind in 0..u64::from(kinds) {
+            let at = lists.saturating_add(kind * size);
+            let view = StructView::new(self.memory, &self.runtime.layout, "region_free_list", at);
+            let head = view.ptr("head_free_region")?;
+            self.free_list(head, what);
+        }
+        Ok(())
+    }
+
+    fn free_list(&mut self, first: Addr, what: &str) {
+        let mut next = first;
+        while next.0 != 0 {
+            if !self.seen.insert(next) || self.seen.len() > limits::MAX_LIST {
+                self.out.notes.push(format!("the list of {what}s runs in a circle at {next}"));
+                return;
+            }
+            match self.segment(0, Generation::Gen0, next, (None, None)) {
+                Ok((s, after)) => {
+                    let reserve = AddrRange::new(s.committed.end, s.reserved_end);
+                    self.out.free.push((s.committed, reserve, format!("{what}, heap_segment at {next}")));
+                    next = after;
+                }
+                Err(e) => {
+                    self.out.notes.push(format!("{what} at {next}: {e}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The card table and what stands with it, with the size in its head.
+    fn bookkeeping(&mut self) -> Result<(), GcError> {
+        if !self.vars.has("bookkeeping_start") {
+            return Ok(());
+        }
+        let Some(start) = self.variable_ptr("bookkeeping_start").filter(|a| a.0 != 0) else { return Ok(()) };
+        let size = StructView::new(self.memory, &self.runtime.layout, "card_table_info", start).u64("size")?;
+        self.out.bookkeeping.push(AddrRange::sized(start, size));
+        Ok(())
+    }
+
+    /// What the GC reserved as a whole: lowest to highest address of its heap.
+    fn reserved_range(&self) -> Option<AddrRange> {
+        let bound = |name| self.runtime.roots.pointer(self.memory, &self.runtime.layout, name).ok();
+        let range = AddrRange::new(bound("LowestAddress")?, bound("HighestAddress")?);
+        // A slot that moved would point anywhere: the range must hold a segment.
+        self.out.segments.iter().any(|s| range.contains(s.start)).then_some(range)
+    }
+}
+
+impl GcHeap {
+    pub(super) fn claim(&self, out: &mut Sink<'_>) {
+        for s in &self.segments {
+            let detail = format!("heap {} {}", s.heap, s.generation.name());
+            let evidence = format!("heap_segment at {}", s.address);
+            out.exact(s.committed, Kind::GCHeap, &detail, &evidence);
+            out.exact(AddrRange::new(s.committed.end, s.reserved_end), Kind::GCHeapReserve, &detail, &evidence);
+        }
+        for (committed, reserve, what) in &self.free {
+            out.exact(*committed, Kind::GCHeapToBeFreed, what, "the GC's lists of free regions");
+            out.exact(*reserve, Kind::GCHeapReserve, what, "the GC's lists of free regions");
+        }
+        for range in &self.bookkeeping {
+            out.exact(*range, Kind::GCBookkeeping, "card table and its kin", "bookkeeping_start and card_table_info.size");
+        }
+        if let Some(range) = self.reserve {
+            out.add(range, Kind::GCHeapReserve, Confidence::Derived, "reserved by the GC", "g_lowest_address to g_highest_address");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! GcDacVars: the GC's own description of itself, versioned and only ever
+//! added to (src/coreclr/gc/gcinterface.dacvars.def).
+
+use crate::addr::Addr;
+use crate::memory::Memory;
+
+/// Bounds on the head's numbers: major 1 and 2 are known; a generation has been
+/// 0xf0 to 0x108 bytes; there are 4 (3.1) or 5 generations.
+const MAX_MAJOR: u8 = 9;
+const GENERATION_SIZE: std::ops::Range<u64> = 0x20..0x2000;
+const GENERATIONS: std::ops::RangeInclusive<u64> = 4..=8;
+
+/// Whether what is at `addr` begins like GcDacVars: u8 major, u8 minor, six
+/// zero bytes, u64 generation size, and from .NET 5 on u64 number of generations.
+pub(super) fn looks_like(memory: &dyn Memory, addr: Addr, runtime_major: u32) -> bool {
+    let test = || {
+        let head = memory.u64(addr).ok()?;
+        let size = memory.u64(addr.checked_add(8)?).ok()?;
+        let [major, _minor, rest @ ..] = head.to_le_bytes();
+        let counted = match runtime_major {
+            ..=3 => true,
+            _ => GENERATIONS.contains(&memory.u64(addr.checked_add(16)?).ok()?),
+        };
+        Some((1..=MAX_MAJOR).contains(&major) && rest == [0; 6] && GENERATION_SIZE.contains(&size) && counted)
+    };
+    test() == Some(true)
+}

@@ -1,0 +1,225 @@
+//! Loader heaps of every loader allocator: the global one and those of
+//! collectible assemblies.
+//!
+//! src/coreclr: vm/loaderallocator.hpp, inc/loaderheap.h (UnlockedLoaderHeap,
+//! LoaderHeapBlock), vm/virtualcallstub.h, vm/appdomain.hpp,
+//! inc/arraylist.h; contract Loader.
+
+use std::collections::HashSet;
+
+use crate::addr::{Addr, AddrRange};
+use crate::dotnet::detect::Runtime;
+use crate::dotnet::roots::RootsError;
+use crate::layout::{StructView, ViewError};
+use crate::limits;
+use crate::map::Kind;
+use crate::memory::Memory;
+use crate::process::Process;
+
+/// A block of a loader heap.
+#[derive(Clone, Debug)]
+pub struct HeapBlock {
+    /// Reserved range.
+    pub range: AddrRange,
+    /// Which heap it belongs to.
+    pub kind: Kind,
+    /// Whether the heap allocates from it now.
+    pub current: bool,
+    /// How it is known.
+    pub evidence: String,
+}
+
+/// The heaps of one loader allocator (or of the JIT's code manager).
+#[derive(Clone, Debug)]
+pub struct AllocatorHeaps {
+    /// Which one: `global loader allocator`, `loader allocator 0x…`, `JIT code manager`.
+    pub name: String,
+    /// Its address.
+    pub address: Addr,
+    /// Blocks of its heaps.
+    pub blocks: Vec<HeapBlock>,
+}
+
+/// Why loader heaps can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LoaderError {
+    #[error(transparent)]
+    Roots(#[from] RootsError),
+    #[error(transparent)]
+    View(#[from] ViewError),
+}
+
+/// Field of the loader allocator and the kind of the heap it points to.
+const HEAPS: &[(&str, Kind)] = &[
+    ("HighFrequencyHeap", Kind::HighFrequencyHeap),
+    ("LowFrequencyHeap", Kind::LowFrequencyHeap),
+    ("StaticsHeap", Kind::StaticsHeap),
+    ("StubHeap", Kind::StubHeap),
+    ("ExecutableHeap", Kind::ExecutableHeap),
+    ("FixupPrecodeHeap", Kind::FixupPrecodeHeap),
+    ("NewStubPrecodeHeap", Kind::NewStubPrecodeHeap),
+];
+
+/// Field of the VirtualCallStubManager and the kind of the heap.
+const STUB_HEAPS: &[(&str, Kind)] = &[
+    ("IndcellHeap", Kind::IndirectionCellHeap),
+    ("CacheEntryHeap", Kind::CacheEntryHeap),
+    ("LookupHeap", Kind::LookupHeap),
+    ("ResolveHeap", Kind::ResolveHeap),
+    ("DispatchHeap", Kind::DispatchHeap),
+    ("VtableHeap", Kind::VtableHeap),
+];
+
+/// Largest block believed: a reserve for code is at most 2 GiB.
+const MAX_BLOCK: u64 = 4 << 30;
+
+/// All loader heaps, and what could not be read, in words.
+pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<(Vec<AllocatorHeaps>, Vec<String>), LoaderError> {
+    let memory: &dyn Memory = &process.memory;
+    let mut notes = Vec::new();
+    let system = runtime.roots.pointer(memory, &runtime.layout, "SystemDomain")?;
+    let global = StructView::new(memory, &runtime.layout, "SystemDomain", system).addr_of("GlobalLoaderAllocator")?;
+    let mut allocators = vec![global];
+    match collectible(memory, runtime, global) {
+        Ok(more) => allocators.extend(more),
+        Err(e) => notes.push(format!("collectible assemblies: {e}")),
+    }
+    let mut seen_heaps = HashSet::new();
+    let out = allocators
+        .into_iter()
+        .map(|address| {
+            let name = if address == global {
+                "the global loader allocator".to_owned()
+            } else {
+                format!("loader allocator {address}")
+            };
+            let blocks = allocator(memory, runtime, address, &mut seen_heaps, &mut notes);
+            AllocatorHeaps { name, address, blocks }
+        })
+        .collect();
+    Ok((out, notes))
+}
+
+fn allocator(
+    memory: &dyn Memory,
+    runtime: &Runtime,
+    address: Addr,
+    seen: &mut HashSet<Addr>,
+    notes: &mut Vec<String>,
+) -> Vec<HeapBlock> {
+    let layout = &runtime.layout;
+    let view = StructView::new(memory, layout, "LoaderAllocator", address);
+    let mut blocks = Vec::new();
+    let mut add = |view: &StructView<'_>, fields: &[(&str, Kind)], what: &str| {
+        for &(field, kind) in fields.iter().filter(|(f, _)| view.has(f)) {
+            match view.ptr(field) {
+                // A collectible allocator's low-frequency pointer leads to its
+                // high-frequency heap: one heap, named once.
+                Ok(heap) if heap.0 != 0 && seen.insert(heap) => match heap_blocks(memory, runtime, heap, kind) {
+                    Ok(found) => blocks.extend(found),
+                    Err(e) => notes.push(format!("{what}.{field}: {e}")),
+                },
+                Ok(_) => {}
+                Err(e) => notes.push(e.to_string()),
+            }
+        }
+    };
+    add(&view, HEAPS, "LoaderAllocator");
+    match view.ptr("VirtualCallStubManager") {
+        Ok(manager) if manager.0 != 0 => {
+            let view = StructView::new(memory, layout, "VirtualCallStubManager", manager);
+            add(&view, STUB_HEAPS, "VirtualCallStubManager");
+        }
+        Ok(_) => {}
+        Err(e) => notes.push(e.to_string()),
+    }
+    blocks
+}
+
+fn heap_blocks(memory: &dyn Memory, runtime: &Runtime, heap: Addr, kind: Kind) -> Result<Vec<HeapBlock>, ViewError> {
+    let first = StructView::new(memory, &runtime.layout, "LoaderHeap", heap).ptr("FirstBlock")?;
+    walk_blocks(memory, runtime, first, kind, &format!("LoaderHeap at {heap}"))
+}
+
+/// Follow a list of LoaderHeapBlocks.
+pub(super) fn walk_blocks(
+    memory: &dyn Memory,
+    runtime: &Runtime,
+    first: Addr,
+    kind: Kind,
+    evidence: &str,
+) -> Result<Vec<HeapBlock>, ViewError> {
+    let mut out = Vec::new();
+    let mut seen = HashSet::new();
+    let mut next = first;
+    while next.0 != 0 && seen.insert(next) && out.len() < limits::MAX_LIST {
+        let view = StructView::new(memory, &runtime.layout, "LoaderHeapBlock", next);
+        let range = AddrRange::sized(view.ptr("pVirtualAddress")?, view.u64("dwVirtualSize")?);
+        // A list that leads out of the heap shows in its sizes first.
+        if range.len() > MAX_BLOCK || !range.start.is_aligned(4096) {
+            break;
+        }
+        out.push(HeapBlock { range, kind, current: next == first, evidence: evidence.to_owned() });
+        next = view.ptr("pNext")?;
+    }
+    Ok(out)
+}
+
+/// Loader allocators of assemblies, other than the global one.
+fn collectible(memory: &dyn Memory, runtime: &Runtime, global: Addr) -> Result<Vec<Addr>, LoaderError> {
+    let layout = &runtime.layout;
+    if layout.field("AppDomain", "DomainAssemblyList").is_err() {
+        return Ok(Vec::new());
+    }
+    let domain = runtime.roots.pointer(memory, layout, "AppDomain")?;
+    let list = StructView::new(memory, layout, "AppDomain", domain).addr_of("DomainAssemblyList")?;
+    let mut out = Vec::new();
+    for assembly in array_list(memory, runtime, list)? {
+        match loader_allocator(memory, runtime, assembly) {
+            Ok(Some(la)) if la != global && la.0 != 0 && !out.contains(&la) => out.push(la),
+            _ => {}
+        }
+        if out.len() >= limits::MAX_MODULES {
+            break;
+        }
+    }
+    Ok(out)
+}
+
+/// The loader allocator of a DomainAssembly: its own field, else that of its module.
+fn loader_allocator(memory: &dyn Memory, runtime: &Runtime, assembly: Addr) -> Result<Option<Addr>, ViewError> {
+    let layout = &runtime.layout;
+    let view = StructView::new(memory, layout, "DomainAssembly", assembly);
+    if view.has("LoaderAllocator") {
+        return view.ptr("LoaderAllocator").map(Some);
+    }
+    if !view.has("Assembly") {
+        return Ok(None);
+    }
+    let module = StructView::new(memory, layout, "Assembly", view.ptr("Assembly")?).ptr("Module")?;
+    StructView::new(memory, layout, "Module", module).ptr("LoaderAllocator").map(Some)
+}
+
+/// Elements of an ArrayList: blocks of pointers, the first one inline.
+fn array_list(memory: &dyn Memory, runtime: &Runtime, list: Addr) -> Result<Vec<Addr>, ViewError> {
+    let layout = &runtime.layout;
+    let view = StructView::new(memory, layout, "ArrayListBase", list);
+    let mut left = view.u32("Count")?.min(limits::MAX_MODULES as u32);
+    let mut block = view.addr_of("FirstBlock")?;
+    let mut out = Vec::new();
+    let mut seen = HashSet::new();
+    while left > 0 && block.0 != 0 && seen.insert(block) {
+        let view = StructView::new(memory, layout, "ArrayListBlock", block);
+        let start = view.addr_of("ArrayStart")?;
+        let here = view.u32("Size")?.min(left);
+        for i in 0..u64::from(here) {
+            if let Ok(element) = memory.ptr(start.saturating_add(8 * i)) {
+                out.push(element);
+            }
+        }
+        left -= here;
+        block = view.ptr("Next")?;
+    }
+    out.retain(|a| a.0 != 0);
+    Ok(out)
+}

@@ -1,0 +1,116 @@
+//! .NET, read without its data-access library: find CoreCLR in the process,
+//! choose a layout that fits it, and claim what its structures say.
+//!
+//! Terms are those of the runtime (dotnet/runtime, docs/design/datacontracts
+//! and src/coreclr). docs/dotnet.md tells how each structure is found.
+
+mod code;
+mod detect;
+mod gc;
+mod gc_vars;
+mod handles;
+mod loader;
+mod roots;
+
+pub use detect::{Detection, Runtime, detect};
+pub use gc::{Generation, Segment};
+pub use loader::{AllocatorHeaps, HeapBlock};
+
+use crate::addr::AddrRange;
+use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
+use crate::process::Process;
+
+/// What one runtime's structures say.
+#[derive(Clone, Debug, Default)]
+pub struct Heaps {
+    /// GC segments and regions.
+    pub segments: Vec<Segment>,
+    /// Loader heaps of each loader allocator, and code heaps.
+    pub loader: Vec<AllocatorHeaps>,
+    /// Whether the GC is of the server kind.
+    pub server: bool,
+    /// Whether the heap was in the middle of a collection.
+    pub in_gc: bool,
+}
+
+/// Read all heaps of `runtime`, claim their memory, and tell what failed.
+///
+/// Each part is a phase of its own: one that fails is a diagnostic.
+pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Claims) -> Heaps {
+    let mut heaps = Heaps::default();
+    let mut out = Sink { runtime, base, claims };
+    let tell = |what: &str, e: &dyn std::fmt::Display| {
+        process.diag.partial("dotnet", format!("{}: {what}: {e}", runtime.name()));
+    };
+    match gc::read(process, runtime) {
+        Ok(found) => {
+            for note in &found.notes {
+                tell("GC heap", note);
+            }
+            found.claim(&mut out);
+            heaps.segments = found.segments;
+            heaps.server = found.server;
+            heaps.in_gc = found.in_gc;
+        }
+        Err(e) => tell("GC heap", &e),
+    }
+    match handles::read(process, runtime) {
+        Ok(segments) => {
+            for range in segments {
+                out.exact(range, Kind::HandleTable, "handle table segment", "g_HandleTableMap, SegmentList");
+            }
+        }
+        // 3.1's data-access variables do not describe the handle table's insides.
+        Err(e) if runtime.major >= 8 => tell("handle table", &e),
+        Err(_) => {}
+    }
+    match loader::read(process, runtime) {
+        Ok((found, notes)) => {
+            for note in &notes {
+                tell("loader heaps", note);
+            }
+            heaps.loader = found;
+        }
+        Err(e) => tell("loader heaps", &e),
+    }
+    match code::read(process, runtime) {
+        Ok(found) => heaps.loader.push(found),
+        Err(e) => tell("code heaps", &e),
+    }
+    for allocator in &heaps.loader {
+        for block in &allocator.blocks {
+            let detail = format!("{} of {}", block.kind.name(), allocator.name);
+            out.exact(block.range, block.kind, &detail, &block.evidence);
+        }
+    }
+    heaps
+}
+
+/// Where a runtime's claims go.
+struct Sink<'a> {
+    runtime: &'a Runtime,
+    base: &'a Base,
+    claims: &'a mut Claims,
+}
+
+impl Sink<'_> {
+    fn exact(&mut self, range: AddrRange, kind: Kind, detail: &str, evidence: &str) {
+        self.add(range, kind, Confidence::Exact, detail, evidence);
+    }
+
+    fn add(&mut self, range: AddrRange, kind: Kind, confidence: Confidence, detail: &str, evidence: &str) {
+        // A structure that lies may name half the address space: only what the
+        // core maps is worth a claim.
+        if self.base.entries.overlapping(range).next().is_none() {
+            return;
+        }
+        self.claims.add(Claim {
+            range,
+            kind,
+            confidence,
+            owner: Owner::Module(self.runtime.module as u32),
+            detail: detail.into(),
+            evidence: evidence.into(),
+        });
+    }
+}

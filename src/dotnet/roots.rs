@@ -1,0 +1,166 @@
+//! Where the runtime's globals are: slots of `g_dacTable`, and the contract
+//! descriptor's table of pointers where it names a global.
+//!
+//! Slots move between servicing releases (8.0.0 has 155, 8.0.33 has 157), so a
+//! slot is believed only where what it leads to has the right shape.
+
+use crate::addr::{Addr, AddrRange};
+use crate::dotnet::gc_vars;
+use crate::image::elf::ElfImage;
+use crate::image::symbols::Symbol;
+use crate::layout::{Global, Layout};
+use crate::memory::Memory;
+
+/// Slots a table may have; 3.1 has 177.
+const MAX_SLOTS: u64 = 512;
+
+/// Why the globals can't be found.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RootsError {
+    /// No table of globals, exported or by shape.
+    #[error("its table of globals (g_dacTable) is not in the core")]
+    NoTable,
+    /// A global no table names.
+    #[error("global {0} is in no table")]
+    NoGlobal(String),
+    /// A global's memory.
+    #[error("global {name}: {fault}")]
+    Fault {
+        /// Name.
+        name: String,
+        /// Where and why.
+        fault: crate::memory::Fault,
+    },
+}
+
+/// Addresses of globals.
+#[derive(Clone, Debug)]
+pub struct Roots {
+    slots: Vec<Addr>,
+    pointers: Vec<Addr>,
+    /// GcDacVars, by shape.
+    pub gc_dac_vars: Option<Addr>,
+    /// How the table was found.
+    pub source: String,
+}
+
+impl Roots {
+    /// Find the globals of the runtime in `image`.
+    ///
+    /// # Errors
+    /// [`RootsError::NoTable`]
+    pub fn find(
+        memory: &dyn Memory,
+        image: &ElfImage,
+        layout: &Layout,
+        major: u32,
+        table: Option<Symbol>,
+        pointers: Vec<Addr>,
+    ) -> Result<Roots, RootsError> {
+        // .NET 6 and earlier keep 32-bit RVAs, 7 and later addresses.
+        let wide = major >= 7;
+        if let Some(symbol) = table {
+            let slots = read_slots(memory, image, symbol, wide);
+            if !slots.is_empty() {
+                let gc = slots.iter().find_map(|&s| gc_dac_vars(memory, image, s, major));
+                return Ok(Roots { slots, pointers, gc_dac_vars: gc, source: "export g_dacTable".into() });
+            }
+        }
+        if !wide {
+            return Err(RootsError::NoTable);
+        }
+        by_shape(memory, image, layout, major, pointers).ok_or(RootsError::NoTable)
+    }
+
+    /// Address of a global: by the descriptor's name, else by its slot.
+    ///
+    /// # Errors
+    /// [`RootsError::NoGlobal`]
+    pub fn global(&self, layout: &Layout, name: &str) -> Result<Addr, RootsError> {
+        if let Ok(Global::Pointer(i)) = layout.global(name)
+            && let Some(&addr) = self.pointers.get(*i)
+        {
+            return Ok(addr);
+        }
+        match layout.global(&format!("DacSlot.{name}")) {
+            Ok(Global::Value(slot)) => {
+                usize::try_from(*slot).ok().and_then(|s| self.slots.get(s)).copied().filter(|a| a.0 != 0)
+            }
+            _ => None,
+        }
+        .ok_or_else(|| RootsError::NoGlobal(name.to_owned()))
+    }
+
+    /// The pointer that a global holds.
+    ///
+    /// # Errors
+    /// [`RootsError`]
+    pub fn pointer(&self, memory: &dyn Memory, layout: &Layout, name: &str) -> Result<Addr, RootsError> {
+        let at = self.global(layout, name)?;
+        memory.ptr(at).map_err(|fault| RootsError::Fault { name: name.to_owned(), fault })
+    }
+}
+
+fn read_slots(memory: &dyn Memory, image: &ElfImage, symbol: Symbol, wide: bool) -> Vec<Addr> {
+    let width = if wide { 8 } else { 4 };
+    let count = (symbol.size / width).min(MAX_SLOTS);
+    (0..count)
+        .map_while(|i| {
+            let at = symbol.addr.checked_add(i * width)?;
+            if wide {
+                memory.ptr(at).ok()
+            } else {
+                memory.u32(at).ok().map(|rva| if rva == 0 { Addr(0) } else { Addr(image.bias.wrapping_add(u64::from(rva))) })
+            }
+        })
+        .collect()
+}
+
+/// GcDacVars where `slot` is the address of `g_gcDacGlobals`.
+fn gc_dac_vars(memory: &dyn Memory, image: &ElfImage, slot: Addr, major: u32) -> Option<Addr> {
+    if !image.range.contains(slot) {
+        return None;
+    }
+    let vars = memory.ptr(slot).ok()?;
+    gc_vars::looks_like(memory, vars, major).then_some(vars)
+}
+
+/// Without a symbol table: in the relocated read-only data, the word that is the
+/// address of `g_gcDacGlobals`, at its slot in a run of pointers into the image.
+fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, major: u32, pointers: Vec<Addr>) -> Option<Roots> {
+    let Ok(Global::Value(slot)) = layout.global("DacSlot.GcDacGlobals") else { return None };
+    for segment in image.segments.iter().filter(|s| s.perms.write) {
+        let mut at = segment.range.start;
+        while at < segment.range.end {
+            let have = memory.readable(at, segment.range.end.since(at)) & !7;
+            if have == 0 {
+                at = at.align_down(4096).saturating_add(4096);
+                continue;
+            }
+            let bytes = memory.bytes(at, have as usize).ok()?;
+            let words: Vec<Addr> = bytes.as_chunks::<8>().0.iter().map(|c| Addr(u64::from_le_bytes(*c))).collect();
+            for (i, &word) in words.iter().enumerate() {
+                let Some(first) = i.checked_sub(*slot as usize) else { continue };
+                let run = words[first..].iter().take(MAX_SLOTS as usize);
+                let slots: Vec<Addr> = run.take_while(|w| image.range.contains(**w)).copied().collect();
+                if slots.len() < MIN_RUN || !image.range.contains(word) {
+                    continue;
+                }
+                if let Some(vars) = gc_dac_vars(memory, image, word, major) {
+                    let table = AddrRange::sized(at.saturating_add(8 * first as u64), 8 * slots.len() as u64);
+                    return Some(Roots {
+                        slots,
+                        pointers,
+                        gc_dac_vars: Some(vars),
+                        source: format!("g_dacTable by its shape at {}", table.start),
+                    });
+                }
+            }
+            at = at.saturating_add(have);
+        }
+    }
+    None
+}
+
+/// Pointers in a row that make a table of globals (the smallest known has 129).
+const MIN_RUN: usize = 64;

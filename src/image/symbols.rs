@@ -1,0 +1,85 @@
+//! Looking up one exported symbol in an ELF image in memory, by its hash table.
+//!
+//! Structures: System V ABI, dynamic symbols; DT_GNU_HASH as binutils and
+//! glibc's dl-lookup.c have it.
+
+use goblin::elf::dynamic as dy;
+
+use crate::addr::Addr;
+use crate::bytes;
+use crate::image::elf::{ElfImage, dynamic_entry};
+use crate::memory::Memory;
+
+/// `Elf64_Sym`
+mod sym {
+    pub(super) const SIZE: u64 = 24;
+    pub(super) const NAME: usize = 0;
+    pub(super) const SHNDX: usize = 6;
+    pub(super) const VALUE: usize = 8;
+    pub(super) const LEN: usize = 16;
+}
+
+/// Symbols of one chain looked at; real chains have a handful.
+const MAX_CHAIN: u32 = 4096;
+
+/// An exported symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Where it is.
+    pub addr: Addr,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// The symbol exported under `name`; `None` where there is none, or its table
+/// is not in the core.
+pub fn find(memory: &dyn Memory, image: &ElfImage, name: &str) -> Option<Symbol> {
+    let dynamic = image.dynamic?;
+    let placed = |tag| {
+        let value = dynamic_entry(memory, dynamic, tag)?;
+        // glibc writes placed addresses back, musl leaves those of the file.
+        Some(if image.range.contains(Addr(value)) { Addr(value) } else { Addr(image.bias.wrapping_add(value)) })
+    };
+    let (table, strings) = (placed(dy::DT_SYMTAB)?, placed(dy::DT_STRTAB)?);
+    let hash = placed(dy::DT_GNU_HASH)?;
+    let word = |off: u64| memory.u32(hash.saturating_add(off)).ok();
+    let (buckets, offset, bloom) = (word(0)?, word(4)?, word(8)?);
+    let buckets_at = 16 + 8 * u64::from(bloom);
+    let wanted = gnu_hash(name);
+    let mut index = word(buckets_at + 4 * u64::from(wanted.checked_rem(buckets)?))?;
+    let chains_at = buckets_at + 4 * u64::from(buckets);
+    for _ in 0..MAX_CHAIN {
+        let chain = word(chains_at + 4 * u64::from(index.checked_sub(offset)?))?;
+        if chain | 1 == wanted | 1 {
+            let entry = memory.bytes(table.checked_add(sym::SIZE * u64::from(index))?, sym::SIZE as usize).ok()?;
+            let at = strings.checked_add(u64::from(bytes::u32_at(&entry, sym::NAME)?))?;
+            let found = memory.text(at, name.len() + 1).ok()?;
+            if found == name && bytes::u16_at(&entry, sym::SHNDX)? != 0 {
+                return Some(Symbol {
+                    addr: Addr(image.bias.wrapping_add(bytes::u64_at(&entry, sym::VALUE)?)),
+                    size: bytes::u64_at(&entry, sym::LEN)?,
+                });
+            }
+        }
+        if chain & 1 == 1 {
+            return None;
+        }
+        index = index.checked_add(1)?;
+    }
+    None
+}
+
+/// The hash of DT_GNU_HASH.
+fn gnu_hash(name: &str) -> u32 {
+    name.bytes().fold(5381, |h: u32, b| h.wrapping_mul(33).wrapping_add(u32::from(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn known_hashes() {
+        // From binutils' own test of the function.
+        assert_eq!(super::gnu_hash("printf"), 0x156b_2bb8);
+        assert_eq!(super::gnu_hash(""), 5381);
+    }
+}

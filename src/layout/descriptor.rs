@@ -1,0 +1,64 @@
+//! The runtime's own description of its structs, in its memory: the export
+//! `DotNetRuntimeContractDescriptor` (.NET 9 and later).
+//!
+//! Form: dotnet/runtime, docs/design/datacontracts/contract-descriptor.md:
+//! u64 magic, u32 flags, u32 descriptor_size, char *descriptor, u32
+//! pointer_data_count, u32 pad, uintptr_t *pointer_data.
+
+use crate::addr::Addr;
+use crate::layout::{Layout, LayoutError};
+use crate::memory::{Fault, Memory};
+
+/// "DNCCDAC\0", little-endian.
+const MAGIC: u64 = 0x0043_4144_4343_4e44;
+
+/// Largest JSON taken (10.0.14 has 10,563 bytes, newer ones about 90 KiB).
+const MAX_JSON: u32 = 1 << 20;
+
+/// Most pointers taken (10.0.14 has 24).
+const MAX_POINTERS: u32 = 4096;
+
+/// The header's fields, offsets in bytes.
+mod header {
+    pub(super) const SIZE: u64 = 12;
+    pub(super) const JSON: u64 = 16;
+    pub(super) const COUNT: u64 = 24;
+    pub(super) const POINTERS: u64 = 32;
+}
+
+/// Why there is no descriptor to use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DescriptorError {
+    /// Its bytes are not in the core.
+    #[error("contract descriptor: {0}")]
+    Fault(#[from] Fault),
+    /// Not a descriptor, or one that lies.
+    #[error("contract descriptor: {0}")]
+    Form(String),
+    /// Its JSON.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+}
+
+/// Read the descriptor at `addr`: its layout, and its table of pointers.
+///
+/// # Errors
+/// [`DescriptorError`]
+pub fn read_descriptor(memory: &dyn Memory, addr: Addr) -> Result<(Layout, Vec<Addr>), DescriptorError> {
+    let at = |off| addr.saturating_add(off);
+    let magic = memory.u64(addr)?;
+    if magic != MAGIC {
+        return Err(DescriptorError::Form(format!("magic {magic:#x} at {addr}")));
+    }
+    let (size, count) = (memory.u32(at(header::SIZE))?, memory.u32(at(header::COUNT))?);
+    if size > MAX_JSON || count > MAX_POINTERS {
+        return Err(DescriptorError::Form(format!("{size} bytes of JSON, {count} pointers")));
+    }
+    let table = memory.ptr(at(header::POINTERS))?;
+    let pointers =
+        (0..u64::from(count)).map(|i| memory.ptr(table.saturating_add(8 * i))).collect::<Result<Vec<_>, _>>()?;
+    let json = memory.bytes(memory.ptr(at(header::JSON))?, size as usize)?;
+    let mut layout = Layout::parse(&String::from_utf8_lossy(&json))?;
+    layout.id = "the runtime's own descriptor".into();
+    Ok((layout, pointers))
+}

@@ -1,0 +1,83 @@
+//! A struct in the process's memory, its fields read by name.
+
+use crate::addr::Addr;
+use crate::layout::{Layout, LayoutError};
+use crate::memory::{Fault, Memory};
+
+/// Why a field can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ViewError {
+    /// The layout does not know it.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// Its memory can't be read.
+    #[error("{kind}.{field}: {fault}")]
+    Fault {
+        /// Type of the struct.
+        kind: String,
+        /// Field.
+        field: String,
+        /// Where and why.
+        fault: Fault,
+    },
+}
+
+/// A struct of a known type at an address.
+#[derive(Clone, Copy)]
+pub struct StructView<'a> {
+    memory: &'a dyn Memory,
+    layout: &'a Layout,
+    kind: &'a str,
+    /// Where it is.
+    pub addr: Addr,
+}
+
+impl<'a> StructView<'a> {
+    /// The struct of type `kind` at `addr`.
+    pub fn new(memory: &'a dyn Memory, layout: &'a Layout, kind: &'a str, addr: Addr) -> StructView<'a> {
+        StructView { memory, layout, kind, addr }
+    }
+
+    /// Address of a field.
+    ///
+    /// # Errors
+    /// Where the layout does not know it.
+    pub fn addr_of(&self, field: &str) -> Result<Addr, ViewError> {
+        let offset = self.layout.field(self.kind, field)?;
+        Ok(Addr(self.addr.0.wrapping_add_signed(offset)))
+    }
+
+    /// Whether the layout knows a field.
+    pub fn has(&self, field: &str) -> bool {
+        self.layout.field(self.kind, field).is_ok()
+    }
+
+    fn read<T>(&self, field: &str, f: impl Fn(&'a dyn Memory, Addr) -> Result<T, Fault>) -> Result<T, ViewError> {
+        let at = self.addr_of(field)?;
+        f(self.memory, at).map_err(|fault| ViewError::Fault { kind: self.kind.into(), field: field.into(), fault })
+    }
+
+    /// A pointer field.
+    ///
+    /// # Errors
+    /// [`ViewError`]
+    pub fn ptr(&self, field: &str) -> Result<Addr, ViewError> {
+        self.read(field, |m, a| m.ptr(a))
+    }
+
+    /// A 64-bit field.
+    ///
+    /// # Errors
+    /// [`ViewError`]
+    pub fn u64(&self, field: &str) -> Result<u64, ViewError> {
+        self.read(field, |m, a| m.u64(a))
+    }
+
+    /// A 32-bit field.
+    ///
+    /// # Errors
+    /// [`ViewError`]
+    pub fn u32(&self, field: &str) -> Result<u32, ViewError> {
+        self.read(field, |m, a| m.u32(a))
+    }
+}
