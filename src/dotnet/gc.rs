@@ -119,8 +119,7 @@ pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<GcHeap, GcErr
     let memory: &dyn Memory = &process.memory;
     let vars = runtime.roots.gc_dac_vars.ok_or(GcError::NoVars)?;
     let vars = StructView::new(memory, &runtime.layout, "GcDacVars", vars);
-    let mut reader =
-        Reader { memory, runtime, vars, regions: false, seen: HashSet::new(), out: GcHeap::default() };
+    let mut reader = Reader { memory, runtime, vars, regions: false, seen: HashSet::new(), out: GcHeap::default() };
     reader.regions = reader.by_regions();
     reader.heaps()?;
     // gc_structures_invalid_cnt: above 0 while a collection moves things.
@@ -290,8 +289,8 @@ impl Reader<'_> {
             self.free_lists(lists, "region to decommit")?;
         }
         if let Some(list) = self.variable("global_free_huge_regions") {
-            let head = StructView::new(self.memory, &self.runtime.layout, "region_free_list", list)
-                .ptr("head_free_region")?;
+            let head =
+                StructView::new(self.memory, &self.runtime.layout, "region_free_list", list).ptr("head_free_region")?;
             self.free_list(head, "free huge region");
         }
         Ok(())
@@ -364,10 +363,21 @@ impl GcHeap {
             out.exact(*reserve, Kind::GCHeapReserve, what, "the GC's lists of free regions");
         }
         for range in &self.bookkeeping {
-            out.exact(*range, Kind::GCBookkeeping, "card table and its kin", "bookkeeping_start and card_table_info.size");
+            out.exact(
+                *range,
+                Kind::GCBookkeeping,
+                "card table and its kin",
+                "bookkeeping_start and card_table_info.size",
+            );
         }
         if let Some(range) = self.reserve {
-            out.add(range, Kind::GCHeapReserve, Confidence::Derived, "reserved by the GC", "g_lowest_address to g_highest_address");
+            out.add(
+                range,
+                Kind::GCHeapReserve,
+                Confidence::Derived,
+                "reserved by the GC",
+                "g_lowest_address to g_highest_address",
+            );
         }
     }
 }

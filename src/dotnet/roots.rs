@@ -4,7 +4,7 @@
 //! Slots move between servicing releases (8.0.0 has 155, 8.0.33 has 157), so a
 //! slot is believed only where what it leads to has the right shape.
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::Addr;
 use crate::dotnet::gc_vars;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::Symbol;
@@ -66,10 +66,7 @@ impl Roots {
                 return Ok(Roots { slots, pointers, gc_dac_vars: gc, source: "export g_dacTable".into() });
             }
         }
-        if !wide {
-            return Err(RootsError::NoTable);
-        }
-        by_shape(memory, image, layout, major, pointers).ok_or(RootsError::NoTable)
+        by_shape(memory, image, layout, major, wide, pointers).ok_or(RootsError::NoTable)
     }
 
     /// Address of a global: by the descriptor's name, else by its slot.
@@ -110,7 +107,10 @@ fn read_slots(memory: &dyn Memory, image: &ElfImage, symbol: Symbol, wide: bool)
             if wide {
                 memory.ptr(at).ok()
             } else {
-                memory.u32(at).ok().map(|rva| if rva == 0 { Addr(0) } else { Addr(image.bias.wrapping_add(u64::from(rva))) })
+                memory
+                    .u32(at)
+                    .ok()
+                    .map(|rva| if rva == 0 { Addr(0) } else { Addr(image.bias.wrapping_add(u64::from(rva))) })
             }
         })
         .collect()
@@ -125,10 +125,19 @@ fn gc_dac_vars(memory: &dyn Memory, image: &ElfImage, slot: Addr, major: u32) ->
     gc_vars::looks_like(memory, vars, major).then_some(vars)
 }
 
-/// Without a symbol table: in the relocated read-only data, the word that is the
-/// address of `g_gcDacGlobals`, at its slot in a run of pointers into the image.
-fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, major: u32, pointers: Vec<Addr>) -> Option<Roots> {
+/// Without the export (3.1 has none; a kernel's core lacks the symbol table): in
+/// the image's data, the word that leads to GcDacVars, at its slot in a run of
+/// others that lead into the image.
+fn by_shape(
+    memory: &dyn Memory,
+    image: &ElfImage,
+    layout: &Layout,
+    major: u32,
+    wide: bool,
+    pointers: Vec<Addr>,
+) -> Option<Roots> {
     let Ok(Global::Value(slot)) = layout.global("DacSlot.GcDacGlobals") else { return None };
+    let slot = *slot as usize;
     for segment in image.segments.iter().filter(|s| s.perms.write) {
         let mut at = segment.range.start;
         while at < segment.range.end {
@@ -138,22 +147,19 @@ fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, major: u32, 
                 continue;
             }
             let bytes = memory.bytes(at, have as usize).ok()?;
-            let words: Vec<Addr> = bytes.as_chunks::<8>().0.iter().map(|c| Addr(u64::from_le_bytes(*c))).collect();
-            for (i, &word) in words.iter().enumerate() {
-                let Some(first) = i.checked_sub(*slot as usize) else { continue };
-                let run = words[first..].iter().take(MAX_SLOTS as usize);
-                let slots: Vec<Addr> = run.take_while(|w| image.range.contains(**w)).copied().collect();
-                if slots.len() < MIN_RUN || !image.range.contains(word) {
-                    continue;
-                }
+            let words: Vec<Addr> = if wide {
+                bytes.as_chunks::<8>().0.iter().map(|c| Addr(u64::from_le_bytes(*c))).collect()
+            } else {
+                bytes.as_chunks::<4>().0.iter().map(|c| from_rva(image, u32::from_le_bytes(*c))).collect()
+            };
+            for (i, &word) in words.iter().enumerate().filter(|(_, w)| image.range.contains(**w)) {
+                let Some(first) = i.checked_sub(slot) else { continue };
+                let Some(slots) = table_at(image, &words[first..]) else { continue };
                 if let Some(vars) = gc_dac_vars(memory, image, word, major) {
-                    let table = AddrRange::sized(at.saturating_add(8 * first as u64), 8 * slots.len() as u64);
-                    return Some(Roots {
-                        slots,
-                        pointers,
-                        gc_dac_vars: Some(vars),
-                        source: format!("g_dacTable by its shape at {}", table.start),
-                    });
+                    let width = if wide { 8 } else { 4 };
+                    let start = at.saturating_add(width * first as u64);
+                    let source = format!("g_dacTable by its shape at {start}");
+                    return Some(Roots { slots, pointers, gc_dac_vars: Some(vars), source });
                 }
             }
             at = at.saturating_add(have);
@@ -162,5 +168,23 @@ fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, major: u32, 
     None
 }
 
-/// Pointers in a row that make a table of globals (the smallest known has 129).
+/// An address from an RVA of the table; 0 stands for none.
+fn from_rva(image: &ElfImage, rva: u32) -> Addr {
+    if rva == 0 { Addr(0) } else { Addr(image.bias.wrapping_add(u64::from(rva))) }
+}
+
+/// The table that begins with `words`: all lead into the image past its headers,
+/// but for some that are empty.
+fn table_at(image: &ElfImage, words: &[Addr]) -> Option<Vec<Addr>> {
+    let past_headers = image.range.start.saturating_add(4096);
+    let leads = |w: &&Addr| image.range.contains(**w) && **w >= past_headers;
+    let run = words.iter().take(MAX_SLOTS as usize).take_while(|w| w.0 == 0 || leads(w));
+    let slots: Vec<Addr> = run.copied().collect();
+    let begin = slots.get(..MIN_RUN)?;
+    (begin.iter().filter(leads).count() >= MIN_FILLED).then_some(slots)
+}
+
+/// Words in a row that make a table of globals (the smallest known has 129), and
+/// how many of these are not empty.
 const MIN_RUN: usize = 64;
+const MIN_FILLED: usize = 48;

@@ -40,33 +40,80 @@ pub fn find(memory: &dyn Memory, image: &ElfImage, name: &str) -> Option<Symbol>
         // glibc writes placed addresses back, musl leaves those of the file.
         Some(if image.range.contains(Addr(value)) { Addr(value) } else { Addr(image.bias.wrapping_add(value)) })
     };
-    let (table, strings) = (placed(dy::DT_SYMTAB)?, placed(dy::DT_STRTAB)?);
-    let hash = placed(dy::DT_GNU_HASH)?;
-    let word = |off: u64| memory.u32(hash.saturating_add(off)).ok();
-    let (buckets, offset, bloom) = (word(0)?, word(4)?, word(8)?);
-    let buckets_at = 16 + 8 * u64::from(bloom);
-    let wanted = gnu_hash(name);
-    let mut index = word(buckets_at + 4 * u64::from(wanted.checked_rem(buckets)?))?;
-    let chains_at = buckets_at + 4 * u64::from(buckets);
-    for _ in 0..MAX_CHAIN {
-        let chain = word(chains_at + 4 * u64::from(index.checked_sub(offset)?))?;
-        if chain | 1 == wanted | 1 {
-            let entry = memory.bytes(table.checked_add(sym::SIZE * u64::from(index))?, sym::SIZE as usize).ok()?;
-            let at = strings.checked_add(u64::from(bytes::u32_at(&entry, sym::NAME)?))?;
-            let found = memory.text(at, name.len() + 1).ok()?;
-            if found == name && bytes::u16_at(&entry, sym::SHNDX)? != 0 {
-                return Some(Symbol {
-                    addr: Addr(image.bias.wrapping_add(bytes::u64_at(&entry, sym::VALUE)?)),
-                    size: bytes::u64_at(&entry, sym::LEN)?,
-                });
-            }
-        }
-        if chain & 1 == 1 {
-            return None;
-        }
-        index = index.checked_add(1)?;
+    let table = Table { memory, bias: image.bias, symbols: placed(dy::DT_SYMTAB)?, strings: placed(dy::DT_STRTAB)? };
+    match placed(dy::DT_GNU_HASH) {
+        Some(hash) => table.by_gnu_hash(hash, name),
+        None => table.by_hash(placed(dy::DT_HASH)?, name),
     }
-    None
+}
+
+struct Table<'a> {
+    memory: &'a dyn Memory,
+    bias: u64,
+    symbols: Addr,
+    strings: Addr,
+}
+
+impl Table<'_> {
+    fn by_gnu_hash(&self, hash: Addr, name: &str) -> Option<Symbol> {
+        let word = |off: u64| self.memory.u32(hash.saturating_add(off)).ok();
+        let (buckets, offset, bloom) = (word(0)?, word(4)?, word(8)?);
+        let buckets_at = 16 + 8 * u64::from(bloom);
+        let wanted = gnu_hash(name);
+        let mut index = word(buckets_at + 4 * u64::from(wanted.checked_rem(buckets)?))?;
+        let chains_at = buckets_at + 4 * u64::from(buckets);
+        for _ in 0..MAX_CHAIN {
+            let chain = word(chains_at + 4 * u64::from(index.checked_sub(offset)?))?;
+            if chain | 1 == wanted | 1
+                && let Some(found) = self.symbol(index, name)
+            {
+                return Some(found);
+            }
+            if chain & 1 == 1 {
+                return None;
+            }
+            index = index.checked_add(1)?;
+        }
+        None
+    }
+
+    /// The ABI's own hash table: nbucket, nchain, buckets, chains.
+    fn by_hash(&self, hash: Addr, name: &str) -> Option<Symbol> {
+        let word = |i: u64| self.memory.u32(hash.saturating_add(4 * i)).ok();
+        let buckets = word(0)?;
+        let mut index = word(2 + u64::from(sysv_hash(name).checked_rem(buckets)?))?;
+        for _ in 0..MAX_CHAIN {
+            if index == 0 {
+                return None;
+            }
+            if let Some(found) = self.symbol(index, name) {
+                return Some(found);
+            }
+            index = word(2 + u64::from(buckets) + u64::from(index))?;
+        }
+        None
+    }
+
+    /// The symbol of that index, if it is defined and has that name.
+    fn symbol(&self, index: u32, name: &str) -> Option<Symbol> {
+        let at = self.symbols.checked_add(sym::SIZE * u64::from(index))?;
+        let entry = self.memory.bytes(at, sym::SIZE as usize).ok()?;
+        let text = self.strings.checked_add(u64::from(bytes::u32_at(&entry, sym::NAME)?))?;
+        let defined = bytes::u16_at(&entry, sym::SHNDX)? != 0;
+        (defined && self.memory.text(text, name.len() + 1).ok()? == name).then_some(Symbol {
+            addr: Addr(self.bias.wrapping_add(bytes::u64_at(&entry, sym::VALUE)?)),
+            size: bytes::u64_at(&entry, sym::LEN)?,
+        })
+    }
+}
+
+/// The hash of DT_HASH.
+fn sysv_hash(name: &str) -> u32 {
+    name.bytes().fold(0, |h: u32, b| {
+        let h = (h << 4).wrapping_add(u32::from(b));
+        let high = h & 0xf000_0000;
+        (h ^ (high >> 24)) & !high
+    })
 }
 
 /// The hash of DT_GNU_HASH.
@@ -81,5 +128,7 @@ mod tests {
         // From binutils' own test of the function.
         assert_eq!(super::gnu_hash("printf"), 0x156b_2bb8);
         assert_eq!(super::gnu_hash(""), 5381);
+        // System V ABI's own example chain.
+        assert_eq!(super::sysv_hash("printf"), 0x077_905a6);
     }
 }

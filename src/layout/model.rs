@@ -152,9 +152,7 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::MissingGlobal`]
     pub fn global(&self, name: &str) -> Result<&Global, LayoutError> {
-        self.globals
-            .get(name)
-            .ok_or_else(|| LayoutError::MissingGlobal { layout: self.id.clone(), name: name.into() })
+        self.globals.get(name).ok_or_else(|| LayoutError::MissingGlobal { layout: self.id.clone(), name: name.into() })
     }
 
     /// Version of a contract, as text (`2`, `c2`).
