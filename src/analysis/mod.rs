@@ -4,6 +4,7 @@
 mod check;
 mod diff;
 mod distribution;
+mod heap;
 mod info;
 mod place;
 mod regions;
@@ -16,6 +17,7 @@ mod zero;
 
 pub use check::check;
 pub use diff::diff;
+pub use heap::heap;
 pub use info::info;
 pub use regions::{RegionOptions, regions};
 pub use search::{SearchOptions, search};
@@ -25,11 +27,13 @@ pub use summary::summary;
 pub use whatis::whatis;
 
 use crate::core::mapped;
+use crate::dotnet::{Heaps, Runtime};
+use crate::introspect::Findings;
 use crate::process::Process;
-use crate::report::{CoreRow, Envelope, SCHEMA_VERSION};
+use crate::report::{CoreRow, Envelope, RuntimeRow, SCHEMA_VERSION};
 
 /// Put a command's answer into the envelope all answers share.
-pub fn envelope<T>(command: &'static str, process: &Process, body: T) -> Envelope<T> {
+pub fn envelope<T>(command: &'static str, process: &Process, found: &Findings, body: T) -> Envelope<T> {
     if mapped::shrank() {
         process
             .diag
@@ -50,9 +54,23 @@ pub fn envelope<T>(command: &'static str, process: &Process, body: T) -> Envelop
             truncated: core.truncation.is_some(),
             truncation: core.truncation,
             threads: core.notes.threads.len(),
-            runtimes: Vec::new(),
+            runtimes: found.runtimes.iter().map(|(r, heaps)| runtime_row(r, heaps)).collect(),
         },
         warnings: process.diag.warnings(),
         body,
+    }
+}
+
+fn runtime_row(runtime: &Runtime, heaps: &Heaps) -> RuntimeRow {
+    RuntimeRow {
+        name: ".NET".into(),
+        version: Some(runtime.version.clone()),
+        module: crate::bytes::printable(&runtime.path).into_owned(),
+        base: runtime.base,
+        gc: (!heaps.segments.is_empty()).then_some(if heaps.server { "server" } else { "workstation" }),
+        layout_source: format!(
+            "{}; {}; version from {}",
+            runtime.layout_source, runtime.roots.source, runtime.version_source
+        ),
     }
 }

@@ -99,6 +99,14 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// The managed heap: segments or regions by heap and generation
+    Heap {
+        /// The loader heaps too: blocks, committed and wasted bytes
+        #[arg(long)]
+        loader: bool,
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// Find text (UTF-8 and UTF-16 at once), a regular expression or bytes
     Search {
         #[command(flatten)]

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use coremap::analysis::envelope;
+use coremap::introspect::Findings;
 use coremap::process::Process;
 use coremap::render::{self, Look, Render};
 
@@ -21,9 +22,10 @@ pub(crate) fn answer<T: Render>(
     command: &'static str,
     common: &Common,
     process: &Process,
+    found: &Findings,
     body: T,
 ) -> Result<Exit, Failure> {
-    let report = envelope(command, process, body);
+    let report = envelope(command, process, found, body);
     let mut out = BufWriter::new(io::stdout().lock());
     match common.form() {
         Format::Json => render::json(&report, &mut out)?,

@@ -86,6 +86,7 @@ pub(super) struct GcHeap {
     pub(super) segments: Vec<Segment>,
     pub(super) server: bool,
     pub(super) in_gc: bool,
+    pub(super) regions: bool,
     free: Vec<(AddrRange, AddrRange, String)>,
     bookkeeping: Vec<AddrRange>,
     reserve: Option<AddrRange>,
@@ -121,6 +122,7 @@ pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<GcHeap, GcErr
     let vars = StructView::new(memory, &runtime.layout, "GcDacVars", vars);
     let mut reader = Reader { memory, runtime, vars, regions: false, seen: HashSet::new(), out: GcHeap::default() };
     reader.regions = reader.by_regions();
+    reader.out.regions = reader.regions;
     reader.heaps()?;
     // gc_structures_invalid_cnt: above 0 while a collection moves things.
     reader.out.in_gc = reader.variable_u32("gc_structures_invalid_cnt").is_some_and(|n| n != 0);

@@ -29,6 +29,8 @@ pub struct Heaps {
     pub loader: Vec<AllocatorHeaps>,
     /// Whether the GC is of the server kind.
     pub server: bool,
+    /// Whether the GC works by regions and not by segments.
+    pub regions: bool,
     /// Whether the heap was in the middle of a collection.
     pub in_gc: bool,
 }
@@ -50,6 +52,7 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
             found.claim(&mut out);
             heaps.segments = found.segments;
             heaps.server = found.server;
+            heaps.regions = found.regions;
             heaps.in_gc = found.in_gc;
         }
         Err(e) => tell("GC heap", &e),

@@ -19,7 +19,8 @@ pub(super) fn headline(core: &CoreRow) -> Document {
     parts.push(core.producer.to_owned());
     parts.push(core.arch.to_owned());
     for r in &core.runtimes {
-        parts.push(format!("{} {}", r.name, r.version.as_deref().unwrap_or("?")));
+        let gc = r.gc.map_or_else(String::new, |gc| format!(" ({gc} GC)"));
+        parts.push(format!("{} {}{gc}", r.name, r.version.as_deref().unwrap_or("?")));
     }
     if let Some(pid) = core.pid {
         parts.push(format!("pid {pid}"));

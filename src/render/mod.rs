@@ -3,6 +3,7 @@
 
 mod commands;
 mod document;
+mod heap;
 mod maddress;
 mod table;
 

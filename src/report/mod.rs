@@ -4,6 +4,7 @@
 //! is `null`, never 0. Fields may be added; those there keep name and meaning.
 
 mod diff;
+mod heap;
 mod info;
 mod regions;
 mod stacks;
@@ -11,6 +12,7 @@ mod summary;
 mod whatis;
 
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide};
+pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 pub use regions::{RegionRow, RegionsReport};
 pub use stacks::{StackRow, StacksReport, StacksTotal};
@@ -81,6 +83,10 @@ pub struct RuntimeRow {
     pub module: String,
     /// Where it is loaded.
     pub base: Addr,
+    /// workstation or server; `null` where its GC can't be read.
+    pub gc: Option<&'static str>,
+    /// What its structs are read by.
+    pub layout_source: String,
 }
 
 /// `search`

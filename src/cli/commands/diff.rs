@@ -18,10 +18,11 @@ pub(super) fn run(common: &Common, old: &Path, new: &Path) -> Result<Exit, Failu
     let after = open(new, common, &progress())?;
     let silent = Progress::silent();
     let old_sum = analysis::summary(&before, &introspect(&before), false, &silent);
-    let new_sum = analysis::summary(&after, &introspect(&after), false, &silent);
+    let found = introspect(&after);
+    let new_sum = analysis::summary(&after, &found, false, &silent);
     let report = analysis::diff((&before, &old_sum), (&after, &new_sum));
     // The envelope and its warnings are the newer core's; the older's go first.
     let partial = finish(&before) == Exit::Partial;
-    let exit = answer("diff", common, &after, report)?;
+    let exit = answer("diff", common, &after, &found, report)?;
     Ok(if partial { Exit::Partial } else { exit })
 }

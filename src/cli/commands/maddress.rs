@@ -16,11 +16,11 @@ pub(super) fn run(common: &Common, core: &Path, summary: bool) -> Result<Exit, F
     let found = introspect(&process);
     let report = analysis::regions(&found, &RegionOptions::default());
     if common.form() != Format::Table {
-        return answer("maddress", common, &process, report);
+        return answer("maddress", common, &process, &found, report);
     }
     if process.core.truncation.is_some() {
         // SOS has no such line, but a table of half a process must say so first.
-        let head = analysis::envelope("maddress", &process, ()).core;
+        let head = analysis::envelope("maddress", &process, &found, ()).core;
         let mut out = std::io::stdout().lock();
         render::write(&render::headline(&head), output::look(), &mut out)?;
     }

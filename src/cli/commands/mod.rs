@@ -23,6 +23,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Regions { kind, sort, core } => simple::regions(common, &core.core, kind, *sort),
         Command::Stacks { zero_fill, core } => simple::stacks(common, &core.core, *zero_fill),
         Command::Check { core } => simple::check(common, &core.core),
+        Command::Heap { loader, core } => simple::heap(common, &core.core, *loader),
         Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
         Command::Search { args, core } => search::run(common, &core.core, args),
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),

@@ -40,6 +40,6 @@ pub(super) fn run(common: &Common, core: &Path, args: &SearchArgs) -> Result<Exi
     let report = analysis::search(&process, &found, &args.pattern, &pattern, &options, &progress);
     clear();
     let nothing = report.total == 0;
-    let exit = answer("search", common, &process, report)?;
+    let exit = answer("search", common, &process, &found, report)?;
     Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
 }

@@ -15,7 +15,7 @@ use crate::cli::{Exit, Failure};
 pub(super) fn info(common: &Common, core: &Path, show_data: bool) -> Result<Exit, Failure> {
     let process = open(core, common, &progress())?;
     let found = introspect(&process);
-    answer("info", common, &process, analysis::info(&process, &found, show_data))
+    answer("info", common, &process, &found, analysis::info(&process, &found, show_data))
 }
 
 pub(super) fn summary(common: &Common, core: &Path, zero_fill: bool) -> Result<Exit, Failure> {
@@ -24,14 +24,14 @@ pub(super) fn summary(common: &Common, core: &Path, zero_fill: bool) -> Result<E
     let found = introspect(&process);
     let report = analysis::summary(&process, &found, zero_fill, &progress);
     clear();
-    answer("summary", common, &process, report)
+    answer("summary", common, &process, &found, report)
 }
 
 pub(super) fn regions(common: &Common, core: &Path, kinds: &[Kind], sort: Sort) -> Result<Exit, Failure> {
     let process = open(core, common, &progress())?;
     let found = introspect(&process);
     let options = RegionOptions { kinds: kinds.to_vec(), by_size: sort == Sort::Size };
-    answer("regions", common, &process, analysis::regions(&found, &options))
+    answer("regions", common, &process, &found, analysis::regions(&found, &options))
 }
 
 pub(super) fn stacks(common: &Common, core: &Path, zero_fill: bool) -> Result<Exit, Failure> {
@@ -40,11 +40,20 @@ pub(super) fn stacks(common: &Common, core: &Path, zero_fill: bool) -> Result<Ex
     let found = introspect(&process);
     let report = analysis::stacks(&process, &found, zero_fill, &progress);
     clear();
-    answer("stacks", common, &process, report)
+    answer("stacks", common, &process, &found, report)
 }
 
 pub(super) fn check(common: &Common, core: &Path) -> Result<Exit, Failure> {
     let process = open(core, common, &progress())?;
     let found = introspect(&process);
-    answer("check", common, &process, analysis::check(&process, &found))
+    answer("check", common, &process, &found, analysis::check(&process, &found))
+}
+
+pub(super) fn heap(common: &Common, core: &Path, loader: bool) -> Result<Exit, Failure> {
+    let process = open(core, common, &progress())?;
+    let found = introspect(&process);
+    let report = analysis::heap(&found, loader);
+    let nothing = report.gc.is_none();
+    let exit = answer("heap", common, &process, &found, report)?;
+    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
 }

@@ -24,6 +24,6 @@ pub(super) fn run(common: &Common, core: &Path, text: &str, bytes: usize) -> Res
     let found = introspect(&process);
     let report = analysis::whatis(&process, &found, addr, bytes.min(MAX_BYTES));
     let nothing = report.region.is_none();
-    let exit = answer("whatis", common, &process, report)?;
+    let exit = answer("whatis", common, &process, &found, report)?;
     Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
 }

@@ -1,0 +1,104 @@
+//! The managed heap as a document.
+
+use std::io::{self, Write};
+
+use crate::render::document::{Document, TableBlock};
+use crate::render::{Render, csv_rows};
+use crate::report::{HeapReport, LoaderHeapRow};
+use crate::units::{exact, human};
+
+impl Render for HeapReport {
+    fn document(&self) -> Document {
+        let mut doc = Document::default();
+        match &self.gc {
+            Some(gc) => doc.line(format!(
+                "{} GC of .NET {}: {}, {}{}",
+                if gc.server { "server" } else { "workstation" },
+                gc.version,
+                if gc.heaps == 1 { "1 heap".to_owned() } else { format!("{} heaps", gc.heaps) },
+                if gc.regions { "regions" } else { "segments" },
+                if gc.in_progress { "; the dump was taken in the middle of a collection" } else { "" }
+            )),
+            None => doc.line("no .NET runtime whose heap can be read"),
+        }
+        if !self.segments.is_empty() {
+            doc.table(segment_table(self));
+        }
+        if let (Some(allocated), Some(committed)) = (self.allocated, self.committed) {
+            doc.line(format!("allocated {} bytes, committed {} bytes", exact(allocated), exact(committed)));
+        }
+        if let Some(loader) = &self.loader {
+            doc.line("");
+            doc.table(loader_table(loader));
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.segments, out)
+    }
+}
+
+fn segment_table(report: &HeapReport) -> TableBlock {
+    let mut table = TableBlock::default()
+        .number("Heap")
+        .text("Generation")
+        .text("Segment")
+        .optional()
+        .text("Start")
+        .text("Allocated to")
+        .text("Committed to")
+        .text("Reserved to")
+        .optional()
+        .number("Allocated")
+        .number("Committed");
+    for s in &report.segments {
+        table.rows.push(vec![
+            s.heap.to_string(),
+            s.generation.to_owned(),
+            s.address.to_string(),
+            s.start.to_string(),
+            s.end.to_string(),
+            s.committed_end.to_string(),
+            s.reserved_end.to_string(),
+            human(s.allocated),
+            human(s.committed),
+        ]);
+    }
+    let mut footer = vec![String::new(); table.columns.len()];
+    footer[0] = "[TOTAL]".into();
+    footer[7] = report.allocated.map_or_else(String::new, human);
+    footer[8] = report.committed.map_or_else(String::new, human);
+    table.footer = Some(footer);
+    table
+}
+
+fn loader_table(rows: &[LoaderHeapRow]) -> TableBlock {
+    let mut table = TableBlock::default()
+        .text("Loader heap")
+        .number("Blocks")
+        .number("Committed")
+        .number("Bytes")
+        .number("Wasted")
+        .flexible("Of");
+    for r in rows {
+        table.rows.push(vec![
+            r.kind.to_owned(),
+            exact(r.blocks.len() as u64),
+            human(r.size),
+            exact(r.size),
+            human(r.wasted),
+            r.allocator.clone(),
+        ]);
+    }
+    let sum = |f: fn(&LoaderHeapRow) -> u64| rows.iter().map(f).fold(0, u64::saturating_add);
+    table.footer = Some(vec![
+        "[TOTAL]".into(),
+        exact(sum(|r| r.blocks.len() as u64)),
+        human(sum(|r| r.size)),
+        exact(sum(|r| r.size)),
+        human(sum(|r| r.wasted)),
+        String::new(),
+    ]);
+    table
+}
