@@ -20,6 +20,7 @@
 //! | [`native`] | thread stacks and malloc heaps of the C library |
 //! | [`introspect`] | who claims memory, and the map that follows |
 //! | [`analysis`] | answers to the commands, as plain data |
+//! | [`shrink`] | a smaller core that still answers |
 //! | [`search`] | text, patterns and bytes in the dumped memory |
 //! | [`report`] | the structs those answers are made of: the JSON contract |
 //! | [`render`] | reports as tables, JSON and CSV |
@@ -43,4 +44,5 @@ pub mod range_map;
 pub mod render;
 pub mod report;
 pub mod search;
+pub mod shrink;
 pub mod units;

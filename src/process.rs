@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::Addr;
 use crate::bytes;
-use crate::core::elf::Piece;
 use crate::core::notes::at;
 use crate::core::open::{Core, OpenError};
+use crate::core::reads::Reads;
 use crate::diag::Diagnostics;
 use crate::image::identity::{self, SymbolDirs};
 use crate::image::{Module, ModuleKind, elf, modules};
@@ -21,6 +21,8 @@ use crate::progress::Progress;
 pub struct Options {
     /// `--symbols` directories.
     pub symbols: Vec<PathBuf>,
+    /// Record which pages are read ([`Core::reads`]).
+    pub record: bool,
 }
 
 /// Why a process could not be opened.
@@ -65,7 +67,11 @@ impl Process {
     pub fn open(path: &Path, options: &Options, progress: &Progress) -> Result<Process, ProcessError> {
         let diag = Diagnostics::default();
         let dirs = SymbolDirs::open(&options.symbols).map_err(ProcessError::Symbols)?;
-        let core = Arc::new(Core::open(path, &diag, progress)?);
+        let mut core = Core::open(path, &diag, progress)?;
+        if options.record {
+            core.reads = Reads::recording();
+        }
+        let core = Arc::new(core);
         let mut memory = CoreMemory::new(core.clone());
         let mut found = modules::find(&core, &memory, &diag);
         if !dirs.is_empty() {
@@ -109,11 +115,6 @@ impl Process {
     pub fn thread_name(&self, tid: u32) -> Option<String> {
         let info = self.core.notes.process.as_ref()?;
         (self.main_tid() == Some(tid) && !info.name.is_empty()).then(|| bytes::printable(&info.name).into_owned())
-    }
-
-    /// The whole segment that a piece belongs to.
-    pub fn segment_range(&self, piece: &Piece) -> AddrRange {
-        self.core.segments[piece.segment as usize].range
     }
 
     /// argv and envp as the kernel laid them on the main stack; `None` where

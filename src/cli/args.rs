@@ -131,6 +131,23 @@ pub(crate) enum Command {
         /// The newer core
         new: PathBuf,
     },
+    /// Write a smaller core that still answers some commands
+    Shrink {
+        /// File to write; must not exist
+        #[arg(short, long, value_name = "OUT")]
+        out: PathBuf,
+        /// Commands it must answer as the whole core does
+        #[arg(
+            long = "for",
+            value_enum,
+            value_delimiter = ',',
+            value_name = "COMMANDS",
+            default_value = "info,summary,regions,stacks,heap"
+        )]
+        purpose: Vec<Purpose>,
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// Check the invariants: every byte has one label, and the sums hold
     Check {
         #[command(flatten)]
@@ -172,6 +189,23 @@ pub(crate) struct CoreArg {
     /// Core file, plain or packed; - for standard input
     #[arg(value_name = "CORE")]
     pub(crate) core: PathBuf,
+}
+
+/// Commands that a shrunk core can be made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Purpose {
+    /// info
+    Info,
+    /// summary, without --zero-fill
+    Summary,
+    /// regions and maddress
+    Regions,
+    /// stacks, without --zero-fill
+    Stacks,
+    /// heap
+    Heap,
+    /// check
+    Check,
 }
 
 /// Orders of the region list.

@@ -12,6 +12,7 @@ use crate::core::inflate::{self, Packing};
 use crate::core::mapped::MappedFile;
 use crate::core::notes::{self, Notes};
 use crate::core::producer::{self, DiagPage, Producer};
+use crate::core::reads::Reads;
 use crate::diag::Diagnostics;
 use crate::progress::Progress;
 use crate::range_map::RangeMap;
@@ -75,6 +76,10 @@ pub struct Core {
     pub segments: Vec<Segment>,
     /// What the file holds of each mapped address; sorted, disjoint.
     pub pieces: RangeMap<Piece>,
+    /// File offset and size of each PT_NOTE.
+    pub note_segments: Vec<(u64, u64)>,
+    /// Which pages were read, where that is recorded.
+    pub reads: Reads,
     /// Notes.
     pub notes: Notes,
     /// createdump's diagnostic page, if there.
@@ -169,6 +174,8 @@ impl Core {
             producer,
             segments: headers.segments,
             pieces,
+            note_segments: headers.notes,
+            reads: Reads::default(),
             notes,
             diag_page,
             truncation: headers.truncation,

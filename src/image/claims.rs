@@ -39,7 +39,7 @@ pub fn claim(process: &Process, base: &Base, claims: &mut Claims) {
             }
         }
     }
-    claim_vdso(process, claims);
+    claim_vdso(process, base, claims);
 }
 
 fn image_claim(module: &Module, range: AddrRange, owner: Owner, confidence: Confidence, part: String) -> Claim {
@@ -115,7 +115,7 @@ fn pe_part(module: &Module, range: AddrRange, flat: bool) -> String {
 
 /// The vdso where the auxiliary vector says, the kernel's data pages before
 /// it, and the vsyscall page at its fixed address.
-fn claim_vdso(process: &Process, claims: &mut Claims) {
+fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
     let core = &process.core;
     let page = page_size(core);
     let mut add = |range, confidence, detail: &str, evidence: &str| {
@@ -128,30 +128,26 @@ fn claim_vdso(process: &Process, claims: &mut Claims) {
             evidence: Arc::from(evidence),
         });
     };
-    if let Some(base) = core.notes.auxv(at::SYSINFO_EHDR).map(Addr)
-        && let Some(piece) = core.pieces.at(base)
+    if let Some(start) = core.notes.auxv(at::SYSINFO_EHDR).map(Addr)
+        && let Some(mapping) = base.at(start)
     {
-        let image = elf::read(&process.memory, base, page).map(|i| i.range);
-        let end = image.map_or(piece.range.end, |r| r.end).min(process.segment_range(piece).end);
-        add(AddrRange::new(base, end), Confidence::Exact, "vdso", "AT_SYSINFO_EHDR");
+        let image = elf::read(&process.memory, start, page).map(|i| i.range.end);
+        let end = image.unwrap_or(mapping.range.end).min(mapping.range.end);
+        add(AddrRange::new(start, end), Confidence::Exact, "vdso", "AT_SYSINFO_EHDR");
         // [vvar], and in newer kernels [vvar_vclock], lie right below.
-        let mut top = base;
+        let mut top = start;
         for _ in 0..MAX_VVAR_MAPPINGS {
-            let Some(below) = top.0.checked_sub(1).and_then(|a| core.pieces.at(Addr(a))) else { break };
-            let range = process.segment_range(below);
-            let perms = core.segments[below.segment as usize].perms;
-            if perms.write || perms.exec || base.since(range.start) > MAX_VVAR || core.is_listed(range.start) {
+            let Some(below) = top.0.checked_sub(1).and_then(|a| base.at(Addr(a))) else { break };
+            let read_only = below.perms.is_some_and(|p| !p.write && !p.exec);
+            if !read_only || below.file.is_some() || start.since(below.range.start) > MAX_VVAR {
                 break;
             }
-            add(range, Confidence::Heuristic, "vvar", "a small read-only mapping right below the vdso");
-            top = range.start;
+            add(below.range, Confidence::Heuristic, "vvar", "a small read-only mapping right below the vdso");
+            top = below.range.start;
         }
     }
-    if let Some(piece) = core.pieces.at(VSYSCALL) {
-        let range = AddrRange::sized(VSYSCALL, page);
-        if let Some(range) = piece.range.intersect(&range) {
-            add(range, Confidence::Exact, "vsyscall", "the kernel's fixed address for it (VSYSCALL_ADDR)");
-        }
+    if let Some(range) = base.at(VSYSCALL).and_then(|e| e.range.intersect(&AddrRange::sized(VSYSCALL, page))) {
+        add(range, Confidence::Exact, "vsyscall", "the kernel's fixed address for it (VSYSCALL_ADDR)");
     }
 }
 

@@ -50,9 +50,10 @@ impl Base {
         let files = sweep(&files);
         let mut entries = Vec::with_capacity(core.pieces.len() + files.len());
         let mut loads: Vec<(AddrRange, u32)> = Vec::with_capacity(core.pieces.len());
+        let mapping = |segment: u32| core.segments[segment as usize].mapping;
         for p in core.pieces.iter() {
             match loads.last_mut() {
-                Some((last, segment)) if *segment == p.segment && last.end == p.range.start => {
+                Some((last, segment)) if mapping(*segment) == mapping(p.segment) && last.end == p.range.start => {
                     last.end = p.range.end;
                 }
                 _ => loads.push((p.range, p.segment)),

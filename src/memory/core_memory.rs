@@ -91,6 +91,7 @@ impl Memory for CoreMemory {
             if n == 0 {
                 return Err(Fault { addr: at, kind: FaultKind::NotDumped });
             }
+            self.core.reads.note(at, n as u64);
             buf[done..done + n].copy_from_slice(&run[..n]);
             done += n;
             match at.checked_add(n as u64) {
@@ -103,7 +104,9 @@ impl Memory for CoreMemory {
     }
 
     fn borrow(&self, addr: Addr, len: usize) -> Option<&[u8]> {
-        self.run(addr).ok()?.get(..len)
+        let bytes = self.run(addr).ok()?.get(..len)?;
+        self.core.reads.note(addr, len as u64);
+        Some(bytes)
     }
 
     fn readable(&self, addr: Addr, max: u64) -> u64 {

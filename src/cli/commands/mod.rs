@@ -3,6 +3,7 @@
 mod diff;
 mod maddress;
 mod search;
+mod shrink;
 mod simple;
 mod whatis;
 
@@ -22,6 +23,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Summary { zero_fill, core } => simple::summary(common, &core.core, *zero_fill),
         Command::Regions { kind, sort, core } => simple::regions(common, &core.core, kind, *sort),
         Command::Stacks { zero_fill, core } => simple::stacks(common, &core.core, *zero_fill),
+        Command::Shrink { out, purpose, core } => shrink::run(common, &core.core, out, purpose),
         Command::Check { core } => simple::check(common, &core.core),
         Command::Heap { loader, core } => simple::heap(common, &core.core, *loader),
         Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
@@ -33,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 
 /// Open the core, with a bar where that takes long (unpacking).
 fn open(path: &Path, common: &Common, progress: &Progress) -> Result<Process, Failure> {
-    let options = Options { symbols: common.symbols.clone() };
+    let options = Options { symbols: common.symbols.clone(), record: false };
     let process = Process::open(path, &options, progress);
     progress::clear();
     Ok(process?)

@@ -1,0 +1,58 @@
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use coremap::core::producer::DIAG_PAGE_SIZE;
+use coremap::introspect::introspect;
+use coremap::process::{Options, Process};
+use coremap::progress::Progress;
+use coremap::units::{exact, human};
+use coremap::{analysis, shrink};
+
+use crate::cli::args::{Common, Purpose};
+use crate::cli::output::finish;
+use crate::cli::progress::{clear, progress};
+use crate::cli::{Exit, Failure};
+
+pub(super) fn run(common: &Common, core: &Path, out: &Path, purpose: &[Purpose]) -> Result<Exit, Failure> {
+    let options = Options { symbols: Vec::new(), record: true };
+    let process = Process::open(core, &options, &progress());
+    clear();
+    let process = process?;
+    // The very commands, so that what they read is what is kept.
+    let found = introspect(&process);
+    let silent = Progress::silent();
+    for p in purpose {
+        match p {
+            Purpose::Info => drop(analysis::info(&process, &found, false)),
+            Purpose::Summary => drop(analysis::summary(&process, &found, false, &silent)),
+            Purpose::Regions => drop(analysis::regions(&found, &analysis::RegionOptions::default())),
+            Purpose::Stacks => drop(analysis::stacks(&process, &found, false, &silent)),
+            Purpose::Heap => drop(analysis::heap(&found, true)),
+            Purpose::Check => drop(analysis::check(&process, &found)),
+        }
+    }
+    if let Some(page) = process.core.diag_page {
+        process.core.reads.note(page.range.start, DIAG_PAGE_SIZE);
+    }
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(out)
+        .map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))?;
+    let mut writer = BufWriter::new(file);
+    let shrunk = shrink::write(&process.core, &process.core.reads.ranges(), &mut writer)?;
+    writer.flush()?;
+    if common.form() == crate::cli::args::Format::Table {
+        println!(
+            "{}: {} ({} bytes); {} of {} of memory kept, in {} segments",
+            out.display(),
+            human(shrunk.size),
+            exact(shrunk.size),
+            human(shrunk.kept),
+            human(shrunk.of),
+            exact(shrunk.segments as u64)
+        );
+    }
+    Ok(finish(&process))
+}
