@@ -1,19 +1,45 @@
 //! A quick look at a block of memory: where can any needle of the pattern be?
 //!
 //! Looking for two needles costs two passes over the cache, which together are
-//! slower than memory. Much memory lacks even one byte that every match has
-//! (zeros, fills, bitmaps, text in another script), and a search for a single
-//! byte keeps up with memory.
+//! slower than memory. A search for a single byte keeps up with memory, if it
+//! seldom stops: so it goes for a byte that every match has, one that is rare
+//! in just this memory, and compares the needles where it is found.
 
 use std::ops::Range;
 
 use memchr::{memchr, memchr2};
 
+use crate::memory::scan::is_zero;
 use crate::search::hex::Masked;
+use crate::search::spans::Window;
 
-/// Bytes that go to the exact search around each rare byte found. Where the
-/// byte isn't rare after all, so many are passed without a look.
+/// Bytes that go to the exact search around each match, and around rare bytes
+/// that aren't rare after all: so many are passed without a look.
 pub(super) const CHUNK: usize = 256;
+
+/// A byte that comes once in fewer bytes than these slows the search down, so
+/// that another one may be better.
+const RARE: usize = 256;
+
+/// Where a byte comes once in fewer bytes than these, it is dearer to stop at
+/// than the exact search is.
+const COMMON: usize = 64;
+
+/// Stops in a row that are so close before the exact search takes over.
+const PATIENCE: usize = 4;
+
+/// Bytes of a needle that are compared to tell whether a mark is one of it; a
+/// long needle would cost too much at each.
+const COMPARED: usize = 32;
+
+/// Pieces of a block, and bytes of each, that tell how common bytes are in it.
+/// More would take as long as the whole block does.
+const SAMPLES: usize = 64;
+const SAMPLE: usize = 32;
+
+/// Looking for two bytes at once costs as much as so many more of one byte in
+/// what is sampled.
+const SECOND_BYTE: u32 = 2;
 
 /// How common a byte is in the memory of processes: tables made from text take
 /// zero for rare, and UTF-16 is half zeros.
@@ -29,51 +55,134 @@ pub(super) fn commonness(byte: u8) -> u8 {
     }
 }
 
-/// A byte for each needle that all its matches have.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Gate {
+/// The needles of a pattern, and the bytes to know them by.
+pub(super) struct Gate<'a> {
+    needles: Vec<(&'a Masked, Vec<Mark>)>,
+}
+
+/// A byte all matches of a needle have, and where.
+#[derive(Clone, Copy)]
+struct Mark {
+    byte: u8,
+    at: usize,
+}
+
+/// A mark for each needle, chosen by what some memory holds.
+pub(super) struct Probe<'a> {
+    marks: Vec<(&'a Masked, Mark)>,
+    /// The next best mark of each needle, compared before all the rest.
+    others: Vec<Mark>,
     first: u8,
-    /// The same as `first` where that one does for both.
+    /// The same as `first` where that one does for all.
     second: u8,
-    /// How far before its rare byte a match may start.
+    /// How far before its mark a match may start.
     back: usize,
 }
 
-impl Gate {
+impl<'a> Gate<'a> {
     /// For one or two needles; `None` where one has no byte to go by.
-    pub(super) fn of(needles: &[&Masked]) -> Option<Gate> {
-        let mut gate: Option<Gate> = None;
-        for needle in needles {
-            let fixed = (0..needle.value.len()).filter(|&i| needle.mask[i] == 0xff && needle.value[i] != 0);
-            let at = fixed.min_by_key(|&i| commonness(needle.value[i]))?;
-            let byte = needle.value[at];
-            gate = Some(match gate {
-                None => Gate { first: byte, second: byte, back: at },
-                Some(Gate { first, back, .. }) => Gate { first, second: byte, back: back.max(at) },
-            });
-        }
-        gate
+    pub(super) fn of(needles: &[&'a Masked]) -> Option<Gate<'a>> {
+        let marks = |needle: &'a Masked| {
+            let (mut seen, mut marks) = ([false; 256], Vec::new());
+            for (at, (&byte, &mask)) in needle.value.iter().zip(&needle.mask).enumerate() {
+                if mask == 0xff && byte != 0 && !std::mem::replace(&mut seen[usize::from(byte)], true) {
+                    marks.push(Mark { byte, at });
+                }
+            }
+            (!marks.is_empty()).then_some((needle, marks))
+        };
+        let needles: Option<Vec<_>> = needles.iter().map(|n| marks(n)).collect();
+        Some(Gate { needles: needles.filter(|n| matches!(n.len(), 1 | 2))? })
     }
 
+    /// The best marks for memory like `hay`.
+    pub(super) fn probe(&self, hay: &[u8]) -> Probe<'a> {
+        // What is common elsewhere may well come next.
+        let mut cost: [u32; 256] = std::array::from_fn(|byte| u32::from(commonness(byte as u8)) / 64);
+        let step = (hay.len() / SAMPLES).max(SAMPLE);
+        for piece in hay.chunks(step) {
+            piece.iter().take(SAMPLE).for_each(|&b| cost[usize::from(b)] += 1);
+        }
+        let cost = |mark: &Mark| cost[usize::from(mark.byte)];
+        let alone = self.needles.iter().filter_map(|(n, marks)| Some((*n, *marks.iter().min_by_key(|m| cost(m))?)));
+        let mut marks: Vec<_> = alone.collect();
+        if let [(one, ones), (other, others)] = &self.needles[..] {
+            let both = ones.iter().filter_map(|m| Some((*m, *others.iter().find(|o| o.byte == m.byte)?)));
+            let apart: u32 = marks.iter().map(|(_, m)| cost(m)).sum();
+            if let Some((m, o)) = both.min_by_key(|(m, _)| cost(m)).filter(|(m, _)| cost(m) <= apart + SECOND_BYTE) {
+                marks = vec![(*one, m), (*other, o)];
+            }
+        }
+        let first = marks.first().map_or(0, |(_, m)| m.byte);
+        let second = marks.last().map_or(0, |(_, m)| m.byte);
+        let back = marks.iter().map(|(_, m)| m.at).max().unwrap_or(0);
+        let others = self.needles.iter().zip(&marks).map(|((_, all), (_, mark))| {
+            *all.iter().filter(|m| m.at != mark.at).min_by_key(|m| cost(m)).unwrap_or(mark)
+        });
+        Probe { others: others.collect(), marks, first, second, back }
+    }
+}
+
+impl Probe<'_> {
     /// Where in `starts` a match may start, as ranges that are sorted and
-    /// disjoint; at least `chunk` bytes are passed for each rare byte found.
-    pub(super) fn islands(&self, hay: &[u8], starts: &Range<usize>, chunk: usize, out: &mut Vec<Range<usize>>) {
-        // Beyond, a rare byte belongs to no match of this window.
-        let hay = &hay[..hay.len().min(starts.end.saturating_add(self.back))];
+    /// disjoint, of at least `chunk` bytes but at the end. Tells whether the
+    /// marks are rare in `hay`.
+    pub(super) fn islands(&self, hay: &[u8], starts: &Range<usize>, chunk: usize, out: &mut Vec<Range<usize>>) -> bool {
+        // Beyond, a mark belongs to no match of this window.
+        let field = &hay[..hay.len().min(starts.end.saturating_add(self.back))];
         let mut at = starts.start;
-        while let Some(found) = hay.get(at..).and_then(|rest| self.find(rest)) {
-            let rare = at + found;
-            at = rare + chunk;
-            let island = rare.saturating_sub(self.back).max(starts.start)..at.min(starts.end);
+        // Each stop adds to the debt, each byte passed takes from it.
+        let (mut stops, mut debt) = (0, 0usize);
+        while let Some(found) = field.get(at..).and_then(|rest| self.find(rest)) {
+            let mark = at + found;
+            stops += 1;
+            debt = debt.saturating_sub(found) + COMMON;
+            if debt <= PATIENCE * COMMON && !self.matches(hay, mark) {
+                at = mark + 1;
+                continue;
+            }
+            at = mark + chunk;
+            let island = mark.saturating_sub(self.back).max(starts.start)..at.min(starts.end);
             match out.last_mut() {
                 Some(last) if island.start <= last.end => last.end = island.end,
                 _ => out.push(island),
             }
         }
+        stops <= starts.len() / RARE
     }
 
     fn find(&self, hay: &[u8]) -> Option<usize> {
         if self.first == self.second { memchr(self.first, hay) } else { memchr2(self.first, self.second, hay) }
+    }
+
+    /// Whether the mark at `mark` may be one of a match.
+    fn matches(&self, hay: &[u8], mark: usize) -> bool {
+        self.marks.iter().zip(&self.others).any(|((needle, m), other)| {
+            if hay.get((mark + other.at).wrapping_sub(m.at)) != Some(&other.byte) {
+                return false;
+            }
+            let bytes = mark.checked_sub(m.at).and_then(|start| hay.get(start..)?.get(..needle.value.len()));
+            bytes.is_some_and(|bytes| needle.matches(&bytes[..bytes.len().min(COMPARED)]))
+        })
+    }
+}
+
+/// Match starts around the pages that are not zero; a match starts at most
+/// `back` before a byte that is not.
+pub(super) fn near_data(window: &Window<'_>, page: usize, back: usize, out: &mut Vec<Range<usize>>) {
+    let starts = &window.starts;
+    let mut at = 0usize;
+    for page in window.bytes.chunks(page) {
+        let start = at.saturating_sub(back).max(starts.start);
+        at += page.len();
+        let end = at.min(starts.end);
+        if start >= end || is_zero(page) {
+            continue;
+        }
+        match out.last_mut() {
+            Some(last) if start <= last.end => last.end = end,
+            _ => out.push(start..end),
+        }
     }
 }
 
@@ -81,10 +190,10 @@ impl Gate {
 mod tests {
     use super::*;
 
-    fn islands(needles: &[&[u8]], hay: &[u8], starts: Range<usize>) -> Option<Vec<Range<usize>>> {
+    fn islands(needles: &[&[u8]], like: &[u8], hay: &[u8], starts: Range<usize>) -> Option<Vec<Range<usize>>> {
         let masked: Vec<Masked> = needles.iter().map(|n| Masked::exact(n.to_vec())).collect();
         let mut out = Vec::new();
-        Gate::of(&masked.iter().collect::<Vec<_>>())?.islands(hay, &starts, 4, &mut out);
+        Gate::of(&masked.iter().collect::<Vec<_>>())?.probe(like).islands(hay, &starts, 4, &mut out);
         Some(out)
     }
 
@@ -98,22 +207,41 @@ mod tests {
             (b"eeX", b"Xee"),
         ];
         for (narrow, wide) in cases {
-            for needle in [narrow, wide] {
-                for at in 0..60 {
-                    let mut hay = vec![0; 80];
-                    hay[at..at + needle.len()].copy_from_slice(needle);
-                    let found = islands(&[narrow, wide], &hay, 5..40).unwrap_or_default();
-                    let inside = found.iter().any(|r| r.contains(&at));
-                    assert_eq!(inside, (5..40).contains(&at), "{needle:?} at {at}: {found:?}");
+            // With each of the bytes as the rarest.
+            for rare in [&[], narrow].concat() {
+                let like = [narrow, wide].concat().into_iter().filter(|&b| b != rare).collect::<Vec<_>>().repeat(9);
+                for needle in [narrow, wide] {
+                    for at in 0..60 {
+                        let mut hay = vec![0; 80];
+                        hay[at..at + needle.len()].copy_from_slice(needle);
+                        let found = islands(&[narrow, wide], &like, &hay, 5..40).unwrap_or_default();
+                        let inside = found.iter().any(|r| r.contains(&at));
+                        assert_eq!(inside, (5..40).contains(&at), "{needle:?} at {at}: {found:?}");
+                    }
                 }
             }
         }
     }
 
     #[test]
-    fn memory_without_the_rare_byte_is_passed_over() {
-        assert_eq!(islands(&[b"aXb", b"a\0X\0b\0"], b"the quick fox, aaabbb\0", 0..22), Some(vec![]));
-        assert_eq!(islands(&[b"aXb"], b"....X.......X.X..........", 0..20), Some(vec![3..8, 11..16]));
-        assert_eq!(islands(&[b"aXb", b"\0\0"], b"", 0..0), None);
+    fn marks_are_what_is_rare_in_this_memory() {
+        let (narrow, wide) = (Masked::exact(b"xyz".to_vec()), Masked::exact(b"x\0y\0z\0".to_vec()));
+        let bytes = |needles: &[&Masked], like: &[u8]| {
+            Gate::of(needles).map(|g| g.probe(like)).map(|p| (p.first, p.second, p.back))
+        };
+        assert_eq!(bytes(&[&narrow, &wide], &b"xy".repeat(99)), Some((b'z', b'z', 4)));
+        assert_eq!(bytes(&[&narrow, &wide], &b"xz".repeat(99)), Some((b'y', b'y', 2)));
+        let (narrow, wide) = (Masked::exact("éa".into()), Masked::exact(b"\xe9\0a\0".to_vec()));
+        assert_eq!(bytes(&[&narrow, &wide], &b"aaaa".repeat(99)), Some((0xc3, 0xe9, 0)));
+        assert_eq!(bytes(&[&narrow, &wide], b""), Some((b'a', b'a', 2)));
+    }
+
+    #[test]
+    fn memory_without_a_match_is_passed_over_unless_its_marks_are_common() {
+        let text = b"the quick fox, aaabbb\0";
+        assert_eq!(islands(&[b"aXb", b"a\0X\0b\0"], b"", text, 0..22), Some(vec![]));
+        assert_eq!(islands(&[b"aXb"], b"", b"....X......aXb..........", 0..20), Some(vec![11..16]));
+        assert_eq!(islands(&[b"aX"], b"", &[b'X'; 30], 0..30), Some(vec![3..30]));
+        assert_eq!(islands(&[b"aXb", b"\0\0"], b"", b"", 0..0), None);
     }
 }

@@ -189,8 +189,8 @@ impl Pattern {
         self.note.as_deref()
     }
 
-    /// A quick look at chunks, where the pattern allows one.
-    pub(super) fn gate(&self) -> Option<Gate> {
+    /// A quick look at blocks, where the pattern allows one.
+    pub(super) fn gate(&self) -> Option<Gate<'_>> {
         let masked: Option<Vec<&Masked>> = self.needles.iter().map(Needle::masked).collect();
         Gate::of(&masked?)
     }

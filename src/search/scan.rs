@@ -15,9 +15,9 @@ use rayon::prelude::*;
 use crate::addr::{Addr, AddrRange, union};
 use crate::core::open::Core;
 use crate::limits;
-use crate::memory::scan::{PAGE, is_zero};
+use crate::memory::scan::PAGE;
 use crate::progress::Progress;
-use crate::search::gate::{CHUNK, Gate};
+use crate::search::gate::{CHUNK, Gate, Probe, near_data};
 use crate::search::needle::HitEncoding;
 use crate::search::pattern::{Pattern, Reach};
 use crate::search::spans::{Spans, Window, intersect};
@@ -59,7 +59,7 @@ pub(super) struct Sizes {
     pub(super) block: usize,
     /// Pages that are skipped when all zero.
     pub(super) page: usize,
-    /// What the gate passes around each rare byte.
+    /// What the gate passes around each match.
     pub(super) chunk: usize,
     /// Tasks in the air at once; bounds what is remembered of them.
     pub(super) wave: usize,
@@ -150,33 +150,38 @@ struct Tally {
 const NONE: Tally = Tally { count: 0, first: Addr(u64::MAX), end: Addr(0) };
 
 /// What of a window needs no exact search.
-enum Skip {
+enum Skip<'a> {
     /// The pattern may match in zeros.
     Nothing,
     /// Pages of this size that are zero.
     Zeros(usize),
     /// What the gate rules out; the size of its chunks.
-    Gate(Gate, usize),
+    Gate(Gate<'a>, usize),
 }
 
 struct Scan<'a> {
     spans: Spans<'a>,
     pattern: &'a Pattern,
     reach: Reach,
-    skip: Skip,
+    skip: Skip<'a>,
     progress: &'a Progress,
 }
 
 impl Scan<'_> {
     /// Search one task; matches of an expression start at its `from` at the
     /// lowest. Returns at most `keep` hits, sorted, the lowest.
-    fn task(&self, task: AddrRange, from: [Addr; FORMS], keep: usize) -> ([Tally; FORMS], Vec<Hit>) {
+    fn task<'s>(
+        &'s self,
+        task: AddrRange,
+        mut from: [Addr; FORMS],
+        keep: usize,
+        probe: &mut Option<Probe<'s>>,
+    ) -> ([Tally; FORMS], Vec<Hit>) {
         let mut tallies = [NONE; FORMS];
-        let mut from = from;
         let mut hits: [Vec<Hit>; FORMS] = Default::default();
         let mut islands = Vec::new();
         self.spans.windows(task, |window| {
-            self.islands(window, &mut islands);
+            self.islands(window, probe, &mut islands);
             let forms = self.pattern.needles.iter().zip(&mut tallies).zip(&mut hits).zip(&mut from);
             for (((needle, tally), hits), from) in forms {
                 for island in &islands {
@@ -207,31 +212,18 @@ impl Scan<'_> {
     }
 
     /// Where in `window` a match may start, as far as a quick look can tell.
-    fn islands(&self, window: &Window<'_>, out: &mut Vec<Range<usize>>) {
+    /// `probe` is what served well before.
+    fn islands<'s>(&'s self, window: &Window<'_>, probe: &mut Option<Probe<'s>>, out: &mut Vec<Range<usize>>) {
         out.clear();
         match &self.skip {
             Skip::Nothing => out.push(window.starts.clone()),
             Skip::Zeros(page) => near_data(window, *page, self.reach.back, out),
-            Skip::Gate(gate, chunk) => gate.islands(window.bytes, &window.starts, *chunk, out),
-        }
-    }
-}
-
-/// Match starts around the pages that are not zero; a match starts at most
-/// `back` before a byte that is not.
-fn near_data(window: &Window<'_>, page: usize, back: usize, out: &mut Vec<Range<usize>>) {
-    let starts = &window.starts;
-    let mut at = 0usize;
-    for page in window.bytes.chunks(page) {
-        let start = at.saturating_sub(back).max(starts.start);
-        at += page.len();
-        let end = at.min(starts.end);
-        if start >= end || is_zero(page) {
-            continue;
-        }
-        match out.last_mut() {
-            Some(last) if start <= last.end => last.end = end,
-            _ => out.push(start..end),
+            Skip::Gate(gate, chunk) => {
+                let used = probe.get_or_insert_with(|| gate.probe(window.bytes));
+                if !used.islands(window.bytes, &window.starts, *chunk, out) {
+                    *probe = None;
+                }
+            }
         }
     }
 }
@@ -251,8 +243,8 @@ impl Joined {
         let tallies: Vec<[Tally; FORMS]> = tasks
             .par_iter()
             .enumerate()
-            .map(|(i, task)| {
-                let (tallies, hits) = scan.task(*task, [Addr(0); FORMS], keeper.wants(i));
+            .map_init(Default::default, |probe, (i, task)| {
+                let (tallies, hits) = scan.task(*task, [Addr(0); FORMS], keeper.wants(i), probe);
                 keeper.give(i, hits);
                 scan.progress.add(task.len());
                 tallies
@@ -269,7 +261,7 @@ impl Joined {
             let count: u64 = tallies.iter().map(|t| t.count).sum();
             let dropped = (found.1.len() as u64) < count.min(room as u64);
             if nested || dropped {
-                found = scan.task(*task, self.carry, room);
+                found = scan.task(*task, self.carry, room, &mut None);
             }
             let (tallies, mut hits) = found;
             hits.truncate(room);
