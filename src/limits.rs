@@ -41,6 +41,28 @@ pub const MAX_IMAGE_PARTS: usize = 1 << 18;
 /// Address space of one image: the largest known are some hundred MiB.
 pub const MAX_IMAGE_SPAN: u64 = 8 << 30;
 
+/// Bytes of one image's writable data that are looked through for a structure.
+pub const MAX_IMAGE_DATA: u64 = 16 << 20;
+
+/// Managed runtimes read in one process.
+pub const MAX_RUNTIMES: usize = 8;
+
+/// GC segments and regions: a heap of 512 GiB in regions of 4 MiB has as many.
+pub const MAX_GC_SEGMENTS: usize = 1 << 17;
+
+/// Blocks of loader heaps (64 KiB each) in all.
+pub const MAX_LOADER_BLOCKS: usize = 1 << 18;
+
+/// Steps through the handle table's maps, buckets and segments.
+pub const MAX_HANDLE_STEPS: usize = 1 << 20;
+
+/// Largest range that one structure of a runtime is believed to speak for: the
+/// GC reserves 256 GiB by default.
+pub const MAX_RUNTIME_RANGE: u64 = 1 << 42;
+
+/// Largest bookkeeping of the GC believed: about a hundredth of its reserve.
+pub const MAX_GC_BOOKKEEPING: u64 = 1 << 36;
+
 /// Claims in all: some for each mapping, of which there are at most a million.
 pub const MAX_CLAIMS: usize = 4 << 20;
 

@@ -49,10 +49,7 @@ fn joined(mut ranges: Ranges) -> Ranges {
 
 /// Bytes of `a` that are not in `b`; both joined.
 fn minus(a: &Ranges, b: &Ranges) -> u64 {
-    let common: u64 = a
-        .iter()
-        .flat_map(|x| b.iter().map(move |y| x.1.min(y.1).saturating_sub(x.0.max(y.0))))
-        .sum();
+    let common: u64 = a.iter().flat_map(|x| b.iter().map(move |y| x.1.min(y.1).saturating_sub(x.0.max(y.0)))).sum();
     a.iter().map(|(s, e)| e - s).sum::<u64>() - common
 }
 
@@ -87,9 +84,7 @@ fn equals_official(name: &str, gc: &str) {
         .as_array()
         .unwrap()
         .iter()
-        .map(|s| {
-            (s["generation"].as_str().unwrap().into(), hex(&s["start"]), hex(&s["end"]), hex(&s["committed_end"]))
-        })
+        .map(|s| (s["generation"].as_str().unwrap().into(), hex(&s["start"]), hex(&s["end"]), hex(&s["committed_end"])))
         .collect();
     let official: BTreeSet<(String, u64, u64, u64)> = want["segments"]
         .as_array()
@@ -174,7 +169,12 @@ fn comparable(mut answer: Value) -> Value {
 #[test]
 fn a_shrunk_core_answers_as_the_whole_one() {
     let dir = tempfile::tempdir().unwrap();
-    for name in ["dotnet31-kernel.core.zst", "dotnet31-createdump.core.zst", "native-glibc-kernel.core.gz", "native-musl-gcore.core.lz4"] {
+    for name in [
+        "dotnet31-kernel.core.zst",
+        "dotnet31-createdump.core.zst",
+        "native-glibc-kernel.core.gz",
+        "native-musl-gcore.core.lz4",
+    ] {
         let whole = folder().join(name);
         let whole = whole.to_str().unwrap();
         let small = dir.path().join(name).with_extension("small");

@@ -412,7 +412,7 @@ fn a_core_that_shrinks_while_it_is_mapped_is_no_crash() {
     let found = coremap::introspect::introspect(&process);
     let report = coremap::analysis::summary(&process, &found, true, &silent);
     assert_eq!(report.total.size, report.base.size);
-    let answer = coremap::analysis::envelope("summary", &process, report);
+    let answer = coremap::analysis::envelope("summary", &process, &found, report);
     assert!(answer.warnings.iter().any(|w| w.code == "shrank"), "{:?}", answer.warnings);
     assert!(process.diag.is_partial());
 }

@@ -195,11 +195,11 @@ fn examine(path: &Path, rng: &mut Rng) -> Result<(), String> {
         serde_json::to_string(&hits).map_err(|e| e.to_string())?;
     }
     for answer in [
-        serde_json::to_string(&analysis::envelope("summary", &process, sum)),
-        serde_json::to_string(&analysis::envelope("regions", &process, regions)),
-        serde_json::to_string(&analysis::envelope("stacks", &process, stacks)),
-        serde_json::to_string(&analysis::envelope("info", &process, info)),
-        serde_json::to_string(&analysis::envelope("check", &process, check)),
+        serde_json::to_string(&analysis::envelope("summary", &process, &found, sum)),
+        serde_json::to_string(&analysis::envelope("regions", &process, &found, regions)),
+        serde_json::to_string(&analysis::envelope("stacks", &process, &found, stacks)),
+        serde_json::to_string(&analysis::envelope("info", &process, &found, info)),
+        serde_json::to_string(&analysis::envelope("check", &process, &found, check)),
     ] {
         answer.map_err(|e| e.to_string())?;
     }

@@ -8,38 +8,62 @@ use std::collections::HashSet;
 
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::detect::Runtime;
-use crate::dotnet::loader::{AllocatorHeaps, HeapBlock, LoaderError, walk_blocks};
-use crate::layout::StructView;
+use crate::dotnet::loader::{AllocatorHeaps, BlockWalk, HeapBlock, LoaderError, MAX_BLOCK};
+use crate::layout::{StructView, ViewError};
 use crate::limits;
 use crate::map::Kind;
 use crate::memory::Memory;
 use crate::process::Process;
 
-/// All code heaps.
-pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<AllocatorHeaps, LoaderError> {
+/// All code heaps that can be read, and what could not, in words.
+pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<(AllocatorHeaps, Vec<String>), LoaderError> {
     let memory: &dyn Memory = &process.memory;
     let layout = &runtime.layout;
     let manager = runtime.roots.pointer(memory, layout, "EEJitManager")?;
     let mut node = StructView::new(memory, layout, "EEJitManager", manager).ptr("AllCodeHeaps")?;
     let mut seen = HashSet::new();
+    let mut walk = BlockWalk::default();
     let mut blocks = Vec::new();
-    while node.0 != 0 && seen.insert(node) && seen.len() < limits::MAX_LIST {
+    while node.0 != 0 {
+        if !seen.insert(node) || seen.len() > limits::MAX_LOADER_BLOCKS {
+            walk.notes.push(format!("the list of code heaps runs in a circle at {node}"));
+            break;
+        }
         let view = StructView::new(memory, layout, "CodeHeapListNode", node);
-        blocks.extend(code_heap(memory, runtime, view.ptr("pHeap")?, manager)?);
-        node = view.ptr("Next")?;
+        let next = view.ptr("pHeap").and_then(|heap| {
+            blocks.extend(code_heap(memory, runtime, heap, manager, &mut walk)?);
+            view.ptr("Next")
+        });
+        match next {
+            Ok(next) => node = next,
+            Err(e) => {
+                walk.notes.push(e.to_string());
+                break;
+            }
+        }
     }
-    Ok(AllocatorHeaps { name: "the JIT's code manager".into(), address: manager, blocks })
+    Ok((AllocatorHeaps { name: "the JIT's code manager".into(), address: manager, blocks }, walk.notes))
 }
 
-fn code_heap(memory: &dyn Memory, runtime: &Runtime, heap: Addr, manager: Addr) -> Result<Vec<HeapBlock>, LoaderError> {
+fn code_heap(
+    memory: &dyn Memory,
+    runtime: &Runtime,
+    heap: Addr,
+    manager: Addr,
+    walk: &mut BlockWalk,
+) -> Result<Vec<HeapBlock>, ViewError> {
     let layout = &runtime.layout;
     // Only a HostCodeHeap keeps a pointer to the JIT manager.
     let host = StructView::new(memory, layout, "HostCodeHeap", heap);
     if host.ptr("m_pJitManager").ok() == Some(manager) {
         let range = AddrRange::new(host.ptr("m_pBaseAddr")?, host.ptr("m_pLastAvailableCommittedAddr")?);
+        if range.len() > MAX_BLOCK {
+            walk.notes.push(format!("the HostCodeHeap at {heap} makes no sense: {range}"));
+            return Ok(Vec::new());
+        }
         let evidence = format!("HostCodeHeap at {heap}");
         return Ok(vec![HeapBlock { range, kind: Kind::HostCodeHeap, current: true, evidence }]);
     }
     let first = StructView::new(memory, layout, "LoaderCodeHeap", heap).ptr("FirstBlock")?;
-    Ok(walk_blocks(memory, runtime, first, Kind::LoaderCodeHeap, &format!("LoaderCodeHeap at {heap}"))?)
+    Ok(walk.list(memory, runtime, first, Kind::LoaderCodeHeap, &format!("LoaderCodeHeap at {heap}")))
 }

@@ -2,11 +2,13 @@
 //! the shape of its GC's own description in its data.
 
 use crate::addr::{Addr, AddrRange};
+use crate::core::Arch;
 use crate::dotnet::roots::Roots;
 use crate::image::elf::ElfImage;
 use crate::image::symbols;
 use crate::image::{Module, ModuleKind};
 use crate::layout::{DOTNET_X64, Layout, read_descriptor};
+use crate::limits;
 use crate::memory::Memory;
 use crate::process::Process;
 
@@ -19,9 +21,6 @@ const DESCRIPTOR: &str = "DotNetRuntimeContractDescriptor";
 /// Start of the version text that the build puts into every native file
 /// (eng/native: _version.c), in writable data and so in every dump.
 const VERSION_TEXT: &[u8] = b"@(#)Version ";
-
-/// Bytes of one module's writable data looked through.
-const MAX_DATA: u64 = 16 << 20;
 
 /// A CoreCLR in the process that can be read.
 #[derive(Clone, Debug)]
@@ -74,6 +73,7 @@ pub fn detect(process: &Process) -> Vec<Detection> {
         .enumerate()
         .map(|(i, module)| look_at(process, i, module))
         .filter(|d| !matches!(d, Detection::NotMine))
+        .take(limits::MAX_RUNTIMES)
         .collect()
 }
 
@@ -96,20 +96,25 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
         }
         None => return Detection::NotMine,
     };
-    let Some((known, text)) = DOTNET_X64.iter().rev().find(|(m, _)| *m <= major) else {
-        return Detection::Unusable(format!("{}: .NET {version} is older than any layout known", module.path));
+    if process.core.arch != Arch::X86_64 {
+        return Detection::Unusable(format!(
+            "{}: no layout of .NET {version} on {}",
+            module.path,
+            process.core.arch.name()
+        ));
+    }
+    // A newer major version than any known may still fit the newest table, as
+    // far as it is checked; one between two tables belongs to neither.
+    let newest = DOTNET_X64.iter().max_by_key(|(m, _)| *m);
+    let exact = DOTNET_X64.iter().find(|(m, _)| *m == major);
+    let Some((known, text)) = exact.or(newest.filter(|(m, _)| major > *m)) else {
+        return Detection::Unusable(format!("{}: no layout of .NET {version} is known", module.path));
     };
     let mut layout = match Layout::parse(text) {
         Ok(layout) => layout,
         Err(e) => return Detection::Unusable(e.to_string()),
     };
     let mut layout_source = layout.id.clone();
-    if *known != major {
-        process.diag.partial(
-            "dotnet-version",
-            format!(".NET {version} has no layout of its own here; that of {known} is tried, and checked"),
-        );
-    }
     let mut pointers = Vec::new();
     if let Some(symbol) = descriptor {
         match read_descriptor(memory, symbol.addr) {
@@ -124,18 +129,26 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
         }
     }
     match Roots::find(memory, image, &layout, major, table, pointers) {
-        Ok(roots) => Detection::Found(Box::new(Runtime {
-            module: index,
-            path: module.path.to_string(),
-            base: module.range.start,
-            range: module.range,
-            major,
-            version,
-            version_source,
-            layout_source,
-            layout,
-            roots,
-        })),
+        Ok(roots) => {
+            if *known != major {
+                process.diag.partial(
+                    "dotnet-version",
+                    format!(".NET {version} has no layout of its own here; that of {known} is tried, and checked"),
+                );
+            }
+            Detection::Found(Box::new(Runtime {
+                module: index,
+                path: module.path.to_string(),
+                base: module.range.start,
+                range: module.range,
+                major,
+                version,
+                version_source,
+                layout_source,
+                layout,
+                roots,
+            }))
+        }
         // A program without a symbol table that is not a single-file .NET app.
         Err(_) if table.is_none() && module.name() != "libcoreclr.so" => Detection::NotMine,
         Err(e) => Detection::Unusable(format!("{} ({version}): {e}", module.path)),
@@ -147,7 +160,7 @@ fn version_text(memory: &dyn Memory, image: &ElfImage) -> Option<String> {
     let finder = memchr::memmem::Finder::new(VERSION_TEXT);
     for segment in image.segments.iter().filter(|s| s.perms.write) {
         let mut at = segment.range.start;
-        let end = segment.range.end.min(at.saturating_add(MAX_DATA));
+        let end = segment.range.end.min(at.saturating_add(limits::MAX_IMAGE_DATA));
         while at < end {
             let have = memory.readable(at, end.since(at));
             if have == 0 {

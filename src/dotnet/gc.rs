@@ -76,8 +76,12 @@ pub(super) enum GcError {
     Layout(#[from] LayoutError),
     #[error(transparent)]
     Fault(#[from] Fault),
+    #[error("more than {0} steps")]
+    Steps(usize),
     #[error("{0} heaps")]
     Heaps(u32),
+    #[error("a range of {} bytes at {} is not believed", .0.len(), .0.start)]
+    Range(AddrRange),
 }
 
 /// What was found.
@@ -123,7 +127,12 @@ pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<GcHeap, GcErr
     let mut reader = Reader { memory, runtime, vars, regions: false, seen: HashSet::new(), out: GcHeap::default() };
     reader.regions = reader.by_regions();
     reader.out.regions = reader.regions;
-    reader.heaps()?;
+    if let Err(e) = reader.heaps() {
+        if reader.out.segments.is_empty() {
+            return Err(e);
+        }
+        reader.out.notes.push(e.to_string());
+    }
     // gc_structures_invalid_cnt: above 0 while a collection moves things.
     reader.out.in_gc = reader.variable_u32("gc_structures_invalid_cnt").is_some_and(|n| n != 0);
     if let Err(e) = reader.bookkeeping() {
@@ -153,8 +162,8 @@ impl Reader<'_> {
 
     /// An entry of one of the arrays of field offsets; -1 says "has no such".
     fn offset(&self, array: &str, indices: &str, field: &str) -> Option<u64> {
-        let index = self.runtime.layout.field(indices, field).ok()?;
-        let at = self.vars.ptr(array).ok()?.checked_add(4 * index as u64)?;
+        let index = self.runtime.layout.positive(indices, field).ok()?;
+        let at = self.vars.ptr(array).ok()?.checked_add(index.checked_mul(4)?)?;
         u64::try_from(self.memory.u32(at).ok()? as i32).ok()
     }
 
@@ -206,7 +215,7 @@ impl Reader<'_> {
         let count = if self.vars.has("total_generation_count") { self.vars.u64("total_generation_count")? } else { 4 };
         let start = match self.offset("generation_field_offsets", "generation_fields", "start_segment") {
             Some(offset) => offset,
-            None => self.runtime.layout.field("dac_generation", "start_segment")? as u64,
+            None => self.runtime.layout.positive("dac_generation", "start_segment")?,
         };
         for (i, &generation) in GENERATIONS.iter().enumerate().take(count.min(GENERATIONS.len() as u64) as usize) {
             // By segments, generation 2's list holds the younger ones' too.
@@ -223,7 +232,7 @@ impl Reader<'_> {
     fn list(&mut self, heap: u32, generation: Generation, first: Addr, live: (Option<Addr>, Option<Addr>)) {
         let mut next = first;
         while next.0 != 0 {
-            if !self.seen.insert(next) || self.seen.len() > limits::MAX_LIST {
+            if !self.seen.insert(next) || self.seen.len() > limits::MAX_GC_SEGMENTS {
                 self.out.notes.push(format!("the list of {} segments runs in a circle at {next}", generation.name()));
                 return;
             }
@@ -250,7 +259,7 @@ impl Reader<'_> {
     ) -> Result<(Segment, Addr), GcError> {
         let view = StructView::new(self.memory, &self.runtime.layout, "dac_heap_segment", at);
         let flags = view.u64("flags")?;
-        let read_only = self.runtime.layout.field("constants_segment_flags", "readonly")? as u64;
+        let read_only = self.runtime.layout.positive("constants_segment_flags", "readonly")?;
         let start = view.ptr("mem")?;
         let generation = match generation {
             _ if flags & read_only != 0 => Generation::Frozen,
@@ -265,6 +274,9 @@ impl Reader<'_> {
         let low = if at < start && start.since(at) <= MAX_SEGMENT_HEADER { at } else { start.align_down(4096) };
         let committed = AddrRange::new(low, view.ptr("committed")?);
         let reserved_end = view.ptr("reserved")?.max(committed.end);
+        if reserved_end.since(low) > limits::MAX_RUNTIME_RANGE {
+            return Err(GcError::Range(AddrRange::new(low, reserved_end)));
+        }
         Ok((Segment { heap, generation, address: at, start, end, committed, reserved_end }, view.ptr("next")?))
     }
 
@@ -301,9 +313,9 @@ impl Reader<'_> {
     /// One region_free_list for each kind of region (basic, large, huge).
     fn free_lists(&mut self, lists: Addr, what: &str) -> Result<(), GcError> {
         let kinds = self.vars.u32("count_free_region_kinds")?.min(16);
-        let size = self.runtime.layout.size("region_free_list")? as u64;
+        let size = self.runtime.layout.size("region_free_list")?;
         for kind in 0..u64::from(kinds) {
-            let at = lists.saturating_add(kind * size);
+            let at = lists.saturating_add(kind.saturating_mul(size));
             let view = StructView::new(self.memory, &self.runtime.layout, "region_free_list", at);
             let head = view.ptr("head_free_region")?;
             self.free_list(head, what);
@@ -314,7 +326,7 @@ impl Reader<'_> {
     fn free_list(&mut self, first: Addr, what: &str) {
         let mut next = first;
         while next.0 != 0 {
-            if !self.seen.insert(next) || self.seen.len() > limits::MAX_LIST {
+            if !self.seen.insert(next) || self.seen.len() > limits::MAX_GC_SEGMENTS {
                 self.out.notes.push(format!("the list of {what}s runs in a circle at {next}"));
                 return;
             }
@@ -339,6 +351,10 @@ impl Reader<'_> {
         }
         let Some(start) = self.variable_ptr("bookkeeping_start").filter(|a| a.0 != 0) else { return Ok(()) };
         let size = StructView::new(self.memory, &self.runtime.layout, "card_table_info", start).u64("size")?;
+        if size > limits::MAX_GC_BOOKKEEPING {
+            self.out.notes.push(format!("bookkeeping of {size} bytes at {start} is not believed"));
+            return Ok(());
+        }
         self.out.bookkeeping.push(AddrRange::sized(start, size));
         Ok(())
     }
@@ -347,8 +363,17 @@ impl Reader<'_> {
     fn reserved_range(&self) -> Option<AddrRange> {
         let bound = |name| self.runtime.roots.pointer(self.memory, &self.runtime.layout, name).ok();
         let range = AddrRange::new(bound("LowestAddress")?, bound("HighestAddress")?);
+        // Segments lie scattered: between them is other people's memory.
+        if !self.regions {
+            return None;
+        }
         // A slot that moved would point anywhere: the range must hold a segment.
-        self.out.segments.iter().any(|s| range.contains(s.start)).then_some(range)
+        self.out
+            .segments
+            .iter()
+            .any(|s| range.contains(s.start))
+            .then_some(range)
+            .filter(|r| r.len() <= limits::MAX_RUNTIME_RANGE)
     }
 }
 

@@ -18,16 +18,23 @@ use crate::process::Process;
 const MAX_BUCKETS: u64 = 10;
 const MAX_TABLES: u64 = 1024;
 
-/// Ranges of all segments of all handle tables.
-pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<Vec<AddrRange>, GcError> {
+/// Ranges of all segments of all handle tables, and what broke the walk off, if
+/// anything did.
+pub(super) fn read(process: &Process, runtime: &Runtime) -> (Vec<AddrRange>, Option<GcError>) {
+    let mut out = Vec::new();
+    let broken = walk(process, runtime, &mut out).err();
+    (out, broken)
+}
+
+fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
     let memory: &dyn Memory = &process.memory;
     let layout = &runtime.layout;
     let vars = runtime.roots.gc_dac_vars.ok_or(GcError::NoVars)?;
     let vars = StructView::new(memory, layout, "GcDacVars", vars);
     let tables = heaps(memory, &vars);
-    let size = layout.size("TableSegment")? as u64;
-    let mut out = Vec::new();
+    let size = layout.size("TableSegment")?;
     let mut seen = HashSet::new();
+    let mut steps = 0;
     let mut map = vars.ptr("handle_table_map")?;
     while map.0 != 0 && seen.insert(map) && seen.len() < limits::MAX_LIST {
         let view = StructView::new(memory, layout, "HandleTableMap", map);
@@ -39,6 +46,10 @@ pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<Vec<AddrRange
             }
             let array = StructView::new(memory, layout, "HandleTableBucket", bucket).ptr("pTable")?;
             for t in 0..tables {
+                steps += 1;
+                if steps > limits::MAX_HANDLE_STEPS {
+                    return Err(GcError::Steps(steps));
+                }
                 let table = memory.ptr(array.saturating_add(8 * t))?;
                 if table.0 == 0 {
                     continue;
@@ -52,7 +63,7 @@ pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<Vec<AddrRange
         }
         map = view.ptr("pNext")?;
     }
-    Ok(out)
+    Ok(())
 }
 
 /// Tables in a bucket: one, or one for each heap of a server GC.

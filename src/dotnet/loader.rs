@@ -71,7 +71,7 @@ const STUB_HEAPS: &[(&str, Kind)] = &[
 ];
 
 /// Largest block believed: a reserve for code is at most 2 GiB.
-const MAX_BLOCK: u64 = 4 << 30;
+pub(super) const MAX_BLOCK: u64 = 4 << 30;
 
 /// All loader heaps, and what could not be read, in words.
 pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<(Vec<AllocatorHeaps>, Vec<String>), LoaderError> {
@@ -85,6 +85,7 @@ pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<(Vec<Allocato
         Err(e) => notes.push(format!("collectible assemblies: {e}")),
     }
     let mut seen_heaps = HashSet::new();
+    let mut walk = BlockWalk::default();
     let out = allocators
         .into_iter()
         .map(|address| {
@@ -93,10 +94,11 @@ pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<(Vec<Allocato
             } else {
                 format!("loader allocator {address}")
             };
-            let blocks = allocator(memory, runtime, address, &mut seen_heaps, &mut notes);
+            let blocks = allocator(memory, runtime, address, (&mut seen_heaps, &mut walk), &mut notes);
             AllocatorHeaps { name, address, blocks }
         })
         .collect();
+    notes.extend(walk.notes);
     Ok((out, notes))
 }
 
@@ -104,7 +106,7 @@ fn allocator(
     memory: &dyn Memory,
     runtime: &Runtime,
     address: Addr,
-    seen: &mut HashSet<Addr>,
+    (seen, walk): (&mut HashSet<Addr>, &mut BlockWalk),
     notes: &mut Vec<String>,
 ) -> Vec<HeapBlock> {
     let layout = &runtime.layout;
@@ -115,7 +117,7 @@ fn allocator(
             match view.ptr(field) {
                 // A collectible allocator's low-frequency pointer leads to its
                 // high-frequency heap: one heap, named once.
-                Ok(heap) if heap.0 != 0 && seen.insert(heap) => match heap_blocks(memory, runtime, heap, kind) {
+                Ok(heap) if heap.0 != 0 && seen.insert(heap) => match heap_blocks(memory, runtime, heap, kind, walk) {
                     Ok(found) => blocks.extend(found),
                     Err(e) => notes.push(format!("{what}.{field}: {e}")),
                 },
@@ -136,33 +138,75 @@ fn allocator(
     blocks
 }
 
-fn heap_blocks(memory: &dyn Memory, runtime: &Runtime, heap: Addr, kind: Kind) -> Result<Vec<HeapBlock>, ViewError> {
-    let first = StructView::new(memory, &runtime.layout, "LoaderHeap", heap).ptr("FirstBlock")?;
-    walk_blocks(memory, runtime, first, kind, &format!("LoaderHeap at {heap}"))
-}
-
-/// Follow a list of LoaderHeapBlocks.
-pub(super) fn walk_blocks(
+fn heap_blocks(
     memory: &dyn Memory,
     runtime: &Runtime,
-    first: Addr,
+    heap: Addr,
     kind: Kind,
-    evidence: &str,
+    walk: &mut BlockWalk,
 ) -> Result<Vec<HeapBlock>, ViewError> {
-    let mut out = Vec::new();
-    let mut seen = HashSet::new();
-    let mut next = first;
-    while next.0 != 0 && seen.insert(next) && out.len() < limits::MAX_LIST {
-        let view = StructView::new(memory, &runtime.layout, "LoaderHeapBlock", next);
-        let range = AddrRange::sized(view.ptr("pVirtualAddress")?, view.u64("dwVirtualSize")?);
-        // A list that leads out of the heap shows in its sizes first.
-        if range.len() > MAX_BLOCK || !range.start.is_aligned(4096) {
-            break;
-        }
-        out.push(HeapBlock { range, kind, current: next == first, evidence: evidence.to_owned() });
-        next = view.ptr("pNext")?;
+    let view = StructView::new(memory, &runtime.layout, "LoaderHeap", heap);
+    let first = view.ptr("FirstBlock")?;
+    let mut blocks = walk.list(memory, runtime, first, kind, &format!("LoaderHeap at {heap}"));
+    // The list's order differs by version; the allocation pointer tells.
+    let at = view.ptr("AllocPtr")?;
+    for block in &mut blocks {
+        block.current = block.range.contains(at) || block.range.end == at;
     }
-    Ok(out)
+    Ok(blocks)
+}
+
+/// Walks lists of LoaderHeapBlocks, each block once: heaps that share a list
+/// would otherwise multiply it.
+#[derive(Default)]
+pub(super) struct BlockWalk {
+    seen: HashSet<Addr>,
+    /// What broke a walk off, in words.
+    pub(super) notes: Vec<String>,
+}
+
+impl BlockWalk {
+    /// The blocks from `first` on; all count as current until their heap's
+    /// allocation pointer says otherwise.
+    pub(super) fn list(
+        &mut self,
+        memory: &dyn Memory,
+        runtime: &Runtime,
+        first: Addr,
+        kind: Kind,
+        evidence: &str,
+    ) -> Vec<HeapBlock> {
+        let mut out = Vec::new();
+        let mut next = first;
+        while next.0 != 0 {
+            if !self.seen.insert(next) || self.seen.len() > limits::MAX_LOADER_BLOCKS {
+                self.notes.push(format!("the block at {next} of {evidence} was met before, or there are too many"));
+                break;
+            }
+            match block(memory, runtime, next) {
+                Ok((range, _)) if range.len() > MAX_BLOCK || !range.start.is_aligned(4096) => {
+                    self.notes.push(format!("the block at {next} of {evidence} makes no sense: {range}"));
+                    break;
+                }
+                Ok((range, after)) => {
+                    out.push(HeapBlock { range, kind, current: true, evidence: evidence.to_owned() });
+                    next = after;
+                }
+                Err(e) => {
+                    self.notes.push(format!("{evidence}: {e}"));
+                    break;
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Range of a LoaderHeapBlock, and the next of its list.
+fn block(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<(AddrRange, Addr), ViewError> {
+    let view = StructView::new(memory, &runtime.layout, "LoaderHeapBlock", at);
+    let range = AddrRange::sized(view.ptr("pVirtualAddress")?, view.u64("dwVirtualSize")?);
+    Ok((range, view.ptr("pNext")?))
 }
 
 /// Loader allocators of assemblies, other than the global one.

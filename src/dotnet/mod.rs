@@ -57,15 +57,13 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
         }
         Err(e) => tell("GC heap", &e),
     }
-    match handles::read(process, runtime) {
-        Ok(segments) => {
-            for range in segments {
-                out.exact(range, Kind::HandleTable, "handle table segment", "g_HandleTableMap, SegmentList");
-            }
-        }
-        // 3.1's data-access variables do not describe the handle table's insides.
-        Err(e) if runtime.major >= 8 => tell("handle table", &e),
-        Err(_) => {}
+    let (segments, broken) = handles::read(process, runtime);
+    for range in segments {
+        out.exact(range, Kind::HandleTable, "handle table segment", "g_HandleTableMap, SegmentList");
+    }
+    // 3.1's data-access variables do not describe the handle table's insides.
+    if let Some(e) = broken.filter(|_| runtime.major >= 8) {
+        tell("handle table", &e);
     }
     match loader::read(process, runtime) {
         Ok((found, notes)) => {
@@ -77,7 +75,12 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
         Err(e) => tell("loader heaps", &e),
     }
     match code::read(process, runtime) {
-        Ok(found) => heaps.loader.push(found),
+        Ok((found, notes)) => {
+            for note in &notes {
+                tell("code heaps", note);
+            }
+            heaps.loader.push(found);
+        }
         Err(e) => tell("code heaps", &e),
     }
     for allocator in &heaps.loader {

@@ -9,6 +9,7 @@ use crate::dotnet::gc_vars;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::Symbol;
 use crate::layout::{Global, Layout};
+use crate::limits;
 use crate::memory::Memory;
 
 /// Slots a table may have; 3.1 has 177.
@@ -140,8 +141,9 @@ fn by_shape(
     let slot = *slot as usize;
     for segment in image.segments.iter().filter(|s| s.perms.write) {
         let mut at = segment.range.start;
-        while at < segment.range.end {
-            let have = memory.readable(at, segment.range.end.since(at)) & !7;
+        let end = segment.range.end.min(at.saturating_add(limits::MAX_IMAGE_DATA));
+        while at < end {
+            let have = memory.readable(at, end.since(at)) & !7;
             if have == 0 {
                 at = at.align_down(4096).saturating_add(4096);
                 continue;

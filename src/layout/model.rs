@@ -138,8 +138,21 @@ impl Layout {
     ///
     /// # Errors
     /// [`LayoutError::MissingField`]
-    pub fn size(&self, kind: &str) -> Result<i64, LayoutError> {
-        self.field(kind, SIZE)
+    pub fn size(&self, kind: &str) -> Result<u64, LayoutError> {
+        self.positive(kind, SIZE)
+    }
+
+    /// As [`Layout::field`], for numbers that are never negative.
+    ///
+    /// # Errors
+    /// [`LayoutError::MissingField`], also where the number is negative.
+    pub fn positive(&self, kind: &str, field: &str) -> Result<u64, LayoutError> {
+        let value = self.field(kind, field)?;
+        u64::try_from(value).map_err(|_| LayoutError::MissingField {
+            layout: self.id.clone(),
+            kind: kind.into(),
+            field: field.into(),
+        })
     }
 
     /// Fields of a type, by name.

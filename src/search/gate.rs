@@ -237,6 +237,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::single_range_in_vec_init, reason = "one island is what is expected")]
     fn memory_without_a_match_is_passed_over_unless_its_marks_are_common() {
         let text = b"the quick fox, aaabbb\0";
         assert_eq!(islands(&[b"aXb", b"a\0X\0b\0"], b"", text, 0..22), Some(vec![]));
