@@ -36,7 +36,10 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
     let mut seen = HashSet::new();
     let mut steps = 0;
     let mut map = vars.ptr("handle_table_map")?;
-    while map.0 != 0 && seen.insert(map) && seen.len() < limits::MAX_LIST {
+    while map.0 != 0 {
+        if !seen.insert(map) {
+            return Err(GcError::Circle(map));
+        }
         let view = StructView::new(memory, layout, "HandleTableMap", map);
         let buckets = view.ptr("pBuckets")?;
         for i in 0..MAX_BUCKETS {
@@ -55,7 +58,14 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
                     continue;
                 }
                 let mut segment = StructView::new(memory, layout, "HandleTable", table).ptr("SegmentList")?;
-                while segment.0 != 0 && seen.insert(segment) && seen.len() < limits::MAX_LIST {
+                while segment.0 != 0 {
+                    steps += 1;
+                    if !seen.insert(segment) {
+                        return Err(GcError::Circle(segment));
+                    }
+                    if steps > limits::MAX_HANDLE_STEPS {
+                        return Err(GcError::Steps(steps));
+                    }
                     out.push(AddrRange::sized(segment, size));
                     segment = StructView::new(memory, layout, "TableSegment", segment).ptr("NextSegment")?;
                 }

@@ -149,9 +149,13 @@ fn heap_blocks(
     let first = view.ptr("FirstBlock")?;
     let mut blocks = walk.list(memory, runtime, first, kind, &format!("LoaderHeap at {heap}"));
     // The list's order differs by version; the allocation pointer tells.
-    let at = view.ptr("AllocPtr")?;
-    for block in &mut blocks {
-        block.current = block.range.contains(at) || block.range.end == at;
+    match view.ptr("AllocPtr") {
+        Ok(at) => {
+            for block in &mut blocks {
+                block.current = block.range.contains(at) || block.range.end == at;
+            }
+        }
+        Err(e) => walk.notes.push(e.to_string()),
     }
     Ok(blocks)
 }

@@ -121,6 +121,7 @@ fn from_file_notes(core: &Core, reader: &mut HeaderReader<'_>) -> Vec<Module> {
             {
                 module.range.end = module.range.end.max(f.range.end);
                 module.mappings.push(i);
+                take_headers_again(module, f, reader);
                 continue;
             }
             out.extend(open.take().and_then(|m| finish(m, core)));
@@ -154,6 +155,22 @@ fn from_file_notes(core: &Core, reader: &mut HeaderReader<'_>) -> Vec<Module> {
         out.extend(open.and_then(|m| finish(m, core)));
     }
     out
+}
+
+/// A section mapped from offset 0 shows the file's headers once more: of use
+/// where their own page was not dumped.
+fn take_headers_again(module: &mut Module, mapping: &FileMapping, reader: &mut HeaderReader<'_>) {
+    if !matches!(module.kind, ModuleKind::NoHeaders) || mapping.offset != 0 {
+        return;
+    }
+    if let Some(kind @ ModuleKind::Pe { .. }) = reader.headers(mapping.range.start) {
+        if let ModuleKind::Pe { image, .. } = &kind {
+            let whole = AddrRange::sized(module.range.start, image.size_of_image);
+            module.range.end = module.range.end.max(whole.end);
+        }
+        module.kind = kind;
+        module.evidence = "NT_FILE, and its headers as a section shows them".into();
+    }
 }
 
 /// Reads headers, within a budget: one header page may be mapped at a million
@@ -196,10 +213,9 @@ fn continues(module: &Module, start: Addr, offset: u64) -> bool {
         // from the next 64 KiB on, the first of them often from offset 0 again.
         ModuleKind::NoHeaders => {
             let headers_only = module.mappings.len() == 1 && module.range.len() <= PE_SECTION_ALIGNMENT;
-            offset != 0
-                || (headers_only
-                    && start == module.range.end.align_up(PE_SECTION_ALIGNMENT)
-                    && is_pe_name(module.name()))
+            let at_next = start.since(module.range.end) < PE_SECTION_ALIGNMENT
+                && start.since(module.range.start).is_multiple_of(PE_SECTION_ALIGNMENT);
+            offset != 0 || (headers_only && at_next && is_pe_name(module.name()))
         }
     }
 }
