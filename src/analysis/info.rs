@@ -174,20 +174,13 @@ fn os_facts(process: &Process) -> Vec<OsFact> {
 fn banner(process: &Process, range: AddrRange) -> Option<String> {
     const START: &[u8] = b"GNU C Library (";
     let finder = memchr::memmem::Finder::new(START);
-    let mut at = range.start;
-    let end = range.end.min(range.start.saturating_add(MAX_BANNER_SEARCH));
-    while at < end {
-        let have = process.memory.readable(at, end.since(at));
-        if have == 0 {
-            at = at.align_down(4096).saturating_add(4096);
-            continue;
-        }
-        let bytes = process.memory.bytes(at, have as usize).ok()?;
+    let searched = AddrRange::sized(range.start, range.len().min(MAX_BANNER_SEARCH));
+    for part in process.memory.readable_parts(searched, MAX_BANNER_SEARCH) {
+        let bytes = process.memory.bytes(part.start, part.len() as usize).ok()?;
         if let Some(i) = finder.find(&bytes) {
             let line = bytes[i..].split(|&b| b == b'\n' || b == 0).next()?;
             return Some(printable(&String::from_utf8_lossy(&line[..line.len().min(200)])).into_owned());
         }
-        at = at.saturating_add(have);
     }
     None
 }

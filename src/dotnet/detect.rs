@@ -158,21 +158,11 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
 /// The version text in the image's writable data.
 fn version_text(memory: &dyn Memory, image: &ElfImage) -> Option<String> {
     let finder = memchr::memmem::Finder::new(VERSION_TEXT);
-    for segment in image.segments.iter().filter(|s| s.perms.write) {
-        let mut at = segment.range.start;
-        let end = segment.range.end.min(at.saturating_add(limits::MAX_IMAGE_DATA));
-        while at < end {
-            let have = memory.readable(at, end.since(at));
-            if have == 0 {
-                at = at.align_down(4096).saturating_add(4096);
-                continue;
-            }
-            let bytes = memory.bytes(at, have as usize).ok()?;
-            if let Some(i) = finder.find(&bytes) {
-                let text = &bytes[i + VERSION_TEXT.len()..bytes.len().min(i + 128)];
-                return Some(crate::bytes::text(text));
-            }
-            at = at.saturating_add(have);
+    for part in image.writable_parts(memory) {
+        let bytes = memory.bytes(part.start, part.len() as usize).ok()?;
+        if let Some(i) = finder.find(&bytes) {
+            let text = &bytes[i + VERSION_TEXT.len()..bytes.len().min(i + 128)];
+            return Some(crate::bytes::text(text));
         }
     }
     None

@@ -9,7 +9,6 @@ use crate::dotnet::gc_vars;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::Symbol;
 use crate::layout::{Global, Layout};
-use crate::limits;
 use crate::memory::Memory;
 
 /// Slots a table may have; 3.1 has 177.
@@ -139,32 +138,22 @@ fn by_shape(
 ) -> Option<Roots> {
     let Ok(Global::Value(slot)) = layout.global("DacSlot.GcDacGlobals") else { return None };
     let slot = *slot as usize;
-    for segment in image.segments.iter().filter(|s| s.perms.write) {
-        let mut at = segment.range.start;
-        let end = segment.range.end.min(at.saturating_add(limits::MAX_IMAGE_DATA));
-        while at < end {
-            let have = memory.readable(at, end.since(at)) & !7;
-            if have == 0 {
-                at = at.align_down(4096).saturating_add(4096);
-                continue;
+    for part in image.writable_parts(memory) {
+        let bytes = memory.bytes(part.start, part.len() as usize).ok()?;
+        let words: Vec<Addr> = if wide {
+            bytes.as_chunks::<8>().0.iter().map(|c| Addr(u64::from_le_bytes(*c))).collect()
+        } else {
+            bytes.as_chunks::<4>().0.iter().map(|c| from_rva(image, u32::from_le_bytes(*c))).collect()
+        };
+        for (i, &word) in words.iter().enumerate().filter(|(_, w)| image.range.contains(**w)) {
+            let Some(first) = i.checked_sub(slot) else { continue };
+            let Some(slots) = table_at(image, &words[first..]) else { continue };
+            if let Some(vars) = gc_dac_vars(memory, image, word, major) {
+                let width = if wide { 8 } else { 4 };
+                let start = part.start.saturating_add(width * first as u64);
+                let source = format!("g_dacTable by its shape at {start}");
+                return Some(Roots { slots, pointers, gc_dac_vars: Some(vars), source });
             }
-            let bytes = memory.bytes(at, have as usize).ok()?;
-            let words: Vec<Addr> = if wide {
-                bytes.as_chunks::<8>().0.iter().map(|c| Addr(u64::from_le_bytes(*c))).collect()
-            } else {
-                bytes.as_chunks::<4>().0.iter().map(|c| from_rva(image, u32::from_le_bytes(*c))).collect()
-            };
-            for (i, &word) in words.iter().enumerate().filter(|(_, w)| image.range.contains(**w)) {
-                let Some(first) = i.checked_sub(slot) else { continue };
-                let Some(slots) = table_at(image, &words[first..]) else { continue };
-                if let Some(vars) = gc_dac_vars(memory, image, word, major) {
-                    let width = if wide { 8 } else { 4 };
-                    let start = at.saturating_add(width * first as u64);
-                    let source = format!("g_dacTable by its shape at {start}");
-                    return Some(Roots { slots, pointers, gc_dac_vars: Some(vars), source });
-                }
-            }
-            at = at.saturating_add(have);
         }
     }
     None

@@ -59,6 +59,19 @@ pub struct ElfImage {
     pub e_type: u16,
 }
 
+impl ElfImage {
+    /// What of its writable segments can be read, as far as a structure is
+    /// looked for in each ([`limits::MAX_IMAGE_DATA`]).
+    pub fn writable_parts(&self, memory: &dyn Memory) -> Vec<AddrRange> {
+        let longest = limits::MAX_IMAGE_DATA;
+        let writable = self.segments.iter().filter(|s| s.perms.write);
+        writable
+            .map(|s| AddrRange::sized(s.range.start, s.range.len().min(longest)))
+            .flat_map(|range| memory.readable_parts(range, longest))
+            .collect()
+    }
+}
+
 /// Read an ELF image whose header lies at `base`; `None` where there is none,
 /// or none that makes sense.
 pub fn read(memory: &dyn Memory, base: Addr, page: u64) -> Option<ElfImage> {

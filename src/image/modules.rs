@@ -11,7 +11,6 @@ use crate::diag::Diagnostics;
 use crate::image::elf::{self, ElfImage};
 use crate::image::pe::{self, PeImage};
 use crate::limits;
-use crate::map::Base;
 use crate::memory::Memory;
 
 /// A named part of a module.
@@ -324,15 +323,4 @@ pub fn program(core: &Core, memory: &dyn Memory, page: u64) -> Option<(Addr, Elf
     let headers = Addr(core.notes.auxv(at::PHDR)?);
     let base = headers.align_down(page);
     elf::read(memory, base, page).map(|image| (base, image))
-}
-
-/// Index of the module that holds `addr` in one of its mappings or segments.
-pub fn module_at(modules: &[Module], base: &Base, addr: Addr) -> Option<usize> {
-    // Modules are sorted by start but a flat PE may lie within another's gap.
-    let upto = modules.partition_point(|m| m.range.start <= addr);
-    let listed = base.at(addr).and_then(|e| e.file);
-    modules[..upto].iter().enumerate().rev().take(8).find_map(|(i, m)| {
-        let owns = m.range.contains(addr) && listed.is_none_or(|f| m.mappings.contains(&f) || m.mappings.is_empty());
-        owns.then_some(i)
-    })
 }

@@ -107,11 +107,6 @@ impl Layout {
         Ok(layout)
     }
 
-    /// A layout that has nothing.
-    pub fn empty() -> Layout {
-        Layout { id: "empty".into(), ..Layout::default() }
-    }
-
     /// Put `over` on top: its fields and globals win, what it lacks stays.
     pub fn overlay(&mut self, over: &Layout) {
         for (kind, fields) in &over.types {
@@ -153,11 +148,6 @@ impl Layout {
             kind: kind.into(),
             field: field.into(),
         })
-    }
-
-    /// Fields of a type, by name.
-    pub fn fields(&self, kind: &str) -> impl Iterator<Item = (&str, i64)> + '_ {
-        self.types.get(kind).into_iter().flatten().map(|(name, offset)| (name.as_str(), *offset))
     }
 
     /// A global.

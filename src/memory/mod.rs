@@ -121,8 +121,20 @@ pub trait Memory: Sync {
         Ok(bytes::text(&self.bytes(addr, have as usize)?))
     }
 
-    /// Whether every byte of `range` can be read.
-    fn holds(&self, range: AddrRange) -> bool {
-        self.readable(range.start, range.len()) == range.len()
+    /// The parts of `range` that can be read, each at most `longest` bytes.
+    fn readable_parts(&self, range: AddrRange, longest: u64) -> Vec<AddrRange> {
+        let mut out = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let have = self.readable(at, range.end.since(at).min(longest));
+            if have == 0 {
+                // What producers leave out, they leave out by pages.
+                at = at.align_down(4096).saturating_add(4096);
+                continue;
+            }
+            out.push(AddrRange::sized(at, have));
+            at = at.saturating_add(have);
+        }
+        out
     }
 }

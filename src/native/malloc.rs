@@ -91,17 +91,10 @@ impl Finder<'_> {
         modules.sort_by_key(|(m, image)| (!m.name().starts_with("libc"), !image.has_interpreter));
         for (_, image) in modules {
             for segment in image.segments.iter().filter(|s| s.perms.write) {
-                let mut at = segment.range.start;
-                while at < segment.range.end {
-                    let run = self.memory.readable(at, segment.range.end.since(at).min(MAX_DATA));
-                    if run == 0 {
-                        at = at.align_down(4096).saturating_add(4096);
-                        continue;
-                    }
-                    if let Some(found) = self.arena_in(at, run)? {
+                for part in self.memory.readable_parts(segment.range, MAX_DATA) {
+                    if let Some(found) = self.arena_in(part.start, part.len())? {
                         return Ok(Some(found));
                     }
-                    at = at.saturating_add(run);
                 }
             }
         }
