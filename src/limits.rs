@@ -115,3 +115,47 @@ pub const MAX_WARNINGS_PER_CODE: usize = 8;
 
 /// Bytes of one note that are kept or parsed as a string.
 pub const MAX_NOTE_STRING: usize = 4096;
+
+/// Ranges of code followed, and nodes of the map of them: real processes have
+/// a few hundred.
+pub const MAX_CODE_RANGES: usize = 1 << 18;
+
+/// Bytes of one JIT code heap looked at; the runtime makes heaps of 64 KiB to
+/// some MiB, and one method must fit into 2 GiB.
+pub const MAX_CODE_HEAP: u64 = 1 << 31;
+
+/// Funclets of one method looked at.
+pub const MAX_FUNCLETS: u32 = 1 << 12;
+
+/// Runtime functions of one image; the framework's core library has 60,000,
+/// a composite image of all of it 400,000.
+pub const MAX_RUNTIME_FUNCTIONS: u32 = 1 << 23;
+
+/// Sections of a ReadyToRun header; 20 kinds exist.
+pub const MAX_R2R_SECTIONS: u32 = 1 << 10;
+
+/// Bytes of one table of a ReadyToRun image.
+pub const MAX_R2R_TABLE: usize = 256 << 20;
+
+/// Buckets of one hash table of the runtime.
+pub const MAX_HASH_BUCKETS: u64 = 1 << 22;
+
+/// Depth of one type's name: arguments in arguments, arrays of arrays.
+pub const MAX_TYPE_DEPTH: u32 = 64;
+
+/// Bytes of one method's or type's name that are printed; generics of generics
+/// grow without end.
+pub const MAX_TYPE_NAME: usize = 16 << 10;
+
+/// Arguments of one generic type or method (ECMA-335 allows 65,535; compilers
+/// and people a few).
+pub const MAX_GENERIC_ARGS: u32 = 1 << 10;
+
+/// Bytes of one stored signature.
+pub const MAX_SIGNATURE: u32 = 64 << 10;
+
+/// Code versions of one method followed.
+pub const MAX_CODE_VERSIONS: usize = 1 << 10;
+
+/// Entries of one method's map from native code to IL.
+pub const MAX_IL_MAP: u32 = 1 << 20;

@@ -1,0 +1,118 @@
+//! Jitted code: the blocks of a code heap and their headers.
+//!
+//! src/coreclr/vm/codeman.h: HeapList (CodeHeapListNode), CodeHeader (one
+//! pointer right before the code) and RealCodeHeader.
+
+use crate::addr::{Addr, AddrRange};
+use crate::dotnet::code::nibble;
+use crate::dotnet::code::ranges::CodeRange;
+use crate::dotnet::detect::Runtime;
+use crate::layout::{StructView, ViewError};
+use crate::limits;
+use crate::memory::Memory;
+
+/// Header words up to this are no pointers but kinds of stubs
+/// (STUB_CODE_BLOCK_LAST; StubCodeBlockLast of the descriptor).
+const STUB_CODE_BLOCK_LAST: u64 = 0xf;
+
+/// A block of jitted code, or of stubs among it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeBlock {
+    /// A method's code.
+    Method {
+        /// Where it begins.
+        start: Addr,
+        /// Bytes up to the end of its last funclet.
+        size: u64,
+        /// Its MethodDesc.
+        method_desc: Addr,
+        /// Its debug info (0 where there is none).
+        debug_info: Addr,
+        /// Its unwind information: address of the first RuntimeFunction, and how many.
+        unwind: (Addr, u32),
+        /// Its GC info.
+        gc_info: Addr,
+    },
+    /// Stubs: StubCodeBlockKind.
+    Stubs {
+        /// Where it begins.
+        start: Addr,
+        /// STUB_CODE_BLOCK_*
+        kind: u64,
+    },
+}
+
+/// One code heap, its blocks' starts read once.
+#[derive(Clone, Debug)]
+pub struct CodeHeap {
+    /// Section begin, which unwind RVAs count from.
+    begin: Addr,
+    /// End of what is used.
+    end: Addr,
+    starts: Vec<Addr>,
+}
+
+impl CodeHeap {
+    /// Read the nibble map of the heap that `node` describes.
+    ///
+    /// # Errors
+    /// Where the node or its map is not in the core.
+    pub fn read(memory: &dyn Memory, runtime: &Runtime, range: &CodeRange, node: Addr) -> Result<CodeHeap, ViewError> {
+        let layout = &runtime.layout;
+        let view = StructView::new(memory, layout, "CodeHeapListNode", node);
+        let (base, map, end) = (view.ptr("MapBase")?, view.ptr("HeaderMap")?, view.ptr("EndAddress")?);
+        let span = AddrRange::new(base, end.max(base)).len().min(limits::MAX_CODE_HEAP);
+        let bytes = span.div_ceil(nibble::BYTES_PER_WORD) * nibble::WORD;
+        let words = memory.bytes(map, bytes as usize).map_err(|fault| ViewError::Fault {
+            kind: "CodeHeapListNode".into(),
+            field: "HeaderMap".into(),
+            fault,
+        })?;
+        let pointers = layout.contract("ExecutionManager").is_some_and(|v| v.trim_start_matches('c') != "1");
+        let mut starts = nibble::starts(&words, base, pointers);
+        starts.retain(|&s| s < end);
+        Ok(CodeHeap { begin: range.begin, end, starts })
+    }
+
+    /// Starts of all blocks.
+    pub fn starts(&self) -> &[Addr] {
+        &self.starts
+    }
+
+    /// Start of the block that covers `ip`, if it ends before the next begins.
+    pub fn start_of(&self, ip: Addr) -> Option<Addr> {
+        let after = self.starts.partition_point(|&s| s <= ip);
+        (ip < self.end).then(|| self.starts.get(after.checked_sub(1)?).copied())?
+    }
+
+    /// The block that begins at `start`.
+    ///
+    /// # Errors
+    /// Where its header is not in the core.
+    pub fn block(&self, memory: &dyn Memory, runtime: &Runtime, start: Addr) -> Result<CodeBlock, ViewError> {
+        let fault = |field: &str, fault| ViewError::Fault { kind: "CodeHeader".into(), field: field.into(), fault };
+        let header = memory.ptr(start.saturating_sub(8)).map_err(|e| fault("pRealCodeHeader", e))?;
+        if header.0 <= STUB_CODE_BLOCK_LAST {
+            return Ok(CodeBlock::Stubs { start, kind: header.0 });
+        }
+        let layout = &runtime.layout;
+        let view = StructView::new(memory, layout, "RealCodeHeader", header);
+        let method_desc = view.ptr("MethodDesc")?;
+        let count = view.u32("NumUnwindInfos")?.min(limits::MAX_FUNCLETS);
+        let first = view.addr_of("UnwindInfos")?;
+        let size = layout.size("RuntimeFunction")?;
+        let mut end = start;
+        for i in 0..u64::from(count) {
+            let function = StructView::new(memory, layout, "RuntimeFunction", first.saturating_add(i * size));
+            end = end.max(self.begin.saturating_add(u64::from(function.u32("EndAddress")?)));
+        }
+        Ok(CodeBlock::Method {
+            start,
+            size: end.since(start).min(self.end.since(start.min(self.end))),
+            method_desc,
+            debug_info: view.ptr("DebugInfo").unwrap_or(Addr(0)),
+            unwind: (first, count),
+            gc_info: view.ptr("GCInfo").unwrap_or(Addr(0)),
+        })
+    }
+}

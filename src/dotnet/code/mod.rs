@@ -1,0 +1,21 @@
+//! Where code is: the execution manager's ranges, JIT code heaps with their
+//! nibble maps and code headers, ReadyToRun images, stubs.
+//!
+//! docs/design/datacontracts/ExecutionManager.md; src/coreclr/vm: codeman.h,
+//! rangesection in codeman.h, nibblemapmacros.h, readytoruninfo.h.
+
+pub(super) mod heaps;
+mod jitted;
+mod native_format;
+mod nibble;
+mod ranges;
+mod ready_to_run;
+mod stubs;
+
+pub use jitted::{CodeBlock, CodeHeap};
+pub use ranges::{CodeRange, CodeRangeKind};
+pub use ready_to_run::{ReadyToRun, ReadyToRunMethod};
+pub use stubs::{Stub, StubKind};
+
+pub(super) use ranges::read as read_ranges;
+pub(super) use stubs::decode as decode_stub;

@@ -1,0 +1,76 @@
+//! Nibble maps: where in a code heap the blocks of code begin.
+//!
+//! docs/design/datacontracts/ExecutionManager.md, "NibbleMap";
+//! src/coreclr/inc/nibblemapmacros.h. One nibble for 32 bytes, eight to a
+//! 32-bit word, the first in the highest bits; n > 0: a block begins at
+//! (n - 1) * 4 bytes into these 32. From version 2 on (.NET 10) a word whose
+//! lowest nibble is above 8 is a pointer back to the block that covers all of
+//! the word's 256 bytes, and holds no starts.
+
+use crate::addr::Addr;
+
+/// Bytes that one nibble speaks for.
+const BYTES_PER_NIBBLE: u64 = 32;
+
+/// Nibbles in a word.
+const NIBBLES: u64 = 8;
+
+/// Bytes that one word of the map speaks for.
+pub(super) const BYTES_PER_WORD: u64 = BYTES_PER_NIBBLE * NIBBLES;
+
+/// Bytes of one word of the map.
+pub(super) const WORD: u64 = 4;
+
+/// Block starts are multiples of this.
+const CODE_ALIGN: u64 = 4;
+
+/// Starts of all blocks, in order; `map` are the words for `base` on.
+pub(super) fn starts(map: &[u8], base: Addr, pointers: bool) -> Vec<Addr> {
+    let mut out = Vec::new();
+    for (i, word) in map.as_chunks::<4>().0.iter().map(|w| u32::from_le_bytes(*w)).enumerate() {
+        if word == 0 || (pointers && word & 0xf > 8) {
+            continue;
+        }
+        for nibble in 0..NIBBLES {
+            let value = u64::from(word >> (28 - 4 * nibble)) & 0xf;
+            if (1..=8).contains(&value) {
+                let offset = i as u64 * BYTES_PER_WORD + nibble * BYTES_PER_NIBBLE + (value - 1) * CODE_ALIGN;
+                out.push(base.saturating_add(offset));
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn the_contracts_own_example() {
+        // 304 = 9 * 32 + 16: second word, second nibble, value 5.
+        assert_eq!(starts(&map(&[0, 0x0500_0000]), Addr(0x1000), false), [Addr(0x1000 + 304)]);
+    }
+
+    #[test]
+    fn several_in_a_word_come_in_order() {
+        let found = starts(&map(&[0x1000_0008]), Addr(0), false);
+        assert_eq!(found, [Addr(0), Addr(7 * 32 + 28)]);
+    }
+
+    #[test]
+    fn a_pointer_word_holds_no_starts() {
+        assert_eq!(starts(&map(&[0x1000_0000, 0x0000_0019]), Addr(0), true), [Addr(0)]);
+        // In version 1 the value 9 can't be a start either.
+        assert_eq!(starts(&map(&[0x0000_0009]), Addr(0), false), []);
+    }
+
+    #[test]
+    fn a_cut_map_is_read_as_far_as_it_goes() {
+        assert_eq!(starts(&[0, 0, 0, 0x10, 0xff, 0xff], Addr(0), false), [Addr(0)]);
+    }
+}

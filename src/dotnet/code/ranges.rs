@@ -1,0 +1,194 @@
+//! The execution manager's range sections: a linked list up to .NET 7, a radix
+//! map with fragments from .NET 8 on.
+//!
+//! docs/design/datacontracts/ExecutionManager.md, "RangeSectionMap";
+//! src/coreclr/vm/codeman.h, RangeSection and RangeSectionMap.
+
+use std::collections::HashSet;
+
+use crate::addr::{Addr, AddrRange};
+use crate::dotnet::detect::Runtime;
+use crate::layout::{LayoutError, StructView, ViewError};
+use crate::limits;
+use crate::memory::Memory;
+use crate::range_map::{RangeMap, Ranged};
+
+/// What lies in a range of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CodeRangeKind {
+    /// A JIT code heap; its CodeHeapListNode (HeapList).
+    Heap(Addr),
+    /// A ReadyToRun image; its Module.
+    ReadyToRun(Addr),
+    /// Stubs of one kind; its CodeRangeMapRangeList.
+    Stubs(Addr),
+    /// None of these.
+    Other,
+}
+
+/// A part of the address space that the execution manager knows.
+#[derive(Clone, Copy, Debug)]
+pub struct CodeRange {
+    /// Addresses of this fragment.
+    pub range: AddrRange,
+    /// Where the whole section begins: what RVAs of its unwind data count from.
+    pub begin: Addr,
+    /// What it holds.
+    pub kind: CodeRangeKind,
+    /// Address of the RangeSection.
+    pub section: Addr,
+}
+
+impl Ranged for CodeRange {
+    fn range(&self) -> AddrRange {
+        self.range
+    }
+}
+
+/// All ranges of code, and what could not be read, in words.
+pub(in crate::dotnet) fn read(memory: &dyn Memory, runtime: &Runtime) -> (RangeMap<CodeRange>, Vec<String>) {
+    let mut notes = Vec::new();
+    let layout = &runtime.layout;
+    let mut found = Vec::new();
+    if let Ok(head) = runtime.roots.pointer(memory, layout, "CodeRangeList") {
+        list(memory, runtime, head, &mut found, &mut notes);
+    } else {
+        let top = runtime
+            .roots
+            .global(layout, "ExecutionManagerCodeRangeMapAddress")
+            .or_else(|_| runtime.roots.global(layout, "CodeRangeMap"));
+        match top {
+            Ok(top) => {
+                let mut walk = Radix { memory, runtime, found: &mut found, notes: &mut notes, seen: HashSet::new() };
+                if let Err(e) = walk.run(top) {
+                    walk.notes.push(e.to_string());
+                }
+            }
+            Err(e) => notes.push(e.to_string()),
+        }
+    }
+    // One section may have a fragment in each chunk that it touches.
+    found.sort_by_key(|f: &CodeRange| (f.range.start, f.range.end));
+    found.dedup_by_key(|f| f.range);
+    let before = found.len();
+    let mut end = Addr(0);
+    found.retain(|f| {
+        let fits = f.range.start >= end && !f.range.is_empty();
+        if fits {
+            end = f.range.end;
+        }
+        fits
+    });
+    if found.len() != before {
+        notes.push(format!("{} ranges of code overlap others and are left out", before - found.len()));
+    }
+    (RangeMap::from_sorted(found).unwrap_or_default(), notes)
+}
+
+/// One RangeSection's own fields.
+fn section(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<CodeRange, ViewError> {
+    let layout = &runtime.layout;
+    let view = StructView::new(memory, layout, "RangeSection", at);
+    let (begin, end) = (view.ptr("RangeBegin")?, view.ptr("RangeEndOpen")?);
+    let flags = u64::from(view.u32("Flags")?);
+    let flag = |name| layout.positive("constants_RangeSectionFlags", name).is_ok_and(|bit| flags & bit != 0);
+    let kind = if flag("CodeHeap") {
+        CodeRangeKind::Heap(view.ptr("HeapList")?)
+    } else if flag("RangeList") {
+        CodeRangeKind::Stubs(view.ptr("RangeList")?)
+    } else {
+        match view.ptr("R2RModule")? {
+            Addr(0) => CodeRangeKind::Other,
+            module => CodeRangeKind::ReadyToRun(module),
+        }
+    };
+    Ok(CodeRange { range: AddrRange::new(begin, end.max(begin)), begin, kind, section: at })
+}
+
+/// Up to .NET 7: RangeSection::pnext.
+fn list(memory: &dyn Memory, runtime: &Runtime, head: Addr, out: &mut Vec<CodeRange>, notes: &mut Vec<String>) {
+    let mut seen = HashSet::new();
+    let mut at = head;
+    while at.0 != 0 {
+        if !seen.insert(at) || seen.len() > limits::MAX_CODE_RANGES {
+            notes.push(format!("the list of code ranges runs in a circle at {at}"));
+            return;
+        }
+        let read = section(memory, runtime, at).and_then(|found| {
+            out.push(found);
+            StructView::new(memory, &runtime.layout, "RangeSection", at).ptr("Next")
+        });
+        match read {
+            Ok(next) => at = next,
+            Err(e) => {
+                notes.push(format!("list of code ranges: {e}"));
+                return;
+            }
+        }
+    }
+}
+
+/// .NET 8 and later: a map of several levels, its leaves lists of fragments.
+struct Radix<'a> {
+    memory: &'a dyn Memory,
+    runtime: &'a Runtime,
+    found: &'a mut Vec<CodeRange>,
+    notes: &'a mut Vec<String>,
+    seen: HashSet<Addr>,
+}
+
+impl Radix<'_> {
+    fn run(&mut self, top: Addr) -> Result<(), LayoutError> {
+        let layout = &self.runtime.layout;
+        let entries = 1u64 << layout.positive("constants_RangeSectionMap", "bits_per_level")?.min(12);
+        let levels = layout.positive("constants_RangeSectionMap", "levels")?.min(8);
+        let top = top.saturating_add(layout.positive("RangeSectionMap", "TopLevelData")?);
+        self.level(top, levels as u32, entries);
+        Ok(())
+    }
+
+    fn level(&mut self, at: Addr, left: u32, entries: u64) {
+        if !self.seen.insert(at) || self.seen.len() > limits::MAX_CODE_RANGES {
+            self.notes.push(format!("the map of code ranges runs in a circle at {at}"));
+            return;
+        }
+        let bytes = match self.memory.bytes(at, entries as usize * 8) {
+            Ok(bytes) => bytes,
+            Err(e) => {
+                self.notes.push(format!("map of code ranges: {e}"));
+                return;
+            }
+        };
+        for word in bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)) {
+            // The low bit marks memory of collectible allocators.
+            match (word & !1, left) {
+                (0, _) => {}
+                (fragment, 0 | 1) => self.fragments(Addr(fragment)),
+                (next, _) => self.level(Addr(next), left - 1, entries),
+            }
+        }
+    }
+
+    fn fragments(&mut self, mut at: Addr) {
+        while at.0 != 0 {
+            // A fragment that spans several chunks stands in each chunk's list.
+            if !self.seen.insert(at) || self.seen.len() > limits::MAX_CODE_RANGES {
+                return;
+            }
+            let view = StructView::new(self.memory, &self.runtime.layout, "RangeSectionFragment", at);
+            let read = (|| {
+                let (begin, end) = (view.ptr("RangeBegin")?, view.ptr("RangeEndOpen")?);
+                let whole = section(self.memory, self.runtime, Addr(view.ptr("RangeSection")?.0 & !1))?;
+                self.found.push(CodeRange { range: AddrRange::new(begin, end.max(begin)), ..whole });
+                view.ptr("Next")
+            })();
+            match read {
+                Ok(next) => at = Addr(next.0 & !1),
+                Err(e) => {
+                    self.notes.push(format!("fragment of the map of code ranges: {e}"));
+                    return;
+                }
+            }
+        }
+    }
+}

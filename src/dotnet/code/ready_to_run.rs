@@ -1,0 +1,242 @@
+//! Precompiled code: a ReadyToRun image's runtime functions, and which of them
+//! begin methods.
+//!
+//! docs/design/coreclr/botr/readytorun-format.md; src/coreclr/vm:
+//! readytoruninfo.h (ReadyToRunInfo), codeman.cpp (ReadyToRunJitManager),
+//! hash.h (HashMap, its buckets).
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::bytes::u32_at;
+use crate::dotnet::code::native_format::{NativeArray, unsigned};
+use crate::dotnet::detect::Runtime;
+use crate::image::metadata::{Table, Token};
+use crate::layout::{StructView, ViewError};
+use crate::limits;
+use crate::memory::Memory;
+
+/// "RTR\0" (READYTORUN_SIGNATURE).
+const SIGNATURE: u32 = 0x0052_5452;
+
+/// READYTORUN_HEADER: signature, versions, flags, count of sections; then the
+/// sections: type, RVA, size.
+mod header {
+    pub(super) const SECTIONS: u64 = 12;
+    pub(super) const FIRST: u64 = 16;
+    pub(super) const SECTION_SIZE: u64 = 12;
+}
+
+/// ReadyToRunSectionType.
+mod section {
+    pub(super) const METHOD_DEF_ENTRY_POINTS: u32 = 103;
+    pub(super) const DEBUG_INFO: u32 = 105;
+}
+
+/// Keys of the runtime's HashMap that stand for no entry.
+const EMPTY: u64 = 0;
+const DELETED: u64 = 1;
+
+/// The highest bit of the first value of a bucket says that others went past it.
+const VALUE_MASK: u64 = 0x7fff_ffff_ffff_ffff;
+
+/// A method of an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadyToRunMethod {
+    /// Where its code begins.
+    pub start: Addr,
+    /// Bytes up to the end of its last funclet.
+    pub size: u64,
+    /// Its MethodDesc, if the runtime has prepared the method.
+    pub method_desc: Option<Addr>,
+    /// Its MethodDef, if it is no instantiation of a generic.
+    pub token: Option<Token>,
+    /// Index of its first runtime function.
+    pub index: u32,
+    /// Cold part: start and bytes.
+    pub cold: Option<(Addr, u64)>,
+}
+
+/// One image.
+pub struct ReadyToRun {
+    base: Addr,
+    functions: Vec<(u32, u32)>,
+    /// Entry point to MethodDesc, of methods that have been prepared.
+    prepared: HashMap<Addr, Addr>,
+    /// Runtime function to MethodDef rid.
+    defs: HashMap<u32, u32>,
+    /// Pairs: first runtime function of a cold part, and of its hot part.
+    hot_cold: Vec<(u32, u32)>,
+    /// The DebugInfo section's RVA and size.
+    debug_info: Option<(u32, u32)>,
+}
+
+impl ReadyToRun {
+    /// Read what the runtime knows of the image of `module`, which begins at `base`.
+    ///
+    /// # Errors
+    /// Where its structures are not in the core.
+    pub fn read(memory: &dyn Memory, runtime: &Runtime, module: Addr, base: Addr) -> Result<ReadyToRun, ViewError> {
+        let layout = &runtime.layout;
+        let mut info = StructView::new(memory, layout, "Module", module).ptr("ReadyToRunInfo")?;
+        let own = StructView::new(memory, layout, "ReadyToRunInfo", info).ptr("ReadyToRunHeader")?;
+        // In a composite image the code is that of all its assemblies together.
+        if let Ok(composite) = StructView::new(memory, layout, "ReadyToRunInfo", info).ptr("CompositeInfo")
+            && composite.0 != 0
+        {
+            info = composite;
+        }
+        let view = StructView::new(memory, layout, "ReadyToRunInfo", info);
+        let fault = |field: &'static str| move |fault| ViewError::Fault { kind: "ReadyToRunInfo".into(), field: field.into(), fault };
+        let count = view.u32("NumRuntimeFunctions")?.min(limits::MAX_RUNTIME_FUNCTIONS);
+        let stride = layout.size("RuntimeFunction")?.max(4);
+        let bytes = memory
+            .bytes(view.ptr("RuntimeFunctions")?, count as usize * stride as usize)
+            .map_err(fault("RuntimeFunctions"))?;
+        let (begin, end) = (layout.positive("RuntimeFunction", "BeginAddress")?, layout.positive("RuntimeFunction", "EndAddress")?);
+        let functions = bytes
+            .chunks_exact(stride as usize)
+            .map_while(|f| Some((u32_at(f, begin as usize)?, u32_at(f, end as usize)?)))
+            .collect();
+        let hot_cold = match (view.ptr("HotColdMap"), view.u32("NumHotColdMap")) {
+            (Ok(map), Ok(count)) if map.0 != 0 => {
+                let bytes = memory
+                    .bytes(map, count.min(limits::MAX_RUNTIME_FUNCTIONS) as usize * 4)
+                    .map_err(fault("HotColdMap"))?;
+                bytes.as_chunks::<8>().0.iter().filter_map(|p| Some((u32_at(p, 0)?, u32_at(p, 4)?))).collect()
+            }
+            _ => Vec::new(),
+        };
+        let map = StructView::new(memory, layout, "HashMap", view.addr_of("EntryPointToMethodDescMap")?).ptr("Buckets")?;
+        let prepared = entry_points(memory, runtime, map)?;
+        let mut image = ReadyToRun { base, functions, prepared, defs: HashMap::new(), hot_cold, debug_info: None };
+        image.read_header(memory, own);
+        Ok(image)
+    }
+
+    /// Tables of the file itself; without them only prepared methods are known.
+    fn read_header(&mut self, memory: &dyn Memory, header: Addr) {
+        if memory.u32(header).ok() != Some(SIGNATURE) {
+            return;
+        }
+        let word = |off: u64| memory.u32(header.saturating_add(off)).ok();
+        let count = word(header::SECTIONS).unwrap_or(0).min(limits::MAX_R2R_SECTIONS);
+        for i in 0..u64::from(count) {
+            let at = header::FIRST + i * header::SECTION_SIZE;
+            let (Some(kind), Some(rva), Some(size)) = (word(at), word(at + 4), word(at + 8)) else { return };
+            match kind {
+                section::METHOD_DEF_ENTRY_POINTS => self.read_entry_points(memory, rva, size),
+                section::DEBUG_INFO => self.debug_info = Some((rva, size)),
+                _ => {}
+            }
+        }
+    }
+
+    /// MethodDefEntryPoints: for each MethodDef the index of its first runtime function.
+    fn read_entry_points(&mut self, memory: &dyn Memory, rva: u32, size: u32) {
+        let len = (size as usize).min(limits::MAX_R2R_TABLE);
+        let Ok(bytes) = memory.bytes(self.base.saturating_add(u64::from(rva)), len) else { return };
+        let Some(array) = NativeArray::new(&bytes, 0) else { return };
+        for index in 0..array.len().min(limits::MAX_RUNTIME_FUNCTIONS) {
+            let Some((id, _)) = array.get(index).and_then(|offset| unsigned(&bytes, offset)) else { continue };
+            // Bit 0: fixups follow, and bit 1 belongs to them.
+            let function = if id & 1 != 0 { id >> 2 } else { id >> 1 };
+            self.defs.insert(function, index + 1);
+        }
+    }
+
+    /// The debug info of the method that begins at runtime function `index`.
+    pub fn debug_info(&self, memory: &dyn Memory, index: u32) -> Option<Addr> {
+        let (rva, size) = self.debug_info?;
+        let section = self.base.saturating_add(u64::from(rva));
+        let bytes = memory.bytes(section, (size as usize).min(limits::MAX_R2R_TABLE)).ok()?;
+        let offset = NativeArray::new(&bytes, 0)?.get(index)?;
+        let (back, _) = unsigned(&bytes, offset)?;
+        // A blob that equals an earlier one is a distance back to it.
+        let at = if back == 0 { unsigned(&bytes, offset)?.1 } else { offset.checked_sub(back as usize)? };
+        Some(section.saturating_add(at as u64))
+    }
+
+    /// Every method that is known, by address.
+    pub fn methods(&self) -> impl Iterator<Item = ReadyToRunMethod> + '_ {
+        (0..self.functions.len()).filter(|&i| self.begins_method(i)).map(|i| self.method_at(i))
+    }
+
+    /// The method whose code covers `ip`.
+    pub fn method(&self, ip: Addr) -> Option<ReadyToRunMethod> {
+        let rva = u32::try_from(ip.0.checked_sub(self.base.0)?).ok()?;
+        let index = self.functions.partition_point(|f| f.0 <= rva).checked_sub(1)?;
+        let (_, end) = *self.functions.get(index)?;
+        if rva >= end {
+            return None;
+        }
+        let hot = self.hot_of(index as u32).map_or(index, |hot| hot as usize);
+        let first = (0..=hot).rev().take(limits::MAX_FUNCLETS as usize).find(|&i| self.begins_method(i))?;
+        Some(self.method_at(first))
+    }
+
+    fn entry(&self, index: usize) -> Option<Addr> {
+        self.functions.get(index).map(|f| self.base.saturating_add(u64::from(f.0)))
+    }
+
+    /// Whether a runtime function is a method's first and no funclet.
+    fn begins_method(&self, index: usize) -> bool {
+        self.defs.contains_key(&(index as u32)) || self.entry(index).is_some_and(|e| self.prepared.contains_key(&e))
+    }
+
+    /// For a runtime function of a cold part, the first one of its hot part.
+    fn hot_of(&self, index: u32) -> Option<u32> {
+        let at = self.hot_cold.partition_point(|p| p.0 <= index).checked_sub(1)?;
+        self.hot_cold.get(at).map(|p| p.1)
+    }
+
+    fn method_at(&self, index: usize) -> ReadyToRunMethod {
+        let start = self.entry(index).unwrap_or(self.base);
+        let cold_from = self.hot_cold.first().map_or(usize::MAX, |p| p.0 as usize);
+        let own = self.functions.iter().enumerate().skip(index + 1).take(limits::MAX_FUNCLETS as usize);
+        let last = own.take_while(|(i, _)| *i < cold_from && !self.begins_method(*i)).last().map_or(index, |(i, _)| i);
+        let end = self.functions.get(last).map_or(start, |f| self.base.saturating_add(u64::from(f.1)));
+        ReadyToRunMethod {
+            start,
+            size: end.0.saturating_sub(start.0),
+            method_desc: self.prepared.get(&start).copied(),
+            token: self.defs.get(&(index as u32)).map(|&rid| Token::new(Table::MethodDef, rid)),
+            index: index as u32,
+            cold: self.cold_of(index as u32),
+        }
+    }
+
+    fn cold_of(&self, hot: u32) -> Option<(Addr, u64)> {
+        let at = self.hot_cold.iter().position(|p| p.1 == hot)?;
+        let first = self.hot_cold.get(at)?.0 as usize;
+        let last = self.hot_cold.get(at + 1).map_or(self.functions.len(), |p| p.0 as usize).checked_sub(1)?;
+        let (start, end) = (self.entry(first)?, self.base.saturating_add(u64::from(self.functions.get(last)?.1)));
+        Some((start, end.0.saturating_sub(start.0)))
+    }
+}
+
+/// The runtime's HashMap: the first bucket's first word counts the others; four
+/// keys, then four values in each; values are pointers shifted right by one.
+fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result<HashMap<Addr, Addr>, ViewError> {
+    let layout = &runtime.layout;
+    let mut out = HashMap::new();
+    if buckets.0 == 0 {
+        return Ok(out);
+    }
+    let fault = |fault| ViewError::Fault { kind: "HashMap".into(), field: "Buckets".into(), fault };
+    let size = layout.size("Bucket")?.clamp(16, 4096);
+    let (keys, values) = (layout.positive("Bucket", "Keys")?, layout.positive("Bucket", "Values")?);
+    let count = u64::from(memory.u32(buckets).map_err(fault)?).min(limits::MAX_HASH_BUCKETS);
+    let bytes = memory.bytes(buckets.saturating_add(size), (count * size) as usize).map_err(fault)?;
+    let slots = values.saturating_sub(keys) / 8;
+    for bucket in bytes.chunks_exact(size as usize) {
+        for slot in 0..slots {
+            let word = |base: u64| crate::bytes::u64_at(bucket, (base + slot * 8) as usize);
+            let (Some(key), Some(value)) = (word(keys), word(values)) else { continue };
+            if key != EMPTY && key != DELETED {
+                out.insert(Addr(key), Addr((value & VALUE_MASK) << 1));
+            }
+        }
+    }
+    Ok(out)
+}
