@@ -159,3 +159,23 @@ pub const MAX_CODE_VERSIONS: usize = 1 << 10;
 
 /// Entries of one method's map from native code to IL.
 pub const MAX_IL_MAP: u32 = 1 << 20;
+
+/// Streams of one metadata root; real ones have 5, or 6 with a PDB's.
+pub const MAX_METADATA_STREAMS: usize = 32;
+
+/// Bytes of one module's metadata: the largest known have under 20 MiB.
+pub const MAX_METADATA: u64 = 64 << 20;
+
+/// Types nested in one another, followed outwards.
+pub const MAX_TYPE_NESTING: usize = 64;
+
+/// Generic parameters of one type or method: their numbers have 16 bits, real
+/// ones are under 20.
+pub const MAX_GENERIC_PARAMS: usize = 1024;
+
+/// Types within types of one signature. Compilers give up long before; what is
+/// deeper would cost stack.
+pub const MAX_SIGNATURE_DEPTH: u32 = 64;
+
+/// Types in one signature: a method has at most 65,534 locals.
+pub const MAX_SIGNATURE_NODES: u32 = 1 << 16;

@@ -4,6 +4,7 @@
 pub mod claims;
 pub mod elf;
 pub mod identity;
+pub mod metadata;
 pub mod modules;
 pub mod pe;
 pub mod symbols;

@@ -38,7 +38,34 @@ pub struct PeImage {
     pub size_of_headers: u64,
     /// Sections.
     pub sections: Vec<PeSection>,
+    /// Data directories, by number.
+    pub directories: [PeDirectory; 16],
 }
+
+/// A data directory: where a structure of the image is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeDirectory {
+    /// Place, from the image's base; 0 where there is none.
+    pub rva: u32,
+    /// Length in bytes.
+    pub size: u32,
+}
+
+impl PeDirectory {
+    /// Whether it says that there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.rva == 0 || self.size == 0
+    }
+}
+
+/// Data directory of exported names (PE/COFF, optional header).
+pub const EXPORT_DIRECTORY: usize = 0;
+
+/// Data directory of debug entries (PE/COFF, optional header).
+pub const DEBUG_DIRECTORY: usize = 6;
+
+/// Data directory of the CLI header (PE/COFF, optional header; ECMA-335 II.25.2.3.3).
+pub const CLI_DIRECTORY: usize = 14;
 
 /// IMAGE_SCN_MEM_WRITE (PE/COFF, section flags).
 const MEM_WRITE: u32 = 0x8000_0000;
@@ -55,7 +82,14 @@ pub fn parse(bytes: &[u8]) -> Option<PeImage> {
         return None;
     }
     let header = Header::parse(bytes).ok()?;
-    let optional = header.optional_header?.windows_fields;
+    let optional = header.optional_header?;
+    let mut directories = [PeDirectory::default(); 16];
+    for (to, from) in directories.iter_mut().zip(optional.data_directories.data_directories) {
+        if let Some((_, d)) = from {
+            *to = PeDirectory { rva: d.virtual_address, size: d.size };
+        }
+    }
+    let optional = optional.windows_fields;
     // Section table: after the optional header.
     let mut offset = header.dos_header.pe_pointer as usize
         + goblin::pe::header::SIZEOF_PE_MAGIC
@@ -76,10 +110,38 @@ pub fn parse(bytes: &[u8]) -> Option<PeImage> {
                 writable: s.characteristics & MEM_WRITE != 0,
             })
             .collect(),
+        directories,
     })
 }
 
 impl PeImage {
+    /// A data directory, if it says that there is something.
+    pub fn directory(&self, number: usize) -> Option<PeDirectory> {
+        self.directories.get(number).copied().filter(|d| !d.is_empty())
+    }
+
+    /// How far from the image's base the byte of that RVA is: by file offset
+    /// where it is mapped flat, by RVA where by section.
+    ///
+    /// `None` is an RVA that is in no section and not in the headers, or one
+    /// that the file has no byte of.
+    pub fn rva_to_offset(&self, rva: u32, flat: bool) -> Option<u64> {
+        let rva = u64::from(rva);
+        if !flat {
+            return (rva < self.size_of_image).then_some(rva);
+        }
+        let section = self.sections.iter().find_map(|s| {
+            let at = rva.checked_sub(s.rva)?;
+            (at < s.file_size).then(|| s.file_offset.saturating_add(at))
+        });
+        section.or((rva < self.size_of_headers).then_some(rva))
+    }
+
+    /// Where the byte of that RVA is in memory, for an image at `base`.
+    pub fn rva_to_addr(&self, base: Addr, rva: u32, flat: bool) -> Option<Addr> {
+        base.checked_add(self.rva_to_offset(rva, flat)?)
+    }
+
     /// Sections placed for an image at `base`, by file offset or by RVA.
     pub fn placed(&self, base: Addr, flat: bool) -> Vec<Section> {
         let headers = Section { range: AddrRange::sized(base, self.size_of_headers), name: "headers".into() };

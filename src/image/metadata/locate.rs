@@ -1,0 +1,121 @@
+//! Where the metadata of a PE file is: in memory, flat or by section, and in
+//! the file on disk.
+//!
+//! ECMA-335 II.25.3.3 (the CLI header); src/inc/corhdr.h of CoreCLR for
+//! ManagedNativeHeader.
+
+use super::{Metadata, MetadataError};
+use crate::addr::Addr;
+use crate::bytes::{u16_at, u32_at};
+use crate::image::pe::{self, CLI_DIRECTORY, PeDirectory, PeImage};
+use crate::limits;
+use crate::memory::{Fault, FaultKind, Memory};
+
+/// IMAGE_COR20_HEADER is 72 bytes.
+const CLI_HEADER_BYTES: usize = 72;
+
+/// The CLI header of a .NET module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CliHeader {
+    /// Runtime version it asks for, major and minor.
+    pub version: (u16, u16),
+    /// The metadata root.
+    pub metadata: PeDirectory,
+    /// COMIMAGE_FLAGS: IL only 1, 32 bit 2, IL library 4.
+    pub flags: u32,
+    /// Token of the entry point; 0 in libraries.
+    pub entry_point: u32,
+    /// Managed resources.
+    pub resources: PeDirectory,
+    /// ManagedNativeHeader: the ReadyToRun header; empty where the module has
+    /// no precompiled code.
+    pub native_header: PeDirectory,
+}
+
+/// Read the CLI header of the image at `base`.
+///
+/// # Errors
+/// Where there is none, or it can't be read.
+pub fn cli_header(memory: &dyn Memory, base: Addr, image: &PeImage, flat: bool) -> Result<CliHeader, MetadataError> {
+    let at = image.directory(CLI_DIRECTORY).and_then(|d| image.rva_to_addr(base, d.rva, flat));
+    let bytes = memory.bytes(at.ok_or(MetadataError::NoCliHeader)?, CLI_HEADER_BYTES)?;
+    parse_cli_header(&bytes).ok_or(MetadataError::NoCliHeader)
+}
+
+fn parse_cli_header(bytes: &[u8]) -> Option<CliHeader> {
+    let directory = |at| Some(PeDirectory { rva: u32_at(bytes, at)?, size: u32_at(bytes, at + 4)? });
+    Some(CliHeader {
+        version: (u16_at(bytes, 4)?, u16_at(bytes, 6)?),
+        metadata: directory(8)?,
+        flags: u32_at(bytes, 16)?,
+        entry_point: u32_at(bytes, 20)?,
+        resources: directory(24)?,
+        native_header: directory(64)?,
+    })
+}
+
+/// Address and length of the metadata root of the image at `base`.
+///
+/// # Errors
+/// As [`cli_header`].
+pub fn find_root(memory: &dyn Memory, base: Addr, image: &PeImage, flat: bool) -> Result<(Addr, u64), MetadataError> {
+    let root = cli_header(memory, base, image, flat)?.metadata;
+    let addr = image.rva_to_addr(base, root.rva, flat).filter(|_| !root.is_empty());
+    Ok((addr.ok_or(MetadataError::NoCliHeader)?, u64::from(root.size)))
+}
+
+impl<'m> Metadata<'m> {
+    /// The metadata root of `len` bytes at `addr`: borrowed where it lies in one
+    /// piece, else copied.
+    ///
+    /// # Errors
+    /// Where it can't be read or parsed, or is larger than [`limits::MAX_METADATA`].
+    pub fn at(memory: &'m dyn Memory, addr: Addr, len: u64) -> Result<Metadata<'m>, MetadataError> {
+        let size = usize::try_from(len).ok().filter(|_| len <= limits::MAX_METADATA);
+        let size = size.ok_or(MetadataError::TooLarge(len))?;
+        match memory.borrow(addr, size) {
+            Some(bytes) => Metadata::parse(bytes),
+            None => Metadata::parse(memory.bytes(addr, size)?),
+        }
+    }
+
+    /// The metadata of the PE file of which these are all bytes, as on disk.
+    ///
+    /// # Errors
+    /// As [`Metadata::at`], or where it is no .NET module.
+    pub fn from_pe_file(file: &'m [u8]) -> Result<Metadata<'m>, MetadataError> {
+        let image = pe::parse(file).ok_or(MetadataError::NoCliHeader)?;
+        let (addr, len) = find_root(&FileBytes(file), Addr(0), &image, true)?;
+        if len > limits::MAX_METADATA {
+            return Err(MetadataError::TooLarge(len));
+        }
+        Metadata::parse(FileBytes(file).get(addr, len as usize)?)
+    }
+}
+
+/// A file's bytes, read as if mapped at address 0.
+struct FileBytes<'f>(&'f [u8]);
+
+impl<'f> FileBytes<'f> {
+    fn get(&self, addr: Addr, len: usize) -> Result<&'f [u8], Fault> {
+        let end = Addr(self.0.len() as u64);
+        let cut = Fault { addr: end.max(addr), kind: FaultKind::Truncated };
+        let from = usize::try_from(addr.0).map_err(|_| cut)?;
+        crate::bytes::get(self.0, from, len).ok_or(cut)
+    }
+}
+
+impl Memory for FileBytes<'_> {
+    fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+        buf.copy_from_slice(self.get(addr, buf.len())?);
+        Ok(())
+    }
+
+    fn borrow(&self, addr: Addr, len: usize) -> Option<&[u8]> {
+        self.get(addr, len).ok()
+    }
+
+    fn readable(&self, addr: Addr, max: u64) -> u64 {
+        (self.0.len() as u64).saturating_sub(addr.0).min(max)
+    }
+}

@@ -1,0 +1,229 @@
+//! .NET metadata (ECMA-335 II.22 to II.24): the tables, heaps and signatures of
+//! one module, read lazily out of its bytes.
+//!
+//! Opening costs one pass over the table headers and none over rows; a question
+//! costs the cells it reads. The bytes are not trusted: a row, an offset or a
+//! coded index that leads nowhere gives `None`.
+
+mod locate;
+mod names;
+mod rows;
+pub mod sig;
+mod tables;
+#[cfg(test)]
+mod tests;
+pub mod token;
+
+pub use locate::{CliHeader, cli_header, find_root};
+pub use rows::{
+    Assembly, AssemblyRef, ClassLayout, Constant, ExportedType, Field, GenericParam, MemberRef, MethodDef, MethodSpec,
+    ModuleRow, Param, TypeDef, TypeRef,
+};
+pub use tables::{Column, Table};
+pub use token::{Coded, Token};
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::bytes::{get, u16_at, u32_at, u64_at, until_nul};
+use crate::limits;
+use crate::memory::Fault;
+use tables::Tables;
+
+/// Why there is no metadata to be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MetadataError {
+    /// Another signature where BSJB should be.
+    #[error("no metadata root: its signature is 0x{0:08x}")]
+    NoRoot(u32),
+    /// The bytes end within it.
+    #[error("metadata cut off in its {0}")]
+    Cut(&'static str),
+    /// Neither #~ nor #-.
+    #[error("metadata without tables")]
+    NoTables,
+    /// Rows of a table that this reader does not know: what follows can't be placed.
+    #[error("metadata has rows of unknown table 0x{0:02x}")]
+    UnknownTable(u8),
+    /// Larger than believed.
+    #[error("metadata of {0} bytes is too large")]
+    TooLarge(u64),
+    /// The file is no PE file, or has no CLI header.
+    #[error("not a .NET module: no CLI header")]
+    NoCliHeader,
+    /// The memory can't be read.
+    #[error("metadata can't be read: {0}")]
+    Unreadable(#[from] Fault),
+}
+
+/// II.24.2.1: the signature of the metadata root, "BSJB".
+const SIGNATURE: u32 = 0x424a_5342;
+
+/// The metadata of one module.
+#[derive(Clone, Debug)]
+pub struct Metadata<'a> {
+    data: Cow<'a, [u8]>,
+    version: Range<usize>,
+    strings: Range<usize>,
+    blobs: Range<usize>,
+    guids: Range<usize>,
+    user_strings: Range<usize>,
+    pdb: Range<usize>,
+    tables: Tables,
+}
+
+impl<'a> Metadata<'a> {
+    /// Read the root, the stream headers and the table header (II.24.2.1).
+    ///
+    /// # Errors
+    /// Where one of them isn't there, or rows of an unknown table are.
+    pub fn parse(bytes: impl Into<Cow<'a, [u8]>>) -> Result<Metadata<'a>, MetadataError> {
+        let data = bytes.into();
+        let cut = MetadataError::Cut("root");
+        let signature = u32_at(&data, 0).ok_or(cut.clone())?;
+        if signature != SIGNATURE {
+            return Err(MetadataError::NoRoot(signature));
+        }
+        let version_len = u32_at(&data, 12).ok_or(cut.clone())? as usize;
+        // The length counts the padding to 4 bytes; it is at most 255 (II.24.2.1).
+        let flags = 16usize.checked_add(version_len).filter(|_| version_len <= 256).ok_or(cut.clone())?;
+        let streams = u16_at(&data, flags + 2).ok_or(cut)?;
+        let mut out = Metadata {
+            version: 16..flags,
+            strings: 0..0,
+            blobs: 0..0,
+            guids: 0..0,
+            user_strings: 0..0,
+            pdb: 0..0,
+            tables: Tables::empty(),
+            data,
+        };
+        let mut tables = None;
+        let mut minimal = false;
+        let mut at = flags + 4;
+        for _ in 0..usize::from(streams).min(limits::MAX_METADATA_STREAMS) {
+            let Some((name, range, next)) = stream_header(&out.data, at) else {
+                return Err(MetadataError::Cut("stream headers"));
+            };
+            match name {
+                b"#~" | b"#-" => tables = Some(range),
+                b"#Strings" => out.strings = range,
+                b"#Blob" => out.blobs = range,
+                b"#GUID" => out.guids = range,
+                b"#US" => out.user_strings = range,
+                b"#Pdb" => out.pdb = range,
+                b"#JTD" => minimal = true,
+                _ => {}
+            }
+            at = next;
+        }
+        let tables = tables.ok_or(MetadataError::NoTables)?;
+        let referenced = out.referenced_rows();
+        out.tables = Tables::parse(&out.data, tables.start, tables.end, minimal, &referenced)?;
+        Ok(out)
+    }
+
+    /// Row counts of the tables that a PDB names but does not hold (Portable
+    /// PDB spec, #Pdb stream); all 0 for a module.
+    fn referenced_rows(&self) -> [u32; 64] {
+        let mut counts = [0; 64];
+        let pdb = self.data.get(self.pdb.clone()).unwrap_or_default();
+        let Some(mask) = u64_at(pdb, 24) else { return counts };
+        let mut at = 32;
+        for (number, count) in counts.iter_mut().enumerate() {
+            if mask & (1 << number) != 0 {
+                *count = u32_at(pdb, at).unwrap_or(0);
+                at += 4;
+            }
+        }
+        counts
+    }
+
+    /// The runtime version that the root names, such as `v4.0.30319`.
+    pub fn version(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(until_nul(self.data.get(self.version.clone()).unwrap_or_default()))
+    }
+
+    /// Whether table rows that the header counts are missing.
+    pub fn is_cut(&self) -> bool {
+        self.tables.cut
+    }
+
+    /// The #Pdb stream's first 20 bytes, which identify a portable PDB.
+    pub fn pdb_id(&self) -> Option<[u8; 20]> {
+        self.data.get(self.pdb.clone())?.first_chunk().copied()
+    }
+
+    /// Rows of `table` that are there.
+    pub fn row_count(&self, table: Table) -> u32 {
+        self.tables.count(table)
+    }
+
+    /// What row `rid` of `table` holds in a column (0-based), as it stands.
+    pub fn cell(&self, table: Table, rid: u32, column: usize) -> Option<u32> {
+        self.tables.cell(&self.data, table, rid, column)
+    }
+
+    /// The text at `offset` of #Strings (II.24.2.3), at most
+    /// [`limits::MAX_NAME`] bytes of it.
+    pub fn string(&self, offset: u32) -> Option<Cow<'_, str>> {
+        let heap = self.data.get(self.strings.clone())?;
+        let rest = heap.get(offset as usize..).filter(|r| !r.is_empty());
+        match rest {
+            Some(rest) => {
+                let head = rest.get(..limits::MAX_NAME).unwrap_or(rest);
+                Some(String::from_utf8_lossy(until_nul(head)))
+            }
+            // Offset 0 is the empty text even where there is no heap.
+            None => (offset == 0).then_some(Cow::Borrowed("")),
+        }
+    }
+
+    /// The bytes at `offset` of #Blob (II.24.2.4).
+    pub fn blob(&self, offset: u32) -> Option<&[u8]> {
+        let heap = self.data.get(self.blobs.clone())?;
+        if offset == 0 {
+            return Some(&[]);
+        }
+        length_prefixed(heap, offset)
+    }
+
+    /// The GUID of that 1-based index (II.24.2.5); 0 is none.
+    pub fn guid(&self, index: u32) -> Option<[u8; 16]> {
+        let heap = self.data.get(self.guids.clone())?;
+        let at = (index as usize).checked_sub(1)?.checked_mul(16)?;
+        heap.get(at..)?.first_chunk().copied()
+    }
+
+    /// The text at `offset` of #US (II.24.2.4): what ldstr 0x70000000|offset loads.
+    pub fn user_string(&self, offset: u32) -> Option<String> {
+        let heap = self.data.get(self.user_strings.clone())?;
+        let bytes = length_prefixed(heap, offset)?;
+        // The last byte tells whether there are characters that need care.
+        let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
+        Some(String::from_utf16_lossy(&units))
+    }
+}
+
+/// II.24.2.2: name, place and end of the stream header at `at`.
+///
+/// A stream that reaches past the end is cut to what is there.
+fn stream_header(data: &[u8], at: usize) -> Option<(&[u8], Range<usize>, usize)> {
+    let offset = u32_at(data, at)? as usize;
+    let size = u32_at(data, at.checked_add(4)?)? as usize;
+    let from = at.checked_add(8)?;
+    // Names have at most 32 bytes with their NUL.
+    let rest = data.get(from..)?;
+    let name = until_nul(rest.get(..32).unwrap_or(rest));
+    let start = offset.min(data.len());
+    let end = offset.saturating_add(size).min(data.len());
+    let next = from.checked_add((name.len() + 1).next_multiple_of(4))?;
+    Some((name, start..end, next))
+}
+
+/// A blob of #Blob or #US with its compressed length before it (II.24.2.4).
+fn length_prefixed(heap: &[u8], offset: u32) -> Option<&[u8]> {
+    let mut reader = sig::Reader::new(heap.get(offset as usize..)?);
+    let len = reader.unsigned().ok()?;
+    get(reader.rest(), 0, len as usize)
+}

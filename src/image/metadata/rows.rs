@@ -1,0 +1,380 @@
+//! Rows of the tables, each as a struct (ECMA-335 II.22).
+//!
+//! Row numbers are 1-based. `None` is a row that isn't there, or one with an
+//! offset that leads out of its heap.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::token::{
+    Coded, HAS_CONSTANT, IMPLEMENTATION, MEMBER_REF_PARENT, METHOD_DEF_OR_REF, RESOLUTION_SCOPE, TYPE_DEF_OR_REF,
+    TYPE_OR_METHOD_DEF,
+};
+use super::{Metadata, Table, Token};
+use crate::limits;
+
+/// II.22.30 Module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModuleRow<'a> {
+    /// File name.
+    pub name: Cow<'a, str>,
+    /// Module version id: a new one with each build, as it lies in the heap.
+    pub mvid: [u8; 16],
+}
+
+/// II.22.2 Assembly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembly<'a> {
+    /// Simple name.
+    pub name: Cow<'a, str>,
+    /// Major, minor, build, revision.
+    pub version: [u16; 4],
+    /// Culture; empty is neutral.
+    pub culture: Cow<'a, str>,
+    /// AssemblyFlags (II.23.1.2).
+    pub flags: u32,
+    /// Public key; empty where there is none.
+    pub public_key: &'a [u8],
+}
+
+/// II.22.37 TypeDef.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeDef<'a> {
+    /// TypeAttributes (II.23.1.15).
+    pub flags: u32,
+    /// Name.
+    pub name: Cow<'a, str>,
+    /// Namespace; empty for nested types.
+    pub namespace: Cow<'a, str>,
+    /// Base type; nil for interfaces and System.Object.
+    pub extends: Token,
+    /// Its places in the list of fields: see [`Metadata::field_rids`].
+    pub fields: Range<u32>,
+    /// Its places in the list of methods: see [`Metadata::method_rids`].
+    pub methods: Range<u32>,
+}
+
+/// II.22.38 TypeRef.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeRef<'a> {
+    /// Where the type is: a module, an assembly, or the enclosing TypeRef.
+    pub scope: Token,
+    /// Name.
+    pub name: Cow<'a, str>,
+    /// Namespace.
+    pub namespace: Cow<'a, str>,
+}
+
+/// II.22.15 Field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// FieldAttributes (II.23.1.5).
+    pub flags: u16,
+    /// Name.
+    pub name: Cow<'a, str>,
+    /// Signature: see [`super::sig::FieldSig`].
+    pub signature: &'a [u8],
+}
+
+/// II.22.26 MethodDef.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MethodDef<'a> {
+    /// Where its IL is; 0 where it has none.
+    pub rva: u32,
+    /// MethodImplAttributes (II.23.1.11).
+    pub impl_flags: u16,
+    /// MethodAttributes (II.23.1.10).
+    pub flags: u16,
+    /// Name.
+    pub name: Cow<'a, str>,
+    /// Signature: see [`super::sig::MethodSig`].
+    pub signature: &'a [u8],
+    /// Its places in the list of parameters: see [`Metadata::param_rids`].
+    pub params: Range<u32>,
+}
+
+/// II.22.33 Param.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Param<'a> {
+    /// ParamAttributes (II.23.1.13).
+    pub flags: u16,
+    /// 1-based place in the signature; 0 is the return value.
+    pub sequence: u16,
+    /// Name.
+    pub name: Cow<'a, str>,
+}
+
+/// II.22.25 MemberRef.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberRef<'a> {
+    /// What holds the member.
+    pub parent: Token,
+    /// Name.
+    pub name: Cow<'a, str>,
+    /// Signature of a method or a field.
+    pub signature: &'a [u8],
+}
+
+/// II.22.29 MethodSpec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MethodSpec<'a> {
+    /// The generic method.
+    pub method: Token,
+    /// Its arguments: see [`super::sig::method_spec`].
+    pub instantiation: &'a [u8],
+}
+
+/// II.22.5 AssemblyRef.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssemblyRef<'a> {
+    /// Simple name.
+    pub name: Cow<'a, str>,
+    /// Major, minor, build, revision.
+    pub version: [u16; 4],
+    /// Culture; empty is neutral.
+    pub culture: Cow<'a, str>,
+    /// AssemblyFlags (II.23.1.2).
+    pub flags: u32,
+    /// Public key or its token, as the flags say.
+    pub public_key_or_token: &'a [u8],
+}
+
+/// II.22.14 ExportedType.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportedType<'a> {
+    /// TypeAttributes (II.23.1.15).
+    pub flags: u32,
+    /// A hint: its TypeDef in the other module.
+    pub type_def_id: u32,
+    /// Name.
+    pub name: Cow<'a, str>,
+    /// Namespace.
+    pub namespace: Cow<'a, str>,
+    /// A file, the assembly it was forwarded to, or the enclosing ExportedType.
+    pub implementation: Token,
+}
+
+/// II.22.9 Constant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Constant<'a> {
+    /// Its ELEMENT_TYPE (II.23.1.16); CLASS is a null reference.
+    pub element_type: u8,
+    /// Its value.
+    pub value: &'a [u8],
+}
+
+/// II.22.8 ClassLayout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassLayout {
+    /// Alignment of fields; 0 is the default.
+    pub packing: u16,
+    /// Least size in bytes; 0 is the default.
+    pub size: u32,
+}
+
+/// II.22.20 GenericParam.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GenericParam<'a> {
+    /// 0-based place.
+    pub number: u16,
+    /// GenericParamAttributes (II.23.1.7).
+    pub flags: u16,
+    /// Name.
+    pub name: Cow<'a, str>,
+}
+
+/// Cells of one row, by what they hold.
+struct Row<'m> {
+    metadata: &'m Metadata<'m>,
+    table: Table,
+    rid: u32,
+}
+
+impl<'m> Row<'m> {
+    fn u32(&self, column: usize) -> Option<u32> {
+        self.metadata.cell(self.table, self.rid, column)
+    }
+
+    fn u16(&self, column: usize) -> Option<u16> {
+        u16::try_from(self.u32(column)?).ok()
+    }
+
+    fn str(&self, column: usize) -> Option<Cow<'m, str>> {
+        self.metadata.string(self.u32(column)?)
+    }
+
+    fn blob(&self, column: usize) -> Option<&'m [u8]> {
+        self.metadata.blob(self.u32(column)?)
+    }
+
+    fn coded(&self, column: usize, coded: &Coded) -> Option<Token> {
+        coded.decode(self.u32(column)?)
+    }
+
+    fn version(&self, column: usize) -> Option<[u16; 4]> {
+        Some([self.u16(column)?, self.u16(column + 1)?, self.u16(column + 2)?, self.u16(column + 3)?])
+    }
+}
+
+impl Metadata<'_> {
+    fn row(&self, table: Table, rid: u32) -> Row<'_> {
+        Row { metadata: self, table, rid }
+    }
+
+    /// The module itself.
+    pub fn module(&self) -> Option<ModuleRow<'_>> {
+        let row = self.row(Table::Module, 1);
+        Some(ModuleRow { name: row.str(1)?, mvid: self.guid(row.u32(2)?)? })
+    }
+
+    /// The assembly whose manifest is in this module.
+    pub fn assembly(&self) -> Option<Assembly<'_>> {
+        let row = self.row(Table::Assembly, 1);
+        Some(Assembly {
+            name: row.str(7)?,
+            version: row.version(1)?,
+            culture: row.str(8)?,
+            flags: row.u32(5)?,
+            public_key: row.blob(6)?,
+        })
+    }
+
+    /// A TypeDef.
+    pub fn type_def(&self, rid: u32) -> Option<TypeDef<'_>> {
+        let row = self.row(Table::TypeDef, rid);
+        Some(TypeDef {
+            flags: row.u32(0)?,
+            name: row.str(1)?,
+            namespace: row.str(2)?,
+            extends: row.coded(3, &TYPE_DEF_OR_REF)?,
+            fields: self.list(Table::TypeDef, rid, 4, Table::FieldPtr, Table::Field)?,
+            methods: self.list(Table::TypeDef, rid, 5, Table::MethodPtr, Table::MethodDef)?,
+        })
+    }
+
+    /// A TypeRef.
+    pub fn type_ref(&self, rid: u32) -> Option<TypeRef<'_>> {
+        let row = self.row(Table::TypeRef, rid);
+        Some(TypeRef { scope: row.coded(0, &RESOLUTION_SCOPE)?, name: row.str(1)?, namespace: row.str(2)? })
+    }
+
+    /// The signature of a TypeSpec (II.22.39): see [`super::sig::type_spec`].
+    pub fn type_spec(&self, rid: u32) -> Option<&[u8]> {
+        self.row(Table::TypeSpec, rid).blob(0)
+    }
+
+    /// The signature of a StandAloneSig (II.22.36): locals, or a call site.
+    pub fn stand_alone_sig(&self, rid: u32) -> Option<&[u8]> {
+        self.row(Table::StandAloneSig, rid).blob(0)
+    }
+
+    /// A Field.
+    pub fn field(&self, rid: u32) -> Option<Field<'_>> {
+        let row = self.row(Table::Field, rid);
+        Some(Field { flags: row.u16(0)?, name: row.str(1)?, signature: row.blob(2)? })
+    }
+
+    /// A MethodDef.
+    pub fn method_def(&self, rid: u32) -> Option<MethodDef<'_>> {
+        let row = self.row(Table::MethodDef, rid);
+        Some(MethodDef {
+            rva: row.u32(0)?,
+            impl_flags: row.u16(1)?,
+            flags: row.u16(2)?,
+            name: row.str(3)?,
+            signature: row.blob(4)?,
+            params: self.list(Table::MethodDef, rid, 5, Table::ParamPtr, Table::Param)?,
+        })
+    }
+
+    /// A Param.
+    pub fn param(&self, rid: u32) -> Option<Param<'_>> {
+        let row = self.row(Table::Param, rid);
+        Some(Param { flags: row.u16(0)?, sequence: row.u16(1)?, name: row.str(2)? })
+    }
+
+    /// A MemberRef.
+    pub fn member_ref(&self, rid: u32) -> Option<MemberRef<'_>> {
+        let row = self.row(Table::MemberRef, rid);
+        Some(MemberRef { parent: row.coded(0, &MEMBER_REF_PARENT)?, name: row.str(1)?, signature: row.blob(2)? })
+    }
+
+    /// A MethodSpec.
+    pub fn method_spec(&self, rid: u32) -> Option<MethodSpec<'_>> {
+        let row = self.row(Table::MethodSpec, rid);
+        Some(MethodSpec { method: row.coded(0, &METHOD_DEF_OR_REF)?, instantiation: row.blob(1)? })
+    }
+
+    /// An AssemblyRef.
+    pub fn assembly_ref(&self, rid: u32) -> Option<AssemblyRef<'_>> {
+        let row = self.row(Table::AssemblyRef, rid);
+        Some(AssemblyRef {
+            name: row.str(6)?,
+            version: row.version(0)?,
+            culture: row.str(7)?,
+            flags: row.u32(4)?,
+            public_key_or_token: row.blob(5)?,
+        })
+    }
+
+    /// The name of a ModuleRef (II.22.31).
+    pub fn module_ref(&self, rid: u32) -> Option<Cow<'_, str>> {
+        self.row(Table::ModuleRef, rid).str(0)
+    }
+
+    /// An ExportedType.
+    pub fn exported_type(&self, rid: u32) -> Option<ExportedType<'_>> {
+        let row = self.row(Table::ExportedType, rid);
+        Some(ExportedType {
+            flags: row.u32(0)?,
+            type_def_id: row.u32(1)?,
+            name: row.str(2)?,
+            namespace: row.str(3)?,
+            implementation: row.coded(4, &IMPLEMENTATION)?,
+        })
+    }
+
+    /// The constant of a field, a parameter or a property.
+    pub fn constant(&self, owner: Token) -> Option<Constant<'_>> {
+        let rid = self.find(Table::Constant, 1, HAS_CONSTANT.encode(owner)?)?;
+        let row = self.row(Table::Constant, rid);
+        // One byte of type, one of padding.
+        Some(Constant { element_type: (row.u32(0)? & 0xff) as u8, value: row.blob(2)? })
+    }
+
+    /// The explicit layout of a type.
+    pub fn class_layout(&self, type_rid: u32) -> Option<ClassLayout> {
+        let row = self.row(Table::ClassLayout, self.find(Table::ClassLayout, 2, type_rid)?);
+        Some(ClassLayout { packing: row.u16(0)?, size: row.u32(1)? })
+    }
+
+    /// The explicit offset of a field (II.22.16).
+    pub fn field_layout(&self, field_rid: u32) -> Option<u32> {
+        self.cell(Table::FieldLayout, self.find(Table::FieldLayout, 1, field_rid)?, 0)
+    }
+
+    /// Where a field's first value is in the file (II.22.18).
+    pub fn field_rva(&self, field_rid: u32) -> Option<u32> {
+        self.cell(Table::FieldRva, self.find(Table::FieldRva, 1, field_rid)?, 0)
+    }
+
+    /// The type that encloses a nested type (II.22.32).
+    pub fn enclosing(&self, type_rid: u32) -> Option<u32> {
+        self.cell(Table::NestedClass, self.find(Table::NestedClass, 0, type_rid)?, 1)
+    }
+
+    /// The generic parameters of a type or method, in order.
+    pub fn generic_params(&self, owner: Token) -> impl Iterator<Item = GenericParam<'_>> {
+        let key = TYPE_OR_METHOD_DEF.encode(owner).filter(|_| !owner.is_nil());
+        let rids = key.map_or(Vec::new(), |key| self.find_all(Table::GenericParam, 2, key, limits::MAX_GENERIC_PARAMS));
+        let mut out: Vec<GenericParam<'_>> = rids
+            .into_iter()
+            .filter_map(|rid| {
+                let row = self.row(Table::GenericParam, rid);
+                Some(GenericParam { number: row.u16(0)?, flags: row.u16(1)?, name: row.str(3)? })
+            })
+            .collect();
+        out.sort_by_key(|p| p.number);
+        out.into_iter()
+    }
+}

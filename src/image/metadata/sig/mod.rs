@@ -1,0 +1,252 @@
+//! Signatures: types as the blobs of the metadata, and the runtime itself,
+//! write them down.
+//!
+//! ECMA-335 II.23.2 (signatures), II.23.1.16 (element types); INTERNAL and
+//! CMOD_INTERNAL, which only the runtime's own signatures have, by CoreCLR's
+//! src/inc/corhdr.h.
+
+mod reader;
+
+pub use reader::Reader;
+
+use super::token::Token;
+#[cfg(doc)]
+use crate::limits;
+use reader::{FIELD, KIND, LOCALS, METHOD_SPEC};
+
+/// Why a signature can't be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SigError {
+    /// Its bytes end within it.
+    #[error("signature cut off")]
+    Cut,
+    /// More types within types than [`limits::MAX_SIGNATURE_DEPTH`].
+    #[error("signature nested too deep")]
+    TooDeep,
+    /// More types than [`limits::MAX_SIGNATURE_NODES`].
+    #[error("signature of too many types")]
+    TooMany,
+    /// A byte that begins no type.
+    #[error("signature with unknown element type 0x{0:02x}")]
+    BadElement(u8),
+    /// A number or a token in no valid form.
+    #[error("signature with a malformed number")]
+    BadNumber,
+    /// A signature of another kind, by its first byte.
+    #[error("signature of another kind: 0x{0:02x}")]
+    WrongKind(u8),
+}
+
+/// A type that needs no more than its element type (II.23.1.16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+#[repr(u8)]
+pub enum ElementType {
+    Void = 0x01,
+    Boolean = 0x02,
+    Char = 0x03,
+    I1 = 0x04,
+    U1 = 0x05,
+    I2 = 0x06,
+    U2 = 0x07,
+    I4 = 0x08,
+    U4 = 0x09,
+    I8 = 0x0a,
+    U8 = 0x0b,
+    R4 = 0x0c,
+    R8 = 0x0d,
+    String = 0x0e,
+    TypedByRef = 0x16,
+    I = 0x18,
+    U = 0x19,
+    Object = 0x1c,
+}
+
+impl ElementType {
+    /// The element type of that number, if it is one of these.
+    pub fn from_number(number: u8) -> Option<ElementType> {
+        use ElementType as E;
+        Some(match number {
+            0x01 => E::Void,
+            0x02 => E::Boolean,
+            0x03 => E::Char,
+            0x04 => E::I1,
+            0x05 => E::U1,
+            0x06 => E::I2,
+            0x07 => E::U2,
+            0x08 => E::I4,
+            0x09 => E::U4,
+            0x0a => E::I8,
+            0x0b => E::U8,
+            0x0c => E::R4,
+            0x0d => E::R8,
+            0x0e => E::String,
+            0x16 => E::TypedByRef,
+            0x18 => E::I,
+            0x19 => E::U,
+            0x1c => E::Object,
+            _ => return None,
+        })
+    }
+}
+
+/// The type that a custom modifier names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModifierRef {
+    /// By token.
+    Token(Token),
+    /// By address of the runtime's TypeHandle.
+    Internal(u64),
+}
+
+/// A type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// void, a number, string, object, native int, TypedReference.
+    Primitive(ElementType),
+    /// A value type by token.
+    ValueType(Token),
+    /// A class or interface by token.
+    Class(Token),
+    /// An unmanaged pointer.
+    Ptr(Box<Type>),
+    /// A managed reference to a variable.
+    ByRef(Box<Type>),
+    /// An array of one dimension that counts from 0.
+    SzArray(Box<Type>),
+    /// Any other array (II.23.2.13).
+    Array {
+        /// Type of its elements.
+        element: Box<Type>,
+        /// Number of dimensions.
+        rank: u32,
+        /// Sizes of the first dimensions.
+        sizes: Vec<u32>,
+        /// Lower bounds of the first dimensions.
+        lower_bounds: Vec<i32>,
+    },
+    /// A generic parameter of the type.
+    Var(u32),
+    /// A generic parameter of the method.
+    MVar(u32),
+    /// A generic type with arguments.
+    GenericInst {
+        /// The generic type: `Class`, `ValueType` or `Internal`.
+        definition: Box<Type>,
+        /// Its arguments.
+        arguments: Vec<Type>,
+    },
+    /// A pointer to a function.
+    FnPtr(Box<MethodSig>),
+    /// A type by address of the runtime's TypeHandle.
+    Internal(u64),
+    /// A type with a custom modifier.
+    Modified {
+        /// modreq and not modopt.
+        required: bool,
+        /// The modifier.
+        modifier: ModifierRef,
+        /// The type that it modifies.
+        inner: Box<Type>,
+    },
+    /// A local that the GC must not move.
+    Pinned(Box<Type>),
+}
+
+/// A method's signature (II.23.2.1 to II.23.2.3), or a property's (II.23.2.5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MethodSig {
+    /// The first byte: calling convention and flags.
+    pub convention: u8,
+    /// Generic parameters of the method.
+    pub generic_count: u32,
+    /// Type of the return value, or of the property.
+    pub ret: Type,
+    /// Types of the parameters, without `this`.
+    pub params: Vec<Type>,
+    /// How many of them come before the variable ones of a call to a vararg method.
+    pub sentinel: Option<usize>,
+}
+
+impl MethodSig {
+    /// Whether it has a `this` (II.23.2.1 HASTHIS).
+    pub fn has_this(&self) -> bool {
+        self.convention & 0x20 != 0
+    }
+
+    /// Whether its first parameter is its `this` (II.23.2.1 EXPLICITTHIS).
+    pub fn has_explicit_this(&self) -> bool {
+        self.convention & 0x40 != 0
+    }
+
+    /// Read a method's or a property's signature.
+    ///
+    /// # Errors
+    /// Where the blob isn't one; see [`SigError`].
+    pub fn parse(blob: &[u8]) -> Result<MethodSig, SigError> {
+        Reader::new(blob).method(0)
+    }
+}
+
+/// A field's signature (II.23.2.4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldSig {
+    /// Its type.
+    pub ty: Type,
+}
+
+impl FieldSig {
+    /// Read a field's signature.
+    ///
+    /// # Errors
+    /// Where the blob isn't one; see [`SigError`].
+    pub fn parse(blob: &[u8]) -> Result<FieldSig, SigError> {
+        let mut reader = Reader::new(blob);
+        reader.kind(FIELD)?;
+        Ok(FieldSig { ty: reader.ty(0)? })
+    }
+}
+
+/// The types of a method's locals (II.23.2.6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalVarSig {
+    /// In order.
+    pub locals: Vec<Type>,
+}
+
+impl LocalVarSig {
+    /// Read the signature of locals.
+    ///
+    /// # Errors
+    /// Where the blob isn't one; see [`SigError`].
+    pub fn parse(blob: &[u8]) -> Result<LocalVarSig, SigError> {
+        let mut reader = Reader::new(blob);
+        reader.kind(LOCALS)?;
+        let count = reader.unsigned()?;
+        Ok(LocalVarSig { locals: reader.types(count, 0)? })
+    }
+}
+
+/// Whether a blob is a field's signature, as a MemberRef's may be.
+pub fn is_field(blob: &[u8]) -> bool {
+    blob.first().is_some_and(|b| b & KIND == FIELD)
+}
+
+/// Read the signature of a TypeSpec (II.23.2.14), or any type alone.
+///
+/// # Errors
+/// Where the blob isn't one; see [`SigError`].
+pub fn type_spec(blob: &[u8]) -> Result<Type, SigError> {
+    Reader::new(blob).ty(0)
+}
+
+/// Read the arguments of a MethodSpec (II.23.2.15).
+///
+/// # Errors
+/// Where the blob isn't one; see [`SigError`].
+pub fn method_spec(blob: &[u8]) -> Result<Vec<Type>, SigError> {
+    let mut reader = Reader::new(blob);
+    reader.kind(METHOD_SPEC)?;
+    let count = reader.unsigned()?;
+    reader.types(count, 0)
+}
