@@ -179,3 +179,12 @@ pub const MAX_SIGNATURE_DEPTH: u32 = 64;
 
 /// Types in one signature: a method has at most 65,534 locals.
 pub const MAX_SIGNATURE_NODES: u32 = 1 << 16;
+
+/// Methods listed in all.
+pub const MAX_METHODS: usize = 1 << 24;
+
+/// Bytes of one path of the runtime's (UTF-16).
+pub const MAX_PATH_BYTES: usize = 8 << 10;
+
+/// Bytes of addresses read from standard input.
+pub const MAX_ADDRESS_INPUT: u64 = 256 << 20;

@@ -6,6 +6,8 @@ mod diff;
 mod distribution;
 mod heap;
 mod info;
+mod ip2method;
+mod naming;
 mod place;
 mod regions;
 mod search;
@@ -19,6 +21,8 @@ pub use check::check;
 pub use diff::diff;
 pub use heap::heap;
 pub use info::info;
+pub use ip2method::ip2method;
+pub use naming::{Code, Names, Source};
 pub use regions::{RegionOptions, regions};
 pub use search::{SearchOptions, search};
 

@@ -124,6 +124,17 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// The method that each code address is of, as SOS ip2md tells it
+    Ip2method {
+        /// Addresses; - reads them from standard input
+        #[arg(required = true, value_name = "ADDR")]
+        addresses: Vec<String>,
+        /// One line an address
+        #[arg(long)]
+        short: bool,
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// Two cores side by side: counts and sizes by kind
     Diff {
         /// The older core

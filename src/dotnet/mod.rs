@@ -9,12 +9,21 @@ mod detect;
 mod gc;
 mod gc_vars;
 mod handles;
+mod il_map;
 mod loader;
+mod methods;
 mod roots;
+mod types;
+mod versions;
 
 pub use detect::{Detection, Runtime, detect};
+pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use gc::{Generation, Segment};
+pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
+pub use methods::{CodeAt, Method, Methods};
+pub use types::{Classification, DynamicKind, MethodDesc, ModuleInfo, Shape, TypeHandle, TypeSystem};
+pub use versions::CodeVersion;
 
 use crate::addr::AddrRange;
 use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
@@ -74,7 +83,7 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
         }
         Err(e) => tell("loader heaps", &e),
     }
-    match code::read(process, runtime) {
+    match code::heaps::read(process, runtime) {
         Ok((found, notes)) => {
             for note in &notes {
                 tell("code heaps", note);

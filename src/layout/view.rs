@@ -80,4 +80,28 @@ impl<'a> StructView<'a> {
     pub fn u32(&self, field: &str) -> Result<u32, ViewError> {
         self.read(field, |m, a| m.u32(a))
     }
+
+    /// A 16-bit field.
+    ///
+    /// # Errors
+    /// [`ViewError`]
+    pub fn u16(&self, field: &str) -> Result<u16, ViewError> {
+        self.read(field, |m, a| {
+            let mut buf = [0; 2];
+            m.read(a, &mut buf)?;
+            Ok(u16::from_le_bytes(buf))
+        })
+    }
+
+    /// An 8-bit field.
+    ///
+    /// # Errors
+    /// [`ViewError`]
+    pub fn u8(&self, field: &str) -> Result<u8, ViewError> {
+        self.read(field, |m, a| {
+            let mut buf = [0; 1];
+            m.read(a, &mut buf)?;
+            Ok(buf[0])
+        })
+    }
 }

@@ -4,10 +4,12 @@
 mod commands;
 mod document;
 mod heap;
+mod ip2method;
 mod maddress;
 mod table;
 
 pub use document::{Align, Block, Column, Document, TableBlock};
+pub use ip2method::Short;
 pub use maddress::maddress;
 
 use crate::report::{CoreRow, Envelope};

@@ -6,6 +6,7 @@
 mod diff;
 mod heap;
 mod info;
+mod ip2method;
 mod regions;
 mod stacks;
 mod summary;
@@ -14,6 +15,7 @@ mod whatis;
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
+pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
 pub use regions::{RegionRow, RegionsReport};
 pub use stacks::{StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};

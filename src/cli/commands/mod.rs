@@ -1,6 +1,7 @@
 //! One thin file a command: open, ask the analysis, answer.
 
 mod diff;
+mod ip2method;
 mod maddress;
 mod search;
 mod shrink;
@@ -29,6 +30,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
         Command::Search { args, core } => search::run(common, &core.core, args),
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
+        Command::Ip2method { addresses, short, core } => ip2method::run(common, &core.core, addresses, *short),
         Command::Diff { old, new } => diff::run(common, old, new),
     }
 }

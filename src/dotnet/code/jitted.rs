@@ -17,7 +17,7 @@ const STUB_CODE_BLOCK_LAST: u64 = 0xf;
 
 /// A block of jitted code, or of stubs among it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CodeBlock {
+pub(in crate::dotnet) enum CodeBlock {
     /// A method's code.
     Method {
         /// Where it begins.
@@ -44,7 +44,7 @@ pub enum CodeBlock {
 
 /// One code heap, its blocks' starts read once.
 #[derive(Clone, Debug)]
-pub struct CodeHeap {
+pub(in crate::dotnet) struct CodeHeap {
     /// Section begin, which unwind RVAs count from.
     begin: Addr,
     /// End of what is used.
@@ -57,7 +57,7 @@ impl CodeHeap {
     ///
     /// # Errors
     /// Where the node or its map is not in the core.
-    pub fn read(memory: &dyn Memory, runtime: &Runtime, range: &CodeRange, node: Addr) -> Result<CodeHeap, ViewError> {
+    pub(in crate::dotnet) fn read(memory: &dyn Memory, runtime: &Runtime, range: &CodeRange, node: Addr) -> Result<CodeHeap, ViewError> {
         let layout = &runtime.layout;
         let view = StructView::new(memory, layout, "CodeHeapListNode", node);
         let (base, map, end) = (view.ptr("MapBase")?, view.ptr("HeaderMap")?, view.ptr("EndAddress")?);
@@ -75,12 +75,12 @@ impl CodeHeap {
     }
 
     /// Starts of all blocks.
-    pub fn starts(&self) -> &[Addr] {
+    pub(in crate::dotnet) fn starts(&self) -> &[Addr] {
         &self.starts
     }
 
     /// Start of the block that covers `ip`, if it ends before the next begins.
-    pub fn start_of(&self, ip: Addr) -> Option<Addr> {
+    pub(in crate::dotnet) fn start_of(&self, ip: Addr) -> Option<Addr> {
         let after = self.starts.partition_point(|&s| s <= ip);
         (ip < self.end).then(|| self.starts.get(after.checked_sub(1)?).copied())?
     }
@@ -89,7 +89,7 @@ impl CodeHeap {
     ///
     /// # Errors
     /// Where its header is not in the core.
-    pub fn block(&self, memory: &dyn Memory, runtime: &Runtime, start: Addr) -> Result<CodeBlock, ViewError> {
+    pub(in crate::dotnet) fn block(&self, memory: &dyn Memory, runtime: &Runtime, start: Addr) -> Result<CodeBlock, ViewError> {
         let fault = |field: &str, fault| ViewError::Fault { kind: "CodeHeader".into(), field: field.into(), fault };
         let header = memory.ptr(start.saturating_sub(8)).map_err(|e| fault("pRealCodeHeader", e))?;
         if header.0 <= STUB_CODE_BLOCK_LAST {

@@ -12,9 +12,9 @@ mod ranges;
 mod ready_to_run;
 mod stubs;
 
-pub use jitted::{CodeBlock, CodeHeap};
+pub(super) use jitted::{CodeBlock, CodeHeap};
 pub use ranges::{CodeRange, CodeRangeKind};
-pub use ready_to_run::{ReadyToRun, ReadyToRunMethod};
+pub(super) use ready_to_run::{ReadyToRun, ReadyToRunMethod};
 pub use stubs::{Stub, StubKind};
 
 pub(super) use ranges::read as read_ranges;

@@ -42,23 +42,23 @@ const VALUE_MASK: u64 = 0x7fff_ffff_ffff_ffff;
 
 /// A method of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadyToRunMethod {
+pub(in crate::dotnet) struct ReadyToRunMethod {
     /// Where its code begins.
-    pub start: Addr,
+    pub(in crate::dotnet) start: Addr,
     /// Bytes up to the end of its last funclet.
-    pub size: u64,
+    pub(in crate::dotnet) size: u64,
     /// Its MethodDesc, if the runtime has prepared the method.
-    pub method_desc: Option<Addr>,
+    pub(in crate::dotnet) method_desc: Option<Addr>,
     /// Its MethodDef, if it is no instantiation of a generic.
-    pub token: Option<Token>,
+    pub(in crate::dotnet) token: Option<Token>,
     /// Index of its first runtime function.
-    pub index: u32,
+    pub(in crate::dotnet) index: u32,
     /// Cold part: start and bytes.
-    pub cold: Option<(Addr, u64)>,
+    pub(in crate::dotnet) cold: Option<(Addr, u64)>,
 }
 
 /// One image.
-pub struct ReadyToRun {
+pub(in crate::dotnet) struct ReadyToRun {
     base: Addr,
     functions: Vec<(u32, u32)>,
     /// Entry point to MethodDesc, of methods that have been prepared.
@@ -76,7 +76,7 @@ impl ReadyToRun {
     ///
     /// # Errors
     /// Where its structures are not in the core.
-    pub fn read(memory: &dyn Memory, runtime: &Runtime, module: Addr, base: Addr) -> Result<ReadyToRun, ViewError> {
+    pub(in crate::dotnet) fn read(memory: &dyn Memory, runtime: &Runtime, module: Addr, base: Addr) -> Result<ReadyToRun, ViewError> {
         let layout = &runtime.layout;
         let mut info = StructView::new(memory, layout, "Module", module).ptr("ReadyToRunInfo")?;
         let own = StructView::new(memory, layout, "ReadyToRunInfo", info).ptr("ReadyToRunHeader")?;
@@ -146,7 +146,7 @@ impl ReadyToRun {
     }
 
     /// The debug info of the method that begins at runtime function `index`.
-    pub fn debug_info(&self, memory: &dyn Memory, index: u32) -> Option<Addr> {
+    pub(in crate::dotnet) fn debug_info(&self, memory: &dyn Memory, index: u32) -> Option<Addr> {
         let (rva, size) = self.debug_info?;
         let section = self.base.saturating_add(u64::from(rva));
         let bytes = memory.bytes(section, (size as usize).min(limits::MAX_R2R_TABLE)).ok()?;
@@ -158,12 +158,12 @@ impl ReadyToRun {
     }
 
     /// Every method that is known, by address.
-    pub fn methods(&self) -> impl Iterator<Item = ReadyToRunMethod> + '_ {
+    pub(in crate::dotnet) fn methods(&self) -> impl Iterator<Item = ReadyToRunMethod> + '_ {
         (0..self.functions.len()).filter(|&i| self.begins_method(i)).map(|i| self.method_at(i))
     }
 
     /// The method whose code covers `ip`.
-    pub fn method(&self, ip: Addr) -> Option<ReadyToRunMethod> {
+    pub(in crate::dotnet) fn method(&self, ip: Addr) -> Option<ReadyToRunMethod> {
         let rva = u32::try_from(ip.0.checked_sub(self.base.0)?).ok()?;
         let index = self.functions.partition_point(|f| f.0 <= rva).checked_sub(1)?;
         let (_, end) = *self.functions.get(index)?;

@@ -363,16 +363,19 @@ impl Metadata<'_> {
         self.cell(Table::NestedClass, self.find(Table::NestedClass, 0, type_rid)?, 1)
     }
 
+    /// A generic parameter (II.22.20).
+    pub fn generic_param(&self, rid: u32) -> Option<GenericParam<'_>> {
+        let row = self.row(Table::GenericParam, rid);
+        Some(GenericParam { number: row.u16(0)?, flags: row.u16(1)?, name: row.str(3)? })
+    }
+
     /// The generic parameters of a type or method, in order.
     pub fn generic_params(&self, owner: Token) -> impl Iterator<Item = GenericParam<'_>> {
         let key = TYPE_OR_METHOD_DEF.encode(owner).filter(|_| !owner.is_nil());
         let rids = key.map_or(Vec::new(), |key| self.find_all(Table::GenericParam, 2, key, limits::MAX_GENERIC_PARAMS));
         let mut out: Vec<GenericParam<'_>> = rids
             .into_iter()
-            .filter_map(|rid| {
-                let row = self.row(Table::GenericParam, rid);
-                Some(GenericParam { number: row.u16(0)?, flags: row.u16(1)?, name: row.str(3)? })
-            })
+            .filter_map(|rid| self.generic_param(rid))
             .collect();
         out.sort_by_key(|p| p.number);
         out.into_iter()

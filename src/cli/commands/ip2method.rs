@@ -1,0 +1,51 @@
+use std::io::{self, Read};
+use std::path::Path;
+
+use coremap::addr::Addr;
+use coremap::analysis::{self, Names};
+use coremap::introspect::introspect;
+use coremap::limits;
+use coremap::process::Process;
+use coremap::render::Short;
+
+use crate::cli::args::Common;
+use crate::cli::commands::open;
+use crate::cli::output::answer;
+use crate::cli::progress::progress;
+use crate::cli::{Exit, Failure, address};
+
+pub(super) fn run(common: &Common, core: &Path, texts: &[String], short: bool) -> Result<Exit, Failure> {
+    if texts.iter().any(|t| t == "-") && core == Path::new("-") {
+        return Err(Failure::Usage("standard input can't be both the addresses and the core".into()));
+    }
+    let process = open(core, common, &progress())?;
+    let ips = addresses(texts, &process)?;
+    let found = introspect(&process);
+    let names = Names::new(&process, &found);
+    let report = analysis::ip2method(&names, &ips);
+    let nothing = report.results.iter().all(|r| !r.found);
+    let exit = if short {
+        answer("ip2method", common, &process, &found, Short(report))?
+    } else {
+        answer("ip2method", common, &process, &found, report)?
+    };
+    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
+}
+
+/// The addresses given; `-` stands for those on standard input, apart by
+/// spaces or lines.
+fn addresses(texts: &[String], process: &Process) -> Result<Vec<Addr>, Failure> {
+    let mut out = Vec::new();
+    for text in texts {
+        if text != "-" {
+            out.push(address::parse(text, process).map_err(Failure::Usage)?);
+            continue;
+        }
+        let mut input = Vec::new();
+        io::stdin().lock().take(limits::MAX_ADDRESS_INPUT).read_to_end(&mut input)?;
+        for word in String::from_utf8_lossy(&input).split_whitespace() {
+            out.push(address::parse(word, process).map_err(Failure::Usage)?);
+        }
+    }
+    Ok(out)
+}

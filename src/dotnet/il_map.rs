@@ -1,0 +1,134 @@
+//! From an offset in a method's native code to one in its IL: the JIT's debug
+//! info.
+//!
+//! src/coreclr/vm/debuginfostore.cpp (CompressDebugInfo), inc/nibblestream.h:
+//! numbers in nibbles of three bits, highest first, bit 3 says that more follow;
+//! a byte's low nibble comes first. Jitted code has a byte of flags before it
+//! from .NET 6 on, and what these announce.
+
+use crate::addr::Addr;
+use crate::dotnet::detect::Runtime;
+use crate::limits;
+use crate::memory::Memory;
+
+/// EXTRA_DEBUG_INFO_PATCHPOINT and EXTRA_DEBUG_INFO_RICH.
+const PATCHPOINT: u8 = 1;
+const RICH: u8 = 2;
+
+/// ICorDebugInfo::MAX_MAPPING_VALUE, which IL offsets are stored above.
+const LOWEST: i64 = -3;
+
+/// Bytes of the two lengths at most (NibbleReader of RestoreBoundsAndVars).
+const LENGTHS: usize = 12;
+
+/// One step: from this native offset on, code belongs to that IL offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IlStep {
+    /// Offset from the method's start, in bytes.
+    pub native: u32,
+    /// Offset in its IL; -1 no mapping, -2 prolog, -3 epilog (ICorDebugInfo::MappingTypes).
+    pub il: i64,
+}
+
+/// The map at `debug_info`; `jitted`: of jitted code, else of an image.
+pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jitted: bool) -> Option<Vec<IlStep>> {
+    if debug_info.0 == 0 {
+        return None;
+    }
+    let mut at = debug_info;
+    // The byte of flags came with on-stack replacement, and so did the table's entry.
+    let layout = &runtime.layout;
+    if let (true, Ok(size)) = (jitted, layout.size("PatchpointInfo")) {
+        let flags = *memory.bytes(at, 1).ok()?.first()?;
+        at = at.saturating_add(1);
+        if flags & PATCHPOINT != 0 {
+            let locals = memory.u32(at.saturating_add(layout.positive("PatchpointInfo", "NumberOfLocals").ok()?)).ok()?;
+            at = at.saturating_add(size + u64::from(locals.min(limits::MAX_IL_MAP)) * 4);
+        }
+        if flags & RICH != 0 {
+            let len = memory.u32(at).ok()?;
+            at = at.saturating_add(4 + u64::from(len));
+        }
+    }
+    let head = memory.bytes(at, memory.readable(at, LENGTHS as u64) as usize).ok()?;
+    let mut lengths = Nibbles { bytes: &head, at: 0 };
+    let (bounds, _vars) = (lengths.number()?, lengths.number()?);
+    let start = at.saturating_add(lengths.at.div_ceil(2) as u64);
+    decode(&memory.bytes(start, bounds.min(limits::MAX_IL_MAP) as usize).ok()?)
+}
+
+/// Count, then for each step: native offset from the last, IL offset, source flags.
+fn decode(bytes: &[u8]) -> Option<Vec<IlStep>> {
+    let mut nibbles = Nibbles { bytes, at: 0 };
+    let count = nibbles.number()?;
+    let mut steps = Vec::new();
+    let mut native = 0u32;
+    for _ in 0..count.min(limits::MAX_IL_MAP) {
+        let Some(delta) = nibbles.number() else { break };
+        native = native.saturating_add(delta);
+        let il = i64::from(nibbles.number()?) + LOWEST;
+        // 0xffffffff and the like wrap around to the special values.
+        let il = if il > i64::from(u32::MAX) - 3 { il - (1 << 32) } else { il };
+        nibbles.number()?;
+        steps.push(IlStep { native, il });
+    }
+    Some(steps)
+}
+
+/// The step that covers a native offset: the last one that begins at or before it.
+pub fn step_at(steps: &[IlStep], native: u64) -> Option<IlStep> {
+    let after = steps.partition_point(|s| u64::from(s.native) <= native);
+    steps.get(after.checked_sub(1)?).copied()
+}
+
+struct Nibbles<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Nibbles<'_> {
+    fn nibble(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at / 2)?;
+        let nibble = if self.at % 2 == 0 { byte & 0xf } else { byte >> 4 };
+        self.at += 1;
+        Some(nibble)
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        let mut value = 0u32;
+        // A 32-bit number takes at most eleven.
+        for _ in 0..11 {
+            let nibble = self.nibble()?;
+            value = value.wrapping_shl(3).wrapping_add(u32::from(nibble & 7));
+            if nibble & 8 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_nibbles() {
+        // 0x8 | 1, 2: 1 * 8 + 2; the low nibble comes first.
+        let mut nibbles = Nibbles { bytes: &[0x29, 0x07], at: 0 };
+        assert_eq!((nibbles.number(), nibbles.number()), (Some(10), Some(7)));
+        assert_eq!(Nibbles { bytes: &[0xff; 20], at: 0 }.number(), None);
+        assert_eq!(Nibbles { bytes: &[0x99], at: 0 }.number(), None);
+    }
+
+    #[test]
+    fn steps() {
+        // Two steps: native 0, prolog (1 - 3), flags 0; native +5, IL 0 (3 - 3), flags 1.
+        let steps = decode(&[0x02, 0x01, 0x35, 0x01]);
+        assert_eq!(steps, Some(vec![IlStep { native: 0, il: -2 }, IlStep { native: 5, il: 0 }]));
+        let steps = steps.unwrap_or_default();
+        assert_eq!(step_at(&steps, 4).map(|s| s.il), Some(-2));
+        assert_eq!(step_at(&steps, 400).map(|s| s.il), Some(0));
+        assert_eq!(step_at(&[], 4), None);
+    }
+}

@@ -1,0 +1,311 @@
+//! From an address to a method: code ranges, code blocks, descriptors, names.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::addr::Addr;
+use crate::dotnet::code::{
+    self, CodeBlock, CodeHeap, CodeRange, CodeRangeKind, ReadyToRun, ReadyToRunMethod, Stub,
+};
+use crate::dotnet::detect::Runtime;
+use crate::dotnet::il_map::{self, IlStep};
+use crate::dotnet::types::{MethodDesc, ModuleInfo, TypeSystem};
+use crate::dotnet::versions::{self, CodeVersion, READY_TO_RUN, VersionTable};
+use crate::image::metadata::Token;
+use crate::limits;
+use crate::memory::Memory;
+use crate::process::Process;
+use crate::range_map::RangeMap;
+
+/// Code of one method, in one of its versions.
+#[derive(Debug)]
+pub struct Method<'p> {
+    /// Its name as SOS prints it.
+    pub name: String,
+    /// Its descriptor; none where the runtime has not prepared it.
+    pub desc: Option<MethodDesc>,
+    /// Its MethodDef; row 0 where it has none.
+    pub token: Token,
+    /// Its module.
+    pub module: Arc<ModuleInfo<'p>>,
+    /// Where this code begins.
+    pub start: Addr,
+    /// Bytes of this code, funclets included.
+    pub size: u64,
+    /// A cold part elsewhere: start and bytes.
+    pub cold: Option<(Addr, u64)>,
+    /// Whether the JIT made it (and not crossgen).
+    pub jitted: bool,
+    debug_info: Option<Addr>,
+}
+
+/// What an address of a range of code is.
+pub enum CodeAt<'p> {
+    /// A method's code.
+    Method(Arc<Method<'p>>),
+    /// A stub, and the method that it is of.
+    Stub(Stub, Option<String>),
+    /// Among jitted code, a block of stubs (StubCodeBlockKind).
+    StubBlock(u64),
+    /// In a range of code, but in no method: padding, data, or not in the core.
+    Nothing(String),
+}
+
+/// Lookups in the code of one runtime.
+pub struct Methods<'p> {
+    /// Its types.
+    pub types: TypeSystem<'p>,
+    ranges: RangeMap<CodeRange>,
+    heaps: Cache<Addr, Result<CodeHeap, String>>,
+    images: Cache<Addr, Result<ReadyToRun, String>>,
+    methods: Cache<Addr, Result<Arc<Method<'p>>, String>>,
+    versions: OnceLock<VersionTable>,
+}
+
+/// Values made once and kept.
+struct Cache<K, V>(Mutex<HashMap<K, Arc<V>>>);
+
+impl<K: Eq + Hash, V> Cache<K, V> {
+    fn get(&self, key: K, make: impl FnOnce() -> V) -> Arc<V> {
+        if let Some(found) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return found.clone();
+        }
+        let made = Arc::new(make());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(made).clone()
+    }
+}
+
+impl<K, V> Default for Cache<K, V> {
+    fn default() -> Cache<K, V> {
+        Cache(Mutex::default())
+    }
+}
+
+impl<'p> Methods<'p> {
+    /// Read the ranges of `runtime`'s code; what fails is a diagnostic.
+    pub fn new(process: &'p Process, runtime: &'p Runtime) -> Methods<'p> {
+        let types = TypeSystem::new(process, runtime);
+        let (ranges, notes) = code::read_ranges(&process.memory, runtime);
+        for note in notes {
+            process.diag.partial("dotnet", format!("{}: code: {note}", runtime.name()));
+        }
+        Methods {
+            types,
+            ranges,
+            heaps: Cache::default(),
+            images: Cache::default(),
+            methods: Cache::default(),
+            versions: OnceLock::new(),
+        }
+    }
+
+    fn memory(&self) -> &'p dyn Memory {
+        self.types.memory
+    }
+
+    /// The ranges of code.
+    pub fn ranges(&self) -> &RangeMap<CodeRange> {
+        &self.ranges
+    }
+
+    /// What lies at `ip`; `None` where the runtime has no code there.
+    pub fn at(&self, ip: Addr) -> Option<CodeAt<'p>> {
+        let range = self.ranges.at(ip)?;
+        Some(match range.kind {
+            CodeRangeKind::Heap(node) => self.in_heap(range, node, ip),
+            CodeRangeKind::ReadyToRun(module) => match &*self.image(range, module) {
+                Err(e) => CodeAt::Nothing(e.clone()),
+                Ok(image) => match image.method(ip) {
+                    Some(found) => self.known(found.start, || self.precompiled(image, module, found)),
+                    None => CodeAt::Nothing("in an image with precompiled code, but in no method of it".into()),
+                },
+            },
+            CodeRangeKind::Stubs(_) | CodeRangeKind::Other => match code::decode_stub(self.memory(), ip) {
+                Some(stub) => CodeAt::Stub(stub, self.stub_method(&stub)),
+                None => CodeAt::Nothing("in a range of stubs".into()),
+            },
+        })
+    }
+
+    fn known(&self, start: Addr, make: impl FnOnce() -> Result<Method<'p>, String>) -> CodeAt<'p> {
+        match &*self.methods.get(start, || make().map(Arc::new)) {
+            Ok(method) => CodeAt::Method(method.clone()),
+            Err(e) => CodeAt::Nothing(e.clone()),
+        }
+    }
+
+    fn heap(&self, range: &CodeRange, node: Addr) -> Arc<Result<CodeHeap, String>> {
+        self.heaps.get(node, || {
+            CodeHeap::read(self.memory(), self.types.runtime, range, node).map_err(|e| e.to_string())
+        })
+    }
+
+    fn image(&self, range: &CodeRange, module: Addr) -> Arc<Result<ReadyToRun, String>> {
+        self.images.get(module, || {
+            ReadyToRun::read(self.memory(), self.types.runtime, module, range.begin).map_err(|e| e.to_string())
+        })
+    }
+
+    fn in_heap(&self, range: &CodeRange, node: Addr, ip: Addr) -> CodeAt<'p> {
+        let heap = self.heap(range, node);
+        let heap = match &*heap {
+            Ok(heap) => heap,
+            Err(e) => return CodeAt::Nothing(e.clone()),
+        };
+        let Some(start) = heap.start_of(ip) else {
+            return CodeAt::Nothing("in a JIT code heap, before its first method or after its last".into());
+        };
+        match heap.block(self.memory(), self.types.runtime, start) {
+            Err(e) => CodeAt::Nothing(e.to_string()),
+            Ok(CodeBlock::Stubs { kind, .. }) => match code::decode_stub(self.memory(), ip) {
+                Some(stub) => CodeAt::Stub(stub, self.stub_method(&stub)),
+                None => CodeAt::StubBlock(kind),
+            },
+            Ok(CodeBlock::Method { size, .. }) if ip.since(start) >= size => {
+                CodeAt::Nothing("in a JIT code heap, between two methods".into())
+            }
+            Ok(CodeBlock::Method { size, method_desc, debug_info, .. }) => self.known(start, || {
+                let desc = self.types.method_desc(method_desc).map_err(|e| e.to_string())?;
+                let mut method = self.method_of(desc, start, size)?;
+                method.debug_info = Some(debug_info);
+                Ok(method)
+            }),
+        }
+    }
+
+    fn method_of(&self, desc: MethodDesc, start: Addr, size: u64) -> Result<Method<'p>, String> {
+        let module = self.types.module_of(desc.method_table).map_err(|e| e.to_string())?;
+        Ok(Method {
+            name: self.types.method_name(&desc),
+            token: desc.token,
+            desc: Some(desc),
+            module: self.types.module(module),
+            start,
+            size,
+            cold: None,
+            jitted: true,
+            debug_info: None,
+        })
+    }
+
+    fn precompiled(&self, image: &ReadyToRun, module: Addr, found: ReadyToRunMethod) -> Result<Method<'p>, String> {
+        let mut method = match found.method_desc {
+            Some(desc) => {
+                let desc = self.types.method_desc(desc).map_err(|e| e.to_string())?;
+                self.method_of(desc, found.start, found.size)?
+            }
+            None => {
+                let token = found.token.unwrap_or_default();
+                let module = self.types.module(module);
+                let name = module.metadata.as_ref().and_then(|m| {
+                    let owner = m.type_of_method(token.rid()).and_then(|t| m.full_type_name(t))?;
+                    Some(format!("{owner}.{}", m.method_def(token.rid())?.name))
+                });
+                Method {
+                    name: name.unwrap_or_else(|| format!("{}!{token}", module.name())),
+                    desc: None,
+                    token,
+                    module,
+                    start: found.start,
+                    size: found.size,
+                    cold: None,
+                    jitted: false,
+                    debug_info: None,
+                }
+            }
+        };
+        method.jitted = false;
+        method.cold = found.cold;
+        method.debug_info = image.debug_info(self.memory(), found.index);
+        Ok(method)
+    }
+
+    /// The method that a stub leads to, by its parameter if that is a MethodDesc,
+    /// else by its target.
+    fn stub_method(&self, stub: &Stub) -> Option<String> {
+        let of_desc = || {
+            let desc = self.types.method_desc(stub.parameter?).ok()?;
+            let module = self.types.module_of(desc.method_table).ok()?;
+            // Any word can be read as a MethodDesc; one whose type's module is a
+            // module with a file or metadata is one.
+            let module = self.types.module(module);
+            (module.metadata.is_some() || !module.path.is_empty()).then(|| self.types.method_name(&desc))
+        };
+        of_desc().or_else(|| match self.ranges.at(stub.target?)?.kind {
+            CodeRangeKind::Heap(_) | CodeRangeKind::ReadyToRun(_) => match self.at(stub.target?)? {
+                CodeAt::Method(method) => Some(method.name.clone()),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    /// All native code versions of a method; the code found counts as one.
+    pub fn versions(&self, method: &Method<'p>) -> Vec<CodeVersion> {
+        let Some(desc) = &method.desc else {
+            return vec![CodeVersion { code: method.start, tier: READY_TO_RUN, node: Addr(0), il_version: 0 }];
+        };
+        let table = self.versions.get_or_init(|| {
+            versions::table(&self.types).unwrap_or_else(|e| {
+                self.types.process.diag.partial("dotnet", format!("code versions: {e}"));
+                VersionTable::new()
+            })
+        });
+        let precompiled = |code: Addr| {
+            self.ranges.at(code).is_some_and(|r| matches!(r.kind, CodeRangeKind::ReadyToRun(_)))
+        };
+        let mut all = self.types.code_versions(desc, table, &precompiled);
+        if !all.iter().any(|v| v.code == method.start) {
+            let tier = match (method.jitted, self.types.method_flag(desc, "IsEligibleForTieredCompilation")) {
+                (false, _) => READY_TO_RUN,
+                (true, true) => "QuickJitted",
+                (true, false) => "Optimized",
+            };
+            all.insert(0, CodeVersion { code: method.start, tier, node: Addr(0), il_version: 0 });
+        }
+        all
+    }
+
+    /// The map from a method's native code to its IL.
+    pub fn il_map(&self, method: &Method<'p>) -> Option<Vec<IlStep>> {
+        il_map::read(self.memory(), self.types.runtime, method.debug_info?, method.jitted)
+    }
+
+    /// Every method with code, by address; at most [`limits::MAX_METHODS`].
+    pub fn all(&self, mut each: impl FnMut(Result<Arc<Method<'p>>, (Addr, CodeBlock)>)) {
+        let mut left = limits::MAX_METHODS;
+        let mut visited = std::collections::HashSet::new();
+        for range in self.ranges.iter() {
+            match range.kind {
+                CodeRangeKind::Heap(node) if visited.insert(node) => {
+                    let heap = self.heap(range, node);
+                    let Ok(heap) = &*heap else { continue };
+                    for &start in heap.starts().iter().take(left) {
+                        left -= 1;
+                        match heap.block(self.memory(), self.types.runtime, start) {
+                            Ok(CodeBlock::Method { .. }) => {
+                                if let CodeAt::Method(method) = self.in_heap(range, node, start) {
+                                    each(Ok(method));
+                                }
+                            }
+                            Ok(block @ CodeBlock::Stubs { .. }) => each(Err((start, block))),
+                            Err(_) => {}
+                        }
+                    }
+                }
+                CodeRangeKind::ReadyToRun(module) if visited.insert(module) => {
+                    let image = self.image(range, module);
+                    let Ok(image) = &*image else { continue };
+                    for found in image.methods().take(left) {
+                        left -= 1;
+                        if let Ok(method) = self.precompiled(image, module, found) {
+                            each(Ok(Arc::new(method)));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}

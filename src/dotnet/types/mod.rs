@@ -1,0 +1,57 @@
+//! The runtime's type system: modules with their metadata, type handles, method
+//! descriptors, and the names that SOS gives to them.
+//!
+//! docs/design/datacontracts: RuntimeTypeSystem.md, Loader.md, EcmaMetadata.md;
+//! src/coreclr/vm: methodtable.h, method.hpp, typedesc.h, ceeload.h.
+
+mod method_desc;
+mod module;
+mod names;
+mod signature_text;
+mod type_handle;
+
+pub use method_desc::{Classification, DynamicKind, MethodDesc};
+pub use module::ModuleInfo;
+pub use type_handle::{Shape, TypeHandle};
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::addr::Addr;
+use crate::dotnet::detect::Runtime;
+use crate::layout::StructView;
+use crate::memory::Memory;
+use crate::process::Process;
+
+/// Types and methods of one runtime, read on demand; modules are kept.
+pub struct TypeSystem<'p> {
+    pub(crate) process: &'p Process,
+    pub(crate) memory: &'p dyn Memory,
+    pub(crate) runtime: &'p Runtime,
+    modules: Mutex<HashMap<Addr, Arc<ModuleInfo<'p>>>>,
+}
+
+impl<'p> TypeSystem<'p> {
+    /// The type system of `runtime`.
+    pub fn new(process: &'p Process, runtime: &'p Runtime) -> TypeSystem<'p> {
+        TypeSystem { process, memory: &process.memory, runtime, modules: Mutex::default() }
+    }
+
+    pub(crate) fn view(&self, kind: &'p str, addr: Addr) -> StructView<'p> {
+        StructView::new(self.memory, &self.runtime.layout, kind, addr)
+    }
+
+    /// The module at `addr`, read once; what is wrong with it stands in it.
+    pub fn module(&self, addr: Addr) -> Arc<ModuleInfo<'p>> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        modules.entry(addr).or_insert_with(|| Arc::new(ModuleInfo::read(self, addr))).clone()
+    }
+
+    /// All modules looked at so far.
+    pub fn modules(&self) -> Vec<Arc<ModuleInfo<'p>>> {
+        let modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = modules.values().cloned().collect();
+        all.sort_by_key(|m| m.addr);
+        all
+    }
+}

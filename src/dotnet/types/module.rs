@@ -1,0 +1,126 @@
+//! A module: its file, and its metadata where the core (or a proven file) has it.
+//!
+//! docs/design/datacontracts/Loader.md; src/coreclr/vm: ceeload.h (Module),
+//! peassembly.h, peimage.h, peimagelayout.h.
+
+use std::borrow::Cow;
+
+use crate::addr::Addr;
+use crate::dotnet::types::TypeSystem;
+use crate::image::metadata::{Metadata, find_root};
+use crate::image::pe;
+use crate::layout::ViewError;
+use crate::limits;
+
+/// A module of the runtime.
+#[derive(Debug)]
+pub struct ModuleInfo<'p> {
+    /// Address of the Module.
+    pub addr: Addr,
+    /// Path of its file; empty for one made by Reflection.Emit or from bytes.
+    pub path: String,
+    /// Where its image lies; 0 where there is none.
+    pub base: Addr,
+    /// Its metadata.
+    pub metadata: Option<Metadata<'p>>,
+    /// Why there is no metadata.
+    pub missing: Option<String>,
+    simple_name: String,
+}
+
+impl<'p> ModuleInfo<'p> {
+    pub(super) fn read(types: &TypeSystem<'p>, addr: Addr) -> ModuleInfo<'p> {
+        let path = path(types, addr).unwrap_or_default();
+        let base = image_base(types, addr).unwrap_or(Addr(0));
+        let (metadata, missing) = match metadata(types, addr, base) {
+            Ok(metadata) => (Some(metadata), None),
+            Err(why) => (None, Some(why)),
+        };
+        let of_file = |path: &str| {
+            let name = file_name(path);
+            name.strip_suffix(".dll").or_else(|| name.strip_suffix(".exe")).unwrap_or(name).to_owned()
+        };
+        let simple_name = metadata
+            .as_ref()
+            .and_then(|m| Some(m.assembly()?.name.into_owned()))
+            .filter(|n| !n.is_empty())
+            .unwrap_or_else(|| of_file(&path));
+        ModuleInfo { addr, path, base, metadata, missing, simple_name }
+    }
+
+    /// Simple name of its assembly.
+    pub fn assembly_name(&self) -> &str {
+        &self.simple_name
+    }
+
+    /// Name of its file, or where it has none, of the module itself.
+    pub fn name(&self) -> Cow<'_, str> {
+        if !self.path.is_empty() {
+            return Cow::Borrowed(file_name(&self.path));
+        }
+        match self.metadata.as_ref().and_then(Metadata::module) {
+            Some(row) => Cow::Owned(row.name.into_owned()),
+            None => Cow::Borrowed(&self.simple_name),
+        }
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// UTF-16 text, NUL-terminated.
+fn wide_text(types: &TypeSystem<'_>, at: Addr) -> Option<String> {
+    let have = types.memory.readable(at, limits::MAX_PATH_BYTES as u64) as usize;
+    let bytes = types.memory.bytes(at, have).ok()?;
+    let units = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).take_while(|&u| u != 0);
+    Some(char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
+}
+
+fn path(types: &TypeSystem<'_>, addr: Addr) -> Option<String> {
+    let module = types.view("Module", addr);
+    let text = module.ptr("Path").ok().filter(|p| p.0 != 0).or_else(|| {
+        let image = types.view("PEAssembly", module.ptr("PEAssembly").ok()?).ptr("PEImage").ok()?;
+        types.view("PEImage", image).ptr("Path").ok()
+    })?;
+    wide_text(types, text)
+}
+
+fn image_base(types: &TypeSystem<'_>, addr: Addr) -> Result<Addr, ViewError> {
+    let module = types.view("Module", addr);
+    if let Ok(base) = module.ptr("Base")
+        && base.0 != 0
+    {
+        return Ok(base);
+    }
+    let assembly = module.ptr("PEAssembly")?;
+    let image = types.view("PEAssembly", assembly).ptr("PEImage")?;
+    let layout = types.view("PEImage", image).ptr("LoadedImageLayout")?;
+    types.view("PEImageLayout", layout).ptr("Base")
+}
+
+fn metadata<'p>(types: &TypeSystem<'p>, addr: Addr, base: Addr) -> Result<Metadata<'p>, String> {
+    if base.0 != 0 {
+        let image = pe::read(types.memory, base).ok_or_else(|| format!("no PE headers at {base} in the core"))?;
+        // IL-only files are mapped as they are on disk, others by section.
+        let mut why = String::new();
+        for flat in [false, true] {
+            let found = find_root(types.memory, base, &image, flat)
+                .and_then(|(at, len)| Metadata::at(types.memory, at, len));
+            match found {
+                Ok(metadata) => return Ok(metadata),
+                Err(e) => why = e.to_string(),
+            }
+        }
+        return Err(why);
+    }
+    // Reflection.Emit: a copy that the runtime keeps for debuggers.
+    let buffer = types.view("Module", addr).ptr("DynamicMetadata").map_err(|_| "it has no image".to_owned())?;
+    if buffer.0 == 0 {
+        return Err("it was made by Reflection.Emit and kept no metadata for debuggers".into());
+    }
+    let view = types.view("DynamicMetadata", buffer);
+    let (size, data) = (view.u32("Size"), view.addr_of("Data"));
+    let (size, data) = (size.map_err(|e| e.to_string())?, data.map_err(|e| e.to_string())?);
+    Metadata::at(types.memory, data, u64::from(size)).map_err(|e| e.to_string())
+}
