@@ -21,6 +21,12 @@ const LOWEST: i64 = -3;
 /// Bytes of the two lengths at most (NibbleReader of RestoreBoundsAndVars).
 const LENGTHS: usize = 12;
 
+/// Sizes of the header that has all (docs/design/datacontracts/DebugInfo.md),
+/// the bytes they take at most, and the bits of source flags in a step.
+const FAT_SIZES: u32 = 6;
+const FAT_LENGTHS: usize = 48;
+const SOURCE_BITS: u32 = 3;
+
 /// One step: from this native offset on, code belongs to that IL offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IlStep {
@@ -35,9 +41,14 @@ pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jit
     if debug_info.0 == 0 {
         return None;
     }
+    let layout = &runtime.layout;
+    // Later than .NET 10, where the contract has a number, all sizes come first.
+    if layout.contract("DebugInfo").is_some() {
+        let (bounds, start) = fat_header(memory, debug_info)?;
+        return packed::decode(&bounds_at(memory, start, bounds)?, SOURCE_BITS);
+    }
     let mut at = debug_info;
     // The byte of flags came with on-stack replacement, and so did the table's entry.
-    let layout = &runtime.layout;
     if let (true, Ok(size)) = (jitted, layout.size("PatchpointInfo")) {
         let flags = *memory.bytes(at, 1).ok()?.first()?;
         at = at.saturating_add(1);
@@ -54,7 +65,79 @@ pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jit
     let mut lengths = Nibbles { bytes: &head, at: 0 };
     let (bounds, _vars) = (lengths.number()?, lengths.number()?);
     let start = at.saturating_add(lengths.at.div_ceil(2) as u64);
-    decode(&memory.bytes(start, bounds.min(limits::MAX_IL_MAP) as usize).ok()?)
+    let bytes = bounds_at(memory, start, bounds)?;
+    match layout.positive("constants_DebugInfo", "source_type_bits") {
+        Ok(bits) => packed::decode(&bytes, bits.min(8) as u32),
+        Err(_) => decode(&bytes),
+    }
+}
+
+fn bounds_at(memory: &dyn Memory, start: Addr, len: u32) -> Option<Vec<u8>> {
+    memory.bytes(start, len.min(limits::MAX_IL_MAP) as usize).ok()
+}
+
+/// Length and start of the bounds: a first number 0 says that
+/// all the sizes follow, else it is that of the bounds itself.
+fn fat_header(memory: &dyn Memory, at: Addr) -> Option<(u32, Addr)> {
+    let head = memory.bytes(at, memory.readable(at, FAT_LENGTHS as u64) as usize).ok()?;
+    let mut numbers = Nibbles { bytes: &head, at: 0 };
+    let first = numbers.number()?;
+    let bounds = if first == 0 { numbers.number()? } else { first };
+    for _ in 0..if first == 0 { FAT_SIZES - 1 } else { 1 } {
+        numbers.number()?;
+    }
+    Some((bounds, at.saturating_add(numbers.at.div_ceil(2) as u64)))
+}
+
+/// The form from .NET 10 on: after the count and two widths, entries of equal width,
+/// lowest bits first: source flags, native offset from the last, IL offset.
+///
+/// docs/design/datacontracts/DebugInfo.md, "Bounds Entry Encoding".
+mod packed {
+    use super::{IlStep, LOWEST, Nibbles, special};
+    use crate::limits;
+
+    pub(super) fn decode(bytes: &[u8], source_bits: u32) -> Option<Vec<IlStep>> {
+        let mut numbers = Nibbles { bytes, at: 0 };
+        let count = numbers.number()?.min(limits::MAX_IL_MAP);
+        let (native_bits, il_bits) = (numbers.number()?.checked_add(1)?, numbers.number()?.checked_add(1)?);
+        if native_bits > 32 || il_bits > 32 || source_bits > 8 {
+            return None;
+        }
+        let data = bytes.get(numbers.at.div_ceil(2)..)?;
+        let mut bits = Bits { data, at: 0 };
+        let mut steps = Vec::new();
+        let mut native = 0u32;
+        for _ in 0..count {
+            let Some(_source) = bits.take(source_bits) else { break };
+            let (Some(delta), Some(il)) = (bits.take(native_bits), bits.take(il_bits)) else { break };
+            native = native.saturating_add(delta as u32);
+            steps.push(IlStep { native, il: special(il as i64 + LOWEST) });
+        }
+        Some(steps)
+    }
+
+    struct Bits<'a> {
+        data: &'a [u8],
+        at: usize,
+    }
+
+    impl Bits<'_> {
+        fn take(&mut self, count: u32) -> Option<u64> {
+            let mut value = 0u64;
+            for i in 0..count {
+                let byte = *self.data.get(self.at / 8)?;
+                value |= u64::from(byte >> (self.at % 8) & 1) << i;
+                self.at += 1;
+            }
+            Some(value)
+        }
+    }
+}
+
+/// 0xffffffff and the like stand for the special values, which are negative.
+fn special(il: i64) -> i64 {
+    if il > i64::from(u32::MAX) + LOWEST { il - (1 << 32) } else { il }
 }
 
 /// Count, then for each step: native offset from the last, IL offset, source flags.
@@ -66,9 +149,7 @@ fn decode(bytes: &[u8]) -> Option<Vec<IlStep>> {
     for _ in 0..count.min(limits::MAX_IL_MAP) {
         let Some(delta) = nibbles.number() else { break };
         native = native.saturating_add(delta);
-        let il = i64::from(nibbles.number()?) + LOWEST;
-        // 0xffffffff and the like wrap around to the special values.
-        let il = if il > i64::from(u32::MAX) - 3 { il - (1 << 32) } else { il };
+        let il = special(i64::from(nibbles.number()?) + LOWEST);
         nibbles.number()?;
         steps.push(IlStep { native, il });
     }

@@ -120,7 +120,9 @@ fn metadata<'p>(types: &TypeSystem<'p>, addr: Addr, base: Addr) -> Result<Metada
         return Err("it was made by Reflection.Emit and kept no metadata for debuggers".into());
     }
     let view = types.view("DynamicMetadata", buffer);
-    let (size, data) = (view.u32("Size"), view.addr_of("Data"));
+    // In place from .NET 9 on, behind a pointer before.
+    let data = if view.has("Data") { view.addr_of("Data") } else { view.ptr("Buffer") };
+    let size = view.u32("Size");
     let (size, data) = (size.map_err(|e| e.to_string())?, data.map_err(|e| e.to_string())?);
     Metadata::at(types.memory, data, u64::from(size)).map_err(|e| e.to_string())
 }

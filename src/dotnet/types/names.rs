@@ -76,10 +76,11 @@ impl<'p> TypeSystem<'p> {
             None => self.append_type(&mut out, TypeHandle(desc.method_table), true, 0),
         }
         out.push(".");
-        out.push(&self.own_name(desc, module.as_deref()));
+        let own = self.own_name(desc, module.as_deref());
+        out.push(&own);
         let arguments = self.method_instantiation(desc).unwrap_or_default();
         self.append_instantiation(&mut out, &arguments, true, 0);
-        out.push(&self.parameters(desc, module.as_deref(), &arguments).unwrap_or_default());
+        out.push(&self.parameters(desc, &own, module.as_deref(), &arguments).unwrap_or_default());
         out.into_string()
     }
 
@@ -109,6 +110,7 @@ impl<'p> TypeSystem<'p> {
     fn parameters(
         &self,
         desc: &MethodDesc,
+        name: &str,
         module: Option<&ModuleInfo<'p>>,
         method: &[TypeHandle],
     ) -> Option<String> {
@@ -120,7 +122,7 @@ impl<'p> TypeSystem<'p> {
         let signature = MethodSig::parse(blob).ok()?;
         let class = self.class_instantiation(desc.method_table).unwrap_or_default();
         let context = Context { types: self, module, class: &class, method };
-        Some(signature_text::parameters(&context, &signature))
+        Some(signature_text::parameters(&context, name, &signature))
     }
 
     /// A type's name with its namespace and full instantiation:

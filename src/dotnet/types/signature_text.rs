@@ -28,9 +28,9 @@ pub(super) struct Context<'a, 'p> {
 /// The parameters in parentheses.
 ///
 /// SOS takes the text from the first `(` of the whole signature on, return type
-/// included; where that is a function pointer, its parameters come first. So do
-/// ours.
-pub(super) fn parameters(context: &Context<'_, '_>, signature: &MethodSig) -> String {
+/// included; where that is a function pointer, its parameters and the name once
+/// more come first. So do ours.
+pub(super) fn parameters(context: &Context<'_, '_>, name: &str, signature: &MethodSig) -> String {
     let mut out = Text::default();
     let fixed = signature.sentinel.unwrap_or(signature.params.len());
     context.list(&mut out, signature.params.iter().take(fixed), signature.convention & CONVENTION_MASK == VARARG, 0);
@@ -39,7 +39,7 @@ pub(super) fn parameters(context: &Context<'_, '_>, signature: &MethodSig) -> St
     context.append(&mut ret, &signature.ret, 0);
     let ret = ret.into_string();
     match ret.find('(') {
-        Some(at) => format!("{} {own}", ret.get(at..).unwrap_or_default()),
+        Some(at) => format!("{} {name}{own}", ret.get(at..).unwrap_or_default()),
         None => own,
     }
 }
