@@ -196,7 +196,11 @@ impl<'p> Methods<'p> {
                 self.method_of(desc, found.start, found.size)?
             }
             None => {
-                let token = found.token.unwrap_or_default();
+                // An instantiation of a generic that the runtime has not prepared
+                // since the process began: it can't have run.
+                let Some(token) = found.token else {
+                    return Err("in precompiled code of a generic that the process has not used".into());
+                };
                 let module = self.types.module(module);
                 let name = module.metadata.as_ref().and_then(|m| {
                     let owner = m.type_of_method(token.rid()).and_then(|t| m.full_type_name(t))?;

@@ -5,6 +5,7 @@
 //! rangesection in codeman.h, nibblemapmacros.h, readytoruninfo.h.
 
 pub(super) mod heaps;
+mod instances;
 mod jitted;
 mod native_format;
 mod nibble;

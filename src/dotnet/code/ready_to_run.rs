@@ -5,10 +5,11 @@
 //! readytoruninfo.h (ReadyToRunInfo), codeman.cpp (ReadyToRunJitManager),
 //! hash.h (HashMap, its buckets).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::addr::Addr;
 use crate::bytes::u32_at;
+use crate::dotnet::code::instances;
 use crate::dotnet::code::native_format::{NativeArray, unsigned};
 use crate::dotnet::detect::Runtime;
 use crate::image::metadata::{Table, Token};
@@ -31,6 +32,7 @@ mod header {
 mod section {
     pub(super) const METHOD_DEF_ENTRY_POINTS: u32 = 103;
     pub(super) const DEBUG_INFO: u32 = 105;
+    pub(super) const INSTANCE_ENTRY_POINTS: u32 = 109;
 }
 
 /// Keys of the runtime's HashMap that stand for no entry.
@@ -65,6 +67,8 @@ pub(in crate::dotnet) struct ReadyToRun {
     prepared: HashMap<Addr, Addr>,
     /// Runtime function to MethodDef rid.
     defs: HashMap<u32, u32>,
+    /// Runtime functions where instantiations begin.
+    instances: HashSet<u32>,
     /// Pairs: first runtime function of a cold part, and of its hot part.
     hot_cold: Vec<(u32, u32)>,
     /// The DebugInfo section's RVA and size.
@@ -109,7 +113,7 @@ impl ReadyToRun {
         };
         let map = StructView::new(memory, layout, "HashMap", view.addr_of("EntryPointToMethodDescMap")?).ptr("Buckets")?;
         let prepared = entry_points(memory, runtime, map)?;
-        let mut image = ReadyToRun { base, functions, prepared, defs: HashMap::new(), hot_cold, debug_info: None };
+        let mut image = ReadyToRun { base, functions, prepared, defs: HashMap::new(), instances: HashSet::new(), hot_cold, debug_info: None };
         image.read_header(memory, own);
         Ok(image)
     }
@@ -126,6 +130,7 @@ impl ReadyToRun {
             let (Some(kind), Some(rva), Some(size)) = (word(at), word(at + 4), word(at + 8)) else { return };
             match kind {
                 section::METHOD_DEF_ENTRY_POINTS => self.read_entry_points(memory, rva, size),
+                section::INSTANCE_ENTRY_POINTS => self.read_instances(memory, rva, size),
                 section::DEBUG_INFO => self.debug_info = Some((rva, size)),
                 _ => {}
             }
@@ -142,6 +147,14 @@ impl ReadyToRun {
             // Bit 0: fixups follow, and bit 1 belongs to them.
             let function = if id & 1 != 0 { id >> 2 } else { id >> 1 };
             self.defs.insert(function, index + 1);
+        }
+    }
+
+    /// InstanceEntryPoints: where instantiations of generic methods begin.
+    fn read_instances(&mut self, memory: &dyn Memory, rva: u32, size: u32) {
+        let len = (size as usize).min(limits::MAX_R2R_TABLE);
+        if let Ok(bytes) = memory.bytes(self.base.saturating_add(u64::from(rva)), len) {
+            self.instances = instances::entry_points(&bytes).into_iter().collect();
         }
     }
 
@@ -181,7 +194,8 @@ impl ReadyToRun {
 
     /// Whether a runtime function is a method's first and no funclet.
     fn begins_method(&self, index: usize) -> bool {
-        self.defs.contains_key(&(index as u32)) || self.entry(index).is_some_and(|e| self.prepared.contains_key(&e))
+        let number = index as u32;
+        self.defs.contains_key(&number) || self.instances.contains(&number) || self.entry(index).is_some_and(|e| self.prepared.contains_key(&e))
     }
 
     /// For a runtime function of a cold part, the first one of its hot part.

@@ -56,7 +56,7 @@ impl<'b> Reader<'b> {
         Ok(*head)
     }
 
-    fn byte(&mut self) -> Result<u8, SigError> {
+    pub fn byte(&mut self) -> Result<u8, SigError> {
         self.array::<1>().map(|[b]| b)
     }
 
