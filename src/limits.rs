@@ -135,3 +135,9 @@ pub const MAX_SIGNATURE_DEPTH: u32 = 64;
 
 /// Types in one signature: a method has at most 65,534 locals.
 pub const MAX_SIGNATURE_NODES: u32 = 1 << 16;
+
+/// Bytes of one portable PDB, packed or not: the largest known have under 20 MiB.
+pub const MAX_PDB: u64 = 256 << 20;
+
+/// Entries of one PE file's debug directory; real ones have up to 5.
+pub const MAX_DEBUG_ENTRIES: usize = 64;
