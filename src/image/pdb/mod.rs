@@ -10,6 +10,7 @@
 
 mod reference;
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;
 
 pub use reference::{Checksum, PdbReference, find_pdb};
@@ -19,6 +20,15 @@ use symbolic_ppdb::PortablePdb;
 use crate::image::metadata::sig::{Reader, SigError};
 use crate::image::metadata::{Metadata, MetadataError, Table};
 use crate::limits;
+
+/// CoreCLR, src/inc/cordebuginfo.h: native code that no IL is behind.
+pub const NO_MAPPING: u32 = -1i32 as u32;
+
+/// CoreCLR, src/inc/cordebuginfo.h: the code that enters a method.
+pub const PROLOG: u32 = -2i32 as u32;
+
+/// CoreCLR, src/inc/cordebuginfo.h: the code that leaves a method.
+pub const EPILOG: u32 = -3i32 as u32;
 
 /// The id of a portable PDB: a GUID as it lies in the file, and a stamp. The
 /// module's debug directory has the same.
@@ -92,11 +102,21 @@ impl Pdb {
     /// The place in the source of an IL offset in the method of that row: that of
     /// the last sequence point at or before it that is not hidden, as SOS tells
     /// it (dotnet/diagnostics, SymbolReader).
+    ///
+    /// The JIT's marks are understood as SOS does: [`PROLOG`] is offset 0, where an
+    /// async method's code is often hidden; [`EPILOG`] is the end, [`NO_MAPPING`]
+    /// is nowhere.
     pub fn line(&self, method_rid: u32, il_offset: u32) -> Option<Line> {
+        let limit = match il_offset {
+            NO_MAPPING => return None,
+            PROLOG => 0,
+            EPILOG => u32::MAX,
+            offset => offset,
+        };
         let mut best = None;
         // What is damaged ends the list; what came before it stands.
         for point in self.points(method_rid)?.map_while(Result::ok) {
-            if point.il_offset > il_offset {
+            if point.il_offset > limit {
                 break;
             }
             if point.place.is_some() {
