@@ -188,3 +188,9 @@ pub const MAX_PATH_BYTES: usize = 8 << 10;
 
 /// Bytes of addresses read from standard input.
 pub const MAX_ADDRESS_INPUT: u64 = 256 << 20;
+
+/// Bytes of one portable PDB, packed or not: the largest known have under 20 MiB.
+pub const MAX_PDB: u64 = 256 << 20;
+
+/// Entries of one PE file's debug directory; real ones have up to 5.
+pub const MAX_DEBUG_ENTRIES: usize = 64;

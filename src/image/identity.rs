@@ -62,15 +62,29 @@ impl SymbolDirs {
             }
         }
         let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
+        out.extend(self.places(path, module.name()));
+        out.retain(|p| p.is_file());
+        out.dedup();
+        out
+    }
+
+    /// Files under its own path below a root, or of that name in a root.
+    pub fn files(&self, path: &str, name: &str) -> Vec<PathBuf> {
+        let mut out = self.places(path, name);
+        out.retain(|p| p.is_file());
+        out
+    }
+
+    /// Where such files would be.
+    fn places(&self, path: &str, name: &str) -> Vec<PathBuf> {
+        let mut out = Vec::new();
         // The core's path is untrusted: only its plain parts, never `..`.
         let relative: PathBuf =
             Path::new(path).components().filter(|c| matches!(c, std::path::Component::Normal(_))).collect();
         if relative.as_os_str().len() > 1 {
             out.extend(self.roots.iter().map(|root| root.join(&relative)));
         }
-        out.extend(self.by_name.get(module.name()).into_iter().flatten().cloned());
-        out.retain(|p| p.is_file());
-        out.dedup();
+        out.extend(self.by_name.get(name).into_iter().flatten().cloned());
         out
     }
 }

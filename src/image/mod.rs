@@ -6,6 +6,7 @@ pub mod elf;
 pub mod identity;
 pub mod metadata;
 pub mod modules;
+pub mod pdb;
 pub mod pe;
 pub mod symbols;
 

@@ -94,7 +94,7 @@ impl<'m> Metadata<'m> {
 }
 
 /// A file's bytes, read as if mapped at address 0.
-struct FileBytes<'f>(&'f [u8]);
+pub(in crate::image) struct FileBytes<'f>(pub(in crate::image) &'f [u8]);
 
 impl<'f> FileBytes<'f> {
     fn get(&self, addr: Addr, len: usize) -> Result<&'f [u8], Fault> {

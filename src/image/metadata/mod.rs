@@ -11,9 +11,14 @@ mod rows;
 pub mod sig;
 mod tables;
 #[cfg(test)]
+pub(in crate::image) mod testblob;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;
 pub mod token;
 
+#[cfg(test)]
+pub(in crate::image) use locate::FileBytes;
 pub use locate::{CliHeader, cli_header, find_root};
 pub use rows::{
     Assembly, AssemblyRef, ClassLayout, Constant, ExportedType, Field, GenericParam, MemberRef, MethodDef, MethodSpec,

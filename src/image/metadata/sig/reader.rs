@@ -56,6 +56,10 @@ impl<'b> Reader<'b> {
         Ok(*head)
     }
 
+    /// The next byte.
+    ///
+    /// # Errors
+    /// At the end.
     pub fn byte(&mut self) -> Result<u8, SigError> {
         self.array::<1>().map(|[b]| b)
     }

@@ -1,0 +1,222 @@
+//! Portable PDBs: which file a module asks for, and the source line of an IL
+//! offset.
+//!
+//! Portable PDB spec (dotnet/runtime, docs/design/specs/PortablePdb-Metadata.md).
+//!
+//! `symbolic-ppdb` checks the file as a whole. It gives lines only after a
+//! conversion of all methods, and without columns; so the sequence points of the
+//! one method asked for are read here, out of the tables that
+//! [`crate::image::metadata`] reads.
+
+mod reference;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
+pub use reference::{Checksum, PdbReference, find_pdb};
+
+use symbolic_ppdb::PortablePdb;
+
+use crate::image::metadata::sig::{Reader, SigError};
+use crate::image::metadata::{Metadata, MetadataError, Table};
+use crate::limits;
+
+/// CoreCLR, src/inc/cordebuginfo.h: native code that no IL is behind.
+pub const NO_MAPPING: u32 = -1i32 as u32;
+
+/// CoreCLR, src/inc/cordebuginfo.h: the code that enters a method.
+pub const PROLOG: u32 = -2i32 as u32;
+
+/// CoreCLR, src/inc/cordebuginfo.h: the code that leaves a method.
+pub const EPILOG: u32 = -3i32 as u32;
+
+/// The id of a portable PDB: a GUID as it lies in the file, and a stamp. The
+/// module's debug directory has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PdbId(pub [u8; 20]);
+
+impl std::fmt::Display for PdbId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+/// Why a portable PDB can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PdbError {
+    /// It is none, or is damaged.
+    #[error("not a portable PDB: {0}")]
+    NotPortable(String),
+    /// Its tables can't be read.
+    #[error("portable PDB: {0}")]
+    Metadata(#[from] MetadataError),
+    /// Larger than believed.
+    #[error("portable PDB of {0} bytes is too large")]
+    TooLarge(u64),
+    /// The embedded PDB doesn't unpack to what it says.
+    #[error("embedded PDB can't be unpacked")]
+    Inflate,
+}
+
+/// A place in a source file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Path, as the compiler was given it.
+    pub file: String,
+    /// 1-based line.
+    pub line: u32,
+    /// 1-based column.
+    pub column: u32,
+}
+
+/// A portable PDB.
+#[derive(Clone, Debug)]
+pub struct Pdb {
+    tables: Metadata<'static>,
+    id: PdbId,
+}
+
+impl Pdb {
+    /// Read the headers of a portable PDB; no method yet.
+    ///
+    /// # Errors
+    /// Where it is none, or is damaged.
+    pub fn open(bytes: Vec<u8>) -> Result<Pdb, PdbError> {
+        if bytes.len() as u64 > limits::MAX_PDB {
+            return Err(PdbError::TooLarge(bytes.len() as u64));
+        }
+        let ppdb = PortablePdb::parse(&bytes).map_err(|e| PdbError::NotPortable(e.to_string()))?;
+        if ppdb.pdb_id().is_none() {
+            return Err(PdbError::NotPortable("no #Pdb stream".into()));
+        }
+        let tables = Metadata::parse(bytes)?;
+        let id = tables.pdb_id().ok_or(PdbError::NotPortable("no id".into()))?;
+        Ok(Pdb { tables, id: PdbId(id) })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> PdbId {
+        self.id
+    }
+
+    /// The place in the source of an IL offset in the method of that row: that of
+    /// the last sequence point at or before it that is not hidden, as SOS tells
+    /// it (dotnet/diagnostics, SymbolReader).
+    ///
+    /// The JIT's marks are understood as SOS does: [`PROLOG`] is offset 0, where an
+    /// async method's code is often hidden; [`EPILOG`] is the end, [`NO_MAPPING`]
+    /// is nowhere.
+    pub fn line(&self, method_rid: u32, il_offset: u32) -> Option<Line> {
+        let limit = match il_offset {
+            NO_MAPPING => return None,
+            PROLOG => 0,
+            EPILOG => u32::MAX,
+            offset => offset,
+        };
+        let mut best = None;
+        // What is damaged ends the list; what came before it stands.
+        for point in self.points(method_rid)?.map_while(Result::ok) {
+            if point.il_offset > limit {
+                break;
+            }
+            if point.place.is_some() {
+                best = Some(point);
+            }
+        }
+        let point = best?;
+        let (line, column) = point.place?;
+        Some(Line { file: self.document(point.document)?, line, column })
+    }
+
+    /// The sequence points of one method; `None` where it has none.
+    fn points(&self, method_rid: u32) -> Option<Points<'_>> {
+        let document = self.tables.cell(Table::MethodDebugInformation, method_rid, 0)?;
+        let blob = self.tables.cell(Table::MethodDebugInformation, method_rid, 1).filter(|b| *b != 0)?;
+        let mut reader = Reader::new(self.tables.blob(blob)?);
+        // The signature of locals, then the document if the row names none.
+        reader.unsigned().ok()?;
+        let document = if document == 0 { reader.unsigned().ok()? } else { document };
+        Some(Points { reader, document, il_offset: None, place: None })
+    }
+
+    /// The path of a document: a separator, then blobs that it joins (Portable
+    /// PDB spec, document name blob).
+    fn document(&self, rid: u32) -> Option<String> {
+        let name = self.tables.blob(self.tables.cell(Table::Document, rid, 0)?)?;
+        let (separator, parts) = name.split_first()?;
+        let mut reader = Reader::new(parts);
+        let mut out = Vec::new();
+        while !reader.rest().is_empty() {
+            if parts.len() > reader.rest().len() && *separator != 0 {
+                out.push(*separator);
+            }
+            let part = self.tables.blob(reader.unsigned().ok()?)?;
+            // Parts may share one long blob: the whole could be of any length.
+            if out.len() + part.len() > limits::MAX_NAME {
+                return None;
+            }
+            out.extend_from_slice(part);
+        }
+        Some(String::from_utf8_lossy(&out).into_owned())
+    }
+}
+
+/// A sequence point.
+struct Point {
+    il_offset: u32,
+    document: u32,
+    /// Line and column; `None` is a hidden one.
+    place: Option<(u32, u32)>,
+}
+
+/// Portable PDB spec, sequence points blob.
+struct Points<'p> {
+    reader: Reader<'p>,
+    document: u32,
+    il_offset: Option<u32>,
+    /// Of the last point that was not hidden.
+    place: Option<(u32, u32)>,
+}
+
+impl Points<'_> {
+    fn read(&mut self) -> Result<Point, SigError> {
+        let il_offset = loop {
+            let delta = self.reader.unsigned()?;
+            match self.il_offset {
+                None => break delta,
+                Some(_) if delta == 0 => self.document = self.reader.unsigned()?,
+                Some(last) => break last.checked_add(delta).ok_or(SigError::BadNumber)?,
+            }
+        };
+        self.il_offset = Some(il_offset);
+        let lines = self.reader.unsigned()?;
+        let hidden = if lines == 0 {
+            self.reader.unsigned()? == 0
+        } else {
+            self.reader.signed()?;
+            false
+        };
+        let mut point = Point { il_offset, document: self.document, place: None };
+        if !hidden {
+            let place = match self.place {
+                None => (self.reader.unsigned()?, self.reader.unsigned()?),
+                Some((line, column)) => {
+                    let line = line.checked_add_signed(self.reader.signed()?);
+                    let column = column.checked_add_signed(self.reader.signed()?);
+                    line.zip(column).ok_or(SigError::BadNumber)?
+                }
+            };
+            self.place = Some(place);
+            point.place = self.place;
+        }
+        Ok(point)
+    }
+}
+
+impl Iterator for Points<'_> {
+    type Item = Result<Point, SigError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        (!self.reader.rest().is_empty()).then(|| self.read())
+    }
+}

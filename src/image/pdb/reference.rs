@@ -1,0 +1,165 @@
+//! What a PE file's debug directory says of its PDB, and the file that is it.
+//!
+//! PE/COFF specification (debug directory); dotnet/runtime,
+//! docs/design/specs/PE-COFF.md (CodeView entry of a portable PDB, embedded
+//! PDB, PDB checksum).
+
+use std::fs::File;
+use std::io::Read;
+
+use super::{PdbError, PdbId};
+use crate::addr::Addr;
+use crate::bytes::{get, text, u16_at, u32_at, until_nul};
+use crate::image::identity::SymbolDirs;
+use crate::image::metadata::Metadata;
+use crate::image::pe::{DEBUG_DIRECTORY, PeImage};
+use crate::limits;
+use crate::memory::Memory;
+
+/// IMAGE_DEBUG_DIRECTORY is 28 bytes.
+const ENTRY_BYTES: usize = 28;
+
+/// Types of entries: IMAGE_DEBUG_TYPE_CODEVIEW, and two of .NET's own.
+const CODEVIEW: u32 = 2;
+const EMBEDDED_PORTABLE_PDB: u32 = 17;
+const PDB_CHECKSUM: u32 = 19;
+
+/// Minor version of a CodeView entry that means a portable PDB: "PM".
+const PORTABLE: u16 = 0x504d;
+
+/// A checksum of the whole PDB, its id taken as zeros.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checksum {
+    /// Algorithm, such as `SHA256`.
+    pub algorithm: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What a module says of its PDB.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PdbReference {
+    /// The id of the portable PDB; `None` where the module has a Windows PDB or
+    /// only an embedded one.
+    pub id: Option<PdbId>,
+    /// Path that the compiler wrote it to; often just a name.
+    pub path: String,
+    /// Where the packed PDB in the module is, and its length.
+    pub embedded: Option<(Addr, u32)>,
+    /// Checksums of the PDB.
+    pub checksums: Vec<Checksum>,
+}
+
+impl PdbReference {
+    /// Read the debug directory of the image at `base`; `None` where it says
+    /// nothing of a PDB, or can't be read.
+    pub fn read(memory: &dyn Memory, base: Addr, image: &PeImage, flat: bool) -> Option<PdbReference> {
+        let directory = image.directory(DEBUG_DIRECTORY)?;
+        let len = (directory.size as usize).min(limits::MAX_DEBUG_ENTRIES * ENTRY_BYTES);
+        let table = memory.bytes(image.rva_to_addr(base, directory.rva, flat)?, len).ok()?;
+        let mut out = PdbReference::default();
+        for entry in table.chunks_exact(ENTRY_BYTES) {
+            out.take(memory, base, image, flat, entry);
+        }
+        (out != PdbReference::default()).then_some(out)
+    }
+
+    /// Take in one entry; one that can't be read is passed over.
+    fn take(&mut self, memory: &dyn Memory, base: Addr, image: &PeImage, flat: bool, entry: &[u8]) -> Option<()> {
+        let (stamp, minor) = (u32_at(entry, 4)?, u16_at(entry, 10)?);
+        let (kind, size, rva) = (u32_at(entry, 12)?, u32_at(entry, 16)?, u32_at(entry, 20)?);
+        let addr = image.rva_to_addr(base, rva, flat).filter(|_| rva != 0)?;
+        let small = |len: u32| memory.bytes(addr, (len as usize).min(limits::MAX_NAME)).ok();
+        match kind {
+            CODEVIEW => {
+                let data = small(size)?;
+                if !data.starts_with(b"RSDS") || self.id.is_some() {
+                    return None;
+                }
+                let guid = get(&data, 4, 16)?;
+                if minor == PORTABLE {
+                    let mut id = [0; 20];
+                    let stamp = stamp.to_le_bytes();
+                    id.iter_mut().zip(guid.iter().chain(&stamp)).for_each(|(to, from)| *to = *from);
+                    self.id = Some(PdbId(id));
+                }
+                self.path = text(data.get(24..)?);
+            }
+            EMBEDDED_PORTABLE_PDB => self.embedded = Some((addr, size)),
+            PDB_CHECKSUM => {
+                let data = small(size)?;
+                let bytes = data.get(until_nul(&data).len() + 1..)?.to_vec();
+                self.checksums.push(Checksum { algorithm: text(&data), bytes });
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// The file name of the PDB.
+    pub fn name(&self) -> &str {
+        self.path.rsplit(['/', '\\']).next().unwrap_or_default()
+    }
+
+    /// The bytes of the PDB that is in the module itself; `None` where there is
+    /// none.
+    ///
+    /// # Errors
+    /// Where it can't be read, doesn't unpack, or is larger than [`limits::MAX_PDB`].
+    pub fn embedded_pdb(&self, memory: &dyn Memory) -> Option<Result<Vec<u8>, PdbError>> {
+        let (addr, size) = self.embedded?;
+        Some(unpack(memory, addr, size))
+    }
+}
+
+/// "MPDB", the length unpacked, then a deflate stream.
+fn unpack(memory: &dyn Memory, addr: Addr, size: u32) -> Result<Vec<u8>, PdbError> {
+    if u64::from(size) > limits::MAX_PDB {
+        return Err(PdbError::TooLarge(size.into()));
+    }
+    let data = memory.bytes(addr, size as usize).map_err(|_| PdbError::Inflate)?;
+    let len = u32_at(&data, 4).filter(|_| data.starts_with(b"MPDB")).ok_or(PdbError::Inflate)?;
+    if u64::from(len) > limits::MAX_PDB {
+        return Err(PdbError::TooLarge(len.into()));
+    }
+    let packed = data.get(8..).ok_or(PdbError::Inflate)?;
+    let mut out = Vec::new();
+    flate2::read::DeflateDecoder::new(packed)
+        .take(u64::from(len))
+        .read_to_end(&mut out)
+        .map_err(|_| PdbError::Inflate)?;
+    if out.len() as u64 == u64::from(len) { Ok(out) } else { Err(PdbError::Inflate) }
+}
+
+/// The bytes of the PDB that `reference` asks for, from below `dirs`: next to
+/// where the module would be, or by name. Only a file of the same id is taken.
+pub fn find_pdb(dirs: &SymbolDirs, module_path: &str, reference: &PdbReference) -> Option<Vec<u8>> {
+    let id = reference.id?;
+    let (folder, file) = module_path.rsplit_once('/').unwrap_or(("", module_path));
+    let own = file.rsplit_once('.').map_or(file, |(stem, _)| stem).to_owned() + ".pdb";
+    let mut tried = Vec::new();
+    for name in [reference.name(), &own] {
+        for path in dirs.files(&format!("{folder}/{name}"), name) {
+            if tried.contains(&path) {
+                continue;
+            }
+            let bytes = File::open(&path).ok().and_then(read_capped);
+            tried.push(path);
+            if let Some(bytes) = bytes.filter(|b| Metadata::parse(&b[..]).is_ok_and(|m| m.pdb_id() == Some(id.0))) {
+                return Some(bytes);
+            }
+        }
+    }
+    None
+}
+
+/// All bytes of a file that is no longer than [`limits::MAX_PDB`].
+fn read_capped(file: File) -> Option<Vec<u8>> {
+    let len = file.metadata().ok()?.len();
+    if len > limits::MAX_PDB {
+        return None;
+    }
+    let mut out = Vec::new();
+    file.take(limits::MAX_PDB).read_to_end(&mut out).ok()?;
+    Some(out)
+}
