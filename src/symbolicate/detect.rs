@@ -11,11 +11,15 @@ fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     head.split_inclusive(|b| *b == b'\n').map(|l| scan::split_end(l).0)
 }
 
-/// The tool that has most lines of its own; what has none is any text.
+/// The tool that has most lines of its own; what has none is any text. A line
+/// that merely may be a tool's does not count: names replace what a tool wrote,
+/// and are put beside what others did.
 pub(super) fn format(head: &[u8]) -> Format {
     let mut votes =
         [(Format::Perf, 0usize), (Format::Heaptrack, 0), (Format::Memleak, 0), (Format::Gdb, 0), (Format::Folded, 0)];
-    for line in lines(head) {
+    let mut all = 0;
+    for line in lines(head).filter(|l| !l.trim_ascii().is_empty()) {
+        all += 1;
         if let Some(format) = of_line(line)
             && let Some(vote) = votes.iter_mut().find(|v| v.0 == format)
         {
@@ -23,6 +27,7 @@ pub(super) fn format(head: &[u8]) -> Format {
         }
     }
     match votes.iter().rev().max_by_key(|v| v.1) {
+        Some(&(Format::Folded, n)) if n <= all / 2 => Format::Plain,
         Some(&(format, n)) if n > 0 => format,
         _ => Format::Plain,
     }
@@ -30,23 +35,27 @@ pub(super) fn format(head: &[u8]) -> Format {
 
 fn of_line(line: &[u8]) -> Option<Format> {
     let body = line.trim_ascii();
-    if memleak::stack(body).is_some() {
+    if memleak::stack(body).is_some() || memleak::numbered(line).is_some() {
         return Some(Format::Memleak);
     }
     if body == b"in ??" || heaptrack::cost_line(body).is_some() {
         return Some(Format::Heaptrack);
     }
-    if gdb::frame(line).is_some() {
-        return Some(Format::Gdb);
+    if let Some((_, frame, _)) = gdb::frame(line) {
+        let source = memchr::memmem::find(line, b") at ").is_some();
+        return (frame.address.is_some() || source).then_some(Format::Gdb);
     }
     if memchr::memmem::find(line, b": PERF_RECORD_").is_some() {
         return Some(Format::Perf);
     }
     if let Some((frame, _)) = perf::frame(line) {
-        // Text that is merely indented begins with a word like `add` too.
-        return (line.starts_with(b"\t") || frame.dso.is_some()).then_some(Format::Perf);
+        let file = frame.dso.is_some_and(|d| matches!(d.first(), Some(b'/' | b'[')));
+        // A tab and 16 columns of address.
+        let aligned = line.first() == Some(&b'\t') && matches!(line.get(17), None | Some(b' ')) && line.len() > 16;
+        return (file || aligned).then_some(Format::Perf);
     }
-    if matches!(Perf::default().read(line), Event::First(..)) {
+    if matches!(Perf::default().read(line), Event::First(_, f) if f.dso.is_some_and(|d| matches!(d.first(), Some(b'/' | b'['))))
+    {
         return Some(Format::Perf);
     }
     plain::folded(line).map(|_| Format::Folded)

@@ -55,17 +55,19 @@ pub(super) fn stack(body: &[u8]) -> Option<Start<'static>> {
     is_stack.then(|| Start { weight, ..Start::default() })
 }
 
+/// `0x00007ff7023df089\t…`, bcc's frame, or libbpf's.
 fn frame(line: &[u8]) -> Option<Frame<'_>> {
     let from = scan::skip_blanks(line, 0);
-    if from == 0 {
-        return None;
-    }
-    if let Some((address, end)) = scan::hex0x(line, from) {
-        let next = scan::skip_blanks(line, end);
-        let around = if next == end { ("\t", "") } else { ("", "") };
-        return (next > end || line.len() == end).then(|| rest(line, Some(address), next, around));
-    }
-    let (_, end) = scan::decimal(line, from)?;
+    let Some((address, end)) = scan::hex0x(line, from).filter(|_| from > 0) else { return numbered(line) };
+    let next = scan::skip_blanks(line, end);
+    let around = if next == end { ("\t", "") } else { ("", "") };
+    (next > end || line.len() == end).then(|| rest(line, Some(address), next, around))
+}
+
+/// `0 [<00007ff7023df089>] …`, libbpf's frame.
+pub(super) fn numbered(line: &[u8]) -> Option<Frame<'_>> {
+    let from = scan::skip_blanks(line, 0);
+    let (_, end) = scan::decimal(line, from).filter(|_| from > 0)?;
     let open = line.get(end..)?.starts_with(b" [<").then_some(end + 3)?;
     let (address, end) = scan::hex(line, open)?;
     let end = line.get(end..)?.starts_with(b">]").then_some(end + 2)?;

@@ -115,7 +115,8 @@ fn tail(line: &[u8], address: u64, end: usize, open: Option<usize>) -> Option<(F
 /// The frame at the end of a header: `… cycles:  7f12 main+0x4 (/bin/x)`.
 fn frame_of_header(line: &[u8]) -> Option<Frame<'_>> {
     let open = scan::opening(line.trim_ascii_end())?;
-    for at in memchr::memmem::find_iter(line.get(..open)?, b": ") {
+    // The period stands after a colon too, so the last one that fits.
+    for at in memchr::memmem::rfind_iter(line.get(..open)?, b": ") {
         let from = scan::skip_blanks(line, at + 1);
         let Some((address, end)) = scan::hex(line, from) else { continue };
         if line.get(end) == Some(&b' ') {

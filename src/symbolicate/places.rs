@@ -57,11 +57,35 @@ struct Fit {
     several: bool,
 }
 
+/// A part of a file that is mapped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Part {
+    /// Where in the file it begins.
+    offset: u64,
+    /// Its address.
+    start: u64,
+    len: u64,
+    /// As in [`Fit`].
+    rank: u8,
+}
+
+impl Part {
+    /// The address of a byte of the file.
+    fn at(&self, offset: u64) -> Option<u64> {
+        let in_part = offset.checked_sub(self.offset).filter(|&n| n < self.len)?;
+        self.start.checked_add(in_part)
+    }
+
+    fn holds(&self, address: u64) -> bool {
+        address.checked_sub(self.start).is_some_and(|n| n < self.len)
+    }
+}
+
 /// The mappings of one file.
 #[derive(Default)]
 struct File {
-    /// (offset, address, bytes, rank), sorted.
-    parts: Vec<(u64, u64, u64, u8)>,
+    /// Sorted.
+    parts: Vec<Part>,
     /// The highest end of an offset up to here.
     ends: Vec<u64>,
 }
@@ -74,7 +98,7 @@ impl File {
             .parts
             .iter()
             .map(|p| {
-                end = p.0.saturating_add(p.2).max(end);
+                end = p.offset.saturating_add(p.len).max(end);
                 end
             })
             .collect();
@@ -82,21 +106,21 @@ impl File {
 
     fn fit(&self, offset: u64) -> Option<Fit> {
         let mut best: Option<Fit> = None;
-        let last = self.parts.partition_point(|p| p.0 <= offset);
+        let last = self.parts.partition_point(|p| p.offset <= offset);
         for i in (0..last).rev().take(limits::MAX_MAPPINGS_TRIED) {
-            let (Some(&(from, start, len, rank)), Some(&end)) = (self.parts.get(i), self.ends.get(i)) else { break };
+            let (Some(part), Some(&end)) = (self.parts.get(i), self.ends.get(i)) else { break };
             if end <= offset {
                 break;
             }
-            if offset - from < len {
-                better(&mut best, start.saturating_add(offset - from), rank);
+            if let Some(at) = part.at(offset) {
+                better(&mut best, at, part.rank);
             }
         }
         best
     }
 
     fn holds(&self, address: u64) -> bool {
-        self.parts.iter().take(limits::MAX_MAPPINGS_TRIED).any(|p| address >= p.1 && address - p.1 < p.2)
+        self.parts.iter().take(limits::MAX_MAPPINGS_TRIED).any(|p| p.holds(address))
     }
 }
 
@@ -133,7 +157,7 @@ pub(super) struct Places {
     by_path: HashMap<Vec<u8>, usize>,
     /// By file name; `None` where two files have it.
     by_name: HashMap<Vec<u8>, Option<usize>>,
-    text: HashMap<Vec<u8>, Vec<(u64, u64, u64, u8)>>,
+    text: HashMap<Vec<u8>, Vec<Part>>,
     text_mappings: usize,
     generation: u64,
     style: Cell<Option<Style>>,
@@ -157,7 +181,8 @@ impl Places {
                 }
             };
             if let Some(file) = places.files.get_mut(i) {
-                file.parts.push((m.file_offset, m.range.start.0, m.range.len(), rank(m.executable)));
+                let (start, len) = (m.range.start.0, m.range.len());
+                file.parts.push(Part { offset: m.file_offset, start, len, rank: rank(m.executable) });
             }
         }
         places.files.iter_mut().for_each(File::finish);
@@ -170,10 +195,10 @@ impl Places {
         if self.text_mappings >= limits::MAX_TEXT_MAPPINGS || path.len() > limits::MAX_NAME {
             return;
         }
-        let part = (m.offset, m.start, m.len, rank(Some(m.executable)));
+        let part = Part { offset: m.offset, start: m.start, len: m.len, rank: rank(Some(m.executable)) };
         let parts = self.text.entry(path.to_vec()).or_default();
         // A mapping that grows is told again and again.
-        if let Some(old) = parts.iter_mut().rev().take(64).find(|p| p.0 == m.offset && p.1 == m.start) {
+        if let Some(old) = parts.iter_mut().rev().take(64).find(|p| p.offset == m.offset && p.start == m.start) {
             if *old == part {
                 return;
             }
@@ -210,8 +235,7 @@ impl Places {
             .iter()
             .rev()
             .take(limits::MAX_MAPPINGS_TRIED)
-            .find(|p| offset >= p.0 && offset - p.0 < p.2)
-            .map(|p| Fit { at: Addr(p.1.saturating_add(offset - p.0)), rank: p.3, several: false });
+            .find_map(|p| Some(Fit { at: Addr(p.at(offset)?), rank: p.rank, several: false }));
         match (core, told) {
             (Some(core), Some(told)) => Some(if told.rank > core.rank { told } else { core }),
             (core, told) => core.or(told),
@@ -221,7 +245,7 @@ impl Places {
     fn holds(&self, path: &[u8], address: u64) -> bool {
         let told = self.text.get(path).map_or(&[][..], Vec::as_slice);
         self.file(path).is_some_and(|f| f.holds(address))
-            || told.iter().rev().take(limits::MAX_MAPPINGS_TRIED).any(|p| address >= p.1 && address - p.1 < p.2)
+            || told.iter().rev().take(limits::MAX_MAPPINGS_TRIED).any(|p| p.holds(address))
     }
 
     /// The virtual address that perf means, and what to say of it.
