@@ -194,3 +194,31 @@ pub const MAX_PDB: u64 = 256 << 20;
 
 /// Entries of one PE file's debug directory; real ones have up to 5.
 pub const MAX_DEBUG_ENTRIES: usize = 64;
+
+/// Bytes of one line of a tool's text that are looked at; longer lines pass as
+/// they are. A folded stack of 127 frames with C++ names is some 100 KiB.
+pub const MAX_TEXT_LINE: usize = 1 << 20;
+
+/// Bytes read ahead to tell which tool wrote a text, and how perf printed.
+pub const MAX_TEXT_PROBE: usize = 256 << 10;
+
+/// Distinct addresses of a text that are listed and remembered. A day of perf
+/// at 99 Hz on 8 cores has some 10,000.
+pub const MAX_TEXT_ADDRESSES: usize = 1 << 20;
+
+/// Bytes of names taken from a text (files, symbols, folded frames) that are kept.
+pub const MAX_TEXT_NAMES: usize = 256 << 20;
+
+/// Mappings taken from a text (PERF_RECORD_MMAP2).
+pub const MAX_TEXT_MAPPINGS: usize = 1 << 20;
+
+/// Mappings of one file that are tried for an offset; doublemapped code of a
+/// large service has some hundred.
+pub const MAX_MAPPINGS_TRIED: usize = 4096;
+
+/// Frames of one stack of a text; the kernel stops at 127 as shipped, gdb at
+/// none, and a runaway recursion has 100,000.
+pub const MAX_TEXT_DEPTH: usize = 1 << 18;
+
+/// Frames in all distinct folded stacks together (4 bytes each).
+pub const MAX_FOLDED_FRAMES: usize = 64 << 20;
