@@ -11,7 +11,7 @@ use crate::dotnet::code::{
 use crate::dotnet::detect::Runtime;
 use crate::dotnet::il_map::{self, IlStep};
 use crate::dotnet::types::{MethodDesc, ModuleInfo, TypeSystem};
-use crate::dotnet::versions::{self, CodeVersion, READY_TO_RUN, VersionTable};
+use crate::dotnet::versions::{CodeVersion, READY_TO_RUN, Versions};
 use crate::image::metadata::Token;
 use crate::limits;
 use crate::memory::Memory;
@@ -60,7 +60,7 @@ pub struct Methods<'p> {
     heaps: Cache<Addr, Result<CodeHeap, String>>,
     images: Cache<Addr, Result<ReadyToRun, String>>,
     methods: Cache<Addr, Result<Arc<Method<'p>>, String>>,
-    versions: OnceLock<VersionTable>,
+    versions: OnceLock<Versions>,
 }
 
 /// Values made once and kept.
@@ -250,22 +250,19 @@ impl<'p> Methods<'p> {
         let Some(desc) = &method.desc else {
             return vec![CodeVersion { code: method.start, tier: READY_TO_RUN, node: Addr(0), il_version: 0 }];
         };
-        let table = self.versions.get_or_init(|| {
-            versions::table(&self.types).unwrap_or_else(|e| {
-                self.types.process.diag.partial("dotnet", format!("code versions: {e}"));
-                VersionTable::new()
-            })
+        let known = self.versions.get_or_init(|| {
+            let (known, notes) = Versions::read(&self.types);
+            for note in notes {
+                self.types.process.diag.partial("dotnet", note);
+            }
+            known
         });
         let precompiled = |code: Addr| {
             self.ranges.at(code).is_some_and(|r| matches!(r.kind, CodeRangeKind::ReadyToRun(_)))
         };
-        let mut all = self.types.code_versions(desc, table, &precompiled);
+        let mut all = self.types.code_versions(desc, known, &precompiled);
         if !all.iter().any(|v| v.code == method.start) {
-            let tier = match (method.jitted, self.types.method_flag(desc, "IsEligibleForTieredCompilation")) {
-                (false, _) => READY_TO_RUN,
-                (true, true) => "QuickJitted",
-                (true, false) => "Optimized",
-            };
+            let tier = if method.jitted { self.types.default_tier(desc, known) } else { READY_TO_RUN };
             all.insert(0, CodeVersion { code: method.start, tier, node: Addr(0), il_version: 0 });
         }
         all
@@ -276,8 +273,9 @@ impl<'p> Methods<'p> {
         il_map::read(self.memory(), self.types.runtime, method.debug_info?, method.jitted)
     }
 
-    /// Every method with code, by address; at most [`limits::MAX_METHODS`].
-    pub fn all(&self, mut each: impl FnMut(Result<Arc<Method<'p>>, (Addr, CodeBlock)>)) {
+    /// Every method with code, and every block of stubs among jitted code
+    /// (start and StubCodeBlockKind); at most [`limits::MAX_METHODS`].
+    pub fn all(&self, mut each: impl FnMut(Result<Arc<Method<'p>>, (Addr, u64)>)) {
         let mut left = limits::MAX_METHODS;
         let mut visited = std::collections::HashSet::new();
         for range in self.ranges.iter() {
@@ -293,7 +291,7 @@ impl<'p> Methods<'p> {
                                     each(Ok(method));
                                 }
                             }
-                            Ok(block @ CodeBlock::Stubs { .. }) => each(Err((start, block))),
+                            Ok(CodeBlock::Stubs { start, kind }) => each(Err((start, kind))),
                             Err(_) => {}
                         }
                     }
