@@ -14,6 +14,7 @@ mod search;
 
 mod stacks;
 mod summary;
+mod symbolicate;
 mod whatis;
 mod zero;
 
@@ -28,6 +29,7 @@ pub use search::{SearchOptions, search};
 
 pub use stacks::stacks;
 pub use summary::summary;
+pub use symbolicate::symbolicate;
 pub use whatis::whatis;
 
 use crate::core::mapped;

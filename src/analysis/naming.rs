@@ -69,7 +69,12 @@ impl<'p> Names<'p> {
     pub fn source(&self, methods: &Methods<'p>, method: &Method<'p>, ip: Addr) -> Source {
         let steps = methods.il_map(method);
         let step = steps.as_deref().and_then(|s| step_at(s, ip.since(method.start)));
-        Source { il_offset: step.map(|s| s.il), file: None, line: None }
+        let line = step.and_then(|s| method.module.line(&methods.types, method.token.rid(), s.il));
+        Source {
+            il_offset: step.map(|s| s.il),
+            file: line.as_ref().map(|l| crate::bytes::printable(&l.file).into_owned()),
+            line: line.map(|l| l.line),
+        }
     }
 
     /// In words: what an address is that is of no managed method.

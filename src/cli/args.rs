@@ -135,6 +135,17 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// Give names to the addresses in the text of perf, heaptrack, memleak or gdb
+    Symbolicate {
+        /// Print folded stacks, for flame graphs
+        #[arg(long)]
+        fold: bool,
+        /// The text; - for standard input
+        #[arg(value_name = "FILE")]
+        text: PathBuf,
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// Two cores side by side: counts and sizes by kind
     Diff {
         /// The older core

@@ -40,6 +40,14 @@ pub struct Method<'p> {
     debug_info: Option<Addr>,
 }
 
+impl Method<'_> {
+    /// Bytes from the start of the part that `ip` is in; `None` in no part of it.
+    pub fn offset_of(&self, ip: Addr) -> Option<u64> {
+        let within = |start: Addr, size: u64| (ip >= start && ip.since(start) < size).then(|| ip.since(start));
+        within(self.start, self.size).or_else(|| self.cold.and_then(|(start, size)| within(start, size)))
+    }
+}
+
 /// What an address of a range of code is.
 pub enum CodeAt<'p> {
     /// A method's code.

@@ -6,6 +6,7 @@ mod document;
 mod heap;
 mod ip2method;
 mod maddress;
+mod symbolicate;
 mod table;
 
 pub use document::{Align, Block, Column, Document, TableBlock};

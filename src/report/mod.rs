@@ -10,6 +10,7 @@ mod ip2method;
 mod regions;
 mod stacks;
 mod summary;
+mod symbolicate;
 mod whatis;
 
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide};
@@ -19,6 +20,7 @@ pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
 pub use regions::{RegionRow, RegionsReport};
 pub use stacks::{StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
+pub use symbolicate::{SymbolicateReport, TextFrameRow};
 pub use whatis::{ClaimRow, WhatisReport};
 
 use serde::Serialize;

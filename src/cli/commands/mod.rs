@@ -6,6 +6,7 @@ mod maddress;
 mod search;
 mod shrink;
 mod simple;
+mod symbolicate;
 mod whatis;
 
 use std::path::Path;
@@ -31,6 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Search { args, core } => search::run(common, &core.core, args),
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
         Command::Ip2method { addresses, short, core } => ip2method::run(common, &core.core, addresses, *short),
+        Command::Symbolicate { fold, text, core } => symbolicate::run(common, &core.core, text, *fold),
         Command::Diff { old, new } => diff::run(common, old, new),
     }
 }
