@@ -8,6 +8,7 @@ mod heap;
 mod info;
 mod ip2method;
 mod naming;
+mod perfmap;
 mod place;
 mod regions;
 mod search;
@@ -24,6 +25,7 @@ pub use heap::heap;
 pub use info::info;
 pub use ip2method::ip2method;
 pub use naming::{Code, Names, Source};
+pub use perfmap::perfmap;
 pub use regions::{RegionOptions, regions};
 pub use search::{SearchOptions, search};
 

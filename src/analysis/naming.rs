@@ -1,12 +1,12 @@
 //! Names of code: managed methods of every runtime of the process, native
 //! symbols, and in words what an address is that has neither.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::analysis::place::place;
 use crate::dotnet::{CodeAt, Method, Methods, Stub, step_at};
-use crate::introspect::Findings;
+use crate::introspect::{Findings, introspect};
 use crate::process::Process;
 
 /// What code an address is of.
@@ -35,15 +35,15 @@ pub struct Source {
 /// Everything that gives names to code.
 pub struct Names<'p> {
     process: &'p Process,
-    found: &'p Findings,
+    map: OnceLock<Findings>,
     runtimes: Vec<Methods<'p>>,
 }
 
 impl<'p> Names<'p> {
-    /// Names in `process`.
+    /// Names in `process`, of the runtimes in `found`.
     pub fn new(process: &'p Process, found: &'p Findings) -> Names<'p> {
         let runtimes = found.runtimes.iter().map(|(runtime, _)| Methods::new(process, runtime)).collect();
-        Names { process, found, runtimes }
+        Names { process, map: OnceLock::new(), runtimes }
     }
 
     /// The runtimes' methods.
@@ -89,10 +89,12 @@ impl<'p> Names<'p> {
             Code::Other(why) => parts.push(why.clone()),
             Code::Managed(..) | Code::None => {}
         }
-        match self.found.map.region_at(ip) {
+        // The whole map is made only where an address needs it.
+        let found = self.map.get_or_init(|| introspect(self.process));
+        match found.map.region_at(ip) {
             None => parts.push("not mapped".to_owned()),
             Some(region) => {
-                let at = place(self.process, self.found, region, ip);
+                let at = place(self.process, found, region, ip);
                 parts.push(format!("{}: {at}", region.kind.name()));
             }
         }

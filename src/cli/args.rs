@@ -146,6 +146,11 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// The map of jitted code that perf reads as /tmp/perf-PID.map
+    Perfmap {
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// Two cores side by side: counts and sizes by kind
     Diff {
         /// The older core

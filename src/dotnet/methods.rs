@@ -48,6 +48,17 @@ impl Method<'_> {
     }
 }
 
+/// A block of stubs among jitted code.
+#[derive(Clone, Copy, Debug)]
+pub struct StubBlock {
+    /// Where it begins.
+    pub start: Addr,
+    /// Bytes up to the next block.
+    pub size: u64,
+    /// StubCodeBlockKind (codeman.h).
+    pub kind: u64,
+}
+
 /// What an address of a range of code is.
 pub enum CodeAt<'p> {
     /// A method's code.
@@ -151,7 +162,7 @@ impl<'p> Methods<'p> {
 
     fn image(&self, range: &CodeRange, module: Addr) -> Arc<Result<ReadyToRun, String>> {
         self.images.get(module, || {
-            ReadyToRun::read(self.memory(), self.types.runtime, module, range.begin).map_err(|e| e.to_string())
+            ReadyToRun::read(&self.types.process.memory.pristine(), self.types.runtime, module, range.begin).map_err(|e| e.to_string())
         })
     }
 
@@ -166,7 +177,7 @@ impl<'p> Methods<'p> {
         };
         match heap.block(self.memory(), self.types.runtime, start) {
             Err(e) => CodeAt::Nothing(e.to_string()),
-            Ok(CodeBlock::Stubs { kind, .. }) => match code::decode_stub(self.memory(), ip) {
+            Ok(CodeBlock::Stubs { kind }) => match code::decode_stub(self.memory(), ip) {
                 Some(stub) => CodeAt::Stub(stub, self.stub_method(&stub)),
                 None => CodeAt::StubBlock(kind),
             },
@@ -210,10 +221,7 @@ impl<'p> Methods<'p> {
                     return Err("in precompiled code of a generic that the process has not used".into());
                 };
                 let module = self.types.module(module);
-                let name = module.metadata.as_ref().and_then(|m| {
-                    let owner = m.type_of_method(token.rid()).and_then(|t| m.full_type_name(t))?;
-                    Some(format!("{owner}.{}", m.method_def(token.rid())?.name))
-                });
+                let name = self.types.definition_name(&module, token);
                 Method {
                     name: name.unwrap_or_else(|| format!("{}!{token}", module.name())),
                     desc: None,
@@ -229,7 +237,7 @@ impl<'p> Methods<'p> {
         };
         method.jitted = false;
         method.cold = found.cold;
-        method.debug_info = image.debug_info(self.memory(), found.index);
+        method.debug_info = image.debug_info(&self.types.process.memory.pristine(), found.index);
         Ok(method)
     }
 
@@ -281,9 +289,8 @@ impl<'p> Methods<'p> {
         il_map::read(self.memory(), self.types.runtime, method.debug_info?, method.jitted)
     }
 
-    /// Every method with code, and every block of stubs among jitted code
-    /// (start and StubCodeBlockKind); at most [`limits::MAX_METHODS`].
-    pub fn all(&self, mut each: impl FnMut(Result<Arc<Method<'p>>, (Addr, u64)>)) {
+    /// Every method with code, and every block of stubs among jitted code; at most [`limits::MAX_METHODS`].
+    pub fn all(&self, mut each: impl FnMut(Result<Arc<Method<'p>>, StubBlock>)) {
         let mut left = limits::MAX_METHODS;
         let mut visited = std::collections::HashSet::new();
         for range in self.ranges.iter() {
@@ -291,15 +298,18 @@ impl<'p> Methods<'p> {
                 CodeRangeKind::Heap(node) if visited.insert(node) => {
                     let heap = self.heap(range, node);
                     let Ok(heap) = &*heap else { continue };
-                    for &start in heap.starts().iter().take(left) {
+                    for (i, &start) in heap.starts().iter().enumerate().take(left) {
                         left -= 1;
+                        let next = heap.starts().get(i + 1).copied().unwrap_or(range.range.end);
                         match heap.block(self.memory(), self.types.runtime, start) {
                             Ok(CodeBlock::Method { .. }) => {
                                 if let CodeAt::Method(method) = self.in_heap(range, node, start) {
                                     each(Ok(method));
                                 }
                             }
-                            Ok(CodeBlock::Stubs { start, kind }) => each(Err((start, kind))),
+                            Ok(CodeBlock::Stubs { kind }) => {
+                                each(Err(StubBlock { start, size: next.since(start), kind }));
+                            },
                             Err(_) => {}
                         }
                     }

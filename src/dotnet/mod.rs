@@ -21,7 +21,7 @@ pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use gc::{Generation, Segment};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
-pub use methods::{CodeAt, Method, Methods};
+pub use methods::{CodeAt, Method, Methods, StubBlock};
 pub use types::{Classification, DynamicKind, MethodDesc, ModuleInfo, Shape, TypeHandle, TypeSystem};
 pub use versions::CodeVersion;
 

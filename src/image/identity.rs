@@ -256,9 +256,11 @@ fn is_read_only(core: &Core, module: &Module, range: AddrRange) -> bool {
 }
 
 /// The runs of memory that proven files can fill in: read-only parts only, as
-/// what a process wrote is in no file.
-pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> RangeMap<Overlay> {
+/// what a process wrote is in no file. Then those of writable parts of PE files,
+/// which only tells how they were before anybody wrote.
+pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> (RangeMap<Overlay>, RangeMap<Overlay>) {
     let mut out = Vec::new();
+    let mut originals = Vec::new();
     for (file, p) in proven.iter().enumerate() {
         let mut module = modules[p.module].clone();
         if matches!(module.kind, ModuleKind::NoHeaders) {
@@ -269,19 +271,25 @@ pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> RangeMap<
         }
         for &m in &module.mappings {
             let mapping = &core.notes.files[m as usize];
-            if !is_read_only(core, &module, mapping.range) {
+            let read_only = is_read_only(core, &module, mapping.range);
+            if !read_only && !matches!(module.kind, ModuleKind::Pe { .. }) {
                 continue;
             }
             let have = (p.map.len() as u64).saturating_sub(mapping.offset);
             let range = AddrRange::sized(mapping.range.start, mapping.range.len().min(have));
             if !range.is_empty() {
-                out.push(Overlay { range, file, offset: mapping.offset });
+                let to = if read_only { &mut out } else { &mut originals };
+                to.push(Overlay { range, file, offset: mapping.offset });
             }
         }
     }
-    // NT_FILE of a damaged core may list a range twice: the first counts.
+    (first_of_each(&out), first_of_each(&originals))
+}
+
+/// NT_FILE of a damaged core may list a range twice: the first counts.
+fn first_of_each(overlays: &[Overlay]) -> RangeMap<Overlay> {
     RangeMap::resolve(
-        &out,
+        overlays,
         |i, o| (o.range, std::cmp::Reverse(i)),
         |range, o| Overlay { range, offset: o.offset + range.start.since(o.range.start), file: o.file },
     )

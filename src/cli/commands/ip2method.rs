@@ -3,7 +3,7 @@ use std::path::Path;
 
 use coremap::addr::Addr;
 use coremap::analysis::{self, Names};
-use coremap::introspect::introspect;
+use coremap::introspect::identify;
 use coremap::limits;
 use coremap::process::Process;
 use coremap::render::Short;
@@ -20,7 +20,7 @@ pub(super) fn run(common: &Common, core: &Path, texts: &[String], short: bool) -
     }
     let process = open(core, common, &progress())?;
     let ips = addresses(texts, &process)?;
-    let found = introspect(&process);
+    let found = identify(&process);
     let names = Names::new(&process, &found);
     let report = analysis::ip2method(&names, &ips);
     let nothing = report.results.iter().all(|r| !r.found);

@@ -3,6 +3,7 @@
 mod diff;
 mod ip2method;
 mod maddress;
+mod perfmap;
 mod search;
 mod shrink;
 mod simple;
@@ -33,6 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
         Command::Ip2method { addresses, short, core } => ip2method::run(common, &core.core, addresses, *short),
         Command::Symbolicate { fold, text, core } => symbolicate::run(common, &core.core, text, *fold),
+        Command::Perfmap { core } => perfmap::run(common, &core.core),
         Command::Diff { old, new } => diff::run(common, old, new),
     }
 }

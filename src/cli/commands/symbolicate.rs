@@ -3,7 +3,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
 use coremap::analysis::{self, Names};
-use coremap::introspect::introspect;
+use coremap::introspect::identify;
 use coremap::symbolicate::{Options, SymbolicateError};
 
 use crate::cli::args::{Common, Format};
@@ -26,7 +26,7 @@ pub(super) fn run(common: &Common, core: &Path, text: &Path, fold: bool) -> Resu
         Box::new(BufReader::with_capacity(BUFFER, file))
     };
     let process = open(core, common, &progress())?;
-    let found = introspect(&process);
+    let found = identify(&process);
     let names = Names::new(&process, &found);
     let options = Options::default();
     let rows = common.form() != Format::Table;

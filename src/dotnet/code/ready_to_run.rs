@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::bytes::u32_at;
 use crate::dotnet::code::instances;
 use crate::dotnet::code::native_format::{NativeArray, unsigned};
@@ -240,15 +240,21 @@ fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result
     let fault = |fault| ViewError::Fault { kind: "HashMap".into(), field: "Buckets".into(), fault };
     let size = layout.size("Bucket")?.clamp(16, 4096);
     let (keys, values) = (layout.positive("Bucket", "Keys")?, layout.positive("Bucket", "Values")?);
-    let count = u64::from(memory.u32(buckets).map_err(fault)?).min(limits::MAX_HASH_BUCKETS);
-    let bytes = memory.bytes(buckets.saturating_add(size), (count * size) as usize).map_err(fault)?;
+    let Ok(count) = memory.u32(buckets) else { return Ok(out) };
+    let count = u64::from(count).min(limits::MAX_HASH_BUCKETS);
     let slots = values.saturating_sub(keys) / 8;
-    for bucket in bytes.chunks_exact(size as usize) {
-        for slot in 0..slots {
-            let word = |base: u64| crate::bytes::u64_at(bucket, (base + slot * 8) as usize);
-            let (Some(key), Some(value)) = (word(keys), word(values)) else { continue };
-            if key != EMPTY && key != DELETED {
-                out.insert(Addr(key), Addr((value & VALUE_MASK) << 1));
+    let first = buckets.saturating_add(size);
+    // Of a small dump often only some pages are there.
+    for part in memory.readable_parts(AddrRange::sized(first, count * size), u64::MAX) {
+        let skip = part.start.since(first).next_multiple_of(size) - part.start.since(first);
+        let bytes = memory.bytes(part.start, part.len() as usize).map_err(fault)?;
+        for bucket in bytes.get(skip as usize..).unwrap_or_default().chunks_exact(size as usize) {
+            for slot in 0..slots {
+                let word = |base: u64| crate::bytes::u64_at(bucket, (base + slot * 8) as usize);
+                let (Some(key), Some(value)) = (word(keys), word(values)) else { continue };
+                if key != EMPTY && key != DELETED {
+                    out.insert(Addr(key), Addr((value & VALUE_MASK) << 1));
+                }
             }
         }
     }
