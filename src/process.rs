@@ -55,6 +55,8 @@ pub struct Process {
     pub modules: Vec<Module>,
     /// What went wrong so far.
     pub diag: Diagnostics,
+    /// `--symbols` directories, for the names of code.
+    pub(crate) symbols: SymbolDirs,
     strings: OnceLock<Option<ProcessStrings>>,
     main_tid: OnceLock<Option<u32>>,
 }
@@ -95,7 +97,15 @@ impl Process {
                 }
             }
         }
-        Ok(Process { core, memory, modules: found, diag, strings: OnceLock::new(), main_tid: OnceLock::new() })
+        Ok(Process {
+            core,
+            memory,
+            modules: found,
+            diag,
+            symbols: dirs,
+            strings: OnceLock::new(),
+            main_tid: OnceLock::new(),
+        })
     }
 
     /// Process id, where the core has it.

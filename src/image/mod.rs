@@ -5,7 +5,9 @@ pub mod claims;
 pub mod elf;
 pub mod identity;
 pub mod modules;
+pub mod native_symbols;
 pub mod pe;
 pub mod symbols;
 
 pub use modules::{Module, ModuleKind, Section};
+pub use native_symbols::{NativeSymbol, NativeSymbols};
