@@ -67,7 +67,13 @@ impl Namer for Names<'_> {
                 kind: Kind::Managed,
                 module: None,
             }),
-            _ => None,
+            Code::Native(symbol) => Some(Resolved {
+                symbol: symbol.name.to_string(),
+                offset: Some(symbol.offset),
+                kind: Kind::Native,
+                module: Some(self.native_module(&symbol).to_owned()),
+            }),
+            Code::Stub(_, None) | Code::Other(_) | Code::None => None,
         }
     }
 }

@@ -172,6 +172,9 @@ pub(crate) enum Command {
             default_value = "info,summary,regions,stacks,heap"
         )]
         purpose: Vec<Purpose>,
+        /// For ip2method: keep what tells these addresses, not all methods (repeatable)
+        #[arg(long, value_name = "ADDR")]
+        address: Vec<String>,
         #[command(flatten)]
         core: CoreArg,
     },
@@ -233,6 +236,8 @@ pub(crate) enum Purpose {
     Heap,
     /// check
     Check,
+    /// ip2method, symbolicate and perfmap
+    Ip2method,
 }
 
 /// Orders of the region list.

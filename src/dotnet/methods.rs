@@ -37,7 +37,16 @@ pub struct Method<'p> {
     pub cold: Option<(Addr, u64)>,
     /// Whether the JIT made it (and not crossgen).
     pub jitted: bool,
-    debug_info: Option<Addr>,
+    debug: Debug,
+}
+
+/// Where a method's debug info is.
+#[derive(Clone, Copy, Debug)]
+enum Debug {
+    /// At an address; 0 where there is none.
+    At(Addr),
+    /// In a table of the image of this module, by index of runtime function.
+    Image(Addr, u32),
 }
 
 impl Method<'_> {
@@ -136,7 +145,7 @@ impl<'p> Methods<'p> {
             CodeRangeKind::ReadyToRun(module) => match &*self.image(range, module) {
                 Err(e) => CodeAt::Nothing(e.clone()),
                 Ok(image) => match image.method(ip) {
-                    Some(found) => self.known(found.start, || self.precompiled(image, module, found)),
+                    Some(found) => self.known(found.start, || self.precompiled(module, found)),
                     None => CodeAt::Nothing("in an image with precompiled code, but in no method of it".into()),
                 },
             },
@@ -187,7 +196,7 @@ impl<'p> Methods<'p> {
             Ok(CodeBlock::Method { size, method_desc, debug_info, .. }) => self.known(start, || {
                 let desc = self.types.method_desc(method_desc).map_err(|e| e.to_string())?;
                 let mut method = self.method_of(desc, start, size)?;
-                method.debug_info = Some(debug_info);
+                method.debug = Debug::At(debug_info);
                 Ok(method)
             }),
         }
@@ -204,11 +213,11 @@ impl<'p> Methods<'p> {
             size,
             cold: None,
             jitted: true,
-            debug_info: None,
+            debug: Debug::At(Addr(0)),
         })
     }
 
-    fn precompiled(&self, image: &ReadyToRun, module: Addr, found: ReadyToRunMethod) -> Result<Method<'p>, String> {
+    fn precompiled(&self, module: Addr, found: ReadyToRunMethod) -> Result<Method<'p>, String> {
         let mut method = match found.method_desc {
             Some(desc) => {
                 let desc = self.types.method_desc(desc).map_err(|e| e.to_string())?;
@@ -231,13 +240,13 @@ impl<'p> Methods<'p> {
                     size: found.size,
                     cold: None,
                     jitted: false,
-                    debug_info: None,
+                    debug: Debug::At(Addr(0)),
                 }
             }
         };
         method.jitted = false;
         method.cold = found.cold;
-        method.debug_info = image.debug_info(&self.types.process.memory.pristine(), found.index);
+        method.debug = Debug::Image(module, found.index);
         Ok(method)
     }
 
@@ -286,7 +295,17 @@ impl<'p> Methods<'p> {
 
     /// The map from a method's native code to its IL.
     pub fn il_map(&self, method: &Method<'p>) -> Option<Vec<IlStep>> {
-        il_map::read(self.memory(), self.types.runtime, method.debug_info?, method.jitted)
+        let runtime = self.types.runtime;
+        match method.debug {
+            Debug::At(debug_info) => il_map::read(self.memory(), runtime, debug_info, method.jitted),
+            Debug::Image(module, index) => {
+                let pristine = self.types.process.memory.pristine();
+                let range = self.ranges.at(method.start)?;
+                let image = self.image(range, module);
+                let debug_info = image.as_ref().as_ref().ok()?.debug_info(&pristine, index)?;
+                il_map::read(&pristine, runtime, debug_info, false)
+            }
+        }
     }
 
     /// Every method with code, and every block of stubs among jitted code; at most [`limits::MAX_METHODS`].
@@ -319,7 +338,7 @@ impl<'p> Methods<'p> {
                     let Ok(image) = &*image else { continue };
                     for found in image.methods().take(left) {
                         left -= 1;
-                        if let Ok(method) = self.precompiled(image, module, found) {
+                        if let Ok(method) = self.precompiled(module, found) {
                             each(Ok(Arc::new(method)));
                         }
                     }

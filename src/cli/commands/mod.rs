@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Summary { zero_fill, core } => simple::summary(common, &core.core, *zero_fill),
         Command::Regions { kind, sort, core } => simple::regions(common, &core.core, kind, *sort),
         Command::Stacks { zero_fill, core } => simple::stacks(common, &core.core, *zero_fill),
-        Command::Shrink { out, purpose, core } => shrink::run(common, &core.core, out, purpose),
+        Command::Shrink { out, purpose, address, core } => shrink::run(common, &core.core, out, purpose, address),
         Command::Check { core } => simple::check(common, &core.core),
         Command::Heap { loader, core } => simple::heap(common, &core.core, *loader),
         Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),

@@ -16,6 +16,7 @@ pub(super) fn run(common: &Common, core: &Path) -> Result<Exit, Failure> {
     let found = identify(&process);
     let names = Names::new(&process, &found);
     let report = analysis::perfmap(&names);
+    names.note_missing();
     let nothing = report.entries.is_empty();
     let exit = if common.form() == Format::Table {
         let mut out = BufWriter::new(io::stdout().lock());

@@ -38,6 +38,7 @@ pub(super) fn run(common: &Common, core: &Path, text: &Path, fold: bool) -> Resu
         out.flush()?;
         report
     };
+    names.note_missing();
     let report = report.map_err(|e| match e {
         SymbolicateError::Write(e) => Failure::Output(e),
         SymbolicateError::Read(e) => Failure::Usage(format!("{}: {e}", text.display())),

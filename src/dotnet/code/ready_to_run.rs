@@ -5,6 +5,7 @@
 //! readytoruninfo.h (ReadyToRunInfo), codeman.cpp (ReadyToRunJitManager),
 //! hash.h (HashMap, its buckets).
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange};
@@ -162,7 +163,11 @@ impl ReadyToRun {
     pub(in crate::dotnet) fn debug_info(&self, memory: &dyn Memory, index: u32) -> Option<Addr> {
         let (rva, size) = self.debug_info?;
         let section = self.base.saturating_add(u64::from(rva));
-        let bytes = memory.bytes(section, (size as usize).min(limits::MAX_R2R_TABLE)).ok()?;
+        let len = (size as usize).min(limits::MAX_R2R_TABLE);
+        let bytes = match memory.borrow(section, len) {
+            Some(bytes) => Cow::Borrowed(bytes),
+            None => Cow::Owned(memory.bytes(section, len).ok()?),
+        };
         let offset = NativeArray::new(&bytes, 0)?.get(index)?;
         let (back, _) = unsigned(&bytes, offset)?;
         // A blob that equals an earlier one is a distance back to it.
