@@ -77,7 +77,8 @@ fn gnu_count(memory: &dyn Memory, hash: Addr, budget: &Budget) -> Option<u64> {
     let word = |off: u64| memory.u32(hash.checked_add(off)?).ok();
     let (buckets, offset, bloom) = (u64::from(word(0)?), u64::from(word(4)?), u64::from(word(8)?));
     let buckets_at = 16 + 8 * bloom;
-    if budget.take(buckets) < buckets {
+    // One lie must not spend what the other modules need.
+    if buckets > limits::MAX_MODULE_SYMBOLS as u64 || budget.take(buckets) < buckets {
         return None;
     }
     let table = memory.bytes(hash.checked_add(buckets_at)?, usize::try_from(4 * buckets).ok()?).ok()?;

@@ -124,7 +124,7 @@ struct ImageSymbols {
     parts: Vec<AddrRange>,
     /// Where stubs are, if a section table says so.
     stubs: Option<Vec<AddrRange>>,
-    /// Its table, and which of `sources` that is.
+    /// Its dynamic table, where it can be read: stubs have their names from it.
     dynamic: Option<Dynamic>,
     slots: OnceLock<Slots>,
 }
@@ -164,7 +164,8 @@ impl<'a> NativeSymbols<'a> {
     /// The function that holds `addr`, or the stub that jumps to one.
     ///
     /// `None` between functions, too: an address past the end of a symbol with a
-    /// size belongs to no symbol.
+    /// size belongs to no symbol. So ask for a return address minus one: a call
+    /// that never returns may be a function's last instruction.
     pub fn resolve(&self, addr: Addr) -> Option<NativeSymbol> {
         let image = self.image_at(addr)?;
         let symbols = self.symbols(image);

@@ -221,3 +221,37 @@ fn aarch64(code: &[u8], start: Addr) -> Option<(Addr, u64)> {
     let slot = Addr(page.wrapping_add(8 * u64::from(ldr >> 10 & 0xfff)));
     Some((slot, if first == 1 { 24 } else { 16 }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+
+    // The first stubs that GNU ld 2.40 made for testdata's native.c on aarch64:
+    // the stub at 0x1240 reads the slot 0x20000, by `readelf -r` sigaltstack's.
+    #[test]
+    fn aarch64_stubs() {
+        let first = [0xf000_00f0, 0xf940_0211, 0x9100_0210, 0xd61f_0220];
+        assert_eq!(aarch64(&words(&first), Addr(0x1240)), Some((Addr(0x2_0000), 16)));
+        let second = [0xf000_00f0, 0xf940_0611, 0x9100_2210, 0xd61f_0220];
+        assert_eq!(aarch64(&words(&second), Addr(0x1250)), Some((Addr(0x2_0008), 16)));
+        let tracked = [&[0xd503_245f], &second[..]].concat();
+        assert_eq!(aarch64(&words(&tracked), Addr(0x1250)), Some((Addr(0x2_0008), 24)));
+        // One page below: adrp of -1.
+        let below = [0xf0ff_fff0, 0xf940_0211, 0x9100_0210, 0xd61f_0220];
+        assert_eq!(aarch64(&words(&below), Addr(0x1240)), Some((Addr(0), 16)));
+        assert_eq!(aarch64(&words(&first[1..]), Addr(0x1244)), None);
+    }
+
+    #[test]
+    fn x86_64_stubs_end_where_the_bytes_end() {
+        let whole = [0xff, 0x25, 0xda, 0x3f, 0, 0, 0x68, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0];
+        assert_eq!(x86_64(&whole, Addr(0x2020)), Some(Via::Slot(Addr(0x6000), 16)));
+        for cut in 0..12 {
+            assert_eq!(x86_64(&whole[..cut], Addr(0x2020)), None, "{cut}");
+        }
+    }
+}
