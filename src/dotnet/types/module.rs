@@ -65,6 +65,7 @@ impl<'p> ModuleInfo<'p> {
         }
         match self.metadata.as_ref().and_then(Metadata::module) {
             Some(row) => Cow::Owned(row.name.into_owned()),
+            None if self.simple_name.is_empty() => Cow::Owned(format!("module_{}", self.addr)),
             None => Cow::Borrowed(&self.simple_name),
         }
     }
