@@ -53,8 +53,9 @@ fn row(names: &Names<'_>, ip: Addr) -> IpRow {
             })
             .collect(),
         reason: None,
-        note: module.missing.as_ref().map(|why| {
-            format!("no metadata of {}: {why}; give the program's files with --symbols", module.name())
-        }),
+        note: module
+            .missing
+            .as_ref()
+            .map(|why| format!("no metadata of {}: {why}; give the program's files with --symbols", module.name())),
     }
 }

@@ -4,8 +4,8 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
-use crate::bytes::printable;
 use crate::analysis::place::place;
+use crate::bytes::printable;
 use crate::dotnet::{CodeAt, Method, Methods, Stub, step_at};
 use crate::image::{NativeSymbol, NativeSymbols};
 use crate::introspect::{Findings, introspect};
@@ -129,7 +129,9 @@ impl<'p> Names<'p> {
     /// A stub's target: its address, and its name where it is native.
     fn target(&self, at: Addr) -> String {
         match self.native.resolve(at) {
-            Some(s) => format!("{at} {}!{}+{:#x}", printable(self.native.module_name(&s)), printable(&s.name), s.offset),
+            Some(s) => {
+                format!("{at} {}!{}+{:#x}", printable(self.native.module_name(&s)), printable(&s.name), s.offset)
+            }
             None => at.to_string(),
         }
     }

@@ -53,7 +53,8 @@ pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jit
         let flags = *memory.bytes(at, 1).ok()?.first()?;
         at = at.saturating_add(1);
         if flags & PATCHPOINT != 0 {
-            let locals = memory.u32(at.saturating_add(layout.positive("PatchpointInfo", "NumberOfLocals").ok()?)).ok()?;
+            let locals =
+                memory.u32(at.saturating_add(layout.positive("PatchpointInfo", "NumberOfLocals").ok()?)).ok()?;
             at = at.saturating_add(size + u64::from(locals.min(limits::MAX_IL_MAP)) * 4);
         }
         if flags & RICH != 0 {

@@ -16,8 +16,8 @@ mod roots;
 mod types;
 mod versions;
 
-pub use detect::{Detection, Runtime, detect};
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
+pub use detect::{Detection, Runtime, detect};
 pub use gc::{Generation, Segment};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};

@@ -138,8 +138,8 @@ fn metadata<'p>(types: &TypeSystem<'p>, addr: Addr, base: Addr) -> Result<(Metad
         // IL-only files are mapped as they are on disk, others by section.
         let mut why = String::new();
         for flat in [false, true] {
-            let found = find_root(types.memory, base, &image, flat)
-                .and_then(|(at, len)| Metadata::at(types.memory, at, len));
+            let found =
+                find_root(types.memory, base, &image, flat).and_then(|(at, len)| Metadata::at(types.memory, at, len));
             match found {
                 Ok(metadata) => return Ok((metadata, flat)),
                 Err(e) => why = e.to_string(),
