@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use crate::addr::Addr;
-use crate::dotnet::heap::{FREE, TypeIndex};
+use crate::dotnet::heap::{FREE, MIN_OBJECT, TypeIndex};
 use crate::dotnet::types::TypeSystem;
 use crate::layout::ViewError;
 use crate::limits;
@@ -141,8 +141,8 @@ impl<'p> MethodTables<'p> {
             return Ok((flags == FREE_FLAGS && base_size == FREE_BASE_SIZE).then_some(MethodTableInfo { free: true, ..info }));
         }
         let sized = (MIN_BASE_SIZE..=MAX_BASE_SIZE).contains(&base_size);
-        // Only strings and arrays end at an odd place.
-        let aligned = info.counted() || base_size.is_multiple_of(8);
+        // Only strings and arrays end at an odd place, or are that small.
+        let aligned = info.counted() || (base_size.is_multiple_of(8) && u64::from(base_size) >= MIN_OBJECT);
         Ok((sized && aligned && self.agrees(address)?).then_some(info))
     }
 

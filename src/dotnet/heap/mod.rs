@@ -65,9 +65,9 @@ impl Object {
     }
 }
 
-/// From one object to the next.
+/// From one object to the next; `size` is at least that of the smallest object.
 fn stride(size: u64) -> u64 {
-    size.max(MIN_OBJECT).saturating_add(ALIGN - 1) & !(ALIGN - 1)
+    size.saturating_add(ALIGN - 1) & !(ALIGN - 1)
 }
 
 /// A run of objects of one generation.

@@ -181,8 +181,9 @@ impl<'h, 'p> Walker<'h, 'p> {
             Some(word) => word as u32,
             None => self.heap.types.memory.u32(Addr(at).saturating_add(self.heap.count_at)).ok()?,
         };
-        // 32 bits, plus the product of 32 and 16 bits.
-        Some(u64::from(entry.base_size) + u64::from(count) * u64::from(entry.component_size))
+        // 32 bits, plus the product of 32 and 16 bits. An empty string is
+        // smaller than the smallest object.
+        Some((u64::from(entry.base_size) + u64::from(count) * u64::from(entry.component_size)).max(MIN_OBJECT))
     }
 
     #[inline(always)]
