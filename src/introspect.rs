@@ -22,6 +22,25 @@ pub struct Findings {
     pub runtimes: Vec<(Runtime, Heaps)>,
 }
 
+/// Only which runtimes there are, for questions that need no map: it is the
+/// plain one of mappings here.
+pub fn identify(process: &Process) -> Findings {
+    let runtimes = dotnet::detect(process).into_iter().filter_map(|detection| match detection {
+        Detection::NotMine => None,
+        Detection::Unusable(why) => {
+            process.diag.partial("dotnet-unusable", why);
+            None
+        }
+        Detection::Found(runtime) => Some((*runtime, Heaps::default())),
+    });
+    Findings {
+        runtimes: runtimes.collect(),
+        map: AddressMap::resolve(&process.core, Claims::default()),
+        stacks: Stacks::default(),
+        malloc: Vec::new(),
+    }
+}
+
 /// Run all introspectors and resolve what they claim.
 pub fn introspect(process: &Process) -> Findings {
     let base = Base::of(&process.core);

@@ -21,6 +21,7 @@
 //! | [`introspect`] | who claims memory, and the map that follows |
 //! | [`analysis`] | answers to the commands, as plain data |
 //! | [`shrink`] | a smaller core that still answers |
+//! | [`symbolicate`] | texts of tracing tools, with their addresses named |
 //! | [`search`] | text, patterns and bytes in the dumped memory |
 //! | [`report`] | the structs those answers are made of: the JSON contract |
 //! | [`render`] | reports as tables, JSON and CSV |
@@ -45,4 +46,5 @@ pub mod render;
 pub mod report;
 pub mod search;
 pub mod shrink;
+pub mod symbolicate;
 pub mod units;

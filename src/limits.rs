@@ -213,3 +213,58 @@ pub const MAX_PDB: u64 = 256 << 20;
 
 /// Entries of one PE file's debug directory; real ones have up to 5.
 pub const MAX_DEBUG_ENTRIES: usize = 64;
+
+/// Bytes of one line of a tool's text that are looked at; longer lines pass as
+/// they are. A folded stack of 127 frames with C++ names is some 100 KiB.
+pub const MAX_TEXT_LINE: usize = 1 << 20;
+
+/// Bytes read ahead to tell which tool wrote a text, and how perf printed.
+pub const MAX_TEXT_PROBE: usize = 256 << 10;
+
+/// Distinct addresses of a text that are listed and remembered. A day of perf
+/// at 99 Hz on 8 cores has some 10,000.
+pub const MAX_TEXT_ADDRESSES: usize = 1 << 20;
+
+/// Bytes of names taken from a text (files, symbols, folded frames) that are kept.
+pub const MAX_TEXT_NAMES: usize = 256 << 20;
+
+/// Mappings taken from a text (PERF_RECORD_MMAP2).
+pub const MAX_TEXT_MAPPINGS: usize = 1 << 20;
+
+/// Mappings of one file that are tried for an offset; doublemapped code of a
+/// large service has some hundred.
+pub const MAX_MAPPINGS_TRIED: usize = 4096;
+
+/// Frames of one stack of a text; the kernel stops at 127 as shipped, gdb at
+/// none, and a runaway recursion has 100,000.
+pub const MAX_TEXT_DEPTH: usize = 1 << 18;
+
+/// Frames in all distinct folded stacks together (4 bytes each).
+pub const MAX_FOLDED_FRAMES: usize = 64 << 20;
+
+/// Symbols read from the tables of one module; a browser with all of its own
+/// has a million and a half.
+pub const MAX_MODULE_SYMBOLS: usize = 4 << 20;
+
+/// Entries of symbol, hash and relocation tables read for all modules together,
+/// as one table may be mapped as many modules; 64 bytes each where all are kept.
+pub const MAX_SYMBOLS: usize = 8 << 20;
+
+/// Bytes of one symbol's name that are read and demangled; templates reach some
+/// thousands.
+pub const MAX_SYMBOL_NAME: usize = 16 << 10;
+
+/// Bytes of one demangled name: a mangled one may refer back to its own parts
+/// and so double with each of its bytes.
+pub const MAX_DEMANGLED: usize = 64 << 10;
+
+/// Bytes of one unpacked .gnu_debugdata (glibc's takes 300 KiB), and of the
+/// memory that unpacking it may take.
+pub const MAX_DEBUGDATA: usize = 64 << 20;
+
+/// Bytes of .gnu_debugdata unpacked for all modules together.
+pub const MAX_ALL_DEBUGDATA: usize = 512 << 20;
+
+/// How far a symbol without a size is believed to reach where no section table
+/// says what ends there: hand-written code is short.
+pub const MAX_UNSIZED_SYMBOL: u64 = 4096;

@@ -55,6 +55,8 @@ pub struct Process {
     pub modules: Vec<Module>,
     /// What went wrong so far.
     pub diag: Diagnostics,
+    /// `--symbols` directories, for the names of code.
+    pub(crate) symbols: SymbolDirs,
     strings: OnceLock<Option<ProcessStrings>>,
     main_tid: OnceLock<Option<u32>>,
 }
@@ -76,7 +78,7 @@ impl Process {
         let mut found = modules::find(&core, &memory, &diag);
         if !dirs.is_empty() {
             let proven = identity::prove(&core, &found, &dirs, &diag);
-            let overlays = identity::overlays(&core, &found, &proven);
+            let (overlays, originals) = identity::overlays(&core, &found, &proven);
             // Section tables are in the files only, never in memory.
             let tables: Vec<_> = proven
                 .iter()
@@ -86,7 +88,7 @@ impl Process {
                 })
                 .collect();
             let files = proven.into_iter().map(|p| p.map).collect();
-            memory = CoreMemory::with_files(core.clone(), overlays, files);
+            memory = CoreMemory::with_files(core.clone(), overlays, originals, files);
             // Headers that only the files have tell more of the modules.
             found = modules::find(&core, &memory, &diag);
             for (range, sections) in tables {
@@ -95,7 +97,15 @@ impl Process {
                 }
             }
         }
-        Ok(Process { core, memory, modules: found, diag, strings: OnceLock::new(), main_tid: OnceLock::new() })
+        Ok(Process {
+            core,
+            memory,
+            modules: found,
+            diag,
+            symbols: dirs,
+            strings: OnceLock::new(),
+            main_tid: OnceLock::new(),
+        })
     }
 
     /// Process id, where the core has it.

@@ -9,12 +9,14 @@ mod heapstat;
 mod info;
 mod ip2method;
 mod naming;
+mod perfmap;
 mod place;
 mod regions;
 mod search;
 
 mod stacks;
 mod summary;
+mod symbolicate;
 mod whatis;
 mod zero;
 
@@ -25,11 +27,13 @@ pub use heapstat::{HeapStatOptions, heapstat};
 pub use info::info;
 pub use ip2method::ip2method;
 pub use naming::{Code, Names, Source};
+pub use perfmap::perfmap;
 pub use regions::{RegionOptions, regions};
 pub use search::{SearchOptions, search};
 
 pub use stacks::stacks;
 pub use summary::summary;
+pub use symbolicate::symbolicate;
 pub use whatis::whatis;
 
 use crate::core::mapped;

@@ -1,13 +1,18 @@
 //! Names of code: managed methods of every runtime of the process, native
 //! symbols, and in words what an address is that has neither.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
+use crate::bytes::printable;
 use crate::analysis::place::place;
 use crate::dotnet::{CodeAt, Method, Methods, Stub, step_at};
-use crate::introspect::Findings;
+use crate::image::{NativeSymbol, NativeSymbols};
+use crate::introspect::{Findings, introspect};
 use crate::process::Process;
+
+/// Modules listed by name in a warning.
+const NAMED: usize = 8;
 
 /// What code an address is of.
 pub enum Code<'a, 'p> {
@@ -15,6 +20,8 @@ pub enum Code<'a, 'p> {
     Managed(&'a Methods<'p>, Arc<Method<'p>>),
     /// A stub, and the method it is of.
     Stub(Stub, Option<String>),
+    /// Native code.
+    Native(NativeSymbol),
     /// A runtime's code range, but no method; why.
     Other(String),
     /// No runtime's code.
@@ -35,20 +42,43 @@ pub struct Source {
 /// Everything that gives names to code.
 pub struct Names<'p> {
     process: &'p Process,
-    found: &'p Findings,
+    map: OnceLock<Findings>,
+    native: NativeSymbols<'p>,
     runtimes: Vec<Methods<'p>>,
 }
 
 impl<'p> Names<'p> {
-    /// Names in `process`.
+    /// Names in `process`, of the runtimes in `found`.
     pub fn new(process: &'p Process, found: &'p Findings) -> Names<'p> {
         let runtimes = found.runtimes.iter().map(|(runtime, _)| Methods::new(process, runtime)).collect();
-        Names { process, found, runtimes }
+        Names { process, map: OnceLock::new(), native: NativeSymbols::new(process), runtimes }
     }
 
     /// The runtimes' methods.
     pub fn runtimes(&self) -> &[Methods<'p>] {
         &self.runtimes
+    }
+
+    /// Tell which modules had no metadata when names were asked of them, and what
+    /// would help.
+    pub fn note_missing(&self) {
+        for methods in &self.runtimes {
+            let modules = methods.types.modules();
+            let missing: Vec<_> = modules.iter().filter(|m| m.missing.is_some()).collect();
+            let Some(first) = missing.first() else { continue };
+            let some: Vec<_> = missing.iter().take(NAMED).map(|m| m.name().into_owned()).collect();
+            let more = missing.len() - some.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            self.process.diag.partial(
+                "metadata",
+                format!(
+                    "no metadata of {}{more}, so their types and methods are tokens: {}; \
+                     give the program's files with --symbols DIR",
+                    some.join(", "),
+                    first.missing.as_deref().unwrap_or_default()
+                ),
+            );
+        }
     }
 
     /// What code `ip` is of.
@@ -62,32 +92,75 @@ impl<'p> Names<'p> {
                 Some(CodeAt::Nothing(why)) => return Code::Other(why),
             }
         }
-        Code::None
+        self.native.resolve(ip).map_or(Code::None, Code::Native)
+    }
+
+    /// Name of the module that a symbol is in.
+    pub fn native_module(&self, symbol: &NativeSymbol) -> &str {
+        self.native.module_name(symbol)
     }
 
     /// IL offset and line of an address in a method.
     pub fn source(&self, methods: &Methods<'p>, method: &Method<'p>, ip: Addr) -> Source {
         let steps = methods.il_map(method);
         let step = steps.as_deref().and_then(|s| step_at(s, ip.since(method.start)));
-        Source { il_offset: step.map(|s| s.il), file: None, line: None }
+        let line = step.and_then(|s| method.module.line(&methods.types, method.token.rid(), s.il));
+        Source {
+            il_offset: step.map(|s| s.il),
+            file: line.as_ref().map(|l| printable(&l.file).into_owned()),
+            line: line.map(|l| l.line),
+        }
+    }
+
+    /// A stub's target: its address, and its name where it is native.
+    fn target(&self, at: Addr) -> String {
+        match self.native.resolve(at) {
+            Some(s) => format!("{at} {}!{}+{:#x}", printable(self.native.module_name(&s)), printable(&s.name), s.offset),
+            None => at.to_string(),
+        }
+    }
+
+    /// In words: what code an address is of, if any.
+    pub fn describe(&self, ip: Addr) -> Option<String> {
+        match self.code(ip) {
+            Code::Managed(_, method) => {
+                let offset = method.offset_of(ip).unwrap_or(0);
+                Some(format!("{}+{offset:#x} [{}]", printable(&method.name), printable(&method.module.name())))
+            }
+            Code::None => None,
+            other => Some(self.words(&other)),
+        }
+    }
+
+    fn words(&self, code: &Code<'_, 'p>) -> String {
+        match code {
+            Code::Stub(stub, method) => {
+                let of = method.as_ref().map(|m| format!(" of {}", printable(m))).unwrap_or_default();
+                let to = stub.target.map(|t| format!(", jumps to {}", self.target(t))).unwrap_or_default();
+                format!("a {} at {}{of}{to}", stub.kind.name(), stub.start)
+            }
+            Code::Native(symbol) => format!(
+                "{}!{}+{:#x} (native, by {})",
+                printable(self.native.module_name(symbol)),
+                printable(&symbol.name),
+                symbol.offset,
+                symbol.source
+            ),
+            Code::Other(why) => why.clone(),
+            Code::Managed(..) | Code::None => String::new(),
+        }
     }
 
     /// In words: what an address is that is of no managed method.
     pub fn explain(&self, ip: Addr, code: &Code<'_, 'p>) -> String {
-        let mut parts = Vec::new();
-        match code {
-            Code::Stub(stub, method) => {
-                let of = method.as_ref().map(|m| format!(" of {m}")).unwrap_or_default();
-                let to = stub.target.map(|t| format!(", jumps to {t}")).unwrap_or_default();
-                parts.push(format!("a {} at {}{of}{to}", stub.kind.name(), stub.start));
-            }
-            Code::Other(why) => parts.push(why.clone()),
-            Code::Managed(..) | Code::None => {}
-        }
-        match self.found.map.region_at(ip) {
+        let mut parts = vec![self.words(code)];
+        parts.retain(|p| !p.is_empty());
+        // The whole map is made only where an address needs it.
+        let found = self.map.get_or_init(|| introspect(self.process));
+        match found.map.region_at(ip) {
             None => parts.push("not mapped".to_owned()),
             Some(region) => {
-                let at = place(self.process, self.found, region, ip);
+                let at = place(self.process, found, region, ip);
                 parts.push(format!("{}: {at}", region.kind.name()));
             }
         }

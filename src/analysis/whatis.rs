@@ -1,4 +1,5 @@
 use crate::addr::Addr;
+use crate::analysis::naming::Names;
 use crate::analysis::place::place;
 use crate::analysis::regions::row;
 use crate::introspect::Findings;
@@ -49,6 +50,7 @@ pub fn whatis(process: &Process, found: &Findings, addr: Addr, bytes: usize) -> 
         offset: region.map(|r| addr.since(r.range.start)),
         place: region.map(|r| place(process, found, r, addr)),
         region: region.map(row),
+        code: Names::new(process, found).describe(addr),
         evidence,
         losers,
         readable,

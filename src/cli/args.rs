@@ -143,6 +143,22 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// Give names to the addresses in the text of perf, heaptrack, memleak or gdb
+    Symbolicate {
+        /// Print folded stacks, for flame graphs
+        #[arg(long)]
+        fold: bool,
+        /// The text; - for standard input
+        #[arg(value_name = "FILE")]
+        text: PathBuf,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// The map of jitted code that perf reads as /tmp/perf-PID.map
+    Perfmap {
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// Two cores side by side: counts and sizes by kind
     Diff {
         /// The older core
@@ -164,6 +180,9 @@ pub(crate) enum Command {
             default_value = "info,summary,regions,stacks,heap"
         )]
         purpose: Vec<Purpose>,
+        /// For ip2method: keep what tells these addresses, not all methods (repeatable)
+        #[arg(long, value_name = "ADDR")]
+        address: Vec<String>,
         #[command(flatten)]
         core: CoreArg,
     },
@@ -248,6 +267,8 @@ pub(crate) enum Purpose {
     Heap,
     /// check
     Check,
+    /// ip2method, symbolicate and perfmap
+    Ip2method,
 }
 
 /// Orders of the region list.

@@ -11,7 +11,7 @@ use crate::dotnet::code::{
 use crate::dotnet::detect::Runtime;
 use crate::dotnet::il_map::{self, IlStep};
 use crate::dotnet::types::{MethodDesc, ModuleInfo, TypeSystem};
-use crate::dotnet::versions::{self, CodeVersion, READY_TO_RUN, VersionTable};
+use crate::dotnet::versions::{CodeVersion, READY_TO_RUN, Versions};
 use crate::image::metadata::Token;
 use crate::limits;
 use crate::memory::Memory;
@@ -37,7 +37,35 @@ pub struct Method<'p> {
     pub cold: Option<(Addr, u64)>,
     /// Whether the JIT made it (and not crossgen).
     pub jitted: bool,
-    debug_info: Option<Addr>,
+    debug: Debug,
+}
+
+/// Where a method's debug info is.
+#[derive(Clone, Copy, Debug)]
+enum Debug {
+    /// At an address; 0 where there is none.
+    At(Addr),
+    /// In a table of the image of this module, by index of runtime function.
+    Image(Addr, u32),
+}
+
+impl Method<'_> {
+    /// Bytes from the start of the part that `ip` is in; `None` in no part of it.
+    pub fn offset_of(&self, ip: Addr) -> Option<u64> {
+        let within = |start: Addr, size: u64| (ip >= start && ip.since(start) < size).then(|| ip.since(start));
+        within(self.start, self.size).or_else(|| self.cold.and_then(|(start, size)| within(start, size)))
+    }
+}
+
+/// A block of stubs among jitted code.
+#[derive(Clone, Copy, Debug)]
+pub struct StubBlock {
+    /// Where it begins.
+    pub start: Addr,
+    /// Bytes up to the next block.
+    pub size: u64,
+    /// StubCodeBlockKind (codeman.h).
+    pub kind: u64,
 }
 
 /// What an address of a range of code is.
@@ -60,7 +88,7 @@ pub struct Methods<'p> {
     heaps: Cache<Addr, Result<CodeHeap, String>>,
     images: Cache<Addr, Result<ReadyToRun, String>>,
     methods: Cache<Addr, Result<Arc<Method<'p>>, String>>,
-    versions: OnceLock<VersionTable>,
+    versions: OnceLock<Versions>,
 }
 
 /// Values made once and kept.
@@ -117,7 +145,7 @@ impl<'p> Methods<'p> {
             CodeRangeKind::ReadyToRun(module) => match &*self.image(range, module) {
                 Err(e) => CodeAt::Nothing(e.clone()),
                 Ok(image) => match image.method(ip) {
-                    Some(found) => self.known(found.start, || self.precompiled(image, module, found)),
+                    Some(found) => self.known(found.start, || self.precompiled(module, found)),
                     None => CodeAt::Nothing("in an image with precompiled code, but in no method of it".into()),
                 },
             },
@@ -143,7 +171,7 @@ impl<'p> Methods<'p> {
 
     fn image(&self, range: &CodeRange, module: Addr) -> Arc<Result<ReadyToRun, String>> {
         self.images.get(module, || {
-            ReadyToRun::read(self.memory(), self.types.runtime, module, range.begin).map_err(|e| e.to_string())
+            ReadyToRun::read(&self.types.process.memory.pristine(), self.types.runtime, module, range.begin).map_err(|e| e.to_string())
         })
     }
 
@@ -158,7 +186,7 @@ impl<'p> Methods<'p> {
         };
         match heap.block(self.memory(), self.types.runtime, start) {
             Err(e) => CodeAt::Nothing(e.to_string()),
-            Ok(CodeBlock::Stubs { kind, .. }) => match code::decode_stub(self.memory(), ip) {
+            Ok(CodeBlock::Stubs { kind }) => match code::decode_stub(self.memory(), ip) {
                 Some(stub) => CodeAt::Stub(stub, self.stub_method(&stub)),
                 None => CodeAt::StubBlock(kind),
             },
@@ -168,7 +196,7 @@ impl<'p> Methods<'p> {
             Ok(CodeBlock::Method { size, method_desc, debug_info, .. }) => self.known(start, || {
                 let desc = self.types.method_desc(method_desc).map_err(|e| e.to_string())?;
                 let mut method = self.method_of(desc, start, size)?;
-                method.debug_info = Some(debug_info);
+                method.debug = Debug::At(debug_info);
                 Ok(method)
             }),
         }
@@ -185,11 +213,11 @@ impl<'p> Methods<'p> {
             size,
             cold: None,
             jitted: true,
-            debug_info: None,
+            debug: Debug::At(Addr(0)),
         })
     }
 
-    fn precompiled(&self, image: &ReadyToRun, module: Addr, found: ReadyToRunMethod) -> Result<Method<'p>, String> {
+    fn precompiled(&self, module: Addr, found: ReadyToRunMethod) -> Result<Method<'p>, String> {
         let mut method = match found.method_desc {
             Some(desc) => {
                 let desc = self.types.method_desc(desc).map_err(|e| e.to_string())?;
@@ -202,10 +230,7 @@ impl<'p> Methods<'p> {
                     return Err("in precompiled code of a generic that the process has not used".into());
                 };
                 let module = self.types.module(module);
-                let name = module.metadata.as_ref().and_then(|m| {
-                    let owner = m.type_of_method(token.rid()).and_then(|t| m.full_type_name(t))?;
-                    Some(format!("{owner}.{}", m.method_def(token.rid())?.name))
-                });
+                let name = self.types.definition_name(&module, token);
                 Method {
                     name: name.unwrap_or_else(|| format!("{}!{token}", module.name())),
                     desc: None,
@@ -215,13 +240,13 @@ impl<'p> Methods<'p> {
                     size: found.size,
                     cold: None,
                     jitted: false,
-                    debug_info: None,
+                    debug: Debug::At(Addr(0)),
                 }
             }
         };
         method.jitted = false;
         method.cold = found.cold;
-        method.debug_info = image.debug_info(self.memory(), found.index);
+        method.debug = Debug::Image(module, found.index);
         Ok(method)
     }
 
@@ -250,22 +275,19 @@ impl<'p> Methods<'p> {
         let Some(desc) = &method.desc else {
             return vec![CodeVersion { code: method.start, tier: READY_TO_RUN, node: Addr(0), il_version: 0 }];
         };
-        let table = self.versions.get_or_init(|| {
-            versions::table(&self.types).unwrap_or_else(|e| {
-                self.types.process.diag.partial("dotnet", format!("code versions: {e}"));
-                VersionTable::new()
-            })
+        let known = self.versions.get_or_init(|| {
+            let (known, notes) = Versions::read(&self.types);
+            for note in notes {
+                self.types.process.diag.partial("dotnet", note);
+            }
+            known
         });
         let precompiled = |code: Addr| {
             self.ranges.at(code).is_some_and(|r| matches!(r.kind, CodeRangeKind::ReadyToRun(_)))
         };
-        let mut all = self.types.code_versions(desc, table, &precompiled);
+        let mut all = self.types.code_versions(desc, known, &precompiled);
         if !all.iter().any(|v| v.code == method.start) {
-            let tier = match (method.jitted, self.types.method_flag(desc, "IsEligibleForTieredCompilation")) {
-                (false, _) => READY_TO_RUN,
-                (true, true) => "QuickJitted",
-                (true, false) => "Optimized",
-            };
+            let tier = if method.jitted { self.types.default_tier(desc, known) } else { READY_TO_RUN };
             all.insert(0, CodeVersion { code: method.start, tier, node: Addr(0), il_version: 0 });
         }
         all
@@ -273,11 +295,21 @@ impl<'p> Methods<'p> {
 
     /// The map from a method's native code to its IL.
     pub fn il_map(&self, method: &Method<'p>) -> Option<Vec<IlStep>> {
-        il_map::read(self.memory(), self.types.runtime, method.debug_info?, method.jitted)
+        let runtime = self.types.runtime;
+        match method.debug {
+            Debug::At(debug_info) => il_map::read(self.memory(), runtime, debug_info, method.jitted),
+            Debug::Image(module, index) => {
+                let pristine = self.types.process.memory.pristine();
+                let range = self.ranges.at(method.start)?;
+                let image = self.image(range, module);
+                let debug_info = image.as_ref().as_ref().ok()?.debug_info(&pristine, index)?;
+                il_map::read(&pristine, runtime, debug_info, false)
+            }
+        }
     }
 
-    /// Every method with code, by address; at most [`limits::MAX_METHODS`].
-    pub fn all(&self, mut each: impl FnMut(Result<Arc<Method<'p>>, (Addr, CodeBlock)>)) {
+    /// Every method with code, and every block of stubs among jitted code; at most [`limits::MAX_METHODS`].
+    pub fn all(&self, mut each: impl FnMut(Result<Arc<Method<'p>>, StubBlock>)) {
         let mut left = limits::MAX_METHODS;
         let mut visited = std::collections::HashSet::new();
         for range in self.ranges.iter() {
@@ -285,15 +317,18 @@ impl<'p> Methods<'p> {
                 CodeRangeKind::Heap(node) if visited.insert(node) => {
                     let heap = self.heap(range, node);
                     let Ok(heap) = &*heap else { continue };
-                    for &start in heap.starts().iter().take(left) {
+                    for (i, &start) in heap.starts().iter().enumerate().take(left) {
                         left -= 1;
+                        let next = heap.starts().get(i + 1).copied().unwrap_or(range.range.end);
                         match heap.block(self.memory(), self.types.runtime, start) {
                             Ok(CodeBlock::Method { .. }) => {
                                 if let CodeAt::Method(method) = self.in_heap(range, node, start) {
                                     each(Ok(method));
                                 }
                             }
-                            Ok(block @ CodeBlock::Stubs { .. }) => each(Err((start, block))),
+                            Ok(CodeBlock::Stubs { kind }) => {
+                                each(Err(StubBlock { start, size: next.since(start), kind }));
+                            },
                             Err(_) => {}
                         }
                     }
@@ -303,7 +338,7 @@ impl<'p> Methods<'p> {
                     let Ok(image) = &*image else { continue };
                     for found in image.methods().take(left) {
                         left -= 1;
-                        if let Ok(method) = self.precompiled(image, module, found) {
+                        if let Ok(method) = self.precompiled(module, found) {
                             each(Ok(Arc::new(method)));
                         }
                     }

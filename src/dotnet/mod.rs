@@ -23,9 +23,9 @@ pub use detect::{Detection, Runtime, detect};
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
+pub use methods::{CodeAt, Method, Methods, StubBlock};
 pub use segment::{Generation, Segment};
 pub use threads::{AllocContext, ManagedThread, ThreadsError, threads};
-pub use methods::{CodeAt, Method, Methods};
 pub use types::{Classification, DynamicKind, MethodDesc, ModuleInfo, Shape, TypeHandle, TypeSystem};
 pub use versions::CodeVersion;
 

@@ -35,30 +35,105 @@ const TIERS: &[(&str, &str)] = &[
     ("Tier1Instrumented", "OptimizedTier1Instrumented"),
 ];
 
+/// MethodImplAttributes.AggressiveOptimization (corhdr.h, miAggressiveOptimization).
+const AGGRESSIVE_OPTIMIZATION: u16 = 0x0200;
+
 /// What precompiled code is called.
 pub(super) const READY_TO_RUN: &str = "ReadyToRun";
 
 /// MethodDesc to the first node, where a table of the AppDomain keeps them.
-pub(super) type VersionTable = HashMap<Addr, Addr>;
+type VersionTable = HashMap<Addr, Addr>;
+
+/// What a default version is compiled as, beside what its MethodDesc says.
+#[derive(Debug, Default)]
+pub(super) struct Versions {
+    /// MethodDesc to first node (up to .NET 8).
+    nodes: VersionTable,
+    /// Methods whose calls are not counted, as they were optimized at once (loops).
+    optimized: HashSet<Addr>,
+}
+
+impl Versions {
+    /// Read the tables of versioned methods; what fails comes back in words.
+    pub(super) fn read(types: &TypeSystem<'_>) -> (Versions, Vec<String>) {
+        let mut notes = Vec::new();
+        let nodes = table(types).unwrap_or_else(|e| {
+            notes.push(format!("code versions: {e}"));
+            VersionTable::new()
+        });
+        let optimized = not_counted(types).unwrap_or_else(|e| {
+            notes.push(format!("call counting: {e}"));
+            HashSet::new()
+        });
+        (Versions { nodes, optimized }, notes)
+    }
+}
+
+/// Stage of a CallCountingInfo's code version: the default one of a method
+/// (NativeCodeVersion::StorageKind, Synthetic).
+const DEFAULT_VERSION: u32 = 2;
+
+/// Methods that start out optimized: call counting is disabled for their
+/// default version (callcounting.h from .NET 5 on, callcounter.h before).
+fn not_counted(types: &TypeSystem<'_>) -> Result<HashSet<Addr>, ViewError> {
+    let layout = &types.runtime.layout;
+    let mut out = HashSet::new();
+    let Ok(domain) = types.runtime.roots.pointer(types.memory, layout, "SystemDomain") else { return Ok(out) };
+    let allocator = types.view("SystemDomain", domain).addr_of("GlobalLoaderAllocator")?;
+    if let Ok(map) = types.view("LoaderAllocator", allocator).addr_of("MethodToCallCount") {
+        let size = layout.size("CallCounterEntry")?;
+        for entry in elements(types, map, size)? {
+            let view = types.view("CallCounterEntry", entry);
+            if view.u32("callCountLimit")? == i32::MAX as u32 {
+                out.insert(view.ptr("pMethod")?);
+            }
+        }
+        return Ok(out);
+    }
+    let Ok(disabled) = layout.positive("constants_CallCountingStage", "Disabled") else { return Ok(out) };
+    let manager = types.view("LoaderAllocator", allocator).ptr("CallCountingManager")?;
+    let map = types.view("CallCountingManager", manager).addr_of("CallCountingInfoByCodeVersionHash")?;
+    for slot in elements(types, map, 8)? {
+        let Ok(info) = types.memory.ptr(slot) else { continue };
+        // 1 is the mark of a deleted entry.
+        if info.0 <= 1 {
+            continue;
+        }
+        let view = types.view("CallCountingInfo", info);
+        if u64::from(view.u8("Stage")?) == disabled && view.u32("StorageKind")? == DEFAULT_VERSION {
+            out.insert(view.ptr("MethodDesc")?);
+        }
+    }
+    Ok(out)
+}
+
+/// Addresses of the used elements of an SHash: those whose first word is not 0.
+fn elements(types: &TypeSystem<'_>, map: Addr, size: u64) -> Result<Vec<Addr>, ViewError> {
+    let view = types.view("SHash", map);
+    let (table, count) = (view.ptr("m_table")?, view.u32("m_tableSize")?);
+    let count = u64::from(count).min(limits::MAX_HASH_BUCKETS);
+    let size = size.clamp(8, 4096);
+    let fault = |fault| ViewError::Fault { kind: "SHash".into(), field: "m_table".into(), fault };
+    let bytes = types.memory.bytes(table, (count * size) as usize).map_err(fault)?;
+    let used = bytes.chunks_exact(size as usize).enumerate().filter(|(_, e)| e.iter().take(8).any(|b| *b != 0));
+    Ok(used.map(|(i, _)| table.saturating_add(i as u64 * size)).collect())
+}
 
 /// Read the AppDomain's table of versioned methods, up to .NET 8.
 ///
 /// # Errors
 /// Where it is not in the core.
-pub(super) fn table(types: &TypeSystem<'_>) -> Result<VersionTable, ViewError> {
+fn table(types: &TypeSystem<'_>) -> Result<VersionTable, ViewError> {
     let layout = &types.runtime.layout;
     let mut out = VersionTable::new();
     if layout.field("AppDomain", "MethodDescVersioningStateMap").is_err() {
         return Ok(out);
     }
     let Ok(domain) = types.runtime.roots.pointer(types.memory, layout, "AppDomain") else { return Ok(out) };
-    let map = types.view("SHash", types.view("AppDomain", domain).addr_of("MethodDescVersioningStateMap")?);
-    let (entries, size) = (map.ptr("m_table")?, map.u32("m_tableSize")?);
-    let count = u64::from(size).min(limits::MAX_HASH_BUCKETS) as usize;
-    let fault = |fault| ViewError::Fault { kind: "SHash".into(), field: "m_table".into(), fault };
-    let bytes = types.memory.bytes(entries, count * 8).map_err(fault)?;
-    for word in bytes.as_chunks::<8>().0.iter().map(|w| Addr(u64::from_le_bytes(*w))).filter(|a| a.0 != 0) {
-        let state = types.view("MethodDescVersioningState", word);
+    let map = types.view("AppDomain", domain).addr_of("MethodDescVersioningStateMap")?;
+    for slot in elements(types, map, 8)? {
+        let Ok(entry) = types.memory.ptr(slot) else { continue };
+        let state = types.view("MethodDescVersioningState", entry);
         if let (Ok(method), Ok(node)) = (state.ptr("MethodDesc"), state.ptr("NativeCodeVersionNode")) {
             out.insert(method, node);
         }
@@ -73,21 +148,16 @@ impl TypeSystem<'_> {
     pub(super) fn code_versions(
         &self,
         desc: &MethodDesc,
-        table: &VersionTable,
+        known: &Versions,
         precompiled: &dyn Fn(Addr) -> bool,
     ) -> Vec<CodeVersion> {
         let mut out = Vec::new();
-        let tiered = self.method_flag(desc, "IsEligibleForTieredCompilation");
         let slot = self.native_code_slot(desc).and_then(|at| self.memory.ptr(at).ok());
         if let Some(code) = slot.map(|c| Addr(c.0 & !1)).filter(|c| c.0 != 0) {
-            let tier = match (precompiled(code), tiered) {
-                (true, _) => READY_TO_RUN,
-                (false, true) => "QuickJitted",
-                (false, false) => "Optimized",
-            };
+            let tier = if precompiled(code) { READY_TO_RUN } else { self.default_tier(desc, known) };
             out.push(CodeVersion { code, tier, node: Addr(0), il_version: 0 });
         }
-        let mut node = self.first_node(desc, table);
+        let mut node = self.first_node(desc, &known.nodes);
         let mut seen = HashSet::new();
         while node.0 != 0 && seen.insert(node) && seen.len() <= limits::MAX_CODE_VERSIONS {
             let view = self.view("NativeCodeVersionNode", node);
@@ -101,6 +171,20 @@ impl TypeSystem<'_> {
             node = next;
         }
         out
+    }
+
+    /// How the JIT compiled a method's default version.
+    pub(super) fn default_tier(&self, desc: &MethodDesc, known: &Versions) -> &'static str {
+        let module = self.module_of(desc.method_table).map(|m| self.module(m));
+        let flags = module.ok().and_then(|m| Some(m.metadata.as_ref()?.method_def(desc.token.rid())?.impl_flags));
+        let aggressive = flags.is_some_and(|f| f & AGGRESSIVE_OPTIMIZATION != 0);
+        if aggressive && self.runtime.layout.field("constants_Tiers", "AggressiveIsTier1").is_ok() {
+            "OptimizedTier1"
+        } else if !self.method_flag(desc, "IsEligibleForTieredCompilation") || known.optimized.contains(&desc.addr) {
+            "Optimized"
+        } else {
+            "QuickJitted"
+        }
     }
 
     fn first_node(&self, desc: &MethodDesc, table: &VersionTable) -> Addr {

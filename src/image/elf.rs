@@ -70,6 +70,16 @@ impl ElfImage {
             .flat_map(|range| memory.readable_parts(range, longest))
             .collect()
     }
+
+    /// The address that an entry of its dynamic section gives.
+    ///
+    /// glibc writes placed addresses back where the section can be written; musl,
+    /// and the kernel's vdso, leave those of the file.
+    pub fn dynamic_addr(&self, memory: &dyn Memory, tag: u64) -> Option<Addr> {
+        let value = dynamic_entry(memory, self.dynamic?, tag)?;
+        let placed = self.range.contains(Addr(value));
+        Some(if placed { Addr(value) } else { Addr(self.bias.wrapping_add(value)) })
+    }
 }
 
 /// Read an ELF image whose header lies at `base`; `None` where there is none,
@@ -114,8 +124,35 @@ fn file_programs(file: &[u8], header: &eh::Header) -> Option<Vec<ph::ProgramHead
     ph::ProgramHeader::parse(file, at, count, ctx()).ok()
 }
 
-/// Section names and addresses of an ELF file on disk, placed by `bias`.
-pub fn file_sections(file: &[u8], bias: u64) -> Option<Vec<Section>> {
+/// A section of an ELF file on disk.
+#[derive(Clone, Debug)]
+pub(crate) struct FileSection {
+    /// Its header.
+    pub(crate) header: sh::SectionHeader,
+    /// Its name.
+    pub(crate) name: String,
+}
+
+impl FileSection {
+    /// Its bytes in the file; `None` where it has none there (.bss; all but the
+    /// symbols in a debug file).
+    pub(crate) fn bytes<'a>(&self, file: &'a [u8]) -> Option<&'a [u8]> {
+        file.get(self.range()?)
+    }
+
+    /// Where in the file its bytes are.
+    pub(crate) fn range(&self) -> Option<std::ops::Range<usize>> {
+        let packed = self.header.sh_flags & u64::from(sh::SHF_COMPRESSED) != 0;
+        if self.header.sh_type == sh::SHT_NOBITS || packed {
+            return None;
+        }
+        let at = usize::try_from(self.header.sh_offset).ok()?;
+        Some(at..at.checked_add(usize::try_from(self.header.sh_size).ok()?)?)
+    }
+}
+
+/// The section table of an ELF file on disk, in its order.
+pub(crate) fn section_table(file: &[u8]) -> Option<Vec<FileSection>> {
     let raw: [u8; eh::header64::SIZEOF_EHDR] = file.get(..eh::header64::SIZEOF_EHDR)?.try_into().ok()?;
     let header = header(&raw)?;
     let count = usize::from(header.e_shnum).min(limits::MAX_IMAGE_HEADERS);
@@ -124,15 +161,19 @@ pub fn file_sections(file: &[u8], bias: u64) -> Option<Vec<Section>> {
     let sections = sh::SectionHeader::parse(file, at, count, ctx()).ok()?;
     let names = sections.get(usize::from(header.e_shstrndx))?;
     let names = bytes::get(file, usize::try_from(names.sh_offset).ok()?, usize::try_from(names.sh_size).ok()?)?;
-    let placed = sections
-        .iter()
-        .filter(|s| s.sh_flags & u64::from(sh::SHF_ALLOC) != 0 && s.sh_size > 0)
-        .filter(|s| s.sh_type != sh::SHT_NOBITS || s.sh_flags & u64::from(sh::SHF_TLS) == 0)
-        .filter_map(|s| {
-            Some(Section {
-                range: AddrRange::sized(Addr(bias.checked_add(s.sh_addr)?), s.sh_size),
-                name: bytes::text(names.get(s.sh_name..)?),
-            })
+    let name =
+        |s: &sh::SectionHeader| names.get(s.sh_name..).map(|n| bytes::text(n.get(..limits::MAX_NAME).unwrap_or(n)));
+    Some(sections.into_iter().map(|s| FileSection { name: name(&s).unwrap_or_default(), header: s }).collect())
+}
+
+/// Section names and addresses of an ELF file on disk, placed by `bias`.
+pub fn file_sections(file: &[u8], bias: u64) -> Option<Vec<Section>> {
+    let placed = section_table(file)?
+        .into_iter()
+        .filter(|FileSection { header: s, .. }| s.sh_flags & u64::from(sh::SHF_ALLOC) != 0 && s.sh_size > 0)
+        .filter(|FileSection { header: s, .. }| s.sh_type != sh::SHT_NOBITS || s.sh_flags & u64::from(sh::SHF_TLS) == 0)
+        .filter_map(|FileSection { header: s, name }| {
+            Some(Section { range: AddrRange::sized(Addr(bias.checked_add(s.sh_addr)?), s.sh_size), name })
         })
         .collect();
     Some(placed)
@@ -293,11 +334,8 @@ pub fn dynamic_entry(memory: &dyn Memory, dynamic: AddrRange, tag: u64) -> Optio
 
 /// DT_SONAME of an image.
 pub fn soname(memory: &dyn Memory, image: &ElfImage) -> Option<String> {
-    let dynamic = image.dynamic?;
-    let offset = dynamic_entry(memory, dynamic, dy::DT_SONAME)?;
-    let table = dynamic_entry(memory, dynamic, dy::DT_STRTAB)?;
-    // glibc writes the placed address back, musl and the file have the vaddr.
-    let table = if image.range.contains(Addr(table)) { table } else { image.bias.wrapping_add(table) };
-    let name = memory.text(Addr(table.checked_add(offset)?), limits::MAX_NAME).ok()?;
+    let offset = dynamic_entry(memory, image.dynamic?, dy::DT_SONAME)?;
+    let table = image.dynamic_addr(memory, dy::DT_STRTAB)?;
+    let name = memory.text(table.checked_add(offset)?, limits::MAX_NAME).ok()?;
     (!name.is_empty()).then_some(name)
 }

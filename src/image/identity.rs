@@ -52,17 +52,8 @@ impl SymbolDirs {
     /// Files that may be the module's: by build id, under its own path below a
     /// root, by name in a root.
     fn candidates(&self, module: &Module) -> Vec<PathBuf> {
-        let mut out = Vec::new();
-        if let Some(id) = module.build_id() {
-            let (head, tail) = id.split_at(id.len().min(2));
-            for root in &self.roots {
-                for dir in [root.join(".build-id"), root.join("usr/lib/debug/.build-id")] {
-                    out.push(dir.join(head).join(tail));
-                }
-            }
-        }
-        let path = module.path.strip_suffix(" (deleted)").unwrap_or(&module.path);
-        out.extend(self.places(path, module.name()));
+        let mut out = self.by_build_id(module, "");
+        out.extend(self.places(&module.path, module.name()));
         out.retain(|p| p.is_file());
         out.dedup();
         out
@@ -78,15 +69,52 @@ impl SymbolDirs {
     /// Where such files would be.
     fn places(&self, path: &str, name: &str) -> Vec<PathBuf> {
         let mut out = Vec::new();
-        // The core's path is untrusted: only its plain parts, never `..`.
-        let relative: PathBuf =
-            Path::new(path).components().filter(|c| matches!(c, std::path::Component::Normal(_))).collect();
+        let relative = relative(path);
         if relative.as_os_str().len() > 1 {
             out.extend(self.roots.iter().map(|root| root.join(&relative)));
         }
         out.extend(self.by_name.get(name).into_iter().flatten().cloned());
         out
     }
+
+    /// Files that may hold the symbols stripped from the module: by build id, as
+    /// gdb's manual lays them out; beside it or in a root as `NAME.debug`, or
+    /// `NAME.dbg` as .NET ships them; its own path below a root's usr/lib/debug.
+    fn debug_candidates(&self, module: &Module) -> Vec<PathBuf> {
+        let mut out = self.by_build_id(module, ".debug");
+        let relative = relative(&module.path);
+        for ending in ["debug", "dbg"] {
+            let name = format!("{}.{ending}", module.name());
+            if relative.as_os_str().len() > 1 {
+                let beside = relative.with_file_name(&name);
+                out.extend(self.roots.iter().map(|root| root.join(&beside)));
+                out.extend(self.roots.iter().map(|root| root.join("usr/lib/debug").join(&beside)));
+            }
+            out.extend(self.by_name.get(&name).into_iter().flatten().cloned());
+        }
+        out.retain(|p| p.is_file());
+        out.dedup();
+        out
+    }
+
+    fn by_build_id(&self, module: &Module, ending: &str) -> Vec<PathBuf> {
+        let mut out = Vec::new();
+        if let Some(id) = module.build_id() {
+            let (head, tail) = id.split_at(id.len().min(2));
+            for root in &self.roots {
+                for dir in [root.join(".build-id"), root.join("usr/lib/debug/.build-id")] {
+                    out.push(dir.join(head).join(format!("{tail}{ending}")));
+                }
+            }
+        }
+        out
+    }
+}
+
+/// The core's path is untrusted: only its plain parts, never `..`.
+fn relative(path: &str) -> PathBuf {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    Path::new(path).components().filter(|c| matches!(c, std::path::Component::Normal(_))).collect()
 }
 
 /// How a file was proven to be the module's.
@@ -123,12 +151,7 @@ pub fn prove(core: &Core, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnost
         }
         let mut candidates = dirs.candidates(module).into_iter().peekable();
         let any = candidates.peek().is_some();
-        let found = candidates.find_map(|path| {
-            let map = File::open(&path).and_then(|f| MappedFile::map(&f)).ok()?;
-            let proof = proof(core, module, &map)?;
-            tracing::debug!(module = module.name(), ?proof, file = %path.display(), "filled in");
-            Some((map, proof))
-        });
+        let found = candidates.find_map(|path| proven(core, module, &path));
         match found {
             Some((map, proof)) => {
                 if proof == Proof::Layout {
@@ -148,6 +171,32 @@ pub fn prove(core: &Core, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnost
     );
     tell(diag, "symbols-mismatch", &refused, "not used: not the build that the core maps");
     out
+}
+
+fn proven(core: &Core, module: &Module, path: &Path) -> Option<(MappedFile, Proof)> {
+    let map = File::open(path).and_then(|f| MappedFile::map(&f)).ok()?;
+    let proof = proof(core, module, &map)?;
+    tracing::debug!(module = module.name(), ?proof, file = %path.display(), "the same build");
+    Some((map, proof))
+}
+
+/// The file under `dirs` that is the same build as the module, whether or not
+/// the core has all of its bytes.
+pub fn file_of(core: &Core, module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
+    let found = dirs.candidates(module).into_iter().find_map(|path| proven(core, module, &path));
+    found.filter(|(_, proof)| *proof != Proof::Layout).map(|(map, _)| map)
+}
+
+/// The file under `dirs` that holds the symbols cut off from the module's own:
+/// one with the same build id. A link's checksum (.gnu_debuglink) is no proof,
+/// as only the file knows it.
+pub fn debug_file_of(module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
+    let ModuleKind::Elf(image) = &module.kind else { return None };
+    let wanted = image.build_id.as_ref()?;
+    dirs.debug_candidates(module).into_iter().find_map(|path| {
+        let map = File::open(&path).and_then(|f| MappedFile::map(&f)).ok()?;
+        (elf::file_build_id(&map).as_ref() == Some(wanted)).then_some(map)
+    })
 }
 
 /// One line for all files of one fate.
@@ -256,9 +305,11 @@ fn is_read_only(core: &Core, module: &Module, range: AddrRange) -> bool {
 }
 
 /// The runs of memory that proven files can fill in: read-only parts only, as
-/// what a process wrote is in no file.
-pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> RangeMap<Overlay> {
+/// what a process wrote is in no file. Then those of writable parts of PE files,
+/// which only tells how they were before anybody wrote.
+pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> (RangeMap<Overlay>, RangeMap<Overlay>) {
     let mut out = Vec::new();
+    let mut originals = Vec::new();
     for (file, p) in proven.iter().enumerate() {
         let mut module = modules[p.module].clone();
         if matches!(module.kind, ModuleKind::NoHeaders) {
@@ -269,19 +320,25 @@ pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> RangeMap<
         }
         for &m in &module.mappings {
             let mapping = &core.notes.files[m as usize];
-            if !is_read_only(core, &module, mapping.range) {
+            let read_only = is_read_only(core, &module, mapping.range);
+            if !read_only && !matches!(module.kind, ModuleKind::Pe { .. }) {
                 continue;
             }
             let have = (p.map.len() as u64).saturating_sub(mapping.offset);
             let range = AddrRange::sized(mapping.range.start, mapping.range.len().min(have));
             if !range.is_empty() {
-                out.push(Overlay { range, file, offset: mapping.offset });
+                let to = if read_only { &mut out } else { &mut originals };
+                to.push(Overlay { range, file, offset: mapping.offset });
             }
         }
     }
-    // NT_FILE of a damaged core may list a range twice: the first counts.
+    (first_of_each(&out), first_of_each(&originals))
+}
+
+/// NT_FILE of a damaged core may list a range twice: the first counts.
+fn first_of_each(overlays: &[Overlay]) -> RangeMap<Overlay> {
     RangeMap::resolve(
-        &out,
+        overlays,
         |i, o| (o.range, std::cmp::Reverse(i)),
         |range, o| Overlay { range, offset: o.offset + range.start.since(o.range.start), file: o.file },
     )

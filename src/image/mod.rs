@@ -6,8 +6,10 @@ pub mod elf;
 pub mod identity;
 pub mod metadata;
 pub mod modules;
+pub mod native_symbols;
 pub mod pdb;
 pub mod pe;
 pub mod symbols;
 
 pub use modules::{Module, ModuleKind, Section};
+pub use native_symbols::{NativeSymbol, NativeSymbols};

@@ -7,20 +7,21 @@ use goblin::elf::dynamic as dy;
 
 use crate::addr::Addr;
 use crate::bytes;
-use crate::image::elf::{ElfImage, dynamic_entry};
+use crate::image::elf::ElfImage;
 use crate::memory::Memory;
 
 /// `Elf64_Sym`
-mod sym {
-    pub(super) const SIZE: u64 = 24;
-    pub(super) const NAME: usize = 0;
-    pub(super) const SHNDX: usize = 6;
-    pub(super) const VALUE: usize = 8;
-    pub(super) const LEN: usize = 16;
+pub(super) mod sym {
+    pub(in crate::image) const SIZE: u64 = 24;
+    pub(in crate::image) const NAME: usize = 0;
+    pub(in crate::image) const INFO: usize = 4;
+    pub(in crate::image) const SHNDX: usize = 6;
+    pub(in crate::image) const VALUE: usize = 8;
+    pub(in crate::image) const LEN: usize = 16;
 }
 
 /// Symbols of one chain looked at; real chains have a handful.
-const MAX_CHAIN: u32 = 4096;
+pub(super) const MAX_CHAIN: u32 = 4096;
 
 /// An exported symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +35,7 @@ pub struct Symbol {
 /// The symbol exported under `name`; `None` where there is none, or its table
 /// is not in the core.
 pub fn find(memory: &dyn Memory, image: &ElfImage, name: &str) -> Option<Symbol> {
-    let dynamic = image.dynamic?;
-    let placed = |tag| {
-        let value = dynamic_entry(memory, dynamic, tag)?;
-        // glibc writes placed addresses back, musl leaves those of the file.
-        Some(if image.range.contains(Addr(value)) { Addr(value) } else { Addr(image.bias.wrapping_add(value)) })
-    };
+    let placed = |tag| image.dynamic_addr(memory, tag);
     let table = Table { memory, bias: image.bias, symbols: placed(dy::DT_SYMTAB)?, strings: placed(dy::DT_STRTAB)? };
     match placed(dy::DT_GNU_HASH) {
         Some(hash) => table.by_gnu_hash(hash, name),

@@ -30,22 +30,46 @@ impl Ranged for Overlay {
 pub struct CoreMemory {
     core: Arc<Core>,
     overlays: RangeMap<Overlay>,
+    /// Parts that the process may have written to; see [`CoreMemory::pristine`].
+    originals: RangeMap<Overlay>,
     files: Vec<MappedFile>,
 }
+
+/// A core's memory where what the core left out of writable parts is as in the
+/// file: right for tables that nobody writes, wrong for anything else.
+#[derive(Clone, Copy)]
+pub struct Pristine<'m>(&'m CoreMemory);
 
 impl CoreMemory {
     /// Only what the core holds.
     pub fn new(core: Arc<Core>) -> CoreMemory {
-        CoreMemory { core, overlays: RangeMap::default(), files: Vec::new() }
+        CoreMemory {
+            core,
+            overlays: RangeMap::default(),
+            originals: RangeMap::default(),
+            files: Vec::new(),
+        }
     }
 
-    /// With `overlays` (into `files`) for what the core left out.
-    pub fn with_files(core: Arc<Core>, overlays: RangeMap<Overlay>, files: Vec<MappedFile>) -> CoreMemory {
-        CoreMemory { core, overlays, files }
+    /// With `overlays` (into `files`) for what the core left out, and `originals`
+    /// for what it left out of writable parts.
+    pub fn with_files(
+        core: Arc<Core>,
+        overlays: RangeMap<Overlay>,
+        originals: RangeMap<Overlay>,
+        files: Vec<MappedFile>,
+    ) -> CoreMemory {
+        CoreMemory { core, overlays, originals, files }
+    }
+
+    /// The view for tables of program files that nobody writes, whatever the
+    /// section they lie in allows.
+    pub fn pristine(&self) -> Pristine<'_> {
+        Pristine(self)
     }
 
     /// The longest run of bytes from `addr` on, within one piece.
-    fn run(&self, addr: Addr) -> Result<&[u8], Fault> {
+    fn run(&self, addr: Addr, pristine: bool) -> Result<&[u8], Fault> {
         let i = self.core.pieces.index_at_or_above(addr);
         let piece = self.core.pieces.get(i).filter(|p| p.range.contains(addr));
         if let Some(piece) = piece
@@ -69,24 +93,23 @@ impl CoreMemory {
             (None, Some(next)) => next.range.start,
             (None, None) => Addr(u64::MAX),
         };
-        self.overlay(addr, next).ok_or(Fault { addr, kind })
+        let original = || if pristine { self.overlay(&self.originals, addr, next) } else { None };
+        self.overlay(&self.overlays, addr, next).or_else(original).ok_or(Fault { addr, kind })
     }
 
-    fn overlay(&self, addr: Addr, next: Addr) -> Option<&[u8]> {
-        let o = self.overlays.at(addr)?;
+    fn overlay(&self, overlays: &RangeMap<Overlay>, addr: Addr, next: Addr) -> Option<&[u8]> {
+        let o = overlays.at(addr)?;
         let from = usize::try_from(o.offset.checked_add(addr.since(o.range.start))?).ok()?;
         let len = o.range.end.min(next).since(addr) as usize;
         let file = self.files.get(o.file)?;
         file.get(from..from.checked_add(len)?.min(file.len()))
     }
-}
 
-impl Memory for CoreMemory {
-    fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+    fn read_from(&self, addr: Addr, buf: &mut [u8], pristine: bool) -> Result<(), Fault> {
         let mut at = addr;
         let mut done = 0;
         while done < buf.len() {
-            let run = self.run(at)?;
+            let run = self.run(at, pristine)?;
             let n = run.len().min(buf.len() - done);
             if n == 0 {
                 return Err(Fault { addr: at, kind: FaultKind::NotDumped });
@@ -103,21 +126,49 @@ impl Memory for CoreMemory {
         Ok(())
     }
 
-    fn borrow(&self, addr: Addr, len: usize) -> Option<&[u8]> {
-        let bytes = self.run(addr).ok()?.get(..len)?;
+    fn borrow_from(&self, addr: Addr, len: usize, pristine: bool) -> Option<&[u8]> {
+        let bytes = self.run(addr, pristine).ok()?.get(..len)?;
         self.core.reads.note(addr, len as u64);
         Some(bytes)
     }
 
-    fn readable(&self, addr: Addr, max: u64) -> u64 {
+    fn readable_from(&self, addr: Addr, max: u64, pristine: bool) -> u64 {
         let mut have = 0;
         while have < max {
             let Some(at) = addr.checked_add(have) else { break };
-            match self.run(at) {
+            match self.run(at, pristine) {
                 Ok(run) if !run.is_empty() => have += run.len() as u64,
                 _ => break,
             }
         }
         have.min(max)
+    }
+}
+
+impl Memory for CoreMemory {
+    fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+        self.read_from(addr, buf, false)
+    }
+
+    fn borrow(&self, addr: Addr, len: usize) -> Option<&[u8]> {
+        self.borrow_from(addr, len, false)
+    }
+
+    fn readable(&self, addr: Addr, max: u64) -> u64 {
+        self.readable_from(addr, max, false)
+    }
+}
+
+impl Memory for Pristine<'_> {
+    fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+        self.0.read_from(addr, buf, true)
+    }
+
+    fn borrow(&self, addr: Addr, len: usize) -> Option<&[u8]> {
+        self.0.borrow_from(addr, len, true)
+    }
+
+    fn readable(&self, addr: Addr, max: u64) -> u64 {
+        self.0.readable_from(addr, max, true)
     }
 }

@@ -5,7 +5,7 @@ pub mod alias;
 mod core_memory;
 pub mod scan;
 
-pub use core_memory::{CoreMemory, Overlay};
+pub use core_memory::{CoreMemory, Overlay, Pristine};
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;

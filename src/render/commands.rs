@@ -280,6 +280,9 @@ impl Render for WhatisReport {
                 if let Some(place) = &self.place {
                     doc.line(format!("  place       {place}"));
                 }
+                if let Some(code) = &self.code {
+                    doc.line(format!("  code        {code}"));
+                }
                 doc.line(format!("  region      {}-{}  {}  {} bytes", r.start, r.end, r.perms, exact(r.size)));
                 if !r.detail.is_empty() {
                     doc.line(format!("  detail      {}", r.detail));

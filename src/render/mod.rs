@@ -7,11 +7,14 @@ mod heap;
 mod heapstat;
 mod ip2method;
 mod maddress;
+mod perfmap;
+mod symbolicate;
 mod table;
 
 pub use document::{Align, Block, Column, Document, TableBlock};
 pub use ip2method::Short;
 pub use maddress::maddress;
+pub use perfmap::perf_map;
 
 use crate::report::{CoreRow, Envelope};
 pub use table::{Look, write};

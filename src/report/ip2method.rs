@@ -16,8 +16,7 @@ pub struct IpRow {
     pub ip: Addr,
     /// Whether it is of a managed method.
     pub found: bool,
-    /// The method with its type and parameters, as SOS writes it; for native
-    /// code its symbol.
+    /// The method with its type and parameters, as SOS writes it.
     pub method: Option<String>,
     /// Bytes from the start of this code.
     pub offset: Option<u64>,

@@ -8,9 +8,11 @@ mod heap;
 mod heapstat;
 mod info;
 mod ip2method;
+mod perfmap;
 mod regions;
 mod stacks;
 mod summary;
+mod symbolicate;
 mod whatis;
 
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide};
@@ -21,9 +23,11 @@ pub use heapstat::{
 };
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
+pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use regions::{RegionRow, RegionsReport};
 pub use stacks::{StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
+pub use symbolicate::{SymbolicateReport, TextFrameRow};
 pub use whatis::{ClaimRow, WhatisReport};
 
 use serde::Serialize;

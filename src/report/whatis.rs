@@ -16,6 +16,8 @@ pub struct WhatisReport {
     pub evidence: Option<String>,
     /// Section of a module, thread and distance from its SP, …
     pub place: Option<String>,
+    /// The code it is of: a method, a native symbol, a stub.
+    pub code: Option<String>,
     /// Claims that lost here.
     pub losers: Vec<ClaimRow>,
     /// Whether its byte can be read, or why not.

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use coremap::addr::Addr;
 use coremap::analysis::{self, Names};
-use coremap::introspect::introspect;
+use coremap::introspect::identify;
 use coremap::limits;
 use coremap::process::Process;
 use coremap::render::Short;
@@ -18,11 +18,20 @@ pub(super) fn run(common: &Common, core: &Path, texts: &[String], short: bool) -
     if texts.iter().any(|t| t == "-") && core == Path::new("-") {
         return Err(Failure::Usage("standard input can't be both the addresses and the core".into()));
     }
+    if let Some(file) = texts.iter().find(|t| *t != "-" && Path::new(t).is_file())
+        && !core.exists()
+    {
+        return Err(Failure::Usage(format!(
+            "'{file}' is a file and '{}' is not: the core comes last, `coremap ip2method ADDR… CORE`",
+            core.display()
+        )));
+    }
     let process = open(core, common, &progress())?;
     let ips = addresses(texts, &process)?;
-    let found = introspect(&process);
+    let found = identify(&process);
     let names = Names::new(&process, &found);
     let report = analysis::ip2method(&names, &ips);
+    names.note_missing();
     let nothing = report.results.iter().all(|r| !r.found);
     let exit = if short {
         answer("ip2method", common, &process, &found, Short(report))?

@@ -4,9 +4,11 @@ mod diff;
 mod heapstat;
 mod ip2method;
 mod maddress;
+mod perfmap;
 mod search;
 mod shrink;
 mod simple;
+mod symbolicate;
 mod whatis;
 
 use std::path::Path;
@@ -25,7 +27,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Summary { zero_fill, core } => simple::summary(common, &core.core, *zero_fill),
         Command::Regions { kind, sort, core } => simple::regions(common, &core.core, kind, *sort),
         Command::Stacks { zero_fill, core } => simple::stacks(common, &core.core, *zero_fill),
-        Command::Shrink { out, purpose, core } => shrink::run(common, &core.core, out, purpose),
+        Command::Shrink { out, purpose, address, core } => shrink::run(common, &core.core, out, purpose, address),
         Command::Check { core } => simple::check(common, &core.core),
         Command::Heap { loader, core } => simple::heap(common, &core.core, *loader),
         Command::Heapstat { args, core } => heapstat::run(common, &core.core, args),
@@ -33,6 +35,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Search { args, core } => search::run(common, &core.core, args),
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
         Command::Ip2method { addresses, short, core } => ip2method::run(common, &core.core, addresses, *short),
+        Command::Symbolicate { fold, text, core } => symbolicate::run(common, &core.core, text, *fold),
+        Command::Perfmap { core } => perfmap::run(common, &core.core),
         Command::Diff { old, new } => diff::run(common, old, new),
     }
 }

@@ -2,8 +2,9 @@ use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use coremap::analysis::Names;
 use coremap::core::producer::DIAG_PAGE_SIZE;
-use coremap::introspect::introspect;
+use coremap::introspect::{identify, introspect};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::units::{exact, human};
@@ -12,15 +13,24 @@ use coremap::{analysis, shrink};
 use crate::cli::args::{Common, Purpose};
 use crate::cli::output::finish;
 use crate::cli::progress::{clear, progress};
-use crate::cli::{Exit, Failure};
+use crate::cli::{Exit, Failure, address};
 
-pub(super) fn run(common: &Common, core: &Path, out: &Path, purpose: &[Purpose]) -> Result<Exit, Failure> {
+pub(super) fn run(
+    common: &Common,
+    core: &Path,
+    out: &Path,
+    purpose: &[Purpose],
+    addresses: &[String],
+) -> Result<Exit, Failure> {
     let options = Options { symbols: Vec::new(), record: true };
     let process = Process::open(core, &options, &progress());
     clear();
     let process = process?;
     // The very commands, so that what they read is what is kept.
-    let found = introspect(&process);
+    let map_needed = purpose.iter().any(|p| *p != Purpose::Ip2method);
+    let found = if map_needed { introspect(&process) } else { identify(&process) };
+    let ips = addresses.iter().map(|a| address::parse(a, &process)).collect::<Result<Vec<_>, _>>();
+    let ips = ips.map_err(Failure::Usage)?;
     let silent = Progress::silent();
     for p in purpose {
         match p {
@@ -29,6 +39,13 @@ pub(super) fn run(common: &Common, core: &Path, out: &Path, purpose: &[Purpose])
             Purpose::Regions => drop(analysis::regions(&found, &analysis::RegionOptions::default())),
             Purpose::Stacks => drop(analysis::stacks(&process, &found, false, &silent)),
             Purpose::Heap => drop(analysis::heap(&found, true)),
+            Purpose::Ip2method => {
+                let names = Names::new(&process, &found);
+                drop(analysis::ip2method(&names, &ips));
+                if ips.is_empty() {
+                    drop(analysis::perfmap(&names));
+                }
+            }
             Purpose::Check => drop(analysis::check(&process, &found)),
         }
     }

@@ -35,8 +35,6 @@ pub(in crate::dotnet) enum CodeBlock {
     },
     /// Stubs: StubCodeBlockKind.
     Stubs {
-        /// Where it begins.
-        start: Addr,
         /// STUB_CODE_BLOCK_*
         kind: u64,
     },
@@ -93,7 +91,7 @@ impl CodeHeap {
         let fault = |field: &str, fault| ViewError::Fault { kind: "CodeHeader".into(), field: field.into(), fault };
         let header = memory.ptr(start.saturating_sub(8)).map_err(|e| fault("pRealCodeHeader", e))?;
         if header.0 <= STUB_CODE_BLOCK_LAST {
-            return Ok(CodeBlock::Stubs { start, kind: header.0 });
+            return Ok(CodeBlock::Stubs { kind: header.0 });
         }
         let layout = &runtime.layout;
         let view = StructView::new(memory, layout, "RealCodeHeader", header);

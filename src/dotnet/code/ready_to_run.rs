@@ -5,9 +5,10 @@
 //! readytoruninfo.h (ReadyToRunInfo), codeman.cpp (ReadyToRunJitManager),
 //! hash.h (HashMap, its buckets).
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::bytes::u32_at;
 use crate::dotnet::code::instances;
 use crate::dotnet::code::native_format::{NativeArray, unsigned};
@@ -162,7 +163,11 @@ impl ReadyToRun {
     pub(in crate::dotnet) fn debug_info(&self, memory: &dyn Memory, index: u32) -> Option<Addr> {
         let (rva, size) = self.debug_info?;
         let section = self.base.saturating_add(u64::from(rva));
-        let bytes = memory.bytes(section, (size as usize).min(limits::MAX_R2R_TABLE)).ok()?;
+        let len = (size as usize).min(limits::MAX_R2R_TABLE);
+        let bytes = match memory.borrow(section, len) {
+            Some(bytes) => Cow::Borrowed(bytes),
+            None => Cow::Owned(memory.bytes(section, len).ok()?),
+        };
         let offset = NativeArray::new(&bytes, 0)?.get(index)?;
         let (back, _) = unsigned(&bytes, offset)?;
         // A blob that equals an earlier one is a distance back to it.
@@ -240,15 +245,21 @@ fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result
     let fault = |fault| ViewError::Fault { kind: "HashMap".into(), field: "Buckets".into(), fault };
     let size = layout.size("Bucket")?.clamp(16, 4096);
     let (keys, values) = (layout.positive("Bucket", "Keys")?, layout.positive("Bucket", "Values")?);
-    let count = u64::from(memory.u32(buckets).map_err(fault)?).min(limits::MAX_HASH_BUCKETS);
-    let bytes = memory.bytes(buckets.saturating_add(size), (count * size) as usize).map_err(fault)?;
+    let Ok(count) = memory.u32(buckets) else { return Ok(out) };
+    let count = u64::from(count).min(limits::MAX_HASH_BUCKETS);
     let slots = values.saturating_sub(keys) / 8;
-    for bucket in bytes.chunks_exact(size as usize) {
-        for slot in 0..slots {
-            let word = |base: u64| crate::bytes::u64_at(bucket, (base + slot * 8) as usize);
-            let (Some(key), Some(value)) = (word(keys), word(values)) else { continue };
-            if key != EMPTY && key != DELETED {
-                out.insert(Addr(key), Addr((value & VALUE_MASK) << 1));
+    let first = buckets.saturating_add(size);
+    // Of a small dump often only some pages are there.
+    for part in memory.readable_parts(AddrRange::sized(first, count * size), u64::MAX) {
+        let skip = part.start.since(first).next_multiple_of(size) - part.start.since(first);
+        let bytes = memory.bytes(part.start, part.len() as usize).map_err(fault)?;
+        for bucket in bytes.get(skip as usize..).unwrap_or_default().chunks_exact(size as usize) {
+            for slot in 0..slots {
+                let word = |base: u64| crate::bytes::u64_at(bucket, (base + slot * 8) as usize);
+                let (Some(key), Some(value)) = (word(keys), word(values)) else { continue };
+                if key != EMPTY && key != DELETED {
+                    out.insert(Addr(key), Addr((value & VALUE_MASK) << 1));
+                }
             }
         }
     }

@@ -4,10 +4,12 @@
 //! peassembly.h, peimage.h, peimagelayout.h.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use crate::addr::Addr;
 use crate::dotnet::types::TypeSystem;
 use crate::image::metadata::{Metadata, find_root};
+use crate::image::pdb::{Line, Pdb, PdbReference, find_pdb};
 use crate::image::pe;
 use crate::layout::ViewError;
 use crate::limits;
@@ -26,6 +28,7 @@ pub struct ModuleInfo<'p> {
     /// Why there is no metadata.
     pub missing: Option<String>,
     simple_name: String,
+    pdb: OnceLock<Option<Pdb>>,
 }
 
 impl<'p> ModuleInfo<'p> {
@@ -45,7 +48,7 @@ impl<'p> ModuleInfo<'p> {
             .and_then(|m| Some(m.assembly()?.name.into_owned()))
             .filter(|n| !n.is_empty())
             .unwrap_or_else(|| of_file(&path));
-        ModuleInfo { addr, path, base, metadata, missing, simple_name }
+        ModuleInfo { addr, path, base, metadata, missing, simple_name, pdb: OnceLock::new() }
     }
 
     /// Simple name of its assembly.
@@ -62,6 +65,26 @@ impl<'p> ModuleInfo<'p> {
             Some(row) => Cow::Owned(row.name.into_owned()),
             None => Cow::Borrowed(&self.simple_name),
         }
+    }
+
+    /// The source line of an IL offset in one of its methods, where its PDB is
+    /// embedded in it or under `--symbols`.
+    pub fn line(&self, types: &TypeSystem<'p>, method_rid: u32, il_offset: i64) -> Option<Line> {
+        // The marks -1 to -3 are what a u32 of them is to the PDB's reader.
+        self.pdb.get_or_init(|| self.find_pdb(types)).as_ref()?.line(method_rid, il_offset as u32)
+    }
+
+    fn find_pdb(&self, types: &TypeSystem<'p>) -> Option<Pdb> {
+        if self.base.0 == 0 {
+            return None;
+        }
+        let image = pe::read(types.memory, self.base)?;
+        [false, true].into_iter().find_map(|flat| {
+            let reference = PdbReference::read(types.memory, self.base, &image, flat)?;
+            let embedded = reference.embedded_pdb(types.memory).and_then(Result::ok);
+            let bytes = embedded.or_else(|| find_pdb(&types.process.symbols, &self.path, &reference))?;
+            Pdb::open(bytes).map_err(|e| tracing::debug!(%e, module = %self.path, "no PDB")).ok()
+        })
     }
 }
 

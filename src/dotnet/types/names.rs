@@ -84,6 +84,22 @@ impl<'p> TypeSystem<'p> {
         out.into_string()
     }
 
+    /// The name of a method that has no descriptor, from metadata alone.
+    pub fn definition_name(&self, module: &ModuleInfo<'p>, token: Token) -> Option<String> {
+        let metadata = module.metadata.as_ref()?;
+        let row = metadata.method_def(token.rid())?;
+        let mut out = Text::default();
+        let owner = metadata.type_of_method(token.rid())?;
+        self.append_type_def(&mut out, module, Token::new(Table::TypeDef, owner));
+        out.push(".");
+        out.push(&row.name);
+        if let Ok(signature) = MethodSig::parse(row.signature) {
+            let context = Context { types: self, module: Some(module), class: &[], method: &[] };
+            out.push(&signature_text::parameters(&context, &row.name, &signature));
+        }
+        Some(out.into_string())
+    }
+
     /// A method's name alone.
     pub fn own_name(&self, desc: &MethodDesc, module: Option<&ModuleInfo<'p>>) -> String {
         match desc.classification {

@@ -5,7 +5,7 @@
 //! around them, generic arguments in `<>`.
 
 use crate::dotnet::types::names::Text;
-use crate::dotnet::types::type_handle::{Shape, TypeHandle};
+use crate::dotnet::types::type_handle::{PRIMITIVE_BY_NAME, Shape, TypeHandle};
 use crate::dotnet::types::{ModuleInfo, TypeSystem};
 use crate::image::metadata::sig::{ElementType, MethodSig, Type};
 use crate::image::metadata::{Metadata, Table, Token};
@@ -137,7 +137,11 @@ impl<'a> Context<'a, '_> {
                     return out.push(primitive(element));
                 }
                 let module = self.types.module(module);
-                out.push(&module.metadata.as_ref().map_or_else(|| token.to_string(), |m| type_def(m, token)));
+                let name = module.metadata.as_ref().map_or_else(|| token.to_string(), |m| type_def(m, token));
+                match name.strip_prefix("System.") {
+                    Some(short) if kind == PRIMITIVE_BY_NAME => out.push(short),
+                    _ => out.push(&name),
+                }
                 if !arguments.is_empty() {
                     out.push("<");
                     for (i, &argument) in arguments.iter().enumerate() {

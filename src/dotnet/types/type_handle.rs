@@ -41,6 +41,10 @@ const TYPE_DESC: u64 = 2;
 /// (bit 0 from .NET 5 on; bit 1 before).
 const CANON_MASK: u64 = 3;
 
+/// Stands for a true primitive whose EEClass is not in the core: only its name
+/// tells which.
+pub(super) const PRIMITIVE_BY_NAME: u8 = 0xff;
+
 /// Object's own size without fields: sync block, MethodTable, count of elements.
 const ARRAY_BASE_SIZE: u64 = 24;
 
@@ -62,7 +66,8 @@ pub enum Shape {
         module: Addr,
         /// Its TypeDef; nil for the types that hold dynamic methods.
         token: Token,
-        /// Element type where it is a true primitive (0 where not).
+        /// Element type where it is a true primitive (0 where not, 0xff where
+        /// only the name tells).
         primitive: u8,
         /// Its generic arguments.
         arguments: Vec<TypeHandle>,
@@ -103,7 +108,9 @@ impl<'p> TypeSystem<'p> {
             return Ok(Shape::Array(element, rank as u32));
         }
         let primitive = if mt_flags & flags::CATEGORY_MASK == flags::CATEGORY_TRUE_PRIMITIVE {
-            self.view("EEClass", self.ee_class(at)?).u8("InternalCorElementType")?
+            // Triage dumps leave EEClasses out.
+            let class = self.ee_class(at).and_then(|c| self.view("EEClass", c).u8("InternalCorElementType"));
+            class.unwrap_or(PRIMITIVE_BY_NAME)
         } else {
             0
         };

@@ -1,0 +1,40 @@
+use crate::analysis::naming::Names;
+use crate::report::{PerfMapReport, PerfMapRow};
+
+/// All code that the process's runtimes made or loaded, by address.
+pub fn perfmap(names: &Names<'_>) -> PerfMapReport {
+    let mut entries = Vec::new();
+    for methods in names.runtimes() {
+        methods.all(|found| match found {
+            Ok(method) => {
+                let versions = methods.versions(&method);
+                let tier = versions.iter().find(|v| v.code == method.start).map(|v| v.tier);
+                let name = one_line(&method.name);
+                let cold = method.cold.map(|(start, size)| PerfMapRow {
+                    start,
+                    size,
+                    name: name.clone(),
+                    tier,
+                    part: Some("cold"),
+                });
+                entries.push(PerfMapRow { start: method.start, size: method.size, name, tier, part: None });
+                entries.extend(cold);
+            }
+            Err(stubs) => entries.push(PerfMapRow {
+                start: stubs.start,
+                size: stubs.size,
+                name: format!("stub<{}>", stubs.kind),
+                tier: None,
+                part: Some("stubs"),
+            }),
+        });
+    }
+    entries.retain(|e| e.size > 0);
+    entries.sort_by_key(|e| (e.start, e.size));
+    PerfMapReport { entries }
+}
+
+/// The form has one line an entry, and names come from the core.
+fn one_line(name: &str) -> String {
+    crate::bytes::printable(name).into_owned()
+}

@@ -1,0 +1,56 @@
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::path::Path;
+
+use coremap::analysis::{self, Names};
+use coremap::introspect::identify;
+use coremap::symbolicate::{Options, SymbolicateError};
+
+use crate::cli::args::{Common, Format};
+use crate::cli::commands::open;
+use crate::cli::output::{answer, finish};
+use crate::cli::progress::progress;
+use crate::cli::{Exit, Failure};
+
+/// Bytes of text read at once.
+const BUFFER: usize = 1 << 18;
+
+pub(super) fn run(common: &Common, core: &Path, text: &Path, fold: bool) -> Result<Exit, Failure> {
+    if text == Path::new("-") && core == Path::new("-") {
+        return Err(Failure::Usage("standard input can't be both the text and the core".into()));
+    }
+    let mut input: Box<dyn BufRead> = if text == Path::new("-") {
+        Box::new(BufReader::with_capacity(BUFFER, io::stdin().lock()))
+    } else {
+        let file = File::open(text).map_err(|e| Failure::Usage(format!("{}: {e}", text.display())))?;
+        Box::new(BufReader::with_capacity(BUFFER, file))
+    };
+    let process = open(core, common, &progress())?;
+    let found = identify(&process);
+    let names = Names::new(&process, &found);
+    let options = Options::default();
+    let rows = common.form() != Format::Table;
+    let report = if rows {
+        analysis::symbolicate(&process, &names, &mut *input, &mut io::sink(), fold, &options)
+    } else {
+        let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+        let report = analysis::symbolicate(&process, &names, &mut *input, &mut out, fold, &options);
+        out.flush()?;
+        report
+    };
+    names.note_missing();
+    let report = report.map_err(|e| match e {
+        SymbolicateError::Write(e) => Failure::Output(e),
+        SymbolicateError::Read(e) => Failure::Usage(format!("{}: {e}", text.display())),
+        e => Failure::Usage(format!("{}: {e}", text.display())),
+    })?;
+    let nothing = report.named == 0;
+    let exit = if rows {
+        answer("symbolicate", common, &process, &found, report)?
+    } else {
+        let exit = finish(&process);
+        eprintln!("coremap: {} of {} addresses named ({} text)", report.named, report.addresses, report.format);
+        exit
+    };
+    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
+}

@@ -1,0 +1,91 @@
+//! The dynamic symbol table of an image, as it lies in memory.
+//!
+//! Structures: System V ABI, dynamic linking; DT_GNU_HASH as binutils and glibc's
+//! dl-lookup.c have it. Neither table says in plain words how many symbols there
+//! are: DT_HASH has as many chains, in DT_GNU_HASH the last chain ends with the
+//! last symbol.
+
+use goblin::elf::dynamic as dy;
+
+use super::Budget;
+use super::table::Found;
+use crate::addr::{Addr, AddrRange};
+use crate::bytes;
+use crate::image::elf::{ElfImage, dynamic_entry};
+use crate::image::symbols::{MAX_CHAIN, sym};
+use crate::limits;
+use crate::memory::Memory;
+
+/// Symbols read at once.
+const BLOCK: u64 = 4096;
+
+/// Where the table is.
+pub(super) struct Dynamic {
+    symbols: Addr,
+    count: u64,
+    /// DT_STRTAB, DT_STRSZ.
+    pub(super) strings: AddrRange,
+}
+
+impl Dynamic {
+    pub(super) fn read(memory: &dyn Memory, image: &ElfImage, budget: &Budget) -> Option<Dynamic> {
+        let at = |tag| image.dynamic_addr(memory, tag);
+        let (symbols, strings) = (at(dy::DT_SYMTAB)?, at(dy::DT_STRTAB)?);
+        let size = dynamic_entry(memory, image.dynamic?, dy::DT_STRSZ)?;
+        let count = match at(dy::DT_HASH).and_then(|hash| memory.u32(hash.checked_add(4)?).ok()) {
+            Some(chains) => u64::from(chains),
+            None => gnu_count(memory, at(dy::DT_GNU_HASH)?, budget)?,
+        };
+        // Linkers put the names after the symbols; two tables share no byte.
+        let room = if strings > symbols { strings.since(symbols) / sym::SIZE } else { u64::MAX };
+        let count = count.min(room).min(limits::MAX_MODULE_SYMBOLS as u64);
+        Some(Dynamic { symbols, count, strings: AddrRange::sized(strings, size) })
+    }
+
+    /// Its entries, as far as they can be read.
+    pub(super) fn entries(&self, memory: &dyn Memory, bias: u64, source: u8, budget: &Budget) -> Vec<Found> {
+        let mut out = Vec::new();
+        let count = budget.take(self.count);
+        let mut i = 0u64;
+        while i < count {
+            let Some(at) = self.symbols.checked_add(i.saturating_mul(sym::SIZE)) else { break };
+            let want = (count - i).min(BLOCK) * sym::SIZE;
+            let whole = memory.readable(at, want) / sym::SIZE;
+            if whole == 0 {
+                // What producers leave out, they leave out by pages.
+                let next = at.align_down(4096).saturating_add(4096);
+                i = i.saturating_add(next.since(at).div_ceil(sym::SIZE).max(1));
+                continue;
+            }
+            let Ok(block) = memory.bytes(at, (whole * sym::SIZE) as usize) else { break };
+            out.extend(block.chunks_exact(sym::SIZE as usize).filter_map(|e| Found::parse(e, bias, source)));
+            i = i.saturating_add(whole);
+        }
+        out
+    }
+
+    /// Offset of the name of one entry, defined or not.
+    pub(super) fn name_of(&self, memory: &dyn Memory, index: u32) -> Option<u32> {
+        let at = self.symbols.checked_add(u64::from(index).checked_mul(sym::SIZE)?)?;
+        let entry = memory.bytes(at, sym::SIZE as usize).ok()?;
+        bytes::u32_at(&entry, sym::NAME).filter(|&n| n != 0)
+    }
+}
+
+/// One more than the index of the last symbol of the last chain.
+fn gnu_count(memory: &dyn Memory, hash: Addr, budget: &Budget) -> Option<u64> {
+    let word = |off: u64| memory.u32(hash.checked_add(off)?).ok();
+    let (buckets, offset, bloom) = (u64::from(word(0)?), u64::from(word(4)?), u64::from(word(8)?));
+    let buckets_at = 16 + 8 * bloom;
+    // One lie must not spend what the other modules need.
+    if buckets > limits::MAX_MODULE_SYMBOLS as u64 || budget.take(buckets) < buckets {
+        return None;
+    }
+    let table = memory.bytes(hash.checked_add(buckets_at)?, usize::try_from(4 * buckets).ok()?).ok()?;
+    let last = (0..).step_by(4).map_while(|at| bytes::u32_at(&table, at)).max().map_or(0, u64::from);
+    let Some(first) = last.checked_sub(offset) else { return Some(offset) };
+    let chains_at = buckets_at + 4 * buckets;
+    // A chain that does not end is cut; it goes upwards only, so none is endless.
+    let ends = (0..u64::from(MAX_CHAIN)).find(|i| word(chains_at + 4 * (first + i)).is_none_or(|chain| chain & 1 == 1));
+    Some(last + ends.unwrap_or(0) + 1)
+}

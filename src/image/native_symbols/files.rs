@@ -1,0 +1,81 @@
+//! Symbols out of files under `--symbols`: .symtab of the module's own file or
+//! of its debug file, and .gnu_debugdata, a small ELF file packed by xz ("MiniDebugInfo"
+//! in gdb's manual).
+
+use std::io::Read;
+use std::sync::Arc;
+
+use goblin::elf::section_header as sh;
+
+use super::Budget;
+use super::table::{Bytes, Found, Source, Strings};
+use crate::addr::{Addr, AddrRange, union};
+use crate::image::elf::{self, FileSection};
+use crate::image::symbols::sym;
+use crate::limits;
+
+/// An ELF file and its section table.
+pub(super) struct File {
+    bytes: Bytes,
+    sections: Vec<FileSection>,
+}
+
+impl File {
+    pub(super) fn open(bytes: Bytes) -> Option<File> {
+        let sections = elf::section_table(&bytes)?;
+        Some(File { bytes, sections })
+    }
+
+    /// The file packed into .gnu_debugdata.
+    pub(super) fn debugdata(&self, budget: &Budget) -> Option<File> {
+        let section = self.sections.iter().find(|s| s.name == ".gnu_debugdata")?;
+        let stream = liblzma::stream::Stream::new_stream_decoder(limits::MAX_DEBUGDATA as u64, 0).ok()?;
+        let decoder = liblzma::bufread::XzDecoder::new_stream(section.bytes(&self.bytes)?, stream);
+        let most = budget.unpack_at_most();
+        let mut out = Vec::new();
+        decoder.take(most as u64).read_to_end(&mut out).ok()?;
+        budget.unpacked(out.len());
+        // One that was cut has no section table: that is at its end.
+        (out.len() < most).then_some(())?;
+        File::open(Bytes::Unpacked(Arc::new(out)))
+    }
+
+    /// The entries of its table of that type (SHT_SYMTAB, SHT_DYNSYM), and where
+    /// their names are.
+    pub(super) fn symbols(
+        &self,
+        kind: u32,
+        text: &'static str,
+        bias: u64,
+        source: u8,
+        budget: &Budget,
+    ) -> Option<(Source, Vec<Found>)> {
+        let table = self.sections.iter().find(|s| s.header.sh_type == kind)?;
+        let strings = self.sections.get(usize::try_from(table.header.sh_link).ok()?)?;
+        let entries = table.bytes(&self.bytes)?.chunks_exact(sym::SIZE as usize);
+        let count = budget.take((entries.len() as u64).min(limits::MAX_MODULE_SYMBOLS as u64)) as usize;
+        let found = entries.take(count).filter_map(|e| Found::parse(e, bias, source)).collect();
+        let strings = Strings::File(self.bytes.clone(), strings.range()?);
+        Some((Source { text, strings }, found))
+    }
+
+    /// Its sections of code, placed.
+    pub(super) fn code(&self, bias: u64) -> Vec<AddrRange> {
+        self.placed(bias, |_| true)
+    }
+
+    /// Its sections of stubs, placed.
+    pub(super) fn stubs(&self, bias: u64) -> Vec<AddrRange> {
+        self.placed(bias, |name| name == ".plt" || name.starts_with(".plt."))
+    }
+
+    fn placed(&self, bias: u64, wanted: impl Fn(&str) -> bool) -> Vec<AddrRange> {
+        let code = u64::from(sh::SHF_ALLOC | sh::SHF_EXECINSTR);
+        let sections = self.sections.iter().filter(|s| s.header.sh_flags & code == code && wanted(&s.name));
+        let ranges = sections.map(|s| AddrRange::sized(Addr(bias.wrapping_add(s.header.sh_addr)), s.header.sh_size));
+        // Apart where they only touch: what has no size ends with its section.
+        let mut out: Vec<AddrRange> = ranges.filter(|r| !r.is_empty()).collect();
+        out.sort();
+        if out.windows(2).any(|w| matches!(w, [a, b] if b.start < a.end)) { union(out) } else { out }
+    }
+}

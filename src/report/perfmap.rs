@@ -1,0 +1,25 @@
+use serde::Serialize;
+
+use crate::addr::Addr;
+
+/// `perfmap`: what /tmp/perf-PID.map would hold.
+#[derive(Clone, Debug, Serialize)]
+pub struct PerfMapReport {
+    /// Code by address.
+    pub entries: Vec<PerfMapRow>,
+}
+
+/// One block of code.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PerfMapRow {
+    /// Where it begins.
+    pub start: Addr,
+    /// Its bytes.
+    pub size: u64,
+    /// Its name.
+    pub name: String,
+    /// How it was compiled.
+    pub tier: Option<&'static str>,
+    /// `cold` or `stubs`, where it is not a method's main part.
+    pub part: Option<&'static str>,
+}

@@ -1,0 +1,41 @@
+use serde::Serialize;
+
+use crate::addr::Addr;
+
+/// `symbolicate`: the addresses of a text, and what they are.
+#[derive(Clone, Debug, Serialize)]
+pub struct SymbolicateReport {
+    /// What the text was taken for: perf, heaptrack, memleak, gdb, folded, plain.
+    pub format: &'static str,
+    /// Its lines.
+    pub lines: u64,
+    /// Addresses in it.
+    pub addresses: u64,
+    /// How many of these were given a name.
+    pub named: u64,
+    /// Distinct addresses beyond those listed.
+    pub unlisted: u64,
+    /// Each distinct address (and file, where the text names one).
+    pub frames: Vec<TextFrameRow>,
+}
+
+/// One address of the text.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TextFrameRow {
+    /// As printed in the text; an offset into a file, with some tools.
+    pub address: Addr,
+    /// The file that the text names with it.
+    pub dso: Option<String>,
+    /// The address in the process.
+    pub resolved: Option<Addr>,
+    /// Its name.
+    pub symbol: Option<String>,
+    /// managed, native or unknown.
+    pub kind: &'static str,
+    /// Its module.
+    pub module: Option<String>,
+    /// How often it is in the text.
+    pub count: u64,
+    /// What stood in the way.
+    pub note: Option<&'static str>,
+}

@@ -1,0 +1,81 @@
+//! Which tool wrote a text, told by the lines of its head.
+
+use crate::symbolicate::event::{Event, Syntax};
+use crate::symbolicate::gdb::{self, Gdb};
+use crate::symbolicate::heaptrack::{self, Heaptrack};
+use crate::symbolicate::memleak::{self, Memleak};
+use crate::symbolicate::perf::{self, Perf};
+use crate::symbolicate::{Format, engine::Engine, plain, scan};
+
+fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    head.split_inclusive(|b| *b == b'\n').map(|l| scan::split_end(l).0)
+}
+
+/// The tool that has most lines of its own; what has none is any text. A line
+/// that merely may be a tool's does not count: names replace what a tool wrote,
+/// and are put beside what others did.
+pub(super) fn format(head: &[u8]) -> Format {
+    let mut votes =
+        [(Format::Perf, 0usize), (Format::Heaptrack, 0), (Format::Memleak, 0), (Format::Gdb, 0), (Format::Folded, 0)];
+    let mut all = 0;
+    for line in lines(head).filter(|l| !l.trim_ascii().is_empty()) {
+        all += 1;
+        if let Some(format) = of_line(line)
+            && let Some(vote) = votes.iter_mut().find(|v| v.0 == format)
+        {
+            vote.1 += 1;
+        }
+    }
+    match votes.iter().rev().max_by_key(|v| v.1) {
+        Some(&(Format::Folded, n)) if n <= all / 2 => Format::Plain,
+        Some(&(format, n)) if n > 0 => format,
+        _ => Format::Plain,
+    }
+}
+
+fn of_line(line: &[u8]) -> Option<Format> {
+    let body = line.trim_ascii();
+    if memleak::stack(body).is_some() || memleak::numbered(line).is_some() {
+        return Some(Format::Memleak);
+    }
+    if body == b"in ??" || heaptrack::cost_line(body).is_some() {
+        return Some(Format::Heaptrack);
+    }
+    if let Some((_, frame, _)) = gdb::frame(line) {
+        let source = memchr::memmem::find(line, b") at ").is_some();
+        return (frame.address.is_some() || source).then_some(Format::Gdb);
+    }
+    if memchr::memmem::find(line, b": PERF_RECORD_").is_some() {
+        return Some(Format::Perf);
+    }
+    if let Some((frame, _)) = perf::frame(line) {
+        let file = frame.dso.is_some_and(|d| matches!(d.first(), Some(b'/' | b'[')));
+        // A tab and 16 columns of address.
+        let aligned = line.first() == Some(&b'\t') && matches!(line.get(17), None | Some(b' ')) && line.len() > 16;
+        return (file || aligned).then_some(Format::Perf);
+    }
+    if matches!(Perf::default().read(line), Event::First(_, f) if f.dso.is_some_and(|d| matches!(d.first(), Some(b'/' | b'['))))
+    {
+        return Some(Format::Perf);
+    }
+    plain::folded(line).map(|_| Format::Folded)
+}
+
+/// The reader of a format; none for those that are no lists of stacks.
+pub(super) fn syntax(format: Format) -> Option<Box<dyn Syntax>> {
+    Some(match format {
+        Format::Perf => Box::<Perf>::default(),
+        Format::Heaptrack => Box::<Heaptrack>::default(),
+        Format::Memleak => Box::<Memleak>::default(),
+        Format::Gdb => Box::<Gdb>::default(),
+        Format::Folded | Format::Plain => return None,
+    })
+}
+
+/// Show the engine the frames of perf's head.
+pub(super) fn learn(engine: &mut Engine<'_>, head: &[u8]) {
+    engine.learn(lines(head).filter_map(|line| {
+        let (frame, inlined) = perf::frame(line)?;
+        (!inlined).then_some((frame.address?, frame.dso?))
+    }));
+}

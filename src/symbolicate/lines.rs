@@ -1,0 +1,88 @@
+//! A text line by line, with a cap on what is held of it.
+
+use std::io::{self, BufRead};
+
+use crate::limits;
+
+/// A piece of a text.
+pub(super) enum Piece<'t> {
+    /// A whole line, with its end.
+    Line(&'t [u8]),
+    /// A piece of a line that is too long to look at.
+    Long {
+        /// The bytes.
+        bytes: &'t [u8],
+        /// Whether the line begins with it.
+        first: bool,
+    },
+}
+
+/// The lines of a text.
+pub(super) struct Lines<R> {
+    input: R,
+    line: Vec<u8>,
+    long: bool,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// The lines of `input`.
+    pub(super) fn new(input: R) -> Lines<R> {
+        Lines { input, line: Vec::new(), long: false }
+    }
+
+    /// The next piece; `None` at the end.
+    pub(super) fn next(&mut self) -> io::Result<Option<Piece<'_>>> {
+        self.line.clear();
+        let mut whole = false;
+        while self.line.len() < limits::MAX_TEXT_LINE && !whole {
+            let chunk = match self.input.fill_buf() {
+                Ok(chunk) => chunk,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e),
+            };
+            if chunk.is_empty() {
+                break;
+            }
+            let room = chunk.len().min(limits::MAX_TEXT_LINE - self.line.len());
+            let chunk = chunk.get(..room).unwrap_or_default();
+            let taken = match memchr::memchr(b'\n', chunk) {
+                Some(at) => {
+                    whole = true;
+                    at + 1
+                }
+                None => chunk.len(),
+            };
+            self.line.extend_from_slice(chunk.get(..taken).unwrap_or_default());
+            self.input.consume(taken);
+        }
+        if self.line.is_empty() {
+            return Ok(None);
+        }
+        let full = !whole && self.line.len() >= limits::MAX_TEXT_LINE;
+        if self.long || full {
+            let first = !self.long;
+            self.long = full;
+            return Ok(Some(Piece::Long { bytes: &self.line, first }));
+        }
+        Ok(Some(Piece::Line(&self.line)))
+    }
+}
+
+/// The first bytes of `input`, as many as the probe takes.
+pub(super) fn probe(input: &mut dyn BufRead) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    while out.len() < limits::MAX_TEXT_PROBE {
+        let chunk = match input.fill_buf() {
+            Ok(chunk) => chunk,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        };
+        if chunk.is_empty() {
+            break;
+        }
+        let taken = chunk.len().min(limits::MAX_TEXT_PROBE - out.len());
+        out.extend_from_slice(chunk.get(..taken).unwrap_or_default());
+        input.consume(taken);
+    }
+    Ok(out)
+}

@@ -1,0 +1,107 @@
+//! memleak: bcc's Python tool and libbpf's.
+//!
+//! ```text
+//! \t65536 bytes in 1 allocations from stack
+//! \t\t0x00007ff7023df089\t[unknown] [libcoreclr.so]        bcc
+//! \t\t0x00007f2b6a5464dd\t[unknown]                        bcc, no module
+//! \t0 [<00007ff7023df089>] malloc+0x10 [/lib/libc.so.6]    libbpf
+//! ```
+
+use crate::symbolicate::event::{At, Event, Frame, Start, Syntax};
+use crate::symbolicate::perf::UNKNOWN;
+use crate::symbolicate::scan;
+
+/// What libbpf's memleak prints where it has nothing.
+const NULL_SYM: &[u8] = b"<null sym>";
+
+/// Reads memleak.
+#[derive(Default)]
+pub(super) struct Memleak {
+    in_stack: bool,
+}
+
+impl Syntax for Memleak {
+    fn read<'t>(&mut self, line: &'t [u8]) -> Event<'t> {
+        let body = line.trim_ascii();
+        if body.is_empty() {
+            self.in_stack = false;
+            return Event::End;
+        }
+        if let Some(start) = stack(body) {
+            self.in_stack = true;
+            return Event::Start(start);
+        }
+        if memchr::memmem::find(body, b" stacks with outstanding allocations").is_some() {
+            self.in_stack = false;
+            return Event::List;
+        }
+        if let Some(frame) = frame(line) {
+            return Event::Frame(frame);
+        }
+        // bcc before 2021 printed names alone.
+        if self.in_stack && line.starts_with(b"\t\t") {
+            let from = scan::skip_blanks(line, 0);
+            return Event::Frame(rest(line, None, from, ("", "")));
+        }
+        Event::Other
+    }
+}
+
+/// `N bytes in M allocations from stack`
+pub(super) fn stack(body: &[u8]) -> Option<Start<'static>> {
+    let (weight, end) = scan::decimal(body, 0)?;
+    let rest = body.get(end..)?;
+    let is_stack = rest.starts_with(b" bytes in ") && rest.ends_with(b" allocations from stack");
+    is_stack.then(|| Start { weight, ..Start::default() })
+}
+
+/// `0x00007ff7023df089\t…`, bcc's frame, or libbpf's.
+fn frame(line: &[u8]) -> Option<Frame<'_>> {
+    let from = scan::skip_blanks(line, 0);
+    let Some((address, end)) = scan::hex0x(line, from).filter(|_| from > 0) else { return numbered(line) };
+    let next = scan::skip_blanks(line, end);
+    let around = if next == end { ("\t", "") } else { ("", "") };
+    (next > end || line.len() == end).then(|| rest(line, Some(address), next, around))
+}
+
+/// `0 [<00007ff7023df089>] …`, libbpf's frame.
+pub(super) fn numbered(line: &[u8]) -> Option<Frame<'_>> {
+    let from = scan::skip_blanks(line, 0);
+    let (_, end) = scan::decimal(line, from).filter(|_| from > 0)?;
+    let open = line.get(end..)?.starts_with(b" [<").then_some(end + 3)?;
+    let (address, end) = scan::hex(line, open)?;
+    let end = line.get(end..)?.starts_with(b">]").then_some(end + 2)?;
+    Some(rest(line, Some(address), scan::skip_blanks(line, end), ("", "")))
+}
+
+/// What follows an address, from `from` on: symbol and `[module]`.
+fn rest<'t>(line: &'t [u8], address: Option<u64>, from: usize, around: (&'static str, &'static str)) -> Frame<'t> {
+    let text = line.get(from..).unwrap_or_default().trim_ascii_end();
+    let open = match memchr::memmem::rfind(text, b" [") {
+        Some(at) if text.ends_with(b"]") => Some(at + 1),
+        // Without a symbol libbpf prints the module alone; `[unknown]` is bcc's symbol.
+        None if text.starts_with(b"[") && text.ends_with(b"]") && text != UNKNOWN => Some(0),
+        _ => None,
+    };
+    let module = open.and_then(|at| text.get(at + 1..text.len().checked_sub(1)?));
+    let symbol = text.get(..open.unwrap_or(text.len())).unwrap_or_default().trim_ascii_end();
+    let known = !symbol.is_empty() && symbol != UNKNOWN && symbol != NULL_SYM;
+    let alone = symbol.is_empty() && open.is_some();
+    let after_address = symbol.is_empty() && open.is_none() && around.0.is_empty();
+    Frame {
+        address,
+        at: At::AfterCall,
+        relative: false,
+        symbol: known.then(|| scan::without_offset(symbol)),
+        dso: module,
+        place: from..from + symbol.len(),
+        around: if alone {
+            ("", " ")
+        } else if after_address {
+            (" ", "")
+        } else {
+            around
+        },
+        offset: true,
+    }
+}

@@ -1,0 +1,194 @@
+//! `perf script`, as perf 6.1 and 6.12 print it, with any `-F` that leaves the
+//! address in.
+//!
+//! tools/perf/util/evsel_fprintf.c `sample__fprintf_callchain`: tab, address in
+//! 16 columns, then symbol, file in brackets, `(inlined)` instead of the file.
+//! Samples without a call chain have their one frame at the end of the header.
+
+use crate::symbolicate::event::{At, Event, Frame, Start, Syntax, TextMapping};
+use crate::symbolicate::scan;
+
+/// What perf prints where it has no symbol or no file.
+pub(super) const UNKNOWN: &[u8] = b"[unknown]";
+
+/// First address of the kernel's half.
+pub(super) const KERNEL: u64 = 1 << 63;
+
+/// Reads `perf script`.
+#[derive(Default)]
+pub(super) struct Perf {
+    /// A user frame of this sample was seen: that is where the thread was, and
+    /// all others are return addresses.
+    callers: bool,
+}
+
+impl Syntax for Perf {
+    fn read<'t>(&mut self, line: &'t [u8]) -> Event<'t> {
+        if line.trim_ascii().is_empty() {
+            self.callers = false;
+            return Event::End;
+        }
+        if let Some((frame, inlined)) = frame(line) {
+            return Event::Frame(self.place(frame, inlined));
+        }
+        if line.starts_with(b"#") {
+            return Event::Other;
+        }
+        if let Some(at) = memchr::memmem::find(line, b"PERF_RECORD_") {
+            return mapping(line.get(at..).unwrap_or_default()).map_or(Event::Other, Event::Mapping);
+        }
+        let Some(start) = header(line) else { return Event::Other };
+        self.callers = false;
+        match frame_of_header(line) {
+            Some(frame) => Event::First(start, self.place(frame, false)),
+            None => Event::Start(start),
+        }
+    }
+}
+
+impl Perf {
+    fn place<'t>(&mut self, mut frame: Frame<'t>, inlined: bool) -> Frame<'t> {
+        if !self.callers {
+            frame.at = At::Instruction;
+        }
+        // The frame that inlined code lies in has the same address.
+        if !inlined && frame.address.is_some_and(|a| a < KERNEL) {
+            self.callers = true;
+        }
+        if inlined {
+            frame.address = None;
+        }
+        frame
+    }
+}
+
+/// A frame on a line of its own, and whether it is inlined code.
+pub(super) fn frame(line: &[u8]) -> Option<(Frame<'_>, bool)> {
+    let at = scan::skip_blanks(line, 0);
+    if at == 0 {
+        return None;
+    }
+    let (address, end) = scan::hex(line, at)?;
+    let rest = line.get(end..)?;
+    if !rest.is_empty() && (rest.first() != Some(&b' ') || is_header(rest)) {
+        return None;
+    }
+    let open = scan::opening(line.trim_ascii_end()).filter(|&o| o > end);
+    let (frame, file) = tail(line, address, end, open)?;
+    Some((frame, file == Some(b"inlined")))
+}
+
+/// perf right-aligns the command of samples without a call chain, and a command
+/// may read like a number: then a thread and, further on, a colon follow.
+fn is_header(rest: &[u8]) -> bool {
+    let rest = rest.trim_ascii_start();
+    rest.first().is_some_and(u8::is_ascii_digit) && memchr::memmem::find(rest, b": ").is_some()
+}
+
+/// What follows an address: symbol, and the file in the bracket at `open`.
+fn tail(line: &[u8], address: u64, end: usize, open: Option<usize>) -> Option<(Frame<'_>, Option<&[u8]>)> {
+    let stop = line.trim_ascii_end().len().max(end);
+    let file = open.and_then(|o| line.get(o + 1..stop.checked_sub(1)?));
+    let from = scan::skip_blanks(line, end).min(stop);
+    let symbol = line.get(from..open.unwrap_or(stop))?.trim_ascii_end();
+    let to = from + symbol.len();
+    let known = !symbol.is_empty() && symbol != UNKNOWN;
+    let around = match (symbol.is_empty(), open.is_some()) {
+        (false, _) => ("", ""),
+        (true, true) => ("", " "),
+        (true, false) => (" ", ""),
+    };
+    let dso = file.map(scan::without_offset);
+    let frame = Frame {
+        address: Some(address),
+        at: At::AfterCall,
+        relative: true,
+        symbol: known.then(|| scan::without_offset(symbol)),
+        dso,
+        place: from..to,
+        around,
+        offset: true,
+    };
+    Some((frame, file))
+}
+
+/// The frame at the end of a header: `… cycles:  7f12 main+0x4 (/bin/x)`.
+fn frame_of_header(line: &[u8]) -> Option<Frame<'_>> {
+    let open = scan::opening(line.trim_ascii_end())?;
+    // The period stands after a colon too, so the last one that fits.
+    for at in memchr::memmem::rfind_iter(line.get(..open)?, b": ") {
+        let from = scan::skip_blanks(line, at + 1);
+        let Some((address, end)) = scan::hex(line, from) else { continue };
+        if line.get(end) == Some(&b' ') {
+            return tail(line, address, end, Some(open)).map(|(frame, _)| frame);
+        }
+    }
+    None
+}
+
+/// The header of a sample: `comm  pid/tid [cpu]  time: event: …`.
+fn header(line: &[u8]) -> Option<Start<'_>> {
+    let mut comm_end = 0;
+    let mut pid = None;
+    for (from, word) in words(line).take(64) {
+        if is_time(word) {
+            break;
+        }
+        if from > 0
+            && let Some(process) = task(word)
+        {
+            comm_end = from;
+            pid = process;
+        }
+    }
+    let comm = line.get(..comm_end).unwrap_or_default().trim_ascii();
+    let comm = if comm.is_empty() { words(line).next().map_or(line, |(_, w)| w) } else { comm };
+    Some(Start { label: Some(comm), weight: 1, pid, ..Start::default() })
+}
+
+/// `123` or `123/456`: a thread; the process where it is told.
+fn task(word: &[u8]) -> Option<Option<u64>> {
+    let (first, end) = scan::decimal(word, 0)?;
+    match word.get(end) {
+        None => Some(None),
+        Some(b'/') => (scan::decimal(word, end + 1)?.1 == word.len()).then_some(Some(first)),
+        _ => None,
+    }
+}
+
+/// `3719.174612:`
+fn is_time(word: &[u8]) -> bool {
+    let Some(number) = word.strip_suffix(b":") else { return false };
+    number.contains(&b'.') && number.iter().all(|b| b.is_ascii_digit() || *b == b'.')
+}
+
+/// The words of a line, each with where it begins.
+fn words(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let from = scan::skip_blanks(line, at);
+        let rest = line.get(from..).filter(|r| !r.is_empty())?;
+        let len = memchr::memchr2(b' ', b'\t', rest).unwrap_or(rest.len());
+        at = from + len;
+        Some((from, rest.get(..len)?))
+    })
+}
+
+/// `PERF_RECORD_MMAP2 pid/tid: [0xSTART(0xLEN) @ OFFSET dev ino gen]: r-xp PATH`
+fn mapping(record: &[u8]) -> Option<TextMapping<'_>> {
+    let rest = record.strip_prefix(b"PERF_RECORD_MMAP")?;
+    let rest = rest.strip_prefix(b"2").unwrap_or(rest).strip_prefix(b" ")?;
+    // The kernel's own mappings have the process -1.
+    let (pid, _) = scan::decimal(rest, 0)?;
+    let open = memchr::memchr(b'[', rest)?;
+    let (start, at) = scan::hex0x(rest, open + 1)?;
+    let (len, at) = scan::hex0x(rest, (rest.get(at) == Some(&b'(')).then_some(at + 1)?)?;
+    let at = rest.get(at..)?.starts_with(b") @ ").then_some(at + 4)?;
+    let (offset, at) = scan::hex0x(rest, at).or_else(|| scan::hex(rest, at))?;
+    let close = at + memchr::memmem::find(rest.get(at..)?, b"]: ")?;
+    let rest = rest.get(close + 3..)?;
+    let space = memchr::memchr(b' ', rest)?;
+    let path = rest.get(space + 1..)?;
+    let executable = rest.get(..space)?.contains(&b'x');
+    (start < KERNEL && !path.is_empty()).then_some(TextMapping { pid: Some(pid), start, len, offset, executable, path })
+}

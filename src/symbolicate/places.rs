@@ -1,0 +1,333 @@
+//! Which file lies where, and the way back from a file's offset to an address.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::notes::at;
+use crate::core::open::Core;
+use crate::limits;
+use crate::map::Base;
+use crate::symbolicate::event::TextMapping;
+use crate::symbolicate::scan;
+
+/// A file mapped into the process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Addresses.
+    pub range: AddrRange,
+    /// Where in the file the mapping begins, in bytes.
+    pub file_offset: u64,
+    /// The file.
+    pub path: String,
+    /// Whether code may run in it; `None` where no PT_LOAD tells.
+    pub executable: Option<bool>,
+}
+
+/// The file mappings of a core: NT_FILE, with the access its segments tell, and
+/// the vdso under the name perf has for it.
+pub fn mappings(core: &Core) -> Vec<Mapping> {
+    let base = Base::of(core);
+    let mut out: Vec<Mapping> = base
+        .entries
+        .iter()
+        .filter_map(|entry| {
+            Some(Mapping {
+                range: entry.range,
+                file_offset: entry.file_offset,
+                path: base.path(entry)?.to_string(),
+                executable: entry.perms.map(|p| p.exec),
+            })
+        })
+        .collect();
+    if let Some(entry) = core.notes.auxv(at::SYSINFO_EHDR).and_then(|a| base.at(Addr(a)))
+        && entry.file.is_none()
+    {
+        let executable = entry.perms.map(|p| p.exec);
+        out.push(Mapping { range: entry.range, file_offset: 0, path: "[vdso]".into(), executable });
+    }
+    out
+}
+
+/// An address that an offset may mean.
+struct Fit {
+    at: Addr,
+    /// 2 executable, 1 not known, 0 not executable.
+    rank: u8,
+    several: bool,
+}
+
+/// A part of a file that is mapped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Part {
+    /// Where in the file it begins.
+    offset: u64,
+    /// Its address.
+    start: u64,
+    len: u64,
+    /// As in [`Fit`].
+    rank: u8,
+}
+
+impl Part {
+    /// The address of a byte of the file.
+    fn at(&self, offset: u64) -> Option<u64> {
+        let in_part = offset.checked_sub(self.offset).filter(|&n| n < self.len)?;
+        self.start.checked_add(in_part)
+    }
+
+    fn holds(&self, address: u64) -> bool {
+        address.checked_sub(self.start).is_some_and(|n| n < self.len)
+    }
+}
+
+/// The mappings of one file.
+#[derive(Default)]
+struct File {
+    /// Sorted.
+    parts: Vec<Part>,
+    /// The highest end of an offset up to here.
+    ends: Vec<u64>,
+}
+
+impl File {
+    fn finish(&mut self) {
+        self.parts.sort_unstable();
+        let mut end = 0;
+        self.ends = self
+            .parts
+            .iter()
+            .map(|p| {
+                end = p.offset.saturating_add(p.len).max(end);
+                end
+            })
+            .collect();
+    }
+
+    fn fit(&self, offset: u64) -> Option<Fit> {
+        let mut best: Option<Fit> = None;
+        let last = self.parts.partition_point(|p| p.offset <= offset);
+        for i in (0..last).rev().take(limits::MAX_MAPPINGS_TRIED) {
+            let (Some(part), Some(&end)) = (self.parts.get(i), self.ends.get(i)) else { break };
+            if end <= offset {
+                break;
+            }
+            if let Some(at) = part.at(offset) {
+                better(&mut best, at, part.rank);
+            }
+        }
+        best
+    }
+
+    fn holds(&self, address: u64) -> bool {
+        self.parts.iter().take(limits::MAX_MAPPINGS_TRIED).any(|p| p.holds(address))
+    }
+}
+
+/// Among equal mappings the lowest address, so that the answer is one.
+fn better(best: &mut Option<Fit>, at: u64, rank: u8) {
+    match best {
+        Some(fit) if fit.rank > rank => {}
+        Some(fit) if fit.rank == rank => {
+            fit.several |= fit.at.0 != at;
+            fit.at.0 = fit.at.0.min(at);
+        }
+        _ => *best = Some(Fit { at: Addr(at), rank, several: false }),
+    }
+}
+
+/// What perf's numbers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Offsets,
+    Addresses,
+}
+
+/// There is no virtual address because nobody says where the file lies.
+const NOT_MAPPED: &str = "an offset into a file that is not known to be mapped there";
+/// The file has that offset mapped as code more than once.
+const SEVERAL: &str = "the file has this offset mapped more than once; this is the lowest address";
+/// Not this process's.
+const KERNEL: &str = "an address of the kernel";
+
+/// All mappings, of the core and of the text.
+#[derive(Default)]
+pub(super) struct Places {
+    files: Vec<File>,
+    by_path: HashMap<Vec<u8>, usize>,
+    /// By file name; `None` where two files have it.
+    by_name: HashMap<Vec<u8>, Option<usize>>,
+    text: HashMap<Vec<u8>, Vec<Part>>,
+    text_mappings: usize,
+    generation: u64,
+    style: Cell<Option<Style>>,
+}
+
+impl Places {
+    /// From the mappings of a core.
+    pub(super) fn new(mappings: &[Mapping]) -> Places {
+        let mut places = Places::default();
+        for m in mappings.iter().filter(|m| !m.range.is_empty()) {
+            let path = plain(m.path.as_bytes());
+            let i = match places.by_path.get(path) {
+                Some(&i) => i,
+                None => {
+                    let i = places.files.len();
+                    places.files.push(File::default());
+                    places.by_path.insert(path.to_vec(), i);
+                    let name = scan::file_name(path).to_vec();
+                    places.by_name.entry(name).and_modify(|f| *f = None).or_insert(Some(i));
+                    i
+                }
+            };
+            if let Some(file) = places.files.get_mut(i) {
+                let (start, len) = (m.range.start.0, m.range.len());
+                file.parts.push(Part { offset: m.file_offset, start, len, rank: rank(m.executable) });
+            }
+        }
+        places.files.iter_mut().for_each(File::finish);
+        places
+    }
+
+    /// Take a mapping that the text tells.
+    pub(super) fn add(&mut self, m: &TextMapping<'_>) {
+        let path = plain(m.path);
+        if self.text_mappings >= limits::MAX_TEXT_MAPPINGS || path.len() > limits::MAX_NAME {
+            return;
+        }
+        let part = Part { offset: m.offset, start: m.start, len: m.len, rank: rank(Some(m.executable)) };
+        let parts = self.text.entry(path.to_vec()).or_default();
+        // A mapping that grows is told again and again.
+        if let Some(old) = parts.iter_mut().rev().take(64).find(|p| p.offset == m.offset && p.start == m.start) {
+            if *old == part {
+                return;
+            }
+            *old = part;
+        } else {
+            parts.push(part);
+            self.text_mappings += 1;
+        }
+        self.generation += 1;
+    }
+
+    /// Changes with every mapping that is added.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// In a container or chroot the tool may know a file by another path.
+    fn file(&self, path: &[u8]) -> Option<&File> {
+        let i = match self.by_path.get(path) {
+            Some(&i) => i,
+            None => (*self.by_name.get(scan::file_name(path))?)?,
+        };
+        self.files.get(i)
+    }
+
+    fn fit(&self, path: &[u8], offset: u64) -> Option<Fit> {
+        let core = self.file(path).and_then(|f| f.fit(offset));
+        if core.as_ref().is_some_and(|f| f.rank == 2) {
+            return core;
+        }
+        let parts = self.text.get(path).map_or(&[][..], Vec::as_slice);
+        // The mapping told last is the one that was there.
+        let told = parts
+            .iter()
+            .rev()
+            .take(limits::MAX_MAPPINGS_TRIED)
+            .find_map(|p| Some(Fit { at: Addr(p.at(offset)?), rank: p.rank, several: false }));
+        match (core, told) {
+            (Some(core), Some(told)) => Some(if told.rank > core.rank { told } else { core }),
+            (core, told) => core.or(told),
+        }
+    }
+
+    fn holds(&self, path: &[u8], address: u64) -> bool {
+        let told = self.text.get(path).map_or(&[][..], Vec::as_slice);
+        self.file(path).is_some_and(|f| f.holds(address))
+            || told.iter().rev().take(limits::MAX_MAPPINGS_TRIED).any(|p| p.holds(address))
+    }
+
+    /// The virtual address that perf means, and what to say of it.
+    pub(super) fn resolve(&self, number: u64, dso: Option<&[u8]>) -> (Option<Addr>, Option<&'static str>) {
+        if number >= super::perf::KERNEL {
+            return (None, Some(KERNEL));
+        }
+        let Some(dso) = dso.filter(|d| !is_virtual(d)) else { return (Some(Addr(number)), None) };
+        let path = plain(dso);
+        // Other names in brackets are modules of the kernel and of guests.
+        if path.first() == Some(&b'[') && path != b"[vdso]" {
+            return (None, Some(KERNEL));
+        }
+        let fit = self.fit(path, number);
+        let address = match (self.style.get(), &fit) {
+            (Some(Style::Addresses), _) => true,
+            (Some(Style::Offsets), Some(_)) => false,
+            (_, Some(_)) => self.holds(path, number),
+            (_, None) => number >= MAX_OFFSET || self.holds(path, number),
+        };
+        match fit {
+            _ if address => (Some(Addr(number)), None),
+            Some(fit) => (Some(fit.at), fit.several.then_some(SEVERAL)),
+            None => (None, Some(NOT_MAPPED)),
+        }
+    }
+
+    /// Learn from some frames whether this perf prints addresses or offsets.
+    /// Most frames show it; those of a program at a fixed low address may be
+    /// both.
+    pub(super) fn learn<'t>(&mut self, frames: impl Iterator<Item = (u64, &'t [u8])>) {
+        let (mut offsets, mut addresses) = (0usize, 0usize);
+        for (number, dso) in frames {
+            let path = plain(dso);
+            if number >= super::perf::KERNEL || is_virtual(dso) || path.first() == Some(&b'[') {
+                continue;
+            }
+            match (self.holds(path, number) || number >= MAX_OFFSET, self.fit(path, number).is_some()) {
+                (true, false) => addresses += 1,
+                (false, true) => offsets += 1,
+                _ => {}
+            }
+        }
+        self.style.set(match offsets.cmp(&addresses) {
+            std::cmp::Ordering::Greater => Some(Style::Offsets),
+            std::cmp::Ordering::Less => Some(Style::Addresses),
+            std::cmp::Ordering::Equal => None,
+        });
+    }
+}
+
+/// No program file has code beyond this offset.
+const MAX_OFFSET: u64 = 1 << 32;
+
+fn rank(executable: Option<bool>) -> u8 {
+    match executable {
+        Some(true) => 2,
+        None => 1,
+        Some(false) => 0,
+    }
+}
+
+/// A path as it was before the file was deleted: the tools see that at another
+/// time than the core.
+fn plain(path: &[u8]) -> &[u8] {
+    path.strip_suffix(b" (deleted)").unwrap_or(path)
+}
+
+/// Whether perf prints addresses in memory of this name in every version
+/// (tools/perf/util/map.c `is_anon_memory`, `is_no_dso_memory`).
+fn is_virtual(dso: &[u8]) -> bool {
+    let starts: [&[u8]; 9] = [
+        b"//anon",
+        b"/dev/zero",
+        b"/anon_hugepage",
+        b"[anon:",
+        b"[heap]",
+        b"[stack",
+        b"[uprobes]",
+        b"/SYSV",
+        b"[unknown]",
+    ];
+    let map = dso.starts_with(b"/tmp/perf-") && dso.ends_with(b".map");
+    map || starts.iter().any(|s| dso.starts_with(s))
+}

@@ -1,0 +1,112 @@
+//! The text again, with names in it.
+
+use std::io::{BufRead, Cursor, Read, Write};
+
+use crate::symbolicate::engine::Engine;
+use crate::symbolicate::event::{Event, Frame, Syntax};
+use crate::symbolicate::lines::{self, Lines, Piece};
+use crate::symbolicate::{Format, Kind, Mapping, Namer, Options, Summary, SymbolicateError, detect, plain, scan};
+
+/// Bytes of the answer that are written at once.
+const BUFFER: usize = 64 << 10;
+
+pub(super) fn run(
+    input: &mut dyn BufRead,
+    output: &mut dyn Write,
+    namer: &dyn Namer,
+    mappings: &[Mapping],
+    options: &Options,
+) -> Result<Summary, SymbolicateError> {
+    let head = lines::probe(input).map_err(SymbolicateError::Read)?;
+    let format = options.format.unwrap_or_else(|| detect::format(&head));
+    let mut rewriter = Rewriter::new(Engine::new(namer, mappings, options), format);
+    if format == Format::Perf {
+        detect::learn(&mut rewriter.engine, &head);
+    }
+    let mut text = Lines::new(Cursor::new(head).chain(input));
+    let mut out = Vec::with_capacity(2 * BUFFER);
+    let (mut count, mut long) = (0, 0);
+    while let Some(piece) = text.next().map_err(SymbolicateError::Read)? {
+        match piece {
+            Piece::Line(line) => {
+                count += 1;
+                rewriter.line(line, &mut out);
+            }
+            Piece::Long { bytes, first } => {
+                count += u64::from(first);
+                long += u64::from(first);
+                out.extend_from_slice(bytes);
+            }
+        }
+        if out.len() >= BUFFER {
+            output.write_all(&out).map_err(SymbolicateError::Write)?;
+            out.clear();
+        }
+    }
+    output.write_all(&out).map_err(SymbolicateError::Write)?;
+    output.flush().map_err(SymbolicateError::Write)?;
+    Ok(Summary { lines: count, long_lines: long, ..rewriter.engine.finish(format) })
+}
+
+struct Rewriter<'a> {
+    engine: Engine<'a>,
+    format: Format,
+    syntax: Option<Box<dyn Syntax>>,
+    /// Module of the frame just named, for heaptrack's `in ??`.
+    module: Option<String>,
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(engine: Engine<'a>, format: Format) -> Rewriter<'a> {
+        Rewriter { engine, format, syntax: detect::syntax(format), module: None }
+    }
+
+    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) {
+        let (text, end) = scan::split_end(line);
+        match self.syntax.as_mut().map(|s| s.read(text)) {
+            None if self.format == Format::Folded => plain::rewrite_folded(&mut self.engine, text, out),
+            None => plain::rewrite(&mut self.engine, text, out),
+            Some(event) => self.event(event, text, out),
+        }
+        out.extend_from_slice(end);
+    }
+
+    fn event(&mut self, event: Event<'_>, text: &[u8], out: &mut Vec<u8>) {
+        match event {
+            Event::Start(start) | Event::Top(start) => self.engine.start(&start),
+            Event::Mapping(mapping) => self.engine.mapping(&mapping),
+            Event::First(start, frame) => {
+                self.engine.start(&start);
+                return self.frame(&frame, text, out);
+            }
+            Event::Frame(frame) => return self.frame(&frame, text, out),
+            Event::Module(module, place) => {
+                self.engine.module(module);
+                if let (Some(place), Some(name)) = (place, self.module.take()) {
+                    out.extend_from_slice(text.get(..place.start).unwrap_or_default());
+                    out.extend_from_slice(name.as_bytes());
+                    out.extend_from_slice(text.get(place.end..).unwrap_or_default());
+                    return;
+                }
+            }
+            Event::Other | Event::Rest(_) | Event::Command(_) | Event::End | Event::List => {}
+        }
+        out.extend_from_slice(text);
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>, text: &[u8], out: &mut Vec<u8>) {
+        self.module = None;
+        let named = self.engine.frame(frame);
+        // What the tool found in a module's symbols is as good as ours.
+        let Some(named) = named.filter(|n| frame.symbol.is_none() || n.name.kind == Kind::Managed) else {
+            out.extend_from_slice(text);
+            return;
+        };
+        out.extend_from_slice(text.get(..frame.place.start).unwrap_or_default());
+        out.extend_from_slice(frame.around.0.as_bytes());
+        named.write(out, frame.offset);
+        out.extend_from_slice(frame.around.1.as_bytes());
+        out.extend_from_slice(text.get(frame.place.end..).unwrap_or_default());
+        self.module = named.name.module.clone();
+    }
+}
