@@ -4,7 +4,7 @@
 //! The heap is made: nodes of 32 bytes in 1,024 linked lists, and to each 20 of
 //! them a string and a free gap, in segments of 256 MiB that are hung into the
 //! segment list of a small real process of .NET 3.1. `COREMAP_BENCH_NODES` is
-//! the number of nodes: 60000000 makes a core of 2.4 GB, and 2000000 are made
+//! the number of nodes: 60000000 makes a core of 2.7 GB, and 2000000 are made
 //! where it is not set.
 
 mod common;
@@ -167,7 +167,10 @@ fn make(nodes: u64) -> Fallible<Made> {
     let structs = (count * STRUCT).next_multiple_of(PAGE);
     let start = |i: u64| FREE + (1 << 32) + i * 2 * SEGMENT;
     let mut loads = vec![(FREE, structs)];
-    loads.extend((0..count).map(|i| (start(i), SEGMENT.min((groups - i * a_segment).min(a_segment) * most).next_multiple_of(PAGE))));
+    loads.extend(
+        (0..count)
+            .map(|i| (start(i), SEGMENT.min((groups - i * a_segment).min(a_segment) * most).next_multiple_of(PAGE))),
+    );
     let mut ends = Vec::new();
     let mut objects = 0;
     let core = common::extended(&sample, &loads, |file| {
@@ -175,7 +178,12 @@ fn make(nodes: u64) -> Fallible<Made> {
         let mut lists = [0; LISTS];
         for (i, &(addr, len)) in (0..count).zip(loads.iter().skip(1)) {
             file.seek(SeekFrom::Start(offset))?;
-            let mut out = Writer { out: BufWriter::with_capacity(1 << 20, &mut *file), at: addr, seed: 88172645463325252 + i, objects: 0 };
+            let mut out = Writer {
+                out: BufWriter::with_capacity(1 << 20, &mut *file),
+                at: addr,
+                seed: 88172645463325252 + i,
+                objects: 0,
+            };
             for g in i * a_segment..((i + 1) * a_segment).min(groups) {
                 out.group(&real, GROUP.min(nodes - g * GROUP), &mut lists)?;
             }
@@ -190,7 +198,9 @@ fn make(nodes: u64) -> Fallible<Made> {
     let base = (sample.bytes().len() as u64).next_multiple_of(PAGE);
     for (i, &end) in (0..count).zip(&ends) {
         let (at, next) = (base + i * STRUCT, if i + 1 < count { FREE + (i + 1) * STRUCT } else { 0 });
-        for (field, value) in [("mem", start(i)), ("allocated", end), ("committed", end), ("reserved", end), ("next", next)] {
+        for (field, value) in
+            [("mem", start(i)), ("allocated", end), ("committed", end), ("reserved", end), ("next", next)]
+        {
             core.patch(at + layout.positive("dac_heap_segment", field)?, &value.to_le_bytes())?;
         }
     }
@@ -237,7 +247,8 @@ fn compare() -> Fallible {
     println!("{} objects made, core of {bytes} bytes; best of {ROUNDS}", made.objects);
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     let all = rayon::current_num_threads();
-    let mut lines: Vec<(String, bool, Option<&rayon::ThreadPool>)> = vec![("by type, 1 thread".into(), false, Some(&one))];
+    let mut lines: Vec<(String, bool, Option<&rayon::ThreadPool>)> =
+        vec![("by type, 1 thread".into(), false, Some(&one))];
     lines.push((format!("by type, {all} threads"), false, None));
     lines.push((format!("strings too, {all} threads"), true, None));
     for (name, strings, pool) in lines {
