@@ -79,7 +79,7 @@ fn look(process: &Process, found: &Findings) -> Fallible<Real> {
         stat.types.iter().map(|t| t.info).find(|i| pick(i)).map(|i| i.address.0).ok_or(what)
     };
     let last = heaps.segments.iter().filter(|s| matches!(s.generation, Generation::Gen2 | Generation::Ephemeral));
-    let last = last.last().ok_or("no segment")?;
+    let last = last.max_by_key(|s| s.start).ok_or("no segment")?;
     let view = StructView::new(&process.memory, &runtime.layout, "dac_heap_segment", last.address);
     if view.ptr("next")?.0 != 0 {
         return Err("the list of segments goes on".into());
