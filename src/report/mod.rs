@@ -5,6 +5,7 @@
 
 mod diff;
 mod heap;
+mod heapstat;
 mod info;
 mod ip2method;
 mod perfmap;
@@ -16,6 +17,10 @@ mod whatis;
 
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
+pub use heapstat::{
+    AddrRangeRow, DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow,
+    TypeRow,
+};
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
 pub use perfmap::{PerfMapReport, PerfMapRow};
