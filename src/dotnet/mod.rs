@@ -20,6 +20,7 @@ mod types;
 mod versions;
 
 pub use detect::{Detection, Runtime, detect};
+pub use handles::{Handle, HandleKind, handles};
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
@@ -74,7 +75,8 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
         Err(e) => tell("GC heap", &e),
     }
     let (segments, broken) = handles::read(process, runtime);
-    for range in segments {
+    // 3.1's table is read for its handles only: no official answer tells its ranges.
+    for range in segments.into_iter().filter(|_| runtime.major >= 8) {
         out.exact(range, Kind::HandleTable, "handle table segment", "g_HandleTableMap, SegmentList");
     }
     // 3.1's data-access variables do not describe the handle table's insides.
