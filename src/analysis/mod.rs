@@ -4,10 +4,13 @@
 mod check;
 mod diff;
 mod distribution;
+mod gcroot;
+mod handles;
 mod heap;
 mod heapstat;
 mod info;
 mod ip2method;
+mod managed;
 mod naming;
 mod perfmap;
 mod place;
@@ -22,6 +25,8 @@ mod zero;
 
 pub use check::check;
 pub use diff::diff;
+pub use gcroot::gcroot;
+pub use handles::handles;
 pub use heap::heap;
 pub use heapstat::{HeapStatOptions, heapstat};
 pub use info::info;

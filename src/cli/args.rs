@@ -115,6 +115,21 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// Why an object is alive: shortest paths to it from roots, with field names
+    Gcroot {
+        /// The object, or an address within it
+        address: String,
+        /// Paths from all roots that lead to it, however many
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// The GC handles, and the objects they lead to
+    Handles {
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// Find text (UTF-8 and UTF-16 at once), a regular expression or bytes
     Search {
         #[command(flatten)]

@@ -6,8 +6,10 @@
 
 mod code;
 mod detect;
+pub mod finalizers;
 mod gc;
 mod gc_vars;
+pub mod graph;
 mod handles;
 pub mod heap;
 mod il_map;
@@ -27,7 +29,9 @@ pub use loader::{AllocatorHeaps, HeapBlock};
 pub use methods::{CodeAt, Method, Methods, StubBlock};
 pub use segment::{Generation, Segment};
 pub use threads::{AllocContext, ManagedThread, ThreadsError, threads};
-pub use types::{Classification, DynamicKind, MethodDesc, ModuleInfo, Shape, TypeHandle, TypeSystem};
+pub use types::{
+    Classification, DynamicKind, FieldDesc, MethodDesc, ModuleInfo, Shape, Storage, TypeHandle, TypeSystem,
+};
 pub use versions::CodeVersion;
 
 use crate::addr::AddrRange;

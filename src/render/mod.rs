@@ -3,6 +3,7 @@
 
 mod commands;
 mod document;
+mod graph;
 mod heap;
 mod heapstat;
 mod ip2method;

@@ -4,6 +4,7 @@
 //! is `null`, never 0. Fields may be added; those there keep name and meaning.
 
 mod diff;
+mod graph;
 mod heap;
 mod heapstat;
 mod info;
@@ -16,6 +17,7 @@ mod symbolicate;
 mod whatis;
 
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide};
+pub use graph::{ChainRow, GcRootReport, HandleKindRow, HandleRow, HandlesReport, RootPathRow};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use heapstat::{
     AddrRangeRow, DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow,
