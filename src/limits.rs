@@ -96,6 +96,24 @@ pub const MAX_PACKED_FIELDS: usize = 64;
 /// Maps from tokens to types in one module that are followed.
 pub const MAX_LOOKUP_MAPS: usize = 1 << 10;
 
+/// Sync blocks: their numbers have 26 bits.
+pub const MAX_SYNC_BLOCKS: u32 = 1 << 26;
+
+/// Threads that wait to be pulsed on one object.
+pub const MAX_WAITERS: usize = 1 << 16;
+
+/// Objects that one list has; the rest is counted.
+pub const MAX_LISTED_OBJECTS: usize = 1 << 20;
+
+/// Elements of an array that are shown.
+pub const MAX_SHOWN_ELEMENTS: u64 = 32;
+
+/// UTF-16 units of a string that `object` shows; of others, some 256.
+pub const MAX_SHOWN_TEXT: usize = 64 << 10;
+
+/// Structs within structs whose fields are shown.
+pub const MAX_SHOWN_NESTING: u32 = 8;
+
 /// Objects with finalizers in one generation of one GC heap.
 pub const MAX_FINALIZABLE: u64 = 1 << 28;
 

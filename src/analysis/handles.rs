@@ -26,7 +26,11 @@ pub fn handles(process: &Process, found: &Findings) -> HandlesReport {
         if unknown > 0 {
             process.diag.partial(
                 "handles",
-                format!("{}: the objects of {unknown} of {} handles are not in the core", runtime.name(), handles.len()),
+                format!(
+                    "{}: the objects of {unknown} of {} handles are not in the core",
+                    runtime.name(),
+                    handles.len()
+                ),
             );
         }
         report.handles.extend(handles.iter().map(|h| HandleRow {

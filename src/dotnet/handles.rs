@@ -250,7 +250,8 @@ fn of_segment(memory: &dyn Memory, layout: &SegmentLayout, at: Addr, out: &mut V
             missing += 1;
             continue;
         };
-        let extra = if kind == HandleKind::Dependent && data != FREE_BLOCK { Some(block_at(u64::from(data))) } else { None };
+        let extra =
+            if kind == HandleKind::Dependent && data != FREE_BLOCK { Some(block_at(u64::from(data))) } else { None };
         for (i, value) in values.as_chunks::<8>().0.iter().enumerate() {
             let object = Addr(u64::from_le_bytes(*value));
             if object.0 == 0 {
@@ -320,7 +321,13 @@ mod tests {
     #[test]
     fn a_segment_that_is_cut_off_is_told() {
         let (mut out, mut notes) = (Vec::new(), Vec::new());
-        of_segment(&Bytes(0x1000, vec![2, 3, 0xff, 0xff, 200, 255, 255, 255, 1]), &layout(), Addr(0x1000), &mut out, &mut notes);
+        of_segment(
+            &Bytes(0x1000, vec![2, 3, 0xff, 0xff, 200, 255, 255, 255, 1]),
+            &layout(),
+            Addr(0x1000),
+            &mut out,
+            &mut notes,
+        );
         assert!(out.is_empty());
         assert_eq!(notes, ["segment at 0x1000: 2 blocks of handles are not in the core"]);
     }

@@ -17,13 +17,14 @@ mod loader;
 mod methods;
 mod roots;
 mod segment;
+pub mod sync_blocks;
 mod threads;
 mod types;
 mod versions;
 
+pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use detect::{Detection, Runtime, detect};
 pub use handles::{Handle, HandleKind, handles};
-pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
 pub use methods::{CodeAt, Method, Methods, StubBlock};

@@ -20,7 +20,13 @@ impl Render for HandlesReport {
             doc.line("no handles");
             return doc;
         }
-        let mut table = TableBlock::default().text("Handle").text("Kind").text("Object").flexible("Type").text("Secondary").optional();
+        let mut table = TableBlock::default()
+            .text("Handle")
+            .text("Kind")
+            .text("Object")
+            .flexible("Type")
+            .text("Secondary")
+            .optional();
         for h in &self.handles {
             table.rows.push(vec![
                 h.address.to_string(),

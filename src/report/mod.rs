@@ -9,6 +9,7 @@ mod heap;
 mod heapstat;
 mod info;
 mod ip2method;
+mod objects;
 mod perfmap;
 mod regions;
 mod stacks;
@@ -25,6 +26,10 @@ pub use heapstat::{
 };
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
+pub use objects::{
+    ElementRow, ExceptionRow, ExceptionsReport, FieldRow, FinalizerRow, FinalizerTypeRow, FinalizersReport, ListedObject,
+    LockThreadRow, ObjectReport, ObjectsReport, SyncBlockRow, SyncBlocksReport,
+};
 pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use regions::{RegionRow, RegionsReport};
 pub use stacks::{StackRow, StacksReport, StacksTotal};

@@ -67,7 +67,13 @@ pub fn roots(graph: &Graph<'_, '_>, heaps: &Heaps, handles: &[Handle]) -> (Vec<R
     let mut out: Vec<Root> = handles
         .iter()
         .filter(|h| h.kind.keeps())
-        .map(|h| Root { kind: RootKind::Handle(h.kind), address: h.address, object: h.object, thread: None, register: None })
+        .map(|h| Root {
+            kind: RootKind::Handle(h.kind),
+            address: h.address,
+            object: h.object,
+            thread: None,
+            register: None,
+        })
         .collect();
     let (process, runtime) = (graph.types.process, graph.types.runtime);
     let threads = match threads(process, runtime) {

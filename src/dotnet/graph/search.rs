@@ -295,9 +295,10 @@ impl<'g, 'h, 'p> Search<'g, 'h, 'p> {
             });
             link
         };
-        let holds = way.iter().enumerate().map(|(i, &object)| {
-            (Addr(object), way.get(i + 1).and_then(|&next| link_to(object, next)))
-        });
+        let holds = way
+            .iter()
+            .enumerate()
+            .map(|(i, &object)| (Addr(object), way.get(i + 1).and_then(|&next| link_to(object, next))));
         holds.take(limits::MAX_PATH).collect()
     }
 }

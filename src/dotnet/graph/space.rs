@@ -39,7 +39,8 @@ const ADDRESS_BITS: u32 = 48;
 impl<'a> Space<'a> {
     /// The dumped parts of `ranges`, which are disjoint and sorted.
     pub(super) fn new(core: &'a Core, ranges: impl Iterator<Item = AddrRange>) -> Space<'a> {
-        let mut space = Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
+        let mut space =
+            Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
         for range in ranges {
             for run in core.dumped_runs(range) {
                 core.reads.note(run.range.start, run.range.len());
@@ -119,7 +120,8 @@ mod tests {
 
     #[test]
     fn runs_by_address() {
-        let mut space = Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
+        let mut space =
+            Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
         let (a, b, c) = (vec![1_u8; 64], vec![2_u8; 3 << 20], vec![3_u8; 16]);
         space.add(Addr(0x7000_0000_0000), &a);
         space.add(Addr(0x7000_0000_1000), &b);
@@ -139,7 +141,8 @@ mod tests {
 
     #[test]
     fn what_no_program_can_map_is_left_out() {
-        let mut space = Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
+        let mut space =
+            Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
         space.add(Addr(u64::MAX - 15), &[0; 16]);
         space.add(Addr(1 << 60), &[0; 16]);
         assert_eq!(space.words(), 0);

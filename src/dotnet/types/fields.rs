@@ -114,7 +114,9 @@ impl<'p> TypeSystem<'p> {
             fault,
         })?;
         let descs = bytes.chunks_exact(size).enumerate();
-        Ok(descs.filter_map(|(i, d)| FieldDesc::read(list.saturating_add((i * size) as u64), method_table, d, words)).collect())
+        Ok(descs
+            .filter_map(|(i, d)| FieldDesc::read(list.saturating_add((i * size) as u64), method_table, d, words))
+            .collect())
     }
 
     /// Instance fields of objects of a MethodTable, with those of its base types,
@@ -124,10 +126,11 @@ impl<'p> TypeSystem<'p> {
         let mut at = method_table;
         for _ in 0..limits::MAX_TYPE_NESTING {
             let own = self.own_fields(at).unwrap_or_default();
-            out.extend(own.into_iter().filter(|f| f.storage == Storage::Instance).map(|f| FieldDesc {
-                offset: f.offset + METHOD_TABLE,
-                ..f
-            }));
+            out.extend(
+                own.into_iter()
+                    .filter(|f| f.storage == Storage::Instance)
+                    .map(|f| FieldDesc { offset: f.offset + METHOD_TABLE, ..f }),
+            );
             match self.parent(at) {
                 Ok(parent) if parent.0 != 0 => at = parent,
                 _ => break,
@@ -232,7 +235,8 @@ impl<'p> TypeSystem<'p> {
                     Type::ValueType(token) | Type::Class(token) => named(module.metadata.as_ref(), *token),
                     _ => "?".into(),
                 };
-                let bare = name.rsplit_once('`').filter(|(_, n)| n.parse::<u16>().is_ok()).map_or(&*name, |(head, _)| head);
+                let bare =
+                    name.rsplit_once('`').filter(|(_, n)| n.parse::<u16>().is_ok()).map_or(&*name, |(head, _)| head);
                 out.escaped(bare);
                 out.push("<");
                 for (i, argument) in arguments.iter().enumerate() {

@@ -10,6 +10,7 @@ mod method_desc;
 mod module;
 mod names;
 mod signature_text;
+mod statics;
 mod type_handle;
 
 pub use fields::{FieldDesc, Storage};
