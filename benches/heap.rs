@@ -1,9 +1,11 @@
 //! How fast a managed heap is walked: objects counted by type, on one thread
-//! and on all, and strings counted by content.
+//! and on all, strings counted by content, and the path from a root to the far
+//! end of a list searched for.
 //!
 //! The heap is made: nodes of 32 bytes in 1,024 linked lists, and to each 20 of
 //! them a string and a free gap, in segments of 256 MiB that are hung into the
-//! segment list of a small real process of .NET 3.1. `COREMAP_BENCH_NODES` is
+//! segment list of a small real process of .NET 3.1. An array that one of its
+//! strong handles leads to has the lists' heads. `COREMAP_BENCH_NODES` is
 //! the number of nodes: 60000000 makes a core of 2.7 GB, and 2000000 are made
 //! where it is not set.
 
@@ -16,8 +18,9 @@ use std::time::{Duration, Instant};
 use common::{FREE, Fallible, PAGE, Scratch};
 use coremap::addr::Addr;
 use coremap::core::{Core, PieceState};
+use coremap::dotnet::graph::{Graph, References, Search, roots};
 use coremap::dotnet::heap::{FREE as FREE_TYPE, Heap, Selection};
-use coremap::dotnet::{Generation, TypeSystem};
+use coremap::dotnet::{Generation, HandleKind, TypeSystem, handles};
 use coremap::introspect::{Findings, introspect};
 use coremap::layout::StructView;
 use coremap::process::{Options, Process};
@@ -52,6 +55,8 @@ struct Made {
     core: Scratch,
     nodes: u64,
     objects: u64,
+    /// The node at the far end of the first list.
+    last: Addr,
 }
 
 static MADE: OnceLock<Made> = OnceLock::new();
@@ -67,7 +72,9 @@ struct Real {
     node: u64,
     string: u64,
     free: u64,
+    array: u64,
     last_next: Addr,
+    strong: Addr,
 }
 
 fn look(process: &Process, found: &Findings) -> Fallible<Real> {
@@ -84,8 +91,27 @@ fn look(process: &Process, found: &Findings) -> Fallible<Real> {
     if view.ptr("next")?.0 != 0 {
         return Err("the list of segments goes on".into());
     }
+    // A node holds the next in its first field.
+    let holds = |i: &coremap::dotnet::heap::MethodTableInfo| {
+        let mut first = false;
+        if let Some(references) =
+            types.contains_references(i.address).then(|| References::read(&process.memory, i.address))
+        {
+            references.unwrap_or_default().visit(&[[1; 8]; 4], NODE, &mut |offset, _| {
+                first |= offset == 8;
+                true
+            });
+        }
+        first
+    };
+    let (handles, _) = handles(process, runtime);
+    let strong = handles.iter().find(|h| h.kind == HandleKind::Strong).ok_or("no strong handle")?;
     Ok(Real {
-        node: find("no type of 32 bytes", &|i| u64::from(i.base_size) == NODE && !i.counted())?,
+        node: find("no type of 32 bytes", &|i| u64::from(i.base_size) == NODE && !i.counted() && holds(i))?,
+        array: find("no array of objects", &|i| {
+            (i.base_size, i.component_size) == (24, 8) && types.contains_references(i.address)
+        })?,
+        strong: strong.address,
         string: find("no strings", &|i| i.string)?,
         free: find("no free space", &|i| i.free)?,
         last_next: view.addr_of("next")?,
@@ -161,18 +187,18 @@ fn make(nodes: u64) -> Fallible<Made> {
     let layout = &found.runtimes.first().ok_or("no runtime")?.0.layout;
     // A group is at most this large.
     let most = GROUP * NODE + 128 + 24 + 96;
+    let room = (8 * LISTS as u64 + 24).next_multiple_of(PAGE);
     let groups = nodes.div_ceil(GROUP);
     let a_segment = SEGMENT / most;
     let count = groups.div_ceil(a_segment);
     let structs = (count * STRUCT).next_multiple_of(PAGE);
     let start = |i: u64| FREE + (1 << 32) + i * 2 * SEGMENT;
     let mut loads = vec![(FREE, structs)];
-    loads.extend(
-        (0..count)
-            .map(|i| (start(i), SEGMENT.min((groups - i * a_segment).min(a_segment) * most).next_multiple_of(PAGE))),
-    );
+    loads.extend((0..count).map(|i| {
+        (start(i), (SEGMENT.min((groups - i * a_segment).min(a_segment) * most) + room).next_multiple_of(PAGE))
+    }));
     let mut ends = Vec::new();
-    let mut objects = 0;
+    let (mut objects, mut array) = (0, 0);
     let core = common::extended(&sample, &loads, |file| {
         let mut offset = file.metadata()?.len() + structs;
         let mut lists = [0; LISTS];
@@ -186,6 +212,13 @@ fn make(nodes: u64) -> Fallible<Made> {
             };
             for g in i * a_segment..((i + 1) * a_segment).min(groups) {
                 out.group(&real, GROUP.min(nodes - g * GROUP), &mut lists)?;
+            }
+            if i + 1 == count {
+                array = out.at;
+                out.words(&[real.array, LISTS as u64])?;
+                out.words(&lists)?;
+                out.words(&[0])?;
+                out.objects += 1;
             }
             out.out.flush()?;
             ends.push(out.at);
@@ -205,7 +238,8 @@ fn make(nodes: u64) -> Fallible<Made> {
         }
     }
     core.patch(offset_of(&sample, real.last_next)?, &FREE.to_le_bytes())?;
-    Ok(Made { core, nodes, objects })
+    core.patch(offset_of(&sample, real.strong)?, &array.to_le_bytes())?;
+    Ok(Made { core, nodes, objects, last: Addr(start(0)) })
 }
 
 fn offset_of(core: &Core, addr: Addr) -> Fallible<u64> {
@@ -241,6 +275,25 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     Ok((begun.elapsed(), count))
 }
 
+/// Time of a search for a path to the far end of a list, and objects looked at.
+fn search() -> Fallible<(Duration, u64)> {
+    let made = MADE.get().ok_or("nothing made")?;
+    let (process, found) = open(&made.core.path())?;
+    let begun = Instant::now();
+    let (runtime, heaps) = found.runtimes.first().ok_or("no runtime")?;
+    let types = TypeSystem::new(&process, runtime);
+    let heap = Heap::open(&types, heaps);
+    let (handles, _) = handles(&process, runtime);
+    let graph = Graph::new(&types, &heap, &handles);
+    let (roots, _) = roots(&graph, heaps, &handles);
+    let found = Search::new(&graph, made.last).run(&roots, 1);
+    let longest = found.paths.iter().map(|p| p.steps.len() as u64).max().unwrap_or(0);
+    if longest < made.nodes / LISTS as u64 {
+        return Err(format!("a path of {longest} objects").into());
+    }
+    Ok((begun.elapsed(), found.objects))
+}
+
 fn compare() -> Fallible {
     let made = MADE.get().ok_or("nothing made")?;
     let bytes = std::fs::metadata(made.core.path())?.len();
@@ -264,6 +317,16 @@ fn compare() -> Fallible {
             objects / best.0.as_secs_f64() / 1e6
         );
     }
+    let mut best = (Duration::MAX, 0);
+    for _ in 0..ROUNDS {
+        best = best.min(search().map_err(|e| e.to_string())?);
+    }
+    println!(
+        "  {:<24} {:>8.1} ms {:>8.1} million objects met",
+        format!("gcroot, {all} threads"),
+        best.0.as_secs_f64() * 1e3,
+        best.1 as f64 / 1e6
+    );
     Ok(())
 }
 
@@ -278,7 +341,7 @@ fn prepare() -> Fallible {
     let nodes = if common::measuring() { asked.unwrap_or(NODES) } else { FEW_NODES };
     let made = make(nodes)?;
     MADE.get_or_init(|| made);
-    if common::measuring() { compare() } else { walk(false).map(|_| ()) }
+    if common::measuring() { compare() } else { walk(false).and_then(|_| search()).map(|_| ()) }
 }
 
 fn main() {

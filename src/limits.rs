@@ -82,6 +82,52 @@ pub const MAX_LOADER_BLOCKS: usize = 1 << 18;
 /// Steps through the handle table's maps, buckets and segments.
 pub const MAX_HANDLE_STEPS: usize = 1 << 20;
 
+/// Series of references in one GCDesc: a type has fewer than fields, and those
+/// known have under 100.
+pub const MAX_GC_SERIES: usize = 1 << 16;
+
+/// Fields that one type declares: their row numbers have 24 bits, programs have
+/// some thousand constants in one type at most.
+pub const MAX_FIELDS: u32 = 1 << 16;
+
+/// Bytes of the packed numbers behind an EEClass: 11 of at most 37 bits.
+pub const MAX_PACKED_FIELDS: usize = 64;
+
+/// Maps from tokens to types in one module that are followed.
+pub const MAX_LOOKUP_MAPS: usize = 1 << 10;
+
+/// Sync blocks: their numbers have 26 bits.
+pub const MAX_SYNC_BLOCKS: u32 = 1 << 26;
+
+/// Threads that wait to be pulsed on one object.
+pub const MAX_WAITERS: usize = 1 << 16;
+
+/// Objects that one list has; the rest is counted.
+pub const MAX_LISTED_OBJECTS: usize = 1 << 20;
+
+/// Elements of an array that are shown.
+pub const MAX_SHOWN_ELEMENTS: u64 = 32;
+
+/// UTF-16 units of a string that `object` shows; of others, some 256.
+pub const MAX_SHOWN_TEXT: usize = 64 << 10;
+
+/// Structs within structs whose fields are shown.
+pub const MAX_SHOWN_NESTING: u32 = 8;
+
+/// Objects with finalizers in one generation of one GC heap.
+pub const MAX_FINALIZABLE: u64 = 1 << 28;
+
+/// Bytes of one thread's stack that are looked through for references.
+pub const MAX_STACK_SCAN: u64 = 1 << 30;
+
+/// Objects of one path from a root that are kept: lists have millions.
+pub const MAX_PATH: usize = 1 << 22;
+
+/// Paths from roots that are told where not all are asked for, and where they are.
+pub const MAX_PATHS: usize = 32;
+/// See [`MAX_PATHS`].
+pub const MAX_ALL_PATHS: usize = 1 << 12;
+
 /// Largest range that one structure of a runtime is believed to speak for: the
 /// GC reserves 256 GiB by default.
 pub const MAX_RUNTIME_RANGE: u64 = 1 << 42;

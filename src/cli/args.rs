@@ -115,6 +115,51 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// The objects of types, with address and size
+    Objects {
+        /// Types whose name matches this regular expression
+        #[arg(long, value_name = "RE")]
+        r#type: String,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// One object: its fields and their values, text, elements, statics of its type
+    Object {
+        /// The object, or an address within it
+        address: String,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// Why an object is alive: shortest paths to it from roots, with field names
+    Gcroot {
+        /// The object, or an address within it
+        address: String,
+        /// Paths from all roots that lead to it, however many
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// The GC handles, and the objects they lead to
+    Handles {
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// Objects with finalizers: registered, and ready to be finalized
+    Finalizers {
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// Contended locks: who owns them, who waits
+    Syncblocks {
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// The exception objects on the managed heap
+    Exceptions {
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// Find text (UTF-8 and UTF-16 at once), a regular expression or bytes
     Search {
         #[command(flatten)]

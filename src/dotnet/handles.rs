@@ -1,14 +1,16 @@
-//! The handle table's memory: segments of 64 KiB, in a list for each table.
+//! The handle table: segments of 64 KiB, in a list for each table, and the
+//! handles in them.
 //!
 //! src/coreclr/gc: objecthandle.h (HandleTableMap, HandleTableBucket),
-//! handletablepriv.h (HandleTable, TableSegment).
+//! handletablepriv.h (HandleTable, TableSegment: blocks of 64 handles of one
+//! type each), gcinterface.h (HandleType).
 
 use std::collections::HashSet;
 
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::detect::Runtime;
 use crate::dotnet::gc::GcError;
-use crate::layout::StructView;
+use crate::layout::{Layout, LayoutError, StructView};
 use crate::limits;
 use crate::memory::Memory;
 use crate::process::Process;
@@ -80,4 +82,253 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
 fn heaps(memory: &dyn Memory, vars: &StructView<'_>) -> u64 {
     let count = vars.ptr("n_heaps").ok().filter(|a| *a != Addr(0)).and_then(|a| memory.u32(a).ok());
     count.map_or(1, |n| u64::from(n).clamp(1, MAX_TABLES))
+}
+
+/// What a handle does for the object it leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HandleKind {
+    /// Forgets it when it becomes finalizable.
+    WeakShort,
+    /// Forgets it when it is gone.
+    WeakLong,
+    /// Keeps it.
+    Strong,
+    /// Keeps it where it is.
+    Pinned,
+    /// Keeps it or not, as its user says.
+    Variable,
+    /// Keeps it while somebody outside counts it.
+    RefCounted,
+    /// Keeps another object while this one lives.
+    Dependent,
+    /// Keeps it where it is until an I/O is done.
+    AsyncPinned,
+    /// Keeps it, and knows what it holds.
+    SizedRef,
+    /// Forgets it, but not its COM side.
+    WeakNativeCom,
+    /// Forgets it; leads into it too.
+    WeakInteriorPointer,
+    /// Keeps it while another runtime's object lives.
+    CrossReference,
+    /// A number that is not known.
+    Other(u8),
+}
+
+impl HandleKind {
+    fn of(number: u8) -> HandleKind {
+        use HandleKind as K;
+        match number {
+            0 => K::WeakShort,
+            1 => K::WeakLong,
+            2 => K::Strong,
+            3 => K::Pinned,
+            4 => K::Variable,
+            5 => K::RefCounted,
+            6 => K::Dependent,
+            7 => K::AsyncPinned,
+            8 => K::SizedRef,
+            9 => K::WeakNativeCom,
+            10 => K::WeakInteriorPointer,
+            11 => K::CrossReference,
+            other => K::Other(other),
+        }
+    }
+
+    /// Its name, as SOS `gchandles` has it.
+    pub fn name(self) -> &'static str {
+        use HandleKind as K;
+        match self {
+            K::WeakShort => "WeakShort",
+            K::WeakLong => "WeakLong",
+            K::Strong => "Strong",
+            K::Pinned => "Pinned",
+            K::Variable => "Variable",
+            K::RefCounted => "RefCounted",
+            K::Dependent => "Dependent",
+            K::AsyncPinned => "AsyncPinned",
+            K::SizedRef => "SizedRef",
+            K::WeakNativeCom => "WeakNativeCom",
+            K::WeakInteriorPointer => "WeakInteriorPointer",
+            K::CrossReference => "CrossReference",
+            K::Other(_) => "Unknown",
+        }
+    }
+
+    /// Whether it keeps its object. What a reference count or a user's choice
+    /// decides is taken as keeping.
+    pub fn keeps(self) -> bool {
+        use HandleKind as K;
+        matches!(
+            self,
+            K::Strong | K::Pinned | K::Variable | K::RefCounted | K::AsyncPinned | K::SizedRef | K::CrossReference
+        )
+    }
+}
+
+/// A handle that leads to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle {
+    /// Where it is.
+    pub address: Addr,
+    /// Its kind.
+    pub kind: HandleKind,
+    /// The object.
+    pub object: Addr,
+    /// The object that a dependent handle keeps with it.
+    pub secondary: Option<Addr>,
+}
+
+/// Where things are in a segment.
+struct SegmentLayout {
+    block_type: u64,
+    user_data: u64,
+    values: u64,
+    blocks: u64,
+    per_block: u64,
+    data_block: u8,
+}
+
+impl SegmentLayout {
+    fn new(layout: &Layout) -> Result<SegmentLayout, LayoutError> {
+        let field = |name| layout.positive("TableSegment", name);
+        let constant = |name| layout.positive("constants_TableSegment", name);
+        Ok(SegmentLayout {
+            block_type: field("rgBlockType")?,
+            user_data: field("rgUserData")?,
+            values: field("rgValue")?,
+            blocks: constant("BlocksPerSegment")?.min(MAX_BLOCKS),
+            per_block: constant("HandlesPerBlock")?.min(MAX_PER_BLOCK),
+            data_block: u8::try_from(constant("DataBlockType")?).unwrap_or(FREE_BLOCK),
+        })
+    }
+}
+
+/// No type: a block that is not in use; as user data: none
+/// (handletablepriv.h, TYPE_INVALID and BLOCK_INVALID).
+const FREE_BLOCK: u8 = 0xff;
+
+/// What 64 KiB of handles in blocks can hold.
+const MAX_BLOCKS: u64 = 255;
+const MAX_PER_BLOCK: u64 = 64;
+
+/// All handles that lead to an object, by address, and what could not be read.
+pub fn handles(process: &Process, runtime: &Runtime) -> (Vec<Handle>, Vec<String>) {
+    let (segments, broken) = read(process, runtime);
+    let mut notes: Vec<String> = broken.iter().map(ToString::to_string).collect();
+    let mut out = Vec::new();
+    match SegmentLayout::new(&runtime.layout) {
+        Ok(layout) => {
+            for segment in &segments {
+                of_segment(&process.memory, &layout, segment.start, &mut out, &mut notes);
+            }
+        }
+        Err(e) => notes.push(e.to_string()),
+    }
+    out.sort_by_key(|h| h.address);
+    (out, notes)
+}
+
+/// The handles of a segment. Free ones are null: the runtime clears them.
+fn of_segment(memory: &dyn Memory, layout: &SegmentLayout, at: Addr, out: &mut Vec<Handle>, notes: &mut Vec<String>) {
+    let head = |offset| memory.bytes(at.saturating_add(offset), layout.blocks as usize);
+    let (types, user) = match (head(layout.block_type), head(layout.user_data)) {
+        (Ok(types), Ok(user)) => (types, user),
+        (Err(fault), _) | (_, Err(fault)) => {
+            notes.push(format!("segment at {at}: {fault}"));
+            return;
+        }
+    };
+    let block_at = |block: u64| at.saturating_add(layout.values + block * layout.per_block * 8);
+    let mut missing = 0_u64;
+    for (block, (&kind, &data)) in types.iter().zip(&user).enumerate() {
+        if kind == FREE_BLOCK || kind == layout.data_block {
+            continue;
+        }
+        let (kind, start) = (HandleKind::of(kind), block_at(block as u64));
+        let Ok(values) = memory.bytes(start, (layout.per_block * 8) as usize) else {
+            missing += 1;
+            continue;
+        };
+        let extra =
+            if kind == HandleKind::Dependent && data != FREE_BLOCK { Some(block_at(u64::from(data))) } else { None };
+        for (i, value) in values.as_chunks::<8>().0.iter().enumerate() {
+            let object = Addr(u64::from_le_bytes(*value));
+            if object.0 == 0 {
+                continue;
+            }
+            let offset = 8 * i as u64;
+            let secondary = extra.and_then(|extra| memory.ptr(extra.saturating_add(offset)).ok());
+            out.push(Handle {
+                address: start.saturating_add(offset),
+                kind,
+                object,
+                secondary: secondary.filter(|s| s.0 != 0),
+            });
+        }
+    }
+    if missing > 0 {
+        notes.push(format!("segment at {at}: {missing} blocks of handles are not in the core"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Fault, FaultKind};
+
+    struct Bytes(u64, Vec<u8>);
+
+    impl Memory for Bytes {
+        fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+            let fault = Fault { addr, kind: FaultKind::Unmapped };
+            let from = addr.0.checked_sub(self.0).ok_or(fault)? as usize;
+            buf.copy_from_slice(self.1.get(from..from.saturating_add(buf.len())).ok_or(fault)?);
+            Ok(())
+        }
+
+        fn readable(&self, addr: Addr, max: u64) -> u64 {
+            let end = self.0.saturating_add(self.1.len() as u64);
+            if addr.0 < self.0 { 0 } else { end.saturating_sub(addr.0).min(max) }
+        }
+    }
+
+    fn layout() -> SegmentLayout {
+        SegmentLayout { block_type: 0, user_data: 4, values: 8, blocks: 4, per_block: 2, data_block: 11 }
+    }
+
+    #[test]
+    fn handles_of_blocks_in_use() {
+        // Blocks: dependent with data in block 2, strong, data, free.
+        let mut bytes = vec![6, 2, 11, 0xff, 2, 0xff, 0xff, 0xff];
+        for value in [0x10_u64, 0, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70] {
+            bytes.extend(value.to_le_bytes());
+        }
+        let (mut out, mut notes) = (Vec::new(), Vec::new());
+        of_segment(&Bytes(0x1000, bytes), &layout(), Addr(0x1000), &mut out, &mut notes);
+        let got: Vec<_> = out.iter().map(|h| (h.address.0, h.kind, h.object.0, h.secondary.map(|s| s.0))).collect();
+        assert_eq!(
+            got,
+            [
+                (0x1008, HandleKind::Dependent, 0x10, Some(0x40)),
+                (0x1018, HandleKind::Strong, 0x20, None),
+                (0x1020, HandleKind::Strong, 0x30, None),
+            ]
+        );
+        assert!(notes.is_empty());
+    }
+
+    #[test]
+    fn a_segment_that_is_cut_off_is_told() {
+        let (mut out, mut notes) = (Vec::new(), Vec::new());
+        of_segment(
+            &Bytes(0x1000, vec![2, 3, 0xff, 0xff, 200, 255, 255, 255, 1]),
+            &layout(),
+            Addr(0x1000),
+            &mut out,
+            &mut notes,
+        );
+        assert!(out.is_empty());
+        assert_eq!(notes, ["segment at 0x1000: 2 blocks of handles are not in the core"]);
+    }
 }

@@ -6,8 +6,10 @@
 
 mod code;
 mod detect;
+pub mod finalizers;
 mod gc;
 mod gc_vars;
+pub mod graph;
 mod handles;
 pub mod heap;
 mod il_map;
@@ -15,18 +17,22 @@ mod loader;
 mod methods;
 mod roots;
 mod segment;
+pub mod sync_blocks;
 mod threads;
 mod types;
 mod versions;
 
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use detect::{Detection, Runtime, detect};
+pub use handles::{Handle, HandleKind, handles};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
 pub use methods::{CodeAt, Method, Methods, StubBlock};
 pub use segment::{Generation, Segment};
 pub use threads::{AllocContext, ManagedThread, ThreadsError, threads};
-pub use types::{Classification, DynamicKind, MethodDesc, ModuleInfo, Shape, TypeHandle, TypeSystem};
+pub use types::{
+    Classification, DynamicKind, FieldDesc, MethodDesc, ModuleInfo, Shape, Storage, TypeHandle, TypeSystem,
+};
 pub use versions::CodeVersion;
 
 use crate::addr::AddrRange;
@@ -74,7 +80,8 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
         Err(e) => tell("GC heap", &e),
     }
     let (segments, broken) = handles::read(process, runtime);
-    for range in segments {
+    // 3.1's table is read for its handles only: no official answer tells its ranges.
+    for range in segments.into_iter().filter(|_| runtime.major >= 8) {
         out.exact(range, Kind::HandleTable, "handle table segment", "g_HandleTableMap, SegmentList");
     }
     // 3.1's data-access variables do not describe the handle table's insides.

@@ -3,10 +3,12 @@
 
 mod commands;
 mod document;
+mod graph;
 mod heap;
 mod heapstat;
 mod ip2method;
 mod maddress;
+mod objects;
 mod perfmap;
 mod symbolicate;
 mod table;

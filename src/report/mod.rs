@@ -4,10 +4,12 @@
 //! is `null`, never 0. Fields may be added; those there keep name and meaning.
 
 mod diff;
+mod graph;
 mod heap;
 mod heapstat;
 mod info;
 mod ip2method;
+mod objects;
 mod perfmap;
 mod regions;
 mod stacks;
@@ -16,6 +18,7 @@ mod symbolicate;
 mod whatis;
 
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide};
+pub use graph::{ChainRow, GcRootReport, HandleKindRow, HandleRow, HandlesReport, RootPathRow};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use heapstat::{
     AddrRangeRow, DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow,
@@ -23,6 +26,10 @@ pub use heapstat::{
 };
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
+pub use objects::{
+    ElementRow, ExceptionRow, ExceptionsReport, FieldRow, FinalizerRow, FinalizerTypeRow, FinalizersReport, ListedObject,
+    LockThreadRow, ObjectReport, ObjectsReport, SyncBlockRow, SyncBlocksReport,
+};
 pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use regions::{RegionRow, RegionsReport};
 pub use stacks::{StackRow, StacksReport, StacksTotal};

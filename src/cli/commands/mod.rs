@@ -1,6 +1,7 @@
 //! One thin file a command: open, ask the analysis, answer.
 
 mod diff;
+mod graph;
 mod heapstat;
 mod ip2method;
 mod maddress;
@@ -30,6 +31,13 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Shrink { out, purpose, address, core } => shrink::run(common, &core.core, out, purpose, address),
         Command::Check { core } => simple::check(common, &core.core),
         Command::Heap { loader, core } => simple::heap(common, &core.core, *loader),
+        Command::Objects { r#type, core } => graph::objects(common, &core.core, r#type),
+        Command::Object { address, core } => graph::object(common, &core.core, address),
+        Command::Finalizers { core } => graph::finalizers(common, &core.core),
+        Command::Syncblocks { core } => graph::syncblocks(common, &core.core),
+        Command::Exceptions { core } => graph::exceptions(common, &core.core),
+        Command::Handles { core } => graph::handles(common, &core.core),
+        Command::Gcroot { address, all, core } => graph::gcroot(common, &core.core, address, *all),
         Command::Heapstat { args, core } => heapstat::run(common, &core.core, args),
         Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
         Command::Search { args, core } => search::run(common, &core.core, args),

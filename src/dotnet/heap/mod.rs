@@ -167,6 +167,21 @@ impl<'p> Heap<'p> {
         Walker::new(self)
     }
 
+    /// The MethodTable at `address`, if it is one.
+    pub(crate) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
+        self.tables.lookup(address)
+    }
+
+    /// The bits of an object's first word that are its MethodTable's address.
+    pub(crate) fn mask(&self) -> u64 {
+        self.mask
+    }
+
+    /// From an array to its count of elements.
+    pub(crate) fn count_at(&self) -> u64 {
+        self.count_at
+    }
+
     /// Contexts that may matter in `range`.
     fn contexts_in(&self, range: AddrRange) -> &[AllocContext] {
         let from = self.contexts.partition_point(|c| c.pointer < range.start);

@@ -5,12 +5,15 @@
 //! src/coreclr/vm: methodtable.h, method.hpp, typedesc.h, ceeload.h.
 
 mod display_names;
+mod fields;
 mod method_desc;
 mod module;
 mod names;
 mod signature_text;
+mod statics;
 mod type_handle;
 
+pub use fields::{FieldDesc, Storage};
 pub use method_desc::{Classification, DynamicKind, MethodDesc};
 pub use module::ModuleInfo;
 pub use type_handle::{Shape, TypeHandle};

@@ -14,6 +14,7 @@ use crate::limits;
 /// MTFlags: what is the same in all versions known.
 mod flags {
     pub(super) const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
+    pub(super) const CONTAINS_POINTERS: u32 = 0x0100_0000;
     pub(super) const GENERICS_MASK: u32 = 0x30;
     pub(super) const CATEGORY_MASK: u32 = 0x000f_0000;
     pub(super) const CATEGORY_ARRAY_MASK: u32 = 0x000c_0000;
@@ -184,6 +185,45 @@ impl<'p> TypeSystem<'p> {
     pub fn is_value_type(&self, method_table: Addr) -> Result<bool, ViewError> {
         let mt_flags = self.view("MethodTable", method_table).u32("MTFlags")?;
         Ok(mt_flags & flags::CATEGORY_ARRAY_MASK == flags::CATEGORY_VALUE_TYPE)
+    }
+
+    /// MethodTable of an array's elements, where they have one of their own.
+    pub fn element_type(&self, method_table: Addr) -> Option<Addr> {
+        match self.shape(TypeHandle(method_table)).ok()? {
+            Shape::SzArray(of) | Shape::Array(of, _) => (of.0.0 & TYPE_DESC == 0).then_some(of.0),
+            _ => None,
+        }
+    }
+
+    /// Whether objects of a MethodTable have references; false where it is not in
+    /// the core.
+    pub fn contains_references(&self, method_table: Addr) -> bool {
+        self.view("MethodTable", method_table).u32("MTFlags").is_ok_and(|f| f & flags::CONTAINS_POINTERS != 0)
+    }
+
+    /// The object that keeps the code and data of a collectible MethodTable's
+    /// type, and that each object of the type keeps.
+    pub fn loader_allocator_object(&self, method_table: Addr) -> Option<Addr> {
+        let mt_flags = self.view("MethodTable", method_table).u32("MTFlags").ok()?;
+        let collectible = self.runtime.layout.positive("constants_MTFlags", "Collectible").ok()?;
+        if u64::from(mt_flags) & collectible == 0 {
+            return None;
+        }
+        let module = self.loader_module(method_table)?;
+        let allocator = self.view("Module", module).ptr("LoaderAllocator").ok()?;
+        let handle = self.view("LoaderAllocator", allocator).ptr("ObjectHandle").ok()?;
+        self.memory.ptr(handle).ok().filter(|o| o.0 != 0)
+    }
+
+    /// The module whose loader allocator a MethodTable is in.
+    fn loader_module(&self, method_table: Addr) -> Option<Addr> {
+        let view = self.view("MethodTable", method_table);
+        // Up to .NET 8 the MethodTable itself has it, where the module is from 9 on.
+        if self.runtime.layout.field("MethodTableAuxiliaryData", "LoaderModule").is_err() {
+            return view.ptr("Module").ok();
+        }
+        let data = self.view("MethodTableAuxiliaryData", view.ptr("AuxiliaryData").ok()?);
+        data.ptr("LoaderModule").ok()
     }
 
     /// A MethodTable's TypeDef.

@@ -1,0 +1,58 @@
+use crate::addr::Addr;
+use crate::analysis::managed::{Names, handles_of, tell, tell_in_gc, with_heap};
+use crate::dotnet::graph::{Graph, Path, Search, roots};
+use crate::dotnet::heap::Heap;
+use crate::dotnet::{Heaps, Runtime, TypeSystem};
+use crate::introspect::Findings;
+use crate::limits;
+use crate::process::Process;
+use crate::report::{ChainRow, GcRootReport, RootPathRow};
+
+/// Tell why the object at `addr` is alive: a shortest path from each root that
+/// leads to it, with `all` from all of them.
+pub fn gcroot(process: &Process, found: &Findings, addr: Addr, all: bool) -> GcRootReport {
+    process.core.expect_scan();
+    let mut report = GcRootReport { object: addr, ..GcRootReport::default() };
+    for (runtime, heaps) in with_heap(&found.runtimes) {
+        one(process, runtime, heaps, addr, all, &mut report);
+        if report.name.is_some() {
+            break;
+        }
+    }
+    report
+}
+
+fn one(process: &Process, runtime: &Runtime, heaps: &Heaps, addr: Addr, all: bool, report: &mut GcRootReport) {
+    let types = TypeSystem::new(process, runtime);
+    let heap = Heap::open(&types, heaps);
+    let handles = handles_of(process, runtime);
+    let graph = Graph::new(&types, &heap, &handles);
+    let mut names = Names::new(&types, &graph);
+    let Some(target) = names.object(addr).map(|_| addr).or_else(|| names.containing(addr)) else { return };
+    let Some((name, size)) = names.object(target) else { return };
+    tell_in_gc(process, runtime, &heap);
+    (report.object, report.name, report.size) = (target, Some(name), Some(size));
+    let (roots, notes) = roots(&graph, heaps, &handles);
+    tell(process, runtime, "roots", &notes);
+    let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
+    let found = Search::new(&graph, target).run(&roots, most);
+    report.roots = roots.len() as u64;
+    report.visited = found.objects;
+    report.more = found.more;
+    report.paths = found.paths.iter().map(|path| row(&mut names, path)).collect();
+    report.paths.sort_by_key(|p| p.chain.len());
+}
+
+fn row(names: &mut Names<'_, '_, '_>, path: &Path) -> RootPathRow {
+    let chain = path.steps.iter().map(|&(object, link)| {
+        let name = names.object(object).map(|(name, _)| name);
+        ChainRow { object, name, field: link.and_then(|link| names.link(object, link)) }
+    });
+    RootPathRow {
+        root_kind: path.root.kind.name(),
+        root_address: path.root.address,
+        thread: path.root.thread,
+        register: path.root.register,
+        chain: chain.collect(),
+    }
+}

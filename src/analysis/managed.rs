@@ -1,0 +1,133 @@
+//! One runtime's objects, opened for the commands that follow references.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::dotnet::graph::{Graph, Layout, Link, Reader};
+use crate::dotnet::heap::{Heap, Losses};
+use crate::dotnet::{FieldDesc, Handle, Heaps, Runtime, TypeSystem, handles};
+use crate::limits;
+use crate::process::Process;
+
+/// CorElementType of a field that is a value type (ECMA-335 II.23.1.16).
+pub(super) const VALUE_TYPE: u8 = 0x11;
+
+/// Size of an array without elements that its elements do not follow: the word
+/// of its sync block.
+const HEADER: u64 = 8;
+
+/// Tell what makes answers less than whole.
+pub(super) fn tell<'n>(process: &Process, runtime: &Runtime, what: &str, notes: impl IntoIterator<Item = &'n String>) {
+    for note in notes {
+        process.diag.partial("heap", format!("{}: {what}: {note}", runtime.name()));
+    }
+}
+
+/// Tell that objects may be half moved.
+pub(super) fn tell_in_gc(process: &Process, runtime: &Runtime, heap: &Heap<'_>) {
+    if heap.in_gc() {
+        process.diag.partial(
+            "heap-in-gc",
+            format!(
+                "{}: the dump was taken in the middle of a collection; references may lead to where objects were or will be",
+                runtime.name()
+            ),
+        );
+    }
+}
+
+/// The handles of a runtime; what is wrong with them is told.
+pub(super) fn handles_of(process: &Process, runtime: &Runtime) -> Vec<Handle> {
+    let (found, notes) = handles(process, runtime);
+    tell(process, runtime, "handle table", &notes);
+    found
+}
+
+/// Names of types and of the fields by which objects hold others.
+pub(super) struct Names<'g, 'h, 'p> {
+    pub(super) types: &'h TypeSystem<'p>,
+    pub(super) heap: &'h Heap<'p>,
+    pub(super) reader: Reader<'g, 'h, 'p>,
+    names: HashMap<Addr, String>,
+    fields: HashMap<(Addr, u64), String>,
+}
+
+impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
+    pub(super) fn new(types: &'h TypeSystem<'p>, graph: &'g Graph<'h, 'p>) -> Names<'g, 'h, 'p> {
+        Names { types, heap: graph.heap, reader: graph.reader(), names: HashMap::new(), fields: HashMap::new() }
+    }
+
+    /// Type and size of the object at `addr`.
+    pub(super) fn object(&mut self, addr: Addr) -> Option<(String, u64)> {
+        let node = self.reader.node(addr.0)?;
+        let (info, size) = (node.layout.info, node.size);
+        let heap = self.heap;
+        let name = self.names.entry(info.address).or_insert_with(|| heap.type_name(&info));
+        Some((name.clone(), size))
+    }
+
+    /// How the object at `addr` holds another: a field, an element, or in words.
+    pub(super) fn link(&mut self, addr: Addr, link: Link) -> Option<String> {
+        let offset = match link {
+            Link::Allocator => return Some("(loader allocator)".into()),
+            Link::Dependent => return Some("(dependent handle)".into()),
+            Link::Field(offset) => offset,
+        };
+        let node = self.reader.node(addr.0)?;
+        let Layout { info, .. } = **node.layout;
+        if info.component_size == 0 {
+            let types = self.types;
+            let name = self.fields.entry((info.address, offset)).or_insert_with(|| {
+                name_at(types, &types.object_fields(info.address), offset, 0).unwrap_or_else(|| format!("+{offset:#x}"))
+            });
+            return Some(name.clone());
+        }
+        let at = offset.checked_sub(u64::from(info.base_size).saturating_sub(HEADER))?;
+        let (index, rest) = (at / u64::from(info.component_size), at % u64::from(info.component_size));
+        let inner = self.types.element_type(info.address).and_then(|element| {
+            let own = self.types.own_fields(element).ok().filter(|_| self.types.is_value_type(element) == Ok(true))?;
+            name_at(self.types, &own, rest, 0)
+        });
+        Some(match inner {
+            Some(name) => format!("[{index}].{name}"),
+            None => format!("[{index}]"),
+        })
+    }
+
+    /// The object that `addr` leads into.
+    pub(super) fn containing(&self, addr: Addr) -> Option<Addr> {
+        let part = self.heap.parts().iter().find(|p| p.range.contains(addr))?;
+        let mut found = None;
+        self.heap.walker().walk(part, &mut Losses::default(), |object| {
+            if object.addr <= addr && addr.since(object.addr) < object.size {
+                found = Some(object.addr);
+            }
+        });
+        found
+    }
+}
+
+/// `field` or `field.inner` of what stands at `offset`, of fields sorted by it.
+fn name_at(types: &TypeSystem<'_>, fields: &[FieldDesc], offset: u64, depth: u32) -> Option<String> {
+    let instance = |f: &&FieldDesc| f.storage == crate::dotnet::Storage::Instance && f.offset <= offset;
+    let field = fields.iter().filter(instance).max_by_key(|f| f.offset)?;
+    let name = types.field_name(field);
+    if field.element != VALUE_TYPE || depth >= limits::MAX_TYPE_DEPTH {
+        return Some(name);
+    }
+    let inner = types.value_type_of(field).and_then(|inner| {
+        let own = types.own_fields(inner).ok()?;
+        name_at(types, &own, offset - field.offset, depth + 1)
+    });
+    Some(match inner {
+        Some(inner) => format!("{name}.{inner}"),
+        None => name,
+    })
+}
+
+/// Runtimes of which there is a heap.
+pub(super) fn with_heap<'f>(
+    runtimes: &'f [(Runtime, Heaps)],
+) -> impl Iterator<Item = (&'f Runtime, &'f Heaps)> + use<'f> {
+    runtimes.iter().filter(|(_, heaps)| !heaps.segments.is_empty()).map(|(runtime, heaps)| (runtime, heaps))
+}

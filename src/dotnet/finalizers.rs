@@ -1,0 +1,111 @@
+//! Objects with finalizers: those registered, by generation, and those whose
+//! finalizer is due.
+//!
+//! src/coreclr/gc: gcpriv.h (CFinalize: an array of objects cut into segments,
+//! the oldest generation first, then critical and other objects that are due),
+//! gcinterface.dac.h (dac_finalize_queue).
+
+use crate::addr::Addr;
+use crate::dotnet::Heaps;
+use crate::dotnet::detect::Runtime;
+use crate::layout::StructView;
+use crate::limits;
+use crate::memory::Memory;
+use crate::process::Process;
+
+/// Generations, where the runtime does not count them (3.1: no POH).
+const GENERATIONS: u64 = 4;
+
+/// Generations that are in the names below.
+const NAMES: [&str; 5] = ["gen0", "gen1", "gen2", "loh", "poh"];
+
+/// Segments of the array behind those of generations (ExtraSegCount): critical
+/// objects and others.
+const DUE: u64 = 2;
+
+/// The queue of one GC heap.
+#[derive(Clone, Debug, Default)]
+pub struct FinalizeQueue {
+    /// Number of the GC heap.
+    pub heap: u32,
+    /// Registered objects: generation and where it stands in the array.
+    pub registered: Vec<(&'static str, Addr, Addr)>,
+    /// Objects whose finalizer is due: where they stand in the array, and they.
+    pub ready: Vec<(Addr, Addr)>,
+}
+
+/// All queues, and what could not be read.
+pub fn read(process: &Process, runtime: &Runtime, heaps: &Heaps) -> (Vec<FinalizeQueue>, Vec<String>) {
+    let (mut out, mut notes) = (Vec::new(), Vec::new());
+    for (heap, at) in queues(process, runtime, heaps) {
+        match queue(process, runtime, heap, at) {
+            Ok(queue) => out.push(queue),
+            Err(e) => notes.push(format!("objects to be finalized of heap {heap}: {e}")),
+        }
+    }
+    if out.is_empty() && notes.is_empty() {
+        notes.push("objects to be finalized: not in the core".into());
+    }
+    (out, notes)
+}
+
+/// Where the queue of each heap is.
+fn queues(process: &Process, runtime: &Runtime, heaps: &Heaps) -> Vec<(u32, Addr)> {
+    let memory: &dyn Memory = &process.memory;
+    let Some(vars) = runtime.roots.gc_dac_vars else { return Vec::new() };
+    let vars = StructView::new(memory, &runtime.layout, "GcDacVars", vars);
+    let at = |place: Addr| memory.ptr(place).ok().filter(|a| a.0 != 0);
+    if !heaps.server {
+        let place = vars.ptr("finalize_queue").ok().filter(|a| a.0 != 0);
+        return place.and_then(at).map(|queue| (0, queue)).into_iter().collect();
+    }
+    let count = heaps.segments.iter().map(|s| s.heap.saturating_add(1)).max().unwrap_or(0);
+    let array = vars.ptr("g_heaps").ok().and_then(at);
+    let offset = || {
+        let index = runtime.layout.positive("gc_heap_fields", "finalize_queue").ok()?;
+        let place = vars.ptr("gc_heap_field_offsets").ok()?.checked_add(index.checked_mul(4)?)?;
+        u64::try_from(memory.u32(place).ok()? as i32).ok()
+    };
+    let (Some(array), Some(offset)) = (array, offset()) else { return Vec::new() };
+    (0..count)
+        .filter_map(|i| {
+            let heap = at(array.checked_add(8 * u64::from(i))?)?;
+            Some((i, at(heap.checked_add(offset)?)?))
+        })
+        .collect()
+}
+
+fn queue(process: &Process, runtime: &Runtime, heap: u32, at: Addr) -> Result<FinalizeQueue, String> {
+    let memory: &dyn Memory = &process.memory;
+    let generations = runtime
+        .roots
+        .gc_dac_vars
+        .map(|vars| StructView::new(memory, &runtime.layout, "GcDacVars", vars))
+        .filter(|vars| vars.has("total_generation_count"))
+        .and_then(|vars| vars.u64("total_generation_count").ok())
+        .unwrap_or(GENERATIONS)
+        .min(NAMES.len() as u64);
+    let segments = generations + DUE;
+    let fill = |i: u64| memory.ptr(at.saturating_add(8 * i)).map_err(|e| e.to_string());
+    // The array's start stands behind the segments' ends.
+    let mut start = fill(segments)?;
+    let mut out = FinalizeQueue { heap, ..FinalizeQueue::default() };
+    for segment in 0..segments {
+        let end = fill(segment)?;
+        let len = end.0.checked_sub(start.0).filter(|len| len.is_multiple_of(8));
+        let Some(len) = len.filter(|&len| len / 8 <= limits::MAX_FINALIZABLE) else {
+            return Err(format!("a segment from {start} to {end} is not believed"));
+        };
+        let bytes = memory.bytes(start, len as usize).map_err(|e| e.to_string())?;
+        for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            let (place, object) = (start.saturating_add(8 * i as u64), Addr(u64::from_le_bytes(*word)));
+            // The oldest generation comes first.
+            match generations.checked_sub(segment + 1) {
+                Some(g) => out.registered.push((NAMES.get(g as usize).copied().unwrap_or(""), place, object)),
+                None => out.ready.push((place, object)),
+            }
+        }
+        start = end;
+    }
+    Ok(out)
+}

@@ -1,0 +1,203 @@
+//! Where references stand in objects of a type: the GCDesc, which lies in front
+//! of the MethodTable and grows downwards.
+//!
+//! src/coreclr/gc/gcdesc.h: CGCDesc (the number of series, right before the
+//! MethodTable), CGCDescSeries (seriessize, startoffset), val_serie_item
+//! (nptrs, skip), go_through_object.
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::memory::Memory;
+
+/// A word.
+const WORD: u64 = 8;
+
+/// The word of an object's sync block, which its size counts: the room of an
+/// object from its MethodTable on is its size less this.
+const HEADER: u64 = 8;
+
+/// References in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Series {
+    /// From the object's start.
+    pub start: u64,
+    /// Bytes, less the object's size.
+    pub less_size: i64,
+}
+
+/// References in a row, and what lies between them and the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    /// References.
+    pub count: u32,
+    /// Bytes after them.
+    pub skip: u32,
+}
+
+/// Where references stand in the objects of one type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum References {
+    /// Nowhere.
+    #[default]
+    None,
+    /// At the same place in all, but for arrays of references, whose one series
+    /// grows with them.
+    Series(Box<[Series]>),
+    /// In each element of an array of value types.
+    Elements {
+        /// First element, from the object's start.
+        start: u64,
+        /// What makes up an element.
+        items: Box<[Repeat]>,
+    },
+}
+
+impl References {
+    /// Read the GCDesc of the MethodTable at `at`, whose objects have references.
+    /// `None` where it is not in the core or can't be.
+    pub fn read(memory: &dyn Memory, at: Addr) -> Option<References> {
+        let word = |back: u64| memory.u64(Addr(at.0.checked_sub(back)?)).ok();
+        let count = word(WORD)? as i64;
+        let many = usize::try_from(count.unsigned_abs()).ok().filter(|&n| n <= limits::MAX_GC_SERIES)?;
+        if count >= 0 {
+            let series: Option<Vec<Series>> = (1..=many as u64)
+                .map(|i| {
+                    let back = WORD + 2 * WORD * i;
+                    Some(Series { less_size: word(back)? as i64, start: word(back - WORD)? })
+                })
+                .collect();
+            let mut series = series?;
+            series.sort_by_key(|s| s.start);
+            return Some(if series.is_empty() { References::None } else { References::Series(series.into()) });
+        }
+        let start = word(2 * WORD)?;
+        let items: Option<Vec<Repeat>> = (0..many as u64)
+            .map(|i| {
+                let item = word(3 * WORD + WORD * i)?;
+                Some(Repeat { count: item as u32, skip: (item >> 32) as u32 })
+            })
+            .collect();
+        let items = items?;
+        // Elements without length would never end.
+        let stride = items.iter().map(|r| u64::from(r.count) * WORD + u64::from(r.skip)).fold(0, u64::saturating_add);
+        (stride > 0 && stride.is_multiple_of(WORD)).then(|| References::Elements { start, items: items.into() })
+    }
+
+    /// Visit the references in an object of `size` bytes: `words` are those from
+    /// its MethodTable on, as many as there are. `visit` gets the offset and
+    /// what stands there, if that is not null, and tells whether to go on.
+    #[inline(always)]
+    pub fn visit(&self, words: &[[u8; 8]], size: u64, visit: &mut impl FnMut(u64, u64) -> bool) -> bool {
+        let room = size.saturating_sub(HEADER);
+        let mut row = |start: u64, len: u64| {
+            // What reaches out of the object is cut: it belongs to the next one.
+            let end = start.saturating_add(len).min(room);
+            let (from, to) = ((start / WORD) as usize, (end / WORD) as usize);
+            let have = words.get(from..to.min(words.len())).unwrap_or_default();
+            for (i, word) in have.iter().enumerate() {
+                let value = u64::from_le_bytes(*word);
+                if value != 0 && !visit((from + i) as u64 * WORD, value) {
+                    return false;
+                }
+            }
+            true
+        };
+        match self {
+            References::None => true,
+            References::Series(all) => all.iter().all(|s| {
+                let len = (size as i64).saturating_add(s.less_size);
+                row(s.start, u64::try_from(len).unwrap_or(0))
+            }),
+            References::Elements { start, items } => {
+                let mut at = *start;
+                while at < room {
+                    for item in items {
+                        let len = u64::from(item.count) * WORD;
+                        if !row(at, len) {
+                            return false;
+                        }
+                        at = at.saturating_add(len).saturating_add(u64::from(item.skip));
+                    }
+                }
+                true
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Fault, FaultKind};
+
+    /// Words that end at 0x1000, where the MethodTable would be.
+    struct Before(Vec<u64>);
+
+    impl Memory for Before {
+        fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+            let fault = Fault { addr, kind: FaultKind::Unmapped };
+            let bytes: Vec<u8> = self.0.iter().flat_map(|w| w.to_le_bytes()).collect();
+            let from = addr.0.checked_sub(0x1000 - bytes.len() as u64).ok_or(fault)? as usize;
+            buf.copy_from_slice(bytes.get(from..from.saturating_add(buf.len())).ok_or(fault)?);
+            Ok(())
+        }
+
+        fn readable(&self, _: Addr, max: u64) -> u64 {
+            max
+        }
+    }
+
+    fn read(words: &[i64]) -> Option<References> {
+        References::read(&Before(words.iter().map(|&w| w as u64).collect()), Addr(0x1000))
+    }
+
+    fn visited(references: &References, words: &[u64], size: u64) -> Vec<(u64, u64)> {
+        let bytes: Vec<[u8; 8]> = words.iter().map(|w| w.to_le_bytes()).collect();
+        let mut out = Vec::new();
+        assert!(references.visit(&bytes, size, &mut |offset, value| {
+            out.push((offset, value));
+            true
+        }));
+        out
+    }
+
+    #[test]
+    fn series_of_an_object() {
+        // One reference at 8 and two at 0x18 of objects of 0x30 bytes: the
+        // higher series lies nearer to the MethodTable.
+        let found = read(&[8 - 0x30, 8, 16 - 0x30, 0x18, 2]);
+        let Some(references) = found else { panic!("no GCDesc") };
+        assert_eq!(visited(&references, &[1, 2, 3, 4, 0, 6], 0x30), [(8, 2), (0x18, 4)]);
+    }
+
+    #[test]
+    fn an_array_of_references_is_one_series() {
+        let Some(references) = read(&[-0x18, 0x10, 1]) else { panic!("no GCDesc") };
+        // Three elements: 0x18 bytes and 3 words.
+        assert_eq!(visited(&references, &[9, 3, 10, 11, 12, 13], 0x30), [(0x10, 10), (0x18, 11), (0x20, 12)]);
+    }
+
+    #[test]
+    fn an_array_of_value_types_repeats() {
+        // Elements of a reference and a number, from 0x10 on.
+        let Some(references) = read(&[1 | 8 << 32, 0x10, -1]) else { panic!("no GCDesc") };
+        let words = [9, 2, 21, 22, 23, 24, 25];
+        assert_eq!(visited(&references, &words, 0x18 + 2 * 16), [(0x10, 21), (0x20, 23)]);
+    }
+
+    #[test]
+    fn series_that_lie_stay_in_the_object() {
+        let Some(references) = read(&[i64::MAX, 8, i64::MIN, 0x10, 2]) else { panic!("no GCDesc") };
+        assert_eq!(visited(&references, &[1, 2, 3, 4], 0x18), [(8, 2)]);
+        let Some(references) = read(&[0x7fff_ffff, -8, 1]) else { panic!("no GCDesc") };
+        assert_eq!(visited(&references, &[1, 2, 3, 4], 0x18), []);
+    }
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        assert_eq!(read(&[0, 0x10, -1]), None);
+        assert_eq!(read(&[0, 0x10, i64::MIN]), None);
+        assert_eq!(read(&[i64::MAX]), None);
+        assert_eq!(read(&[5 << 32, 0x10, -1]), None);
+    }
+}

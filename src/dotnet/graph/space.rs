@@ -1,0 +1,150 @@
+//! The heap's memory as one row of words: which run of dumped memory an address
+//! lies in, found in two steps however many regions there are.
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::open::Core;
+
+/// A run of dumped heap.
+#[derive(Clone, Copy)]
+pub(super) struct Run<'a> {
+    /// Address of its first word.
+    start: u64,
+    /// Past its last word.
+    end: u64,
+    /// Number of its first word among those of all runs.
+    first: u64,
+    words: &'a [[u8; 8]],
+}
+
+/// All runs of a heap.
+pub(super) struct Space<'a> {
+    runs: Vec<Run<'a>>,
+    /// By GiB of the address space: which of `pages` it has; 0 is none.
+    top: Vec<u32>,
+    /// By MiB, a GiB in a row: number of the first run in it and later, plus 1.
+    pages: Vec<u32>,
+    /// Words in all runs.
+    words: u64,
+}
+
+const GIB: u32 = 30;
+const MIB: u32 = 20;
+
+/// Pages of a GiB.
+const ROW: usize = 1 << (GIB - MIB);
+
+/// Addresses of programs on x86_64 and aarch64 have up to 48 bits.
+const ADDRESS_BITS: u32 = 48;
+
+impl<'a> Space<'a> {
+    /// The dumped parts of `ranges`, which are disjoint and sorted.
+    pub(super) fn new(core: &'a Core, ranges: impl Iterator<Item = AddrRange>) -> Space<'a> {
+        let mut space =
+            Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
+        for range in ranges {
+            for run in core.dumped_runs(range) {
+                core.reads.note(run.range.start, run.range.len());
+                let start = run.range.start.align_up(8);
+                let bytes = run.bytes.get(start.since(run.range.start) as usize..).unwrap_or_default();
+                space.add(start, bytes);
+            }
+        }
+        space
+    }
+
+    fn add(&mut self, start: Addr, bytes: &'a [u8]) {
+        let words = bytes.as_chunks::<8>().0;
+        let end = start.checked_add(8 * words.len() as u64).map_or(0, |e| e.0);
+        if words.is_empty() || end > 1 << ADDRESS_BITS || end <= start.0 {
+            return;
+        }
+        self.runs.push(Run { start: start.0, end, first: self.words, words });
+        self.words += words.len() as u64;
+        let number = self.runs.len() as u32;
+        for page in start.0 >> MIB..=(end - 1) >> MIB {
+            let Some(row) = self.top.get_mut((page >> (GIB - MIB)) as usize) else { continue };
+            if *row == 0 {
+                *row = (self.pages.len() / ROW + 1) as u32;
+                self.pages.resize(self.pages.len() + ROW, 0);
+            }
+            let at = (*row as usize - 1) * ROW + (page as usize & (ROW - 1));
+            if let Some(slot) = self.pages.get_mut(at)
+                && *slot == 0
+            {
+                *slot = number;
+            }
+        }
+    }
+
+    /// Words in all runs.
+    pub(super) fn words(&self) -> u64 {
+        self.words
+    }
+
+    /// The run that `addr` lies in.
+    #[inline(always)]
+    pub(super) fn run(&self, addr: u64) -> Option<&Run<'a>> {
+        let row = *self.top.get((addr >> GIB) as usize)?;
+        let at = (row as usize).checked_sub(1)? * ROW + ((addr >> MIB) as usize & (ROW - 1));
+        let mut i = (*self.pages.get(at)? as usize).checked_sub(1)?;
+        loop {
+            let run = self.runs.get(i)?;
+            if addr < run.start {
+                return None;
+            }
+            if addr < run.end {
+                return Some(run);
+            }
+            i += 1;
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Number of the word at `addr`, which lies in this run.
+    #[inline(always)]
+    pub(super) fn index(&self, addr: u64) -> u64 {
+        self.first + (addr.wrapping_sub(self.start) >> 3)
+    }
+
+    /// The words from `addr` on.
+    #[inline(always)]
+    pub(super) fn words(&self, addr: u64) -> &'a [[u8; 8]] {
+        self.words.get((addr.wrapping_sub(self.start) >> 3) as usize..).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_by_address() {
+        let mut space =
+            Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
+        let (a, b, c) = (vec![1_u8; 64], vec![2_u8; 3 << 20], vec![3_u8; 16]);
+        space.add(Addr(0x7000_0000_0000), &a);
+        space.add(Addr(0x7000_0000_1000), &b);
+        space.add(Addr(0x7fff_0000_0000), &c);
+        assert_eq!(space.words(), 8 + (3 << 17) + 2);
+        let index = |addr| space.run(addr).map(|r| r.index(addr));
+        assert_eq!(index(0x7000_0000_0000), Some(0));
+        assert_eq!(index(0x7000_0000_0038), Some(7));
+        assert_eq!(index(0x7000_0000_0040), None);
+        assert_eq!(index(0x7000_0000_1000), Some(8));
+        assert_eq!(index(0x7000_0020_0000), Some(8 + ((0x20_0000 - 0x1000) >> 3)));
+        assert_eq!(index(0x7000_0030_1000), None);
+        assert_eq!(index(0x7fff_0000_0008), Some(8 + (3 << 17) + 1));
+        assert_eq!(index(0xffff_ffff_ffff_fff8), None);
+        assert_eq!(index(0), None);
+    }
+
+    #[test]
+    fn what_no_program_can_map_is_left_out() {
+        let mut space =
+            Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
+        space.add(Addr(u64::MAX - 15), &[0; 16]);
+        space.add(Addr(1 << 60), &[0; 16]);
+        assert_eq!(space.words(), 0);
+    }
+}

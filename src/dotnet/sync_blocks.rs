@@ -1,0 +1,151 @@
+//! Sync blocks: who owns an object's lock, who waits for it.
+//!
+//! Locks that nobody waits for stand in the object's header alone, and have
+//! none.
+//!
+//! src/coreclr/vm/syncblk.h: SyncTableEntry, SyncBlockCache, SyncBlock,
+//! AwareLock::LockState (is locked, and waiters from bit 6 on), WaitEventLink.
+
+use crate::addr::Addr;
+use crate::dotnet::detect::Runtime;
+use crate::dotnet::threads::threads;
+use crate::layout::StructView;
+use crate::limits;
+use crate::memory::Memory;
+use crate::process::Process;
+
+const LOCKED: u32 = 1;
+const WAITER_SHIFT: u32 = 6;
+
+/// Bit of an entry's object that marks it as free.
+const FREE: u64 = 1;
+
+/// Bits of a sync block's own index that are not part of it.
+const INDEX: u32 = 0x00ff_ffff;
+
+/// A thread, by what is known of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LockThread {
+    /// Its Thread.
+    pub address: Option<Addr>,
+    /// The system's number of it.
+    pub os_id: Option<u32>,
+    /// The number that managed code knows it by.
+    pub managed_id: Option<u32>,
+}
+
+/// A sync block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncBlock {
+    /// Its number.
+    pub index: u32,
+    /// Where it is.
+    pub address: Option<Addr>,
+    /// Whose it is.
+    pub object: Addr,
+    /// Whether its lock is held.
+    pub held: bool,
+    /// Who holds it.
+    pub owner: Option<LockThread>,
+    /// How many times.
+    pub recursion: u32,
+    /// Threads that want the lock.
+    pub waiting: u32,
+    /// Threads that wait to be pulsed (Monitor.Wait).
+    pub pulse: Vec<LockThread>,
+}
+
+/// All sync blocks in use, and what could not be read.
+pub fn read(process: &Process, runtime: &Runtime) -> (Vec<SyncBlock>, Vec<String>) {
+    let mut out = Vec::new();
+    let note = blocks(process, runtime, &mut out).err();
+    (out, note.into_iter().collect())
+}
+
+fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Result<(), String> {
+    let memory: &dyn Memory = &process.memory;
+    let layout = &runtime.layout;
+    let text = |e: &dyn std::fmt::Display| e.to_string();
+    let pointer = |name| runtime.roots.pointer(memory, layout, name).map_err(|e| text(&e));
+    let cache = StructView::new(memory, layout, "SyncBlockCache", pointer("SyncBlockCache")?);
+    let table = pointer("SyncTableEntries")?;
+    let next = cache.u32("FreeSyncTableIndex").map_err(|e| text(&e))?;
+    if next > limits::MAX_SYNC_BLOCKS {
+        return Err(format!("{next} sync blocks are not believed"));
+    }
+    let size = layout.size("SyncTableEntry").map_err(|e| text(&e))?;
+    let threads = threads(process, runtime).map(|(all, _)| all).unwrap_or_default();
+    let named = |find: &dyn Fn(&crate::dotnet::ManagedThread) -> bool| {
+        threads.iter().find(|t| find(t)).map(|t| LockThread {
+            address: Some(t.address),
+            os_id: t.os_id.filter(|&id| id != 0),
+            managed_id: t.managed_id,
+        })
+    };
+    let mut broken = 0_u32;
+    for index in 1..next {
+        let entry = StructView::new(memory, layout, "SyncTableEntry", table.saturating_add(size * u64::from(index)));
+        let (Ok(object), Ok(at)) = (entry.u64("Object"), entry.ptr("SyncBlock")) else {
+            return Err(format!("entry {index} of {next} is not in the core"));
+        };
+        if object & FREE != 0 || object == 0 {
+            continue;
+        }
+        let mut block = SyncBlock {
+            index,
+            address: (at.0 != 0).then_some(at),
+            object: Addr(object),
+            held: false,
+            owner: None,
+            recursion: 0,
+            waiting: 0,
+            pulse: Vec::new(),
+        };
+        if at.0 != 0 {
+            let view = StructView::new(memory, layout, "SyncBlock", at);
+            // A block that does not know its number is none.
+            if view.u32("SyncIndex").map(|i| i & INDEX) != Ok(index & INDEX) {
+                broken += 1;
+                continue;
+            }
+            let state = view.u32("LockState").unwrap_or(0);
+            block.held = state & LOCKED != 0;
+            block.waiting = state >> WAITER_SHIFT;
+            block.recursion = view.u32("Recursion").unwrap_or(0);
+            if block.held {
+                block.owner = if view.has("HoldingThread") {
+                    let holder = view.ptr("HoldingThread").ok();
+                    named(&|t| Some(t.address) == holder)
+                        .or_else(|| holder.map(|h| LockThread { address: Some(h), ..LockThread::default() }))
+                } else {
+                    let id = view.u32("HoldingThreadId").ok();
+                    named(&|t| t.managed_id == id)
+                        .or(Some(LockThread { managed_id: id, ..LockThread::default() }))
+                };
+            }
+            block.pulse = waiters(memory, runtime, &view)
+                .into_iter()
+                .map(|w| named(&|t| t.address == w).unwrap_or(LockThread { address: Some(w), ..LockThread::default() }))
+                .collect();
+        }
+        out.push(block);
+    }
+    if broken > 0 { Err(format!("{broken} sync blocks are not believed, or not in the core")) } else { Ok(()) }
+}
+
+/// Threads in the list of a block's WaitEventLinks.
+fn waiters(memory: &dyn Memory, runtime: &Runtime, block: &StructView<'_>) -> Vec<Addr> {
+    let layout = &runtime.layout;
+    let (Ok(to_link), Ok(mut link)) = (layout.positive("WaitEventLink", "LinkSB"), block.ptr("Link")) else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    while link.0 != 0 && out.len() < limits::MAX_WAITERS {
+        let event = StructView::new(memory, layout, "WaitEventLink", link.saturating_sub(to_link));
+        let Ok(thread) = event.ptr("Thread") else { break };
+        out.push(thread);
+        let Ok(next) = memory.ptr(link) else { break };
+        link = next;
+    }
+    out
+}

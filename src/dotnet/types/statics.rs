@@ -1,0 +1,91 @@
+//! Where static fields are, and what enumerations are made of.
+//!
+//! docs/design/datacontracts/RuntimeTypeSystem.md (GetGCStaticsBasePointer);
+//! src/coreclr/vm/methodtable.h: DynamicStaticsInfo, in front of a
+//! MethodTable's auxiliary data; enum_flag_DynamicStatics.
+
+use crate::addr::Addr;
+use crate::bytes::{u16_at, u32_at, u64_at};
+use crate::dotnet::types::{FieldDesc, Storage, TypeSystem};
+use crate::image::metadata::{Table, Token};
+
+/// MTFlags2: the MethodTable has DynamicStaticsInfo.
+const DYNAMIC_STATICS: u32 = 2;
+
+/// Where the value is no address: bits that say whether the type is initialized.
+const STATICS_MASK: u64 = !1;
+
+/// CorElementType of references, and of value types, whose statics are objects
+/// too (ECMA-335 II.23.1.16).
+const VALUE_TYPE: u8 = 0x11;
+const CLASS: u8 = 0x12;
+
+/// MTFlags: the category of types that have an element type of their own.
+const CATEGORY: u32 = 0x000f_0000;
+const PRIMITIVE: u32 = 0x0006_0000;
+const TRUE_PRIMITIVE: u32 = 0x0007_0000;
+
+/// II.23.1.5: a constant.
+const LITERAL: u16 = 0x40;
+
+impl TypeSystem<'_> {
+    /// Where a static field's value is; `None` where it has none yet, or that is
+    /// not known for this version.
+    pub fn static_address(&self, field: &FieldDesc) -> Option<Addr> {
+        if field.storage != Storage::Static {
+            return None;
+        }
+        let view = self.view("MethodTable", field.method_table);
+        let size = self.runtime.layout.size("DynamicStaticsInfo").ok()?;
+        if view.u32("MTFlags2").ok()? & DYNAMIC_STATICS == 0 {
+            return None;
+        }
+        let info = self.view("DynamicStaticsInfo", view.ptr("AuxiliaryData").ok()?.saturating_sub(size));
+        let is_object = matches!(field.element, VALUE_TYPE | CLASS);
+        let base = info.u64(if is_object { "GCStatics" } else { "NonGCStatics" }).ok()? & STATICS_MASK;
+        (base != 0).then(|| Addr(base).saturating_add(field.offset))
+    }
+
+    /// Element type of a MethodTable that is a number; `None` for others.
+    pub fn primitive_of(&self, method_table: Addr) -> Option<u8> {
+        let category = self.view("MethodTable", method_table).u32("MTFlags").ok()? & CATEGORY;
+        if category != PRIMITIVE && category != TRUE_PRIMITIVE {
+            return None;
+        }
+        let class = self.ee_class(method_table).ok()?;
+        self.view("EEClass", class).u8("InternalCorElementType").ok()
+    }
+
+    /// Element type of an enumeration, or of a number; `None` for structs.
+    pub fn enum_of(&self, method_table: Addr) -> Option<u8> {
+        self.primitive_of(method_table)
+    }
+
+    /// Name of the constant of an enumeration that has that value, as text.
+    pub fn enum_text(&self, method_table: Addr, value: &str) -> Option<String> {
+        let module = self.module(self.module_of(method_table).ok()?);
+        let metadata = module.metadata.as_ref()?;
+        let row = metadata.type_def(self.type_token(method_table).ok()?.rid())?;
+        let name = metadata.field_rids(row.fields).find_map(|rid| {
+            let field = metadata.field(rid).filter(|f| f.flags & LITERAL != 0)?;
+            let constant = metadata.constant(Token::new(Table::Field, rid))?;
+            (constant_text(constant.element_type, constant.value)? == value).then(|| field.name.into_owned())
+        })?;
+        Some(format!("{value} ({name})"))
+    }
+}
+
+/// A constant as text (II.22.9); numbers only.
+fn constant_text(element: u8, value: &[u8]) -> Option<String> {
+    Some(match element {
+        0x04 => (*value.first()? as i8).to_string(),
+        0x02 | 0x05 => value.first()?.to_string(),
+        0x06 => (u16_at(value, 0)? as i16).to_string(),
+        0x03 | 0x07 => u16_at(value, 0)?.to_string(),
+        0x08 => (u32_at(value, 0)? as i32).to_string(),
+        0x09 => u32_at(value, 0)?.to_string(),
+        0x0a => (u64_at(value, 0)? as i64).to_string(),
+        0x0b => u64_at(value, 0)?.to_string(),
+        _ => return None,
+    })
+}

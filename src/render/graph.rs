@@ -1,0 +1,114 @@
+//! Handles and paths from roots as documents.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::render::document::{Document, TableBlock};
+use crate::render::{Render, csv_rows};
+use crate::report::{GcRootReport, HandlesReport, RootPathRow};
+use crate::units::exact;
+
+/// Objects shown of each end of a long path.
+const ENDS: usize = 16;
+
+impl Render for HandlesReport {
+    fn document(&self) -> Document {
+        let mut doc = Document::default();
+        if self.handles.is_empty() {
+            doc.line("no handles");
+            return doc;
+        }
+        let mut table = TableBlock::default()
+            .text("Handle")
+            .text("Kind")
+            .text("Object")
+            .flexible("Type")
+            .text("Secondary")
+            .optional();
+        for h in &self.handles {
+            table.rows.push(vec![
+                h.address.to_string(),
+                h.kind.to_owned(),
+                h.object.to_string(),
+                h.name.clone().unwrap_or_else(|| "-".into()),
+                h.secondary.map_or_else(String::new, |s| s.to_string()),
+            ]);
+        }
+        doc.table(table);
+        let kinds: Vec<String> = self.kinds.iter().map(|k| format!("{} {}", exact(k.count), k.kind)).collect();
+        doc.line(format!("{} handles: {}", exact(self.handles.len() as u64), kinds.join(", ")));
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.handles, out)
+    }
+}
+
+impl Render for GcRootReport {
+    fn document(&self) -> Document {
+        let mut doc = Document::default();
+        let Some(name) = &self.name else {
+            doc.line(format!("no object at {}", self.object));
+            return doc;
+        };
+        doc.line(format!("{} {name}, {} bytes", self.object, exact(self.size.unwrap_or(0))));
+        for path in &self.paths {
+            doc.line("");
+            path_lines(&mut doc, path);
+        }
+        doc.line("");
+        let more = if self.more { "; there may be more: --all" } else { "" };
+        match self.paths.len() {
+            0 => doc.line(format!("not reachable from any of {} roots", exact(self.roots))),
+            1 => doc.line(format!("1 unique root of {}{more}", exact(self.roots))),
+            n => doc.line(format!("{n} unique roots of {}{more}", exact(self.roots))),
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        #[derive(Default, Serialize)]
+        struct Step<'a> {
+            path: usize,
+            root_kind: &'a str,
+            root_address: Addr,
+            thread: Option<u32>,
+            object: Addr,
+            r#type: Option<&'a str>,
+            field: Option<&'a str>,
+        }
+        let steps = self.paths.iter().enumerate().flat_map(|(path, p)| {
+            p.chain.iter().map(move |c| Step {
+                path,
+                root_kind: &p.root_kind,
+                root_address: p.root_address,
+                thread: p.thread,
+                object: c.object,
+                r#type: c.name.as_deref(),
+                field: c.field.as_deref(),
+            })
+        });
+        csv_rows(&steps.collect::<Vec<_>>(), out)
+    }
+}
+
+fn path_lines(doc: &mut Document, path: &RootPathRow) {
+    let thread = path.thread.map(|t| format!(" of thread {t}")).unwrap_or_default();
+    let register = path.register.map(|r| format!(" register {r}")).unwrap_or_default();
+    doc.line(format!("{}{register}{thread} at {}", path.root_kind, path.root_address));
+    let len = path.chain.len();
+    for (i, step) in path.chain.iter().enumerate() {
+        if len > 2 * ENDS && i == ENDS {
+            doc.line(format!("    … {} more objects", exact((len - 2 * ENDS) as u64)));
+        }
+        if len > 2 * ENDS && (ENDS..len - ENDS).contains(&i) {
+            continue;
+        }
+        let field = step.field.as_ref().map(|f| if f.starts_with('[') { f.clone() } else { format!(" .{f}") });
+        let name = step.name.as_deref().unwrap_or("?");
+        doc.line(format!("    -> {} {name}{}", step.object, field.unwrap_or_default()));
+    }
+}
