@@ -6,6 +6,7 @@
 
 mod code;
 mod detect;
+mod frames;
 mod gc;
 mod gc_vars;
 mod handles;
@@ -15,16 +16,19 @@ mod loader;
 mod methods;
 mod roots;
 mod segment;
+mod thread_objects;
 mod threads;
 mod types;
 mod versions;
 
 pub use detect::{Detection, Runtime, detect};
+pub use frames::{ExplicitFrame, FrameClasses};
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
 pub use methods::{CodeAt, Method, Methods, StubBlock};
 pub use segment::{Generation, Segment};
+pub use thread_objects::ThrownException;
 pub use threads::{AllocContext, ManagedThread, ThreadsError, threads};
 pub use types::{Classification, DynamicKind, MethodDesc, ModuleInfo, Shape, TypeHandle, TypeSystem};
 pub use versions::CodeVersion;
