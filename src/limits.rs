@@ -274,7 +274,7 @@ pub const MAX_UNSIZED_SYMBOL: u64 = 4096;
 pub const MAX_STACK_FRAMES: usize = 1 << 18;
 
 /// Frames of all threads together.
-pub const MAX_ALL_FRAMES: usize = 1 << 23;
+pub const MAX_ALL_FRAMES: usize = 1 << 21;
 
 /// Words of a stack that are looked through for one return address.
 pub const MAX_SCAN_WORDS: usize = 512;

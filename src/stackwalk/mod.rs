@@ -21,8 +21,6 @@ use crate::native::stacks::Stacks;
 use crate::native::unwind::{End, Regs, Step, Trust, Unwinder};
 use crate::process::Process;
 
-#[cfg(test)]
-mod tests;
 
 /// The class whose methods find handlers of an exception (.NET 9 on).
 const DISPATCHER: &str = "System.Runtime.EH.";
@@ -100,7 +98,9 @@ struct State<'p> {
 impl<'a, 'p> Walker<'a, 'p> {
     /// For `process`, whose managed code is in `methods`.
     pub fn new(process: &'p Process, methods: &'a [Methods<'p>], stacks: &'a Stacks) -> Walker<'a, 'p> {
-        Walker { process, unwinder: Unwinder::new(process), methods, stacks, left: Cell::new(limits::MAX_ALL_FRAMES) }
+        // Of an assembly that the core left out, the runtime alone knows it.
+        let code = methods.iter().flat_map(|m| m.ranges().iter().map(|r| r.range));
+        Walker { process, unwinder: Unwinder::new(process, code), methods, stacks, left: Cell::new(limits::MAX_ALL_FRAMES) }
     }
 
     /// The stack of a thread; `explicit`: the runtime's Frames on it, lowest first.
@@ -134,6 +134,8 @@ impl<'a, 'p> Walker<'a, 'p> {
                 Ok(next) => step = next,
                 Err(end) => break end,
             }
+            // A signal's trampoline was not called: it begins right there.
+            step.exact |= self.unwinder.is_signal_return(step.regs.ip());
         };
         state.pass(Addr(u64::MAX));
         self.left.set(self.left.get().saturating_sub(state.frames.len()));
@@ -186,12 +188,18 @@ impl<'a, 'p> Walker<'a, 'p> {
     fn leave_native(&self, state: &mut State<'p>, step: &Step, stack: Option<AddrRange>) -> Result<Step, End> {
         match self.unwinder.by_unwind_data(step) {
             Ok(up) if self.is_caller(state, step, &up) => Ok(up),
+            _ if self.unwinder.is_signal_return(step.regs.ip()) => {
+                let up = self.unwinder.by_signal_frame(step).filter(|up| self.is_caller(state, step, up));
+                up.map_or_else(|| self.without_data(state, step, stack, End::NoUnwindData(step.regs.ip())), Ok)
+            }
             Ok(up) => {
                 let end = if up.regs.sp() <= step.regs.sp() { End::NotUp(step.regs.sp()) } else { End::NoUnwindData(step.regs.ip()) };
                 self.without_data(state, step, stack, end)
             }
             // Frames that lead on say that it is not the bottom.
-            Err(End::Bottom) => self.by_explicit_frame(state, step).ok_or(End::Bottom),
+            Err(End::Bottom) => {
+                self.explicit_frame(state, step).and_then(|at| state.follow(at)).ok_or(End::Bottom)
+            }
             Err(end) => self.without_data(state, step, stack, end),
         }
     }
@@ -210,13 +218,18 @@ impl<'a, 'p> Walker<'a, 'p> {
         {
             return Ok(up);
         }
-        if let Some(up) = self.by_explicit_frame(state, step) {
+        let chained = stack.and_then(|stack| fits(state, self.unwinder.by_frame_pointer(step, stack)));
+        let marked = self.explicit_frame(state, step);
+        // The thread's own frame pointer may be anything; a chain of them that
+        // passes by an explicit Frame has missed what that one marks.
+        let chained = chained.filter(|up| match marked.and_then(|at| state.pending.get(at)?.regs.as_ref()) {
+            Some(regs) => step.trust != Trust::Context && up.regs.sp() <= regs.sp(),
+            None => true,
+        });
+        if let Some(up) = chained.or_else(|| state.follow(marked?)) {
             return Ok(up);
         }
         let Some(stack) = stack else { return Err(End::NoStack(step.regs.sp())) };
-        if let Some(up) = fits(state, self.unwinder.by_frame_pointer(step, stack)) {
-            return Ok(up);
-        }
         if state.scans < limits::MAX_SCANS {
             state.scans += 1;
             if let Some(up) = fits(state, self.unwinder.by_scan(step, stack)) {
@@ -230,20 +243,13 @@ impl<'a, 'p> Walker<'a, 'p> {
         }
     }
 
-    /// The next explicit Frame that leads on from below it.
-    fn by_explicit_frame(&self, state: &mut State<'p>, step: &Step) -> Option<Step> {
-        let at = state.pending.iter().position(|frame| {
+    /// Which of the explicit Frames that were not passed yet leads on.
+    fn explicit_frame(&self, state: &State<'p>, step: &Step) -> Option<usize> {
+        state.pending.iter().position(|frame| {
             let Some(regs) = &frame.regs else { return false };
             let fresh = (regs.ip(), regs.sp()) != (step.regs.ip(), step.regs.sp());
-            fresh && regs.sp() >= step.regs.sp() && self.is_code(regs.ip())
-        })?;
-        let frame = state.pending.get(at)?.clone();
-        state.pass(frame.addr.saturating_add(1));
-        Some(Step { regs: frame.regs?, exact: frame.exact, trust: Trust::Frame })
-    }
-
-    fn is_code(&self, ip: Addr) -> bool {
-        self.unwinder.is_code(ip) || self.methods.iter().any(|m| m.ranges().at(ip).is_some())
+            fresh && regs.sp() >= step.regs.sp() && self.unwinder.is_code(regs.ip())
+        })
     }
 
     /// Whether `up` can be the caller's frame: in code, and further up the stack.
@@ -253,7 +259,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         let same = self.process.core.arch == Arch::Aarch64 && here == there && up.regs.ip() != step.regs.ip();
         let upward = there > here || same && step.exact;
         let interrupted = up.exact && !state.seen.contains(&(up.regs.ip(), there));
-        (upward || interrupted) && self.is_code(up.regs.ip())
+        (upward || interrupted) && self.unwinder.is_code(up.regs.ip())
     }
 }
 
@@ -268,6 +274,13 @@ impl<'p> State<'p> {
             let (sp, exact) = (frame.addr, frame.exact);
             self.frames.push(StackFrame { regs, ip, sp, exact, trust: Trust::Frame, kind: FrameKind::Explicit(frame) });
         }
+    }
+
+    /// Go on where an explicit Frame leads to.
+    fn follow(&mut self, at: usize) -> Option<Step> {
+        let frame = self.pending.get(at)?.clone();
+        self.pass(frame.addr.saturating_add(1));
+        Some(Step { regs: frame.regs?, exact: frame.exact, trust: Trust::Frame })
     }
 
     fn push(&mut self, step: &Step, kind: FrameKind<'p>) {

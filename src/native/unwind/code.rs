@@ -14,20 +14,35 @@ const GROUP_5: u8 = 0xff;
 /// Longest indirect call: opcode, ModRM, SIB, 32 bits of displacement.
 const LONGEST: usize = 7;
 
-/// Whether the instruction right before `addr` is a call; false where its
+/// Whether the instruction right before `addr` is a call; `None` where its
 /// bytes can't be read.
-pub(super) fn follows_call(memory: &dyn Memory, arch: Arch, addr: Addr) -> bool {
+pub(super) fn follows_call(memory: &dyn Memory, arch: Arch, addr: Addr) -> Option<bool> {
     match arch {
         Arch::X86_64 => {
-            let Some(start) = addr.0.checked_sub(LONGEST as u64) else { return false };
             let mut code = [0; LONGEST];
-            memory.read(Addr(start), &mut code).is_ok() && ends_in_call(&code)
+            memory.read(Addr(addr.0.checked_sub(LONGEST as u64)?), &mut code).ok()?;
+            Some(ends_in_call(&code))
         }
         Arch::Aarch64 => {
-            let Some(at) = addr.0.checked_sub(4) else { return false };
-            addr.is_aligned(4) && memory.u32(Addr(at)).is_ok_and(is_branch_with_link)
+            let word = memory.u32(Addr(addr.0.checked_sub(4)?)).ok()?;
+            Some(addr.is_aligned(4) && is_branch_with_link(word))
         }
     }
+}
+
+/// Where a signal's handler returns to: code that only makes the system call
+/// rt_sigreturn (glibc's __restore_rt, musl's and the kernel's own).
+pub(super) fn is_signal_return(memory: &dyn Memory, arch: Arch, addr: Addr) -> bool {
+    let mut code = [0; 9];
+    let forms: &[&[u8]] = match arch {
+        // mov rax, 15 or mov eax, 15; syscall
+        Arch::X86_64 => &[&[0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05], &[0xb8, 15, 0, 0, 0, 0x0f, 0x05]],
+        // mov x8, 139; svc 0
+        Arch::Aarch64 => &[&[0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4]],
+    };
+    let len = memory.readable(addr, code.len() as u64) as usize;
+    let Some(part) = code.get_mut(..len) else { return false };
+    memory.read(addr, part).is_ok() && forms.iter().any(|form| part.starts_with(form))
 }
 
 fn ends_in_call(code: &[u8; LONGEST]) -> bool {

@@ -7,8 +7,7 @@
 mod cfi;
 mod code;
 pub mod registers;
-#[cfg(test)]
-mod tests;
+mod signal_frame;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -131,8 +130,9 @@ impl Ranged for Executable {
 }
 
 impl<'p> Unwinder<'p> {
-    /// Ready to step; reads no unwind data yet.
-    pub fn new(process: &'p Process) -> Unwinder<'p> {
+    /// Ready to step; reads no unwind data yet. `code`: where code is that is in
+    /// no module and no segment of the core that says so.
+    pub fn new(process: &'p Process, code: impl IntoIterator<Item = AddrRange>) -> Unwinder<'p> {
         let mut images: Vec<Image<'p>> = Vec::new();
         for (i, module) in process.modules.iter().enumerate() {
             if let ModuleKind::Elf(image) = &module.kind {
@@ -152,7 +152,7 @@ impl<'p> Unwinder<'p> {
         );
         let of_images = images.iter().flat_map(|i| i.elf.segments.iter()).filter(|s| s.perms.exec).map(|s| s.range);
         let of_core = process.core.segments.iter().filter(|s| s.perms.exec).map(|s| s.range);
-        let executable = union(of_images.chain(of_core).collect()).into_iter().map(Executable).collect();
+        let executable = union(of_images.chain(of_core).chain(code).collect()).into_iter().map(Executable).collect();
         Unwinder {
             process,
             images,
@@ -206,7 +206,10 @@ impl<'p> Unwinder<'p> {
         let mut regs = Regs::new(step.regs.arch(), Addr(0), fp.checked_add(16)?);
         regs.set_ip(back);
         regs.set(regs.fp_number(), Some(above));
-        self.follows_call(regs.ip()).then_some(Step { regs, exact: false, trust: Trust::FramePointer })
+        // What can't be read may be a call: a frame pointer is a sign of its own.
+        let called = self.is_code(regs.ip())
+            && (self.follows_call(regs.ip()) != Some(false) || self.is_signal_return(regs.ip()));
+        called.then_some(Step { regs, exact: false, trust: Trust::FramePointer })
     }
 
     /// The frame above a function that has not set up its own yet: its return
@@ -221,13 +224,18 @@ impl<'p> Unwinder<'p> {
             }
         }
         let moved = regs.ip() != step.regs.ip();
-        (moved && self.follows_call(regs.ip())).then_some(Step { regs, exact: false, trust: Trust::Scan })
+        (moved && self.is_return_address(regs.ip())).then_some(Step { regs, exact: false, trust: Trust::Scan })
     }
 
     /// The frame above by the first word on the stack that can be nothing but a
     /// return address; at most [`limits::MAX_SCAN_WORDS`] are looked at.
     pub fn by_scan(&self, step: &Step, stack: AddrRange) -> Option<Step> {
         let memory = &self.process.memory;
+        // Where this code is not in the core, its callers' may not be either, and
+        // what is found would be what is left over from calls that returned.
+        if self.is_code(step.regs.ip()) && memory.readable(step.regs.ip(), 1) == 0 {
+            return None;
+        }
         let mut at = step.regs.sp().align_up(8);
         for _ in 0..limits::MAX_SCAN_WORDS {
             if !stack.contains(at) {
@@ -235,7 +243,7 @@ impl<'p> Unwinder<'p> {
             }
             let word = memory.u64(at).ok()?;
             let above = at.checked_add(8)?;
-            if self.follows_call(Addr(word)) {
+            if self.is_return_address(Addr(word)) {
                 let mut regs = Regs::new(step.regs.arch(), Addr(0), above);
                 regs.set_ip(word);
                 // A frame pointer that was not yet passed may still be the caller's.
@@ -248,8 +256,30 @@ impl<'p> Unwinder<'p> {
         None
     }
 
-    /// Whether the instruction before an address of code is a call.
-    pub fn follows_call(&self, addr: Addr) -> bool {
-        self.is_code(addr) && code::follows_call(&self.process.memory, self.process.core.arch, addr)
+    /// Whether a signal's handler returns there.
+    pub fn is_signal_return(&self, addr: Addr) -> bool {
+        code::is_signal_return(&self.process.memory, self.process.core.arch, addr)
+    }
+
+    /// What a signal interrupted, where its handler is about to return: by what
+    /// the kernel put on the stack.
+    pub fn by_signal_frame(&self, step: &Step) -> Option<Step> {
+        let (arch, memory) = (step.regs.arch(), &self.process.memory);
+        let at = step.regs.sp().checked_add(signal_frame::registers(arch))?;
+        let mut regs = Regs::new(arch, Addr(0), Addr(0));
+        for (i, &number) in signal_frame::order(arch).iter().enumerate() {
+            regs.set(number, Some(memory.u64(at.checked_add(8 * i as u64)?).ok()?));
+        }
+        Some(Step { regs, exact: true, trust: Trust::Context })
+    }
+
+    fn is_return_address(&self, addr: Addr) -> bool {
+        self.is_code(addr) && (self.follows_call(addr) == Some(true) || self.is_signal_return(addr))
+    }
+
+    /// Whether the instruction before an address is a call; `None` where that is
+    /// not in the core.
+    fn follows_call(&self, addr: Addr) -> Option<bool> {
+        code::follows_call(&self.process.memory, self.process.core.arch, addr)
     }
 }

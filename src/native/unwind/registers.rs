@@ -45,13 +45,15 @@ const AARCH64_ADDRESS: u64 = (1 << 48) - 1;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Regs {
     arch: Arch,
-    values: [Option<u64>; COUNT],
+    values: [u64; COUNT],
+    /// A bit for each that is known.
+    known: u64,
 }
 
 impl Regs {
     /// None known but where the code and the stack are.
     pub fn new(arch: Arch, ip: Addr, sp: Addr) -> Regs {
-        let mut regs = Regs { arch, values: [None; COUNT] };
+        let mut regs = Regs { arch, values: [0; COUNT], known: 0 };
         regs.set(regs.ip_number(), Some(ip.0));
         regs.set(regs.sp_number(), Some(sp.0));
         regs
@@ -62,15 +64,15 @@ impl Regs {
         let mut regs = Regs::new(arch, registers.ip(), registers.sp());
         for (name, value) in registers.iter() {
             let number = match arch {
-                Arch::X86_64 => X86_64.iter().position(|n| *n == name),
+                Arch::X86_64 => X86_64.iter().position(|n| *n == name).map(|n| n as u16),
                 Arch::Aarch64 => match name {
-                    "sp" => Some(usize::from(aarch64::SP)),
-                    "pc" => Some(usize::from(aarch64::PC)),
-                    _ => name.strip_prefix('x').and_then(|n| n.parse().ok()).filter(|&n: &usize| n <= 30),
+                    "sp" => Some(aarch64::SP),
+                    "pc" => Some(aarch64::PC),
+                    _ => name.strip_prefix('x').and_then(|n| n.parse().ok()).filter(|&n| n <= aarch64::LR),
                 },
             };
-            if let Some(slot) = number.and_then(|n| regs.values.get_mut(n)) {
-                *slot = Some(value);
+            if let Some(number) = number {
+                regs.set(number, Some(value));
             }
         }
         regs
@@ -83,14 +85,15 @@ impl Regs {
 
     /// A register by its DWARF number; `None` where unknown.
     pub fn get(&self, number: u16) -> Option<u64> {
-        self.values.get(usize::from(number)).copied().flatten()
+        let known = usize::from(number) < COUNT && self.known >> number & 1 != 0;
+        self.values.get(usize::from(number)).copied().filter(|_| known)
     }
 
     /// Set a register; numbers that are not kept are passed over.
     pub fn set(&mut self, number: u16, value: Option<u64>) {
-        if let Some(slot) = self.values.get_mut(usize::from(number)) {
-            *slot = value;
-        }
+        let Some(slot) = self.values.get_mut(usize::from(number)) else { return };
+        *slot = value.unwrap_or(0);
+        self.known = if value.is_some() { self.known | 1 << number } else { self.known & !(1 << number) };
     }
 
     /// Where the code is.
