@@ -51,10 +51,17 @@ pub const MAX_RUNTIMES: usize = 8;
 pub const MAX_GC_SEGMENTS: usize = 1 << 17;
 
 /// MethodTables of objects met in one heap; large programs have some 100,000.
-pub const MAX_METHOD_TABLES: usize = 1 << 22;
+pub const MAX_METHOD_TABLES: usize = 1 << 20;
+
+/// Bytes of the names of all types listed: 100,000 real ones have some 10 MiB.
+pub const MAX_NAMES: usize = 64 << 20;
 
 /// Places of a heap without an object that are listed; all are counted.
 pub const MAX_LOSSES: usize = 64;
+
+/// Bytes of a heap searched for the next object where one is damaged: tens of
+/// nanoseconds a word. Heaps in the middle of a collection have some MiB.
+pub const MAX_HEAP_SEARCH: u64 = 4 << 30;
 
 /// Large free blocks listed; on a heap of 32 GiB that is free space and nothing else.
 pub const MAX_FREE_BLOCKS: usize = 1 << 16;

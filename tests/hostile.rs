@@ -62,6 +62,7 @@ fn all_commands(core: &Path) {
         &["stacks", "--zero-fill"],
         &["whatis", "0x400000"],
         &["check"],
+        &["heapstat", "--strings"],
         &["search", "marker"],
     ];
     for args in commands {

@@ -23,12 +23,7 @@ pub struct HeapStatOptions {
 }
 
 /// Count the objects of all managed heaps by type.
-pub fn heapstat(
-    process: &Process,
-    found: &Findings,
-    options: &HeapStatOptions,
-    progress: &Progress,
-) -> HeapStatReport {
+pub fn heapstat(process: &Process, found: &Findings, options: &HeapStatOptions, progress: &Progress) -> HeapStatReport {
     process.core.expect_scan();
     let mut report = HeapStatReport { strings: options.strings.then(StringsRow::default), ..HeapStatReport::default() };
     for (runtime, heaps) in found.runtimes.iter().filter(|(_, heaps)| !heaps.segments.is_empty()) {
@@ -52,14 +47,19 @@ fn one(
     let heap = Heap::open(&types, heaps);
     let stat = heap.stat(&options.selection, progress);
     tell(process, runtime, &heap, &stat);
+    let mut room = limits::MAX_NAMES;
     for t in &stat.types {
         if t.info.free {
             report.free = report.free.plus(t.total.count, t.total.size);
         }
-        let name = heap.type_name(&t.info);
+        let name = if room > 0 { heap.type_name(&t.info) } else { format!("(type {})", t.info.address) };
+        room = room.saturating_sub(name.len());
         if options.name.as_ref().is_none_or(|re| re.is_match(&name)) {
             report.types.push(type_row(name, t));
         }
+    }
+    if room == 0 {
+        process.diag.partial("limit", "names of types take more room than is given to them; the smallest have none");
     }
     report.fragmentation.extend(stat.free_blocks.iter().map(|block| free_block(&heap, block)));
     report.unused = report.unused.saturating_add(stat.unused);
@@ -83,14 +83,19 @@ fn tell(process: &Process, runtime: &Runtime, heap: &Heap<'_>, stat: &HeapStat) 
     for note in heap.notes() {
         process.diag.partial("heap-walk", format!("{name}: {note}"));
     }
+    if heap.has_too_many_types() {
+        process
+            .diag
+            .partial("limit", format!("more than {} types; objects of the others are lost", limits::MAX_METHOD_TABLES));
+    }
     let losses = &stat.losses;
     if let Some(first) = losses.places.first() {
         process.diag.partial(
             "heap-walk",
             format!(
-                "{name}: {} bytes of the heap in {} places could not be walked; the first: {}, {}",
+                "{name}: {} bytes of the heap in {} could not be walked; the first: {}, {}",
                 exact(losses.bytes),
-                exact(losses.count),
+                places(losses.count),
                 first.range,
                 first.reason
             ),
@@ -99,9 +104,17 @@ fn tell(process: &Process, runtime: &Runtime, heap: &Heap<'_>, stat: &HeapStat) 
     if stat.more_free_blocks > 0 {
         process.diag.note(
             "limit",
-            format!("the first {} large free blocks are listed, {} more are not", limits::MAX_FREE_BLOCKS, stat.more_free_blocks),
+            format!(
+                "the first {} large free blocks are listed, {} more are not",
+                limits::MAX_FREE_BLOCKS,
+                stat.more_free_blocks
+            ),
         );
     }
+}
+
+fn places(count: u64) -> String {
+    if count == 1 { "one place".into() } else { format!("{} places", exact(count)) }
 }
 
 fn type_row(name: String, stat: &TypeStat) -> TypeRow {

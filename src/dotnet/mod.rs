@@ -21,9 +21,9 @@ mod threads;
 mod types;
 mod versions;
 
+pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use detect::{Detection, Runtime, detect};
 pub use frames::{ExplicitFrame, FrameClasses};
-pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
 pub use methods::{CodeAt, Method, Methods, StubBlock};

@@ -118,7 +118,8 @@ pub fn threads(process: &Process, runtime: &Runtime) -> Result<(Vec<ManagedThrea
     }
     let missing = count.map_or(0, |n| (n as usize).saturating_sub(out.len()));
     if missing > 0 && broken.is_none() {
-        broken = Some(format!("the list of threads has {} of {} threads", out.len(), out.len().saturating_add(missing)));
+        broken =
+            Some(format!("the list of threads has {} of {} threads", out.len(), out.len().saturating_add(missing)));
     }
     Ok((out, broken))
 }

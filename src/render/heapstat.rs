@@ -42,8 +42,11 @@ impl Render for HeapStatReport {
             doc.line("! the dump was taken in the middle of a collection");
         }
         if self.lost.count > 0 {
-            let (bytes, count) = (exact(self.lost.bytes), exact(self.lost.count));
-            doc.line(format!("! {bytes} bytes in {count} places could not be walked, and are in no sum:"));
+            let bytes = exact(self.lost.bytes);
+            doc.line(format!(
+                "! {bytes} bytes could not be walked, and are in no sum; {} places:",
+                exact(self.lost.count)
+            ));
             for place in self.lost.places.iter().take(PLACES) {
                 let range = &place.range;
                 doc.line(format!("! {}-{} {} bytes: {}", range.start, range.end, exact(range.size), place.reason));
@@ -70,8 +73,7 @@ fn type_table(report: &HeapStatReport) -> TableBlock {
     for t in &report.types {
         table.rows.push(vec![t.method_table.to_string(), exact(t.count), exact(t.size), t.name.clone()]);
     }
-    table.footer =
-        Some(vec!["[TOTAL]".into(), exact(report.total.objects), exact(report.total.size), String::new()]);
+    table.footer = Some(vec!["[TOTAL]".into(), exact(report.total.objects), exact(report.total.size), String::new()]);
     table
 }
 

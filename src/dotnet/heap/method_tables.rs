@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use crate::addr::Addr;
-use crate::dotnet::heap::{FREE, TypeIndex};
+use crate::dotnet::heap::{FREE, MIN_OBJECT, TypeIndex};
 use crate::dotnet::types::TypeSystem;
 use crate::layout::ViewError;
 use crate::limits;
@@ -17,6 +17,9 @@ const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
 
 /// Least BaseSize: a string's, which counts no character but its NUL.
 const MIN_BASE_SIZE: u32 = 22;
+
+/// Bytes of a character; an array of them has a larger head.
+const STRING_COMPONENT: u16 = 2;
 
 /// Largest BaseSize believed: a field's offset has 27 bits (field.h).
 const MAX_BASE_SIZE: u32 = 1 << 28;
@@ -58,17 +61,18 @@ struct Known {
 pub(super) struct MethodTables<'p> {
     types: &'p TypeSystem<'p>,
     free: Option<Addr>,
-    string: Option<Addr>,
     known: RwLock<Known>,
 }
 
 impl<'p> MethodTables<'p> {
     pub(super) fn new(types: &'p TypeSystem<'p>) -> MethodTables<'p> {
-        let global = |name| {
-            let roots = &types.runtime.roots;
-            roots.pointer(types.memory, &types.runtime.layout, name).ok().filter(|a| a.0 != 0)
-        };
-        let free = global("FreeObjectMethodTable");
+        let global = types.runtime.roots.pointer(types.memory, &types.runtime.layout, "FreeObjectMethodTable");
+        // Slots of globals move between servicing releases: what it leads to
+        // must look right, or free space is told by its shape alone.
+        let free = global.ok().filter(|&address| {
+            let view = types.view("MethodTable", address);
+            view.u32("MTFlags").ok().zip(view.u32("BaseSize").ok()) == Some((FREE_FLAGS, FREE_BASE_SIZE))
+        });
         let info = MethodTableInfo {
             address: free.unwrap_or(Addr(0)),
             base_size: FREE_BASE_SIZE,
@@ -77,7 +81,7 @@ impl<'p> MethodTables<'p> {
             string: false,
         };
         let known = RwLock::new(Known { by_address: HashMap::new(), all: vec![info] });
-        MethodTables { types, free, string: global("StringMethodTable"), known }
+        MethodTables { types, free, known }
     }
 
     /// What the table of that number is.
@@ -89,7 +93,12 @@ impl<'p> MethodTables<'p> {
     /// The number of System.String, if one was met.
     pub(super) fn string(&self) -> Option<TypeIndex> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.by_address.get(&self.string?.0).copied().map(TypeIndex)
+        known.all.iter().position(|info| info.string).map(|i| TypeIndex(i as u32))
+    }
+
+    /// Whether no more tables are taken: their objects are then lost.
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= limits::MAX_METHOD_TABLES
     }
 
     /// Number of tables met so far.
@@ -132,17 +141,18 @@ impl<'p> MethodTables<'p> {
             base_size,
             component_size,
             free: self.free == Some(address),
-            string: self.string == Some(address),
+            // Characters, of which the first is counted with the head.
+            string: base_size == MIN_BASE_SIZE && component_size == STRING_COMPONENT,
         };
-        let shaped_as_free = || {
-            flags == FREE_FLAGS && base_size == FREE_BASE_SIZE && view.u64("EEClassOrCanonMT").is_ok_and(|class| class == 0)
-        };
-        if info.free || (self.free.is_none() && shaped_as_free()) {
-            return Ok((flags == FREE_FLAGS && base_size == FREE_BASE_SIZE).then_some(MethodTableInfo { free: true, ..info }));
+        let shaped_as_free = flags == FREE_FLAGS
+            && base_size == FREE_BASE_SIZE
+            && view.u64("EEClassOrCanonMT").is_ok_and(|class| class == 0);
+        if info.free || (self.free.is_none() && shaped_as_free) {
+            return Ok(Some(MethodTableInfo { free: true, ..info }));
         }
         let sized = (MIN_BASE_SIZE..=MAX_BASE_SIZE).contains(&base_size);
-        // Only strings and arrays end at an odd place.
-        let aligned = info.counted() || base_size.is_multiple_of(8);
+        // Only strings and arrays end at an odd place, or are that small.
+        let aligned = info.counted() || (base_size.is_multiple_of(8) && u64::from(base_size) >= MIN_OBJECT);
         Ok((sized && aligned && self.agrees(address)?).then_some(info))
     }
 

@@ -18,6 +18,8 @@ pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat};
 pub use strings::{Duplicate, StringStat};
 pub use walk::{Loss, Losses, Walker};
 
+use std::sync::atomic::AtomicU64;
+
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::threads::{AllocContext, threads};
 use crate::dotnet::types::TypeSystem;
@@ -65,9 +67,9 @@ impl Object {
     }
 }
 
-/// From one object to the next.
+/// From one object to the next; `size` is at least that of the smallest object.
 fn stride(size: u64) -> u64 {
-    size.max(MIN_OBJECT).saturating_add(ALIGN - 1) & !(ALIGN - 1)
+    size.saturating_add(ALIGN - 1) & !(ALIGN - 1)
 }
 
 /// A run of objects of one generation.
@@ -93,6 +95,8 @@ pub struct Heap<'p> {
     count_at: u64,
     in_gc: bool,
     notes: Vec<String>,
+    /// Bytes that were searched for the first object after a loss.
+    searched: AtomicU64,
 }
 
 impl<'p> Heap<'p> {
@@ -118,7 +122,8 @@ impl<'p> Heap<'p> {
         Heap {
             types,
             tables: MethodTables::new(types),
-            parts: parts(heaps, &mut notes),
+            parts: affordable(types, parts(heaps, &mut notes), &mut notes),
+            searched: AtomicU64::new(0),
             contexts,
             mask: !mask,
             count_at: count_at.ok().filter(|at| at.is_multiple_of(ALIGN)).unwrap_or(COUNT_AT),
@@ -152,6 +157,11 @@ impl<'p> Heap<'p> {
         if info.free { "Free".into() } else { self.types.display_name(info.address) }
     }
 
+    /// Whether there are more types than are taken; objects of the others are lost.
+    pub fn has_too_many_types(&self) -> bool {
+        self.tables.is_full()
+    }
+
     /// Something that walks parts and remembers the MethodTables it met.
     pub fn walker(&self) -> Walker<'_, 'p> {
         Walker::new(self)
@@ -180,9 +190,8 @@ fn parts(heaps: &Heaps, notes: &mut Vec<String>) -> Vec<Part> {
     let mut end = Addr(0);
     let mut left_out = 0_usize;
     all.retain(|p| {
-        let sane = p.range.start >= end
-            && p.range.start.is_aligned(ALIGN)
-            && p.range.len() <= limits::MAX_RUNTIME_RANGE;
+        let sane =
+            p.range.start >= end && p.range.start.is_aligned(ALIGN) && p.range.len() <= limits::MAX_RUNTIME_RANGE;
         if sane {
             end = p.range.end;
         } else {
@@ -192,6 +201,24 @@ fn parts(heaps: &Heaps, notes: &mut Vec<String>) -> Vec<Part> {
     });
     if left_out > 0 {
         notes.push(format!("{left_out} segments that overlap others, or can't be, are left out"));
+    }
+    all
+}
+
+/// The parts as far as together they have no more bytes than the core's file:
+/// where they have, it maps the same bytes many times, to keep us busy.
+fn affordable(types: &TypeSystem<'_>, mut all: Vec<Part>, notes: &mut Vec<String>) -> Vec<Part> {
+    let core = &types.process.core;
+    let mut left = core.size;
+    let whole = all.len();
+    let fits = |part: &Part| {
+        let dumped = core.dumped_runs(part.range).iter().map(|run| run.range.len()).fold(0, u64::saturating_add);
+        left.checked_sub(dumped).inspect(|rest| left = *rest).is_some()
+    };
+    let kept = all.iter().map(fits).take_while(|&fits| fits).count();
+    all.truncate(kept);
+    if kept < whole {
+        notes.push(format!("{} of its segments are left out: they hold more than the whole file", whole - kept));
     }
     all
 }

@@ -1,6 +1,7 @@
 //! From object to object, and past what is none.
 
 use std::slice::Iter;
+use std::sync::atomic::Ordering;
 
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::heap::window::Window;
@@ -154,7 +155,14 @@ impl<'h, 'p> Walker<'h, 'p> {
 
     /// Objects from `at` up to `stop`; none may reach past `end`.
     #[inline(always)]
-    fn objects(&mut self, window: &Window<'_>, mut at: u64, stop: u64, end: u64, visit: &mut impl FnMut(&Object)) -> Stop {
+    fn objects(
+        &mut self,
+        window: &Window<'_>,
+        mut at: u64,
+        stop: u64,
+        end: u64,
+        visit: &mut impl FnMut(&Object),
+    ) -> Stop {
         while at < stop {
             let Some(word) = window.word(at) else { break };
             let entry = self.entry(word & self.heap.mask);
@@ -181,8 +189,9 @@ impl<'h, 'p> Walker<'h, 'p> {
             Some(word) => word as u32,
             None => self.heap.types.memory.u32(Addr(at).saturating_add(self.heap.count_at)).ok()?,
         };
-        // 32 bits, plus the product of 32 and 16 bits.
-        Some(u64::from(entry.base_size) + u64::from(count) * u64::from(entry.component_size))
+        // 32 bits, plus the product of 32 and 16 bits. An empty string is
+        // smaller than the smallest object.
+        Some((u64::from(entry.base_size) + u64::from(count) * u64::from(entry.component_size)).max(MIN_OBJECT))
     }
 
     #[inline(always)]
@@ -222,14 +231,17 @@ impl<'h, 'p> Walker<'h, 'p> {
 
     /// The first place from `at` on where objects follow one another; `stop`
     /// where there is none before it.
-    fn find(&mut self, window: &Window<'_>, mut at: u64, stop: u64, end: u64) -> u64 {
-        while at < stop {
-            if self.chains(window, at, stop, end) {
-                return at;
-            }
+    fn find(&mut self, window: &Window<'_>, from: u64, stop: u64, end: u64) -> u64 {
+        let searched = &self.heap.searched;
+        if searched.load(Ordering::Relaxed) > limits::MAX_HEAP_SEARCH {
+            return stop.max(from);
+        }
+        let mut at = from;
+        while at < stop && !self.chains(window, at, stop, end) {
             at = at.saturating_add(ALIGN);
         }
-        stop
+        searched.fetch_add(at.saturating_sub(from), Ordering::Relaxed);
+        at
     }
 
     /// Whether objects follow one another from `at` on.
@@ -271,5 +283,5 @@ fn from<'c>(
 /// Where objects go on after what an allocator owns: it keeps the room of the
 /// smallest object past its limit, to fill the rest with.
 fn past(context: &AllocContext) -> u64 {
-    context.limit.0.saturating_add(MIN_OBJECT)
+    context.limit.saturating_add(MIN_OBJECT).align_up(ALIGN).0
 }

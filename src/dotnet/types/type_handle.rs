@@ -255,7 +255,8 @@ impl<'p> TypeSystem<'p> {
             return Ok(Vec::new());
         }
         let dictionaries = view.ptr("PerInstInfo")?;
-        let info = self.view("GenericsDictInfo", dictionaries.saturating_sub(self.runtime.layout.size("GenericsDictInfo")?));
+        let info =
+            self.view("GenericsDictInfo", dictionaries.saturating_sub(self.runtime.layout.size("GenericsDictInfo")?));
         let (count, own) = (info.u16("NumTypeArgs")?, info.u16("NumDicts")?);
         let last = dictionaries.saturating_add(u64::from(own).saturating_sub(1) * 8);
         let dictionary = self.memory.ptr(last).map_err(|fault| ViewError::Fault {
