@@ -18,6 +18,7 @@
 //! | [`layout`] | struct layouts as data |
 //! | [`dotnet`] | CoreCLR's own structures: GC, loader heaps, code heaps |
 //! | [`native`] | thread stacks and malloc heaps of the C library |
+//! | [`stackwalk`] | stacks of threads, native and managed frames in one |
 //! | [`introspect`] | who claims memory, and the map that follows |
 //! | [`analysis`] | answers to the commands, as plain data |
 //! | [`shrink`] | a smaller core that still answers |
@@ -46,5 +47,6 @@ pub mod render;
 pub mod report;
 pub mod search;
 pub mod shrink;
+pub mod stackwalk;
 pub mod symbolicate;
 pub mod units;

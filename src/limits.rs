@@ -321,3 +321,28 @@ pub const MAX_ALL_DEBUGDATA: usize = 512 << 20;
 /// How far a symbol without a size is believed to reach where no section table
 /// says what ends there: hand-written code is short.
 pub const MAX_UNSIZED_SYMBOL: u64 = 4096;
+
+/// Frames of one thread's stack. A stack of 8 MiB that overflowed has some
+/// 170,000 of the smallest.
+pub const MAX_STACK_FRAMES: usize = 1 << 18;
+
+/// Frames of all threads together.
+pub const MAX_ALL_FRAMES: usize = 1 << 21;
+
+/// Words of a stack that are looked through for one return address.
+pub const MAX_SCAN_WORDS: usize = 512;
+
+/// Return addresses of one stack that are found by looking through words.
+pub const MAX_SCANS: usize = 16;
+
+/// Bytes of one module's unwind data; that of the largest browsers is 30 MiB.
+pub const MAX_EH_FRAME: u64 = 128 << 20;
+
+/// Operations of one expression of unwind data.
+pub const MAX_EXPRESSION_STEPS: u32 = 1000;
+
+/// Unwind codes and chained pieces of one function (codes: a byte counts them).
+pub const MAX_UNWIND_CHAIN: usize = 32;
+
+/// UTF-16 units of a thread's name.
+pub const MAX_THREAD_NAME: usize = 256;

@@ -22,6 +22,7 @@ mod search;
 mod stacks;
 mod summary;
 mod symbolicate;
+mod threads;
 mod whatis;
 mod zero;
 
@@ -43,6 +44,7 @@ pub use search::{SearchOptions, search};
 pub use stacks::stacks;
 pub use summary::summary;
 pub use symbolicate::symbolicate;
+pub use threads::{Branch, ThreadOptions, fold, threads, tree};
 pub use whatis::whatis;
 
 use crate::core::mapped;

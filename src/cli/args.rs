@@ -100,6 +100,13 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// What every thread is doing: native and managed frames in one stack
+    Threads {
+        #[command(flatten)]
+        args: ThreadsArgs,
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// The managed heap: segments or regions by heap and generation
     Heap {
         /// The loader heaps too: blocks, committed and wasted bytes
@@ -264,6 +271,26 @@ pub(crate) struct SearchArgs {
     /// Show the text around each hit
     #[arg(long)]
     pub(crate) context: bool,
+}
+
+/// Which threads and frames to show, and how.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct ThreadsArgs {
+    /// Only managed frames and the runtime's own marks, as SOS clrstack shows them
+    #[arg(long, conflicts_with = "native")]
+    pub(crate) managed: bool,
+    /// Only native frames
+    #[arg(long)]
+    pub(crate) native: bool,
+    /// Only this thread
+    #[arg(long, value_name = "TID")]
+    pub(crate) tid: Option<u32>,
+    /// Merge equal stacks, those of most threads first
+    #[arg(long)]
+    pub(crate) group: bool,
+    /// Print folded stacks, for flame graphs
+    #[arg(long, conflicts_with_all = ["format", "json"])]
+    pub(crate) fold: bool,
 }
 
 /// Which objects to count.

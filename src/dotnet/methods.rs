@@ -13,6 +13,7 @@ use crate::dotnet::versions::{CodeVersion, READY_TO_RUN, Versions};
 use crate::image::metadata::Token;
 use crate::limits;
 use crate::memory::Memory;
+use crate::native::unwind::Regs;
 use crate::process::Process;
 use crate::range_map::RangeMap;
 
@@ -152,6 +153,40 @@ impl<'p> Methods<'p> {
                 None => CodeAt::Nothing("in a range of stubs".into()),
             },
         })
+    }
+
+    /// The registers of the caller of a frame in managed code; `exact`: its
+    /// address is where it was interrupted, and no return address.
+    ///
+    /// # Errors
+    /// Where unwind data or stack can't be read, in words.
+    pub fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, String> {
+        let ip = regs.ip();
+        // A call that never returns may be the last instruction.
+        let at = if exact { ip } else { ip.saturating_sub(1) };
+        let missing = || format!("no unwind data of managed code at {ip}");
+        let range = self.ranges.at(at).ok_or_else(missing)?;
+        let pristine = self.types.process.memory.pristine();
+        let (memory, entry): (&dyn Memory, _) = match range.kind {
+            CodeRangeKind::Heap(node) => {
+                let heap = self.heap(range, node);
+                let heap = heap.as_ref().as_ref().map_err(String::clone)?;
+                let start = heap.start_of(at).ok_or_else(missing)?;
+                match heap.block(self.memory(), self.types.runtime, start) {
+                    Ok(CodeBlock::Method { unwind, .. }) => {
+                        (self.memory(), heap.unwind_entry(self.memory(), self.types.runtime, unwind, at))
+                    }
+                    Ok(CodeBlock::Stubs { .. }) => return Err(missing()),
+                    Err(e) => return Err(e.to_string()),
+                }
+            }
+            CodeRangeKind::ReadyToRun(module) => {
+                let image = self.image(range, module);
+                (&pristine, image.as_ref().as_ref().map_err(String::clone)?.unwind_entry(at))
+            }
+            _ => return Err(missing()),
+        };
+        code::unwind(memory, &entry.ok_or_else(missing)?, regs, exact).map_err(|e| e.to_string())
     }
 
     fn known(&self, start: Addr, make: impl FnOnce() -> Result<Method<'p>, String>) -> CodeAt<'p> {

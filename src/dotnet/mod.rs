@@ -7,6 +7,8 @@
 mod code;
 mod detect;
 pub mod finalizers;
+
+mod frames;
 mod gc;
 mod gc_vars;
 pub mod graph;
@@ -18,6 +20,8 @@ mod methods;
 mod roots;
 mod segment;
 pub mod sync_blocks;
+
+mod thread_objects;
 mod threads;
 mod types;
 mod versions;
@@ -25,10 +29,13 @@ mod versions;
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use detect::{Detection, Runtime, detect};
 pub use handles::{Handle, HandleKind, handles};
+
+pub use frames::{ExplicitFrame, FrameClasses};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
 pub use methods::{CodeAt, Method, Methods, StubBlock};
 pub use segment::{Generation, Segment};
+pub use thread_objects::ThrownException;
 pub use threads::{AllocContext, ManagedThread, ThreadsError, threads};
 pub use types::{
     Classification, DynamicKind, FieldDesc, MethodDesc, ModuleInfo, Shape, Storage, TypeHandle, TypeSystem,

@@ -3,5 +3,6 @@
 pub mod malloc;
 pub mod stack_records;
 pub mod stacks;
+pub mod unwind;
 
 pub use stacks::{StackState, ThreadStack};

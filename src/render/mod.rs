@@ -12,11 +12,13 @@ mod objects;
 mod perfmap;
 mod symbolicate;
 mod table;
+mod threads;
 
 pub use document::{Align, Block, Column, Document, TableBlock};
 pub use ip2method::Short;
 pub use maddress::maddress;
 pub use perfmap::perf_map;
+pub use threads::folded;
 
 use crate::report::{CoreRow, Envelope};
 pub use table::{Look, write};

@@ -15,6 +15,7 @@ mod regions;
 mod stacks;
 mod summary;
 mod symbolicate;
+mod threads;
 mod whatis;
 
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide};
@@ -35,6 +36,7 @@ pub use regions::{RegionRow, RegionsReport};
 pub use stacks::{StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
 pub use symbolicate::{SymbolicateReport, TextFrameRow};
+pub use threads::{ExceptionRow, FrameRow, GroupRow, ThreadRow, ThreadsReport};
 pub use whatis::{ClaimRow, WhatisReport};
 
 use serde::Serialize;

@@ -24,6 +24,11 @@ pub fn prstatus_x86_64(tid: u32, signal: u16, sp: u64, ip: u64, fs_base: u64) ->
     note("CORE", 1, &status(336, tid, signal, &[(19, sp), (16, ip), (21, fs_base)]))
 }
 
+/// NT_PRSTATUS of x86_64 with these registers: indices into `user_regs_struct`.
+pub fn prstatus_with(tid: u32, registers: &[(usize, u64)]) -> Vec<u8> {
+    note("CORE", 1, &status(336, tid, 0, registers))
+}
+
 /// NT_PRSTATUS of aarch64: 392 bytes, x0..x30, sp, pc from byte 112.
 pub fn prstatus_aarch64(tid: u32, signal: u16, sp: u64, pc: u64) -> Vec<u8> {
     note("CORE", 1, &status(392, tid, signal, &[(31, sp), (32, pc)]))

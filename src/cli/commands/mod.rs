@@ -10,6 +10,7 @@ mod search;
 mod shrink;
 mod simple;
 mod symbolicate;
+mod threads;
 mod whatis;
 
 use std::path::Path;
@@ -44,6 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
         Command::Ip2method { addresses, short, core } => ip2method::run(common, &core.core, addresses, *short),
         Command::Symbolicate { fold, text, core } => symbolicate::run(common, &core.core, text, *fold),
+        Command::Threads { args, core } => threads::run(common, &core.core, args),
         Command::Perfmap { core } => perfmap::run(common, &core.core),
         Command::Diff { old, new } => diff::run(common, old, new),
     }

@@ -6,6 +6,7 @@
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::code::nibble;
 use crate::dotnet::code::ranges::CodeRange;
+use crate::dotnet::code::unwind_info::UnwindEntry;
 use crate::dotnet::detect::Runtime;
 use crate::layout::{StructView, ViewError};
 use crate::limits;
@@ -86,6 +87,25 @@ impl CodeHeap {
     pub(in crate::dotnet) fn start_of(&self, ip: Addr) -> Option<Addr> {
         let after = self.starts.partition_point(|&s| s <= ip);
         (ip < self.end).then(|| self.starts.get(after.checked_sub(1)?).copied())?
+    }
+
+    /// The function or funclet that holds `ip`, of those that `unwind` of a block counts.
+    pub(in crate::dotnet) fn unwind_entry(
+        &self,
+        memory: &dyn Memory,
+        runtime: &Runtime,
+        unwind: (Addr, u32),
+        ip: Addr,
+    ) -> Option<UnwindEntry> {
+        let size = runtime.layout.size("RuntimeFunction").ok()?;
+        (0..u64::from(unwind.1)).find_map(|i| {
+            let function = StructView::new(memory, &runtime.layout, "RuntimeFunction", unwind.0.saturating_add(i * size));
+            let at = |field| function.u32(field).ok();
+            let place = |rva: u32| self.begin.saturating_add(u64::from(rva));
+            let (begin, end) = (place(at("BeginAddress")?), place(at("EndAddress")?));
+            let data = at("UnwindData")?;
+            (begin <= ip && ip < end).then_some(UnwindEntry { base: self.begin, begin, end, data })
+        })
     }
 
     /// The block that begins at `start`.

@@ -12,6 +12,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes::u32_at;
 use crate::dotnet::code::instances;
 use crate::dotnet::code::native_format::{NativeArray, unsigned};
+use crate::dotnet::code::unwind_info::UnwindEntry;
 use crate::dotnet::detect::Runtime;
 use crate::image::metadata::{Table, Token};
 use crate::layout::{StructView, ViewError};
@@ -64,6 +65,8 @@ pub(in crate::dotnet) struct ReadyToRunMethod {
 pub(in crate::dotnet) struct ReadyToRun {
     base: Addr,
     functions: Vec<(u32, u32)>,
+    /// RVA of each one's unwind data.
+    unwind_data: Vec<u32>,
     /// Entry point to MethodDesc, of methods that have been prepared.
     prepared: HashMap<Addr, Addr>,
     /// Runtime function to MethodDef rid.
@@ -111,6 +114,8 @@ impl ReadyToRun {
             .chunks_exact(stride as usize)
             .map_while(|f| Some((u32_at(f, begin as usize)?, u32_at(f, end as usize)?)))
             .collect();
+        let data = layout.positive("RuntimeFunction", "UnwindData")?;
+        let unwind_data = bytes.chunks_exact(stride as usize).map_while(|f| u32_at(f, data as usize)).collect();
         let hot_cold = match (view.ptr("HotColdMap"), view.u32("NumHotColdMap")) {
             (Ok(map), Ok(count)) if map.0 != 0 => {
                 let bytes = memory
@@ -126,6 +131,7 @@ impl ReadyToRun {
         let mut image = ReadyToRun {
             base,
             functions,
+            unwind_data,
             prepared,
             defs: HashMap::new(),
             instances: HashSet::new(),
@@ -208,6 +214,16 @@ impl ReadyToRun {
         let hot = self.hot_of(index as u32).map_or(index, |hot| hot as usize);
         let first = (0..=hot).rev().take(limits::MAX_FUNCLETS as usize).find(|&i| self.begins_method(i))?;
         Some(self.method_at(first))
+    }
+
+    /// The function or funclet that holds `ip`, with its unwind data.
+    pub(in crate::dotnet) fn unwind_entry(&self, ip: Addr) -> Option<UnwindEntry> {
+        let rva = u32::try_from(ip.0.checked_sub(self.base.0)?).ok()?;
+        let index = self.functions.partition_point(|f| f.0 <= rva).checked_sub(1)?;
+        let &(begin, end) = self.functions.get(index)?;
+        let data = *self.unwind_data.get(index)?;
+        let place = |rva: u32| self.base.saturating_add(u64::from(rva));
+        (rva < end).then(|| UnwindEntry { base: self.base, begin: place(begin), end: place(end), data })
     }
 
     fn entry(&self, index: usize) -> Option<Addr> {

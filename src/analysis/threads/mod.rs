@@ -1,0 +1,126 @@
+//! What every thread is doing: its stack, its names, what it is for.
+
+mod groups;
+mod roles;
+mod rows;
+
+use std::collections::HashMap;
+
+use crate::analysis::naming::Names;
+use crate::bytes::printable;
+use crate::dotnet::{self, ExplicitFrame, FrameClasses, ManagedThread, Methods};
+use crate::native::stacks::Stacks;
+use crate::process::Process;
+use crate::report::{ExceptionRow, ThreadRow, ThreadsReport};
+use crate::stackwalk::Walker;
+
+pub use groups::{Branch, fold, tree};
+use rows::Rows;
+
+/// Which threads and frames are asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreadOptions {
+    /// Only managed frames and the runtime's marks.
+    pub managed: bool,
+    /// Only native frames.
+    pub native: bool,
+    /// Only this thread.
+    pub tid: Option<u32>,
+    /// Merge equal stacks.
+    pub group: bool,
+}
+
+/// A thread of a runtime, and which runtime's.
+struct Known<'a, 'p> {
+    methods: &'a Methods<'p>,
+    thread: ManagedThread,
+    frames: Vec<ExplicitFrame>,
+    finalizer: bool,
+}
+
+/// Follow the stacks of all threads asked for.
+pub fn threads<'p>(
+    process: &'p Process,
+    names: &Names<'p>,
+    stacks: &Stacks,
+    options: ThreadOptions,
+) -> ThreadsReport {
+    let known = managed_threads(process, names.runtimes());
+    let walker = Walker::new(process, names.runtimes(), stacks);
+    let mut rows = Rows::new(process, names);
+    let mut out = Vec::new();
+    for thread in &process.core.notes.threads {
+        if options.tid.is_some_and(|tid| tid != thread.tid) {
+            continue;
+        }
+        let of_thread = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
+        let mut explicit: Vec<ExplicitFrame> = of_thread.iter().flat_map(|k| k.frames.iter().cloned()).collect();
+        explicit.sort_by_key(|f| f.addr);
+        let walk = walker.walk(thread, explicit);
+        let mut row = ThreadRow {
+            tid: thread.tid,
+            name: process.thread_name(thread.tid),
+            signal: thread.signal,
+            end: Some(walk.end.text()),
+            ..ThreadRow::default()
+        };
+        // A thread that was in several runtimes is told by the first.
+        if let Some(first) = of_thread.first() {
+            describe(first, &mut row);
+        }
+        let frames: Vec<_> = walk.frames.iter().map(|f| rows.frame(f)).collect();
+        let role = roles::role(process, thread.tid, &row, of_thread.first().is_some_and(|k| k.finalizer), &frames);
+        row.role = role.map(|r| r.0);
+        row.role_confidence = role.map(|r| r.1.name());
+        row.frames = frames;
+        row.frames.retain(|f| match (options.managed, options.native) {
+            (true, false) => f.kind != "native",
+            (false, true) => f.kind == "native",
+            _ => true,
+        });
+        out.push(row);
+    }
+    let groups = options.group.then(|| groups::merge(&mut out));
+    ThreadsReport { threads: out, groups }
+}
+
+fn describe(known: &Known<'_, '_>, row: &mut ThreadRow) {
+    let (types, thread) = (&known.methods.types, &known.thread);
+    row.managed_id = thread.managed_id;
+    row.managed_name = types.thread_name(thread).map(|name| printable(&name).into_owned());
+    row.state = thread.state.map(|bits| roles::state(types, bits));
+    row.gc_mode = thread.cooperative.map(|yes| if yes { "cooperative" } else { "preemptive" });
+    row.exception = types
+        .thrown_exception(thread)
+        .map(|e| ExceptionRow { r#type: printable(&e.type_name).into_owned(), address: e.object });
+}
+
+/// The runtimes' threads, by the system's number.
+fn managed_threads<'a, 'p>(process: &Process, runtimes: &'a [Methods<'p>]) -> HashMap<u32, Vec<Known<'a, 'p>>> {
+    let mut out: HashMap<u32, Vec<Known<'a, 'p>>> = HashMap::new();
+    for methods in runtimes {
+        let runtime = methods.types.runtime;
+        let (list, broken) = match dotnet::threads(process, runtime) {
+            Ok(found) => found,
+            Err(e) => {
+                process.diag.partial("dotnet", format!("{}: threads: {e}", runtime.name()));
+                continue;
+            }
+        };
+        if let Some(broken) = broken {
+            process.diag.partial("dotnet", format!("{}: {broken}", runtime.name()));
+        }
+        let finalizer = runtime.roots.pointer(&process.memory, &runtime.layout, "FinalizerThread").ok();
+        let classes = FrameClasses::new(methods.types.memory, runtime);
+        for thread in list {
+            let Some(tid) = thread.os_id.filter(|&id| id != 0) else { continue };
+            let (frames, broken) = thread.frame.map(|first| classes.list(first)).unwrap_or_default();
+            if let Some(broken) = broken {
+                process.diag.partial("frames", format!("thread {tid}: {broken}"));
+            }
+            let finalizer = finalizer == Some(thread.address);
+            out.entry(tid).or_default().push(Known { methods, thread, frames, finalizer });
+        }
+    }
+    out
+}

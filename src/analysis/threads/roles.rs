@@ -1,0 +1,107 @@
+use crate::dotnet::TypeSystem;
+use crate::map::Confidence;
+use crate::process::Process;
+use crate::report::{FrameRow, ThreadRow};
+
+/// Thread::ThreadState, as the layouts name it, and in words.
+const STATES: [(&str, &str); 11] = [
+    ("Unstarted", "not started"),
+    ("Dead", "ended"),
+    ("Detached", "detached"),
+    ("Background", "background"),
+    ("TPWorkerThread", "thread pool"),
+    ("Interruptible", "in a wait"),
+    ("Interrupted", "interrupted"),
+    ("AbortRequested", "abort requested"),
+    ("GCSuspendPending", "to stop for a collection"),
+    ("DebugSuspendPending", "to stop for a debugger"),
+    ("Hijacked", "hijacked"),
+];
+
+/// Managed methods that say what a thread is for.
+const METHODS: [(&str, &str); 9] = [
+    ("System.Threading.TimerQueue.TimerThread(", "timer"),
+    ("System.Threading.PortableThreadPool+WorkerThread.", "threadpool worker"),
+    ("System.Threading.PortableThreadPool+GateThread.", "threadpool gate"),
+    ("System.Threading.PortableThreadPool+WaitThread.", "threadpool wait"),
+    ("System.Threading.PortableThreadPool+IOCompletionPoller.", "threadpool io"),
+    ("System.Net.Sockets.SocketAsyncEngine.EventLoop(", "socket engine"),
+    ("System.Threading.ThreadPoolWorkQueue.Dispatch(", "threadpool worker"),
+    ("System.IO.FileSystemWatcher+", "file watcher"),
+    ("System.Threading.Tasks.ThreadPoolTaskScheduler+", "long-running task"),
+];
+
+/// Functions whose names say it; symbols of the runtime are seldom at hand.
+const FUNCTIONS: [(&str, &str); 10] = [
+    ("TieredCompilation::", "tiering"),
+    ("TieredCompilationBackgroundWorker", "tiering"),
+    ("gc_heap::gc_thread", "gc"),
+    ("gc_heap::bgc_thread", "background gc"),
+    ("FinalizerThread::", "finalizer"),
+    ("DebuggerRCThread::", "debugger"),
+    ("ds_server", "diagnostics server"),
+    ("server_loop", "diagnostics server"),
+    ("CPalSynchronizationManager::WorkerThread", "pal synchronization"),
+    ("SignalHandlerLoop", "signal handler"),
+];
+
+/// Modules whose outermost own frame says it.
+const MODULES: [(&str, &str); 3] = [
+    ("liblttng-ust", "tracing"),
+    ("libcoreclrtraceptprovider.so", "tracing"),
+    ("libSystem.Native.so", "signal handler"),
+];
+
+/// A thread's state in words.
+pub(super) fn state(types: &TypeSystem<'_>, bits: u32) -> String {
+    let layout = &types.runtime.layout;
+    let is = |name: &str| layout.positive("constants_ThreadState", name).is_ok_and(|bit| u64::from(bits) & bit != 0);
+    let words: Vec<&str> = STATES.iter().filter(|(name, _)| is(name)).map(|s| s.1).collect();
+    if words.is_empty() { "running".into() } else { words.join(", ") }
+}
+
+/// What a thread is for, and how sure that is.
+pub(super) fn role(
+    process: &Process,
+    tid: u32,
+    row: &ThreadRow,
+    finalizer: bool,
+    frames: &[FrameRow],
+) -> Option<(&'static str, Confidence)> {
+    if finalizer {
+        return Some(("finalizer", Confidence::Exact));
+    }
+    if process.main_tid() == Some(tid) {
+        return Some(("main", Confidence::Exact));
+    }
+    let managed = || frames.iter().rev().filter(|f| f.kind == "managed").filter_map(|f| f.method.as_deref());
+    let by_method =
+        managed().find_map(|name| METHODS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, role)| *role));
+    if let Some(role) = by_method {
+        return Some((role, Confidence::Derived));
+    }
+    if row.state.as_deref().is_some_and(|s| s.contains("thread pool")) {
+        return Some(("threadpool worker", Confidence::Derived));
+    }
+    if managed().next().is_some() || row.managed_id.is_some() && row.managed_name.is_some() {
+        return Some(("user", Confidence::Derived));
+    }
+    by_native(row, frames).map(|role| (role, Confidence::Heuristic))
+}
+
+/// By functions and modules of a thread that runs no managed code.
+fn by_native(row: &ThreadRow, frames: &[FrameRow]) -> Option<&'static str> {
+    let native = || frames.iter().rev().filter(|f| f.kind == "native");
+    let functions = || native().filter_map(|f| f.method.as_deref());
+    let by_function =
+        functions().find_map(|name| FUNCTIONS.iter().find(|(part, _)| name.contains(part)).map(|(_, role)| *role));
+    let by_module = || {
+        let modules = || native().filter_map(|f| f.module.as_deref());
+        modules().find_map(|name| MODULES.iter().find(|(start, _)| name.starts_with(start)).map(|(_, role)| *role))
+    };
+    let of_runtime = || {
+        let inside = native().any(|f| f.module.as_deref().is_some_and(|m| m.starts_with("libcoreclr.so") || m.starts_with("libclrgc")));
+        inside.then_some(if row.managed_id.is_some() { "runtime, with a managed thread" } else { "runtime" })
+    };
+    by_function.or_else(by_module).or_else(of_runtime)
+}

@@ -1,0 +1,134 @@
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::analysis::naming::{Code, Names};
+use crate::bytes::printable;
+use crate::core::notes::at;
+use crate::dotnet::{ExplicitFrame, Method};
+use crate::process::Process;
+use crate::report::FrameRow;
+use crate::stackwalk::{FrameKind, StackFrame};
+
+/// What stands for the class of a frame that finds an exception's handler.
+const DISPATCH: &str = "exception dispatch";
+
+/// Rows of frames; those of the same address are made once.
+pub(super) struct Rows<'a, 'p> {
+    process: &'p Process,
+    names: &'a Names<'p>,
+    native: HashMap<(Addr, bool), FrameRow>,
+    managed: HashMap<(Addr, bool), FrameRow>,
+    methods: HashMap<Addr, Option<String>>,
+}
+
+impl<'a, 'p> Rows<'a, 'p> {
+    pub(super) fn new(process: &'p Process, names: &'a Names<'p>) -> Rows<'a, 'p> {
+        let (native, managed, methods) = Default::default();
+        Rows { process, names, native, managed, methods }
+    }
+
+    pub(super) fn frame(&mut self, frame: &StackFrame<'p>) -> FrameRow {
+        let key = (frame.ip, frame.exact);
+        let mut row = match &frame.kind {
+            FrameKind::Explicit(mark) => self.mark(mark),
+            FrameKind::Native => match self.native.get(&key) {
+                Some(row) => row.clone(),
+                None => {
+                    let row = self.of_native(frame);
+                    self.native.insert(key, row.clone());
+                    row
+                }
+            },
+            FrameKind::Managed(runtime, method) | FrameKind::Dispatch(runtime, method) => {
+                let row = match self.managed.get(&key) {
+                    Some(row) => row.clone(),
+                    None => {
+                        let row = self.of_method(frame, *runtime, method);
+                        self.managed.insert(key, row.clone());
+                        row
+                    }
+                };
+                match frame.kind {
+                    FrameKind::Dispatch(..) => FrameRow { kind: "frame", frame: Some(DISPATCH), ..row },
+                    _ => row,
+                }
+            }
+        };
+        row.sp = frame.sp;
+        row.ip = Some(frame.ip).filter(|ip| ip.0 != 0 || frame.exact);
+        row.trust = frame.trust.name();
+        row
+    }
+
+    fn mark(&mut self, mark: &ExplicitFrame) -> FrameRow {
+        let names = self.names;
+        let name = mark.method_desc.and_then(|desc| {
+            let of = || {
+                names.runtimes().iter().find_map(|methods| {
+                    let types = &methods.types;
+                    let desc = types.method_desc(desc).ok()?;
+                    // Any word can be read as a MethodDesc.
+                    let module = types.module(types.module_of(desc.method_table).ok()?);
+                    (module.metadata.is_some() || !module.path.is_empty())
+                        .then(|| printable(&types.method_name(&desc)).into_owned())
+                })
+            };
+            self.methods.entry(desc).or_insert_with(of).clone()
+        });
+        FrameRow {
+            kind: "frame",
+            frame: Some(mark.class),
+            method_desc: mark.method_desc.filter(|_| name.is_some()),
+            method: name,
+            ..FrameRow::default()
+        }
+    }
+
+    fn of_method(&self, frame: &StackFrame<'p>, runtime: usize, method: &Method<'p>) -> FrameRow {
+        let source = self.names.runtimes().get(runtime).map(|methods| self.names.source(methods, method, frame.code()));
+        let source = source.unwrap_or_default();
+        FrameRow {
+            kind: "managed",
+            method: Some(method.name.clone()),
+            method_desc: method.desc.as_ref().map(|d| d.addr),
+            module: Some(method.module.name().into_owned()),
+            token: Some(method.token.to_string()),
+            offset: method.offset_of(frame.code()).map(|at| at + u64::from(!frame.exact)),
+            il_offset: source.il_offset,
+            file: source.file,
+            line: source.line,
+            ..FrameRow::default()
+        }
+    }
+
+    fn of_native(&self, frame: &StackFrame<'p>) -> FrameRow {
+        let row = FrameRow { kind: "native", ..FrameRow::default() };
+        match self.names.code(frame.code()) {
+            Code::Native(symbol) => FrameRow {
+                module: Some(printable(self.names.native_module(&symbol)).into_owned()),
+                method: Some(printable(&symbol.name).into_owned()),
+                offset: Some(symbol.offset + u64::from(!frame.exact)),
+                ..row
+            },
+            Code::Stub(stub, of) => {
+                let of = of.map(|m| format!(" of {}", printable(&m))).unwrap_or_default();
+                FrameRow { method: Some(format!("{}{of}", stub.kind.name())), offset: Some(frame.ip.since(stub.start)), ..row }
+            }
+            _ => self.in_module(frame.ip, row),
+        }
+    }
+
+    fn in_module(&self, ip: Addr, row: FrameRow) -> FrameRow {
+        let modules = &self.process.modules;
+        let within = modules.iter().filter(|m| m.range.contains(ip)).min_by_key(|m| m.range.len());
+        if let Some(module) = within {
+            let name = printable(module.name()).into_owned();
+            return FrameRow { module: Some(name), offset: Some(ip.since(module.range.start)), ..row };
+        }
+        let vdso = self.process.core.notes.auxv(at::SYSINFO_EHDR).map(Addr);
+        match vdso.filter(|&base| ip >= base && ip.since(base) < 16 << 10) {
+            Some(base) => FrameRow { module: Some("[vdso]".into()), offset: Some(ip.since(base)), ..row },
+            None => row,
+        }
+    }
+}

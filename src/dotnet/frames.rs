@@ -1,0 +1,246 @@
+//! The runtime's explicit Frames: marks that its own code leaves on the stack
+//! where managed code is left or entered, in a list from the Thread on.
+//!
+//! docs/design/datacontracts/StackWalk.md; src/coreclr/vm/frames.h;
+//! vm/amd64: cgencpu.h (TransitionBlock, CalleeSavedRegisters), gmscpu.h
+//! (MachState). Up to .NET 9 a Frame's class is told by its vtable, of which
+//! g_dacTable has the addresses (inc/vptr_list.h); from .NET 10 on by a number.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::core::elf::Arch;
+use crate::dotnet::detect::Runtime;
+use crate::layout::{Global, Layout, StructView};
+use crate::limits;
+use crate::memory::Memory;
+use crate::native::unwind::Regs;
+use crate::native::unwind::registers::x86_64::{R12, RBP, RBX};
+
+/// FRAME_TOP: the end of the list.
+const FRAME_TOP: Addr = Addr(u64::MAX);
+
+/// Bit of InlinedCallFrame.Datum that says it is no MethodDesc, and one more of
+/// exception handling (.NET 9 on).
+const NO_METHOD: u64 = 3;
+
+/// What a class of Frames keeps of the frame above it.
+#[derive(Clone, Copy)]
+enum Keeps {
+    /// Stack pointer, return address and frame pointer of a call out of managed code.
+    Call,
+    /// A TransitionBlock.
+    Transition,
+    /// All registers, within it.
+    Context,
+    /// All registers, elsewhere.
+    ContextPointer,
+    /// A LazyMachState.
+    Machine,
+    /// A return address that was replaced.
+    Hijack,
+    /// Nothing.
+    Nothing,
+}
+
+/// The classes.
+const CLASSES: [(&str, Keeps); 29] = [
+    ("InlinedCallFrame", Keeps::Call),
+    ("PInvokeCalliFrame", Keeps::Transition),
+    ("PrestubMethodFrame", Keeps::Transition),
+    ("StubDispatchFrame", Keeps::Transition),
+    ("CallCountingHelperFrame", Keeps::Transition),
+    ("ExternalMethodFrame", Keeps::Transition),
+    ("DynamicHelperFrame", Keeps::Transition),
+    ("FaultingExceptionFrame", Keeps::Context),
+    ("SoftwareExceptionFrame", Keeps::Context),
+    ("ResumableFrame", Keeps::ContextPointer),
+    ("RedirectedThreadFrame", Keeps::ContextPointer),
+    ("HelperMethodFrame", Keeps::Machine),
+    ("HelperMethodFrame_1OBJ", Keeps::Machine),
+    ("HelperMethodFrame_2OBJ", Keeps::Machine),
+    ("HelperMethodFrame_3OBJ", Keeps::Machine),
+    ("HelperMethodFrame_PROTECTOBJ", Keeps::Machine),
+    ("HijackFrame", Keeps::Hijack),
+    ("FuncEvalFrame", Keeps::Nothing),
+    ("GCFrame", Keeps::Nothing),
+    ("SecureDelegateFrame", Keeps::Nothing),
+    ("MulticastFrame", Keeps::Nothing),
+    ("ProtectByRefsFrame", Keeps::Nothing),
+    ("ProtectValueClassFrame", Keeps::Nothing),
+    ("DebuggerClassInitMarkFrame", Keeps::Nothing),
+    ("DebuggerSecurityCodeMarkFrame", Keeps::Nothing),
+    ("DebuggerExitFrame", Keeps::Nothing),
+    ("DebuggerU2MCatchHandlerFrame", Keeps::Nothing),
+    ("ExceptionFilterFrame", Keeps::Nothing),
+    ("InterpreterFrame", Keeps::Nothing),
+];
+
+/// Registers of a context, with their DWARF numbers.
+const CONTEXT: [(&str, u16); 15] = [
+    ("Rax", 0),
+    ("Rdx", 1),
+    ("Rcx", 2),
+    ("Rbx", RBX),
+    ("Rsi", 4),
+    ("Rdi", 5),
+    ("Rbp", RBP),
+    ("R8", 8),
+    ("R9", 9),
+    ("R10", 10),
+    ("R11", 11),
+    ("R12", R12),
+    ("R13", 13),
+    ("R14", 14),
+    ("R15", 15),
+];
+
+/// Registers that a callee saves, in the order of CalleeSavedRegisters.
+const CALLEE_SAVED: [(&str, u16); 6] =
+    [("R12", R12), ("R13", 13), ("R14", 14), ("R15", 15), ("Rbx", RBX), ("Rbp", RBP)];
+
+/// One explicit Frame.
+#[derive(Clone, Debug)]
+pub struct ExplicitFrame {
+    /// Where on the stack it is.
+    pub addr: Addr,
+    /// Its class, as in the runtime.
+    pub class: &'static str,
+    /// The method called, where it keeps one.
+    pub method_desc: Option<Addr>,
+    /// Registers of the frame it was made for: one in managed code, or one in the
+    /// runtime that leads to it. Unknown ones are not kept.
+    pub regs: Option<Regs>,
+    /// Whether these are from where it was interrupted, and not from a call.
+    pub exact: bool,
+}
+
+/// The classes of one runtime's Frames.
+pub struct FrameClasses<'p> {
+    memory: &'p dyn Memory,
+    layout: &'p Layout,
+    by_identifier: HashMap<u64, (&'static str, Keeps)>,
+}
+
+impl<'p> FrameClasses<'p> {
+    /// Those of `runtime`.
+    pub fn new(memory: &'p dyn Memory, runtime: &'p Runtime) -> FrameClasses<'p> {
+        let layout = &runtime.layout;
+        let identifier = |name: &str| match layout.global(&format!("{name}Identifier")) {
+            Ok(Global::Value(number)) => Some(*number),
+            _ => runtime.roots.global(layout, name).ok().map(|vtable| vtable.0),
+        };
+        let by_identifier = CLASSES.into_iter().filter_map(|(name, keeps)| Some((identifier(name)?, (name, keeps))));
+        FrameClasses { memory, layout, by_identifier: by_identifier.collect() }
+    }
+
+    /// The list that begins at `first`, and what broke it off, in words. A Frame
+    /// made later lies lower: a list that goes down ends there.
+    pub fn list(&self, first: Addr) -> (Vec<ExplicitFrame>, Option<String>) {
+        let mut out: Vec<ExplicitFrame> = Vec::new();
+        let mut at = first;
+        while at != FRAME_TOP && at.0 != 0 {
+            if out.last().is_some_and(|last| last.addr >= at) || out.len() >= limits::MAX_LIST {
+                return (out, Some(format!("the list of explicit Frames turns back at {at}")));
+            }
+            let view = self.view("Frame", at);
+            let (identifier, next) = match (view.u64("Identifier"), view.ptr("Next")) {
+                (Ok(identifier), Ok(next)) => (identifier, next),
+                (Err(e), _) | (_, Err(e)) => return (out, Some(format!("the list of explicit Frames breaks off: {e}"))),
+            };
+            let (class, keeps) = self.by_identifier.get(&identifier).copied().unwrap_or(("Frame", Keeps::Nothing));
+            out.push(ExplicitFrame {
+                addr: at,
+                class,
+                method_desc: self.method(at, keeps),
+                regs: self.regs(at, class, keeps),
+                exact: matches!(keeps, Keeps::ContextPointer) || class == "FaultingExceptionFrame",
+            });
+            at = next;
+        }
+        (out, None)
+    }
+
+    fn view(&self, kind: &'static str, at: Addr) -> StructView<'p> {
+        StructView::new(self.memory, self.layout, kind, at)
+    }
+
+    fn method(&self, at: Addr, keeps: Keeps) -> Option<Addr> {
+        match keeps {
+            Keeps::Call => self.view("InlinedCallFrame", at).ptr("Datum").ok().filter(|d| d.0 & NO_METHOD == 0 && d.0 != 0),
+            Keeps::Transition => {
+                self.view("FramedMethodFrame", at).ptr("MethodDescPtr").ok().filter(|d| d.0 != 0)
+            }
+            _ => None,
+        }
+    }
+
+    fn regs(&self, at: Addr, class: &'static str, keeps: Keeps) -> Option<Regs> {
+        let some = |a: Addr| (a.0 != 0).then_some(a);
+        match keeps {
+            Keeps::Nothing => None,
+            Keeps::Call => {
+                let frame = self.view("InlinedCallFrame", at);
+                // Without a return address it is not in a call.
+                let ip = some(frame.ptr("CallerReturnAddress").ok()?)?;
+                let mut regs = Regs::new(Arch::X86_64, ip, frame.ptr("CallSiteSP").ok()?);
+                regs.set(RBP, frame.u64("CalleeSavedFP").ok());
+                Some(regs)
+            }
+            Keeps::Transition => {
+                let block = some(self.view("FramedMethodFrame", at).ptr("TransitionBlockPtr").ok()?)?;
+                let view = self.view("TransitionBlock", block);
+                let sp = block.checked_add(self.layout.size("TransitionBlock").ok()?)?;
+                let mut regs = Regs::new(Arch::X86_64, view.ptr("ReturnAddress").ok()?, sp);
+                self.callee_saved(view.addr_of("CalleeSavedRegisters").ok()?, &mut regs);
+                Some(regs)
+            }
+            Keeps::Context => self.context(self.view(class, at).addr_of("TargetContext").ok()?),
+            Keeps::ContextPointer => self.context(some(self.view("ResumableFrame", at).ptr("TargetContextPtr").ok()?)?),
+            Keeps::Machine => self.machine(self.view("HelperMethodFrame", at).addr_of("MachState").ok()?),
+            Keeps::Hijack => {
+                let frame = self.view("HijackFrame", at);
+                let arguments = some(frame.ptr("HijackArgsPtr").ok()?)?;
+                let sp = arguments.checked_add(self.layout.size("HijackArgs").ok()?)?;
+                let mut regs = Regs::new(Arch::X86_64, frame.ptr("ReturnAddress").ok()?, sp);
+                self.callee_saved(self.view("HijackArgs", arguments).addr_of("CalleeSavedRegisters").ok()?, &mut regs);
+                Some(regs)
+            }
+        }
+    }
+
+    fn callee_saved(&self, at: Addr, regs: &mut Regs) {
+        let view = self.view("CalleeSavedRegisters", at);
+        for (name, number) in CALLEE_SAVED {
+            regs.set(number, view.u64(name).ok());
+        }
+    }
+
+    fn context(&self, at: Addr) -> Option<Regs> {
+        let view = self.view("T_CONTEXT", at);
+        let mut regs = Regs::new(Arch::X86_64, view.ptr("Rip").ok()?, view.ptr("Rsp").ok()?);
+        for (name, number) in CONTEXT {
+            regs.set(number, view.u64(name).ok());
+        }
+        (regs.ip().0 != 0).then_some(regs)
+    }
+
+    /// The managed caller, where the runtime has looked for it already; else
+    /// where in the runtime itself the Frame was made.
+    fn machine(&self, at: Addr) -> Option<Regs> {
+        let state = self.view("LazyMachState", at);
+        let found = state.ptr("pRetAddr").ok()?;
+        if found.0 != 0 {
+            let mut regs = Regs::new(Arch::X86_64, self.memory.ptr(found).ok()?, state.ptr("Rsp").ok()?);
+            let pointers = state.addr_of("Pointers").ok()?;
+            for (i, (_, number)) in CALLEE_SAVED.into_iter().enumerate() {
+                let slot = self.memory.ptr(pointers.checked_add(8 * i as u64)?).ok().filter(|p| p.0 != 0);
+                regs.set(number, slot.and_then(|p| self.memory.u64(p).ok()));
+            }
+            return Some(regs);
+        }
+        let mut regs = Regs::new(Arch::X86_64, state.ptr("CaptureRip").ok()?, state.ptr("CaptureRsp").ok()?);
+        self.callee_saved(state.addr_of("Capture").ok()?, &mut regs);
+        Some(regs)
+    }
+}

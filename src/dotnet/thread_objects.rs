@@ -1,0 +1,81 @@
+//! What a managed thread's objects tell: its name, the exception it threw last.
+//!
+//! System.Private.CoreLib: System.Threading.Thread (`_name`);
+//! src/coreclr/vm/field.h (FieldDesc); docs/design/datacontracts: Object.md, Thread.md.
+
+use crate::addr::Addr;
+use crate::dotnet::threads::ManagedThread;
+use crate::dotnet::types::TypeSystem;
+use crate::layout::Global;
+use crate::limits;
+
+/// The field of System.Threading.Thread that holds its name.
+const NAME_FIELD: &str = "_name";
+
+/// Fields of one class that are looked through; Thread has under 30.
+const MAX_FIELDS: u64 = 128;
+
+/// FieldDesc: bits of a token's row, the bit of static fields, bits of an offset.
+const ROW: u32 = 0x00ff_ffff;
+const STATIC: u32 = 1 << 24;
+const OFFSET: u32 = (1 << 27) - 1;
+
+/// An exception object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThrownException {
+    /// Where it is.
+    pub object: Addr,
+    /// Its type.
+    pub type_name: String,
+}
+
+impl TypeSystem<'_> {
+    /// The name that managed code gave to a thread.
+    pub fn thread_name(&self, thread: &ManagedThread) -> Option<String> {
+        let object = self.memory.ptr(thread.exposed_object?).ok().filter(|o| o.0 != 0)?;
+        let offset = self.field_offset(self.type_of(object)?, NAME_FIELD)?;
+        // A field's offset counts from behind the MethodTable's pointer.
+        let string = self.memory.ptr(object.checked_add(8 + offset)?).ok().filter(|s| s.0 != 0)?;
+        let view = self.view("String", string);
+        let length = (view.u32("m_StringLength").ok()? as usize).min(limits::MAX_THREAD_NAME);
+        let bytes = self.memory.bytes(view.addr_of("m_FirstChar").ok()?, length * 2).ok()?;
+        let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
+        Some(String::from_utf16_lossy(&units))
+    }
+
+    /// The exception that a thread threw last, if it still keeps it.
+    pub fn thrown_exception(&self, thread: &ManagedThread) -> Option<ThrownException> {
+        let object = self.memory.ptr(thread.last_thrown?).ok().filter(|o| o.0 != 0)?;
+        Some(ThrownException { object, type_name: self.display_name(self.type_of(object)?) })
+    }
+
+    fn type_of(&self, object: Addr) -> Option<Addr> {
+        // The GC marks objects in the lowest bits.
+        let mask = match self.runtime.layout.global("ObjectToMethodTableUnmask") {
+            Ok(Global::Value(mask)) => *mask,
+            _ => 7,
+        };
+        let word = self.view("Object", object).ptr("m_pMethTab").ok()?;
+        Some(Addr(word.0 & !mask)).filter(|a| a.0 != 0)
+    }
+
+    /// Where a class's own instance field of that name is.
+    fn field_offset(&self, method_table: Addr, name: &str) -> Option<u64> {
+        let module = self.module(self.module_of(method_table).ok()?);
+        let metadata = module.metadata.as_ref()?;
+        let class = self.view("EEClass", self.ee_class(method_table).ok()?);
+        let list = class.ptr("FieldDescList").ok()?;
+        let size = self.runtime.layout.size("FieldDesc").ok()?;
+        for i in 0..MAX_FIELDS {
+            let field = self.view("FieldDesc", list.checked_add(i * size)?);
+            if field.ptr("MTOfEnclosingClass").ok()? != method_table {
+                return None;
+            }
+            let (first, second) = (field.u32("DWord1").ok()?, field.u32("DWord2").ok()?);
+            if first & STATIC == 0 && metadata.field(first & ROW).is_some_and(|f| f.name == name) {
+                return Some(u64::from(second & OFFSET));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,207 @@
+//! One step up a stack by the call frame information of a module: .eh_frame,
+//! found through .eh_frame_hdr.
+//!
+//! LSB core specification, exception frames; DWARF 5, section 6.4.
+
+use std::borrow::Cow;
+
+use gimli::{
+    BaseAddresses, CfaRule, CommonInformationEntry, EhFrame, EhFrameHdr, EhFrameOffset, EndianSlice, Evaluation,
+    EvaluationResult, FrameDescriptionEntry, LittleEndian, ParsedEhFrameHdr, RegisterRule, UnwindContext,
+    UnwindExpression, UnwindSection, Value,
+};
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::elf::Arch;
+use crate::image::elf::ElfImage;
+use crate::limits;
+use crate::memory::{Fault, Memory};
+use crate::native::unwind::Regs;
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// What is reused from step to step.
+pub(super) type Scratch = UnwindContext<usize>;
+
+/// Why there is no step by unwind data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CfiError {
+    /// None covers the address.
+    Missing,
+    /// It says that this is the outermost frame.
+    Outermost,
+    /// The stack can't be read.
+    Stack(Fault),
+    /// It makes no sense, or needs a register that is not known.
+    Bad,
+}
+
+impl From<gimli::Error> for CfiError {
+    fn from(_: gimli::Error) -> CfiError {
+        CfiError::Bad
+    }
+}
+
+/// The frame above.
+pub(super) struct Step {
+    /// Its registers.
+    pub(super) regs: Regs,
+    /// The frame left was a signal handler's trampoline: its caller was
+    /// interrupted and did not call.
+    pub(super) signal: bool,
+}
+
+/// Unwind data of one image.
+pub(super) struct Tables<'m> {
+    header: Option<Cow<'m, [u8]>>,
+    frames: Cow<'m, [u8]>,
+    bases: BaseAddresses,
+}
+
+impl<'m> Tables<'m> {
+    /// Those of `image`; `None` where it has none, or none that can be read.
+    pub(super) fn read(memory: &'m dyn Memory, image: &ElfImage, names: &[(AddrRange, &str)]) -> Option<Tables<'m>> {
+        let section = |name| names.iter().filter(|(_, n)| *n == name).map(|(r, _)| *r).min_by_key(|r| r.len());
+        let bytes = |range: AddrRange| -> Option<Cow<'m, [u8]>> {
+            let len = memory.readable(range.start, range.len().min(limits::MAX_EH_FRAME));
+            let len = usize::try_from(len).ok().filter(|&n| n > 0)?;
+            memory.borrow(range.start, len).map(Cow::Borrowed).or_else(|| memory.bytes(range.start, len).ok().map(Cow::Owned))
+        };
+        let frames = section(".eh_frame").filter(|r| image.range.contains(r.start))?;
+        let header = section(".eh_frame_hdr");
+        let mut bases = BaseAddresses::default().set_eh_frame(frames.start.0);
+        if let Some(header) = header {
+            bases = bases.set_eh_frame_hdr(header.start.0);
+        }
+        Some(Tables { header: header.and_then(bytes), frames: bytes(frames)?, bases })
+    }
+
+    /// The frame that called the one with `regs`, by the data for `at`.
+    pub(super) fn step(
+        &self,
+        memory: &dyn Memory,
+        scratch: &mut Scratch,
+        regs: &Regs,
+        at: Addr,
+    ) -> Result<Step, CfiError> {
+        let frames = EhFrame::new(&self.frames, LittleEndian);
+        let entry = self.entry(&frames, at).ok_or(CfiError::Missing)?;
+        let encoding = entry.cie().encoding();
+        let row = entry.unwind_info_for_address(&frames, &self.bases, scratch, at.0).map_err(|_| CfiError::Missing)?;
+        let machine = Machine { memory, frames: &frames, encoding, regs };
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                regs.get(register.0).ok_or(CfiError::Bad)?.wrapping_add_signed(*offset)
+            }
+            CfaRule::Expression(expression) => machine.evaluate(expression, None)?,
+        };
+        let mut above = regs.clone();
+        above.set_sp(Addr(cfa));
+        let back = entry.cie().return_address_register();
+        // Without a rule it is still in its register, where it has one.
+        above.set(back.0, regs.link());
+        let mut outermost = false;
+        for (register, rule) in row.registers() {
+            let value = match rule {
+                RegisterRule::Undefined | RegisterRule::Architectural => {
+                    outermost |= *register == back;
+                    None
+                }
+                RegisterRule::SameValue => regs.get(register.0),
+                RegisterRule::Offset(offset) => Some(machine.word(cfa.wrapping_add_signed(*offset))?),
+                RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(*offset)),
+                RegisterRule::Register(other) => regs.get(other.0),
+                RegisterRule::Expression(expression) => Some(machine.word(machine.evaluate(expression, Some(cfa))?)?),
+                RegisterRule::ValExpression(expression) => Some(machine.evaluate(expression, Some(cfa))?),
+                RegisterRule::Constant(value) => Some(*value),
+            };
+            above.set(register.0, value);
+        }
+        if outermost {
+            return Err(CfiError::Outermost);
+        }
+        let ip = above.get(back.0).ok_or(CfiError::Bad)?;
+        above.set_ip(ip);
+        // What a call may destroy is not the caller's any more.
+        if !entry.is_signal_trampoline() {
+            forget_volatile(&mut above);
+        }
+        Ok(Step { regs: above, signal: entry.is_signal_trampoline() })
+    }
+
+    fn entry<'a>(&'a self, frames: &EhFrame<Slice<'a>>, at: Addr) -> Option<FrameDescriptionEntry<Slice<'a>>> {
+        let by_header = self.header.as_deref().and_then(|header| {
+            let header: ParsedEhFrameHdr<Slice<'a>> =
+                EhFrameHdr::new(header, LittleEndian).parse(&self.bases, 8).ok()?;
+            Some(header.table()?.fde_for_address(frames, &self.bases, at.0, cie))
+        });
+        match by_header {
+            Some(found) => found.ok(),
+            None => frames.fde_for_address(&self.bases, at.0, cie).ok(),
+        }
+    }
+}
+
+fn cie<'a>(
+    frames: &EhFrame<Slice<'a>>,
+    bases: &BaseAddresses,
+    offset: EhFrameOffset<usize>,
+) -> gimli::Result<CommonInformationEntry<Slice<'a>>> {
+    frames.cie_from_offset(bases, offset)
+}
+
+/// Registers that the calling convention lets a callee change.
+fn forget_volatile(regs: &mut Regs) {
+    let volatile: &[std::ops::RangeInclusive<u16>] = match regs.arch() {
+        // rax rdx rcx; rsi rdi; r8 to r11
+        Arch::X86_64 => &[0..=2, 4..=5, 8..=11],
+        Arch::Aarch64 => &[0..=18],
+    };
+    for number in volatile.iter().cloned().flatten() {
+        regs.set(number, None);
+    }
+}
+
+/// What expressions ask of the process.
+struct Machine<'a, 'f> {
+    memory: &'a dyn Memory,
+    frames: &'a EhFrame<Slice<'f>>,
+    encoding: gimli::Encoding,
+    regs: &'a Regs,
+}
+
+impl<'f> Machine<'_, 'f> {
+    fn word(&self, at: u64) -> Result<u64, CfiError> {
+        self.memory.u64(Addr(at)).map_err(CfiError::Stack)
+    }
+
+    fn evaluate(&self, expression: &UnwindExpression<usize>, start: Option<u64>) -> Result<u64, CfiError> {
+        let expression = expression.get(self.frames)?;
+        let mut run: Evaluation<Slice<'f>> = expression.evaluation(self.encoding);
+        run.set_max_iterations(limits::MAX_EXPRESSION_STEPS);
+        if let Some(start) = start {
+            run.set_initial_value(start);
+        }
+        let mut state = run.evaluate()?;
+        loop {
+            state = match state {
+                EvaluationResult::Complete => break,
+                EvaluationResult::RequiresMemory { address, size, .. } => {
+                    let word = self.word(address)?;
+                    let bits = u32::from(size.min(8)) * 8;
+                    let kept = if bits >= 64 { word } else { word & ((1 << bits) - 1) };
+                    run.resume_with_memory(Value::Generic(kept))?
+                }
+                EvaluationResult::RequiresRegister { register, .. } => {
+                    let value = self.regs.get(register.0).ok_or(CfiError::Bad)?;
+                    run.resume_with_register(Value::Generic(value))?
+                }
+                _ => return Err(CfiError::Bad),
+            };
+        }
+        match run.value_result() {
+            Some(value) => Ok(value.to_u64(!0)?),
+            None => Err(CfiError::Bad),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Registers while a stack is unwound: each may be unknown.
+//!
+//! Numbers: System V ABI for x86_64, figure 3.36 (DWARF register number
+//! mapping); DWARF for the Arm 64-bit architecture, table 4.
+
+use crate::addr::Addr;
+use crate::core::elf::Arch;
+use crate::core::prstatus;
+
+/// Registers that have a number here.
+const COUNT: usize = 33;
+
+/// x86_64, by DWARF number, with the names of NT_PRSTATUS.
+const X86_64: [&str; 17] = [
+    "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip",
+];
+
+/// DWARF numbers of x86_64 that have a role.
+pub mod x86_64 {
+    /// rbx
+    pub const RBX: u16 = 3;
+    /// rbp
+    pub const RBP: u16 = 6;
+    /// rsp
+    pub const RSP: u16 = 7;
+    /// r12
+    pub const R12: u16 = 12;
+    /// The return address.
+    pub const RIP: u16 = 16;
+}
+
+/// DWARF numbers of aarch64 that have a role.
+mod aarch64 {
+    pub(super) const FP: u16 = 29;
+    pub(super) const LR: u16 = 30;
+    pub(super) const SP: u16 = 31;
+    pub(super) const PC: u16 = 32;
+}
+
+/// Bits of an aarch64 return address that are no signature of it (PAC), with
+/// the 48 bits of address space that Linux gives to a process.
+const AARCH64_ADDRESS: u64 = (1 << 48) - 1;
+
+/// Registers at one frame, by DWARF number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Regs {
+    arch: Arch,
+    values: [u64; COUNT],
+    /// A bit for each that is known.
+    known: u64,
+}
+
+impl Regs {
+    /// None known but where the code and the stack are.
+    pub fn new(arch: Arch, ip: Addr, sp: Addr) -> Regs {
+        let mut regs = Regs { arch, values: [0; COUNT], known: 0 };
+        regs.set(regs.ip_number(), Some(ip.0));
+        regs.set(regs.sp_number(), Some(sp.0));
+        regs
+    }
+
+    /// Those of a thread at the dump.
+    pub fn of_thread(arch: Arch, registers: &prstatus::Registers) -> Regs {
+        let mut regs = Regs::new(arch, registers.ip(), registers.sp());
+        for (name, value) in registers.iter() {
+            let number = match arch {
+                Arch::X86_64 => X86_64.iter().position(|n| *n == name).map(|n| n as u16),
+                Arch::Aarch64 => match name {
+                    "sp" => Some(aarch64::SP),
+                    "pc" => Some(aarch64::PC),
+                    _ => name.strip_prefix('x').and_then(|n| n.parse().ok()).filter(|&n| n <= aarch64::LR),
+                },
+            };
+            if let Some(number) = number {
+                regs.set(number, Some(value));
+            }
+        }
+        regs
+    }
+
+    /// The machine.
+    pub fn arch(&self) -> Arch {
+        self.arch
+    }
+
+    /// A register by its DWARF number; `None` where unknown.
+    pub fn get(&self, number: u16) -> Option<u64> {
+        let known = usize::from(number) < COUNT && self.known >> number & 1 != 0;
+        self.values.get(usize::from(number)).copied().filter(|_| known)
+    }
+
+    /// Set a register; numbers that are not kept are passed over.
+    pub fn set(&mut self, number: u16, value: Option<u64>) {
+        let Some(slot) = self.values.get_mut(usize::from(number)) else { return };
+        *slot = value.unwrap_or(0);
+        self.known = if value.is_some() { self.known | 1 << number } else { self.known & !(1 << number) };
+    }
+
+    /// Where the code is.
+    pub fn ip(&self) -> Addr {
+        Addr(self.get(self.ip_number()).unwrap_or(0))
+    }
+
+    /// Where the stack is.
+    pub fn sp(&self) -> Addr {
+        Addr(self.get(self.sp_number()).unwrap_or(0))
+    }
+
+    /// The frame pointer, which may hold anything.
+    pub fn fp(&self) -> Option<Addr> {
+        self.get(self.fp_number()).map(Addr)
+    }
+
+    pub(super) fn set_ip(&mut self, ip: u64) {
+        let ip = if self.arch == Arch::Aarch64 { ip & AARCH64_ADDRESS } else { ip };
+        self.set(self.ip_number(), Some(ip));
+    }
+
+    pub(super) fn set_sp(&mut self, sp: Addr) {
+        self.set(self.sp_number(), Some(sp.0));
+    }
+
+    pub(super) fn fp_number(&self) -> u16 {
+        match self.arch {
+            Arch::X86_64 => x86_64::RBP,
+            Arch::Aarch64 => aarch64::FP,
+        }
+    }
+
+    pub(super) fn sp_number(&self) -> u16 {
+        match self.arch {
+            Arch::X86_64 => x86_64::RSP,
+            Arch::Aarch64 => aarch64::SP,
+        }
+    }
+
+    pub(super) fn ip_number(&self) -> u16 {
+        match self.arch {
+            Arch::X86_64 => x86_64::RIP,
+            Arch::Aarch64 => aarch64::PC,
+        }
+    }
+
+    /// Where a function that calls no other finds its return address, if that is a register.
+    pub(super) fn link(&self) -> Option<u64> {
+        match self.arch {
+            Arch::X86_64 => None,
+            Arch::Aarch64 => self.get(aarch64::LR),
+        }
+    }
+}

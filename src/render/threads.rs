@@ -1,0 +1,199 @@
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::analysis::{Branch, fold, tree};
+use crate::bytes::printable;
+use crate::render::{Document, Render, csv_rows};
+use crate::report::{FrameRow, ThreadRow, ThreadsReport};
+
+/// Spaces a level of the tree is set in; deeper ones than this stay there.
+const INDENT: usize = 2;
+const MAX_INDENT: usize = 40;
+
+/// Numbers of threads listed in the tree.
+const LISTED: usize = 8;
+
+impl Render for ThreadsReport {
+    fn document(&self) -> Document {
+        let mut doc = Document::default();
+        match &self.groups {
+            Some(groups) => {
+                doc.line(format!("{} threads, {} different stacks", self.threads.len(), groups.len()));
+                for branch in tree(groups) {
+                    show_branch(&mut doc, &branch);
+                }
+            }
+            None => {
+                for thread in &self.threads {
+                    doc.line("");
+                    show_thread(&mut doc, thread);
+                }
+            }
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(groups) = &self.groups {
+            let rows: Vec<GroupCsv> = groups
+                .iter()
+                .enumerate()
+                .flat_map(|(i, g)| g.frames.iter().map(move |f| GroupCsv { group: i, count: g.count, method: f.title() }))
+                .collect();
+            return csv_rows(&rows, out);
+        }
+        let rows: Vec<CsvRow<'_>> = self.threads.iter().flat_map(|t| t.frames.iter().map(|f| CsvRow::of(t, f))).collect();
+        csv_rows(&rows, out)
+    }
+}
+
+/// Folded stacks, a line each: frames from the outermost on, and how many threads.
+///
+/// # Errors
+/// Those of writing.
+pub fn folded(report: &ThreadsReport, out: &mut dyn Write) -> io::Result<()> {
+    for (stack, count) in fold(report.groups.as_deref().unwrap_or_default()) {
+        writeln!(out, "{} {count}", printable(&stack))?;
+    }
+    Ok(())
+}
+
+fn show_thread(doc: &mut Document, thread: &ThreadRow) {
+    let mut head = format!("Thread {}", thread.tid);
+    if let Some(name) = &thread.name {
+        head.push_str(&format!(" {name}"));
+    }
+    if let Some(id) = thread.managed_id {
+        head.push_str(&format!(", managed {id}"));
+    }
+    if let Some(name) = &thread.managed_name {
+        head.push_str(&format!(" \"{name}\""));
+    }
+    if let Some(role) = thread.role {
+        let guess = if thread.role_confidence == Some("heuristic") { " (heuristic)" } else { "" };
+        head.push_str(&format!(": {role}{guess}"));
+    }
+    for more in [thread.state.as_deref(), thread.gc_mode].into_iter().flatten() {
+        head.push_str(&format!(", {more}"));
+    }
+    if thread.signal != 0 {
+        head.push_str(&format!(", signal {}", thread.signal));
+    }
+    doc.line(head);
+    if let Some(exception) = &thread.exception {
+        doc.line(format!("  threw {} at {}", exception.r#type, exception.address));
+    }
+    for (frame, times) in runs(thread.frames.iter()) {
+        doc.line(frame_line(frame, times));
+    }
+    if let Some(end) = thread.end.as_ref().filter(|e| !e.starts_with("the thread began")) {
+        doc.line(format!("  (no further: {end})"));
+    }
+}
+
+/// Frames of the same function in a row, counted.
+fn runs<'a>(frames: impl Iterator<Item = &'a FrameRow>) -> Vec<(&'a FrameRow, usize)> {
+    let mut out: Vec<(&FrameRow, usize)> = Vec::new();
+    for frame in frames {
+        match out.last_mut() {
+            Some((last, times)) if last.kind == frame.kind && last.title() == frame.title() && last.ip == frame.ip => {
+                *times += 1;
+            }
+            _ => out.push((frame, 1)),
+        }
+    }
+    out
+}
+
+fn frame_line(frame: &FrameRow, times: usize) -> String {
+    let ip = frame.ip.map_or_else(|| " ".repeat(16), |ip| format!("{:016x}", ip.0));
+    let offset = match (frame.offset, &frame.method, frame.frame) {
+        (Some(offset), Some(_), None) => format!("+{offset:#x}"),
+        _ => String::new(),
+    };
+    let place = match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => format!(" [{file} @ {line}]"),
+        _ => String::new(),
+    };
+    let trust = match frame.trust {
+        "frame pointer" | "scan" => format!(" (by {})", frame.trust),
+        _ => String::new(),
+    };
+    let times = if times > 1 { format!("  × {times}") } else { String::new() };
+    format!("  {ip} {}{offset}{place}{trust}{times}", frame.title())
+}
+
+fn show_branch(doc: &mut Document, branch: &Branch<'_>) {
+    let indent = " ".repeat((branch.depth * INDENT).min(MAX_INDENT));
+    if branch.depth == 0 {
+        doc.line("");
+    }
+    let mut named: Vec<(String, usize)> = Vec::new();
+    for frame in &branch.frames {
+        let title = frame.title();
+        match named.last_mut() {
+            Some((last, times)) if *last == title => *times += 1,
+            _ => named.push((title, 1)),
+        }
+    }
+    for (title, times) in named {
+        let times = if times > 1 { format!("  × {times}") } else { String::new() };
+        doc.line(format!("{indent}{:>4} {title}{times}", branch.count));
+    }
+    if !branch.tids.is_empty() {
+        let listed: Vec<String> = branch.tids.iter().take(LISTED).map(u32::to_string).collect();
+        let more = branch.tids.len().saturating_sub(LISTED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        doc.line(format!("{indent}   ~ {}{more}", listed.join(" ")));
+    }
+}
+
+#[derive(Default, Serialize)]
+struct GroupCsv {
+    group: usize,
+    count: usize,
+    method: String,
+}
+
+#[derive(Default, Serialize)]
+struct CsvRow<'a> {
+    tid: u32,
+    managed_id: Option<u32>,
+    ip: Option<Addr>,
+    sp: Addr,
+    kind: &'static str,
+    method: Option<&'a str>,
+    frame: Option<&'static str>,
+    method_desc: Option<Addr>,
+    module: Option<&'a str>,
+    token: Option<&'a str>,
+    offset: Option<u64>,
+    il_offset: Option<i64>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    trust: &'static str,
+}
+
+impl<'a> CsvRow<'a> {
+    fn of(thread: &ThreadRow, frame: &'a FrameRow) -> CsvRow<'a> {
+        CsvRow {
+            tid: thread.tid,
+            managed_id: thread.managed_id,
+            ip: frame.ip,
+            sp: frame.sp,
+            kind: frame.kind,
+            method: frame.method.as_deref(),
+            frame: frame.frame,
+            method_desc: frame.method_desc,
+            module: frame.module.as_deref(),
+            token: frame.token.as_deref(),
+            offset: frame.offset,
+            il_offset: frame.il_offset,
+            file: frame.file.as_deref(),
+            line: frame.line,
+            trust: frame.trust,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+use serde::Serialize;
+
+use crate::addr::Addr;
+
+/// `threads`: what every thread is doing.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThreadsReport {
+    /// All threads of the core, in its order; without frames where they are grouped.
+    pub threads: Vec<ThreadRow>,
+    /// Equal stacks merged, those of most threads first; where asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<GroupRow>>,
+}
+
+/// One thread.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ThreadRow {
+    /// The system's number.
+    pub tid: u32,
+    /// The system's name of it.
+    pub name: Option<String>,
+    /// The runtime's number.
+    pub managed_id: Option<u32>,
+    /// The name that managed code gave to it.
+    pub managed_name: Option<String>,
+    /// What it is for.
+    pub role: Option<&'static str>,
+    /// How sure the role is: exact, derived or heuristic.
+    pub role_confidence: Option<&'static str>,
+    /// Thread::ThreadState in words.
+    pub state: Option<String>,
+    /// cooperative (a collection must wait for it) or preemptive.
+    pub gc_mode: Option<&'static str>,
+    /// The exception that it threw last.
+    pub exception: Option<ExceptionRow>,
+    /// Signal it was stopped by; 0 where none.
+    pub signal: u16,
+    /// Its stack, that of the latest call first.
+    pub frames: Vec<FrameRow>,
+    /// Why there are no more frames.
+    pub end: Option<String>,
+}
+
+/// An exception.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ExceptionRow {
+    /// Its type.
+    pub r#type: String,
+    /// The object.
+    pub address: Addr,
+}
+
+/// A frame of a stack.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FrameRow {
+    /// Where its code is: a return address, but in the first frame and in what a
+    /// signal interrupted. `null` of an explicit Frame that keeps none.
+    pub ip: Option<Addr>,
+    /// Its stack pointer; of an explicit Frame its own address.
+    pub sp: Addr,
+    /// managed, native, or frame: the runtime's own marks.
+    pub kind: &'static str,
+    /// The method or function.
+    pub method: Option<String>,
+    /// Class of an explicit Frame.
+    pub frame: Option<&'static str>,
+    /// MethodDesc.
+    pub method_desc: Option<Addr>,
+    /// File name of its module.
+    pub module: Option<String>,
+    /// MethodDef token.
+    pub token: Option<String>,
+    /// Bytes from the start of the method or function; of the module, where no
+    /// function is known.
+    pub offset: Option<u64>,
+    /// Offset in its IL.
+    pub il_offset: Option<i64>,
+    /// Source file.
+    pub file: Option<String>,
+    /// Line.
+    pub line: Option<u32>,
+    /// How it was found: context, unwind data, frame, frame pointer or scan.
+    pub trust: &'static str,
+}
+
+impl FrameRow {
+    /// What tells it from other frames: name and module, no addresses in it.
+    pub fn title(&self) -> String {
+        match (&self.method, self.frame, &self.module) {
+            (Some(method), Some(frame), _) => format!("[{frame}: {method}]"),
+            (None, Some(frame), _) => format!("[{frame}]"),
+            (Some(method), None, Some(module)) if self.kind == "native" => format!("{module}!{method}"),
+            (Some(method), None, _) => method.clone(),
+            (None, None, Some(module)) => format!("{module}+{:#x}", self.offset.unwrap_or(0)),
+            (None, None, None) => self.ip.unwrap_or_default().to_string(),
+        }
+    }
+}
+
+/// Threads with the same stack.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupRow {
+    /// How many.
+    pub count: usize,
+    /// Which.
+    pub tids: Vec<u32>,
+    /// Their stack, as of the first of them.
+    pub frames: Vec<FrameRow>,
+}

@@ -1,0 +1,294 @@
+//! Stacks of threads: native and managed frames and the runtime's explicit
+//! Frames, in one list.
+//!
+//! Every frame is left by the surest way there is: managed ones by the
+//! runtime's unwind data, native ones by their module's. Where a module's is not
+//! at hand, the next explicit Frame leads to managed code again; that is how
+//! the runtime itself walks (docs/design/datacontracts/StackWalk.md).
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::elf::Arch;
+use crate::core::prstatus::Thread;
+use crate::dotnet::{CodeAt, ExplicitFrame, Method, Methods};
+use crate::limits;
+use crate::memory::{Fault, Memory};
+use crate::native::stacks::Stacks;
+use crate::native::unwind::{End, Regs, Step, Trust, Unwinder};
+use crate::process::Process;
+
+
+/// The class whose methods find handlers of an exception (.NET 9 on).
+const DISPATCHER: &str = "System.Runtime.EH.";
+
+/// What a frame is.
+#[derive(Clone)]
+pub enum FrameKind<'p> {
+    /// Of a managed method, in the runtime of that index.
+    Managed(usize, Arc<Method<'p>>),
+    /// Of the runtime's own managed code that finds handlers of an exception, and
+    /// is done with it: the handler runs, or it was not found.
+    Dispatch(usize, Arc<Method<'p>>),
+    /// Of code of a module, of a stub, or of nothing known.
+    Native,
+    /// One of the runtime's marks.
+    Explicit(ExplicitFrame),
+}
+
+/// A frame of a stack.
+#[derive(Clone)]
+pub struct StackFrame<'p> {
+    /// Its registers; of an explicit Frame, those that it keeps.
+    pub regs: Regs,
+    /// Where its code is: a return address, unless `exact`.
+    pub ip: Addr,
+    /// Its stack pointer; of an explicit Frame its own address.
+    pub sp: Addr,
+    /// Whether `ip` is where it was interrupted.
+    pub exact: bool,
+    /// How it was found.
+    pub trust: Trust,
+    /// What it is.
+    pub kind: FrameKind<'p>,
+}
+
+impl StackFrame<'_> {
+    /// The address to ask names and lines for: that of the call.
+    pub fn code(&self) -> Addr {
+        if self.exact { self.ip } else { self.ip.saturating_sub(1) }
+    }
+}
+
+/// A stack, and why it ends.
+pub struct Walk<'p> {
+    /// Its frames, that of the latest call first.
+    pub frames: Vec<StackFrame<'p>>,
+    /// Why there are no more.
+    pub end: End,
+}
+
+/// Follows the stacks of one process.
+pub struct Walker<'a, 'p> {
+    process: &'p Process,
+    unwinder: Unwinder<'p>,
+    methods: &'a [Methods<'p>],
+    stacks: &'a Stacks,
+    /// Frames that all stacks may still have.
+    left: Cell<usize>,
+}
+
+/// A stack as far as it was followed.
+struct State<'p> {
+    frames: Vec<StackFrame<'p>>,
+    /// Explicit Frames that were not passed yet, lowest first.
+    pending: VecDeque<ExplicitFrame>,
+    seen: HashSet<(Addr, Addr)>,
+    scans: usize,
+    /// Since the last managed frame: native code, and a Frame that leads back.
+    native: bool,
+    marked: bool,
+    /// Whether the run of managed frames was entered without a Frame.
+    unmarked_run: bool,
+}
+
+impl<'a, 'p> Walker<'a, 'p> {
+    /// For `process`, whose managed code is in `methods`.
+    pub fn new(process: &'p Process, methods: &'a [Methods<'p>], stacks: &'a Stacks) -> Walker<'a, 'p> {
+        // Of an assembly that the core left out, the runtime alone knows it.
+        let code = methods.iter().flat_map(|m| m.ranges().iter().map(|r| r.range));
+        Walker { process, unwinder: Unwinder::new(process, code), methods, stacks, left: Cell::new(limits::MAX_ALL_FRAMES) }
+    }
+
+    /// The stack of a thread; `explicit`: the runtime's Frames on it, lowest first.
+    pub fn walk(&self, thread: &Thread, explicit: Vec<ExplicitFrame>) -> Walk<'p> {
+        let regs = Regs::of_thread(self.process.core.arch, &thread.registers);
+        let mut step = Step { regs, exact: true, trust: Trust::Context };
+        let mut state = State {
+            frames: Vec::new(),
+            pending: explicit.into(),
+            seen: HashSet::new(),
+            scans: 0,
+            native: false,
+            marked: true,
+            unmarked_run: false,
+        };
+        let end = loop {
+            if state.frames.len() >= limits::MAX_STACK_FRAMES || self.left.get() == 0 {
+                break End::TooMany;
+            }
+            let stack = self.stack_at(thread.tid, step.regs.sp());
+            let next = match self.managed_at(&step) {
+                Some((runtime, method)) => self.leave_managed(&mut state, &step, stack, runtime, method),
+                None => {
+                    state.pass(step.regs.sp());
+                    state.native = true;
+                    state.push(&step, FrameKind::Native);
+                    self.leave_native(&mut state, &step, stack)
+                }
+            };
+            match next {
+                Ok(next) => step = next,
+                Err(end) => break end,
+            }
+            // A signal's trampoline was not called: it begins right there.
+            step.exact |= self.unwinder.is_signal_return(step.regs.ip());
+        };
+        state.pass(Addr(u64::MAX));
+        self.left.set(self.left.get().saturating_sub(state.frames.len()));
+        Walk { frames: state.frames, end }
+    }
+
+    fn managed_at(&self, step: &Step) -> Option<(usize, Arc<Method<'p>>)> {
+        let ip = step.regs.ip();
+        let at = if step.exact { ip } else { ip.saturating_sub(1) };
+        self.methods.iter().enumerate().find_map(|(i, methods)| match methods.at(at)? {
+            CodeAt::Method(method) => Some((i, method)),
+            _ => None,
+        })
+    }
+
+    /// The stack that holds `sp`: the thread's, or whatever is mapped there (a
+    /// signal handler's, a coroutine's).
+    fn stack_at(&self, tid: u32, sp: Addr) -> Option<AddrRange> {
+        let own = self.stacks.of(tid).map(|s| s.stack).filter(|s| s.contains(sp));
+        own.or_else(|| self.process.core.pieces.at(sp).map(|p| p.range))
+    }
+
+    fn leave_managed(
+        &self,
+        state: &mut State<'p>,
+        step: &Step,
+        stack: Option<AddrRange>,
+        runtime: usize,
+        method: Arc<Method<'p>>,
+    ) -> Result<Step, End> {
+        let sp = step.regs.sp();
+        let up = self.methods.get(runtime).and_then(|m| m.unwind(&step.regs, step.exact).ok());
+        let up = up.map(|regs| Step { regs, exact: false, trust: Trust::UnwindData });
+        let up = up.filter(|up| self.is_caller(state, step, up));
+        // A Frame that is part of a managed frame marks the call out of it.
+        state.pass(up.as_ref().map_or(sp, |up| up.regs.sp()));
+        if state.native || state.frames.is_empty() {
+            state.unmarked_run = state.native && !state.marked;
+        }
+        let dispatch = state.unmarked_run && method.name.starts_with(DISPATCHER);
+        let kind = if dispatch { FrameKind::Dispatch(runtime, method) } else { FrameKind::Managed(runtime, method) };
+        state.push(step, kind);
+        (state.native, state.marked) = (false, false);
+        match up {
+            Some(up) => Ok(up),
+            None => self.without_data(state, step, stack, End::NoUnwindData(step.regs.ip())),
+        }
+    }
+
+    fn leave_native(&self, state: &mut State<'p>, step: &Step, stack: Option<AddrRange>) -> Result<Step, End> {
+        match self.unwinder.by_unwind_data(step) {
+            Ok(up) if self.is_caller(state, step, &up) => Ok(up),
+            _ if self.unwinder.is_signal_return(step.regs.ip()) => {
+                let up = self.unwinder.by_signal_frame(step).filter(|up| self.is_caller(state, step, up));
+                up.map_or_else(|| self.without_data(state, step, stack, End::NoUnwindData(step.regs.ip())), Ok)
+            }
+            Ok(up) => {
+                let end = if up.regs.sp() <= step.regs.sp() { End::NotUp(step.regs.sp()) } else { End::NoUnwindData(step.regs.ip()) };
+                self.without_data(state, step, stack, end)
+            }
+            // Frames that lead on say that it is not the bottom.
+            Err(End::Bottom) => {
+                self.explicit_frame(state, step).and_then(|at| state.follow(at)).ok_or(End::Bottom)
+            }
+            Err(end) => self.without_data(state, step, stack, end),
+        }
+    }
+
+    /// The frame above, where no unwind data tells it.
+    fn without_data(
+        &self,
+        state: &mut State<'p>,
+        step: &Step,
+        stack: Option<AddrRange>,
+        end: End,
+    ) -> Result<Step, End> {
+        let fits = |state: &State<'p>, up: Option<Step>| up.filter(|up| self.is_caller(state, step, up));
+        if let Some(stack) = stack.filter(|_| step.exact)
+            && let Some(up) = fits(state, self.unwinder.by_leaf(step, stack))
+        {
+            return Ok(up);
+        }
+        let chained = stack.and_then(|stack| fits(state, self.unwinder.by_frame_pointer(step, stack)));
+        let marked = self.explicit_frame(state, step);
+        // The thread's own frame pointer may be anything; a chain of them that
+        // passes by an explicit Frame has missed what that one marks.
+        let chained = chained.filter(|up| match marked.and_then(|at| state.pending.get(at)?.regs.as_ref()) {
+            Some(regs) => step.trust != Trust::Context && up.regs.sp() <= regs.sp(),
+            None => true,
+        });
+        if let Some(up) = chained.or_else(|| state.follow(marked?)) {
+            return Ok(up);
+        }
+        let Some(stack) = stack else { return Err(End::NoStack(step.regs.sp())) };
+        if state.scans < limits::MAX_SCANS {
+            state.scans += 1;
+            if let Some(up) = fits(state, self.unwinder.by_scan(step, stack)) {
+                return Ok(up);
+            }
+        }
+        let mut word = [0; 8];
+        match self.process.memory.read(step.regs.sp(), &mut word) {
+            Err(fault) => Err(End::Unreadable(Fault { addr: step.regs.sp(), ..fault })),
+            Ok(()) => Err(end),
+        }
+    }
+
+    /// Which of the explicit Frames that were not passed yet leads on.
+    fn explicit_frame(&self, state: &State<'p>, step: &Step) -> Option<usize> {
+        state.pending.iter().position(|frame| {
+            let Some(regs) = &frame.regs else { return false };
+            let fresh = (regs.ip(), regs.sp()) != (step.regs.ip(), step.regs.sp());
+            fresh && regs.sp() >= step.regs.sp() && self.unwinder.is_code(regs.ip())
+        })
+    }
+
+    /// Whether `up` can be the caller's frame: in code, and further up the stack.
+    /// What a signal interrupted may be on another stack.
+    fn is_caller(&self, state: &State<'p>, step: &Step, up: &Step) -> bool {
+        let (here, there) = (step.regs.sp(), up.regs.sp());
+        let same = self.process.core.arch == Arch::Aarch64 && here == there && up.regs.ip() != step.regs.ip();
+        let upward = there > here || same && step.exact;
+        let interrupted = up.exact && !state.seen.contains(&(up.regs.ip(), there));
+        (upward || interrupted) && self.unwinder.is_code(up.regs.ip())
+    }
+}
+
+impl<'p> State<'p> {
+    /// Put the explicit Frames below `limit` into their place.
+    fn pass(&mut self, limit: Addr) {
+        while self.pending.front().is_some_and(|f| f.addr < limit) {
+            let Some(frame) = self.pending.pop_front() else { return };
+            self.marked |= frame.regs.is_some();
+            let regs = frame.regs.clone().unwrap_or_else(|| Regs::new(Arch::X86_64, Addr(0), frame.addr));
+            let ip = frame.regs.as_ref().map_or(Addr(0), Regs::ip);
+            let (sp, exact) = (frame.addr, frame.exact);
+            self.frames.push(StackFrame { regs, ip, sp, exact, trust: Trust::Frame, kind: FrameKind::Explicit(frame) });
+        }
+    }
+
+    /// Go on where an explicit Frame leads to.
+    fn follow(&mut self, at: usize) -> Option<Step> {
+        let frame = self.pending.get(at)?.clone();
+        self.pass(frame.addr.saturating_add(1));
+        Some(Step { regs: frame.regs?, exact: frame.exact, trust: Trust::Frame })
+    }
+
+    fn push(&mut self, step: &Step, kind: FrameKind<'p>) {
+        let (ip, sp) = (step.regs.ip(), step.regs.sp());
+        // Only what a signal interrupted is looked up again.
+        if step.exact {
+            self.seen.insert((ip, sp));
+        }
+        self.frames.push(StackFrame { regs: step.regs.clone(), ip, sp, exact: step.exact, trust: step.trust, kind });
+    }
+}

@@ -1,0 +1,271 @@
+//! Stacks of threads: hostile and odd ones made by hand, and the real cores.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use coremap::analysis::{Names, ThreadOptions, threads};
+use coremap::introspect::identify;
+use coremap::map::Base;
+use coremap::native::stacks;
+use coremap::process::{Options, Process};
+use coremap::progress::Progress;
+use coremap::report::ThreadRow;
+use support::builder::{CoreBuilder, Load, R, W, X};
+use support::notes;
+
+/// Code: all `call rax`, so that every even address but the first follows a call.
+const CODE: u64 = 0x40_0000;
+const CODE_LEN: u64 = 0x2000;
+/// An address right after a call.
+const CALLED: u64 = CODE + 0x100;
+
+const STACK: u64 = 0x7f00_0000_0000;
+const STACK_LEN: u64 = 0x10000;
+
+/// Indices into `user_regs_struct`.
+const RBP: usize = 4;
+const RIP: usize = 16;
+const RSP: usize = 19;
+
+fn code() -> Load {
+    Load::at(CODE).flags(R | X).bytes([0xff, 0xd0].repeat(CODE_LEN as usize / 2))
+}
+
+/// A stack of zeros with these words.
+fn stack(words: &[(u64, u64)]) -> Load {
+    let mut bytes = vec![0u8; STACK_LEN as usize];
+    for &(at, word) in words {
+        let at = (at - STACK) as usize;
+        bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    Load::at(STACK).flags(R | W).bytes(bytes)
+}
+
+fn rows(core: &CoreBuilder) -> Vec<ThreadRow> {
+    let file = core.write();
+    let process = Process::open(file.path(), &Options::default(), &Progress::silent()).unwrap();
+    let found = identify(&process);
+    let names = Names::new(&process, &found);
+    let stacks = stacks::find(&process, &Base::of(&process.core));
+    threads(&process, &names, &stacks, ThreadOptions::default()).threads
+}
+
+/// The one thread of a core with these loads and registers.
+fn walked(loads: impl IntoIterator<Item = Load>, registers: &[(usize, u64)]) -> ThreadRow {
+    let core = CoreBuilder::x86_64().loads(loads).note(notes::prstatus_with(7, registers));
+    rows(&core).pop().unwrap()
+}
+
+fn ips(row: &ThreadRow) -> Vec<u64> {
+    row.frames.iter().map(|f| f.ip.unwrap().0).collect()
+}
+
+fn trusts(row: &ThreadRow) -> Vec<&str> {
+    row.frames.iter().map(|f| f.trust).collect()
+}
+
+fn end(row: &ThreadRow) -> &str {
+    row.end.as_deref().unwrap()
+}
+
+#[test]
+fn a_stack_pointer_to_nowhere() {
+    for sp in [0, 8, 0xdead_0000, u64::MAX, u64::MAX - 7] {
+        let row = walked([code()], &[(RIP, CALLED), (RSP, sp)]);
+        assert_eq!(trusts(&row), ["context"]);
+        assert!(end(&row).contains("in no stack"), "{}", end(&row));
+    }
+}
+
+#[test]
+fn a_smashed_stack() {
+    let words: Vec<(u64, u64)> = (0..STACK_LEN / 8).map(|i| (STACK + i * 8, 0x4141_4141_4141_4141)).collect();
+    let row = walked([code(), stack(&words)], &[(RIP, 0x4141_4141_4141_4141), (RSP, STACK + 0x100), (RBP, 0x4141_4141_4141_4141)]);
+    assert_eq!(ips(&row), [0x4141_4141_4141_4141]);
+    assert!(end(&row).starts_with("no unwind data"), "{}", end(&row));
+}
+
+#[test]
+fn a_chain_of_frame_pointers() {
+    let (a, b, c) = (STACK + 0x200, STACK + 0x300, STACK + 0x400);
+    let words = [(a, b), (a + 8, CALLED), (b, c), (b + 8, CALLED + 2), (c, 0), (c + 8, 0)];
+    let row = walked([code(), stack(&words)], &[(RIP, CODE), (RSP, STACK + 0x100), (RBP, a)]);
+    assert_eq!(ips(&row), [CODE, CALLED, CALLED + 2]);
+    assert_eq!(trusts(&row), ["context", "frame pointer", "frame pointer"]);
+    assert_eq!(row.frames.iter().map(|f| f.sp.0).collect::<Vec<_>>(), [STACK + 0x100, a + 16, b + 16]);
+}
+
+#[test]
+fn frame_pointers_in_a_circle() {
+    let (a, b) = (STACK + 0x200, STACK + 0x300);
+    let words = [(a, b), (a + 8, CALLED), (b, a), (b + 8, CALLED)];
+    let row = walked([code(), stack(&words)], &[(RIP, CODE), (RSP, STACK + 0x100), (RBP, a)]);
+    // From b on, the pointer leads down: it is not followed.
+    assert_eq!(ips(&row), [CODE, CALLED, CALLED]);
+    let itself = [(a, a), (a + 8, CALLED)];
+    let row = walked([code(), stack(&itself)], &[(RIP, CODE), (RSP, STACK + 0x100), (RBP, a)]);
+    assert_eq!(ips(&row), [CODE, CALLED]);
+}
+
+#[test]
+fn return_addresses_without_frame_pointers_are_looked_for() {
+    // What follows no call, and what is no code, is passed over.
+    let words = [(STACK + 0x120, CODE + 1), (STACK + 0x128, STACK), (STACK + 0x130, CALLED)];
+    let row = walked([code(), stack(&words)], &[(RIP, CODE), (RSP, STACK + 0x100)]);
+    assert_eq!((ips(&row), trusts(&row)), (vec![CODE, CALLED], vec!["context", "scan"]));
+    assert_eq!(row.frames[1].sp.0, STACK + 0x138);
+}
+
+#[test]
+fn a_stack_full_of_return_addresses_is_bounded() {
+    let words: Vec<(u64, u64)> = (0..STACK_LEN / 8).map(|i| (STACK + i * 8, CALLED)).collect();
+    let row = walked([code(), stack(&words)], &[(RIP, CODE), (RSP, STACK)]);
+    assert!(row.frames.len() <= 32, "{}", row.frames.len());
+}
+
+#[test]
+fn a_stack_that_is_not_in_the_dump() {
+    let gone = Load::at(STACK).flags(R | W).memsz(STACK_LEN);
+    let row = walked([code(), gone], &[(RIP, CODE), (RSP, STACK + 0x100), (RBP, STACK + 0x200)]);
+    assert_eq!(trusts(&row), ["context"]);
+    assert!(end(&row).contains("not in the dump"), "{}", end(&row));
+}
+
+#[test]
+fn threads_without_anything_are_there() {
+    let core = CoreBuilder::x86_64().note(notes::prstatus_with(7, &[])).note(notes::prstatus_with(8, &[(RIP, u64::MAX)]));
+    let found = rows(&core);
+    assert_eq!(found.iter().map(|r| r.tid).collect::<Vec<_>>(), [7, 8]);
+    assert!(found.iter().all(|r| r.frames.len() == 1 && r.end.is_some()));
+}
+
+/// A small image with unwind data, at VDSO: a function at +0x400 that keeps 16
+/// bytes, and a signal's trampoline at +0x500.
+const VDSO: u64 = 0x7fff_0000_0000;
+const FUNCTION: u64 = VDSO + 0x400;
+const TRAMPOLINE: u64 = VDSO + 0x500;
+
+/// What the trampoline's data says: where on the stack the interrupted rip and rsp are.
+const SAVED_RSP: u8 = 0x10;
+const SAVED_RIP: u8 = 0x18;
+
+/// mov rax, 15; syscall
+const SIGRETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05];
+
+fn entry(id: u32, body: &[u8]) -> Vec<u8> {
+    let mut bytes = id.to_le_bytes().to_vec();
+    bytes.extend(body);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    let mut out = (bytes.len() as u32).to_le_bytes().to_vec();
+    out.extend(bytes);
+    out
+}
+
+fn image() -> Vec<u8> {
+    let mut out = vec![0u8; 0x1000];
+    let put = |out: &mut Vec<u8>, at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+    // CIE: version 1, augmentation, code and data alignment, return address 16,
+    // one byte of augmentation: absolute pointers; CFA = rsp + 8, rip at CFA - 8.
+    let cie = |augmentation: &[u8]| {
+        let mut body = vec![1];
+        body.extend(augmentation);
+        body.extend([0, 1, 0x78, 16, 1, 0, 0x0c, 7, 8, 0x90, 1]);
+        entry(0, &body)
+    };
+    let fde = |at: usize, cie: usize, start: u64, code: &[u8]| {
+        // As glibc's: the trampoline's data begins one byte before it.
+        let mut body = start.to_le_bytes().to_vec();
+        body.extend(0xffu64.to_le_bytes());
+        body.push(0);
+        body.extend(code);
+        entry((at + 4 - cie) as u32, &body)
+    };
+    let mut frames = cie(b"zR");
+    let at = frames.len();
+    // DW_CFA_def_cfa_offset 24
+    frames.extend(fde(at, 0, 0x400, &[0x0e, 24]));
+    let signal = frames.len();
+    frames.extend(cie(b"zRS"));
+    let at = frames.len();
+    // DW_CFA_def_cfa_expression: *(rsp + SAVED_RSP); DW_CFA_expression of rip: rsp + SAVED_RIP
+    frames.extend(fde(at, signal, 0x4ff, &[0x0f, 3, 0x77, SAVED_RSP, 0x06, 0x10, 16, 2, 0x77, SAVED_RIP]));
+    frames.extend([0; 4]);
+    // The FDEs give addresses as they are: the image's own place is added.
+    for start in [0x400u64, 0x4ff] {
+        let at = frames.windows(8).position(|w| w == start.to_le_bytes()).unwrap();
+        frames[at..at + 8].copy_from_slice(&(start + VDSO).to_le_bytes());
+    }
+    put(&mut out, 0x200, &frames);
+    put(&mut out, 0x500, &SIGRETURN);
+    // .eh_frame_hdr: version, absolute pointer to .eh_frame, no count, no table.
+    put(&mut out, 0x1c0, &[1, 0x04, 0xff, 0xff]);
+    put(&mut out, 0x1c4, &(VDSO + 0x200).to_le_bytes());
+    // ELF header, PT_LOAD of it all, PT_GNU_EH_FRAME.
+    put(&mut out, 0, b"\x7fELF\x02\x01\x01");
+    put(&mut out, 16, &[3, 0, 62, 0, 1]);
+    put(&mut out, 32, &64u64.to_le_bytes());
+    put(&mut out, 52, &[64, 0, 56, 0, 2, 0, 64, 0]);
+    let header = |kind: u32, at: u64, len: u64| {
+        let mut h = [kind.to_le_bytes(), 5u32.to_le_bytes()].concat();
+        h.extend([at, at, at, len, len, 8].iter().flat_map(|w| w.to_le_bytes()));
+        h
+    };
+    put(&mut out, 64, &header(1, 0, 0x1000));
+    put(&mut out, 120, &header(0x6474_e550, 0x1c0, 12));
+    out
+}
+
+fn in_vdso(words: &[(u64, u64)], registers: &[(usize, u64)]) -> ThreadRow {
+    let vdso = Load::at(VDSO).flags(R | X).bytes(image());
+    let core = CoreBuilder::x86_64()
+        .loads([code(), stack(words), vdso])
+        .note(notes::auxv(&[(33, VDSO), (6, 4096)]))
+        .note(notes::prstatus_with(7, registers));
+    rows(&core).pop().unwrap()
+}
+
+#[test]
+fn a_thread_in_the_vdso() {
+    let words = [(STACK + 0x110, CALLED)];
+    let row = in_vdso(&words, &[(RIP, FUNCTION + 4), (RSP, STACK + 0x100)]);
+    assert_eq!(ips(&row)[..2], [FUNCTION + 4, CALLED]);
+    assert_eq!(trusts(&row)[..2], ["context", "unwind data"]);
+    assert_eq!(row.frames[0].module.as_deref(), Some("[vdso]"));
+    assert_eq!(row.frames[1].sp.0, STACK + 0x118);
+}
+
+#[test]
+fn a_thread_in_a_signal_handler() {
+    // A handler's frame, the trampoline, and what it interrupted: exactly at the
+    // first byte of a function, on a stack further down.
+    let (frame, interrupted) = (STACK + 0x1000, STACK + 0x80);
+    let words = [
+        (frame, 0),
+        (frame + 8, TRAMPOLINE),
+        (frame + 16 + u64::from(SAVED_RSP), interrupted),
+        (frame + 16 + u64::from(SAVED_RIP), FUNCTION),
+        (interrupted + 16, CALLED),
+    ];
+    let row = in_vdso(&words, &[(RIP, CODE), (RSP, STACK + 0xf00), (RBP, frame)]);
+    assert_eq!(ips(&row)[..4], [CODE, TRAMPOLINE, FUNCTION, CALLED]);
+    assert_eq!(trusts(&row)[..4], ["context", "frame pointer", "unwind data", "unwind data"]);
+}
+
+#[test]
+fn a_signal_handler_without_unwind_data() {
+    // musl's trampoline has none: the kernel's own frame tells.
+    let (frame, interrupted) = (STACK + 0x1000, STACK + 0x80);
+    let gregs = frame + 16 + 40;
+    let words = [
+        (frame, 0),
+        (frame + 8, CODE + 0x2000),
+        (gregs + 10 * 8, frame + 0x1000),
+        (gregs + 15 * 8, interrupted),
+        (gregs + 16 * 8, CODE),
+        (frame + 0x1008, CALLED),
+    ];
+    let more = Load::at(CODE + 0x2000).flags(R | X).bytes(SIGRETURN);
+    let row = walked([code(), more, stack(&words)], &[(RIP, CODE), (RSP, STACK + 0xf00), (RBP, frame)]);
+    assert_eq!(ips(&row)[..4], [CODE, CODE + 0x2000, CODE, CALLED]);
+    assert_eq!(trusts(&row)[..4], ["context", "frame pointer", "context", "frame pointer"]);
+}
