@@ -171,7 +171,7 @@ struct Nibbles<'a> {
 impl Nibbles<'_> {
     fn nibble(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at / 2)?;
-        let nibble = if self.at % 2 == 0 { byte & 0xf } else { byte >> 4 };
+        let nibble = if self.at.is_multiple_of(2) { byte & 0xf } else { byte >> 4 };
         self.at += 1;
         Some(nibble)
     }
