@@ -39,9 +39,9 @@ fn list(
     let of_part = |mut share: Share, part: &crate::dotnet::heap::Part| {
         let Share { known, out, more, losses } = &mut share;
         heap.walker().walk(part, losses, |object| {
-            let name = known.entry(object.kind.0).or_insert_with(|| {
-                heap.kind(object.kind).filter(|info| pick(info)).map(|info| heap.type_name(&info))
-            });
+            let name = known
+                .entry(object.kind.0)
+                .or_insert_with(|| heap.kind(object.kind).filter(|info| pick(info)).map(|info| heap.type_name(&info)));
             let Some(name) = name else { return };
             if out.len() >= limits::MAX_LISTED_OBJECTS {
                 *more += 1;
@@ -109,12 +109,7 @@ impl Types<'_, '_> {
     }
 }
 
-fn with_types<R>(
-    process: &Process,
-    runtime: &Runtime,
-    heaps: &Heaps,
-    f: impl FnOnce(&mut Types<'_, '_>) -> R,
-) -> R {
+fn with_types<R>(process: &Process, runtime: &Runtime, heaps: &Heaps, f: impl FnOnce(&mut Types<'_, '_>) -> R) -> R {
     let types = TypeSystem::new(process, runtime);
     let heap = Heap::open(&types, heaps);
     tell_in_gc(process, runtime, &heap);

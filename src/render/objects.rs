@@ -81,7 +81,11 @@ impl Render for ObjectReport {
 fn field_rows(table: &mut TableBlock, fields: &[FieldRow], within: &str) {
     for f in fields {
         let name = format!("{within}{}", f.name);
-        let shown = if f.fields.is_empty() { value(f.object, f.object_type.as_deref(), f.value.as_deref()) } else { String::new() };
+        let shown = if f.fields.is_empty() {
+            value(f.object, f.object_type.as_deref(), f.value.as_deref())
+        } else {
+            String::new()
+        };
         let offset = if within.is_empty() { format!("{:#x}", f.offset) } else { format!("+{:#x}", f.offset) };
         table.rows.push(vec![offset, f.kind.clone().unwrap_or_else(|| "-".into()), name.clone(), shown]);
         field_rows(table, &f.fields, &format!("{name}."));
@@ -150,7 +154,11 @@ impl Render for FinalizersReport {
             }
             doc.table(table);
         }
-        doc.line(format!("{} objects registered, {} ready for finalization", exact(self.registered), exact(self.ready)));
+        doc.line(format!(
+            "{} objects registered, {} ready for finalization",
+            exact(self.registered),
+            exact(self.ready)
+        ));
         doc
     }
 
@@ -238,8 +246,13 @@ impl Render for ExceptionsReport {
             doc.line("no exceptions");
             return doc;
         }
-        let mut table =
-            TableBlock::default().text("Object").text("HResult").text("Thrown").optional().flexible("Type").flexible("Message");
+        let mut table = TableBlock::default()
+            .text("Object")
+            .text("HResult")
+            .text("Thrown")
+            .optional()
+            .flexible("Type")
+            .flexible("Message");
         for e in &self.exceptions {
             table.rows.push(vec![
                 e.object.to_string(),
