@@ -107,7 +107,7 @@ fn path_lines(doc: &mut Document, path: &RootPathRow) {
         if len > 2 * ENDS && (ENDS..len - ENDS).contains(&i) {
             continue;
         }
-        let field = step.field.as_ref().map(|f| if f.starts_with('[') { f.clone() } else { format!(" .{f}") });
+        let field = step.field.as_ref().map(|f| if f.starts_with(['[', '(']) { format!(" {f}") } else { format!(" .{f}") });
         let name = step.name.as_deref().unwrap_or("?");
         doc.line(format!("    -> {} {name}{}", step.object, field.unwrap_or_default()));
     }
