@@ -26,7 +26,7 @@ mod whatis;
 mod zero;
 
 pub use check::check;
-pub use diff::diff;
+pub use diff::{DiffInput, diff};
 pub use gcroot::gcroot;
 pub use handles::handles;
 pub use heap::heap;

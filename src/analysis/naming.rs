@@ -4,15 +4,29 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
-use crate::bytes::printable;
 use crate::analysis::place::place;
+use crate::bytes::printable;
 use crate::dotnet::{CodeAt, Method, Methods, Stub, step_at};
 use crate::image::{NativeSymbol, NativeSymbols};
 use crate::introspect::{Findings, introspect};
+use crate::map::Kind;
 use crate::process::Process;
 
 /// Modules listed by name in a warning.
 const NAMED: usize = 8;
+
+/// Heaps of a runtime that hold stubs.
+const STUB_HEAPS: [Kind; 9] = [
+    Kind::StubHeap,
+    Kind::ExecutableHeap,
+    Kind::FixupPrecodeHeap,
+    Kind::NewStubPrecodeHeap,
+    Kind::HighFrequencyHeap,
+    Kind::LowFrequencyHeap,
+    Kind::LookupHeap,
+    Kind::ResolveHeap,
+    Kind::DispatchHeap,
+];
 
 /// What code an address is of.
 pub enum Code<'a, 'p> {
@@ -115,7 +129,9 @@ impl<'p> Names<'p> {
     /// A stub's target: its address, and its name where it is native.
     fn target(&self, at: Addr) -> String {
         match self.native.resolve(at) {
-            Some(s) => format!("{at} {}!{}+{:#x}", printable(self.native.module_name(&s)), printable(&s.name), s.offset),
+            Some(s) => {
+                format!("{at} {}!{}+{:#x}", printable(self.native.module_name(&s)), printable(&s.name), s.offset)
+            }
             None => at.to_string(),
         }
     }
@@ -160,6 +176,10 @@ impl<'p> Names<'p> {
         match found.map.region_at(ip) {
             None => parts.push("not mapped".to_owned()),
             Some(region) => {
+                if matches!(code, Code::None) && STUB_HEAPS.contains(&region.kind) {
+                    let stub = self.runtimes.iter().find_map(|m| m.stub_at(ip));
+                    parts.extend(stub.map(|(stub, method)| self.words(&Code::Stub(stub, method))));
+                }
                 let at = place(self.process, found, region, ip);
                 parts.push(format!("{}: {at}", region.kind.name()));
             }

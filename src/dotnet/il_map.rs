@@ -53,7 +53,8 @@ pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jit
         let flags = *memory.bytes(at, 1).ok()?.first()?;
         at = at.saturating_add(1);
         if flags & PATCHPOINT != 0 {
-            let locals = memory.u32(at.saturating_add(layout.positive("PatchpointInfo", "NumberOfLocals").ok()?)).ok()?;
+            let locals =
+                memory.u32(at.saturating_add(layout.positive("PatchpointInfo", "NumberOfLocals").ok()?)).ok()?;
             at = at.saturating_add(size + u64::from(locals.min(limits::MAX_IL_MAP)) * 4);
         }
         if flags & RICH != 0 {
@@ -170,7 +171,7 @@ struct Nibbles<'a> {
 impl Nibbles<'_> {
     fn nibble(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.at / 2)?;
-        let nibble = if self.at % 2 == 0 { byte & 0xf } else { byte >> 4 };
+        let nibble = if self.at.is_multiple_of(2) { byte & 0xf } else { byte >> 4 };
         self.at += 1;
         Some(nibble)
     }

@@ -5,9 +5,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::Addr;
-use crate::dotnet::code::{
-    self, CodeBlock, CodeHeap, CodeRange, CodeRangeKind, ReadyToRun, ReadyToRunMethod, Stub,
-};
+use crate::dotnet::code::{self, CodeBlock, CodeHeap, CodeRange, CodeRangeKind, ReadyToRun, ReadyToRunMethod, Stub};
 use crate::dotnet::detect::Runtime;
 use crate::dotnet::il_map::{self, IlStep};
 use crate::dotnet::types::{MethodDesc, ModuleInfo, TypeSystem};
@@ -164,14 +162,14 @@ impl<'p> Methods<'p> {
     }
 
     fn heap(&self, range: &CodeRange, node: Addr) -> Arc<Result<CodeHeap, String>> {
-        self.heaps.get(node, || {
-            CodeHeap::read(self.memory(), self.types.runtime, range, node).map_err(|e| e.to_string())
-        })
+        self.heaps
+            .get(node, || CodeHeap::read(self.memory(), self.types.runtime, range, node).map_err(|e| e.to_string()))
     }
 
     fn image(&self, range: &CodeRange, module: Addr) -> Arc<Result<ReadyToRun, String>> {
         self.images.get(module, || {
-            ReadyToRun::read(&self.types.process.memory.pristine(), self.types.runtime, module, range.begin).map_err(|e| e.to_string())
+            ReadyToRun::read(&self.types.process.memory.pristine(), self.types.runtime, module, range.begin)
+                .map_err(|e| e.to_string())
         })
     }
 
@@ -250,6 +248,13 @@ impl<'p> Methods<'p> {
         Ok(method)
     }
 
+    /// The stub that the bytes at `ip` are, and its method; for addresses outside
+    /// of the ranges of code (up to .NET 7 these do not list stubs).
+    pub fn stub_at(&self, ip: Addr) -> Option<(Stub, Option<String>)> {
+        let stub = code::decode_stub(self.memory(), ip)?;
+        Some((stub, self.stub_method(&stub)))
+    }
+
     /// The method that a stub leads to, by its parameter if that is a MethodDesc,
     /// else by its target.
     fn stub_method(&self, stub: &Stub) -> Option<String> {
@@ -282,9 +287,8 @@ impl<'p> Methods<'p> {
             }
             known
         });
-        let precompiled = |code: Addr| {
-            self.ranges.at(code).is_some_and(|r| matches!(r.kind, CodeRangeKind::ReadyToRun(_)))
-        };
+        let precompiled =
+            |code: Addr| self.ranges.at(code).is_some_and(|r| matches!(r.kind, CodeRangeKind::ReadyToRun(_)));
         let mut all = self.types.code_versions(desc, known, &precompiled);
         if !all.iter().any(|v| v.code == method.start) {
             let tier = if method.jitted { self.types.default_tier(desc, known) } else { READY_TO_RUN };
@@ -328,7 +332,7 @@ impl<'p> Methods<'p> {
                             }
                             Ok(CodeBlock::Stubs { kind }) => {
                                 each(Err(StubBlock { start, size: next.since(start), kind }));
-                            },
+                            }
                             Err(_) => {}
                         }
                     }

@@ -43,12 +43,7 @@ pub struct Pristine<'m>(&'m CoreMemory);
 impl CoreMemory {
     /// Only what the core holds.
     pub fn new(core: Arc<Core>) -> CoreMemory {
-        CoreMemory {
-            core,
-            overlays: RangeMap::default(),
-            originals: RangeMap::default(),
-            files: Vec::new(),
-        }
+        CoreMemory { core, overlays: RangeMap::default(), originals: RangeMap::default(), files: Vec::new() }
     }
 
     /// With `overlays` (into `files`) for what the core left out, and `originals`

@@ -12,8 +12,11 @@ pub struct Document {
 /// A part of a document.
 #[derive(Clone, Debug)]
 pub enum Block {
-    /// A line of text, wrapped to the terminal.
-    Line(String),
+    /// A line of text, wrapped to the terminal; the columns that what follows is
+    /// indented by.
+    Line(String, usize),
+    /// A line that stays one, for programs that read it and hands that copy it.
+    Whole(String),
     /// A table.
     Table(TableBlock),
 }
@@ -82,9 +85,23 @@ impl TableBlock {
 }
 
 impl Document {
-    /// Add a line.
+    /// Add a line; where it is wrapped, the rest keeps its indentation, or stands
+    /// beside its mark.
     pub fn line(&mut self, text: impl Into<String>) {
-        self.blocks.push(Block::Line(text.into()));
+        let text = text.into();
+        let marked = text.starts_with("! ") || text.starts_with("· ");
+        let indent = if marked { 2 } else { text.len() - text.trim_start_matches(' ').len() };
+        self.blocks.push(Block::Line(text, indent));
+    }
+
+    /// Add a line that has a title of so many columns before its text.
+    pub fn titled(&mut self, text: impl Into<String>, columns: usize) {
+        self.blocks.push(Block::Line(text.into(), columns));
+    }
+
+    /// Add a line that is never wrapped.
+    pub fn whole(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Whole(text.into()));
     }
 
     /// Add a table.

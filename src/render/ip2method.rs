@@ -36,7 +36,7 @@ impl Render for Short {
     fn document(&self) -> Document {
         let mut doc = Document::default();
         for row in &self.0.results {
-            doc.line(short(row));
+            doc.whole(short(row));
         }
         doc
     }
@@ -55,52 +55,58 @@ fn wide(addr: Option<Addr>) -> String {
     format!("{:016x}", addr.map_or(0, |a| a.0))
 }
 
+/// Columns of a title, as SOS `ip2md` has them.
+const TITLE: usize = 22;
+
+fn field(doc: &mut Document, title: &str, value: impl std::fmt::Display) {
+    doc.titled(format!("{title:<TITLE$}{value}"), TITLE);
+}
+
 /// The fields of SOS `ip2md`, in its order.
 fn block(doc: &mut Document, row: &IpRow) {
-    doc.line(format!("IP:                   {:016x}", row.ip.0));
+    field(doc, "IP:", wide(Some(row.ip)));
     if !row.found {
-        doc.line(row.reason.clone().unwrap_or_else(|| "nothing is known of it".into()));
+        doc.line(row.reason.as_deref().unwrap_or("nothing is known of it"));
         return;
     }
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "?".into());
-    doc.line(format!("MethodDesc:           {}", wide(row.method_desc)));
-    doc.line(format!("Method Name:          {}", text(&row.method)));
-    doc.line(format!("Class:                {}", wide(row.class)));
-    doc.line(format!("MethodTable:          {}", wide(row.method_table)));
-    doc.line(format!("mdToken:              {:0>16}", text(&row.token).trim_start_matches("0x")));
-    doc.line(format!("Module:               {}  {}", wide(row.module_address), row.module.as_deref().unwrap_or("")));
-    doc.line(format!("IsJitted:             {}", if row.jitted == Some(true) { "yes" } else { "no (precompiled)" }));
-    doc.line(format!(
-        "Current CodeAddr:     {}  {} bytes, {}",
-        wide(row.code_start),
-        row.code_size.unwrap_or(0),
-        match row.offset {
-            Some(offset) => format!("this address is at +{offset:#x}"),
-            None => format!("this address is in its cold part at {}", wide(row.cold_start)),
-        }
-    ));
+    field(doc, "MethodDesc:", wide(row.method_desc));
+    field(doc, "Method Name:", text(&row.method));
+    field(doc, "Class:", wide(row.class));
+    field(doc, "MethodTable:", wide(row.method_table));
+    field(doc, "mdToken:", format!("{:0>16}", text(&row.token).trim_start_matches("0x")));
+    field(doc, "Module:", format!("{}  {}", wide(row.module_address), row.module.as_deref().unwrap_or("")));
+    field(doc, "IsJitted:", if row.jitted == Some(true) { "yes" } else { "no (precompiled)" });
+    let place = match row.offset {
+        Some(offset) => format!("this address is at +{offset:#x}"),
+        None => format!("this address is in its cold part at {}", wide(row.cold_start)),
+    };
+    let size = row.code_size.unwrap_or(0);
+    let bytes = if size == 1 { "byte" } else { "bytes" };
+    field(doc, "Current CodeAddr:", format!("{}  {size} {bytes}, {place}", wide(row.code_start)));
     doc.line("Version History:");
     let mut il = None;
     for version in &row.versions {
         if il != Some(version.il_version) {
             il = Some(version.il_version);
-            doc.line(format!("  IL version {}:", version.il_version));
+            doc.line(format!("  ILCodeVersion:      {:016x}", version.il_version));
+            doc.line(format!("  IL Addr:            {}", wide(version.il_address)));
         }
         let here = if version.code == row.code_start { "  <- this code" } else { "" };
-        doc.line(format!("    CodeAddr:         {}  ({}){here}", wide(version.code), version.tier));
+        field(doc, "    CodeAddr:", format!("{}  ({}){here}", wide(version.code), version.tier));
     }
     match row.il_offset {
-        Some(-1) => doc.line("IL offset:            no mapping"),
-        Some(-2) => doc.line("IL offset:            prolog"),
-        Some(-3) => doc.line("IL offset:            epilog"),
-        Some(offset) => doc.line(format!("IL offset:            {offset:#x}")),
+        Some(-1) => field(doc, "IL offset:", "no mapping"),
+        Some(-2) => field(doc, "IL offset:", "prolog"),
+        Some(-3) => field(doc, "IL offset:", "epilog"),
+        Some(offset) => field(doc, "IL offset:", format!("{offset:#x}")),
         None => {}
     }
     if let (Some(file), Some(line)) = (&row.file, row.line) {
-        doc.line(format!("Source file:          {file} @ {line}"));
+        field(doc, "Source file:", format!("{file} @ {line}"));
     }
     if let Some(note) = &row.note {
-        doc.line(format!("Note:                 {note}"));
+        field(doc, "Note:", note);
     }
 }
 

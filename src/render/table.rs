@@ -31,25 +31,29 @@ const GAP: usize = 2;
 pub fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
     for block in &document.blocks {
         match block {
-            Block::Line(text) => writeln!(out, "{}", wrap(&printable(text), look.width))?,
+            Block::Line(text, indent) => writeln!(out, "{}", wrap(&printable(text), *indent, look.width))?,
+            Block::Whole(text) => writeln!(out, "{}", printable(text))?,
             Block::Table(table) => write_table(table, look, out)?,
         }
     }
     Ok(())
 }
 
-fn wrap(text: &str, width: Option<usize>) -> String {
+/// Break text between words; what follows is indented by `indent`, unless that
+/// leaves no room.
+fn wrap(text: &str, indent: usize, width: Option<usize>) -> String {
     let Some(width) = width.filter(|&w| w >= 20) else { return text.to_owned() };
-    let indent = if text.starts_with("! ") || text.starts_with("· ") { "  " } else { "" };
-    let mut out = String::new();
-    let mut column = 0;
-    for word in text.split(' ') {
+    let indent = " ".repeat(if indent * 2 <= width { indent } else { 2 });
+    let words = text.trim_start_matches(' ');
+    let mut out = text.get(..text.len() - words.len()).unwrap_or_default().to_owned();
+    let mut column = out.len();
+    for (i, word) in words.split(' ').enumerate() {
         let n = word.width();
-        if column > 0 && column + 1 + n > width {
+        if i > 0 && column + 1 + n > width && column > indent.len() {
             out.push('\n');
-            out.push_str(indent);
+            out.push_str(&indent);
             column = indent.len();
-        } else if column > 0 {
+        } else if i > 0 {
             out.push(' ');
             column += 1;
         }
@@ -175,6 +179,23 @@ mod tests {
         assert!(text.lines().all(|l| l.width() <= 30), "{text}");
         assert!(text.contains("libc.so.6") && text.contains('…'));
         Ok(())
+    }
+
+    #[test]
+    fn what_is_wrapped_keeps_its_indentation() {
+        let at = |text: &str, indent, width| wrap(text, indent, Some(width));
+        assert_eq!(
+            at("  place       of some thing that is long", 2, 24),
+            "  place       of some\n  thing that is long"
+        );
+        assert_eq!(
+            at("Name:  One(Two, Three, Four, Five)", 7, 20),
+            "Name:  One(Two,\n       Three, Four,\n       Five)"
+        );
+        assert_eq!(at("    deep and deeper and deepest", 4, 20), "    deep and deeper\n    and deepest");
+        // One word that is longer than a line stays beside its title.
+        assert_eq!(at("IP:   0123456789012345678901234", 6, 20), "IP:   0123456789012345678901234");
+        assert_eq!(wrap("  a  b", 2, None), "  a  b");
     }
 
     #[test]

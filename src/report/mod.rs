@@ -17,7 +17,7 @@ mod summary;
 mod symbolicate;
 mod whatis;
 
-pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide};
+pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, TypeDelta};
 pub use graph::{ChainRow, GcRootReport, HandleKindRow, HandleRow, HandlesReport, RootPathRow};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use heapstat::{

@@ -31,6 +31,8 @@ pub struct Headers {
     pub loads: Vec<Segment>,
     /// NT_FILE's mappings.
     pub files: Vec<(u64, u64)>,
+    /// Their offsets in their files, in bytes, and their paths.
+    pub names: Vec<(u64, String)>,
     /// (offset, size) of PT_NOTE.
     pub notes: (usize, usize),
     /// Bytes of ELF and program headers.
@@ -43,8 +45,14 @@ pub struct Headers {
 pub fn read(b: &[u8]) -> Headers {
     assert_eq!(&b[..4], b"\x7fELF");
     let (at, count) = (u64_at(b, 32) as usize, u16_at(b, 56) as usize);
-    let mut out =
-        Headers { loads: Vec::new(), files: Vec::new(), notes: (0, 0), len: at + 56 * count, tids: Vec::new() };
+    let mut out = Headers {
+        loads: Vec::new(),
+        files: Vec::new(),
+        names: Vec::new(),
+        notes: (0, 0),
+        len: at + 56 * count,
+        tids: Vec::new(),
+    };
     for i in 0..count {
         let h = &b[at + 56 * i..at + 56 * (i + 1)];
         let (offset, filesz) = (u64_at(h, 8), u64_at(h, 32));
@@ -67,8 +75,11 @@ pub fn read(b: &[u8]) -> Headers {
         let body = &rest[start..start + desc];
         match u32_at(rest, 8) {
             0x4649_4c45 => {
-                let entries = (0..u64_at(body, 0) as usize).map(|i| 16 + 24 * i);
-                out.files = entries.map(|e| (u64_at(body, e), u64_at(body, e + 8))).collect();
+                let (count, page) = (u64_at(body, 0) as usize, u64_at(body, 8));
+                let entries = (0..count).map(|i| 16 + 24 * i);
+                out.files = entries.clone().map(|e| (u64_at(body, e), u64_at(body, e + 8))).collect();
+                let paths = body[16 + 24 * count..].split(|&b| b == 0).map(|p| String::from_utf8_lossy(p).into_owned());
+                out.names = entries.map(|e| u64_at(body, e + 16) * page).zip(paths).collect();
             }
             1 if &rest[12..16] == b"CORE" => out.tids.push(u32_at(body, 32)),
             _ => {}

@@ -8,6 +8,7 @@
 pub mod builder;
 pub mod dotnet_builder;
 pub mod elf;
+pub mod methods;
 pub mod notes;
 pub mod real;
 pub mod run;

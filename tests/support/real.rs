@@ -27,7 +27,7 @@ fn folder() -> PathBuf {
 
 /// The core as it lies in the repository.
 pub fn packed(name: &str) -> PathBuf {
-    let ending = CORES.iter().find(|c| c.0 == name).unwrap().1;
+    let ending = CORES.iter().find(|c| c.0 == name).map_or("zst", |c| c.1);
     folder().join(format!("{name}.core.{ending}"))
 }
 

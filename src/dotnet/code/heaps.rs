@@ -16,7 +16,10 @@ use crate::memory::Memory;
 use crate::process::Process;
 
 /// All code heaps that can be read, and what could not, in words.
-pub(in crate::dotnet) fn read(process: &Process, runtime: &Runtime) -> Result<(AllocatorHeaps, Vec<String>), LoaderError> {
+pub(in crate::dotnet) fn read(
+    process: &Process,
+    runtime: &Runtime,
+) -> Result<(AllocatorHeaps, Vec<String>), LoaderError> {
     let memory: &dyn Memory = &process.memory;
     let layout = &runtime.layout;
     let manager = runtime.roots.pointer(memory, layout, "EEJitManager")?;

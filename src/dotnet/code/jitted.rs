@@ -55,7 +55,12 @@ impl CodeHeap {
     ///
     /// # Errors
     /// Where the node or its map is not in the core.
-    pub(in crate::dotnet) fn read(memory: &dyn Memory, runtime: &Runtime, range: &CodeRange, node: Addr) -> Result<CodeHeap, ViewError> {
+    pub(in crate::dotnet) fn read(
+        memory: &dyn Memory,
+        runtime: &Runtime,
+        range: &CodeRange,
+        node: Addr,
+    ) -> Result<CodeHeap, ViewError> {
         let layout = &runtime.layout;
         let view = StructView::new(memory, layout, "CodeHeapListNode", node);
         let (base, map, end) = (view.ptr("MapBase")?, view.ptr("HeaderMap")?, view.ptr("EndAddress")?);
@@ -87,7 +92,12 @@ impl CodeHeap {
     ///
     /// # Errors
     /// Where its header is not in the core.
-    pub(in crate::dotnet) fn block(&self, memory: &dyn Memory, runtime: &Runtime, start: Addr) -> Result<CodeBlock, ViewError> {
+    pub(in crate::dotnet) fn block(
+        &self,
+        memory: &dyn Memory,
+        runtime: &Runtime,
+        start: Addr,
+    ) -> Result<CodeBlock, ViewError> {
         let fault = |field: &str, fault| ViewError::Fault { kind: "CodeHeader".into(), field: field.into(), fault };
         let header = memory.ptr(start.saturating_sub(8)).map_err(|e| fault("pRealCodeHeader", e))?;
         if header.0 <= STUB_CODE_BLOCK_LAST {

@@ -81,7 +81,12 @@ impl ReadyToRun {
     ///
     /// # Errors
     /// Where its structures are not in the core.
-    pub(in crate::dotnet) fn read(memory: &dyn Memory, runtime: &Runtime, module: Addr, base: Addr) -> Result<ReadyToRun, ViewError> {
+    pub(in crate::dotnet) fn read(
+        memory: &dyn Memory,
+        runtime: &Runtime,
+        module: Addr,
+        base: Addr,
+    ) -> Result<ReadyToRun, ViewError> {
         let layout = &runtime.layout;
         let mut info = StructView::new(memory, layout, "Module", module).ptr("ReadyToRunInfo")?;
         let own = StructView::new(memory, layout, "ReadyToRunInfo", info).ptr("ReadyToRunHeader")?;
@@ -92,13 +97,16 @@ impl ReadyToRun {
             info = composite;
         }
         let view = StructView::new(memory, layout, "ReadyToRunInfo", info);
-        let fault = |field: &'static str| move |fault| ViewError::Fault { kind: "ReadyToRunInfo".into(), field: field.into(), fault };
+        let fault = |field: &'static str| {
+            move |fault| ViewError::Fault { kind: "ReadyToRunInfo".into(), field: field.into(), fault }
+        };
         let count = view.u32("NumRuntimeFunctions")?.min(limits::MAX_RUNTIME_FUNCTIONS);
         let stride = layout.size("RuntimeFunction")?.max(4);
         let bytes = memory
             .bytes(view.ptr("RuntimeFunctions")?, count as usize * stride as usize)
             .map_err(fault("RuntimeFunctions"))?;
-        let (begin, end) = (layout.positive("RuntimeFunction", "BeginAddress")?, layout.positive("RuntimeFunction", "EndAddress")?);
+        let (begin, end) =
+            (layout.positive("RuntimeFunction", "BeginAddress")?, layout.positive("RuntimeFunction", "EndAddress")?);
         let functions = bytes
             .chunks_exact(stride as usize)
             .map_while(|f| Some((u32_at(f, begin as usize)?, u32_at(f, end as usize)?)))
@@ -112,9 +120,18 @@ impl ReadyToRun {
             }
             _ => Vec::new(),
         };
-        let map = StructView::new(memory, layout, "HashMap", view.addr_of("EntryPointToMethodDescMap")?).ptr("Buckets")?;
+        let map =
+            StructView::new(memory, layout, "HashMap", view.addr_of("EntryPointToMethodDescMap")?).ptr("Buckets")?;
         let prepared = entry_points(memory, runtime, map)?;
-        let mut image = ReadyToRun { base, functions, prepared, defs: HashMap::new(), instances: HashSet::new(), hot_cold, debug_info: None };
+        let mut image = ReadyToRun {
+            base,
+            functions,
+            prepared,
+            defs: HashMap::new(),
+            instances: HashSet::new(),
+            hot_cold,
+            debug_info: None,
+        };
         image.read_header(memory, own);
         Ok(image)
     }
@@ -200,7 +217,9 @@ impl ReadyToRun {
     /// Whether a runtime function is a method's first and no funclet.
     fn begins_method(&self, index: usize) -> bool {
         let number = index as u32;
-        self.defs.contains_key(&number) || self.instances.contains(&number) || self.entry(index).is_some_and(|e| self.prepared.contains_key(&e))
+        self.defs.contains_key(&number)
+            || self.instances.contains(&number)
+            || self.entry(index).is_some_and(|e| self.prepared.contains_key(&e))
     }
 
     /// For a runtime function of a cold part, the first one of its hot part.

@@ -97,7 +97,7 @@ fn at(memory: &dyn Memory, start: Addr) -> Option<(Stub, u64)> {
 /// the first MethodDesc's address stands.
 fn old_fixup(memory: &dyn Memory, start: Addr, code: &[u8]) -> Option<(Stub, u64)> {
     let (op, kind) = (*code.first()?, *code.get(5)?);
-    if !matches!(op, CALL | JMP) || !OLD_FIXUP.contains(&kind) || start.0 % 8 != 0 {
+    if !matches!(op, CALL | JMP) || !OLD_FIXUP.contains(&kind) || !start.0.is_multiple_of(8) {
         return None;
     }
     let (desc, back) = (u64::from(*code.get(6)?), u64::from(*code.get(7)?));

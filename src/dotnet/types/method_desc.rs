@@ -102,8 +102,7 @@ impl<'p> TypeSystem<'p> {
     pub fn method_desc(&self, addr: Addr) -> Result<MethodDesc, ViewError> {
         let layout = &self.runtime.layout;
         let view = self.view("MethodDesc", addr);
-        let (index, rest, flags) =
-            (view.u8("ChunkIndex")?, view.u16("Flags3AndTokenRemainder")?, view.u16("Flags")?);
+        let (index, rest, flags) = (view.u8("ChunkIndex")?, view.u16("Flags3AndTokenRemainder")?, view.u16("Flags")?);
         let align = number(layout.global("MethodDescAlignment")).unwrap_or(8);
         let back = layout.size("MethodDescChunk")? + u64::from(index) * align;
         let chunk = self.view("MethodDescChunk", addr.saturating_sub(back));
@@ -152,14 +151,9 @@ impl<'p> TypeSystem<'p> {
             return None;
         }
         let flags = u64::from(self.view("StoredSigMethodDesc", desc.addr).u32("ExtendedFlags").ok()?);
-        let is = |name| {
-            self.runtime.layout.positive("constants_DynamicMethodDesc", name).is_ok_and(|bit| flags & bit != 0)
-        };
-        if is("IsILStub") {
-            Some(DynamicKind::IlStub)
-        } else {
-            is("IsLCGMethod").then_some(DynamicKind::Lcg)
-        }
+        let is =
+            |name| self.runtime.layout.positive("constants_DynamicMethodDesc", name).is_ok_and(|bit| flags & bit != 0);
+        if is("IsILStub") { Some(DynamicKind::IlStub) } else { is("IsLCGMethod").then_some(DynamicKind::Lcg) }
     }
 
     /// The signature that a descriptor without metadata holds itself.

@@ -40,8 +40,8 @@ impl Text {
 
     pub(super) fn into_string(mut self) -> String {
         if self.is_full() {
-            let cut = self.0.floor_char_boundary(limits::MAX_TYPE_NAME);
-            self.0.truncate(cut);
+            let cut = (0..=limits::MAX_TYPE_NAME).rev().find(|&i| self.0.is_char_boundary(i));
+            self.0.truncate(cut.unwrap_or(0));
             self.0.push('…');
         }
         self.0

@@ -373,10 +373,7 @@ impl Metadata<'_> {
     pub fn generic_params(&self, owner: Token) -> impl Iterator<Item = GenericParam<'_>> {
         let key = TYPE_OR_METHOD_DEF.encode(owner).filter(|_| !owner.is_nil());
         let rids = key.map_or(Vec::new(), |key| self.find_all(Table::GenericParam, 2, key, limits::MAX_GENERIC_PARAMS));
-        let mut out: Vec<GenericParam<'_>> = rids
-            .into_iter()
-            .filter_map(|rid| self.generic_param(rid))
-            .collect();
+        let mut out: Vec<GenericParam<'_>> = rids.into_iter().filter_map(|rid| self.generic_param(rid)).collect();
         out.sort_by_key(|p| p.number);
         out.into_iter()
     }
