@@ -346,7 +346,8 @@ fn handles_and_paths_from_roots() {
             assert_eq!(v["handles"], Value::Array(Vec::new()), "{name}");
             return;
         }
-        let handle = [("address", Address), ("kind", Text), ("object", Address), ("?type", Text), ("?secondary", Address)];
+        let handle =
+            [("address", Address), ("kind", Text), ("object", Address), ("?type", Text), ("?secondary", Address)];
         all_hold(name, &v["handles"], &handle);
         all_hold(name, &v["kinds"], &[("kind", Text), ("count", Number)]);
         let strong = v["handles"].as_array().unwrap().iter().find(|h| h["kind"] == "Strong").unwrap();
@@ -361,7 +362,11 @@ fn handles_and_paths_from_roots() {
         assert!(v["paths"].as_array().unwrap().iter().any(|p| p["chain"].as_array().unwrap().len() == 1), "{v}");
         let v = answer(&["object", object], core);
         holds(name, &v, &[("object", Address), ("type", Text), ("method_table", Address), ("size", Number)]);
-        holds(name, &v, &[("fields", List), ("statics", List), ("elements", List), ("?value", Text), ("?length", Number)]);
+        holds(
+            name,
+            &v,
+            &[("fields", List), ("statics", List), ("elements", List), ("?value", Text), ("?length", Number)],
+        );
     });
 }
 
@@ -380,7 +385,8 @@ fn lists_of_objects() {
         }
         all_hold(name, &v["objects"], &[("object", Address), ("state", Text), ("?type", Text), ("?size", Number)]);
         all_hold(name, &listed["objects"], &[("address", Address), ("type", Text), ("size", Number)]);
-        let exception = [("object", Address), ("type", Text), ("?message", Text), ("?hresult", Text), ("?inner", Address)];
+        let exception =
+            [("object", Address), ("type", Text), ("?message", Text), ("?hresult", Text), ("?inner", Address)];
         for e in exceptions["exceptions"].as_array().unwrap() {
             holds(name, e, &exception);
         }

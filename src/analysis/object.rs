@@ -7,7 +7,7 @@ use crate::introspect::Findings;
 use crate::limits;
 use crate::memory::Memory;
 use crate::process::Process;
-use crate::report::{ElementRow, FieldRow, ObjectReport};
+use crate::report::{ElementRow, FieldRow, Name, ObjectReport};
 
 /// Room of an object's sync block, which its size counts.
 const HEADER: u64 = 8;
@@ -139,9 +139,9 @@ impl Show<'_, '_, '_> {
             },
             // A field of an enumeration has the element type of its numbers.
             e if is_plain(e) => {
-                row.value = self.number(e, place).map(|v| {
-                    types.value_type_of(field).and_then(|kind| types.enum_text(kind, &v)).unwrap_or(v)
-                });
+                row.value = self
+                    .number(e, place)
+                    .map(|v| types.value_type_of(field).and_then(|kind| types.enum_text(kind, &v)).unwrap_or(v));
             }
             _ => (row.object, row.object_type, row.value) = self.reference(place),
         }
@@ -181,7 +181,7 @@ impl Show<'_, '_, '_> {
     }
 
     /// A reference: the object, its type, and its text if it is a string.
-    fn reference(&mut self, place: Addr) -> (Option<Addr>, Option<String>, Option<String>) {
+    fn reference(&mut self, place: Addr) -> (Option<Addr>, Option<Name>, Option<String>) {
         let Ok(object) = self.names.types.memory.ptr(place) else { return (None, None, None) };
         if object.0 == 0 {
             return (None, None, Some("null".into()));
