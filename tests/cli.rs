@@ -54,6 +54,7 @@ snapshots! {
     help_maddress: "maddress", "--help";
     help_stacks: "stacks", "--help";
     help_heapstat: "heapstat", "--help";
+    help_gcroot: "gcroot", "--help";
     help_search: "search", "--help";
     help_whatis: "whatis", "--help";
     help_ip2method: "ip2method", "--help";
@@ -80,6 +81,10 @@ snapshots! {
     createdump_info: "info", CREATEDUMP;
     createdump_summary: "summary", CREATEDUMP;
     createdump_summary_zero_fill: "summary", "--zero-fill", CREATEDUMP;
+    createdump_finalizers: "finalizers", CREATEDUMP;
+    createdump_syncblocks: "syncblocks", CREATEDUMP;
+    createdump_handles_csv: "handles", "--format", "csv", CREATEDUMP;
+    createdump_exceptions: "exceptions", CREATEDUMP;
     createdump_heapstat: "heapstat", "--generation", "gen2", CREATEDUMP;
     createdump_heapstat_loh_csv: "heapstat", "--generation", "loh", "--format", "csv", CREATEDUMP;
     createdump_stacks: "stacks", CREATEDUMP;

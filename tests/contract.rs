@@ -411,6 +411,65 @@ fn heapstat() {
 }
 
 #[test]
+fn handles_and_paths_from_roots() {
+    on_each_core(|name, core| {
+        let v = answer(&["handles"], core);
+        if !name.starts_with("dotnet") {
+            assert_eq!(v["handles"], Value::Array(Vec::new()), "{name}");
+            return;
+        }
+        let handle =
+            [("address", Address), ("kind", Text), ("object", Address), ("?type", Text), ("?secondary", Address)];
+        all_hold(name, &v["handles"], &handle);
+        all_hold(name, &v["kinds"], &[("kind", Text), ("count", Number)]);
+        let strong = v["handles"].as_array().unwrap().iter().find(|h| h["kind"] == "Strong").unwrap();
+        let object = strong["object"].as_str().unwrap();
+        let v = answer(&["gcroot", object], core);
+        holds(name, &v, &[("object", Address), ("type", Text), ("size", Number), ("more", Bool)]);
+        let path = [("root_kind", Text), ("root_address", Address), ("?thread", Number), ("chain", List)];
+        all_hold(name, &v["paths"], &path);
+        for path in v["paths"].as_array().unwrap() {
+            all_hold(name, &path["chain"], &[("object", Address), ("?type", Text), ("?field", Text)]);
+        }
+        assert!(v["paths"].as_array().unwrap().iter().any(|p| p["chain"].as_array().unwrap().len() == 1), "{v}");
+        let v = answer(&["object", object], core);
+        holds(name, &v, &[("object", Address), ("type", Text), ("method_table", Address), ("size", Number)]);
+        holds(
+            name,
+            &v,
+            &[("fields", List), ("statics", List), ("elements", List), ("?value", Text), ("?length", Number)],
+        );
+    });
+}
+
+#[test]
+fn lists_of_objects() {
+    on_each_core(|name, core| {
+        let v = answer(&["finalizers"], core);
+        holds(name, &v, &[("registered", Number), ("ready", Number), ("types", List)]);
+        let listed = answer(&["objects", "--type", "."], core);
+        holds(name, &listed, &[("objects", List), ("size", Number), ("more", Number)]);
+        let exceptions = answer(&["exceptions"], core);
+        let blocks = answer(&["syncblocks"], core);
+        holds(name, &blocks, &[("blocks", List)]);
+        if !name.starts_with("dotnet") {
+            return;
+        }
+        all_hold(name, &v["objects"], &[("object", Address), ("state", Text), ("?type", Text), ("?size", Number)]);
+        all_hold(name, &listed["objects"], &[("address", Address), ("type", Text), ("size", Number)]);
+        let exception =
+            [("object", Address), ("type", Text), ("?message", Text), ("?hresult", Text), ("?inner", Address)];
+        for e in exceptions["exceptions"].as_array().unwrap() {
+            holds(name, e, &exception);
+        }
+        let block = [("index", Number), ("object", Address), ("held", Bool), ("waiting", Number), ("?owner", Object)];
+        for b in blocks["blocks"].as_array().unwrap() {
+            holds(name, b, &block);
+        }
+    });
+}
+
+#[test]
 fn check() {
     on_each_core(|name, core| {
         let v = answer(&["check"], core);

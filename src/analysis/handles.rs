@@ -5,7 +5,7 @@ use crate::dotnet::graph::Graph;
 use crate::dotnet::heap::Heap;
 use crate::introspect::Findings;
 use crate::process::Process;
-use crate::report::{HandleKindRow, HandleRow, HandlesReport};
+use crate::report::{HandleKindRow, HandleRow, HandlesReport, Name};
 
 /// List the GC handles of all runtimes.
 pub fn handles(process: &Process, found: &Findings) -> HandlesReport {
@@ -19,7 +19,7 @@ pub fn handles(process: &Process, found: &Findings) -> HandlesReport {
         let mut names = std::collections::HashMap::new();
         let mut name = |object: Addr| {
             let info = reader.node(object.0)?.layout.info;
-            Some(names.entry(info.address).or_insert_with(|| heap.type_name(&info)).clone())
+            Some(names.entry(info.address).or_insert_with(|| Name::from(heap.type_name(&info))).clone())
         };
         tell_in_gc(process, runtime, &heap);
         let unknown = handles.iter().filter(|h| name(h.object).is_none()).count();

@@ -18,7 +18,7 @@ use crate::limits;
 use crate::process::Process;
 use crate::report::{
     ExceptionRow, ExceptionsReport, FinalizerRow, FinalizerTypeRow, FinalizersReport, ListedObject, LockThreadRow,
-    ObjectsReport, SyncBlockRow, SyncBlocksReport,
+    Name, ObjectsReport, SyncBlockRow, SyncBlocksReport,
 };
 use crate::units::exact;
 
@@ -30,7 +30,7 @@ fn list(
     pick: &(dyn Fn(&MethodTableInfo) -> bool + Sync),
 ) -> (Vec<ListedObject>, u64) {
     struct Share {
-        known: HashMap<u32, Option<String>>,
+        known: HashMap<u32, Option<Name>>,
         out: Vec<ListedObject>,
         more: u64,
         losses: Losses,
@@ -40,7 +40,7 @@ fn list(
         let Share { known, out, more, losses } = &mut share;
         heap.walker().walk(part, losses, |object| {
             let name = known.entry(object.kind.0).or_insert_with(|| {
-                heap.kind(object.kind).filter(|info| pick(info)).map(|info| heap.type_name(&info))
+                heap.kind(object.kind).filter(|info| pick(info)).map(|info| heap.type_name(&info).into())
             });
             let Some(name) = name else { return };
             if out.len() >= limits::MAX_LISTED_OBJECTS {
@@ -96,25 +96,20 @@ pub fn objects(process: &Process, found: &Findings, name: &Regex) -> ObjectsRepo
 struct Types<'t, 'p> {
     heap: &'t Heap<'p>,
     graph: &'t Graph<'t, 'p>,
-    names: HashMap<Addr, String>,
+    names: HashMap<Addr, Name>,
 }
 
 impl Types<'_, '_> {
-    fn of(&mut self, object: Addr) -> Option<(String, u64)> {
+    fn of(&mut self, object: Addr) -> Option<(Name, u64)> {
         let mut reader = self.graph.reader();
         let node = reader.node(object.0)?;
         let (info, size) = (node.layout.info, node.size);
-        let name = self.names.entry(info.address).or_insert_with(|| self.heap.type_name(&info));
+        let name = self.names.entry(info.address).or_insert_with(|| self.heap.type_name(&info).into());
         Some((name.clone(), size))
     }
 }
 
-fn with_types<R>(
-    process: &Process,
-    runtime: &Runtime,
-    heaps: &Heaps,
-    f: impl FnOnce(&mut Types<'_, '_>) -> R,
-) -> R {
+fn with_types<R>(process: &Process, runtime: &Runtime, heaps: &Heaps, f: impl FnOnce(&mut Types<'_, '_>) -> R) -> R {
     let types = TypeSystem::new(process, runtime);
     let heap = Heap::open(&types, heaps);
     tell_in_gc(process, runtime, &heap);
@@ -152,7 +147,7 @@ pub fn finalizers(process: &Process, found: &Findings) -> FinalizersReport {
     }
     report.types = by_type
         .into_iter()
-        .map(|((name, state), count)| FinalizerTypeRow { name: name.to_owned(), state, count })
+        .map(|((name, state), count)| FinalizerTypeRow { name: name.to_owned().into(), state, count })
         .collect();
     report.types.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
     report.registered = report.objects.iter().filter(|o| o.generation.is_some()).count() as u64;

@@ -8,6 +8,7 @@ use crate::dotnet::heap::{Heap, Losses};
 use crate::dotnet::{FieldDesc, Handle, Heaps, Runtime, TypeSystem, handles};
 use crate::limits;
 use crate::process::Process;
+use crate::report::Name;
 
 /// CorElementType of a field that is a value type (ECMA-335 II.23.1.16).
 pub(super) const VALUE_TYPE: u8 = 0x11;
@@ -48,8 +49,8 @@ pub(super) struct Names<'g, 'h, 'p> {
     pub(super) types: &'h TypeSystem<'p>,
     pub(super) heap: &'h Heap<'p>,
     pub(super) reader: Reader<'g, 'h, 'p>,
-    names: HashMap<Addr, String>,
-    fields: HashMap<(Addr, u64), String>,
+    names: HashMap<Addr, Name>,
+    fields: HashMap<(Addr, u64), Name>,
 }
 
 impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
@@ -58,19 +59,19 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
     }
 
     /// Type and size of the object at `addr`.
-    pub(super) fn object(&mut self, addr: Addr) -> Option<(String, u64)> {
+    pub(super) fn object(&mut self, addr: Addr) -> Option<(Name, u64)> {
         let node = self.reader.node(addr.0)?;
         let (info, size) = (node.layout.info, node.size);
         let heap = self.heap;
-        let name = self.names.entry(info.address).or_insert_with(|| heap.type_name(&info));
+        let name = self.names.entry(info.address).or_insert_with(|| heap.type_name(&info).into());
         Some((name.clone(), size))
     }
 
     /// How the object at `addr` holds another: a field, an element, or in words.
-    pub(super) fn link(&mut self, addr: Addr, link: Link) -> Option<String> {
+    pub(super) fn link(&mut self, addr: Addr, link: Link) -> Option<Name> {
         let offset = match link {
-            Link::Allocator => return Some("(loader allocator)".into()),
-            Link::Dependent => return Some("(dependent handle)".into()),
+            Link::Allocator => return Some("(loader allocator)".to_owned().into()),
+            Link::Dependent => return Some("(dependent handle)".to_owned().into()),
             Link::Field(offset) => offset,
         };
         let node = self.reader.node(addr.0)?;
@@ -78,7 +79,9 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
         if info.component_size == 0 {
             let types = self.types;
             let name = self.fields.entry((info.address, offset)).or_insert_with(|| {
-                name_at(types, &types.object_fields(info.address), offset, 0).unwrap_or_else(|| format!("+{offset:#x}"))
+                name_at(types, &types.object_fields(info.address), offset, 0)
+                    .unwrap_or_else(|| format!("+{offset:#x}"))
+                    .into()
             });
             return Some(name.clone());
         }
@@ -88,10 +91,11 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
             let own = self.types.own_fields(element).ok().filter(|_| self.types.is_value_type(element) == Ok(true))?;
             name_at(self.types, &own, rest, 0)
         });
-        Some(match inner {
+        let text = match inner {
             Some(name) => format!("[{index}].{name}"),
             None => format!("[{index}]"),
-        })
+        };
+        Some(text.into())
     }
 
     /// The object that `addr` leads into.

@@ -7,7 +7,7 @@ use crate::introspect::Findings;
 use crate::limits;
 use crate::memory::Memory;
 use crate::process::Process;
-use crate::report::{ElementRow, FieldRow, ObjectReport};
+use crate::report::{ElementRow, FieldRow, Name, ObjectReport};
 
 /// Room of an object's sync block, which its size counts.
 const HEADER: u64 = 8;
@@ -98,11 +98,7 @@ impl Show<'_, '_, '_> {
         let fields = types.object_fields(info.address);
         report.fields = fields.iter().map(|f| self.row(f, at.saturating_add(f.offset), 0)).collect();
         let own = types.own_fields(info.address).unwrap_or_default();
-        report.statics = own
-            .iter()
-            .filter(|f| f.storage != Storage::Instance)
-            .map(|f| self.static_row(f))
-            .collect();
+        report.statics = own.iter().filter(|f| f.storage != Storage::Instance).map(|f| self.static_row(f)).collect();
     }
 
     fn elements(&mut self, at: Addr, info: &MethodTableInfo, count: u64) -> Vec<ElementRow> {
@@ -138,15 +134,15 @@ impl Show<'_, '_, '_> {
         };
         match field.element {
             VALUE_TYPE => match types.value_type_of(field) {
-                Some(inner) => match types.enum_of(inner) {
-                    Some(primitive) => {
-                        row.value = self.number(primitive, place).map(|v| types.enum_text(inner, &v).unwrap_or(v));
-                    }
-                    None => row.fields = self.inner(inner, place, depth),
-                },
+                Some(inner) => row.fields = self.inner(inner, place, depth),
                 None => row.value = None,
             },
-            e if is_plain(e) => row.value = self.number(e, place),
+            // A field of an enumeration has the element type of its numbers.
+            e if is_plain(e) => {
+                row.value = self
+                    .number(e, place)
+                    .map(|v| types.value_type_of(field).and_then(|kind| types.enum_text(kind, &v)).unwrap_or(v));
+            }
             _ => (row.object, row.object_type, row.value) = self.reference(place),
         }
         row
@@ -157,7 +153,8 @@ impl Show<'_, '_, '_> {
         if depth >= limits::MAX_SHOWN_NESTING {
             return Vec::new();
         }
-        let own = self.names.types.own_fields(method_table).unwrap_or_default();
+        let mut own = self.names.types.own_fields(method_table).unwrap_or_default();
+        own.sort_by_key(|f| (f.offset, f.token.0));
         own.iter()
             .filter(|f| f.storage == Storage::Instance)
             .map(|f| self.row(f, place.saturating_add(f.offset), depth + 1))
@@ -184,7 +181,7 @@ impl Show<'_, '_, '_> {
     }
 
     /// A reference: the object, its type, and its text if it is a string.
-    fn reference(&mut self, place: Addr) -> (Option<Addr>, Option<String>, Option<String>) {
+    fn reference(&mut self, place: Addr) -> (Option<Addr>, Option<Name>, Option<String>) {
         let Ok(object) = self.names.types.memory.ptr(place) else { return (None, None, None) };
         if object.0 == 0 {
             return (None, None, Some("null".into()));
@@ -244,7 +241,9 @@ fn number(memory: &dyn Memory, element: u8, place: Addr) -> Option<String> {
         e::BOOLEAN => (le::<1>(memory, place)? != [0]).to_string(),
         e::CHAR => {
             let unit = u16::from_le_bytes(le(memory, place)?);
-            char::from_u32(u32::from(unit)).filter(|c| !c.is_control()).map_or_else(|| format!("{unit:#x}"), |c| format!("'{c}'"))
+            char::from_u32(u32::from(unit))
+                .filter(|c| !c.is_control())
+                .map_or_else(|| format!("{unit:#x}"), |c| format!("'{c}'"))
         }
         e::I1 => i8::from_le_bytes(le(memory, place)?).to_string(),
         e::U1 => u8::from_le_bytes(le(memory, place)?).to_string(),

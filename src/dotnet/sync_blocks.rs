@@ -119,8 +119,7 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
                         .or_else(|| holder.map(|h| LockThread { address: Some(h), ..LockThread::default() }))
                 } else {
                     let id = view.u32("HoldingThreadId").ok();
-                    named(&|t| t.managed_id == id)
-                        .or(Some(LockThread { managed_id: id, ..LockThread::default() }))
+                    named(&|t| t.managed_id == id).or(Some(LockThread { managed_id: id, ..LockThread::default() }))
                 };
             }
             block.pulse = waiters(memory, runtime, &view)

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
-use crate::report::{GcRootReport, HandlesReport, RootPathRow};
+use crate::report::{GcRootReport, HandlesReport, Name, RootPathRow};
 use crate::units::exact;
 
 /// Objects shown of each end of a long path.
@@ -32,7 +32,7 @@ impl Render for HandlesReport {
                 h.address.to_string(),
                 h.kind.to_owned(),
                 h.object.to_string(),
-                h.name.clone().unwrap_or_else(|| "-".into()),
+                h.name.as_ref().map_or_else(|| "-".into(), Name::shown),
                 h.secondary.map_or_else(String::new, |s| s.to_string()),
             ]);
         }
@@ -107,7 +107,8 @@ fn path_lines(doc: &mut Document, path: &RootPathRow) {
         if len > 2 * ENDS && (ENDS..len - ENDS).contains(&i) {
             continue;
         }
-        let field = step.field.as_ref().map(|f| if f.starts_with('[') { f.clone() } else { format!(" .{f}") });
+        let field =
+            step.field.as_ref().map(|f| if f.starts_with(['[', '(']) { format!(" {f}") } else { format!(" .{f}") });
         let name = step.name.as_deref().unwrap_or("?");
         doc.line(format!("    -> {} {name}{}", step.object, field.unwrap_or_default()));
     }

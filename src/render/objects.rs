@@ -8,7 +8,7 @@ use crate::addr::Addr;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::report::{
-    ElementRow, ExceptionsReport, FieldRow, FinalizersReport, LockThreadRow, ObjectReport, ObjectsReport,
+    ElementRow, ExceptionsReport, FieldRow, FinalizersReport, LockThreadRow, Name, ObjectReport, ObjectsReport,
     SyncBlocksReport,
 };
 use crate::units::exact;
@@ -81,7 +81,11 @@ impl Render for ObjectReport {
 fn field_rows(table: &mut TableBlock, fields: &[FieldRow], within: &str) {
     for f in fields {
         let name = format!("{within}{}", f.name);
-        let shown = if f.fields.is_empty() { value(f.object, f.object_type.as_deref(), f.value.as_deref()) } else { String::new() };
+        let shown = if f.fields.is_empty() {
+            value(f.object, f.object_type.as_deref(), f.value.as_deref())
+        } else {
+            String::new()
+        };
         let offset = if within.is_empty() { format!("{:#x}", f.offset) } else { format!("+{:#x}", f.offset) };
         table.rows.push(vec![offset, f.kind.clone().unwrap_or_else(|| "-".into()), name.clone(), shown]);
         field_rows(table, &f.fields, &format!("{name}."));
@@ -125,7 +129,7 @@ impl Render for ObjectsReport {
         }
         let mut table = TableBlock::default().text("Object").number("Size").text("Generation").flexible("Type");
         for o in &self.objects {
-            table.rows.push(vec![o.address.to_string(), exact(o.size), o.generation.to_owned(), o.name.clone()]);
+            table.rows.push(vec![o.address.to_string(), exact(o.size), o.generation.to_owned(), o.name.shown()]);
         }
         doc.table(table);
         doc.line(format!("{} objects, {} bytes", exact(self.objects.len() as u64), exact(self.size)));
@@ -146,11 +150,15 @@ impl Render for FinalizersReport {
         if !self.types.is_empty() {
             let mut table = TableBlock::default().number("Count").text("State").flexible("Type");
             for t in &self.types {
-                table.rows.push(vec![exact(t.count), t.state.to_owned(), t.name.clone()]);
+                table.rows.push(vec![exact(t.count), t.state.to_owned(), t.name.shown()]);
             }
             doc.table(table);
         }
-        doc.line(format!("{} objects registered, {} ready for finalization", exact(self.registered), exact(self.ready)));
+        doc.line(format!(
+            "{} objects registered, {} ready for finalization",
+            exact(self.registered),
+            exact(self.ready)
+        ));
         doc
     }
 
@@ -194,7 +202,7 @@ impl Render for SyncBlocksReport {
                 if b.held { b.recursion.to_string() } else { String::new() },
                 if b.waiting > 0 { b.waiting.to_string() } else { String::new() },
                 pulse.join(", "),
-                b.name.clone().unwrap_or_else(|| "-".into()),
+                b.name.as_ref().map_or_else(|| "-".into(), Name::shown),
             ]);
         }
         doc.table(table);
@@ -238,14 +246,19 @@ impl Render for ExceptionsReport {
             doc.line("no exceptions");
             return doc;
         }
-        let mut table =
-            TableBlock::default().text("Object").text("HResult").text("Thrown").optional().flexible("Type").flexible("Message");
+        let mut table = TableBlock::default()
+            .text("Object")
+            .text("HResult")
+            .text("Thrown")
+            .optional()
+            .flexible("Type")
+            .flexible("Message");
         for e in &self.exceptions {
             table.rows.push(vec![
                 e.object.to_string(),
                 e.hresult.clone().unwrap_or_else(|| "-".into()),
                 e.thrown.map_or("-", |t| if t { "yes" } else { "no" }).to_owned(),
-                e.name.clone(),
+                e.name.shown(),
                 e.message.clone().unwrap_or_default(),
             ]);
         }

@@ -1,6 +1,7 @@
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::report::objects::Name;
 
 /// `handles`: the GC handles that lead to objects.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -22,11 +23,11 @@ pub struct HandleRow {
     pub object: Addr,
     /// Its type; `null` where it is not in the core.
     #[serde(rename = "type")]
-    pub name: Option<String>,
+    pub name: Option<Name>,
     /// The object that a dependent handle keeps with it.
     pub secondary: Option<Addr>,
     /// That object's type.
-    pub secondary_type: Option<String>,
+    pub secondary_type: Option<Name>,
 }
 
 /// Handles of one kind.
@@ -45,7 +46,7 @@ pub struct GcRootReport {
     pub object: Addr,
     /// Its type; `null` where there is no object.
     #[serde(rename = "type")]
-    pub name: Option<String>,
+    pub name: Option<Name>,
     /// Its size.
     pub size: Option<u64>,
     /// A shortest path from each root that leads to it, the shortest first.
@@ -80,7 +81,7 @@ pub struct ChainRow {
     pub object: Addr,
     /// Its type.
     #[serde(rename = "type")]
-    pub name: Option<String>,
+    pub name: Option<Name>,
     /// Its field, or element, that leads to the next one.
-    pub field: Option<String>,
+    pub field: Option<Name>,
 }

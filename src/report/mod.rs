@@ -28,8 +28,8 @@ pub use heapstat::{
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
 pub use objects::{
-    ElementRow, ExceptionRow, ExceptionsReport, FieldRow, FinalizerRow, FinalizerTypeRow, FinalizersReport, ListedObject,
-    LockThreadRow, ObjectReport, ObjectsReport, SyncBlockRow, SyncBlocksReport,
+    ElementRow, ExceptionRow, ExceptionsReport, FieldRow, FinalizerRow, FinalizerTypeRow, FinalizersReport,
+    ListedObject, LockThreadRow, Name, ObjectReport, ObjectsReport, SyncBlockRow, SyncBlocksReport,
 };
 pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use regions::{RegionRow, RegionsReport};

@@ -10,7 +10,7 @@ pub struct ObjectReport {
     pub object: Addr,
     /// Its type; `null` where there is no object.
     #[serde(rename = "type")]
-    pub name: Option<String>,
+    pub name: Option<Name>,
     /// Its MethodTable.
     pub method_table: Option<Addr>,
     /// Its size.
@@ -53,7 +53,7 @@ pub struct FieldRow {
     /// The object that it leads to.
     pub object: Option<Addr>,
     /// That object's type.
-    pub object_type: Option<String>,
+    pub object_type: Option<Name>,
     /// Fields of a struct.
     pub fields: Vec<FieldRow>,
 }
@@ -68,7 +68,7 @@ pub struct ElementRow {
     /// The object that it leads to.
     pub object: Option<Addr>,
     /// That object's type.
-    pub object_type: Option<String>,
+    pub object_type: Option<Name>,
     /// Fields of a struct.
     pub fields: Vec<FieldRow>,
 }
@@ -91,7 +91,7 @@ pub struct ListedObject {
     pub address: Addr,
     /// Its type.
     #[serde(rename = "type")]
-    pub name: String,
+    pub name: Name,
     /// Its size.
     pub size: u64,
     /// Generation that it is in.
@@ -120,7 +120,7 @@ pub struct FinalizerRow {
     pub object: Addr,
     /// Its type.
     #[serde(rename = "type")]
-    pub name: Option<String>,
+    pub name: Option<Name>,
     /// Its size.
     pub size: Option<u64>,
     /// registered or ready.
@@ -136,7 +136,7 @@ pub struct FinalizerRow {
 pub struct FinalizerTypeRow {
     /// The type.
     #[serde(rename = "type")]
-    pub name: String,
+    pub name: Name,
     /// registered or ready.
     pub state: &'static str,
     /// How many.
@@ -161,7 +161,7 @@ pub struct SyncBlockRow {
     pub object: Addr,
     /// Its type.
     #[serde(rename = "type")]
-    pub name: Option<String>,
+    pub name: Option<Name>,
     /// Whether its lock is held.
     pub held: bool,
     /// Who holds it.
@@ -201,7 +201,7 @@ pub struct ExceptionRow {
     pub object: Addr,
     /// Its type.
     #[serde(rename = "type")]
-    pub name: String,
+    pub name: Name,
     /// Its message, where it has one of its own.
     pub message: Option<String>,
     /// Its HRESULT.
@@ -213,3 +213,46 @@ pub struct ExceptionRow {
     /// Generation that it is in.
     pub generation: &'static str,
 }
+
+/// A name that many rows have, kept once: one name may have 16 KiB.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Name(std::sync::Arc<str>);
+
+impl From<String> for Name {
+    fn from(name: String) -> Name {
+        Name(name.into())
+    }
+}
+
+impl std::ops::Deref for Name {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Name {
+    /// As it stands in a table for people: its beginning, where it is long.
+    pub fn shown(&self) -> String {
+        match self.0.char_indices().nth(SHOWN) {
+            Some((end, _)) => format!("{}…", self.0.get(..end).unwrap_or_default()),
+            None => self.0.to_string(),
+        }
+    }
+}
+
+/// Characters of a name in a table of many rows.
+const SHOWN: usize = 500;

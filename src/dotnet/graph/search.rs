@@ -9,11 +9,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
 use crate::addr::Addr;
-use crate::dotnet::graph::{Graph, Link, Root};
+use crate::dotnet::graph::{Graph, Link, Reader, Root};
 use crate::limits;
 
 /// Objects of a level from which on it is shared between threads.
@@ -132,12 +133,21 @@ pub struct Search<'g, 'h, 'p> {
     target: u64,
     marks: Marks,
     objects: u64,
+    /// Readers that no thread uses now: there are many levels, and each reader has
+    /// its cache to fill.
+    readers: Mutex<Vec<Reader<'g, 'h, 'p>>>,
 }
 
 impl<'g, 'h, 'p> Search<'g, 'h, 'p> {
     /// Search for `target`.
     pub fn new(graph: &'g Graph<'h, 'p>, target: Addr) -> Search<'g, 'h, 'p> {
-        Search { graph, target: target.0, marks: Marks::new(graph.space.words()), objects: 0 }
+        Search {
+            graph,
+            target: target.0,
+            marks: Marks::new(graph.space.words()),
+            objects: 0,
+            readers: Mutex::default(),
+        }
     }
 
     /// A shortest path from each of `roots` that leads to the object, at most
@@ -215,7 +225,8 @@ impl<'g, 'h, 'p> Search<'g, 'h, 'p> {
     fn expand_part(&self, objects: &[u64], origins: &[u32]) -> (Level, Option<u32>) {
         let mut next = Level::default();
         let mut hit = None;
-        let mut reader = self.graph.reader();
+        let spare = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut reader = spare.unwrap_or_else(|| self.graph.reader());
         for (&object, &origin) in objects.iter().zip(origins) {
             reader.each(object, |_, value| {
                 if value == self.target {
@@ -234,6 +245,7 @@ impl<'g, 'h, 'p> Search<'g, 'h, 'p> {
                 break;
             }
         }
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
         (next, hit)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! docs/design/datacontracts/RuntimeTypeSystem.md (GetGCStaticsBasePointer);
 //! src/coreclr/vm/methodtable.h: DynamicStaticsInfo, in front of a
-//! MethodTable's auxiliary data; enum_flag_DynamicStatics.
+//! MethodTable's auxiliary data; enum_flag_DynamicStatics. Up to .NET 8:
+//! appdomain.hpp (DomainLocalModule), enum_flag_StaticsMask.
 
 use crate::addr::Addr;
 use crate::bytes::{u16_at, u32_at, u64_at};
@@ -11,6 +12,11 @@ use crate::image::metadata::{Table, Token};
 
 /// MTFlags2: the MethodTable has DynamicStaticsInfo.
 const DYNAMIC_STATICS: u32 = 2;
+
+/// MTFlags up to .NET 8: how statics are kept (enum_flag_StaticsMask), which
+/// types with a component size have no bits for.
+const STATICS_KIND: u32 = 6;
+const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
 
 /// Where the value is no address: bits that say whether the type is initialized.
 const STATICS_MASK: u64 = !1;
@@ -36,17 +42,34 @@ impl TypeSystem<'_> {
             return None;
         }
         let view = self.view("MethodTable", field.method_table);
+        let is_object = matches!(field.element, VALUE_TYPE | CLASS);
+        if self.runtime.layout.field("Module", "DomainLocalModule").is_ok() {
+            return self.module_static(field, is_object);
+        }
         let size = self.runtime.layout.size("DynamicStaticsInfo").ok()?;
         if view.u32("MTFlags2").ok()? & DYNAMIC_STATICS == 0 {
             return None;
         }
         let info = self.view("DynamicStaticsInfo", view.ptr("AuxiliaryData").ok()?.saturating_sub(size));
-        let is_object = matches!(field.element, VALUE_TYPE | CLASS);
         let base = info.u64(if is_object { "GCStatics" } else { "NonGCStatics" }).ok()? & STATICS_MASK;
         (base != 0).then(|| Addr(base).saturating_add(field.offset))
     }
 
-    /// Element type of a MethodTable that is a number; `None` for others.
+    /// Up to .NET 8, statics of all types of a module stand together, but for
+    /// those of generic types.
+    fn module_static(&self, field: &FieldDesc, is_object: bool) -> Option<Addr> {
+        let flags = self.view("MethodTable", field.method_table).u32("MTFlags").ok()?;
+        if flags & HAS_COMPONENT_SIZE == 0 && flags & STATICS_KIND != 0 {
+            return None;
+        }
+        let module = self.view("Module", self.module_of(field.method_table).ok()?);
+        let statics = module.ptr("DomainLocalModule").ok().filter(|a| a.0 != 0)?;
+        let base = if is_object { self.view("DomainLocalModule", statics).ptr("GCStatics").ok()? } else { statics };
+        (base.0 != 0).then(|| base.saturating_add(field.offset))
+    }
+
+    /// Element type of a MethodTable that is a number or an enumeration; `None` for
+    /// others.
     pub fn primitive_of(&self, method_table: Addr) -> Option<u8> {
         let category = self.view("MethodTable", method_table).u32("MTFlags").ok()? & CATEGORY;
         if category != PRIMITIVE && category != TRUE_PRIMITIVE {
@@ -54,11 +77,6 @@ impl TypeSystem<'_> {
         }
         let class = self.ee_class(method_table).ok()?;
         self.view("EEClass", class).u8("InternalCorElementType").ok()
-    }
-
-    /// Element type of an enumeration, or of a number; `None` for structs.
-    pub fn enum_of(&self, method_table: Addr) -> Option<u8> {
-        self.primitive_of(method_table)
     }
 
     /// Name of the constant of an enumeration that has that value, as text.
