@@ -63,6 +63,7 @@ fn all_commands(core: &Path) {
         &["whatis", "0x400000"],
         &["check"],
         &["heapstat", "--strings"],
+        &["threads"],
         &["search", "marker"],
     ];
     for args in commands {
@@ -371,6 +372,7 @@ fn control_characters_never_reach_the_terminal() {
         &["whatis", "0x600000"],
         &["whatis", &whatis, "--bytes", "256"],
         &["check"],
+        &["threads"],
         &["search", "--context", "marker"],
         &["-vv", "summary"],
     ];

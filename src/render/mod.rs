@@ -8,6 +8,7 @@ mod heapstat;
 mod ip2method;
 mod maddress;
 mod perfmap;
+mod stack_tree;
 mod symbolicate;
 mod table;
 mod threads;

@@ -21,7 +21,6 @@ use crate::native::stacks::Stacks;
 use crate::native::unwind::{End, Regs, Step, Trust, Unwinder};
 use crate::process::Process;
 
-
 /// The class whose methods find handlers of an exception (.NET 9 on).
 const DISPATCHER: &str = "System.Runtime.EH.";
 
@@ -100,7 +99,13 @@ impl<'a, 'p> Walker<'a, 'p> {
     pub fn new(process: &'p Process, methods: &'a [Methods<'p>], stacks: &'a Stacks) -> Walker<'a, 'p> {
         // Of an assembly that the core left out, the runtime alone knows it.
         let code = methods.iter().flat_map(|m| m.ranges().iter().map(|r| r.range));
-        Walker { process, unwinder: Unwinder::new(process, code), methods, stacks, left: Cell::new(limits::MAX_ALL_FRAMES) }
+        Walker {
+            process,
+            unwinder: Unwinder::new(process, code),
+            methods,
+            stacks,
+            left: Cell::new(limits::MAX_ALL_FRAMES),
+        }
     }
 
     /// The stack of a thread; `explicit`: the runtime's Frames on it, lowest first.
@@ -193,13 +198,15 @@ impl<'a, 'p> Walker<'a, 'p> {
                 up.map_or_else(|| self.without_data(state, step, stack, End::NoUnwindData(step.regs.ip())), Ok)
             }
             Ok(up) => {
-                let end = if up.regs.sp() <= step.regs.sp() { End::NotUp(step.regs.sp()) } else { End::NoUnwindData(step.regs.ip()) };
+                let end = if up.regs.sp() <= step.regs.sp() {
+                    End::NotUp(step.regs.sp())
+                } else {
+                    End::NoUnwindData(step.regs.ip())
+                };
                 self.without_data(state, step, stack, end)
             }
             // Frames that lead on say that it is not the bottom.
-            Err(End::Bottom) => {
-                self.explicit_frame(state, step).and_then(|at| state.follow(at)).ok_or(End::Bottom)
-            }
+            Err(End::Bottom) => self.explicit_frame(state, step).and_then(|at| state.follow(at)).ok_or(End::Bottom),
             Err(end) => self.without_data(state, step, stack, end),
         }
     }

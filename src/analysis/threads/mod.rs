@@ -14,7 +14,6 @@ use crate::process::Process;
 use crate::report::{ExceptionRow, ThreadRow, ThreadsReport};
 use crate::stackwalk::Walker;
 
-pub use groups::{Branch, fold, tree};
 use rows::Rows;
 
 /// Which threads and frames are asked for.
@@ -39,12 +38,7 @@ struct Known<'a, 'p> {
 }
 
 /// Follow the stacks of all threads asked for.
-pub fn threads<'p>(
-    process: &'p Process,
-    names: &Names<'p>,
-    stacks: &Stacks,
-    options: ThreadOptions,
-) -> ThreadsReport {
+pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, options: ThreadOptions) -> ThreadsReport {
     let known = managed_threads(process, names.runtimes());
     let walker = Walker::new(process, names.runtimes(), stacks);
     let mut rows = Rows::new(process, names);
