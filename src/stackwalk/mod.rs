@@ -35,7 +35,7 @@ pub enum FrameKind<'p> {
     /// Of code of a module, of a stub, or of nothing known.
     Native,
     /// One of the runtime's marks.
-    Explicit(ExplicitFrame),
+    Explicit(Box<ExplicitFrame>),
 }
 
 /// A frame of a stack.
@@ -279,7 +279,14 @@ impl<'p> State<'p> {
             let regs = frame.regs.clone().unwrap_or_else(|| Regs::new(Arch::X86_64, Addr(0), frame.addr));
             let ip = frame.regs.as_ref().map_or(Addr(0), Regs::ip);
             let (sp, exact) = (frame.addr, frame.exact);
-            self.frames.push(StackFrame { regs, ip, sp, exact, trust: Trust::Frame, kind: FrameKind::Explicit(frame) });
+            self.frames.push(StackFrame {
+                regs,
+                ip,
+                sp,
+                exact,
+                trust: Trust::Frame,
+                kind: FrameKind::Explicit(Box::new(frame)),
+            });
         }
     }
 
