@@ -53,6 +53,7 @@ snapshots! {
     help_regions: "regions", "--help";
     help_maddress: "maddress", "--help";
     help_stacks: "stacks", "--help";
+    help_threads: "threads", "--help";
     help_heapstat: "heapstat", "--help";
     help_gcroot: "gcroot", "--help";
     help_search: "search", "--help";
@@ -72,6 +73,7 @@ snapshots! {
     glibc_maddress_summary: "maddress", "--summary", GLIBC;
     glibc_stacks: "stacks", GLIBC;
     glibc_stacks_zero_fill: "stacks", "--zero-fill", GLIBC;
+    glibc_threads: "threads", GLIBC;
     glibc_whatis_stack: "whatis", "--bytes", "48", "0x7fe744a0fdd0", GLIBC;
     glibc_whatis_module: "whatis", "libc.so.6+0x10", GLIBC;
     glibc_whatis_nothing: "whatis", "00007fe7`20000000", GLIBC;
@@ -87,6 +89,9 @@ snapshots! {
     createdump_exceptions: "exceptions", CREATEDUMP;
     createdump_heapstat: "heapstat", "--generation", "gen2", CREATEDUMP;
     createdump_heapstat_loh_csv: "heapstat", "--generation", "loh", "--format", "csv", CREATEDUMP;
+    createdump_threads: "threads", "--managed", CREATEDUMP;
+    createdump_threads_group: "threads", "--group", CREATEDUMP;
+    createdump_threads_fold: "threads", "--fold", CREATEDUMP;
     createdump_stacks: "stacks", CREATEDUMP;
     createdump_stacks_zero_fill: "stacks", "--zero-fill", CREATEDUMP;
     dotnet31_ip2method: "ip2method", "0x7f3f270511a0", "0x7f3f26c61710", DOTNET31;

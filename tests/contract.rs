@@ -238,6 +238,61 @@ fn stacks() {
     });
 }
 
+const FRAME: &[(&str, Form)] = &[
+    ("?ip", Address),
+    ("sp", Address),
+    ("kind", Text),
+    ("?method", Text),
+    ("?frame", Text),
+    ("?method_desc", Address),
+    ("?module", Text),
+    ("?token", Text),
+    ("?offset", Number),
+    ("?il_offset", Delta),
+    ("?file", Text),
+    ("?line", Number),
+    ("trust", Text),
+];
+
+#[test]
+fn threads() {
+    on_each_core(|name, core| {
+        let v = answer(&["threads"], core);
+        let thread = [
+            ("tid", Number),
+            ("?name", Text),
+            ("?managed_id", Number),
+            ("?managed_name", Text),
+            ("?role", Text),
+            ("?role_confidence", Text),
+            ("?state", Text),
+            ("?gc_mode", Text),
+            ("?exception", Object),
+            ("signal", Number),
+            ("frames", List),
+            ("?end", Text),
+        ];
+        all_hold(name, &v["threads"], &thread);
+        let threads = v["threads"].as_array().unwrap();
+        assert_eq!(threads.len() as u64, v["core"]["threads"].as_u64().unwrap(), "{name}: every thread is there");
+        assert!(v.get("groups").is_none(), "{name}: not asked for");
+        for t in threads {
+            all_hold(name, &t["frames"], FRAME);
+            assert_eq!(t["frames"][0]["trust"].as_str().map(|t| t == "context" || t == "frame"), Some(true), "{name}");
+            for f in t["frames"].as_array().unwrap() {
+                assert!(["managed", "native", "frame"].iter().any(|k| f["kind"] == *k), "{name}: {f}");
+            }
+        }
+        let grouped = answer(&["threads", "--group"], core);
+        all_hold(name, &grouped["groups"], &[("count", Number), ("tids", List), ("frames", List)]);
+        let groups = grouped["groups"].as_array().unwrap();
+        let counted: u64 = groups.iter().map(|g| g["count"].as_u64().unwrap()).sum();
+        assert_eq!(counted, threads.len() as u64, "{name}: each thread is in one group");
+        let counts: Vec<_> = groups.iter().map(|g| g["count"].as_u64().unwrap()).collect();
+        assert!(counts.windows(2).all(|w| w[0] >= w[1]), "{name}: biggest first");
+    });
+}
+
 #[test]
 fn search() {
     let core = real::plain("native-glibc-kernel");

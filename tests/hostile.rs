@@ -65,6 +65,7 @@ fn all_commands(core: &Path) {
         &["whatis", "0x400000"],
         &["check"],
         &["heapstat", "--strings"],
+        &["threads"],
         &["search", "marker"],
         &["ip2method", "0x400000", "0", "ffffffffffffffff"],
         &["perfmap"],
@@ -405,6 +406,7 @@ fn control_characters_never_reach_the_terminal() {
         &["ip2method", "--short", "0x600000"],
         &["perfmap"],
         &["check"],
+        &["threads"],
         &["search", "--context", "marker"],
         &["-vv", "summary"],
     ];

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use coremap::addr::Addr;
-use coremap::analysis::{self, HeapStatOptions, Names, RegionOptions, SearchOptions};
+use coremap::analysis::{self, HeapStatOptions, Names, RegionOptions, SearchOptions, ThreadOptions};
 use coremap::introspect::{Findings, identify, introspect};
 use coremap::map::audit;
 use coremap::process::{Options, Process};
@@ -205,7 +205,13 @@ fn examine(path: &Path, rng: &mut Rng) -> Result<(), String> {
         }
         serde_json::to_string(&hits).map_err(|e| e.to_string())?;
     }
+    let names = Names::new(&process, &found);
+    let threads = analysis::threads(&process, &names, &found.stacks, ThreadOptions::default());
+    if threads.threads.len() != process.core.notes.threads.len() {
+        return Err(format!("{} threads, the core has {}", threads.threads.len(), process.core.notes.threads.len()));
+    }
     for answer in [
+        serde_json::to_string(&analysis::envelope("threads", &process, &found, threads)),
         serde_json::to_string(&analysis::envelope("summary", &process, &found, sum)),
         serde_json::to_string(&analysis::envelope("regions", &process, &found, regions)),
         serde_json::to_string(&analysis::envelope("stacks", &process, &found, stacks)),

@@ -3,6 +3,9 @@
 
 mod support;
 
+use std::collections::HashMap;
+use std::path::Path;
+
 use coremap::analysis::{Names, ThreadOptions, threads};
 use coremap::introspect::identify;
 use coremap::map::Base;
@@ -10,8 +13,11 @@ use coremap::native::stacks;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::report::ThreadRow;
+use serde_json::Value;
 use support::builder::{CoreBuilder, Load, R, W, X};
 use support::notes;
+use support::real::hex;
+use support::run::run;
 
 /// Code: all `call rax`, so that every even address but the first follows a call.
 const CODE: u64 = 0x40_0000;
@@ -80,7 +86,10 @@ fn a_stack_pointer_to_nowhere() {
 #[test]
 fn a_smashed_stack() {
     let words: Vec<(u64, u64)> = (0..STACK_LEN / 8).map(|i| (STACK + i * 8, 0x4141_4141_4141_4141)).collect();
-    let row = walked([code(), stack(&words)], &[(RIP, 0x4141_4141_4141_4141), (RSP, STACK + 0x100), (RBP, 0x4141_4141_4141_4141)]);
+    let row = walked(
+        [code(), stack(&words)],
+        &[(RIP, 0x4141_4141_4141_4141), (RSP, STACK + 0x100), (RBP, 0x4141_4141_4141_4141)],
+    );
     assert_eq!(ips(&row), [0x4141_4141_4141_4141]);
     assert!(end(&row).starts_with("no unwind data"), "{}", end(&row));
 }
@@ -133,7 +142,8 @@ fn a_stack_that_is_not_in_the_dump() {
 
 #[test]
 fn threads_without_anything_are_there() {
-    let core = CoreBuilder::x86_64().note(notes::prstatus_with(7, &[])).note(notes::prstatus_with(8, &[(RIP, u64::MAX)]));
+    let core =
+        CoreBuilder::x86_64().note(notes::prstatus_with(7, &[])).note(notes::prstatus_with(8, &[(RIP, u64::MAX)]));
     let found = rows(&core);
     assert_eq!(found.iter().map(|r| r.tid).collect::<Vec<_>>(), [7, 8]);
     assert!(found.iter().all(|r| r.frames.len() == 1 && r.end.is_some()));
@@ -268,4 +278,115 @@ fn a_signal_handler_without_unwind_data() {
     let row = walked([code(), more, stack(&words)], &[(RIP, CODE), (RSP, STACK + 0xf00), (RBP, frame)]);
     assert_eq!(ips(&row)[..4], [CODE, CODE + 0x2000, CODE, CALLED]);
     assert_eq!(trusts(&row)[..4], ["context", "frame pointer", "context", "frame pointer"]);
+}
+
+/// What the official data-access library and gdb said of the whole core.
+fn official(name: &str) -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/cores/{name}.official.json"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn answer(name: &str) -> HashMap<u64, Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/cores/{name}.core.zst"));
+    let out = run(["threads", "--json", path.to_str().unwrap()]);
+    out.is_sound();
+    let v = out.json();
+    v["threads"].as_array().unwrap().iter().map(|t| (t["tid"].as_u64().unwrap(), t.clone())).collect()
+}
+
+fn frames<'a>(thread: &'a Value, kind: &str) -> Vec<&'a Value> {
+    thread["frames"].as_array().unwrap().iter().filter(|f| f["kind"] == kind).collect()
+}
+
+/// Managed frames, names, modes and exceptions of every thread.
+#[track_caller]
+fn equals_the_official_answer(name: &str, named: bool) -> usize {
+    let (ours, theirs) = (answer(name), official(name));
+    let mut compared = 0;
+    for (tid, want) in theirs["threads"].as_object().unwrap() {
+        let Some(got) = ours.get(&tid.parse().unwrap()) else { panic!("{name}: no thread {tid}") };
+        let managed = frames(got, "managed");
+        let pick = |key: &str| managed.iter().map(|f| f[key].clone()).collect::<Vec<_>>();
+        let column = |i: usize| want["frames"].as_array().unwrap().iter().map(|f| f[i].clone()).collect::<Vec<_>>();
+        assert_eq!(managed.len(), column(0).len(), "{name}: thread {tid}");
+        for (ours, theirs) in managed.iter().zip(column(0)) {
+            // Precompiled code notes the return address of a helper in the Frame of
+            // a P/Invoke, a few bytes before that of the call itself.
+            let apart = hex(&ours["ip"]).abs_diff(hex(&theirs));
+            assert!(
+                apart == 0 || apart < 32 && ours["method"] == want["frames"][0][1],
+                "{name}: {tid}: {ours} {theirs}"
+            );
+        }
+        assert_eq!(got["managed_id"], want["managed_id"], "{name}: thread {tid}");
+        assert_eq!(got["gc_mode"], want["gc_mode"], "{name}: thread {tid}");
+        if named {
+            assert_eq!(pick("method"), column(1), "{name}: thread {tid}");
+            assert_eq!(got["managed_name"], want["name"], "{name}: thread {tid}");
+            assert_eq!(got["exception"]["type"], want["exception"], "{name}: thread {tid}");
+        }
+        for mark in want["marks"].as_array().unwrap() {
+            let same = |f: &&Value| f["sp"] == mark[0] && f["frame"] == mark[1];
+            assert!(frames(got, "frame").iter().any(same), "{name}: thread {tid}: no {mark}");
+        }
+        compared += usize::from(!managed.is_empty());
+    }
+    compared
+}
+
+#[test]
+fn managed_stacks_equal_the_official_ones() {
+    assert_eq!(equals_the_official_answer("dotnet8-threads", true), 35);
+}
+
+#[test]
+fn explicit_frames_lead_on_where_no_module_is_in_the_core() {
+    // A kernel's core, without files: tokens stand for names.
+    assert_eq!(equals_the_official_answer("dotnet10-kernel-threads", false), 3);
+    let threads = answer("dotnet10-kernel-threads");
+    let by_frame = threads.values().flat_map(|t| frames(t, "managed")).filter(|f| f["trust"] == "frame").count();
+    assert!(by_frame >= 3, "{by_frame}");
+}
+
+#[test]
+fn native_frames_equal_gdbs() {
+    let (ours, theirs) = (answer("dotnet8-threads"), official("dotnet8-threads"));
+    let (mut all, mut same, mut named, mut equal) = (0, 0, 0, 0);
+    for (tid, want) in theirs["gdb"].as_object().unwrap() {
+        let native = frames(&ours[&tid.parse().unwrap()], "native");
+        for (i, frame) in want.as_array().unwrap().iter().enumerate() {
+            // gdb makes tail calls up from debug information: no return address
+            // of them is on the stack.
+            if frame[1] == "__GI___futex_abstimed_wait_cancelable64" {
+                continue;
+            }
+            all += 1;
+            let found = if i == 0 { native.first() } else { native.iter().find(|f| f["ip"] == frame[0]) };
+            same += usize::from(found.is_some());
+            // Without debug symbols only exported functions have names.
+            if let (Some(ours), theirs) = (found.and_then(|f| f["method"].as_str()), frame[1].as_str().unwrap()) {
+                let plain =
+                    |name: &str| name.replace("__GI_", "").replace("libc_", "").trim_matches('_').replace("64", "");
+                named += usize::from(theirs != "??");
+                equal += usize::from(theirs != "??" && plain(ours) == plain(theirs));
+            }
+        }
+    }
+    assert!(all > 300, "{all} frames compared");
+    assert!(same * 100 >= all * 95, "{same} of {all} frames are where gdb has them");
+    assert!(named > 30 && equal * 100 >= named * 95, "{equal} of {named} names");
+}
+
+#[test]
+fn a_handled_exception_shows_its_method_twice() {
+    let threads = answer("dotnet8-threads");
+    let caught: Vec<&str> = threads
+        .values()
+        .filter(|t| t["managed_name"] == "lab-catch")
+        .flat_map(|t| frames(t, "managed"))
+        .map(|f| f["method"].as_str().unwrap())
+        .filter(|m| m.starts_with("Lab.Funclets."))
+        .collect();
+    let want = ["Lab.Funclets.InCatch()", "Lab.Funclets.Thrower(System.String)", "Lab.Funclets.InCatch()"];
+    assert_eq!(caught, want);
 }

@@ -44,7 +44,7 @@ pub use search::{SearchOptions, search};
 pub use stacks::stacks;
 pub use summary::summary;
 pub use symbolicate::symbolicate;
-pub use threads::{Branch, ThreadOptions, fold, threads, tree};
+pub use threads::{ThreadOptions, threads};
 pub use whatis::whatis;
 
 use crate::core::mapped;

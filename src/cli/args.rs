@@ -341,6 +341,8 @@ pub(crate) enum Purpose {
     Check,
     /// ip2method, symbolicate and perfmap
     Ip2method,
+    /// threads
+    Threads,
 }
 
 /// Orders of the region list.

@@ -146,7 +146,9 @@ impl<'p> FrameClasses<'p> {
             let view = self.view("Frame", at);
             let (identifier, next) = match (view.u64("Identifier"), view.ptr("Next")) {
                 (Ok(identifier), Ok(next)) => (identifier, next),
-                (Err(e), _) | (_, Err(e)) => return (out, Some(format!("the list of explicit Frames breaks off: {e}"))),
+                (Err(e), _) | (_, Err(e)) => {
+                    return (out, Some(format!("the list of explicit Frames breaks off: {e}")));
+                }
             };
             let (class, keeps) = self.by_identifier.get(&identifier).copied().unwrap_or(("Frame", Keeps::Nothing));
             out.push(ExplicitFrame {
@@ -167,10 +169,10 @@ impl<'p> FrameClasses<'p> {
 
     fn method(&self, at: Addr, keeps: Keeps) -> Option<Addr> {
         match keeps {
-            Keeps::Call => self.view("InlinedCallFrame", at).ptr("Datum").ok().filter(|d| d.0 & NO_METHOD == 0 && d.0 != 0),
-            Keeps::Transition => {
-                self.view("FramedMethodFrame", at).ptr("MethodDescPtr").ok().filter(|d| d.0 != 0)
+            Keeps::Call => {
+                self.view("InlinedCallFrame", at).ptr("Datum").ok().filter(|d| d.0 & NO_METHOD == 0 && d.0 != 0)
             }
+            Keeps::Transition => self.view("FramedMethodFrame", at).ptr("MethodDescPtr").ok().filter(|d| d.0 != 0),
             _ => None,
         }
     }

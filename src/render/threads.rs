@@ -3,8 +3,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::analysis::{Branch, fold, tree};
 use crate::bytes::printable;
+use crate::render::stack_tree::{Branch, fold, tree};
 use crate::render::{Document, Render, csv_rows};
 use crate::report::{FrameRow, ThreadRow, ThreadsReport};
 
@@ -40,11 +40,14 @@ impl Render for ThreadsReport {
             let rows: Vec<GroupCsv> = groups
                 .iter()
                 .enumerate()
-                .flat_map(|(i, g)| g.frames.iter().map(move |f| GroupCsv { group: i, count: g.count, method: f.title() }))
+                .flat_map(|(i, g)| {
+                    g.frames.iter().map(move |f| GroupCsv { group: i, count: g.count, method: f.title() })
+                })
                 .collect();
             return csv_rows(&rows, out);
         }
-        let rows: Vec<CsvRow<'_>> = self.threads.iter().flat_map(|t| t.frames.iter().map(|f| CsvRow::of(t, f))).collect();
+        let rows: Vec<CsvRow<'_>> =
+            self.threads.iter().flat_map(|t| t.frames.iter().map(|f| CsvRow::of(t, f))).collect();
         csv_rows(&rows, out)
     }
 }

@@ -32,7 +32,7 @@ pub struct ThreadRow {
     /// cooperative (a collection must wait for it) or preemptive.
     pub gc_mode: Option<&'static str>,
     /// The exception that it threw last.
-    pub exception: Option<ExceptionRow>,
+    pub exception: Option<ThrownRow>,
     /// Signal it was stopped by; 0 where none.
     pub signal: u16,
     /// Its stack, that of the latest call first.
@@ -43,7 +43,7 @@ pub struct ThreadRow {
 
 /// An exception.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct ExceptionRow {
+pub struct ThrownRow {
     /// Its type.
     pub r#type: String,
     /// The object.

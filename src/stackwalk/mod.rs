@@ -21,7 +21,6 @@ use crate::native::stacks::Stacks;
 use crate::native::unwind::{End, Regs, Step, Trust, Unwinder};
 use crate::process::Process;
 
-
 /// The class whose methods find handlers of an exception (.NET 9 on).
 const DISPATCHER: &str = "System.Runtime.EH.";
 
@@ -36,7 +35,7 @@ pub enum FrameKind<'p> {
     /// Of code of a module, of a stub, or of nothing known.
     Native,
     /// One of the runtime's marks.
-    Explicit(ExplicitFrame),
+    Explicit(Box<ExplicitFrame>),
 }
 
 /// A frame of a stack.
@@ -100,7 +99,13 @@ impl<'a, 'p> Walker<'a, 'p> {
     pub fn new(process: &'p Process, methods: &'a [Methods<'p>], stacks: &'a Stacks) -> Walker<'a, 'p> {
         // Of an assembly that the core left out, the runtime alone knows it.
         let code = methods.iter().flat_map(|m| m.ranges().iter().map(|r| r.range));
-        Walker { process, unwinder: Unwinder::new(process, code), methods, stacks, left: Cell::new(limits::MAX_ALL_FRAMES) }
+        Walker {
+            process,
+            unwinder: Unwinder::new(process, code),
+            methods,
+            stacks,
+            left: Cell::new(limits::MAX_ALL_FRAMES),
+        }
     }
 
     /// The stack of a thread; `explicit`: the runtime's Frames on it, lowest first.
@@ -193,13 +198,15 @@ impl<'a, 'p> Walker<'a, 'p> {
                 up.map_or_else(|| self.without_data(state, step, stack, End::NoUnwindData(step.regs.ip())), Ok)
             }
             Ok(up) => {
-                let end = if up.regs.sp() <= step.regs.sp() { End::NotUp(step.regs.sp()) } else { End::NoUnwindData(step.regs.ip()) };
+                let end = if up.regs.sp() <= step.regs.sp() {
+                    End::NotUp(step.regs.sp())
+                } else {
+                    End::NoUnwindData(step.regs.ip())
+                };
                 self.without_data(state, step, stack, end)
             }
             // Frames that lead on say that it is not the bottom.
-            Err(End::Bottom) => {
-                self.explicit_frame(state, step).and_then(|at| state.follow(at)).ok_or(End::Bottom)
-            }
+            Err(End::Bottom) => self.explicit_frame(state, step).and_then(|at| state.follow(at)).ok_or(End::Bottom),
             Err(end) => self.without_data(state, step, stack, end),
         }
     }
@@ -272,7 +279,14 @@ impl<'p> State<'p> {
             let regs = frame.regs.clone().unwrap_or_else(|| Regs::new(Arch::X86_64, Addr(0), frame.addr));
             let ip = frame.regs.as_ref().map_or(Addr(0), Regs::ip);
             let (sp, exact) = (frame.addr, frame.exact);
-            self.frames.push(StackFrame { regs, ip, sp, exact, trust: Trust::Frame, kind: FrameKind::Explicit(frame) });
+            self.frames.push(StackFrame {
+                regs,
+                ip,
+                sp,
+                exact,
+                trust: Trust::Frame,
+                kind: FrameKind::Explicit(Box::new(frame)),
+            });
         }
     }
 

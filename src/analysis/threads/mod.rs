@@ -4,18 +4,22 @@ mod groups;
 mod roles;
 mod rows;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::analysis::naming::Names;
 use crate::bytes::printable;
 use crate::dotnet::{self, ExplicitFrame, FrameClasses, ManagedThread, Methods};
+use crate::memory::Memory;
 use crate::native::stacks::Stacks;
+use crate::native::unwind::End;
 use crate::process::Process;
-use crate::report::{ExceptionRow, ThreadRow, ThreadsReport};
+use crate::report::{ThreadRow, ThreadsReport, ThrownRow};
 use crate::stackwalk::Walker;
 
-pub use groups::{Branch, fold, tree};
 use rows::Rows;
+
+/// Modules listed by name in a warning.
+const NAMED: usize = 8;
 
 /// Which threads and frames are asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,16 +43,12 @@ struct Known<'a, 'p> {
 }
 
 /// Follow the stacks of all threads asked for.
-pub fn threads<'p>(
-    process: &'p Process,
-    names: &Names<'p>,
-    stacks: &Stacks,
-    options: ThreadOptions,
-) -> ThreadsReport {
+pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, options: ThreadOptions) -> ThreadsReport {
     let known = managed_threads(process, names.runtimes());
     let walker = Walker::new(process, names.runtimes(), stacks);
     let mut rows = Rows::new(process, names);
     let mut out = Vec::new();
+    let mut short: BTreeMap<String, usize> = BTreeMap::new();
     for thread in &process.core.notes.threads {
         if options.tid.is_some_and(|tid| tid != thread.tid) {
             continue;
@@ -57,6 +57,9 @@ pub fn threads<'p>(
         let mut explicit: Vec<ExplicitFrame> = of_thread.iter().flat_map(|k| k.frames.iter().cloned()).collect();
         explicit.sort_by_key(|f| f.addr);
         let walk = walker.walk(thread, explicit);
+        if let Some(module) = missing_module(process, walk.end) {
+            *short.entry(module).or_insert(0) += 1;
+        }
         let mut row = ThreadRow {
             tid: thread.tid,
             name: process.thread_name(thread.tid),
@@ -80,8 +83,34 @@ pub fn threads<'p>(
         });
         out.push(row);
     }
+    note_missing(process, &short);
     let groups = options.group.then(|| groups::merge(&mut out));
     ThreadsReport { threads: out, groups }
+}
+
+/// The module at whose code a stack ended because that is not in the core.
+fn missing_module(process: &Process, end: End) -> Option<String> {
+    let End::NoUnwindData(ip) = end else { return None };
+    let module = process.modules.iter().filter(|m| m.range.contains(ip)).min_by_key(|m| m.range.len())?;
+    (process.memory.readable(ip, 1) == 0).then(|| printable(module.name()).into_owned())
+}
+
+/// Tell how many stacks ended early for want of which modules.
+fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
+    if short.is_empty() {
+        return;
+    }
+    let names: Vec<String> = short.iter().take(NAMED).map(|(name, n)| format!("{name} ({n})")).collect();
+    let more = short.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    process.diag.partial(
+        "unwind",
+        format!(
+            "{} stacks end at code that is not in the core: {}{more}; give the program's files with --symbols DIR",
+            short.values().sum::<usize>(),
+            names.join(", ")
+        ),
+    );
 }
 
 fn describe(known: &Known<'_, '_>, row: &mut ThreadRow) {
@@ -92,7 +121,7 @@ fn describe(known: &Known<'_, '_>, row: &mut ThreadRow) {
     row.gc_mode = thread.cooperative.map(|yes| if yes { "cooperative" } else { "preemptive" });
     row.exception = types
         .thrown_exception(thread)
-        .map(|e| ExceptionRow { r#type: printable(&e.type_name).into_owned(), address: e.object });
+        .map(|e| ThrownRow { r#type: printable(&e.type_name).into_owned(), address: e.object });
 }
 
 /// The runtimes' threads, by the system's number.

@@ -100,7 +100,8 @@ fn by_native(row: &ThreadRow, frames: &[FrameRow]) -> Option<&'static str> {
         modules().find_map(|name| MODULES.iter().find(|(start, _)| name.starts_with(start)).map(|(_, role)| *role))
     };
     let of_runtime = || {
-        let inside = native().any(|f| f.module.as_deref().is_some_and(|m| m.starts_with("libcoreclr.so") || m.starts_with("libclrgc")));
+        let inside = native()
+            .any(|f| f.module.as_deref().is_some_and(|m| m.starts_with("libcoreclr.so") || m.starts_with("libclrgc")));
         inside.then_some(if row.managed_id.is_some() { "runtime, with a managed thread" } else { "runtime" })
     };
     by_function.or_else(by_module).or_else(of_runtime)

@@ -112,7 +112,11 @@ impl<'a, 'p> Rows<'a, 'p> {
             },
             Code::Stub(stub, of) => {
                 let of = of.map(|m| format!(" of {}", printable(&m))).unwrap_or_default();
-                FrameRow { method: Some(format!("{}{of}", stub.kind.name())), offset: Some(frame.ip.since(stub.start)), ..row }
+                FrameRow {
+                    method: Some(format!("{}{of}", stub.kind.name())),
+                    offset: Some(frame.ip.since(stub.start)),
+                    ..row
+                }
             }
             _ => self.in_module(frame.ip, row),
         }

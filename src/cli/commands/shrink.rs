@@ -2,9 +2,11 @@ use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use coremap::analysis::Names;
+use coremap::analysis::{Names, ThreadOptions};
 use coremap::core::producer::DIAG_PAGE_SIZE;
 use coremap::introspect::{identify, introspect};
+use coremap::map::Base;
+use coremap::native::stacks;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::units::{exact, human};
@@ -27,7 +29,7 @@ pub(super) fn run(
     clear();
     let process = process?;
     // The very commands, so that what they read is what is kept.
-    let map_needed = purpose.iter().any(|p| *p != Purpose::Ip2method);
+    let map_needed = purpose.iter().any(|p| !matches!(p, Purpose::Ip2method | Purpose::Threads));
     let found = if map_needed { introspect(&process) } else { identify(&process) };
     let ips = addresses.iter().map(|a| address::parse(a, &process)).collect::<Result<Vec<_>, _>>();
     let ips = ips.map_err(Failure::Usage)?;
@@ -45,6 +47,11 @@ pub(super) fn run(
                 if ips.is_empty() {
                     drop(analysis::perfmap(&names));
                 }
+            }
+            Purpose::Threads => {
+                let names = Names::new(&process, &found);
+                let stacks = stacks::find(&process, &Base::of(&process.core));
+                drop(analysis::threads(&process, &names, &stacks, ThreadOptions::default()));
             }
             Purpose::Check => drop(analysis::check(&process, &found)),
         }

@@ -18,12 +18,8 @@ pub(super) fn run(common: &Common, core: &Path, args: &ThreadsArgs) -> Result<Ex
     let found = identify(&process);
     let names = Names::new(&process, &found);
     let stacks = stacks::find(&process, &Base::of(&process.core));
-    let options = ThreadOptions {
-        managed: args.managed,
-        native: args.native,
-        tid: args.tid,
-        group: args.group || args.fold,
-    };
+    let options =
+        ThreadOptions { managed: args.managed, native: args.native, tid: args.tid, group: args.group || args.fold };
     let report = analysis::threads(&process, &names, &stacks, options);
     names.note_missing();
     let nothing = report.threads.is_empty();

@@ -109,7 +109,8 @@ impl CodeHeap {
     ) -> Option<UnwindEntry> {
         let size = runtime.layout.size("RuntimeFunction").ok()?;
         (0..u64::from(unwind.1)).find_map(|i| {
-            let function = StructView::new(memory, &runtime.layout, "RuntimeFunction", unwind.0.saturating_add(i * size));
+            let function =
+                StructView::new(memory, &runtime.layout, "RuntimeFunction", unwind.0.saturating_add(i * size));
             let at = |field| function.u32(field).ok();
             let place = |rva: u32| self.begin.saturating_add(u64::from(rva));
             let (begin, end) = (place(at("BeginAddress")?), place(at("EndAddress")?));

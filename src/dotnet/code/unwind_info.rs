@@ -212,7 +212,12 @@ impl Machine<'_> {
 ///
 /// # Errors
 /// Where the unwind data or the stack can't be read, or makes no sense.
-pub(in crate::dotnet) fn unwind(memory: &dyn Memory, entry: &UnwindEntry, regs: &Regs, exact: bool) -> Result<Regs, UnwindError> {
+pub(in crate::dotnet) fn unwind(
+    memory: &dyn Memory,
+    entry: &UnwindEntry,
+    regs: &Regs,
+    exact: bool,
+) -> Result<Regs, UnwindError> {
     let mut machine = Machine { memory, regs: regs.clone() };
     let ip = regs.ip();
     if exact && let Some(above) = epilog(memory, regs, entry) {

@@ -72,7 +72,12 @@ fn framed() -> Vec<u8> {
         0,
         11,
         5 | 1 << 4,
-        &[code(11, op::SET_FPREG, 0), code(6, op::ALLOC_SMALL, 2), code(2, op::PUSH_NONVOL, 3), code(1, op::PUSH_NONVOL, 5)],
+        &[
+            code(11, op::SET_FPREG, 0),
+            code(6, op::ALLOC_SMALL, 2),
+            code(2, op::PUSH_NONVOL, 3),
+            code(1, op::PUSH_NONVOL, 5),
+        ],
     )
 }
 

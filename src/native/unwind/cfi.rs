@@ -65,7 +65,10 @@ impl<'m> Tables<'m> {
         let bytes = |range: AddrRange| -> Option<Cow<'m, [u8]>> {
             let len = memory.readable(range.start, range.len().min(limits::MAX_EH_FRAME));
             let len = usize::try_from(len).ok().filter(|&n| n > 0)?;
-            memory.borrow(range.start, len).map(Cow::Borrowed).or_else(|| memory.bytes(range.start, len).ok().map(Cow::Owned))
+            memory
+                .borrow(range.start, len)
+                .map(Cow::Borrowed)
+                .or_else(|| memory.bytes(range.start, len).ok().map(Cow::Owned))
         };
         let frames = section(".eh_frame").filter(|r| image.range.contains(r.start))?;
         let header = section(".eh_frame_hdr");
