@@ -1,4 +1,5 @@
 //! Cores for the benches, made from the small real ones in testdata.
+#![allow(dead_code, reason = "each bench uses its part")]
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -46,7 +47,6 @@ fn sample(name: &str) -> Fallible<Core> {
 
 /// What the memory added to a core is made of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code, reason = "each bench uses its part")]
 pub(crate) enum Fill {
     /// What real processes had in their memory; about three quarters are zero pages.
     Real,
@@ -127,6 +127,14 @@ pub(crate) fn grown(name: &str, extra: u64, of: Fill) -> Fallible<Scratch> {
     file.write_all_at(&table, data + extra)?;
     file.write_all_at(&(data + extra).to_le_bytes(), PHOFF as u64)?;
     file.write_all_at(&u16::try_from(table.len() / 56)?.to_le_bytes(), PHNUM as u64)?;
+    Ok(Scratch(file))
+}
+
+/// A core as a plain file, whatever packs it.
+pub(crate) fn plain(path: &Path) -> Fallible<Scratch> {
+    let core = open(path)?;
+    let mut file = tempfile::tempfile()?;
+    file.write_all(core.bytes())?;
     Ok(Scratch(file))
 }
 
