@@ -50,6 +50,32 @@ pub const MAX_RUNTIMES: usize = 8;
 /// GC segments and regions: a heap of 512 GiB in regions of 4 MiB has as many.
 pub const MAX_GC_SEGMENTS: usize = 1 << 17;
 
+/// MethodTables of objects met in one heap; large programs have some 100,000.
+pub const MAX_METHOD_TABLES: usize = 1 << 20;
+
+/// Bytes of the names of all types listed: 100,000 real ones have some 10 MiB.
+pub const MAX_NAMES: usize = 64 << 20;
+
+/// Places of a heap without an object that are listed; all are counted.
+pub const MAX_LOSSES: usize = 64;
+
+/// Bytes of a heap searched for the next object where one is damaged: tens of
+/// nanoseconds a word. Heaps in the middle of a collection have some MiB.
+pub const MAX_HEAP_SEARCH: u64 = 4 << 30;
+
+/// Large free blocks listed; on a heap of 32 GiB that is free space and nothing else.
+pub const MAX_FREE_BLOCKS: usize = 1 << 16;
+
+/// Different strings counted in one pass over the heap, at some 50 bytes each.
+/// Where there are more strings, they are counted in several passes.
+pub const MAX_STRINGS_A_PASS: u64 = 4 << 20;
+
+/// Duplicate strings listed, those first that waste most.
+pub const MAX_DUPLICATES: usize = 1000;
+
+/// UTF-16 units of a duplicate string that are shown.
+pub const MAX_SHOWN_STRING: usize = 256;
+
 /// Blocks of loader heaps (64 KiB each) in all.
 pub const MAX_LOADER_BLOCKS: usize = 1 << 18;
 

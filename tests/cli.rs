@@ -53,6 +53,7 @@ snapshots! {
     help_regions: "regions", "--help";
     help_maddress: "maddress", "--help";
     help_stacks: "stacks", "--help";
+    help_heapstat: "heapstat", "--help";
     help_search: "search", "--help";
     help_whatis: "whatis", "--help";
     help_ip2method: "ip2method", "--help";
@@ -79,6 +80,8 @@ snapshots! {
     createdump_info: "info", CREATEDUMP;
     createdump_summary: "summary", CREATEDUMP;
     createdump_summary_zero_fill: "summary", "--zero-fill", CREATEDUMP;
+    createdump_heapstat: "heapstat", "--generation", "gen2", CREATEDUMP;
+    createdump_heapstat_loh_csv: "heapstat", "--generation", "loh", "--format", "csv", CREATEDUMP;
     createdump_stacks: "stacks", CREATEDUMP;
     createdump_stacks_zero_fill: "stacks", "--zero-fill", CREATEDUMP;
     dotnet31_ip2method: "ip2method", "0x7f3f270511a0", "0x7f3f26c61710", DOTNET31;

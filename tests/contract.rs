@@ -368,6 +368,49 @@ fn diff() {
 }
 
 #[test]
+fn heapstat() {
+    on_each_core(|name, core| {
+        let v = answer(&["heapstat", "--strings"], core);
+        let sum = [("objects", Number), ("size", Number)];
+        holds(name, &v["total"], &sum);
+        holds(name, &v["free"], &sum);
+        let fields = [("fragmentation", List), ("unused", Number), ("in_progress", Bool), ("lost", Object)];
+        holds(name, &v, &fields);
+        holds(name, &v["lost"], &[("bytes", Number), ("count", Number), ("places", List)]);
+        let strings = [("total", Object), ("distinct", Number), ("wasted", Number), ("unreadable", Number)];
+        holds(name, &v["strings"], &strings);
+        if !name.starts_with("dotnet") {
+            assert_eq!(v["types"], Value::Array(Vec::new()), "{name}");
+            return;
+        }
+        let of_type = [("method_table", Address), ("type", Text), ("count", Number), ("size", Number)];
+        all_hold(name, &v["types"], &of_type);
+        let types = v["types"].as_array().unwrap();
+        let sum = |key: &str| types.iter().map(|t| t[key].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(
+            (sum("count"), sum("size")),
+            (v["total"]["objects"].as_u64().unwrap(), v["total"]["size"].as_u64().unwrap())
+        );
+        for t in types {
+            all_hold(name, &t["generations"], &[("generation", Text), ("count", Number), ("size", Number)]);
+            let parts = t["generations"].as_array().unwrap().iter().map(|g| g["count"].as_u64().unwrap()).sum::<u64>();
+            assert_eq!(t["count"], parts, "{name}: {t}");
+        }
+        let duplicate = [
+            ("count", Number),
+            ("length", Number),
+            ("wasted", Number),
+            ("example", Address),
+            ("value", Text),
+            ("cut", Bool),
+        ];
+        all_hold(name, &v["strings"]["duplicates"], &duplicate);
+    });
+    let v = answer(&["heapstat"], real::plain("dotnet31-kernel").to_str().unwrap());
+    assert!(v["strings"].is_null(), "strings are shown where they are asked for");
+}
+
+#[test]
 fn check() {
     on_each_core(|name, core| {
         let v = answer(&["check"], core);

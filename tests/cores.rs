@@ -333,6 +333,29 @@ fn libraries_are_images() {
 }
 
 #[test]
+fn objects_of_the_managed_heap_are_those_the_program_made() {
+    for name in ["dotnet31-createdump", "dotnet31-gcore", "dotnet31-kernel"] {
+        let markers = &real::truth(name).all["markers"];
+        let core = real::plain(name);
+        let core = core.to_str().unwrap();
+        let stat = |args: &[&str]| {
+            let out = run(["heapstat", "--json"].into_iter().chain(args.iter().copied()).chain([core]));
+            out.exits(0);
+            out.json()
+        };
+        let heap = stat(&[]);
+        let types = rows(&heap, "types");
+        // The program's own class, and the strings that its objects hold.
+        assert!(types.iter().any(|t| t["count"] == markers["nodes"]), "{name}");
+        // 24 bytes of head.
+        let array = markers["big_byte_array_len"].as_u64().unwrap() + 24;
+        let large = stat(&["--min", &array.to_string(), "--max", &array.to_string()]);
+        assert_eq!(rows(&large, "types").len(), 1, "{name}: {large}");
+        assert_eq!((large["total"]["objects"].as_u64(), heap["lost"]["bytes"].as_u64()), (Some(1), Some(0)), "{name}");
+    }
+}
+
+#[test]
 fn managed_assemblies_are_images() {
     for (name, ..) in CORES.iter().filter(|c| c.0.starts_with("dotnet")) {
         mappings_are(name, &["Image"], |m| m.name.ends_with(".dll"));

@@ -64,6 +64,7 @@ fn all_commands(core: &Path) {
         &["stacks", "--zero-fill"],
         &["whatis", "0x400000"],
         &["check"],
+        &["heapstat", "--strings"],
         &["search", "marker"],
         &["ip2method", "0x400000", "0", "ffffffffffffffff"],
         &["perfmap"],

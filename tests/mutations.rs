@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use coremap::addr::Addr;
-use coremap::analysis::{self, Names, RegionOptions, SearchOptions};
+use coremap::analysis::{self, HeapStatOptions, Names, RegionOptions, SearchOptions};
 use coremap::introspect::{Findings, identify, introspect};
 use coremap::map::audit;
 use coremap::process::{Options, Process};
@@ -188,6 +188,13 @@ fn examine(path: &Path, rng: &mut Rng) -> Result<(), String> {
         let whatis = analysis::whatis(&process, &found, Addr(addr), 64);
         serde_json::to_string(&whatis).map_err(|e| e.to_string())?;
     }
+    let options = HeapStatOptions { strings: rng.below(4) == 0, ..HeapStatOptions::default() };
+    let heap = analysis::heapstat(&process, &found, &options, &silent);
+    let (objects, size) = heap.types.iter().fold((0, 0), |sum, t| (sum.0 + t.count, sum.1 + t.size));
+    if (objects, size) != (heap.total.objects, heap.total.size) {
+        return Err(format!("types are {objects} objects of {size} bytes, in all {:?}", heap.total));
+    }
+    serde_json::to_string(&heap).map_err(|e| e.to_string())?;
     if rng.below(4) == 0 {
         let options = PatternOptions { ignore_case: true, regex: true, hex: false, encoding: Encoding::Both };
         let pattern = Pattern::new("coremap-mark.r|lib[a-z]+[.]so", options).map_err(|e| e.to_string())?;

@@ -19,17 +19,23 @@ pub(crate) type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
 pub(crate) const ALL: AddrRange = AddrRange { start: Addr(0), end: Addr(u64::MAX) };
 
 /// Where extra memory goes: no process on Linux has anything there.
-const FREE: u64 = 0x2000_0000_0000;
+pub(crate) const FREE: u64 = 0x2000_0000_0000;
 
 /// Bytes of one added mapping.
 const MAPPING: u64 = 64 << 20;
 
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 
 /// An unlinked file: nothing is left behind, whatever happens.
 pub(crate) struct Scratch(File);
 
 impl Scratch {
+    /// Overwrite bytes of it.
+    #[allow(dead_code, reason = "each bench uses its part")]
+    pub(crate) fn patch(&self, offset: u64, bytes: &[u8]) -> Fallible {
+        Ok(self.0.write_all_at(bytes, offset)?)
+    }
+
     /// A path to it that holds in this process and its children.
     pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
@@ -41,7 +47,7 @@ pub(crate) fn open(path: &Path) -> Fallible<Core> {
     Ok(Core::open(path, &Diagnostics::default(), &Progress::silent())?)
 }
 
-fn sample(name: &str) -> Fallible<Core> {
+pub(crate) fn sample(name: &str) -> Fallible<Core> {
     open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores").join(name))
 }
 
@@ -101,31 +107,48 @@ fn u64_at(bytes: &[u8], at: usize) -> Fallible<u64> {
 }
 
 /// The sample core `name` with `extra` more bytes of anonymous memory.
+#[allow(dead_code, reason = "each bench uses its part")]
 pub(crate) fn grown(name: &str, extra: u64, of: Fill) -> Fallible<Scratch> {
-    const PHOFF: usize = 32;
-    const PHNUM: usize = 56;
     let core = sample(name)?;
-    let bytes = core.bytes();
-    let (headers, count) = (u64_at(bytes, PHOFF)? as usize, usize::from(u16_at(bytes, PHNUM)?));
-    let mut table = bytes.get(headers..headers + 56 * count).ok_or("program headers")?.to_vec();
-    let data = (bytes.len() as u64).next_multiple_of(PAGE);
+    let mut loads = Vec::new();
     let mut added = 0;
     while added < extra {
         let len = MAPPING.min(extra - added);
         // A gap after each, so that they stay mappings of their own.
-        table.extend(program_header(data + added, FREE + added + added / MAPPING * PAGE, len));
+        loads.push((FREE + added + added / MAPPING * PAGE, len));
         added += len;
     }
+    extended(&core, &loads, |file| match of {
+        Fill::Hole => Ok(file.set_len(file.metadata()?.len() + extra)?),
+        _ => fill(file, extra, of == Fill::Real),
+    })
+}
+
+/// A core with more mappings, given by address and length; `write` appends
+/// their bytes to the file, one mapping after the other.
+pub(crate) fn extended(
+    core: &Core,
+    loads: &[(u64, u64)],
+    write: impl FnOnce(&mut File) -> Fallible,
+) -> Fallible<Scratch> {
+    const PHOFF: usize = 32;
+    const PHNUM: usize = 56;
+    let bytes = core.bytes();
+    let (headers, count) = (u64_at(bytes, PHOFF)? as usize, usize::from(u16_at(bytes, PHNUM)?));
+    let mut table = bytes.get(headers..headers + 56 * count).ok_or("program headers")?.to_vec();
+    let mut end = (bytes.len() as u64).next_multiple_of(PAGE);
     let mut file = tempfile::tempfile()?;
     file.write_all(bytes)?;
-    file.set_len(data)?;
-    match of {
-        Fill::Hole => file.set_len(data + extra)?,
-        _ => fill(&mut file, extra, of == Fill::Real)?,
+    file.set_len(end)?;
+    for &(addr, len) in loads {
+        table.extend(program_header(end, addr, len));
+        end += len;
     }
+    write(&mut file)?;
+    file.set_len(end)?;
     // The longer table goes to the end.
-    file.write_all_at(&table, data + extra)?;
-    file.write_all_at(&(data + extra).to_le_bytes(), PHOFF as u64)?;
+    file.write_all_at(&table, end)?;
+    file.write_all_at(&end.to_le_bytes(), PHOFF as u64)?;
     file.write_all_at(&u16::try_from(table.len() / 56)?.to_le_bytes(), PHNUM as u64)?;
     Ok(Scratch(file))
 }

@@ -20,6 +20,7 @@ fn row(names: &Names<'_>, ip: Addr) -> IpRow {
     let place = names.source(methods, &method, ip);
     let class = method.desc.as_ref().and_then(|d| methods.types.ee_class(d.method_table).ok());
     let module = &method.module;
+    let il_address = module.il_address(&methods.types, method.token.rid());
     IpRow {
         ip,
         found: true,
@@ -48,6 +49,7 @@ fn row(names: &Names<'_>, ip: Addr) -> IpRow {
                 tier: v.tier,
                 node: (v.node.0 != 0).then_some(v.node),
                 il_version: v.il_version,
+                il_address: if v.il_version == 0 { il_address } else { None },
             })
             .collect(),
         reason: None,

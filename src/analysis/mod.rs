@@ -5,6 +5,7 @@ mod check;
 mod diff;
 mod distribution;
 mod heap;
+mod heapstat;
 mod info;
 mod ip2method;
 mod naming;
@@ -20,8 +21,9 @@ mod whatis;
 mod zero;
 
 pub use check::check;
-pub use diff::diff;
+pub use diff::{DiffInput, diff};
 pub use heap::heap;
+pub use heapstat::{HeapStatOptions, heapstat};
 pub use info::info;
 pub use ip2method::ip2method;
 pub use naming::{Code, Names, Source};

@@ -9,10 +9,24 @@ use crate::bytes::printable;
 use crate::dotnet::{CodeAt, Method, Methods, Stub, step_at};
 use crate::image::{NativeSymbol, NativeSymbols};
 use crate::introspect::{Findings, introspect};
+use crate::map::Kind;
 use crate::process::Process;
 
 /// Modules listed by name in a warning.
 const NAMED: usize = 8;
+
+/// Heaps of a runtime that hold stubs.
+const STUB_HEAPS: [Kind; 9] = [
+    Kind::StubHeap,
+    Kind::ExecutableHeap,
+    Kind::FixupPrecodeHeap,
+    Kind::NewStubPrecodeHeap,
+    Kind::HighFrequencyHeap,
+    Kind::LowFrequencyHeap,
+    Kind::LookupHeap,
+    Kind::ResolveHeap,
+    Kind::DispatchHeap,
+];
 
 /// What code an address is of.
 pub enum Code<'a, 'p> {
@@ -167,6 +181,10 @@ impl<'p> Names<'p> {
         match found.map.region_at(ip) {
             None => parts.push("not mapped".to_owned()),
             Some(region) => {
+                if matches!(code, Code::None) && STUB_HEAPS.contains(&region.kind) {
+                    let stub = self.runtimes.iter().find_map(|m| m.stub_at(ip));
+                    parts.extend(stub.map(|(stub, method)| self.words(&Code::Stub(stub, method))));
+                }
                 let at = place(self.process, found, region, ip);
                 parts.push(format!("{}: {at}", region.kind.name()));
             }

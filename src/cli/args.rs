@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use coremap::dotnet::Generation;
 use coremap::map::Kind;
 
 /// Tells where the memory of a process went, from its Linux core dump alone.
@@ -104,6 +105,13 @@ pub(crate) enum Command {
         /// The loader heaps too: blocks, committed and wasted bytes
         #[arg(long)]
         loader: bool,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// The objects on the managed heap: count and size by type, biggest first
+    Heapstat {
+        #[command(flatten)]
+        args: HeapStatArgs,
         #[command(flatten)]
         core: CoreArg,
     },
@@ -213,6 +221,29 @@ pub(crate) struct SearchArgs {
     pub(crate) context: bool,
 }
 
+/// Which objects to count.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct HeapStatArgs {
+    /// Only types whose name matches this regular expression
+    #[arg(long, value_name = "RE")]
+    pub(crate) r#type: Option<String>,
+    /// Only this generation: gen0, gen1, gen2, loh, poh or frozen
+    #[arg(long, value_name = "G", value_parser = generation)]
+    pub(crate) generation: Option<Generation>,
+    /// Only this GC heap (server GC has several)
+    #[arg(long, value_name = "N")]
+    pub(crate) heap: Option<u32>,
+    /// Only objects of at least this many bytes
+    #[arg(long, value_name = "N")]
+    pub(crate) min: Option<u64>,
+    /// Only objects of at most this many bytes
+    #[arg(long, value_name = "N")]
+    pub(crate) max: Option<u64>,
+    /// Strings of equal content too: how many, how much they waste, and their text
+    #[arg(long)]
+    pub(crate) strings: bool,
+}
+
 /// The core to read.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct CoreArg {
@@ -264,5 +295,18 @@ fn kind(name: &str) -> Result<Kind, String> {
     Kind::from_name(name).ok_or_else(|| {
         let all: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
         format!("no such kind; there are {}", all.join(", "))
+    })
+}
+
+fn generation(name: &str) -> Result<Generation, String> {
+    let found = match name {
+        "0" => Some(Generation::Gen0),
+        "1" => Some(Generation::Gen1),
+        "2" => Some(Generation::Gen2),
+        _ => Generation::from_name(name),
+    };
+    found.ok_or_else(|| {
+        let all: Vec<&str> = Generation::ALL.iter().map(|g| g.name()).collect();
+        format!("no such generation; there are {}", all.join(", "))
     })
 }

@@ -10,60 +10,13 @@ use std::collections::HashSet;
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::Sink;
 use crate::dotnet::detect::Runtime;
+use crate::dotnet::segment::{Generation, Segment};
+use crate::dotnet::threads::AllocContext;
 use crate::layout::{LayoutError, StructView, ViewError};
 use crate::limits;
 use crate::map::{Confidence, Kind};
 use crate::memory::{Fault, Memory};
 use crate::process::Process;
-
-/// Which part of the heap a segment belongs to, in the words of `heap`'s JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the GC's own terms")]
-pub enum Generation {
-    Gen0,
-    Gen1,
-    Gen2,
-    Loh,
-    Poh,
-    Frozen,
-    /// The one segment that holds generations 0, 1 and the end of 2, where the
-    /// GC works by segments and not by regions.
-    Ephemeral,
-}
-
-impl Generation {
-    /// Name as in the JSON contract.
-    pub fn name(self) -> &'static str {
-        match self {
-            Generation::Gen0 => "gen0",
-            Generation::Gen1 => "gen1",
-            Generation::Gen2 => "gen2",
-            Generation::Loh => "loh",
-            Generation::Poh => "poh",
-            Generation::Frozen => "frozen",
-            Generation::Ephemeral => "ephemeral",
-        }
-    }
-}
-
-/// A heap segment or region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// Number of the GC heap (0 for workstation GC).
-    pub heap: u32,
-    /// Generation.
-    pub generation: Generation,
-    /// The `heap_segment` struct.
-    pub address: Addr,
-    /// First object (`mem`).
-    pub start: Addr,
-    /// End of objects: `allocated`, or `alloc_allocated` where allocation goes on.
-    pub end: Addr,
-    /// Committed memory.
-    pub committed: AddrRange,
-    /// End of what is reserved.
-    pub reserved_end: Addr,
-}
 
 /// Why the GC can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,6 +43,8 @@ pub(super) enum GcError {
 #[derive(Default)]
 pub(super) struct GcHeap {
     pub(super) segments: Vec<Segment>,
+    /// What the generations themselves allocate from, while there is any.
+    pub(super) contexts: Vec<AllocContext>,
     pub(super) server: bool,
     pub(super) in_gc: bool,
     pub(super) regions: bool,
@@ -217,16 +172,41 @@ impl Reader<'_> {
             Some(offset) => offset,
             None => self.runtime.layout.positive("dac_generation", "start_segment")?,
         };
+        let entry = |i: usize| table.saturating_add(size.saturating_mul(i as u64));
+        let younger = self.allocation_start(entry(1)).zip(self.allocation_start(entry(0)));
+        let first_segment = self.out.segments.len();
         for (i, &generation) in GENERATIONS.iter().enumerate().take(count.min(GENERATIONS.len() as u64) as usize) {
+            self.context(entry(i));
             // By segments, generation 2's list holds the younger ones' too.
             if !self.regions && matches!(generation, Generation::Gen0 | Generation::Gen1) {
                 continue;
             }
-            let at = table.saturating_add(size.saturating_mul(i as u64).saturating_add(start));
-            let first = self.memory.ptr(at)?;
+            let first = self.memory.ptr(entry(i).saturating_add(start))?;
             self.list(heap, generation, first, live);
         }
+        for segment in self.out.segments.iter_mut().skip(first_segment) {
+            segment.younger = younger.filter(|_| segment.generation == Generation::Ephemeral);
+        }
         Ok(())
+    }
+
+    /// First object of a generation, where the GC works by segments.
+    fn allocation_start(&self, generation: Addr) -> Option<Addr> {
+        let offset = self
+            .offset("generation_field_offsets", "generation_fields", "allocation_start")
+            .or_else(|| self.runtime.layout.positive("dac_generation", "allocation_start").ok())?;
+        self.memory.ptr(generation.checked_add(offset)?).ok()
+    }
+
+    /// What a generation allocates from: plugs move there during a collection.
+    fn context(&mut self, generation: Addr) {
+        let offset = self
+            .offset("generation_field_offsets", "generation_fields", "allocation_context")
+            .or_else(|| self.runtime.layout.positive("dac_generation", "allocation_context").ok());
+        let found = offset
+            .and_then(|o| generation.checked_add(o))
+            .and_then(|at| AllocContext::read(self.memory, &self.runtime.layout, at));
+        self.out.contexts.extend(found);
     }
 
     fn list(&mut self, heap: u32, generation: Generation, first: Addr, live: (Option<Addr>, Option<Addr>)) {
@@ -277,7 +257,8 @@ impl Reader<'_> {
         if reserved_end.since(low) > limits::MAX_RUNTIME_RANGE {
             return Err(GcError::Range(AddrRange::new(low, reserved_end)));
         }
-        Ok((Segment { heap, generation, address: at, start, end, committed, reserved_end }, view.ptr("next")?))
+        let segment = Segment { heap, generation, address: at, start, end, committed, reserved_end, younger: None };
+        Ok((segment, view.ptr("next")?))
     }
 
     /// Free regions of one heap, and segments it will give back.

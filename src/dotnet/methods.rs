@@ -256,6 +256,13 @@ impl<'p> Methods<'p> {
         Ok(Some(method))
     }
 
+    /// The stub that the bytes at `ip` are, and its method; for addresses outside
+    /// of the ranges of code (up to .NET 7 these do not list stubs).
+    pub fn stub_at(&self, ip: Addr) -> Option<(Stub, Option<String>)> {
+        let stub = code::decode_stub(self.memory(), ip)?;
+        Some((stub, self.stub_method(&stub)))
+    }
+
     /// The method that a stub leads to, by its parameter if that is a MethodDesc,
     /// else by its target.
     fn stub_method(&self, stub: &Stub) -> Option<String> {

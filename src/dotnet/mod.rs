@@ -9,19 +9,23 @@ mod detect;
 mod gc;
 mod gc_vars;
 mod handles;
+pub mod heap;
 mod il_map;
 mod loader;
 mod methods;
 mod roots;
+mod segment;
+mod threads;
 mod types;
 mod versions;
 
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use detect::{Detection, Runtime, detect};
-pub use gc::{Generation, Segment};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
 pub use methods::{CodeAt, Method, Methods, StubBlock};
+pub use segment::{Generation, Segment};
+pub use threads::{AllocContext, ManagedThread, ThreadsError, threads};
 pub use types::{Classification, DynamicKind, MethodDesc, ModuleInfo, Shape, TypeHandle, TypeSystem};
 pub use versions::CodeVersion;
 
@@ -34,6 +38,8 @@ use crate::process::Process;
 pub struct Heaps {
     /// GC segments and regions.
     pub segments: Vec<Segment>,
+    /// What the GC's generations themselves allocate from.
+    pub contexts: Vec<AllocContext>,
     /// Loader heaps of each loader allocator, and code heaps.
     pub loader: Vec<AllocatorHeaps>,
     /// Whether the GC is of the server kind.
@@ -60,6 +66,7 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
             }
             found.claim(&mut out);
             heaps.segments = found.segments;
+            heaps.contexts = found.contexts;
             heaps.server = found.server;
             heaps.regions = found.regions;
             heaps.in_gc = found.in_gc;

@@ -39,6 +39,9 @@ const TIERS: &[(&str, &str)] = &[
 /// MethodImplAttributes.AggressiveOptimization (corhdr.h, miAggressiveOptimization).
 const AGGRESSIVE_OPTIMIZATION: u16 = 0x0200;
 
+/// MethodImplAttributes.NoOptimization (corhdr.h, miNoOptimization).
+const NO_OPTIMIZATION: u16 = 0x0040;
+
 /// What precompiled code is called.
 pub(super) const READY_TO_RUN: &str = "ReadyToRun";
 
@@ -193,8 +196,14 @@ impl TypeSystem<'_> {
     /// How the JIT compiled a method's default version.
     pub(super) fn default_tier(&self, desc: &MethodDesc, known: &Versions) -> &'static str {
         let module = self.module_of(desc.method_table).map(|m| self.module(m));
-        let flags = module.ok().and_then(|m| Some(m.metadata.as_ref()?.method_def(desc.token.rid())?.impl_flags));
-        let aggressive = flags.is_some_and(|f| f & AGGRESSIVE_OPTIMIZATION != 0);
+        let info = module.as_ref().ok();
+        let flags = info.and_then(|m| Some(m.metadata.as_ref()?.method_def(desc.token.rid())?.impl_flags));
+        let asks = |flag: u16| flags.is_some_and(|f| f & flag != 0);
+        // A debug build of a module, and methods that ask for it, are not optimized.
+        if info.is_some_and(|m| self.is_unoptimized(m.addr)) || asks(NO_OPTIMIZATION) {
+            return "MinOptJitted";
+        }
+        let aggressive = asks(AGGRESSIVE_OPTIMIZATION);
         if aggressive && self.runtime.layout.field("constants_Tiers", "AggressiveIsTier1").is_ok() {
             "OptimizedTier1"
         } else if !self.method_flag(desc, "IsEligibleForTieredCompilation") || known.optimized.contains(&desc.addr) {
@@ -202,6 +211,13 @@ impl TypeSystem<'_> {
         } else {
             "QuickJitted"
         }
+    }
+
+    /// Whether the JIT must not optimize a module's code (DebuggableAttribute, or a debugger).
+    fn is_unoptimized(&self, module: Addr) -> bool {
+        let allow = self.runtime.layout.positive("constants_ModuleFlags", "DEBUGGER_ALLOW_JIT_OPTS_PRIV");
+        let flags = self.view("Module", module).u32("Flags");
+        allow.is_ok_and(|allow| flags.is_ok_and(|flags| u64::from(flags) & allow == 0))
     }
 
     fn first_node(&self, desc: &MethodDesc, table: &VersionTable) -> Addr {

@@ -1,6 +1,6 @@
 //! Files under `--symbols` and the proof that one is the build the core maps.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -310,6 +310,7 @@ fn is_read_only(core: &Core, module: &Module, range: AddrRange) -> bool {
 pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> (RangeMap<Overlay>, RangeMap<Overlay>) {
     let mut out = Vec::new();
     let mut originals = Vec::new();
+    let taken: HashSet<u32> = modules.iter().flat_map(|m| m.mappings.iter().copied()).collect();
     for (file, p) in proven.iter().enumerate() {
         let mut module = modules[p.module].clone();
         if matches!(module.kind, ModuleKind::NoHeaders) {
@@ -318,7 +319,13 @@ pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> (RangeMap
                 module.kind = ModuleKind::Pe { image, flat: module.mappings.len() == 1 };
             }
         }
-        for &m in &module.mappings {
+        // Other parts of the same file mapped elsewhere, as a single-file program
+        // maps the assemblies in its bundle.
+        let elsewhere = core.notes.files.iter().enumerate().filter(|(i, f)| {
+            f.path == module.path && !module.range.contains(f.range.start) && !taken.contains(&(*i as u32))
+        });
+        let elsewhere: Vec<u32> = elsewhere.map(|(i, _)| i as u32).collect();
+        for &m in module.mappings.iter().chain(&elsewhere) {
             let mapping = &core.notes.files[m as usize];
             let read_only = is_read_only(core, &module, mapping.range);
             if !read_only && !matches!(module.kind, ModuleKind::Pe { .. }) {

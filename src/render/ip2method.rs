@@ -89,7 +89,8 @@ fn block(doc: &mut Document, row: &IpRow) {
     for version in &row.versions {
         if il != Some(version.il_version) {
             il = Some(version.il_version);
-            doc.line(format!("  IL version {}:", version.il_version));
+            doc.line(format!("  ILCodeVersion:      {:016x}", version.il_version));
+            doc.line(format!("  IL Addr:            {}", wide(version.il_address)));
         }
         let here = if version.code == row.code_start { "  <- this code" } else { "" };
         field(doc, "    CodeAddr:", format!("{}  ({}){here}", wide(version.code), version.tier));

@@ -4,6 +4,7 @@
 mod commands;
 mod document;
 mod heap;
+mod heapstat;
 mod ip2method;
 mod maddress;
 mod perfmap;

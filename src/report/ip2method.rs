@@ -71,4 +71,6 @@ pub struct VersionRow {
     pub node: Option<Addr>,
     /// Id of the IL version it was compiled from; 0 for the method's own IL.
     pub il_version: u64,
+    /// Where that IL is; known for the method's own.
+    pub il_address: Option<Addr>,
 }

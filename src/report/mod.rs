@@ -5,6 +5,7 @@
 
 mod diff;
 mod heap;
+mod heapstat;
 mod info;
 mod ip2method;
 mod perfmap;
@@ -14,8 +15,12 @@ mod summary;
 mod symbolicate;
 mod whatis;
 
-pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide};
+pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, TypeDelta};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
+pub use heapstat::{
+    AddrRangeRow, DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow,
+    TypeRow,
+};
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
 pub use perfmap::{PerfMapReport, PerfMapRow};

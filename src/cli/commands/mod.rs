@@ -1,6 +1,7 @@
 //! One thin file a command: open, ask the analysis, answer.
 
 mod diff;
+mod heapstat;
 mod ip2method;
 mod maddress;
 mod perfmap;
@@ -29,6 +30,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Shrink { out, purpose, address, core } => shrink::run(common, &core.core, out, purpose, address),
         Command::Check { core } => simple::check(common, &core.core),
         Command::Heap { loader, core } => simple::heap(common, &core.core, *loader),
+        Command::Heapstat { args, core } => heapstat::run(common, &core.core, args),
         Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
         Command::Search { args, core } => search::run(common, &core.core, args),
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),

@@ -23,6 +23,8 @@ pub struct ModuleInfo<'p> {
     pub path: String,
     /// Where its image lies; 0 where there is none.
     pub base: Addr,
+    /// Whether the image lies as it does on disk, and not by section.
+    flat: bool,
     /// Its metadata.
     pub metadata: Option<Metadata<'p>>,
     /// Why there is no metadata.
@@ -38,6 +40,7 @@ impl<'p> ModuleInfo<'p> {
             addr,
             path: String::new(),
             base: Addr(0),
+            flat: false,
             metadata: None,
             missing: Some(why.to_owned()),
             simple_name: String::new(),
@@ -50,9 +53,9 @@ impl<'p> ModuleInfo<'p> {
         let path = path(types, addr).unwrap_or_default();
         let base = image_base(types, addr).unwrap_or(Addr(0));
         let found = if wanted { metadata(types, addr, base) } else { Err("too much metadata in all".to_owned()) };
-        let (metadata, missing) = match found {
-            Ok(metadata) => (Some(metadata), None),
-            Err(why) => (None, Some(why)),
+        let (metadata, flat, missing) = match found {
+            Ok((metadata, flat)) => (Some(metadata), flat, None),
+            Err(why) => (None, false, Some(why)),
         };
         let of_file = |path: &str| {
             let name = file_name(path);
@@ -63,7 +66,7 @@ impl<'p> ModuleInfo<'p> {
             .and_then(|m| Some(m.assembly()?.name.into_owned()))
             .filter(|n| !n.is_empty())
             .unwrap_or_else(|| of_file(&path));
-        ModuleInfo { addr, path, base, metadata, missing, simple_name, pdb: OnceLock::new() }
+        ModuleInfo { addr, path, base, flat, metadata, missing, simple_name, pdb: OnceLock::new() }
     }
 
     /// Simple name of its assembly.
@@ -78,8 +81,18 @@ impl<'p> ModuleInfo<'p> {
         }
         match self.metadata.as_ref().and_then(Metadata::module) {
             Some(row) => Cow::Owned(row.name.into_owned()),
+            None if self.simple_name.is_empty() => Cow::Owned(format!("module_{}", self.addr)),
             None => Cow::Borrowed(&self.simple_name),
         }
+    }
+
+    /// Where a method's IL is; `None` where it has none, or no image.
+    pub fn il_address(&self, types: &TypeSystem<'p>, method_rid: u32) -> Option<Addr> {
+        let rva = self.metadata.as_ref()?.method_def(method_rid)?.rva;
+        if rva == 0 || self.base.0 == 0 {
+            return None;
+        }
+        pe::read(types.memory, self.base)?.rva_to_addr(self.base, rva, self.flat)
     }
 
     /// The source line of an IL offset in one of its methods, where its PDB is
@@ -94,12 +107,10 @@ impl<'p> ModuleInfo<'p> {
             return None;
         }
         let image = pe::read(types.memory, self.base)?;
-        [false, true].into_iter().find_map(|flat| {
-            let reference = PdbReference::read(types.memory, self.base, &image, flat)?;
-            let embedded = reference.embedded_pdb(types.memory).and_then(Result::ok);
-            let bytes = embedded.or_else(|| find_pdb(&types.process.symbols, &self.path, &reference))?;
-            Pdb::open(bytes).map_err(|e| tracing::debug!(%e, module = %self.path, "no PDB")).ok()
-        })
+        let reference = PdbReference::read(types.memory, self.base, &image, self.flat)?;
+        let embedded = reference.embedded_pdb(types.memory).and_then(Result::ok);
+        let bytes = embedded.or_else(|| find_pdb(&types.process.symbols, &self.path, &reference))?;
+        Pdb::open(bytes).map_err(|e| tracing::debug!(%e, module = %self.path, "no PDB")).ok()
     }
 }
 
@@ -138,7 +149,7 @@ fn image_base(types: &TypeSystem<'_>, addr: Addr) -> Result<Addr, ViewError> {
     types.view("PEImageLayout", layout).ptr("Base")
 }
 
-fn metadata<'p>(types: &TypeSystem<'p>, addr: Addr, base: Addr) -> Result<Metadata<'p>, String> {
+fn metadata<'p>(types: &TypeSystem<'p>, addr: Addr, base: Addr) -> Result<(Metadata<'p>, bool), String> {
     if base.0 != 0 {
         let image = pe::read(types.memory, base).ok_or_else(|| format!("no PE headers at {base} in the core"))?;
         // IL-only files are mapped as they are on disk, others by section.
@@ -147,7 +158,7 @@ fn metadata<'p>(types: &TypeSystem<'p>, addr: Addr, base: Addr) -> Result<Metada
             let found =
                 find_root(types.memory, base, &image, flat).and_then(|(at, len)| Metadata::at(types.memory, at, len));
             match found {
-                Ok(metadata) => return Ok(metadata),
+                Ok(metadata) => return Ok((metadata, flat)),
                 Err(e) => why = e.to_string(),
             }
         }
@@ -163,5 +174,5 @@ fn metadata<'p>(types: &TypeSystem<'p>, addr: Addr, base: Addr) -> Result<Metada
     let data = if view.has("Data") { view.addr_of("Data") } else { view.ptr("Buffer") };
     let size = view.u32("Size");
     let (size, data) = (size.map_err(|e| e.to_string())?, data.map_err(|e| e.to_string())?);
-    Metadata::at(types.memory, data, u64::from(size)).map_err(|e| e.to_string())
+    Metadata::at(types.memory, data, u64::from(size)).map(|m| (m, false)).map_err(|e| e.to_string())
 }

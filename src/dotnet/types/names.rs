@@ -10,7 +10,7 @@ use crate::dotnet::types::signature_text::{self, Context};
 use crate::dotnet::types::type_handle::{Shape, TypeHandle};
 use crate::dotnet::types::{ModuleInfo, TypeSystem};
 use crate::image::metadata::sig::MethodSig;
-use crate::image::metadata::{Table, Token};
+use crate::image::metadata::{Metadata, Table, Token};
 use crate::limits;
 
 /// Characters that a type's name can't hold unescaped (IsTypeNameReservedChar).
@@ -47,7 +47,7 @@ impl Text {
         self.0
     }
 
-    fn escaped(&mut self, name: &str) {
+    pub(super) fn escaped(&mut self, name: &str) {
         if !name.contains(RESERVED) {
             return self.push(name);
         }
@@ -184,13 +184,7 @@ impl<'p> TypeSystem<'p> {
         let Some(metadata) = &module.metadata else {
             return out.push(&format!("{}!{token}", module.name()));
         };
-        let mut chain = vec![token.rid()];
-        while let Some(outer) = chain.last().and_then(|&rid| metadata.enclosing(rid)) {
-            if chain.contains(&outer) || chain.len() > limits::MAX_TYPE_DEPTH as usize {
-                break;
-            }
-            chain.push(outer);
-        }
+        let chain = self.enclosing_chain(metadata, token);
         for (i, &rid) in chain.iter().rev().enumerate() {
             if i > 0 {
                 out.push("+");
@@ -206,6 +200,18 @@ impl<'p> TypeSystem<'p> {
                 None => out.push(&Token::new(Table::TypeDef, rid).to_string()),
             }
         }
+    }
+
+    /// A TypeDef, and those around it, outwards.
+    pub(super) fn enclosing_chain(&self, metadata: &Metadata<'_>, token: Token) -> Vec<u32> {
+        let mut chain = vec![token.rid()];
+        while let Some(outer) = chain.last().and_then(|&rid| metadata.enclosing(rid)) {
+            if chain.contains(&outer) || chain.len() > limits::MAX_TYPE_DEPTH as usize {
+                break;
+            }
+            chain.push(outer);
+        }
+        chain
     }
 
     /// `[[A, Assembly],[B, Assembly]]`

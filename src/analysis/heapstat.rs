@@ -1,0 +1,164 @@
+use regex::Regex;
+
+use crate::dotnet::heap::{FREE, FreeBlock, Heap, HeapStat, Selection, StringStat, TypeStat};
+use crate::dotnet::{Generation, Heaps, Runtime, TypeSystem};
+use crate::introspect::Findings;
+use crate::limits;
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::report::{
+    DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow, TypeRow,
+};
+use crate::units::exact;
+
+/// What to count.
+#[derive(Clone, Debug, Default)]
+pub struct HeapStatOptions {
+    /// Only types whose name matches.
+    pub name: Option<Regex>,
+    /// Only these objects.
+    pub selection: Selection,
+    /// Strings by content too.
+    pub strings: bool,
+}
+
+/// Count the objects of all managed heaps by type.
+pub fn heapstat(process: &Process, found: &Findings, options: &HeapStatOptions, progress: &Progress) -> HeapStatReport {
+    process.core.expect_scan();
+    let mut report = HeapStatReport { strings: options.strings.then(StringsRow::default), ..HeapStatReport::default() };
+    for (runtime, heaps) in found.runtimes.iter().filter(|(_, heaps)| !heaps.segments.is_empty()) {
+        one(process, runtime, heaps, options, progress, &mut report);
+    }
+    report.types.sort_by(|a, b| b.size.cmp(&a.size).then(a.method_table.cmp(&b.method_table)));
+    let total = report.types.iter().fold(ObjectsRow::default(), |sum, t| sum.plus(t.count, t.size));
+    report.total = total;
+    report
+}
+
+fn one(
+    process: &Process,
+    runtime: &Runtime,
+    heaps: &Heaps,
+    options: &HeapStatOptions,
+    progress: &Progress,
+    report: &mut HeapStatReport,
+) {
+    let types = TypeSystem::new(process, runtime);
+    let heap = Heap::open(&types, heaps);
+    let stat = heap.stat(&options.selection, progress);
+    tell(process, runtime, &heap, &stat);
+    let mut room = limits::MAX_NAMES;
+    for t in &stat.types {
+        if t.info.free {
+            report.free = report.free.plus(t.total.count, t.total.size);
+        }
+        let name = if room > 0 { heap.type_name(&t.info) } else { format!("(type {})", t.info.address) };
+        room = room.saturating_sub(name.len());
+        if options.name.as_ref().is_none_or(|re| re.is_match(&name)) {
+            report.types.push(type_row(name, t));
+        }
+    }
+    if room == 0 {
+        process.diag.partial("limit", "names of types take more room than is given to them; the smallest have none");
+    }
+    report.fragmentation.extend(stat.free_blocks.iter().map(|block| free_block(&heap, block)));
+    report.unused = report.unused.saturating_add(stat.unused);
+    report.in_progress |= heap.in_gc();
+    add_lost(&mut report.lost, &stat);
+    if let Some(rows) = &mut report.strings {
+        let strings = stat.types.iter().find(|t| t.info.string).map_or(0, |t| t.total.count);
+        add_strings(rows, heap.strings(&options.selection, strings, progress));
+    }
+}
+
+/// What makes the sums less than the whole.
+fn tell(process: &Process, runtime: &Runtime, heap: &Heap<'_>, stat: &HeapStat) {
+    let name = runtime.name();
+    if heap.in_gc() {
+        process.diag.partial(
+            "heap-in-gc",
+            format!("{name}: the dump was taken in the middle of a collection; objects that were being moved are missed or counted twice"),
+        );
+    }
+    for note in heap.notes() {
+        process.diag.partial("heap-walk", format!("{name}: {note}"));
+    }
+    if heap.has_too_many_types() {
+        process
+            .diag
+            .partial("limit", format!("more than {} types; objects of the others are lost", limits::MAX_METHOD_TABLES));
+    }
+    let losses = &stat.losses;
+    if let Some(first) = losses.places.first() {
+        process.diag.partial(
+            "heap-walk",
+            format!(
+                "{name}: {} bytes of the heap in {} could not be walked; the first: {}, {}",
+                exact(losses.bytes),
+                places(losses.count),
+                first.range,
+                first.reason
+            ),
+        );
+    }
+    if stat.more_free_blocks > 0 {
+        process.diag.note(
+            "limit",
+            format!(
+                "the first {} large free blocks are listed, {} more are not",
+                limits::MAX_FREE_BLOCKS,
+                stat.more_free_blocks
+            ),
+        );
+    }
+}
+
+fn places(count: u64) -> String {
+    if count == 1 { "one place".into() } else { format!("{} places", exact(count)) }
+}
+
+fn type_row(name: String, stat: &TypeStat) -> TypeRow {
+    let generations = Generation::ALL
+        .iter()
+        .zip(stat.by_generation)
+        .filter(|(_, tally)| tally.count > 0)
+        .map(|(g, tally)| GenerationRow { generation: g.name(), count: tally.count, size: tally.size })
+        .collect();
+    TypeRow { method_table: stat.info.address, name, count: stat.total.count, size: stat.total.size, generations }
+}
+
+fn free_block(heap: &Heap<'_>, block: &FreeBlock) -> FreeBlockRow {
+    let next_type = block.next.and_then(|(_, kind)| match kind {
+        FREE => Some("Free".to_owned()),
+        kind => heap.kind(kind).map(|info| heap.type_name(&info)),
+    });
+    FreeBlockRow {
+        address: block.addr,
+        size: block.size,
+        heap: block.heap,
+        generation: block.generation.name(),
+        next: block.next.map(|(addr, _)| addr),
+        next_type,
+    }
+}
+
+fn add_lost(row: &mut LostRow, stat: &HeapStat) {
+    row.bytes = row.bytes.saturating_add(stat.losses.bytes);
+    row.count = row.count.saturating_add(stat.losses.count);
+    row.places.extend(stat.losses.places.iter().map(|l| LossRow { range: l.range.into(), reason: l.reason.clone() }));
+}
+
+fn add_strings(rows: &mut StringsRow, stat: StringStat) {
+    rows.total = rows.total.plus(stat.total.count, stat.total.size);
+    rows.distinct = rows.distinct.saturating_add(stat.distinct);
+    rows.wasted = rows.wasted.saturating_add(stat.wasted);
+    rows.unreadable = rows.unreadable.saturating_add(stat.unreadable);
+    rows.duplicates.extend(stat.duplicates.into_iter().map(|d| DuplicateRow {
+        count: d.count,
+        length: d.length,
+        wasted: d.wasted,
+        example: d.example,
+        value: d.value,
+        cut: d.cut,
+    }));
+}

@@ -1,0 +1,94 @@
+//! A segment or region of the GC's heap, and the parts of it that belong to one
+//! generation each.
+
+use crate::addr::{Addr, AddrRange};
+
+/// Which part of the heap a segment belongs to, in the words of `heap`'s JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the GC's own terms")]
+pub enum Generation {
+    Gen0,
+    Gen1,
+    Gen2,
+    Loh,
+    Poh,
+    Frozen,
+    /// The one segment that holds generations 0, 1 and the end of 2, where the
+    /// GC works by segments and not by regions.
+    Ephemeral,
+}
+
+impl Generation {
+    /// All of them.
+    pub const ALL: [Generation; 7] = [
+        Generation::Gen0,
+        Generation::Gen1,
+        Generation::Gen2,
+        Generation::Loh,
+        Generation::Poh,
+        Generation::Frozen,
+        Generation::Ephemeral,
+    ];
+
+    /// Its place in [`Generation::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<Generation> {
+        Generation::ALL.into_iter().find(|g| g.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Name as in the JSON contract.
+    pub fn name(self) -> &'static str {
+        match self {
+            Generation::Gen0 => "gen0",
+            Generation::Gen1 => "gen1",
+            Generation::Gen2 => "gen2",
+            Generation::Loh => "loh",
+            Generation::Poh => "poh",
+            Generation::Frozen => "frozen",
+            Generation::Ephemeral => "ephemeral",
+        }
+    }
+}
+
+/// A heap segment or region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Number of the GC heap (0 for workstation GC).
+    pub heap: u32,
+    /// Generation.
+    pub generation: Generation,
+    /// The `heap_segment` struct.
+    pub address: Addr,
+    /// First object (`mem`).
+    pub start: Addr,
+    /// End of objects: `allocated`, or `alloc_allocated` where allocation goes on.
+    pub end: Addr,
+    /// Committed memory.
+    pub committed: AddrRange,
+    /// End of what is reserved.
+    pub reserved_end: Addr,
+    /// Where generations 1 and 0 begin in the ephemeral segment, where that is known.
+    pub younger: Option<(Addr, Addr)>,
+}
+
+impl Segment {
+    /// The runs of objects of one generation each: one, or where three
+    /// generations share the segment and their bounds are known, three.
+    pub fn runs(&self) -> impl Iterator<Item = (Generation, AddrRange)> + use<> {
+        let (start, end, whole) = (self.start, self.end, self.generation);
+        let bounds = self.younger.filter(|&(gen1, gen0)| start <= gen1 && gen1 <= gen0 && gen0 <= end);
+        let runs = match bounds {
+            Some((gen1, gen0)) => [
+                Some((Generation::Gen2, AddrRange::new(start, gen1))),
+                Some((Generation::Gen1, AddrRange::new(gen1, gen0))),
+                Some((Generation::Gen0, AddrRange::new(gen0, end))),
+            ],
+            None => [Some((whole, AddrRange::new(start, end))), None, None],
+        };
+        runs.into_iter().flatten().filter(|(_, range)| !range.is_empty())
+    }
+}

@@ -1,0 +1,154 @@
+//! The runtime's own list of its threads: ids, state, what each allocates from,
+//! and where its managed side begins.
+//!
+//! docs/design/datacontracts/Thread.md; src/coreclr/vm: threads.h (Thread,
+//! ThreadStore, RuntimeThreadLocals), gcheaputilities.h (ee_alloc_context).
+
+use std::collections::HashSet;
+
+use crate::addr::{Addr, AddrRange};
+use crate::dotnet::detect::Runtime;
+use crate::dotnet::roots::RootsError;
+use crate::layout::{Layout, StructView, ViewError};
+use crate::limits;
+use crate::memory::Memory;
+use crate::process::Process;
+
+/// End of the list of a thread's frames (FRAME_TOP).
+const FRAME_TOP: Addr = Addr(u64::MAX);
+
+/// A piece of the heap that one allocator owns: free from `pointer` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AllocContext {
+    /// Where the next object goes.
+    pub pointer: Addr,
+    /// End of the piece, less the room of the smallest object.
+    pub limit: Addr,
+}
+
+impl AllocContext {
+    /// The gc_alloc_context at `at`; none where it is empty or makes no sense.
+    pub(super) fn read(memory: &dyn Memory, layout: &Layout, at: Addr) -> Option<AllocContext> {
+        let view = StructView::new(memory, layout, "GCAllocContext", at);
+        let (pointer, limit) = (view.ptr("Pointer").ok()?, view.ptr("Limit").ok()?);
+        (pointer.0 != 0 && pointer <= limit).then_some(AllocContext { pointer, limit })
+    }
+
+    /// The one that code without a thread uses, on machines with one processor.
+    pub(super) fn global(memory: &dyn Memory, runtime: &Runtime) -> Option<AllocContext> {
+        let at = runtime.roots.global(&runtime.layout, "GlobalAllocContext").ok()?;
+        AllocContext::in_ee(memory, &runtime.layout, at)
+    }
+
+    /// The gc_alloc_context within what the runtime keeps of it (10 on), or
+    /// that itself.
+    fn in_ee(memory: &dyn Memory, layout: &Layout, at: Addr) -> Option<AllocContext> {
+        let inner = StructView::new(memory, layout, "EEAllocContext", at).addr_of("GCAllocationContext");
+        AllocContext::read(memory, layout, inner.unwrap_or(at))
+    }
+}
+
+/// A thread that has run managed code, or will. What can't be read is `None`.
+#[derive(Clone, Debug)]
+pub struct ManagedThread {
+    /// Its Thread.
+    pub address: Addr,
+    /// Number that managed code knows it by.
+    pub managed_id: Option<u32>,
+    /// Number that the system knows it by; 0 before it starts and after it ends.
+    pub os_id: Option<u32>,
+    /// Thread::ThreadState.
+    pub state: Option<u32>,
+    /// Whether it was in managed code, so that a collection had to wait for it.
+    pub cooperative: Option<bool>,
+    /// What it allocates from; `None` where it has nothing.
+    pub alloc_context: Option<AllocContext>,
+    /// Handle of its System.Threading.Thread.
+    pub exposed_object: Option<Addr>,
+    /// Handle of the exception it threw last.
+    pub last_thrown: Option<Addr>,
+    /// What it knows of the exception being handled.
+    pub exception_tracker: Option<Addr>,
+    /// First of its explicit frames.
+    pub frame: Option<Addr>,
+    /// Its stack, as the runtime knows it.
+    pub stack: Option<AddrRange>,
+}
+
+/// Why the list can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ThreadsError {
+    /// Its global.
+    #[error(transparent)]
+    Roots(#[from] RootsError),
+    /// A field of it.
+    #[error(transparent)]
+    View(#[from] ViewError),
+}
+
+/// All threads in the runtime's list, and what is wrong with it, in words.
+///
+/// # Errors
+/// Where not even the list's head can be read.
+pub fn threads(process: &Process, runtime: &Runtime) -> Result<(Vec<ManagedThread>, Option<String>), ThreadsError> {
+    let memory: &dyn Memory = &process.memory;
+    let layout = &runtime.layout;
+    let store = runtime.roots.pointer(memory, layout, "ThreadStore")?;
+    let store = StructView::new(memory, layout, "ThreadStore", store);
+    let count = store.u32("ThreadCount").ok();
+    let to_link = layout.positive("Thread", "LinkNext").map_err(ViewError::from)?;
+    let mut link = store.ptr("FirstThreadLink")?;
+    let mut out = Vec::new();
+    let mut seen = HashSet::new();
+    let mut broken = None;
+    while link.0 != 0 {
+        if !seen.insert(link) || seen.len() > limits::MAX_LIST {
+            broken = Some(format!("the list of threads runs in a circle at {link}"));
+            break;
+        }
+        let next = match memory.ptr(link) {
+            Ok(next) => next,
+            Err(fault) => {
+                broken = Some(format!("the list of threads breaks off: {fault}"));
+                break;
+            }
+        };
+        out.push(thread(memory, layout, link.saturating_sub(to_link)));
+        link = next;
+    }
+    let missing = count.map_or(0, |n| (n as usize).saturating_sub(out.len()));
+    if missing > 0 && broken.is_none() {
+        broken =
+            Some(format!("the list of threads has {} of {} threads", out.len(), out.len().saturating_add(missing)));
+    }
+    Ok((out, broken))
+}
+
+fn thread(memory: &dyn Memory, layout: &Layout, address: Addr) -> ManagedThread {
+    let view = StructView::new(memory, layout, "Thread", address);
+    let pointer = |field| view.ptr(field).ok().filter(|a| a.0 != 0);
+    let stack = pointer("CachedStackLimit").zip(pointer("CachedStackBase"));
+    ManagedThread {
+        address,
+        managed_id: view.u32("Id").ok(),
+        os_id: view.u32("OSId").ok(),
+        state: view.u32("State").ok(),
+        cooperative: view.u32("PreemptiveGCDisabled").ok().map(|v| v != 0),
+        alloc_context: alloc_context(memory, layout, &view),
+        exposed_object: pointer("GCHandle"),
+        last_thrown: pointer("LastThrownObject"),
+        exception_tracker: pointer("ExceptionTracker"),
+        frame: pointer("Frame").filter(|&f| f != FRAME_TOP),
+        stack: stack.map(|(low, high)| AddrRange::new(low, high)).filter(|r| !r.is_empty()),
+    }
+}
+
+/// In the Thread itself up to .NET 8, in thread-local storage from .NET 9 on.
+fn alloc_context(memory: &dyn Memory, layout: &Layout, thread: &StructView<'_>) -> Option<AllocContext> {
+    if thread.has("m_alloc_context") {
+        return AllocContext::read(memory, layout, thread.addr_of("m_alloc_context").ok()?);
+    }
+    let locals = thread.ptr("RuntimeThreadLocals").ok().filter(|a| a.0 != 0)?;
+    let at = StructView::new(memory, layout, "RuntimeThreadLocals", locals).addr_of("AllocContext").ok()?;
+    AllocContext::in_ee(memory, layout, at)
+}
