@@ -1,4 +1,5 @@
 //! Cores for the benches, made from the small real ones in testdata.
+#![allow(dead_code, reason = "each bench uses its part")]
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -52,7 +53,6 @@ pub(crate) fn sample(name: &str) -> Fallible<Core> {
 
 /// What the memory added to a core is made of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code, reason = "each bench uses its part")]
 pub(crate) enum Fill {
     /// What real processes had in their memory; about three quarters are zero pages.
     Real,
@@ -150,6 +150,14 @@ pub(crate) fn extended(
     file.write_all_at(&table, end)?;
     file.write_all_at(&end.to_le_bytes(), PHOFF as u64)?;
     file.write_all_at(&u16::try_from(table.len() / 56)?.to_le_bytes(), PHNUM as u64)?;
+    Ok(Scratch(file))
+}
+
+/// A core as a plain file, whatever packs it.
+pub(crate) fn plain(path: &Path) -> Fallible<Scratch> {
+    let core = open(path)?;
+    let mut file = tempfile::tempfile()?;
+    file.write_all(core.bytes())?;
     Ok(Scratch(file))
 }
 
