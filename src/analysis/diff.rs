@@ -2,15 +2,26 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::process::Process;
-use crate::report::{CountDelta, DiffReport, DiffRow, DiffSide, KindRow, SummaryReport};
+use crate::report::{CountDelta, DiffReport, DiffRow, DiffSide, HeapStatReport, KindRow, SummaryReport, TypeDelta};
 
-/// Put two summaries side by side.
-pub fn diff(old: (&Process, &SummaryReport), new: (&Process, &SummaryReport)) -> DiffReport {
+/// One of two cores to compare.
+#[derive(Clone, Copy)]
+pub struct DiffInput<'a> {
+    /// The core.
+    pub process: &'a Process,
+    /// Its kinds.
+    pub summary: &'a SummaryReport,
+    /// The objects on its managed heaps.
+    pub heap: &'a HeapStatReport,
+}
+
+/// Put two cores side by side.
+pub fn diff(old: DiffInput<'_>, new: DiffInput<'_>) -> DiffReport {
     let mut kinds: BTreeMap<&'static str, (Option<&KindRow>, Option<&KindRow>)> = BTreeMap::new();
-    for k in &old.1.kinds {
+    for k in &old.summary.kinds {
         kinds.entry(k.kind).or_default().0 = Some(k);
     }
-    for k in &new.1.kinds {
+    for k in &new.summary.kinds {
         kinds.entry(k.kind).or_default().1 = Some(k);
     }
     let figures = |k: Option<&KindRow>| k.map_or((0, 0, 0), |k| (k.count, k.size, k.in_core));
@@ -19,14 +30,48 @@ pub fn diff(old: (&Process, &SummaryReport), new: (&Process, &SummaryReport)) ->
     let total = |s: &SummaryReport| (s.total.count, s.total.size, s.total.in_core);
     let threads = |p: &Process| p.core.notes.threads.len() as u64;
     DiffReport {
-        old: side(old.0),
-        new: side(new.0),
+        old: side(old.process),
+        new: side(new.process),
         kinds: rows,
-        total: row("total", total(old.1), total(new.1)),
-        threads: CountDelta { old: threads(old.0), new: threads(new.0), delta: delta(threads(old.0), threads(new.0)) },
-        types: None,
+        total: row("total", total(old.summary), total(new.summary)),
+        threads: CountDelta {
+            old: threads(old.process),
+            new: threads(new.process),
+            delta: delta(threads(old.process), threads(new.process)),
+        },
+        types: types(old.heap, new.heap),
         malloc: None,
     }
+}
+
+/// Types by name: their addresses say nothing in another process.
+fn types(old: &HeapStatReport, new: &HeapStatReport) -> Option<Vec<TypeDelta>> {
+    if old.types.is_empty() || new.types.is_empty() {
+        return None;
+    }
+    let mut all: BTreeMap<&str, TypeDelta> = BTreeMap::new();
+    for t in &old.types {
+        let row = all.entry(&t.name).or_default();
+        row.old_count = row.old_count.saturating_add(t.count);
+        row.old = row.old.saturating_add(t.size);
+    }
+    for t in &new.types {
+        let row = all.entry(&t.name).or_default();
+        row.new_count = row.new_count.saturating_add(t.count);
+        row.new = row.new.saturating_add(t.size);
+    }
+    let mut rows: Vec<TypeDelta> = all
+        .into_iter()
+        .map(|(name, row)| TypeDelta {
+            name: name.to_owned(),
+            delta_count: delta(row.old_count, row.new_count),
+            delta: delta(row.old, row.new),
+            ..row
+        })
+        .filter(|r| r.delta != 0 || r.delta_count != 0)
+        .collect();
+    rows.sort_by(|a, b| b.delta.unsigned_abs().cmp(&a.delta.unsigned_abs()).then_with(|| a.name.cmp(&b.name)));
+    Some(rows)
 }
 
 fn row(kind: &'static str, old: (u64, u64, u64), new: (u64, u64, u64)) -> DiffRow {

@@ -22,7 +22,7 @@ mod whatis;
 mod zero;
 
 pub use check::check;
-pub use diff::diff;
+pub use diff::{DiffInput, diff};
 pub use heap::heap;
 pub use heapstat::{HeapStatOptions, heapstat};
 pub use info::info;

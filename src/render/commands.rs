@@ -6,7 +6,7 @@ use crate::render::document::{Document, TableBlock, exact_or_dash, percent, size
 use crate::render::{Render, csv_rows};
 use crate::report::{
     CheckReport, CoreRow, DiffReport, DiffRow, Finding, InfoReport, RegionRow, RegionsReport, SearchReport, Severity,
-    StacksReport, SummaryReport, WhatisReport,
+    StacksReport, SummaryReport, TypeDelta, WhatisReport,
 };
 use crate::units::{exact, human};
 
@@ -437,12 +437,39 @@ impl Render for DiffReport {
         table.rows.extend(self.kinds.iter().map(|r| cells(r, r.kind)));
         table.footer = Some(cells(&self.total, "[TOTAL]"));
         doc.table(table);
+        if let Some(types) = &self.types {
+            doc.line("");
+            doc.table(type_deltas(types));
+            if types.len() > TYPES_SHOWN {
+                doc.line(format!(
+                    "{} more types changed less (--json has all)",
+                    exact((types.len() - TYPES_SHOWN) as u64)
+                ));
+            }
+        }
         doc
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         csv_rows(&self.kinds, out)
     }
+}
+
+/// Types that a person is shown; the rest changed less.
+const TYPES_SHOWN: usize = 40;
+
+fn type_deltas(types: &[TypeDelta]) -> TableBlock {
+    let mut table = TableBlock::default()
+        .number("Objects old")
+        .number("Objects new")
+        .number("Size old")
+        .number("Size new")
+        .number("Change (bytes)")
+        .flexible("Type");
+    table.rows.extend(types.iter().take(TYPES_SHOWN).map(|t| {
+        vec![exact(t.old_count), exact(t.new_count), human(t.old), human(t.new), signed(t.delta, exact), t.name.clone()]
+    }));
+    table
 }
 
 fn signed(v: i64, f: fn(u64) -> String) -> String {

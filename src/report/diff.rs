@@ -13,8 +13,9 @@ pub struct DiffReport {
     pub total: DiffRow,
     /// Number of threads.
     pub threads: CountDelta,
-    /// Types on managed heaps; `null`: not compared.
-    pub types: Option<Vec<DiffRow>>,
+    /// Types on managed heaps whose count or size changed, by the change of
+    /// their size; `null` where one of the cores has no such heap.
+    pub types: Option<Vec<TypeDelta>>,
     /// Size classes of malloc; `null`: not compared.
     pub malloc: Option<Vec<DiffRow>>,
 }
@@ -27,6 +28,26 @@ pub struct CountDelta {
     /// In the newer.
     pub new: u64,
     /// Its change.
+    pub delta: i64,
+}
+
+/// One type in both cores, by its name.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TypeDelta {
+    /// Its name.
+    #[serde(rename = "type")]
+    pub name: String,
+    /// Objects in the older.
+    pub old_count: u64,
+    /// Objects in the newer.
+    pub new_count: u64,
+    /// Their change.
+    pub delta_count: i64,
+    /// Bytes in the older.
+    pub old: u64,
+    /// Bytes in the newer.
+    pub new: u64,
+    /// Their change.
     pub delta: i64,
 }
 

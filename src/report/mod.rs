@@ -16,7 +16,7 @@ mod symbolicate;
 mod threads;
 mod whatis;
 
-pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide};
+pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, TypeDelta};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use heapstat::{
     AddrRangeRow, DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow,

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use coremap::analysis;
+use coremap::analysis::{self, DiffInput, HeapStatOptions};
 use coremap::introspect::introspect;
 use coremap::progress::Progress;
 
@@ -17,10 +17,17 @@ pub(super) fn run(common: &Common, old: &Path, new: &Path) -> Result<Exit, Failu
     let before = open(old, common, &progress())?;
     let after = open(new, common, &progress())?;
     let silent = Progress::silent();
-    let old_sum = analysis::summary(&before, &introspect(&before), false, &silent);
+    let options = HeapStatOptions::default();
+    let first = introspect(&before);
+    let old_sum = analysis::summary(&before, &first, false, &silent);
+    let old_heap = analysis::heapstat(&before, &first, &options, &silent);
     let found = introspect(&after);
     let new_sum = analysis::summary(&after, &found, false, &silent);
-    let report = analysis::diff((&before, &old_sum), (&after, &new_sum));
+    let new_heap = analysis::heapstat(&after, &found, &options, &silent);
+    let report = analysis::diff(
+        DiffInput { process: &before, summary: &old_sum, heap: &old_heap },
+        DiffInput { process: &after, summary: &new_sum, heap: &new_heap },
+    );
     // The envelope and its warnings are the newer core's; the older's go first.
     let partial = finish(&before) == Exit::Partial;
     let exit = answer("diff", common, &after, &found, report)?;

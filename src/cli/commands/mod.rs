@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
         Command::Search { args, core } => search::run(common, &core.core, args),
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
-        Command::Ip2method { addresses, short, core } => ip2method::run(common, &core.core, addresses, *short),
+        Command::Ip2method { words, short } => ip2method::run(common, words, *short),
         Command::Symbolicate { fold, text, core } => symbolicate::run(common, &core.core, text, *fold),
         Command::Threads { args, core } => threads::run(common, &core.core, args),
         Command::Perfmap { core } => perfmap::run(common, &core.core),
