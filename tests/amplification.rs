@@ -12,7 +12,8 @@ use support::builder::{CoreBuilder, Count, Load, R, W, X, image};
 use support::notes;
 use support::run::bounded;
 
-const COMMANDS: &[&[&str]] = &[&["summary"], &["check"], &["info"], &["stacks"], &["regions"], &["whatis", "0x400000"]];
+const COMMANDS: &[&[&str]] =
+    &[&["summary"], &["check"], &["info"], &["stacks"], &["threads"], &["regions"], &["whatis", "0x400000"]];
 
 /// Every command ends within a minute and 600 MiB, in release builds far below.
 #[track_caller]

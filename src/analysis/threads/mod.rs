@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::report::{ThreadRow, ThreadsReport, ThrownRow};
 use crate::stackwalk::Walker;
 
-use rows::Rows;
+use rows::{Rows, module_at};
 
 /// Modules listed by name in a warning.
 const NAMED: usize = 8;
@@ -91,7 +91,7 @@ pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, opt
 /// The module at whose code a stack ended because that is not in the core.
 fn missing_module(process: &Process, end: End) -> Option<String> {
     let End::NoUnwindData(ip) = end else { return None };
-    let module = process.modules.iter().filter(|m| m.range.contains(ip)).min_by_key(|m| m.range.len())?;
+    let module = module_at(process, ip)?;
     (process.memory.readable(ip, 1) == 0).then(|| printable(module.name()).into_owned())
 }
 

@@ -100,9 +100,21 @@ fn by_native(row: &ThreadRow, frames: &[FrameRow]) -> Option<&'static str> {
         modules().find_map(|name| MODULES.iter().find(|(start, _)| name.starts_with(start)).map(|(_, role)| *role))
     };
     let of_runtime = || {
-        let inside = native()
-            .any(|f| f.module.as_deref().is_some_and(|m| m.starts_with("libcoreclr.so") || m.starts_with("libclrgc")));
-        inside.then_some(if row.managed_id.is_some() { "runtime, with a managed thread" } else { "runtime" })
+        let ours = |m: &str| m.starts_with("libcoreclr.so") || m.starts_with("libclrgc");
+        if !native().any(|f| f.module.as_deref().is_some_and(ours)) {
+            return None;
+        }
+        // The debugger's thread waits for somebody to open the other end of its pipe.
+        let opens = frames.first().and_then(|f| f.method.as_deref()).is_some_and(|m| m.contains("open"));
+        let catches = frames.iter().any(|f| f.frame == Some("DebuggerU2MCatchHandlerFrame"));
+        Some(match (row.managed_id.is_some(), catches) {
+            // Made to run managed code like any other, and runs none.
+            (true, true) => "tiering",
+            // Threads that the GC has made for it have a Thread and no way to managed code.
+            (true, false) => "background gc",
+            (false, _) if opens => "debugger",
+            (false, _) => "runtime",
+        })
     };
     by_function.or_else(by_module).or_else(of_runtime)
 }

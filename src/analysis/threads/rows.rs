@@ -5,12 +5,22 @@ use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::core::notes::at;
 use crate::dotnet::{ExplicitFrame, Method};
+use crate::image::Module;
 use crate::process::Process;
 use crate::report::FrameRow;
 use crate::stackwalk::{FrameKind, StackFrame};
 
 /// What stands for the class of a frame that finds an exception's handler.
 const DISPATCH: &str = "exception dispatch";
+
+/// Modules looked back at from an address: more than lie one in another's holes.
+const NESTED: usize = 16;
+
+/// The module that holds an address; of several the one that begins last.
+pub(super) fn module_at(process: &Process, ip: Addr) -> Option<&Module> {
+    let after = process.modules.partition_point(|m| m.range.start <= ip);
+    process.modules.get(..after)?.iter().rev().take(NESTED).find(|m| m.range.contains(ip))
+}
 
 /// Rows of frames; those of the same address are made once.
 pub(super) struct Rows<'a, 'p> {
@@ -123,9 +133,7 @@ impl<'a, 'p> Rows<'a, 'p> {
     }
 
     fn in_module(&self, ip: Addr, row: FrameRow) -> FrameRow {
-        let modules = &self.process.modules;
-        let within = modules.iter().filter(|m| m.range.contains(ip)).min_by_key(|m| m.range.len());
-        if let Some(module) = within {
+        if let Some(module) = module_at(self.process, ip) {
             let name = printable(module.name()).into_owned();
             return FrameRow { module: Some(name), offset: Some(ip.since(module.range.start)), ..row };
         }
