@@ -193,7 +193,15 @@ pub const MAX_NOTE_STRING: usize = 4096;
 
 /// Ranges of code followed, and nodes of the map of them: real processes have
 /// a few hundred.
-pub const MAX_CODE_RANGES: usize = 1 << 18;
+pub const MAX_CODE_RANGES: usize = 1 << 16;
+
+/// Things wrong with the ranges of code that are told; a map with so many
+/// circles is no longer followed.
+pub const MAX_CODE_RANGE_NOTES: usize = 64;
+
+/// Blocks of jitted code in all code heaps; 16 words of their maps count as one.
+/// A large service has 200,000 methods.
+pub const MAX_CODE_BLOCKS: usize = 1 << 22;
 
 /// Bytes of one JIT code heap looked at; the runtime makes heaps of 64 KiB to
 /// some MiB, and one method must fit into 2 GiB.
@@ -204,16 +212,32 @@ pub const MAX_FUNCLETS: u32 = 1 << 12;
 
 /// Runtime functions of one image; the framework's core library has 60,000,
 /// a composite image of all of it 400,000.
-pub const MAX_RUNTIME_FUNCTIONS: u32 = 1 << 23;
+pub const MAX_RUNTIME_FUNCTIONS: u32 = 1 << 21;
+
+/// Runtime functions, and methods that were prepared, of all images together.
+pub const MAX_IMAGE_FUNCTIONS: usize = 1 << 23;
+
+/// Buckets of the table of methods that were prepared in one image, four in each.
+pub const MAX_PREPARED_BUCKETS: u64 = 1 << 20;
 
 /// Sections of a ReadyToRun header; 20 kinds exist.
 pub const MAX_R2R_SECTIONS: u32 = 1 << 10;
 
 /// Bytes of one table of a ReadyToRun image.
-pub const MAX_R2R_TABLE: usize = 256 << 20;
+pub const MAX_R2R_TABLE: usize = 128 << 20;
 
 /// Buckets of one hash table of the runtime.
 pub const MAX_HASH_BUCKETS: u64 = 1 << 22;
+
+/// Bytes of one hash table of the runtime.
+pub const MAX_HASH_BYTES: u64 = 64 << 20;
+
+/// Modules of one runtime looked at; services with plugins have some thousand.
+pub const MAX_MANAGED_MODULES: usize = 1 << 14;
+
+/// Bytes of metadata that had to be copied, as it does not lie in one piece, of
+/// all modules together.
+pub const MAX_METADATA_COPIES: usize = 256 << 20;
 
 /// Depth of one type's name: arguments in arguments, arrays of arrays.
 pub const MAX_TYPE_DEPTH: u32 = 64;
@@ -231,6 +255,9 @@ pub const MAX_SIGNATURE: u32 = 64 << 10;
 
 /// Code versions of one method followed.
 pub const MAX_CODE_VERSIONS: usize = 1 << 10;
+
+/// Code versions of all methods together, each time they are asked for.
+pub const MAX_VERSION_STEPS: usize = 1 << 23;
 
 /// Entries of one method's map from native code to IL.
 pub const MAX_IL_MAP: u32 = 1 << 20;
@@ -255,8 +282,11 @@ pub const MAX_SIGNATURE_DEPTH: u32 = 64;
 /// Types in one signature: a method has at most 65,534 locals.
 pub const MAX_SIGNATURE_NODES: u32 = 1 << 16;
 
-/// Methods listed in all.
+/// Methods listed in all, and their funclets.
 pub const MAX_METHODS: usize = 1 << 24;
+
+/// Bytes of names of all methods listed: a million of 130 bytes.
+pub const MAX_METHOD_NAMES: usize = 128 << 20;
 
 /// Bytes of one path of the runtime's (UTF-16).
 pub const MAX_PATH_BYTES: usize = 8 << 10;

@@ -13,6 +13,9 @@ use support::run::{Output, program, run};
 
 const GLIBC: &str = "native-glibc-kernel.core.gz";
 const CREATEDUMP: &str = "dotnet31-createdump.core.zst";
+const DOTNET31: &str = "dotnet31-methods.core.zst";
+const DOTNET8: &str = "dotnet8-methods.core.zst";
+const DOTNET10: &str = "dotnet10-kernel-methods.core.zst";
 
 /// Run in the folder of the real cores, so that paths are the same everywhere.
 fn here(args: &[&str]) -> Output {
@@ -54,6 +57,10 @@ snapshots! {
     help_gcroot: "gcroot", "--help";
     help_search: "search", "--help";
     help_whatis: "whatis", "--help";
+    help_ip2method: "ip2method", "--help";
+    help_symbolicate: "symbolicate", "--help";
+    help_perfmap: "perfmap", "--help";
+    help_shrink: "shrink", "--help";
     help_diff: "diff", "--help";
     help_check: "check", "--help";
     glibc_info: "info", GLIBC;
@@ -82,6 +89,12 @@ snapshots! {
     createdump_heapstat_loh_csv: "heapstat", "--generation", "loh", "--format", "csv", CREATEDUMP;
     createdump_stacks: "stacks", CREATEDUMP;
     createdump_stacks_zero_fill: "stacks", "--zero-fill", CREATEDUMP;
+    dotnet31_ip2method: "ip2method", "0x7f3f270511a0", "0x7f3f26c61710", DOTNET31;
+    dotnet8_ip2method: "ip2method", "0x7f8e3e84433c", "0x7f8e3e8317b9", "0x7f8e3dba9956", DOTNET8;
+    dotnet8_ip2method_short: "ip2method", "--short", "0x7f8e3e84433c", "0x7f8e3e8317b9", "0x7f8e3dba9956", DOTNET8;
+    dotnet10_without_metadata_ip2method: "ip2method", "0x7fb1dc4967b0", DOTNET10;
+    dotnet10_without_metadata_perfmap: "perfmap", DOTNET10;
+    glibc_ip2method_nothing: "ip2method", "0x7fe744a0fdd0", "0x10", GLIBC;
     error_no_such_command: "sumary", GLIBC;
     error_no_such_kind: "regions", "--kind", "heap", GLIBC;
     error_no_core: "summary", "truth.json";
@@ -209,6 +222,22 @@ fn a_narrow_terminal_cuts_names_and_never_numbers() {
     let narrow = on_a_terminal(60, "NO_COLOR=1", "info").unwrap();
     let prose = narrow.lines().filter(|l| !l.contains("0x") && !l.contains("/tmp/lab/"));
     assert!(prose.clone().all(|l| l.chars().count() <= 60), "{narrow}");
+}
+
+#[test]
+fn a_narrow_terminal_wraps_beside_titles() {
+    let line = format!(
+        "stty rows 50 cols 60; '{}' ip2method 0x7f8e3e84433c '{}'",
+        env!("CARGO_BIN_EXE_coremap"),
+        real::packed("dotnet8-methods").display()
+    );
+    let out = Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output();
+    // on_a_terminal tells of a missing `script`.
+    let Ok(out) = out else { return };
+    let text = String::from_utf8_lossy(&out.stdout).replace('\r', "");
+    assert!(text.contains("Method Name:          System.Reflection."), "{text}");
+    assert!(text.contains("\n                      System.Private.CoreLib]"), "{text}");
+    assert!(text.contains("\n  IL version 0:\n    CodeAddr: "), "{text}");
 }
 
 #[test]

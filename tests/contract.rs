@@ -8,6 +8,7 @@ use serde_json::Value;
 use support::builder::{CoreBuilder, Load, small_core};
 use support::real::{self, CORES};
 use support::run::run;
+use support::{builder, methods};
 
 /// What may stand in a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -277,6 +278,77 @@ fn whatis() {
     assert_eq!(v["bytes"].as_str().unwrap().len(), 32);
     let v = answer(&["whatis", "0x10"], core.to_str().unwrap());
     assert!(v["region"].is_null());
+}
+
+#[test]
+fn ip2method() {
+    for &(name, _) in methods::METHODS {
+        let ips = methods::ips(&methods::official(name));
+        let args: Vec<&str> = ["ip2method"].into_iter().chain(ips.iter().map(String::as_str)).collect();
+        let v = answer(&args, &methods::core(name));
+        let row = [
+            ("ip", Address),
+            ("found", Bool),
+            ("method", Text),
+            ("offset", Number),
+            ("method_desc", Address),
+            ("?class", Address),
+            ("method_table", Address),
+            ("token", Text),
+            ("module", Text),
+            ("?module_path", Text),
+            ("code_start", Address),
+            ("code_size", Number),
+            ("tier", Text),
+            ("jitted", Bool),
+            ("?il_offset", Delta),
+            ("?file", Text),
+            ("?line", Number),
+            ("versions", List),
+            ("?reason", Text),
+        ];
+        all_hold(name, &v["results"], &row);
+        for r in v["results"].as_array().unwrap() {
+            all_hold(name, &r["versions"], &[("?code", Address), ("tier", Text)]);
+        }
+    }
+    let none = answer(&["ip2method", "0x10"], real::plain("native-glibc-kernel").to_str().unwrap());
+    let row = &none["results"][0];
+    holds("ip2method", row, &[("ip", Address), ("found", Bool), ("reason", Text), ("versions", List)]);
+    for unknown in ["method", "method_desc", "token", "module", "code_start", "code_size", "tier", "jitted"] {
+        assert!(row[unknown].is_null(), "{unknown}: {row}");
+    }
+}
+
+#[test]
+fn symbolicate() {
+    let ips = methods::ips(&methods::official("dotnet8-methods"));
+    let text = builder::file_with((ips.join("\n") + "\n0x7f8ebcd9de57\n").as_bytes());
+    let v = answer(&["symbolicate", text.path().to_str().unwrap()], &methods::core("dotnet8-methods"));
+    let row = [
+        ("address", Address),
+        ("?resolved", Address),
+        ("?symbol", Text),
+        ("kind", Text),
+        ("?module", Text),
+        ("count", Number),
+    ];
+    all_hold("symbolicate", &v["frames"], &row);
+    for f in v["frames"].as_array().unwrap() {
+        assert!(["managed", "native", "unknown"].iter().any(|k| f["kind"] == *k), "{f}");
+        assert_eq!(f["kind"] == "unknown", f["symbol"].is_null(), "{f}");
+    }
+}
+
+#[test]
+fn perfmap() {
+    for &(name, _) in methods::METHODS {
+        let v = answer(&["perfmap"], &methods::core(name));
+        all_hold(name, &v["entries"], &[("start", Address), ("size", Number), ("name", Text), ("?tier", Text)]);
+        let csv = run(["perfmap", "--format", "csv", &methods::core(name)]);
+        let head = csv.stdout.lines().next().unwrap().split(',').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(head, v["entries"][0].as_object().unwrap().keys().cloned().collect::<Vec<_>>());
+    }
 }
 
 #[test]

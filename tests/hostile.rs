@@ -12,7 +12,7 @@ use support::Rng;
 use support::builder::{CoreBuilder, Count, Load, R, W, X, file_with, image, small_core};
 use support::real::{self, CORES};
 use support::run::{Output, bounded, program, run};
-use support::{elf, notes};
+use support::{elf, methods, notes};
 
 /// Exit 3 and one line that begins with the program's name.
 #[track_caller]
@@ -55,6 +55,8 @@ fn summary(core: &Path) -> Output {
 #[track_caller]
 fn all_commands(core: &Path) {
     refused_or_sums(&bounded(&["summary", "--zero-fill", "--json"], core).go());
+    let text =
+        file_with(b"x 1 1.0: c:\n\t          400010 [unknown] (/bin/small)\n\t7fffffffffffffff x (/lib/libx.so)\n");
     let commands: &[&[&str]] = &[
         &["info"],
         &["regions"],
@@ -64,6 +66,9 @@ fn all_commands(core: &Path) {
         &["check"],
         &["heapstat", "--strings"],
         &["search", "marker"],
+        &["ip2method", "0x400000", "0", "ffffffffffffffff"],
+        &["perfmap"],
+        &["symbolicate", text.path().to_str().unwrap()],
     ];
     for args in commands {
         let out = bounded(args, core).go();
@@ -165,6 +170,32 @@ fn real_cores_cut_at_random_places() {
                 let missing = headers.in_core(len) - headers.in_core(cut);
                 assert_eq!(answer["core"]["truncation"]["missing"], missing, "{name} cut at {cut}");
             }
+        }
+    }
+}
+
+#[test]
+fn cores_with_code_cut_at_random_places() {
+    let mut rng = Rng(0x5eed_0006);
+    for &(name, _) in methods::METHODS {
+        let bytes = real::bytes(name);
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        real::write_sparse(file.as_file_mut(), &bytes);
+        let ips = methods::ips(&methods::official(name));
+        let args: Vec<&str> = ["ip2method", "--json"].into_iter().chain(ips.iter().map(String::as_str)).collect();
+        let mut cuts: Vec<u64> = (0..8).map(|_| rng.below(bytes.len() as u64)).collect();
+        cuts.sort_unstable_by(|a, b| b.cmp(a));
+        for cut in cuts {
+            file.as_file().set_len(cut).unwrap();
+            let out = bounded(&args, file.path()).go();
+            out.is_sound();
+            if cut > elf::read(&bytes).len as u64 {
+                out.exits(4);
+                for row in out.json()["results"].as_array().unwrap() {
+                    assert_eq!(row["found"] == true, row["reason"].is_null(), "{name} cut at {cut}: {row}");
+                }
+            }
+            bounded(&["perfmap"], file.path()).go().is_sound();
         }
     }
 }
@@ -370,6 +401,9 @@ fn control_characters_never_reach_the_terminal() {
         &["whatis", "0x400010"],
         &["whatis", "0x600000"],
         &["whatis", &whatis, "--bytes", "256"],
+        &["ip2method", "0x400010", "0x600000"],
+        &["ip2method", "--short", "0x600000"],
+        &["perfmap"],
         &["check"],
         &["search", "--context", "marker"],
         &["-vv", "summary"],

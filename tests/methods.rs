@@ -276,6 +276,15 @@ fn the_core_comes_last() {
     assert_eq!(out.exits(2).stderr.lines().count(), 1, "{}", out.stderr);
     assert!(out.stderr.contains("the core comes last, `coremap ip2method ADDR… CORE`"), "{}", out.stderr);
     run(["ip2method", &core]).exits(2);
+    // Options may stand anywhere.
+    let want = run(["ip2method", "--short", "0x7f8e3e842bc0", "0x7f8e3e848470", &core]).stdout;
+    for args in [
+        ["0x7f8e3e842bc0", "0x7f8e3e848470", "--short", &core],
+        ["0x7f8e3e842bc0", "--short", "0x7f8e3e848470", &core],
+        ["0x7f8e3e842bc0", "0x7f8e3e848470", &core, "--short"],
+    ] {
+        assert_eq!(run(["ip2method"].into_iter().chain(args)).exits(0).stdout, want, "{args:?}");
+    }
 }
 
 #[test]

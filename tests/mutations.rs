@@ -13,14 +13,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use coremap::addr::Addr;
-use coremap::analysis::{self, HeapStatOptions, RegionOptions, SearchOptions};
-use coremap::introspect::introspect;
+use coremap::analysis::{self, HeapStatOptions, Names, RegionOptions, SearchOptions};
+use coremap::introspect::{Findings, identify, introspect};
 use coremap::map::audit;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::search::{Encoding, Pattern, PatternOptions};
 use support::Rng;
-use support::real;
+use support::{methods, real};
 
 /// Mutants of each core where nothing else is asked for.
 const MUTANTS: u64 = 600;
@@ -179,6 +179,10 @@ fn examine(path: &Path, rng: &mut Rng) -> Result<(), String> {
     }
     let info = analysis::info(&process, &found, true);
     let check = analysis::check(&process, &found);
+    if rng.below(4) == 0 {
+        let ips: Vec<Addr> = regions.regions.iter().take(20).map(|r| r.start).chain([Addr(rng.next())]).collect();
+        name_code(&process, &found, &ips, rng.below(4) == 0)?;
+    }
     let some = regions.regions.get(rng.below(regions.regions.len() as u64) as usize).map_or(0, |r| r.start.0);
     for addr in [0, some, some.wrapping_sub(1), rng.next(), u64::MAX] {
         let whatis = analysis::whatis(&process, &found, Addr(addr), 64);
@@ -213,8 +217,57 @@ fn examine(path: &Path, rng: &mut Rng) -> Result<(), String> {
     Ok(())
 }
 
+/// All that names code: an answer or a reason for each address, a map in order,
+/// a text that keeps its lines.
+fn name_code(process: &Process, found: &Findings, ips: &[Addr], all: bool) -> Result<(), String> {
+    let names = Names::new(process, found);
+    let report = analysis::ip2method(&names, ips);
+    for row in &report.results {
+        if row.found == row.reason.is_some() || row.found == row.method.is_none() {
+            return Err(format!("neither an answer nor a reason: {row:?}"));
+        }
+    }
+    serde_json::to_string(&report).map_err(|e| e.to_string())?;
+    let text: String = ips.iter().map(|ip| format!("\t{:16x} [unknown] ([unknown])\n", ip.0)).collect();
+    let mut out = Vec::new();
+    let options = coremap::symbolicate::Options::default();
+    let named = analysis::symbolicate(process, &names, &mut text.as_bytes(), &mut out, false, &options);
+    named.map_err(|e| e.to_string())?;
+    let lines = out.iter().filter(|b| **b == b'\n').count();
+    if lines != ips.len() {
+        return Err(format!("{lines} lines of {}: {}", ips.len(), String::from_utf8_lossy(&out)));
+    }
+    if all {
+        let map = analysis::perfmap(&names);
+        if !map.entries.is_sorted_by_key(|e| e.start) || map.entries.iter().any(|e| e.name.contains('\n')) {
+            return Err("the map is not in order".into());
+        }
+    }
+    Ok(())
+}
+
+/// The same for a core that is damaged: sampled addresses, and some of no method.
+fn examine_code(path: &Path, ips: &[Addr], rng: &mut Rng) -> Result<(), String> {
+    let Ok(process) = Process::open(path, &Options::default(), &Progress::silent()) else { return Ok(()) };
+    let found = identify(&process);
+    let mut some: Vec<Addr> = (0..6).map(|_| ips[rng.below(ips.len() as u64) as usize]).collect();
+    some.extend([Addr(0), Addr(u64::MAX), Addr(rng.next()), Addr(some[0].0 ^ (1 << rng.below(20)))]);
+    name_code(&process, &found, &some, rng.below(8) == 0)
+}
+
 fn mutate(name: &str) {
-    let count = number("COREMAP_MUTANTS", MUTANTS);
+    damaged(name, MUTANTS, examine);
+}
+
+/// Fewer of them: these cores are there for their code, and each is read for it.
+fn mutate_code(name: &str) {
+    let list = methods::ips(&methods::official(name));
+    let ips: Vec<Addr> = list.iter().map(|ip| Addr(u64::from_str_radix(&ip[2..], 16).unwrap())).collect();
+    damaged(name, MUTANTS / 3, |path, rng| examine_code(path, &ips, rng));
+}
+
+fn damaged(name: &str, mutants: u64, examine: impl Fn(&Path, &mut Rng) -> Result<(), String>) {
+    let count = number("COREMAP_MUTANTS", mutants);
     let first = number("COREMAP_SEED", 0x00c0_ffee);
     println!("{name}: {count} mutants, COREMAP_SEED={first}");
     let mut patient = Patient::new(name);
@@ -270,6 +323,31 @@ fn mutants_of_gdbs_core_of_a_musl_process() {
 #[test]
 fn mutants_of_qemus_core_of_an_aarch64_process() {
     mutate("native-aarch64-qemu");
+}
+
+#[test]
+fn mutants_of_code_of_dotnet_3_1() {
+    mutate_code("dotnet31-methods");
+}
+
+#[test]
+fn mutants_of_code_of_dotnet_8() {
+    mutate_code("dotnet8-methods");
+}
+
+#[test]
+fn mutants_of_code_of_dotnet_9_without_metadata() {
+    mutate_code("dotnet9-methods");
+}
+
+#[test]
+fn mutants_of_code_of_dotnet_10() {
+    mutate_code("dotnet10-methods");
+}
+
+#[test]
+fn mutants_of_code_of_dotnet_10_without_metadata() {
+    mutate_code("dotnet10-kernel-methods");
 }
 
 #[test]

@@ -73,6 +73,11 @@ impl<'p> Names<'p> {
         &self.runtimes
     }
 
+    /// Tell that names are missing.
+    pub(super) fn partial(&self, why: String) {
+        self.process.diag.partial("dotnet", why);
+    }
+
     /// Tell which modules had no metadata when names were asked of them, and what
     /// would help.
     pub fn note_missing(&self) {

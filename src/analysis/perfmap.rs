@@ -1,32 +1,42 @@
 use crate::analysis::naming::Names;
+use crate::limits;
 use crate::report::{PerfMapReport, PerfMapRow};
 
 /// All code that the process's runtimes made or loaded, by address.
 pub fn perfmap(names: &Names<'_>) -> PerfMapReport {
     let mut entries = Vec::new();
+    let mut room = limits::MAX_METHOD_NAMES;
     for methods in names.runtimes() {
-        methods.all(|found| match found {
-            Ok(method) => {
-                let versions = methods.versions(&method);
-                let tier = versions.iter().find(|v| v.code == method.start).map(|v| v.tier);
-                let name = one_line(&method.name);
-                let cold = method.cold.map(|(start, size)| PerfMapRow {
-                    start,
-                    size,
-                    name: name.clone(),
-                    tier,
-                    part: Some("cold"),
-                });
-                entries.push(PerfMapRow { start: method.start, size: method.size, name, tier, part: None });
-                entries.extend(cold);
+        methods.all(|found| {
+            let Some(rest) = room.checked_sub(found.as_ref().map_or(0, |m| m.name.len())) else {
+                names.partial(format!("the names of methods end after {} bytes", limits::MAX_METHOD_NAMES));
+                return false;
+            };
+            room = rest;
+            match found {
+                Ok(method) => {
+                    let versions = methods.versions(&method);
+                    let tier = versions.iter().find(|v| v.code == method.start).map(|v| v.tier);
+                    let name = one_line(&method.name);
+                    let cold = method.cold.map(|(start, size)| PerfMapRow {
+                        start,
+                        size,
+                        name: name.clone(),
+                        tier,
+                        part: Some("cold"),
+                    });
+                    entries.push(PerfMapRow { start: method.start, size: method.size, name, tier, part: None });
+                    entries.extend(cold);
+                }
+                Err(stubs) => entries.push(PerfMapRow {
+                    start: stubs.start,
+                    size: stubs.size,
+                    name: format!("stub<{}>", stubs.kind),
+                    tier: None,
+                    part: Some("stubs"),
+                }),
             }
-            Err(stubs) => entries.push(PerfMapRow {
-                start: stubs.start,
-                size: stubs.size,
-                name: format!("stub<{}>", stubs.kind),
-                tier: None,
-                part: Some("stubs"),
-            }),
+            true
         });
     }
     entries.retain(|e| e.size > 0);

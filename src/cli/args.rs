@@ -178,15 +178,15 @@ pub(crate) enum Command {
         core: CoreArg,
     },
     /// The method that each code address is of, as SOS ip2md tells it
+    // One list, since clap would take what stands before an option for the core.
+    #[command(override_usage = "coremap ip2method [OPTIONS] <ADDR>... <CORE>")]
     Ip2method {
-        /// Addresses; - reads them from standard input
-        #[arg(required = true, value_name = "ADDR")]
-        addresses: Vec<String>,
+        /// Addresses, - for those on standard input; and last the core file, plain or packed, - for standard input
+        #[arg(required = true, value_name = "ADDR... CORE")]
+        words: Vec<String>,
         /// One line an address
         #[arg(long)]
         short: bool,
-        #[command(flatten)]
-        core: CoreArg,
     },
     /// Give names to the addresses in the text of perf, heaptrack, memleak or gdb
     Symbolicate {

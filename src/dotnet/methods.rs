@@ -1,5 +1,9 @@
 //! From an address to a method: code ranges, code blocks, descriptors, names.
 
+mod all;
+
+pub use all::StubBlock;
+
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -55,17 +59,6 @@ impl Method<'_> {
     }
 }
 
-/// A block of stubs among jitted code.
-#[derive(Clone, Copy, Debug)]
-pub struct StubBlock {
-    /// Where it begins.
-    pub start: Addr,
-    /// Bytes up to the next block.
-    pub size: u64,
-    /// StubCodeBlockKind (codeman.h).
-    pub kind: u64,
-}
-
 /// What an address of a range of code is.
 pub enum CodeAt<'p> {
     /// A method's code.
@@ -87,6 +80,8 @@ pub struct Methods<'p> {
     images: Cache<Addr, Result<ReadyToRun, String>>,
     methods: Cache<Addr, Result<Arc<Method<'p>>, String>>,
     versions: OnceLock<Versions>,
+    /// What is left of the room for blocks of all heaps, functions of all images.
+    room: Mutex<(usize, usize)>,
 }
 
 /// Values made once and kept.
@@ -123,6 +118,7 @@ impl<'p> Methods<'p> {
             images: Cache::default(),
             methods: Cache::default(),
             versions: OnceLock::new(),
+            room: Mutex::new((limits::MAX_CODE_BLOCKS, limits::MAX_IMAGE_FUNCTIONS)),
         }
     }
 
@@ -143,7 +139,10 @@ impl<'p> Methods<'p> {
             CodeRangeKind::ReadyToRun(module) => match &*self.image(range, module) {
                 Err(e) => CodeAt::Nothing(e.clone()),
                 Ok(image) => match image.method(ip) {
-                    Some(found) => self.known(found.start, || self.precompiled(module, found)),
+                    Some(found) => self.known(found.start, || {
+                        let unused = "in precompiled code of a generic that the process has not used";
+                        self.precompiled(module, found)?.ok_or_else(|| unused.to_owned())
+                    }),
                     None => CodeAt::Nothing("in an image with precompiled code, but in no method of it".into()),
                 },
             },
@@ -162,14 +161,25 @@ impl<'p> Methods<'p> {
     }
 
     fn heap(&self, range: &CodeRange, node: Addr) -> Arc<Result<CodeHeap, String>> {
-        self.heaps
-            .get(node, || CodeHeap::read(self.memory(), self.types.runtime, range, node).map_err(|e| e.to_string()))
+        self.heaps.get(node, || {
+            let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+            if room.0 == 0 {
+                return Err("more jitted code than any process has".to_owned());
+            }
+            CodeHeap::read(self.memory(), self.types.runtime, range, node, &mut room.0).map_err(|e| e.to_string())
+        })
     }
 
     fn image(&self, range: &CodeRange, module: Addr) -> Arc<Result<ReadyToRun, String>> {
         self.images.get(module, || {
-            ReadyToRun::read(&self.types.process.memory.pristine(), self.types.runtime, module, range.begin)
-                .map_err(|e| e.to_string())
+            let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+            if room.1 == 0 {
+                return Err("more precompiled code than any process has".to_owned());
+            }
+            let pristine = self.types.process.memory.pristine();
+            let image = ReadyToRun::read(&pristine, self.types.runtime, module, range.begin);
+            room.1 = room.1.saturating_sub(image.as_ref().map_or(0, ReadyToRun::weight));
+            image.map_err(|e| e.to_string())
         })
     }
 
@@ -215,18 +225,16 @@ impl<'p> Methods<'p> {
         })
     }
 
-    fn precompiled(&self, module: Addr, found: ReadyToRunMethod) -> Result<Method<'p>, String> {
+    /// A method of an image; none for an instantiation of a generic that the
+    /// runtime has not prepared since the process began: it can't have run.
+    fn precompiled(&self, module: Addr, found: ReadyToRunMethod) -> Result<Option<Method<'p>>, String> {
         let mut method = match found.method_desc {
             Some(desc) => {
                 let desc = self.types.method_desc(desc).map_err(|e| e.to_string())?;
                 self.method_of(desc, found.start, found.size)?
             }
             None => {
-                // An instantiation of a generic that the runtime has not prepared
-                // since the process began: it can't have run.
-                let Some(token) = found.token else {
-                    return Err("in precompiled code of a generic that the process has not used".into());
-                };
+                let Some(token) = found.token else { return Ok(None) };
                 let module = self.types.module(module);
                 let name = self.types.definition_name(&module, token);
                 Method {
@@ -245,7 +253,7 @@ impl<'p> Methods<'p> {
         method.jitted = false;
         method.cold = found.cold;
         method.debug = Debug::Image(module, found.index);
-        Ok(method)
+        Ok(Some(method))
     }
 
     /// The stub that the bytes at `ip` are, and its method; for addresses outside
@@ -308,46 +316,6 @@ impl<'p> Methods<'p> {
                 let image = self.image(range, module);
                 let debug_info = image.as_ref().as_ref().ok()?.debug_info(&pristine, index)?;
                 il_map::read(&pristine, runtime, debug_info, false)
-            }
-        }
-    }
-
-    /// Every method with code, and every block of stubs among jitted code; at most [`limits::MAX_METHODS`].
-    pub fn all(&self, mut each: impl FnMut(Result<Arc<Method<'p>>, StubBlock>)) {
-        let mut left = limits::MAX_METHODS;
-        let mut visited = std::collections::HashSet::new();
-        for range in self.ranges.iter() {
-            match range.kind {
-                CodeRangeKind::Heap(node) if visited.insert(node) => {
-                    let heap = self.heap(range, node);
-                    let Ok(heap) = &*heap else { continue };
-                    for (i, &start) in heap.starts().iter().enumerate().take(left) {
-                        left -= 1;
-                        let next = heap.starts().get(i + 1).copied().unwrap_or(range.range.end);
-                        match heap.block(self.memory(), self.types.runtime, start) {
-                            Ok(CodeBlock::Method { .. }) => {
-                                if let CodeAt::Method(method) = self.in_heap(range, node, start) {
-                                    each(Ok(method));
-                                }
-                            }
-                            Ok(CodeBlock::Stubs { kind }) => {
-                                each(Err(StubBlock { start, size: next.since(start), kind }));
-                            }
-                            Err(_) => {}
-                        }
-                    }
-                }
-                CodeRangeKind::ReadyToRun(module) if visited.insert(module) => {
-                    let image = self.image(range, module);
-                    let Ok(image) = &*image else { continue };
-                    for found in image.methods().take(left) {
-                        left -= 1;
-                        if let Ok(method) = self.precompiled(module, found) {
-                            each(Ok(Arc::new(method)));
-                        }
-                    }
-                }
-                _ => {}
             }
         }
     }

@@ -6,6 +6,7 @@
 //! to a method's nodes, from .NET 9 on the MethodDesc does itself.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::addr::Addr;
 use crate::dotnet::types::{MethodDesc, TypeSystem};
@@ -54,9 +55,16 @@ pub(super) struct Versions {
     nodes: VersionTable,
     /// Methods whose calls are not counted, as they were optimized at once (loops).
     optimized: HashSet<Addr>,
+    /// Nodes followed so far, for all methods.
+    steps: AtomicUsize,
 }
 
 impl Versions {
+    /// Whether one more node may be followed.
+    fn step(&self) -> bool {
+        self.steps.fetch_add(1, Ordering::Relaxed) < limits::MAX_VERSION_STEPS
+    }
+
     /// Read the tables of versioned methods; what fails comes back in words.
     pub(super) fn read(types: &TypeSystem<'_>) -> (Versions, Vec<String>) {
         let mut notes = Vec::new();
@@ -68,7 +76,7 @@ impl Versions {
             notes.push(format!("call counting: {e}"));
             HashSet::new()
         });
-        (Versions { nodes, optimized }, notes)
+        (Versions { nodes, optimized, steps: AtomicUsize::new(0) }, notes)
     }
 }
 
@@ -95,6 +103,10 @@ fn not_counted(types: &TypeSystem<'_>) -> Result<HashSet<Addr>, ViewError> {
     }
     let Ok(disabled) = layout.positive("constants_CallCountingStage", "Disabled") else { return Ok(out) };
     let manager = types.view("LoaderAllocator", allocator).ptr("CallCountingManager")?;
+    // There is none where methods are not tiered.
+    if manager.0 == 0 {
+        return Ok(out);
+    }
     let map = types.view("CallCountingManager", manager).addr_of("CallCountingInfoByCodeVersionHash")?;
     for slot in elements(types, map, 8)? {
         let Ok(info) = types.memory.ptr(slot) else { continue };
@@ -114,8 +126,8 @@ fn not_counted(types: &TypeSystem<'_>) -> Result<HashSet<Addr>, ViewError> {
 fn elements(types: &TypeSystem<'_>, map: Addr, size: u64) -> Result<Vec<Addr>, ViewError> {
     let view = types.view("SHash", map);
     let (table, count) = (view.ptr("m_table")?, view.u32("m_tableSize")?);
-    let count = u64::from(count).min(limits::MAX_HASH_BUCKETS);
     let size = size.clamp(8, 4096);
+    let count = u64::from(count).min(limits::MAX_HASH_BUCKETS).min(limits::MAX_HASH_BYTES / size);
     let fault = |fault| ViewError::Fault { kind: "SHash".into(), field: "m_table".into(), fault };
     let bytes = types.memory.bytes(table, (count * size) as usize).map_err(fault)?;
     let used = bytes.chunks_exact(size as usize).enumerate().filter(|(_, e)| e.iter().take(8).any(|b| *b != 0));
@@ -162,7 +174,12 @@ impl TypeSystem<'_> {
         }
         let mut node = self.first_node(desc, &known.nodes);
         let mut seen = HashSet::new();
-        while node.0 != 0 && seen.insert(node) && seen.len() <= limits::MAX_CODE_VERSIONS {
+        while node.0 != 0 && seen.len() < limits::MAX_CODE_VERSIONS && known.step() {
+            if !seen.insert(node) {
+                let why = format!("code versions of the MethodDesc at {} run in a circle at {node}", desc.addr);
+                self.process.diag.partial("dotnet", why);
+                break;
+            }
             let view = self.view("NativeCodeVersionNode", node);
             let (Ok(code), Ok(next)) = (view.ptr("NativeCode"), view.ptr("Next")) else { break };
             let tier = if code.0 != 0 && precompiled(code) {

@@ -25,13 +25,15 @@ pub const STACK: u64 = 0x7fff_0000_0000;
 
 /// Parts of the image, from its start.
 const TEXT: u64 = 0x1000;
-const SLOTS: u64 = 0x1100;
+pub const SLOTS: u64 = 0x1100;
 const GLOBALS: u64 = 0x2000;
 pub const VARS: u64 = 0x3000;
 const VARIABLES: u64 = 0x3800;
 const DYNAMIC: u64 = 0x5000;
 const SYMBOLS: u64 = 0x5100;
 const DESCRIPTOR: u64 = 0x6000;
+/// Room for a global that is a table itself.
+pub const TABLE: u64 = 0x7000;
 const IMAGE_LEN: u64 = 0x8000;
 
 const SLOT_COUNT: u64 = 128;
@@ -72,7 +74,7 @@ impl Table {
         fields.iter().filter(|(_, v)| v.is_u64()).map(|(name, _)| name.clone()).collect()
     }
 
-    fn slot(&self, global: &str) -> u64 {
+    pub fn slot(&self, global: &str) -> u64 {
         self.0["globals"][format!("DacSlot.{global}")].as_u64().unwrap()
     }
 
@@ -131,7 +133,7 @@ impl Fake {
                 area(BOOK, R | W, PAGE, 8 * PAGE),
                 area(HANDLES, R | W, 0x2_0000, 0x4_0000),
                 area(LOADER, R | W, 0, 0x10_0000),
-                area(CODE, R | W | X, 0, 0x10_0000),
+                area(CODE, R | W | X, 3 * PAGE, 0x10_0000),
                 area(HIDDEN, R | W, 0, PAGE),
                 area(STACK, R | W, PAGE, PAGE),
             ],

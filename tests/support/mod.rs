@@ -7,6 +7,7 @@
 
 pub mod builder;
 pub mod dotnet_builder;
+pub mod dotnet_code;
 pub mod elf;
 pub mod methods;
 pub mod notes;

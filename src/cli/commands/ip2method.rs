@@ -14,7 +14,11 @@ use crate::cli::output::answer;
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure, address};
 
-pub(super) fn run(common: &Common, core: &Path, texts: &[String], short: bool) -> Result<Exit, Failure> {
+pub(super) fn run(common: &Common, words: &[String], short: bool) -> Result<Exit, Failure> {
+    let (core, texts) = match words.split_last() {
+        Some((core, texts)) if !texts.is_empty() => (Path::new(core), texts),
+        _ => return Err(Failure::Usage("addresses, then the core: `coremap ip2method ADDR… CORE`".into())),
+    };
     if texts.iter().any(|t| t == "-") && core == Path::new("-") {
         return Err(Failure::Usage("standard input can't be both the addresses and the core".into()));
     }

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
         Command::Search { args, core } => search::run(common, &core.core, args),
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
-        Command::Ip2method { addresses, short, core } => ip2method::run(common, &core.core, addresses, *short),
+        Command::Ip2method { words, short } => ip2method::run(common, words, *short),
         Command::Symbolicate { fold, text, core } => symbolicate::run(common, &core.core, text, *fold),
         Command::Perfmap { core } => perfmap::run(common, &core.core),
         Command::Diff { old, new } => diff::run(common, old, new),

@@ -38,6 +38,7 @@ mod element {
 /// First runtime functions of all instantiations; `table` begins with the hashtable.
 pub(super) fn entry_points(table: &[u8]) -> Vec<u32> {
     let mut out = Vec::new();
+    let mut left = table.len().saturating_mul(8);
     let Some(&header) = table.first() else { return out };
     let width = 1usize << (header & 3).min(2);
     let buckets = 1usize << u32::from(header >> 2).min(24);
@@ -57,10 +58,12 @@ pub(super) fn entry_points(table: &[u8]) -> Vec<u32> {
             // One byte of the hash, then the distance to the entry.
             let Some((delta, next)) = signed(table, at + 1) else { break };
             let target = (at + 1).checked_add_signed(delta as isize);
-            if let Some(function) = target.and_then(|t| entry(table, t)) {
-                out.push(function);
-            }
+            let (function, used) = target.map_or((None, 0), |t| entry(table, t));
+            out.extend(function);
             at = next;
+            // Entries may overlap, and each be as long as the table.
+            let Some(rest) = left.checked_sub(used + 1) else { return out };
+            left = rest;
         }
     }
     out
@@ -80,14 +83,14 @@ fn signed(data: &[u8], at: usize) -> Option<(i32, usize)> {
     Some((((value << shift) as i32) >> shift, next))
 }
 
-/// The runtime function that stands behind the signature at `at`.
-fn entry(table: &[u8], at: usize) -> Option<u32> {
-    let blob = table.get(at..)?;
+/// The runtime function that stands behind the signature at `at`, and the bytes read.
+fn entry(table: &[u8], at: usize) -> (Option<u32>, usize) {
+    let Some(blob) = table.get(at..) else { return (None, 0) };
     let mut reader = Reader::new(blob);
-    skip_method(&mut reader)?;
+    let whole = skip_method(&mut reader).is_some();
     let used = blob.len() - reader.rest().len();
-    let (id, _) = unsigned(table, at + used)?;
-    Some(if id & 1 != 0 { id >> 2 } else { id >> 1 })
+    let id = unsigned(table, at + used).filter(|_| whole).map(|(id, _)| id);
+    (id.map(|id| if id & 1 != 0 { id >> 2 } else { id >> 1 }), used)
 }
 
 fn skip_method(reader: &mut Reader<'_>) -> Option<()> {
@@ -170,9 +173,9 @@ mod tests {
 
     #[test]
     fn lies_are_bounded() {
-        assert_eq!(entry_points(&[]), [0u32; 0]);
-        assert_eq!(entry_points(&[0xff; 64]), [0u32; 0]);
+        assert_eq!(entry_points(&[]), Vec::<u32>::new());
+        assert_eq!(entry_points(&[0xff; 64]), Vec::<u32>::new());
         let nested: Vec<u8> = [0, 2, 4, 0, 2 << 1, 0, 0x44].into_iter().chain([0x0f; 10_000]).collect();
-        assert_eq!(entry_points(&nested), [0u32; 0]);
+        assert_eq!(entry_points(&nested), Vec::<u32>::new());
     }
 }

@@ -15,6 +15,9 @@ use crate::memory::Memory;
 /// (STUB_CODE_BLOCK_LAST; StubCodeBlockLast of the descriptor).
 const STUB_CODE_BLOCK_LAST: u64 = 0xf;
 
+/// Bytes of a map that count as much as a block (16 words).
+const WORDS_PER_BLOCK: usize = 64;
+
 /// A block of jitted code, or of stubs among it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dotnet) enum CodeBlock {
@@ -53,6 +56,8 @@ pub(in crate::dotnet) struct CodeHeap {
 impl CodeHeap {
     /// Read the nibble map of the heap that `node` describes.
     ///
+    /// `room` is what all heaps together may still have of [`limits::MAX_CODE_BLOCKS`].
+    ///
     /// # Errors
     /// Where the node or its map is not in the core.
     pub(in crate::dotnet) fn read(
@@ -60,19 +65,24 @@ impl CodeHeap {
         runtime: &Runtime,
         range: &CodeRange,
         node: Addr,
+        room: &mut usize,
     ) -> Result<CodeHeap, ViewError> {
         let layout = &runtime.layout;
         let view = StructView::new(memory, layout, "CodeHeapListNode", node);
         let (base, map, end) = (view.ptr("MapBase")?, view.ptr("HeaderMap")?, view.ptr("EndAddress")?);
         let span = AddrRange::new(base, end.max(base)).len().min(limits::MAX_CODE_HEAP);
         let bytes = span.div_ceil(nibble::BYTES_PER_WORD) * nibble::WORD;
+        // What there is no room for can't be looked through either.
+        let bytes = bytes.min((*room * WORDS_PER_BLOCK) as u64);
         let words = memory.bytes(map, bytes as usize).map_err(|fault| ViewError::Fault {
             kind: "CodeHeapListNode".into(),
             field: "HeaderMap".into(),
             fault,
         })?;
         let pointers = layout.contract("ExecutionManager").is_some_and(|v| v.trim_start_matches('c') != "1");
-        let mut starts = nibble::starts(&words, base, pointers);
+        *room = room.saturating_sub(words.len() / WORDS_PER_BLOCK);
+        let mut starts = nibble::starts(&words, base, pointers, *room);
+        *room -= starts.len();
         starts.retain(|&s| s < end);
         Ok(CodeHeap { begin: range.begin, end, starts })
     }

@@ -24,8 +24,8 @@ pub(super) const WORD: u64 = 4;
 /// Block starts are multiples of this.
 const CODE_ALIGN: u64 = 4;
 
-/// Starts of all blocks, in order; `map` are the words for `base` on.
-pub(super) fn starts(map: &[u8], base: Addr, pointers: bool) -> Vec<Addr> {
+/// Starts of all blocks, in order, at most `most`; `map` are the words for `base` on.
+pub(super) fn starts(map: &[u8], base: Addr, pointers: bool, most: usize) -> Vec<Addr> {
     let mut out = Vec::new();
     for (i, word) in map.as_chunks::<4>().0.iter().map(|w| u32::from_le_bytes(*w)).enumerate() {
         if word == 0 || (pointers && word & 0xf > 8) {
@@ -33,7 +33,7 @@ pub(super) fn starts(map: &[u8], base: Addr, pointers: bool) -> Vec<Addr> {
         }
         for nibble in 0..NIBBLES {
             let value = u64::from(word >> (28 - 4 * nibble)) & 0xf;
-            if (1..=8).contains(&value) {
+            if (1..=8).contains(&value) && out.len() < most {
                 let offset = i as u64 * BYTES_PER_WORD + nibble * BYTES_PER_NIBBLE + (value - 1) * CODE_ALIGN;
                 out.push(base.saturating_add(offset));
             }
@@ -53,24 +53,29 @@ mod tests {
     #[test]
     fn the_contracts_own_example() {
         // 304 = 9 * 32 + 16: second word, second nibble, value 5.
-        assert_eq!(starts(&map(&[0, 0x0500_0000]), Addr(0x1000), false), [Addr(0x1000 + 304)]);
+        assert_eq!(starts(&map(&[0, 0x0500_0000]), Addr(0x1000), false, 99), [Addr(0x1000 + 304)]);
     }
 
     #[test]
     fn several_in_a_word_come_in_order() {
-        let found = starts(&map(&[0x1000_0008]), Addr(0), false);
+        let found = starts(&map(&[0x1000_0008]), Addr(0), false, 99);
         assert_eq!(found, [Addr(0), Addr(7 * 32 + 28)]);
     }
 
     #[test]
     fn a_pointer_word_holds_no_starts() {
-        assert_eq!(starts(&map(&[0x1000_0000, 0x0000_0019]), Addr(0), true), [Addr(0)]);
+        assert_eq!(starts(&map(&[0x1000_0000, 0x0000_0019]), Addr(0), true, 99), [Addr(0)]);
         // In version 1 the value 9 can't be a start either.
-        assert_eq!(starts(&map(&[0x0000_0009]), Addr(0), false), []);
+        assert_eq!(starts(&map(&[0x0000_0009]), Addr(0), false, 99), []);
+    }
+
+    #[test]
+    fn no_more_than_asked_for() {
+        assert_eq!(starts(&map(&[0x1111_1111; 100]), Addr(0), false, 20).len(), 20);
     }
 
     #[test]
     fn a_cut_map_is_read_as_far_as_it_goes() {
-        assert_eq!(starts(&[0, 0, 0, 0x10, 0xff, 0xff], Addr(0), false), [Addr(0)]);
+        assert_eq!(starts(&[0, 0, 0, 0x10, 0xff, 0xff], Addr(0), false, 99), [Addr(0)]);
     }
 }

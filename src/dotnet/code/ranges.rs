@@ -59,7 +59,15 @@ pub(in crate::dotnet) fn read(memory: &dyn Memory, runtime: &Runtime) -> (RangeM
             .or_else(|_| runtime.roots.global(layout, "CodeRangeMap"));
         match top {
             Ok(top) => {
-                let mut walk = Radix { memory, runtime, found: &mut found, notes: &mut notes, seen: HashSet::new() };
+                let mut walk = Radix {
+                    memory,
+                    runtime,
+                    found: &mut found,
+                    notes: &mut notes,
+                    seen: HashSet::new(),
+                    circles: 0,
+                    full: false,
+                };
                 if let Err(e) = walk.run(top) {
                     walk.notes.push(e.to_string());
                 }
@@ -135,6 +143,8 @@ struct Radix<'a> {
     found: &'a mut Vec<CodeRange>,
     notes: &'a mut Vec<String>,
     seen: HashSet<Addr>,
+    circles: usize,
+    full: bool,
 }
 
 impl Radix<'_> {
@@ -148,14 +158,18 @@ impl Radix<'_> {
     }
 
     fn level(&mut self, at: Addr, left: u32, entries: u64) {
-        if !self.seen.insert(at) || self.seen.len() > limits::MAX_CODE_RANGES {
-            self.notes.push(format!("the map of code ranges runs in a circle at {at}"));
+        if self.is_full() {
+            return;
+        }
+        // It is a tree: each of its tables is reached once.
+        if !self.seen.insert(at) {
+            self.circle(at);
             return;
         }
         let bytes = match self.memory.bytes(at, entries as usize * 8) {
             Ok(bytes) => bytes,
             Err(e) => {
-                self.notes.push(format!("map of code ranges: {e}"));
+                self.note(format!("map of code ranges: {e}"));
                 return;
             }
         };
@@ -169,10 +183,37 @@ impl Radix<'_> {
         }
     }
 
+    /// Whether so much was read, or wrong, that the rest is left alone; told once.
+    fn is_full(&mut self) -> bool {
+        let full = self.seen.len() >= limits::MAX_CODE_RANGES || self.circles >= limits::MAX_CODE_RANGE_NOTES;
+        if full && !self.full {
+            self.full = true;
+            self.notes.push("the map of code ranges makes no sense and is not followed to its end".to_owned());
+        }
+        full
+    }
+
+    /// Small dumps lack many fragments: each of them is wrong, and not all are told.
+    fn note(&mut self, text: String) {
+        if self.notes.len() < limits::MAX_CODE_RANGE_NOTES {
+            self.notes.push(text);
+        }
+    }
+
+    fn circle(&mut self, at: Addr) {
+        self.circles += 1;
+        self.note(format!("the map of code ranges runs in a circle at {at}"));
+    }
+
     fn fragments(&mut self, mut at: Addr) {
-        while at.0 != 0 {
+        let mut own = HashSet::new();
+        while at.0 != 0 && !self.is_full() {
+            if !own.insert(at) {
+                self.circle(at);
+                return;
+            }
             // A fragment that spans several chunks stands in each chunk's list.
-            if !self.seen.insert(at) || self.seen.len() > limits::MAX_CODE_RANGES {
+            if !self.seen.insert(at) {
                 return;
             }
             let view = StructView::new(self.memory, &self.runtime.layout, "RangeSectionFragment", at);
@@ -185,7 +226,7 @@ impl Radix<'_> {
             match read {
                 Ok(next) => at = Addr(next.0 & !1),
                 Err(e) => {
-                    self.notes.push(format!("fragment of the map of code ranges: {e}"));
+                    self.note(format!("fragment of the map of code ranges: {e}"));
                     return;
                 }
             }

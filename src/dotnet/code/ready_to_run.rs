@@ -72,6 +72,8 @@ pub(in crate::dotnet) struct ReadyToRun {
     instances: HashSet<u32>,
     /// Pairs: first runtime function of a cold part, and of its hot part.
     hot_cold: Vec<(u32, u32)>,
+    /// Hot part to its place in `hot_cold`.
+    cold_at: HashMap<u32, usize>,
     /// The DebugInfo section's RVA and size.
     debug_info: Option<(u32, u32)>,
 }
@@ -101,7 +103,7 @@ impl ReadyToRun {
             move |fault| ViewError::Fault { kind: "ReadyToRunInfo".into(), field: field.into(), fault }
         };
         let count = view.u32("NumRuntimeFunctions")?.min(limits::MAX_RUNTIME_FUNCTIONS);
-        let stride = layout.size("RuntimeFunction")?.max(4);
+        let stride = layout.size("RuntimeFunction")?.clamp(4, 64);
         let bytes = memory
             .bytes(view.ptr("RuntimeFunctions")?, count as usize * stride as usize)
             .map_err(fault("RuntimeFunctions"))?;
@@ -111,7 +113,7 @@ impl ReadyToRun {
             .chunks_exact(stride as usize)
             .map_while(|f| Some((u32_at(f, begin as usize)?, u32_at(f, end as usize)?)))
             .collect();
-        let hot_cold = match (view.ptr("HotColdMap"), view.u32("NumHotColdMap")) {
+        let hot_cold: Vec<(u32, u32)> = match (view.ptr("HotColdMap"), view.u32("NumHotColdMap")) {
             (Ok(map), Ok(count)) if map.0 != 0 => {
                 let bytes = memory
                     .bytes(map, count.min(limits::MAX_RUNTIME_FUNCTIONS) as usize * 4)
@@ -129,6 +131,7 @@ impl ReadyToRun {
             prepared,
             defs: HashMap::new(),
             instances: HashSet::new(),
+            cold_at: hot_cold.iter().enumerate().map(|(i, p)| (p.1, i)).collect(),
             hot_cold,
             debug_info: None,
         };
@@ -143,10 +146,13 @@ impl ReadyToRun {
         }
         let word = |off: u64| memory.u32(header.saturating_add(off)).ok();
         let count = word(header::SECTIONS).unwrap_or(0).min(limits::MAX_R2R_SECTIONS);
+        let mut seen = HashSet::new();
         for i in 0..u64::from(count) {
             let at = header::FIRST + i * header::SECTION_SIZE;
             let (Some(kind), Some(rva), Some(size)) = (word(at), word(at + 4), word(at + 8)) else { return };
             match kind {
+                // Each kind stands there once.
+                kind if !seen.insert(kind) => {}
                 section::METHOD_DEF_ENTRY_POINTS => self.read_entry_points(memory, rva, size),
                 section::INSTANCE_ENTRY_POINTS => self.read_instances(memory, rva, size),
                 section::DEBUG_INFO => self.debug_info = Some((rva, size)),
@@ -190,6 +196,11 @@ impl ReadyToRun {
         // A blob that equals an earlier one is a distance back to it.
         let at = if back == 0 { unsigned(&bytes, offset)?.1 } else { offset.checked_sub(back as usize)? };
         Some(section.saturating_add(at as u64))
+    }
+
+    /// What it takes of [`limits::MAX_IMAGE_FUNCTIONS`].
+    pub(in crate::dotnet) fn weight(&self) -> usize {
+        self.functions.len() + self.prepared.len() + self.defs.len() + self.hot_cold.len()
     }
 
     /// Every method that is known, by address.
@@ -245,7 +256,7 @@ impl ReadyToRun {
     }
 
     fn cold_of(&self, hot: u32) -> Option<(Addr, u64)> {
-        let at = self.hot_cold.iter().position(|p| p.1 == hot)?;
+        let at = *self.cold_at.get(&hot)?;
         let first = self.hot_cold.get(at)?.0 as usize;
         let last = self.hot_cold.get(at + 1).map_or(self.functions.len(), |p| p.0 as usize).checked_sub(1)?;
         let (start, end) = (self.entry(first)?, self.base.saturating_add(u64::from(self.functions.get(last)?.1)));
@@ -265,7 +276,7 @@ fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result
     let size = layout.size("Bucket")?.clamp(16, 4096);
     let (keys, values) = (layout.positive("Bucket", "Keys")?, layout.positive("Bucket", "Values")?);
     let Ok(count) = memory.u32(buckets) else { return Ok(out) };
-    let count = u64::from(count).min(limits::MAX_HASH_BUCKETS);
+    let count = u64::from(count).min(limits::MAX_PREPARED_BUCKETS).min(limits::MAX_HASH_BYTES / size);
     let slots = values.saturating_sub(keys) / 8;
     let first = buckets.saturating_add(size);
     // Of a small dump often only some pages are there.

@@ -23,7 +23,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::addr::Addr;
 use crate::dotnet::detect::Runtime;
+use crate::image::metadata::Metadata;
 use crate::layout::StructView;
+use crate::limits;
 use crate::memory::Memory;
 use crate::process::Process;
 
@@ -48,7 +50,16 @@ impl<'p> TypeSystem<'p> {
     /// The module at `addr`, read once; what is wrong with it stands in it.
     pub fn module(&self, addr: Addr) -> Arc<ModuleInfo<'p>> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        modules.entry(addr).or_insert_with(|| Arc::new(ModuleInfo::read(self, addr))).clone()
+        if let Some(known) = modules.get(&addr) {
+            return known.clone();
+        }
+        if modules.len() >= limits::MAX_MANAGED_MODULES {
+            return Arc::new(ModuleInfo::unread(addr, "it is one of more modules than any process has"));
+        }
+        let copied: usize = modules.values().filter_map(|m| m.metadata.as_ref()).map(Metadata::copied).sum();
+        let module = Arc::new(ModuleInfo::read(self, addr, copied < limits::MAX_METADATA_COPIES));
+        modules.insert(addr, module.clone());
+        module
     }
 
     /// All modules looked at so far.

@@ -34,10 +34,26 @@ pub struct ModuleInfo<'p> {
 }
 
 impl<'p> ModuleInfo<'p> {
-    pub(super) fn read(types: &TypeSystem<'p>, addr: Addr) -> ModuleInfo<'p> {
+    /// A module of which only the address is known; why.
+    pub(super) fn unread(addr: Addr, why: &str) -> ModuleInfo<'p> {
+        ModuleInfo {
+            addr,
+            path: String::new(),
+            base: Addr(0),
+            flat: false,
+            metadata: None,
+            missing: Some(why.to_owned()),
+            simple_name: String::new(),
+            pdb: OnceLock::new(),
+        }
+    }
+
+    /// Read what there is of it; its metadata only if that is `wanted`.
+    pub(super) fn read(types: &TypeSystem<'p>, addr: Addr, wanted: bool) -> ModuleInfo<'p> {
         let path = path(types, addr).unwrap_or_default();
         let base = image_base(types, addr).unwrap_or(Addr(0));
-        let (metadata, flat, missing) = match metadata(types, addr, base) {
+        let found = if wanted { metadata(types, addr, base) } else { Err("too much metadata in all".to_owned()) };
+        let (metadata, flat, missing) = match found {
             Ok((metadata, flat)) => (Some(metadata), flat, None),
             Err(why) => (None, false, Some(why)),
         };
@@ -102,12 +118,13 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// UTF-16 text, NUL-terminated.
+/// UTF-16 text, NUL-terminated; none where it does not end.
 fn wide_text(types: &TypeSystem<'_>, at: Addr) -> Option<String> {
     let have = types.memory.readable(at, limits::MAX_PATH_BYTES as u64) as usize;
     let bytes = types.memory.bytes(at, have).ok()?;
-    let units = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).take_while(|&u| u != 0);
-    Some(char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
+    let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
+    let text = units.get(..units.iter().position(|&u| u == 0)?)?;
+    Some(char::decode_utf16(text.iter().copied()).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
 }
 
 fn path(types: &TypeSystem<'_>, addr: Addr) -> Option<String> {

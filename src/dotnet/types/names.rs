@@ -40,7 +40,7 @@ impl Text {
 
     pub(super) fn into_string(mut self) -> String {
         if self.is_full() {
-            let cut = (0..=limits::MAX_TYPE_NAME).rev().find(|&i| self.0.is_char_boundary(i));
+            let cut = (0..=limits::MAX_TYPE_NAME).rev().find(|&at| self.0.is_char_boundary(at));
             self.0.truncate(cut.unwrap_or(0));
             self.0.push('…');
         }

@@ -128,6 +128,14 @@ impl<'a> Metadata<'a> {
         Ok(out)
     }
 
+    /// Bytes that it holds itself, as memory has them not in one piece.
+    pub fn copied(&self) -> usize {
+        match &self.data {
+            Cow::Borrowed(_) => 0,
+            Cow::Owned(bytes) => bytes.len(),
+        }
+    }
+
     /// Row counts of the tables that a PDB names but does not hold (Portable
     /// PDB spec, #Pdb stream); all 0 for a module.
     fn referenced_rows(&self) -> [u32; 64] {
