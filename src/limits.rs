@@ -114,6 +114,9 @@ pub const MAX_SHOWN_TEXT: usize = 64 << 10;
 /// Structs within structs whose fields are shown.
 pub const MAX_SHOWN_NESTING: u32 = 8;
 
+/// Static references of one module that are given names.
+pub const MAX_STATICS: usize = 1 << 20;
+
 /// Objects with finalizers in one generation of one GC heap.
 pub const MAX_FINALIZABLE: u64 = 1 << 28;
 

@@ -1,12 +1,15 @@
 use crate::addr::Addr;
 use crate::analysis::managed::{Names, handles_of, tell, tell_in_gc, with_heap};
-use crate::dotnet::graph::{Graph, Path, Search, roots};
+use crate::dotnet::graph::{Graph, Link, Path, RootKind, Search, roots};
 use crate::dotnet::heap::Heap;
 use crate::dotnet::{Heaps, Runtime, TypeSystem};
 use crate::introspect::Findings;
 use crate::limits;
 use crate::process::Process;
 use crate::report::{ChainRow, GcRootReport, RootPathRow};
+
+/// Types of a path in whose modules the static field is looked for that it begins with.
+const STATIC_TYPES: usize = 8;
 
 /// Tell why the object at `addr` is alive: a shortest path from each root that
 /// leads to it, with `all` from all of them.
@@ -44,15 +47,28 @@ fn one(process: &Process, runtime: &Runtime, heaps: &Heaps, addr: Addr, all: boo
 }
 
 fn row(names: &mut Names<'_, '_, '_>, path: &Path) -> RootPathRow {
-    let chain = path.steps.iter().map(|&(object, link)| {
-        let name = names.object(object).map(|(name, _)| name);
-        ChainRow { object, name, field: link.and_then(|link| names.link(object, link)) }
-    });
+    let mut chain: Vec<ChainRow> = path
+        .steps
+        .iter()
+        .map(|&(object, link)| {
+            let name = names.object(object).map(|(name, _)| name);
+            ChainRow { object, name, field: link.and_then(|link| names.link(object, link)) }
+        })
+        .collect();
+    // Statics stand in arrays that handles keep.
+    if let (RootKind::Handle(_), Some(&(object, Some(Link::Field(offset)))), Some(first)) =
+        (path.root.kind, path.steps.first(), chain.first_mut())
+        && let Some(name) =
+            names.static_at(object.saturating_add(offset), path.steps.iter().skip(1).map(|s| s.0).take(STATIC_TYPES))
+    {
+        let index = first.field.as_deref().unwrap_or_default();
+        first.field = Some(format!("{index} (static {name})").into());
+    }
     RootPathRow {
         root_kind: path.root.kind.name(),
         root_address: path.root.address,
         thread: path.root.thread,
         register: path.root.register,
-        chain: chain.collect(),
+        chain,
     }
 }

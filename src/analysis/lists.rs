@@ -187,11 +187,13 @@ pub fn exceptions(process: &Process, found: &Findings) -> ExceptionsReport {
         let types = TypeSystem::new(process, runtime);
         let heap = Heap::open(&types, heaps);
         tell_in_gc(process, runtime, &heap);
+        let base = types.runtime.roots.pointer(types.memory, &types.runtime.layout, "ExceptionMethodTable").ok();
         let is_exception = |info: &MethodTableInfo| {
             let mut seen = HashSet::new();
             let mut at = info.address;
             while !info.free && at.0 != 0 && seen.len() < limits::MAX_TYPE_NESTING && seen.insert(at) {
-                if types.display_name(at) == "System.Exception" {
+                let found = base.map_or_else(|| types.display_name(at) == "System.Exception", |base| base == at);
+                if found {
                     return true;
                 }
                 at = types.parent(at).unwrap_or(Addr(0));
@@ -200,6 +202,15 @@ pub fn exceptions(process: &Process, found: &Findings) -> ExceptionsReport {
         };
         let (objects, more) = list(process, runtime, &heap, &is_exception);
         report.more += more;
+        if base.is_none() && types.modules().iter().any(|m| m.missing.is_some()) {
+            process.diag.partial(
+                "metadata",
+                format!(
+                    "{}: exceptions are told by name, and not all modules' metadata is in the core",
+                    runtime.name()
+                ),
+            );
+        }
         let graph = Graph::new(&types, &heap, &[]);
         let mut reader = graph.reader();
         let mut places: HashMap<Addr, HashMap<String, u64>> = HashMap::new();
@@ -208,7 +219,11 @@ pub fn exceptions(process: &Process, found: &Findings) -> ExceptionsReport {
             let fields = places.entry(info.address).or_insert_with(|| {
                 types.object_fields(info.address).iter().map(|f| (types.field_name(f), f.offset)).collect()
             });
-            let at = |name: &str| fields.get(name).map(|offset| object.address.saturating_add(*offset));
+            let at = |name: &str| {
+                let described = || types.runtime.layout.positive("Exception", name).ok();
+                let offset = fields.get(name).copied().or_else(described)?;
+                Some(object.address.saturating_add(offset))
+            };
             let held = |name| types.memory.ptr(at(name)?).ok().filter(|o| o.0 != 0);
             report.exceptions.push(ExceptionRow {
                 message: held("_message").and_then(|s| string_text(&types, s, limits::MAX_SHOWN_STRING)),

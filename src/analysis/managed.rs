@@ -51,11 +51,20 @@ pub(super) struct Names<'g, 'h, 'p> {
     pub(super) reader: Reader<'g, 'h, 'p>,
     names: HashMap<Addr, Name>,
     fields: HashMap<(Addr, u64), Name>,
+    /// By module, names of statics by where they are.
+    statics: HashMap<Addr, HashMap<Addr, Name>>,
 }
 
 impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
     pub(super) fn new(types: &'h TypeSystem<'p>, graph: &'g Graph<'h, 'p>) -> Names<'g, 'h, 'p> {
-        Names { types, heap: graph.heap, reader: graph.reader(), names: HashMap::new(), fields: HashMap::new() }
+        Names {
+            types,
+            heap: graph.heap,
+            reader: graph.reader(),
+            names: HashMap::new(),
+            fields: HashMap::new(),
+            statics: HashMap::new(),
+        }
     }
 
     /// Type and size of the object at `addr`.
@@ -65,6 +74,29 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
         let heap = self.heap;
         let name = self.names.entry(info.address).or_insert_with(|| heap.type_name(&info).into());
         Some((name.clone(), size))
+    }
+
+    /// The static field that is at `place`, if it is of the module of one of the
+    /// types of `objects`.
+    pub(super) fn static_at(&mut self, place: Addr, objects: impl Iterator<Item = Addr>) -> Option<Name> {
+        let types = self.types;
+        for object in objects {
+            let Some(info) = self.reader.node(object.0).map(|n| n.layout.info) else { continue };
+            let of = types.element_type(info.address).unwrap_or(info.address);
+            let Ok(module) = types.module_of(of) else { continue };
+            let statics = self.statics.entry(module).or_insert_with(|| {
+                let found = types.static_references(module).into_iter();
+                found
+                    .map(|(at, f)| {
+                        (at, format!("{}.{}", types.display_name(f.method_table), types.field_name(&f)).into())
+                    })
+                    .collect()
+            });
+            if let Some(name) = statics.get(&place) {
+                return Some(name.clone());
+            }
+        }
+        None
     }
 
     /// How the object at `addr` holds another: a field, an element, or in words.

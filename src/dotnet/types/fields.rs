@@ -267,7 +267,7 @@ impl<'p> TypeSystem<'p> {
     }
 
     /// What a module's map from TypeDef or TypeRef to MethodTables has for a token.
-    fn mapped_type(&self, module: Addr, token: Token) -> Option<Addr> {
+    pub(super) fn mapped_type(&self, module: Addr, token: Token) -> Option<Addr> {
         let map = match token.table()? {
             Table::TypeDef => "TypeDefToMethodTableMap",
             Table::TypeRef => "TypeRefToMethodTableMap",

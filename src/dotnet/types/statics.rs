@@ -9,6 +9,7 @@ use crate::addr::Addr;
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::dotnet::types::{FieldDesc, Storage, TypeSystem};
 use crate::image::metadata::{Table, Token};
+use crate::limits;
 
 /// MTFlags2: the MethodTable has DynamicStaticsInfo.
 const DYNAMIC_STATICS: u32 = 2;
@@ -53,6 +54,24 @@ impl TypeSystem<'_> {
         let info = self.view("DynamicStaticsInfo", view.ptr("AuxiliaryData").ok()?.saturating_sub(size));
         let base = info.u64(if is_object { "GCStatics" } else { "NonGCStatics" }).ok()? & STATICS_MASK;
         (base != 0).then(|| Addr(base).saturating_add(field.offset))
+    }
+
+    /// Where the static references of a module's loaded types are, but for those of
+    /// generic types.
+    pub fn static_references(&self, module: Addr) -> Vec<(Addr, FieldDesc)> {
+        let info = self.module(module);
+        let count = info.metadata.as_ref().map_or(0, |m| m.row_count(Table::TypeDef));
+        let mut out = Vec::new();
+        for rid in 1..=count {
+            let Some(method_table) = self.mapped_type(module, Token::new(Table::TypeDef, rid)) else { continue };
+            let own = self.own_fields(method_table).unwrap_or_default();
+            let objects = own.iter().filter(|f| matches!(f.element, VALUE_TYPE | CLASS));
+            out.extend(objects.filter_map(|f| Some((self.static_address(f)?, *f))));
+            if out.len() >= limits::MAX_STATICS {
+                break;
+            }
+        }
+        out
     }
 
     /// Up to .NET 8, statics of all types of a module stand together, but for
