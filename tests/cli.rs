@@ -242,7 +242,7 @@ fn a_narrow_terminal_wraps_beside_titles() {
     let text = String::from_utf8_lossy(&out.stdout).replace('\r', "");
     assert!(text.contains("Method Name:          System.Reflection."), "{text}");
     assert!(text.contains("\n                      System.Private.CoreLib]"), "{text}");
-    assert!(text.contains("\n  IL version 0:\n    CodeAddr: "), "{text}");
+    assert!(text.contains("\n  ILCodeVersion:      0000000000000000\n  IL Addr:            "), "{text}");
 }
 
 #[test]

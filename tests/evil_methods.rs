@@ -275,7 +275,8 @@ fn an_array_of_itself_and_a_class_that_is_its_own_canon() {
 fn paths_and_names_without_an_end() {
     let answer = bent(|f, c| f.poke(c.path, &[b'a', 0].repeat(0x1800)));
     answer.found(PLAIN, true);
-    assert_eq!(answer.name(PLAIN), "!0x02000002.(method 0x06000007)");
+    assert!(answer.name(PLAIN).ends_with("!0x02000002.(method 0x06000007)"), "{}", answer.name(PLAIN));
+    assert!(answer.name(PLAIN).starts_with("module_0x"), "{}", answer.name(PLAIN));
     let answer = bent(|f, c| f.poke(c.name, &b"e".repeat(0x5008)));
     assert!(answer.name(DYNAMIC).starts_with("DynamicClass.eeee"));
     // Control characters stay out of the map: one line an entry.
