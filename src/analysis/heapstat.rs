@@ -1,5 +1,6 @@
 use regex::Regex;
 
+use crate::analysis::managed::with_heap;
 use crate::dotnet::heap::{FREE, FreeBlock, Heap, HeapStat, Selection, StringStat, TypeStat};
 use crate::dotnet::{Generation, Heaps, Runtime, TypeSystem};
 use crate::introspect::Findings;
@@ -26,7 +27,7 @@ pub struct HeapStatOptions {
 pub fn heapstat(process: &Process, found: &Findings, options: &HeapStatOptions, progress: &Progress) -> HeapStatReport {
     process.core.expect_scan();
     let mut report = HeapStatReport { strings: options.strings.then(StringsRow::default), ..HeapStatReport::default() };
-    for (runtime, heaps) in found.runtimes.iter().filter(|(_, heaps)| !heaps.segments.is_empty()) {
+    for (runtime, heaps) in with_heap(&found.runtimes) {
         one(process, runtime, heaps, options, progress, &mut report);
     }
     report.types.sort_by(|a, b| b.size.cmp(&a.size).then(a.method_table.cmp(&b.method_table)));

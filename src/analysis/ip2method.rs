@@ -20,7 +20,7 @@ fn row(names: &Names<'_>, ip: Addr) -> IpRow {
     let place = names.source(methods, &method, ip);
     let class = method.desc.as_ref().and_then(|d| methods.types.ee_class(d.method_table).ok());
     let module = &method.module;
-    let il_address = module.il_address(&methods.types, method.token.rid());
+    let il_address = module.il_address(method.token.rid());
     IpRow {
         ip,
         found: true,

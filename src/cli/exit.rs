@@ -19,6 +19,13 @@ pub(crate) enum Exit {
     Partial = 4,
 }
 
+impl Exit {
+    /// Nothing found, where nothing else is to be told.
+    pub(crate) fn or_nothing(self, nothing: bool) -> Exit {
+        if nothing && self == Exit::Done { Exit::Nothing } else { self }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)

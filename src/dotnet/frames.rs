@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::core::elf::Arch;
 use crate::dotnet::detect::Runtime;
-use crate::layout::{Global, Layout, StructView};
+use crate::layout::{Layout, StructView};
 use crate::limits;
 use crate::memory::Memory;
 use crate::native::unwind::Regs;
@@ -126,9 +126,9 @@ impl<'p> FrameClasses<'p> {
     /// Those of `runtime`.
     pub fn new(memory: &'p dyn Memory, runtime: &'p Runtime) -> FrameClasses<'p> {
         let layout = &runtime.layout;
-        let identifier = |name: &str| match layout.global(&format!("{name}Identifier")) {
-            Ok(Global::Value(number)) => Some(*number),
-            _ => runtime.roots.global(layout, name).ok().map(|vtable| vtable.0),
+        let identifier = |name: &str| {
+            let by_vtable = || runtime.roots.global(layout, name).ok().map(|vtable| vtable.0);
+            layout.value(&format!("{name}Identifier")).or_else(by_vtable)
         };
         let by_identifier = CLASSES.into_iter().filter_map(|(name, keeps)| Some((identifier(name)?, (name, keeps))));
         FrameClasses { memory, layout, by_identifier: by_identifier.collect() }

@@ -79,13 +79,9 @@ impl Roots {
         {
             return Ok(addr);
         }
-        match layout.global(&format!("DacSlot.{name}")) {
-            Ok(Global::Value(slot)) => {
-                usize::try_from(*slot).ok().and_then(|s| self.slots.get(s)).copied().filter(|a| a.0 != 0)
-            }
-            _ => None,
-        }
-        .ok_or_else(|| RootsError::NoGlobal(name.to_owned()))
+        let slot = layout.value(&format!("DacSlot.{name}")).and_then(|slot| usize::try_from(slot).ok());
+        let found = slot.and_then(|s| self.slots.get(s)).copied().filter(|a| a.0 != 0);
+        found.ok_or_else(|| RootsError::NoGlobal(name.to_owned()))
     }
 
     /// The pointer that a global holds.
@@ -136,8 +132,7 @@ fn by_shape(
     wide: bool,
     pointers: Vec<Addr>,
 ) -> Option<Roots> {
-    let Ok(Global::Value(slot)) = layout.global("DacSlot.GcDacGlobals") else { return None };
-    let slot = *slot as usize;
+    let slot = layout.value("DacSlot.GcDacGlobals")? as usize;
     for part in image.writable_parts(memory) {
         let bytes = memory.bytes(part.start, part.len() as usize).ok()?;
         let words: Vec<Addr> = if wide {

@@ -6,7 +6,6 @@
 use crate::addr::Addr;
 use crate::dotnet::threads::ManagedThread;
 use crate::dotnet::types::TypeSystem;
-use crate::layout::Global;
 use crate::limits;
 
 /// The field of System.Threading.Thread that holds its name.
@@ -50,13 +49,8 @@ impl TypeSystem<'_> {
     }
 
     fn type_of(&self, object: Addr) -> Option<Addr> {
-        // The GC marks objects in the lowest bits.
-        let mask = match self.runtime.layout.global("ObjectToMethodTableUnmask") {
-            Ok(Global::Value(mask)) => *mask,
-            _ => 7,
-        };
         let word = self.view("Object", object).ptr("m_pMethTab").ok()?;
-        Some(Addr(word.0 & !mask)).filter(|a| a.0 != 0)
+        Some(Addr(word.0 & !self.mark_bits())).filter(|a| a.0 != 0)
     }
 
     /// Where a class's own instance field of that name is.

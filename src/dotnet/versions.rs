@@ -128,7 +128,7 @@ fn elements(types: &TypeSystem<'_>, map: Addr, size: u64) -> Result<Vec<Addr>, V
     let (table, count) = (view.ptr("m_table")?, view.u32("m_tableSize")?);
     let size = size.clamp(8, 4096);
     let count = u64::from(count).min(limits::MAX_HASH_BUCKETS).min(limits::MAX_HASH_BYTES / size);
-    let fault = |fault| ViewError::Fault { kind: "SHash".into(), field: "m_table".into(), fault };
+    let fault = ViewError::fault("SHash", "m_table");
     let bytes = types.memory.bytes(table, (count * size) as usize).map_err(fault)?;
     let used = bytes.chunks_exact(size as usize).enumerate().filter(|(_, e)| e.iter().take(8).any(|b| *b != 0));
     Ok(used.map(|(i, _)| table.saturating_add(i as u64 * size)).collect())

@@ -9,6 +9,7 @@ pub mod modules;
 pub mod native_symbols;
 pub mod pdb;
 pub mod pe;
+pub(crate) mod placed;
 pub mod symbols;
 
 pub use modules::{Module, ModuleKind, Section};

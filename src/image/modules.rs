@@ -55,11 +55,16 @@ pub struct Module {
     pub evidence: Arc<str>,
 }
 
+/// Last part of a path.
+pub(crate) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
 impl Module {
     /// Last part of the path, without " (deleted)".
     pub fn name(&self) -> &str {
         let path = self.path.strip_suffix(" (deleted)").unwrap_or(&self.path);
-        path.rsplit('/').next().unwrap_or(path)
+        file_name(path)
     }
 
     /// GNU build id in hexadecimal.

@@ -158,6 +158,14 @@ impl Layout {
         self.globals.get(name).ok_or_else(|| LayoutError::MissingGlobal { layout: self.id.clone(), name: name.into() })
     }
 
+    /// A global's number; `None` where it has none.
+    pub fn value(&self, name: &str) -> Option<u64> {
+        match self.global(name) {
+            Ok(Global::Value(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
     /// Version of a contract, as text (`2`, `c2`).
     pub fn contract(&self, name: &str) -> Option<&str> {
         self.contracts.get(name).map(String::as_str)

@@ -22,6 +22,13 @@ pub enum ViewError {
     },
 }
 
+impl ViewError {
+    /// For memory that is read beside [`StructView`]: the error of a fault in `field` of `kind`.
+    pub fn fault(kind: &'static str, field: &'static str) -> impl Fn(Fault) -> ViewError + Copy {
+        move |fault| ViewError::Fault { kind: kind.into(), field: field.into(), fault }
+    }
+}
+
 /// A struct of a known type at an address.
 #[derive(Clone, Copy)]
 pub struct StructView<'a> {

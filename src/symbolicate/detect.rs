@@ -1,24 +1,43 @@
 //! Which tool wrote a text, told by the lines of its head.
 
+use std::io::BufRead;
+
 use crate::symbolicate::event::{Event, Syntax};
 use crate::symbolicate::gdb::{self, Gdb};
 use crate::symbolicate::heaptrack::{self, Heaptrack};
 use crate::symbolicate::memleak::{self, Memleak};
 use crate::symbolicate::perf::{self, Perf};
-use crate::symbolicate::{Format, engine::Engine, plain, scan};
+use crate::symbolicate::{Format, Mapping, Namer, Options, SymbolicateError, engine::Engine, lines, plain, scan};
 
-fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn lines_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     head.split_inclusive(|b| *b == b'\n').map(|l| scan::split_end(l).0)
+}
+
+/// A text's head, read off `input`, its format, and an engine that has learnt
+/// from the head what it tells.
+pub(super) fn open<'a>(
+    input: &mut dyn BufRead,
+    namer: &'a dyn Namer,
+    mappings: &'a [Mapping],
+    options: &Options,
+) -> Result<(Vec<u8>, Format, Engine<'a>), SymbolicateError> {
+    let head = lines::probe(input).map_err(SymbolicateError::Read)?;
+    let format = options.format.unwrap_or_else(|| format(&head));
+    let mut engine = Engine::new(namer, mappings, options);
+    if format == Format::Perf {
+        learn(&mut engine, &head);
+    }
+    Ok((head, format, engine))
 }
 
 /// The tool that has most lines of its own; what has none is any text. A line
 /// that merely may be a tool's does not count: names replace what a tool wrote,
 /// and are put beside what others did.
-pub(super) fn format(head: &[u8]) -> Format {
+fn format(head: &[u8]) -> Format {
     let mut votes =
         [(Format::Perf, 0usize), (Format::Heaptrack, 0), (Format::Memleak, 0), (Format::Gdb, 0), (Format::Folded, 0)];
     let mut all = 0;
-    for line in lines(head).filter(|l| !l.trim_ascii().is_empty()) {
+    for line in lines_of(head).filter(|l| !l.trim_ascii().is_empty()) {
         all += 1;
         if let Some(format) = of_line(line)
             && let Some(vote) = votes.iter_mut().find(|v| v.0 == format)
@@ -73,8 +92,8 @@ pub(super) fn syntax(format: Format) -> Option<Box<dyn Syntax>> {
 }
 
 /// Show the engine the frames of perf's head.
-pub(super) fn learn(engine: &mut Engine<'_>, head: &[u8]) {
-    engine.learn(lines(head).filter_map(|line| {
+fn learn(engine: &mut Engine<'_>, head: &[u8]) {
+    engine.learn(lines_of(head).filter_map(|line| {
         let (frame, inlined) = perf::frame(line)?;
         (!inlined).then_some((frame.address?, frame.dso?))
     }));

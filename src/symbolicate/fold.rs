@@ -6,7 +6,7 @@ use std::io::{BufRead, Cursor, Read, Write};
 use crate::limits;
 use crate::symbolicate::engine::Engine;
 use crate::symbolicate::event::{Event, Frame, Start};
-use crate::symbolicate::lines::{self, Lines, Piece};
+use crate::symbolicate::lines::{Lines, Piece};
 use crate::symbolicate::{Cost, Format, Kind, Mapping, Namer, Options, Summary, SymbolicateError, detect, plain, scan};
 
 pub(super) fn run(
@@ -16,12 +16,7 @@ pub(super) fn run(
     mappings: &[Mapping],
     options: &Options,
 ) -> Result<Summary, SymbolicateError> {
-    let head = lines::probe(input).map_err(SymbolicateError::Read)?;
-    let format = options.format.unwrap_or_else(|| detect::format(&head));
-    let mut engine = Engine::new(namer, mappings, options);
-    if format == Format::Perf {
-        detect::learn(&mut engine, &head);
-    }
+    let (head, format, engine) = detect::open(input, namer, mappings, options)?;
     let mut syntax = detect::syntax(format);
     if syntax.is_none() && format != Format::Folded {
         return Err(SymbolicateError::NoStacks);

@@ -4,7 +4,7 @@ use std::io::{BufRead, Cursor, Read, Write};
 
 use crate::symbolicate::engine::Engine;
 use crate::symbolicate::event::{Event, Frame, Syntax};
-use crate::symbolicate::lines::{self, Lines, Piece};
+use crate::symbolicate::lines::{Lines, Piece};
 use crate::symbolicate::{Format, Kind, Mapping, Namer, Options, Summary, SymbolicateError, detect, plain, scan};
 
 /// Bytes of the answer that are written at once.
@@ -17,12 +17,8 @@ pub(super) fn run(
     mappings: &[Mapping],
     options: &Options,
 ) -> Result<Summary, SymbolicateError> {
-    let head = lines::probe(input).map_err(SymbolicateError::Read)?;
-    let format = options.format.unwrap_or_else(|| detect::format(&head));
-    let mut rewriter = Rewriter::new(Engine::new(namer, mappings, options), format);
-    if format == Format::Perf {
-        detect::learn(&mut rewriter.engine, &head);
-    }
+    let (head, format, engine) = detect::open(input, namer, mappings, options)?;
+    let mut rewriter = Rewriter::new(engine, format);
     let mut text = Lines::new(Cursor::new(head).chain(input));
     let mut out = Vec::with_capacity(2 * BUFFER);
     let (mut count, mut long) = (0, 0);

@@ -4,38 +4,28 @@ use std::path::Path;
 
 use coremap::analysis;
 use coremap::introspect::introspect;
-use coremap::limits;
-use regex::RegexBuilder;
 
 use crate::cli::args::Common;
-use crate::cli::commands::open;
+use crate::cli::commands::{open, type_pattern};
 use crate::cli::output::answer;
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure, address};
-
-/// Nothing found, where nothing else was to be told.
-fn or_nothing(exit: Exit, nothing: bool) -> Exit {
-    if nothing && exit == Exit::Done { Exit::Nothing } else { exit }
-}
 
 pub(super) fn handles(common: &Common, core: &Path) -> Result<Exit, Failure> {
     let process = open(core, common, &progress())?;
     let found = introspect(&process);
     let report = analysis::handles(&process, &found);
     let nothing = report.handles.is_empty();
-    Ok(or_nothing(answer("handles", common, &process, &found, report)?, nothing))
+    Ok(answer("handles", common, &process, &found, report)?.or_nothing(nothing))
 }
 
 pub(super) fn objects(common: &Common, core: &Path, text: &str) -> Result<Exit, Failure> {
-    let name = RegexBuilder::new(text)
-        .size_limit(limits::MAX_REGEX)
-        .build()
-        .map_err(|e| Failure::Usage(format!("--type {text}: {e}")))?;
+    let name = type_pattern(text)?;
     let process = open(core, common, &progress())?;
     let found = introspect(&process);
     let report = analysis::objects(&process, &found, &name);
     let nothing = report.objects.is_empty();
-    Ok(or_nothing(answer("objects", common, &process, &found, report)?, nothing))
+    Ok(answer("objects", common, &process, &found, report)?.or_nothing(nothing))
 }
 
 pub(super) fn object(common: &Common, core: &Path, text: &str) -> Result<Exit, Failure> {
@@ -44,7 +34,7 @@ pub(super) fn object(common: &Common, core: &Path, text: &str) -> Result<Exit, F
     let found = introspect(&process);
     let report = analysis::object(&process, &found, addr);
     let nothing = report.name.is_none();
-    Ok(or_nothing(answer("object", common, &process, &found, report)?, nothing))
+    Ok(answer("object", common, &process, &found, report)?.or_nothing(nothing))
 }
 
 pub(super) fn finalizers(common: &Common, core: &Path) -> Result<Exit, Failure> {
@@ -52,7 +42,7 @@ pub(super) fn finalizers(common: &Common, core: &Path) -> Result<Exit, Failure> 
     let found = introspect(&process);
     let report = analysis::finalizers(&process, &found);
     let nothing = report.objects.is_empty();
-    Ok(or_nothing(answer("finalizers", common, &process, &found, report)?, nothing))
+    Ok(answer("finalizers", common, &process, &found, report)?.or_nothing(nothing))
 }
 
 pub(super) fn syncblocks(common: &Common, core: &Path) -> Result<Exit, Failure> {
@@ -60,7 +50,7 @@ pub(super) fn syncblocks(common: &Common, core: &Path) -> Result<Exit, Failure> 
     let found = introspect(&process);
     let report = analysis::syncblocks(&process, &found);
     let nothing = report.blocks.is_empty();
-    Ok(or_nothing(answer("syncblocks", common, &process, &found, report)?, nothing))
+    Ok(answer("syncblocks", common, &process, &found, report)?.or_nothing(nothing))
 }
 
 pub(super) fn exceptions(common: &Common, core: &Path) -> Result<Exit, Failure> {
@@ -68,7 +58,7 @@ pub(super) fn exceptions(common: &Common, core: &Path) -> Result<Exit, Failure> 
     let found = introspect(&process);
     let report = analysis::exceptions(&process, &found);
     let nothing = report.exceptions.is_empty();
-    Ok(or_nothing(answer("exceptions", common, &process, &found, report)?, nothing))
+    Ok(answer("exceptions", common, &process, &found, report)?.or_nothing(nothing))
 }
 
 pub(super) fn gcroot(common: &Common, core: &Path, text: &str, all: bool) -> Result<Exit, Failure> {
@@ -77,5 +67,5 @@ pub(super) fn gcroot(common: &Common, core: &Path, text: &str, all: bool) -> Res
     let found = introspect(&process);
     let report = analysis::gcroot(&process, &found, addr, all);
     let nothing = report.paths.is_empty();
-    Ok(or_nothing(answer("gcroot", common, &process, &found, report)?, nothing))
+    Ok(answer("gcroot", common, &process, &found, report)?.or_nothing(nothing))
 }

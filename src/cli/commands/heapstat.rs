@@ -3,24 +3,16 @@ use std::path::Path;
 use coremap::analysis::{self, HeapStatOptions};
 use coremap::dotnet::heap::Selection;
 use coremap::introspect::introspect;
-use coremap::limits;
-use regex::RegexBuilder;
 
 use crate::cli::args::{Common, HeapStatArgs};
-use crate::cli::commands::open;
+use crate::cli::commands::{open, type_pattern};
 use crate::cli::output::answer;
 use crate::cli::progress::{clear, progress};
 use crate::cli::{Exit, Failure};
 
 pub(super) fn run(common: &Common, core: &Path, args: &HeapStatArgs) -> Result<Exit, Failure> {
     // An expression that can't be is told before a big core is opened.
-    let compile = |text: &String| {
-        RegexBuilder::new(text)
-            .size_limit(limits::MAX_REGEX)
-            .build()
-            .map_err(|e| Failure::Usage(format!("--type {text}: {e}")))
-    };
-    let name = args.r#type.as_ref().map(compile).transpose()?;
+    let name = args.r#type.as_deref().map(type_pattern).transpose()?;
     let selection = Selection { generation: args.generation, heap: args.heap, min: args.min, max: args.max };
     let options = HeapStatOptions { name, selection, strings: args.strings };
     let progress = progress();
@@ -30,5 +22,5 @@ pub(super) fn run(common: &Common, core: &Path, args: &HeapStatArgs) -> Result<E
     clear();
     let nothing = report.types.is_empty();
     let exit = answer("heapstat", common, &process, &found, report)?;
-    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
+    Ok(exit.or_nothing(nothing))
 }

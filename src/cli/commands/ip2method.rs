@@ -42,7 +42,7 @@ pub(super) fn run(common: &Common, words: &[String], short: bool) -> Result<Exit
     } else {
         answer("ip2method", common, &process, &found, report)?
     };
-    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
+    Ok(exit.or_nothing(nothing))
 }
 
 /// The addresses given; `-` stands for those on standard input, apart by

@@ -15,8 +15,10 @@ mod whatis;
 
 use std::path::Path;
 
+use coremap::limits;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use regex::{Regex, RegexBuilder};
 
 use crate::cli::args::{Args, Command, Common};
 use crate::cli::{Exit, Failure, progress};
@@ -49,6 +51,12 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Perfmap { core } => perfmap::run(common, &core.core),
         Command::Diff { old, new } => diff::run(common, old, new),
     }
+}
+
+/// The expression that `--type` gives for names of types.
+fn type_pattern(text: &str) -> Result<Regex, Failure> {
+    let built = RegexBuilder::new(text).size_limit(limits::MAX_REGEX).build();
+    built.map_err(|e| Failure::Usage(format!("--type {text}: {e}")))
 }
 
 /// Open the core, with a bar where that takes long (unpacking).

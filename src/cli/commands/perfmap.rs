@@ -26,5 +26,5 @@ pub(super) fn run(common: &Common, core: &Path) -> Result<Exit, Failure> {
     } else {
         answer("perfmap", common, &process, &found, report)?
     };
-    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
+    Ok(exit.or_nothing(nothing))
 }

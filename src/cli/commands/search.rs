@@ -41,5 +41,5 @@ pub(super) fn run(common: &Common, core: &Path, args: &SearchArgs) -> Result<Exi
     clear();
     let nothing = report.total == 0;
     let exit = answer("search", common, &process, &found, report)?;
-    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
+    Ok(exit.or_nothing(nothing))
 }

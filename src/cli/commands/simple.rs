@@ -55,5 +55,5 @@ pub(super) fn heap(common: &Common, core: &Path, loader: bool) -> Result<Exit, F
     let report = analysis::heap(&found, loader);
     let nothing = report.gc.is_none();
     let exit = answer("heap", common, &process, &found, report)?;
-    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
+    Ok(exit.or_nothing(nothing))
 }

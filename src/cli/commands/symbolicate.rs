@@ -52,5 +52,5 @@ pub(super) fn run(common: &Common, core: &Path, text: &Path, fold: bool) -> Resu
         eprintln!("coremap: {} of {} addresses named ({} text)", report.named, report.addresses, report.format);
         exit
     };
-    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
+    Ok(exit.or_nothing(nothing))
 }

@@ -31,5 +31,5 @@ pub(super) fn run(common: &Common, core: &Path, args: &ThreadsArgs) -> Result<Ex
     } else {
         answer("threads", common, &process, &found, report)?
     };
-    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
+    Ok(exit.or_nothing(nothing))
 }

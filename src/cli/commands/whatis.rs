@@ -25,5 +25,5 @@ pub(super) fn run(common: &Common, core: &Path, text: &str, bytes: usize) -> Res
     let report = analysis::whatis(&process, &found, addr, bytes.min(MAX_BYTES));
     let nothing = report.region.is_none();
     let exit = answer("whatis", common, &process, &found, report)?;
-    Ok(if nothing && exit == Exit::Done { Exit::Nothing } else { exit })
+    Ok(exit.or_nothing(nothing))
 }

@@ -75,11 +75,7 @@ impl CodeHeap {
         let bytes = span.div_ceil(nibble::BYTES_PER_WORD) * nibble::WORD;
         // What there is no room for can't be looked through either.
         let bytes = bytes.min((*room * WORDS_PER_BLOCK) as u64);
-        let words = memory.bytes(map, bytes as usize).map_err(|fault| ViewError::Fault {
-            kind: "CodeHeapListNode".into(),
-            field: "HeaderMap".into(),
-            fault,
-        })?;
+        let words = memory.bytes(map, bytes as usize).map_err(ViewError::fault("CodeHeapListNode", "HeaderMap"))?;
         let pointers = layout.contract("ExecutionManager").is_some_and(|v| v.trim_start_matches('c') != "1");
         *room = room.saturating_sub(words.len() / WORDS_PER_BLOCK);
         let mut starts = nibble::starts(&words, base, pointers, *room);
@@ -129,8 +125,7 @@ impl CodeHeap {
         runtime: &Runtime,
         start: Addr,
     ) -> Result<CodeBlock, ViewError> {
-        let fault = |field: &str, fault| ViewError::Fault { kind: "CodeHeader".into(), field: field.into(), fault };
-        let header = memory.ptr(start.saturating_sub(8)).map_err(|e| fault("pRealCodeHeader", e))?;
+        let header = memory.ptr(start.saturating_sub(8)).map_err(ViewError::fault("CodeHeader", "pRealCodeHeader"))?;
         if header.0 <= STUB_CODE_BLOCK_LAST {
             return Ok(CodeBlock::Stubs { kind: header.0 });
         }

@@ -102,9 +102,7 @@ impl ReadyToRun {
             info = composite;
         }
         let view = StructView::new(memory, layout, "ReadyToRunInfo", info);
-        let fault = |field: &'static str| {
-            move |fault| ViewError::Fault { kind: "ReadyToRunInfo".into(), field: field.into(), fault }
-        };
+        let fault = |field| ViewError::fault("ReadyToRunInfo", field);
         let count = view.u32("NumRuntimeFunctions")?.min(limits::MAX_RUNTIME_FUNCTIONS);
         let stride = layout.size("RuntimeFunction")?.clamp(4, 64);
         let bytes = memory
@@ -288,7 +286,7 @@ fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result
     if buckets.0 == 0 {
         return Ok(out);
     }
-    let fault = |fault| ViewError::Fault { kind: "HashMap".into(), field: "Buckets".into(), fault };
+    let fault = ViewError::fault("HashMap", "Buckets");
     let size = layout.size("Bucket")?.clamp(16, 4096);
     let (keys, values) = (layout.positive("Bucket", "Keys")?, layout.positive("Bucket", "Values")?);
     let Ok(count) = memory.u32(buckets) else { return Ok(out) };

@@ -24,13 +24,8 @@ use crate::addr::{Addr, AddrRange};
 use crate::dotnet::threads::{AllocContext, threads};
 use crate::dotnet::types::TypeSystem;
 use crate::dotnet::{Generation, Heaps};
-use crate::layout::Global;
 use crate::limits;
 use method_tables::MethodTables;
-
-/// Bits of an object's MethodTable pointer that are not part of it: the GC
-/// marks objects there (ObjectToMethodTableUnmask).
-const MARK_BITS: u64 = 7;
 
 /// Objects begin at multiples of this, on 64 bits in all parts of the heap.
 const ALIGN: u64 = 8;
@@ -114,10 +109,6 @@ impl<'p> Heap<'p> {
         }
         contexts.sort_unstable();
         contexts.dedup();
-        let mask = match types.runtime.layout.global("ObjectToMethodTableUnmask") {
-            Ok(Global::Value(bits)) => *bits,
-            _ => MARK_BITS,
-        };
         let count_at = types.runtime.layout.positive("Array", "m_NumComponents");
         Heap {
             types,
@@ -125,7 +116,7 @@ impl<'p> Heap<'p> {
             parts: affordable(types, parts(heaps, &mut notes), &mut notes),
             searched: AtomicU64::new(0),
             contexts,
-            mask: !mask,
+            mask: !types.mark_bits(),
             count_at: count_at.ok().filter(|at| at.is_multiple_of(ALIGN)).unwrap_or(COUNT_AT),
             in_gc: heaps.in_gc,
             notes,

@@ -108,11 +108,8 @@ impl<'p> TypeSystem<'p> {
         let size = layout.size("FieldDesc")?.clamp(1, 64) as usize;
         let word = |name| layout.positive("FieldDesc", name).map(|o| o as usize);
         let words = (word("DWord1")?, word("DWord2")?);
-        let bytes = self.memory.bytes(list, count as usize * size).map_err(|fault| ViewError::Fault {
-            kind: "EEClass".into(),
-            field: "FieldDescList".into(),
-            fault,
-        })?;
+        let bytes =
+            self.memory.bytes(list, count as usize * size).map_err(ViewError::fault("EEClass", "FieldDescList"))?;
         let descs = bytes.chunks_exact(size).enumerate();
         Ok(descs
             .filter_map(|(i, d)| FieldDesc::read(list.saturating_add((i * size) as u64), method_table, d, words))
@@ -153,11 +150,7 @@ impl<'p> TypeSystem<'p> {
         if parent.0 == 0 || u64::from(view.u32("MTFlags")?) & indirect == 0 {
             return Ok(parent);
         }
-        self.memory.ptr(parent).map_err(|fault| ViewError::Fault {
-            kind: "MethodTable".into(),
-            field: "ParentMethodTable".into(),
-            fault,
-        })
+        self.memory.ptr(parent).map_err(ViewError::fault("MethodTable", "ParentMethodTable"))
     }
 
     /// Instance fields with those of base types, and static ones, thread statics

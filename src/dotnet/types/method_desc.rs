@@ -7,7 +7,7 @@
 use crate::addr::Addr;
 use crate::dotnet::types::{TypeHandle, TypeSystem};
 use crate::image::metadata::{Table, Token};
-use crate::layout::{Global, ViewError};
+use crate::layout::ViewError;
 use crate::limits;
 
 /// MethodClassification (method.hpp), the low three bits of the flags.
@@ -103,11 +103,11 @@ impl<'p> TypeSystem<'p> {
         let layout = &self.runtime.layout;
         let view = self.view("MethodDesc", addr);
         let (index, rest, flags) = (view.u8("ChunkIndex")?, view.u16("Flags3AndTokenRemainder")?, view.u16("Flags")?);
-        let align = number(layout.global("MethodDescAlignment")).unwrap_or(8);
+        let align = layout.value("MethodDescAlignment").unwrap_or(8);
         let back = layout.size("MethodDescChunk")? + u64::from(index) * align;
         let chunk = self.view("MethodDescChunk", addr.saturating_sub(back));
         let method_table = chunk.ptr("MethodTable")?;
-        let bits = number(layout.global("MethodDescTokenRemainderBitCount")).unwrap_or(12).clamp(1, 16) as u32;
+        let bits = layout.value("MethodDescTokenRemainderBitCount").unwrap_or(12).clamp(1, 16) as u32;
         let range = u32::from(chunk.u16("FlagsAndTokenRange")?) & ((1 << (24 - bits)) - 1);
         let remainder = u32::from(rest) & ((1 << bits) - 1);
         Ok(MethodDesc {
@@ -181,13 +181,5 @@ impl<'p> TypeSystem<'p> {
             at += layout.size("MethodImpl").unwrap_or(16);
         }
         Some(desc.addr.saturating_add(at))
-    }
-}
-
-/// A global's number.
-pub(super) fn number<E>(global: Result<&Global, E>) -> Option<u64> {
-    match global {
-        Ok(Global::Value(value)) => Some(*value),
-        _ => None,
     }
 }

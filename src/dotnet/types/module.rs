@@ -9,8 +9,9 @@ use std::sync::OnceLock;
 use crate::addr::Addr;
 use crate::dotnet::types::TypeSystem;
 use crate::image::metadata::{Metadata, find_root};
+use crate::image::modules::file_name;
 use crate::image::pdb::{Line, Pdb, PdbReference, find_pdb};
-use crate::image::pe;
+use crate::image::pe::{self, PeImage};
 use crate::layout::ViewError;
 use crate::limits;
 
@@ -23,6 +24,8 @@ pub struct ModuleInfo<'p> {
     pub path: String,
     /// Where its image lies; 0 where there is none.
     pub base: Addr,
+    /// The image's headers.
+    image: Option<PeImage>,
     /// Whether the image lies as it does on disk, and not by section.
     flat: bool,
     /// Its metadata.
@@ -40,6 +43,7 @@ impl<'p> ModuleInfo<'p> {
             addr,
             path: String::new(),
             base: Addr(0),
+            image: None,
             flat: false,
             metadata: None,
             missing: Some(why.to_owned()),
@@ -52,7 +56,13 @@ impl<'p> ModuleInfo<'p> {
     pub(super) fn read(types: &TypeSystem<'p>, addr: Addr, wanted: bool) -> ModuleInfo<'p> {
         let path = path(types, addr).unwrap_or_default();
         let base = image_base(types, addr).unwrap_or(Addr(0));
-        let found = if wanted { metadata(types, addr, base) } else { Err("too much metadata in all".to_owned()) };
+        let image = if base.0 == 0 { None } else { pe::read(types.memory, base) };
+        let found = match (wanted, &image) {
+            (false, _) => Err("too much metadata in all".to_owned()),
+            (true, Some(image)) => in_image(types, base, image),
+            (true, None) if base.0 != 0 => Err(format!("no PE headers at {base} in the core")),
+            (true, None) => emitted(types, addr).map(|m| (m, false)),
+        };
         let (metadata, flat, missing) = match found {
             Ok((metadata, flat)) => (Some(metadata), flat, None),
             Err(why) => (None, false, Some(why)),
@@ -66,7 +76,7 @@ impl<'p> ModuleInfo<'p> {
             .and_then(|m| Some(m.assembly()?.name.into_owned()))
             .filter(|n| !n.is_empty())
             .unwrap_or_else(|| of_file(&path));
-        ModuleInfo { addr, path, base, flat, metadata, missing, simple_name, pdb: OnceLock::new() }
+        ModuleInfo { addr, path, base, image, flat, metadata, missing, simple_name, pdb: OnceLock::new() }
     }
 
     /// Simple name of its assembly.
@@ -87,12 +97,9 @@ impl<'p> ModuleInfo<'p> {
     }
 
     /// Where a method's IL is; `None` where it has none, or no image.
-    pub fn il_address(&self, types: &TypeSystem<'p>, method_rid: u32) -> Option<Addr> {
+    pub fn il_address(&self, method_rid: u32) -> Option<Addr> {
         let rva = self.metadata.as_ref()?.method_def(method_rid)?.rva;
-        if rva == 0 || self.base.0 == 0 {
-            return None;
-        }
-        pe::read(types.memory, self.base)?.rva_to_addr(self.base, rva, self.flat)
+        self.image.as_ref().filter(|_| rva != 0)?.rva_to_addr(self.base, rva, self.flat)
     }
 
     /// The source line of an IL offset in one of its methods, where its PDB is
@@ -103,19 +110,11 @@ impl<'p> ModuleInfo<'p> {
     }
 
     fn find_pdb(&self, types: &TypeSystem<'p>) -> Option<Pdb> {
-        if self.base.0 == 0 {
-            return None;
-        }
-        let image = pe::read(types.memory, self.base)?;
-        let reference = PdbReference::read(types.memory, self.base, &image, self.flat)?;
+        let reference = PdbReference::read(types.memory, self.base, self.image.as_ref()?, self.flat)?;
         let embedded = reference.embedded_pdb(types.memory).and_then(Result::ok);
         let bytes = embedded.or_else(|| find_pdb(&types.process.symbols, &self.path, &reference))?;
         Pdb::open(bytes).map_err(|e| tracing::debug!(%e, module = %self.path, "no PDB")).ok()
     }
-}
-
-fn file_name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// UTF-16 text, NUL-terminated; none where it does not end.
@@ -149,22 +148,23 @@ fn image_base(types: &TypeSystem<'_>, addr: Addr) -> Result<Addr, ViewError> {
     types.view("PEImageLayout", layout).ptr("Base")
 }
 
-fn metadata<'p>(types: &TypeSystem<'p>, addr: Addr, base: Addr) -> Result<(Metadata<'p>, bool), String> {
-    if base.0 != 0 {
-        let image = pe::read(types.memory, base).ok_or_else(|| format!("no PE headers at {base} in the core"))?;
-        // IL-only files are mapped as they are on disk, others by section.
-        let mut why = String::new();
-        for flat in [false, true] {
-            let found =
-                find_root(types.memory, base, &image, flat).and_then(|(at, len)| Metadata::at(types.memory, at, len));
-            match found {
-                Ok(metadata) => return Ok((metadata, flat)),
-                Err(e) => why = e.to_string(),
-            }
+/// The metadata of an image, and whether that lies flat: IL-only files are mapped
+/// as they are on disk, others by section.
+fn in_image<'p>(types: &TypeSystem<'p>, base: Addr, image: &PeImage) -> Result<(Metadata<'p>, bool), String> {
+    let mut why = String::new();
+    for flat in [false, true] {
+        let found =
+            find_root(types.memory, base, image, flat).and_then(|(at, len)| Metadata::at(types.memory, at, len));
+        match found {
+            Ok(metadata) => return Ok((metadata, flat)),
+            Err(e) => why = e.to_string(),
         }
-        return Err(why);
     }
-    // Reflection.Emit: a copy that the runtime keeps for debuggers.
+    Err(why)
+}
+
+/// Reflection.Emit: the copy that the runtime keeps for debuggers.
+fn emitted<'p>(types: &TypeSystem<'p>, addr: Addr) -> Result<Metadata<'p>, String> {
     let buffer = types.view("Module", addr).ptr("DynamicMetadata").map_err(|_| "it has no image".to_owned())?;
     if buffer.0 == 0 {
         return Err("it was made by Reflection.Emit and kept no metadata for debuggers".into());
@@ -174,5 +174,5 @@ fn metadata<'p>(types: &TypeSystem<'p>, addr: Addr, base: Addr) -> Result<(Metad
     let data = if view.has("Data") { view.addr_of("Data") } else { view.ptr("Buffer") };
     let size = view.u32("Size");
     let (size, data) = (size.map_err(|e| e.to_string())?, data.map_err(|e| e.to_string())?);
-    Metadata::at(types.memory, data, u64::from(size)).map(|m| (m, false)).map_err(|e| e.to_string())
+    Metadata::at(types.memory, data, u64::from(size)).map_err(|e| e.to_string())
 }

@@ -73,13 +73,13 @@ impl<'p> TypeSystem<'p> {
         match self.dynamic_kind(desc) {
             Some(DynamicKind::Lcg) => out.push(DYNAMIC_CLASS),
             Some(DynamicKind::IlStub) => out.push(STUB_CLASS),
-            None => self.append_type(&mut out, TypeHandle(desc.method_table), true, 0),
+            None => self.append_type(&mut out, TypeHandle(desc.method_table), 0),
         }
         out.push(".");
         let own = self.own_name(desc, module.as_deref());
         out.push(&own);
         let arguments = self.method_instantiation(desc).unwrap_or_default();
-        self.append_instantiation(&mut out, &arguments, true, 0);
+        self.append_instantiation(&mut out, &arguments, 0);
         out.push(&self.parameters(desc, &own, module.as_deref(), &arguments).unwrap_or_default());
         out.into_string()
     }
@@ -145,12 +145,12 @@ impl<'p> TypeSystem<'p> {
     /// ``System.Collections.Generic.List`1[[System.Int32, System.Private.CoreLib]]``.
     pub fn full_type_name(&self, handle: TypeHandle) -> String {
         let mut out = Text::default();
-        self.append_type(&mut out, handle, true, 0);
+        self.append_type(&mut out, handle, 0);
         out.into_string()
     }
 
-    /// Append a type; `full`: generic arguments with their assemblies.
-    fn append_type(&self, out: &mut Text, handle: TypeHandle, full: bool, depth: u32) {
+    /// Append a type, its generic arguments with their assemblies.
+    fn append_type(&self, out: &mut Text, handle: TypeHandle, depth: u32) {
         if depth > limits::MAX_TYPE_DEPTH || out.is_full() {
             return out.push("…");
         }
@@ -158,7 +158,7 @@ impl<'p> TypeSystem<'p> {
             return out.push("(null)");
         }
         let suffixed = |out: &mut Text, of: TypeHandle, suffix: &str| {
-            self.append_type(out, of, full, depth + 1);
+            self.append_type(out, of, depth + 1);
             out.push(suffix);
         };
         match self.shape(handle) {
@@ -174,7 +174,7 @@ impl<'p> TypeSystem<'p> {
                     return out.push("(dynamicClass)");
                 }
                 self.append_type_def(out, &self.module(module), token);
-                self.append_instantiation(out, &arguments, full, depth + 1);
+                self.append_instantiation(out, &arguments, depth + 1);
             }
         }
     }
@@ -215,7 +215,7 @@ impl<'p> TypeSystem<'p> {
     }
 
     /// `[[A, Assembly],[B, Assembly]]`
-    fn append_instantiation(&self, out: &mut Text, arguments: &[TypeHandle], full: bool, depth: u32) {
+    fn append_instantiation(&self, out: &mut Text, arguments: &[TypeHandle], depth: u32) {
         if arguments.is_empty() {
             return;
         }
@@ -224,11 +224,11 @@ impl<'p> TypeSystem<'p> {
             if i > 0 {
                 out.push(",");
             }
-            let assembly = if full { self.assembly_of(argument, 0) } else { None };
+            let assembly = self.assembly_of(argument, 0);
             if assembly.is_some() {
                 out.push("[");
             }
-            self.append_type(out, argument, full, depth + 1);
+            self.append_type(out, argument, depth + 1);
             if let Some(name) = assembly {
                 out.push(", ");
                 out.push(&name);

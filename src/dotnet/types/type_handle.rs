@@ -42,6 +42,10 @@ const TYPE_DESC: u64 = 2;
 /// (bit 0 from .NET 5 on; bit 1 before).
 const CANON_MASK: u64 = 3;
 
+/// The GC marks objects in the lowest bits of their MethodTable pointers
+/// (ObjectToMethodTableUnmask), where no layout tells.
+const MARK_BITS: u64 = 7;
+
 /// Stands for a true primitive whose EEClass is not in the core: only its name
 /// tells which.
 pub(super) const PRIMITIVE_BY_NAME: u8 = 0xff;
@@ -88,6 +92,11 @@ pub enum Shape {
 }
 
 impl<'p> TypeSystem<'p> {
+    /// Bits of an object's MethodTable pointer that are not part of it.
+    pub(in crate::dotnet) fn mark_bits(&self) -> u64 {
+        self.runtime.layout.value("ObjectToMethodTableUnmask").unwrap_or(MARK_BITS)
+    }
+
     /// What `handle` stands for.
     ///
     /// # Errors
@@ -275,11 +284,7 @@ impl<'p> TypeSystem<'p> {
                 let chunks = u64::from(view.u16("NumVirtuals")?).div_ceil(8);
                 let end = layout.size("MethodTable")?;
                 let slot = at.saturating_add(end + (chunks + index - 2) * 8);
-                self.memory.ptr(slot).map_err(|fault| ViewError::Fault {
-                    kind: "MethodTable".into(),
-                    field: "ModuleOverride".into(),
-                    fault,
-                })
+                self.memory.ptr(slot).map_err(ViewError::fault("MethodTable", "ModuleOverride"))
             }
         }
     }
@@ -299,22 +304,14 @@ impl<'p> TypeSystem<'p> {
             self.view("GenericsDictInfo", dictionaries.saturating_sub(self.runtime.layout.size("GenericsDictInfo")?));
         let (count, own) = (info.u16("NumTypeArgs")?, info.u16("NumDicts")?);
         let last = dictionaries.saturating_add(u64::from(own).saturating_sub(1) * 8);
-        let dictionary = self.memory.ptr(last).map_err(|fault| ViewError::Fault {
-            kind: "MethodTable".into(),
-            field: "PerInstInfo".into(),
-            fault,
-        })?;
+        let dictionary = self.memory.ptr(last).map_err(ViewError::fault("MethodTable", "PerInstInfo"))?;
         self.handles(dictionary, u32::from(count))
     }
 
     /// `count` type handles in a row.
     pub(super) fn handles(&self, at: Addr, count: u32) -> Result<Vec<TypeHandle>, ViewError> {
         let count = count.min(limits::MAX_GENERIC_ARGS) as usize;
-        let bytes = self.memory.bytes(at, count * 8).map_err(|fault| ViewError::Fault {
-            kind: "Dictionary".into(),
-            field: "instantiation".into(),
-            fault,
-        })?;
+        let bytes = self.memory.bytes(at, count * 8).map_err(ViewError::fault("Dictionary", "instantiation"))?;
         Ok((0..count).filter_map(|i| u64_at(&bytes, i * 8).map(|v| TypeHandle(Addr(v)))).collect())
     }
 }

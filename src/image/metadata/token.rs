@@ -89,33 +89,7 @@ pub static TYPE_DEF_OR_REF: Coded = Coded { bits: 2, tables: &[Some(T::TypeDef),
 pub static HAS_CONSTANT: Coded = Coded { bits: 2, tables: &[Some(T::Field), Some(T::Param), Some(T::Property)] };
 
 /// II.24.2.6 HasCustomAttribute.
-pub static HAS_CUSTOM_ATTRIBUTE: Coded = Coded {
-    bits: 5,
-    tables: &[
-        Some(T::MethodDef),
-        Some(T::Field),
-        Some(T::TypeRef),
-        Some(T::TypeDef),
-        Some(T::Param),
-        Some(T::InterfaceImpl),
-        Some(T::MemberRef),
-        Some(T::Module),
-        Some(T::DeclSecurity),
-        Some(T::Property),
-        Some(T::Event),
-        Some(T::StandAloneSig),
-        Some(T::ModuleRef),
-        Some(T::TypeSpec),
-        Some(T::Assembly),
-        Some(T::AssemblyRef),
-        Some(T::File),
-        Some(T::ExportedType),
-        Some(T::ManifestResource),
-        Some(T::GenericParam),
-        Some(T::GenericParamConstraint),
-        Some(T::MethodSpec),
-    ],
-};
+pub static HAS_CUSTOM_ATTRIBUTE: Coded = Coded { bits: 5, tables: CUSTOM_OWNERS.split_at(ATTRIBUTE_OWNERS).0 };
 
 /// II.24.2.6 HasFieldMarshal.
 pub static HAS_FIELD_MARSHAL: Coded = Coded { bits: 1, tables: &[Some(T::Field), Some(T::Param)] };
@@ -154,37 +128,40 @@ pub static RESOLUTION_SCOPE: Coded =
 /// II.24.2.6 TypeOrMethodDef.
 pub static TYPE_OR_METHOD_DEF: Coded = Coded { bits: 1, tables: &[Some(T::TypeDef), Some(T::MethodDef)] };
 
-/// Portable PDB spec, HasCustomDebugInformation: HasCustomAttribute and five
-/// tables of debug information.
-pub static HAS_CUSTOM_DEBUG_INFORMATION: Coded = Coded {
-    bits: 5,
-    tables: &[
-        Some(T::MethodDef),
-        Some(T::Field),
-        Some(T::TypeRef),
-        Some(T::TypeDef),
-        Some(T::Param),
-        Some(T::InterfaceImpl),
-        Some(T::MemberRef),
-        Some(T::Module),
-        Some(T::DeclSecurity),
-        Some(T::Property),
-        Some(T::Event),
-        Some(T::StandAloneSig),
-        Some(T::ModuleRef),
-        Some(T::TypeSpec),
-        Some(T::Assembly),
-        Some(T::AssemblyRef),
-        Some(T::File),
-        Some(T::ExportedType),
-        Some(T::ManifestResource),
-        Some(T::GenericParam),
-        Some(T::GenericParamConstraint),
-        Some(T::MethodSpec),
-        Some(T::Document),
-        Some(T::LocalScope),
-        Some(T::LocalVariable),
-        Some(T::LocalConstant),
-        Some(T::ImportScope),
-    ],
-};
+/// Portable PDB spec, HasCustomDebugInformation.
+pub static HAS_CUSTOM_DEBUG_INFORMATION: Coded = Coded { bits: 5, tables: CUSTOM_OWNERS };
+
+/// Tables whose rows can have custom attributes, in the order of II.24.2.6, then
+/// the five of debug information.
+const CUSTOM_OWNERS: &[Option<T>] = &[
+    Some(T::MethodDef),
+    Some(T::Field),
+    Some(T::TypeRef),
+    Some(T::TypeDef),
+    Some(T::Param),
+    Some(T::InterfaceImpl),
+    Some(T::MemberRef),
+    Some(T::Module),
+    Some(T::DeclSecurity),
+    Some(T::Property),
+    Some(T::Event),
+    Some(T::StandAloneSig),
+    Some(T::ModuleRef),
+    Some(T::TypeSpec),
+    Some(T::Assembly),
+    Some(T::AssemblyRef),
+    Some(T::File),
+    Some(T::ExportedType),
+    Some(T::ManifestResource),
+    Some(T::GenericParam),
+    Some(T::GenericParamConstraint),
+    Some(T::MethodSpec),
+    Some(T::Document),
+    Some(T::LocalScope),
+    Some(T::LocalVariable),
+    Some(T::LocalConstant),
+    Some(T::ImportScope),
+];
+
+/// How many of these there are without those of debug information.
+const ATTRIBUTE_OWNERS: usize = 22;

@@ -12,22 +12,17 @@ mod files;
 mod plt;
 mod table;
 
-use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use goblin::elf::section_header as sh;
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::core::notes::at;
-use crate::image::elf::{self, ElfImage};
 use crate::image::identity;
-use crate::image::modules::{ModuleKind, page_size};
+use crate::image::placed::{PlacedImage, PlacedImages};
 use crate::limits;
 use crate::memory::Memory;
 use crate::process::Process;
-use crate::range_map::{RangeMap, Ranged};
 use dynamic::Dynamic;
 use files::File;
 use plt::{Slots, Target};
@@ -97,22 +92,7 @@ impl Budget {
     }
 }
 
-struct Placed {
-    range: AddrRange,
-    image: usize,
-}
-
-impl Ranged for Placed {
-    fn range(&self) -> AddrRange {
-        self.range
-    }
-}
-
-struct Image<'a> {
-    elf: Cow<'a, ElfImage>,
-    module: Option<usize>,
-    symbols: OnceLock<ImageSymbols>,
-}
+type Image<'a> = PlacedImage<'a, OnceLock<ImageSymbols>>;
 
 /// What is known of one image's symbols.
 #[derive(Default)]
@@ -132,33 +112,14 @@ struct ImageSymbols {
 /// Names of all native code and data of a process; can be asked by many threads.
 pub struct NativeSymbols<'a> {
     process: &'a Process,
-    images: Vec<Image<'a>>,
-    by_address: RangeMap<Placed>,
+    images: PlacedImages<'a, OnceLock<ImageSymbols>>,
     budget: Budget,
 }
 
 impl<'a> NativeSymbols<'a> {
     /// Ready to be asked; reads no table yet.
     pub fn new(process: &'a Process) -> NativeSymbols<'a> {
-        let mut images: Vec<Image<'a>> = Vec::new();
-        for (i, module) in process.modules.iter().enumerate() {
-            if let ModuleKind::Elf(image) = &module.kind {
-                images.push(Image { elf: Cow::Borrowed(image), module: Some(i), symbols: OnceLock::new() });
-            }
-        }
-        let page = page_size(&process.core);
-        let vdso = process.core.notes.auxv(at::SYSINFO_EHDR).map(Addr);
-        if let Some(image) = vdso.and_then(|base| elf::read(&process.memory, base, page)) {
-            images.push(Image { elf: Cow::Owned(image), module: None, symbols: OnceLock::new() });
-        }
-        let ranges: Vec<(AddrRange, usize)> = images.iter().enumerate().map(|(i, m)| (m.elf.range, i)).collect();
-        // A smaller image within a larger one's hole, as far as any overlap.
-        let by_address = RangeMap::resolve(
-            &ranges,
-            |_, &(range, i)| (range, (Reverse(range.len()), Reverse(i))),
-            |range, &(_, image)| Placed { range, image },
-        );
-        NativeSymbols { process, images, by_address, budget: Budget::new() }
+        NativeSymbols { process, images: PlacedImages::new(process), budget: Budget::new() }
     }
 
     /// The function that holds `addr`, or the stub that jumps to one.
@@ -167,7 +128,7 @@ impl<'a> NativeSymbols<'a> {
     /// size belongs to no symbol. So ask for a return address minus one: a call
     /// that never returns may be a function's last instruction.
     pub fn resolve(&self, addr: Addr) -> Option<NativeSymbol> {
-        let image = self.image_at(addr)?;
+        let image = self.images.at(addr)?;
         let symbols = self.symbols(image);
         let entry = symbols.code.at(addr);
         if let Some(entry) = entry.filter(|e| e.sized) {
@@ -180,7 +141,7 @@ impl<'a> NativeSymbols<'a> {
     /// The variable or other object that holds `addr`; those of threads (TLS)
     /// have no address of their own and are left out.
     pub fn resolve_data(&self, addr: Addr) -> Option<NativeSymbol> {
-        let image = self.image_at(addr)?;
+        let image = self.images.at(addr)?;
         let symbols = self.symbols(image);
         self.symbol(image, symbols, symbols.data.at(addr)?, addr)
     }
@@ -199,12 +160,8 @@ impl<'a> NativeSymbols<'a> {
         symbols.map_or((0, 0), |s| (s.code.len(), s.data.len()))
     }
 
-    fn image_at(&self, addr: Addr) -> Option<&Image<'a>> {
-        self.images.get(self.by_address.at(addr)?.image)
-    }
-
     fn symbols<'s>(&'s self, image: &'s Image<'a>) -> &'s ImageSymbols {
-        image.symbols.get_or_init(|| {
+        image.kept.get_or_init(|| {
             let symbols = ImageSymbols::read(self.process, image, &self.budget);
             if self.budget.is_spent() {
                 let text = format!("more than {} symbols; of some modules not all are named", limits::MAX_SYMBOLS);

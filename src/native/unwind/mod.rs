@@ -9,14 +9,10 @@ mod code;
 pub mod registers;
 mod signal_frame;
 
-use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::core::notes::at;
-use crate::image::elf::{self, ElfImage};
-use crate::image::modules::{ModuleKind, page_size};
+use crate::image::placed::{PlacedImage, PlacedImages};
 use crate::limits;
 use crate::memory::{Fault, Memory};
 use crate::process::Process;
@@ -94,29 +90,12 @@ impl End {
     }
 }
 
-struct Placed {
-    range: AddrRange,
-    image: usize,
-}
-
-impl Ranged for Placed {
-    fn range(&self) -> AddrRange {
-        self.range
-    }
-}
-
-struct Image<'p> {
-    elf: Cow<'p, ElfImage>,
-    /// Index of its module; `None` for the vdso.
-    module: Option<usize>,
-    tables: OnceLock<Option<Tables<'p>>>,
-}
+type Image<'p> = PlacedImage<'p, OnceLock<Option<Tables<'p>>>>;
 
 /// Steps up native stacks; unwind data of a module is read when first needed.
 pub struct Unwinder<'p> {
     process: &'p Process,
-    images: Vec<Image<'p>>,
-    by_address: RangeMap<Placed>,
+    images: PlacedImages<'p, OnceLock<Option<Tables<'p>>>>,
     executable: RangeMap<Executable>,
     scratch: Mutex<Box<Scratch>>,
 }
@@ -133,30 +112,13 @@ impl<'p> Unwinder<'p> {
     /// Ready to step; reads no unwind data yet. `code`: where code is that is in
     /// no module and no segment of the core that says so.
     pub fn new(process: &'p Process, code: impl IntoIterator<Item = AddrRange>) -> Unwinder<'p> {
-        let mut images: Vec<Image<'p>> = Vec::new();
-        for (i, module) in process.modules.iter().enumerate() {
-            if let ModuleKind::Elf(image) = &module.kind {
-                images.push(Image { elf: Cow::Borrowed(image), module: Some(i), tables: OnceLock::new() });
-            }
-        }
-        let vdso = process.core.notes.auxv(at::SYSINFO_EHDR).map(Addr);
-        if let Some(image) = vdso.and_then(|base| elf::read(&process.memory, base, page_size(&process.core))) {
-            images.push(Image { elf: Cow::Owned(image), module: None, tables: OnceLock::new() });
-        }
-        let ranges: Vec<(AddrRange, usize)> = images.iter().enumerate().map(|(i, m)| (m.elf.range, i)).collect();
-        // A smaller image within a larger one's hole, as far as any overlap.
-        let by_address = RangeMap::resolve(
-            &ranges,
-            |_, &(range, i)| (range, (Reverse(range.len()), Reverse(i))),
-            |range, &(_, image)| Placed { range, image },
-        );
+        let images = PlacedImages::new(process);
         let of_images = images.iter().flat_map(|i| i.elf.segments.iter()).filter(|s| s.perms.exec).map(|s| s.range);
         let of_core = process.core.segments.iter().filter(|s| s.perms.exec).map(|s| s.range);
         let executable = union(of_images.chain(of_core).chain(code).collect()).into_iter().map(Executable).collect();
         Unwinder {
             process,
             images,
-            by_address,
             executable: RangeMap::from_sorted(executable).unwrap_or_default(),
             scratch: Mutex::default(),
         }
@@ -176,8 +138,8 @@ impl<'p> Unwinder<'p> {
         // A return address may be the first byte after its function.
         let at = if step.exact { ip } else { ip.saturating_sub(1) };
         let missing = End::NoUnwindData(ip);
-        let image = self.by_address.at(at).and_then(|p| self.images.get(p.image)).ok_or(missing)?;
-        let tables = image.tables.get_or_init(|| self.tables(image)).as_ref().ok_or(missing)?;
+        let image = self.images.at(at).ok_or(missing)?;
+        let tables = image.kept.get_or_init(|| self.tables(image)).as_ref().ok_or(missing)?;
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         match tables.step(&self.process.memory, &mut scratch, &step.regs, at) {
             Ok(up) if up.regs.ip().0 == 0 => Err(End::Bottom),

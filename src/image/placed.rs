@@ -1,0 +1,72 @@
+//! The ELF images of a process by address, the vdso among them, each with what
+//! its user keeps of it.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::notes::at;
+use crate::image::elf::{self, ElfImage};
+use crate::image::modules::{ModuleKind, page_size};
+use crate::process::Process;
+use crate::range_map::{RangeMap, Ranged};
+
+/// One image.
+pub(crate) struct PlacedImage<'p, T> {
+    pub(crate) elf: Cow<'p, ElfImage>,
+    /// Index of its module ([`Process::modules`]); `None` for the vdso.
+    pub(crate) module: Option<usize>,
+    /// What its user keeps of it.
+    pub(crate) kept: T,
+}
+
+/// All images.
+pub(crate) struct PlacedImages<'p, T> {
+    images: Vec<PlacedImage<'p, T>>,
+    by_address: RangeMap<Placed>,
+}
+
+struct Placed {
+    range: AddrRange,
+    image: usize,
+}
+
+impl Ranged for Placed {
+    fn range(&self) -> AddrRange {
+        self.range
+    }
+}
+
+impl<'p, T: Default> PlacedImages<'p, T> {
+    /// The images of `process`.
+    pub(crate) fn new(process: &'p Process) -> PlacedImages<'p, T> {
+        let mut images: Vec<PlacedImage<'p, T>> = Vec::new();
+        for (i, module) in process.modules.iter().enumerate() {
+            if let ModuleKind::Elf(image) = &module.kind {
+                images.push(PlacedImage { elf: Cow::Borrowed(image), module: Some(i), kept: T::default() });
+            }
+        }
+        let vdso = process.core.notes.auxv(at::SYSINFO_EHDR).map(Addr);
+        if let Some(image) = vdso.and_then(|base| elf::read(&process.memory, base, page_size(&process.core))) {
+            images.push(PlacedImage { elf: Cow::Owned(image), module: None, kept: T::default() });
+        }
+        let ranges: Vec<(AddrRange, usize)> = images.iter().enumerate().map(|(i, m)| (m.elf.range, i)).collect();
+        // A smaller image within a larger one's hole, as far as any overlap.
+        let by_address = RangeMap::resolve(
+            &ranges,
+            |_, &(range, i)| (range, (Reverse(range.len()), Reverse(i))),
+            |range, &(_, image)| Placed { range, image },
+        );
+        PlacedImages { images, by_address }
+    }
+
+    /// The image that covers `addr`.
+    pub(crate) fn at(&self, addr: Addr) -> Option<&PlacedImage<'p, T>> {
+        self.images.get(self.by_address.at(addr)?.image)
+    }
+
+    /// All of them, modules in their order, the vdso last.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PlacedImage<'p, T>> {
+        self.images.iter()
+    }
+}
