@@ -15,6 +15,9 @@ pub const MAX_FILE_MAPPINGS: usize = 1 << 20;
 /// Threads; the kernel's own ceiling (PID_MAX_LIMIT) is 4,194,304.
 pub const MAX_THREADS: usize = 4 << 20;
 
+/// Words that `refs` remembers, at some 250 bytes each; all are counted.
+pub const MAX_REFS: usize = 1 << 18;
+
 /// Bytes of one path or name taken from the core (PATH_MAX is 4,096).
 pub const MAX_NAME: usize = 4096;
 

@@ -16,6 +16,7 @@ mod naming;
 mod object;
 mod perfmap;
 mod place;
+mod refs;
 mod regions;
 mod search;
 
@@ -38,6 +39,7 @@ pub use lists::{exceptions, finalizers, objects, syncblocks};
 pub use naming::{Code, Names, Source};
 pub use object::object;
 pub use perfmap::perfmap;
+pub use refs::{RefsOptions, Span, refs};
 pub use regions::{RegionOptions, regions};
 pub use search::{SearchOptions, search};
 

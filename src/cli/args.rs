@@ -184,6 +184,13 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// Who points at an address: registers, stacks, handles, objects, module data, other memory
+    Refs {
+        #[command(flatten)]
+        args: RefsArgs,
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// The method that each code address is of, as SOS ip2md tells it
     // One list, since clap would take what stands before an option for the core.
     #[command(override_usage = "coremap ip2method [OPTIONS] <ADDR>... <CORE>")]
@@ -271,6 +278,28 @@ pub(crate) struct SearchArgs {
     /// Show the text around each hit
     #[arg(long)]
     pub(crate) context: bool,
+}
+
+/// What is pointed at, and from where.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct RefsArgs {
+    /// The address; the whole object that it is in, where it is in one
+    pub(crate) address: String,
+    /// Only pointers to this very address
+    #[arg(long, conflicts_with_all = ["length", "region"])]
+    pub(crate) exact: bool,
+    /// Pointers into this many bytes from the address on
+    #[arg(long, value_name = "N", conflicts_with = "region")]
+    pub(crate) length: Option<u64>,
+    /// Pointers into the whole region that holds the address
+    #[arg(long)]
+    pub(crate) region: bool,
+    /// Only pointers in regions of this kind (repeatable)
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    pub(crate) kind: Vec<Kind>,
+    /// List at most this many (all are counted)
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) limit: usize,
 }
 
 /// Which threads and frames to show, and how.

@@ -84,7 +84,7 @@ impl Kind {
     ];
 
     /// The name printed and used in JSON.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Kind::NoAccess => "NoAccess",
             Kind::AnonRO => "AnonRO",

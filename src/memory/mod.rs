@@ -3,6 +3,7 @@
 
 pub mod alias;
 mod core_memory;
+pub mod pointers;
 pub mod scan;
 
 pub use core_memory::{CoreMemory, Overlay, Pristine};

@@ -10,6 +10,7 @@ mod ip2method;
 mod maddress;
 mod objects;
 mod perfmap;
+mod refs;
 mod stack_tree;
 mod symbolicate;
 mod table;

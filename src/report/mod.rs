@@ -11,6 +11,7 @@ mod info;
 mod ip2method;
 mod objects;
 mod perfmap;
+mod refs;
 mod regions;
 mod stacks;
 mod summary;
@@ -32,6 +33,7 @@ pub use objects::{
     ListedObject, LockThreadRow, Name, ObjectReport, ObjectsReport, SyncBlockRow, SyncBlocksReport,
 };
 pub use perfmap::{PerfMapReport, PerfMapRow};
+pub use refs::{RefCountRow, RefRow, RefsReport, TargetRow};
 pub use regions::{RegionRow, RegionsReport};
 pub use stacks::{StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};

@@ -1,0 +1,242 @@
+//! Who points at an address: registers, stacks, handles, objects with their
+//! fields, data of modules, and all other memory.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::addr::{Addr, AddrRange, union};
+use crate::analysis::managed::{Names, handles_of, with_heap};
+use crate::analysis::place::place;
+use crate::bytes::printable;
+use crate::dotnet::graph::{Graph, Link};
+use crate::dotnet::heap::{FREE, Heap, Losses};
+use crate::dotnet::{Heaps, Runtime, TypeSystem};
+use crate::introspect::Findings;
+use crate::limits;
+use crate::map::{Kind, Owner, Region};
+use crate::memory::pointers::pointers;
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::report::{RefCountRow, RefRow, RefsReport, TargetRow};
+use crate::units::exact;
+
+/// What is to be pointed at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Span {
+    /// The object that the address is in, or else the address alone.
+    #[default]
+    Thing,
+    /// The address alone.
+    Exact,
+    /// So many bytes from the address on.
+    Length(u64),
+    /// The region that the address is in.
+    Region,
+}
+
+/// What to look for, where, and how much to tell.
+#[derive(Clone, Debug, Default)]
+pub struct RefsOptions {
+    /// What is to be pointed at.
+    pub span: Span,
+    /// Only pointers in regions of these kinds; everywhere where empty.
+    pub kinds: Vec<Kind>,
+    /// Pointers listed at most.
+    pub limit: usize,
+}
+
+/// A word that points at the target.
+#[derive(Clone, Copy)]
+struct Pointer {
+    at: Addr,
+    value: Addr,
+}
+
+/// Sorts of words that tell of an owner, those first that tell most; all
+/// other memory comes after them.
+const ORDER: [&str; 5] = ["register", "stack", "handle", "object", Kind::Image.name()];
+
+/// Sorts that tell of none.
+const LAST: [&str; 2] = ["free object space", "stack (left over)"];
+
+/// Tell who points at `addr`.
+pub fn refs(process: &Process, found: &Findings, addr: Addr, options: &RefsOptions, progress: &Progress) -> RefsReport {
+    let target = target(process, found, addr, options.span);
+    let range = AddrRange::new(target.start, target.end);
+    let mut report = RefsReport { address: addr, target, ..RefsReport::default() };
+    let wanted = |r: &&Region| match options.kinds.as_slice() {
+        // The other view of a page would say everything twice.
+        [] => r.kind != Kind::DoubleMapped,
+        kinds => kinds.contains(&r.kind),
+    };
+    let within = union(found.map.regions.iter().filter(wanted).map(|r| r.range).collect());
+    let mut words: Vec<Pointer> = Vec::new();
+    let keep = |share: &mut Vec<Pointer>, at, value| share.push(Pointer { at, value });
+    report.scanned = pointers(&process.core, &within, range, progress, keep, |share: Vec<Pointer>| {
+        for pointer in share {
+            if range.contains(pointer.at) {
+                report.inside += 1;
+            } else {
+                report.total += 1;
+                if words.len() < limits::MAX_REFS {
+                    words.push(pointer);
+                }
+            }
+        }
+    });
+    if report.total > words.len() as u64 {
+        let (all, told) = (exact(report.total), exact(words.len() as u64));
+        process.diag.note("limit", format!("{all} words point there; only of the first {told} is told what they are"));
+    }
+    let mut rows = if options.kinds.is_empty() { registers(process, range) } else { Vec::new() };
+    report.total += rows.len() as u64;
+    rows.extend(words.iter().map(|w| row(process, found, range, *w)));
+    objects(process, found, &mut rows);
+    let mut counts: BTreeMap<(usize, String), u64> = BTreeMap::new();
+    for row in &rows {
+        *counts.entry((rank(&row.from), row.from.clone())).or_default() += 1;
+    }
+    report.counts = counts.into_iter().map(|((_, from), count)| RefCountRow { from, count }).collect();
+    rows.sort_by_key(|r| (rank(&r.from), r.address, r.thread));
+    rows.truncate(options.limit);
+    report.refs = rows;
+    report
+}
+
+fn rank(from: &str) -> usize {
+    if LAST.contains(&from) {
+        return ORDER.len() + 1;
+    }
+    ORDER.iter().position(|o| *o == from).unwrap_or(ORDER.len())
+}
+
+/// What is pointed at.
+fn target(process: &Process, found: &Findings, addr: Addr, span: Span) -> TargetRow {
+    let region = found.map.region_at(addr);
+    let mut out = TargetRow {
+        start: addr,
+        end: addr.saturating_add(1),
+        what: "address",
+        kind: region.map(|r| r.kind.name()),
+        name: None,
+        detail: region.map(|r| place(process, found, r, addr)).unwrap_or_default(),
+    };
+    match (span, region) {
+        (Span::Length(length), _) => (out.end, out.what) = (addr.saturating_add(length.max(1)), "range"),
+        (Span::Region, Some(region)) => {
+            (out.start, out.end, out.what) = (region.range.start, region.range.end, "region");
+            out.detail = printable(&region.detail).into_owned();
+        }
+        (Span::Thing, Some(region)) if region.kind == Kind::GCHeap => {
+            for (runtime, heaps) in with_heap(&found.runtimes) {
+                let object = with_names(process, runtime, heaps, |names| {
+                    let object = names.containing(addr)?;
+                    names.object(object).map(|(name, size)| (object, name, size))
+                });
+                if let Some((object, name, size)) = object {
+                    (out.start, out.end, out.what) = (object, object.saturating_add(size.max(1)), "object");
+                    out.name = Some(name);
+                }
+            }
+        }
+        _ => {}
+    }
+    out
+}
+
+fn with_names<R>(
+    process: &Process,
+    runtime: &Runtime,
+    heaps: &Heaps,
+    ask: impl FnOnce(&mut Names<'_, '_, '_>) -> R,
+) -> R {
+    let types = TypeSystem::new(process, runtime);
+    let heap = Heap::open(&types, heaps);
+    let graph = Graph::new(&types, &heap, &[]);
+    ask(&mut Names::new(&types, &graph))
+}
+
+fn registers(process: &Process, target: AddrRange) -> Vec<RefRow> {
+    let mut out = Vec::new();
+    for thread in &process.core.notes.threads {
+        for (register, value) in thread.registers.iter().filter(|(_, value)| target.contains(Addr(*value))) {
+            out.push(RefRow {
+                value: Addr(value),
+                offset: Addr(value).since(target.start),
+                from: "register".into(),
+                thread: Some(thread.tid),
+                register: Some(register),
+                ..RefRow::default()
+            });
+        }
+    }
+    out
+}
+
+/// What a word is of, as far as its region tells.
+fn row(process: &Process, found: &Findings, target: AddrRange, word: Pointer) -> RefRow {
+    let mut out = RefRow {
+        address: Some(word.at),
+        value: word.value,
+        offset: word.value.since(target.start),
+        ..RefRow::default()
+    };
+    // Every dumped byte has a region; a word without one would be a bug of the map.
+    let Some(region) = found.map.region_at(word.at) else { return out };
+    out.kind = Some(region.kind.name());
+    out.from = region.kind.name().to_owned();
+    out.detail = place(process, found, region, word.at);
+    if let (Kind::Stack, Owner::Thread(tid)) = (region.kind, region.owner) {
+        out.thread = Some(tid);
+        let sp = found.stacks.of(tid).and_then(|s| s.sp).filter(|sp| region.range.contains(*sp));
+        out.from = if sp.is_some_and(|sp| word.at < sp) { "stack (left over)" } else { "stack" }.into();
+    }
+    out
+}
+
+/// Tell which objects and handles the words are of.
+fn objects(process: &Process, found: &Findings, rows: &mut [RefRow]) {
+    rows.sort_by_key(|r| r.address);
+    for (runtime, heaps) in with_heap(&found.runtimes) {
+        let handles = rows.iter().any(|r| r.kind == Some(Kind::HandleTable.name()));
+        let handles = if handles { handles_of(process, runtime) } else { Vec::new() };
+        let handles: HashMap<Addr, &'static str> = handles.iter().map(|h| (h.address, h.kind.name())).collect();
+        for row in rows.iter_mut() {
+            if let Some(kind) = row.address.and_then(|at| handles.get(&at)) {
+                row.from = "handle".into();
+                row.detail = format!("{kind} handle");
+            }
+        }
+        if rows.iter().any(|r| r.kind == Some(Kind::GCHeap.name())) {
+            with_names(process, runtime, heaps, |names| in_objects(names, rows));
+        }
+    }
+}
+
+/// Of `rows` by address: which object of the heap each is in.
+fn in_objects(names: &mut Names<'_, '_, '_>, rows: &mut [RefRow]) {
+    let heap = names.heap;
+    let mut walker = heap.walker();
+    for part in heap.parts() {
+        let from = rows.partition_point(|r| r.address < Some(part.range.start));
+        let to = rows.partition_point(|r| r.address < Some(part.range.end));
+        let mut here = rows.get_mut(from..to.max(from)).unwrap_or_default().iter_mut().peekable();
+        if here.peek().is_none() {
+            continue;
+        }
+        walker.walk(part, &mut Losses::default(), |object| {
+            let end = object.addr.saturating_add(object.size.max(1));
+            while let Some(row) = here.next_if(|r| r.address < Some(end)) {
+                let Some(at) = row.address.filter(|at| *at >= object.addr) else { continue };
+                if object.kind == FREE {
+                    row.from = "free object space".into();
+                    continue;
+                }
+                row.from = "object".into();
+                row.object = Some(object.addr);
+                row.name = names.object(object.addr).map(|(name, _)| name);
+                row.field = names.link(object.addr, Link::Field(at.since(object.addr)));
+                row.detail = part.generation.name().to_owned();
+            }
+        });
+    }
+}

@@ -1,0 +1,28 @@
+use std::path::Path;
+
+use coremap::analysis::{self, RefsOptions, Span};
+use coremap::introspect::introspect;
+
+use crate::cli::args::{Common, RefsArgs};
+use crate::cli::commands::open;
+use crate::cli::output::answer;
+use crate::cli::progress::{clear, progress};
+use crate::cli::{Exit, Failure, address};
+
+pub(super) fn run(common: &Common, core: &Path, args: &RefsArgs) -> Result<Exit, Failure> {
+    let progress = progress();
+    let process = open(core, common, &progress)?;
+    let addr = address::parse(&args.address, &process).map_err(Failure::Usage)?;
+    let found = introspect(&process);
+    let span = match (args.exact, args.length, args.region) {
+        (true, _, _) => Span::Exact,
+        (_, Some(length), _) => Span::Length(length),
+        (_, _, true) => Span::Region,
+        _ => Span::Thing,
+    };
+    let options = RefsOptions { span, kinds: args.kind.clone(), limit: args.limit };
+    let report = analysis::refs(&process, &found, addr, &options, &progress);
+    clear();
+    let nothing = report.total == 0;
+    Ok(answer("refs", common, &process, &found, report)?.or_nothing(nothing))
+}

@@ -1,0 +1,89 @@
+//! Words of dumped memory that lead into given addresses: one parallel pass at
+//! memory speed, holes of the file skipped.
+
+use rayon::prelude::*;
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::open::Core;
+use crate::progress::Progress;
+
+/// Bytes of a pointer, on both machines that are supported. Pointers are looked
+/// for at its multiples.
+const WORD: u64 = 8;
+
+/// Bytes one task scans.
+const CHUNK: u64 = 4 << 20;
+
+/// Tasks in the air at once: bounds what their states hold together.
+const WAVE: usize = 64;
+
+/// Aligned words that hold data.
+struct Task<'c> {
+    start: Addr,
+    bytes: &'c [u8],
+}
+
+/// Visit each aligned word in `within` (sorted, disjoint) whose value lies in
+/// `values`, with its place. Each task has a state of its own; `join` gets them
+/// in the order of addresses. Returns how many bytes of dumped memory were
+/// looked through.
+///
+/// Words in holes of the file are zero: they are not visited, whatever
+/// `values` is.
+pub fn pointers<S: Default + Send>(
+    core: &Core,
+    within: &[AddrRange],
+    values: AddrRange,
+    progress: &Progress,
+    visit: impl Fn(&mut S, Addr, Addr) + Sync,
+    mut join: impl FnMut(S),
+) -> u64 {
+    let (tasks, scanned) = tasks(core, within);
+    progress.start(tasks.iter().map(|t| t.bytes.len() as u64).sum());
+    core.expect_scan();
+    let (low, span) = (values.start.0, values.len());
+    for wave in tasks.chunks(WAVE) {
+        let states: Vec<S> = wave
+            .par_iter()
+            .map(|task| {
+                let mut state = S::default();
+                for (i, word) in task.bytes.as_chunks::<{ WORD as usize }>().0.iter().enumerate() {
+                    let value = u64::from_le_bytes(*word);
+                    if value.wrapping_sub(low) < span {
+                        visit(&mut state, task.start.saturating_add(WORD * i as u64), Addr(value));
+                    }
+                }
+                progress.add(task.bytes.len() as u64);
+                state
+            })
+            .collect();
+        states.into_iter().for_each(&mut join);
+    }
+    scanned
+}
+
+/// Cut what the core holds of `within` into tasks, in order.
+fn tasks<'c>(core: &'c Core, within: &[AddrRange]) -> (Vec<Task<'c>>, u64) {
+    let extents = core.extents();
+    let mut out = Vec::new();
+    let mut scanned = 0;
+    for run in within.iter().flat_map(|range| core.dumped_runs(*range)) {
+        scanned += run.range.len();
+        let skip = run.range.start.align_up(WORD).since(run.range.start);
+        // What is done of the run: a word may begin in one extent and end in the next.
+        let mut done = skip;
+        for extent in extents.within(run.offset..run.offset + run.range.len()) {
+            let mut from = ((extent.start - run.offset).saturating_sub(skip) / WORD * WORD + skip).max(done);
+            let to = (extent.end - run.offset).saturating_sub(skip).next_multiple_of(WORD) + skip;
+            let to = to.min(run.range.len());
+            while from < to {
+                let end = (from + CHUNK).min(to);
+                let Some(bytes) = run.bytes.get(from as usize..end as usize) else { break };
+                out.push(Task { start: run.range.start.saturating_add(from), bytes });
+                from = end;
+            }
+            done = done.max(to);
+        }
+    }
+    (out, scanned)
+}
