@@ -15,6 +15,9 @@ pub const MAX_FILE_MAPPINGS: usize = 1 << 20;
 /// Threads; the kernel's own ceiling (PID_MAX_LIMIT) is 4,194,304.
 pub const MAX_THREADS: usize = 4 << 20;
 
+/// Bytes read for pointers to give `summary` a finding: tens of milliseconds.
+pub const MAX_FINDING_SCAN: u64 = 256 << 20;
+
 /// Words that `refs` remembers, at some 250 bytes each; all are counted.
 pub const MAX_REFS: usize = 1 << 18;
 

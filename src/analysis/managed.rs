@@ -121,7 +121,10 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
         let (index, rest) = (at / u64::from(info.component_size), at % u64::from(info.component_size));
         let inner = self.types.element_type(info.address).and_then(|element| {
             let own = self.types.own_fields(element).ok().filter(|_| self.types.is_value_type(element) == Ok(true))?;
-            name_at(self.types, &own, rest, 0)
+            // A number's one field says nothing that its type does not.
+            let mut instance = own.iter().filter(|f| f.storage == crate::dotnet::Storage::Instance);
+            let number = instance.next().is_some_and(|f| is_number(f.element)) && instance.next().is_none();
+            if number { None } else { name_at(self.types, &own, rest, 0) }
         });
         let text = match inner {
             Some(name) => format!("[{index}].{name}"),
@@ -141,6 +144,12 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
         });
         found
     }
+}
+
+/// Whether fields of this CorElementType hold numbers and nothing else
+/// (ECMA-335 II.23.1.16: BOOLEAN to R8, I, U).
+fn is_number(element: u8) -> bool {
+    matches!(element, 0x02..=0x0d | 0x18 | 0x19)
 }
 
 /// `field` or `field.inner` of what stands at `offset`, of fields sorted by it.

@@ -55,8 +55,8 @@ struct Pointer {
 /// other memory comes after them.
 const ORDER: [&str; 5] = ["register", "stack", "handle", "object", Kind::Image.name()];
 
-/// Sorts that tell of none.
-const LAST: [&str; 2] = ["free object space", "stack (left over)"];
+/// Sorts that tell of none: what nobody uses any more.
+const LAST: [&str; 3] = [Kind::GCHeapToBeFreed.name(), "free object space", "stack (left over)"];
 
 /// Tell who points at `addr`.
 pub fn refs(process: &Process, found: &Findings, addr: Addr, options: &RefsOptions, progress: &Progress) -> RefsReport {
@@ -89,7 +89,7 @@ pub fn refs(process: &Process, found: &Findings, addr: Addr, options: &RefsOptio
     }
     let mut rows = if options.kinds.is_empty() { registers(process, range) } else { Vec::new() };
     report.total += rows.len() as u64;
-    rows.extend(words.iter().map(|w| row(process, found, range, *w)));
+    rows.extend(words.iter().map(|w| row(process, found, range, w.at, w.value)));
     objects(process, found, &mut rows);
     let mut counts: BTreeMap<(usize, String), u64> = BTreeMap::new();
     for row in &rows {
@@ -102,8 +102,13 @@ pub fn refs(process: &Process, found: &Findings, addr: Addr, options: &RefsOptio
     report
 }
 
+/// Whether words of this sort are of no use to anybody any more.
+pub(super) fn is_dead(from: &str) -> bool {
+    LAST.contains(&from)
+}
+
 fn rank(from: &str) -> usize {
-    if LAST.contains(&from) {
+    if is_dead(from) {
         return ORDER.len() + 1;
     }
     ORDER.iter().position(|o| *o == from).unwrap_or(ORDER.len())
@@ -173,28 +178,29 @@ fn registers(process: &Process, target: AddrRange) -> Vec<RefRow> {
 }
 
 /// What a word is of, as far as its region tells.
-fn row(process: &Process, found: &Findings, target: AddrRange, word: Pointer) -> RefRow {
-    let mut out = RefRow {
-        address: Some(word.at),
-        value: word.value,
-        offset: word.value.since(target.start),
-        ..RefRow::default()
-    };
+pub(super) fn row(process: &Process, found: &Findings, target: AddrRange, at: Addr, value: Addr) -> RefRow {
+    let mut out = RefRow { address: Some(at), value, offset: value.since(target.start), ..RefRow::default() };
     // Every dumped byte has a region; a word without one would be a bug of the map.
-    let Some(region) = found.map.region_at(word.at) else { return out };
+    let Some(region) = found.map.region_at(at) else { return out };
     out.kind = Some(region.kind.name());
     out.from = region.kind.name().to_owned();
-    out.detail = place(process, found, region, word.at);
+    out.detail = place(process, found, region, at);
     if let (Kind::Stack, Owner::Thread(tid)) = (region.kind, region.owner) {
         out.thread = Some(tid);
-        let sp = found.stacks.of(tid).and_then(|s| s.sp).filter(|sp| region.range.contains(*sp));
-        out.from = if sp.is_some_and(|sp| word.at < sp) { "stack (left over)" } else { "stack" }.into();
+        out.from = if is_left_over(found, region, at) { "stack (left over)" } else { "stack" }.into();
     }
     out
 }
 
+/// Whether `addr` in the stack `region` lies below its thread's pointer.
+pub(super) fn is_left_over(found: &Findings, region: &Region, addr: Addr) -> bool {
+    let Owner::Thread(tid) = region.owner else { return false };
+    let sp = found.stacks.of(tid).and_then(|s| s.sp).filter(|sp| region.range.contains(*sp));
+    sp.is_some_and(|sp| addr < sp)
+}
+
 /// Tell which objects and handles the words are of.
-fn objects(process: &Process, found: &Findings, rows: &mut [RefRow]) {
+pub(super) fn objects(process: &Process, found: &Findings, rows: &mut [RefRow]) {
     rows.sort_by_key(|r| r.address);
     for (runtime, heaps) in with_heap(&found.runtimes) {
         let handles = rows.iter().any(|r| r.kind == Some(Kind::HandleTable.name()));

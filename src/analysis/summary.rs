@@ -1,6 +1,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::analysis::anon;
 use crate::analysis::stacks::{measure, verdict};
 use crate::analysis::zero::ZeroMap;
 use crate::introspect::Findings;
@@ -71,6 +72,7 @@ fn findings(process: &Process, found: &Findings, zeros: Option<&ZeroMap>) -> Vec
             evidence: format!("headers call for {} bytes, the file has {}", t.expected, t.actual),
         });
     }
+    out.extend(anon::finding(process, found));
     let rows = measure(process, found, zeros);
     out.extend(verdict(process, &rows));
     out.sort_by_key(|f| Reverse(f.severity));

@@ -191,6 +191,11 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// Anonymous memory that nothing claims: equal blocks, what fills them, who points at them
+    Anon {
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// The method that each code address is of, as SOS ip2md tells it
     // One list, since clap would take what stands before an option for the core.
     #[command(override_usage = "coremap ip2method [OPTIONS] <ADDR>... <CORE>")]

@@ -38,14 +38,19 @@ impl ZeroStat {
 
 /// Whether all bytes are zero, looking at the first cache line first.
 pub fn is_zero(page: &[u8]) -> bool {
+    is_filled(page, 0)
+}
+
+/// Whether all bytes are `fill`, looking at the first cache line first.
+pub fn is_filled(page: &[u8], fill: u8) -> bool {
     const LINE: usize = 64;
     let head = &page[..page.len().min(LINE)];
-    if head.iter().any(|&b| b != 0) {
+    if head.iter().any(|&b| b != fill) {
         return false;
     }
     let (blocks, tail) = page.as_chunks::<LINE>();
     // Folding a whole line before the branch lets the compiler use vectors.
-    blocks.iter().all(|line| line.iter().fold(0, |acc, &b| acc | b) == 0) && tail.iter().all(|&b| b == 0)
+    blocks.iter().all(|line| line.iter().fold(0, |acc, &b| acc | (b ^ fill)) == 0) && tail.iter().all(|&b| b == fill)
 }
 
 /// Scan the dumped bytes of `ranges` (sorted, disjoint); one result for each.

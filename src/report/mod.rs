@@ -3,6 +3,7 @@
 //! Addresses are strings `"0x7f42d256e000"`, sizes integers in bytes, unknown
 //! is `null`, never 0. Fields may be added; those there keep name and meaning.
 
+mod anon;
 mod diff;
 mod graph;
 mod heap;
@@ -19,6 +20,7 @@ mod symbolicate;
 mod threads;
 mod whatis;
 
+pub use anon::{AnonReport, BlockClusterRow, OwnerRow};
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, TypeDelta};
 pub use graph::{ChainRow, GcRootReport, HandleKindRow, HandleRow, HandlesReport, RootPathRow};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};

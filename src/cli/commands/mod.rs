@@ -46,6 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
         Command::Search { args, core } => search::run(common, &core.core, args),
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
+        Command::Anon { core } => refs::anon(common, &core.core),
         Command::Refs { args, core } => refs::run(common, &core.core, args),
         Command::Ip2method { words, short } => ip2method::run(common, words, *short),
         Command::Symbolicate { fold, text, core } => symbolicate::run(common, &core.core, text, *fold),

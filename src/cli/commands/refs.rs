@@ -1,3 +1,5 @@
+//! Who points at memory, and at memory that nobody claims.
+
 use std::path::Path;
 
 use coremap::analysis::{self, RefsOptions, Span};
@@ -25,4 +27,14 @@ pub(super) fn run(common: &Common, core: &Path, args: &RefsArgs) -> Result<Exit,
     clear();
     let nothing = report.total == 0;
     Ok(answer("refs", common, &process, &found, report)?.or_nothing(nothing))
+}
+
+pub(super) fn anon(common: &Common, core: &Path) -> Result<Exit, Failure> {
+    let progress = progress();
+    let process = open(core, common, &progress)?;
+    let found = introspect(&process);
+    let report = analysis::anon(&process, &found, &progress);
+    clear();
+    let nothing = report.clusters.is_empty();
+    Ok(answer("anon", common, &process, &found, report)?.or_nothing(nothing))
 }

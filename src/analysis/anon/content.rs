@@ -1,0 +1,103 @@
+//! What fills a block of memory.
+
+use crate::addr::AddrRange;
+use crate::core::open::Core;
+use crate::map::Base;
+use crate::memory::scan::{PAGE, is_filled};
+
+/// How much of a block is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::analysis) enum Depth {
+    /// Some pages, spread over it.
+    Sample,
+    /// All that the core holds of it.
+    Whole,
+}
+
+/// Pages of a block that are looked at for text and pointers.
+const SAMPLES: u64 = 64;
+
+/// From this share on, in percent, content is called text.
+const TEXT: u64 = 60;
+
+/// From this share on, in percent, content is called pointers. Tables of
+/// structures have one pointer in three or four words.
+const POINTERS: u64 = 25;
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::analysis) struct Content {
+    /// The byte that all those looked at are.
+    pub fill: Option<u8>,
+    /// Percent of bytes that are text, of pages that are not zero.
+    pub text: u64,
+    /// Percent of words that are addresses in the base, of the same pages.
+    pub pointers: u64,
+    /// Whether any byte is in the core.
+    pub known: bool,
+}
+
+impl Content {
+    /// In a word.
+    pub(in crate::analysis) fn name(&self) -> &'static str {
+        match self.fill {
+            _ if !self.known => "not in the core",
+            Some(0) => "zero",
+            Some(_) => "fill",
+            None if self.text >= TEXT => "text",
+            None if self.pointers >= POINTERS => "pointers",
+            None => "data",
+        }
+    }
+
+    /// What `range` holds.
+    pub(in crate::analysis) fn of(core: &Core, base: &Base, range: AddrRange, depth: Depth) -> Content {
+        let runs = core.dumped_runs(range);
+        let Some(first) = runs.iter().find_map(|r| r.bytes.first()) else { return Content::default() };
+        let pages = range.len().div_ceil(PAGE);
+        let step = pages.div_ceil(SAMPLES).max(1);
+        let mut uniform = true;
+        let mut seen = Shares::default();
+        for run in &runs {
+            for (i, page) in run.bytes.chunks(PAGE as usize).enumerate() {
+                let sampled = (i as u64).is_multiple_of(step);
+                if !sampled && (depth == Depth::Sample || !uniform) {
+                    continue;
+                }
+                uniform = uniform && is_filled(page, *first);
+                if sampled && !uniform {
+                    seen.add(page, base);
+                }
+            }
+        }
+        let percent = |n: u64, of: u64| n.saturating_mul(100).checked_div(of).unwrap_or(0);
+        Content {
+            fill: uniform.then_some(*first),
+            text: percent(seen.text, seen.bytes),
+            pointers: percent(seen.pointers, seen.bytes / 8),
+            known: true,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Shares {
+    bytes: u64,
+    text: u64,
+    pointers: u64,
+}
+
+impl Shares {
+    fn add(&mut self, page: &[u8], base: &Base) {
+        if is_filled(page, 0) {
+            return;
+        }
+        self.bytes += page.len() as u64;
+        self.text += page.iter().filter(|b| matches!(b, b' '..=b'~' | b'\n' | b'\r' | b'\t')).count() as u64;
+        // The zeros between the letters of UTF-16 are text too.
+        let wide = |pair: &&[u8; 2]| matches!(pair, [b' '..=b'~', 0]);
+        self.text += page.as_chunks::<2>().0.iter().filter(wide).count() as u64;
+        let words = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w));
+        self.pointers += words.filter(|&w| w >= PAGE && base.at(crate::addr::Addr(w)).is_some()).count() as u64;
+    }
+}

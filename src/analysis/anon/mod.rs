@@ -1,0 +1,211 @@
+//! Anonymous memory that nothing claims: which blocks it is made of, what
+//! fills them, and who points at them.
+//!
+//! The kernel joins mappings that lie side by side, so that a hundred blocks of
+//! one size may be one region. They are told apart where pointers lead: who
+//! made a block keeps its start.
+
+mod content;
+mod finding;
+mod owners;
+
+pub(in crate::analysis) use content::{Content, Depth};
+pub(in crate::analysis) use finding::finding;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use crate::addr::{Addr, AddrRange, union};
+use crate::analysis::refs;
+use crate::introspect::Findings;
+use crate::limits;
+use crate::map::{Kind, Region};
+use crate::memory::pointers::pointers;
+use crate::memory::scan::PAGE;
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::report::{AnonReport, BlockClusterRow, RefRow};
+
+/// Clusters that are listed.
+const LISTED: usize = 50;
+
+/// Clusters of which is told who points at them.
+const EXPLAINED: usize = 20;
+
+/// Blocks of one size and content.
+pub(in crate::analysis) struct Cluster {
+    /// Size of each.
+    pub size: u64,
+    /// What they hold.
+    pub content: Content,
+    /// All of them, by address.
+    pub blocks: Vec<AddrRange>,
+    /// Whether any was cut out of a region.
+    pub cut: bool,
+}
+
+impl Cluster {
+    /// Bytes of all blocks.
+    pub(in crate::analysis) fn bytes(&self) -> u64 {
+        self.size.saturating_mul(self.blocks.len() as u64)
+    }
+}
+
+/// A word that leads to the start of a page of anonymous memory.
+#[derive(Clone, Copy)]
+struct Pointer {
+    at: Addr,
+    value: Addr,
+}
+
+/// What was found.
+pub(in crate::analysis) struct Survey {
+    /// Those of most bytes first.
+    pub clusters: Vec<Cluster>,
+    pointers: Vec<Pointer>,
+    scanned: u64,
+}
+
+/// Whether a region is memory that nothing claims and somebody may write.
+pub(in crate::analysis) fn is_anonymous(region: &Region) -> bool {
+    matches!(region.kind, Kind::AnonRW | Kind::AnonRWX)
+}
+
+/// Tell of anonymous memory.
+pub fn anon(process: &Process, found: &Findings, progress: &Progress) -> AnonReport {
+    let anonymous: Vec<&Region> = found.map.regions.iter().filter(|r| is_anonymous(r)).collect();
+    let everywhere = found.map.regions.iter().filter(|r| r.kind != Kind::DoubleMapped);
+    let survey = survey(process, found, union(everywhere.map(|r| r.range).collect()), Depth::Whole, progress);
+    let mut rows: Vec<RefRow> = survey
+        .pointers
+        .iter()
+        .map(|p| refs::row(process, found, AddrRange::sized(p.value, 1), p.at, p.value))
+        .collect();
+    refs::objects(process, found, &mut rows);
+    let mut clusters: Vec<BlockClusterRow> = survey.clusters.iter().take(LISTED).map(|c| row(process, c)).collect();
+    for (row, cluster) in clusters.iter_mut().zip(&survey.clusters).take(EXPLAINED) {
+        row.owners = owners::of(process, found, cluster, &rows);
+        row.owner = owners::guess(row);
+        row.confidence = row.owner.is_some().then_some("heuristic");
+    }
+    AnonReport {
+        more: survey.clusters.len().saturating_sub(clusters.len()) as u64,
+        clusters,
+        regions: anonymous.len() as u64,
+        size: anonymous.iter().map(|r| r.range.len()).fold(0, u64::saturating_add),
+        in_core: anonymous.iter().map(|r| r.in_core).fold(0, u64::saturating_add),
+        scanned: survey.scanned,
+    }
+}
+
+fn row(process: &Process, cluster: &Cluster) -> BlockClusterRow {
+    let Cluster { size, content, blocks, cut } = cluster;
+    let shares = content.known && content.fill.is_none();
+    BlockClusterRow {
+        size: *size,
+        count: blocks.len() as u64,
+        bytes: cluster.bytes(),
+        in_core: blocks.iter().map(|b| process.core.dumped_in(*b)).sum(),
+        content: content.name(),
+        fill: content.fill.map(|b| format!("{b:#04x}")),
+        text_percent: shares.then_some(content.text),
+        pointer_percent: shares.then_some(content.pointers),
+        example: blocks.first().map(|b| b.start).unwrap_or_default(),
+        borders: if *cut { "pointers" } else { "regions" },
+        ..BlockClusterRow::default()
+    }
+}
+
+/// Cut anonymous regions into blocks, by pointers that stand in `within`, and
+/// put equal ones together.
+pub(in crate::analysis) fn survey(
+    process: &Process,
+    found: &Findings,
+    within: Vec<AddrRange>,
+    depth: Depth,
+    progress: &Progress,
+) -> Survey {
+    let regions: Vec<AddrRange> = found.map.regions.iter().filter(|r| is_anonymous(r)).map(|r| r.range).collect();
+    let (Some(first), Some(last)) = (regions.first(), regions.last()) else {
+        return Survey { clusters: Vec::new(), pointers: Vec::new(), scanned: 0 };
+    };
+    let hull = AddrRange::new(first.start, last.end);
+    let mut kept: Vec<Pointer> = Vec::new();
+    let keep = |share: &mut Vec<Pointer>, at: Addr, value: Addr| {
+        let i = regions.partition_point(|r| r.end <= value);
+        if value.is_aligned(PAGE) && regions.get(i).is_some_and(|r| r.contains(value) && !r.contains(at)) {
+            share.push(Pointer { at, value });
+        }
+    };
+    let scanned = pointers(&process.core, &within, hull, progress, keep, |share: Vec<Pointer>| {
+        let room = limits::MAX_REFS.saturating_sub(kept.len());
+        kept.extend(share.into_iter().take(room));
+    });
+    let mut cuts: Vec<Addr> = kept.iter().filter(|p| !is_left_over(found, p.at)).map(|p| p.value).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    let blocks = cut(&regions, &cuts);
+    let core = &process.core;
+    let described: Vec<(AddrRange, bool, Content)> = blocks
+        .par_iter()
+        .map(|&(block, whole)| (block, whole, Content::of(core, &found.map.base, block, depth)))
+        .collect();
+    let mut by_look: BTreeMap<(u64, &'static str, Option<u8>), Cluster> = BTreeMap::new();
+    for (block, whole, content) in described {
+        let key = (block.len(), content.name(), content.fill);
+        let cluster = by_look.entry(key).or_insert_with(|| Cluster {
+            size: block.len(),
+            content,
+            blocks: Vec::new(),
+            cut: false,
+        });
+        cluster.blocks.push(block);
+        cluster.cut |= !whole;
+    }
+    let mut clusters: Vec<Cluster> = by_look.into_values().collect();
+    clusters.sort_by_key(|c| (Reverse(c.bytes()), c.blocks.first().map(|b| b.start)));
+    Survey { clusters, pointers: kept, scanned }
+}
+
+/// Whether what stands at `addr` lies below a stack pointer.
+fn is_left_over(found: &Findings, addr: Addr) -> bool {
+    let region = found.map.region_at(addr).filter(|r| r.kind == Kind::Stack);
+    region.is_some_and(|r| refs::is_left_over(found, r, addr))
+}
+
+/// The parts of `regions` between `cuts`; with each, whether it is a whole region.
+fn cut(regions: &[AddrRange], cuts: &[Addr]) -> Vec<(AddrRange, bool)> {
+    let mut out = Vec::new();
+    for region in regions {
+        let from = cuts.partition_point(|c| *c <= region.start);
+        let to = cuts.partition_point(|c| *c < region.end);
+        let mut start = region.start;
+        for &at in cuts.get(from..to).unwrap_or_default() {
+            out.push((AddrRange::new(start, at), false));
+            start = at;
+        }
+        out.push((AddrRange::new(start, region.end), start == region.start));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, end: u64) -> AddrRange {
+        AddrRange::new(Addr(start), Addr(end))
+    }
+
+    #[test]
+    fn regions_are_cut_where_pointers_lead_and_nowhere_else() {
+        let regions = [range(0x1000, 0x5000), range(0x8000, 0x9000)];
+        let cuts = [Addr(0x1000), Addr(0x3000), Addr(0x5000), Addr(0x7000), Addr(0x8000)];
+        assert_eq!(
+            cut(&regions, &cuts),
+            [(range(0x1000, 0x3000), false), (range(0x3000, 0x5000), false), (range(0x8000, 0x9000), true)]
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! Who points at the blocks of a cluster, and which of them is most likely the
+//! owner.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use crate::addr::Addr;
+use crate::analysis::anon::Cluster;
+use crate::analysis::{gcroot, refs};
+use crate::introspect::Findings;
+use crate::map::Kind;
+use crate::process::Process;
+use crate::report::{BlockClusterRow, Name, OwnerRow, RefRow};
+use crate::units::exact;
+
+/// Owners that are listed.
+const LISTED: usize = 5;
+
+/// Share of the blocks, in percent, that an owner points at.
+const MOST: u64 = 80;
+
+/// What words have in common that one owner may have written.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    from: String,
+    name: Option<String>,
+    field: Option<String>,
+    module: Option<String>,
+}
+
+#[derive(Default)]
+struct Group<'r> {
+    blocks: BTreeSet<Addr>,
+    objects: HashSet<Addr>,
+    example: Option<&'r RefRow>,
+}
+
+/// Who points at the starts of the blocks, by `rows`.
+pub(super) fn of(process: &Process, found: &Findings, cluster: &Cluster, rows: &[RefRow]) -> Vec<OwnerRow> {
+    let starts: HashSet<Addr> = cluster.blocks.iter().map(|b| b.start).collect();
+    let mut groups: BTreeMap<Key, Group<'_>> = BTreeMap::new();
+    for row in rows.iter().filter(|r| starts.contains(&r.value)) {
+        let module =
+            (row.kind == Some(Kind::Image.name())).then(|| row.detail.split(' ').next().unwrap_or_default().to_owned());
+        let key = Key {
+            from: row.from.clone(),
+            name: row.name.as_ref().map(|n| n.to_string()),
+            field: row.field.as_ref().map(|f| without_index(f)),
+            module,
+        };
+        let group = groups.entry(key).or_default();
+        group.blocks.insert(row.value);
+        group.objects.extend(row.object);
+        group.example = group.example.or(Some(row));
+    }
+    let mut out: Vec<OwnerRow> = groups
+        .into_iter()
+        .map(|(key, group)| OwnerRow {
+            from: key.from,
+            name: group.example.and_then(|r| r.name.clone()),
+            field: key.field.filter(|f| !f.is_empty()).map(Name::from),
+            module: key.module,
+            blocks: group.blocks.len() as u64,
+            objects: group.objects.len() as u64,
+            example: group.example.and_then(|r| r.address),
+            object: group.example.and_then(|r| r.object),
+            root: None,
+        })
+        .collect();
+    out.sort_by_key(|o| (refs::is_dead(&o.from), Reverse(o.blocks), o.objects));
+    out.truncate(LISTED);
+    // Of a single object it can be told who keeps it.
+    if let Some(first) = out.first_mut().filter(|o| o.objects == 1)
+        && let Some(object) = first.object
+    {
+        first.root = root(process, found, object);
+    }
+    out
+}
+
+/// What keeps the object, in words.
+fn root(process: &Process, found: &Findings, object: Addr) -> Option<String> {
+    let report = gcroot(process, found, object, false);
+    let named = |p: &&crate::report::RootPathRow| p.chain.iter().any(|c| c.field.is_some());
+    let path = report.paths.iter().find(named).or(report.paths.first())?;
+    let thread = path.thread.map(|t| format!(" of thread {t}")).unwrap_or_default();
+    let steps: Vec<String> = path
+        .chain
+        .iter()
+        .filter_map(|c| Some(format!("{}{}", c.name.as_ref()?.shown(), dotted(c.field.as_deref()?))))
+        .collect();
+    Some(match steps.is_empty() {
+        true => format!("{}{thread}", path.root_kind),
+        false => format!("{}{thread}: {}", path.root_kind, steps.join(" -> ")),
+    })
+}
+
+fn dotted(field: &str) -> String {
+    if field.starts_with(['[', '(']) { field.to_owned() } else { format!(".{field}") }
+}
+
+/// `[17].name` as `name`: elements of an array are alike.
+fn without_index(field: &str) -> String {
+    match field.strip_prefix('[').and_then(|f| f.split_once(']')) {
+        Some((_, rest)) => rest.trim_start_matches('.').to_owned(),
+        None => field.to_owned(),
+    }
+}
+
+/// The owner, where one points at most blocks.
+pub(super) fn guess(row: &BlockClusterRow) -> Option<String> {
+    let owner = row.owners.first().filter(|o| !refs::is_dead(&o.from))?;
+    if owner.blocks.saturating_mul(100) < row.count.saturating_mul(MOST) {
+        return None;
+    }
+    let what = match (&owner.name, &owner.module) {
+        (Some(name), _) => {
+            let field = owner.field.as_ref().map(|f| dotted(f)).unwrap_or_default();
+            match (owner.objects, owner.object) {
+                (1, Some(object)) => format!("{}{field} at {object}", name.shown()),
+                (n, _) => format!("{}{field} of {} objects", name.shown(), exact(n)),
+            }
+        }
+        (None, Some(module)) => format!("data of {module}"),
+        (None, None) => format!("{} at {}", owner.from, owner.example?),
+    };
+    let root = owner.root.as_ref().map(|r| format!(", kept by {r}")).unwrap_or_default();
+    let (blocks, count) = (exact(owner.blocks), exact(row.count));
+    Some(match row.count {
+        1 => format!("{what}{root}"),
+        _ => format!("{what} ({blocks} of {count} blocks){root}"),
+    })
+}
