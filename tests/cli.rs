@@ -58,6 +58,8 @@ snapshots! {
     help_gcroot: "gcroot", "--help";
     help_search: "search", "--help";
     help_whatis: "whatis", "--help";
+    help_refs: "refs", "--help";
+    help_anon: "anon", "--help";
     help_ip2method: "ip2method", "--help";
     help_symbolicate: "symbolicate", "--help";
     help_perfmap: "perfmap", "--help";
@@ -76,6 +78,8 @@ snapshots! {
     glibc_threads: "threads", GLIBC;
     glibc_whatis_stack: "whatis", "--bytes", "48", "0x7fe744a0fdd0", GLIBC;
     glibc_whatis_module: "whatis", "libc.so.6+0x10", GLIBC;
+    glibc_refs: "refs", "--region", "--limit", "12", "0x7fe744a0fdd0", GLIBC;
+    glibc_anon: "anon", GLIBC;
     glibc_whatis_nothing: "whatis", "00007fe7`20000000", GLIBC;
     glibc_search: "search", "coremap-", "--limit", "12", "--context", GLIBC;
     glibc_check: "check", GLIBC;

@@ -336,6 +336,25 @@ fn whatis() {
 }
 
 #[test]
+fn refs() {
+    let core = real::plain("native-glibc-kernel");
+    let v = answer(&["refs", "--region", "0x7fe744a0fdd0"], core.to_str().unwrap());
+    holds("refs", &v, &[("target", Object), ("counts", List), ("refs", List), ("total", Number), ("scanned", Number)]);
+    all_hold("refs", &v["refs"], &[("value", Address), ("from", Text), ("detail", Text), ("offset", Number)]);
+    let counted: u64 = v["counts"].as_array().unwrap().iter().map(|c| c["count"].as_u64().unwrap()).sum();
+    assert_eq!(Some(counted), v["total"].as_u64());
+}
+
+#[test]
+fn anon() {
+    let core = real::plain("native-glibc-kernel");
+    let v = answer(&["anon"], core.to_str().unwrap());
+    holds("anon", &v, &[("clusters", List), ("size", Number), ("regions", Number), ("scanned", Number)]);
+    let cluster = [("size", Number), ("count", Number), ("bytes", Number), ("content", Text), ("example", Address)];
+    all_hold("anon", &v["clusters"], &cluster);
+}
+
+#[test]
 fn ip2method() {
     for &(name, _) in methods::METHODS {
         let ips = methods::ips(&methods::official(name));

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use coremap::addr::Addr;
-use coremap::analysis::{self, HeapStatOptions, Names, RegionOptions, SearchOptions, ThreadOptions};
+use coremap::analysis::{self, HeapStatOptions, Names, RefsOptions, RegionOptions, SearchOptions, Span, ThreadOptions};
 use coremap::introspect::{Findings, identify, introspect};
 use coremap::map::audit;
 use coremap::process::{Options, Process};
@@ -187,6 +187,20 @@ fn examine(path: &Path, rng: &mut Rng) -> Result<(), String> {
     for addr in [0, some, some.wrapping_sub(1), rng.next(), u64::MAX] {
         let whatis = analysis::whatis(&process, &found, Addr(addr), 64);
         serde_json::to_string(&whatis).map_err(|e| e.to_string())?;
+    }
+    if rng.below(4) == 0 {
+        let options = RefsOptions { span: Span::Region, kinds: Vec::new(), limit: 100 };
+        let refs = analysis::refs(&process, &found, Addr(some), &options, &silent);
+        let counted: u64 = refs.counts.iter().map(|c| c.count).sum();
+        if counted != refs.total {
+            return Err(format!("{counted} words counted, {} in all", refs.total));
+        }
+        let anon = analysis::anon(&process, &found, &silent);
+        let blocks: u64 = anon.clusters.iter().map(|c| c.bytes).sum();
+        if blocks > anon.size {
+            return Err(format!("{blocks} bytes in blocks of {}", anon.size));
+        }
+        serde_json::to_string(&(refs, anon)).map_err(|e| e.to_string())?;
     }
     let options = HeapStatOptions { strings: rng.below(4) == 0, ..HeapStatOptions::default() };
     let heap = analysis::heapstat(&process, &found, &options, &silent);

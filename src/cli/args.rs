@@ -184,14 +184,14 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
-    /// Who points at an address: registers, stacks, handles, objects, module data, other memory
+    /// Who points at an address: registers, stacks, objects, all other memory
     Refs {
         #[command(flatten)]
         args: RefsArgs,
         #[command(flatten)]
         core: CoreArg,
     },
-    /// Anonymous memory that nothing claims: equal blocks, what fills them, who points at them
+    /// Memory that nothing claims: equal blocks, what fills them, who owns them
     Anon {
         #[command(flatten)]
         core: CoreArg,

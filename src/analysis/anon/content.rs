@@ -65,7 +65,7 @@ impl Content {
                     continue;
                 }
                 uniform = uniform && is_filled(page, *first);
-                if sampled && !uniform {
+                if sampled {
                     seen.add(page, base);
                 }
             }

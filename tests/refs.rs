@@ -1,0 +1,132 @@
+//! Who points at memory: synthetic cores in which every pointer is known, and
+//! a real one whose blocks its process told.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use serde_json::Value;
+use support::builder::{CoreBuilder, Load};
+use support::notes;
+use support::run::run;
+
+const STACK: u64 = 0x7000_0000_0000;
+const SP: u64 = STACK + 0x1f00;
+const BLOCKS: u64 = 0x7100_0000_0000;
+const OWNER: u64 = 0x7200_0000_0000;
+const PAGE: u64 = 4096;
+
+/// Eight blocks of two pages in one mapping, all filled with 0x14 but the last;
+/// a table of their starts; a stack with one live pointer and one left over.
+fn leak() -> CoreBuilder {
+    let mut blocks = vec![0x14; 16 * PAGE as usize];
+    blocks[15 * PAGE as usize..].fill(b'a');
+    let mut owner = vec![0; PAGE as usize];
+    for i in 0..8 {
+        put(&mut owner, 0x100 + 8 * i, BLOCKS + 2 * PAGE * i as u64);
+    }
+    let mut stack = vec![0; 2 * PAGE as usize];
+    put(&mut stack, 0x1f10, BLOCKS + 0x10);
+    put(&mut stack, 0x1000, BLOCKS + 0x20);
+    CoreBuilder::x86_64()
+        .note(notes::prstatus_x86_64(77, 0, SP, 0x40_0100, 0))
+        .load(Load::at(STACK).bytes(stack))
+        .load(Load::at(BLOCKS).bytes(blocks))
+        .load(Load::at(OWNER).bytes(owner))
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+fn answer(args: &[&str], core: &CoreBuilder) -> Value {
+    let file = core.write();
+    let mut all = args.to_vec();
+    all.push(file.path().to_str().unwrap());
+    let out = run(all);
+    out.is_sound();
+    out.json()
+}
+
+fn hex(v: u64) -> String {
+    format!("{v:#x}")
+}
+
+#[test]
+fn each_pointer_is_listed_once_with_what_it_is_of() {
+    let v = answer(&["refs", "--json", "--length", "4096", &hex(BLOCKS)], &leak());
+    let rows: Vec<(&str, &str, u64)> = v["refs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|r| (r["from"].as_str().unwrap(), r["address"].as_str().unwrap(), r["offset"].as_u64().unwrap()))
+        .collect();
+    let (live, table, dead) = (hex(STACK + 0x1f10), hex(OWNER + 0x100), hex(STACK + 0x1000));
+    assert_eq!(rows, [("stack", &*live, 0x10), ("AnonRW", &*table, 0), ("stack (left over)", &*dead, 0x20)]);
+    assert_eq!((&v["total"], &v["inside"]), (&3.into(), &0.into()));
+    assert_eq!(v["refs"][0]["thread"], 77);
+}
+
+#[test]
+fn a_register_that_points_there_is_told() {
+    let v = answer(&["refs", "--json", "0x400100"], &leak());
+    assert_eq!(v["refs"][0]["from"], "register");
+    assert_eq!(v["refs"][0]["register"], "rip");
+    assert_eq!(v["total"], 1);
+}
+
+#[test]
+fn nobody_points_there() {
+    let file = leak().write();
+    let out = run(["refs", &hex(BLOCKS + 0x30), file.path().to_str().unwrap()]);
+    out.is_sound();
+    assert_eq!(out.code, Some(1));
+    assert!(out.stdout.contains("nobody"), "{}", out.stdout);
+}
+
+#[test]
+fn words_within_the_target_are_not_counted_as_its_owners() {
+    let mut blocks = vec![0; PAGE as usize];
+    put(&mut blocks, 0x40, BLOCKS + 0x80);
+    let core = CoreBuilder::x86_64()
+        .note(notes::prstatus_x86_64(77, 0, SP, 0x40_0100, 0))
+        .load(Load::at(STACK).bytes(vec![0; 2 * PAGE as usize]))
+        .load(Load::at(BLOCKS).bytes(blocks));
+    let v = answer(&["refs", "--json", "--region", &hex(BLOCKS)], &core);
+    assert_eq!((&v["total"], &v["inside"]), (&0.into(), &1.into()));
+    assert_eq!((&v["target"]["what"], &v["target"]["end"]), (&"region".into(), &hex(BLOCKS + PAGE).into()));
+}
+
+#[test]
+fn blocks_in_one_mapping_are_told_apart_by_the_pointers_to_them() {
+    let v = answer(&["anon", "--json"], &leak());
+    let first = &v["clusters"][0];
+    assert_eq!((&first["size"], &first["count"]), (&8192.into(), &7.into()));
+    assert_eq!((&first["content"], &first["fill"]), (&"fill".into(), &"0x14".into()));
+    assert_eq!((&first["example"], &first["borders"]), (&hex(BLOCKS).into(), &"pointers".into()));
+    let owner = &first["owners"][0];
+    assert_eq!((&owner["from"], &owner["blocks"]), (&"AnonRW".into(), &7.into()));
+    assert_eq!(owner["example"], hex(OWNER + 0x100));
+    // Half of the last one is letters.
+    let mixed = v["clusters"].as_array().unwrap().iter().find(|c| c["size"] == 8192 && c["count"] == 1).unwrap();
+    assert_eq!((&mixed["fill"], &mixed["text_percent"]), (&Value::Null, &50.into()));
+}
+
+#[test]
+fn a_large_pattern_is_the_first_finding_of_summary() {
+    let (size, count) = (8 << 20, 9);
+    let mut owner = vec![0; PAGE as usize];
+    for i in 0..count {
+        put(&mut owner, 8 * i, BLOCKS + (size * i) as u64);
+    }
+    // Pointers that summary looks at stand in stacks, heaps and module data.
+    let mut stack = owner;
+    stack.resize(2 * PAGE as usize, 0);
+    let core = CoreBuilder::x86_64()
+        .note(notes::prstatus_x86_64(77, 0, STACK, 0x40_0100, 0))
+        .load(Load::at(STACK).bytes(stack))
+        .load(Load::at(BLOCKS).bytes(vec![0x5a; size * count]));
+    let v = answer(&["summary", "--json"], &core);
+    assert_eq!(v["findings"][0]["id"], "anonymous-blocks");
+    let text = v["findings"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("9 equal blocks of 8 MiB (72 MiB together), filled with byte 0x5a"), "{text}");
+}
