@@ -5,7 +5,7 @@ use crate::diag::Diagnostics;
 use crate::dotnet::{self, Detection, Heaps, Runtime};
 use crate::map::{AddressMap, Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory;
-use crate::native::malloc::MallocHeap;
+use crate::native::malloc::Malloc;
 use crate::native::stacks::Stacks;
 use crate::process::Process;
 use crate::{image, native};
@@ -16,8 +16,8 @@ pub struct Findings {
     pub map: AddressMap,
     /// Stacks of threads.
     pub stacks: Stacks,
-    /// Heaps of malloc.
-    pub malloc: Vec<MallocHeap>,
+    /// glibc's malloc.
+    pub malloc: Malloc,
     /// .NET runtimes and their heaps.
     pub runtimes: Vec<(Runtime, Heaps)>,
 }
@@ -37,7 +37,7 @@ pub fn identify(process: &Process) -> Findings {
         runtimes: runtimes.collect(),
         map: AddressMap::resolve(&process.core, Claims::default()),
         stacks: Stacks::default(),
-        malloc: Vec::new(),
+        malloc: Malloc::default(),
     }
 }
 
@@ -51,12 +51,15 @@ pub fn introspect(process: &Process) -> Findings {
     let stacks = native::stacks::find(process, &base);
     native::stacks::claim(process, &stacks, &mut claims);
     note_missing_stacks(&stacks, &process.diag);
-    let malloc = native::malloc::find(process, &base).unwrap_or_else(|e| {
+    let mut malloc = native::malloc::find(process, &base).unwrap_or_else(|e| {
         process.diag.partial("malloc", e.to_string());
-        Vec::new()
+        Malloc::default()
     });
-    native::malloc::claim(&malloc, &base, &mut claims);
+    native::malloc::claim(&malloc.heaps, &base, &mut claims);
     let runtimes = dotnet(process, &base, &mut claims);
+    // Last, as it looks at what nobody else knows.
+    malloc.find_mapped(process, &base, &claims);
+    native::malloc::claim_mapped(&malloc.mapped, &mut claims);
     if claims.is_full() {
         process.diag.partial("limit", "more claims on the memory than are taken; labels are incomplete");
     }

@@ -159,6 +159,37 @@ pub const MAX_LIST: usize = 1 << 20;
 /// Malloc heaps (64 MiB of address space each) looked at.
 pub const MAX_MALLOC_HEAPS: usize = 1 << 18;
 
+/// Free chunks of malloc that are listed, at 8 bytes each; more are told apart
+/// from used ones by the walk, but not by where they are kept.
+pub const MAX_FREE_CHUNKS: usize = 64 << 20;
+
+/// Blocks in one list of a thread's cache: its count has 16 bits.
+pub const MAX_TCACHE_LIST: usize = 1 << 16;
+
+/// Blocks looked at in the caches of all threads, and in what looks like one.
+pub const MAX_TCACHE_STEPS: usize = 16 << 20;
+
+/// Blocks of a cache's size that are looked at as caches where no thread points to
+/// them: one for each thread that is gone.
+pub const MAX_TCACHES: usize = 1 << 18;
+
+/// Chunks of malloc with a mapping of their own: vm.max_map_count is at most about
+/// a million.
+pub const MAX_MAPPED_CHUNKS: usize = 1 << 20;
+
+/// Pages that are probed for such chunks where fewer are found than malloc counts:
+/// 16 GiB of memory that nobody claims, some 20 nanoseconds each.
+pub const MAX_MAPPED_PROBES: usize = 4 << 20;
+
+/// Bytes of malloc's heaps searched for the next chunk where one is damaged.
+pub const MAX_MALLOC_SEARCH: u64 = 4 << 30;
+
+/// Chunk sizes that blocks are counted by; a program that leaks has a few thousand.
+pub const MAX_CHUNK_SIZES: usize = 1 << 20;
+
+/// Chunks listed.
+pub const MAX_LISTED_CHUNKS: usize = 64 << 20;
+
 /// Words of a thread control block that are looked at for the stack's bounds:
 /// glibc's struct pthread is 2,304 bytes on x86_64 and 1,856 on aarch64.
 pub const MAX_TCB_BYTES: usize = 4096;

@@ -6,9 +6,10 @@ use crate::analysis::stacks::{measure, verdict};
 use crate::analysis::zero::ZeroMap;
 use crate::introspect::Findings;
 use crate::map::{AddressMap, Kind, audit};
+use crate::native::malloc;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::report::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
+use crate::report::{BaseRow, Finding, KindRow, MallocSplit, Severity, SummaryReport, TotalRow};
 use crate::units::human;
 
 /// Sum the map by kind; with `zero_fill`, count zero pages too.
@@ -30,8 +31,14 @@ pub fn summary(process: &Process, found: &Findings, zero_fill: bool, progress: &
     for broken in audit::invariants(map, &process.core).into_iter().filter(|i| !i.ok) {
         process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
     }
+    let malloc = kinds.iter().any(|k| k.kind == Kind::Malloc.name()).then(|| malloc_split(process, found));
     let findings = findings(process, found, zeros.as_ref());
-    SummaryReport { kinds, total, base, findings }
+    SummaryReport { kinds, total, base, malloc, findings }
+}
+
+fn malloc_split(process: &Process, found: &Findings) -> MallocSplit {
+    let split = malloc::split(process, &found.map, &found.malloc);
+    MallocSplit { used: split.used, free: split.free, overhead: split.overhead, unknown: split.unknown }
 }
 
 fn sum_kinds(map: &AddressMap, zeros: Option<&[u64]>) -> Vec<KindRow> {

@@ -167,6 +167,13 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// Native memory: glibc's malloc by arena, size and blocks that are alike
+    Malloc {
+        #[command(flatten)]
+        args: MallocArgs,
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// Find text (UTF-8 and UTF-16 at once), a regular expression or bytes
     Search {
         #[command(flatten)]
@@ -348,6 +355,17 @@ pub(crate) struct HeapStatArgs {
     /// Strings of equal content too: how many, how much they waste, and their text
     #[arg(long)]
     pub(crate) strings: bool,
+}
+
+/// What to list of malloc.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct MallocArgs {
+    /// Every chunk: what malloc returned, size, used or free, where it is kept
+    #[arg(long)]
+    pub(crate) chunks: bool,
+    /// List at most this many clusters, or chunks (all are counted)
+    #[arg(long, visible_alias = "top", value_name = "N")]
+    pub(crate) limit: Option<usize>,
 }
 
 /// The core to read.

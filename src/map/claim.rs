@@ -76,6 +76,11 @@ impl Claims {
         self.list.len() >= limits::MAX_CLAIMS
     }
 
+    /// All claims so far, as they came.
+    pub fn iter(&self) -> impl Iterator<Item = &Claim> {
+        self.list.iter()
+    }
+
     /// All claims, in an order that does not depend on who came first.
     pub fn into_sorted(mut self) -> Vec<Claim> {
         self.list.sort();

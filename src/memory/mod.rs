@@ -5,6 +5,7 @@ pub mod alias;
 mod core_memory;
 pub mod pointers;
 pub mod scan;
+pub(crate) mod window;
 
 pub use core_memory::{CoreMemory, Overlay, Pristine};
 

@@ -95,6 +95,15 @@ impl Render for SummaryReport {
         table.footer = Some(footer);
         let mut doc = Document::default();
         doc.table(table);
+        if let Some(m) = &self.malloc {
+            let unknown = if m.unknown > 0 { format!(" · not known {}", exact(m.unknown)) } else { String::new() };
+            doc.line(format!(
+                "Malloc: used {} · free {} · overhead {}{unknown} bytes",
+                exact(m.used),
+                exact(m.free),
+                exact(m.overhead)
+            ));
+        }
         let ok = t.size == self.base.size && t.in_core == self.base.in_core;
         doc.line(format!(
             "check: kinds {} {} base {} bytes (PT_LOAD and NT_FILE); in core {} {} {} bytes",

@@ -9,6 +9,7 @@ mod heap;
 mod heapstat;
 mod ip2method;
 mod maddress;
+mod malloc;
 mod objects;
 mod perfmap;
 mod refs;

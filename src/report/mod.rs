@@ -10,6 +10,7 @@ mod heap;
 mod heapstat;
 mod info;
 mod ip2method;
+mod malloc;
 mod objects;
 mod perfmap;
 mod refs;
@@ -30,6 +31,10 @@ pub use heapstat::{
 };
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
+pub use malloc::{
+    AllocatorRow, ArenaRow, ChunkRow, ChunkSum, ClusterRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
+    MmappedRow, SizeClassRow, TcacheRow,
+};
 pub use objects::{
     ElementRow, ExceptionRow, ExceptionsReport, FieldRow, FinalizerRow, FinalizerTypeRow, FinalizersReport,
     ListedObject, LockThreadRow, Name, ObjectReport, ObjectsReport, SyncBlockRow, SyncBlocksReport,
@@ -38,7 +43,7 @@ pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use refs::{RefCountRow, RefRow, RefsReport, TargetRow};
 pub use regions::{RegionRow, RegionsReport};
 pub use stacks::{StackRow, StacksReport, StacksTotal};
-pub use summary::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
+pub use summary::{BaseRow, Finding, KindRow, MallocSplit, Severity, SummaryReport, TotalRow};
 pub use symbolicate::{SymbolicateReport, TextFrameRow};
 pub use threads::{FrameRow, GroupRow, ThreadRow, ThreadsReport, ThrownRow};
 pub use whatis::{ClaimRow, WhatisReport};

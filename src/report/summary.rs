@@ -9,8 +9,24 @@ pub struct SummaryReport {
     pub total: TotalRow,
     /// What the sums must equal.
     pub base: BaseRow,
+    /// How the kind Malloc divides; `null` where there is none.
+    pub malloc: Option<MallocSplit>,
     /// What a reader should notice.
     pub findings: Vec<Finding>,
+}
+
+/// How the bytes of kind Malloc divide: the four add up to the kind's size. From
+/// malloc's own lists and counts; `malloc` walks the chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MallocSplit {
+    /// In chunks that the program holds, headers and all.
+    pub used: u64,
+    /// In free chunks, and what was given back and is still mapped.
+    pub free: u64,
+    /// malloc's own structures, and padding.
+    pub overhead: u64,
+    /// Of heaps whose lists can't be followed in this core.
+    pub unknown: u64,
 }
 
 /// One kind. Sizes in bytes.

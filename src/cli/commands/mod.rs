@@ -5,6 +5,7 @@ mod graph;
 mod heapstat;
 mod ip2method;
 mod maddress;
+mod malloc;
 mod perfmap;
 mod refs;
 mod search;
@@ -44,6 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Gcroot { address, all, core } => graph::gcroot(common, &core.core, address, *all),
         Command::Heapstat { args, core } => heapstat::run(common, &core.core, args),
         Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
+        Command::Malloc { args, core } => malloc::run(common, &core.core, args),
         Command::Search { args, core } => search::run(common, &core.core, args),
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
         Command::Anon { core } => refs::anon(common, &core.core),

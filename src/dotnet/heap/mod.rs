@@ -11,7 +11,6 @@ mod method_tables;
 mod stat;
 mod strings;
 mod walk;
-mod window;
 
 pub use method_tables::MethodTableInfo;
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat};

@@ -4,10 +4,10 @@ use std::slice::Iter;
 use std::sync::atomic::Ordering;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::heap::window::Window;
 use crate::dotnet::heap::{ALIGN, Heap, MIN_OBJECT, Object, Part, TypeIndex, stride};
 use crate::dotnet::threads::AllocContext;
 use crate::limits;
+use crate::memory::window::Window;
 
 /// Entries of the cache of MethodTables: a power of two.
 const CACHE: usize = 1 << CACHE_BITS;

@@ -1,21 +1,21 @@
-//! Memory of the heap as words, run by run of what the core holds.
+//! Memory as words, run by run of what the core holds: for walks over heaps.
 
 use crate::addr::{Addr, AddrRange};
 use crate::core::open::Core;
 
 /// A run of dumped memory, from an address that is a multiple of 8 on.
 #[derive(Clone, Copy)]
-pub(super) struct Window<'a> {
+pub(crate) struct Window<'a> {
     /// Address of the first word.
-    pub(super) start: u64,
+    pub(crate) start: u64,
     /// Past the last word.
-    pub(super) end: u64,
+    pub(crate) end: u64,
     words: &'a [[u8; 8]],
 }
 
 impl<'a> Window<'a> {
     /// The dumped parts of `range`, by address.
-    pub(super) fn all(core: &'a Core, range: AddrRange) -> Vec<Window<'a>> {
+    pub(crate) fn all(core: &'a Core, range: AddrRange) -> Vec<Window<'a>> {
         let runs = core.dumped_runs(range);
         runs.iter()
             .filter_map(|run| {
@@ -35,7 +35,7 @@ impl<'a> Window<'a> {
 
     /// The word at `at`, which is a multiple of 8 at or above the start.
     #[inline(always)]
-    pub(super) fn word(&self, at: u64) -> Option<u64> {
+    pub(crate) fn word(&self, at: u64) -> Option<u64> {
         let index = (at.wrapping_sub(self.start) >> 3) as usize;
         self.words.get(index).map(|w| u64::from_le_bytes(*w))
     }

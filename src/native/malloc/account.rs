@@ -1,0 +1,78 @@
+//! Used, free and overhead of all that is labelled Malloc, from malloc's own
+//! lists and counts: no chunk is visited that is in no list.
+
+use crate::addr::AddrRange;
+use crate::map::{AddressMap, Kind};
+use crate::memory::Memory;
+use crate::native::malloc::{FreeLists, Malloc};
+use crate::process::Process;
+
+/// How the bytes of kind Malloc divide; the four add up to the kind's size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// In chunks that the program holds, headers and all.
+    pub used: u64,
+    /// In free chunks, tops and what was given back and not unmapped.
+    pub free: u64,
+    /// malloc's own structures, and padding of aligned mappings.
+    pub overhead: u64,
+    /// Of arenas whose lists can't be followed.
+    pub unknown: u64,
+}
+
+/// Divide what the map labels Malloc.
+pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> Split {
+    let total = map.regions.iter().filter(|r| r.kind == Kind::Malloc).map(|r| r.range.len()).sum::<u64>();
+    let mut out = Split::default();
+    let Some(shape) = malloc.shape.as_ref().filter(|_| total > 0) else { return Split { unknown: total, ..out } };
+    let lists = FreeLists::read(process, malloc, &[]);
+    for (i, arena) in malloc.arenas.iter().enumerate() {
+        let committed = arena.committed();
+        let top = arena.top.and_then(|t| process.memory.u64(t.checked_add(shape.chunk.size)?).ok());
+        let broken = lists.capped || lists.broken.iter().any(|(of, _)| of.is_none_or(|of| of == i));
+        let whole = arena.bins.is_some() && arena.contiguous == arena.main;
+        let (Some(top), false, true) = (top, broken, whole) else {
+            out.unknown += committed;
+            continue;
+        };
+        let chunks = arena.parts.iter().map(|p| p.chunks.len()).sum::<u64>();
+        let before: u64 = arena.parts.iter().map(|p| p.chunks.start.since(p.committed.start)).sum();
+        let behind: u64 = arena.parts.iter().map(|p| p.committed.end.since(p.chunks.end)).sum();
+        // Each heap but the last ends with two marks.
+        let marks = 2 * shape.chunk.fencepost * (arena.parts.len() as u64).saturating_sub(1);
+        let listed: u64 = lists.sums.get(i).map_or(0, |sums| sums.iter().sum());
+        let free = listed.saturating_add(shape.size_of(top));
+        if free.saturating_add(marks) > chunks {
+            out.unknown += committed;
+            continue;
+        }
+        out.used += chunks - free - marks;
+        out.free += free + behind;
+        out.overhead += before + marks;
+    }
+    for c in &malloc.mapped {
+        let chunk = AddrRange::sized(c.chunk, c.size);
+        let free = lists.state_of(c.chunk).is_some();
+        *(if free { &mut out.free } else { &mut out.used }) += chunk.len();
+        out.overhead += c.range.len().saturating_sub(chunk.len());
+    }
+    // A label may have lost a place to another one, or be of a heap without an arena.
+    let known = out.used + out.free + out.overhead + out.unknown;
+    match known.checked_sub(total) {
+        None => out.unknown += total - known,
+        Some(0) => {}
+        Some(over) => out = shrink(out, over),
+    }
+    out
+}
+
+/// Take what others won off the used bytes first.
+fn shrink(split: Split, over: u64) -> Split {
+    let used = split.used.saturating_sub(over);
+    let left = over - (split.used - used);
+    let free = split.free.saturating_sub(left);
+    let left = left - (split.free - free);
+    let overhead = split.overhead.saturating_sub(left);
+    let left = left - (split.overhead - overhead);
+    Split { used, free, overhead, unknown: split.unknown.saturating_sub(left) }
+}

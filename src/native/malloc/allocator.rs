@@ -1,0 +1,80 @@
+//! Which allocators a process has, by the libraries mapped and by what was found.
+
+use crate::image::Module;
+use crate::native::malloc::Malloc;
+use crate::process::Process;
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocator {
+    /// Its name: glibc, musl, jemalloc, tcmalloc, mimalloc, ….
+    pub name: &'static str,
+    /// What it is in.
+    pub module: String,
+    /// How it is known.
+    pub evidence: String,
+    /// Whether its heaps are walked.
+    pub walked: bool,
+}
+
+/// Beginnings of names of libraries, and the allocator in them. musl's libc is its
+/// dynamic linker too.
+const LIBRARIES: &[(&str, &str)] = &[
+    ("ld-musl-", "musl"),
+    ("libc.musl-", "musl"),
+    ("libjemalloc", "jemalloc"),
+    ("libtcmalloc", "tcmalloc"),
+    ("libmimalloc", "mimalloc"),
+    ("libsnmalloc", "snmalloc"),
+    ("libscudo", "scudo"),
+    ("librpmalloc", "rpmalloc"),
+    ("libhoard", "hoard"),
+    ("libtbbmalloc", "tbbmalloc"),
+    ("libasan", "AddressSanitizer"),
+];
+
+/// The allocators of the process; the one that blocks most likely come from first.
+pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
+    let mut out: Vec<Allocator> = Vec::new();
+    for module in &process.modules {
+        if let Some((name, by)) = named(module)
+            && !out.iter().any(|a| a.name == name)
+        {
+            out.push(Allocator {
+                name,
+                module: module.path.to_string(),
+                evidence: format!("a module named {by}"),
+                walked: false,
+            });
+        }
+    }
+    let arenas = malloc.arenas.iter().filter(|a| a.bins.is_some()).count();
+    if let Some(module) = malloc.module.and_then(|i| process.modules.get(i)) {
+        let linked = !is_libc(module);
+        out.push(Allocator {
+            name: "glibc",
+            module: module.path.to_string(),
+            evidence: format!(
+                "main_arena{} by the shape of its bins; {arenas} arenas",
+                if linked { ", linked into the program," } else { "" }
+            ),
+            walked: true,
+        });
+    } else if !malloc.heaps.is_empty() {
+        out.push(Allocator {
+            name: "glibc",
+            module: String::new(),
+            evidence: "heaps of its form, without a main_arena".into(),
+            walked: true,
+        });
+    }
+    out
+}
+
+fn is_libc(module: &Module) -> bool {
+    module.name().starts_with("libc")
+}
+
+fn named(module: &Module) -> Option<(&'static str, &'static str)> {
+    LIBRARIES.iter().find(|(prefix, _)| module.name().starts_with(prefix)).map(|(prefix, name)| (*name, *prefix))
+}

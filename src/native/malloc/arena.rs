@@ -1,0 +1,230 @@
+//! Arenas: what their `malloc_state` says, and the parts of memory that their
+//! chunks lie in.
+
+use std::collections::BTreeMap;
+
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::map::Confidence;
+use crate::native::malloc::find::{Finder, MainArena};
+use crate::native::malloc::shape::StateShape;
+use crate::native::malloc::{MallocHeap, Params};
+
+/// A stretch of memory in which one chunk follows the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// From the first chunk to the end of what is in use.
+    pub chunks: AddrRange,
+    /// All that is committed for it: malloc's own structures before the chunks,
+    /// and what was given back behind them.
+    pub committed: AddrRange,
+}
+
+/// One arena. Sizes in bytes.
+#[derive(Clone, Debug)]
+pub struct Arena {
+    /// Start of its `malloc_state`, where that is known.
+    pub state: Option<Addr>,
+    /// Its bins; `None` where only a heap was found, by its look.
+    pub bins: Option<Addr>,
+    /// Whether it is the process's first.
+    pub main: bool,
+    /// Whether its memory is one piece that ends at the break.
+    pub contiguous: bool,
+    /// Its last free chunk.
+    pub top: Option<Addr>,
+    /// The rest of the last small block that was split.
+    pub last_remainder: Option<Addr>,
+    /// Threads that use it; not known before 2.23.
+    pub attached_threads: Option<u64>,
+    /// What it took from the system and did not give back.
+    pub system_mem: Option<u64>,
+    /// The most it ever had.
+    pub max_system_mem: Option<u64>,
+    /// Where its chunks lie, by address.
+    pub parts: Vec<Part>,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Where its fastbins are, where it has them.
+    pub(super) fastbins: Option<Addr>,
+}
+
+impl Arena {
+    /// What it is named by: its `malloc_state`, or its bins, or its memory.
+    pub fn address(&self) -> Addr {
+        let memory = self.parts.first().map_or(Addr(0), |p| p.committed.start);
+        self.state.or(self.bins).unwrap_or(memory)
+    }
+
+    /// Bytes committed for it.
+    pub fn committed(&self) -> u64 {
+        self.parts.iter().map(|p| p.committed.len()).fold(0, u64::saturating_add)
+    }
+
+    /// Whether a chunk of it can lie at `addr`.
+    pub(super) fn holds(&self, addr: Addr) -> bool {
+        let i = self.parts.partition_point(|p| p.chunks.end <= addr);
+        self.parts.get(i).is_some_and(|p| p.chunks.contains(addr))
+    }
+}
+
+/// Whether the main arena, whose struct begins at `start`, is one piece.
+pub(super) fn is_contiguous(finder: &Finder<'_>, start: Addr) -> Option<bool> {
+    let flags = finder.memory.u32(start.checked_add(finder.shape.flags)?).ok()?;
+    Some(u64::from(flags) & finder.shape.noncontiguous == 0)
+}
+
+/// All arenas: the main one, then the others by address. Heaps that are found on
+/// the way (of a main arena in pieces) are added to `heaps`.
+pub(super) fn all(
+    finder: &Finder<'_>,
+    main: Option<&MainArena>,
+    start: Option<Addr>,
+    heaps: &mut Vec<MallocHeap>,
+    params: Option<&Params>,
+) -> Vec<Arena> {
+    let mut out = Vec::new();
+    if let Some(main) = main {
+        let mut arena = read(finder, main.bins, Some(main.layout));
+        arena.main = true;
+        arena.state = start;
+        arena.contiguous = start.is_none_or(|s| is_contiguous(finder, s) != Some(false));
+        arena.fastbins = start.and_then(|s| fastbins(finder, main.bins, main.bins.since(s), &main.layout));
+        if !heaps.iter().any(|h| h.main && h.confidence == Confidence::Exact) {
+            heaps.extend(pieces(finder, main, &arena, heaps, params));
+        }
+        out.push(arena);
+    } else if heaps.iter().any(|h| h.main) {
+        out.push(Arena { main: true, confidence: Confidence::Heuristic, ..empty() });
+    }
+    let distance = main.zip(start).map(|(m, s)| m.bins.since(s));
+    let mut by_state: BTreeMap<Addr, Vec<Part>> = BTreeMap::new();
+    for h in heaps.iter() {
+        let part = Part { chunks: h.chunks, committed: h.range };
+        match (h.main, h.arena) {
+            (false, Some(state)) => by_state.entry(state).or_default().push(part),
+            _ => {
+                if let Some(arena) = out.first_mut() {
+                    arena.parts.push(part);
+                }
+            }
+        }
+    }
+    for (state, parts) in by_state {
+        let place = |d: u64| state.checked_add(d).filter(|&bins| distance.is_some() || finder.are_bins(bins));
+        let known = distance
+            .into_iter()
+            .chain(if distance.is_some() { None } else { Some(finder.shape.starts()) }.into_iter().flatten());
+        let bins = known.filter_map(|d| Some((place(d)?, d))).next();
+        let mut arena = match bins {
+            Some((bins, d)) => {
+                let layout = main.map(|m| m.layout).or_else(|| finder.fitting_layout(bins));
+                let mut arena = read(finder, bins, layout);
+                arena.fastbins = layout.and_then(|l| fastbins(finder, bins, d, &l));
+                arena
+            }
+            None => empty(),
+        };
+        arena.state = Some(state);
+        arena.parts = parts;
+        out.push(arena);
+    }
+    for arena in &mut out {
+        // No process has memory there; sums of addresses must not overflow.
+        arena.parts.retain(|p| p.committed.end.0 <= u64::MAX - (1 << 20));
+        arena.parts.sort_by_key(|p| p.chunks.start);
+    }
+    out
+}
+
+fn empty() -> Arena {
+    Arena {
+        state: None,
+        bins: None,
+        main: false,
+        contiguous: false,
+        top: None,
+        last_remainder: None,
+        attached_threads: None,
+        system_mem: None,
+        max_system_mem: None,
+        parts: Vec::new(),
+        confidence: Confidence::Derived,
+        fastbins: None,
+    }
+}
+
+fn read(finder: &Finder<'_>, bins: Addr, layout: Option<StateShape>) -> Arena {
+    let Some(layout) = layout else { return Arena { bins: Some(bins), ..empty() } };
+    let word = |offset: i64| finder.memory.u64(Addr(bins.0.wrapping_add_signed(offset))).ok();
+    Arena {
+        bins: Some(bins),
+        top: word(layout.top).map(Addr),
+        last_remainder: word(layout.last_remainder).map(Addr).filter(|a| a.0 != 0),
+        attached_threads: layout.attached_threads.and_then(word),
+        system_mem: word(layout.system_mem),
+        max_system_mem: word(layout.max_system_mem),
+        confidence: Confidence::Exact,
+        ..empty()
+    }
+}
+
+/// Where the fastbins of an arena are, whose bins lie `distance` above its start.
+fn fastbins(finder: &Finder<'_>, bins: Addr, distance: u64, layout: &StateShape) -> Option<Addr> {
+    let has = distance != finder.shape.start_without_fastbins;
+    has.then_some(Addr(bins.0.wrapping_add_signed(layout.fastbins)))
+}
+
+/// Of a main arena that is not one piece, the pieces beside the one with its top:
+/// what sbrk gave first, and the mappings that hold chunks of its bins.
+fn pieces(
+    finder: &Finder<'_>,
+    main: &MainArena,
+    arena: &Arena,
+    known: &[MallocHeap],
+    params: Option<&Params>,
+) -> Vec<MallocHeap> {
+    let mut out: Vec<MallocHeap> = Vec::new();
+    let mut add = |addr: Addr, from: Option<Addr>, how: &str| {
+        let Some(entry) = finder.base.at(addr).filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write)) else {
+            return;
+        };
+        let range = AddrRange::new(from.unwrap_or(entry.range.start), entry.range.end);
+        if known.iter().chain(&out).any(|h| h.range.intersect(&range).is_some()) {
+            return;
+        }
+        out.push(MallocHeap {
+            range,
+            reserve: AddrRange::default(),
+            arena: Some(main.bins),
+            main: true,
+            chunks: AddrRange::new(range.start.align_up(finder.shape.chunk.alignment), range.end),
+            confidence: Confidence::Derived,
+            evidence: format!("main_arena with bins at {}: {how}", main.bins),
+        });
+    };
+    if let Some(base) = params.map(|p| p.sbrk_base) {
+        add(base, Some(base), "mp_.sbrk_base");
+    }
+    let b = finder.shape.bins;
+    let mut steps = 0;
+    for k in 0..b.count {
+        let head = main.bins.saturating_add(k * b.bin).saturating_sub(b.header);
+        let mut before = head;
+        let mut at = finder.memory.ptr(head.saturating_add(finder.shape.chunk.fd)).ok();
+        while let Some(chunk) = at.filter(|&c| c != head && steps < limits::MAX_FREE_CHUNKS) {
+            // A list that does not lead back is no list.
+            let back = chunk.checked_add(finder.shape.chunk.bk).and_then(|a| finder.memory.ptr(a).ok());
+            if back != Some(before) {
+                break;
+            }
+            if !arena.holds(chunk) {
+                add(chunk, None, "a mapping that holds a chunk of its bins");
+            }
+            steps += 1;
+            before = chunk;
+            at = finder.memory.ptr(chunk.saturating_add(finder.shape.chunk.fd)).ok();
+        }
+    }
+    out
+}

@@ -1,0 +1,195 @@
+//! Free chunks by where they are kept: fastbins, the unsorted list, small and
+//! large bins, the threads' caches. All of them in one list by address, for the
+//! walk to go along with.
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::memory::{CoreMemory, Memory};
+use crate::native::malloc::shape::Shape;
+use crate::native::malloc::tcache::{self, Linking, Tcache, ThreadWords};
+use crate::native::malloc::{Arena, Malloc, State};
+use crate::process::Process;
+
+/// All free chunks that malloc's lists name.
+#[derive(Debug, Default)]
+pub struct FreeLists {
+    /// Address, and in its low bits where it is kept.
+    chunks: Vec<u64>,
+    /// The threads' caches.
+    pub tcaches: Vec<Tcache>,
+    /// Threads by the arena they use: index and tid; empty where no thread's TLS
+    /// is in the core.
+    pub threads: Vec<(usize, u32)>,
+    /// Lists that do not end as they must: arena (`None`: a cache) and what.
+    pub broken: Vec<(Option<usize>, String)>,
+    /// Whether there were more than are kept ([`limits::MAX_FREE_CHUNKS`]).
+    pub capped: bool,
+    /// Bytes in each arena's lists, by state.
+    pub(super) sums: Vec<[u64; State::COUNT]>,
+}
+
+impl FreeLists {
+    /// The lists, with `others` looked at as caches too (chunks of a cache's size
+    /// that no thread points to).
+    pub fn read(process: &Process, malloc: &Malloc, others: &[Addr]) -> FreeLists {
+        let mut out = FreeLists { sums: vec![[0; State::COUNT]; malloc.arenas.len()], ..FreeLists::default() };
+        let Some(shape) = &malloc.shape else { return out };
+        let words = ThreadWords::read(process, malloc, shape);
+        out.tcaches = tcache::find(process, malloc, shape, &words, others);
+        out.threads = words.arenas;
+        let votes = |l: Linking| out.tcaches.iter().filter(|t| t.linking == Some(l)).count();
+        let linking = match (votes(Linking::Safe), votes(Linking::Plain)) {
+            (0, 0) => None,
+            (safe, plain) => Some(if safe >= plain { Linking::Safe } else { Linking::Plain }),
+        };
+        let reader = Reader { memory: &process.memory, shape };
+        for i in 0..out.tcaches.len() {
+            let (chunks, broken) = (std::mem::take(&mut out.tcaches[i].chunks), out.tcaches[i].broken);
+            for &chunk in &chunks {
+                let arena = malloc.arena_of(chunk);
+                out.add(&reader, arena, chunk, State::Tcache);
+            }
+            if broken > 0 {
+                out.broken.push((None, format!("{broken} lists of the thread cache at {}", out.tcaches[i].address)));
+            }
+            out.tcaches[i].chunks = chunks;
+        }
+        for (i, arena) in malloc.arenas.iter().enumerate() {
+            reader.fastbins(i, arena, linking, &mut out);
+            reader.bins(i, arena, &mut out);
+        }
+        out.chunks.sort_unstable();
+        // What two lists claim is counted for the first: a block can be in one only.
+        out.chunks.dedup_by_key(|c| *c & !State::MASK);
+        out
+    }
+
+    fn add(&mut self, reader: &Reader<'_>, arena: Option<usize>, chunk: Addr, state: State) -> bool {
+        if self.chunks.len() >= limits::MAX_FREE_CHUNKS {
+            self.capped = true;
+            return false;
+        }
+        self.chunks.push(chunk.0 | state as u64);
+        let size = reader.size(chunk).unwrap_or(0);
+        if let Some(sum) = arena.and_then(|i| self.sums.get_mut(i)).and_then(|s| s.get_mut(state as usize)) {
+            *sum = sum.saturating_add(size);
+        }
+        true
+    }
+
+    /// The chunks from `from` on, by address, with where they are kept.
+    pub(super) fn since(&self, from: u64) -> impl Iterator<Item = (u64, State)> + '_ {
+        let i = self.chunks.partition_point(|c| c & !State::MASK < from);
+        let rest = self.chunks.get(i..).unwrap_or_default();
+        rest.iter().map(|c| (c & !State::MASK, State::of((c & State::MASK) as usize)))
+    }
+
+    /// Chunks in all lists.
+    pub fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Whether no list has a chunk.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// The state of the chunk at `chunk`, if a list has it.
+    pub fn state_of(&self, chunk: Addr) -> Option<State> {
+        self.since(chunk.0).next().filter(|(at, _)| *at == chunk.0).map(|(_, state)| state)
+    }
+}
+
+struct Reader<'a> {
+    memory: &'a CoreMemory,
+    shape: &'a Shape,
+}
+
+impl Reader<'_> {
+    fn size(&self, chunk: Addr) -> Option<u64> {
+        let head = self.memory.u64(chunk.checked_add(self.shape.chunk.size)?).ok()?;
+        Some(self.shape.size_of(head)).filter(|&s| self.shape.is_size(s))
+    }
+
+    /// The fastbins: single lists, one for each size.
+    fn fastbins(&self, index: usize, arena: &Arena, linking: Option<Linking>, out: &mut FreeLists) {
+        let Some(first) = arena.fastbins else { return };
+        for k in 0..self.shape.bins.fast_count {
+            let slot = first.saturating_add(k * self.shape.bins.fast_slot);
+            let Ok(head) = self.memory.ptr(slot) else {
+                out.broken.push((Some(index), format!("fastbin {k}: not in the core")));
+                continue;
+            };
+            let tries = linking.map_or_else(|| Linking::BOTH.to_vec(), |l| vec![l]);
+            let mut lists: Vec<_> = tries.into_iter().map(|l| self.fastbin(arena, head, k, l)).collect();
+            // As far as the better reading goes.
+            lists.sort_by_key(|(chunks, whole)| (!whole, std::cmp::Reverse(chunks.len())));
+            let Some((chunks, whole)) = lists.into_iter().next() else { continue };
+            for chunk in chunks {
+                if !out.add(self, Some(index), chunk, State::Fastbin) {
+                    return;
+                }
+            }
+            if !whole {
+                out.broken.push((Some(index), format!("fastbin {k}")));
+            }
+        }
+    }
+
+    fn fastbin(&self, arena: &Arena, head: Addr, k: u64, linking: Linking) -> (Vec<Addr>, bool) {
+        let c = &self.shape.chunk;
+        let size = c.min_size + k * c.alignment;
+        let mut chunks = Vec::new();
+        let mut at = head;
+        // All blocks of a size that fit into the arena: what goes on is a circle.
+        let most = (arena.committed() / size).min(limits::MAX_FREE_CHUNKS as u64) as usize;
+        while at.0 != 0 {
+            let ours = at.is_aligned(c.alignment) && arena.holds(at) && self.size(at) == Some(size);
+            if !ours || chunks.len() >= most {
+                return (chunks, false);
+            }
+            chunks.push(at);
+            let place = at.saturating_add(c.fd);
+            let Ok(word) = self.memory.u64(place) else { return (chunks, false) };
+            at = linking.reveal(self.shape, place, word);
+        }
+        (chunks, true)
+    }
+
+    /// Unsorted list, small and large bins: double lists, each link of which must
+    /// lead back, so that no circle but the whole one can be.
+    fn bins(&self, index: usize, arena: &Arena, out: &mut FreeLists) {
+        let Some(bins) = arena.bins else { return };
+        let (b, c) = (self.shape.bins, &self.shape.chunk);
+        for k in 0..b.count {
+            let state = match k {
+                0 => State::Unsorted,
+                k if k < b.small => State::Small,
+                _ => State::Large,
+            };
+            let head = bins.saturating_add(k * b.bin).saturating_sub(b.header);
+            let mut before = head;
+            let mut at = self.memory.ptr(head.saturating_add(c.fd)).ok();
+            loop {
+                let Some(chunk) = at else {
+                    out.broken.push((Some(index), format!("bin {}: not in the core", k + 1)));
+                    break;
+                };
+                if chunk == head {
+                    break;
+                }
+                let back = chunk.checked_add(c.bk).and_then(|a| self.memory.ptr(a).ok());
+                let ours = chunk.is_aligned(c.alignment) && arena.holds(chunk) && self.size(chunk).is_some();
+                if back != Some(before) || !ours {
+                    out.broken.push((Some(index), format!("bin {} at {chunk}", k + 1)));
+                    break;
+                }
+                if !out.add(self, Some(index), chunk, state) {
+                    return;
+                }
+                before = chunk;
+                at = chunk.checked_add(c.fd).and_then(|a| self.memory.ptr(a).ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Chunks with a mapping of their own: their header stands at the start of the
+//! mapping, or behind the padding that an alignment asked for.
+
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::map::{Claims, Confidence, Kind};
+use crate::native::malloc::Params;
+use crate::native::malloc::find::Finder;
+use crate::process::Process;
+use crate::range_map::RangeMap;
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MappedChunk {
+    /// Its whole mapping.
+    pub range: AddrRange,
+    /// Where its header is: at the start, or `prev_size` bytes above it.
+    pub chunk: Addr,
+    /// Size of the chunk in bytes, as its header has it.
+    pub size: u64,
+    /// Exact where as many were found, with as many bytes, as malloc counts.
+    pub confidence: Confidence,
+}
+
+impl MappedChunk {
+    /// How it is known, in words.
+    pub fn evidence(&self) -> String {
+        let counted = match self.confidence {
+            Confidence::Exact => "as many were found as mp_.n_mmaps and mmapped_mem count",
+            _ => "their number and bytes are not those that mp_ counts, or mp_ was not found",
+        };
+        format!("mchunk_size {:#x} with IS_MMAPPED at {}; {counted}", self.size, self.chunk)
+    }
+}
+
+/// Find them in writable anonymous memory that nobody claimed for something else:
+/// from the start of each mapping on, as one follows the other where the kernel
+/// joined them; and where those are fewer than malloc counts, at every page.
+pub(super) fn find(
+    process: &Process,
+    finder: &Finder<'_>,
+    params: Option<&Params>,
+    has_arenas: bool,
+    claims: &Claims,
+) -> Vec<MappedChunk> {
+    if !has_arenas || params.is_some_and(|p| p.n_mmaps == 0) {
+        return Vec::new();
+    }
+    let taken = taken(claims);
+    let mut found: Vec<MappedChunk> = Vec::new();
+    for range in open_ranges(finder, &taken) {
+        let mut at = range.start;
+        while let Some(c) = chunk_at(finder, at, range.end).filter(|_| found.len() < limits::MAX_MAPPED_CHUNKS) {
+            at = c.range.end;
+            found.push(c);
+        }
+    }
+    if params.is_some_and(|p| (found.len() as u64) < p.n_mmaps) {
+        probe(process, finder, params, &taken, &mut found);
+    }
+    let bytes = found.iter().map(|c| c.range.len()).fold(0, u64::saturating_add);
+    if params.is_some_and(|p| p.n_mmaps == found.len() as u64 && p.mmapped_mem == bytes) {
+        for c in &mut found {
+            c.confidence = Confidence::Exact;
+        }
+    }
+    found
+}
+
+/// What others have claimed, more than that it is mapped.
+fn taken(claims: &Claims) -> RangeMap<AddrRange> {
+    let ranges: Vec<AddrRange> = claims
+        .iter()
+        .filter(|c| c.confidence > Confidence::Heuristic && c.kind.specificity() >= Kind::DoubleMapped.specificity())
+        .map(|c| c.range)
+        .collect();
+    RangeMap::resolve(&ranges, |_, r| (*r, 0u8), |range, _| range)
+}
+
+/// Writable anonymous memory without what is taken, each range as far as one
+/// mapping may go, by address.
+fn open_ranges(finder: &Finder<'_>, taken: &RangeMap<AddrRange>) -> Vec<AddrRange> {
+    let mut out: Vec<AddrRange> = Vec::new();
+    let anonymous = finder
+        .base
+        .entries
+        .iter()
+        .filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.read && p.write && !p.exec));
+    for e in anonymous {
+        let mut at = e.range.start;
+        let mut add = |from: Addr, to: Addr| match out.last_mut() {
+            // Some producers cut one mapping into several segments.
+            Some(last) if last.end == from && from == e.range.start => last.end = to,
+            _ if from < to => out.push(AddrRange::new(from, to)),
+            _ => {}
+        };
+        for t in taken.overlapping(e.range) {
+            add(at, t.start.max(at));
+            at = t.end.max(at);
+        }
+        add(at, e.range.end);
+    }
+    out
+}
+
+/// The chunk whose mapping begins at `start` and ends at `end` at the latest.
+fn chunk_at(finder: &Finder<'_>, start: Addr, end: Addr) -> Option<MappedChunk> {
+    let first = header(finder, start, start, end)?;
+    // The header at the start stays where an alignment made another one behind it.
+    let c = &finder.shape.chunk;
+    let mem = start.checked_add(c.mem)?;
+    let mut align = 2 * c.alignment;
+    while align < first.range.len() {
+        let aligned = mem.align_up(align).saturating_sub(c.mem);
+        for at in [aligned, aligned.saturating_add(align)] {
+            if let Some(second) = header(finder, start, at, first.range.end)
+                && at != start
+                && second.range == first.range
+            {
+                return Some(second);
+            }
+        }
+        align *= 2;
+    }
+    Some(first)
+}
+
+/// The header at `at`, if it says that its mapping begins at `start` and is whole
+/// pages up to `end` at most.
+fn header(finder: &Finder<'_>, start: Addr, at: Addr, end: Addr) -> Option<MappedChunk> {
+    let c = &finder.shape.chunk;
+    let prev = finder.memory.u64(at.checked_add(c.prev_size)?).ok()?;
+    let head = finder.memory.u64(at.checked_add(c.size)?).ok()?;
+    let size = finder.shape.size_of(head);
+    if head & c.flag_bits != c.is_mmapped || prev & !c.mmap_hp != at.since(start) || !finder.shape.is_size(size) {
+        return None;
+    }
+    // Up to 2.42 the size goes to the mapping's end, later not quite.
+    let whole = [0, c.mmapped_tail].into_iter().find_map(|tail| {
+        let to = at.checked_add(size)?.checked_add(tail)?;
+        (to.is_aligned(4096) && to <= end).then_some(to)
+    })?;
+    Some(MappedChunk { range: AddrRange::new(start, whole), chunk: at, size, confidence: Confidence::Derived })
+}
+
+/// Look at every page that the core holds of what is still open, until there are
+/// as many as malloc counts.
+fn probe(
+    process: &Process,
+    finder: &Finder<'_>,
+    params: Option<&Params>,
+    taken: &RangeMap<AddrRange>,
+    found: &mut Vec<MappedChunk>,
+) {
+    let wanted = params.map_or(0, |p| p.n_mmaps);
+    let core = &process.core;
+    core.expect_scan();
+    let extents = core.extents();
+    let mut probes = limits::MAX_MAPPED_PROBES;
+    let mut more = Vec::new();
+    let mut known = found.iter().map(|c| c.range).peekable();
+    for range in open_ranges(finder, taken) {
+        let mut past = range.start;
+        for run in core.dumped_runs(range) {
+            // Holes of the file are zero, and no chunk.
+            for data in extents.within(run.offset..run.offset + run.range.len()) {
+                let mut at = run.range.start.saturating_add(data.start - run.offset).align_up(4096).max(past);
+                let to = run.range.start.saturating_add(data.end - run.offset);
+                while at < to {
+                    if (found.len() + more.len()) as u64 >= wanted || probes == 0 {
+                        found.append(&mut more);
+                        found.sort_by_key(|c| c.range);
+                        return;
+                    }
+                    while known.peek().is_some_and(|k| k.end <= at) {
+                        known.next();
+                    }
+                    if let Some(k) = known.peek().filter(|k| k.contains(at)) {
+                        at = k.end;
+                        continue;
+                    }
+                    probes -= 1;
+                    match chunk_at(finder, at, range.end) {
+                        Some(c) => {
+                            at = c.range.end;
+                            more.push(c);
+                        }
+                        None => at = at.saturating_add(4096),
+                    }
+                }
+                past = at;
+            }
+        }
+    }
+    found.append(&mut more);
+    found.sort_by_key(|c| c.range);
+}

@@ -1,0 +1,200 @@
+//! glibc's malloc without symbols: where its heaps are, and what lies in them.
+//!
+//! | file | does |
+//! |---|---|
+//! | `shape` | the table's numbers as one struct |
+//! | `find` | the main arena by the shape of its bins, the others by ring and heap_info |
+//! | `params` | `mp_`, by what its fields must satisfy |
+//! | `arena` | fields of each arena, and the parts of memory its chunks lie in |
+//! | `mapped` | chunks with a mapping of their own |
+//! | `tcache` | the threads' caches of freed blocks |
+//! | `lists` | fastbins and bins, and all free chunks in one sorted list |
+//! | `walk` | from chunk to chunk, and past what is none |
+//! | `account` | used, free and overhead from the lists alone |
+//! | `allocator` | which allocators the process has |
+//! | `claim` | what of all this goes into the map |
+//!
+//! Structures: malloc/malloc.c `struct malloc_state`, `malloc_chunk`,
+//! `malloc_par`, `tcache_perthread_struct`; malloc/arena.c `heap_info`. Offsets
+//! in layout/tables/glibc-malloc-64.json. docs/malloc.md tells what is exact.
+
+mod account;
+mod allocator;
+mod arena;
+mod claim;
+mod find;
+mod lists;
+mod mapped;
+mod params;
+mod shape;
+mod tcache;
+mod walk;
+
+use std::collections::BTreeSet;
+
+use rayon::prelude::*;
+
+use crate::addr::{Addr, AddrRange};
+use crate::layout::LayoutError;
+use crate::limits;
+use crate::map::{Base, Claims, Confidence};
+use crate::process::Process;
+
+pub use account::{Split, split};
+pub use allocator::Allocator;
+pub use arena::{Arena, Part};
+pub use claim::{claim, claim_mapped};
+pub use lists::FreeLists;
+pub use mapped::MappedChunk;
+pub use params::Params;
+pub use tcache::Tcache;
+pub use walk::{Chunk, Damage, Lost, State, Walked};
+
+use find::Finder;
+use shape::Shape;
+use walk::Walker;
+
+/// One heap of malloc.
+#[derive(Clone, Debug)]
+pub struct MallocHeap {
+    /// Committed addresses.
+    pub range: AddrRange,
+    /// Address space kept for its growth, above the range.
+    pub reserve: AddrRange,
+    /// Its arena's `malloc_state` (of the main arena: its bins); `None` for a heap
+    /// known by its look only.
+    pub arena: Option<Addr>,
+    /// Whether it belongs to the main arena (the brk area).
+    pub main: bool,
+    /// Where its chunks lie: from the first to the end of what is in use.
+    pub chunks: AddrRange,
+    /// How sure.
+    pub confidence: Confidence,
+    /// How it is known.
+    pub evidence: String,
+}
+
+/// glibc's malloc in one process.
+#[derive(Debug, Default)]
+pub struct Malloc {
+    /// Its heaps, the main one first.
+    pub heaps: Vec<MallocHeap>,
+    /// Its arenas, the main one first, then by address.
+    pub arenas: Vec<Arena>,
+    /// Its parameters and counts (`mp_`).
+    pub params: Option<Params>,
+    /// Chunks with a mapping of their own, by address.
+    pub mapped: Vec<MappedChunk>,
+    /// Index into [`Process::modules`] of what holds the main arena.
+    pub module: Option<usize>,
+    shape: Option<Shape>,
+    /// Where chunks lie, by address, and the arena's index.
+    parts: Vec<(AddrRange, usize)>,
+}
+
+/// Find heaps and arenas.
+///
+/// # Errors
+/// Only where the bundled table lacks a field.
+pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
+    let shape = Shape::bundled()?;
+    let mut finder = Finder { memory: &process.memory, base, shape: &shape, state_size: None };
+    let mut found = Malloc::default();
+    let mut states = BTreeSet::new();
+    let main = finder.main_arena(process);
+    let mut start = None;
+    if let Some(main) = &main {
+        let (at, others) = finder.ring(main);
+        start = at;
+        states.extend(others);
+        finder.state_size = start.map(|s| main.bins.since(s).saturating_add_signed(main.layout.end));
+        let contiguous = start.and_then(|s| arena::is_contiguous(&finder, s));
+        found.heaps.extend(finder.main_heap(main, contiguous));
+        found.params = params::find(&finder, main, found.heaps.first());
+        found.module = Some(main.module);
+    }
+    found.heaps.extend(finder.arena_heaps(&states).into_values());
+    if !found.heaps.iter().any(|h| h.main) {
+        found.heaps.extend(finder.guess_main_heap(process));
+    }
+    found.arenas = arena::all(&finder, main.as_ref(), start, &mut found.heaps, found.params.as_ref());
+    let parts = found.arenas.iter().enumerate().flat_map(|(i, a)| a.parts.iter().map(move |p| (p.chunks, i)));
+    found.parts = parts.collect();
+    found.parts.sort_unstable();
+    found.shape = Some(shape);
+    Ok(found)
+}
+
+impl Malloc {
+    /// Find the chunks with a mapping of their own, in what nobody has claimed.
+    pub fn find_mapped(&mut self, process: &Process, base: &Base, claims: &Claims) {
+        if let Some(shape) = &self.shape {
+            let finder = Finder { memory: &process.memory, base, shape, state_size: None };
+            self.mapped = mapped::find(process, &finder, self.params.as_ref(), !self.arenas.is_empty(), claims);
+        }
+    }
+
+    /// Which allocators the process has.
+    pub fn allocators(&self, process: &Process) -> Vec<Allocator> {
+        allocator::find(process, self)
+    }
+
+    /// Visit the chunks of all arenas, part by part, several parts at a time. Each
+    /// has its own `A`, made for an arena's index; the answer is by arena and address.
+    pub fn walk<A: Send>(
+        &self,
+        process: &Process,
+        lists: &FreeLists,
+        make: impl Fn(usize) -> A + Sync,
+        visit: impl Fn(&mut A, &Chunk) + Sync,
+    ) -> Vec<(usize, Part, A, Walked)> {
+        let Some(shape) = &self.shape else { return Vec::new() };
+        let parts = self.arenas.iter().enumerate().flat_map(|(i, a)| a.parts.iter().map(move |p| (i, a, *p)));
+        let parts: Vec<_> = parts.collect();
+        let walked = parts.into_par_iter().map(|(i, arena, part)| {
+            let mut sum = make(i);
+            let walked = Walker::new(&process.core, shape, lists).walk(arena, &part, |c| visit(&mut sum, c));
+            (i, part, sum, walked)
+        });
+        walked.collect()
+    }
+
+    /// Chunks of the size of a thread's cache, which may be one that no thread
+    /// points to any more.
+    pub fn cache_candidates(&self, process: &Process) -> Vec<Addr> {
+        let Some(shape) = &self.shape else { return Vec::new() };
+        let sizes: Vec<u64> = shape.tcaches.iter().map(|t| t.chunk).collect();
+        let nothing = FreeLists::default();
+        let found = self.walk(
+            process,
+            &nothing,
+            |_| Vec::new(),
+            |out, chunk| {
+                if sizes.contains(&chunk.size) && out.len() < limits::MAX_TCACHES {
+                    out.push(chunk.address);
+                }
+            },
+        );
+        let mut out: Vec<Addr> = found.into_iter().flat_map(|(_, _, found, _)| found).collect();
+        out.truncate(limits::MAX_TCACHES);
+        out
+    }
+
+    /// Bytes of a chunk that the program can use: to the header of the next, or to
+    /// the end of its mapping.
+    pub fn usable(&self, size: u64, mapped: bool) -> u64 {
+        let Some(c) = self.shape.as_ref().map(|s| &s.chunk) else { return 0 };
+        size.saturating_sub(if mapped { c.mem } else { c.mem - c.size })
+    }
+
+    /// From a chunk to what malloc returned.
+    pub fn block(&self, chunk: Addr) -> Addr {
+        self.shape.as_ref().map_or(chunk, |s| chunk.saturating_add(s.chunk.mem))
+    }
+
+    /// The arena that a chunk at `addr` would be of.
+    pub fn arena_of(&self, addr: Addr) -> Option<usize> {
+        let i = self.parts.partition_point(|(range, _)| range.end <= addr);
+        self.parts.get(i).filter(|(range, _)| range.contains(addr)).map(|(_, arena)| *arena)
+    }
+}

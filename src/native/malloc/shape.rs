@@ -1,0 +1,240 @@
+//! The table's numbers as one struct, read once: the walk asks for them at
+//! every chunk.
+
+use crate::layout::{self, Layout, LayoutError};
+
+/// `struct malloc_chunk` and the bits in its size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChunkShape {
+    pub(super) prev_size: u64,
+    pub(super) size: u64,
+    pub(super) fd: u64,
+    pub(super) bk: u64,
+    /// From a chunk to what malloc returned.
+    pub(super) mem: u64,
+    pub(super) flag_bits: u64,
+    pub(super) prev_inuse: u64,
+    pub(super) is_mmapped: u64,
+    pub(super) non_main: u64,
+    pub(super) min_size: u64,
+    pub(super) alignment: u64,
+    pub(super) fencepost: u64,
+    pub(super) mmapped_tail: u64,
+    pub(super) mmap_hp: u64,
+    /// Size of the struct itself, as `mtrim` counts with it.
+    pub(super) whole: u64,
+}
+
+/// The arrays of bins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BinShape {
+    pub(super) count: u64,
+    pub(super) bin: u64,
+    pub(super) header: u64,
+    /// Bins from here on hold a range of sizes.
+    pub(super) small: u64,
+    pub(super) fast_count: u64,
+    pub(super) fast_slot: u64,
+}
+
+/// Fields of `malloc_state`, from its bins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StateShape {
+    pub(super) fastbins: i64,
+    pub(super) top: i64,
+    pub(super) last_remainder: i64,
+    pub(super) next: i64,
+    /// Since 2.23.
+    pub(super) attached_threads: Option<i64>,
+    pub(super) system_mem: i64,
+    pub(super) max_system_mem: i64,
+    /// Bytes from the bins to the end of the struct.
+    pub(super) end: i64,
+}
+
+/// `struct malloc_par`, from its start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ParShape {
+    pub(super) n_mmaps: u64,
+    pub(super) n_mmaps_max: u64,
+    pub(super) max_n_mmaps: u64,
+    pub(super) no_dyn_threshold: u64,
+    pub(super) mmapped_mem: u64,
+    pub(super) max_mmapped_mem: u64,
+    pub(super) sbrk_base: u64,
+    pub(super) mmap_threshold: u64,
+    pub(super) trim_threshold: u64,
+}
+
+/// `tcache_perthread_struct` of some releases.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TcacheShape {
+    /// First release that has it.
+    pub(super) since: &'static str,
+    /// Size of the chunk it lies in.
+    pub(super) chunk: u64,
+    /// Bytes of one count; the counts come first.
+    pub(super) count_size: u64,
+    pub(super) entries: u64,
+    pub(super) bins: u64,
+    /// Bins of one size each.
+    pub(super) small_bins: u64,
+    /// The counts tell what may still be put in.
+    pub(super) downwards: bool,
+}
+
+/// `struct _heap_info`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeapShape {
+    pub(super) ar_ptr: u64,
+    pub(super) prev: u64,
+    pub(super) size: u64,
+    pub(super) mprotect_size: u64,
+    pub(super) min_size: u64,
+    pub(super) max_size: u64,
+    pub(super) heap_max: u64,
+}
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    pub(super) chunk: ChunkShape,
+    pub(super) bins: BinShape,
+    /// Newest first.
+    pub(super) states: Vec<StateShape>,
+    /// Bytes from the start of `malloc_state` to its bins that have fastbins between.
+    pub(super) starts_with_fastbins: Vec<u64>,
+    /// The same without.
+    pub(super) start_without_fastbins: u64,
+    pub(super) flags: u64,
+    pub(super) noncontiguous: u64,
+    pub(super) heap: HeapShape,
+    pub(super) params: Vec<ParShape>,
+    pub(super) tcaches: Vec<TcacheShape>,
+    /// Bits that safe-linking shifts a pointer's place by.
+    pub(super) safe_linking: u64,
+}
+
+impl Shape {
+    /// The bundled table's.
+    ///
+    /// # Errors
+    /// Where the table lacks a field.
+    pub(super) fn bundled() -> Result<Shape, LayoutError> {
+        Shape::of(&Layout::parse(layout::GLIBC_MALLOC)?)
+    }
+
+    fn of(table: &Layout) -> Result<Shape, LayoutError> {
+        let chunk = |field| table.positive("malloc_chunk", field);
+        let bins = |field| table.positive("malloc_bins", field);
+        let heap = |field| table.positive("heap_info", field);
+        let start = |field| table.positive("malloc_state_start", field);
+        Ok(Shape {
+            chunk: ChunkShape {
+                prev_size: chunk("mchunk_prev_size")?,
+                size: chunk("mchunk_size")?,
+                fd: chunk("fd")?,
+                bk: chunk("bk")?,
+                mem: chunk("mem")?,
+                flag_bits: chunk("flag_bits")?,
+                prev_inuse: chunk("PREV_INUSE")?,
+                is_mmapped: chunk("IS_MMAPPED")?,
+                non_main: chunk("NON_MAIN_ARENA")?,
+                min_size: chunk("min_size")?,
+                alignment: chunk("alignment")?,
+                fencepost: chunk("fencepost")?,
+                mmapped_tail: chunk("mmapped_tail")?,
+                mmap_hp: chunk("MMAP_HP")?,
+                whole: table.size("malloc_chunk")?,
+            },
+            bins: BinShape {
+                count: bins("count")?,
+                bin: bins("bin")?,
+                header: bins("header")?,
+                small: bins("small")?,
+                fast_count: table.positive("malloc_fastbins", "count")?,
+                fast_slot: table.positive("malloc_fastbins", "slot")?,
+            },
+            states: vec![state(table, "malloc_state", true)?, state(table, "malloc_state_before_2.23", false)?],
+            starts_with_fastbins: vec![start("have_fastchunks")?, start("fastbins")?],
+            start_without_fastbins: start("no_fastbins")?,
+            flags: table.positive("malloc_flags", "flags")?,
+            noncontiguous: table.positive("malloc_flags", "NONCONTIGUOUS_BIT")?,
+            heap: HeapShape {
+                ar_ptr: heap("ar_ptr")?,
+                prev: heap("prev")?,
+                size: heap("size")?,
+                mprotect_size: heap("mprotect_size")?,
+                min_size: heap("min_size")?,
+                max_size: heap("max_size")?,
+                heap_max: table.positive("constants_heap", "HEAP_MAX_SIZE")?,
+            },
+            params: ["malloc_par_2.43", "malloc_par_2.35", "malloc_par_2.24", "malloc_par_2.17"]
+                .into_iter()
+                .map(|name| par(table, name))
+                .collect::<Result<_, _>>()?,
+            tcaches: [("2.42", "tcache_2.42"), ("2.30", "tcache_2.30"), ("2.26", "tcache_2.26")]
+                .into_iter()
+                .map(|(since, name)| tcache(table, since, name))
+                .collect::<Result<_, _>>()?,
+            safe_linking: table.positive("constants_heap", "safe_linking_shift")?,
+        })
+    }
+
+    /// All distances from the start of `malloc_state` to its bins, newest last.
+    pub(super) fn starts(&self) -> impl Iterator<Item = u64> + '_ {
+        self.starts_with_fastbins.iter().copied().chain([self.start_without_fastbins])
+    }
+
+    /// The size in a chunk's size word.
+    pub(super) fn size_of(&self, head: u64) -> u64 {
+        head & !self.chunk.flag_bits
+    }
+
+    /// Whether a chunk can have that size.
+    pub(super) fn is_size(&self, size: u64) -> bool {
+        size >= self.chunk.min_size && size.is_multiple_of(self.chunk.alignment)
+    }
+}
+
+fn state(table: &Layout, name: &str, counts_threads: bool) -> Result<StateShape, LayoutError> {
+    let field = |field| table.field(name, field);
+    Ok(StateShape {
+        fastbins: field("fastbinsY")?,
+        top: field("top")?,
+        last_remainder: field("last_remainder")?,
+        next: field("next")?,
+        attached_threads: if counts_threads { Some(field("attached_threads")?) } else { None },
+        system_mem: field("system_mem")?,
+        max_system_mem: field("max_system_mem")?,
+        end: field("!")?,
+    })
+}
+
+fn par(table: &Layout, name: &str) -> Result<ParShape, LayoutError> {
+    let field = |field| table.positive(name, field);
+    Ok(ParShape {
+        n_mmaps: field("n_mmaps")?,
+        n_mmaps_max: field("n_mmaps_max")?,
+        max_n_mmaps: field("max_n_mmaps")?,
+        no_dyn_threshold: field("no_dyn_threshold")?,
+        mmapped_mem: field("mmapped_mem")?,
+        max_mmapped_mem: field("max_mmapped_mem")?,
+        sbrk_base: field("sbrk_base")?,
+        mmap_threshold: field("mmap_threshold")?,
+        trim_threshold: field("trim_threshold")?,
+    })
+}
+
+fn tcache(table: &Layout, since: &'static str, name: &str) -> Result<TcacheShape, LayoutError> {
+    let field = |field| table.positive(name, field);
+    Ok(TcacheShape {
+        since,
+        chunk: field("chunk")?,
+        count_size: field("count_size")?,
+        entries: field("entries")?,
+        bins: field("bins")?,
+        small_bins: field("small_bins")?,
+        downwards: field("downwards")? != 0,
+    })
+}

@@ -1,0 +1,248 @@
+//! The threads' caches of freed blocks: found by what a thread's TLS points to,
+//! by their place at the start of an arena, and by their shape, and believed
+//! only where every list in them is whole.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use crate::addr::{Addr, AddrRange};
+use crate::bytes;
+use crate::limits;
+use crate::memory::{CoreMemory, Memory};
+use crate::native::malloc::Malloc;
+use crate::native::malloc::shape::{Shape, TcacheShape};
+use crate::process::Process;
+
+/// How the links of single lists are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Linking {
+    /// The address itself, up to 2.31.
+    Plain,
+    /// XORed with the place it is kept at, without its low bits, since 2.32.
+    Safe,
+}
+
+impl Linking {
+    pub(super) const BOTH: [Linking; 2] = [Linking::Safe, Linking::Plain];
+
+    /// The address that `word`, kept at `place`, stands for.
+    pub(super) fn reveal(self, shape: &Shape, place: Addr, word: u64) -> Addr {
+        match self {
+            Linking::Plain => Addr(word),
+            Linking::Safe => Addr((place.0 >> shape.safe_linking) ^ word),
+        }
+    }
+}
+
+/// One thread's cache.
+#[derive(Clone, Debug)]
+pub struct Tcache {
+    /// The struct, as malloc returned it.
+    pub address: Addr,
+    /// The thread whose TLS points to it.
+    pub tid: Option<u32>,
+    /// First release of glibc with this form of it.
+    pub since: &'static str,
+    /// Chunks in it (their own addresses, not those malloc returned).
+    pub(super) chunks: Vec<Addr>,
+    pub(super) linking: Option<Linking>,
+    /// Lists that do not end as they must.
+    pub broken: u64,
+}
+
+impl Tcache {
+    /// Blocks in it.
+    pub fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+}
+
+/// Threads' TLS as far as malloc's variables are looked for in it, on either side
+/// of the thread pointer: libc's is loaded first and so lies near it.
+const TLS: u64 = 32 << 10;
+
+/// What threads' TLS says of malloc.
+#[derive(Debug, Default)]
+pub(super) struct ThreadWords {
+    /// What may be a thread's tcache, and whose.
+    tcaches: BTreeMap<Addr, u32>,
+    /// Threads whose TLS names an arena (`thread_arena`): index and tid.
+    pub(super) arenas: Vec<(usize, u32)>,
+}
+
+impl ThreadWords {
+    /// Look through the TLS of all threads. A variable has the same distance from
+    /// the thread pointer in all of them: of what is found by chance, on the stack
+    /// below, nothing is left.
+    pub(super) fn read(process: &Process, malloc: &Malloc, shape: &Shape) -> ThreadWords {
+        let memory = &process.memory;
+        let states: BTreeMap<u64, usize> =
+            malloc.arenas.iter().enumerate().filter_map(|(i, a)| Some((a.state?.0, i))).collect();
+        let (mut arenas, mut caches): (Hits<usize>, Hits<Addr>) = Default::default();
+        for thread in process.core.notes.threads.iter() {
+            let Some(tp) = thread.thread_pointer else { continue };
+            let Some(piece) = process.core.pieces.at(tp) else { continue };
+            let near = AddrRange::new(tp.saturating_sub(TLS), tp.saturating_add(TLS));
+            let Some(range) = near.intersect(&piece.range) else { continue };
+            let start = range.start.align_up(8);
+            let Some(words) = memory.borrow(start, range.end.since(start) as usize) else { continue };
+            for (i, word) in words.as_chunks::<8>().0.iter().enumerate() {
+                let word = u64::from_le_bytes(*word);
+                let mem = Addr(word);
+                if word < 4096 || !mem.is_aligned(8) {
+                    continue;
+                }
+                let distance = start.0.wrapping_add(8 * i as u64).wrapping_sub(tp.0) as i64;
+                if let Some(&arena) = states.get(&word) {
+                    arenas.entry(distance).or_default().push((arena, thread.tid));
+                }
+                let chunk = mem.saturating_sub(shape.chunk.mem);
+                if mem.is_aligned(shape.chunk.alignment)
+                    && malloc.arena_of(chunk).is_some()
+                    && form(memory, shape, chunk).is_some()
+                {
+                    caches.entry(distance).or_default().push((mem, thread.tid));
+                }
+            }
+        }
+        ThreadWords { tcaches: most_common(caches).into_iter().collect(), arenas: most_common(arenas) }
+    }
+}
+
+/// Distance from the thread pointer, and what stands there in which thread.
+type Hits<T> = BTreeMap<i64, Vec<(T, u32)>>;
+
+/// What stands at the distance that most threads have it at.
+fn most_common<T>(hits: Hits<T>) -> Vec<(T, u32)> {
+    hits.into_values().max_by_key(Vec::len).unwrap_or_default()
+}
+
+/// The form of cache that a chunk's size stands for.
+fn form<'s>(memory: &dyn Memory, shape: &'s Shape, chunk: Addr) -> Option<&'s TcacheShape> {
+    let head = memory.u64(chunk.checked_add(shape.chunk.size)?).ok()?;
+    let size = shape.size_of(head);
+    shape.tcaches.iter().find(|t| t.chunk == size)
+}
+
+/// The caches among the blocks that threads point to, the first blocks of arenas,
+/// and `others` (chunks of a cache's size).
+pub(super) fn find(
+    process: &Process,
+    malloc: &Malloc,
+    shape: &Shape,
+    words: &ThreadWords,
+    others: &[Addr],
+) -> Vec<Tcache> {
+    let memory = &process.memory;
+    let firsts = malloc.arenas.iter().filter_map(|a| Some(a.parts.first()?.chunks.start));
+    let mut chunks: BTreeMap<Addr, Option<u32>> = firsts.chain(others.iter().copied()).map(|c| (c, None)).collect();
+    chunks.extend(words.tcaches.iter().map(|(mem, tid)| (mem.saturating_sub(shape.chunk.mem), Some(*tid))));
+    let reader = Reader { memory, malloc, shape, steps: Cell::new(limits::MAX_TCACHE_STEPS) };
+    let mut found = Vec::new();
+    for (chunk, tid) in chunks {
+        let Some(form) = form(memory, shape, chunk) else { continue };
+        found.extend(reader.read(chunk, form, tid));
+    }
+    found
+}
+
+struct Reader<'a> {
+    memory: &'a CoreMemory,
+    malloc: &'a Malloc,
+    shape: &'a Shape,
+    /// Blocks that may still be looked at, in all caches together.
+    steps: Cell<usize>,
+}
+
+/// One list: its chunks, and whether it ends as it must.
+struct List {
+    chunks: Vec<Addr>,
+    whole: bool,
+}
+
+impl Reader<'_> {
+    /// The cache in `chunk`, if it is one. One of a thread may have a broken list
+    /// (a block written to after it was freed); a mere look-alike may not.
+    fn read(&self, chunk: Addr, form: &TcacheShape, tid: Option<u32>) -> Option<Tcache> {
+        let address = chunk.checked_add(self.shape.chunk.mem)?;
+        let len = form.entries.checked_add(form.bins.checked_mul(8)?)?;
+        let data = self.memory.bytes(address, len as usize).ok()?;
+        let attempts = Linking::BOTH.map(|linking| (linking, self.lists(&data, form, linking)));
+        let best = attempts.into_iter().min_by_key(|(_, lists)| lists.iter().filter(|l| !l.whole).count());
+        let (linking, lists) = best?;
+        let broken = lists.iter().filter(|l| !l.whole).count() as u64;
+        let counts_fit = self.counts_fit(&data, form, &lists);
+        let chunks: Vec<Addr> = lists.into_iter().flat_map(|l| l.chunks).collect();
+        // A thread's own pointer is word enough; but a block that only has the
+        // size must look like one in all of its lists.
+        let believed = if tid.is_some() { counts_fit || broken == 0 } else { counts_fit && broken == 0 };
+        if !believed || (chunks.is_empty() && tid.is_none()) {
+            return None;
+        }
+        let linking = (!chunks.is_empty()).then_some(linking);
+        Some(Tcache { address, tid, since: form.since, chunks, linking, broken })
+    }
+
+    fn lists(&self, data: &[u8], form: &TcacheShape, linking: Linking) -> Vec<List> {
+        let head = |bin: u64| bytes::u64_at(data, (form.entries + bin * 8) as usize).unwrap_or(0);
+        (0..form.bins).map(|bin| self.list(Addr(head(bin)), bin, form, linking)).collect()
+    }
+
+    /// Follow one list. The dump may have been taken while it was changed, so its
+    /// length is not held against the count here.
+    fn list(&self, head: Addr, bin: u64, form: &TcacheShape, linking: Linking) -> List {
+        let mut out = List { chunks: Vec::new(), whole: false };
+        let mut at = head;
+        let c = &self.shape.chunk;
+        while at.0 != 0 {
+            let chunk = at.saturating_sub(c.mem);
+            let size = chunk.checked_add(c.size).and_then(|a| self.memory.u64(a).ok()).map(|h| self.shape.size_of(h));
+            let expected = c.min_size + bin * c.alignment;
+            let fits = |size: u64| if bin < form.small_bins { size == expected } else { self.shape.is_size(size) };
+            // Blocks with a mapping of their own may be cached since 2.43.
+            let ours = at.is_aligned(c.alignment) && (self.malloc.arena_of(chunk).is_some() || bin >= form.small_bins);
+            let steps = self.steps.get();
+            if !ours || !size.is_some_and(fits) || steps == 0 || out.chunks.len() >= limits::MAX_TCACHE_LIST {
+                return out;
+            }
+            self.steps.set(steps - 1);
+            out.chunks.push(chunk);
+            let Ok(word) = self.memory.u64(at) else { return out };
+            at = linking.reveal(self.shape, at, word);
+        }
+        out.whole = true;
+        out
+    }
+
+    /// Whether the counts say what the lists hold, one bin that was just changed
+    /// excepted; where they count downwards, all have the same sum.
+    fn counts_fit(&self, data: &[u8], form: &TcacheShape, lists: &[List]) -> bool {
+        let count = |bin: u64| {
+            let at = (bin * form.count_size) as usize;
+            if form.count_size == 1 {
+                data.get(at).map(|&b| u64::from(b))
+            } else {
+                bytes::u16_at(data, at).map(u64::from)
+            }
+        };
+        let mut sums: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut off = 0;
+        for (bin, list) in lists.iter().enumerate() {
+            let (Some(count), len) = (count(bin as u64), list.chunks.len() as u64) else { return false };
+            if form.downwards {
+                *sums.entry(count + len).or_default() += 1;
+            } else if count != len {
+                off += 1;
+            }
+        }
+        if form.downwards {
+            off = form.bins - sums.values().copied().max().unwrap_or(0);
+        }
+        off <= 1
+    }
+}
