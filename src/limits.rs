@@ -18,6 +18,13 @@ pub const MAX_THREADS: usize = 4 << 20;
 /// Bytes read for pointers to give `summary` a finding: tens of milliseconds.
 pub const MAX_FINDING_SCAN: u64 = 256 << 20;
 
+/// Bytes of one part of malloc's heap whose blocks are looked up by address, at
+/// a byte of ours for each 64: what lies behind is in no answer.
+pub const MAX_HEAP_PART: u64 = 64 << 30;
+
+/// Words of the managed heap that lead to native memory, at 16 bytes each.
+pub const MAX_HELD: usize = 4 << 20;
+
 /// Words that `refs` remembers, at some 250 bytes each; all are counted.
 pub const MAX_REFS: usize = 1 << 18;
 

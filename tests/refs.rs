@@ -4,9 +4,12 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use support::builder::{CoreBuilder, Load};
 use support::notes;
+use support::real;
 use support::run::run;
 
 const STACK: u64 = 0x7000_0000_0000;
@@ -129,4 +132,64 @@ fn a_large_pattern_is_the_first_finding_of_summary() {
     assert_eq!(v["findings"][0]["id"], "anonymous-blocks");
     let text = v["findings"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("9 equal blocks of 8 MiB (72 MiB together), filled with byte 0x5a"), "{text}");
+}
+
+/// Address and usable size of the blocks that the process told to be `what`.
+fn told(what: &[&str]) -> BTreeMap<String, u64> {
+    let truth = real::told("native-leaks");
+    let blocks = truth["blocks"].as_array().unwrap().iter();
+    let these = blocks.filter(|b| what.contains(&b["what"].as_str().unwrap()));
+    these.map(|b| (b["address"].as_str().unwrap().to_owned(), b["usable"].as_u64().unwrap())).collect()
+}
+
+const LOST: &str = "lost";
+const HELD: &str = "lost, held by a lost one";
+
+#[test]
+fn leaked_blocks_are_those_that_the_process_lost_and_no_others() {
+    let core = real::plain("native-leaks");
+    let v = run(["leaks", "--json", "--blocks", core.to_str().unwrap()]).json();
+    let rows = v["blocks"].as_array().unwrap();
+    let found = |direct: bool| -> BTreeMap<String, u64> {
+        let these = rows.iter().filter(|r| r["direct"] == direct);
+        these.map(|r| (r["address"].as_str().unwrap().to_owned(), r["size"].as_u64().unwrap())).collect()
+    };
+    // A chunk is what can be used of it, and a word or, with a mapping of its own, two.
+    let chunk = |(a, usable): (String, u64)| (a, usable + if usable > 128 << 10 { 16 } else { 8 });
+    assert_eq!(found(true), told(&[LOST]).into_iter().map(chunk).collect());
+    assert_eq!(found(false), told(&[HELD]).into_iter().map(chunk).collect());
+    let lost: u64 = told(&[LOST, HELD]).into_iter().map(|b| chunk(b).1).sum();
+    assert_eq!((&v["leaked"]["bytes"], &v["complete"]), (&lost.into(), &true.into()));
+    let sum = |key: &str| v["leaked"][key].as_u64().unwrap() + v["reachable"][key].as_u64().unwrap();
+    assert_eq!((v["used"]["count"].as_u64(), v["used"]["bytes"].as_u64()), (Some(sum("count")), Some(sum("bytes"))));
+}
+
+#[test]
+fn every_block_is_found_by_any_address_within_it() {
+    let core = real::plain("native-leaks");
+    let core = core.to_str().unwrap();
+    for (address, usable) in told(&["kept", LOST, HELD]).into_iter().step_by(17) {
+        let start = real::hex(&address.clone().into());
+        for at in [start, start + usable / 2, start + usable - 1] {
+            let v = run(["whatis", "--json", &hex(at), core]).json();
+            assert_eq!(v["block"]["start"], address, "{at:#x}");
+            assert_eq!((&v["block"]["size"], &v["block"]["used"]), (&usable.into(), &true.into()), "{at:#x}");
+        }
+    }
+}
+
+#[test]
+fn who_keeps_a_block_is_told_and_a_lost_one_has_nobody() {
+    let core = real::plain("native-leaks");
+    let core = core.to_str().unwrap();
+    let (kept, lost) = (told(&["kept"]), told(&[LOST]));
+    for address in kept.keys() {
+        let v = run(["refs", "--json", address, core]).json();
+        let from: Vec<&str> = v["refs"].as_array().unwrap().iter().map(|r| r["from"].as_str().unwrap()).collect();
+        assert!(from.contains(&"Image") || from.contains(&"Malloc"), "{address}: {from:?}");
+    }
+    for address in lost.keys().step_by(11) {
+        let out = run(["refs", address, core]);
+        assert_eq!(out.code, Some(1), "{address}: {}", out.stdout);
+    }
 }

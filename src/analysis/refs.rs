@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::addr::{Addr, AddrRange, union};
 use crate::analysis::managed::{Names, handles_of, with_heap};
 use crate::analysis::place::place;
+use crate::analysis::reach::blocks_of;
 use crate::bytes::printable;
 use crate::dotnet::graph::{Graph, Link};
 use crate::dotnet::heap::{FREE, Heap, Losses};
@@ -22,7 +23,7 @@ use crate::units::exact;
 /// What is to be pointed at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Span {
-    /// The object that the address is in, or else the address alone.
+    /// The object or block of malloc that the address is in, or else the address alone.
     #[default]
     Thing,
     /// The address alone.
@@ -56,7 +57,7 @@ struct Pointer {
 const ORDER: [&str; 5] = ["register", "stack", "handle", "object", Kind::Image.name()];
 
 /// Sorts that tell of none: what nobody uses any more.
-const LAST: [&str; 3] = [Kind::GCHeapToBeFreed.name(), "free object space", "stack (left over)"];
+const LAST: [&str; 4] = [Kind::GCHeapToBeFreed.name(), "free object space", "free block", "stack (left over)"];
 
 /// Tell who points at `addr`.
 pub fn refs(process: &Process, found: &Findings, addr: Addr, options: &RefsOptions, progress: &Progress) -> RefsReport {
@@ -131,6 +132,12 @@ fn target(process: &Process, found: &Findings, addr: Addr, span: Span) -> Target
             (out.start, out.end, out.what) = (region.range.start, region.range.end, "region");
             out.detail = printable(&region.detail).into_owned();
         }
+        (Span::Thing, Some(region)) if region.kind == Kind::Malloc => {
+            if let Some(block) = blocks_of(process, &found.malloc).1.at(addr) {
+                (out.start, out.end) = (block.range.start, block.range.end);
+                out.what = if block.used { "block" } else { "free block" };
+            }
+        }
         (Span::Thing, Some(region)) if region.kind == Kind::GCHeap => {
             for (runtime, heaps) in with_heap(&found.runtimes) {
                 let object = with_names(process, runtime, heaps, |names| {
@@ -194,14 +201,19 @@ pub(super) fn row(process: &Process, found: &Findings, target: AddrRange, at: Ad
 
 /// Whether `addr` in the stack `region` lies below its thread's pointer.
 pub(super) fn is_left_over(found: &Findings, region: &Region, addr: Addr) -> bool {
-    let Owner::Thread(tid) = region.owner else { return false };
-    let sp = found.stacks.of(tid).and_then(|s| s.sp).filter(|sp| region.range.contains(*sp));
-    sp.is_some_and(|sp| addr < sp)
+    sp_of(found, region).is_some_and(|sp| addr < sp)
 }
 
-/// Tell which objects and handles the words are of.
+/// Where the stack pointer of the thread is whose stack `region` is.
+pub(super) fn sp_of(found: &Findings, region: &Region) -> Option<Addr> {
+    let Owner::Thread(tid) = region.owner else { return None };
+    found.stacks.of(tid).and_then(|s| s.sp).filter(|sp| region.range.contains(*sp))
+}
+
+/// Tell which objects, handles and blocks of malloc the words are of.
 pub(super) fn objects(process: &Process, found: &Findings, rows: &mut [RefRow]) {
     rows.sort_by_key(|r| r.address);
+    in_blocks(process, found, rows);
     for (runtime, heaps) in with_heap(&found.runtimes) {
         let handles = rows.iter().any(|r| r.kind == Some(Kind::HandleTable.name()));
         let handles = if handles { handles_of(process, runtime) } else { Vec::new() };
@@ -215,6 +227,21 @@ pub(super) fn objects(process: &Process, found: &Findings, rows: &mut [RefRow]) 
         if rows.iter().any(|r| r.kind == Some(Kind::GCHeap.name())) {
             with_names(process, runtime, heaps, |names| in_objects(names, rows));
         }
+    }
+}
+
+/// Of words in malloc's heaps: which block each is in.
+fn in_blocks(process: &Process, found: &Findings, rows: &mut [RefRow]) {
+    let mut here = rows.iter_mut().filter(|r| r.kind == Some(Kind::Malloc.name())).peekable();
+    if here.peek().is_none() {
+        return;
+    }
+    let (_, blocks) = blocks_of(process, &found.malloc);
+    for row in here {
+        let Some((at, block)) = row.address.and_then(|at| Some((at, blocks.at(at)?))) else { continue };
+        let (start, size) = (block.range.start, exact(block.range.len()));
+        row.from = if block.used { row.from.clone() } else { "free block".into() };
+        row.detail = format!("{start}+{:#x}, a block of {size} bytes", at.since(start));
     }
 }
 

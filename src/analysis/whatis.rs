@@ -1,11 +1,13 @@
 use crate::addr::Addr;
 use crate::analysis::naming::Names;
 use crate::analysis::place::place;
+use crate::analysis::reach::blocks_of;
 use crate::analysis::regions::row;
 use crate::introspect::Findings;
+use crate::map::Kind;
 use crate::memory::{Fault, Memory};
 use crate::process::Process;
-use crate::report::{ClaimRow, WhatisReport};
+use crate::report::{BlockRow, ClaimRow, WhatisReport};
 
 /// Tell all that is known of `addr`, with `bytes` bytes of what is there.
 pub fn whatis(process: &Process, found: &Findings, addr: Addr, bytes: usize) -> WhatisReport {
@@ -45,8 +47,10 @@ pub fn whatis(process: &Process, found: &Findings, addr: Addr, bytes: usize) -> 
         .then(|| process.memory.bytes(addr, have).ok())
         .flatten()
         .map(|b| b.iter().map(|b| format!("{b:02x}")).collect());
+    let block = region.filter(|r| r.kind == Kind::Malloc).and_then(|_| blocks_of(process, &found.malloc).1.at(addr));
     WhatisReport {
         address: addr,
+        block: block.map(|b| BlockRow { start: b.range.start, size: b.range.len(), used: b.used }),
         offset: region.map(|r| addr.since(r.range.start)),
         place: region.map(|r| place(process, found, r, addr)),
         region: region.map(row),

@@ -198,6 +198,25 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// Used blocks of malloc that no pointer reaches, alike ones together
+    Leaks {
+        /// List every leaked block
+        #[arg(long)]
+        blocks: bool,
+        /// List at most this many clusters, or blocks
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+        #[command(flatten)]
+        core: CoreArg,
+    },
+    /// Native memory that managed objects point at: blocks and bytes by type and field
+    Holders {
+        /// List at most this many rows
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// Memory that nothing claims: equal blocks, what fills them, who owns them
     Anon {
         #[command(flatten)]
@@ -295,7 +314,7 @@ pub(crate) struct SearchArgs {
 /// What is pointed at, and from where.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct RefsArgs {
-    /// The address; the whole object that it is in, where it is in one
+    /// The address; the whole object or block that it is in, where it is in one
     pub(crate) address: String,
     /// Only pointers to this very address
     #[arg(long, conflicts_with_all = ["length", "region"])]

@@ -292,6 +292,10 @@ impl Render for WhatisReport {
                 if let Some(code) = &self.code {
                     doc.line(format!("  code        {code}"));
                 }
+                if let Some(b) = &self.block {
+                    let (state, at) = (if b.used { "used" } else { "free" }, self.address.since(b.start));
+                    doc.line(format!("  block       {}+{at:#x}, {} bytes, {state}", b.start, exact(b.size)));
+                }
                 doc.line(format!("  region      {}-{}  {}  {} bytes", r.start, r.end, r.perms, exact(r.size)));
                 if !r.detail.is_empty() {
                     doc.line(format!("  detail      {}", r.detail));

@@ -7,6 +7,7 @@ mod document;
 mod graph;
 mod heap;
 mod heapstat;
+mod holders;
 mod ip2method;
 mod maddress;
 mod malloc;

@@ -8,8 +8,10 @@ mod diff;
 mod graph;
 mod heap;
 mod heapstat;
+mod holders;
 mod info;
 mod ip2method;
+mod leaks;
 mod malloc;
 mod objects;
 mod perfmap;
@@ -29,8 +31,10 @@ pub use heapstat::{
     AddrRangeRow, DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow,
     TypeRow,
 };
+pub use holders::{HeldTotal, HolderRow, HoldersReport};
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
+pub use leaks::{LeakedRow, LeaksReport};
 pub use malloc::{
     AllocatorRow, ArenaRow, ChunkRow, ChunkSum, ClusterRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
     MmappedRow, SizeClassRow, TcacheRow,
@@ -46,7 +50,7 @@ pub use stacks::{StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, MallocSplit, Severity, SummaryReport, TotalRow};
 pub use symbolicate::{SymbolicateReport, TextFrameRow};
 pub use threads::{FrameRow, GroupRow, ThreadRow, ThreadsReport, ThrownRow};
-pub use whatis::{ClaimRow, WhatisReport};
+pub use whatis::{BlockRow, ClaimRow, WhatisReport};
 
 use serde::Serialize;
 

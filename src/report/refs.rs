@@ -29,7 +29,7 @@ pub struct TargetRow {
     pub start: Addr,
     /// First address after it.
     pub end: Addr,
-    /// object, region, range or address.
+    /// object, block, free block, region, range or address.
     pub what: &'static str,
     /// Kind of the region it lies in; `null` where nothing is mapped.
     pub kind: Option<&'static str>,
@@ -58,8 +58,8 @@ pub struct RefRow {
     pub value: Addr,
     /// Bytes from the start of the target to where it points.
     pub offset: u64,
-    /// register, stack, stack (left over), handle, object, free object space,
-    /// or else the kind of the region it lies in.
+    /// register, stack, stack (left over), handle, object, free object space, free
+    /// block, or else the kind of the region it lies in.
     pub from: String,
     /// Kind of the region it lies in.
     pub kind: Option<&'static str>,

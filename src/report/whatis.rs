@@ -18,6 +18,8 @@ pub struct WhatisReport {
     pub place: Option<String>,
     /// The code it is of: a method, a native symbol, a stub.
     pub code: Option<String>,
+    /// The block of malloc that it is in.
+    pub block: Option<BlockRow>,
     /// Claims that lost here.
     pub losers: Vec<ClaimRow>,
     /// Whether its byte can be read, or why not.
@@ -43,4 +45,15 @@ pub struct ClaimRow {
     pub confidence: &'static str,
     /// Its evidence.
     pub evidence: String,
+}
+
+/// A block of malloc.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct BlockRow {
+    /// What malloc returned.
+    pub start: Addr,
+    /// Bytes that the program can use.
+    pub size: u64,
+    /// Whether it is in use.
+    pub used: bool,
 }

@@ -194,6 +194,15 @@ native_kernel() {
     deliver "$(core_file)" native-glibc-kernel gz
 }
 
+# Tells its truth on stdout and aborts.
+native_leaks() {
+    gcc -O1 -o leaks "$SRC/leaks.c" -lpthread
+    RUN=$LAB/run-leaks
+    rm -rf "$RUN"; mkdir "$RUN"
+    (cd "$RUN"; ulimit -c unlimited; env -i "$LAB/leaks" > truth.json) || true
+    deliver "$(core_file)" native-leaks zst
+}
+
 musl_gcore() {
     musl-gcc -O1 -g0 -pthread -o native-musl "$SRC/native.c"
     musl-gcc -O1 -g0 -shared -fPIC -o stacktrace_interposer-musl.so "$SRC/stacktrace_interposer.c"
@@ -224,8 +233,9 @@ dotnet-kernel) dotnet_kernel ;;
 dotnet-gcore) dotnet_gcore ;;
 dotnet-createdump) dotnet_createdump ;;
 native-kernel) native_kernel ;;
+native-leaks) native_leaks ;;
 musl-gcore) musl_gcore ;;
 aarch64-qemu) aarch64_qemu ;;
-all) dotnet_kernel; dotnet_gcore; dotnet_createdump; native_kernel; musl_gcore; aarch64_qemu ;;
+all) dotnet_kernel; dotnet_gcore; dotnet_createdump; native_kernel; native_leaks; musl_gcore; aarch64_qemu ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;
 esac

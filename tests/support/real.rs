@@ -113,9 +113,14 @@ pub fn hex(v: &Value) -> u64 {
     u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap()
 }
 
-pub fn truth(name: &str) -> Truth {
+/// What the process told, as it stands.
+pub fn told(name: &str) -> Value {
     let text = std::fs::read_to_string(folder().join(format!("{name}.truth.json"))).unwrap();
-    let all: Value = serde_json::from_str(&text).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+pub fn truth(name: &str) -> Truth {
+    let all = told(name);
     let stacks = |key: &str| {
         let list = all[key].as_array().unwrap().iter();
         list.map(|t| Stack {

@@ -15,7 +15,7 @@ const LEAST: u64 = 2;
 const SHARE: u64 = 20;
 
 /// The clusters, most bytes first.
-pub(super) fn clusters(process: &Process, arenas: &BySize, mapped: &BySize) -> Vec<ClusterRow> {
+pub(in crate::analysis) fn clusters(process: &Process, arenas: &BySize, mapped: &BySize) -> Vec<ClusterRow> {
     let symbols = NativeSymbols::new(process);
     let mut out = Vec::new();
     for (sizes, mmapped) in [(arenas, false), (mapped, true)] {

@@ -14,7 +14,8 @@ use crate::report::{
 };
 use crate::units::exact;
 
-use tally::{Looker, Tally};
+pub(super) use clusters::clusters;
+pub(super) use tally::{BySize, Looker, Tally};
 
 /// What to list.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,12 +35,7 @@ pub fn malloc(process: &Process, found: &Findings, options: &MallocOptions, prog
     let lists = FreeLists::read(process, malloc, &malloc.cache_candidates(process));
     tell_lists(process, &lists);
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
-    let look = Looker {
-        memory: &process.memory,
-        malloc,
-        modules: process.modules.iter().map(|m| m.range).collect(),
-        list: if options.chunks { most } else { 0 },
-    };
+    let look = Looker::new(process, malloc, if options.chunks { most } else { 0 });
     let name = |i: usize| malloc.arenas.get(i).map(Arena::address).unwrap_or_default();
     let walked = malloc.walk(
         process,
@@ -80,7 +76,7 @@ pub fn malloc(process: &Process, found: &Findings, options: &MallocOptions, prog
         trim_threshold: p.trim_threshold,
     });
     report.sizes = clusters::size_classes(&sizes, &mapped.sizes);
-    report.clusters = clusters::clusters(process, &sizes, &mapped.sizes);
+    report.clusters = clusters(process, &sizes, &mapped.sizes);
     report.clusters_total = report.clusters.len() as u64;
     report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
     report.tcaches = lists

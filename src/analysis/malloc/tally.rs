@@ -7,6 +7,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::memory::{CoreMemory, Memory};
 use crate::native::malloc::{Chunk, Malloc, State};
+use crate::process::Process;
 use crate::report::{ChunkRow, ChunkSum};
 
 /// First words of blocks of one size that are told apart.
@@ -62,11 +63,11 @@ impl OfSize {
 
 /// Chunks by size: small ones by index, others in a tree.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BySize {
+pub(in crate::analysis) struct BySize {
     small: Vec<OfSize>,
     large: BTreeMap<u64, OfSize>,
     /// Whether there were more sizes than are told apart.
-    pub(super) capped: bool,
+    pub(in crate::analysis) capped: bool,
 }
 
 /// Sizes below this are kept by index.
@@ -97,7 +98,7 @@ impl BySize {
     }
 
     /// Put `other` to these.
-    pub(super) fn merge(&mut self, other: &BySize) {
+    pub(in crate::analysis) fn merge(&mut self, other: &BySize) {
         self.capped |= other.capped;
         for (size, s) in other.iter() {
             let mine = self.of(size);
@@ -111,7 +112,7 @@ impl BySize {
 }
 
 /// What is asked of blocks while they are counted.
-pub(super) struct Looker<'a> {
+pub(in crate::analysis) struct Looker<'a> {
     pub(super) memory: &'a CoreMemory,
     pub(super) malloc: &'a Malloc,
     /// Modules by address.
@@ -120,7 +121,12 @@ pub(super) struct Looker<'a> {
     pub(super) list: usize,
 }
 
-impl Looker<'_> {
+impl<'a> Looker<'a> {
+    /// For blocks of `malloc`; of each part, `list` chunks are listed at most.
+    pub(in crate::analysis) fn new(process: &'a Process, malloc: &'a Malloc, list: usize) -> Looker<'a> {
+        Looker { memory: &process.memory, malloc, modules: process.modules.iter().map(|m| m.range).collect(), list }
+    }
+
     /// What the block of a used chunk holds.
     fn content(&self, block: Addr, first: Option<u64>, usable: u64) -> Content {
         let Some(word) = first else { return Content::Mixed };
@@ -143,17 +149,17 @@ impl Looker<'_> {
 
 /// Chunks counted in one part.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(in crate::analysis) struct Tally {
     pub(super) arena: Addr,
-    pub(super) states: [ChunkSum; State::COUNT],
-    pub(super) sizes: BySize,
+    pub(in crate::analysis) states: [ChunkSum; State::COUNT],
+    pub(in crate::analysis) sizes: BySize,
     pub(super) chunks: Vec<ChunkRow>,
     pub(super) listable: u64,
 }
 
 impl Tally {
     /// Count a chunk of an arena.
-    pub(super) fn add(&mut self, chunk: &Chunk, look: &Looker<'_>) {
+    pub(in crate::analysis) fn add(&mut self, chunk: &Chunk, look: &Looker<'_>) {
         if let Some(sum) = self.states.get_mut(chunk.state as usize) {
             sum.add(chunk.size);
         }
@@ -170,7 +176,7 @@ impl Tally {
     }
 
     /// Count a chunk with a mapping of its own.
-    pub(super) fn add_mapped(&mut self, chunk: Addr, size: u64, freed: bool, look: &Looker<'_>) {
+    pub(in crate::analysis) fn add_mapped(&mut self, chunk: Addr, size: u64, freed: bool, look: &Looker<'_>) {
         let block = look.malloc.block(chunk);
         let state = if freed { State::Tcache } else { State::Used };
         if let Some(sum) = self.states.get_mut(state as usize) {

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use coremap::analysis::{self, MallocOptions};
+use coremap::analysis::{self, LeaksOptions, MallocOptions};
 use coremap::introspect::introspect;
 
 use crate::cli::args::{Common, MallocArgs};
@@ -19,4 +19,14 @@ pub(super) fn run(common: &Common, core: &Path, args: &MallocArgs) -> Result<Exi
     let nothing = report.arenas.is_empty() && report.mmapped.count == 0;
     let exit = answer("malloc", common, &process, &found, report)?;
     Ok(exit.or_nothing(nothing))
+}
+
+pub(super) fn leaks(common: &Common, core: &Path, blocks: bool, limit: Option<usize>) -> Result<Exit, Failure> {
+    let progress = progress();
+    let process = open(core, common, &progress)?;
+    let found = introspect(&process);
+    let report = analysis::leaks(&process, &found, &LeaksOptions { blocks, limit }, &progress);
+    clear();
+    let nothing = report.leaked.count == 0;
+    Ok(answer("leaks", common, &process, &found, report)?.or_nothing(nothing))
 }

@@ -48,6 +48,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Malloc { args, core } => malloc::run(common, &core.core, args),
         Command::Search { args, core } => search::run(common, &core.core, args),
         Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
+        Command::Leaks { blocks, limit, core } => malloc::leaks(common, &core.core, *blocks, *limit),
+        Command::Holders { limit, core } => refs::holders(common, &core.core, *limit),
         Command::Anon { core } => refs::anon(common, &core.core),
         Command::Refs { args, core } => refs::run(common, &core.core, args),
         Command::Ip2method { words, short } => ip2method::run(common, words, *short),

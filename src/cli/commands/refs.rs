@@ -38,3 +38,13 @@ pub(super) fn anon(common: &Common, core: &Path) -> Result<Exit, Failure> {
     let nothing = report.clusters.is_empty();
     Ok(answer("anon", common, &process, &found, report)?.or_nothing(nothing))
 }
+
+pub(super) fn holders(common: &Common, core: &Path, limit: Option<usize>) -> Result<Exit, Failure> {
+    let progress = progress();
+    let process = open(core, common, &progress)?;
+    let found = introspect(&process);
+    let report = analysis::holders(&process, &found, limit, &progress);
+    clear();
+    let nothing = report.holders.is_empty();
+    Ok(answer("holders", common, &process, &found, report)?.or_nothing(nothing))
+}

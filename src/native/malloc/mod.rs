@@ -10,6 +10,7 @@
 //! | `tcache` | the threads' caches of freed blocks |
 //! | `lists` | fastbins and bins, and all free chunks in one sorted list |
 //! | `walk` | from chunk to chunk, and past what is none |
+//! | `blocks` | which block an address is in |
 //! | `account` | used, free and overhead from the lists alone |
 //! | `allocator` | which allocators the process has |
 //! | `claim` | what of all this goes into the map |
@@ -21,6 +22,7 @@
 mod account;
 mod allocator;
 mod arena;
+mod blocks;
 mod claim;
 mod find;
 mod lists;
@@ -43,6 +45,7 @@ use crate::process::Process;
 pub use account::{Split, split};
 pub use allocator::Allocator;
 pub use arena::{Arena, Part};
+pub use blocks::{Block, BlockId, BlockMarks, Blocks};
 pub use claim::{claim, claim_mapped};
 pub use lists::FreeLists;
 pub use mapped::MappedChunk;

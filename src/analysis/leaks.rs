@@ -1,0 +1,144 @@
+//! Used blocks of malloc that no pointer reaches, together by likeness.
+
+use crate::analysis::malloc::{BySize, Looker, Tally, clusters};
+use crate::analysis::reach::{Reach, blocks_of};
+use crate::introspect::Findings;
+use crate::limits;
+use crate::map::Kind;
+use crate::native::malloc::{BlockMarks, Blocks, Chunk, Malloc, State};
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::report::{ChunkSum, LeakedRow, LeaksReport};
+use crate::units::human;
+
+/// What to list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LeaksOptions {
+    /// Every leaked block.
+    pub blocks: bool,
+    /// Clusters, or blocks, at most.
+    pub limit: Option<usize>,
+}
+
+/// Leaked and reachable blocks of one part of the heap.
+#[derive(Default)]
+struct Share {
+    leaked: Tally,
+    direct: ChunkSum,
+    reachable: ChunkSum,
+    blocks: Vec<LeakedRow>,
+}
+
+/// What is known of all blocks.
+struct Known<'a> {
+    malloc: &'a Malloc,
+    blocks: Blocks,
+    /// What can be reached from outside the heap.
+    reached: BlockMarks,
+    /// What a leaked block points at.
+    pointed: BlockMarks,
+    look: Looker<'a>,
+    /// Leaked blocks to list, of each part.
+    list: usize,
+}
+
+impl Known<'_> {
+    fn add(&self, share: &mut Share, chunk: &Chunk, mapped: bool) {
+        let block = self.malloc.block(chunk.address);
+        match self.blocks.at(block) {
+            Some(b) if !self.reached.has(b.id) => {
+                if mapped {
+                    share.leaked.add_mapped(chunk.address, chunk.size, false, &self.look);
+                } else {
+                    share.leaked.add(chunk, &self.look);
+                }
+                let direct = !self.pointed.has(b.id);
+                if direct {
+                    share.direct.add(chunk.size);
+                }
+                if share.blocks.len() < self.list {
+                    share.blocks.push(LeakedRow { address: block, size: chunk.size, direct });
+                }
+            }
+            _ => share.reachable.add(chunk.size),
+        }
+    }
+}
+
+/// Tell which blocks leaked.
+pub fn leaks(process: &Process, found: &Findings, options: &LeaksOptions, progress: &Progress) -> LeaksReport {
+    let malloc = &found.malloc;
+    process.core.expect_scan();
+    let (lists, blocks) = blocks_of(process, malloc);
+    let reach = Reach { process, blocks: &blocks };
+    let (reached, pointed) = (blocks.marks(), blocks.marks());
+    let scanned = reach.from_roots(found, &reached, progress);
+    blocks.each_used(|block| {
+        if !reached.has(block.id) {
+            reach.each(&block, |to| {
+                if to.id != block.id {
+                    pointed.mark(to.id);
+                }
+            });
+        }
+    });
+    let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
+    let list = if options.blocks { most } else { 0 };
+    let known = Known { malloc, blocks, reached, pointed, look: Looker::new(process, malloc, 0), list };
+    let walked = malloc.walk(
+        process,
+        &lists,
+        |_| Share::default(),
+        |share, c| {
+            if c.state == State::Used {
+                known.add(share, c, false);
+            }
+        },
+    );
+    let mut mapped = Share::default();
+    for c in malloc.mapped.iter().filter(|c| lists.state_of(c.chunk).is_none()) {
+        known.add(&mut mapped, &Chunk { address: c.chunk, size: c.size, state: State::Used, first_word: None }, true);
+    }
+    let mut report = LeaksReport { scanned, complete: tell_missing(process, found), ..LeaksReport::default() };
+    let mut sizes = BySize::default();
+    let mut rows = Vec::new();
+    for share in walked.into_iter().map(|(_, _, share, _)| share).inspect(|s| sizes.merge(&s.leaked.sizes)) {
+        add(&mut report, &share);
+        rows.extend(share.blocks);
+    }
+    add(&mut report, &mapped);
+    rows.extend(mapped.blocks);
+    rows.truncate(list);
+    report.used = report.leaked;
+    report.used.merge(report.reachable);
+    report.clusters = clusters(process, &sizes, &mapped.leaked.sizes);
+    report.clusters_total = report.clusters.len() as u64;
+    report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
+    report.blocks = options.blocks.then_some(rows);
+    report
+}
+
+fn add(report: &mut LeaksReport, share: &Share) {
+    report.leaked.merge(share.leaked.states.get(State::Used as usize).copied().unwrap_or_default());
+    report.direct.merge(share.direct);
+    report.reachable.merge(share.reachable);
+}
+
+/// Whether all memory that may hold pointers is in the core; what is not is told.
+fn tell_missing(process: &Process, found: &Findings) -> bool {
+    let wanted = found.map.regions.iter().filter(|r| {
+        !matches!(r.kind, Kind::Image | Kind::NoAccess | Kind::DoubleMapped | Kind::GCHeapReserve)
+            && r.perms.is_some_and(|p| p.write)
+    });
+    let missing = wanted.map(|r| r.range.len().saturating_sub(r.in_core)).fold(0, u64::saturating_add);
+    if missing > 0 {
+        process.diag.partial(
+            "leaks-incomplete",
+            format!(
+                "{} of writable memory is not in the core: blocks called leaked may be reached from there",
+                human(missing)
+            ),
+        );
+    }
+    missing == 0
+}
