@@ -103,6 +103,16 @@ fn open_ranges(finder: &Finder<'_>, taken: &RangeMap<AddrRange>) -> Vec<AddrRang
     out
 }
 
+/// Where the chunks end that begin at `start` and follow each other, `end` at most.
+pub(super) fn after(finder: &Finder<'_>, start: Addr, end: Addr) -> Addr {
+    let mut at = start;
+    for _ in 0..limits::MAX_MAPPED_CHUNKS {
+        let Some(c) = chunk_at(finder, at, end) else { break };
+        at = c.range.end;
+    }
+    at
+}
+
 /// The chunk whose mapping begins at `start` and ends at `end` at the latest.
 fn chunk_at(finder: &Finder<'_>, start: Addr, end: Addr) -> Option<MappedChunk> {
     let first = header(finder, start, start, end)?;

@@ -74,6 +74,10 @@ fn read(data: &[u8], at: usize, shape: &ParShape) -> Option<Params> {
     if u64::from(now).saturating_mul(4096) > bytes_now {
         return None;
     }
+    // Fields that are zero prove nothing.
+    if allowed == 0 || long(shape.mmap_threshold)? == 0 || long(shape.trim_threshold)? == 0 {
+        return None;
+    }
     Some(Params {
         address: Addr(0),
         n_mmaps: now.into(),
