@@ -185,8 +185,8 @@ pub const MAX_TCACHES: usize = 1 << 18;
 pub const MAX_MAPPED_CHUNKS: usize = 1 << 20;
 
 /// Pages that are probed for such chunks where fewer are found than malloc counts:
-/// 16 GiB of memory that nobody claims, some 20 nanoseconds each.
-pub const MAX_MAPPED_PROBES: usize = 4 << 20;
+/// 512 MiB of memory that nobody claims. Each is a page read from the file.
+pub const MAX_MAPPED_PROBES: usize = 128 << 10;
 
 /// Bytes of malloc's heaps searched for the next chunk where one is damaged.
 pub const MAX_MALLOC_SEARCH: u64 = 4 << 30;

@@ -1,6 +1,6 @@
 //! Which allocators a process has, by the libraries mapped and by what was found.
 
-use crate::image::Module;
+use crate::image::{Module, ModuleKind, elf};
 use crate::native::malloc::Malloc;
 use crate::process::Process;
 
@@ -37,7 +37,7 @@ const LIBRARIES: &[(&str, &str)] = &[
 pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
     let mut out: Vec<Allocator> = Vec::new();
     for module in &process.modules {
-        if let Some((name, by)) = named(module)
+        if let Some((name, by)) = named(module).or_else(|| musl(process, module))
             && !out.iter().any(|a| a.name == name)
         {
             out.push(Allocator {
@@ -69,6 +69,15 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
         });
     }
     out
+}
+
+/// musl's libc.so, under whatever name: it is a libc without a version in its name
+/// that has the interpreter's entry points.
+fn musl(process: &Process, module: &Module) -> Option<(&'static str, &'static str)> {
+    let ModuleKind::Elf(image) = &module.kind else { return None };
+    let name = elf::soname(&process.memory, image);
+    let named = name.as_deref().is_some_and(|n| n.starts_with("libc.musl") || n == "libc.so");
+    (named || module.path.contains("-linux-musl")).then_some(("musl", "musl's libc"))
 }
 
 fn is_libc(module: &Module) -> bool {

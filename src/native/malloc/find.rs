@@ -10,8 +10,8 @@ use crate::image::ModuleKind;
 use crate::limits;
 use crate::map::{Base, Confidence};
 use crate::memory::Memory;
-use crate::native::malloc::MallocHeap;
 use crate::native::malloc::shape::{Shape, StateShape};
+use crate::native::malloc::{MallocHeap, mapped};
 use crate::process::Process;
 
 /// The main arena, by its bins.
@@ -115,7 +115,8 @@ impl Finder<'_> {
     }
 
     /// Which layout's fields hold: `next` leads round a ring, system_mem is at
-    /// most its maximum; a number of threads is no multiple of a page.
+    /// most its maximum (whole pages, but in static programs, where TLS comes
+    /// first in the break); threads are fewer than a heap has bytes.
     pub(super) fn fitting_layout(&self, bins: Addr) -> Option<StateShape> {
         let word = |offset: i64| self.memory.u64(Addr(bins.0.wrapping_add_signed(offset))).ok();
         let empty_top = bins.saturating_sub(self.shape.bins.header).0;
@@ -130,7 +131,7 @@ impl Finder<'_> {
                 let begun = |system: u64| (system > 0) == (word(layout.top) != Some(empty_top));
                 near && threads
                     && sizes.is_some_and(|(system, max)| {
-                        system <= max && begun(system) && system & 4095 == 0 && system < 1 << 47
+                        system <= max && begun(system) && system & 7 == 0 && system < 1 << 47
                     })
             })
             .copied()
@@ -151,15 +152,19 @@ impl Finder<'_> {
         let (range, confidence, how) = if whole {
             (AddrRange::new(start, end), Confidence::Exact, "top chunk and system_mem")
         } else {
-            // Somebody else moved the break, or the heap went on in an mmap.
-            (mapping.range, Confidence::Derived, "the mapping that holds the top chunk")
+            // Somebody else moved the break, or the heap went on in an mmap, which
+            // the kernel joins with those of single chunks below it.
+            let start = mapped::after(self, mapping.range.start, top);
+            // Mappings are made downwards: older pieces of the heap lie above.
+            let end = if self.chunk_size(end).is_some() { mapping.range.end } else { end };
+            (AddrRange::new(start, end), Confidence::Derived, "the mapping that holds the top chunk")
         };
         Some(MallocHeap {
             range,
             reserve: AddrRange::default(),
             arena: Some(arena.bins),
             main: true,
-            chunks: AddrRange::new(range.start.align_up(self.shape.chunk.alignment), end),
+            chunks: AddrRange::new(range.start.align_up(self.shape.chunk.alignment), range.end),
             confidence,
             evidence: format!("main_arena with bins at {}: {how} (top {top})", arena.bins),
         })

@@ -103,6 +103,16 @@ fn open_ranges(finder: &Finder<'_>, taken: &RangeMap<AddrRange>) -> Vec<AddrRang
     out
 }
 
+/// Where the chunks end that begin at `start` and follow each other, `end` at most.
+pub(super) fn after(finder: &Finder<'_>, start: Addr, end: Addr) -> Addr {
+    let mut at = start;
+    for _ in 0..limits::MAX_MAPPED_CHUNKS {
+        let Some(c) = chunk_at(finder, at, end) else { break };
+        at = c.range.end;
+    }
+    at
+}
+
 /// The chunk whose mapping begins at `start` and ends at `end` at the latest.
 fn chunk_at(finder: &Finder<'_>, start: Addr, end: Addr) -> Option<MappedChunk> {
     let first = header(finder, start, start, end)?;
@@ -143,8 +153,8 @@ fn header(finder: &Finder<'_>, start: Addr, at: Addr, end: Addr) -> Option<Mappe
     Some(MappedChunk { range: AddrRange::new(start, whole), chunk: at, size, confidence: Confidence::Derived })
 }
 
-/// Look at every page that the core holds of what is still open, until there are
-/// as many as malloc counts.
+/// Look at the pages that the core holds of what is still open, until there are as
+/// many as malloc counts, or enough was looked at.
 fn probe(
     process: &Process,
     finder: &Finder<'_>,
@@ -154,12 +164,15 @@ fn probe(
 ) {
     let wanted = params.map_or(0, |p| p.n_mmaps);
     let core = &process.core;
-    core.expect_scan();
     let extents = core.extents();
     let mut probes = limits::MAX_MAPPED_PROBES;
     let mut more = Vec::new();
-    let mut known = found.iter().map(|c| c.range).peekable();
-    for range in open_ranges(finder, taken) {
+    let known = RangeMap::from_sorted(found.iter().map(|c| c.range).collect()).unwrap_or_default();
+    // The kernel joins them with what lies beside them, thread stacks' leftovers
+    // mostly; the biggest mappings are the program's own.
+    let mut ranges = open_ranges(finder, taken);
+    ranges.sort_by_key(|r| (r.len(), *r));
+    for range in ranges {
         let mut past = range.start;
         for run in core.dumped_runs(range) {
             // Holes of the file are zero, and no chunk.
@@ -172,10 +185,7 @@ fn probe(
                         found.sort_by_key(|c| c.range);
                         return;
                     }
-                    while known.peek().is_some_and(|k| k.end <= at) {
-                        known.next();
-                    }
-                    if let Some(k) = known.peek().filter(|k| k.contains(at)) {
+                    if let Some(k) = known.at(at) {
                         at = k.end;
                         continue;
                     }

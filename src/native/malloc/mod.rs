@@ -111,9 +111,10 @@ pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
         start = at;
         states.extend(others);
         finder.state_size = start.map(|s| main.bins.since(s).saturating_add_signed(main.layout.end));
+        let fastbins = start.is_none_or(|s| main.bins.since(s) != shape.start_without_fastbins);
         let contiguous = start.and_then(|s| arena::is_contiguous(&finder, s));
         found.heaps.extend(finder.main_heap(main, contiguous));
-        found.params = params::find(&finder, main, found.heaps.first());
+        found.params = params::find(&finder, main, found.heaps.first(), fastbins);
         found.module = Some(main.module);
     }
     found.heaps.extend(finder.arena_heaps(&states).into_values());

@@ -36,14 +36,14 @@ const NEAR: u64 = 256 << 10;
 const MAX_MMAPS: u32 = 1 << 30;
 
 /// Find `mp_`; `None` where no place, or more than one, satisfies all.
-pub(super) fn find(finder: &Finder<'_>, main: &MainArena, heap: Option<&MallocHeap>) -> Option<Params> {
+pub(super) fn find(finder: &Finder<'_>, main: &MainArena, heap: Option<&MallocHeap>, fastbins: bool) -> Option<Params> {
     let low = main.bins.saturating_sub(NEAR).max(main.data.start);
     let high = main.bins.saturating_add(NEAR).min(main.data.end);
     let mut found: Vec<Params> = Vec::new();
     for part in finder.memory.readable_parts(crate::addr::AddrRange::new(low, high), 2 * NEAR) {
         let Ok(data) = finder.memory.bytes(part.start, part.len() as usize) else { continue };
         for at in (0..data.len()).step_by(8) {
-            for shape in &finder.shape.params {
+            for shape in finder.shape.params.iter().filter(|s| s.fastbins == fastbins) {
                 let params =
                     read(&data, at, shape).map(|p| Params { address: part.start.saturating_add(at as u64), ..p });
                 found.extend(params.filter(|p| fits(finder, heap, p)));
@@ -72,6 +72,10 @@ fn read(data: &[u8], at: usize, shape: &ParShape) -> Option<Params> {
         return None;
     }
     if u64::from(now).saturating_mul(4096) > bytes_now {
+        return None;
+    }
+    // Fields that are zero prove nothing.
+    if allowed == 0 || long(shape.mmap_threshold)? == 0 || long(shape.trim_threshold)? == 0 {
         return None;
     }
     Some(Params {

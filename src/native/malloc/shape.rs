@@ -55,6 +55,8 @@ pub(super) struct StateShape {
 /// `struct malloc_par`, from its start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ParShape {
+    /// Whether the arenas beside it have fastbins: 2.43 moved only what comes first.
+    pub(super) fastbins: bool,
     pub(super) n_mmaps: u64,
     pub(super) n_mmaps_max: u64,
     pub(super) max_n_mmaps: u64,
@@ -169,10 +171,15 @@ impl Shape {
                 max_size: heap("max_size")?,
                 heap_max: table.positive("constants_heap", "HEAP_MAX_SIZE")?,
             },
-            params: ["malloc_par_2.43", "malloc_par_2.35", "malloc_par_2.24", "malloc_par_2.17"]
-                .into_iter()
-                .map(|name| par(table, name))
-                .collect::<Result<_, _>>()?,
+            params: [
+                ("malloc_par_2.43", false),
+                ("malloc_par_2.35", true),
+                ("malloc_par_2.24", true),
+                ("malloc_par_2.17", true),
+            ]
+            .into_iter()
+            .map(|(name, fastbins)| par(table, name, fastbins))
+            .collect::<Result<_, _>>()?,
             tcaches: [("2.42", "tcache_2.42"), ("2.30", "tcache_2.30"), ("2.26", "tcache_2.26")]
                 .into_iter()
                 .map(|(since, name)| tcache(table, since, name))
@@ -211,9 +218,10 @@ fn state(table: &Layout, name: &str, counts_threads: bool) -> Result<StateShape,
     })
 }
 
-fn par(table: &Layout, name: &str) -> Result<ParShape, LayoutError> {
+fn par(table: &Layout, name: &str, fastbins: bool) -> Result<ParShape, LayoutError> {
     let field = |field| table.positive(name, field);
     Ok(ParShape {
+        fastbins,
         n_mmaps: field("n_mmaps")?,
         n_mmaps_max: field("n_mmaps_max")?,
         max_n_mmaps: field("max_n_mmaps")?,

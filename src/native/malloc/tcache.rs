@@ -63,8 +63,9 @@ impl Tcache {
 }
 
 /// Threads' TLS as far as malloc's variables are looked for in it, on either side
-/// of the thread pointer: libc's is loaded first and so lies near it.
-const TLS: u64 = 32 << 10;
+/// of the thread pointer: libc's is loaded first and so lies near it, unless the
+/// program has much of its own. Each page more is one more read in each thread.
+const TLS: [u64; 2] = [4 << 10, 64 << 10];
 
 /// What threads' TLS says of malloc.
 #[derive(Debug, Default)]
@@ -80,6 +81,17 @@ impl ThreadWords {
     /// the thread pointer in all of them: of what is found by chance, on the stack
     /// below, nothing is left.
     pub(super) fn read(process: &Process, malloc: &Malloc, shape: &Shape) -> ThreadWords {
+        let mut out = ThreadWords::default();
+        for reach in TLS {
+            out = ThreadWords::within(process, malloc, shape, reach);
+            if !out.arenas.is_empty() || !out.tcaches.is_empty() {
+                break;
+            }
+        }
+        out
+    }
+
+    fn within(process: &Process, malloc: &Malloc, shape: &Shape, reach: u64) -> ThreadWords {
         let memory = &process.memory;
         let states: BTreeMap<u64, usize> =
             malloc.arenas.iter().enumerate().filter_map(|(i, a)| Some((a.state?.0, i))).collect();
@@ -87,7 +99,7 @@ impl ThreadWords {
         for thread in process.core.notes.threads.iter() {
             let Some(tp) = thread.thread_pointer else { continue };
             let Some(piece) = process.core.pieces.at(tp) else { continue };
-            let near = AddrRange::new(tp.saturating_sub(TLS), tp.saturating_add(TLS));
+            let near = AddrRange::new(tp.saturating_sub(reach), tp.saturating_add(reach));
             let Some(range) = near.intersect(&piece.range) else { continue };
             let start = range.start.align_up(8);
             let Some(words) = memory.borrow(start, range.end.since(start) as usize) else { continue };
