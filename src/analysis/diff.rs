@@ -2,7 +2,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::process::Process;
-use crate::report::{CountDelta, DiffReport, DiffRow, DiffSide, HeapStatReport, KindRow, SummaryReport, TypeDelta};
+use crate::report::{
+    CountDelta, DiffReport, DiffRow, DiffSide, HeapStatReport, KindRow, MallocReport, SizeDelta, SummaryReport,
+    TypeDelta,
+};
 
 /// One of two cores to compare.
 #[derive(Clone, Copy)]
@@ -13,6 +16,8 @@ pub struct DiffInput<'a> {
     pub summary: &'a SummaryReport,
     /// The objects on its managed heaps.
     pub heap: &'a HeapStatReport,
+    /// The blocks of malloc.
+    pub malloc: &'a MallocReport,
 }
 
 /// Put two cores side by side.
@@ -40,7 +45,7 @@ pub fn diff(old: DiffInput<'_>, new: DiffInput<'_>) -> DiffReport {
             delta: delta(threads(old.process), threads(new.process)),
         },
         types: types(old.heap, new.heap),
-        malloc: None,
+        malloc: sizes(old.malloc, new.malloc),
     }
 }
 
@@ -71,6 +76,37 @@ fn types(old: &HeapStatReport, new: &HeapStatReport) -> Option<Vec<TypeDelta>> {
         .filter(|r| r.delta != 0 || r.delta_count != 0)
         .collect();
     rows.sort_by(|a, b| b.delta.unsigned_abs().cmp(&a.delta.unsigned_abs()).then_with(|| a.name.cmp(&b.name)));
+    Some(rows)
+}
+
+/// Used blocks by the size of their chunks.
+fn sizes(old: &MallocReport, new: &MallocReport) -> Option<Vec<SizeDelta>> {
+    if old.arenas.is_empty() || new.arenas.is_empty() {
+        return None;
+    }
+    let mut all: BTreeMap<(u64, bool), SizeDelta> = BTreeMap::new();
+    for c in &old.clusters {
+        let row = all.entry((c.size, c.mmapped)).or_default();
+        row.old_count = row.old_count.saturating_add(c.count);
+        row.old = row.old.saturating_add(c.bytes);
+    }
+    for c in &new.clusters {
+        let row = all.entry((c.size, c.mmapped)).or_default();
+        row.new_count = row.new_count.saturating_add(c.count);
+        row.new = row.new.saturating_add(c.bytes);
+    }
+    let mut rows: Vec<SizeDelta> = all
+        .into_iter()
+        .map(|((size, mmapped), row)| SizeDelta {
+            size,
+            mmapped,
+            delta_count: delta(row.old_count, row.new_count),
+            delta: delta(row.old, row.new),
+            ..row
+        })
+        .filter(|r| r.delta_count != 0)
+        .collect();
+    rows.sort_by_key(|r| (Reverse(r.delta.unsigned_abs()), r.size));
     Some(rows)
 }
 

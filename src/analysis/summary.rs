@@ -2,11 +2,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::analysis::anon;
+use crate::analysis::malloc::quick;
 use crate::analysis::stacks::{measure, verdict};
 use crate::analysis::zero::ZeroMap;
 use crate::introspect::Findings;
 use crate::map::{AddressMap, Kind, audit};
-use crate::native::malloc;
+use crate::native::malloc::{self, Split};
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{BaseRow, Finding, KindRow, MallocSplit, Severity, SummaryReport, TotalRow};
@@ -31,14 +32,11 @@ pub fn summary(process: &Process, found: &Findings, zero_fill: bool, progress: &
     for broken in audit::invariants(map, &process.core).into_iter().filter(|i| !i.ok) {
         process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
     }
-    let malloc = kinds.iter().any(|k| k.kind == Kind::Malloc.name()).then(|| malloc_split(process, found));
-    let findings = findings(process, found, zeros.as_ref());
+    let has_malloc = kinds.iter().any(|k| k.kind == Kind::Malloc.name());
+    let split = has_malloc.then(|| malloc::split(process, &found.map, &found.malloc));
+    let findings = findings(process, found, zeros.as_ref(), split.as_ref());
+    let malloc = split.map(|s| MallocSplit { used: s.used, free: s.free, overhead: s.overhead, unknown: s.unknown });
     SummaryReport { kinds, total, base, malloc, findings }
-}
-
-fn malloc_split(process: &Process, found: &Findings) -> MallocSplit {
-    let split = malloc::split(process, &found.map, &found.malloc);
-    MallocSplit { used: split.used, free: split.free, overhead: split.overhead, unknown: split.unknown }
 }
 
 fn sum_kinds(map: &AddressMap, zeros: Option<&[u64]>) -> Vec<KindRow> {
@@ -68,7 +66,7 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[u64]>) -> Vec<KindRow> {
     rows
 }
 
-fn findings(process: &Process, found: &Findings, zeros: Option<&ZeroMap>) -> Vec<Finding> {
+fn findings(process: &Process, found: &Findings, zeros: Option<&ZeroMap>, split: Option<&Split>) -> Vec<Finding> {
     let mut out = Vec::new();
     let core = &process.core;
     if let Some(t) = core.truncation {
@@ -80,6 +78,7 @@ fn findings(process: &Process, found: &Findings, zeros: Option<&ZeroMap>) -> Vec
         });
     }
     out.extend(anon::finding(process, found));
+    out.extend(split.into_iter().flat_map(|s| quick(&found.malloc, s)));
     let rows = measure(process, found, zeros);
     out.extend(verdict(process, &rows));
     out.sort_by_key(|f| Reverse(f.severity));

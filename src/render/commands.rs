@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use crate::render::document::{Document, TableBlock, exact_or_dash, percent, size};
 use crate::render::{Render, csv_rows};
 use crate::report::{
-    CheckReport, CoreRow, DiffReport, DiffRow, Finding, InfoReport, RegionRow, RegionsReport, SearchReport, Severity,
-    StacksReport, SummaryReport, TypeDelta, WhatisReport,
+    CheckReport, CoreRow, Finding, InfoReport, RegionRow, RegionsReport, SearchReport, Severity, StacksReport,
+    SummaryReport, WhatisReport,
 };
 use crate::units::{exact, human};
 
@@ -39,7 +39,7 @@ pub(super) fn headline(core: &CoreRow) -> Document {
     doc
 }
 
-fn findings(doc: &mut Document, list: &[Finding]) {
+pub(super) fn findings(doc: &mut Document, list: &[Finding]) {
     for f in list {
         let mark = if f.severity == Severity::Warning { "!" } else { "·" };
         doc.line(format!("{mark} {}", f.text));
@@ -411,85 +411,6 @@ impl Render for InfoReport {
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         csv_rows(&self.modules, out)
-    }
-}
-
-impl Render for DiffReport {
-    fn wants_headline(&self) -> bool {
-        false
-    }
-
-    fn document(&self) -> Document {
-        let mut doc = Document::default();
-        for (name, side) in [("old", &self.old), ("new", &self.new)] {
-            let cut = if side.truncated { "  TRUNCATED: part of its memory is missing" } else { "" };
-            doc.line(format!("{name}  {}  {} threads{cut}", side.path, side.threads));
-        }
-        let mut table = TableBlock::default()
-            .text("Kind")
-            .number("Count old")
-            .number("Count new")
-            .number("Size old")
-            .number("Size new")
-            .number("Change")
-            .number("Change (bytes)")
-            .number("In core change")
-            .optional();
-        let cells = |r: &DiffRow, name: &str| {
-            vec![
-                name.to_owned(),
-                exact(r.old_count),
-                exact(r.new_count),
-                human(r.old),
-                human(r.new),
-                signed(r.delta, human),
-                signed(r.delta, exact),
-                signed(r.delta_in_core, human),
-            ]
-        };
-        table.rows.extend(self.kinds.iter().map(|r| cells(r, r.kind)));
-        table.footer = Some(cells(&self.total, "[TOTAL]"));
-        doc.table(table);
-        if let Some(types) = &self.types {
-            doc.line("");
-            doc.table(type_deltas(types));
-            if types.len() > TYPES_SHOWN {
-                doc.line(format!(
-                    "{} more types changed less (--json has all)",
-                    exact((types.len() - TYPES_SHOWN) as u64)
-                ));
-            }
-        }
-        doc
-    }
-
-    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        csv_rows(&self.kinds, out)
-    }
-}
-
-/// Types that a person is shown; the rest changed less.
-const TYPES_SHOWN: usize = 40;
-
-fn type_deltas(types: &[TypeDelta]) -> TableBlock {
-    let mut table = TableBlock::default()
-        .number("Objects old")
-        .number("Objects new")
-        .number("Size old")
-        .number("Size new")
-        .number("Change (bytes)")
-        .flexible("Type");
-    table.rows.extend(types.iter().take(TYPES_SHOWN).map(|t| {
-        vec![exact(t.old_count), exact(t.new_count), human(t.old), human(t.new), signed(t.delta, exact), t.name.clone()]
-    }));
-    table
-}
-
-fn signed(v: i64, f: fn(u64) -> String) -> String {
-    match v {
-        0 => "0".to_owned(),
-        v if v > 0 => format!("+{}", f(v.unsigned_abs())),
-        v => format!("-{}", f(v.unsigned_abs())),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::render::commands::findings;
 use crate::render::document::{Document, TableBlock, percent, size};
 use crate::render::{Render, csv_rows};
 use crate::report::{ArenaRow, ChunkRow, ClusterRow, LeaksReport, MallocReport, SizeClassRow};
@@ -42,6 +43,7 @@ impl Render for MallocReport {
         doc.line("");
         doc.table(cluster_table(&self.clusters));
         more(&mut doc, self.clusters_total, self.clusters.len().min(SHOWN));
+        findings(&mut doc, &self.findings);
         if self.lost.count > 0 {
             let (bytes, count) = (exact(self.lost.bytes), exact(self.lost.count));
             doc.line(format!("! {bytes} bytes could not be walked, and are in no sum but unknown; {count} places:"));

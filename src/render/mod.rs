@@ -3,6 +3,7 @@
 
 mod anon;
 mod commands;
+mod diff;
 mod document;
 mod graph;
 mod heap;

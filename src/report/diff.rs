@@ -16,8 +16,9 @@ pub struct DiffReport {
     /// Types on managed heaps whose count or size changed, by the change of
     /// their size; `null` where one of the cores has no such heap.
     pub types: Option<Vec<TypeDelta>>,
-    /// Size classes of malloc; `null`: not compared.
-    pub malloc: Option<Vec<DiffRow>>,
+    /// Sizes of used blocks of malloc whose number changed, by the change of their
+    /// bytes; `null` where one of the cores has no heap of glibc's malloc.
+    pub malloc: Option<Vec<SizeDelta>>,
 }
 
 /// A number in both cores.
@@ -40,6 +41,27 @@ pub struct TypeDelta {
     /// Objects in the older.
     pub old_count: u64,
     /// Objects in the newer.
+    pub new_count: u64,
+    /// Their change.
+    pub delta_count: i64,
+    /// Bytes in the older.
+    pub old: u64,
+    /// Bytes in the newer.
+    pub new: u64,
+    /// Their change.
+    pub delta: i64,
+}
+
+/// Used blocks of one size in both cores. Sizes in bytes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SizeDelta {
+    /// Size of the chunk.
+    pub size: u64,
+    /// Whether each has a mapping of its own.
+    pub mmapped: bool,
+    /// Blocks in the older.
+    pub old_count: u64,
+    /// Blocks in the newer.
     pub new_count: u64,
     /// Their change.
     pub delta_count: i64,

@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::LostRow;
+use crate::report::{Finding, LostRow};
 
 /// `malloc`: glibc's heaps, arena by arena, and the blocks in them.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -22,6 +22,8 @@ pub struct MallocReport {
     pub clusters: Vec<ClusterRow>,
     /// Number of all clusters, also those beyond the limit.
     pub clusters_total: u64,
+    /// What a reader should notice.
+    pub findings: Vec<Finding>,
     /// The threads' caches.
     pub tcaches: Vec<TcacheRow>,
     /// Bytes that no chunk covers.

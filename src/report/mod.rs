@@ -24,7 +24,7 @@ mod threads;
 mod whatis;
 
 pub use anon::{AnonReport, BlockClusterRow, OwnerRow};
-pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, TypeDelta};
+pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, SizeDelta, TypeDelta};
 pub use graph::{ChainRow, GcRootReport, HandleKindRow, HandleRow, HandlesReport, RootPathRow};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use heapstat::{

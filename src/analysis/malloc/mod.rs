@@ -1,6 +1,7 @@
 //! `malloc`: arenas, sizes, and blocks that are alike.
 
 mod clusters;
+mod findings;
 mod tally;
 
 use crate::introspect::Findings;
@@ -15,6 +16,7 @@ use crate::report::{
 use crate::units::exact;
 
 pub(super) use clusters::clusters;
+pub(super) use findings::quick;
 pub(super) use tally::{BySize, Looker, Tally};
 
 /// What to list.
@@ -77,6 +79,7 @@ pub fn malloc(process: &Process, found: &Findings, options: &MallocOptions, prog
     });
     report.sizes = clusters::size_classes(&sizes, &mapped.sizes);
     report.clusters = clusters(process, &sizes, &mapped.sizes);
+    report.findings = findings::equal_blocks(&report.clusters, &report.total);
     report.clusters_total = report.clusters.len() as u64;
     report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
     report.tcaches = lists

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use coremap::analysis::{self, DiffInput, HeapStatOptions};
+use coremap::analysis::{self, DiffInput, HeapStatOptions, MallocOptions};
 use coremap::introspect::introspect;
 use coremap::progress::Progress;
 
@@ -21,12 +21,15 @@ pub(super) fn run(common: &Common, old: &Path, new: &Path) -> Result<Exit, Failu
     let first = introspect(&before);
     let old_sum = analysis::summary(&before, &first, false, &silent);
     let old_heap = analysis::heapstat(&before, &first, &options, &silent);
+    let blocks = MallocOptions::default();
+    let old_malloc = analysis::malloc(&before, &first, &blocks, &silent);
     let found = introspect(&after);
     let new_sum = analysis::summary(&after, &found, false, &silent);
     let new_heap = analysis::heapstat(&after, &found, &options, &silent);
+    let new_malloc = analysis::malloc(&after, &found, &blocks, &silent);
     let report = analysis::diff(
-        DiffInput { process: &before, summary: &old_sum, heap: &old_heap },
-        DiffInput { process: &after, summary: &new_sum, heap: &new_heap },
+        DiffInput { process: &before, summary: &old_sum, heap: &old_heap, malloc: &old_malloc },
+        DiffInput { process: &after, summary: &new_sum, heap: &new_heap, malloc: &new_malloc },
     );
     // The envelope and its warnings are the newer core's; the older's go first.
     let partial = finish(&before) == Exit::Partial;
