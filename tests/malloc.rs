@@ -186,6 +186,36 @@ fn without_an_allocator_that_is_said() {
     assert!(out.stderr.contains("this process has musl"), "{}", out.stderr);
 }
 
+/// Names that programs rely on; the sums of the two lists are those of the total.
+#[test]
+fn the_contract() {
+    let core = real::plain("native-malloc-gcore");
+    let v = run(["malloc", "--json", core.to_str().unwrap()]).json();
+    assert!(v["chunks"].is_null(), "chunks are listed where they are asked for");
+    let n = |v: &Value| v.as_u64().unwrap();
+    let sum = |list: &str, field: &str| v[list].as_array().unwrap().iter().map(|r| n(&r[field])).sum::<u64>();
+    assert_eq!(sum("sizes", "used"), n(&v["total"]["used"]));
+    assert_eq!(sum("sizes", "used_bytes"), n(&v["total"]["used_bytes"]));
+    assert_eq!(sum("sizes", "free"), n(&v["total"]["free"]));
+    assert_eq!(sum("sizes", "free_bytes"), n(&v["total"]["free_bytes"]));
+    assert_eq!(sum("clusters", "count"), n(&v["total"]["used"]));
+    assert_eq!(sum("clusters", "bytes"), n(&v["total"]["used_bytes"]));
+    for s in v["sizes"].as_array().unwrap() {
+        assert!(n(&s["size_class"]).is_power_of_two());
+    }
+    for c in v["clusters"].as_array().unwrap() {
+        for field in ["size", "count", "bytes", "first_word", "fill", "example", "kind"] {
+            assert!(c.get(field).is_some(), "{field} in {c}");
+        }
+    }
+    // 80 blocks of 2,500 bytes that begin with 0x06.
+    let blocks = v["clusters"].as_array().unwrap().iter().find(|c| c["size"] == 2512).unwrap();
+    assert_eq!((&blocks["count"], &blocks["first_word"]), (&80.into(), &"0x606060606060606".into()));
+    let few = run(["malloc", "--json", "--limit", "2", core.to_str().unwrap()]).json();
+    assert_eq!(few["clusters"].as_array().unwrap().len(), 2);
+    assert_eq!(few["clusters_total"].as_u64().unwrap() as usize, v["clusters"].as_array().unwrap().len());
+}
+
 /// The recorded program's own list of blocks, and glibc's counts of it.
 #[test]
 fn a_real_heap_as_its_program_knew_it() {
