@@ -111,6 +111,45 @@ pub const MAX_SHOWN_ELEMENTS: u64 = 32;
 /// UTF-16 units of a string that `object` shows; of others, some 256.
 pub const MAX_SHOWN_TEXT: usize = 64 << 10;
 
+/// Instantiations, arrays and pointers in one module's table, and its buckets: the
+/// core library of a big service has some 30,000.
+pub const MAX_INSTANTIATIONS: usize = 1 << 20;
+
+/// Steps to find one generic struct among those loaded: real types are made of a
+/// handful, a module has some thousand instantiations of one type.
+pub const MAX_TYPE_STEPS: u32 = 1 << 18;
+
+/// Modules that one generic type is made of.
+pub const MAX_TYPE_MODULES: usize = 64;
+
+/// Statics of a thread whose class constructors are running.
+pub const MAX_IN_FLIGHT: usize = 1 << 12;
+
+/// Attributes of one type that are looked at.
+pub const MAX_ATTRIBUTES: usize = 1 << 10;
+
+/// Fields of structs in one object that are shown: 32 elements of big structs are
+/// some thousand.
+pub const MAX_SHOWN_ROWS: usize = 1 << 16;
+
+/// Types of fields that are kept while an object is shown.
+pub const MAX_SHOWN_STRUCTS: usize = 1 << 16;
+
+/// Dimensions of an array: the runtime allows 32.
+pub const MAX_ARRAY_RANK: u32 = 32;
+
+/// Threads whose value of a thread static is shown.
+pub const MAX_SHOWN_THREADS: usize = 1 << 14;
+
+/// Methods of one delegate, frames of one exception and entries of one collection
+/// that are shown.
+pub const MAX_SHOWN_FRAMES: u64 = 1 << 12;
+pub const MAX_SHOWN_METHODS: u64 = 1 << 10;
+pub const MAX_SHOWN_ENTRIES: usize = 32;
+
+/// Slots of a dictionary that are looked through for its first entries.
+pub const MAX_SLOTS_TRIED: u64 = 1 << 12;
+
 /// Structs within structs whose fields are shown.
 pub const MAX_SHOWN_NESTING: u32 = 8;
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::dotnet::graph::{Graph, Layout, Link, Reader};
 use crate::dotnet::heap::{Heap, Losses};
-use crate::dotnet::{FieldDesc, Handle, Heaps, Runtime, TypeSystem, handles};
+use crate::dotnet::{FieldDesc, Handle, Heaps, ManagedThread, Runtime, Scope, Storage, TypeSystem, handles, threads};
 use crate::limits;
 use crate::process::Process;
 use crate::report::Name;
@@ -53,6 +53,8 @@ pub(super) struct Names<'g, 'h, 'p> {
     fields: HashMap<(Addr, u64), Name>,
     /// By module, names of statics by where they are.
     statics: HashMap<Addr, HashMap<Addr, Name>>,
+    modules: Option<Vec<Addr>>,
+    threads: Option<Vec<ManagedThread>>,
 }
 
 impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
@@ -64,6 +66,8 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
             names: HashMap::new(),
             fields: HashMap::new(),
             statics: HashMap::new(),
+            modules: None,
+            threads: None,
         }
     }
 
@@ -76,27 +80,50 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
         Some((name.clone(), size))
     }
 
-    /// The static field that is at `place`, if it is of the module of one of the
-    /// types of `objects`.
+    /// The static field that is at `place`, in words. Looked for in the modules of
+    /// the types of `objects` first, then in all others.
     pub(super) fn static_at(&mut self, place: Addr, objects: impl Iterator<Item = Addr>) -> Option<Name> {
         let types = self.types;
         for object in objects {
             let Some(info) = self.reader.node(object.0).map(|n| n.layout.info) else { continue };
             let of = types.element_type(info.address).unwrap_or(info.address);
             let Ok(module) = types.module_of(of) else { continue };
-            let statics = self.statics.entry(module).or_insert_with(|| {
-                let found = types.static_references(module).into_iter();
-                found
-                    .map(|(at, f)| {
-                        (at, format!("{}.{}", types.display_name(f.method_table), types.field_name(&f)).into())
-                    })
-                    .collect()
-            });
-            if let Some(name) = statics.get(&place) {
+            if let Some(name) = self.statics_of(module).get(&place) {
                 return Some(name.clone());
             }
         }
-        None
+        let all = self.modules.get_or_insert_with(|| types.loaded_modules()).clone();
+        all.into_iter().find_map(|module| self.statics_of(module).get(&place).cloned())
+    }
+
+    /// Where the static references of a module's types are, with their names.
+    fn statics_of(&mut self, module: Addr) -> &HashMap<Addr, Name> {
+        let types = self.types;
+        let threads = self.threads.get_or_insert_with(|| {
+            threads(types.process, types.runtime).map(|(threads, _)| threads).unwrap_or_default()
+        });
+        self.statics.entry(module).or_insert_with(|| {
+            let mut out = HashMap::new();
+            for field in types.static_fields(module).into_iter().filter(FieldDesc::is_object) {
+                let name = || format!("{}.{}", types.display_name(field.method_table), types.field_name(&field));
+                if let Some(at) = types.static_address(&field) {
+                    out.insert(at, format!("static {}", name()).into());
+                }
+                if field.storage != Storage::ThreadStatic {
+                    continue;
+                }
+                for thread in threads.iter() {
+                    if out.len() >= limits::MAX_STATICS {
+                        break;
+                    }
+                    if let Some(at) = types.thread_static_address(&field, thread.address) {
+                        let of = thread.os_id.map_or_else(|| "?".into(), |id| id.to_string());
+                        out.insert(at, format!("thread static {} of thread {of}", name()).into());
+                    }
+                }
+            }
+            out
+        })
     }
 
     /// How the object at `addr` holds another: a field, an element, or in words.
@@ -111,7 +138,7 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
         if info.component_size == 0 {
             let types = self.types;
             let name = self.fields.entry((info.address, offset)).or_insert_with(|| {
-                name_at(types, &types.object_fields(info.address), offset, 0)
+                name_at(types, &types.object_fields(info.address), offset, None, 0)
                     .unwrap_or_else(|| format!("+{offset:#x}"))
                     .into()
             });
@@ -121,7 +148,7 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
         let (index, rest) = (at / u64::from(info.component_size), at % u64::from(info.component_size));
         let inner = self.types.element_type(info.address).and_then(|element| {
             let own = self.types.own_fields(element).ok().filter(|_| self.types.is_value_type(element) == Ok(true))?;
-            name_at(self.types, &own, rest, 0)
+            name_at(self.types, &own, rest, None, 0)
         });
         let text = match inner {
             Some(name) => format!("[{index}].{name}"),
@@ -143,17 +170,26 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
     }
 }
 
-/// `field` or `field.inner` of what stands at `offset`, of fields sorted by it.
-fn name_at(types: &TypeSystem<'_>, fields: &[FieldDesc], offset: u64, depth: u32) -> Option<String> {
-    let instance = |f: &&FieldDesc| f.storage == crate::dotnet::Storage::Instance && f.offset <= offset;
+/// `field` or `field.inner` of what stands at `offset`, of fields sorted by it;
+/// `scope`: what their owner's type parameters stand for, where that is not what
+/// each field's own MethodTable says.
+fn name_at(
+    types: &TypeSystem<'_>,
+    fields: &[FieldDesc],
+    offset: u64,
+    scope: Option<&Scope>,
+    depth: u32,
+) -> Option<String> {
+    let instance = |f: &&FieldDesc| f.storage == Storage::Instance && f.offset <= offset;
     let field = fields.iter().filter(instance).max_by_key(|f| f.offset)?;
     let name = types.field_name(field);
     if field.element != VALUE_TYPE || depth >= limits::MAX_TYPE_DEPTH {
         return Some(name);
     }
-    let inner = types.value_type_of(field).and_then(|inner| {
-        let own = types.own_fields(inner).ok()?;
-        name_at(types, &own, offset - field.offset, depth + 1)
+    let own = scope.cloned().unwrap_or_else(|| types.scope_of(field.method_table));
+    let inner = types.field_struct(field, &own).and_then(|inner| {
+        let own = types.own_fields(inner.method_table).ok()?;
+        name_at(types, &own, offset - field.offset, Some(&inner.scope), depth + 1)
     });
     Some(match inner {
         Some(inner) => format!("{name}.{inner}"),

@@ -8,6 +8,7 @@ mod heap;
 mod heapstat;
 mod ip2method;
 mod maddress;
+mod object;
 mod objects;
 mod perfmap;
 mod stack_tree;

@@ -9,6 +9,7 @@ mod heap;
 mod heapstat;
 mod info;
 mod ip2method;
+mod object;
 mod objects;
 mod perfmap;
 mod regions;
@@ -27,9 +28,13 @@ pub use heapstat::{
 };
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
+pub use object::{
+    CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow,
+    ObjectReport, ThreadValueRow, TraceRow,
+};
 pub use objects::{
-    ElementRow, ExceptionRow, ExceptionsReport, FieldRow, FinalizerRow, FinalizerTypeRow, FinalizersReport,
-    ListedObject, LockThreadRow, Name, ObjectReport, ObjectsReport, SyncBlockRow, SyncBlocksReport,
+    ExceptionRow, ExceptionsReport, FinalizerRow, FinalizerTypeRow, FinalizersReport, ListedObject, LockThreadRow,
+    Name, ObjectsReport, SyncBlockRow, SyncBlocksReport,
 };
 pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use regions::{RegionRow, RegionsReport};

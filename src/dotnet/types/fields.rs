@@ -6,7 +6,7 @@
 use crate::addr::Addr;
 use crate::bytes::{u32_at, u64_at};
 use crate::dotnet::types::names::Text;
-use crate::dotnet::types::{ModuleInfo, Shape, TypeHandle, TypeSystem};
+use crate::dotnet::types::{ModuleInfo, Scope, TypeArg, TypeSystem};
 use crate::image::metadata::sig::{ElementType, FieldSig, Type};
 use crate::image::metadata::{Metadata, Table, Token};
 use crate::layout::ViewError;
@@ -21,6 +21,10 @@ mod bits {
     pub(super) const OFFSET: u32 = (1 << 27) - 1;
     pub(super) const TYPE_SHIFT: u32 = 27;
 }
+
+/// CorElementType (ECMA-335 II.23.1.16).
+const VALUE_TYPE: u8 = 0x11;
+const CLASS: u8 = 0x12;
 
 /// An object's MethodTable, before its first field.
 const METHOD_TABLE: u64 = 8;
@@ -66,6 +70,12 @@ pub struct FieldDesc {
 }
 
 impl FieldDesc {
+    /// Whether a static of it stands among the references: objects, and value types,
+    /// which are boxed.
+    pub fn is_object(&self) -> bool {
+        matches!(self.element, VALUE_TYPE | CLASS)
+    }
+
     fn read(address: Addr, method_table: Addr, bytes: &[u8], words: (usize, usize)) -> Option<FieldDesc> {
         let (first, second) = (u32_at(bytes, words.0)?, u32_at(bytes, words.1)?);
         let storage = if first & bits::STATIC == 0 {
@@ -182,13 +192,13 @@ impl<'p> TypeSystem<'p> {
         name.unwrap_or_else(|| field.token.to_string())
     }
 
-    /// A field's type as its signature has it; `None` where there is no metadata.
-    pub fn field_type(&self, field: &FieldDesc) -> Option<String> {
+    /// A field's type as its signature has it, where its owner's type parameters
+    /// stand for `scope`; `None` where there is no metadata.
+    pub fn field_type(&self, field: &FieldDesc, scope: &Scope) -> Option<String> {
         let module = self.module(self.module_of(field.method_table).ok()?);
         let signature = self.field_signature(&module, field)?;
-        let arguments = self.class_instantiation(field.method_table).unwrap_or_default();
         let mut out = Text::default();
-        self.signature_type(&mut out, &module, &signature, &arguments, 0);
+        self.signature_type(&mut out, &module, &signature, scope, 0);
         Some(out.into_string())
     }
 
@@ -198,7 +208,7 @@ impl<'p> TypeSystem<'p> {
     }
 
     /// A type of a signature with full names, as heap listings show types.
-    fn signature_type(&self, out: &mut Text, module: &ModuleInfo<'p>, ty: &Type, class: &[TypeHandle], depth: u32) {
+    fn signature_type(&self, out: &mut Text, module: &ModuleInfo<'p>, ty: &Type, class: &Scope, depth: u32) {
         if depth > limits::MAX_TYPE_DEPTH || out.is_full() {
             return out.push("…");
         }
@@ -218,7 +228,10 @@ impl<'p> TypeSystem<'p> {
             Type::ValueType(token) | Type::Class(token) => out.escaped(&named(module.metadata.as_ref(), *token)),
             Type::Internal(handle) => out.push(&self.display_name(Addr(*handle))),
             Type::Var(n) => match class.get(*n as usize) {
-                Some(argument) => out.push(&self.display_name(argument.0)),
+                Some(TypeArg::Loaded(argument)) => out.push(&self.display_name(argument.0)),
+                Some(TypeArg::Written(w)) => {
+                    self.signature_type(out, &self.module(w.module), &w.ty, &w.scope, depth + 1);
+                }
                 None => out.push(&format!("!{n}")),
             },
             Type::MVar(n) => out.push(&format!("!!{n}")),
@@ -240,22 +253,6 @@ impl<'p> TypeSystem<'p> {
                 }
                 out.push(">");
             }
-        }
-    }
-
-    /// The MethodTable of a field of value type, where it is loaded and the
-    /// runtime's maps lead to it.
-    pub fn value_type_of(&self, field: &FieldDesc) -> Option<Addr> {
-        let module = self.module(self.module_of(field.method_table).ok()?);
-        match self.field_signature(&module, field)? {
-            Type::ValueType(token) => self.mapped_type(module.addr, token),
-            Type::Internal(handle) => Some(Addr(handle)),
-            Type::Var(n) => {
-                let arguments = self.class_instantiation(field.method_table).ok()?;
-                let handle = *arguments.get(n as usize)?;
-                matches!(self.shape(handle), Ok(Shape::Named { .. })).then_some(handle.0)
-            }
-            _ => None,
         }
     }
 
@@ -316,7 +313,7 @@ fn bit_field(bytes: &[u8], at: u32, len: u32) -> Option<u32> {
     Some((word >> (at % 8) & ((1 << len) - 1)) as u32)
 }
 
-fn primitive(element: ElementType) -> &'static str {
+pub(super) fn primitive(element: ElementType) -> &'static str {
     use ElementType as E;
     match element {
         E::Void => "System.Void",
