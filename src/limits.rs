@@ -141,11 +141,14 @@ pub const MAX_ARRAY_RANK: u32 = 32;
 /// Threads whose value of a thread static is shown.
 pub const MAX_SHOWN_THREADS: usize = 1 << 14;
 
-/// Methods of one delegate, frames of one exception and entries of one collection
-/// that are shown.
+/// Frames of one exception's stack trace that are shown.
 pub const MAX_SHOWN_FRAMES: u64 = 1 << 12;
-pub const MAX_SHOWN_METHODS: u64 = 1 << 10;
-pub const MAX_SHOWN_ENTRIES: usize = 32;
+
+/// Methods that one delegate calls and that are shown: as many as elements.
+pub const MAX_SHOWN_METHODS: u64 = MAX_SHOWN_ELEMENTS;
+
+/// Entries of one collection that are shown: as many as elements.
+pub const MAX_SHOWN_ENTRIES: usize = MAX_SHOWN_ELEMENTS as usize;
 
 /// Slots of a dictionary that are looked through for its first entries.
 pub const MAX_SLOTS_TRIED: u64 = 1 << 12;

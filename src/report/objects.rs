@@ -1,3 +1,5 @@
+//! Lists of objects.
+
 use serde::Serialize;
 
 use crate::addr::Addr;

@@ -5,6 +5,7 @@
 
 use crate::addr::Addr;
 use crate::bytes::{u32_at, u64_at};
+use crate::dotnet::types::display_names::split_arity;
 use crate::dotnet::types::names::Text;
 use crate::dotnet::types::{ModuleInfo, Scope, TypeArg, TypeSystem};
 use crate::image::metadata::sig::{ElementType, FieldSig, Type};
@@ -225,7 +226,14 @@ impl<'p> TypeSystem<'p> {
             Type::ByRef(of) => suffixed(of, "&"),
             Type::Modified { inner, .. } | Type::Pinned(inner) => suffixed(inner, ""),
             Type::Primitive(element) => out.push(primitive(*element)),
-            Type::ValueType(token) | Type::Class(token) => out.escaped(&named(module.metadata.as_ref(), *token)),
+            Type::ValueType(token) | Type::Class(token) => {
+                for (i, part) in named(module.metadata.as_ref(), *token).split('+').enumerate() {
+                    if i > 0 {
+                        out.push("+");
+                    }
+                    out.escaped(part);
+                }
+            }
             Type::Internal(handle) => out.push(&self.display_name(Addr(*handle))),
             Type::Var(n) => match class.get(*n as usize) {
                 Some(TypeArg::Loaded(argument)) => out.push(&self.display_name(argument.0)),
@@ -241,18 +249,38 @@ impl<'p> TypeSystem<'p> {
                     Type::ValueType(token) | Type::Class(token) => named(module.metadata.as_ref(), *token),
                     _ => "?".into(),
                 };
-                let bare =
-                    name.rsplit_once('`').filter(|(_, n)| n.parse::<u16>().is_ok()).map_or(&*name, |(head, _)| head);
-                out.escaped(bare);
-                out.push("<");
-                for (i, argument) in arguments.iter().enumerate() {
+                let mut rest = arguments.as_slice();
+                let parts: Vec<&str> = name.split('+').collect();
+                for (i, part) in parts.iter().enumerate() {
                     if i > 0 {
-                        out.push(", ");
+                        out.push("+");
                     }
-                    self.signature_type(out, module, argument, class, depth + 1);
+                    let (bare, arity) = split_arity(part);
+                    out.escaped(bare);
+                    // Names that count no parameters, as F# makes them: the last has all.
+                    let arity = if i + 1 == parts.len() { rest.len() } else { arity };
+                    let (own, others) = rest.split_at_checked(arity).unwrap_or((rest, &[]));
+                    rest = others;
+                    self.signature_arguments(out, module, own, class, depth);
                 }
-                out.push(">");
             }
+        }
+    }
+
+    fn signature_arguments(
+        &self,
+        out: &mut Text,
+        module: &ModuleInfo<'p>,
+        arguments: &[Type],
+        class: &Scope,
+        depth: u32,
+    ) {
+        for (i, argument) in arguments.iter().enumerate() {
+            out.push(if i == 0 { "<" } else { ", " });
+            self.signature_type(out, module, argument, class, depth + 1);
+        }
+        if !arguments.is_empty() {
+            out.push(">");
         }
     }
 

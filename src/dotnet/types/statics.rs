@@ -209,8 +209,8 @@ impl TypeSystem<'_> {
             TLS_DIRECT => return Some(data.addr.saturating_add(offset)),
             _ => None,
         };
-        let object = object.filter(|o| o.0 != 0).or_else(|| self.in_flight(&data, index))?;
-        Some(object.saturating_add(ARRAY_DATA))
+        // Offsets of the fields count from the object's start.
+        object.filter(|o| o.0 != 0).or_else(|| self.in_flight(&data, index))
     }
 
     /// A thread's statics of a type whose class constructor has not ended.
