@@ -199,6 +199,9 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
         let mut own = self.types().own_fields(of.method_table).unwrap_or_default();
         own.retain(|f| f.storage == Storage::Instance);
         own.sort_by_key(|f| (f.offset, f.token.0));
+        if own.is_empty() {
+            return (value.or_else(|| Some("{}".into())), Vec::new());
+        }
         own.truncate(self.left);
         self.left -= own.len();
         let fields: Vec<FieldRow> =
