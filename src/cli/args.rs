@@ -343,6 +343,8 @@ pub(crate) enum Purpose {
     Ip2method,
     /// threads
     Threads,
+    /// object, of each --address
+    Object,
 }
 
 /// Orders of the region list.

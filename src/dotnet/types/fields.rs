@@ -307,6 +307,27 @@ impl<'p> TypeSystem<'p> {
         }
         None
     }
+
+    /// All MethodTables in a module's map from TypeDef: its types that are loaded, and
+    /// generic ones as they are defined.
+    pub(super) fn mapped_type_defs(&self, module: Addr) -> Vec<Addr> {
+        let mut out = Vec::new();
+        let Ok(mut at) = self.view("Module", module).addr_of("TypeDefToMethodTableMap") else { return out };
+        for _ in 0..limits::MAX_LOOKUP_MAPS {
+            let view = self.view("ModuleLookupMap", at);
+            let (Ok(count), Ok(data)) = (view.u32("Count"), view.ptr("TableData")) else { break };
+            let flags = view.u64("SupportedFlagsMask").unwrap_or(0);
+            let size = u64::from(count).min(limits::MAX_INSTANTIATIONS as u64) * 8;
+            let bytes = self.memory.bytes(data, self.memory.readable(data, size) as usize).unwrap_or_default();
+            let words = bytes.as_chunks::<8>().0.iter().map(|w| Addr(u64::from_le_bytes(*w) & !flags));
+            out.extend(words.filter(|a| a.0 != 0));
+            match view.ptr("Next") {
+                Ok(next) if next.0 != 0 && out.len() < limits::MAX_INSTANTIATIONS => at = next,
+                _ => break,
+            }
+        }
+        out
+    }
 }
 
 fn named(metadata: Option<&Metadata<'_>>, token: Token) -> String {

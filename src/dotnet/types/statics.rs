@@ -80,9 +80,7 @@ impl TypeSystem<'_> {
     /// The static fields of a module's loaded types, instantiations of generic types
     /// included.
     pub fn static_fields(&self, module: Addr) -> Vec<FieldDesc> {
-        let info = self.module(module);
-        let count = info.metadata.as_ref().map_or(0, |m| m.row_count(Table::TypeDef));
-        let defined = (1..=count).filter_map(|rid| self.mapped_type(module, Token::new(Table::TypeDef, rid)));
+        let defined = self.mapped_type_defs(module).into_iter();
         let made = self.instantiations(module);
         let instances = made.values().flatten().map(|&(method_table, _)| method_table);
         let mut out = Vec::new();
