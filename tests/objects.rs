@@ -29,7 +29,7 @@ mod at {
 fn object(address: &str) -> Value {
     let core = plain("dotnet8-objects");
     let core = core.to_str().unwrap();
-    run(&["object", address, core, "--json"]).exits(0).json()
+    run(["object", address, core, "--json"]).exits(0).json()
 }
 
 /// The row of that name.
@@ -162,12 +162,12 @@ fn thread_statics_are_named_as_roots() {
         let mut seen = 0;
         for (tid, thread) in threads.iter().filter(|(_, n)| *n != "main" && *n != "dead-joined") {
             let text = format!("tls-of-{}", thread.as_str().unwrap());
-            let hits = run(&["search", &text, "--encoding", "utf16", core, "--json"]).exits(0).json();
+            let hits = run(["search", &text, "--encoding", "utf16", core, "--json"]).exits(0).json();
             for hit in hits["hits"].as_array().unwrap() {
                 // String: MethodTable and length before the characters.
                 let at =
                     u64::from_str_radix(hit["address"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap() - 12;
-                let found = run(&["gcroot", "--all", &format!("{at:#x}"), core, "--json"]).json();
+                let found = run(["gcroot", "--all", &format!("{at:#x}"), core, "--json"]).json();
                 let fields: Vec<&str> = found["paths"]
                     .as_array()
                     .unwrap()
