@@ -10,6 +10,8 @@ mod ip2method;
 mod maddress;
 mod objects;
 mod perfmap;
+mod retained;
+mod root_groups;
 mod stack_tree;
 mod symbolicate;
 mod table;
