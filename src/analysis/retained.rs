@@ -118,8 +118,10 @@ impl View<'_, '_, '_, '_> {
             });
         }
         let most = options.top.min(limits::MAX_TOP);
+        // Of a list, whose nodes dominate one another, the first is enough.
+        let first = |number, kind| retained.kind(retained.dominator(number)) != Some(kind);
         let top = retained.top(most, |number, kind| {
-            (within == 0 || retained.dominator(number) == within)
+            (if within == 0 { first(number, kind) } else { retained.dominator(number) == within })
                 && picked.get(kind.0 as usize).copied().flatten() == Some(true)
         });
         self.name_statics();
@@ -176,11 +178,14 @@ impl View<'_, '_, '_, '_> {
         }
         let kind = live.source(up).map(|s| s.kind);
         row.root_kind = Some(kind.map_or_else(|| "several".into(), RootKind::name));
-        // One that leads to it, of the only kind there is.
-        let root = self.roots.iter().find(|r| r.object == object && kind.is_none_or(|kind| r.kind == kind));
-        if let Some(root) = root {
-            row.root_address = Some(root.address);
-            row.thread = root.thread;
+        for root in self.roots.iter().filter(|r| r.object == object) {
+            if row.root_address.is_none() {
+                (row.root_address, row.thread) = (Some(root.address), root.thread);
+            }
+            let name = root.kind.name();
+            if !row.root_kinds.contains(&name) {
+                row.root_kinds.push(name);
+            }
         }
         row
     }

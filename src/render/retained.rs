@@ -147,10 +147,13 @@ fn holder(row: &RetainedRow) -> String {
     }
     let thread = row.thread.map(|t| format!(" of thread {t}")).unwrap_or_default();
     match (row.root_kind.as_deref(), row.root_address) {
-        (Some("several"), _) => "roots of several kinds".into(),
-        (Some(kind), Some(at)) => format!("{kind}{thread} at {at}"),
-        (Some(kind), None) => format!("several: {kind}"),
-        (None, _) => "-".into(),
+        (kind, Some(at)) => {
+            let others = if kind == Some("several") && row.root_kinds.len() == 1 { " and others" } else { "" };
+            format!("{}{others}{thread} at {at}", row.root_kinds.join(", "))
+        }
+        (Some("several"), None) => "roots of several kinds".into(),
+        (Some(kind), None) => format!("{kind}, several"),
+        (None, None) => "-".into(),
     }
 }
 

@@ -26,8 +26,9 @@ pub struct RetainedReport {
     pub types: Vec<RetainedTypeRow>,
     /// Types left out.
     pub more_types: u64,
-    /// By retained bytes, biggest first; with an object asked for, only what it
-    /// dominates with nothing between them.
+    /// By retained bytes, biggest first, without those that one of their own type
+    /// dominates with nothing between them, as the nodes of a list do. With an object
+    /// asked for, only and all that it dominates with nothing between them.
     pub objects: Vec<RetainedRow>,
     /// Types of unreachable objects, biggest first.
     pub unreachable_types: Vec<TypeRow>,
@@ -83,8 +84,10 @@ pub struct RetainedRow {
     pub dominator_field: Option<Name>,
     /// Where no object dominates it: the kind of the roots that keep it, or `several`.
     pub root_kind: Option<String>,
-    /// A root that leads to the object itself.
+    /// Then too, kinds of the roots that lead to the object itself.
+    pub root_kinds: Vec<String>,
+    /// The first of these roots.
     pub root_address: Option<Addr>,
-    /// The thread that it is of.
+    /// The thread that this is of.
     pub thread: Option<u32>,
 }

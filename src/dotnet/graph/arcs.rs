@@ -78,9 +78,9 @@ impl Arcs {
 /// that of references that lead to no object.
 fn each(live: &Live<'_, '_, '_>, parents: &[u32], visit: impl Fn(u32, u32) + Sync) -> (u64, u64) {
     let parent = |v: u32| parents.get(v as usize).copied().unwrap_or(0);
-    // That from an object to the one it was come to from is no news, nor is one
-    // to itself.
-    let matters = |v: u32, to: u32| to != 0 && to != v && parent(to) != v && parent(v) != to;
+    // The tree is known, and what holds itself says nothing. One that leads back up
+    // the tree does: its object may be reached by another way than that tree's.
+    let matters = |v: u32, to: u32| to != 0 && to != v && parent(to) != v;
     let (graph, len) = (live.graph, live.slots.len());
     let of_chunk = |chunk: usize| {
         let mut reader = graph.reader();

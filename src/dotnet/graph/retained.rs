@@ -1,20 +1,19 @@
 //! What each object keeps: the bytes that would be freed with it.
 
-use rayon::prelude::*;
-
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rayon::prelude::*;
 
 use crate::dotnet::graph::arcs::Arcs;
 use crate::dotnet::graph::dominators::dominators;
+use crate::dotnet::graph::live::CHUNK;
 use crate::dotnet::graph::{Graph, Live, Root, Tally, TooMany};
 use crate::dotnet::heap::TypeIndex;
 
 /// The kind of what is no object.
 const NO_KIND: u32 = u32::MAX;
-
-/// Numbers that a thread takes at once.
-const CHUNK: usize = 1 << 14;
 
 /// Live objects, with what each dominates.
 pub struct Retained<'g, 'h, 'p> {
@@ -52,25 +51,7 @@ impl<'g, 'h, 'p> Retained<'g, 'h, 'p> {
         let (arcs, strays) = Arcs::read(&live, &parents)?;
         let idoms = dominators(parents, &arcs);
         drop(arcs);
-        let (mut retained, mut kinds) = (vec![0_u64; live.len()], vec![NO_KIND; live.len()]);
-        let chunks = retained.par_chunks_mut(CHUNK).zip(kinds.par_chunks_mut(CHUNK)).enumerate();
-        let of_chunk = |(i, (sizes, kinds)): (usize, (&mut [u64], &mut [u32]))| {
-            let mut reader = graph.reader();
-            let mut tally = Tally::default();
-            for (j, (size, kind)) in sizes.iter_mut().zip(kinds).enumerate() {
-                if let Some(addr) = live.object((i * CHUNK + j) as u32)
-                    && let Some(node) = reader.node(addr.0)
-                {
-                    (*size, *kind) = (node.counted_size(), node.layout.kind.0);
-                    tally.add(1, *size);
-                }
-            }
-            tally
-        };
-        let total = chunks.map(of_chunk).reduce(Tally::default, |mut a, b| {
-            a.add(b.count, b.size);
-            a
-        });
+        let (mut retained, kinds, total) = sizes(&live);
         for w in (1..retained.len()).rev() {
             let own = retained[w];
             let up = &mut retained[idoms[w] as usize];
@@ -207,4 +188,34 @@ impl<'g, 'h, 'p> Retained<'g, 'h, 'p> {
     fn sum_of<'s>(&self, number: u32, sums: &'s mut [(Tally, u64, u64)]) -> Option<&'s mut (Tally, u64, u64)> {
         sums.get_mut(self.kind(number)?.0 as usize)
     }
+}
+
+/// By number, sizes and types of all live objects; and their sum.
+fn sizes(live: &Live<'_, '_, '_>) -> (Vec<u64>, Vec<u32>, Tally) {
+    let sizes: Vec<AtomicU64> = (0..live.len()).map(|_| AtomicU64::new(0)).collect();
+    let kinds: Vec<AtomicU32> = (0..live.len()).map(|_| AtomicU32::new(NO_KIND)).collect();
+    let (graph, len) = (live.graph, live.slots.len());
+    let of_chunk = |chunk: usize| {
+        let mut reader = graph.reader();
+        let mut tally = Tally::default();
+        let from = chunk * CHUNK;
+        live.slots.each(&graph.space, from..(from + CHUNK).min(len), |number, addr| {
+            if let (Some(size), Some(kind)) = (sizes.get(number as usize), kinds.get(number as usize))
+                && number != 0
+                && let Some(node) = reader.node(addr.0)
+            {
+                size.store(node.counted_size(), Ordering::Relaxed);
+                kind.store(node.layout.kind.0, Ordering::Relaxed);
+                tally.add(1, node.counted_size());
+            }
+        });
+        tally
+    };
+    let sum = |mut a: Tally, b: Tally| {
+        a.add(b.count, b.size);
+        a
+    };
+    let total = (0..len.div_ceil(CHUNK)).into_par_iter().map(of_chunk).reduce(Tally::default, sum);
+    let sizes = sizes.into_iter().map(AtomicU64::into_inner).collect();
+    (sizes, kinds.into_iter().map(AtomicU32::into_inner).collect(), total)
 }

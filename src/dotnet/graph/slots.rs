@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::addr::Addr;
 use crate::dotnet::Generation;
 use crate::dotnet::graph::Graph;
-use crate::dotnet::graph::space::{OBJECT_WORDS, Space};
+use crate::dotnet::graph::space::{OBJECT_WORDS, Run, Space};
 use crate::dotnet::heap::{FREE, Losses};
 use crate::limits;
 
@@ -93,21 +93,30 @@ impl Slots {
 
     /// Where a slot's object is.
     pub(super) fn address(&self, space: &Space<'_>, slot: u32) -> Option<Addr> {
-        let place = u64::from((self.slots.get(slot as usize)? & PLACE).checked_sub(1)?);
-        space.address(u64::from(slot) * OBJECT_WORDS + place).map(Addr)
+        let index = index_of(slot as usize, *self.slots.get(slot as usize)?)?;
+        space.run_of(index)?.address(index).map(Addr)
     }
 
-    /// Visit the objects in a row of slots, by address: slot, number, address.
+    /// Visit the objects in a row of slots, by address: number and address.
     pub(super) fn each(&self, space: &Space<'_>, slots: Range<usize>, mut visit: impl FnMut(u32, Addr)) {
         let from = slots.start;
-        for (i, entry) in self.slots.get(slots).unwrap_or_default().iter().enumerate() {
-            if entry & PLACE != 0
-                && let Some(addr) = self.address(space, (from + i) as u32)
-            {
-                visit(entry >> PLACE_BITS, addr);
+        let mut run = None;
+        for (i, &entry) in self.slots.get(slots).unwrap_or_default().iter().enumerate() {
+            let Some(index) = index_of(from + i, entry) else { continue };
+            if run.and_then(|r: &Run<'_>| r.address(index)).is_none() {
+                run = space.run_of(index);
+            }
+            if let Some(addr) = run.and_then(|r| r.address(index)) {
+                visit(entry >> PLACE_BITS, Addr(addr));
             }
         }
     }
+}
+
+/// The number of the word that a slot's object begins with.
+#[inline(always)]
+fn index_of(slot: usize, entry: u32) -> Option<u64> {
+    Some(slot as u64 * OBJECT_WORDS + u64::from((entry & PLACE).checked_sub(1)?))
 }
 
 /// The slot of the word at `value`, if that is in the heap, and its place there.

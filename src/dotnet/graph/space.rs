@@ -87,12 +87,10 @@ impl<'a> Space<'a> {
         self.words
     }
 
-    /// Where the word of that number is, if there is one.
-    pub(super) fn address(&self, index: u64) -> Option<u64> {
+    /// The run that has the word of that number.
+    pub(super) fn run_of(&self, index: u64) -> Option<&Run<'a>> {
         let i = self.runs.partition_point(|r| r.first <= index).checked_sub(1)?;
-        let run = self.runs.get(i)?;
-        let at = run.start.checked_add(8 * (index - run.first))?;
-        (at < run.end).then_some(at)
+        self.runs.get(i).filter(|run| run.address(index).is_some())
     }
 
     /// The run that `addr` lies in.
@@ -119,6 +117,13 @@ impl<'a> Run<'a> {
     #[inline(always)]
     pub(super) fn index(&self, addr: u64) -> u64 {
         self.first + (addr.wrapping_sub(self.start) >> 3)
+    }
+
+    /// Where the word of that number is, if it is in this run.
+    #[inline(always)]
+    pub(super) fn address(&self, index: u64) -> Option<u64> {
+        let at = self.start.checked_add(index.checked_sub(self.first)?.checked_mul(8)?)?;
+        (at < self.end).then_some(at)
     }
 
     /// The words from `addr` on.
@@ -153,9 +158,9 @@ mod tests {
         assert_eq!(index(0xffff_ffff_ffff_fff8), None);
         assert_eq!(index(0), None);
         for addr in [0x7000_0000_0000, 0x7000_0000_0038, 0x7000_0000_1000, 0x7000_0030_0ff8, 0x7fff_0000_0008] {
-            assert_eq!(index(addr).and_then(|i| space.address(i)), Some(addr));
+            assert_eq!(index(addr).and_then(|i| space.run_of(i)?.address(i)), Some(addr));
         }
-        assert_eq!((space.address(8), space.address(9 + (3 << 17) + 2)), (None, None));
+        assert!(space.run_of(8).is_none() && space.run_of(9 + (3 << 17) + 2).is_none());
     }
 
     #[test]
