@@ -162,6 +162,21 @@ pub const MAX_STATICS: usize = 1 << 20;
 /// Objects with finalizers in one generation of one GC heap.
 pub const MAX_FINALIZABLE: u64 = 1 << 28;
 
+/// Objects of one heap whose dominators are found. Numbers have 30 bits; at some
+/// 32 bytes each these take 17 GB, and are a heap of 13 GB at least.
+pub const MAX_LIVE_OBJECTS: usize = 1 << 29;
+
+/// Shapes of ways from roots that are told apart; large programs have some
+/// 100,000.
+pub const MAX_SHAPES: usize = 1 << 22;
+
+/// Objects told that dominate the one asked for, from the nearest on: in a list
+/// there are as many as nodes.
+pub const MAX_SHOWN_DOMINATORS: usize = 32;
+
+/// Rows that `--top` may ask for.
+pub const MAX_TOP: usize = 1 << 16;
+
 /// Bytes of one thread's stack that are looked through for references.
 pub const MAX_STACK_SCAN: u64 = 1 << 30;
 

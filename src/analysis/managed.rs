@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::dotnet::graph::{Graph, Layout, Link, Reader};
-use crate::dotnet::heap::{Heap, Losses};
+use crate::dotnet::graph::{FieldKey, Graph, Link, Reader, Retained, Root, roots};
+use crate::dotnet::heap::{Heap, Losses, MethodTableInfo};
 use crate::dotnet::{FieldDesc, Handle, Heaps, ManagedThread, Runtime, Scope, Storage, TypeSystem, handles, threads};
 use crate::limits;
 use crate::process::Process;
 use crate::report::Name;
+use crate::units::exact;
 
 /// CorElementType of a field that is a value type (ECMA-335 II.23.1.16).
 pub(super) const VALUE_TYPE: u8 = 0x11;
@@ -16,6 +17,10 @@ pub(super) const VALUE_TYPE: u8 = 0x11;
 /// Size of an array without elements that its elements do not follow: the word
 /// of its sync block.
 const HEADER: u64 = 8;
+
+/// How an object holds another that is in no field of it.
+const ALLOCATOR: &str = "(loader allocator)";
+const DEPENDENT: &str = "(dependent handle)";
 
 /// Tell what makes answers less than whole.
 pub(super) fn tell<'n>(process: &Process, runtime: &Runtime, what: &str, notes: impl IntoIterator<Item = &'n String>) {
@@ -35,6 +40,68 @@ pub(super) fn tell_in_gc(process: &Process, runtime: &Runtime, heap: &Heap<'_>) 
             ),
         );
     }
+}
+
+/// Tell what of the heap could not be walked.
+pub(super) fn tell_walk(process: &Process, runtime: &Runtime, heap: &Heap<'_>, losses: &Losses) {
+    let name = runtime.name();
+    for note in heap.notes() {
+        process.diag.partial("heap-walk", format!("{name}: {note}"));
+    }
+    if heap.has_too_many_types() {
+        process
+            .diag
+            .partial("limit", format!("more than {} types; objects of the others are lost", limits::MAX_METHOD_TABLES));
+    }
+    if let Some(first) = losses.places.first() {
+        let places = if losses.count == 1 { "one place".into() } else { format!("{} places", exact(losses.count)) };
+        process.diag.partial(
+            "heap-walk",
+            format!(
+                "{name}: {} bytes of the heap in {places} could not be walked; the first: {}, {}",
+                exact(losses.bytes),
+                first.range,
+                first.reason
+            ),
+        );
+    }
+}
+
+/// Find what all objects of a runtime keep, and use it; nothing where there are too
+/// many. What makes it less than the whole is told.
+pub(super) fn with_retained(
+    process: &Process,
+    runtime: &Runtime,
+    heaps: &Heaps,
+    with: impl for<'g, 'h, 'p> FnOnce(&Retained<'g, 'h, 'p>, &mut Names<'g, 'h, 'p>, &[Root]),
+) {
+    let types = TypeSystem::new(process, runtime);
+    let heap = Heap::open(&types, heaps);
+    tell_in_gc(process, runtime, &heap);
+    let handles = handles_of(process, runtime);
+    let graph = Graph::new(&types, &heap, &handles);
+    let (roots, notes) = roots(&graph, heaps, &handles);
+    tell(process, runtime, "roots", &notes);
+    let retained = match Retained::find(&graph, &roots) {
+        Ok(retained) => retained,
+        Err(e) => {
+            process.diag.partial("limit", format!("{}: {e}", runtime.name()));
+            return;
+        }
+    };
+    tell_walk(process, runtime, &heap, &retained.live.losses);
+    let lead = [(retained.strays, "references"), (retained.live.stray_roots, "roots")];
+    for (count, what) in lead.into_iter().filter(|l| l.0 > 0) {
+        process.diag.partial(
+            "heap",
+            format!(
+                "{}: {} {what} lead to no object; what they may keep is told as kept by others or unreachable",
+                runtime.name(),
+                exact(count)
+            ),
+        );
+    }
+    with(&retained, &mut Names::new(&types, &graph), &roots);
 }
 
 /// The handles of a runtime; what is wrong with them is told.
@@ -126,35 +193,74 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
         })
     }
 
+    /// Names of the statics of all modules, by where they are.
+    pub(super) fn all_statics(&mut self) -> HashMap<Addr, Name> {
+        let types = self.types;
+        let modules = self.modules.get_or_insert_with(|| types.loaded_modules()).clone();
+        let mut out = HashMap::new();
+        for module in modules {
+            out.extend(self.statics_of(module).iter().map(|(at, name)| (*at, name.clone())));
+        }
+        out
+    }
+
+    /// The name of a type.
+    pub(super) fn of_kind(&mut self, info: &MethodTableInfo) -> Name {
+        let heap = self.heap;
+        self.names.entry(info.address).or_insert_with(|| heap.type_name(info).into()).clone()
+    }
+
+    /// How objects of a type hold others, in words.
+    pub(super) fn key(&mut self, info: &MethodTableInfo, key: FieldKey, statics: &HashMap<Addr, Name>) -> Option<Name> {
+        Some(match key {
+            FieldKey::Root => return None,
+            FieldKey::Field(offset) => self.field(info, offset),
+            FieldKey::Element(rest) => match self.in_element(info, rest) {
+                Some(inner) => format!("[].{inner}").into(),
+                None => "[]".to_owned().into(),
+            },
+            FieldKey::Static(place) => format!("[] ({})", statics.get(&place).map_or("static ?", |name| name)).into(),
+            FieldKey::Allocator => ALLOCATOR.to_owned().into(),
+            FieldKey::Dependent => DEPENDENT.to_owned().into(),
+        })
+    }
+
     /// How the object at `addr` holds another: a field, an element, or in words.
     pub(super) fn link(&mut self, addr: Addr, link: Link) -> Option<Name> {
         let offset = match link {
-            Link::Allocator => return Some("(loader allocator)".to_owned().into()),
-            Link::Dependent => return Some("(dependent handle)".to_owned().into()),
+            Link::Allocator => return Some(ALLOCATOR.to_owned().into()),
+            Link::Dependent => return Some(DEPENDENT.to_owned().into()),
             Link::Field(offset) => offset,
         };
-        let node = self.reader.node(addr.0)?;
-        let Layout { info, .. } = **node.layout;
-        if info.component_size == 0 {
-            let types = self.types;
-            let name = self.fields.entry((info.address, offset)).or_insert_with(|| {
-                name_at(types, &types.object_fields(info.address), offset, None, 0)
-                    .unwrap_or_else(|| format!("+{offset:#x}"))
-                    .into()
-            });
-            return Some(name.clone());
+        let info = self.reader.node(addr.0)?.layout.info;
+        if !info.counted() {
+            return Some(self.field(&info, offset));
         }
         let at = offset.checked_sub(u64::from(info.base_size).saturating_sub(HEADER))?;
         let (index, rest) = (at / u64::from(info.component_size), at % u64::from(info.component_size));
-        let inner = self.types.element_type(info.address).and_then(|element| {
-            let own = self.types.own_fields(element).ok().filter(|_| self.types.is_value_type(element) == Ok(true))?;
-            name_at(self.types, &own, rest, None, 0)
-        });
-        let text = match inner {
+        let text = match self.in_element(&info, rest) {
             Some(name) => format!("[{index}].{name}"),
             None => format!("[{index}]"),
         };
         Some(text.into())
+    }
+
+    /// The field at `offset` of objects that are no arrays.
+    fn field(&mut self, info: &MethodTableInfo, offset: u64) -> Name {
+        let types = self.types;
+        let name = self.fields.entry((info.address, offset)).or_insert_with(|| {
+            name_at(types, &types.object_fields(info.address), offset, None, 0)
+                .unwrap_or_else(|| format!("+{offset:#x}"))
+                .into()
+        });
+        name.clone()
+    }
+
+    /// The field at `rest` of each element of an array, where these are structs.
+    fn in_element(&self, info: &MethodTableInfo, rest: u64) -> Option<String> {
+        let element = self.types.element_type(info.address)?;
+        let own = self.types.own_fields(element).ok().filter(|_| self.types.is_value_type(element) == Ok(true))?;
+        name_at(self.types, &own, rest, None, 0)
     }
 
     /// The object that `addr` leads into.

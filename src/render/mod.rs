@@ -11,6 +11,8 @@ mod maddress;
 mod object;
 mod objects;
 mod perfmap;
+mod retained;
+mod root_groups;
 mod stack_tree;
 mod symbolicate;
 mod table;

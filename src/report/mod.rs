@@ -13,6 +13,7 @@ mod object;
 mod objects;
 mod perfmap;
 mod regions;
+mod retained;
 mod stacks;
 mod summary;
 mod symbolicate;
@@ -20,7 +21,10 @@ mod threads;
 mod whatis;
 
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, TypeDelta};
-pub use graph::{ChainRow, GcRootReport, HandleKindRow, HandleRow, HandlesReport, RootPathRow};
+pub use graph::{
+    ChainRow, GcRootReport, GcRootTypesReport, HandleKindRow, HandleRow, HandlesReport, RootGroupRow, RootPathRow,
+    StepRow,
+};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use heapstat::{
     AddrRangeRow, DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow,
@@ -38,6 +42,7 @@ pub use objects::{
 };
 pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use regions::{RegionRow, RegionsReport};
+pub use retained::{RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow};
 pub use stacks::{StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
 pub use symbolicate::{SymbolicateReport, TextFrameRow};

@@ -146,7 +146,7 @@ pub struct ExceptionRow {
 }
 
 /// A name that many rows have, kept once: one name may have 16 KiB.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name(std::sync::Arc<str>);
 
 impl From<String> for Name {
