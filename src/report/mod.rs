@@ -10,9 +10,11 @@ mod heapstat;
 mod info;
 mod ip2method;
 mod malloc;
+mod object;
 mod objects;
 mod perfmap;
 mod regions;
+mod retained;
 mod stacks;
 mod summary;
 mod symbolicate;
@@ -20,7 +22,10 @@ mod threads;
 mod whatis;
 
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, TypeDelta};
-pub use graph::{ChainRow, GcRootReport, HandleKindRow, HandleRow, HandlesReport, RootPathRow};
+pub use graph::{
+    ChainRow, GcRootReport, GcRootTypesReport, HandleKindRow, HandleRow, HandlesReport, RootGroupRow, RootPathRow,
+    StepRow,
+};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use heapstat::{
     AddrRangeRow, DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow,
@@ -32,12 +37,17 @@ pub use malloc::{
     AllocatorRow, ArenaRow, ChunkRow, ChunkSum, ClusterRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
     MmappedRow, SizeClassRow, TcacheRow,
 };
+pub use object::{
+    CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow,
+    ObjectReport, ThreadValueRow, TraceRow,
+};
 pub use objects::{
-    ElementRow, ExceptionRow, ExceptionsReport, FieldRow, FinalizerRow, FinalizerTypeRow, FinalizersReport,
-    ListedObject, LockThreadRow, Name, ObjectReport, ObjectsReport, SyncBlockRow, SyncBlocksReport,
+    ExceptionRow, ExceptionsReport, FinalizerRow, FinalizerTypeRow, FinalizersReport, ListedObject, LockThreadRow,
+    Name, ObjectsReport, SyncBlockRow, SyncBlocksReport,
 };
 pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use regions::{RegionRow, RegionsReport};
+pub use retained::{RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow};
 pub use stacks::{StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, MallocSplit, Severity, SummaryReport, TotalRow};
 pub use symbolicate::{SymbolicateReport, TextFrameRow};

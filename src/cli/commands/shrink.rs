@@ -53,6 +53,11 @@ pub(super) fn run(
                 let stacks = stacks::find(&process, &Base::of(&process.core));
                 drop(analysis::threads(&process, &names, &stacks, ThreadOptions::default()));
             }
+            Purpose::Object => {
+                for &at in &ips {
+                    drop(analysis::object(&process, &found, at));
+                }
+            }
             Purpose::Check => drop(analysis::check(&process, &found)),
         }
     }
