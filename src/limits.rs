@@ -377,5 +377,17 @@ pub const MAX_EXPRESSION_STEPS: u32 = 1000;
 /// Unwind codes and chained pieces of one function (codes: a byte counts them).
 pub const MAX_UNWIND_CHAIN: usize = 32;
 
+/// Bytes of one method's GC info; the largest in the cores seen has 26 KiB.
+pub const MAX_GC_INFO: u64 = 4 << 20;
+
+/// Bytes of GC info that are read at first; few methods have more.
+pub const FIRST_GC_INFO: u64 = 4 << 10;
+
+/// Slots of one method's GC info. The JIT tracks at most some thousand.
+pub const MAX_GC_SLOTS: u64 = 1 << 16;
+
+/// Safe points of one method's GC info: its calls.
+pub const MAX_SAFE_POINTS: u32 = 1 << 20;
+
 /// UTF-16 units of a thread's name.
 pub const MAX_THREAD_NAME: usize = 256;

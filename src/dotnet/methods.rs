@@ -1,8 +1,10 @@
 //! From an address to a method: code ranges, code blocks, descriptors, names.
 
 mod all;
+mod gc_slots;
 
 pub use all::StubBlock;
+pub use gc_slots::{FrameSlot, FrameSlots, FrameState, GcInfoFacts, SlotPlace};
 
 use std::collections::HashMap;
 use std::hash::Hash;
