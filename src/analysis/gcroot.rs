@@ -1,12 +1,16 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::addr::Addr;
 use crate::analysis::managed::{Names, handles_of, tell, tell_in_gc, with_heap};
-use crate::dotnet::graph::{Graph, Link, Path, RootKind, Search, roots};
+use crate::bytes::printable;
+use crate::dotnet::graph::{Graph, Link, Path, RefPlace, Root, RootKind, Roots, Search, StackRefs, roots};
 use crate::dotnet::heap::Heap;
-use crate::dotnet::{Heaps, Runtime, TypeSystem};
+use crate::dotnet::{CodeAt, Heaps, Methods, Runtime, TypeSystem};
 use crate::introspect::Findings;
 use crate::limits;
 use crate::process::Process;
-use crate::report::{ChainRow, GcRootReport, RootPathRow};
+use crate::report::{ChainRow, GcRootReport, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
+use crate::stackwalk::{Walker, managed_threads};
 
 /// Types of a path in whose modules the static field is looked for that it begins with.
 const STATIC_TYPES: usize = 8;
@@ -16,8 +20,10 @@ const STATIC_TYPES: usize = 8;
 pub fn gcroot(process: &Process, found: &Findings, addr: Addr, all: bool) -> GcRootReport {
     process.core.expect_scan();
     let mut report = GcRootReport { object: addr, ..GcRootReport::default() };
+    // A stack may go through the code of several runtimes.
+    let runtimes: Vec<Methods<'_>> = found.runtimes.iter().map(|(r, _)| Methods::new(process, r)).collect();
     for (runtime, heaps) in with_heap(&found.runtimes) {
-        one(process, runtime, heaps, addr, all, &mut report);
+        one(process, found, &runtimes, (runtime, heaps), (addr, all), &mut report);
         if report.name.is_some() {
             break;
         }
@@ -25,7 +31,35 @@ pub fn gcroot(process: &Process, found: &Findings, addr: Addr, all: bool) -> GcR
     report
 }
 
-fn one(process: &Process, runtime: &Runtime, heaps: &Heaps, addr: Addr, all: bool, report: &mut GcRootReport) {
+/// What the threads of a runtime hold on their stacks.
+pub(super) fn stack_refs<'p>(
+    process: &'p Process,
+    found: &Findings,
+    runtimes: &[Methods<'p>],
+    runtime: &Runtime,
+) -> Vec<StackRefs> {
+    let known = managed_threads(process, runtimes);
+    let walker = Walker::new(process, runtimes, &found.stacks);
+    let mut out = Vec::new();
+    for thread in &process.core.notes.threads {
+        let all = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
+        let Some(own) = all.iter().find(|k| std::ptr::eq(k.methods.types.runtime, runtime)) else { continue };
+        let mut explicit: Vec<_> = all.iter().flat_map(|k| k.frames.iter().cloned()).collect();
+        explicit.sort_by_key(|f| f.addr);
+        out.push(walker.refs(thread, &own.thread, &walker.walk(thread, explicit)));
+    }
+    out
+}
+
+fn one<'p>(
+    process: &'p Process,
+    found: &Findings,
+    runtimes: &[Methods<'p>],
+    (runtime, heaps): (&Runtime, &Heaps),
+    (addr, all): (Addr, bool),
+    report: &mut GcRootReport,
+) {
+    let Some(methods) = runtimes.iter().find(|m| std::ptr::eq(m.types.runtime, runtime)) else { return };
     let types = TypeSystem::new(process, runtime);
     let heap = Heap::open(&types, heaps);
     let handles = handles_of(process, runtime);
@@ -35,18 +69,51 @@ fn one(process: &Process, runtime: &Runtime, heaps: &Heaps, addr: Addr, all: boo
     let Some((name, size)) = names.object(target) else { return };
     tell_in_gc(process, runtime, &heap);
     (report.object, report.name, report.size) = (target, Some(name), Some(size));
-    let (roots, notes) = roots(&graph, heaps, &handles);
+    let stacks = stack_refs(process, found, runtimes, runtime);
+    let Roots { all: roots, notes, stray } = roots(&graph, heaps, &handles, &stacks);
     tell(process, runtime, "roots", &notes);
+    report.stacks = summary(&stacks, &roots, stray);
     let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
     let found = Search::new(&graph, target).run(&roots, most);
     report.roots = roots.len() as u64;
     report.visited = found.objects;
     report.more = found.more;
-    report.paths = found.paths.iter().map(|path| row(&mut names, path)).collect();
+    report.paths = found.paths.iter().map(|path| row(&mut names, methods, path)).collect();
     report.paths.sort_by_key(|p| p.chain.len());
 }
 
-fn row(names: &mut Names<'_, '_, '_>, path: &Path) -> RootPathRow {
+/// How the stacks were read.
+fn summary(stacks: &[StackRefs], roots: &[Root], stray: u64) -> StackRootsRow {
+    let of = |kind| roots.iter().filter(|r| r.kind == kind).count() as u64;
+    let mut reasons: BTreeMap<&'static str, BTreeSet<u32>> = BTreeMap::new();
+    for stack in stacks {
+        for stretch in &stack.stretches {
+            reasons.entry(stretch.why).or_default().insert(stack.thread);
+        }
+    }
+    StackRootsRow {
+        threads: stacks.len() as u64,
+        frames_precise: stacks.iter().map(|s| s.frames.0).sum(),
+        frames_conservative: stacks.iter().map(|s| s.frames.1).sum(),
+        roots_precise: of(RootKind::Stack),
+        roots_conservative: of(RootKind::StackWord),
+        stray,
+        conservative: reasons.iter().map(|(why, threads)| StretchRow { why, threads: threads.len() as u64 }).collect(),
+    }
+}
+
+/// The frame that holds a root, with the name of its method.
+fn frame(methods: &Methods<'_>, root: &Root) -> Option<RootFrameRow> {
+    let frame = root.frame?;
+    // A call that never returns may be the last instruction.
+    let method = match methods.at(if frame.exact { frame.ip } else { frame.ip.saturating_sub(1) })? {
+        CodeAt::Method(method) => Some(printable(&method.name).into_owned()),
+        _ => None,
+    };
+    Some(RootFrameRow { sp: frame.sp, ip: frame.ip, method })
+}
+
+fn row(names: &mut Names<'_, '_, '_>, methods: &Methods<'_>, path: &Path) -> RootPathRow {
     let mut chain: Vec<ChainRow> = path
         .steps
         .iter()
@@ -69,6 +136,18 @@ fn row(names: &mut Names<'_, '_, '_>, path: &Path) -> RootPathRow {
         root_address: path.root.address,
         thread: path.root.thread,
         register: path.root.register,
+        precise: match path.root.kind {
+            RootKind::Stack => Some(true),
+            RootKind::StackWord => Some(false),
+            _ => None,
+        },
+        slot: path.root.place.map(|place| match place {
+            RefPlace::Slot(slot) => slot.to_string(),
+            RefPlace::Listed(_, list) => list.to_owned(),
+        }),
+        frame: frame(methods, &path.root),
+        interior: path.root.interior,
+        pinned: path.root.pinned,
         chain,
     }
 }

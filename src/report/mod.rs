@@ -19,7 +19,10 @@ mod threads;
 mod whatis;
 
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, TypeDelta};
-pub use graph::{ChainRow, GcRootReport, HandleKindRow, HandleRow, HandlesReport, RootPathRow};
+pub use graph::{
+    ChainRow, GcRootReport, HandleKindRow, HandleRow, HandlesReport, RootFrameRow, RootPathRow, StackRootsRow,
+    StretchRow,
+};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use heapstat::{
     AddrRangeRow, DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow,

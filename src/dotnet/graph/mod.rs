@@ -8,10 +8,12 @@ mod gcdesc;
 mod roots;
 mod search;
 mod space;
+mod stack_refs;
 
 pub use gcdesc::{References, Repeat, Series};
-pub use roots::{Root, RootKind, roots};
+pub use roots::{Root, RootKind, Roots, roots};
 pub use search::{Found, Path, Search};
+pub use stack_refs::{RefFrame, RefPlace, StackRef, StackRefs, Stretch};
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -1,0 +1,210 @@
+//! The references of a stack: of managed frames by GC info, and which parts of
+//! it must be taken word by word, because no more is known of them.
+//!
+//! src/coreclr/vm: gcenv.ee.cpp (ScanStackRoots), stackwalk.cpp
+//! (StackFrameIterator::Filter), frames.h (what Frames keep);
+//! docs/design/datacontracts/StackWalk.md.
+
+use std::collections::HashSet;
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::prstatus::Thread;
+use crate::dotnet::graph::{RefFrame, RefPlace, StackRef, StackRefs, Stretch};
+use crate::dotnet::{FrameSlots, FrameState, ManagedThread};
+use crate::native::unwind::registers::{self, x86_64::RBP};
+use crate::native::unwind::{End, Regs, Trust};
+
+use super::{FrameKind, StackFrame, Walk, Walker};
+
+/// Below the stack pointer, a leaf function may still use this much (System V
+/// ABI for x86_64, the red zone).
+const RED_ZONE: u64 = 128;
+
+/// Why words of a stack are taken for references.
+mod why {
+    pub(super) const COOPERATIVE: &str = "the thread was in the runtime's native code that may hold references";
+    pub(super) const NOT_SAFE: &str = "a frame was not at a place that a collection could meet";
+    pub(super) const NO_INFO: &str = "GC info of a frame can't be read";
+    pub(super) const UNREAD: &str = "a frame's registers are not known";
+    pub(super) const GUESSED: &str = "frames may have been passed over: no unwind data";
+    pub(super) const ENDED: &str = "the stack could not be followed to its end";
+    pub(super) const ARGUMENTS: &str = "arguments of a call that the runtime was about to make";
+    pub(super) const MARKED: &str = "a Frame of the runtime's keeps references near it";
+    pub(super) const VARIABLE: &str = "a method has a variable number of arguments";
+}
+
+/// What explicit Frames keep (GcScanRoots of each class).
+fn keeps(class: &str) -> Option<&'static str> {
+    match class {
+        "PInvokeCalliFrame"
+        | "PrestubMethodFrame"
+        | "StubDispatchFrame"
+        | "CallCountingHelperFrame"
+        | "ExternalMethodFrame"
+        | "DynamicHelperFrame"
+        | "HijackFrame" => Some(why::ARGUMENTS),
+        "InlinedCallFrame"
+        | "FaultingExceptionFrame"
+        | "SoftwareExceptionFrame"
+        | "ResumableFrame"
+        | "RedirectedThreadFrame"
+        | "HelperMethodFrame"
+        | "DebuggerClassInitMarkFrame"
+        | "DebuggerSecurityCodeMarkFrame"
+        | "DebuggerExitFrame"
+        | "DebuggerU2MCatchHandlerFrame" => None,
+        _ => Some(why::MARKED),
+    }
+}
+
+/// A walk over frames on its way.
+struct Refs {
+    out: StackRefs,
+    /// Where what lies below the next managed frame begins, and why it counts.
+    below: Option<Addr>,
+    why: Option<&'static str>,
+    /// No managed frame yet, and no explicit one.
+    leaf: bool,
+    /// How the next managed frame was left.
+    state: Option<FrameState>,
+    arguments: bool,
+    /// Funclets that told the slots of their method's frame: its code and frame pointer.
+    told: HashSet<(Addr, u64)>,
+}
+
+impl Walker<'_, '_> {
+    /// What the stack of `thread` holds, by the frames of `walk`; `known` is what
+    /// its runtime says of it.
+    pub fn refs(&self, thread: &Thread, known: &ManagedThread, walk: &Walk<'_>) -> StackRefs {
+        let sp = thread.registers.sp();
+        let mut refs = Refs {
+            out: StackRefs { thread: thread.tid, sp, ..StackRefs::default() },
+            below: Some(sp.saturating_sub(RED_ZONE).align_up(8)),
+            // A thread in preemptive mode has put its references where Frames and
+            // handles keep them.
+            why: (known.cooperative != Some(false)).then_some(why::COOPERATIVE),
+            leaf: true,
+            state: None,
+            arguments: false,
+            told: HashSet::new(),
+        };
+        if refs.why.is_some() {
+            refs.out.registers.extend(thread.registers.iter());
+        }
+        let mut last = sp;
+        for (i, frame) in walk.frames.iter().enumerate() {
+            match &frame.kind {
+                FrameKind::Explicit(mark) => {
+                    refs.leaf &= mark.regs.is_none();
+                    refs.state = match mark.class {
+                        "FaultingExceptionFrame" => Some(FrameState::Aborted),
+                        "SoftwareExceptionFrame" => Some(FrameState::Call),
+                        "ResumableFrame" | "RedirectedThreadFrame" => Some(FrameState::Interrupted),
+                        _ => None,
+                    };
+                    match keeps(mark.class) {
+                        Some(why::ARGUMENTS) => {
+                            let end = frame.regs.sp().max(mark.addr);
+                            refs.stretch(mark.addr, end, why::ARGUMENTS);
+                            refs.arguments = true;
+                        }
+                        Some(why) => refs.why = Some(why),
+                        None => {}
+                    }
+                    continue;
+                }
+                FrameKind::Native => {
+                    if matches!(frame.trust, Trust::FramePointer | Trust::Scan) {
+                        refs.stretch(last, frame.sp, why::GUESSED);
+                    }
+                    refs.below.get_or_insert(frame.sp);
+                }
+                FrameKind::Managed(runtime, _) | FrameKind::Dispatch(runtime, _) => {
+                    if matches!(frame.trust, Trust::FramePointer | Trust::Scan) {
+                        refs.stretch(last, frame.sp, why::GUESSED);
+                    }
+                    let state = refs.state.take().unwrap_or(match frame.exact {
+                        true => FrameState::Interrupted,
+                        false => FrameState::Call,
+                    });
+                    let next = walk.frames.iter().skip(i + 1).find(|f| !matches!(f.kind, FrameKind::Explicit(_)));
+                    let slots = self.methods.get(*runtime).map(|m| m.frame_slots(&frame.regs, state));
+                    refs.managed(frame, state, slots.and_then(Result::ok), next.map(|n| n.sp));
+                }
+            }
+            last = frame.sp;
+        }
+        if walk.end != End::Bottom
+            && let Some(stack) = known.stack.filter(|s| s.contains(last))
+        {
+            refs.stretch(last, stack.end, why::ENDED);
+        }
+        refs.out
+    }
+}
+
+impl Refs {
+    fn stretch(&mut self, from: Addr, to: Addr, why: &'static str) {
+        let from = from.align_up(8);
+        if from < to {
+            self.out.stretches.push(Stretch { range: AddrRange::new(from, to), why });
+        }
+    }
+
+    fn managed(&mut self, frame: &StackFrame<'_>, state: FrameState, slots: Option<FrameSlots>, above: Option<Addr>) {
+        let why = self.why.take();
+        if let (Some(from), Some(why)) = (self.below.take(), why) {
+            self.stretch(from, frame.sp, why);
+        }
+        let leaf = std::mem::replace(&mut self.leaf, false);
+        let arguments = std::mem::replace(&mut self.arguments, false);
+        let failed = match &slots {
+            None => Some(why::NO_INFO),
+            // Not even a thread that waits for a collection would be here.
+            Some(slots) if !slots.safe && (leaf || state == FrameState::Interrupted) => Some(why::NOT_SAFE),
+            Some(slots) if slots.unread > 0 => Some(why::UNREAD),
+            Some(slots) if slots.variable_arguments => Some(why::VARIABLE),
+            Some(_) => None,
+        };
+        if let Some(slots) = &slots {
+            if arguments {
+                self.stretch(frame.sp, slots.outgoing, why::ARGUMENTS);
+            }
+            self.known(frame, slots);
+        }
+        match failed {
+            None => self.out.frames.0 += 1,
+            Some(why) => {
+                self.out.frames.1 += 1;
+                if let Some(above) = above {
+                    self.stretch(frame.sp, above, why);
+                }
+                self.registers(&frame.regs);
+            }
+        }
+    }
+
+    fn known(&mut self, frame: &StackFrame<'_>, slots: &FrameSlots) {
+        let pointer = frame.regs.get(RBP);
+        if let Some(pointer) = pointer.filter(|_| slots.only_leaf) {
+            if slots.funclet {
+                self.told.insert((slots.start, pointer));
+            } else if self.told.remove(&(slots.start, pointer)) {
+                return;
+            }
+        }
+        let at = RefFrame { ip: frame.ip, sp: frame.sp, exact: frame.exact };
+        self.out.known.extend(slots.slots.iter().map(|slot| StackRef {
+            frame: Some(at),
+            place: RefPlace::Slot(slot.place),
+            value: slot.value,
+            interior: slot.interior,
+            pinned: slot.pinned,
+        }));
+    }
+
+    fn registers(&mut self, regs: &Regs) {
+        let known = (0..16).filter_map(|number| Some((registers::name(number)?, regs.get(number)?)));
+        self.out.registers.extend(known);
+    }
+}
