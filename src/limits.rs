@@ -389,5 +389,12 @@ pub const MAX_GC_SLOTS: u64 = 1 << 16;
 /// Safe points of one method's GC info: its calls.
 pub const MAX_SAFE_POINTS: u32 = 1 << 20;
 
+/// References that one GCFrame or helper Frame lists; a call by reflection has
+/// as many as its method has arguments.
+pub const MAX_PROTECTED: u64 = 1 << 16;
+
+/// Exception clauses of one method.
+pub const MAX_EH_CLAUSES: u64 = 1 << 14;
+
 /// UTF-16 units of a thread's name.
 pub const MAX_THREAD_NAME: usize = 256;

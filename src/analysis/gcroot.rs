@@ -46,7 +46,7 @@ pub(super) fn stack_refs<'p>(
         let Some(own) = all.iter().find(|k| std::ptr::eq(k.methods.types.runtime, runtime)) else { continue };
         let mut explicit: Vec<_> = all.iter().flat_map(|k| k.frames.iter().cloned()).collect();
         explicit.sort_by_key(|f| f.addr);
-        out.push(walker.refs(thread, &own.thread, &walker.walk(thread, explicit)));
+        out.push(walker.refs(thread, own, &walker.walk(thread, explicit)));
     }
     out
 }

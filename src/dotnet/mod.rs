@@ -30,7 +30,7 @@ pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use detect::{Detection, Runtime, detect};
 pub use handles::{Handle, HandleKind, handles};
 
-pub use frames::{ExplicitFrame, FrameClasses};
+pub use frames::{ExplicitFrame, FrameClasses, ProtectedRef};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
 pub use methods::{CodeAt, FrameSlot, FrameSlots, FrameState, GcInfoFacts, Method, Methods, SlotPlace, StubBlock};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::dotnet::{self, ExplicitFrame, FrameClasses, ManagedThread, Methods};
+use crate::dotnet::{self, ExplicitFrame, FrameClasses, ManagedThread, Methods, ProtectedRef};
 use crate::process::Process;
 
 /// A thread of a runtime, and which runtime's.
@@ -13,6 +13,8 @@ pub struct Known<'a, 'p> {
     pub thread: ManagedThread,
     /// The runtime's marks on its stack, lowest first.
     pub frames: Vec<ExplicitFrame>,
+    /// References that the runtime's own code keeps in lists.
+    pub protected: Vec<ProtectedRef>,
     /// Whether it is the one that runs finalizers.
     pub finalizer: bool,
 }
@@ -40,8 +42,12 @@ pub fn managed_threads<'a, 'p>(process: &Process, runtimes: &'a [Methods<'p>]) -
             if let Some(broken) = broken {
                 process.diag.partial("frames", format!("thread {tid}: {broken}"));
             }
+            let (protected, broken) = classes.protected(&thread);
+            if let Some(broken) = broken {
+                process.diag.partial("frames", format!("thread {tid}: {broken}"));
+            }
             let finalizer = finalizer == Some(thread.address);
-            out.entry(tid).or_default().push(Known { methods, thread, frames, finalizer });
+            out.entry(tid).or_default().push(Known { methods, thread, frames, protected, finalizer });
         }
     }
     out

@@ -10,11 +10,13 @@ use std::collections::HashSet;
 use crate::addr::{Addr, AddrRange};
 use crate::core::prstatus::Thread;
 use crate::dotnet::graph::{RefFrame, RefPlace, StackRef, StackRefs, Stretch};
-use crate::dotnet::{FrameSlots, FrameState, ManagedThread};
+use crate::dotnet::{FrameSlots, FrameState, ProtectedRef};
+use crate::memory::Memory;
 use crate::native::unwind::registers::{self, x86_64::RBP};
 use crate::native::unwind::{End, Regs, Trust};
+use crate::process::Process;
 
-use super::{FrameKind, StackFrame, Walk, Walker};
+use super::{DISPATCHER, FrameKind, Known, StackFrame, Walk, Walker};
 
 /// Below the stack pointer, a leaf function may still use this much (System V
 /// ABI for x86_64, the red zone).
@@ -33,7 +35,7 @@ mod why {
     pub(super) const VARIABLE: &str = "a method has a variable number of arguments";
 }
 
-/// What explicit Frames keep (GcScanRoots of each class).
+/// What explicit Frames keep that is not in their lists (GcScanRoots of each class).
 fn keeps(class: &str) -> Option<&'static str> {
     match class {
         "PInvokeCalliFrame"
@@ -49,6 +51,11 @@ fn keeps(class: &str) -> Option<&'static str> {
         | "ResumableFrame"
         | "RedirectedThreadFrame"
         | "HelperMethodFrame"
+        | "HelperMethodFrame_1OBJ"
+        | "HelperMethodFrame_2OBJ"
+        | "HelperMethodFrame_3OBJ"
+        | "HelperMethodFrame_PROTECTOBJ"
+        | "GCFrame"
         | "DebuggerClassInitMarkFrame"
         | "DebuggerSecurityCodeMarkFrame"
         | "DebuggerExitFrame"
@@ -68,29 +75,33 @@ struct Refs {
     /// How the next managed frame was left.
     state: Option<FrameState>,
     arguments: bool,
-    /// Funclets that told the slots of their method's frame: its code and frame pointer.
+    /// Frames whose slots a funclet of them told: code and frame pointer.
     told: HashSet<(Addr, u64)>,
+    /// Stack pointer of a handler's method: frames below it are done.
+    done: Addr,
 }
 
 impl Walker<'_, '_> {
     /// What the stack of `thread` holds, by the frames of `walk`; `known` is what
     /// its runtime says of it.
-    pub fn refs(&self, thread: &Thread, known: &ManagedThread, walk: &Walk<'_>) -> StackRefs {
+    pub fn refs(&self, thread: &Thread, known: &Known<'_, '_>, walk: &Walk<'_>) -> StackRefs {
         let sp = thread.registers.sp();
         let mut refs = Refs {
             out: StackRefs { thread: thread.tid, sp, ..StackRefs::default() },
             below: Some(sp.saturating_sub(RED_ZONE).align_up(8)),
             // A thread in preemptive mode has put its references where Frames and
             // handles keep them.
-            why: (known.cooperative != Some(false)).then_some(why::COOPERATIVE),
+            why: (known.thread.cooperative != Some(false)).then_some(why::COOPERATIVE),
             leaf: true,
             state: None,
             arguments: false,
             told: HashSet::new(),
+            done: Addr(0),
         };
         if refs.why.is_some() {
             refs.out.registers.extend(thread.registers.iter());
         }
+        refs.listed(self.process, "GCFrame", &known.protected);
         let mut last = sp;
         for (i, frame) in walk.frames.iter().enumerate() {
             match &frame.kind {
@@ -102,6 +113,7 @@ impl Walker<'_, '_> {
                         "ResumableFrame" | "RedirectedThreadFrame" => Some(FrameState::Interrupted),
                         _ => None,
                     };
+                    refs.listed(self.process, mark.class, &mark.objects);
                     match keeps(mark.class) {
                         Some(why::ARGUMENTS) => {
                             let end = frame.regs.sp().max(mark.addr);
@@ -129,13 +141,22 @@ impl Walker<'_, '_> {
                     });
                     let next = walk.frames.iter().skip(i + 1).find(|f| !matches!(f.kind, FrameKind::Explicit(_)));
                     let slots = self.methods.get(*runtime).map(|m| m.frame_slots(&frame.regs, state));
-                    refs.managed(frame, state, slots.and_then(Result::ok), next.map(|n| n.sp));
+                    let slots = slots.and_then(Result::ok);
+                    if let Some(handler) = slots.as_ref().filter(|s| s.handler && s.only_leaf) {
+                        refs.handler(walk.frames.get(i + 1..).unwrap_or_default(), frame, handler.start);
+                    }
+                    // The code that finds handlers goes on once this one is done.
+                    if frame.sp >= refs.done || slots.as_ref().is_some_and(|s| s.handler) || dispatches(frame) {
+                        refs.managed(frame, state, slots, next.map(|n| n.sp));
+                    } else {
+                        refs.below = None;
+                    }
                 }
             }
             last = frame.sp;
         }
         if walk.end != End::Bottom
-            && let Some(stack) = known.stack.filter(|s| s.contains(last))
+            && let Some(stack) = known.thread.stack.filter(|s| s.contains(last))
         {
             refs.stretch(last, stack.end, why::ENDED);
         }
@@ -149,6 +170,15 @@ impl Refs {
         if from < to {
             self.out.stretches.push(Stretch { range: AddrRange::new(from, to), why });
         }
+    }
+
+    /// References in a list of the runtime's.
+    fn listed(&mut self, process: &Process, list: &'static str, refs: &[ProtectedRef]) {
+        self.out.known.extend(refs.iter().filter_map(|r| {
+            let value = process.memory.u64(r.address).ok()?;
+            let place = RefPlace::Listed(r.address, list);
+            Some(StackRef { frame: None, place, value, interior: r.interior, pinned: false })
+        }));
     }
 
     fn managed(&mut self, frame: &StackFrame<'_>, state: FrameState, slots: Option<FrameSlots>, above: Option<Addr>) {
@@ -184,14 +214,26 @@ impl Refs {
         }
     }
 
-    fn known(&mut self, frame: &StackFrame<'_>, slots: &FrameSlots) {
-        let pointer = frame.regs.get(RBP);
-        if let Some(pointer) = pointer.filter(|_| slots.only_leaf) {
-            if slots.funclet {
-                self.told.insert((slots.start, pointer));
-            } else if self.told.remove(&(slots.start, pointer)) {
-                return;
+    /// The handler's method is found up the stack by its code and frame pointer:
+    /// it tells nothing of its own, and frames before it were unwound.
+    fn handler(&mut self, above: &[StackFrame<'_>], frame: &StackFrame<'_>, start: Addr) {
+        let Some(pointer) = frame.regs.get(RBP) else { return };
+        let of = |f: &&StackFrame<'_>| match &f.kind {
+            FrameKind::Managed(_, m) | FrameKind::Dispatch(_, m) => {
+                m.start == start && f.regs.get(RBP) == Some(pointer)
             }
+            _ => false,
+        };
+        if let Some(method) = above.iter().find(of) {
+            self.told.insert((start, pointer));
+            self.done = self.done.max(method.sp);
+        }
+    }
+
+    fn known(&mut self, frame: &StackFrame<'_>, slots: &FrameSlots) {
+        let told = |pointer| self.told.contains(&(slots.start, pointer));
+        if !slots.funclet && slots.only_leaf && frame.regs.get(RBP).is_some_and(told) {
+            return;
         }
         let at = RefFrame { ip: frame.ip, sp: frame.sp, exact: frame.exact };
         self.out.known.extend(slots.slots.iter().map(|slot| StackRef {
@@ -206,5 +248,14 @@ impl Refs {
     fn registers(&mut self, regs: &Regs) {
         let known = (0..16).filter_map(|number| Some((registers::name(number)?, regs.get(number)?)));
         self.out.registers.extend(known);
+    }
+}
+
+/// Whether a frame is of the runtime's managed code that handles exceptions.
+fn dispatches(frame: &StackFrame<'_>) -> bool {
+    match &frame.kind {
+        FrameKind::Dispatch(..) => true,
+        FrameKind::Managed(_, method) => method.name.starts_with(DISPATCHER),
+        _ => false,
     }
 }

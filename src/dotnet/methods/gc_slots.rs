@@ -9,7 +9,7 @@ use std::fmt;
 use crate::addr::Addr;
 use crate::dotnet::code::gc_info::{At, Encoding, GcInfo, Place, Slot, StackBase};
 use crate::dotnet::code::{CodeBlock, CodeRangeKind, DWARF, behind};
-use crate::layout::DOTNET_X64;
+use crate::layout::{DOTNET_X64, Layout, StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;
 use crate::native::unwind::Regs;
@@ -78,6 +78,9 @@ pub struct FrameSlots {
     pub start: Addr,
     /// Whether it is one of the method's funclets, and not its body.
     pub funclet: bool,
+    /// Whether it is a funclet that is known to be no filter: the frames from it up
+    /// to its method's own are done.
+    pub handler: bool,
     /// Whether the method's body tells nothing of its own where a funclet did.
     pub only_leaf: bool,
     /// End of what belongs to the functions that it calls, from its stack pointer on.
@@ -101,7 +104,10 @@ struct Found {
     start: Addr,
     /// From the method's begin, cold parts counted behind the hot one.
     offset: u64,
-    funclet: bool,
+    /// Of a funclet, where it begins, from the method's begin.
+    funclet: Option<u64>,
+    /// Where filters begin, if that is known.
+    filters: Option<Vec<u64>>,
     pristine: bool,
 }
 
@@ -129,10 +135,13 @@ impl Methods<'_> {
                 let start = heap.start_of(at).ok_or_else(missing)?;
                 let runtime = self.types.runtime;
                 match heap.block(self.memory(), runtime, start).map_err(|e| e.to_string())? {
-                    CodeBlock::Method { gc_info, size, unwind, .. } if gc_info.0 != 0 && at.since(start) < size => {
+                    CodeBlock::Method { gc_info, eh_info, size, unwind, .. }
+                        if gc_info.0 != 0 && at.since(start) < size =>
+                    {
                         let entry = heap.unwind_entry(self.memory(), runtime, unwind, at).ok_or_else(missing)?;
-                        let funclet = entry.begin() != start;
-                        Ok(Found { gc_info, start, offset: at.since(start), funclet, pristine: false })
+                        let funclet = (entry.begin() != start).then(|| entry.begin().since(start));
+                        let filters = funclet.and_then(|_| filters(self.memory(), &runtime.layout, eh_info).ok());
+                        Ok(Found { gc_info, start, offset: at.since(start), funclet, filters, pristine: false })
                     }
                     _ => Err(missing()),
                 }
@@ -151,7 +160,9 @@ impl Methods<'_> {
                 let begins = entry.begin() == method.start || cold.is_some_and(|c| entry.begin() == c.0);
                 let pristine = self.types.process.memory.pristine();
                 let gc_info = behind(&pristine, &own).map_err(|e| e.to_string())?;
-                Ok(Found { gc_info, start: method.start, offset, funclet: !begins, pristine: true })
+                // Its exception clauses are not read: no funclet is known to be no filter.
+                let funclet = (!begins).then(|| entry.begin().since(method.start.min(entry.begin())));
+                Ok(Found { gc_info, start: method.start, offset, funclet, filters: None, pristine: true })
             }
             _ => Err(missing()),
         }
@@ -214,7 +225,8 @@ impl Methods<'_> {
                 safe: live.safe,
                 unread: 0,
                 start: found.start,
-                funclet: found.funclet,
+                funclet: found.funclet.is_some(),
+                handler: found.funclet.is_some_and(|f| found.filters.as_ref().is_some_and(|all| !all.contains(&f))),
                 only_leaf: info.header.only_leaf,
                 outgoing,
                 variable_arguments: info.header.variable_arguments,
@@ -244,6 +256,24 @@ impl Methods<'_> {
             Ok(GcInfoFacts { code_length: info.header.code_length, states: info.check()? })
         })
     }
+}
+
+/// Where the filters of a jitted method begin, from the method's begin: its
+/// exception clauses, counted by the word before them (codeman.h,
+/// EEJitManager::InitializeEHEnumeration; inc/corhdr.h, EE_ILEXCEPTION_CLAUSE).
+fn filters(memory: &dyn Memory, layout: &Layout, eh_info: Addr) -> Result<Vec<u64>, ViewError> {
+    let word = memory.u64(eh_info.saturating_sub(8)).map_err(ViewError::fault("EEILException", "count"))?;
+    let filter = layout.positive("EEILExceptionClause", "FilterFlag")?;
+    let (first, size) = (layout.positive("EEILException", "Clauses")?, layout.size("EEILExceptionClause")?);
+    let mut out = Vec::new();
+    for i in 0..word.min(limits::MAX_EH_CLAUSES) {
+        let at = eh_info.saturating_add(first).saturating_add(i * size);
+        let clause = StructView::new(memory, layout, "EEILExceptionClause", at);
+        if u64::from(clause.u32("Flags")?) & filter != 0 {
+            out.push(u64::from(clause.u32("FilterOffset")?));
+        }
+    }
+    Ok(out)
 }
 
 /// A frame whose slots are looked up.
