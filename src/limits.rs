@@ -383,6 +383,17 @@ pub const MAX_GC_INFO: u64 = 4 << 20;
 /// Bytes of GC info that are read at first; few methods have more.
 pub const FIRST_GC_INFO: u64 = 4 << 10;
 
+/// What is read of GC info for all frames together: offsets, ranges and slots. A
+/// stack that overflowed has 170,000 frames of some hundred each.
+pub const MAX_GC_INFO_WORK: u64 = 1 << 28;
+
+/// References that all stacks together are taken to hold, 100 bytes each.
+pub const MAX_STACK_REFS: usize = 1 << 22;
+
+/// Frames above a catch or finally block among which its method's own is looked
+/// for; each such block looks.
+pub const MAX_HANDLER_SEARCH: usize = 1 << 12;
+
 /// Slots of one method's GC info. The JIT tracks at most some thousand.
 pub const MAX_GC_SLOTS: u64 = 1 << 16;
 

@@ -10,7 +10,7 @@ use crate::introspect::Findings;
 use crate::limits;
 use crate::process::Process;
 use crate::report::{ChainRow, GcRootReport, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
-use crate::stackwalk::{Walker, managed_threads};
+use crate::stackwalk::stack_refs;
 
 /// Types of a path in whose modules the static field is looked for that it begins with.
 const STATIC_TYPES: usize = 8;
@@ -31,26 +31,6 @@ pub fn gcroot(process: &Process, found: &Findings, addr: Addr, all: bool) -> GcR
     report
 }
 
-/// What the threads of a runtime hold on their stacks.
-pub(super) fn stack_refs<'p>(
-    process: &'p Process,
-    found: &Findings,
-    runtimes: &[Methods<'p>],
-    runtime: &Runtime,
-) -> Vec<StackRefs> {
-    let known = managed_threads(process, runtimes);
-    let walker = Walker::new(process, runtimes, &found.stacks);
-    let mut out = Vec::new();
-    for thread in &process.core.notes.threads {
-        let all = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
-        let Some(own) = all.iter().find(|k| std::ptr::eq(k.methods.types.runtime, runtime)) else { continue };
-        let mut explicit: Vec<_> = all.iter().flat_map(|k| k.frames.iter().cloned()).collect();
-        explicit.sort_by_key(|f| f.addr);
-        out.push(walker.refs(thread, own, &walker.walk(thread, explicit)));
-    }
-    out
-}
-
 fn one<'p>(
     process: &'p Process,
     found: &Findings,
@@ -69,7 +49,7 @@ fn one<'p>(
     let Some((name, size)) = names.object(target) else { return };
     tell_in_gc(process, runtime, &heap);
     (report.object, report.name, report.size) = (target, Some(name), Some(size));
-    let stacks = stack_refs(process, found, runtimes, runtime);
+    let stacks = stack_refs(process, &found.stacks, runtimes, runtime);
     let Roots { all: roots, notes, stray } = roots(&graph, heaps, &handles, &stacks);
     tell(process, runtime, "roots", &notes);
     report.stacks = summary(&stacks, &roots, stray);

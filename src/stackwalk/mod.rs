@@ -10,6 +10,7 @@ mod managed;
 mod refs;
 
 pub use managed::{Known, managed_threads};
+pub use refs::stack_refs;
 
 use std::cell::Cell;
 use std::collections::HashSet;

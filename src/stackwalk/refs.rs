@@ -10,13 +10,43 @@ use std::collections::HashSet;
 use crate::addr::{Addr, AddrRange};
 use crate::core::prstatus::Thread;
 use crate::dotnet::graph::{RefFrame, RefPlace, StackRef, StackRefs, Stretch};
-use crate::dotnet::{FrameSlots, FrameState, ProtectedRef};
+use crate::dotnet::{FrameSlots, FrameState, Methods, ProtectedRef, Runtime};
+use crate::limits;
 use crate::memory::Memory;
+use crate::native::stacks::Stacks;
 use crate::native::unwind::registers::{self, x86_64::RBP};
 use crate::native::unwind::{End, Regs, Trust};
 use crate::process::Process;
 
-use super::{DISPATCHER, FrameKind, Known, StackFrame, Walk, Walker};
+use super::{DISPATCHER, FrameKind, Known, StackFrame, Walk, Walker, managed_threads};
+
+/// What the threads of `runtime`, which is one of `runtimes`, hold on their stacks.
+pub fn stack_refs<'p>(
+    process: &'p Process,
+    stacks: &Stacks,
+    runtimes: &[Methods<'p>],
+    runtime: &Runtime,
+) -> Vec<StackRefs> {
+    let known = managed_threads(process, runtimes);
+    let walker = Walker::new(process, runtimes, stacks);
+    let mut out: Vec<StackRefs> = Vec::new();
+    let mut left = limits::MAX_STACK_REFS;
+    for thread in &process.core.notes.threads {
+        // A stack may go through the code of several runtimes.
+        let all = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
+        let Some(own) = all.iter().find(|k| std::ptr::eq(k.methods.types.runtime, runtime)) else { continue };
+        let mut explicit: Vec<_> = all.iter().flat_map(|k| k.frames.iter().cloned()).collect();
+        explicit.sort_by_key(|f| f.addr);
+        let refs = walker.refs(thread, own, &walker.walk(thread, explicit), left);
+        left = left.saturating_sub(refs.known.len());
+        out.push(refs);
+    }
+    if left == 0 {
+        let most = limits::MAX_STACK_REFS;
+        process.diag.partial("limit", format!("stacks hold more than {most} references; the rest is not listed"));
+    }
+    out
+}
 
 /// Below the stack pointer, a leaf function may still use this much (System V
 /// ABI for x86_64, the red zone).
@@ -83,15 +113,17 @@ struct Refs {
 
 impl Walker<'_, '_> {
     /// What the stack of `thread` holds, by the frames of `walk`; `known` is what
-    /// its runtime says of it.
-    pub fn refs(&self, thread: &Thread, known: &Known<'_, '_>, walk: &Walk<'_>) -> StackRefs {
+    /// its runtime says of it. At most `room` references.
+    pub fn refs(&self, thread: &Thread, known: &Known<'_, '_>, walk: &Walk<'_>, room: usize) -> StackRefs {
         let sp = thread.registers.sp();
+        let first = walk.frames.iter().find(|f| !matches!(f.kind, FrameKind::Explicit(_)));
+        let managed = first.is_some_and(|f| matches!(f.kind, FrameKind::Managed(..) | FrameKind::Dispatch(..)));
         let mut refs = Refs {
             out: StackRefs { thread: thread.tid, sp, ..StackRefs::default() },
             below: Some(sp.saturating_sub(RED_ZONE).align_up(8)),
             // A thread in preemptive mode has put its references where Frames and
             // handles keep them.
-            why: (known.thread.cooperative != Some(false)).then_some(why::COOPERATIVE),
+            why: (known.thread.cooperative != Some(false) && !managed).then_some(why::COOPERATIVE),
             leaf: true,
             state: None,
             arguments: false,
@@ -111,7 +143,8 @@ impl Walker<'_, '_> {
                         "FaultingExceptionFrame" => Some(FrameState::Aborted),
                         "SoftwareExceptionFrame" => Some(FrameState::Call),
                         "ResumableFrame" | "RedirectedThreadFrame" => Some(FrameState::Interrupted),
-                        _ => None,
+                        // One within the managed frame tells nothing of how that was left.
+                        _ => refs.state,
                     };
                     refs.listed(self.process, mark.class, &mark.objects);
                     match keeps(mark.class) {
@@ -141,7 +174,7 @@ impl Walker<'_, '_> {
                     });
                     let next = walk.frames.iter().skip(i + 1).find(|f| !matches!(f.kind, FrameKind::Explicit(_)));
                     let slots = self.methods.get(*runtime).map(|m| m.frame_slots(&frame.regs, state));
-                    let slots = slots.and_then(Result::ok);
+                    let slots = slots.and_then(Result::ok).filter(|_| refs.out.known.len() < room);
                     if let Some(handler) = slots.as_ref().filter(|s| s.handler && s.only_leaf) {
                         refs.handler(walk.frames.get(i + 1..).unwrap_or_default(), frame, handler.start);
                     }
@@ -155,6 +188,7 @@ impl Walker<'_, '_> {
             }
             last = frame.sp;
         }
+        refs.out.known.truncate(room);
         if walk.end != End::Bottom
             && let Some(stack) = known.thread.stack.filter(|s| s.contains(last))
         {
@@ -224,7 +258,10 @@ impl Refs {
             }
             _ => false,
         };
-        if let Some(method) = above.iter().find(of) {
+        if self.told.contains(&(start, pointer)) {
+            return;
+        }
+        if let Some(method) = above.iter().take(limits::MAX_HANDLER_SEARCH).find(of) {
             self.told.insert((start, pointer));
             self.done = self.done.max(method.sp);
         }

@@ -5,6 +5,7 @@
 //! (GetGCInfoToken), gcinfodecoder.cpp (GetStackSlot, IsScratchStackSlot).
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 
 use crate::addr::Addr;
 use crate::dotnet::code::gc_info::{At, Encoding, GcInfo, Place, Slot, StackBase};
@@ -111,6 +112,13 @@ struct Found {
     pristine: bool,
 }
 
+impl Found {
+    /// Whether it is known to be a filter.
+    fn is_filter(&self) -> bool {
+        self.funclet.zip(self.filters.as_ref()).is_some_and(|(begin, all)| all.contains(&begin))
+    }
+}
+
 impl Methods<'_> {
     /// Which GC info a runtime's code has; newer runtimes tell themselves.
     fn gc_encoding(&self) -> Result<Encoding, String> {
@@ -180,6 +188,9 @@ impl Methods<'_> {
         let memory: &dyn Memory = if found.pristine { &pristine } else { self.memory() };
         let mut last = String::new();
         for most in [limits::FIRST_GC_INFO, limits::MAX_GC_INFO] {
+            if self.gc_work.load(Ordering::Relaxed) > limits::MAX_GC_INFO_WORK {
+                return Err("more GC info than the frames of any process have".to_owned());
+            }
             let len = memory.readable(found.gc_info, most) as usize;
             let owned;
             let bytes = match memory.borrow(found.gc_info, len) {
@@ -189,7 +200,11 @@ impl Methods<'_> {
                     &owned
                 }
             };
-            match GcInfo::read(bytes, encoding).and_then(&with) {
+            let read = GcInfo::read(bytes, encoding);
+            // What is refused may have been read to its end.
+            let work = read.as_ref().map_or(len as u64, GcInfo::weight);
+            self.gc_work.fetch_add(work, Ordering::Relaxed);
+            match read.and_then(&with) {
                 Ok(done) => return Ok(done),
                 Err(e) => last = format!("{}: {e}", found.gc_info),
             }
@@ -226,14 +241,14 @@ impl Methods<'_> {
                 unread: 0,
                 start: found.start,
                 funclet: found.funclet.is_some(),
-                handler: found.funclet.is_some_and(|f| found.filters.as_ref().is_some_and(|all| !all.contains(&f))),
+                handler: found.funclet.is_some() && found.filters.is_some() && !found.is_filter(),
                 only_leaf: info.header.only_leaf,
                 outgoing,
                 variable_arguments: info.header.variable_arguments,
             };
-            for (slot, tracked) in
-                live.tracked.iter().map(|s| (s, true)).chain(live.untracked.iter().map(|s| (s, false)))
-            {
+            // A filter runs while its method's frame tells of its slots too.
+            let untracked = if found.is_filter() { &[][..] } else { live.untracked.as_slice() };
+            for (slot, tracked) in live.tracked.iter().map(|s| (s, true)).chain(untracked.iter().map(|s| (s, false))) {
                 match frame.resolve(slot) {
                     // Arguments to what it calls are that one's.
                     Some(FrameSlot { place: SlotPlace::Stack(at, ..), .. })

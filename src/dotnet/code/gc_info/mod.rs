@@ -87,6 +87,11 @@ impl<'b> GcInfo<'b> {
         Ok(GcInfo { header, encoding, safe_points, ranges, slots, rest: bits })
     }
 
+    /// How much was read: offsets, ranges and slots.
+    pub(in crate::dotnet) fn weight(&self) -> u64 {
+        (self.safe_points.len() + self.ranges.len() + self.slots.all.len()) as u64
+    }
+
     /// Read the live states at all safe points, and where each range begins and
     /// ends; how many these are.
     ///
