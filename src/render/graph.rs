@@ -103,10 +103,10 @@ fn stack_lines(doc: &mut Document, stacks: &StackRootsRow) {
     }
     let known = match stacks.frames_conservative {
         0 => String::new(),
-        n => format!(", {} frames without", exact(n)),
+        n => format!(" ({} frames without)", exact(n)),
     };
     doc.line(format!(
-        "stacks of {} threads: {} roots by GC info of {} frames{known}; {} conservative",
+        "stacks of {} threads: {} roots by GC info of {} frames and the runtime's lists{known}; {} conservative",
         exact(stacks.threads),
         exact(stacks.roots_precise),
         exact(stacks.frames_precise),
