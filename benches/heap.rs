@@ -288,7 +288,8 @@ fn search() -> Fallible<(Duration, u64)> {
     let heap = Heap::open(&types, heaps);
     let (handles, _) = handles(&process, runtime);
     let graph = Graph::new(&types, &heap, &handles);
-    let (roots, _) = roots(&graph, heaps, &handles);
+    // Of stacks it needs none: the list hangs off a handle.
+    let roots = roots(&graph, heaps, &handles, &[]).all;
     let found = Search::new(&graph, made.last).run(&roots, 1);
     let longest = found.paths.iter().map(|p| p.steps.len() as u64).max().unwrap_or(0);
     if longest < made.nodes / LISTS as u64 {
@@ -308,7 +309,7 @@ fn retained(paths: bool) -> Fallible<(Duration, u64)> {
     let heap = Heap::open(&types, heaps);
     let (handles, _) = handles(&process, runtime);
     let graph = Graph::new(&types, &heap, &handles);
-    let (roots, _) = roots(&graph, heaps, &handles);
+    let roots = roots(&graph, heaps, &handles, &[]).all;
     let found = Retained::find(&graph, &roots)?;
     let nodes = found.types(0).iter().map(|t| t.own.count).max().unwrap_or(0);
     if nodes < made.nodes {

@@ -465,5 +465,35 @@ pub const MAX_EXPRESSION_STEPS: u32 = 1000;
 /// Unwind codes and chained pieces of one function (codes: a byte counts them).
 pub const MAX_UNWIND_CHAIN: usize = 32;
 
+/// Bytes of one method's GC info; the largest in the cores seen has 26 KiB.
+pub const MAX_GC_INFO: u64 = 4 << 20;
+
+/// Bytes of GC info that are read at first; few methods have more.
+pub const FIRST_GC_INFO: u64 = 4 << 10;
+
+/// What is read of GC info for all frames together: offsets, ranges and slots. A
+/// stack that overflowed has 170,000 frames of some hundred each.
+pub const MAX_GC_INFO_WORK: u64 = 1 << 28;
+
+/// References that all stacks together are taken to hold, 100 bytes each.
+pub const MAX_STACK_REFS: usize = 1 << 22;
+
+/// Frames above a catch or finally block among which its method's own is looked
+/// for; each such block looks.
+pub const MAX_HANDLER_SEARCH: usize = 1 << 12;
+
+/// Slots of one method's GC info. The JIT tracks at most some thousand.
+pub const MAX_GC_SLOTS: u64 = 1 << 16;
+
+/// Safe points of one method's GC info: its calls.
+pub const MAX_SAFE_POINTS: u32 = 1 << 20;
+
+/// References that one GCFrame or helper Frame lists; a call by reflection has
+/// as many as its method has arguments.
+pub const MAX_PROTECTED: u64 = 1 << 16;
+
+/// Exception clauses of one method.
+pub const MAX_EH_CLAUSES: u64 = 1 << 14;
+
 /// UTF-16 units of a thread's name.
 pub const MAX_THREAD_NAME: usize = 256;

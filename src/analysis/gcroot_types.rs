@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use regex::Regex;
 
 use crate::addr::Addr;
-use crate::analysis::managed::{Names, with_heap, with_retained};
-use crate::dotnet::graph::{FieldKey, Retained, Root, RootKind, ShapeIndex, Shapes, Tally, Tree};
+use crate::analysis::managed::Names;
+use crate::analysis::roots::{Rooted, root_row, with_retained};
+use crate::dotnet::graph::{FieldKey, Retained, RootKind, ShapeIndex, Shapes, Tally, Tree};
 use crate::dotnet::heap::{MethodTableInfo, TypeIndex};
 use crate::introspect::Findings;
 use crate::limits;
@@ -15,14 +16,12 @@ use crate::report::{ChainRow, GcRootTypesReport, Name, RootGroupRow, RootPathRow
 /// Tell what keeps the objects of the types whose name matches: their shortest
 /// paths from roots, by shape, at most `top` of them.
 pub fn gcroot_types(process: &Process, found: &Findings, name: &Regex, top: usize) -> GcRootTypesReport {
-    process.core.expect_scan();
     let mut report = GcRootTypesReport::default();
-    for (runtime, heaps) in with_heap(&found.runtimes) {
-        with_retained(process, runtime, heaps, |retained, names, roots| {
-            report.roots += roots.len() as u64;
-            one(process, retained, names, roots, name, top.min(limits::MAX_TOP), &mut report);
-        });
-    }
+    with_retained(process, found, |retained, names, rooted| {
+        report.roots += rooted.roots.len() as u64;
+        report.stacks.merge(&rooted.stacks);
+        one(process, retained, names, rooted, name, top.min(limits::MAX_TOP), &mut report);
+    });
     report
 }
 
@@ -40,7 +39,7 @@ fn one<'g, 'h, 'p>(
     process: &Process,
     retained: &Retained<'g, 'h, 'p>,
     names: &mut Names<'g, 'h, 'p>,
-    roots: &[Root],
+    rooted: &Rooted<'_, '_>,
     name: &Regex,
     top: usize,
     report: &mut GcRootTypesReport,
@@ -95,20 +94,20 @@ fn one<'g, 'h, 'p>(
     all.sort_by_key(|(shape, g)| (Reverse(g.retained), Reverse(g.own.count), *shape));
     report.more += all.len().saturating_sub(top) as u64;
     all.truncate(top);
-    let mut view = View { retained, names, roots, statics, shapes, tree };
+    let mut view = View { retained, names, rooted, statics, shapes, tree };
     report.groups.extend(all.iter().map(|(shape, group)| view.group(*shape, group)));
 }
 
-struct View<'v, 'g, 'h, 'p> {
+struct View<'v, 'g, 'h, 'p, 'm> {
     retained: &'v Retained<'g, 'h, 'p>,
     names: &'v mut Names<'g, 'h, 'p>,
-    roots: &'v [Root],
+    rooted: &'v Rooted<'v, 'm>,
     statics: HashMap<Addr, Name>,
     shapes: Shapes<'v, 'g, 'h, 'p>,
     tree: Tree,
 }
 
-impl View<'_, '_, '_, '_> {
+impl View<'_, '_, '_, '_, '_> {
     fn group(&mut self, shape: ShapeIndex, group: &Group) -> RootGroupRow {
         let steps = self.shapes.steps(shape);
         let longest = self.tree.way(group.last);
@@ -158,20 +157,22 @@ impl View<'_, '_, '_, '_> {
         let objects: Vec<Addr> =
             way.iter().filter_map(|&n| self.retained.live.object(n)).take(limits::MAX_PATH).collect();
         let first = objects.first().copied().unwrap_or_default();
-        let root = self.roots.iter().find(|r| r.object == first && Some(r.kind) == kind);
+        let root = self.rooted.roots.iter().find(|r| r.object == first && Some(r.kind) == kind);
         let mut chain: Vec<ChainRow> = Vec::new();
         for (i, &object) in objects.iter().enumerate() {
             let link = objects.get(i + 1).and_then(|next| self.names.reader.link(object.0, next.0));
             let field = link.and_then(|link| self.names.link(object, link));
             chain.push(ChainRow { object, name: self.names.object(object).map(|(name, _)| name), field });
         }
-        let row = RootPathRow {
-            root_kind: kind.map_or_else(String::new, RootKind::name),
+        let row = match root {
+            Some(root) => root_row(self.rooted.methods, root, chain),
             // A frozen object is its own root.
-            root_address: root.map_or(first, |r| r.address),
-            thread: root.and_then(|r| r.thread),
-            register: root.and_then(|r| r.register),
-            chain,
+            None => RootPathRow {
+                root_kind: kind.map_or_else(String::new, RootKind::name),
+                root_address: first,
+                chain,
+                ..RootPathRow::default()
+            },
         };
         (kind, row)
     }

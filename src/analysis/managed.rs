@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::dotnet::graph::{FieldKey, Graph, Link, Reader, Retained, Root, roots};
+use crate::dotnet::graph::{FieldKey, Graph, Link, Reader};
 use crate::dotnet::heap::{Heap, Losses, MethodTableInfo};
 use crate::dotnet::{FieldDesc, Handle, Heaps, ManagedThread, Runtime, Scope, Storage, TypeSystem, handles, threads};
 use crate::limits;
@@ -65,43 +65,6 @@ pub(super) fn tell_walk(process: &Process, runtime: &Runtime, heap: &Heap<'_>, l
             ),
         );
     }
-}
-
-/// Find what all objects of a runtime keep, and use it; nothing where there are too
-/// many. What makes it less than the whole is told.
-pub(super) fn with_retained(
-    process: &Process,
-    runtime: &Runtime,
-    heaps: &Heaps,
-    with: impl for<'g, 'h, 'p> FnOnce(&Retained<'g, 'h, 'p>, &mut Names<'g, 'h, 'p>, &[Root]),
-) {
-    let types = TypeSystem::new(process, runtime);
-    let heap = Heap::open(&types, heaps);
-    tell_in_gc(process, runtime, &heap);
-    let handles = handles_of(process, runtime);
-    let graph = Graph::new(&types, &heap, &handles);
-    let (roots, notes) = roots(&graph, heaps, &handles);
-    tell(process, runtime, "roots", &notes);
-    let retained = match Retained::find(&graph, &roots) {
-        Ok(retained) => retained,
-        Err(e) => {
-            process.diag.partial("limit", format!("{}: {e}", runtime.name()));
-            return;
-        }
-    };
-    tell_walk(process, runtime, &heap, &retained.live.losses);
-    let lead = [(retained.strays, "references"), (retained.live.stray_roots, "roots")];
-    for (count, what) in lead.into_iter().filter(|l| l.0 > 0) {
-        process.diag.partial(
-            "heap",
-            format!(
-                "{}: {} {what} lead to no object; what they may keep is told as kept by others or unreachable",
-                runtime.name(),
-                exact(count)
-            ),
-        );
-    }
-    with(&retained, &mut Names::new(&types, &graph), &roots);
 }
 
 /// The handles of a runtime; what is wrong with them is told.

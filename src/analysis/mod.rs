@@ -20,6 +20,7 @@ mod perfmap;
 mod place;
 mod regions;
 mod retained;
+mod roots;
 mod search;
 mod stacks;
 mod summary;

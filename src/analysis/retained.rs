@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use regex::Regex;
 
 use crate::addr::Addr;
-use crate::analysis::managed::{Names, with_heap, with_retained};
+use crate::analysis::managed::Names;
+use crate::analysis::roots::with_retained;
 use crate::dotnet::graph::{Link, Retained, Root, RootKind};
 use crate::dotnet::heap::{MethodTableInfo, TypeIndex};
 use crate::introspect::Findings;
@@ -25,14 +26,12 @@ pub struct RetainedOptions {
 
 /// Tell what would be freed with what, biggest first.
 pub fn retained(process: &Process, found: &Findings, options: &RetainedOptions) -> RetainedReport {
-    process.core.expect_scan();
     let mut report = RetainedReport::default();
-    for (runtime, heaps) in with_heap(&found.runtimes) {
-        with_retained(process, runtime, heaps, |retained, names, roots| {
-            let view = View { retained, names, roots, statics: HashMap::new(), options };
-            view.tell(&mut report);
-        });
-    }
+    with_retained(process, found, |retained, names, rooted| {
+        let view = View { retained, names, roots: rooted.roots, statics: HashMap::new(), options };
+        view.tell(&mut report);
+        report.stacks.merge(&rooted.stacks);
+    });
     let most = options.top.min(limits::MAX_TOP);
     report.types.sort_by_key(|t| (Reverse(t.retained), t.method_table));
     report.more_types += report.types.len().saturating_sub(most) as u64;

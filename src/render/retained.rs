@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::render::document::{Document, TableBlock, exact_or_dash, percent};
+use crate::render::graph::stack_lines;
 use crate::render::{Render, csv_rows};
 use crate::report::{Name, RetainedReport, RetainedRow};
 use crate::units::exact;
@@ -46,9 +47,9 @@ impl Render for RetainedReport {
             doc.line("");
             doc.table(unreachable_table(self));
         }
-        if self.object.is_none() && self.roots.iter().any(|r| r.root_kind.starts_with("Stack")) {
+        if self.object.is_none() {
             doc.line("");
-            doc.line("· stacks are read word by word: what only they keep may be unreachable in truth");
+            stack_lines(&mut doc, &self.stacks);
         }
         doc
     }

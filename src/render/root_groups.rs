@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::render::document::Document;
+use crate::render::graph::stack_lines;
 use crate::render::{Render, csv_rows};
 use crate::report::{GcRootTypesReport, Name, RootGroupRow, StepRow};
 use crate::units::exact;
@@ -37,9 +38,9 @@ impl Render for GcRootTypesReport {
             doc.line("");
             doc.line(format!("and {} more ways; --top", exact(self.more)));
         }
-        if self.groups.iter().any(|g| g.root_kind.starts_with("Stack")) {
+        if !self.groups.is_empty() {
             doc.line("");
-            doc.line("· stacks are read word by word: some of their roots may be none");
+            stack_lines(&mut doc, &self.stacks);
         }
         doc
     }
@@ -80,13 +81,13 @@ impl Render for GcRootTypesReport {
 }
 
 fn group_lines(doc: &mut Document, group: &RootGroupRow) {
-    doc.line(format!(
-        "{} objects, {} bytes, retain {}: {}",
-        exact(group.count),
-        exact(group.size),
-        exact(group.retained),
-        group.root_kind
-    ));
+    let objects = if group.count == 1 { "1 object".to_owned() } else { format!("{} objects", exact(group.count)) };
+    // Nothing of their own: what they hold is held by others of the types asked for.
+    let retain = match group.retained {
+        0 => "held by those above".to_owned(),
+        n => format!("retain {}", exact(n)),
+    };
+    doc.line(format!("{objects}, {} bytes, {retain}: {}", exact(group.size), group.root_kind));
     for step in &group.chain {
         doc.line(format!("    -> {}", step_text(step)));
     }

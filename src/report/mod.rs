@@ -23,8 +23,8 @@ mod whatis;
 
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, TypeDelta};
 pub use graph::{
-    ChainRow, GcRootReport, GcRootTypesReport, HandleKindRow, HandleRow, HandlesReport, RootGroupRow, RootPathRow,
-    StepRow,
+    ChainRow, GcRootReport, GcRootTypesReport, HandleKindRow, HandleRow, HandlesReport, RootFrameRow, RootGroupRow,
+    RootPathRow, StackRootsRow, StepRow, StretchRow,
 };
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use heapstat::{

@@ -2,7 +2,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::objects::Name;
-use crate::report::{ObjectsRow, TypeRow};
+use crate::report::{ObjectsRow, StackRootsRow, TypeRow};
 
 /// `retained`: what would be freed with what. Sizes in bytes, as `heapstat` counts
 /// them.
@@ -32,6 +32,8 @@ pub struct RetainedReport {
     pub objects: Vec<RetainedRow>,
     /// Types of unreachable objects, biggest first.
     pub unreachable_types: Vec<TypeRow>,
+    /// How roots of stacks were found.
+    pub stacks: StackRootsRow,
 }
 
 /// Roots of one kind.

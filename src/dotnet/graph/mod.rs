@@ -14,14 +14,16 @@ mod search;
 mod shapes;
 mod slots;
 mod space;
+mod stack_refs;
 mod tree;
 
 pub use gcdesc::{References, Repeat, Series};
 pub use live::{Live, Source, Tally, TooMany};
 pub use retained::{Retained, TypeSum};
-pub use roots::{Root, RootKind, roots};
+pub use roots::{Root, RootKind, Roots, roots};
 pub use search::{Found, Path, Search};
 pub use shapes::{FieldKey, Shape, ShapeIndex, Shapes};
+pub use stack_refs::{RefFrame, RefPlace, StackRef, StackRefs, Stretch};
 pub use tree::Tree;
 
 use std::collections::HashMap;
