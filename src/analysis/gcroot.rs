@@ -1,12 +1,14 @@
 use crate::addr::Addr;
 use crate::analysis::managed::{Names, handles_of, tell, tell_in_gc, with_heap};
-use crate::dotnet::graph::{Graph, Link, Path, RootKind, Search, roots};
+use crate::analysis::roots::{root_row, stack_roots};
+use crate::dotnet::graph::{Graph, Link, Path, RootKind, Roots, Search, roots};
 use crate::dotnet::heap::Heap;
-use crate::dotnet::{Heaps, Runtime, TypeSystem};
+use crate::dotnet::{Heaps, Methods, Runtime, TypeSystem};
 use crate::introspect::Findings;
 use crate::limits;
 use crate::process::Process;
 use crate::report::{ChainRow, GcRootReport, RootPathRow};
+use crate::stackwalk::stack_refs;
 
 /// Types of a path in whose modules the static field is looked for that it begins with.
 const STATIC_TYPES: usize = 8;
@@ -16,8 +18,10 @@ const STATIC_TYPES: usize = 8;
 pub fn gcroot(process: &Process, found: &Findings, addr: Addr, all: bool) -> GcRootReport {
     process.core.expect_scan();
     let mut report = GcRootReport { object: addr, ..GcRootReport::default() };
+    // A stack may go through the code of several runtimes.
+    let runtimes: Vec<Methods<'_>> = found.runtimes.iter().map(|(r, _)| Methods::new(process, r)).collect();
     for (runtime, heaps) in with_heap(&found.runtimes) {
-        one(process, runtime, heaps, addr, all, &mut report);
+        one(process, found, &runtimes, (runtime, heaps), (addr, all), &mut report);
         if report.name.is_some() {
             break;
         }
@@ -25,7 +29,15 @@ pub fn gcroot(process: &Process, found: &Findings, addr: Addr, all: bool) -> GcR
     report
 }
 
-fn one(process: &Process, runtime: &Runtime, heaps: &Heaps, addr: Addr, all: bool, report: &mut GcRootReport) {
+fn one<'p>(
+    process: &'p Process,
+    found: &Findings,
+    runtimes: &[Methods<'p>],
+    (runtime, heaps): (&Runtime, &Heaps),
+    (addr, all): (Addr, bool),
+    report: &mut GcRootReport,
+) {
+    let Some(methods) = runtimes.iter().find(|m| std::ptr::eq(m.types.runtime, runtime)) else { return };
     let types = TypeSystem::new(process, runtime);
     let heap = Heap::open(&types, heaps);
     let handles = handles_of(process, runtime);
@@ -35,18 +47,20 @@ fn one(process: &Process, runtime: &Runtime, heaps: &Heaps, addr: Addr, all: boo
     let Some((name, size)) = names.object(target) else { return };
     tell_in_gc(process, runtime, &heap);
     (report.object, report.name, report.size) = (target, Some(name), Some(size));
-    let (roots, notes) = roots(&graph, heaps, &handles);
+    let stacks = stack_refs(process, &found.stacks, runtimes, runtime);
+    let Roots { all: roots, notes, stray } = roots(&graph, heaps, &handles, &stacks);
     tell(process, runtime, "roots", &notes);
+    report.stacks = stack_roots(&stacks, &roots, stray);
     let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
     let found = Search::new(&graph, target).run(&roots, most);
     report.roots = roots.len() as u64;
     report.visited = found.objects;
     report.more = found.more;
-    report.paths = found.paths.iter().map(|path| row(&mut names, path)).collect();
+    report.paths = found.paths.iter().map(|path| row(&mut names, methods, path)).collect();
     report.paths.sort_by_key(|p| p.chain.len());
 }
 
-fn row(names: &mut Names<'_, '_, '_>, path: &Path) -> RootPathRow {
+fn row(names: &mut Names<'_, '_, '_>, methods: &Methods<'_>, path: &Path) -> RootPathRow {
     let mut chain: Vec<ChainRow> = path
         .steps
         .iter()
@@ -55,20 +69,20 @@ fn row(names: &mut Names<'_, '_, '_>, path: &Path) -> RootPathRow {
             ChainRow { object, name, field: link.and_then(|link| names.link(object, link)) }
         })
         .collect();
-    // Statics stand in arrays that handles keep.
-    if let (RootKind::Handle(_), Some(&(object, Some(Link::Field(offset)))), Some(first)) =
-        (path.root.kind, path.steps.first(), chain.first_mut())
-        && let Some(name) =
-            names.static_at(object.saturating_add(offset), path.steps.iter().skip(1).map(|s| s.0).take(STATIC_TYPES))
-    {
-        let index = first.field.as_deref().unwrap_or_default();
-        first.field = Some(format!("{index} (static {name})").into());
+    // Statics stand in arrays that handles keep; those of threads from .NET 9 on in
+    // arrays within the thread's own.
+    let arrays = match path.root.kind {
+        RootKind::Handle(_) => 1,
+        RootKind::ThreadStatics => 2,
+        _ => 0,
+    };
+    for (i, (row, &(object, link))) in chain.iter_mut().zip(&path.steps).enumerate().take(arrays) {
+        let Some(Link::Field(offset)) = link else { continue };
+        let held = path.steps.iter().skip(i + 1).map(|s| s.0).take(STATIC_TYPES);
+        if let Some(name) = names.static_at(object.saturating_add(offset), held) {
+            let index = row.field.as_deref().unwrap_or_default();
+            row.field = Some(format!("{index} ({name})").into());
+        }
     }
-    RootPathRow {
-        root_kind: path.root.kind.name(),
-        root_address: path.root.address,
-        thread: path.root.thread,
-        register: path.root.register,
-        chain,
-    }
+    root_row(methods, &path.root, chain)
 }

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::core::elf::Arch;
 use crate::dotnet::detect::Runtime;
+use crate::dotnet::threads::ManagedThread;
 use crate::layout::{Layout, StructView};
 use crate::limits;
 use crate::memory::Memory;
@@ -113,6 +114,17 @@ pub struct ExplicitFrame {
     pub regs: Option<Regs>,
     /// Whether these are from where it was interrupted, and not from a call.
     pub exact: bool,
+    /// Where references stand that it tells of.
+    pub objects: Vec<ProtectedRef>,
+}
+
+/// A reference that the runtime's own code keeps from the collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProtectedRef {
+    /// Where it stands.
+    pub address: Addr,
+    /// Whether it may lead into an object, or out of the heap.
+    pub interior: bool,
 }
 
 /// The classes of one runtime's Frames.
@@ -156,9 +168,64 @@ impl<'p> FrameClasses<'p> {
                 class,
                 method_desc: self.method(at, keeps),
                 regs: self.regs(at, class, keeps),
+                objects: self.objects(at, class),
                 exact: matches!(keeps, Keeps::ContextPointer) || class == "FaultingExceptionFrame",
             });
             at = next;
+        }
+        (out, None)
+    }
+
+    /// References that a Frame tells of: pointers to them, or a run of them.
+    fn objects(&self, at: Addr, class: &str) -> Vec<ProtectedRef> {
+        let plain = |address| ProtectedRef { address, interior: false };
+        let pointers = |count: u64| {
+            let first = self.view("HelperMethodFrame", at).addr_of("Objects").ok();
+            let slot = |i| first.and_then(|f| self.memory.ptr(f.checked_add(8 * i)?).ok()).filter(|p| p.0 != 0);
+            (0..count).filter_map(slot).map(plain).collect()
+        };
+        match class {
+            "HelperMethodFrame_1OBJ" => pointers(1),
+            "HelperMethodFrame_2OBJ" => pointers(2),
+            "HelperMethodFrame_3OBJ" => pointers(3),
+            "HelperMethodFrame_PROTECTOBJ" => {
+                let Ok(run) = self.view("HelperMethodFrame", at).addr_of("Objects") else { return Vec::new() };
+                let count = self.memory.u32(run.saturating_add(8)).unwrap_or(0);
+                self.memory.ptr(run).map_or_else(|_| Vec::new(), |first| run_of(first, count, false))
+            }
+            "GCFrame" => self.gc_frame(at).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What a GCFrame lists.
+    fn gc_frame(&self, at: Addr) -> Option<Vec<ProtectedRef>> {
+        let view = self.view("GCFrame", at);
+        let interior = view.u32("GCFlags").ok()? != 0;
+        Some(run_of(view.ptr("ObjRefs").ok()?, view.u32("NumObjRefs").ok()?, interior))
+    }
+
+    /// What a thread's GCFrames list, where these are no Frames (.NET 5 on), and
+    /// what broke the list off, in words.
+    pub fn protected(&self, thread: &ManagedThread) -> (Vec<ProtectedRef>, Option<String>) {
+        let mut out = Vec::new();
+        let mut at = thread.gc_frame.filter(|_| self.layout.positive("GCFrame", "CurThread").is_ok());
+        let mut last = Addr(0);
+        while let Some(node) = at {
+            let view = self.view("GCFrame", node);
+            // A node made later lies lower; one that names another thread is none.
+            if node <= last || view.ptr("CurThread") != Ok(thread.address) {
+                return (out, Some(format!("the list of GCFrames breaks off at {node}")));
+            }
+            let Some(refs) = self.gc_frame(node) else {
+                return (out, Some(format!("the GCFrame at {node} can't be read")));
+            };
+            out.extend(refs);
+            if out.len() > limits::MAX_LIST {
+                return (out, Some("more references in GCFrames than any thread has".to_owned()));
+            }
+            last = node;
+            at = view.ptr("Next").ok().filter(|&n| n.0 != 0 && n != FRAME_TOP);
         }
         (out, None)
     }
@@ -245,4 +312,10 @@ impl<'p> FrameClasses<'p> {
         self.callee_saved(state.addr_of("Capture").ok()?, &mut regs);
         Some(regs)
     }
+}
+
+/// References one after the other.
+fn run_of(first: Addr, count: u32, interior: bool) -> Vec<ProtectedRef> {
+    let count = u64::from(count).min(limits::MAX_PROTECTED);
+    (0..count).map(|i| ProtectedRef { address: first.saturating_add(8 * i), interior }).collect()
 }

@@ -1,11 +1,14 @@
 //! From an address to a method: code ranges, code blocks, descriptors, names.
 
 mod all;
+mod gc_slots;
 
 pub use all::StubBlock;
+pub use gc_slots::{FrameSlot, FrameSlots, FrameState, GcInfoFacts, SlotPlace};
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::Addr;
@@ -83,6 +86,8 @@ pub struct Methods<'p> {
     versions: OnceLock<Versions>,
     /// What is left of the room for blocks of all heaps, functions of all images.
     room: Mutex<(usize, usize)>,
+    /// What was read of GC info so far.
+    gc_work: AtomicU64,
 }
 
 /// Values made once and kept.
@@ -120,6 +125,7 @@ impl<'p> Methods<'p> {
             methods: Cache::default(),
             versions: OnceLock::new(),
             room: Mutex::new((limits::MAX_CODE_BLOCKS, limits::MAX_IMAGE_FUNCTIONS)),
+            gc_work: AtomicU64::new(0),
         }
     }
 

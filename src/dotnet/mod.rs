@@ -30,15 +30,16 @@ pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use detect::{Detection, Runtime, detect};
 pub use handles::{Handle, HandleKind, handles};
 
-pub use frames::{ExplicitFrame, FrameClasses};
+pub use frames::{ExplicitFrame, FrameClasses, ProtectedRef};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
-pub use methods::{CodeAt, Method, Methods, StubBlock};
+pub use methods::{CodeAt, FrameSlot, FrameSlots, FrameState, GcInfoFacts, Method, Methods, SlotPlace, StubBlock};
 pub use segment::{Generation, Segment};
 pub use thread_objects::ThrownException;
 pub use threads::{AllocContext, ManagedThread, ThreadsError, threads};
 pub use types::{
-    Classification, DynamicKind, FieldDesc, MethodDesc, ModuleInfo, Shape, Storage, TypeHandle, TypeSystem,
+    Classification, DynamicKind, FieldDesc, MethodDesc, ModuleInfo, Scope, Shape, Storage, Struct, TypeArg, TypeHandle,
+    TypeSystem,
 };
 pub use versions::CodeVersion;
 

@@ -69,6 +69,8 @@ pub struct ManagedThread {
     pub last_thrown: Option<Addr>,
     /// What it knows of the exception being handled.
     pub exception_tracker: Option<Addr>,
+    /// First of the lists of references that the runtime's own code keeps for it.
+    pub gc_frame: Option<Addr>,
     /// First of its explicit frames.
     pub frame: Option<Addr>,
     /// Its stack, as the runtime knows it.
@@ -138,6 +140,7 @@ fn thread(memory: &dyn Memory, layout: &Layout, address: Addr) -> ManagedThread 
         exposed_object: pointer("GCHandle"),
         last_thrown: pointer("LastThrownObject"),
         exception_tracker: pointer("ExceptionTracker"),
+        gc_frame: pointer("GCFrame").filter(|&f| f != FRAME_TOP),
         frame: pointer("Frame").filter(|&f| f != FRAME_TOP),
         stack: stack.map(|(low, high)| AddrRange::new(low, high)).filter(|r| !r.is_empty()),
     }

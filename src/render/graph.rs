@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
-use crate::report::{GcRootReport, HandlesReport, Name, RootPathRow};
+use crate::report::{GcRootReport, HandlesReport, Name, RootPathRow, StackRootsRow};
 use crate::units::exact;
 
 /// Objects shown of each end of a long path.
@@ -66,6 +66,7 @@ impl Render for GcRootReport {
             1 => doc.line(format!("1 unique root of {}{more}", exact(self.roots))),
             n => doc.line(format!("{n} unique roots of {}{more}", exact(self.roots))),
         }
+        stack_lines(&mut doc, &self.stacks);
         doc
     }
 
@@ -95,10 +96,49 @@ impl Render for GcRootReport {
     }
 }
 
+/// How much of the stacks is known.
+pub(super) fn stack_lines(doc: &mut Document, stacks: &StackRootsRow) {
+    if stacks.threads == 0 {
+        return;
+    }
+    let known = match stacks.frames_conservative {
+        0 => String::new(),
+        n => format!(" ({} frames without)", exact(n)),
+    };
+    doc.line(format!(
+        "stacks of {} threads: {} roots by GC info of {} frames and the runtime's lists{known}; {} conservative",
+        exact(stacks.threads),
+        exact(stacks.roots_precise),
+        exact(stacks.frames_precise),
+        exact(stacks.roots_conservative),
+    ));
+    for row in &stacks.conservative {
+        let threads = if row.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", exact(row.threads)) };
+        doc.line(format!("    conservative on {threads}: {}", row.why));
+    }
+}
+
 fn path_lines(doc: &mut Document, path: &RootPathRow) {
     let thread = path.thread.map(|t| format!(" of thread {t}")).unwrap_or_default();
-    let register = path.register.map(|r| format!(" register {r}")).unwrap_or_default();
-    doc.line(format!("{}{register}{thread} at {}", path.root_kind, path.root_address));
+    match (&path.frame, &path.slot) {
+        (Some(frame), Some(slot)) => {
+            let method = frame.method.as_deref().unwrap_or("?");
+            doc.line(format!("{}{thread}, {} {} {method}", path.root_kind, frame.sp, frame.ip));
+            let what = match (path.interior, path.pinned) {
+                (true, true) => " (interior, pinned)",
+                (true, false) => " (interior)",
+                (false, true) => " (pinned)",
+                (false, false) => "",
+            };
+            let at = if path.register.is_some() { String::new() } else { format!(": {}", path.root_address) };
+            doc.line(format!("  {slot}{at}{what}"));
+        }
+        _ => {
+            let register = path.register.map(|r| format!(" register {r}")).unwrap_or_default();
+            let slot = path.slot.as_ref().map(|s| format!(", {s}")).unwrap_or_default();
+            doc.line(format!("{}{register}{thread} at {}{slot}", path.root_kind, path.root_address));
+        }
+    }
     let len = path.chain.len();
     for (i, step) in path.chain.iter().enumerate() {
         if len > 2 * ENDS && i == ENDS {

@@ -25,8 +25,8 @@ impl Render for MallocReport {
             let module = if a.module.is_empty() { String::new() } else { format!(" in {}", a.module) };
             doc.line(format!("{}{module}: {}{walked}", a.name, a.evidence));
         }
-        if self.arenas.is_empty() && self.mmapped.count == 0 {
-            doc.line("no heap of glibc's malloc");
+        if self.total.committed == 0 {
+            doc.line("no memory of glibc's malloc");
             return doc;
         }
         if let Some(chunks) = &self.chunks {
@@ -154,10 +154,12 @@ fn arena_table(report: &MallocReport) -> TableBlock {
         .number("Size")
         .number("Used")
         .number("Free")
-        .number("Frag %")
         .number("Top")
         .number("Trim")
+        .number("Frag %")
+        .optional()
         .number("Threads")
+        .optional()
         .number("Blocks")
         .optional()
         .number("Heaps")
@@ -178,9 +180,9 @@ fn arena_table(report: &MallocReport) -> TableBlock {
             human(a.committed),
             human(a.used_bytes),
             human(a.free_bytes),
-            a.fragmentation.map_or_else(|| "-".into(), |f| format!("{:.1}", f * 100.0)),
             human(a.top),
             human(a.trimmable),
+            a.fragmentation.map_or_else(|| "-".into(), |f| format!("{:.1}", f * 100.0)),
             a.attached_threads.map_or_else(|| "-".into(), exact),
             exact(a.used),
             exact(a.heaps),
@@ -198,9 +200,9 @@ fn arena_table(report: &MallocReport) -> TableBlock {
         human(sum(|a| a.committed)),
         human(used),
         human(free),
-        percent(free, used.saturating_add(free)),
         human(sum(|a| a.top)),
         human(sum(|a| a.trimmable)),
+        percent(free, used.saturating_add(free)),
         String::new(),
         exact(sum(|a| a.used)),
         exact(sum(|a| a.heaps)),

@@ -1,6 +1,7 @@
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::report::ObjectsRow;
 use crate::report::objects::Name;
 
 /// `handles`: the GC handles that lead to objects.
@@ -57,21 +58,89 @@ pub struct GcRootReport {
     pub roots: u64,
     /// Objects looked at.
     pub visited: u64,
+    /// How roots of stacks were found.
+    pub stacks: StackRootsRow,
+}
+
+/// How threads' stacks were read for roots.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StackRootsRow {
+    /// Managed threads whose stacks were followed.
+    pub threads: u64,
+    /// Managed frames whose references are known by their GC info.
+    pub frames_precise: u64,
+    /// Managed frames of which all words may be references.
+    pub frames_conservative: u64,
+    /// Roots by GC info, and from lists of the runtime's.
+    pub roots_precise: u64,
+    /// Words and registers that lead into objects, in parts of which no more is
+    /// known: some are no roots.
+    pub roots_conservative: u64,
+    /// Slots that GC info names and that hold no object's address.
+    pub stray: u64,
+    /// Why parts of stacks were taken word by word.
+    pub conservative: Vec<StretchRow>,
+}
+
+impl StackRootsRow {
+    /// With those of another runtime.
+    pub fn merge(&mut self, other: &StackRootsRow) {
+        self.threads += other.threads;
+        self.frames_precise += other.frames_precise;
+        self.frames_conservative += other.frames_conservative;
+        self.roots_precise += other.roots_precise;
+        self.roots_conservative += other.roots_conservative;
+        self.stray += other.stray;
+        self.conservative.extend(other.conservative.iter().cloned());
+    }
+}
+
+/// Why parts of stacks were taken word by word.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StretchRow {
+    /// In words.
+    pub why: &'static str,
+    /// On how many threads' stacks.
+    pub threads: u64,
 }
 
 /// A path from a root.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RootPathRow {
-    /// StrongHandle, PinnedHandle, ThreadStatics, FinalizerQueue, Stack (conservative), …
+    /// StrongHandle, PinnedHandle, ThreadStatics, FinalizerQueue, Stack, Stack (conservative), …
     pub root_kind: String,
-    /// Where the root is; for a register, the thread's stack pointer.
+    /// Where the root is; for a register, the stack pointer of its frame, or of
+    /// its thread.
     pub root_address: Addr,
     /// The thread that it is of.
     pub thread: Option<u32>,
     /// The register that it is.
     pub register: Option<&'static str>,
+    /// Of a stack: whether GC info says that it is a reference; `false`: the word
+    /// is the address of an object, which may be chance. `null` for other roots.
+    pub precise: Option<bool>,
+    /// Of a stack, if precise: where its frame has it, as SOS writes it: `rbx`,
+    /// `rbp-28` (hexadecimal).
+    pub slot: Option<String>,
+    /// Of a stack, if precise: its frame.
+    pub frame: Option<RootFrameRow>,
+    /// Of a stack: whether it may lead into the object, and not to its start.
+    pub interior: bool,
+    /// Of a stack: whether the object must not be moved.
+    pub pinned: bool,
     /// From the root's object to the one asked for.
     pub chain: Vec<ChainRow>,
+}
+
+/// The frame that holds a root.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RootFrameRow {
+    /// Its stack pointer.
+    pub sp: Addr,
+    /// Its instruction pointer.
+    pub ip: Addr,
+    /// Its method; `null` where that has no name.
+    pub method: Option<String>,
 }
 
 /// An object on a path.
@@ -84,4 +153,59 @@ pub struct ChainRow {
     pub name: Option<Name>,
     /// Its field, or element, that leads to the next one.
     pub field: Option<Name>,
+}
+
+/// `gcroot --type`: what keeps the objects of some types.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct GcRootTypesReport {
+    /// Their types, where there are live objects of them.
+    pub types: Vec<Name>,
+    /// All of them that live.
+    pub live: ObjectsRow,
+    /// Those that no root leads to.
+    pub unreachable: ObjectsRow,
+    /// Shapes of the shortest paths to them, those that keep most first.
+    pub groups: Vec<RootGroupRow>,
+    /// Groups left out.
+    pub more: u64,
+    /// Roots of the whole heap.
+    pub roots: u64,
+    /// How roots of stacks were found.
+    pub stacks: StackRootsRow,
+}
+
+/// Objects that are kept in the same way.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RootGroupRow {
+    /// How many.
+    pub count: u64,
+    /// Their bytes.
+    pub size: u64,
+    /// Bytes that they dominate, their own among them; an object that another one of
+    /// those asked for dominates is in what that one keeps.
+    pub retained: u64,
+    /// As [`RootPathRow::root_kind`].
+    pub root_kind: String,
+    /// The static variable that the path begins with.
+    pub root_name: Option<Name>,
+    /// From the roots' objects to those asked for.
+    pub chain: Vec<StepRow>,
+    /// Objects of the longest path.
+    pub longest: u64,
+    /// One of the shortest.
+    pub example: RootPathRow,
+}
+
+/// A step of a group's paths: one object, or several in a row that hold each other.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StepRow {
+    /// Type.
+    #[serde(rename = "type")]
+    pub name: Name,
+    /// The field, or element, that leads to the next step.
+    pub field: Option<Name>,
+    /// Objects of the longest path that this step stands for, beyond the first.
+    pub repeats: u64,
+    /// Fields by which they hold each other.
+    pub through: Vec<Name>,
 }

@@ -13,10 +13,12 @@ mod info;
 mod ip2method;
 mod leaks;
 mod malloc;
+mod object;
 mod objects;
 mod perfmap;
 mod refs;
 mod regions;
+mod retained;
 mod stacks;
 mod summary;
 mod symbolicate;
@@ -25,7 +27,10 @@ mod whatis;
 
 pub use anon::{AnonReport, BlockClusterRow, OwnerRow};
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, SizeDelta, TypeDelta};
-pub use graph::{ChainRow, GcRootReport, HandleKindRow, HandleRow, HandlesReport, RootPathRow};
+pub use graph::{
+    ChainRow, GcRootReport, GcRootTypesReport, HandleKindRow, HandleRow, HandlesReport, RootFrameRow, RootGroupRow,
+    RootPathRow, StackRootsRow, StepRow, StretchRow,
+};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use heapstat::{
     AddrRangeRow, DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow,
@@ -39,13 +44,18 @@ pub use malloc::{
     AllocatorRow, ArenaRow, ChunkRow, ChunkSum, ClusterRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
     MmappedRow, SizeClassRow, TcacheRow,
 };
+pub use object::{
+    CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow,
+    ObjectReport, ThreadValueRow, TraceRow,
+};
 pub use objects::{
-    ElementRow, ExceptionRow, ExceptionsReport, FieldRow, FinalizerRow, FinalizerTypeRow, FinalizersReport,
-    ListedObject, LockThreadRow, Name, ObjectReport, ObjectsReport, SyncBlockRow, SyncBlocksReport,
+    ExceptionRow, ExceptionsReport, FinalizerRow, FinalizerTypeRow, FinalizersReport, ListedObject, LockThreadRow,
+    Name, ObjectsReport, SyncBlockRow, SyncBlocksReport,
 };
 pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use refs::{RefCountRow, RefRow, RefsReport, TargetRow};
 pub use regions::{RegionRow, RegionsReport};
+pub use retained::{RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow};
 pub use stacks::{StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, MallocSplit, Severity, SummaryReport, TotalRow};
 pub use symbolicate::{SymbolicateReport, TextFrameRow};

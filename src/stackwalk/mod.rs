@@ -6,6 +6,12 @@
 //! at hand, the next explicit Frame leads to managed code again; that is how
 //! the runtime itself walks (docs/design/datacontracts/StackWalk.md).
 
+mod managed;
+mod refs;
+
+pub use managed::{Known, managed_threads};
+pub use refs::stack_refs;
+
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::collections::VecDeque;

@@ -9,6 +9,7 @@ pub mod builder;
 pub mod dotnet_builder;
 pub mod dotnet_code;
 pub mod elf;
+pub mod malloc_builder;
 pub mod methods;
 pub mod notes;
 pub mod real;

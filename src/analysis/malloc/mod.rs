@@ -34,17 +34,25 @@ pub fn malloc(process: &Process, found: &Findings, options: &MallocOptions, prog
     let mut report = MallocReport { allocators: allocators(process, malloc), ..MallocReport::default() };
     process.core.expect_scan();
     progress.start(malloc.arenas.iter().map(Arena::committed).sum());
-    let lists = FreeLists::read(process, malloc, &malloc.cache_candidates(process));
-    tell_lists(process, &lists);
+    let mut lists = FreeLists::read(process, malloc, &[]);
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
     let look = Looker::new(process, malloc, if options.chunks { most } else { 0 });
     let name = |i: usize| malloc.arenas.get(i).map(Arena::address).unwrap_or_default();
-    let walked = malloc.walk(
-        process,
-        &lists,
-        |i| Tally { arena: name(i), ..Tally::default() },
-        |tally, chunk| tally.add(chunk, &look),
-    );
+    let walk = |lists: &FreeLists| {
+        let make = |i| Tally { arena: name(i), ..Tally::default() };
+        malloc.walk(process, lists, make, |tally, chunk| tally.add(chunk, &look))
+    };
+    let mut walked = walk(&lists);
+    // The caches of threads that are gone show up only now; what is in them was
+    // taken for used.
+    let mut seen: Vec<_> = walked.iter().flat_map(|(_, _, tally, _)| tally.caches.iter().copied()).collect();
+    seen.truncate(limits::MAX_TCACHES);
+    let with_others = FreeLists::read(process, malloc, &seen);
+    if with_others.len() > lists.len() {
+        lists = with_others;
+        walked = walk(&lists);
+    }
+    tell_lists(process, &lists);
     let mut sizes = tally::BySize::default();
     let mut chunks = Vec::new();
     let mut listable = 0;

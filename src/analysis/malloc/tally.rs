@@ -155,6 +155,8 @@ pub(in crate::analysis) struct Tally {
     pub(in crate::analysis) sizes: BySize,
     pub(super) chunks: Vec<ChunkRow>,
     pub(super) listable: u64,
+    /// Used chunks of the size of a thread's cache.
+    pub(super) caches: Vec<Addr>,
 }
 
 impl Tally {
@@ -167,6 +169,9 @@ impl Tally {
         match chunk.state {
             State::Used => {
                 let usable = look.malloc.usable(chunk.size, false);
+                if look.malloc.is_cache_size(chunk.size) && self.caches.len() < limits::MAX_TCACHES {
+                    self.caches.push(chunk.address);
+                }
                 self.used(chunk.size, block, look.content(block, chunk.first_word, usable));
             }
             State::Top | State::Unknown => {}

@@ -4,17 +4,17 @@ mod groups;
 mod roles;
 mod rows;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::analysis::naming::Names;
 use crate::bytes::printable;
-use crate::dotnet::{self, ExplicitFrame, FrameClasses, ManagedThread, Methods};
+use crate::dotnet::ExplicitFrame;
 use crate::memory::Memory;
 use crate::native::stacks::Stacks;
 use crate::native::unwind::End;
 use crate::process::Process;
 use crate::report::{ThreadRow, ThreadsReport, ThrownRow};
-use crate::stackwalk::Walker;
+use crate::stackwalk::{Known, Walker, managed_threads};
 
 use rows::{Rows, module_at};
 
@@ -32,14 +32,6 @@ pub struct ThreadOptions {
     pub tid: Option<u32>,
     /// Merge equal stacks.
     pub group: bool,
-}
-
-/// A thread of a runtime, and which runtime's.
-struct Known<'a, 'p> {
-    methods: &'a Methods<'p>,
-    thread: ManagedThread,
-    frames: Vec<ExplicitFrame>,
-    finalizer: bool,
 }
 
 /// Follow the stacks of all threads asked for.
@@ -122,34 +114,4 @@ fn describe(known: &Known<'_, '_>, row: &mut ThreadRow) {
     row.exception = types
         .thrown_exception(thread)
         .map(|e| ThrownRow { r#type: printable(&e.type_name).into_owned(), address: e.object });
-}
-
-/// The runtimes' threads, by the system's number.
-fn managed_threads<'a, 'p>(process: &Process, runtimes: &'a [Methods<'p>]) -> HashMap<u32, Vec<Known<'a, 'p>>> {
-    let mut out: HashMap<u32, Vec<Known<'a, 'p>>> = HashMap::new();
-    for methods in runtimes {
-        let runtime = methods.types.runtime;
-        let (list, broken) = match dotnet::threads(process, runtime) {
-            Ok(found) => found,
-            Err(e) => {
-                process.diag.partial("dotnet", format!("{}: threads: {e}", runtime.name()));
-                continue;
-            }
-        };
-        if let Some(broken) = broken {
-            process.diag.partial("dotnet", format!("{}: {broken}", runtime.name()));
-        }
-        let finalizer = runtime.roots.pointer(&process.memory, &runtime.layout, "FinalizerThread").ok();
-        let classes = FrameClasses::new(methods.types.memory, runtime);
-        for thread in list {
-            let Some(tid) = thread.os_id.filter(|&id| id != 0) else { continue };
-            let (frames, broken) = thread.frame.map(|first| classes.list(first)).unwrap_or_default();
-            if let Some(broken) = broken {
-                process.diag.partial("frames", format!("thread {tid}: {broken}"));
-            }
-            let finalizer = finalizer == Some(thread.address);
-            out.entry(tid).or_default().push(Known { methods, thread, frames, finalizer });
-        }
-    }
-    out
 }

@@ -3,6 +3,7 @@ use std::path::Path;
 use coremap::analysis::{self, DiffInput, HeapStatOptions, MallocOptions};
 use coremap::introspect::introspect;
 use coremap::progress::Progress;
+use coremap::report::MallocReport;
 
 use crate::cli::args::Common;
 use crate::cli::commands::open;
@@ -21,12 +22,16 @@ pub(super) fn run(common: &Common, old: &Path, new: &Path) -> Result<Exit, Failu
     let first = introspect(&before);
     let old_sum = analysis::summary(&before, &first, false, &silent);
     let old_heap = analysis::heapstat(&before, &first, &options, &silent);
-    let blocks = MallocOptions::default();
-    let old_malloc = analysis::malloc(&before, &first, &blocks, &silent);
     let found = introspect(&after);
     let new_sum = analysis::summary(&after, &found, false, &silent);
     let new_heap = analysis::heapstat(&after, &found, &options, &silent);
-    let new_malloc = analysis::malloc(&after, &found, &blocks, &silent);
+    // Another allocator's blocks can't be compared, and that is no news here.
+    let both = !first.malloc.arenas.is_empty() && !found.malloc.arenas.is_empty();
+    let blocks = |process, found| match both {
+        true => analysis::malloc(process, found, &MallocOptions::default(), &silent),
+        false => MallocReport::default(),
+    };
+    let (old_malloc, new_malloc) = (blocks(&before, &first), blocks(&after, &found));
     let report = analysis::diff(
         DiffInput { process: &before, summary: &old_sum, heap: &old_heap, malloc: &old_malloc },
         DiffInput { process: &after, summary: &new_sum, heap: &new_heap, malloc: &new_malloc },

@@ -9,6 +9,7 @@ use coremap::map::Base;
 use coremap::native::stacks;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::stackwalk::stack_refs;
 use coremap::units::{exact, human};
 use coremap::{analysis, shrink};
 
@@ -52,6 +53,15 @@ pub(super) fn run(
                 let names = Names::new(&process, &found);
                 let stacks = stacks::find(&process, &Base::of(&process.core));
                 drop(analysis::threads(&process, &names, &stacks, ThreadOptions::default()));
+                // Roots of stacks: GC info of their frames.
+                for (runtime, _) in &found.runtimes {
+                    drop(stack_refs(&process, &stacks, names.runtimes(), runtime));
+                }
+            }
+            Purpose::Object => {
+                for &at in &ips {
+                    drop(analysis::object(&process, &found, at));
+                }
             }
             Purpose::Check => drop(analysis::check(&process, &found)),
         }

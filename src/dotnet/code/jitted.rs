@@ -36,6 +36,8 @@ pub(in crate::dotnet) enum CodeBlock {
         unwind: (Addr, u32),
         /// Its GC info.
         gc_info: Addr,
+        /// Its exception clauses (0 where there are none).
+        eh_info: Addr,
     },
     /// Stubs: StubCodeBlockKind.
     Stubs {
@@ -147,6 +149,7 @@ impl CodeHeap {
             debug_info: view.ptr("DebugInfo").unwrap_or(Addr(0)),
             unwind: (first, count),
             gc_info: view.ptr("GCInfo").unwrap_or(Addr(0)),
+            eh_info: view.ptr("EHInfo").unwrap_or(Addr(0)),
         })
     }
 }

@@ -4,6 +4,7 @@
 //! docs/design/datacontracts/ExecutionManager.md; src/coreclr/vm: codeman.h,
 //! rangesection in codeman.h, nibblemapmacros.h, readytoruninfo.h.
 
+pub(super) mod gc_info;
 pub(super) mod heaps;
 mod instances;
 mod jitted;
@@ -18,7 +19,7 @@ pub(super) use jitted::{CodeBlock, CodeHeap};
 pub use ranges::{CodeRange, CodeRangeKind};
 pub(super) use ready_to_run::{ReadyToRun, ReadyToRunMethod};
 pub use stubs::{Stub, StubKind};
-pub(super) use unwind_info::unwind;
+pub(super) use unwind_info::{DWARF, behind, unwind};
 
 pub(super) use ranges::read as read_ranges;
 pub(super) use stubs::decode as decode_stub;

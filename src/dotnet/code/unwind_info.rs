@@ -36,8 +36,11 @@ const INDIRECT: u32 = 1;
 /// Offset of UnwindData in a RUNTIME_FUNCTION.
 const UNWIND_DATA: u64 = 8;
 
+/// Bytes of the personality routine's RVA.
+const PERSONALITY: u64 = 4;
+
 /// DWARF numbers of the registers by their numbers in instructions.
-const DWARF: [u16; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
+pub(in crate::dotnet) const DWARF: [u16; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// Why a managed frame can't be left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +64,13 @@ pub(in crate::dotnet) struct UnwindEntry {
     pub(super) end: Addr,
     /// RVA of its UNWIND_INFO.
     pub(super) data: u32,
+}
+
+impl UnwindEntry {
+    /// Where its code begins.
+    pub(in crate::dotnet) fn begin(&self) -> Addr {
+        self.begin
+    }
 }
 
 /// UNWIND_INFO.
@@ -243,6 +253,21 @@ pub(in crate::dotnet) fn unwind(
         offset = u64::MAX;
     }
     Err(UnwindError::Bad)
+}
+
+/// What follows a function's unwind data in a ReadyToRun image: its GC info
+/// (ReadyToRunJitManager::GetGCInfoToken, GetUnwindDataBlob). The RVA of a
+/// personality routine stands between them, always.
+///
+/// # Errors
+/// Where the unwind data can't be read.
+pub(in crate::dotnet) fn behind(memory: &dyn Memory, entry: &UnwindEntry) -> Result<Addr, UnwindError> {
+    let at = entry.base.saturating_add(u64::from(entry.data & !INDIRECT));
+    let mut head = [0; 4];
+    memory.read(at, &mut head)?;
+    let [_, _, count, _] = head;
+    let size = (4 + u64::from(count) * 2 + PERSONALITY).next_multiple_of(4);
+    Ok(at.saturating_add(size))
 }
 
 /// Longest epilog looked at: each instruction takes at most 8 bytes.

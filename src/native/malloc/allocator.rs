@@ -55,8 +55,9 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
             name: "glibc",
             module: module.path.to_string(),
             evidence: format!(
-                "main_arena{} by the shape of its bins; {arenas} arenas",
-                if linked { ", linked into the program," } else { "" }
+                "main_arena{} by the shape of its bins; {}",
+                if linked { ", linked into the program," } else { "" },
+                if arenas == 1 { "1 arena".to_owned() } else { format!("{arenas} arenas") }
             ),
             walked: true,
         });

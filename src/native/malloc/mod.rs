@@ -38,7 +38,6 @@ use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::layout::LayoutError;
-use crate::limits;
 use crate::map::{Base, Claims, Confidence};
 use crate::process::Process;
 
@@ -163,25 +162,10 @@ impl Malloc {
         walked.collect()
     }
 
-    /// Chunks of the size of a thread's cache, which may be one that no thread
-    /// points to any more.
-    pub fn cache_candidates(&self, process: &Process) -> Vec<Addr> {
-        let Some(shape) = &self.shape else { return Vec::new() };
-        let sizes: Vec<u64> = shape.tcaches.iter().map(|t| t.chunk).collect();
-        let nothing = FreeLists::default();
-        let found = self.walk(
-            process,
-            &nothing,
-            |_| Vec::new(),
-            |out, chunk| {
-                if sizes.contains(&chunk.size) && out.len() < limits::MAX_TCACHES {
-                    out.push(chunk.address);
-                }
-            },
-        );
-        let mut out: Vec<Addr> = found.into_iter().flat_map(|(_, _, found, _)| found).collect();
-        out.truncate(limits::MAX_TCACHES);
-        out
+    /// Whether a chunk has the size of a thread's cache: it may be one that no
+    /// thread points to any more.
+    pub fn is_cache_size(&self, size: u64) -> bool {
+        self.shape.as_ref().is_some_and(|s| s.tcaches.iter().any(|t| t.chunk == size))
     }
 
     /// Bytes of a chunk that the program can use: to the header of the next, or to

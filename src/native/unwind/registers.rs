@@ -15,6 +15,11 @@ const X86_64: [&str; 17] = [
     "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip",
 ];
 
+/// The name of a register of x86_64 by its DWARF number.
+pub fn name(number: u16) -> Option<&'static str> {
+    X86_64.get(usize::from(number)).copied()
+}
+
 /// DWARF numbers of x86_64 that have a role.
 pub mod x86_64 {
     /// rbx

@@ -1,0 +1,54 @@
+//! The runtimes' threads, with the explicit Frames on their stacks.
+
+use std::collections::HashMap;
+
+use crate::dotnet::{self, ExplicitFrame, FrameClasses, ManagedThread, Methods, ProtectedRef};
+use crate::process::Process;
+
+/// A thread of a runtime, and which runtime's.
+pub struct Known<'a, 'p> {
+    /// The runtime's methods.
+    pub methods: &'a Methods<'p>,
+    /// What the runtime knows of it.
+    pub thread: ManagedThread,
+    /// The runtime's marks on its stack, lowest first.
+    pub frames: Vec<ExplicitFrame>,
+    /// References that the runtime's own code keeps in lists.
+    pub protected: Vec<ProtectedRef>,
+    /// Whether it is the one that runs finalizers.
+    pub finalizer: bool,
+}
+
+/// The runtimes' threads, by the system's number; what can't be read is told.
+pub fn managed_threads<'a, 'p>(process: &Process, runtimes: &'a [Methods<'p>]) -> HashMap<u32, Vec<Known<'a, 'p>>> {
+    let mut out: HashMap<u32, Vec<Known<'a, 'p>>> = HashMap::new();
+    for methods in runtimes {
+        let runtime = methods.types.runtime;
+        let (list, broken) = match dotnet::threads(process, runtime) {
+            Ok(found) => found,
+            Err(e) => {
+                process.diag.partial("dotnet", format!("{}: threads: {e}", runtime.name()));
+                continue;
+            }
+        };
+        if let Some(broken) = broken {
+            process.diag.partial("dotnet", format!("{}: {broken}", runtime.name()));
+        }
+        let finalizer = runtime.roots.pointer(&process.memory, &runtime.layout, "FinalizerThread").ok();
+        let classes = FrameClasses::new(methods.types.memory, runtime);
+        for thread in list {
+            let Some(tid) = thread.os_id.filter(|&id| id != 0) else { continue };
+            let (frames, broken) = thread.frame.map(|first| classes.list(first)).unwrap_or_default();
+            if let Some(broken) = broken {
+                process.diag.partial("frames", format!("thread {tid}: {broken}"));
+            }
+            let (protected, broken) = classes.protected(&thread);
+            if let Some(broken) = broken {
+                process.diag.partial("frames", format!("thread {tid}: {broken}"));
+            }
+            let finalizer = finalizer == Some(thread.address);
+            out.entry(tid).or_default().push(Known { methods, thread, frames, protected, finalizer });
+        }
+    }
+    out
+}

@@ -1,0 +1,298 @@
+//! The references of a stack: of managed frames by GC info, and which parts of
+//! it must be taken word by word, because no more is known of them.
+//!
+//! src/coreclr/vm: gcenv.ee.cpp (ScanStackRoots), stackwalk.cpp
+//! (StackFrameIterator::Filter), frames.h (what Frames keep);
+//! docs/design/datacontracts/StackWalk.md.
+
+use std::collections::HashSet;
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::prstatus::Thread;
+use crate::dotnet::graph::{RefFrame, RefPlace, StackRef, StackRefs, Stretch};
+use crate::dotnet::{FrameSlots, FrameState, Methods, ProtectedRef, Runtime};
+use crate::limits;
+use crate::memory::Memory;
+use crate::native::stacks::Stacks;
+use crate::native::unwind::registers::{self, x86_64::RBP};
+use crate::native::unwind::{End, Regs, Trust};
+use crate::process::Process;
+
+use super::{DISPATCHER, FrameKind, Known, StackFrame, Walk, Walker, managed_threads};
+
+/// What the threads of `runtime`, which is one of `runtimes`, hold on their stacks.
+pub fn stack_refs<'p>(
+    process: &'p Process,
+    stacks: &Stacks,
+    runtimes: &[Methods<'p>],
+    runtime: &Runtime,
+) -> Vec<StackRefs> {
+    let known = managed_threads(process, runtimes);
+    let walker = Walker::new(process, runtimes, stacks);
+    let mut out: Vec<StackRefs> = Vec::new();
+    let mut left = limits::MAX_STACK_REFS;
+    for thread in &process.core.notes.threads {
+        // A stack may go through the code of several runtimes.
+        let all = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
+        let Some(own) = all.iter().find(|k| std::ptr::eq(k.methods.types.runtime, runtime)) else { continue };
+        let mut explicit: Vec<_> = all.iter().flat_map(|k| k.frames.iter().cloned()).collect();
+        explicit.sort_by_key(|f| f.addr);
+        let refs = walker.refs(thread, own, &walker.walk(thread, explicit), left);
+        left = left.saturating_sub(refs.known.len());
+        out.push(refs);
+    }
+    if left == 0 {
+        let most = limits::MAX_STACK_REFS;
+        process.diag.partial("limit", format!("stacks hold more than {most} references; the rest is not listed"));
+    }
+    out
+}
+
+/// Below the stack pointer, a leaf function may still use this much (System V
+/// ABI for x86_64, the red zone).
+const RED_ZONE: u64 = 128;
+
+/// Why words of a stack are taken for references.
+mod why {
+    pub(super) const COOPERATIVE: &str = "the thread was in the runtime's native code that may hold references";
+    pub(super) const NOT_SAFE: &str = "a frame was not at a place that a collection could meet";
+    pub(super) const NO_INFO: &str = "GC info of a frame can't be read";
+    pub(super) const UNREAD: &str = "a frame's registers are not known";
+    pub(super) const GUESSED: &str = "frames may have been passed over: no unwind data";
+    pub(super) const ENDED: &str = "the stack could not be followed to its end";
+    pub(super) const ARGUMENTS: &str = "arguments of a call that the runtime was about to make";
+    pub(super) const MARKED: &str = "a Frame of the runtime's keeps references near it";
+    pub(super) const VARIABLE: &str = "a method has a variable number of arguments";
+}
+
+/// What explicit Frames keep that is not in their lists (GcScanRoots of each class).
+fn keeps(class: &str) -> Option<&'static str> {
+    match class {
+        "PInvokeCalliFrame"
+        | "PrestubMethodFrame"
+        | "StubDispatchFrame"
+        | "CallCountingHelperFrame"
+        | "ExternalMethodFrame"
+        | "DynamicHelperFrame"
+        | "HijackFrame" => Some(why::ARGUMENTS),
+        "InlinedCallFrame"
+        | "FaultingExceptionFrame"
+        | "SoftwareExceptionFrame"
+        | "ResumableFrame"
+        | "RedirectedThreadFrame"
+        | "HelperMethodFrame"
+        | "HelperMethodFrame_1OBJ"
+        | "HelperMethodFrame_2OBJ"
+        | "HelperMethodFrame_3OBJ"
+        | "HelperMethodFrame_PROTECTOBJ"
+        | "GCFrame"
+        | "DebuggerClassInitMarkFrame"
+        | "DebuggerSecurityCodeMarkFrame"
+        | "DebuggerExitFrame"
+        | "DebuggerU2MCatchHandlerFrame" => None,
+        _ => Some(why::MARKED),
+    }
+}
+
+/// A walk over frames on its way.
+struct Refs {
+    out: StackRefs,
+    /// Where what lies below the next managed frame begins, and why it counts.
+    below: Option<Addr>,
+    why: Option<&'static str>,
+    /// No managed frame yet, and no explicit one.
+    leaf: bool,
+    /// How the next managed frame was left.
+    state: Option<FrameState>,
+    arguments: bool,
+    /// Frames whose slots a funclet of them told: code and frame pointer.
+    told: HashSet<(Addr, u64)>,
+    /// Stack pointer of a handler's method: frames below it are done.
+    done: Addr,
+}
+
+impl Walker<'_, '_> {
+    /// What the stack of `thread` holds, by the frames of `walk`; `known` is what
+    /// its runtime says of it. At most `room` references.
+    pub fn refs(&self, thread: &Thread, known: &Known<'_, '_>, walk: &Walk<'_>, room: usize) -> StackRefs {
+        let sp = thread.registers.sp();
+        let first = walk.frames.iter().find(|f| !matches!(f.kind, FrameKind::Explicit(_)));
+        let managed = first.is_some_and(|f| matches!(f.kind, FrameKind::Managed(..) | FrameKind::Dispatch(..)));
+        let mut refs = Refs {
+            out: StackRefs { thread: thread.tid, sp, ..StackRefs::default() },
+            below: Some(sp.saturating_sub(RED_ZONE).align_up(8)),
+            // A thread in preemptive mode has put its references where Frames and
+            // handles keep them.
+            why: (known.thread.cooperative != Some(false) && !managed).then_some(why::COOPERATIVE),
+            leaf: true,
+            state: None,
+            arguments: false,
+            told: HashSet::new(),
+            done: Addr(0),
+        };
+        if refs.why.is_some() {
+            refs.out.registers.extend(thread.registers.iter());
+        }
+        refs.listed(self.process, "GCFrame", &known.protected);
+        let mut last = sp;
+        for (i, frame) in walk.frames.iter().enumerate() {
+            match &frame.kind {
+                FrameKind::Explicit(mark) => {
+                    refs.leaf &= mark.regs.is_none();
+                    refs.state = match mark.class {
+                        "FaultingExceptionFrame" => Some(FrameState::Aborted),
+                        "SoftwareExceptionFrame" => Some(FrameState::Call),
+                        "ResumableFrame" | "RedirectedThreadFrame" => Some(FrameState::Interrupted),
+                        // One within the managed frame tells nothing of how that was left.
+                        _ => refs.state,
+                    };
+                    refs.listed(self.process, mark.class, &mark.objects);
+                    match keeps(mark.class) {
+                        Some(why::ARGUMENTS) => {
+                            let end = frame.regs.sp().max(mark.addr);
+                            refs.stretch(mark.addr, end, why::ARGUMENTS);
+                            refs.arguments = true;
+                        }
+                        Some(why) => refs.why = Some(why),
+                        None => {}
+                    }
+                    continue;
+                }
+                FrameKind::Native => {
+                    if matches!(frame.trust, Trust::FramePointer | Trust::Scan) {
+                        refs.stretch(last, frame.sp, why::GUESSED);
+                    }
+                    refs.below.get_or_insert(frame.sp);
+                }
+                FrameKind::Managed(runtime, _) | FrameKind::Dispatch(runtime, _) => {
+                    if matches!(frame.trust, Trust::FramePointer | Trust::Scan) {
+                        refs.stretch(last, frame.sp, why::GUESSED);
+                    }
+                    let state = refs.state.take().unwrap_or(match frame.exact {
+                        true => FrameState::Interrupted,
+                        false => FrameState::Call,
+                    });
+                    let next = walk.frames.iter().skip(i + 1).find(|f| !matches!(f.kind, FrameKind::Explicit(_)));
+                    let slots = self.methods.get(*runtime).map(|m| m.frame_slots(&frame.regs, state));
+                    let slots = slots.and_then(Result::ok).filter(|_| refs.out.known.len() < room);
+                    if let Some(handler) = slots.as_ref().filter(|s| s.handler && s.only_leaf) {
+                        refs.handler(walk.frames.get(i + 1..).unwrap_or_default(), frame, handler.start);
+                    }
+                    // The code that finds handlers goes on once this one is done.
+                    if frame.sp >= refs.done || slots.as_ref().is_some_and(|s| s.handler) || dispatches(frame) {
+                        refs.managed(frame, state, slots, next.map(|n| n.sp));
+                    } else {
+                        refs.below = None;
+                    }
+                }
+            }
+            last = frame.sp;
+        }
+        refs.out.known.truncate(room);
+        if walk.end != End::Bottom
+            && let Some(stack) = known.thread.stack.filter(|s| s.contains(last))
+        {
+            refs.stretch(last, stack.end, why::ENDED);
+        }
+        refs.out
+    }
+}
+
+impl Refs {
+    fn stretch(&mut self, from: Addr, to: Addr, why: &'static str) {
+        let from = from.align_up(8);
+        if from < to {
+            self.out.stretches.push(Stretch { range: AddrRange::new(from, to), why });
+        }
+    }
+
+    /// References in a list of the runtime's.
+    fn listed(&mut self, process: &Process, list: &'static str, refs: &[ProtectedRef]) {
+        self.out.known.extend(refs.iter().filter_map(|r| {
+            let value = process.memory.u64(r.address).ok()?;
+            let place = RefPlace::Listed(r.address, list);
+            Some(StackRef { frame: None, place, value, interior: r.interior, pinned: false })
+        }));
+    }
+
+    fn managed(&mut self, frame: &StackFrame<'_>, state: FrameState, slots: Option<FrameSlots>, above: Option<Addr>) {
+        let why = self.why.take();
+        if let (Some(from), Some(why)) = (self.below.take(), why) {
+            self.stretch(from, frame.sp, why);
+        }
+        let leaf = std::mem::replace(&mut self.leaf, false);
+        let arguments = std::mem::replace(&mut self.arguments, false);
+        let failed = match &slots {
+            None => Some(why::NO_INFO),
+            // Not even a thread that waits for a collection would be here.
+            Some(slots) if !slots.safe && (leaf || state == FrameState::Interrupted) => Some(why::NOT_SAFE),
+            Some(slots) if slots.unread > 0 => Some(why::UNREAD),
+            Some(slots) if slots.variable_arguments => Some(why::VARIABLE),
+            Some(_) => None,
+        };
+        if let Some(slots) = &slots {
+            if arguments {
+                self.stretch(frame.sp, slots.outgoing, why::ARGUMENTS);
+            }
+            self.known(frame, slots);
+        }
+        match failed {
+            None => self.out.frames.0 += 1,
+            Some(why) => {
+                self.out.frames.1 += 1;
+                if let Some(above) = above {
+                    self.stretch(frame.sp, above, why);
+                }
+                self.registers(&frame.regs);
+            }
+        }
+    }
+
+    /// The handler's method is found up the stack by its code and frame pointer:
+    /// it tells nothing of its own, and frames before it were unwound.
+    fn handler(&mut self, above: &[StackFrame<'_>], frame: &StackFrame<'_>, start: Addr) {
+        let Some(pointer) = frame.regs.get(RBP) else { return };
+        let of = |f: &&StackFrame<'_>| match &f.kind {
+            FrameKind::Managed(_, m) | FrameKind::Dispatch(_, m) => {
+                m.start == start && f.regs.get(RBP) == Some(pointer)
+            }
+            _ => false,
+        };
+        if self.told.contains(&(start, pointer)) {
+            return;
+        }
+        if let Some(method) = above.iter().take(limits::MAX_HANDLER_SEARCH).find(of) {
+            self.told.insert((start, pointer));
+            self.done = self.done.max(method.sp);
+        }
+    }
+
+    fn known(&mut self, frame: &StackFrame<'_>, slots: &FrameSlots) {
+        let told = |pointer| self.told.contains(&(slots.start, pointer));
+        if !slots.funclet && slots.only_leaf && frame.regs.get(RBP).is_some_and(told) {
+            return;
+        }
+        let at = RefFrame { ip: frame.ip, sp: frame.sp, exact: frame.exact };
+        self.out.known.extend(slots.slots.iter().map(|slot| StackRef {
+            frame: Some(at),
+            place: RefPlace::Slot(slot.place),
+            value: slot.value,
+            interior: slot.interior,
+            pinned: slot.pinned,
+        }));
+    }
+
+    fn registers(&mut self, regs: &Regs) {
+        let known = (0..16).filter_map(|number| Some((registers::name(number)?, regs.get(number)?)));
+        self.out.registers.extend(known);
+    }
+}
+
+/// Whether a frame is of the runtime's managed code that handles exceptions.
+fn dispatches(frame: &StackFrame<'_>) -> bool {
+    match &frame.kind {
+        FrameKind::Dispatch(..) => true,
+        FrameKind::Managed(_, method) => method.name.starts_with(DISPATCHER),
+        _ => false,
+    }
+}
