@@ -377,5 +377,9 @@ pub const MAX_EXPRESSION_STEPS: u32 = 1000;
 /// Unwind codes and chained pieces of one function (codes: a byte counts them).
 pub const MAX_UNWIND_CHAIN: usize = 32;
 
+/// Bytes of the frames that wait for a lock that are looked through for it:
+/// those of the runtime and of Monitor have some hundred each.
+pub const MAX_LOCK_FRAMES: u64 = 64 << 10;
+
 /// UTF-16 units of a thread's name.
 pub const MAX_THREAD_NAME: usize = 256;

@@ -24,6 +24,9 @@ const FRAME_TOP: Addr = Addr(u64::MAX);
 /// exception handling (.NET 9 on).
 const NO_METHOD: u64 = 3;
 
+/// The class that protects one object. Helpers that take a lock make it (up to .NET 9).
+const ONE_OBJECT: &str = "HelperMethodFrame_1OBJ";
+
 /// What a class of Frames keeps of the frame above it.
 #[derive(Clone, Copy)]
 enum Keeps {
@@ -57,7 +60,7 @@ const CLASSES: [(&str, Keeps); 29] = [
     ("ResumableFrame", Keeps::ContextPointer),
     ("RedirectedThreadFrame", Keeps::ContextPointer),
     ("HelperMethodFrame", Keeps::Machine),
-    ("HelperMethodFrame_1OBJ", Keeps::Machine),
+    (ONE_OBJECT, Keeps::Machine),
     ("HelperMethodFrame_2OBJ", Keeps::Machine),
     ("HelperMethodFrame_3OBJ", Keeps::Machine),
     ("HelperMethodFrame_PROTECTOBJ", Keeps::Machine),
@@ -113,6 +116,8 @@ pub struct ExplicitFrame {
     pub regs: Option<Regs>,
     /// Whether these are from where it was interrupted, and not from a call.
     pub exact: bool,
+    /// The object that it protects, where it protects one: what the helper was called for.
+    pub object: Option<Addr>,
 }
 
 /// The classes of one runtime's Frames.
@@ -157,6 +162,7 @@ impl<'p> FrameClasses<'p> {
                 method_desc: self.method(at, keeps),
                 regs: self.regs(at, class, keeps),
                 exact: matches!(keeps, Keeps::ContextPointer) || class == "FaultingExceptionFrame",
+                object: self.object(at, class),
             });
             at = next;
         }
@@ -175,6 +181,11 @@ impl<'p> FrameClasses<'p> {
             Keeps::Transition => self.view("FramedMethodFrame", at).ptr("MethodDescPtr").ok().filter(|d| d.0 != 0),
             _ => None,
         }
+    }
+
+    fn object(&self, at: Addr, class: &'static str) -> Option<Addr> {
+        let slot = (class == ONE_OBJECT).then(|| self.view(class, at).ptr("ObjectSlot").ok())??;
+        self.memory.ptr(slot).ok().filter(|o| o.0 != 0)
     }
 
     fn regs(&self, at: Addr, class: &'static str, keeps: Keeps) -> Option<Regs> {

@@ -39,7 +39,7 @@ pub(super) fn headline(core: &CoreRow) -> Document {
     doc
 }
 
-fn findings(doc: &mut Document, list: &[Finding]) {
+pub(super) fn findings(doc: &mut Document, list: &[Finding]) {
     for f in list {
         let mark = if f.severity == Severity::Warning { "!" } else { "·" };
         doc.line(format!("{mark} {}", f.text));

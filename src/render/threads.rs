@@ -4,9 +4,10 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::bytes::printable;
+use crate::render::commands::findings;
 use crate::render::stack_tree::{Branch, fold, tree};
 use crate::render::{Document, Render, csv_rows};
-use crate::report::{FrameRow, ThreadRow, ThreadsReport};
+use crate::report::{FrameRow, ThreadRow, ThreadsReport, WaitRow};
 
 /// Spaces a level of the tree is set in; deeper ones than this stay there.
 const INDENT: usize = 2;
@@ -18,6 +19,7 @@ const LISTED: usize = 8;
 impl Render for ThreadsReport {
     fn document(&self) -> Document {
         let mut doc = Document::default();
+        findings(&mut doc, &self.findings);
         match &self.groups {
             Some(groups) => {
                 doc.line(format!("{} threads, {} different stacks", self.threads.len(), groups.len()));
@@ -88,12 +90,32 @@ fn show_thread(doc: &mut Document, thread: &ThreadRow) {
     if let Some(exception) = &thread.exception {
         doc.line(format!("  threw {} at {}", exception.r#type, exception.address));
     }
+    if let Some(wait) = &thread.waits_for {
+        doc.line(format!("  {}", wait_line(wait)));
+    }
     for (frame, times) in runs(thread.frames.iter()) {
         doc.line(frame_line(frame, times));
     }
     if let Some(end) = thread.end.as_ref().filter(|e| !e.starts_with("the thread began")) {
         doc.line(format!("  (no further: {end})"));
     }
+}
+
+/// What a thread waits for, in words.
+fn wait_line(wait: &WaitRow) -> String {
+    let object = format!("{} ({})", wait.object, wait.r#type.as_deref().unwrap_or("type unknown"));
+    let guess = if wait.confidence == "heuristic" { " (heuristic)" } else { "" };
+    if wait.kind == "pulse" {
+        return format!("waits to be pulsed on {object}{guess}");
+    }
+    let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
+    let holder = match (wait.owner_tid, managed) {
+        (Some(tid), Some(managed)) => format!("thread {tid}, {managed}"),
+        (Some(tid), None) => format!("thread {tid}"),
+        (None, Some(managed)) => format!("{managed}, which is not in the core"),
+        (None, None) => "nobody that is known".to_owned(),
+    };
+    format!("waits for the lock of {object}, held by {holder}{guess}")
 }
 
 /// Frames of the same function in a row, counted.

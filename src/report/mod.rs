@@ -36,7 +36,7 @@ pub use regions::{RegionRow, RegionsReport};
 pub use stacks::{StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
 pub use symbolicate::{SymbolicateReport, TextFrameRow};
-pub use threads::{FrameRow, GroupRow, ThreadRow, ThreadsReport, ThrownRow};
+pub use threads::{FrameRow, GroupRow, ThreadRow, ThreadsReport, ThrownRow, WaitRow};
 pub use whatis::{ClaimRow, WhatisReport};
 
 use serde::Serialize;

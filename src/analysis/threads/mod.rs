@@ -1,10 +1,13 @@
 //! What every thread is doing: its stack, its names, what it is for.
 
 mod groups;
+mod lock_findings;
 mod roles;
 mod rows;
+mod waits;
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use crate::analysis::naming::Names;
 use crate::bytes::printable;
@@ -17,6 +20,7 @@ use crate::report::{ThreadRow, ThreadsReport, ThrownRow};
 use crate::stackwalk::Walker;
 
 use rows::{Rows, module_at};
+use waits::Locks;
 
 /// Modules listed by name in a warning.
 const NAMED: usize = 8;
@@ -40,6 +44,7 @@ struct Known<'a, 'p> {
     thread: ManagedThread,
     frames: Vec<ExplicitFrame>,
     finalizer: bool,
+    locks: Rc<Locks>,
 }
 
 /// Follow the stacks of all threads asked for.
@@ -71,6 +76,7 @@ pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, opt
         if let Some(first) = of_thread.first() {
             describe(first, &mut row);
         }
+        row.waits_for = of_thread.iter().find_map(|k| k.locks.wait(&k.methods.types, &k.thread, &walk.frames));
         let frames: Vec<_> = walk.frames.iter().map(|f| rows.frame(f)).collect();
         let role = roles::role(process, thread.tid, &row, of_thread.first().is_some_and(|k| k.finalizer), &frames);
         row.role = role.map(|r| r.0);
@@ -84,8 +90,9 @@ pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, opt
         out.push(row);
     }
     note_missing(process, &short);
+    let findings = lock_findings::findings(&out);
     let groups = options.group.then(|| groups::merge(&mut out));
-    ThreadsReport { threads: out, groups }
+    ThreadsReport { threads: out, groups, findings }
 }
 
 /// The module at whose code a stack ended because that is not in the core.
@@ -141,6 +148,7 @@ fn managed_threads<'a, 'p>(process: &Process, runtimes: &'a [Methods<'p>]) -> Ha
         }
         let finalizer = runtime.roots.pointer(&process.memory, &runtime.layout, "FinalizerThread").ok();
         let classes = FrameClasses::new(methods.types.memory, runtime);
+        let locks = Rc::new(Locks::read(process, &methods.types, &list));
         for thread in list {
             let Some(tid) = thread.os_id.filter(|&id| id != 0) else { continue };
             let (frames, broken) = thread.frame.map(|first| classes.list(first)).unwrap_or_default();
@@ -148,7 +156,7 @@ fn managed_threads<'a, 'p>(process: &Process, runtimes: &'a [Methods<'p>]) -> Ha
                 process.diag.partial("frames", format!("thread {tid}: {broken}"));
             }
             let finalizer = finalizer == Some(thread.address);
-            out.entry(tid).or_default().push(Known { methods, thread, frames, finalizer });
+            out.entry(tid).or_default().push(Known { methods, thread, frames, finalizer, locks: locks.clone() });
         }
     }
     out
