@@ -377,6 +377,22 @@ pub const MAX_EXPRESSION_STEPS: u32 = 1000;
 /// Unwind codes and chained pieces of one function (codes: a byte counts them).
 pub const MAX_UNWIND_CHAIN: usize = 32;
 
+/// Tasks and async methods that are not done: a busy server has some 100,000; 200
+/// bytes each.
+pub const MAX_ASYNC_OBJECTS: usize = 1 << 23;
+
+/// What goes on after one task.
+pub const MAX_CONTINUATIONS: usize = 1 << 20;
+
+/// Parts of one chain of tasks: async recursion may be deep, no deeper than a stack.
+pub const MAX_ASYNC_DEPTH: usize = 1 << 18;
+
+/// Parts of all chains together: where many wait for many there is no end of them.
+pub const MAX_ASYNC_PARTS: usize = 1 << 25;
+
+/// Objects that are listed of each of the chains that are equal.
+pub const MAX_ASYNC_LISTED: usize = 64;
+
 /// Bytes of the frames that wait for a lock that are looked through for it:
 /// those of the runtime and of Monitor have some hundred each.
 pub const MAX_LOCK_FRAMES: u64 = 64 << 10;

@@ -1,6 +1,7 @@
 //! Answers to the commands: pure functions from a process and its map to a
 //! report. They know no terminal and no file format.
 
+mod async_chains;
 mod check;
 mod diff;
 mod distribution;
@@ -26,6 +27,7 @@ mod threads;
 mod whatis;
 mod zero;
 
+pub use async_chains::async_chains;
 pub use check::check;
 pub use diff::{DiffInput, diff};
 pub use gcroot::gcroot;

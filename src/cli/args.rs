@@ -107,6 +107,14 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// What async methods wait for, and who waits for them: SOS dumpasync, equal chains merged
+    Async {
+        /// Every chain, not only those that differ
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// The managed heap: segments or regions by heap and generation
     Heap {
         /// The loader heaps too: blocks, committed and wasted bytes

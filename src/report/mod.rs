@@ -3,6 +3,7 @@
 //! Addresses are strings `"0x7f42d256e000"`, sizes integers in bytes, unknown
 //! is `null`, never 0. Fields may be added; those there keep name and meaning.
 
+mod async_chains;
 mod diff;
 mod graph;
 mod heap;
@@ -18,6 +19,7 @@ mod symbolicate;
 mod threads;
 mod whatis;
 
+pub use async_chains::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, TypeDelta};
 pub use graph::{ChainRow, GcRootReport, HandleKindRow, HandleRow, HandlesReport, RootPathRow};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};

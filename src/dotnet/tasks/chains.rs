@@ -1,0 +1,189 @@
+//! Chains of tasks, from what is waited for outwards; equal ones merged.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::dotnet::tasks::links::{Awaits, End, Node, Tasks};
+use crate::limits;
+
+/// A chain, and how often it is there.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// How many.
+    pub count: u64,
+    /// Of the first of them: what is waited for first, then who waits for it; by number.
+    pub nodes: Vec<u32>,
+    /// What stands at its end.
+    pub end: End,
+    /// The last object of each, as far as they are listed.
+    pub last: Vec<Addr>,
+    /// Different objects that are waited for.
+    pub roots: u64,
+}
+
+/// All chains that have an async method in them.
+#[derive(Clone, Debug, Default)]
+pub struct Chains {
+    /// Those of most first.
+    pub list: Vec<Chain>,
+    /// How many there are, with those that are equal.
+    pub total: u64,
+    /// Whether there are more than could be followed.
+    pub cut: bool,
+}
+
+/// What makes chains equal, for one of their parts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Part {
+    method_table: Addr,
+    state: Option<i32>,
+    awaits: u8,
+}
+
+impl Part {
+    fn of(node: &Node) -> Part {
+        let awaits = match node.awaits {
+            Awaits::Object(_) => 0,
+            Awaits::Done(_) => 1,
+            Awaits::Unknown => 2,
+            Awaits::Nothing => 3,
+        };
+        Part { method_table: node.method_table, state: node.state, awaits }
+    }
+}
+
+/// A chain as its parts and the kind of its end.
+type Key = (Vec<Part>, u8);
+
+struct Follower<'t> {
+    tasks: &'t Tasks,
+    merge: bool,
+    index: HashMap<Key, usize>,
+    last_root: Vec<u32>,
+    chains: Chains,
+    seen: Vec<bool>,
+    /// Parts of all chains that may still be made.
+    left: usize,
+}
+
+impl Tasks {
+    /// The chains; equal ones merged where `merge` says so.
+    pub fn chains(&self, merge: bool) -> Chains {
+        let mut follower = Follower {
+            tasks: self,
+            merge,
+            index: HashMap::new(),
+            last_root: Vec::new(),
+            chains: Chains::default(),
+            seen: vec![false; self.nodes.len()],
+            left: limits::MAX_ASYNC_PARTS,
+        };
+        for (i, _) in self.nodes.iter().enumerate().filter(|(_, n)| !n.follows) {
+            follower.from(i as u32);
+        }
+        // What is left waits in circles.
+        for i in 0..self.nodes.len() {
+            if follower.seen.get(i) == Some(&false) {
+                follower.from(i as u32);
+            }
+        }
+        let mut chains = follower.chains;
+        chains.list.sort_by_key(|c| std::cmp::Reverse(c.count));
+        chains
+    }
+}
+
+impl Follower<'_> {
+    /// All chains that begin with `root`.
+    fn from(&mut self, root: u32) {
+        let tasks = self.tasks;
+        let next = |at: u32| tasks.nodes.get(at as usize).map_or(&[][..], |n| n.next.as_slice());
+        // A part of the path, and which of those that follow it is next.
+        let mut path: Vec<(u32, usize)> = vec![(root, 0)];
+        let mut on_path: HashMap<u32, ()> = HashMap::from([(root, ())]);
+        self.mark(root);
+        while let Some(&mut (at, ref mut turn)) = path.last_mut() {
+            let follower = next(at).get(*turn).copied();
+            let first = *turn == 0;
+            *turn += 1;
+            match follower {
+                Some(to) if on_path.contains_key(&to) || path.len() >= limits::MAX_ASYNC_DEPTH => {}
+                Some(to) => {
+                    self.mark(to);
+                    on_path.insert(to, ());
+                    path.push((to, 0));
+                }
+                None => {
+                    let ends = tasks.nodes.get(at as usize).map_or(&[][..], |n| n.ends.as_slice());
+                    if first && ends.is_empty() {
+                        self.emit(&path, End::Nobody);
+                    }
+                    for &end in ends {
+                        self.emit(&path, end);
+                    }
+                    on_path.remove(&at);
+                    path.pop();
+                }
+            }
+            if self.chains.cut {
+                return;
+            }
+        }
+    }
+
+    fn mark(&mut self, at: u32) {
+        if let Some(seen) = self.seen.get_mut(at as usize) {
+            *seen = true;
+        }
+    }
+
+    fn emit(&mut self, path: &[(u32, usize)], end: End) {
+        let nodes = || path.iter().filter_map(|&(at, _)| self.tasks.nodes.get(at as usize));
+        if !nodes().any(|n| n.machine.is_some()) {
+            return;
+        }
+        if path.len() == 1 && end == End::Nobody && nodes().any(Node::given_back) {
+            return;
+        }
+        let Some(left) = self.left.checked_sub(path.len()) else {
+            self.chains.cut = true;
+            return;
+        };
+        self.left = left;
+        let last = nodes().last().map_or(Addr(0), |n| n.addr);
+        let root = path.first().map_or(0, |p| p.0);
+        let key = || {
+            let kind = match end {
+                End::Nobody => 0,
+                End::Thread(_) => 1,
+                End::Callback(_) => 2,
+                End::Other(_) => 3,
+            };
+            (nodes().map(Part::of).collect(), kind)
+        };
+        self.chains.total += 1;
+        let known = if self.merge { self.index.get(&key()).copied() } else { None };
+        let list = &mut self.chains.list;
+        match known.and_then(|at| Some((list.get_mut(at)?, self.last_root.get_mut(at)?))) {
+            Some((chain, last_root)) => {
+                chain.count += 1;
+                if chain.last.len() < limits::MAX_ASYNC_LISTED {
+                    chain.last.push(last);
+                }
+                if *last_root != root {
+                    chain.roots += 1;
+                    *last_root = root;
+                }
+            }
+            None => {
+                if self.merge {
+                    let key = (nodes().map(Part::of).collect(), key().1);
+                    self.index.insert(key, list.len());
+                }
+                let nodes = path.iter().map(|p| p.0).collect();
+                list.push(Chain { count: 1, nodes, end, last: vec![last], roots: 1 });
+                self.last_root.push(root);
+            }
+        }
+    }
+}
