@@ -362,6 +362,10 @@ pub const MAX_STACK_FRAMES: usize = 1 << 18;
 /// Frames of all threads together.
 pub const MAX_ALL_FRAMES: usize = 1 << 21;
 
+/// Frames of one stack that are followed to tell what its thread does: the runtime's
+/// and the framework's waits take up to some 40.
+pub const MAX_DOING_FRAMES: usize = 128;
+
 /// Words of a stack that are looked through for one return address.
 pub const MAX_SCAN_WORDS: usize = 512;
 

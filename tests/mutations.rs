@@ -170,7 +170,9 @@ fn examine(path: &Path, rng: &mut Rng) -> Result<(), String> {
         return Err(format!("zero and written are not what the core holds: {:?}", sum.total));
     }
     let regions = analysis::regions(&found, &RegionOptions::default());
-    let stacks = analysis::stacks(&process, &found, zero_fill, &silent);
+    let names = Names::new(&process, &found);
+    let doing = analysis::doing(&process, &names, &found.stacks);
+    let stacks = analysis::stacks(&process, &found, &doing, zero_fill, &silent);
     for s in &stacks.stacks {
         let within = |part: Option<u64>| part.is_none_or(|part| Some(part) <= s.reserved);
         if !within(s.in_use) || !within(s.touched) || !within(Some(s.in_core)) && s.low.is_some() {

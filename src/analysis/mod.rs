@@ -46,7 +46,7 @@ pub use search::{SearchOptions, search};
 pub use stacks::stacks;
 pub use summary::summary;
 pub use symbolicate::symbolicate;
-pub use threads::{ThreadOptions, threads};
+pub use threads::{Doing, ThreadOptions, doing, threads};
 pub use whatis::whatis;
 
 use crate::core::mapped;

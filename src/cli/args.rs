@@ -341,7 +341,7 @@ pub(crate) enum Purpose {
     Summary,
     /// regions and maddress
     Regions,
-    /// stacks, without --zero-fill
+    /// stacks, without --zero-fill and what the threads do (that takes threads)
     Stacks,
     /// heap
     Heap,

@@ -12,6 +12,7 @@ mod maddress;
 mod objects;
 mod perfmap;
 mod stack_tree;
+mod stacks;
 mod symbolicate;
 mod table;
 mod threads;

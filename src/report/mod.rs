@@ -35,7 +35,7 @@ pub use objects::{
 };
 pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use regions::{RegionRow, RegionsReport};
-pub use stacks::{StackRow, StacksReport, StacksTotal};
+pub use stacks::{StackGroup, StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
 pub use symbolicate::{SymbolicateReport, TextFrameRow};
 pub use threads::{FrameRow, GroupRow, ThreadRow, ThreadsReport, ThrownRow, WaitRow};

@@ -1,5 +1,6 @@
 //! What every thread is doing: its stack, its names, what it is for.
 
+mod doing;
 mod groups;
 mod lock_findings;
 mod roles;
@@ -19,6 +20,7 @@ use crate::process::Process;
 use crate::report::{ThreadRow, ThreadsReport, ThrownRow};
 use crate::stackwalk::Walker;
 
+pub use doing::{Doing, doing};
 use rows::{Rows, module_at};
 use waits::Locks;
 
@@ -49,7 +51,7 @@ struct Known<'a, 'p> {
 
 /// Follow the stacks of all threads asked for.
 pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, options: ThreadOptions) -> ThreadsReport {
-    let known = managed_threads(process, names.runtimes());
+    let known = managed_threads(process, names.runtimes(), Quiet::No);
     let walker = Walker::new(process, names.runtimes(), stacks);
     let mut rows = Rows::new(process, names);
     let mut out = Vec::new();
@@ -131,29 +133,49 @@ fn describe(known: &Known<'_, '_>, row: &mut ThreadRow) {
         .map(|e| ThrownRow { r#type: printable(&e.type_name).into_owned(), address: e.object });
 }
 
+/// Whether what can't be read is part of the answer, or only of an extra to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quiet {
+    Yes,
+    No,
+}
+
 /// The runtimes' threads, by the system's number.
-fn managed_threads<'a, 'p>(process: &Process, runtimes: &'a [Methods<'p>]) -> HashMap<u32, Vec<Known<'a, 'p>>> {
+fn managed_threads<'a, 'p>(
+    process: &Process,
+    runtimes: &'a [Methods<'p>],
+    quiet: Quiet,
+) -> HashMap<u32, Vec<Known<'a, 'p>>> {
+    let tell = |code, message| {
+        if quiet == Quiet::No {
+            process.diag.partial(code, message);
+        }
+    };
     let mut out: HashMap<u32, Vec<Known<'a, 'p>>> = HashMap::new();
     for methods in runtimes {
         let runtime = methods.types.runtime;
         let (list, broken) = match dotnet::threads(process, runtime) {
             Ok(found) => found,
             Err(e) => {
-                process.diag.partial("dotnet", format!("{}: threads: {e}", runtime.name()));
+                tell("dotnet", format!("{}: threads: {e}", runtime.name()));
                 continue;
             }
         };
         if let Some(broken) = broken {
-            process.diag.partial("dotnet", format!("{}: {broken}", runtime.name()));
+            tell("dotnet", format!("{}: {broken}", runtime.name()));
         }
         let finalizer = runtime.roots.pointer(&process.memory, &runtime.layout, "FinalizerThread").ok();
         let classes = FrameClasses::new(methods.types.memory, runtime);
-        let locks = Rc::new(Locks::read(process, &methods.types, &list));
+        let (locks, notes) = Locks::read(process, &methods.types, &list);
+        let locks = Rc::new(locks);
+        for note in notes {
+            tell("heap", format!("{}: sync blocks: {note}", runtime.name()));
+        }
         for thread in list {
             let Some(tid) = thread.os_id.filter(|&id| id != 0) else { continue };
             let (frames, broken) = thread.frame.map(|first| classes.list(first)).unwrap_or_default();
             if let Some(broken) = broken {
-                process.diag.partial("frames", format!("thread {tid}: {broken}"));
+                tell("frames", format!("thread {tid}: {broken}"));
             }
             let finalizer = finalizer == Some(thread.address);
             out.entry(tid).or_default().push(Known { methods, thread, frames, finalizer, locks: locks.clone() });

@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::addr::Addr;
-use crate::analysis::managed::tell;
 use crate::bytes::printable;
 use crate::dotnet::sync_blocks::{self, SyncBlock};
 use crate::dotnet::{ManagedThread, Method, TypeHandle, TypeSystem};
@@ -39,15 +38,14 @@ pub(super) struct Locks {
 }
 
 impl Locks {
-    /// Read them; what can't be read is told.
-    pub(super) fn read(process: &Process, types: &TypeSystem<'_>, threads: &[ManagedThread]) -> Locks {
+    /// Read them, and what can't be read, in words.
+    pub(super) fn read(process: &Process, types: &TypeSystem<'_>, threads: &[ManagedThread]) -> (Locks, Vec<String>) {
         let (blocks, notes) = sync_blocks::read(process, types.runtime);
-        tell(process, types.runtime, "sync blocks", &notes);
         let pulse = blocks.iter().flat_map(|b| b.pulse.iter().filter_map(|t| Some((t.address?, b.object))));
         let pulse = pulse.collect();
         let wanted = blocks.into_iter().filter(|b| b.held && b.waiting > 0).map(|b| (b.object, b)).collect();
         let by_tid = threads.iter().filter_map(|t| Some((t.os_id.filter(|&id| id != 0)?, t.managed_id?))).collect();
-        Locks { wanted, pulse, by_tid }
+        (Locks { wanted, pulse, by_tid }, notes)
     }
 
     /// What a thread of these frames waits for.
