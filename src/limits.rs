@@ -391,8 +391,12 @@ pub const MAX_CONTINUATIONS: usize = 1 << 20;
 /// Parts of one chain of tasks: async recursion may be deep, no deeper than a stack.
 pub const MAX_ASYNC_DEPTH: usize = 1 << 18;
 
-/// Parts of all chains together: where many wait for many there is no end of them.
-pub const MAX_ASYNC_PARTS: usize = 1 << 25;
+/// Parts of all chains together that are followed: where many wait for many there is
+/// no end of them.
+pub const MAX_ASYNC_STEPS: usize = 1 << 26;
+
+/// Parts of all different chains together, some 30 bytes each.
+pub const MAX_ASYNC_PARTS: usize = 1 << 22;
 
 /// Objects that are listed of each of the chains that are equal.
 pub const MAX_ASYNC_LISTED: usize = 64;

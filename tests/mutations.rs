@@ -212,7 +212,12 @@ fn examine(path: &Path, rng: &mut Rng) -> Result<(), String> {
     if threads.threads.len() != process.core.notes.threads.len() {
         return Err(format!("{} threads, the core has {}", threads.threads.len(), process.core.notes.threads.len()));
     }
+    let chains = analysis::async_chains(&process, &found, &names, true, &silent);
+    if chains.total != chains.chains.iter().map(|c| c.count).sum::<u64>() {
+        return Err(format!("{} chains, by kind they are others: {:?}", chains.total, chains.chains));
+    }
     for answer in [
+        serde_json::to_string(&analysis::envelope("async", &process, &found, chains)),
         serde_json::to_string(&analysis::envelope("threads", &process, &found, threads)),
         serde_json::to_string(&analysis::envelope("summary", &process, &found, sum)),
         serde_json::to_string(&analysis::envelope("regions", &process, &found, regions)),

@@ -175,7 +175,7 @@ impl Rows<'_, '_, '_, '_, '_> {
         if let Some(source) = self.tasks.sources.get(&node.addr) {
             let of = self.types.type_of(*source).map(|mt| self.type_name(mt));
             let of = of.unwrap_or_else(|| "TaskCompletionSource".into());
-            return format!("{} {source}", of.strip_prefix("System.Threading.Tasks.").unwrap_or(&of));
+            return of.strip_prefix("System.Threading.Tasks.").unwrap_or(&of).to_owned();
         }
         if name.starts_with(DELAY) {
             return match self.delay(node) {
@@ -188,7 +188,7 @@ impl Rows<'_, '_, '_, '_, '_> {
             return (*words).to_owned();
         }
         match self.reference(node, "m_action").and_then(|delegate| self.delegate(delegate)) {
-            Some(method) => format!("a task that runs, or is to run, {method}"),
+            Some(method) => format!("a task that runs, or is to run: {method}"),
             None if node.task => format!("a {name} that nothing known completes"),
             None => format!("a {name}"),
         }

@@ -351,6 +351,8 @@ pub(crate) enum Purpose {
     Ip2method,
     /// threads
     Threads,
+    /// async
+    Async,
 }
 
 /// Orders of the region list.

@@ -17,7 +17,7 @@ impl Render for AsyncReport {
     fn document(&self) -> Document {
         let mut doc = Document::default();
         if self.chains.is_empty() {
-            doc.line("no async method waits");
+            doc.line("no async method that waits was found");
             return doc;
         }
         doc.line(format!(
@@ -67,17 +67,19 @@ impl Render for AsyncReport {
 
 fn show(doc: &mut Document, chain: &AsyncChainRow) {
     doc.line("");
-    let (wait, each) = if chain.count == 1 { ("waits", "") } else { ("wait", ", each for its own") };
-    let of = match (chain.count, chain.roots) {
-        (1, _) | (_, 1) => String::new(),
-        (count, roots) if count == roots => each.to_owned(),
-        (_, roots) => format!(", {} of them", exact(roots)),
-    };
     // Of what waits for nothing there is nothing to wait for.
-    match chain.awaiting.strip_prefix("nothing: ") {
-        Some(why) => doc.line(format!("{} × {why}", exact(chain.count))),
-        None => doc.line(format!("{} × {wait} for {}{of}", exact(chain.count), chain.awaiting)),
-    }
+    let head = match chain.awaiting.strip_prefix("nothing: ") {
+        Some(why) => format!("{} × {why}", exact(chain.count)),
+        None => {
+            let wait = if chain.count == 1 { "waits" } else { "wait" };
+            let objects = match (chain.roots, chain.frames.first()) {
+                (0 | 1, first) => first.map(|f| format!(" at {}", f.object)).unwrap_or_default(),
+                (roots, _) => format!(", {} different ones", exact(roots)),
+            };
+            format!("{} × {wait} for {}{objects}", exact(chain.count), chain.awaiting)
+        }
+    };
+    doc.line(head);
     let more = chain.frames.len().saturating_sub(SHOWN);
     let tail = chain.frames.len().saturating_sub(SHOWN / 2);
     for (i, frame) in chain.frames.iter().enumerate() {
@@ -88,8 +90,15 @@ fn show(doc: &mut Document, chain: &AsyncChainRow) {
             doc.line(format!("    {}", line(frame)));
         }
     }
-    let objects: Vec<String> = chain.objects.iter().take(LISTED).map(Addr::to_string).collect();
-    let more = chain.count.saturating_sub(objects.len() as u64);
+    let mut different: Vec<Addr> = Vec::new();
+    for object in &chain.objects {
+        if !different.contains(object) {
+            different.push(*object);
+        }
+    }
+    let objects: Vec<String> = different.iter().take(LISTED).map(Addr::to_string).collect();
+    let unlisted = chain.count.saturating_sub(chain.objects.len() as u64);
+    let more = unlisted.saturating_add(different.len().saturating_sub(objects.len()) as u64);
     let more = if more > 0 { format!(" and {} more", exact(more)) } else { String::new() };
     let who = match (chain.end, &chain.end_name) {
         ("thread", _) => "a thread is blocked until it is done".to_owned(),

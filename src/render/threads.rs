@@ -1,3 +1,4 @@
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -23,8 +24,10 @@ impl Render for ThreadsReport {
         match &self.groups {
             Some(groups) => {
                 doc.line(format!("{} threads, {} different stacks", self.threads.len(), groups.len()));
+                let waits: HashMap<u32, &WaitRow> =
+                    self.threads.iter().filter_map(|t| Some((t.tid, t.waits_for.as_ref()?))).collect();
                 for branch in tree(groups) {
-                    show_branch(&mut doc, &branch);
+                    show_branch(&mut doc, &branch, &waits);
                 }
             }
             None => {
@@ -150,7 +153,7 @@ fn frame_line(frame: &FrameRow, times: usize) -> String {
     format!("  {ip} {}{offset}{place}{trust}{times}", frame.title())
 }
 
-fn show_branch(doc: &mut Document, branch: &Branch<'_>) {
+fn show_branch(doc: &mut Document, branch: &Branch<'_>, waits: &HashMap<u32, &WaitRow>) {
     let indent = " ".repeat((branch.depth * INDENT).min(MAX_INDENT));
     if branch.depth == 0 {
         doc.line("");
@@ -172,6 +175,18 @@ fn show_branch(doc: &mut Document, branch: &Branch<'_>) {
         let more = branch.tids.len().saturating_sub(LISTED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         doc.line(format!("{indent}   ~ {}{more}", listed.join(" ")));
+        let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+        for wait in branch.tids.iter().filter_map(|tid| waits.get(tid)) {
+            *lines.entry(wait_line(wait)).or_insert(0) += 1;
+        }
+        let more = lines.len().saturating_sub(LISTED);
+        for (line, times) in lines.into_iter().take(LISTED) {
+            let times = if times < branch.tids.len() { format!(" ({times} of them)") } else { String::new() };
+            doc.line(format!("{indent}     {line}{times}"));
+        }
+        if more > 0 {
+            doc.line(format!("{indent}     and {more} other objects"));
+        }
     }
 }
 

@@ -108,3 +108,43 @@ fn title(row: &ThreadRow) -> String {
 fn object(wait: &WaitRow) -> String {
     format!("{} ({})", wait.object, wait.r#type.as_deref().unwrap_or("type unknown"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(tid: u32, object: u64, owner: Option<u32>) -> ThreadRow {
+        let wait = WaitRow { kind: "lock", object: Addr(object), owner_tid: owner, ..WaitRow::default() };
+        ThreadRow { tid, waits_for: Some(wait), ..ThreadRow::default() }
+    }
+
+    #[test]
+    fn a_circle_is_found_once_whoever_leads_into_it() {
+        // 1 -> 2 -> 3 -> 4 -> 2; 5 waits for itself, 6 for a thread that runs, 7 for nobody known.
+        let rows = [
+            waiting(1, 0x10, Some(2)),
+            waiting(2, 0x20, Some(3)),
+            waiting(3, 0x30, Some(4)),
+            waiting(4, 0x10, Some(2)),
+            waiting(5, 0x50, Some(5)),
+            waiting(6, 0x60, Some(8)),
+            waiting(7, 0x70, None),
+            ThreadRow { tid: 8, ..ThreadRow::default() },
+        ];
+        let by_tid = rows.iter().map(|r| (r.tid, r)).collect();
+        let found: Vec<Vec<u32>> = circles(&rows, &by_tid).iter().map(|c| c.iter().map(|r| r.tid).collect()).collect();
+        assert_eq!(found, [vec![2, 3, 4], vec![5]]);
+        let ids: Vec<_> = findings(&rows).iter().map(|f| f.id).collect();
+        // Two want the object at 0x10.
+        assert_eq!(ids, ["deadlock", "deadlock", "lock-waiters"]);
+    }
+
+    #[test]
+    fn who_waits_to_be_pulsed_waits_for_no_lock() {
+        let mut row = waiting(1, 0x10, Some(1));
+        if let Some(wait) = &mut row.waits_for {
+            wait.kind = "pulse";
+        }
+        assert!(findings(&[row.clone(), row]).is_empty());
+    }
+}

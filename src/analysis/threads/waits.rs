@@ -66,12 +66,15 @@ impl Locks {
 
     /// Up to .NET 9 the helper that takes a lock protects its object by a Frame.
     fn by_helper(&self, types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame<'_>]) -> Option<WaitRow> {
-        let mark = frames.iter().find_map(|f| match &f.kind {
-            FrameKind::Native => None,
-            FrameKind::Explicit(mark) => Some(Some(mark)),
-            FrameKind::Managed(..) | FrameKind::Dispatch(..) => Some(None),
-        });
-        let block = self.wanted_by(thread, mark??.object?)?;
+        // Below it lie marks of the runtime's own (up to 3.1), above it managed code.
+        let object = frames
+            .iter()
+            .take_while(|f| matches!(f.kind, FrameKind::Native | FrameKind::Explicit(_)))
+            .find_map(|f| match &f.kind {
+                FrameKind::Explicit(mark) => mark.object,
+                _ => None,
+            });
+        let block = self.wanted_by(thread, object?)?;
         let how = "the runtime's helper protects it on the stack, and its sync block has waiters";
         Some(self.owned_by(types, block, how, Confidence::Derived))
     }

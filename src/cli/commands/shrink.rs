@@ -54,6 +54,10 @@ pub(super) fn run(
                 let stacks = stacks::find(&process, &Base::of(&process.core));
                 drop(analysis::threads(&process, &names, &stacks, ThreadOptions::default()));
             }
+            Purpose::Async => {
+                let names = Names::new(&process, &found);
+                drop(analysis::async_chains(&process, &found, &names, true, &silent));
+            }
             Purpose::Check => drop(analysis::check(&process, &found)),
         }
     }

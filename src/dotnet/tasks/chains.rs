@@ -62,8 +62,10 @@ struct Follower<'t> {
     last_root: Vec<u32>,
     chains: Chains,
     seen: Vec<bool>,
-    /// Parts of all chains that may still be made.
-    left: usize,
+    /// Parts of all chains that may still be followed.
+    steps: usize,
+    /// Parts of different chains that may still be kept.
+    room: usize,
 }
 
 impl Tasks {
@@ -76,7 +78,8 @@ impl Tasks {
             last_root: Vec::new(),
             chains: Chains::default(),
             seen: vec![false; self.nodes.len()],
-            left: limits::MAX_ASYNC_PARTS,
+            steps: limits::MAX_ASYNC_STEPS,
+            room: limits::MAX_ASYNC_PARTS,
         };
         for (i, _) in self.nodes.iter().enumerate().filter(|(_, n)| !n.follows) {
             follower.from(i as u32);
@@ -145,11 +148,11 @@ impl Follower<'_> {
         if path.len() == 1 && end == End::Nobody && nodes().any(Node::given_back) {
             return;
         }
-        let Some(left) = self.left.checked_sub(path.len()) else {
+        let Some(steps) = self.steps.checked_sub(path.len()) else {
             self.chains.cut = true;
             return;
         };
-        self.left = left;
+        self.steps = steps;
         let last = nodes().last().map_or(Addr(0), |n| n.addr);
         let root = path.first().map_or(0, |p| p.0);
         let key = || {
@@ -161,11 +164,11 @@ impl Follower<'_> {
             };
             (nodes().map(Part::of).collect(), kind)
         };
-        self.chains.total += 1;
         let known = if self.merge { self.index.get(&key()).copied() } else { None };
         let list = &mut self.chains.list;
         match known.and_then(|at| Some((list.get_mut(at)?, self.last_root.get_mut(at)?))) {
             Some((chain, last_root)) => {
+                self.chains.total += 1;
                 chain.count += 1;
                 if chain.last.len() < limits::MAX_ASYNC_LISTED {
                     chain.last.push(last);
@@ -176,6 +179,12 @@ impl Follower<'_> {
                 }
             }
             None => {
+                let Some(room) = self.room.checked_sub(path.len()) else {
+                    self.chains.cut = true;
+                    return;
+                };
+                self.room = room;
+                self.chains.total += 1;
                 if self.merge {
                     let key = (nodes().map(Part::of).collect(), key().1);
                     self.index.insert(key, list.len());
@@ -185,5 +194,76 @@ impl Follower<'_> {
                 self.last_root.push(root);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::dotnet::tasks::shapes::Machine;
+
+    /// A node of that type; those of type 1 are async methods.
+    fn node(i: usize, kind: u64, next: &[u32]) -> Node {
+        let machine = Machine { method_table: Addr(1), at: 0, object: false, state: None, awaiters: Vec::new() };
+        Node {
+            addr: Addr(0x1000 + i as u64),
+            method_table: Addr(kind),
+            task: true,
+            machine: (kind == 1).then(|| Arc::new(machine)),
+            state: (kind == 1).then_some(0),
+            awaits: Awaits::Nothing,
+            next: next.to_vec(),
+            ends: Vec::new(),
+            follows: false,
+        }
+    }
+
+    fn tasks(nodes: &[(u64, &[u32])]) -> Tasks {
+        let mut nodes: Vec<Node> = nodes.iter().enumerate().map(|(i, (kind, next))| node(i, *kind, next)).collect();
+        for next in nodes.iter().flat_map(|n| n.next.clone()).collect::<Vec<_>>() {
+            nodes[next as usize].follows = true;
+        }
+        Tasks { nodes, sources: HashMap::new(), more: 0, lost: 0 }
+    }
+
+    fn counts(chains: &Chains) -> Vec<(u64, Vec<u32>)> {
+        chains.list.iter().map(|c| (c.count, c.nodes.clone())).collect()
+    }
+
+    #[test]
+    fn equal_chains_are_merged_and_those_without_methods_left_out() {
+        // 0 (a task) is awaited by 1 and 2; 3 by 4; 5 by 6, which is no async method.
+        let tasks = tasks(&[(7, &[1, 2]), (1, &[]), (1, &[]), (7, &[4]), (1, &[]), (7, &[6]), (8, &[])]);
+        let merged = tasks.chains(true);
+        assert_eq!(counts(&merged), [(3, vec![0, 1])]);
+        assert_eq!((merged.total, merged.list[0].roots), (3, 2));
+        assert_eq!(merged.list[0].last, [Addr(0x1001), Addr(0x1002), Addr(0x1004)]);
+        assert_eq!(counts(&tasks.chains(false)), [(1, vec![0, 1]), (1, vec![0, 2]), (1, vec![3, 4])]);
+    }
+
+    #[test]
+    fn circles_end() {
+        // Each waits for the other, and one for itself.
+        let tasks = tasks(&[(1, &[1]), (1, &[0]), (1, &[2])]);
+        let chains = tasks.chains(true);
+        assert!(!chains.cut);
+        assert!(chains.list.iter().flat_map(|c| &c.nodes).collect::<std::collections::BTreeSet<_>>().len() == 3);
+    }
+
+    #[test]
+    fn ways_without_end_are_cut() {
+        // 60 times two ways part and meet.
+        let mut list: Vec<(u64, Vec<u32>)> = Vec::new();
+        for step in 0..60_u32 {
+            let at = 3 * step;
+            list.push((1, vec![at + 1, at + 2]));
+            list.push((1, vec![at + 3]));
+            list.push((1, vec![at + 3]));
+        }
+        list.push((1, Vec::new()));
+        let list: Vec<(u64, &[u32])> = list.iter().map(|(kind, next)| (*kind, next.as_slice())).collect();
+        assert!(tasks(&list).chains(true).cut);
     }
 }
