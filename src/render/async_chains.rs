@@ -87,7 +87,7 @@ fn show(doc: &mut Document, chain: &AsyncChainRow) {
             doc.line(format!("    … {} more …", exact(more as u64)));
         }
         if more == 0 || i < SHOWN / 2 || i >= tail {
-            doc.line(format!("    {}", line(frame)));
+            doc.titled(format!("    {}", line(frame)), 6);
         }
     }
     let mut different: Vec<Addr> = Vec::new();

@@ -14,6 +14,10 @@ use crate::report::{FrameRow, ThreadRow, ThreadsReport, WaitRow};
 const INDENT: usize = 2;
 const MAX_INDENT: usize = 40;
 
+/// Columns before a frame's name: in the tree its count, in a thread its address.
+const COUNT: usize = 5;
+const ADDRESS: usize = 19;
+
 /// Numbers of threads listed in the tree.
 const LISTED: usize = 8;
 
@@ -97,7 +101,7 @@ fn show_thread(doc: &mut Document, thread: &ThreadRow) {
         doc.line(format!("  {}", wait_line(wait)));
     }
     for (frame, times) in runs(thread.frames.iter()) {
-        doc.line(frame_line(frame, times));
+        doc.titled(frame_line(frame, times), ADDRESS + 2);
     }
     if let Some(end) = thread.end.as_ref().filter(|e| !e.starts_with("the thread began")) {
         doc.line(format!("  (no further: {end})"));
@@ -168,7 +172,8 @@ fn show_branch(doc: &mut Document, branch: &Branch<'_>, waits: &HashMap<u32, &Wa
     }
     for (title, times) in named {
         let times = if times > 1 { format!("  × {times}") } else { String::new() };
-        doc.line(format!("{indent}{:>4} {title}{times}", branch.count));
+        // What is wrapped stands further in than the next frame.
+        doc.titled(format!("{indent}{:>4} {title}{times}", branch.count), indent.len() + COUNT + 2);
     }
     if !branch.tids.is_empty() {
         let listed: Vec<String> = branch.tids.iter().take(LISTED).map(u32::to_string).collect();

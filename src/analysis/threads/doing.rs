@@ -74,7 +74,7 @@ fn managed(frames: &[StackFrame<'_>], locked: bool, native: impl FnOnce() -> Opt
     let first = methods().next()?;
     let own = methods().find(|m| !is_framework(m));
     let begins = |m: &Method<'_>| BEGINNINGS.iter().any(|start| m.name.starts_with(start));
-    let outer = own.or_else(|| methods().filter(|m| !begins(m)).last())?;
+    let outer = own.or_else(|| methods().rfind(|m| !begins(m)))?;
     let top = match is_framework(first) {
         _ if locked => Some("lock".to_owned()),
         true if first.name.starts_with(IL_STUB) => native().or_else(|| Some("P/Invoke".to_owned())),

@@ -153,7 +153,7 @@ impl Follower<'_> {
             return;
         };
         self.steps = steps;
-        let last = nodes().last().map_or(Addr(0), |n| n.addr);
+        let last = nodes().next_back().map_or(Addr(0), |n| n.addr);
         let root = path.first().map_or(0, |p| p.0);
         let key = || {
             let kind = match end {
