@@ -104,6 +104,7 @@ fn show(doc: &mut Document, chain: &AsyncChainRow) {
         ("thread", _) => "a thread is blocked until it is done".to_owned(),
         ("callback", Some(method)) => format!("then calls {method}"),
         ("callback", None) => "then calls a delegate".to_owned(),
+        ("circle", _) => "one of these awaits it: none will ever be done".to_owned(),
         ("other", Some(kind)) => format!("then goes on with a {kind}"),
         _ => "nothing awaits it".to_owned(),
     };

@@ -29,7 +29,8 @@ pub struct AsyncChainRow {
     pub awaiting: String,
     /// The parts of one of them: what is waited for first, then what waits for it.
     pub frames: Vec<AsyncFrameRow>,
-    /// What waits for the last: nobody, thread (blocked in Task.Wait), callback or other.
+    /// What waits for the last: nobody, circle (a part of the chain itself), thread (blocked in
+    /// Task.Wait), callback or other.
     pub end: &'static str,
     /// The object that does, where there is one.
     pub end_object: Option<Addr>,

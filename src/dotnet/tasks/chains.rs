@@ -101,25 +101,29 @@ impl Follower<'_> {
     fn from(&mut self, root: u32) {
         let tasks = self.tasks;
         let next = |at: u32| tasks.nodes.get(at as usize).map_or(&[][..], |n| n.next.as_slice());
-        // A part of the path, and which of those that follow it is next.
-        let mut path: Vec<(u32, usize)> = vec![(root, 0)];
+        // A part of the path, which of those that follow it is next, and what
+        // stands behind it if none does.
+        let mut path: Vec<(u32, usize, Option<End>)> = vec![(root, 0, Some(End::Nobody))];
         let mut on_path: HashMap<u32, ()> = HashMap::from([(root, ())]);
         self.mark(root);
-        while let Some(&mut (at, ref mut turn)) = path.last_mut() {
+        while let Some(&mut (at, ref mut turn, ref mut behind)) = path.last_mut() {
             let follower = next(at).get(*turn).copied();
-            let first = *turn == 0;
             *turn += 1;
             match follower {
-                Some(to) if on_path.contains_key(&to) || path.len() >= limits::MAX_ASYNC_DEPTH => {}
+                Some(to) if on_path.contains_key(&to) || on_path.len() >= limits::MAX_ASYNC_DEPTH => {
+                    *behind = behind.map(|_| End::Circle);
+                }
                 Some(to) => {
+                    *behind = None;
                     self.mark(to);
                     on_path.insert(to, ());
-                    path.push((to, 0));
+                    path.push((to, 0, Some(End::Nobody)));
                 }
                 None => {
                     let ends = tasks.nodes.get(at as usize).map_or(&[][..], |n| n.ends.as_slice());
-                    if first && ends.is_empty() {
-                        self.emit(&path, End::Nobody);
+                    let behind = *behind;
+                    if let Some(end) = behind.filter(|_| ends.is_empty()) {
+                        self.emit(&path, end);
                     }
                     for &end in ends {
                         self.emit(&path, end);
@@ -140,8 +144,8 @@ impl Follower<'_> {
         }
     }
 
-    fn emit(&mut self, path: &[(u32, usize)], end: End) {
-        let nodes = || path.iter().filter_map(|&(at, _)| self.tasks.nodes.get(at as usize));
+    fn emit(&mut self, path: &[(u32, usize, Option<End>)], end: End) {
+        let nodes = || path.iter().filter_map(|&(at, ..)| self.tasks.nodes.get(at as usize));
         if !nodes().any(|n| n.machine.is_some()) {
             return;
         }
@@ -161,6 +165,7 @@ impl Follower<'_> {
                 End::Thread(_) => 1,
                 End::Callback(_) => 2,
                 End::Other(_) => 3,
+                End::Circle => 4,
             };
             (nodes().map(Part::of).collect(), kind)
         };
@@ -249,7 +254,8 @@ mod tests {
         let tasks = tasks(&[(1, &[1]), (1, &[0]), (1, &[2])]);
         let chains = tasks.chains(true);
         assert!(!chains.cut);
-        assert!(chains.list.iter().flat_map(|c| &c.nodes).collect::<std::collections::BTreeSet<_>>().len() == 3);
+        assert_eq!(counts(&chains), [(1, vec![0, 1]), (1, vec![2])]);
+        assert!(chains.list.iter().all(|c| c.end == End::Circle));
     }
 
     #[test]

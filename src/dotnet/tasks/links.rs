@@ -54,6 +54,8 @@ pub enum Awaits {
 pub enum End {
     /// Nothing waits for the last task.
     Nobody,
+    /// One of the chain itself: it will never be done. (Or it is longer than any is followed.)
+    Circle,
     /// A thread that is blocked until then; the object that wakes it.
     Thread(Addr),
     /// A delegate.
