@@ -1,6 +1,6 @@
 //! How fast a managed heap is walked: objects counted by type, on one thread
-//! and on all, strings counted by content, and the path from a root to the far
-//! end of a list searched for.
+//! and on all, strings counted by content, the path from a root to the far end
+//! of a list searched for, and the dominators of all objects.
 //!
 //! The heap is made: nodes of 32 bytes in 1,024 linked lists, and to each 20 of
 //! them a string and a free gap, in segments of 256 MiB that are hung into the
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use common::{FREE, Fallible, PAGE, Scratch};
 use coremap::addr::Addr;
 use coremap::core::{Core, PieceState};
-use coremap::dotnet::graph::{Graph, References, Search, roots};
+use coremap::dotnet::graph::{Graph, References, Retained, Search, Shapes, Tree, roots};
 use coremap::dotnet::heap::{FREE as FREE_TYPE, Heap, Selection};
 use coremap::dotnet::{Generation, HandleKind, TypeSystem, handles};
 use coremap::introspect::{Findings, introspect};
@@ -49,6 +49,9 @@ const STRUCT: u64 = 128;
 
 /// Rounds of which the best counts.
 const ROUNDS: usize = 5;
+
+/// The same for what takes many seconds.
+const ROUNDS_OF_LONG: usize = 2;
 
 /// What is made.
 struct Made {
@@ -294,6 +297,34 @@ fn search() -> Fallible<(Duration, u64)> {
     Ok((begun.elapsed(), found.objects))
 }
 
+/// Time to find what every object keeps, and with it the shapes of all paths; live
+/// objects.
+fn retained(paths: bool) -> Fallible<(Duration, u64)> {
+    let made = MADE.get().ok_or("nothing made")?;
+    let (process, found) = open(&made.core.path())?;
+    let begun = Instant::now();
+    let (runtime, heaps) = found.runtimes.first().ok_or("no runtime")?;
+    let types = TypeSystem::new(&process, runtime);
+    let heap = Heap::open(&types, heaps);
+    let (handles, _) = handles(&process, runtime);
+    let graph = Graph::new(&types, &heap, &handles);
+    let (roots, _) = roots(&graph, heaps, &handles);
+    let found = Retained::find(&graph, &roots)?;
+    let nodes = found.types(0).iter().map(|t| t.own.count).max().unwrap_or(0);
+    if nodes < made.nodes {
+        return Err(format!("{nodes} of {} nodes live", made.nodes).into());
+    }
+    if paths {
+        let statics = Default::default();
+        let mut shapes = Shapes::new(&found, &statics);
+        let tree = Tree::shortest(&found.live, |number, parent, link| shapes.enter(number, parent, link));
+        if tree.order().len() + 1 != found.live.len() {
+            return Err("not all objects have a path".into());
+        }
+    }
+    Ok((begun.elapsed(), found.total.count))
+}
+
 fn compare() -> Fallible {
     let made = MADE.get().ok_or("nothing made")?;
     let bytes = std::fs::metadata(made.core.path())?.len();
@@ -327,6 +358,18 @@ fn compare() -> Fallible {
         best.0.as_secs_f64() * 1e3,
         best.1 as f64 / 1e6
     );
+    for (name, paths) in [("retained", false), ("gcroot --type", true)] {
+        let mut best = (Duration::MAX, 0);
+        for _ in 0..ROUNDS_OF_LONG {
+            best = best.min(retained(paths).map_err(|e| e.to_string())?);
+        }
+        println!(
+            "  {:<24} {:>8.1} ms {:>8.1} million live objects",
+            format!("{name}, {all} threads"),
+            best.0.as_secs_f64() * 1e3,
+            best.1 as f64 / 1e6
+        );
+    }
     Ok(())
 }
 
@@ -341,7 +384,11 @@ fn prepare() -> Fallible {
     let nodes = if common::measuring() { asked.unwrap_or(NODES) } else { FEW_NODES };
     let made = make(nodes)?;
     MADE.get_or_init(|| made);
-    if common::measuring() { compare() } else { walk(false).and_then(|_| search()).map(|_| ()) }
+    if common::measuring() {
+        compare()
+    } else {
+        walk(false).and_then(|_| search()).and_then(|_| retained(true)).map(|_| ())
+    }
 }
 
 fn main() {

@@ -111,6 +111,48 @@ pub const MAX_SHOWN_ELEMENTS: u64 = 32;
 /// UTF-16 units of a string that `object` shows; of others, some 256.
 pub const MAX_SHOWN_TEXT: usize = 64 << 10;
 
+/// Instantiations, arrays and pointers in one module's table, and its buckets: the
+/// core library of a big service has some 30,000.
+pub const MAX_INSTANTIATIONS: usize = 1 << 20;
+
+/// Steps to find one generic struct among those loaded: real types are made of a
+/// handful, a module has some thousand instantiations of one type.
+pub const MAX_TYPE_STEPS: u32 = 1 << 18;
+
+/// Modules that one generic type is made of.
+pub const MAX_TYPE_MODULES: usize = 64;
+
+/// Statics of a thread whose class constructors are running.
+pub const MAX_IN_FLIGHT: usize = 1 << 12;
+
+/// Attributes of one type that are looked at.
+pub const MAX_ATTRIBUTES: usize = 1 << 10;
+
+/// Fields of structs in one object that are shown: 32 elements of big structs are
+/// some thousand.
+pub const MAX_SHOWN_ROWS: usize = 1 << 16;
+
+/// Types of fields that are kept while an object is shown.
+pub const MAX_SHOWN_STRUCTS: usize = 1 << 16;
+
+/// Dimensions of an array: the runtime allows 32.
+pub const MAX_ARRAY_RANK: u32 = 32;
+
+/// Threads whose value of a thread static is shown.
+pub const MAX_SHOWN_THREADS: usize = 1 << 14;
+
+/// Frames of one exception's stack trace that are shown.
+pub const MAX_SHOWN_FRAMES: u64 = 1 << 12;
+
+/// Methods that one delegate calls and that are shown: as many as elements.
+pub const MAX_SHOWN_METHODS: u64 = MAX_SHOWN_ELEMENTS;
+
+/// Entries of one collection that are shown: as many as elements.
+pub const MAX_SHOWN_ENTRIES: usize = MAX_SHOWN_ELEMENTS as usize;
+
+/// Slots of a dictionary that are looked through for its first entries.
+pub const MAX_SLOTS_TRIED: u64 = 1 << 12;
+
 /// Structs within structs whose fields are shown.
 pub const MAX_SHOWN_NESTING: u32 = 8;
 
@@ -119,6 +161,21 @@ pub const MAX_STATICS: usize = 1 << 20;
 
 /// Objects with finalizers in one generation of one GC heap.
 pub const MAX_FINALIZABLE: u64 = 1 << 28;
+
+/// Objects of one heap whose dominators are found. Numbers have 30 bits; at some
+/// 32 bytes each these take 17 GB, and are a heap of 13 GB at least.
+pub const MAX_LIVE_OBJECTS: usize = 1 << 29;
+
+/// Shapes of ways from roots that are told apart; large programs have some
+/// 100,000.
+pub const MAX_SHAPES: usize = 1 << 22;
+
+/// Objects told that dominate the one asked for, from the nearest on: in a list
+/// there are as many as nodes.
+pub const MAX_SHOWN_DOMINATORS: usize = 32;
+
+/// Rows that `--top` may ask for.
+pub const MAX_TOP: usize = 1 << 16;
 
 /// Bytes of one thread's stack that are looked through for references.
 pub const MAX_STACK_SCAN: u64 = 1 << 30;

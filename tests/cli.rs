@@ -59,6 +59,7 @@ snapshots! {
     help_async: "async", "--help";
     help_heapstat: "heapstat", "--help";
     help_gcroot: "gcroot", "--help";
+    help_retained: "retained", "--help";
     help_search: "search", "--help";
     help_whatis: "whatis", "--help";
     help_ip2method: "ip2method", "--help";
@@ -92,6 +93,11 @@ snapshots! {
     createdump_exceptions: "exceptions", CREATEDUMP;
     createdump_heapstat: "heapstat", "--generation", "gen2", CREATEDUMP;
     createdump_heapstat_loh_csv: "heapstat", "--generation", "loh", "--format", "csv", CREATEDUMP;
+    createdump_retained: "retained", "--top", "5", CREATEDUMP;
+    createdump_retained_object: "retained", "--object", "0x7f61f606c590", "--top", "5", CREATEDUMP;
+    createdump_retained_csv: "retained", "--top", "3", "--format", "csv", CREATEDUMP;
+    createdump_gcroot_type: "gcroot", "--type", "^app", "--top", "4", CREATEDUMP;
+    createdump_gcroot_type_csv: "gcroot", "--type", "^app", "--top", "2", "--format", "csv", CREATEDUMP;
     createdump_threads: "threads", "--managed", CREATEDUMP;
     createdump_threads_group: "threads", "--group", CREATEDUMP;
     createdump_threads_fold: "threads", "--fold", CREATEDUMP;

@@ -559,6 +559,65 @@ fn handles_and_paths_from_roots() {
 }
 
 #[test]
+fn what_is_retained() {
+    on_each_core(|name, core| {
+        let v = answer(&["retained"], core);
+        let sum = [("objects", Number), ("size", Number)];
+        holds(name, &v["live"], &sum);
+        holds(name, &v["unreachable"], &sum);
+        holds(name, &v, &[("several", Number), ("more_types", Number), ("?object", Object), ("dominators", List)]);
+        let ways = answer(&["gcroot", "--type", "."], core);
+        holds(name, &ways["live"], &sum);
+        holds(name, &ways["unreachable"], &sum);
+        holds(name, &ways, &[("types", List), ("groups", List), ("more", Number), ("roots", Number)]);
+        if !name.starts_with("dotnet") {
+            assert_eq!(
+                (&v["types"], &ways["groups"]),
+                (&Value::Array(Vec::new()), &Value::Array(Vec::new())),
+                "{name}"
+            );
+            return;
+        }
+        all_hold(name, &v["roots"], &[("root_kind", Text), ("count", Number), ("retained", Number)]);
+        let of_type =
+            [("method_table", Address), ("type", Text), ("count", Number), ("size", Number), ("retained", Number)];
+        all_hold(name, &v["types"], &of_type);
+        let object = [
+            ("object", Address),
+            ("?type", Text),
+            ("size", Number),
+            ("retained", Number),
+            ("?dominator", Address),
+            ("?dominator_type", Text),
+            ("?dominator_field", Text),
+            ("?root_kind", Text),
+            ("root_kinds", List),
+            ("?root_address", Address),
+            ("?thread", Number),
+        ];
+        all_hold(name, &v["objects"], &object);
+        let group = [
+            ("count", Number),
+            ("size", Number),
+            ("retained", Number),
+            ("root_kind", Text),
+            ("?root_name", Text),
+            ("chain", List),
+            ("longest", Number),
+            ("example", Object),
+        ];
+        all_hold(name, &ways["groups"], &group);
+        for group in ways["groups"].as_array().unwrap() {
+            let step = [("type", Text), ("?field", Text), ("repeats", Number), ("through", List)];
+            all_hold(name, &group["chain"], &step);
+            let path = [("root_kind", Text), ("root_address", Address), ("?thread", Number), ("chain", List)];
+            holds(name, &group["example"], &path);
+            all_hold(name, &group["example"]["chain"], &[("object", Address), ("?type", Text), ("?field", Text)]);
+        }
+    });
+}
+
+#[test]
 fn lists_of_objects() {
     on_each_core(|name, core| {
         let v = answer(&["finalizers"], core);

@@ -65,6 +65,8 @@ fn all_commands(core: &Path) {
         &["whatis", "0x400000"],
         &["check"],
         &["heapstat", "--strings"],
+        &["retained"],
+        &["gcroot", "--type", "."],
         &["threads"],
         &["search", "marker"],
         &["ip2method", "0x400000", "0", "ffffffffffffffff"],

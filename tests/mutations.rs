@@ -13,12 +13,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use coremap::addr::Addr;
-use coremap::analysis::{self, HeapStatOptions, Names, RegionOptions, SearchOptions, ThreadOptions};
+use coremap::analysis::{self, HeapStatOptions, Names, RegionOptions, RetainedOptions, SearchOptions, ThreadOptions};
 use coremap::introspect::{Findings, identify, introspect};
 use coremap::map::audit;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::report::HeapStatReport;
 use coremap::search::{Encoding, Pattern, PatternOptions};
+use regex::Regex;
 use support::Rng;
 use support::{methods, real};
 
@@ -198,6 +200,9 @@ fn examine(path: &Path, rng: &mut Rng) -> Result<(), String> {
     }
     serde_json::to_string(&heap).map_err(|e| e.to_string())?;
     if rng.below(4) == 0 {
+        what_is_kept(&process, &found, &heap, rng.below(4) == 0)?;
+    }
+    if rng.below(4) == 0 {
         let options = PatternOptions { ignore_case: true, regex: true, hex: false, encoding: Encoding::Both };
         let pattern = Pattern::new("coremap-mark.r|lib[a-z]+[.]so", options).map_err(|e| e.to_string())?;
         let options = SearchOptions { kinds: Vec::new(), limit: Some(100), context: true };
@@ -226,6 +231,29 @@ fn examine(path: &Path, rng: &mut Rng) -> Result<(), String> {
         serde_json::to_string(&analysis::envelope("check", &process, &found, check)),
     ] {
         answer.map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// Live and unreachable objects are those of the heap, and what is kept is no more.
+fn what_is_kept(process: &Process, found: &Findings, heap: &HeapStatReport, paths: bool) -> Result<(), String> {
+    let kept = analysis::retained(process, found, &RetainedOptions { top: 100, ..RetainedOptions::default() });
+    let (objects, size) = (kept.live.objects + kept.unreachable.objects, kept.live.size + kept.unreachable.size);
+    let all = (heap.total.objects - heap.free.objects, heap.total.size - heap.free.size);
+    if (objects, size) != all {
+        return Err(format!("{:?} live and {:?} unreachable, in all {all:?}", kept.live, kept.unreachable));
+    }
+    if kept.objects.iter().any(|o| o.retained < o.size || o.retained > Some(kept.live.size)) {
+        return Err(format!("kept is less than the object or more than all: {:?}", kept.objects));
+    }
+    serde_json::to_string(&kept).map_err(|e| e.to_string())?;
+    if paths {
+        let every = Regex::new(".").map_err(|e| e.to_string())?;
+        let ways = analysis::gcroot_types(process, found, &every, usize::MAX);
+        if ways.more == 0 && ways.groups.iter().map(|g| g.count).sum::<u64>() != kept.live.objects {
+            return Err("not all live objects are in a group".into());
+        }
+        serde_json::to_string(&ways).map_err(|e| e.to_string())?;
     }
     Ok(())
 }

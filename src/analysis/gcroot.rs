@@ -55,14 +55,20 @@ fn row(names: &mut Names<'_, '_, '_>, path: &Path) -> RootPathRow {
             ChainRow { object, name, field: link.and_then(|link| names.link(object, link)) }
         })
         .collect();
-    // Statics stand in arrays that handles keep.
-    if let (RootKind::Handle(_), Some(&(object, Some(Link::Field(offset)))), Some(first)) =
-        (path.root.kind, path.steps.first(), chain.first_mut())
-        && let Some(name) =
-            names.static_at(object.saturating_add(offset), path.steps.iter().skip(1).map(|s| s.0).take(STATIC_TYPES))
-    {
-        let index = first.field.as_deref().unwrap_or_default();
-        first.field = Some(format!("{index} (static {name})").into());
+    // Statics stand in arrays that handles keep; those of threads from .NET 9 on in
+    // arrays within the thread's own.
+    let arrays = match path.root.kind {
+        RootKind::Handle(_) => 1,
+        RootKind::ThreadStatics => 2,
+        _ => 0,
+    };
+    for (i, (row, &(object, link))) in chain.iter_mut().zip(&path.steps).enumerate().take(arrays) {
+        let Some(Link::Field(offset)) = link else { continue };
+        let held = path.steps.iter().skip(i + 1).map(|s| s.0).take(STATIC_TYPES);
+        if let Some(name) = names.static_at(object.saturating_add(offset), held) {
+            let index = row.field.as_deref().unwrap_or_default();
+            row.field = Some(format!("{index} ({name})").into());
+        }
     }
     RootPathRow {
         root_kind: path.root.kind.name(),

@@ -1,6 +1,6 @@
 use regex::Regex;
 
-use crate::analysis::managed::with_heap;
+use crate::analysis::managed::{tell_walk, with_heap};
 use crate::dotnet::heap::{FREE, FreeBlock, Heap, HeapStat, Selection, StringStat, TypeStat};
 use crate::dotnet::{Generation, Heaps, Runtime, TypeSystem};
 use crate::introspect::Findings;
@@ -10,7 +10,6 @@ use crate::progress::Progress;
 use crate::report::{
     DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow, TypeRow,
 };
-use crate::units::exact;
 
 /// What to count.
 #[derive(Clone, Debug, Default)]
@@ -81,27 +80,7 @@ fn tell(process: &Process, runtime: &Runtime, heap: &Heap<'_>, stat: &HeapStat) 
             format!("{name}: the dump was taken in the middle of a collection; objects that were being moved are missed or counted twice"),
         );
     }
-    for note in heap.notes() {
-        process.diag.partial("heap-walk", format!("{name}: {note}"));
-    }
-    if heap.has_too_many_types() {
-        process
-            .diag
-            .partial("limit", format!("more than {} types; objects of the others are lost", limits::MAX_METHOD_TABLES));
-    }
-    let losses = &stat.losses;
-    if let Some(first) = losses.places.first() {
-        process.diag.partial(
-            "heap-walk",
-            format!(
-                "{name}: {} bytes of the heap in {} could not be walked; the first: {}, {}",
-                exact(losses.bytes),
-                places(losses.count),
-                first.range,
-                first.reason
-            ),
-        );
-    }
+    tell_walk(process, runtime, heap, &stat.losses);
     if stat.more_free_blocks > 0 {
         process.diag.note(
             "limit",
@@ -112,10 +91,6 @@ fn tell(process: &Process, runtime: &Runtime, heap: &Heap<'_>, stat: &HeapStat) 
             ),
         );
     }
-}
-
-fn places(count: u64) -> String {
-    if count == 1 { "one place".into() } else { format!("{} places", exact(count)) }
 }
 
 fn type_row(name: String, stat: &TypeStat) -> TypeRow {

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::dotnet::graph::{Graph, Layout, Link, Reader};
-use crate::dotnet::heap::{Heap, Losses};
-use crate::dotnet::{FieldDesc, Handle, Heaps, Runtime, TypeSystem, handles};
+use crate::dotnet::graph::{FieldKey, Graph, Link, Reader, Retained, Root, roots};
+use crate::dotnet::heap::{Heap, Losses, MethodTableInfo};
+use crate::dotnet::{FieldDesc, Handle, Heaps, ManagedThread, Runtime, Scope, Storage, TypeSystem, handles, threads};
 use crate::limits;
 use crate::process::Process;
 use crate::report::Name;
+use crate::units::exact;
 
 /// CorElementType of a field that is a value type (ECMA-335 II.23.1.16).
 pub(super) const VALUE_TYPE: u8 = 0x11;
@@ -16,6 +17,10 @@ pub(super) const VALUE_TYPE: u8 = 0x11;
 /// Size of an array without elements that its elements do not follow: the word
 /// of its sync block.
 const HEADER: u64 = 8;
+
+/// How an object holds another that is in no field of it.
+const ALLOCATOR: &str = "(loader allocator)";
+const DEPENDENT: &str = "(dependent handle)";
 
 /// Tell what makes answers less than whole.
 pub(super) fn tell<'n>(process: &Process, runtime: &Runtime, what: &str, notes: impl IntoIterator<Item = &'n String>) {
@@ -37,6 +42,68 @@ pub(super) fn tell_in_gc(process: &Process, runtime: &Runtime, heap: &Heap<'_>) 
     }
 }
 
+/// Tell what of the heap could not be walked.
+pub(super) fn tell_walk(process: &Process, runtime: &Runtime, heap: &Heap<'_>, losses: &Losses) {
+    let name = runtime.name();
+    for note in heap.notes() {
+        process.diag.partial("heap-walk", format!("{name}: {note}"));
+    }
+    if heap.has_too_many_types() {
+        process
+            .diag
+            .partial("limit", format!("more than {} types; objects of the others are lost", limits::MAX_METHOD_TABLES));
+    }
+    if let Some(first) = losses.places.first() {
+        let places = if losses.count == 1 { "one place".into() } else { format!("{} places", exact(losses.count)) };
+        process.diag.partial(
+            "heap-walk",
+            format!(
+                "{name}: {} bytes of the heap in {places} could not be walked; the first: {}, {}",
+                exact(losses.bytes),
+                first.range,
+                first.reason
+            ),
+        );
+    }
+}
+
+/// Find what all objects of a runtime keep, and use it; nothing where there are too
+/// many. What makes it less than the whole is told.
+pub(super) fn with_retained(
+    process: &Process,
+    runtime: &Runtime,
+    heaps: &Heaps,
+    with: impl for<'g, 'h, 'p> FnOnce(&Retained<'g, 'h, 'p>, &mut Names<'g, 'h, 'p>, &[Root]),
+) {
+    let types = TypeSystem::new(process, runtime);
+    let heap = Heap::open(&types, heaps);
+    tell_in_gc(process, runtime, &heap);
+    let handles = handles_of(process, runtime);
+    let graph = Graph::new(&types, &heap, &handles);
+    let (roots, notes) = roots(&graph, heaps, &handles);
+    tell(process, runtime, "roots", &notes);
+    let retained = match Retained::find(&graph, &roots) {
+        Ok(retained) => retained,
+        Err(e) => {
+            process.diag.partial("limit", format!("{}: {e}", runtime.name()));
+            return;
+        }
+    };
+    tell_walk(process, runtime, &heap, &retained.live.losses);
+    let lead = [(retained.strays, "references"), (retained.live.stray_roots, "roots")];
+    for (count, what) in lead.into_iter().filter(|l| l.0 > 0) {
+        process.diag.partial(
+            "heap",
+            format!(
+                "{}: {} {what} lead to no object; what they may keep is told as kept by others or unreachable",
+                runtime.name(),
+                exact(count)
+            ),
+        );
+    }
+    with(&retained, &mut Names::new(&types, &graph), &roots);
+}
+
 /// The handles of a runtime; what is wrong with them is told.
 pub(super) fn handles_of(process: &Process, runtime: &Runtime) -> Vec<Handle> {
     let (found, notes) = handles(process, runtime);
@@ -53,6 +120,8 @@ pub(super) struct Names<'g, 'h, 'p> {
     fields: HashMap<(Addr, u64), Name>,
     /// By module, names of statics by where they are.
     statics: HashMap<Addr, HashMap<Addr, Name>>,
+    modules: Option<Vec<Addr>>,
+    threads: Option<Vec<ManagedThread>>,
 }
 
 impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
@@ -64,6 +133,8 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
             names: HashMap::new(),
             fields: HashMap::new(),
             statics: HashMap::new(),
+            modules: None,
+            threads: None,
         }
     }
 
@@ -76,58 +147,120 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
         Some((name.clone(), size))
     }
 
-    /// The static field that is at `place`, if it is of the module of one of the
-    /// types of `objects`.
+    /// The static field that is at `place`, in words. Looked for in the modules of
+    /// the types of `objects` first, then in all others.
     pub(super) fn static_at(&mut self, place: Addr, objects: impl Iterator<Item = Addr>) -> Option<Name> {
         let types = self.types;
         for object in objects {
             let Some(info) = self.reader.node(object.0).map(|n| n.layout.info) else { continue };
             let of = types.element_type(info.address).unwrap_or(info.address);
             let Ok(module) = types.module_of(of) else { continue };
-            let statics = self.statics.entry(module).or_insert_with(|| {
-                let found = types.static_references(module).into_iter();
-                found
-                    .map(|(at, f)| {
-                        (at, format!("{}.{}", types.display_name(f.method_table), types.field_name(&f)).into())
-                    })
-                    .collect()
-            });
-            if let Some(name) = statics.get(&place) {
+            if let Some(name) = self.statics_of(module).get(&place) {
                 return Some(name.clone());
             }
         }
-        None
+        let all = self.modules.get_or_insert_with(|| types.loaded_modules()).clone();
+        all.into_iter().find_map(|module| self.statics_of(module).get(&place).cloned())
+    }
+
+    /// Where the static references of a module's types are, with their names.
+    fn statics_of(&mut self, module: Addr) -> &HashMap<Addr, Name> {
+        let types = self.types;
+        let threads = self.threads.get_or_insert_with(|| {
+            threads(types.process, types.runtime).map(|(threads, _)| threads).unwrap_or_default()
+        });
+        self.statics.entry(module).or_insert_with(|| {
+            let mut out = HashMap::new();
+            for field in types.static_fields(module).into_iter().filter(FieldDesc::is_object) {
+                let name = || format!("{}.{}", types.display_name(field.method_table), types.field_name(&field));
+                if let Some(at) = types.static_address(&field) {
+                    out.insert(at, format!("static {}", name()).into());
+                }
+                if field.storage != Storage::ThreadStatic {
+                    continue;
+                }
+                for thread in threads.iter() {
+                    if out.len() >= limits::MAX_STATICS {
+                        break;
+                    }
+                    if let Some(at) = types.thread_static_address(&field, thread.address) {
+                        let of = thread.os_id.map_or_else(|| "?".into(), |id| id.to_string());
+                        out.insert(at, format!("thread static {} of thread {of}", name()).into());
+                    }
+                }
+            }
+            out
+        })
+    }
+
+    /// Names of the statics of all modules, by where they are.
+    pub(super) fn all_statics(&mut self) -> HashMap<Addr, Name> {
+        let types = self.types;
+        let modules = self.modules.get_or_insert_with(|| types.loaded_modules()).clone();
+        let mut out = HashMap::new();
+        for module in modules {
+            out.extend(self.statics_of(module).iter().map(|(at, name)| (*at, name.clone())));
+        }
+        out
+    }
+
+    /// The name of a type.
+    pub(super) fn of_kind(&mut self, info: &MethodTableInfo) -> Name {
+        let heap = self.heap;
+        self.names.entry(info.address).or_insert_with(|| heap.type_name(info).into()).clone()
+    }
+
+    /// How objects of a type hold others, in words.
+    pub(super) fn key(&mut self, info: &MethodTableInfo, key: FieldKey, statics: &HashMap<Addr, Name>) -> Option<Name> {
+        Some(match key {
+            FieldKey::Root => return None,
+            FieldKey::Field(offset) => self.field(info, offset),
+            FieldKey::Element(rest) => match self.in_element(info, rest) {
+                Some(inner) => format!("[].{inner}").into(),
+                None => "[]".to_owned().into(),
+            },
+            FieldKey::Static(place) => format!("[] ({})", statics.get(&place).map_or("static ?", |name| name)).into(),
+            FieldKey::Allocator => ALLOCATOR.to_owned().into(),
+            FieldKey::Dependent => DEPENDENT.to_owned().into(),
+        })
     }
 
     /// How the object at `addr` holds another: a field, an element, or in words.
     pub(super) fn link(&mut self, addr: Addr, link: Link) -> Option<Name> {
         let offset = match link {
-            Link::Allocator => return Some("(loader allocator)".to_owned().into()),
-            Link::Dependent => return Some("(dependent handle)".to_owned().into()),
+            Link::Allocator => return Some(ALLOCATOR.to_owned().into()),
+            Link::Dependent => return Some(DEPENDENT.to_owned().into()),
             Link::Field(offset) => offset,
         };
-        let node = self.reader.node(addr.0)?;
-        let Layout { info, .. } = **node.layout;
-        if info.component_size == 0 {
-            let types = self.types;
-            let name = self.fields.entry((info.address, offset)).or_insert_with(|| {
-                name_at(types, &types.object_fields(info.address), offset, 0)
-                    .unwrap_or_else(|| format!("+{offset:#x}"))
-                    .into()
-            });
-            return Some(name.clone());
+        let info = self.reader.node(addr.0)?.layout.info;
+        if !info.counted() {
+            return Some(self.field(&info, offset));
         }
         let at = offset.checked_sub(u64::from(info.base_size).saturating_sub(HEADER))?;
         let (index, rest) = (at / u64::from(info.component_size), at % u64::from(info.component_size));
-        let inner = self.types.element_type(info.address).and_then(|element| {
-            let own = self.types.own_fields(element).ok().filter(|_| self.types.is_value_type(element) == Ok(true))?;
-            name_at(self.types, &own, rest, 0)
-        });
-        let text = match inner {
+        let text = match self.in_element(&info, rest) {
             Some(name) => format!("[{index}].{name}"),
             None => format!("[{index}]"),
         };
         Some(text.into())
+    }
+
+    /// The field at `offset` of objects that are no arrays.
+    fn field(&mut self, info: &MethodTableInfo, offset: u64) -> Name {
+        let types = self.types;
+        let name = self.fields.entry((info.address, offset)).or_insert_with(|| {
+            name_at(types, &types.object_fields(info.address), offset, None, 0)
+                .unwrap_or_else(|| format!("+{offset:#x}"))
+                .into()
+        });
+        name.clone()
+    }
+
+    /// The field at `rest` of each element of an array, where these are structs.
+    fn in_element(&self, info: &MethodTableInfo, rest: u64) -> Option<String> {
+        let element = self.types.element_type(info.address)?;
+        let own = self.types.own_fields(element).ok().filter(|_| self.types.is_value_type(element) == Ok(true))?;
+        name_at(self.types, &own, rest, None, 0)
     }
 
     /// The object that `addr` leads into.
@@ -143,17 +276,26 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
     }
 }
 
-/// `field` or `field.inner` of what stands at `offset`, of fields sorted by it.
-fn name_at(types: &TypeSystem<'_>, fields: &[FieldDesc], offset: u64, depth: u32) -> Option<String> {
-    let instance = |f: &&FieldDesc| f.storage == crate::dotnet::Storage::Instance && f.offset <= offset;
+/// `field` or `field.inner` of what stands at `offset`, of fields sorted by it;
+/// `scope`: what their owner's type parameters stand for, where that is not what
+/// each field's own MethodTable says.
+fn name_at(
+    types: &TypeSystem<'_>,
+    fields: &[FieldDesc],
+    offset: u64,
+    scope: Option<&Scope>,
+    depth: u32,
+) -> Option<String> {
+    let instance = |f: &&FieldDesc| f.storage == Storage::Instance && f.offset <= offset;
     let field = fields.iter().filter(instance).max_by_key(|f| f.offset)?;
     let name = types.field_name(field);
     if field.element != VALUE_TYPE || depth >= limits::MAX_TYPE_DEPTH {
         return Some(name);
     }
-    let inner = types.value_type_of(field).and_then(|inner| {
-        let own = types.own_fields(inner).ok()?;
-        name_at(types, &own, offset - field.offset, depth + 1)
+    let own = scope.cloned().unwrap_or_else(|| types.scope_of(field.method_table));
+    let inner = types.field_struct(field, &own).and_then(|inner| {
+        let own = types.own_fields(inner.method_table).ok()?;
+        name_at(types, &own, offset - field.offset, Some(&inner.scope), depth + 1)
     });
     Some(match inner {
         Some(inner) => format!("{name}.{inner}"),

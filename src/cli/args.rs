@@ -145,13 +145,29 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
-    /// Why an object is alive: shortest paths to it from roots, with field names
+    /// Why objects are alive: shortest paths from roots to one, or to all of a type, with field names
+    // One list, since clap would take what stands before an option for the core.
+    #[command(
+        override_usage = "coremap gcroot [OPTIONS] <ADDR> <CORE>\n       coremap gcroot [OPTIONS] --type <RE> <CORE>"
+    )]
     Gcroot {
-        /// The object, or an address within it
-        address: String,
-        /// Paths from all roots that lead to it, however many
-        #[arg(long)]
+        /// The object, or an address within it; and last the core file, plain or packed, - for standard input
+        #[arg(required = true, num_args = 1..=2, value_name = "ADDR CORE")]
+        words: Vec<String>,
+        /// Paths from all roots that lead to the object, however many
+        #[arg(long, conflicts_with = "type")]
         all: bool,
+        /// All objects of the types whose name matches this regular expression, grouped by the way they are held
+        #[arg(long, value_name = "RE")]
+        r#type: Option<String>,
+        /// With --type: list at most this many ways, those that keep most
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        top: usize,
+    },
+    /// What would be freed with what: types and objects by the bytes that only they keep
+    Retained {
+        #[command(flatten)]
+        args: RetainedArgs,
         #[command(flatten)]
         core: CoreArg,
     },
@@ -324,6 +340,20 @@ pub(crate) struct HeapStatArgs {
     pub(crate) strings: bool,
 }
 
+/// Whose retained bytes to tell.
+#[derive(ClapArgs, Debug)]
+pub(crate) struct RetainedArgs {
+    /// Only types whose name matches this regular expression, and their objects
+    #[arg(long, value_name = "RE")]
+    pub(crate) r#type: Option<String>,
+    /// Only what this object keeps (or the one that the address is within): where its bytes go
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) object: Option<String>,
+    /// List at most this many types, and as many objects
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) top: usize,
+}
+
 /// The core to read.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct CoreArg {
@@ -353,6 +383,8 @@ pub(crate) enum Purpose {
     Threads,
     /// async
     Async,
+    /// object, of each --address
+    Object,
 }
 
 /// Orders of the region list.

@@ -215,14 +215,8 @@ fn block(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<(AddrRange,
 
 /// Loader allocators of assemblies, other than the global one.
 fn collectible(memory: &dyn Memory, runtime: &Runtime, global: Addr) -> Result<Vec<Addr>, LoaderError> {
-    let layout = &runtime.layout;
-    if layout.field("AppDomain", "DomainAssemblyList").is_err() {
-        return Ok(Vec::new());
-    }
-    let domain = runtime.roots.pointer(memory, layout, "AppDomain")?;
-    let list = StructView::new(memory, layout, "AppDomain", domain).addr_of("DomainAssemblyList")?;
     let mut out = Vec::new();
-    for assembly in array_list(memory, runtime, list)? {
+    for assembly in domain_assemblies(memory, runtime)? {
         match loader_allocator(memory, runtime, assembly) {
             Ok(Some(la)) if la != global && la.0 != 0 && !out.contains(&la) => out.push(la),
             _ => {}
@@ -232,6 +226,17 @@ fn collectible(memory: &dyn Memory, runtime: &Runtime, global: Addr) -> Result<V
         }
     }
     Ok(out)
+}
+
+/// The DomainAssemblies of the process's AppDomain.
+pub(super) fn domain_assemblies(memory: &dyn Memory, runtime: &Runtime) -> Result<Vec<Addr>, LoaderError> {
+    let layout = &runtime.layout;
+    if layout.field("AppDomain", "DomainAssemblyList").is_err() {
+        return Ok(Vec::new());
+    }
+    let domain = runtime.roots.pointer(memory, layout, "AppDomain")?;
+    let list = StructView::new(memory, layout, "AppDomain", domain).addr_of("DomainAssemblyList")?;
+    Ok(array_list(memory, runtime, list)?)
 }
 
 /// The loader allocator of a DomainAssembly: its own field, else that of its module.

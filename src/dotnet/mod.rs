@@ -39,7 +39,8 @@ pub use segment::{Generation, Segment};
 pub use thread_objects::ThrownException;
 pub use threads::{AllocContext, ManagedThread, ThreadsError, threads};
 pub use types::{
-    Classification, DynamicKind, FieldDesc, MethodDesc, ModuleInfo, Shape, Storage, TypeHandle, TypeSystem,
+    Classification, DynamicKind, FieldDesc, MethodDesc, ModuleInfo, Scope, Shape, Storage, Struct, TypeArg, TypeHandle,
+    TypeSystem,
 };
 pub use versions::CodeVersion;
 

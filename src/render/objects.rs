@@ -1,4 +1,4 @@
-//! One object, and lists of objects, as documents.
+//! Lists of objects as documents.
 
 use std::io::{self, Write};
 
@@ -7,118 +7,8 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
-use crate::report::{
-    ElementRow, ExceptionsReport, FieldRow, FinalizersReport, LockThreadRow, Name, ObjectReport, ObjectsReport,
-    SyncBlocksReport,
-};
+use crate::report::{ExceptionsReport, FinalizersReport, LockThreadRow, Name, ObjectsReport, SyncBlocksReport};
 use crate::units::exact;
-
-impl Render for ObjectReport {
-    fn document(&self) -> Document {
-        let mut doc = Document::default();
-        let Some(name) = &self.name else {
-            doc.line(format!("no object at {}", self.object));
-            return doc;
-        };
-        doc.line(format!("{} {name}", self.object));
-        let mut facts = vec![format!("{} bytes", exact(self.size.unwrap_or(0)))];
-        facts.extend(self.generation.map(str::to_owned));
-        facts.extend(self.method_table.map(|m| format!("MethodTable {m}")));
-        facts.extend(self.module.clone());
-        facts.extend(self.length.map(|n| format!("{} elements", exact(n))));
-        doc.line(facts.join(", "));
-        if let Some(value) = &self.value {
-            doc.line(format!("value: {value}"));
-        }
-        for (title, fields) in [("Field", &self.fields), ("Static", &self.statics)] {
-            if fields.is_empty() {
-                continue;
-            }
-            let mut table = TableBlock::default().number("Offset").flexible("Type").text(title).flexible("Value");
-            field_rows(&mut table, fields, "");
-            doc.line("");
-            doc.table(table);
-        }
-        if !self.elements.is_empty() {
-            let mut table = TableBlock::default().number("Index").flexible("Value");
-            for e in &self.elements {
-                table.rows.push(vec![e.index.to_string(), element(e)]);
-            }
-            doc.line("");
-            doc.table(table);
-            let more = self.length.unwrap_or(0).saturating_sub(self.elements.len() as u64);
-            if more > 0 {
-                doc.line(format!("and {} more", exact(more)));
-            }
-        }
-        doc
-    }
-
-    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        #[derive(Default, Serialize)]
-        struct Row<'a> {
-            name: &'a str,
-            offset: u64,
-            r#type: Option<&'a str>,
-            storage: &'a str,
-            value: Option<&'a str>,
-            object: Option<Addr>,
-            object_type: Option<&'a str>,
-        }
-        let rows = self.fields.iter().chain(&self.statics).map(|f| Row {
-            name: &f.name,
-            offset: f.offset,
-            r#type: f.kind.as_deref(),
-            storage: f.storage,
-            value: f.value.as_deref(),
-            object: f.object,
-            object_type: f.object_type.as_deref(),
-        });
-        csv_rows(&rows.collect::<Vec<_>>(), out)
-    }
-}
-
-fn field_rows(table: &mut TableBlock, fields: &[FieldRow], within: &str) {
-    for f in fields {
-        let name = format!("{within}{}", f.name);
-        let shown = if f.fields.is_empty() {
-            value(f.object, f.object_type.as_deref(), f.value.as_deref())
-        } else {
-            String::new()
-        };
-        let offset = if within.is_empty() { format!("{:#x}", f.offset) } else { format!("+{:#x}", f.offset) };
-        table.rows.push(vec![offset, f.kind.clone().unwrap_or_else(|| "-".into()), name.clone(), shown]);
-        field_rows(table, &f.fields, &format!("{name}."));
-    }
-}
-
-fn value(object: Option<Addr>, kind: Option<&str>, text: Option<&str>) -> String {
-    match (object, text) {
-        (Some(object), Some(text)) => format!("{object} \"{text}\""),
-        (Some(object), None) => format!("{object} {}", kind.unwrap_or("?")),
-        (None, Some(text)) => text.to_owned(),
-        (None, None) => "-".into(),
-    }
-}
-
-fn element(e: &ElementRow) -> String {
-    if e.fields.is_empty() {
-        return value(e.object, e.object_type.as_deref(), e.value.as_deref());
-    }
-    struct_text(&e.fields)
-}
-
-fn struct_text(fields: &[FieldRow]) -> String {
-    let of = |f: &FieldRow| {
-        let value = if f.fields.is_empty() {
-            value(f.object, f.object_type.as_deref(), f.value.as_deref())
-        } else {
-            struct_text(&f.fields)
-        };
-        format!("{}: {value}", f.name)
-    };
-    format!("{{ {} }}", fields.iter().map(of).collect::<Vec<_>>().join(", "))
-}
 
 impl Render for ObjectsReport {
     fn document(&self) -> Document {

@@ -10,9 +10,11 @@ mod heap;
 mod heapstat;
 mod info;
 mod ip2method;
+mod object;
 mod objects;
 mod perfmap;
 mod regions;
+mod retained;
 mod stacks;
 mod summary;
 mod symbolicate;
@@ -21,7 +23,10 @@ mod whatis;
 
 pub use async_chains::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, TypeDelta};
-pub use graph::{ChainRow, GcRootReport, HandleKindRow, HandleRow, HandlesReport, RootPathRow};
+pub use graph::{
+    ChainRow, GcRootReport, GcRootTypesReport, HandleKindRow, HandleRow, HandlesReport, RootGroupRow, RootPathRow,
+    StepRow,
+};
 pub use heap::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
 pub use heapstat::{
     AddrRangeRow, DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow,
@@ -29,12 +34,17 @@ pub use heapstat::{
 };
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
+pub use object::{
+    CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow,
+    ObjectReport, ThreadValueRow, TraceRow,
+};
 pub use objects::{
-    ElementRow, ExceptionRow, ExceptionsReport, FieldRow, FinalizerRow, FinalizerTypeRow, FinalizersReport,
-    ListedObject, LockThreadRow, Name, ObjectReport, ObjectsReport, SyncBlockRow, SyncBlocksReport,
+    ExceptionRow, ExceptionsReport, FinalizerRow, FinalizerTypeRow, FinalizersReport, ListedObject, LockThreadRow,
+    Name, ObjectsReport, SyncBlockRow, SyncBlocksReport,
 };
 pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use regions::{RegionRow, RegionsReport};
+pub use retained::{RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow};
 pub use stacks::{StackGroup, StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
 pub use symbolicate::{SymbolicateReport, TextFrameRow};

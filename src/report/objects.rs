@@ -1,77 +1,8 @@
+//! Lists of objects.
+
 use serde::Serialize;
 
 use crate::addr::Addr;
-
-/// `object`: one object, its fields and their values. What can't be read, or is
-/// not known, is `null`.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct ObjectReport {
-    /// Where it begins.
-    pub object: Addr,
-    /// Its type; `null` where there is no object.
-    #[serde(rename = "type")]
-    pub name: Option<Name>,
-    /// Its MethodTable.
-    pub method_table: Option<Addr>,
-    /// Its size.
-    pub size: Option<u64>,
-    /// Generation that it is in.
-    pub generation: Option<&'static str>,
-    /// Number of its GC heap.
-    pub heap: Option<u32>,
-    /// File of the module that defines the type.
-    pub module: Option<String>,
-    /// Text of a string, number in a box.
-    pub value: Option<String>,
-    /// Elements of an array.
-    pub length: Option<u64>,
-    /// The first of them.
-    pub elements: Vec<ElementRow>,
-    /// Fields, by offset.
-    pub fields: Vec<FieldRow>,
-    /// Static fields that the type itself declares.
-    pub statics: Vec<FieldRow>,
-}
-
-/// A field.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct FieldRow {
-    /// Its name.
-    pub name: String,
-    /// Its offset: in an object from its start, in a struct from the struct's,
-    /// for statics from their base.
-    pub offset: u64,
-    /// Its type, as declared.
-    #[serde(rename = "type")]
-    pub kind: Option<String>,
-    /// instance, static, thread static or static in the image.
-    pub storage: &'static str,
-    /// Where its value is.
-    pub address: Option<Addr>,
-    /// Its value as text: numbers, `null`, text of strings.
-    pub value: Option<String>,
-    /// The object that it leads to.
-    pub object: Option<Addr>,
-    /// That object's type.
-    pub object_type: Option<Name>,
-    /// Fields of a struct.
-    pub fields: Vec<FieldRow>,
-}
-
-/// An element of an array.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct ElementRow {
-    /// Its index, counted over all dimensions.
-    pub index: u64,
-    /// Its value as text.
-    pub value: Option<String>,
-    /// The object that it leads to.
-    pub object: Option<Addr>,
-    /// That object's type.
-    pub object_type: Option<Name>,
-    /// Fields of a struct.
-    pub fields: Vec<FieldRow>,
-}
 
 /// `objects`: objects of the types asked for.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -215,7 +146,7 @@ pub struct ExceptionRow {
 }
 
 /// A name that many rows have, kept once: one name may have 16 KiB.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name(std::sync::Arc<str>);
 
 impl From<String> for Name {

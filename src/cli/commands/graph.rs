@@ -60,12 +60,3 @@ pub(super) fn exceptions(common: &Common, core: &Path) -> Result<Exit, Failure> 
     let nothing = report.exceptions.is_empty();
     Ok(answer("exceptions", common, &process, &found, report)?.or_nothing(nothing))
 }
-
-pub(super) fn gcroot(common: &Common, core: &Path, text: &str, all: bool) -> Result<Exit, Failure> {
-    let process = open(core, common, &progress())?;
-    let addr = address::parse(text, &process).map_err(Failure::Usage)?;
-    let found = introspect(&process);
-    let report = analysis::gcroot(&process, &found, addr, all);
-    let nothing = report.paths.is_empty();
-    Ok(answer("gcroot", common, &process, &found, report)?.or_nothing(nothing))
-}

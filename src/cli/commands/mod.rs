@@ -2,11 +2,13 @@
 
 mod async_chains;
 mod diff;
+mod gcroot;
 mod graph;
 mod heapstat;
 mod ip2method;
 mod maddress;
 mod perfmap;
+mod retained;
 mod search;
 mod shrink;
 mod simple;
@@ -41,7 +43,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Syncblocks { core } => graph::syncblocks(common, &core.core),
         Command::Exceptions { core } => graph::exceptions(common, &core.core),
         Command::Handles { core } => graph::handles(common, &core.core),
-        Command::Gcroot { address, all, core } => graph::gcroot(common, &core.core, address, *all),
+        Command::Gcroot { words, all, r#type, top } => gcroot::run(common, words, *all, r#type.as_deref(), *top),
+        Command::Retained { args, core } => retained::run(common, &core.core, args),
         Command::Heapstat { args, core } => heapstat::run(common, &core.core, args),
         Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
         Command::Search { args, core } => search::run(common, &core.core, args),

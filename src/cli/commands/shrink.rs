@@ -58,6 +58,11 @@ pub(super) fn run(
                 let names = Names::new(&process, &found);
                 drop(analysis::async_chains(&process, &found, &names, true, &silent));
             }
+            Purpose::Object => {
+                for &at in &ips {
+                    drop(analysis::object(&process, &found, at));
+                }
+            }
             Purpose::Check => drop(analysis::check(&process, &found)),
         }
     }

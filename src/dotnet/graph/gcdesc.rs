@@ -88,11 +88,24 @@ impl References {
     /// what stands there, if that is not null, and tells whether to go on.
     #[inline(always)]
     pub fn visit(&self, words: &[[u8; 8]], size: u64, visit: &mut impl FnMut(u64, u64) -> bool) -> bool {
+        self.visit_from(0, words, size, visit)
+    }
+
+    /// The same, but only those at offset `least` and later, without a look at
+    /// the ones before.
+    #[inline(always)]
+    pub fn visit_from(
+        &self,
+        least: u64,
+        words: &[[u8; 8]],
+        size: u64,
+        visit: &mut impl FnMut(u64, u64) -> bool,
+    ) -> bool {
         let room = size.saturating_sub(HEADER);
         let mut row = |start: u64, len: u64| {
             // What reaches out of the object is cut: it belongs to the next one.
             let end = start.saturating_add(len).min(room);
-            let (from, to) = ((start / WORD) as usize, (end / WORD) as usize);
+            let (from, to) = ((start.max(least) / WORD) as usize, (end / WORD) as usize);
             let have = words.get(from..to.min(words.len())).unwrap_or_default();
             for (i, word) in have.iter().enumerate() {
                 let value = u64::from_le_bytes(*word);
@@ -109,7 +122,10 @@ impl References {
                 row(s.start, u64::try_from(len).unwrap_or(0))
             }),
             References::Elements { start, items } => {
-                let mut at = *start;
+                let stride =
+                    items.iter().map(|r| u64::from(r.count) * WORD + u64::from(r.skip)).fold(0, u64::saturating_add);
+                let before = least.saturating_sub(*start).checked_div(stride).unwrap_or(0);
+                let mut at = start.saturating_add(before.saturating_mul(stride));
                 while at < room {
                     for item in items {
                         let len = u64::from(item.count) * WORD;
@@ -183,6 +199,31 @@ mod tests {
         let Some(references) = read(&[1 | 8 << 32, 0x10, -1]) else { panic!("no GCDesc") };
         let words = [9, 2, 21, 22, 23, 24, 25];
         assert_eq!(visited(&references, &words, 0x18 + 2 * 16), [(0x10, 21), (0x20, 23)]);
+    }
+
+    #[test]
+    fn a_visit_goes_on_where_it_was_left() {
+        let words: Vec<[u8; 8]> = (0..40_u64).map(|i| (100 + i).to_le_bytes()).collect();
+        let size = 8 * words.len() as u64;
+        for gc_desc in
+            [&[8 - 0x140, 8, 16 - 0x140, 0x18, 2][..], &[-0x18, 0x10, 1], &[2 | 16 << 32, 1 | 8 << 32, 0x10, -2]]
+        {
+            let Some(references) = read(gc_desc) else { panic!("no GCDesc") };
+            let from = |least| {
+                let mut out = Vec::new();
+                references.visit_from(least, &words, size, &mut |offset, value| {
+                    out.push((offset, value));
+                    true
+                });
+                out
+            };
+            let all = from(0);
+            assert!(all.len() > 2);
+            for (i, &(offset, _)) in all.iter().enumerate() {
+                assert_eq!(from(offset), all[i..]);
+                assert_eq!(from(offset + 8), all[i + 1..]);
+            }
+        }
     }
 
     #[test]

@@ -4,21 +4,32 @@
 //! collectible types their LoaderAllocator too, and what dependent handles keep
 //! with it (docs/dotnet.md, Roots).
 
+mod arcs;
+mod dominators;
 mod gcdesc;
+mod live;
+mod retained;
 mod roots;
 mod search;
+mod shapes;
+mod slots;
 mod space;
+mod tree;
 
 pub use gcdesc::{References, Repeat, Series};
+pub use live::{Live, Source, Tally, TooMany};
+pub use retained::{Retained, TypeSum};
 pub use roots::{Root, RootKind, roots};
 pub use search::{Found, Path, Search};
+pub use shapes::{FieldKey, Shape, ShapeIndex, Shapes};
+pub use tree::Tree;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::addr::Addr;
 use crate::dotnet::handles::{Handle, HandleKind};
-use crate::dotnet::heap::{Heap, MethodTableInfo, TypeIndex};
+use crate::dotnet::heap::{Heap, MIN_OBJECT, MethodTableInfo, TypeIndex};
 use crate::dotnet::types::TypeSystem;
 use space::Space;
 
@@ -28,6 +39,10 @@ const CACHE_BITS: u32 = 10;
 
 /// Bits of the filter in front of dependent handles.
 const FILTER_BITS: u32 = 16;
+
+/// Where an object is left off: the number of a word of it, or from here on that
+/// of what it keeps otherwise. No array has 30 GiB.
+const OTHERS: u32 = 0xf000_0000;
 
 /// What is known of the objects of a MethodTable.
 #[derive(Debug)]
@@ -66,6 +81,13 @@ pub struct Node<'r, 'p> {
     pub size: u64,
     /// From its MethodTable on, to the end of the dumped memory it lies in.
     words: &'p [[u8; 8]],
+}
+
+impl Node<'_, '_> {
+    /// Its size as the walk counts it: no object has less room than the smallest.
+    pub fn counted_size(&self) -> u64 {
+        if self.layout.info.counted() { self.size.max(MIN_OBJECT) } else { self.size }
+    }
 }
 
 /// Reads objects; each thread has its own.
@@ -177,23 +199,49 @@ impl<'g, 'h, 'p> Reader<'g, 'h, 'p> {
 
     /// Visit what the object at `addr` keeps: where, and what. `visit` tells
     /// whether to go on.
+    #[inline(always)]
     pub fn each(&mut self, addr: u64, mut visit: impl FnMut(Link, u64) -> bool) {
+        self.each_from(addr, 0, |_, link, value| visit(link, value));
+    }
+
+    /// How the object at `addr` keeps that at `next`, if it does itself.
+    pub fn link(&mut self, addr: u64, next: u64) -> Option<Link> {
+        let mut found = None;
+        self.each(addr, |link, value| {
+            if value == next {
+                found = Some(link);
+            }
+            value != next
+        });
+        found
+    }
+
+    /// The same from the place `from` on, as an earlier visit was told it; 0 is
+    /// the first.
+    #[inline(always)]
+    fn each_from(&mut self, addr: u64, from: u32, mut visit: impl FnMut(u32, Link, u64) -> bool) {
         let primary = self.graph.is_primary(addr);
         let graph = self.graph;
         if let Some(node) = self.node(addr) {
             let references = &node.layout.references;
-            if !references.visit(node.words, node.size, &mut |offset, value| visit(Link::Field(offset), value)) {
+            let field = &mut |offset: u64, value| {
+                let place = offset / 8;
+                place < u64::from(OTHERS) && visit(place as u32, Link::Field(offset), value)
+            };
+            if from < OTHERS && !references.visit_from(8 * u64::from(from), node.words, node.size, field) {
                 return;
             }
             if let Some(allocator) = node.layout.allocator
-                && !visit(Link::Allocator, allocator.0)
+                && from <= OTHERS
+                && !visit(OTHERS, Link::Allocator, allocator.0)
             {
                 return;
             }
         }
         if primary && let Some(all) = graph.dependents.get(&addr) {
-            for &secondary in all {
-                if !visit(Link::Dependent, secondary) {
+            let done = from.saturating_sub(OTHERS + 1);
+            for (i, &secondary) in (done..).zip(all.get(done as usize..).unwrap_or_default()) {
+                if !visit((OTHERS + 1).saturating_add(i), Link::Dependent, secondary) {
                     return;
                 }
             }

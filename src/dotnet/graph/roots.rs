@@ -30,6 +30,8 @@ pub enum RootKind {
     ThreadStatics,
     /// An object whose finalizer is due.
     FinalizerQueue,
+    /// A place in a frozen segment, which is never collected; not among [`roots`].
+    FrozenSegment,
     /// A word of a thread's stack, or one of its registers.
     Stack,
 }
@@ -41,6 +43,7 @@ impl RootKind {
             RootKind::Handle(kind) => format!("{}Handle", kind.name()),
             RootKind::ThreadStatics => "ThreadStatics".into(),
             RootKind::FinalizerQueue => "FinalizerQueue".into(),
+            RootKind::FrozenSegment => "FrozenSegment".into(),
             RootKind::Stack => "Stack (conservative)".into(),
         }
     }

@@ -297,20 +297,10 @@ impl<'g, 'h, 'p> Search<'g, 'h, 'p> {
     /// How each object of a way holds the next.
     fn links(&self, way: &[u64]) -> Vec<(Addr, Option<Link>)> {
         let mut reader = self.graph.reader();
-        let mut link_to = |object: u64, next: u64| {
-            let mut link = None;
-            reader.each(object, |how, value| {
-                if value == next {
-                    link = Some(how);
-                }
-                value != next
-            });
-            link
-        };
         let holds = way
             .iter()
             .enumerate()
-            .map(|(i, &object)| (Addr(object), way.get(i + 1).and_then(|&next| link_to(object, next))));
+            .map(|(i, &object)| (Addr(object), way.get(i + 1).and_then(|&next| reader.link(object, next))));
         holds.take(limits::MAX_PATH).collect()
     }
 }

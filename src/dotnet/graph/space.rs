@@ -3,6 +3,7 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::core::open::Core;
+use crate::dotnet::heap::MIN_OBJECT;
 
 /// A run of dumped heap.
 #[derive(Clone, Copy)]
@@ -23,7 +24,7 @@ pub(super) struct Space<'a> {
     top: Vec<u32>,
     /// By MiB, a GiB in a row: number of the first run in it and later, plus 1.
     pages: Vec<u32>,
-    /// Words in all runs.
+    /// Numbers given to words.
     words: u64,
 }
 
@@ -32,6 +33,10 @@ const MIB: u32 = 20;
 
 /// Pages of a GiB.
 const ROW: usize = 1 << (GIB - MIB);
+
+/// Words of the smallest object. A run's first word has a multiple of it as
+/// number, so that of any row of so many words only one begins an object.
+pub(super) const OBJECT_WORDS: u64 = MIN_OBJECT / 8;
 
 /// Addresses of programs on x86_64 and aarch64 have up to 48 bits.
 const ADDRESS_BITS: u32 = 48;
@@ -58,8 +63,9 @@ impl<'a> Space<'a> {
         if words.is_empty() || end > 1 << ADDRESS_BITS || end <= start.0 {
             return;
         }
-        self.runs.push(Run { start: start.0, end, first: self.words, words });
-        self.words += words.len() as u64;
+        let first = self.words.next_multiple_of(OBJECT_WORDS);
+        self.runs.push(Run { start: start.0, end, first, words });
+        self.words = first + words.len() as u64;
         let number = self.runs.len() as u32;
         for page in start.0 >> MIB..=(end - 1) >> MIB {
             let Some(row) = self.top.get_mut((page >> (GIB - MIB)) as usize) else { continue };
@@ -76,9 +82,15 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Words in all runs.
+    /// Words in all runs, and the few numbers left out between them.
     pub(super) fn words(&self) -> u64 {
         self.words
+    }
+
+    /// The run that has the word of that number.
+    pub(super) fn run_of(&self, index: u64) -> Option<&Run<'a>> {
+        let i = self.runs.partition_point(|r| r.first <= index).checked_sub(1)?;
+        self.runs.get(i).filter(|run| run.address(index).is_some())
     }
 
     /// The run that `addr` lies in.
@@ -107,6 +119,13 @@ impl<'a> Run<'a> {
         self.first + (addr.wrapping_sub(self.start) >> 3)
     }
 
+    /// Where the word of that number is, if it is in this run.
+    #[inline(always)]
+    pub(super) fn address(&self, index: u64) -> Option<u64> {
+        let at = self.start.checked_add(index.checked_sub(self.first)?.checked_mul(8)?)?;
+        (at < self.end).then_some(at)
+    }
+
     /// The words from `addr` on.
     #[inline(always)]
     pub(super) fn words(&self, addr: u64) -> &'a [[u8; 8]] {
@@ -126,17 +145,22 @@ mod tests {
         space.add(Addr(0x7000_0000_0000), &a);
         space.add(Addr(0x7000_0000_1000), &b);
         space.add(Addr(0x7fff_0000_0000), &c);
-        assert_eq!(space.words(), 8 + (3 << 17) + 2);
+        // The second begins at the next multiple of three, as would the third.
+        assert_eq!(space.words(), 9 + (3 << 17) + 2);
         let index = |addr| space.run(addr).map(|r| r.index(addr));
         assert_eq!(index(0x7000_0000_0000), Some(0));
         assert_eq!(index(0x7000_0000_0038), Some(7));
         assert_eq!(index(0x7000_0000_0040), None);
-        assert_eq!(index(0x7000_0000_1000), Some(8));
-        assert_eq!(index(0x7000_0020_0000), Some(8 + ((0x20_0000 - 0x1000) >> 3)));
+        assert_eq!(index(0x7000_0000_1000), Some(9));
+        assert_eq!(index(0x7000_0020_0000), Some(9 + ((0x20_0000 - 0x1000) >> 3)));
         assert_eq!(index(0x7000_0030_1000), None);
-        assert_eq!(index(0x7fff_0000_0008), Some(8 + (3 << 17) + 1));
+        assert_eq!(index(0x7fff_0000_0008), Some(9 + (3 << 17) + 1));
         assert_eq!(index(0xffff_ffff_ffff_fff8), None);
         assert_eq!(index(0), None);
+        for addr in [0x7000_0000_0000, 0x7000_0000_0038, 0x7000_0000_1000, 0x7000_0030_0ff8, 0x7fff_0000_0008] {
+            assert_eq!(index(addr).and_then(|i| space.run_of(i)?.address(i)), Some(addr));
+        }
+        assert!(space.run_of(8).is_none() && space.run_of(9 + (3 << 17) + 2).is_none());
     }
 
     #[test]

@@ -35,7 +35,7 @@ const COUNT_AT: u64 = 8;
 
 /// Room of the smallest object (MIN_OBJECT_SIZE of gcinterface.h: sync block,
 /// MethodTable, one field).
-const MIN_OBJECT: u64 = 24;
+pub(super) const MIN_OBJECT: u64 = 24;
 
 /// Number of a MethodTable among those met so far; dense from 0 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

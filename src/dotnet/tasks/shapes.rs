@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::addr::Addr;
-use crate::dotnet::types::{FieldDesc, Storage, TypeSystem};
+use crate::dotnet::types::{FieldDesc, Shape, Storage, TypeSystem};
+use crate::image::metadata::sig::Type;
 use crate::limits;
 
 /// The base of all tasks.
@@ -93,7 +94,11 @@ impl<'t, 'p> Shapes<'t, 'p> {
         }
         let fields = types.object_fields(method_table);
         let field = fields.iter().find(|f| types.field_name(f) == STATE_MACHINE)?;
-        let machine = types.value_type_of(field)?;
+        let module = types.module(types.module_of(field.method_table).ok()?);
+        // A box's field is of one of its own type parameters, whatever that stands for.
+        let Type::Var(n) = types.field_signature(&module, field)? else { return None };
+        let handle = *types.class_instantiation(field.method_table).ok()?.get(n as usize)?;
+        let Ok(Shape::Named { method_table: machine, .. }) = types.shape(handle) else { return None };
         let object = types.is_value_type(machine) == Ok(false);
         let mut own: Vec<FieldDesc> = types.own_fields(machine).ok()?;
         own.retain(|f| f.storage == Storage::Instance);

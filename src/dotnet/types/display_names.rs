@@ -102,7 +102,7 @@ impl<'p> TypeSystem<'p> {
 }
 
 /// ``Dictionary`2`` is `Dictionary` with two parameters of its own.
-fn split_arity(name: &str) -> (&str, usize) {
+pub(super) fn split_arity(name: &str) -> (&str, usize) {
     let split = name.rsplit_once(ARITY).and_then(|(head, count)| Some((head, count.parse::<u16>().ok()?)));
     split.map_or((name, 0), |(head, count)| (head, usize::from(count)))
 }

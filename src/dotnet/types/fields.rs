@@ -5,8 +5,9 @@
 
 use crate::addr::Addr;
 use crate::bytes::{u32_at, u64_at};
+use crate::dotnet::types::display_names::split_arity;
 use crate::dotnet::types::names::Text;
-use crate::dotnet::types::{ModuleInfo, Shape, TypeHandle, TypeSystem};
+use crate::dotnet::types::{ModuleInfo, Scope, TypeArg, TypeSystem};
 use crate::image::metadata::sig::{ElementType, FieldSig, Type};
 use crate::image::metadata::{Metadata, Table, Token};
 use crate::layout::ViewError;
@@ -21,6 +22,10 @@ mod bits {
     pub(super) const OFFSET: u32 = (1 << 27) - 1;
     pub(super) const TYPE_SHIFT: u32 = 27;
 }
+
+/// CorElementType (ECMA-335 II.23.1.16).
+const VALUE_TYPE: u8 = 0x11;
+const CLASS: u8 = 0x12;
 
 /// An object's MethodTable, before its first field.
 const METHOD_TABLE: u64 = 8;
@@ -66,6 +71,12 @@ pub struct FieldDesc {
 }
 
 impl FieldDesc {
+    /// Whether a static of it stands among the references: objects, and value types,
+    /// which are boxed.
+    pub fn is_object(&self) -> bool {
+        matches!(self.element, VALUE_TYPE | CLASS)
+    }
+
     fn read(address: Addr, method_table: Addr, bytes: &[u8], words: (usize, usize)) -> Option<FieldDesc> {
         let (first, second) = (u32_at(bytes, words.0)?, u32_at(bytes, words.1)?);
         let storage = if first & bits::STATIC == 0 {
@@ -182,23 +193,23 @@ impl<'p> TypeSystem<'p> {
         name.unwrap_or_else(|| field.token.to_string())
     }
 
-    /// A field's type as its signature has it; `None` where there is no metadata.
-    pub fn field_type(&self, field: &FieldDesc) -> Option<String> {
+    /// A field's type as its signature has it, where its owner's type parameters
+    /// stand for `scope`; `None` where there is no metadata.
+    pub fn field_type(&self, field: &FieldDesc, scope: &Scope) -> Option<String> {
         let module = self.module(self.module_of(field.method_table).ok()?);
         let signature = self.field_signature(&module, field)?;
-        let arguments = self.class_instantiation(field.method_table).unwrap_or_default();
         let mut out = Text::default();
-        self.signature_type(&mut out, &module, &signature, &arguments, 0);
+        self.signature_type(&mut out, &module, &signature, scope, 0);
         Some(out.into_string())
     }
 
-    pub(super) fn field_signature(&self, module: &ModuleInfo<'p>, field: &FieldDesc) -> Option<Type> {
+    pub(in crate::dotnet) fn field_signature(&self, module: &ModuleInfo<'p>, field: &FieldDesc) -> Option<Type> {
         let row = module.metadata.as_ref()?.field(field.token.rid())?;
         FieldSig::parse(row.signature).ok().map(|s| s.ty)
     }
 
     /// A type of a signature with full names, as heap listings show types.
-    fn signature_type(&self, out: &mut Text, module: &ModuleInfo<'p>, ty: &Type, class: &[TypeHandle], depth: u32) {
+    fn signature_type(&self, out: &mut Text, module: &ModuleInfo<'p>, ty: &Type, class: &Scope, depth: u32) {
         if depth > limits::MAX_TYPE_DEPTH || out.is_full() {
             return out.push("…");
         }
@@ -215,10 +226,20 @@ impl<'p> TypeSystem<'p> {
             Type::ByRef(of) => suffixed(of, "&"),
             Type::Modified { inner, .. } | Type::Pinned(inner) => suffixed(inner, ""),
             Type::Primitive(element) => out.push(primitive(*element)),
-            Type::ValueType(token) | Type::Class(token) => out.escaped(&named(module.metadata.as_ref(), *token)),
+            Type::ValueType(token) | Type::Class(token) => {
+                for (i, part) in named(module.metadata.as_ref(), *token).split('+').enumerate() {
+                    if i > 0 {
+                        out.push("+");
+                    }
+                    out.escaped(part);
+                }
+            }
             Type::Internal(handle) => out.push(&self.display_name(Addr(*handle))),
             Type::Var(n) => match class.get(*n as usize) {
-                Some(argument) => out.push(&self.display_name(argument.0)),
+                Some(TypeArg::Loaded(argument)) => out.push(&self.display_name(argument.0)),
+                Some(TypeArg::Written(w)) => {
+                    self.signature_type(out, &self.module(w.module), &w.ty, &w.scope, depth + 1);
+                }
                 None => out.push(&format!("!{n}")),
             },
             Type::MVar(n) => out.push(&format!("!!{n}")),
@@ -228,34 +249,38 @@ impl<'p> TypeSystem<'p> {
                     Type::ValueType(token) | Type::Class(token) => named(module.metadata.as_ref(), *token),
                     _ => "?".into(),
                 };
-                let bare =
-                    name.rsplit_once('`').filter(|(_, n)| n.parse::<u16>().is_ok()).map_or(&*name, |(head, _)| head);
-                out.escaped(bare);
-                out.push("<");
-                for (i, argument) in arguments.iter().enumerate() {
+                let mut rest = arguments.as_slice();
+                let parts: Vec<&str> = name.split('+').collect();
+                for (i, part) in parts.iter().enumerate() {
                     if i > 0 {
-                        out.push(", ");
+                        out.push("+");
                     }
-                    self.signature_type(out, module, argument, class, depth + 1);
+                    let (bare, arity) = split_arity(part);
+                    out.escaped(bare);
+                    // Names that count no parameters, as F# makes them: the last has all.
+                    let arity = if i + 1 == parts.len() { rest.len() } else { arity };
+                    let (own, others) = rest.split_at_checked(arity).unwrap_or((rest, &[]));
+                    rest = others;
+                    self.signature_arguments(out, module, own, class, depth);
                 }
-                out.push(">");
             }
         }
     }
 
-    /// The MethodTable of a field of value type, where it is loaded and the
-    /// runtime's maps lead to it.
-    pub fn value_type_of(&self, field: &FieldDesc) -> Option<Addr> {
-        let module = self.module(self.module_of(field.method_table).ok()?);
-        match self.field_signature(&module, field)? {
-            Type::ValueType(token) => self.mapped_type(module.addr, token),
-            Type::Internal(handle) => Some(Addr(handle)),
-            Type::Var(n) => {
-                let arguments = self.class_instantiation(field.method_table).ok()?;
-                let handle = *arguments.get(n as usize)?;
-                matches!(self.shape(handle), Ok(Shape::Named { .. })).then_some(handle.0)
-            }
-            _ => None,
+    fn signature_arguments(
+        &self,
+        out: &mut Text,
+        module: &ModuleInfo<'p>,
+        arguments: &[Type],
+        class: &Scope,
+        depth: u32,
+    ) {
+        for (i, argument) in arguments.iter().enumerate() {
+            out.push(if i == 0 { "<" } else { ", " });
+            self.signature_type(out, module, argument, class, depth + 1);
+        }
+        if !arguments.is_empty() {
+            out.push(">");
         }
     }
 
@@ -281,6 +306,27 @@ impl<'p> TypeSystem<'p> {
             at = view.ptr("Next").ok().filter(|next| next.0 != 0)?;
         }
         None
+    }
+
+    /// All MethodTables in a module's map from TypeDef: its types that are loaded, and
+    /// generic ones as they are defined.
+    pub(super) fn mapped_type_defs(&self, module: Addr) -> Vec<Addr> {
+        let mut out = Vec::new();
+        let Ok(mut at) = self.view("Module", module).addr_of("TypeDefToMethodTableMap") else { return out };
+        for _ in 0..limits::MAX_LOOKUP_MAPS {
+            let view = self.view("ModuleLookupMap", at);
+            let (Ok(count), Ok(data)) = (view.u32("Count"), view.ptr("TableData")) else { break };
+            let flags = view.u64("SupportedFlagsMask").unwrap_or(0);
+            let size = u64::from(count).min(limits::MAX_INSTANTIATIONS as u64) * 8;
+            let bytes = self.memory.bytes(data, self.memory.readable(data, size) as usize).unwrap_or_default();
+            let words = bytes.as_chunks::<8>().0.iter().map(|w| Addr(u64::from_le_bytes(*w) & !flags));
+            out.extend(words.filter(|a| a.0 != 0));
+            match view.ptr("Next") {
+                Ok(next) if next.0 != 0 && out.len() < limits::MAX_INSTANTIATIONS => at = next,
+                _ => break,
+            }
+        }
+        out
     }
 }
 
@@ -316,7 +362,7 @@ fn bit_field(bytes: &[u8], at: u32, len: u32) -> Option<u32> {
     Some((word >> (at % 8) & ((1 << len) - 1)) as u32)
 }
 
-fn primitive(element: ElementType) -> &'static str {
+pub(super) fn primitive(element: ElementType) -> &'static str {
     use ElementType as E;
     match element {
         E::Void => "System.Void",

@@ -6,6 +6,7 @@
 
 mod display_names;
 mod fields;
+mod instances;
 mod method_desc;
 mod module;
 mod names;
@@ -14,6 +15,7 @@ mod statics;
 mod type_handle;
 
 pub use fields::{FieldDesc, Storage};
+pub use instances::{Scope, Struct, TypeArg};
 pub use method_desc::{Classification, DynamicKind, MethodDesc};
 pub use module::ModuleInfo;
 pub use type_handle::{Shape, TypeHandle};
@@ -23,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::addr::Addr;
 use crate::dotnet::detect::Runtime;
+use crate::dotnet::loader;
 use crate::image::metadata::Metadata;
 use crate::layout::StructView;
 use crate::limits;
@@ -35,12 +38,19 @@ pub struct TypeSystem<'p> {
     pub(crate) memory: &'p dyn Memory,
     pub(crate) runtime: &'p Runtime,
     modules: Mutex<HashMap<Addr, Arc<ModuleInfo<'p>>>>,
+    instantiations: Mutex<HashMap<Addr, Arc<instances::Instantiations>>>,
 }
 
 impl<'p> TypeSystem<'p> {
     /// The type system of `runtime`.
     pub fn new(process: &'p Process, runtime: &'p Runtime) -> TypeSystem<'p> {
-        TypeSystem { process, memory: &process.memory, runtime, modules: Mutex::default() }
+        TypeSystem {
+            process,
+            memory: &process.memory,
+            runtime,
+            modules: Mutex::default(),
+            instantiations: Mutex::default(),
+        }
     }
 
     pub(crate) fn view(&self, kind: &'p str, addr: Addr) -> StructView<'p> {
@@ -60,6 +70,16 @@ impl<'p> TypeSystem<'p> {
         let module = Arc::new(ModuleInfo::read(self, addr, copied < limits::MAX_METADATA_COPIES));
         modules.insert(addr, module.clone());
         module
+    }
+
+    /// The manifest modules of all assemblies loaded, as far as the list can be read.
+    pub fn loaded_modules(&self) -> Vec<Addr> {
+        let assemblies = loader::domain_assemblies(self.memory, self.runtime).unwrap_or_default();
+        let module = |&a: &Addr| {
+            let assembly = self.view("DomainAssembly", a).ptr("Assembly").ok()?;
+            self.view("Assembly", assembly).ptr("Module").ok().filter(|m| m.0 != 0)
+        };
+        assemblies.iter().filter_map(module).collect()
     }
 
     /// All modules looked at so far.

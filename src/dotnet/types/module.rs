@@ -99,6 +99,11 @@ impl<'p> ModuleInfo<'p> {
     /// Where a method's IL is; `None` where it has none, or no image.
     pub fn il_address(&self, method_rid: u32) -> Option<Addr> {
         let rva = self.metadata.as_ref()?.method_def(method_rid)?.rva;
+        self.rva_address(rva)
+    }
+
+    /// Where an RVA of its image is.
+    pub fn rva_address(&self, rva: u32) -> Option<Addr> {
         self.image.as_ref().filter(|_| rva != 0)?.rva_to_addr(self.base, rva, self.flat)
     }
 

@@ -225,7 +225,7 @@ impl<'p> TypeSystem<'p> {
     }
 
     /// The module whose loader allocator a MethodTable is in.
-    fn loader_module(&self, method_table: Addr) -> Option<Addr> {
+    pub(super) fn loader_module(&self, method_table: Addr) -> Option<Addr> {
         let view = self.view("MethodTable", method_table);
         // Up to .NET 8 the MethodTable itself has it, where the module is from 9 on.
         if self.runtime.layout.field("MethodTableAuxiliaryData", "LoaderModule").is_err() {

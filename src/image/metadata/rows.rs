@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::token::{
-    Coded, HAS_CONSTANT, IMPLEMENTATION, MEMBER_REF_PARENT, METHOD_DEF_OR_REF, RESOLUTION_SCOPE, TYPE_DEF_OR_REF,
-    TYPE_OR_METHOD_DEF,
+    CUSTOM_ATTRIBUTE_TYPE, Coded, HAS_CONSTANT, HAS_CUSTOM_ATTRIBUTE, IMPLEMENTATION, MEMBER_REF_PARENT,
+    METHOD_DEF_OR_REF, RESOLUTION_SCOPE, TYPE_DEF_OR_REF, TYPE_OR_METHOD_DEF,
 };
 use super::{Metadata, Table, Token};
 use crate::limits;
@@ -340,6 +340,19 @@ impl Metadata<'_> {
         let row = self.row(Table::Constant, rid);
         // One byte of type, one of padding.
         Some(Constant { element_type: (row.u32(0)? & 0xff) as u8, value: row.blob(2)? })
+    }
+
+    /// Whether a TypeDef, Field or MethodDef has an attribute of that full name (II.22.10).
+    pub fn has_attribute(&self, owner: Token, name: &str) -> bool {
+        let Some(key) = HAS_CUSTOM_ATTRIBUTE.encode(owner) else { return false };
+        self.find_all(Table::CustomAttribute, 0, key, limits::MAX_ATTRIBUTES).into_iter().any(|rid| {
+            let of = |constructor: Token| match constructor.table()? {
+                Table::MemberRef => Some(self.member_ref(constructor.rid())?.parent),
+                _ => self.type_of_method(constructor.rid()).map(|t| Token::new(Table::TypeDef, t)),
+            };
+            let class = self.row(Table::CustomAttribute, rid).coded(1, &CUSTOM_ATTRIBUTE_TYPE).and_then(of);
+            class.and_then(|c| self.full_name(c)).is_some_and(|n| n == name)
+        })
     }
 
     /// The explicit layout of a type.

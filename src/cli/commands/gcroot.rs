@@ -1,0 +1,43 @@
+use std::path::Path;
+
+use coremap::analysis;
+use coremap::introspect::introspect;
+
+use crate::cli::args::Common;
+use crate::cli::commands::{open, type_pattern};
+use crate::cli::output::answer;
+use crate::cli::progress::progress;
+use crate::cli::{Exit, Failure, address};
+
+pub(super) fn run(
+    common: &Common,
+    words: &[String],
+    all: bool,
+    types: Option<&str>,
+    top: usize,
+) -> Result<Exit, Failure> {
+    match (types, words) {
+        (Some(types), [core]) => of_types(common, Path::new(core), types, top),
+        (None, [text, core]) => of_object(common, Path::new(core), text, all),
+        (Some(_), _) => Err(Failure::Usage("either an address or --type: `coremap gcroot --type RE CORE`".into())),
+        (None, _) => Err(Failure::Usage("an address, then the core: `coremap gcroot ADDR CORE`".into())),
+    }
+}
+
+fn of_object(common: &Common, core: &Path, text: &str, all: bool) -> Result<Exit, Failure> {
+    let process = open(core, common, &progress())?;
+    let addr = address::parse(text, &process).map_err(Failure::Usage)?;
+    let found = introspect(&process);
+    let report = analysis::gcroot(&process, &found, addr, all);
+    let nothing = report.paths.is_empty();
+    Ok(answer("gcroot", common, &process, &found, report)?.or_nothing(nothing))
+}
+
+fn of_types(common: &Common, core: &Path, text: &str, top: usize) -> Result<Exit, Failure> {
+    let name = type_pattern(text)?;
+    let process = open(core, common, &progress())?;
+    let found = introspect(&process);
+    let report = analysis::gcroot_types(&process, &found, &name, top);
+    let nothing = report.groups.is_empty();
+    Ok(answer("gcroot", common, &process, &found, report)?.or_nothing(nothing))
+}

@@ -1,0 +1,221 @@
+//! What each object keeps: the bytes that would be freed with it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rayon::prelude::*;
+
+use crate::dotnet::graph::arcs::Arcs;
+use crate::dotnet::graph::dominators::dominators;
+use crate::dotnet::graph::live::CHUNK;
+use crate::dotnet::graph::{Graph, Live, Root, Tally, TooMany};
+use crate::dotnet::heap::TypeIndex;
+
+/// The kind of what is no object.
+const NO_KIND: u32 = u32::MAX;
+
+/// Live objects, with what each dominates.
+pub struct Retained<'g, 'h, 'p> {
+    /// The objects.
+    pub live: Live<'g, 'h, 'p>,
+    /// By number.
+    idoms: Vec<u32>,
+    retained: Vec<u64>,
+    kinds: Vec<u32>,
+    /// All of them.
+    pub total: Tally,
+    /// References that lead to no object.
+    pub strays: u64,
+}
+
+/// The objects of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeSum {
+    /// The type.
+    pub kind: TypeIndex,
+    /// All of them.
+    pub own: Tally,
+    /// What they keep; an object that another one of the type dominates is in
+    /// what that one keeps.
+    pub retained: u64,
+}
+
+impl<'g, 'h, 'p> Retained<'g, 'h, 'p> {
+    /// Find what all objects keep that live by `roots`.
+    ///
+    /// # Errors
+    /// [`TooMany`]
+    pub fn find(graph: &'g Graph<'h, 'p>, roots: &[Root]) -> Result<Retained<'g, 'h, 'p>, TooMany> {
+        let (live, parents) = Live::find(graph, roots)?;
+        let (arcs, strays) = Arcs::read(&live, &parents)?;
+        let idoms = dominators(parents, &arcs);
+        drop(arcs);
+        let (mut retained, kinds, total) = sizes(&live);
+        for w in (1..retained.len()).rev() {
+            let own = retained[w];
+            let up = &mut retained[idoms[w] as usize];
+            *up = up.saturating_add(own);
+        }
+        Ok(Retained { live, idoms, retained, kinds, total, strays })
+    }
+
+    /// The number of what dominates `number` and nothing else between them.
+    pub fn dominator(&self, number: u32) -> u32 {
+        self.idoms.get(number as usize).copied().unwrap_or(0)
+    }
+
+    /// Bytes that go with it, its own among them.
+    pub fn bytes(&self, number: u32) -> u64 {
+        self.retained.get(number as usize).copied().unwrap_or(0)
+    }
+
+    /// The type of an object.
+    pub fn kind(&self, number: u32) -> Option<TypeIndex> {
+        self.kinds.get(number as usize).copied().filter(|&k| k != NO_KIND).map(TypeIndex)
+    }
+
+    /// Types of live objects.
+    pub fn kinds(&self) -> impl Iterator<Item = TypeIndex> + use<> {
+        let mut seen: Vec<bool> = Vec::new();
+        for &kind in self.kinds.iter().filter(|&&k| k != NO_KIND) {
+            let at = kind as usize;
+            if seen.len() <= at {
+                seen.resize(at + 1, false);
+            }
+            if let Some(seen) = seen.get_mut(at) {
+                *seen = true;
+            }
+        }
+        (0..).zip(seen).filter(|(_, seen)| *seen).map(|(kind, _)| TypeIndex(kind))
+    }
+
+    /// The `most` numbers of objects that keep most, of those that `pick` takes.
+    pub fn top(&self, most: usize, pick: impl Fn(u32, TypeIndex) -> bool) -> Vec<u32> {
+        let mut heap = BinaryHeap::new();
+        for number in 1..self.live.len() as u32 {
+            let bytes = self.bytes(number);
+            let full = heap.len() >= most;
+            if full && heap.peek().is_none_or(|&Reverse((least, _))| bytes <= least) {
+                continue;
+            }
+            if self.kind(number).is_some_and(|kind| pick(number, kind)) {
+                if full {
+                    heap.pop();
+                }
+                heap.push(Reverse((bytes, Reverse(number))));
+            }
+        }
+        let mut out: Vec<_> = heap.into_iter().map(|Reverse((bytes, Reverse(number)))| (bytes, number)).collect();
+        out.sort_unstable_by_key(|&(bytes, number)| (Reverse(bytes), number));
+        out.into_iter().map(|(_, number)| number).collect()
+    }
+
+    /// Of all objects of some types, those that none of the others dominates.
+    pub fn outermost(&self, pick: impl Fn(TypeIndex) -> bool) -> Vec<bool> {
+        let len = self.live.len();
+        // Dominators have lower numbers.
+        let (mut covered, mut out) = (vec![false; len], vec![false; len]);
+        for w in 1..len {
+            let up = self.idoms[w] as usize;
+            covered[w] = covered[up] || out[up];
+            out[w] = !covered[w] && self.kind(w as u32).is_some_and(&pick);
+        }
+        out
+    }
+
+    /// What `within` dominates, and itself, by type; all live objects for 0.
+    pub fn types(&self, within: u32) -> Vec<TypeSum> {
+        let len = self.live.len();
+        let (mut first, mut next) = (vec![0_u32; len], vec![0_u32; len]);
+        for w in (1..len).rev() {
+            next[w] = std::mem::replace(&mut first[self.idoms[w] as usize], w as u32);
+        }
+        let mut sums: Vec<(Tally, u64, u64)> = Vec::new();
+        let mut at = within;
+        loop {
+            self.enter(at, within, &mut sums);
+            // Down, else to the next, else up to where there is a next.
+            let child = first.get(at as usize).copied().unwrap_or(0);
+            if child != 0 {
+                at = child;
+                continue;
+            }
+            loop {
+                self.leave(at, &mut sums);
+                if at == within {
+                    let rows = (0..).zip(sums).filter(|(_, s)| s.0.count > 0);
+                    return rows.map(|(k, (own, retained, _))| TypeSum { kind: TypeIndex(k), own, retained }).collect();
+                }
+                let sibling = next.get(at as usize).copied().unwrap_or(0);
+                if sibling != 0 {
+                    at = sibling;
+                    break;
+                }
+                at = self.dominator(at);
+            }
+        }
+    }
+
+    /// Count an object. `sums` are by type: objects, bytes retained, and how many of
+    /// the type dominate what is looked at.
+    fn enter(&self, at: u32, within: u32, sums: &mut Vec<(Tally, u64, u64)>) {
+        let bytes = self.bytes(at);
+        // Its own bytes are what is left when all that it dominates is taken off.
+        if at != within
+            && let Some((own, ..)) = self.sum_of(self.dominator(at), sums)
+        {
+            own.size = own.size.saturating_sub(bytes);
+        }
+        let Some(TypeIndex(kind)) = self.kind(at) else { return };
+        if sums.len() <= kind as usize {
+            sums.resize(kind as usize + 1, Default::default());
+        }
+        let Some((own, retained, open)) = sums.get_mut(kind as usize) else { return };
+        own.add(1, bytes);
+        if *open == 0 {
+            *retained = retained.saturating_add(bytes);
+        }
+        *open += 1;
+    }
+
+    fn leave(&self, at: u32, sums: &mut [(Tally, u64, u64)]) {
+        if let Some((_, _, open)) = self.sum_of(at, sums) {
+            *open -= 1;
+        }
+    }
+
+    fn sum_of<'s>(&self, number: u32, sums: &'s mut [(Tally, u64, u64)]) -> Option<&'s mut (Tally, u64, u64)> {
+        sums.get_mut(self.kind(number)?.0 as usize)
+    }
+}
+
+/// By number, sizes and types of all live objects; and their sum.
+fn sizes(live: &Live<'_, '_, '_>) -> (Vec<u64>, Vec<u32>, Tally) {
+    let sizes: Vec<AtomicU64> = (0..live.len()).map(|_| AtomicU64::new(0)).collect();
+    let kinds: Vec<AtomicU32> = (0..live.len()).map(|_| AtomicU32::new(NO_KIND)).collect();
+    let (graph, len) = (live.graph, live.slots.len());
+    let of_chunk = |chunk: usize| {
+        let mut reader = graph.reader();
+        let mut tally = Tally::default();
+        let from = chunk * CHUNK;
+        live.slots.each(&graph.space, from..(from + CHUNK).min(len), |number, addr| {
+            if let (Some(size), Some(kind)) = (sizes.get(number as usize), kinds.get(number as usize))
+                && number != 0
+                && let Some(node) = reader.node(addr.0)
+            {
+                size.store(node.counted_size(), Ordering::Relaxed);
+                kind.store(node.layout.kind.0, Ordering::Relaxed);
+                tally.add(1, node.counted_size());
+            }
+        });
+        tally
+    };
+    let sum = |mut a: Tally, b: Tally| {
+        a.add(b.count, b.size);
+        a
+    };
+    let total = (0..len.div_ceil(CHUNK)).into_par_iter().map(of_chunk).reduce(Tally::default, sum);
+    let sizes = sizes.into_iter().map(AtomicU64::into_inner).collect();
+    (sizes, kinds.into_iter().map(AtomicU32::into_inner).collect(), total)
+}

@@ -1,0 +1,214 @@
+//! Shapes of ways from roots: kind of root, types and fields along them.
+//!
+//! A list has as many ways as nodes, and a tree has more: so an object held by
+//! one of its own type counts as the same step, and so does what is held by the
+//! same field of the same type as an earlier step of the way. That leaves no
+//! shape with a step twice.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::addr::Addr;
+use crate::dotnet::graph::{Link, Retained, RootKind};
+use crate::dotnet::heap::{MethodTableInfo, TypeIndex};
+use crate::limits;
+
+/// Size of an array's head beyond its elements: the word of its sync block.
+const HEADER: u64 = 8;
+
+/// Earlier steps of a way that are compared with.
+const BACK: usize = 64;
+
+/// Fields by which objects of one step hold each other that are remembered.
+const MOST_LOOPS: usize = 4;
+
+/// Number of a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShapeIndex(pub u32);
+
+/// How objects of one step hold those of the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldKey {
+    /// The root holds them.
+    Root,
+    /// By the field at this offset.
+    Field(u64),
+    /// By elements, at this offset within each.
+    Element(u64),
+    /// By the static variable that is here.
+    Static(Addr),
+    /// As their type's LoaderAllocator.
+    Allocator,
+    /// By dependent handles.
+    Dependent,
+}
+
+/// The last step of a way, and the shape of the way before it.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// What came before; none for a kind of root.
+    pub before: Option<ShapeIndex>,
+    /// How that holds the objects of this step.
+    pub by: FieldKey,
+    /// Their type; none for a kind of root.
+    pub kind: Option<TypeIndex>,
+    /// Fields, or elements, by which objects of this step hold others of it.
+    pub loops: Vec<FieldKey>,
+}
+
+/// The shapes of the shortest ways to all live objects.
+pub struct Shapes<'r, 'g, 'h, 'p> {
+    retained: &'r Retained<'g, 'h, 'p>,
+    statics: &'r HashSet<Addr>,
+    all: Vec<Shape>,
+    known: HashMap<(ShapeIndex, FieldKey, TypeIndex), ShapeIndex>,
+    /// By number.
+    of: Vec<ShapeIndex>,
+    infos: Vec<Option<MethodTableInfo>>,
+    full: bool,
+}
+
+impl<'r, 'g, 'h, 'p> Shapes<'r, 'g, 'h, 'p> {
+    /// None yet. `statics` are the places of static variables.
+    pub fn new(retained: &'r Retained<'g, 'h, 'p>, statics: &'r HashSet<Addr>) -> Shapes<'r, 'g, 'h, 'p> {
+        let none = Shape { before: None, by: FieldKey::Root, kind: None, loops: Vec::new() };
+        Shapes {
+            retained,
+            statics,
+            all: vec![none],
+            known: HashMap::new(),
+            of: vec![ShapeIndex(0); retained.live.len()],
+            infos: Vec::new(),
+            full: false,
+        }
+    }
+
+    /// Take the next number of a [`super::Tree`].
+    pub fn enter(&mut self, number: u32, parent: u32, link: Option<Link>) {
+        let before = self.of(parent);
+        let shape = match self.retained.kind(number) {
+            None => self.add(Shape { before: None, by: FieldKey::Root, kind: None, loops: Vec::new() }),
+            Some(kind) => {
+                let by = self.key(parent, link);
+                self.step(before, by, kind)
+            }
+        };
+        if let Some(of) = self.of.get_mut(number as usize) {
+            *of = shape.unwrap_or(before);
+        }
+    }
+
+    /// The shape of the way to an object.
+    pub fn of(&self, number: u32) -> ShapeIndex {
+        self.of.get(number as usize).copied().unwrap_or(ShapeIndex(0))
+    }
+
+    /// The last step of a shape.
+    pub fn get(&self, shape: ShapeIndex) -> Option<&Shape> {
+        self.all.get(shape.0 as usize)
+    }
+
+    /// The shapes of a way's beginnings: that of the kind of root first, the whole last.
+    pub fn steps(&self, shape: ShapeIndex) -> Vec<ShapeIndex> {
+        let mut out = vec![shape];
+        // What came before has a lower number.
+        while let Some(before) = out.last().and_then(|&s| self.get(s)?.before) {
+            out.push(before);
+        }
+        out.reverse();
+        out
+    }
+
+    /// Whether there are more shapes than are told apart.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    fn add(&mut self, shape: Shape) -> Option<ShapeIndex> {
+        if self.all.len() >= limits::MAX_SHAPES {
+            self.full = true;
+            return None;
+        }
+        self.all.push(shape);
+        Some(ShapeIndex(self.all.len() as u32 - 1))
+    }
+
+    fn step(&mut self, before: ShapeIndex, by: FieldKey, kind: TypeIndex) -> Option<ShapeIndex> {
+        if let Some(&known) = self.known.get(&(before, by, kind)) {
+            return Some(known);
+        }
+        let same = self.same(before, by, kind);
+        let found = match same {
+            Some(same) => {
+                let loops = self.all.get_mut(same.0 as usize).filter(|_| same == before).map(|s| &mut s.loops);
+                if let Some(loops) = loops.filter(|l| l.len() < MOST_LOOPS && !l.contains(&by)) {
+                    loops.push(by);
+                }
+                same
+            }
+            None => self.add(Shape { before: Some(before), by, kind: Some(kind), loops: Vec::new() })?,
+        };
+        self.known.insert((before, by, kind), found);
+        Some(found)
+    }
+
+    /// An earlier step that is the same again.
+    fn same(&self, before: ShapeIndex, by: FieldKey, kind: TypeIndex) -> Option<ShapeIndex> {
+        let last = self.get(before)?;
+        if matches!(by, FieldKey::Static(_) | FieldKey::Root) {
+            return None;
+        }
+        if last.kind == Some(kind) {
+            return Some(before);
+        }
+        let mut at = before;
+        for _ in 0..BACK {
+            let step = self.get(at)?;
+            let up = step.before?;
+            if step.kind == Some(kind) && step.by == by && self.get(up)?.kind == last.kind {
+                return Some(at);
+            }
+            at = up;
+        }
+        None
+    }
+
+    fn key(&mut self, parent: u32, link: Option<Link>) -> FieldKey {
+        let offset = match link {
+            None => return FieldKey::Root,
+            Some(Link::Allocator) => return FieldKey::Allocator,
+            Some(Link::Dependent) => return FieldKey::Dependent,
+            Some(Link::Field(offset)) => offset,
+        };
+        let Some(info) = self.info(parent).filter(MethodTableInfo::counted) else { return FieldKey::Field(offset) };
+        // Statics stand in arrays that handles keep.
+        if self.is_held_by_handle(parent)
+            && let Some(place) = self.retained.live.object(parent).map(|at| at.saturating_add(offset))
+            && self.statics.contains(&place)
+        {
+            return FieldKey::Static(place);
+        }
+        let first = u64::from(info.base_size).saturating_sub(HEADER);
+        FieldKey::Element(offset.saturating_sub(first) % u64::from(info.component_size))
+    }
+
+    fn is_held_by_handle(&self, number: u32) -> bool {
+        let before = self.get(self.of(number)).and_then(|s| s.before);
+        before.is_some_and(|b| {
+            let source = self.retained.live.sources.get((b.0 as usize).wrapping_sub(1));
+            source.is_some_and(|s| matches!(s.kind, RootKind::Handle(_)))
+        })
+    }
+
+    fn info(&mut self, number: u32) -> Option<MethodTableInfo> {
+        let kind = self.retained.kind(number)?;
+        let at = kind.0 as usize;
+        if self.infos.len() <= at {
+            self.infos.resize(at + 1, None);
+        }
+        let known = self.infos.get_mut(at)?;
+        if known.is_none() {
+            *known = self.retained.live.graph.heap.kind(kind);
+        }
+        *known
+    }
+}

@@ -1,0 +1,66 @@
+//! Shortest ways from the roots to all live objects at once.
+
+use crate::dotnet::graph::{Link, Live};
+
+/// For each number, the one that a shortest way from the roots comes from.
+pub struct Tree {
+    parents: Vec<u32>,
+    /// Numbers, nearest to the roots first.
+    order: Vec<u32>,
+}
+
+/// The parent of what was not come to yet.
+const NONE: u32 = u32::MAX;
+
+impl Tree {
+    /// Search level by level from all roots. `visit` gets each number once, with
+    /// the one it was come to from and how that holds it; parents come first.
+    pub fn shortest(live: &Live<'_, '_, '_>, mut visit: impl FnMut(u32, u32, Option<Link>)) -> Tree {
+        let mut tree = Tree { parents: vec![NONE; live.len()], order: Vec::with_capacity(live.len()) };
+        let mut meet = |tree: &mut Tree, number: u32, parent, link| {
+            if let Some(known) = tree.parents.get_mut(number as usize).filter(|p| **p == NONE) {
+                *known = parent;
+                tree.order.push(number);
+                visit(number, parent, link);
+            }
+        };
+        for source in &live.sources {
+            meet(&mut tree, source.number, 0, None);
+        }
+        for source in &live.sources {
+            for number in live.entries(source) {
+                meet(&mut tree, number, source.number, None);
+            }
+        }
+        let mut reader = live.graph.reader();
+        let mut at = live.sources.len();
+        while let Some(&number) = tree.order.get(at) {
+            at += 1;
+            let Some(addr) = live.object(number) else { continue };
+            reader.each(addr.0, |link, value| {
+                if let Some((_, to)) = live.slots.find(&live.graph.space, value).filter(|&(_, to)| to != 0) {
+                    meet(&mut tree, to, number, Some(link));
+                }
+                true
+            });
+        }
+        tree
+    }
+
+    /// Numbers of kinds of roots, then of objects, nearest to the roots first.
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// The shortest way to an object: from the number of its kind of root on.
+    pub fn way(&self, number: u32) -> Vec<u32> {
+        let mut out = vec![number];
+        let mut at = number;
+        while let Some(&up) = self.parents.get(at as usize).filter(|&&up| up != 0 && up != NONE) {
+            out.push(up);
+            at = up;
+        }
+        out.reverse();
+        out
+    }
+}
