@@ -1,6 +1,7 @@
 //! Answers to the commands: pure functions from a process and its map to a
 //! report. They know no terminal and no file format.
 
+mod async_chains;
 mod check;
 mod diff;
 mod distribution;
@@ -28,6 +29,7 @@ mod threads;
 mod whatis;
 mod zero;
 
+pub use async_chains::async_chains;
 pub use check::check;
 pub use diff::{DiffInput, diff};
 pub use gcroot::gcroot;
@@ -47,7 +49,7 @@ pub use search::{SearchOptions, search};
 pub use stacks::stacks;
 pub use summary::summary;
 pub use symbolicate::symbolicate;
-pub use threads::{ThreadOptions, threads};
+pub use threads::{Doing, ThreadOptions, doing, threads};
 pub use whatis::whatis;
 
 use crate::core::mapped;

@@ -1,6 +1,7 @@
 //! Reports as tables, JSON and CSV. Everything that reaches a terminal goes
 //! through `table`, which takes control characters out.
 
+mod async_chains;
 mod commands;
 mod document;
 mod graph;
@@ -14,6 +15,7 @@ mod perfmap;
 mod retained;
 mod root_groups;
 mod stack_tree;
+mod stacks;
 mod symbolicate;
 mod table;
 mod threads;

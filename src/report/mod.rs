@@ -3,6 +3,7 @@
 //! Addresses are strings `"0x7f42d256e000"`, sizes integers in bytes, unknown
 //! is `null`, never 0. Fields may be added; those there keep name and meaning.
 
+mod async_chains;
 mod diff;
 mod graph;
 mod heap;
@@ -20,6 +21,7 @@ mod symbolicate;
 mod threads;
 mod whatis;
 
+pub use async_chains::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, TypeDelta};
 pub use graph::{
     ChainRow, GcRootReport, GcRootTypesReport, HandleKindRow, HandleRow, HandlesReport, RootFrameRow, RootGroupRow,
@@ -43,10 +45,10 @@ pub use objects::{
 pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use regions::{RegionRow, RegionsReport};
 pub use retained::{RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow};
-pub use stacks::{StackRow, StacksReport, StacksTotal};
+pub use stacks::{StackGroup, StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, Severity, SummaryReport, TotalRow};
 pub use symbolicate::{SymbolicateReport, TextFrameRow};
-pub use threads::{FrameRow, GroupRow, ThreadRow, ThreadsReport, ThrownRow};
+pub use threads::{FrameRow, GroupRow, ThreadRow, ThreadsReport, ThrownRow, WaitRow};
 pub use whatis::{ClaimRow, WhatisReport};
 
 use serde::Serialize;
