@@ -463,6 +463,10 @@ pub const MAX_STACK_FRAMES: usize = 1 << 18;
 /// Frames of all threads together.
 pub const MAX_ALL_FRAMES: usize = 1 << 21;
 
+/// Frames of one stack that are followed to tell what its thread does: the runtime's
+/// and the framework's waits take up to some 40.
+pub const MAX_DOING_FRAMES: usize = 128;
+
 /// Words of a stack that are looked through for one return address.
 pub const MAX_SCAN_WORDS: usize = 512;
 
@@ -507,6 +511,30 @@ pub const MAX_PROTECTED: u64 = 1 << 16;
 
 /// Exception clauses of one method.
 pub const MAX_EH_CLAUSES: u64 = 1 << 14;
+
+/// Tasks and async methods that are not done: a busy server has some 100,000; 200
+/// bytes each.
+pub const MAX_ASYNC_OBJECTS: usize = 1 << 23;
+
+/// What goes on after one task.
+pub const MAX_CONTINUATIONS: usize = 1 << 20;
+
+/// Parts of one chain of tasks: async recursion may be deep, no deeper than a stack.
+pub const MAX_ASYNC_DEPTH: usize = 1 << 18;
+
+/// Parts of all chains together that are followed: where many wait for many there is
+/// no end of them.
+pub const MAX_ASYNC_STEPS: usize = 1 << 26;
+
+/// Parts of all different chains together, some 30 bytes each.
+pub const MAX_ASYNC_PARTS: usize = 1 << 22;
+
+/// Objects that are listed of each of the chains that are equal.
+pub const MAX_ASYNC_LISTED: usize = 64;
+
+/// Bytes of the frames that wait for a lock that are looked through for it:
+/// those of the runtime and of Monitor have some hundred each.
+pub const MAX_LOCK_FRAMES: u64 = 64 << 10;
 
 /// UTF-16 units of a thread's name.
 pub const MAX_THREAD_NAME: usize = 256;

@@ -13,6 +13,8 @@ use support::run::{Output, program, run};
 
 const GLIBC: &str = "native-glibc-kernel.core.gz";
 const CREATEDUMP: &str = "dotnet31-createdump.core.zst";
+const PENDING: &str = "dotnet31-pending.core.xz";
+const THREADS8: &str = "dotnet8-threads.core.zst";
 const DOTNET31: &str = "dotnet31-methods.core.zst";
 const DOTNET8: &str = "dotnet8-methods.core.zst";
 const DOTNET10: &str = "dotnet10-kernel-methods.core.zst";
@@ -54,6 +56,7 @@ snapshots! {
     help_maddress: "maddress", "--help";
     help_stacks: "stacks", "--help";
     help_threads: "threads", "--help";
+    help_async: "async", "--help";
     help_heapstat: "heapstat", "--help";
     help_gcroot: "gcroot", "--help";
     help_retained: "retained", "--help";
@@ -102,6 +105,11 @@ snapshots! {
     createdump_threads: "threads", "--managed", CREATEDUMP;
     createdump_threads_group: "threads", "--group", CREATEDUMP;
     createdump_threads_fold: "threads", "--fold", CREATEDUMP;
+    pending_async: "async", PENDING;
+    pending_async_csv: "async", "--format", "csv", PENDING;
+    native_async: "async", GLIBC;
+    dotnet8_stacks: "stacks", THREADS8;
+    dotnet8_threads_managed_group: "threads", "--managed", "--group", THREADS8;
     createdump_stacks: "stacks", CREATEDUMP;
     createdump_stacks_zero_fill: "stacks", "--zero-fill", CREATEDUMP;
     dotnet31_ip2method: "ip2method", "0x7f3f270511a0", "0x7f3f26c61710", DOTNET31;

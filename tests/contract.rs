@@ -223,10 +223,21 @@ fn stacks() {
                 ("in_core", Number),
                 ("?zero", scanned),
                 ("?written", scanned),
+                ("?does", Text),
                 ("source", Text),
             ];
             all_hold(name, &v["stacks"], &stack);
-            holds(name, &v, &[("total", Object), ("findings", List)]);
+            holds(name, &v, &[("groups", List), ("total", Object), ("findings", List)]);
+            let group = [
+                ("?does", Text),
+                ("count", Number),
+                ("tids", List),
+                ("reserved", Number),
+                ("in_use", Number),
+                ("?touched", scanned),
+                ("?written", scanned),
+            ];
+            all_hold(name, &v["groups"], &group);
             for f in v["findings"].as_array().unwrap() {
                 holds(name, f, FINDING);
             }
@@ -268,6 +279,7 @@ fn threads() {
             ("?state", Text),
             ("?gc_mode", Text),
             ("?exception", Object),
+            ("?waits_for", Object),
             ("signal", Number),
             ("frames", List),
             ("?end", Text),
@@ -276,7 +288,20 @@ fn threads() {
         let threads = v["threads"].as_array().unwrap();
         assert_eq!(threads.len() as u64, v["core"]["threads"].as_u64().unwrap(), "{name}: every thread is there");
         assert!(v.get("groups").is_none(), "{name}: not asked for");
+        holds(name, &v, &[("findings", List)]);
+        let wait = [
+            ("kind", Text),
+            ("object", Address),
+            ("?type", Text),
+            ("?owner_tid", Number),
+            ("?owner_managed_id", Number),
+            ("how", Text),
+            ("confidence", Text),
+        ];
         for t in threads {
+            if !t["waits_for"].is_null() {
+                holds(name, &t["waits_for"], &wait);
+            }
             all_hold(name, &t["frames"], FRAME);
             assert_eq!(t["frames"][0]["trust"].as_str().map(|t| t == "context" || t == "frame"), Some(true), "{name}");
             for f in t["frames"].as_array().unwrap() {
@@ -291,6 +316,42 @@ fn threads() {
         let counts: Vec<_> = groups.iter().map(|g| g["count"].as_u64().unwrap()).collect();
         assert!(counts.windows(2).all(|w| w[0] >= w[1]), "{name}: biggest first");
     });
+}
+
+#[test]
+fn async_methods() {
+    let pending = real::packed("dotnet31-kernel").with_file_name("dotnet31-pending.core.xz");
+    let v = answer(&["async"], pending.to_str().unwrap());
+    holds("async", &v, &[("chains", List), ("total", Number), ("methods", Number), ("ready", Number)]);
+    let chain = [
+        ("count", Number),
+        ("objects", List),
+        ("roots", Number),
+        ("awaiting", Text),
+        ("frames", List),
+        ("end", Text),
+        ("?end_object", Address),
+        ("?end_name", Text),
+    ];
+    all_hold("async", &v["chains"], &chain);
+    let frame = [
+        ("object", Address),
+        ("kind", Text),
+        ("type", Text),
+        ("?method", Text),
+        ("?module", Text),
+        ("?token", Text),
+        ("?state", Delta),
+        ("?awaiting", Text),
+    ];
+    for chain in v["chains"].as_array().unwrap() {
+        all_hold("async", &chain["frames"], &frame);
+        assert!(chain["objects"].as_array().unwrap().iter().all(|o| has_form(o, Address)));
+    }
+    let counts: Vec<_> = v["chains"].as_array().unwrap().iter().map(|c| c["count"].as_u64().unwrap()).collect();
+    assert_eq!(v["total"], counts.iter().sum::<u64>());
+    assert!(counts.windows(2).all(|w| w[0] >= w[1]), "biggest first");
+    on_each_core(|name, core| holds(name, &answer(&["async"], core), &[("chains", List)]));
 }
 
 #[test]

@@ -13,7 +13,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use coremap::addr::Addr;
-use coremap::analysis::{self, HeapStatOptions, Names, RefsOptions, RegionOptions, RetainedOptions, SearchOptions, Span, ThreadOptions};
+use coremap::analysis::{
+    self, HeapStatOptions, Names, RefsOptions, RegionOptions, RetainedOptions, SearchOptions, Span, ThreadOptions,
+};
 use coremap::introspect::{Findings, identify, introspect};
 use coremap::map::audit;
 use coremap::process::{Options, Process};
@@ -172,7 +174,9 @@ fn examine(path: &Path, rng: &mut Rng) -> Result<(), String> {
         return Err(format!("zero and written are not what the core holds: {:?}", sum.total));
     }
     let regions = analysis::regions(&found, &RegionOptions::default());
-    let stacks = analysis::stacks(&process, &found, zero_fill, &silent);
+    let names = Names::new(&process, &found);
+    let doing = analysis::doing(&process, &names, &found.stacks);
+    let stacks = analysis::stacks(&process, &found, &doing, zero_fill, &silent);
     for s in &stacks.stacks {
         let within = |part: Option<u64>| part.is_none_or(|part| Some(part) <= s.reserved);
         if !within(s.in_use) || !within(s.touched) || !within(Some(s.in_core)) && s.low.is_some() {
@@ -229,7 +233,12 @@ fn examine(path: &Path, rng: &mut Rng) -> Result<(), String> {
     if threads.threads.len() != process.core.notes.threads.len() {
         return Err(format!("{} threads, the core has {}", threads.threads.len(), process.core.notes.threads.len()));
     }
+    let chains = analysis::async_chains(&process, &found, &names, true, &silent);
+    if chains.total != chains.chains.iter().map(|c| c.count).sum::<u64>() {
+        return Err(format!("{} chains, by kind they are others: {:?}", chains.total, chains.chains));
+    }
     for answer in [
+        serde_json::to_string(&analysis::envelope("async", &process, &found, chains)),
         serde_json::to_string(&analysis::envelope("threads", &process, &found, threads)),
         serde_json::to_string(&analysis::envelope("summary", &process, &found, sum)),
         serde_json::to_string(&analysis::envelope("regions", &process, &found, regions)),

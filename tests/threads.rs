@@ -390,3 +390,76 @@ fn a_handled_exception_shows_its_method_twice() {
     let want = ["Lab.Funclets.InCatch()", "Lab.Funclets.Thrower(System.String)", "Lab.Funclets.InCatch()"];
     assert_eq!(caught, want);
 }
+
+/// The lock that the thread of that name waits for, and the name of who holds it,
+/// as the program itself made them: three threads at one lock, two that wait for
+/// each other.
+#[test]
+fn locks_and_who_holds_them() {
+    let all = answer("dotnet8-threads");
+    let named = |name: &str| {
+        let found = all.values().find(|t| t["managed_name"] == name);
+        found.unwrap_or_else(|| panic!("no thread {name}"))
+    };
+    // The objects' addresses are what the program found them at just before the dump.
+    let waits = [
+        ("lab-blocked-0", "0x7f4e2cc09010", "lab-lockowner"),
+        ("lab-blocked-1", "0x7f4e2cc09010", "lab-lockowner"),
+        ("lab-blocked-2", "0x7f4e2cc09010", "lab-lockowner"),
+        ("lab-deadlock-a", "0x7f4e2cc09040", "lab-deadlock-b"),
+        ("lab-deadlock-b", "0x7f4e2cc09028", "lab-deadlock-a"),
+    ];
+    for (name, object, owner) in waits {
+        let wait = &named(name)["waits_for"];
+        assert_eq!(wait["kind"], "lock", "{name}");
+        assert_eq!(wait["object"], object, "{name}");
+        assert_eq!(wait["owner_tid"], named(owner)["tid"], "{name}");
+        assert_eq!(wait["owner_managed_id"], named(owner)["managed_id"], "{name}");
+        assert_eq!(wait["confidence"], "derived", "{name}");
+    }
+    let locks = all.values().filter(|t| t["waits_for"]["kind"] == "lock").count();
+    assert_eq!(locks, waits.len(), "nobody else waits for a lock");
+    // Who holds one waits to be pulsed, on the object that all who park wait on.
+    let pulsed = all.values().filter(|t| t["waits_for"]["kind"] == "pulse");
+    assert!(pulsed.clone().all(|t| t["waits_for"]["confidence"] == "exact"));
+    assert!(pulsed.clone().any(|t| t["managed_name"] == "lab-lockowner"));
+    assert!(
+        pulsed
+            .clone()
+            .all(|t| frames(t, "managed")[0]["method"].as_str().unwrap().starts_with("System.Threading.Monitor.Wait("))
+    );
+}
+
+#[test]
+fn a_deadlock_is_told() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores/dotnet8-threads.core.zst");
+    let v = run(["threads", "--json", "--group", path.to_str().unwrap()]).json();
+    let findings: Vec<_> = v["findings"].as_array().unwrap().iter().map(|f| (&f["id"], &f["severity"])).collect();
+    assert_eq!(findings, [(&"deadlock".into(), &"warning".into()), (&"lock-waiters".into(), &"info".into())]);
+    let text = v["findings"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("deadlock of 2 threads") && text.contains("lab-deadlock-a"), "{text}");
+}
+
+#[test]
+fn stacks_say_what_threads_do() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores/dotnet8-threads.core.zst");
+    let v = run(["stacks", "--json", path.to_str().unwrap()]).json();
+    let rows = v["stacks"].as_array().unwrap();
+    let does = |tid: u64| rows.iter().find(|r| r["tid"] == tid).map(|r| r["does"].clone()).unwrap();
+    let all = answer("dotnet8-threads");
+    let tid = |name: &str| all.values().find(|t| t["managed_name"] == name).unwrap()["tid"].as_u64().unwrap();
+    // Where the program put each thread of these names.
+    assert_eq!(does(tid("lab-main")), "Thread.Sleep ← Lab.Program.ParkForever");
+    assert_eq!(does(tid("lab-lockowner")), "Monitor.Wait ← Lab.Parking.Park");
+    assert_eq!(does(tid("lab-blocked-1")), "lock ← Lab.Locks.BlockOnContended");
+    assert_eq!(does(tid("lab-deadlock-a")), "lock ← Lab.Locks.Deadlock");
+    assert_eq!(does(tid("lab-pinvoke")), "read ← Lab.PipeReader.BlockingRead");
+    let groups = v["groups"].as_array().unwrap();
+    let counted: u64 = groups.iter().map(|g| g["count"].as_u64().unwrap()).sum();
+    assert_eq!(counted, rows.iter().filter(|r| !r["tid"].is_null()).count() as u64);
+    let reserved: u64 = groups.iter().map(|g| g["reserved"].as_u64().unwrap()).sum();
+    let of_rows = rows.iter().filter(|r| !r["tid"].is_null()).filter_map(|r| r["reserved"].as_u64()).sum::<u64>();
+    assert_eq!(reserved, of_rows);
+    let blocked = groups.iter().find(|g| g["does"] == "lock ← Lab.Locks.BlockOnContended").unwrap();
+    assert_eq!(blocked["count"], 3);
+}

@@ -1,6 +1,6 @@
 //! Used blocks of malloc that no pointer reaches, together by likeness.
 
-use crate::analysis::malloc::{BySize, Looker, Tally, clusters};
+use crate::analysis::malloc::{BySize, Looker, Tally, clusters, tell_lists};
 use crate::analysis::reach::{Reach, blocks_of};
 use crate::introspect::Findings;
 use crate::limits;
@@ -72,7 +72,7 @@ pub fn leaks(process: &Process, found: &Findings, options: &LeaksOptions, progre
     let (lists, blocks) = blocks_of(process, malloc);
     let reach = Reach { process, blocks: &blocks };
     let (reached, pointed) = (blocks.marks(), blocks.marks());
-    let scanned = reach.from_roots(found, &reached, progress);
+    let scanned = reach.mark_from_roots(found, &reached, progress);
     blocks.each_used(|block| {
         if !reached.has(block.id) {
             reach.each(&block, |to| {
@@ -95,6 +95,11 @@ pub fn leaks(process: &Process, found: &Findings, options: &LeaksOptions, progre
             }
         },
     );
+    tell_lists(process, &lists);
+    let lost: u64 = walked.iter().map(|(_, _, _, w)| w.lost_bytes).fold(0, u64::saturating_add);
+    if lost > 0 {
+        process.diag.partial("malloc-walk", format!("{} of malloc's heaps could not be walked", human(lost)));
+    }
     let mut mapped = Share::default();
     for c in malloc.mapped.iter().filter(|c| lists.state_of(c.chunk).is_none()) {
         known.add(&mut mapped, &Chunk { address: c.chunk, size: c.size, state: State::Used, first_word: None }, true);

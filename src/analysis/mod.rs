@@ -2,6 +2,7 @@
 //! report. They know no terminal and no file format.
 
 mod anon;
+mod async_chains;
 mod check;
 mod diff;
 mod distribution;
@@ -35,6 +36,7 @@ mod whatis;
 mod zero;
 
 pub use anon::anon;
+pub use async_chains::async_chains;
 pub use check::check;
 pub use diff::{DiffInput, diff};
 pub use gcroot::gcroot;
@@ -58,7 +60,7 @@ pub use search::{SearchOptions, search};
 pub use stacks::stacks;
 pub use summary::summary;
 pub use symbolicate::symbolicate;
-pub use threads::{ThreadOptions, threads};
+pub use threads::{Doing, ThreadOptions, doing, threads};
 pub use whatis::whatis;
 
 use crate::core::mapped;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::addr::Addr;
 use crate::analysis::place::place;
 use crate::bytes::printable;
-use crate::dotnet::{CodeAt, Method, Methods, Stub, step_at};
+use crate::dotnet::{CodeAt, Method, Methods, Stub, TypeSystem, step_at};
 use crate::image::{NativeSymbol, NativeSymbols};
 use crate::introspect::{Findings, introspect};
 use crate::map::Kind;
@@ -82,21 +82,7 @@ impl<'p> Names<'p> {
     /// would help.
     pub fn note_missing(&self) {
         for methods in &self.runtimes {
-            let modules = methods.types.modules();
-            let missing: Vec<_> = modules.iter().filter(|m| m.missing.is_some()).collect();
-            let Some(first) = missing.first() else { continue };
-            let some: Vec<_> = missing.iter().take(NAMED).map(|m| m.name().into_owned()).collect();
-            let more = missing.len() - some.len();
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            self.process.diag.partial(
-                "metadata",
-                format!(
-                    "no metadata of {}{more}, so their types and methods are tokens: {}; \
-                     give the program's files with --symbols DIR",
-                    some.join(", "),
-                    first.missing.as_deref().unwrap_or_default()
-                ),
-            );
+            note_missing(self.process, &methods.types);
         }
     }
 
@@ -191,4 +177,23 @@ impl<'p> Names<'p> {
         }
         parts.join("; ")
     }
+}
+
+/// Tell which modules of a runtime had no metadata when names were asked of them.
+pub(super) fn note_missing(process: &Process, types: &TypeSystem<'_>) {
+    let modules = types.modules();
+    let missing: Vec<_> = modules.iter().filter(|m| m.missing.is_some()).collect();
+    let Some(first) = missing.first() else { return };
+    let some: Vec<_> = missing.iter().take(NAMED).map(|m| m.name().into_owned()).collect();
+    let more = missing.len() - some.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    process.diag.partial(
+        "metadata",
+        format!(
+            "no metadata of {}{more}, so their types and methods are tokens: {}; \
+             give the program's files with --symbols DIR",
+            some.join(", "),
+            first.missing.as_deref().unwrap_or_default()
+        ),
+    );
 }

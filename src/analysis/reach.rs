@@ -28,8 +28,15 @@ const RED_ZONE: u64 = 128;
 
 /// All blocks of malloc, with the lists that tell which of them are free.
 pub(super) fn blocks_of(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
-    let lists = FreeLists::read(process, malloc, &malloc.cache_candidates(process));
-    let blocks = Blocks::read(process, malloc, &lists);
+    let mut lists = FreeLists::read(process, malloc, &[]);
+    let mut blocks = Blocks::read(process, malloc, &lists);
+    // The caches of threads that are gone show up only now; what is in them was
+    // taken for used.
+    let with_others = FreeLists::read(process, malloc, &blocks.caches());
+    if with_others.len() > lists.len() {
+        lists = with_others;
+        blocks = Blocks::read(process, malloc, &lists);
+    }
     if blocks.capped {
         let most = human(limits::MAX_HEAP_PART);
         let what = format!("a part of malloc's heap is larger than {most}; its blocks behind that are not known");
@@ -47,7 +54,7 @@ pub(super) struct Reach<'a> {
 impl Reach<'_> {
     /// Mark all used blocks that can be reached from outside the heap; returns how
     /// many bytes were looked through for pointers to them.
-    pub(super) fn from_roots(&self, found: &Findings, marks: &BlockMarks, progress: &Progress) -> u64 {
+    pub(super) fn mark_from_roots(&self, found: &Findings, marks: &BlockMarks, progress: &Progress) -> u64 {
         let within = roots(found);
         let mut first: Vec<Block> = Vec::new();
         let used = |addr| self.blocks.at(addr).filter(|b| b.used);

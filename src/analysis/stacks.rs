@@ -1,6 +1,8 @@
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::analysis::distribution::most_common;
+use crate::analysis::threads::Doing;
 use crate::analysis::zero::ZeroMap;
 use crate::introspect::Findings;
 use crate::map::Kind;
@@ -8,16 +10,56 @@ use crate::memory::scan;
 use crate::native::StackState;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::report::{Finding, Severity, StackRow, StacksReport, StacksTotal};
+use crate::report::{Finding, Severity, StackGroup, StackRow, StacksReport, StacksTotal};
 use crate::units::round;
 
-/// Measure all stacks; with `zero_fill`, what of them was ever written.
-pub fn stacks(process: &Process, found: &Findings, zero_fill: bool, progress: &Progress) -> StacksReport {
+/// Measure all stacks; with `zero_fill`, what of them was ever written. `doing`: what
+/// each thread does.
+pub fn stacks(
+    process: &Process,
+    found: &Findings,
+    doing: &HashMap<u32, Doing>,
+    zero_fill: bool,
+    progress: &Progress,
+) -> StacksReport {
     let zeros = zero_fill.then(|| ZeroMap::scan(process, found, Some(Kind::Stack), progress));
-    let rows = measure(process, found, zeros.as_ref());
+    let mut rows = measure(process, found, zeros.as_ref());
+    for row in &mut rows {
+        let Some(doing) = row.tid.and_then(|tid| doing.get(&tid)) else { continue };
+        (row.managed_id, row.does) = (doing.managed_id, doing.text.clone());
+    }
     let total = sum(&rows, zero_fill);
+    let groups = groups(&rows, zero_fill);
     let findings = verdict(process, &rows);
-    StacksReport { stacks: rows, total, findings }
+    StacksReport { stacks: rows, groups, total, findings }
+}
+
+/// Threads that a group lists by number.
+const LISTED: usize = 64;
+
+/// Stacks of threads by what these do.
+fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
+    let mut by_text: BTreeMap<Option<&str>, StackGroup> = BTreeMap::new();
+    for row in rows.iter().filter(|r| r.tid.is_some()) {
+        let group = by_text.entry(row.does.as_deref()).or_insert_with(|| StackGroup {
+            does: row.does.clone(),
+            touched: zero_fill.then_some(0),
+            written: zero_fill.then_some(0),
+            ..StackGroup::default()
+        });
+        let add = |sum: u64, more: Option<u64>| sum.saturating_add(more.unwrap_or(0));
+        group.count += 1;
+        group.reserved = add(group.reserved, row.reserved);
+        group.in_use = add(group.in_use, row.in_use);
+        group.touched = group.touched.map(|sum| add(sum, row.touched));
+        group.written = group.written.map(|sum| add(sum, row.written));
+        if group.tids.len() < LISTED {
+            group.tids.extend(row.tid);
+        }
+    }
+    let mut out: Vec<StackGroup> = by_text.into_values().collect();
+    out.sort_by_key(|g| (Reverse(g.count), Reverse(g.reserved)));
+    out
 }
 
 /// A row for each stack and each thread without one.
@@ -34,6 +76,7 @@ pub(super) fn measure(process: &Process, found: &Findings, zeros: Option<&ZeroMa
                 tid: s.tid,
                 name: s.tid.and_then(|t| process.thread_name(t)),
                 managed_id: None,
+                does: None,
                 state: match s.state {
                     StackState::Main => "main",
                     StackState::Thread => "thread",
@@ -67,6 +110,7 @@ pub(super) fn measure(process: &Process, found: &Findings, zeros: Option<&ZeroMa
             tid: Some(tid),
             name: process.thread_name(tid),
             managed_id: None,
+            does: None,
             state: "unknown",
             low: None,
             high: None,

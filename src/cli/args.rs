@@ -107,6 +107,14 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    /// What async methods wait for, and who waits for them: SOS dumpasync, equal chains merged
+    Async {
+        /// Every chain, not only those that differ
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        core: CoreArg,
+    },
     /// The managed heap: segments or regions by heap and generation
     Heap {
         /// The loader heaps too: blocks, committed and wasted bytes
@@ -434,7 +442,7 @@ pub(crate) enum Purpose {
     Summary,
     /// regions and maddress
     Regions,
-    /// stacks, without --zero-fill
+    /// stacks, without --zero-fill and what the threads do (that takes threads)
     Stacks,
     /// heap
     Heap,
@@ -444,6 +452,8 @@ pub(crate) enum Purpose {
     Ip2method,
     /// threads
     Threads,
+    /// async
+    Async,
     /// object, of each --address
     Object,
 }

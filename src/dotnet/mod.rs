@@ -20,6 +20,7 @@ mod methods;
 mod roots;
 mod segment;
 pub mod sync_blocks;
+pub mod tasks;
 
 mod thread_objects;
 mod threads;

@@ -1,6 +1,6 @@
 //! What a managed thread's objects tell: its name, the exception it threw last.
 //!
-//! System.Private.CoreLib: System.Threading.Thread (`_name`);
+//! System.Private.CoreLib: System.Threading.Thread (`_name`), Lock;
 //! src/coreclr/vm/field.h (FieldDesc); docs/design/datacontracts: Object.md, Thread.md.
 
 use crate::addr::Addr;
@@ -10,6 +10,14 @@ use crate::limits;
 
 /// The field of System.Threading.Thread that holds its name.
 const NAME_FIELD: &str = "_name";
+
+/// System.Threading.Lock (.NET 9 on): its type, who holds it (the system's number of
+/// a thread; seen on 9.0.22, 10.0.11, 10.0.14), and its state, of which the lowest
+/// bit says that it is held.
+const LOCK_TYPE: &str = "System.Threading.Lock";
+const LOCK_OWNER: &str = "_owningThreadId";
+const LOCK_STATE: &str = "_state";
+const LOCK_HELD: u32 = 1;
 
 /// Fields of one class that are looked through; Thread has under 30.
 const MAX_FIELDS: u64 = 128;
@@ -48,7 +56,26 @@ impl TypeSystem<'_> {
         Some(ThrownException { object, type_name: self.display_name(self.type_of(object)?) })
     }
 
-    fn type_of(&self, object: Addr) -> Option<Addr> {
+    /// The system's number of the thread that holds the System.Threading.Lock at
+    /// `object`; `None` where that is no such object, or nobody holds it.
+    pub fn lock_owner(&self, object: Addr) -> Option<u32> {
+        let method_table = self.type_of(object).filter(|&mt| self.is_lock(mt))?;
+        let word = |name| {
+            let at = object.checked_add(8 + self.field_offset(method_table, name)?)?;
+            self.memory.u32(at).ok()
+        };
+        let owner = word(LOCK_OWNER).filter(|&id| id != 0)?;
+        word(LOCK_STATE).filter(|state| state & LOCK_HELD != 0).map(|_| owner)
+    }
+
+    fn is_lock(&self, method_table: Addr) -> bool {
+        // Any word may be taken for an object: what its MethodTable has must hold together.
+        let class = self.ee_class(method_table).and_then(|class| self.view("EEClass", class).ptr("MethodTable"));
+        class.is_ok_and(|back| back == method_table) && self.display_name(method_table) == LOCK_TYPE
+    }
+
+    /// The MethodTable of the object at `object`.
+    pub(crate) fn type_of(&self, object: Addr) -> Option<Addr> {
         let word = self.view("Object", object).ptr("m_pMethTab").ok()?;
         Some(Addr(word.0 & !self.mark_bits())).filter(|a| a.0 != 0)
     }

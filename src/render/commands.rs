@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use crate::render::document::{Document, TableBlock, exact_or_dash, percent, size};
+use crate::render::document::{Document, TableBlock, percent, size};
 use crate::render::{Render, csv_rows};
 use crate::report::{
-    CheckReport, CoreRow, Finding, InfoReport, RegionRow, RegionsReport, SearchReport, Severity, StacksReport,
-    SummaryReport, WhatisReport,
+    CheckReport, CoreRow, Finding, InfoReport, RegionRow, RegionsReport, SearchReport, Severity, SummaryReport,
+    WhatisReport,
 };
 use crate::units::{exact, human};
 
@@ -172,78 +172,6 @@ impl Render for RegionsReport {
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         csv_rows(&self.regions, out)
-    }
-}
-
-impl Render for StacksReport {
-    fn document(&self) -> Document {
-        let zero_fill = self.total.zero.is_some();
-        let mut table = TableBlock::default()
-            .number("Tid")
-            .text("Name")
-            .text("Low")
-            .text("High")
-            .number("Reserved")
-            .number("Guard")
-            .number("In use")
-            .number("In core");
-        if zero_fill {
-            table = table.number("Touched").number("Written").number("Zero");
-        }
-        table = table.text("Known");
-        for s in &self.stacks {
-            let addr = |a: Option<crate::addr::Addr>| a.map_or_else(|| "-".to_owned(), |a| a.to_string());
-            let mut row = vec![
-                s.tid.map_or_else(|| "-".to_owned(), |t| t.to_string()),
-                s.name.clone().unwrap_or_else(|| if s.state == "cached" { "(ended)".into() } else { String::new() }),
-                addr(s.low),
-                addr(s.high),
-                size(s.reserved),
-                size(s.guard),
-                s.in_use.map_or_else(|| "SP elsewhere".to_owned(), human),
-                human(s.in_core),
-            ];
-            if s.state == "cached" {
-                row[6] = "-".into();
-            }
-            if zero_fill {
-                row.extend([size(s.touched), size(s.written), size(s.zero)]);
-            }
-            row.push(s.confidence.unwrap_or("unknown").to_owned());
-            table.rows.push(row);
-        }
-        let t = &self.total;
-        let mut footer = vec![
-            "[TOTAL]".to_owned(),
-            format!("{} stacks", exact(t.count)),
-            String::new(),
-            String::new(),
-            human(t.reserved),
-            human(t.guard),
-            human(t.in_use),
-            human(t.in_core),
-        ];
-        if zero_fill {
-            footer.extend([size(t.touched), size(t.written), size(t.zero)]);
-        }
-        footer.push(String::new());
-        table.footer = Some(footer);
-        let mut doc = Document::default();
-        doc.table(table);
-        doc.line(format!(
-            "reserved {} bytes; in use (SP to top) {}; touched (lowest non-zero page to top) {}; written {}; zero {}",
-            exact(t.reserved),
-            exact(t.in_use),
-            exact_or_dash(t.touched),
-            exact_or_dash(t.written),
-            exact_or_dash(t.zero)
-        ));
-        findings(&mut doc, &self.findings);
-        doc
-    }
-
-    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        csv_rows(&self.stacks, out)
     }
 }
 

@@ -2,6 +2,7 @@
 //! through `table`, which takes control characters out.
 
 mod anon;
+mod async_chains;
 mod commands;
 mod diff;
 mod document;
@@ -19,6 +20,7 @@ mod refs;
 mod retained;
 mod root_groups;
 mod stack_tree;
+mod stacks;
 mod symbolicate;
 mod table;
 mod threads;

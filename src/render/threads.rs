@@ -1,16 +1,22 @@
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::bytes::printable;
+use crate::render::commands::findings;
 use crate::render::stack_tree::{Branch, fold, tree};
 use crate::render::{Document, Render, csv_rows};
-use crate::report::{FrameRow, ThreadRow, ThreadsReport};
+use crate::report::{FrameRow, ThreadRow, ThreadsReport, WaitRow};
 
 /// Spaces a level of the tree is set in; deeper ones than this stay there.
 const INDENT: usize = 2;
 const MAX_INDENT: usize = 40;
+
+/// Columns before a frame's name: in the tree its count, in a thread its address.
+const COUNT: usize = 5;
+const ADDRESS: usize = 19;
 
 /// Numbers of threads listed in the tree.
 const LISTED: usize = 8;
@@ -18,11 +24,14 @@ const LISTED: usize = 8;
 impl Render for ThreadsReport {
     fn document(&self) -> Document {
         let mut doc = Document::default();
+        findings(&mut doc, &self.findings);
         match &self.groups {
             Some(groups) => {
                 doc.line(format!("{} threads, {} different stacks", self.threads.len(), groups.len()));
+                let waits: HashMap<u32, &WaitRow> =
+                    self.threads.iter().filter_map(|t| Some((t.tid, t.waits_for.as_ref()?))).collect();
                 for branch in tree(groups) {
-                    show_branch(&mut doc, &branch);
+                    show_branch(&mut doc, &branch, &waits);
                 }
             }
             None => {
@@ -88,12 +97,32 @@ fn show_thread(doc: &mut Document, thread: &ThreadRow) {
     if let Some(exception) = &thread.exception {
         doc.line(format!("  threw {} at {}", exception.r#type, exception.address));
     }
+    if let Some(wait) = &thread.waits_for {
+        doc.line(format!("  {}", wait_line(wait)));
+    }
     for (frame, times) in runs(thread.frames.iter()) {
-        doc.line(frame_line(frame, times));
+        doc.titled(frame_line(frame, times), ADDRESS + 2);
     }
     if let Some(end) = thread.end.as_ref().filter(|e| !e.starts_with("the thread began")) {
         doc.line(format!("  (no further: {end})"));
     }
+}
+
+/// What a thread waits for, in words.
+fn wait_line(wait: &WaitRow) -> String {
+    let object = format!("{} ({})", wait.object, wait.r#type.as_deref().unwrap_or("type unknown"));
+    let guess = if wait.confidence == "heuristic" { " (heuristic)" } else { "" };
+    if wait.kind == "pulse" {
+        return format!("waits to be pulsed on {object}{guess}");
+    }
+    let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
+    let holder = match (wait.owner_tid, managed) {
+        (Some(tid), Some(managed)) => format!("thread {tid}, {managed}"),
+        (Some(tid), None) => format!("thread {tid}"),
+        (None, Some(managed)) => format!("{managed}, which is not in the core"),
+        (None, None) => "nobody that is known".to_owned(),
+    };
+    format!("waits for the lock of {object}, held by {holder}{guess}")
 }
 
 /// Frames of the same function in a row, counted.
@@ -128,7 +157,7 @@ fn frame_line(frame: &FrameRow, times: usize) -> String {
     format!("  {ip} {}{offset}{place}{trust}{times}", frame.title())
 }
 
-fn show_branch(doc: &mut Document, branch: &Branch<'_>) {
+fn show_branch(doc: &mut Document, branch: &Branch<'_>, waits: &HashMap<u32, &WaitRow>) {
     let indent = " ".repeat((branch.depth * INDENT).min(MAX_INDENT));
     if branch.depth == 0 {
         doc.line("");
@@ -143,13 +172,26 @@ fn show_branch(doc: &mut Document, branch: &Branch<'_>) {
     }
     for (title, times) in named {
         let times = if times > 1 { format!("  × {times}") } else { String::new() };
-        doc.line(format!("{indent}{:>4} {title}{times}", branch.count));
+        // What is wrapped stands further in than the next frame.
+        doc.titled(format!("{indent}{:>4} {title}{times}", branch.count), indent.len() + COUNT + 2);
     }
     if !branch.tids.is_empty() {
         let listed: Vec<String> = branch.tids.iter().take(LISTED).map(u32::to_string).collect();
         let more = branch.tids.len().saturating_sub(LISTED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         doc.line(format!("{indent}   ~ {}{more}", listed.join(" ")));
+        let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+        for wait in branch.tids.iter().filter_map(|tid| waits.get(tid)) {
+            *lines.entry(wait_line(wait)).or_insert(0) += 1;
+        }
+        let more = lines.len().saturating_sub(LISTED);
+        for (line, times) in lines.into_iter().take(LISTED) {
+            let times = if times < branch.tids.len() { format!(" ({times} of them)") } else { String::new() };
+            doc.line(format!("{indent}     {line}{times}"));
+        }
+        if more > 0 {
+            doc.line(format!("{indent}     and {more} other objects"));
+        }
     }
 }
 

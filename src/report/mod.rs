@@ -4,6 +4,7 @@
 //! is `null`, never 0. Fields may be added; those there keep name and meaning.
 
 mod anon;
+mod async_chains;
 mod diff;
 mod graph;
 mod heap;
@@ -26,6 +27,7 @@ mod threads;
 mod whatis;
 
 pub use anon::{AnonReport, BlockClusterRow, OwnerRow};
+pub use async_chains::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, SizeDelta, TypeDelta};
 pub use graph::{
     ChainRow, GcRootReport, GcRootTypesReport, HandleKindRow, HandleRow, HandlesReport, RootFrameRow, RootGroupRow,
@@ -56,10 +58,10 @@ pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use refs::{RefCountRow, RefRow, RefsReport, TargetRow};
 pub use regions::{RegionRow, RegionsReport};
 pub use retained::{RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow};
-pub use stacks::{StackRow, StacksReport, StacksTotal};
+pub use stacks::{StackGroup, StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, MallocSplit, Severity, SummaryReport, TotalRow};
 pub use symbolicate::{SymbolicateReport, TextFrameRow};
-pub use threads::{FrameRow, GroupRow, ThreadRow, ThreadsReport, ThrownRow};
+pub use threads::{FrameRow, GroupRow, ThreadRow, ThreadsReport, ThrownRow, WaitRow};
 pub use whatis::{BlockRow, ClaimRow, WhatisReport};
 
 use serde::Serialize;

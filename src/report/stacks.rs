@@ -8,6 +8,8 @@ use crate::report::Finding;
 pub struct StacksReport {
     /// Stacks of live threads in the core's order, then those without one.
     pub stacks: Vec<StackRow>,
+    /// Stacks of threads that do the same, those of most first.
+    pub groups: Vec<StackGroup>,
     /// Their sums.
     pub total: StacksTotal,
     /// What a reader should notice.
@@ -23,6 +25,9 @@ pub struct StackRow {
     pub name: Option<String>,
     /// Managed thread id, where a runtime knows it.
     pub managed_id: Option<u32>,
+    /// What the thread does: the function it is in, and whose code called for it;
+    /// `null` where neither is known.
+    pub does: Option<String>,
     /// main, thread, cached, or unknown where no stack was found.
     pub state: &'static str,
     /// Lowest usable address.
@@ -72,5 +77,24 @@ pub struct StacksTotal {
     /// In zero pages.
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
+    pub written: Option<u64>,
+}
+
+/// Threads that do the same, and their stacks. Sizes in bytes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StackGroup {
+    /// What they do; `null`: not known.
+    pub does: Option<String>,
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub tids: Vec<u32>,
+    /// Address space without guards.
+    pub reserved: u64,
+    /// From stack pointers up.
+    pub in_use: u64,
+    /// High-water marks; `null` without `--zero-fill`.
+    pub touched: Option<u64>,
+    /// In pages that are not zero; `null` without `--zero-fill`.
     pub written: Option<u64>,
 }

@@ -1,6 +1,7 @@
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::report::Finding;
 
 /// `threads`: what every thread is doing.
 #[derive(Clone, Debug, Serialize)]
@@ -10,6 +11,8 @@ pub struct ThreadsReport {
     /// Equal stacks merged, those of most threads first; where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<GroupRow>>,
+    /// What a reader should notice: deadlocks, locks that many wait for.
+    pub findings: Vec<Finding>,
 }
 
 /// One thread.
@@ -33,6 +36,8 @@ pub struct ThreadRow {
     pub gc_mode: Option<&'static str>,
     /// The exception that it threw last.
     pub exception: Option<ThrownRow>,
+    /// The lock it waits for.
+    pub waits_for: Option<WaitRow>,
     /// Signal it was stopped by; 0 where none.
     pub signal: u16,
     /// Its stack, that of the latest call first.
@@ -48,6 +53,26 @@ pub struct ThrownRow {
     pub r#type: String,
     /// The object.
     pub address: Addr,
+}
+
+/// What a thread waits for.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WaitRow {
+    /// lock: to take it; pulse: in Monitor.Wait, which gave the lock up.
+    pub kind: &'static str,
+    /// The object that is locked.
+    pub object: Addr,
+    /// Its type.
+    pub r#type: Option<String>,
+    /// Who holds the lock, by the system's number; `null` where nobody does, or it
+    /// is not known.
+    pub owner_tid: Option<u32>,
+    /// The same, by the runtime's number.
+    pub owner_managed_id: Option<u32>,
+    /// How it is known, in words.
+    pub how: &'static str,
+    /// exact, derived or heuristic.
+    pub confidence: &'static str,
 }
 
 /// A frame of a stack.

@@ -19,20 +19,38 @@ pub struct Known<'a, 'p> {
     pub finalizer: bool,
 }
 
-/// The runtimes' threads, by the system's number; what can't be read is told.
-pub fn managed_threads<'a, 'p>(process: &Process, runtimes: &'a [Methods<'p>]) -> HashMap<u32, Vec<Known<'a, 'p>>> {
+/// Whether what can't be read is part of the answer, or only of an extra to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quiet {
+    /// It is not told.
+    Yes,
+    /// It is told.
+    No,
+}
+
+/// The runtimes' threads, by the system's number.
+pub fn managed_threads<'a, 'p>(
+    process: &Process,
+    runtimes: &'a [Methods<'p>],
+    quiet: Quiet,
+) -> HashMap<u32, Vec<Known<'a, 'p>>> {
+    let tell = |code, message| {
+        if quiet == Quiet::No {
+            process.diag.partial(code, message);
+        }
+    };
     let mut out: HashMap<u32, Vec<Known<'a, 'p>>> = HashMap::new();
     for methods in runtimes {
         let runtime = methods.types.runtime;
         let (list, broken) = match dotnet::threads(process, runtime) {
             Ok(found) => found,
             Err(e) => {
-                process.diag.partial("dotnet", format!("{}: threads: {e}", runtime.name()));
+                tell("dotnet", format!("{}: threads: {e}", runtime.name()));
                 continue;
             }
         };
         if let Some(broken) = broken {
-            process.diag.partial("dotnet", format!("{}: {broken}", runtime.name()));
+            tell("dotnet", format!("{}: {broken}", runtime.name()));
         }
         let finalizer = runtime.roots.pointer(&process.memory, &runtime.layout, "FinalizerThread").ok();
         let classes = FrameClasses::new(methods.types.memory, runtime);
@@ -40,11 +58,11 @@ pub fn managed_threads<'a, 'p>(process: &Process, runtimes: &'a [Methods<'p>]) -
             let Some(tid) = thread.os_id.filter(|&id| id != 0) else { continue };
             let (frames, broken) = thread.frame.map(|first| classes.list(first)).unwrap_or_default();
             if let Some(broken) = broken {
-                process.diag.partial("frames", format!("thread {tid}: {broken}"));
+                tell("frames", format!("thread {tid}: {broken}"));
             }
             let (protected, broken) = classes.protected(&thread);
             if let Some(broken) = broken {
-                process.diag.partial("frames", format!("thread {tid}: {broken}"));
+                tell("frames", format!("thread {tid}: {broken}"));
             }
             let finalizer = finalizer == Some(thread.address);
             out.entry(tid).or_default().push(Known { methods, thread, frames, protected, finalizer });

@@ -9,7 +9,7 @@
 mod managed;
 mod refs;
 
-pub use managed::{Known, managed_threads};
+pub use managed::{Known, Quiet, managed_threads};
 pub use refs::stack_refs;
 
 use std::cell::Cell;
@@ -84,6 +84,8 @@ pub struct Walker<'a, 'p> {
     stacks: &'a Stacks,
     /// Frames that all stacks may still have.
     left: Cell<usize>,
+    /// Frames that one may have.
+    most: usize,
 }
 
 /// A stack as far as it was followed.
@@ -111,7 +113,13 @@ impl<'a, 'p> Walker<'a, 'p> {
             methods,
             stacks,
             left: Cell::new(limits::MAX_ALL_FRAMES),
+            most: limits::MAX_STACK_FRAMES,
         }
+    }
+
+    /// The same, with at most `most` frames of each stack.
+    pub fn at_most(self, most: usize) -> Walker<'a, 'p> {
+        Walker { most, ..self }
     }
 
     /// The stack of a thread; `explicit`: the runtime's Frames on it, lowest first.
@@ -128,7 +136,7 @@ impl<'a, 'p> Walker<'a, 'p> {
             unmarked_run: false,
         };
         let end = loop {
-            if state.frames.len() >= limits::MAX_STACK_FRAMES || self.left.get() == 0 {
+            if state.frames.len() >= self.most || self.left.get() == 0 {
                 break End::TooMany;
             }
             let stack = self.stack_at(thread.tid, step.regs.sp());

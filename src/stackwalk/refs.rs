@@ -18,7 +18,7 @@ use crate::native::unwind::registers::{self, x86_64::RBP};
 use crate::native::unwind::{End, Regs, Trust};
 use crate::process::Process;
 
-use super::{DISPATCHER, FrameKind, Known, StackFrame, Walk, Walker, managed_threads};
+use super::{DISPATCHER, FrameKind, Known, Quiet, StackFrame, Walk, Walker, managed_threads};
 
 /// What the threads of `runtime`, which is one of `runtimes`, hold on their stacks.
 pub fn stack_refs<'p>(
@@ -27,7 +27,7 @@ pub fn stack_refs<'p>(
     runtimes: &[Methods<'p>],
     runtime: &Runtime,
 ) -> Vec<StackRefs> {
-    let known = managed_threads(process, runtimes);
+    let known = managed_threads(process, runtimes, Quiet::No);
     let walker = Walker::new(process, runtimes, stacks);
     let mut out: Vec<StackRefs> = Vec::new();
     let mut left = limits::MAX_STACK_REFS;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Makes the cores and truth files in ../cores anew.
-#   make-cores.sh [dotnet-kernel|dotnet-gcore|dotnet-createdump|
+#   make-cores.sh [dotnet-kernel|dotnet-gcore|dotnet-createdump|dotnet-pending|
 #                  native-kernel|musl-gcore|aarch64-qemu|all]
 #
 # Needs (Debian 12 names): gcc gdb mono-mcs musl-tools gcc-aarch64-linux-gnu
@@ -182,6 +182,34 @@ dotnet_createdump() {
     deliver "$RUN/cd.core" dotnet31-createdump zst
 }
 
+# Needs coremap itself, to leave out what `async` does not read.
+dotnet_pending() {
+    build_dotnet
+    fresh pending
+    mcs -nostdlib -noconfig -langversion:7 -optimize+ -out:pending.dll \
+        -r:$FX/System.Private.CoreLib.dll -r:$FX/System.Runtime.dll \
+        -r:$FX/System.Runtime.Extensions.dll -r:$FX/System.IO.FileSystem.dll "$SRC/pending.cs"
+    # names as the C# compiler of .NET makes them, of the same length
+    python3 - <<'P'
+import re
+b = open("pending.dll", "rb").read()
+open("pending.dll", "wb").write(re.sub(rb"q([A-Za-z]*)Q(d__\d|1__state|t__builder|u__\d)", rb"<\1>\2", b))
+P
+    cp app.runtimeconfig.json pending.runtimeconfig.json
+    (
+        cd "$RUN"
+        exec env -i PATH=/usr/bin HOME="$LAB" LANG=C \
+            DOTNET_SYSTEM_GLOBALIZATION_INVARIANT=1 COMPlus_GCHeapHardLimit=2000000 \
+            "$LAB/dotnet/dotnet" "$LAB/pending.dll" "$RUN/markers.json"
+    ) > "$RUN/out" 2>&1 &
+    PID=$!
+    ready
+    "$FX/createdump" --full -f "$RUN/cd.core" "$PID" > "$RUN/cd.log" 2>&1
+    stop
+    "${COREMAP:-coremap}" shrink --for async -o "$RUN/s.core" "$RUN/cd.core"
+    xz -9e -c "$RUN/s.core" > "$OUT/dotnet31-pending.core.xz"
+}
+
 native_kernel() {
     gcc -O1 -g0 -pthread -o native "$SRC/native.c"
     gcc -O1 -g0 -shared -fPIC -o stacktrace_interposer.so "$SRC/stacktrace_interposer.c" -ldl
@@ -232,10 +260,11 @@ case $WHAT in
 dotnet-kernel) dotnet_kernel ;;
 dotnet-gcore) dotnet_gcore ;;
 dotnet-createdump) dotnet_createdump ;;
+dotnet-pending) dotnet_pending ;;
 native-kernel) native_kernel ;;
 native-leaks) native_leaks ;;
 musl-gcore) musl_gcore ;;
 aarch64-qemu) aarch64_qemu ;;
-all) dotnet_kernel; dotnet_gcore; dotnet_createdump; native_kernel; native_leaks; musl_gcore; aarch64_qemu ;;
+all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; musl_gcore; aarch64_qemu ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;
 esac

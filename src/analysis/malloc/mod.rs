@@ -132,7 +132,8 @@ fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
     found.into_iter().map(row).collect()
 }
 
-fn tell_lists(process: &Process, lists: &FreeLists) {
+/// Tell which lists of free chunks are not whole.
+pub(super) fn tell_lists(process: &Process, lists: &FreeLists) {
     for (_, what) in &lists.broken {
         process.diag.partial("malloc-list", format!("a list of free chunks ends early: {what}"));
     }

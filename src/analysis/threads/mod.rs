@@ -1,8 +1,11 @@
 //! What every thread is doing: its stack, its names, what it is for.
 
+mod doing;
 mod groups;
+mod lock_findings;
 mod roles;
 mod rows;
+mod waits;
 
 use std::collections::BTreeMap;
 
@@ -14,9 +17,11 @@ use crate::native::stacks::Stacks;
 use crate::native::unwind::End;
 use crate::process::Process;
 use crate::report::{ThreadRow, ThreadsReport, ThrownRow};
-use crate::stackwalk::{Known, Walker, managed_threads};
+use crate::stackwalk::{Known, Quiet, Walker, managed_threads};
 
+pub use doing::{Doing, doing};
 use rows::{Rows, module_at};
+use waits::AllLocks;
 
 /// Modules listed by name in a warning.
 const NAMED: usize = 8;
@@ -36,7 +41,8 @@ pub struct ThreadOptions {
 
 /// Follow the stacks of all threads asked for.
 pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, options: ThreadOptions) -> ThreadsReport {
-    let known = managed_threads(process, names.runtimes());
+    let known = managed_threads(process, names.runtimes(), Quiet::No);
+    let locks = AllLocks::read(process, names.runtimes(), Quiet::No);
     let walker = Walker::new(process, names.runtimes(), stacks);
     let mut rows = Rows::new(process, names);
     let mut out = Vec::new();
@@ -63,6 +69,7 @@ pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, opt
         if let Some(first) = of_thread.first() {
             describe(first, &mut row);
         }
+        row.waits_for = of_thread.iter().find_map(|k| locks.wait(k, &walk.frames));
         let frames: Vec<_> = walk.frames.iter().map(|f| rows.frame(f)).collect();
         let role = roles::role(process, thread.tid, &row, of_thread.first().is_some_and(|k| k.finalizer), &frames);
         row.role = role.map(|r| r.0);
@@ -76,8 +83,9 @@ pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, opt
         out.push(row);
     }
     note_missing(process, &short);
+    let findings = lock_findings::findings(&out);
     let groups = options.group.then(|| groups::merge(&mut out));
-    ThreadsReport { threads: out, groups }
+    ThreadsReport { threads: out, groups, findings }
 }
 
 /// The module at whose code a stack ended because that is not in the core.

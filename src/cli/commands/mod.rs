@@ -1,5 +1,6 @@
 //! One thin file a command: open, ask the analysis, answer.
 
+mod async_chains;
 mod diff;
 mod gcroot;
 mod graph;
@@ -58,6 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Ip2method { words, short } => ip2method::run(common, words, *short),
         Command::Symbolicate { fold, text, core } => symbolicate::run(common, &core.core, text, *fold),
         Command::Threads { args, core } => threads::run(common, &core.core, args),
+        Command::Async { all, core } => async_chains::run(common, &core.core, *all),
         Command::Perfmap { core } => perfmap::run(common, &core.core),
         Command::Diff { old, new } => diff::run(common, old, new),
     }

@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -40,7 +41,7 @@ pub(super) fn run(
             Purpose::Info => drop(analysis::info(&process, &found, false)),
             Purpose::Summary => drop(analysis::summary(&process, &found, false, &silent)),
             Purpose::Regions => drop(analysis::regions(&found, &analysis::RegionOptions::default())),
-            Purpose::Stacks => drop(analysis::stacks(&process, &found, false, &silent)),
+            Purpose::Stacks => drop(analysis::stacks(&process, &found, &HashMap::new(), false, &silent)),
             Purpose::Heap => drop(analysis::heap(&found, true)),
             Purpose::Ip2method => {
                 let names = Names::new(&process, &found);
@@ -57,6 +58,10 @@ pub(super) fn run(
                 for (runtime, _) in &found.runtimes {
                     drop(stack_refs(&process, &stacks, names.runtimes(), runtime));
                 }
+            }
+            Purpose::Async => {
+                let names = Names::new(&process, &found);
+                drop(analysis::async_chains(&process, &found, &names, true, &silent));
             }
             Purpose::Object => {
                 for &at in &ips {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use coremap::analysis::{self, RegionOptions};
+use coremap::analysis::{self, Names, RegionOptions};
 use coremap::introspect::introspect;
 use coremap::map::Kind;
 
@@ -38,7 +38,9 @@ pub(super) fn stacks(common: &Common, core: &Path, zero_fill: bool) -> Result<Ex
     let progress = progress();
     let process = open(core, common, &progress)?;
     let found = introspect(&process);
-    let report = analysis::stacks(&process, &found, zero_fill, &progress);
+    let names = Names::new(&process, &found);
+    let doing = analysis::doing(&process, &names, &found.stacks);
+    let report = analysis::stacks(&process, &found, &doing, zero_fill, &progress);
     clear();
     answer("stacks", common, &process, &found, report)
 }

@@ -59,7 +59,7 @@ impl Losses {
     }
 
     /// Put `other` to these.
-    pub(super) fn merge(&mut self, other: Losses) {
+    pub(in crate::dotnet) fn merge(&mut self, other: Losses) {
         self.count = self.count.saturating_add(other.count);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.places.extend(other.places);

@@ -203,7 +203,7 @@ impl<'p> TypeSystem<'p> {
         Some(out.into_string())
     }
 
-    pub(super) fn field_signature(&self, module: &ModuleInfo<'p>, field: &FieldDesc) -> Option<Type> {
+    pub(in crate::dotnet) fn field_signature(&self, module: &ModuleInfo<'p>, field: &FieldDesc) -> Option<Type> {
         let row = module.metadata.as_ref()?.field(field.token.rid())?;
         FieldSig::parse(row.signature).ok().map(|s| s.ty)
     }

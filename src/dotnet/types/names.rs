@@ -203,7 +203,7 @@ impl<'p> TypeSystem<'p> {
     }
 
     /// A TypeDef, and those around it, outwards.
-    pub(super) fn enclosing_chain(&self, metadata: &Metadata<'_>, token: Token) -> Vec<u32> {
+    pub(in crate::dotnet) fn enclosing_chain(&self, metadata: &Metadata<'_>, token: Token) -> Vec<u32> {
         let mut chain = vec![token.rid()];
         while let Some(outer) = chain.last().and_then(|&rid| metadata.enclosing(rid)) {
             if chain.contains(&outer) || chain.len() > limits::MAX_TYPE_DEPTH as usize {

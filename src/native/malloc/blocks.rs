@@ -65,6 +65,8 @@ struct Bits {
     behind: Vec<u64>,
     /// Whether chunks lie too far from the first one.
     capped: bool,
+    /// Used chunks that may be caches of threads that are gone.
+    caches: Vec<Addr>,
 }
 
 impl Bits {
@@ -170,7 +172,13 @@ impl Blocks {
         let mem = malloc.block(Addr(0)).0;
         // The next chunk's first word is this one's to use, but not behind a mapping.
         let tail = |mapped| malloc.usable(1 << 20, mapped) + mem - (1 << 20);
-        let set = |bits: &mut Bits, c: &Chunk| bits.set(c.address.0, c.size, c.state == State::Used);
+        let set = |bits: &mut Bits, c: &Chunk| {
+            let used = c.state == State::Used;
+            bits.set(c.address.0, c.size, used);
+            if used && malloc.is_cache_size(c.size) && bits.caches.len() < limits::MAX_TCACHES {
+                bits.caches.push(c.address);
+            }
+        };
         let walked = malloc.walk(process, lists, |_| Bits { mem, tail: tail(false), ..Bits::default() }, set);
         let mut parts: Vec<Bits> = walked.into_iter().map(|(_, _, bits, _)| bits).collect();
         for chunk in &malloc.mapped {
@@ -184,6 +192,11 @@ impl Blocks {
         parts.iter_mut().for_each(Bits::finish);
         let capped = parts.iter().any(|p| p.capped);
         Blocks { parts, capped }
+    }
+
+    /// Used chunks that may be caches of threads that are gone.
+    pub fn caches(&self) -> Vec<Addr> {
+        self.parts.iter().flat_map(|p| p.caches.iter().copied()).take(limits::MAX_TCACHES).collect()
     }
 
     /// From the first block to the end of the last.

@@ -1,0 +1,183 @@
+//! What a thread does, in a few words: what it waits in, and whose code that is.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::analysis::naming::{Code, Names};
+use crate::analysis::threads::waits::AllLocks;
+use crate::bytes::printable;
+use crate::dotnet::{ExplicitFrame, Method};
+use crate::limits;
+use crate::native::stacks::Stacks;
+use crate::process::Process;
+use crate::stackwalk::{FrameKind, Quiet, StackFrame, Walker, managed_threads};
+
+use super::rows::module_at;
+
+/// What a thread does.
+#[derive(Clone, Debug, Default)]
+pub struct Doing {
+    /// The runtime's number of it.
+    pub managed_id: Option<u32>,
+    /// The function it is in, and the one that called for it; `None` where neither
+    /// is known.
+    pub text: Option<String>,
+}
+
+/// Modules of managed code that are the framework's begin with these.
+const FRAMEWORK: [&str; 4] = ["System.", "Microsoft.", "mscorlib", "netstandard"];
+
+/// Methods that the runtime makes for calls of native functions.
+const IL_STUB: &str = "ILStubClass.";
+
+/// Methods that every thread begins with.
+const BEGINNINGS: [&str; 3] =
+    ["System.Threading.Thread.Start", "System.Threading.Thread+StartHelper.", "System.Threading.ThreadHelper."];
+
+/// Native modules in which a thread waits for others: libc and its kin.
+const WAITS: [&str; 5] = ["libc.", "libc-", "libpthread", "ld-", "[vdso]"];
+
+/// Native frames that are asked for a name.
+const NATIVE_FRAMES: usize = 32;
+
+/// Between the two functions.
+const FOR: &str = " ← ";
+
+/// What each thread does, by the system's number.
+pub fn doing<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks) -> HashMap<u32, Doing> {
+    let known = managed_threads(process, names.runtimes(), Quiet::Yes);
+    let locks = AllLocks::read(process, names.runtimes(), Quiet::Yes);
+    let walker = Walker::new(process, names.runtimes(), stacks).at_most(limits::MAX_DOING_FRAMES);
+    let mut natives = Natives { process, names, known: HashMap::new() };
+    let of_thread = |thread: &crate::core::prstatus::Thread| {
+        let known = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
+        let mut explicit: Vec<ExplicitFrame> = known.iter().flat_map(|k| k.frames.iter().cloned()).collect();
+        explicit.sort_by_key(|f| f.addr);
+        let walk = walker.walk(thread, explicit);
+        let wait = known.iter().find_map(|k| locks.wait(k, &walk.frames));
+        let locked = wait.is_some_and(|w| w.kind == "lock");
+        let text = managed(&walk.frames, locked, || natives.first(&walk.frames));
+        let text = text.or_else(|| natives.text(&walk.frames));
+        (thread.tid, Doing { managed_id: known.first().and_then(|k| k.thread.managed_id), text })
+    };
+    process.core.notes.threads.iter().map(of_thread).collect()
+}
+
+/// By managed frames: the innermost, and the innermost that is not the framework's.
+/// `native`: the innermost native function.
+fn managed(frames: &[StackFrame<'_>], locked: bool, native: impl FnOnce() -> Option<String>) -> Option<String> {
+    let methods = || {
+        frames.iter().filter_map(|f| match &f.kind {
+            FrameKind::Managed(_, method) => Some(&**method),
+            _ => None,
+        })
+    };
+    let first = methods().next()?;
+    let own = methods().find(|m| !is_framework(m));
+    let begins = |m: &Method<'_>| BEGINNINGS.iter().any(|start| m.name.starts_with(start));
+    let outer = own.or_else(|| methods().rfind(|m| !begins(m)))?;
+    let top = match is_framework(first) {
+        _ if locked => Some("lock".to_owned()),
+        true if first.name.starts_with(IL_STUB) => native().or_else(|| Some("P/Invoke".to_owned())),
+        true => Some(short(&first.name)),
+        false => None,
+    };
+    let outer = if own.is_some() { plain(&outer.name).to_owned() } else { short(&outer.name) };
+    let parts: Vec<String> = top.into_iter().filter(|top| *top != outer).chain([outer.clone()]).collect();
+    Some(printable(&parts.join(FOR)).into_owned())
+}
+
+fn is_framework(method: &Method<'_>) -> bool {
+    let module = method.module.name();
+    FRAMEWORK.iter().any(|start| module.starts_with(start)) || method.name.starts_with(IL_STUB)
+}
+
+/// A method's name without parameters and type arguments.
+fn plain(name: &str) -> &str {
+    // A token stands in the form `module!0x….(method 0x…)`.
+    let end = name.find('(').filter(|&at| !name.get(at..).is_some_and(|rest| rest.starts_with("(method")));
+    let name = end.and_then(|at| name.get(..at)).unwrap_or(name);
+    name.find("[[").and_then(|at| name.get(..at)).filter(|head| head.contains('.')).unwrap_or(name)
+}
+
+/// `Monitor.Wait` of `System.Threading.Monitor.Wait(System.Object)`: without the namespace.
+fn short(name: &str) -> String {
+    let name = plain(name);
+    if name.contains('!') {
+        return name.to_owned();
+    }
+    // Names of methods may have dots in front (`.ctor`); of types and namespaces not.
+    let (owner, method) = match name.rsplit_once("..") {
+        Some((owner, method)) => (owner, format!(".{method}")),
+        None => match name.rsplit_once('.') {
+            Some((owner, method)) => (owner, method.to_owned()),
+            None => return name.to_owned(),
+        },
+    };
+    let kind = owner.rsplit('.').next().unwrap_or(owner);
+    format!("{kind}.{method}")
+}
+
+/// By native frames, where there is no managed code.
+struct Natives<'n, 'p> {
+    process: &'n Process,
+    names: &'n Names<'p>,
+    /// Names of code, and of the module it is in.
+    known: HashMap<Addr, (Option<String>, Option<String>)>,
+}
+
+impl Natives<'_, '_> {
+    /// The innermost function that has a name.
+    fn first(&mut self, frames: &[StackFrame<'_>]) -> Option<String> {
+        let native = frames.iter().filter(|f| matches!(f.kind, FrameKind::Native)).take(NATIVE_FRAMES);
+        native.filter_map(|f| self.place(f).0).next()
+    }
+
+    fn text(&mut self, frames: &[StackFrame<'_>]) -> Option<String> {
+        let native = frames.iter().filter(|f| matches!(f.kind, FrameKind::Native)).take(NATIVE_FRAMES);
+        let places: Vec<_> = native.map(|f| self.place(f)).collect();
+        let waits =
+            |module: &Option<String>| module.as_deref().is_some_and(|m| WAITS.iter().any(|start| m.starts_with(start)));
+        let first = places.iter().find_map(|(name, _)| name.clone());
+        let mut own = places.iter().filter(|(_, module)| module.is_some() && !waits(module));
+        let outer = own.clone().find_map(|(name, _)| name.clone()).or_else(|| own.next().and_then(|o| o.1.clone()));
+        match (first, outer) {
+            (Some(first), Some(outer)) if first != outer => Some(format!("{first}{FOR}{outer}")),
+            (first, outer) => first.or(outer).or_else(|| places.into_iter().find_map(|(_, module)| module)),
+        }
+    }
+
+    fn place(&mut self, frame: &StackFrame<'_>) -> (Option<String>, Option<String>) {
+        let code = frame.code();
+        if let Some(known) = self.known.get(&code) {
+            return known.clone();
+        }
+        let module = module_at(self.process, code).map(|m| printable(m.name()).into_owned());
+        let name = match self.names.code(code) {
+            Code::Native(symbol) => Some(printable(&symbol.name).into_owned()),
+            _ => None,
+        };
+        self.known.insert(code, (name.clone(), module.clone()));
+        (name, module)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_for_a_ticket() {
+        assert_eq!(short("System.Threading.Monitor.Wait(System.Object, Int32)"), "Monitor.Wait");
+        assert_eq!(
+            short("System.Threading.PortableThreadPool+WorkerThread.WorkerThreadStart()"),
+            "PortableThreadPool+WorkerThread.WorkerThreadStart"
+        );
+        assert_eq!(short("System.Object..ctor()"), "Object..ctor");
+        assert_eq!(short("Main()"), "Main");
+        assert_eq!(plain("Lab.Queue.Wait(Int32, System.String)"), "Lab.Queue.Wait");
+        // Without metadata a token is all there is.
+        assert_eq!(plain("lab.dll!0x02000069.(method 0x06000177)"), "lab.dll!0x02000069.(method 0x06000177)");
+        assert_eq!(plain("Lab.Box.Swap[[System.Int32, System.Private.CoreLib]](Int32)"), "Lab.Box.Swap");
+    }
+}

@@ -1,0 +1,150 @@
+//! What the waits of threads for one another come to.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::addr::Addr;
+use crate::report::{Finding, Severity, ThreadRow, WaitRow};
+
+/// Threads listed by number in a finding.
+const LISTED: usize = 8;
+
+/// From how many threads on one lock is worth a word.
+const MANY: usize = 2;
+
+/// Deadlocks first, then locks that several wait for.
+pub(super) fn findings(rows: &[ThreadRow]) -> Vec<Finding> {
+    let by_tid: HashMap<u32, &ThreadRow> = rows.iter().map(|r| (r.tid, r)).collect();
+    let mut out: Vec<Finding> = circles(rows, &by_tid).iter().map(|circle| deadlock(circle)).collect();
+    let mut crowds: BTreeMap<Addr, Vec<(&ThreadRow, &WaitRow)>> = BTreeMap::new();
+    for row in rows {
+        if let Some(wait) = lock(row) {
+            crowds.entry(wait.object).or_default().push((row, wait));
+        }
+    }
+    let mut crowds: Vec<_> = crowds.into_values().filter(|c| c.len() >= MANY).collect();
+    crowds.sort_by_key(|c| std::cmp::Reverse(c.len()));
+    out.extend(crowds.iter().filter_map(|crowd| waiters(crowd, &by_tid)));
+    out
+}
+
+fn lock(row: &ThreadRow) -> Option<&WaitRow> {
+    row.waits_for.as_ref().filter(|w| w.kind == "lock")
+}
+
+/// Threads of which each waits for a lock that the next one holds, the last for one
+/// of the first.
+fn circles<'r>(rows: &'r [ThreadRow], by_tid: &HashMap<u32, &'r ThreadRow>) -> Vec<Vec<&'r ThreadRow>> {
+    let next = |row: &ThreadRow| by_tid.get(&lock(row)?.owner_tid?).copied();
+    let mut out = Vec::new();
+    let mut done: BTreeSet<u32> = BTreeSet::new();
+    for start in rows {
+        let mut path: Vec<&ThreadRow> = Vec::new();
+        let mut on_path: HashMap<u32, usize> = HashMap::new();
+        let mut at = Some(start);
+        while let Some(row) = at.filter(|row| !done.contains(&row.tid)) {
+            if let Some(&from) = on_path.get(&row.tid) {
+                out.push(path.get(from..).unwrap_or_default().to_vec());
+                break;
+            }
+            on_path.insert(row.tid, path.len());
+            path.push(row);
+            at = next(row);
+        }
+        done.extend(on_path.into_keys());
+    }
+    out
+}
+
+fn deadlock(circle: &[&ThreadRow]) -> Finding {
+    let parts: Vec<String> = circle
+        .iter()
+        .take(LISTED)
+        .filter_map(|row| {
+            let wait = lock(row)?;
+            let owner = wait.owner_tid.map_or_else(|| "?".into(), |tid| tid.to_string());
+            Some(format!("{} waits for {}, held by {owner}", title(row), object(wait)))
+        })
+        .collect();
+    let more = circle.len().saturating_sub(LISTED);
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Finding {
+        id: "deadlock",
+        severity: Severity::Warning,
+        text: format!("deadlock of {} threads: {}{more}.", circle.len(), parts.join("; ")),
+        evidence: circle.iter().filter_map(|row| Some(lock(row)?.how)).next().unwrap_or_default().to_owned(),
+    }
+}
+
+fn waiters(crowd: &[(&ThreadRow, &WaitRow)], by_tid: &HashMap<u32, &ThreadRow>) -> Option<Finding> {
+    let (_, wait) = crowd.first()?;
+    let owner = wait.owner_tid.and_then(|tid| by_tid.get(&tid));
+    let held = match (owner, wait.owner_managed_id) {
+        (Some(owner), _) => format!("thread {}", title(owner)),
+        (None, Some(id)) => format!("managed thread {id}"),
+        (None, None) => "nobody that is known".to_owned(),
+    };
+    let does = match owner.and_then(|o| lock(o)) {
+        Some(other) => format!(", which itself waits for {}", object(other)),
+        None => {
+            let top = owner.and_then(|o| o.frames.iter().find(|f| f.kind == "managed"));
+            top.map(|f| format!(", which is in {}", f.title())).unwrap_or_default()
+        }
+    };
+    Some(Finding {
+        id: "lock-waiters",
+        severity: Severity::Info,
+        text: format!("{} threads wait for the lock of {}, held by {held}{does}.", crowd.len(), object(wait)),
+        evidence: wait.how.to_owned(),
+    })
+}
+
+fn title(row: &ThreadRow) -> String {
+    match &row.managed_name {
+        Some(name) => format!("{} \"{name}\"", row.tid),
+        None => row.tid.to_string(),
+    }
+}
+
+fn object(wait: &WaitRow) -> String {
+    format!("{} ({})", wait.object, wait.r#type.as_deref().unwrap_or("type unknown"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(tid: u32, object: u64, owner: Option<u32>) -> ThreadRow {
+        let wait = WaitRow { kind: "lock", object: Addr(object), owner_tid: owner, ..WaitRow::default() };
+        ThreadRow { tid, waits_for: Some(wait), ..ThreadRow::default() }
+    }
+
+    #[test]
+    fn a_circle_is_found_once_whoever_leads_into_it() {
+        // 1 -> 2 -> 3 -> 4 -> 2; 5 waits for itself, 6 for a thread that runs, 7 for nobody known.
+        let rows = [
+            waiting(1, 0x10, Some(2)),
+            waiting(2, 0x20, Some(3)),
+            waiting(3, 0x30, Some(4)),
+            waiting(4, 0x10, Some(2)),
+            waiting(5, 0x50, Some(5)),
+            waiting(6, 0x60, Some(8)),
+            waiting(7, 0x70, None),
+            ThreadRow { tid: 8, ..ThreadRow::default() },
+        ];
+        let by_tid = rows.iter().map(|r| (r.tid, r)).collect();
+        let found: Vec<Vec<u32>> = circles(&rows, &by_tid).iter().map(|c| c.iter().map(|r| r.tid).collect()).collect();
+        assert_eq!(found, [vec![2, 3, 4], vec![5]]);
+        let ids: Vec<_> = findings(&rows).iter().map(|f| f.id).collect();
+        // Two want the object at 0x10.
+        assert_eq!(ids, ["deadlock", "deadlock", "lock-waiters"]);
+    }
+
+    #[test]
+    fn who_waits_to_be_pulsed_waits_for_no_lock() {
+        let mut row = waiting(1, 0x10, Some(1));
+        if let Some(wait) = &mut row.waits_for {
+            wait.kind = "pulse";
+        }
+        assert!(findings(&[row.clone(), row]).is_empty());
+    }
+}
