@@ -18,6 +18,11 @@ pub const MAX_THREADS: usize = 4 << 20;
 /// Bytes read for pointers to give `summary` a finding: tens of milliseconds.
 pub const MAX_FINDING_SCAN: u64 = 256 << 20;
 
+/// Pages that `summary` samples of anonymous blocks, all together, where that leaves a few for each: 128 MiB,
+/// some hundredths of a second. With the 64 pages that one block is worth, a hundred thousand
+/// blocks would be all of a core of 20 GB.
+pub const MAX_FINDING_PAGES: u64 = 32 << 10;
+
 /// Bytes of one part of malloc's heap whose blocks are looked up by address, at
 /// a byte of ours for each 64: what lies behind is in no answer.
 pub const MAX_HEAP_PART: u64 = 64 << 30;

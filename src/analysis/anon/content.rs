@@ -14,8 +14,8 @@ pub(in crate::analysis) enum Depth {
     Whole,
 }
 
-/// Pages of a block that are looked at for text and pointers.
-const SAMPLES: u64 = 64;
+/// Most pages of a block that are looked at for text and pointers.
+pub(super) const SAMPLES: u64 = 64;
 
 /// From this share on, in percent, content is called text.
 const TEXT: u64 = 60;
@@ -50,18 +50,21 @@ impl Content {
         }
     }
 
-    /// What `range` holds.
-    pub(in crate::analysis) fn of(core: &Core, base: &Base, range: AddrRange, depth: Depth) -> Content {
+    /// What `range` holds; text and pointers by up to `samples` pages, and all
+    /// else too where it is not to be read whole.
+    pub(in crate::analysis) fn of(core: &Core, base: &Base, range: AddrRange, depth: Depth, samples: u64) -> Content {
         let runs = core.dumped_runs(range);
         let Some(first) = runs.iter().find_map(|r| r.bytes.first()) else { return Content::default() };
         let pages = range.len().div_ceil(PAGE);
-        let step = pages.div_ceil(SAMPLES).max(1);
+        let step = pages.div_ceil(samples.max(1)).max(1);
+        // The pages between are not even counted: a block may be a terabyte.
+        let stride = if depth == Depth::Sample { step as usize } else { 1 };
         let mut uniform = true;
         let mut seen = Shares::default();
         for run in &runs {
-            for (i, page) in run.bytes.chunks(PAGE as usize).enumerate() {
+            for (i, page) in run.bytes.chunks(PAGE as usize).enumerate().step_by(stride) {
                 let sampled = (i as u64).is_multiple_of(step);
-                if !sampled && (depth == Depth::Sample || !uniform) {
+                if !sampled && !uniform {
                     continue;
                 }
                 uniform = uniform && is_filled(page, *first);

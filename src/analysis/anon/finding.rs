@@ -47,8 +47,9 @@ pub(in crate::analysis) fn finding(process: &Process, found: &Findings) -> Optio
             blocks(cluster)
         ),
         evidence: format!(
-            "first at {}; {where_from}{how_far}; content by samples",
-            cluster.blocks.first().map(|b| b.start).unwrap_or_default()
+            "first at {}; {where_from}{how_far}; content by samples, up to {} pages of each",
+            cluster.blocks.first().map(|b| b.start).unwrap_or_default(),
+            survey.samples
         ),
     })
 }

@@ -34,6 +34,9 @@ const LISTED: usize = 50;
 /// Clusters of which is told who points at them.
 const EXPLAINED: usize = 20;
 
+/// Pages looked at of each block, however many blocks there are.
+const FEWEST: u64 = 2;
+
 /// Blocks of one size and content.
 pub(in crate::analysis) struct Cluster {
     /// Size of each.
@@ -66,6 +69,8 @@ pub(in crate::analysis) struct Survey {
     pub clusters: Vec<Cluster>,
     pointers: Vec<Pointer>,
     scanned: u64,
+    /// Most pages of a block that were looked at for what fills it.
+    samples: u64,
 }
 
 /// Whether a region is memory that nothing claims and somebody may write.
@@ -129,7 +134,7 @@ pub(in crate::analysis) fn survey(
 ) -> Survey {
     let regions: Vec<AddrRange> = found.map.regions.iter().filter(|r| is_anonymous(r)).map(|r| r.range).collect();
     let (Some(first), Some(last)) = (regions.first(), regions.last()) else {
-        return Survey { clusters: Vec::new(), pointers: Vec::new(), scanned: 0 };
+        return Survey { clusters: Vec::new(), pointers: Vec::new(), scanned: 0, samples: 0 };
     };
     let hull = AddrRange::new(first.start, last.end);
     let mut kept: Vec<Pointer> = Vec::new();
@@ -148,9 +153,13 @@ pub(in crate::analysis) fn survey(
     cuts.dedup();
     let blocks = cut(&regions, &cuts);
     let core = &process.core;
+    let samples = match depth {
+        Depth::Sample => (limits::MAX_FINDING_PAGES / blocks.len().max(1) as u64).clamp(FEWEST, content::SAMPLES),
+        Depth::Whole => content::SAMPLES,
+    };
     let described: Vec<(AddrRange, bool, Content)> = blocks
         .par_iter()
-        .map(|&(block, whole)| (block, whole, Content::of(core, &found.map.base, block, depth)))
+        .map(|&(block, whole)| (block, whole, Content::of(core, &found.map.base, block, depth, samples)))
         .collect();
     let mut by_look: BTreeMap<(u64, &'static str, Option<u8>), Cluster> = BTreeMap::new();
     for (block, whole, content) in described {
@@ -166,7 +175,7 @@ pub(in crate::analysis) fn survey(
     }
     let mut clusters: Vec<Cluster> = by_look.into_values().collect();
     clusters.sort_by_key(|c| (Reverse(c.bytes()), c.blocks.first().map(|b| b.start)));
-    Survey { clusters, pointers: kept, scanned }
+    Survey { clusters, pointers: kept, scanned, samples }
 }
 
 /// Whether what stands at `addr` lies below a stack pointer.

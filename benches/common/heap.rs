@@ -1,0 +1,239 @@
+//! A managed heap for a small real process of .NET 3.1: nodes of 32 bytes in
+//! 1,024 linked lists, and to each 20 of them a string and a free gap, in
+//! segments of 256 MiB that are hung into the process's segment list. An array
+//! that one of its strong handles leads to has the lists' heads.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+
+use coremap::addr::Addr;
+use coremap::core::Core;
+use coremap::dotnet::graph::References;
+use coremap::dotnet::heap::{Heap, MethodTableInfo, Selection};
+use coremap::dotnet::{Generation, HandleKind, TypeSystem, handles};
+use coremap::introspect::Findings;
+use coremap::layout::{Layout, StructView};
+use coremap::process::Process;
+use coremap::progress::Progress;
+
+use super::{self as common, FREE, Fallible, Load, PAGE, Scratch};
+
+pub(crate) const LISTS: usize = 1024;
+
+/// Bytes of a node.
+pub(crate) const NODE: u64 = 32;
+
+/// Nodes to one string and one gap.
+pub(crate) const GROUP: u64 = 20;
+
+/// Different strings.
+const STRINGS: u64 = 100_000;
+
+/// Bytes of one segment (3.1's on 64 bits), and of the struct that describes it.
+const SEGMENT: u64 = 256 << 20;
+const STRUCT: u64 = 128;
+
+/// MethodTables of the real process, and where its list of segments ends.
+struct Real {
+    node: u64,
+    string: u64,
+    free: u64,
+    array: u64,
+    last_next: Addr,
+    strong: Addr,
+}
+
+fn look(process: &Process, found: &Findings) -> Fallible<Real> {
+    let (runtime, heaps) = found.runtimes.first().ok_or("no runtime")?;
+    let types = TypeSystem::new(process, runtime);
+    let heap = Heap::open(&types, heaps);
+    let stat = heap.stat(&Selection::default(), &Progress::silent());
+    let find = |what, pick: &dyn Fn(&MethodTableInfo) -> bool| {
+        stat.types.iter().map(|t| t.info).find(|i| pick(i)).map(|i| i.address.0).ok_or(what)
+    };
+    let last = heaps.segments.iter().filter(|s| matches!(s.generation, Generation::Gen2 | Generation::Ephemeral));
+    let last = last.max_by_key(|s| s.start).ok_or("no segment")?;
+    let view = StructView::new(&process.memory, &runtime.layout, "dac_heap_segment", last.address);
+    if view.ptr("next")?.0 != 0 {
+        return Err("the list of segments goes on".into());
+    }
+    // A node holds the next in its first field.
+    let holds = |i: &MethodTableInfo| {
+        let mut first = false;
+        if let Some(references) =
+            types.contains_references(i.address).then(|| References::read(&process.memory, i.address))
+        {
+            references.unwrap_or_default().visit(&[[1; 8]; 4], NODE, &mut |offset, _| {
+                first |= offset == 8;
+                true
+            });
+        }
+        first
+    };
+    let (handles, _) = handles(process, runtime);
+    let strong = handles.iter().find(|h| h.kind == HandleKind::Strong).ok_or("no strong handle")?;
+    Ok(Real {
+        node: find("no type of 32 bytes", &|i| u64::from(i.base_size) == NODE && !i.counted() && holds(i))?,
+        array: find("no array of objects", &|i| {
+            (i.base_size, i.component_size) == (24, 8) && types.contains_references(i.address)
+        })?,
+        strong: strong.address,
+        string: find("no strings", &|i| i.string)?,
+        free: find("no free space", &|i| i.free)?,
+        last_next: view.addr_of("next")?,
+    })
+}
+
+/// Words of the heap, as they come.
+struct Writer<W> {
+    out: W,
+    at: u64,
+    seed: u64,
+    objects: u64,
+}
+
+impl<W: Write> Writer<W> {
+    fn words(&mut self, words: &[u64]) -> Fallible {
+        for word in words {
+            self.out.write_all(&word.to_le_bytes())?;
+        }
+        self.at += 8 * words.len() as u64;
+        Ok(())
+    }
+
+    fn random(&mut self, below: u64) -> u64 {
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        self.seed % below
+    }
+
+    /// A group of nodes, a string, a gap.
+    fn group(&mut self, real: &Real, nodes: u64, lists: &mut [u64; LISTS]) -> Fallible {
+        for i in 0..nodes {
+            let here = self.at;
+            let list = (self.objects + i) as usize % LISTS;
+            self.words(&[real.node, lists[list], i, 0])?;
+            lists[list] = here;
+        }
+        let number = self.random(STRINGS);
+        let text: Vec<u8> = format!("value-{number}-{:>width$}", "x", width = 1 + (number % 30) as usize)
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect();
+        let mut string = ((text.len() / 2) as u32).to_le_bytes().to_vec();
+        string.extend(text);
+        string.extend([0, 0]);
+        // Up to where the next object may begin, but for its own sync block.
+        string.resize((string.len() + 8).next_multiple_of(8) - 8 + 8, 0);
+        let size = (22 + (string_len(&string)) * 2).max(24).next_multiple_of(8);
+        string.resize(size as usize - 8, 0);
+        self.words(&[real.string])?;
+        self.out.write_all(&string)?;
+        self.at += string.len() as u64;
+        let extra = 8 * self.random(12);
+        self.words(&[real.free, extra, 0])?;
+        for _ in 0..extra / 8 {
+            self.words(&[0])?;
+        }
+        self.objects += nodes + 2;
+        Ok(())
+    }
+}
+
+fn string_len(bytes: &[u8]) -> u64 {
+    bytes.first_chunk::<4>().map_or(0, |b| u64::from(u32::from_le_bytes(*b)))
+}
+
+/// A heap to add to a real core: its plan, and after writing what is in it.
+pub(crate) struct Made {
+    real: Real,
+    pub(crate) nodes: u64,
+    groups: u64,
+    segments: u64,
+    /// To be added in this order.
+    pub(crate) loads: Vec<Load>,
+    ends: Vec<u64>,
+    /// Objects written.
+    pub(crate) objects: u64,
+    array: u64,
+}
+
+/// A group of nodes is at most this large.
+const MOST: u64 = GROUP * NODE + 128 + 24 + 96;
+
+/// Groups of one segment.
+const A_SEGMENT: u64 = SEGMENT / MOST;
+
+fn start(segment: u64) -> u64 {
+    FREE + (1 << 32) + segment * 2 * SEGMENT
+}
+
+impl Made {
+    /// What `nodes` nodes take.
+    pub(crate) fn plan(process: &Process, found: &Findings, nodes: u64) -> Fallible<Made> {
+        let real = look(process, found)?;
+        let room = (8 * LISTS as u64 + 24).next_multiple_of(PAGE);
+        let groups = nodes.div_ceil(GROUP);
+        let segments = groups.div_ceil(A_SEGMENT);
+        let mut loads = vec![Load::data(FREE, (segments * STRUCT).next_multiple_of(PAGE))];
+        loads.extend((0..segments).map(|i| {
+            let most = SEGMENT.min((groups - i * A_SEGMENT).min(A_SEGMENT) * MOST);
+            Load::data(start(i), (most + room).next_multiple_of(PAGE))
+        }));
+        Ok(Made { real, nodes, groups, segments, loads, ends: Vec::new(), objects: 0, array: 0 })
+    }
+
+    /// The node at the far end of the first list.
+    pub(crate) fn last(&self) -> Addr {
+        Addr(start(0))
+    }
+
+    /// Append the bytes of its loads.
+    pub(crate) fn write(&mut self, file: &mut File) -> Fallible {
+        let mut offset = file.metadata()?.len() + self.loads.first().map_or(0, |l| l.len);
+        let mut lists = [0; LISTS];
+        for (i, load) in (0..self.segments).zip(self.loads.iter().skip(1)) {
+            file.seek(SeekFrom::Start(offset))?;
+            let mut out = Writer {
+                out: BufWriter::with_capacity(1 << 20, &mut *file),
+                at: load.addr,
+                seed: 88172645463325252 + i,
+                objects: 0,
+            };
+            for g in i * A_SEGMENT..((i + 1) * A_SEGMENT).min(self.groups) {
+                out.group(&self.real, GROUP.min(self.nodes - g * GROUP), &mut lists)?;
+            }
+            if i + 1 == self.segments {
+                self.array = out.at;
+                out.words(&[self.real.array, LISTS as u64])?;
+                out.words(&lists)?;
+                out.words(&[0])?;
+                out.objects += 1;
+            }
+            // Memory that is committed and not used, as zeros and not as a hole.
+            let left = load.len - (out.at - load.addr);
+            io::copy(&mut io::repeat(0).take(left), &mut out.out)?;
+            out.out.flush()?;
+            self.ends.push(out.at);
+            self.objects += out.objects;
+            offset += load.len;
+        }
+        Ok(())
+    }
+
+    /// Hang the heap into the process: `at` is where in the file its first load is.
+    pub(crate) fn link(&self, core: &Scratch, sample: &Core, layout: &Layout, at: u64) -> Fallible {
+        // The structs, chained, and the last real one leads to the first of them.
+        for (i, &end) in (0..self.segments).zip(&self.ends) {
+            let (at, next) = (at + i * STRUCT, if i + 1 < self.segments { FREE + (i + 1) * STRUCT } else { 0 });
+            for (field, value) in
+                [("mem", start(i)), ("allocated", end), ("committed", end), ("reserved", end), ("next", next)]
+            {
+                core.patch(at + layout.positive("dac_heap_segment", field)?, &value.to_le_bytes())?;
+            }
+        }
+        core.patch(common::offset_of(sample, self.real.last_next)?, &FREE.to_le_bytes())?;
+        core.patch(common::offset_of(sample, self.real.strong)?, &self.array.to_le_bytes())
+    }
+}
