@@ -33,7 +33,7 @@ const MAPPINGS: u64 = FREE + (2 << 40);
 const TEXT: &str = "centos.7-x64";
 
 /// A tool that takes longer than this is stopped.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often a process is asked for its memory.
 const SAMPLING: Duration = Duration::from_millis(3);
@@ -217,6 +217,16 @@ fn commands(path: &str, bytes: u64) -> Fallible {
     Ok(())
 }
 
+/// A second try for what did not take long.
+fn better_of_two(mut run: impl FnMut() -> Fallible<Run>) -> Fallible<Run> {
+    let first = run()?;
+    if first.time > PATIENCE / 6 {
+        return Ok(first);
+    }
+    let second = run()?;
+    Ok(if second.time < first.time { second } else { first })
+}
+
 /// A piece of work: what it is, how coremap is asked, and how others are.
 type Work<'a> = (&'a str, Vec<&'a str>, Vec<(&'a str, Vec<&'a str>)>);
 
@@ -253,8 +263,10 @@ fn tools(path: &str) -> Fallible {
     ];
     println!("load of the machine {}; each stopped after {} s", load(), PATIENCE.as_secs());
     println!("{:<12} {:<44} {:>10} {:>8} {:>10} {:>10}  exit", "work", "", "time", "times", "own MiB", "lines");
+    // None shall pay for the others' reading.
+    plain_read(path)?;
     for (what, own, others) in works {
-        let ours = coremap(&own)?;
+        let ours = better_of_two(|| coremap(&own))?;
         let line = |name: &str, run: &Run| {
             println!(
                 "{what:<12} {name:<44} {:>10} {:>8.1} {:>10.1} {:>10}  {}",
@@ -270,7 +282,7 @@ fn tools(path: &str) -> Fallible {
         };
         line(&named("coremap", &own), &ours);
         for (program, args) in others {
-            match run(program, &args) {
+            match better_of_two(|| run(program, &args)) {
                 Ok(run) => line(&named(program, &args), &run),
                 Err(e) => println!("{what:<12} {program}: {e}"),
             }

@@ -1,10 +1,12 @@
 //! What `summary` says of anonymous memory, without reading all of the core.
 
 use crate::addr::{AddrRange, union};
+use crate::analysis::anon::content::SAMPLES;
 use crate::analysis::anon::{Cluster, Depth, is_anonymous, survey};
 use crate::introspect::Findings;
 use crate::limits;
 use crate::map::{Kind, Region};
+use crate::memory::scan::PAGE;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
@@ -44,7 +46,7 @@ pub(in crate::analysis) fn finding(process: &Process, found: &Findings) -> Optio
         severity: Severity::Warning,
         text: format!(
             "{}: anonymous mappings that no GC, malloc, loader heap or stack owns. `coremap anon` tells who points at them.",
-            blocks(cluster)
+            blocks(cluster, survey.samples)
         ),
         evidence: format!(
             "first at {}; {where_from}{how_far}; content by samples, up to {} pages of each",
@@ -54,8 +56,12 @@ pub(in crate::analysis) fn finding(process: &Process, found: &Findings) -> Optio
     })
 }
 
-fn blocks(cluster: &Cluster) -> String {
+fn blocks(cluster: &Cluster, samples: u64) -> String {
+    // A page or two is no more than a hint.
+    let few = samples < SAMPLES && samples < cluster.size.div_ceil(PAGE);
     let content = match (cluster.content.name(), cluster.content.fill) {
+        ("fill" | "zero", Some(fill)) if few => format!(", byte {fill:#04x} in the {samples} pages of each looked at"),
+        _ if few => String::new(),
         ("fill", Some(fill)) => format!(", filled with byte {fill:#04x}"),
         ("zero", _) => ", all zero".to_owned(),
         ("text", _) => ", mostly text".to_owned(),
