@@ -5,7 +5,7 @@ use crate::map::{AddressMap, Claim, Confidence};
 use crate::units::exact;
 
 /// One thing that must hold, and whether it does.
-#[derive(Clone, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, schemars::JsonSchema)]
 pub struct Invariant {
     /// Short name.
     pub name: &'static str,
@@ -16,7 +16,7 @@ pub struct Invariant {
 }
 
 /// Two claims on the same bytes that can't both be right.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Conflict {
     /// First byte both claim.
     pub start: crate::addr::Addr,

@@ -8,6 +8,7 @@ mod heapstat;
 mod ip2method;
 mod maddress;
 mod malloc;
+mod package;
 mod perfmap;
 mod refs;
 mod retained;
@@ -62,6 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Async { all, core } => async_chains::run(common, &core.core, *all),
         Command::Perfmap { core } => perfmap::run(common, &core.core),
         Command::Diff { old, new } => diff::run(common, old, new),
+        Command::Package(command) => package::run(command),
     }
 }
 
