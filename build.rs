@@ -49,9 +49,10 @@ fn from_git(root: &Path) -> Option<String> {
     // Sources that lie unpacked in some other project's checkout are not its commit.
     git(&["ls-files", "--error-unmatch", "build.rs"])?;
     let commit = git(&["rev-parse", &format!("--short={DIGITS}"), "HEAD"])?;
-    // HEAD itself, the branch it stands for, and where branches are packed.
+    // HEAD itself, the branch it stands for, where branches are packed, and the
+    // list of all that HEAD was: a packed branch has no file until it moves.
     let branch = git(&["symbolic-ref", "-q", "HEAD"]).unwrap_or_default();
-    for name in ["HEAD", &branch, "packed-refs"] {
+    for name in ["HEAD", &branch, "packed-refs", "logs/HEAD"] {
         if let Some(path) = (!name.is_empty()).then(|| git(&["rev-parse", "--git-path", name])).flatten() {
             let path = root.join(path);
             // A file named here that isn't there would make cargo build each time.
