@@ -43,7 +43,7 @@ fn from_crate(root: &Path) -> Option<String> {
 
 fn from_git(root: &Path) -> Option<String> {
     let git = |args: &[&str]| -> Option<String> {
-        let out = Command::new("git").current_dir(root).args(args).output().ok()?;
+        let out = Command::new("git").arg("--no-optional-locks").current_dir(root).args(args).output().ok()?;
         out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
     };
     // Sources that lie unpacked in some other project's checkout are not its commit.
