@@ -151,7 +151,7 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, diag: &Diagnostics
             continue;
         }
         if seen.len() >= limits::MAX_NOTE_SEGMENTS {
-            diag.partial("limit", format!("more than {limits::MAX_NOTE_SEGMENTS} note segments"));
+            diag.partial("limit", format!("more than {} note segments", limits::MAX_NOTE_SEGMENTS));
             break;
         }
         seen.push(start..end);
