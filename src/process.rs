@@ -23,6 +23,9 @@ pub struct Options {
     pub symbols: Vec<PathBuf>,
     /// Record which pages are read ([`Core::reads`]).
     pub record: bool,
+    /// Make the read of this number fail, from 1 on: for tests.
+    #[doc(hidden)]
+    pub fail_at: Option<u64>,
 }
 
 /// Why a process could not be opened.
@@ -93,6 +96,9 @@ impl Process {
         let mut core = Core::open(path, &diag, progress)?;
         if options.record {
             core.reads = Reads::recording();
+        }
+        if let Some(n) = options.fail_at {
+            core.reads = core.reads.failing_at(n);
         }
         let core = Arc::new(core);
         let mut memory = CoreMemory::new(core.clone());

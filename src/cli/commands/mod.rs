@@ -75,7 +75,7 @@ fn type_pattern(text: &str) -> Result<Regex, Failure> {
 
 /// Open the core, with a bar where that takes long (unpacking).
 fn open(path: &Path, common: &Common, progress: &Progress) -> Result<Process, Failure> {
-    let options = Options { symbols: common.symbols.clone(), record: false };
+    let options = Options { symbols: common.symbols.clone(), ..Options::default() };
     let process = Process::open(path, &options, progress);
     progress::clear();
     Ok(process?)
