@@ -64,6 +64,20 @@ impl serde::Serialize for Addr {
     }
 }
 
+impl schemars::JsonSchema for Addr {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Addr".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A virtual address of the process.",
+            "type": "string",
+            "pattern": "^0x(0|[1-9a-f][0-9a-f]{0,15})$",
+        })
+    }
+}
+
 /// A half-open range of addresses, `start <= address < end`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct AddrRange {

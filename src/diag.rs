@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use crate::limits;
 
 /// One thing that went wrong or that the reader must know.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Warning {
     /// Stable machine-readable code, e.g. `truncated`.
     pub code: &'static str,

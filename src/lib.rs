@@ -26,6 +26,49 @@
 //! | [`search`] | text, patterns and bytes in the dumped memory |
 //! | [`report`] | the structs those answers are made of: the JSON contract |
 //! | [`render`] | reports as tables, JSON and CSV |
+//!
+//! From a file to an answer:
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use coremap::analysis;
+//! use coremap::introspect::introspect;
+//! use coremap::process::{Options, Process};
+//! use coremap::progress::Progress;
+//!
+//! let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
+//! let process = Process::open(core, &Options::default(), &Progress::silent())?;
+//! let found = introspect(&process);
+//! let report = analysis::summary(&process, &found, false, &Progress::silent());
+//! for kind in &report.kinds {
+//!     println!("{:20} {:>14}", kind.kind, kind.size);
+//! }
+//! // Every byte is counted once: the kinds are as much as the file's headers say.
+//! assert_eq!(report.total.size, report.base.size);
+//! // What could not be read or understood is told, not guessed.
+//! assert!(process.diag.warnings().is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The same as the program prints it with `--json`:
+//!
+//! ```
+//! # use std::path::Path;
+//! # use coremap::{analysis, introspect::introspect, render};
+//! # use coremap::process::{Options, Process};
+//! # use coremap::progress::Progress;
+//! # let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
+//! # let process = Process::open(core, &Options::default(), &Progress::silent())?;
+//! # let found = introspect(&process);
+//! # let report = analysis::summary(&process, &found, false, &Progress::silent());
+//! let answer = analysis::envelope("summary", &process, &found, report);
+//! let mut text = Vec::new();
+//! render::json(&answer, &mut text)?;
+//! let read: serde_json::Value = serde_json::from_slice(&text)?;
+//! assert_eq!(read["core"]["pid"], 9854);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod addr;
 pub mod analysis;

@@ -543,3 +543,68 @@ pub const MAX_LOCK_FRAMES: u64 = 64 << 10;
 
 /// UTF-16 units of a thread's name.
 pub const MAX_THREAD_NAME: usize = 256;
+
+/// Slots of the runtime's table for debuggers; 3.1 has 177.
+pub const MAX_DAC_SLOTS: u64 = 512;
+
+/// Buckets in one map of handle tables (INITIAL_HANDLE_TABLE_ARRAY_SIZE).
+pub const MAX_HANDLE_BUCKETS: u64 = 10;
+
+/// Tables in one such bucket: one for each GC heap.
+pub const MAX_HANDLE_TABLES: u64 = MAX_GC_HEAPS as u64;
+
+/// Fields of one class that are looked through; Thread has under 30.
+pub const MAX_THREAD_FIELDS: u64 = 128;
+
+/// Largest BaseSize of a MethodTable believed: a field's offset has 27 bits (field.h).
+pub const MAX_BASE_SIZE: u32 = 1 << 28;
+
+/// GC heaps: one a core, and far below this on the largest machines
+/// (MAX_SUPPORTED_CPUS in gcpriv.h is 1,024).
+pub const MAX_GC_HEAPS: u32 = 1024;
+
+/// What lies between a `heap_segment` struct and its memory where the struct
+/// itself stands at the segment's start (SEGMENT_INITIAL_COMMIT, a page).
+pub const MAX_SEGMENT_HEADER: u64 = 64 << 10;
+
+/// Objects between a task and what goes on: a delegate, what keeps its context, a
+/// wrapper of a debugger or profiler.
+pub const MAX_WRAPPERS: u32 = 8;
+
+/// Bytes of one image's notes read for its build-id, which stands among the first.
+pub const MAX_IMAGE_NOTES: u64 = 64 << 10;
+
+/// Bytes of a contract descriptor's JSON (10.0.14 has 10,563 bytes, newer ones about 90 KiB).
+pub const MAX_DESCRIPTOR: u32 = 1 << 20;
+
+/// Pointers beside a contract descriptor (10.0.14 has 24).
+pub const MAX_DESCRIPTOR_POINTERS: u32 = 4096;
+
+/// Types, globals and fields of a type taken from one descriptor: real ones have some
+/// hundred.
+pub const MAX_DESCRIPTOR_ENTRIES: usize = 4096;
+
+/// Conflicts of claims that `check` lists; more say the same.
+pub const MAX_CONFLICTS: usize = 100;
+
+/// Claims over one address that are compared with each other: a few in any real
+/// map, and a bound for a core that was made to have a million.
+pub const MAX_OPEN_CLAIMS: usize = 256;
+
+/// Bytes of TLS and control block above a thread's own stack: static TLS is some KiB.
+pub const MAX_ABOVE_STACK: u64 = 16 << 20;
+
+/// Threads that are asked where a control block keeps its fields: all agree.
+pub const MAX_VOTERS: usize = 256;
+
+/// Bytes of one module's writable data looked through for malloc's main arena.
+pub const MAX_ALLOCATOR_DATA: u64 = 64 << 20;
+
+/// Files of a text that are told apart in its list.
+pub const MAX_TEXT_FILES: usize = 1 << 16;
+
+/// Bytes of a C library's read-only data searched for its version text.
+pub const MAX_BANNER_SEARCH: u64 = 8 << 20;
+
+/// Note segments read; every producer writes one.
+pub const MAX_NOTE_SEGMENTS: usize = 64;

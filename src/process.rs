@@ -23,6 +23,9 @@ pub struct Options {
     pub symbols: Vec<PathBuf>,
     /// Record which pages are read ([`Core::reads`]).
     pub record: bool,
+    /// Make the read of this number fail, from 1 on: for tests.
+    #[doc(hidden)]
+    pub fail_at: Option<u64>,
 }
 
 /// Why a process could not be opened.
@@ -46,6 +49,27 @@ pub struct ProcessStrings {
 }
 
 /// A dumped process.
+///
+/// ```
+/// # use std::path::Path;
+/// # use coremap::process::{Options, Process};
+/// # use coremap::progress::Progress;
+/// use coremap::addr::Addr;
+/// use coremap::memory::{FaultKind, Memory};
+///
+/// let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
+/// let process = Process::open(core, &Options::default(), &Progress::silent())?;
+/// assert_eq!(process.pid(), Some(9854));
+/// assert!(process.modules.iter().any(|m| m.path.ends_with("/libc.so.6")));
+///
+/// // A read gives the bytes, or the reason why there are none.
+/// let mut text = [0; 7];
+/// process.memory.read(Addr(0x557a_682b_6b10), &mut text)?;
+/// assert_eq!(&text, b"coremap");
+/// let fault = process.memory.read(Addr(0x1000), &mut text).unwrap_err();
+/// assert_eq!(fault.kind, FaultKind::Unmapped);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Process {
     /// The core file.
     pub core: Arc<Core>,
@@ -72,6 +96,9 @@ impl Process {
         let mut core = Core::open(path, &diag, progress)?;
         if options.record {
             core.reads = Reads::recording();
+        }
+        if let Some(n) = options.fail_at {
+            core.reads = core.reads.failing_at(n);
         }
         let core = Arc::new(core);
         let mut memory = CoreMemory::new(core.clone());

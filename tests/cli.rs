@@ -70,6 +70,10 @@ snapshots! {
     help_shrink: "shrink", "--help";
     help_diff: "diff", "--help";
     help_check: "check", "--help";
+    help_schema: "schema", "--help";
+    help_completions: "completions", "--help";
+    help_man: "man", "--help";
+    error_no_such_schema: "schema", "shrink";
     glibc_info: "info", GLIBC;
     glibc_summary: "summary", GLIBC;
     glibc_summary_zero_fill: "summary", "--zero-fill", GLIBC;

@@ -138,7 +138,7 @@ fn core(image: &[u8]) -> Vec<u8> {
 
 fn open(core: &[u8], symbols: &[&Path]) -> Process {
     let file = file_with(core);
-    let options = Options { symbols: symbols.iter().map(|p| p.to_path_buf()).collect(), record: false };
+    let options = Options { symbols: symbols.iter().map(|p| p.to_path_buf()).collect(), ..Options::default() };
     Process::open(file.path(), &options, &Progress::silent()).unwrap()
 }
 

@@ -1,4 +1,5 @@
 use crate::introspect::Findings;
+use crate::limits;
 use crate::map::audit;
 use crate::process::Process;
 use crate::report::CheckReport;
@@ -9,5 +10,9 @@ pub fn check(process: &Process, found: &Findings) -> CheckReport {
     for broken in invariants.iter().filter(|i| !i.ok) {
         process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
     }
-    CheckReport { invariants, conflicts: audit::conflicts(&found.map) }
+    let conflicts = audit::conflicts(&found.map);
+    if conflicts.len() >= limits::MAX_CONFLICTS {
+        process.diag.note("limit", format!("only the first {} conflicts are listed", conflicts.len()));
+    }
+    CheckReport { invariants, conflicts }
 }

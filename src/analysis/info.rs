@@ -133,9 +133,6 @@ const SIGNALS: &[(i32, &str)] = &[
     (34, "SIGRTMIN"),
 ];
 
-/// Bytes of a C library's read-only data searched for its version text.
-const MAX_BANNER_SEARCH: u64 = 8 << 20;
-
 /// What the core proves of the system, each with its evidence. One string found
 /// somewhere proves nothing: .NET hosts hold the names of every distribution.
 fn os_facts(process: &Process) -> Vec<OsFact> {
@@ -174,8 +171,8 @@ fn os_facts(process: &Process) -> Vec<OsFact> {
 fn banner(process: &Process, range: AddrRange) -> Option<String> {
     const START: &[u8] = b"GNU C Library (";
     let finder = memchr::memmem::Finder::new(START);
-    let searched = AddrRange::sized(range.start, range.len().min(MAX_BANNER_SEARCH));
-    for part in process.memory.readable_parts(searched, MAX_BANNER_SEARCH) {
+    let searched = AddrRange::sized(range.start, range.len().min(limits::MAX_BANNER_SEARCH));
+    for part in process.memory.readable_parts(searched, limits::MAX_BANNER_SEARCH) {
         let bytes = process.memory.bytes(part.start, part.len() as usize).ok()?;
         if let Some(i) = finder.find(&bytes) {
             let line = bytes[i..].split(|&b| b == b'\n' || b == 0).next()?;

@@ -4,9 +4,12 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use coremap::dotnet::Generation;
 use coremap::map::Kind;
 
+use crate::cli::package_args::PackageCommand;
+use crate::cli::values::{generation, kind};
+
 /// Tells where the memory of a process went, from its Linux core dump alone.
 #[derive(Parser, Debug)]
-#[command(name = "coremap", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "coremap", version = env!("COREMAP_VERSION"), about, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
 Exit status: 0 done; 1 nothing found; 2 wrong usage; 3 input unreadable or not a core;
 4 done, but part of the core could not be read or understood (the report says what).
@@ -305,6 +308,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
+    #[command(flatten)]
+    Package(PackageCommand),
 }
 
 /// What to search for, and where.
@@ -476,24 +481,4 @@ pub(crate) enum Encoding {
     Utf8,
     /// UTF-16, little-endian
     Utf16,
-}
-
-fn kind(name: &str) -> Result<Kind, String> {
-    Kind::from_name(name).ok_or_else(|| {
-        let all: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
-        format!("no such kind; there are {}", all.join(", "))
-    })
-}
-
-fn generation(name: &str) -> Result<Generation, String> {
-    let found = match name {
-        "0" => Some(Generation::Gen0),
-        "1" => Some(Generation::Gen1),
-        "2" => Some(Generation::Gen2),
-        _ => Generation::from_name(name),
-    };
-    found.ok_or_else(|| {
-        let all: Vec<&str> = Generation::ALL.iter().map(|g| g.name()).collect();
-        format!("no such generation; there are {}", all.join(", "))
-    })
 }

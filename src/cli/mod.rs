@@ -6,7 +6,9 @@ mod args;
 mod commands;
 mod exit;
 mod output;
+mod package_args;
 mod progress;
+mod values;
 
 use std::process::ExitCode;
 

@@ -124,7 +124,7 @@ impl Ranged for Piece {
 }
 
 /// How much of the file is missing.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
+#[derive(Clone, Copy, Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Truncation {
     /// File size the headers call for, in bytes.
     pub expected: u64,

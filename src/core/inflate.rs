@@ -78,7 +78,10 @@ pub fn to_temporary_file<R: Read>(input: R, packing: Option<Packing>, progress: 
         Some(packing) => packing.reader(counted)?,
         None => Box::new(counted),
     };
-    let mut file = tempfile::tempfile()?;
+    let mut file = tempfile::tempfile().map_err(|e| {
+        let folder = std::env::temp_dir();
+        io::Error::new(e.kind(), format!("no room for the unpacked core in {} ($TMPDIR): {e}", folder.display()))
+    })?;
     let mut buffer = vec![0u8; 1 << 20];
     let mut total = 0u64;
     let mut broken = None;

@@ -132,9 +132,6 @@ impl Notes {
     }
 }
 
-/// Note segments read; every producer writes one.
-const MAX_NOTE_SEGMENTS: usize = 64;
-
 /// Notes of order kept for the producer's sake: enough to see two threads.
 const ORDER_KEPT: usize = 64;
 
@@ -153,8 +150,8 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, diag: &Diagnostics
             diag.partial("notes-overlap", "two note segments share bytes; the first counts");
             continue;
         }
-        if seen.len() >= MAX_NOTE_SEGMENTS {
-            diag.partial("limit", format!("more than {MAX_NOTE_SEGMENTS} note segments"));
+        if seen.len() >= limits::MAX_NOTE_SEGMENTS {
+            diag.partial("limit", format!("more than {} note segments", limits::MAX_NOTE_SEGMENTS));
             break;
         }
         seen.push(start..end);

@@ -55,17 +55,9 @@ pub(super) struct GcHeap {
     pub(super) notes: Vec<String>,
 }
 
-/// GC heaps: one a core, and far below this on the largest machines
-/// (MAX_SUPPORTED_CPUS in gcpriv.h is 1,024).
-const MAX_HEAPS: u32 = 1024;
-
 /// Generations walked (gen0, gen1, gen2, LOH, POH).
 const GENERATIONS: [Generation; 5] =
     [Generation::Gen0, Generation::Gen1, Generation::Gen2, Generation::Loh, Generation::Poh];
-
-/// What lies between a `heap_segment` struct and its memory where the struct
-/// itself stands at the segment's start (SEGMENT_INITIAL_COMMIT, a page).
-const MAX_SEGMENT_HEADER: u64 = 64 << 10;
 
 struct Reader<'a> {
     memory: &'a dyn Memory,
@@ -138,7 +130,7 @@ impl Reader<'_> {
             self.generations(0, table, live)?;
             return self.local_free(0, |r, field| r.variable(field));
         };
-        if count > MAX_HEAPS {
+        if count > limits::MAX_GC_HEAPS {
             return Err(GcError::Heaps(count));
         }
         self.out.server = true;
@@ -251,7 +243,7 @@ impl Reader<'_> {
             _ => view.ptr("allocated")?,
         };
         // The struct stands in front of its memory, or elsewhere.
-        let low = if at < start && start.since(at) <= MAX_SEGMENT_HEADER { at } else { start.align_down(4096) };
+        let low = if at < start && start.since(at) <= limits::MAX_SEGMENT_HEADER { at } else { start.align_down(4096) };
         let committed = AddrRange::new(low, view.ptr("committed")?);
         let reserved_end = view.ptr("reserved")?.max(committed.end);
         if reserved_end.since(low) > limits::MAX_RUNTIME_RANGE {

@@ -15,11 +15,6 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::process::Process;
 
-/// Buckets in one map (INITIAL_HANDLE_TABLE_ARRAY_SIZE), and tables in one
-/// bucket at most (one for each GC heap).
-const MAX_BUCKETS: u64 = 10;
-const MAX_TABLES: u64 = 1024;
-
 /// Ranges of all segments of all handle tables, and what broke the walk off, if
 /// anything did.
 pub(super) fn read(process: &Process, runtime: &Runtime) -> (Vec<AddrRange>, Option<GcError>) {
@@ -44,7 +39,7 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
         }
         let view = StructView::new(memory, layout, "HandleTableMap", map);
         let buckets = view.ptr("pBuckets")?;
-        for i in 0..MAX_BUCKETS {
+        for i in 0..limits::MAX_HANDLE_BUCKETS {
             let Ok(bucket) = memory.ptr(buckets.saturating_add(8 * i)) else { break };
             if bucket.0 == 0 {
                 continue;
@@ -81,7 +76,7 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
 /// Tables in a bucket: one, or one for each heap of a server GC.
 fn heaps(memory: &dyn Memory, vars: &StructView<'_>) -> u64 {
     let count = vars.ptr("n_heaps").ok().filter(|a| *a != Addr(0)).and_then(|a| memory.u32(a).ok());
-    count.map_or(1, |n| u64::from(n).clamp(1, MAX_TABLES))
+    count.map_or(1, |n| u64::from(n).clamp(1, limits::MAX_HANDLE_TABLES))
 }
 
 /// What a handle does for the object it leads to.

@@ -9,10 +9,8 @@ use crate::dotnet::gc_vars;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::Symbol;
 use crate::layout::{Global, Layout};
+use crate::limits;
 use crate::memory::Memory;
-
-/// Slots a table may have; 3.1 has 177.
-const MAX_SLOTS: u64 = 512;
 
 /// Why the globals can't be found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,7 +94,7 @@ impl Roots {
 
 fn read_slots(memory: &dyn Memory, image: &ElfImage, symbol: Symbol, wide: bool) -> Vec<Addr> {
     let width = if wide { 8 } else { 4 };
-    let count = (symbol.size / width).min(MAX_SLOTS);
+    let count = (symbol.size / width).min(limits::MAX_DAC_SLOTS);
     (0..count)
         .map_while(|i| {
             let at = symbol.addr.checked_add(i * width)?;
@@ -164,7 +162,7 @@ fn from_rva(image: &ElfImage, rva: u32) -> Addr {
 fn table_at(image: &ElfImage, words: &[Addr]) -> Option<Vec<Addr>> {
     let past_headers = image.range.start.saturating_add(4096);
     let leads = |w: &&Addr| image.range.contains(**w) && **w >= past_headers;
-    let run = words.iter().take(MAX_SLOTS as usize).take_while(|w| w.0 == 0 || leads(w));
+    let run = words.iter().take(limits::MAX_DAC_SLOTS as usize).take_while(|w| w.0 == 0 || leads(w));
     let slots: Vec<Addr> = run.copied().collect();
     let begin = slots.get(..MIN_RUN)?;
     (begin.iter().filter(leads).count() >= MIN_FILLED).then_some(slots)

@@ -19,9 +19,6 @@ const LOCK_OWNER: &str = "_owningThreadId";
 const LOCK_STATE: &str = "_state";
 const LOCK_HELD: u32 = 1;
 
-/// Fields of one class that are looked through; Thread has under 30.
-const MAX_FIELDS: u64 = 128;
-
 /// FieldDesc: bits of a token's row, the bit of static fields, bits of an offset.
 const ROW: u32 = 0x00ff_ffff;
 const STATIC: u32 = 1 << 24;
@@ -87,7 +84,7 @@ impl TypeSystem<'_> {
         let class = self.view("EEClass", self.ee_class(method_table).ok()?);
         let list = class.ptr("FieldDescList").ok()?;
         let size = self.runtime.layout.size("FieldDesc").ok()?;
-        for i in 0..MAX_FIELDS {
+        for i in 0..limits::MAX_THREAD_FIELDS {
             let field = self.view("FieldDesc", list.checked_add(i * size)?);
             if field.ptr("MTOfEnclosingClass").ok()? != method_table {
                 return None;

@@ -21,9 +21,6 @@ use crate::memory::Memory;
 /// NT_GNU_BUILD_ID (elf.h).
 const NT_GNU_BUILD_ID: u32 = 3;
 
-/// Bytes of note segments read for the build id.
-const MAX_NOTE_BYTES: u64 = 64 << 10;
-
 /// A PT_LOAD of an image, placed in memory.
 #[derive(Clone, Debug)]
 pub struct ImageSegment {
@@ -112,7 +109,7 @@ fn header(raw: &[u8; eh::header64::SIZEOF_EHDR]) -> Option<eh::Header> {
 pub fn file_build_id(file: &[u8]) -> Option<Vec<u8>> {
     let raw: [u8; eh::header64::SIZEOF_EHDR] = file.get(..eh::header64::SIZEOF_EHDR)?.try_into().ok()?;
     file_programs(file, &header(&raw)?)?.iter().filter(|p| p.p_type == ph::PT_NOTE).find_map(|p| {
-        let size = p.p_filesz.min(MAX_NOTE_BYTES) as usize;
+        let size = p.p_filesz.min(limits::MAX_IMAGE_NOTES) as usize;
         build_id(bytes::get(file, usize::try_from(p.p_offset).ok()?, size)?)
     })
 }
@@ -231,7 +228,7 @@ fn place(
         let range = placed(p);
         let name = match p.p_type {
             ph::PT_NOTE => {
-                let size = range.len().min(MAX_NOTE_BYTES) as usize;
+                let size = range.len().min(limits::MAX_IMAGE_NOTES) as usize;
                 let note = memory.bytes(range.start, size).ok();
                 image.build_id = image.build_id.or_else(|| note.and_then(|n| build_id(&n)));
                 ".note"

@@ -7,16 +7,11 @@
 
 use crate::addr::Addr;
 use crate::layout::{Layout, LayoutError};
+use crate::limits;
 use crate::memory::{Fault, Memory};
 
 /// "DNCCDAC\0", little-endian.
 const MAGIC: u64 = 0x0043_4144_4343_4e44;
-
-/// Largest JSON taken (10.0.14 has 10,563 bytes, newer ones about 90 KiB).
-const MAX_JSON: u32 = 1 << 20;
-
-/// Most pointers taken (10.0.14 has 24).
-const MAX_POINTERS: u32 = 4096;
 
 /// The header's fields, offsets in bytes.
 mod header {
@@ -51,7 +46,7 @@ pub fn read_descriptor(memory: &dyn Memory, addr: Addr) -> Result<(Layout, Vec<A
         return Err(DescriptorError::Form(format!("magic {magic:#x} at {addr}")));
     }
     let (size, count) = (memory.u32(at(header::SIZE))?, memory.u32(at(header::COUNT))?);
-    if size > MAX_JSON || count > MAX_POINTERS {
+    if size > limits::MAX_DESCRIPTOR || count > limits::MAX_DESCRIPTOR_POINTERS {
         return Err(DescriptorError::Form(format!("{size} bytes of JSON, {count} pointers")));
     }
     let table = memory.ptr(at(header::POINTERS))?;

@@ -4,6 +4,7 @@
 //! compact one), with two keys of ours: `from` (where the numbers come from)
 //! and `note` within a type.
 
+use crate::limits;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -11,9 +12,6 @@ use serde_json::Value;
 /// Largest offset or size taken from a layout: the largest struct known
 /// (SystemDomain of .NET 8) is 0x1638 bytes.
 const MAX_OFFSET: i64 = 64 << 10;
-
-/// Types and globals taken from one layout.
-const MAX_ENTRIES: usize = 4096;
 
 /// Key that holds a type's size.
 const SIZE: &str = "!";
@@ -78,11 +76,13 @@ impl Layout {
         let root: Value = serde_json::from_str(text).map_err(|e| fail(e.to_string()))?;
         let word = |key: &str| root.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut layout = Layout { id: word("id"), from: word("from"), ..Layout::default() };
-        let table = |key: &str| root.get(key).and_then(Value::as_object).into_iter().flatten().take(MAX_ENTRIES);
+        let table = |key: &str| {
+            root.get(key).and_then(Value::as_object).into_iter().flatten().take(limits::MAX_DESCRIPTOR_ENTRIES)
+        };
         for (kind, fields) in table("types") {
             let fields = fields.as_object().ok_or_else(|| fail(format!("type {kind} is not an object")))?;
             let mut offsets = BTreeMap::new();
-            for (field, value) in fields.iter().take(MAX_ENTRIES) {
+            for (field, value) in fields.iter().take(limits::MAX_DESCRIPTOR_ENTRIES) {
                 // [offset, "type"] or offset
                 let value = value.as_array().and_then(|a| a.first()).unwrap_or(value);
                 let Some(offset) = number(value) else { continue };

@@ -57,6 +57,27 @@ impl Ranged for Region {
 }
 
 /// The resolved map of the whole base.
+///
+/// ```
+/// # use std::path::Path;
+/// # use coremap::process::{Options, Process};
+/// # use coremap::progress::Progress;
+/// use coremap::addr::Addr;
+/// use coremap::introspect::introspect;
+/// use coremap::map::{Confidence, Kind};
+///
+/// # let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
+/// let process = Process::open(core, &Options::default(), &Progress::silent())?;
+/// let map = introspect(&process).map;
+/// let region = map.region_at(Addr(0x557a_682b_6b10)).ok_or("not mapped")?;
+/// assert_eq!((region.kind, region.confidence), (Kind::Malloc, Confidence::Exact));
+/// assert!(map.region_at(Addr(0x1000)).is_none());
+///
+/// // All labels together cover what is mapped, each byte once.
+/// let labelled: u64 = map.regions.iter().map(|r| r.range.len()).sum();
+/// assert_eq!(labelled, map.base.size());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct AddressMap {
     /// What is to be covered.
     pub base: Base,

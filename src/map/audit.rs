@@ -1,11 +1,12 @@
 //! The invariants, checked on every run.
 
 use crate::core::open::Core;
+use crate::limits;
 use crate::map::{AddressMap, Claim, Confidence};
 use crate::units::exact;
 
 /// One thing that must hold, and whether it does.
-#[derive(Clone, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize, schemars::JsonSchema)]
 pub struct Invariant {
     /// Short name.
     pub name: &'static str,
@@ -16,7 +17,7 @@ pub struct Invariant {
 }
 
 /// Two claims on the same bytes that can't both be right.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct Conflict {
     /// First byte both claim.
     pub start: crate::addr::Addr,
@@ -69,9 +70,6 @@ fn covers(map: &AddressMap) -> bool {
     join(map.regions.iter().map(|r| r.range).collect()) == join(map.base.entries.iter().map(|e| e.range).collect())
 }
 
-/// Conflicts reported at most.
-const MAX_CONFLICTS: usize = 100;
-
 /// Claims that overlap although both are sure, and of different kinds: one of
 /// two introspectors is wrong there. A guess that loses is no conflict, nor is
 /// a claim that lies wholly within a less specific one (a heap in a mapping).
@@ -96,20 +94,16 @@ pub fn conflicts(map: &AddressMap) -> Vec<Conflict> {
                 loser: loser.kind,
                 detail: format!("{} | {}", winner.evidence, loser.evidence),
             });
-            if out.len() == MAX_CONFLICTS {
+            if out.len() == limits::MAX_CONFLICTS {
                 return out;
             }
         }
-        if open.len() < MAX_OPEN {
+        if open.len() < limits::MAX_OPEN_CLAIMS {
             open.push(claim);
         }
     }
     out
 }
-
-/// Claims over one address that are compared with each other: a few in any real
-/// map, and a bound for a core that was made to have a million.
-const MAX_OPEN: usize = 256;
 
 fn rank(c: &Claim) -> (Confidence, u8, std::cmp::Reverse<u64>) {
     (c.confidence, c.kind.specificity(), std::cmp::Reverse(c.range.len()))

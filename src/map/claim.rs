@@ -7,7 +7,7 @@ use crate::limits;
 use crate::map::Kind;
 
 /// How sure a label is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// A guess by what it looks like; its evidence names the guess.

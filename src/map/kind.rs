@@ -160,3 +160,14 @@ impl serde::Serialize for Kind {
         serializer.serialize_str(self.name())
     }
 }
+
+impl schemars::JsonSchema for Kind {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Kind".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let names: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
+        schemars::json_schema!({ "description": "Kind of a region.", "type": "string", "enum": names })
+    }
+}

@@ -101,6 +101,9 @@ impl CoreMemory {
     }
 
     fn read_from(&self, addr: Addr, buf: &mut [u8], pristine: bool) -> Result<(), Fault> {
+        if self.core.reads.fails() {
+            return Err(Fault { addr, kind: FaultKind::Failed });
+        }
         let mut at = addr;
         let mut done = 0;
         while done < buf.len() {
@@ -123,6 +126,9 @@ impl CoreMemory {
 
     fn borrow_from(&self, addr: Addr, len: usize, pristine: bool) -> Option<&[u8]> {
         let bytes = self.run(addr, pristine).ok()?.get(..len)?;
+        if self.core.reads.fails() {
+            return None;
+        }
         self.core.reads.note(addr, len as u64);
         Some(bytes)
     }

@@ -22,6 +22,8 @@ pub enum FaultKind {
     NotDumped,
     /// Its bytes should be in the file, but the file was cut off.
     Truncated,
+    /// The read itself failed.
+    Failed,
 }
 
 impl FaultKind {
@@ -31,6 +33,7 @@ impl FaultKind {
             FaultKind::Unmapped => "not mapped",
             FaultKind::NotDumped => "mapped, but not in the dump",
             FaultKind::Truncated => "cut off: the core file ends before it",
+            FaultKind::Failed => "the core file could not be read there",
         }
     }
 }

@@ -58,9 +58,6 @@ pub struct RecordLayout {
 /// 2 KiB in musl).
 const MIN_STACK: u64 = 2048;
 
-/// TLS and control block above a thread's own stack.
-const MAX_ABOVE: u64 = 16 << 20;
-
 /// The words around a thread pointer.
 struct Window {
     start: i64,
@@ -104,7 +101,7 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
                 && block.start.0 != 0
                 && block.len() >= MIN_STACK
                 && block.contains(pointer)
-                && block.end.since(pointer) <= MAX_ABOVE
+                && block.end.since(pointer) <= limits::MAX_ABOVE_STACK
                 && page_multiple(guard)
                 && guard < block.len()
                 && reported <= guard.max(4096);
@@ -131,7 +128,7 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
                 && (own || given)
                 && low < top
                 && top <= pointer
-                && pointer.since(top) <= MAX_ABOVE;
+                && pointer.since(top) <= limits::MAX_ABOVE_STACK;
             holds.then_some(StackRecord {
                 stack: AddrRange::new(low, top),
                 guard: if own { AddrRange::new(map.start, low) } else { AddrRange::default() },
@@ -146,7 +143,7 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
 pub fn find_layout(memory: &dyn Memory, threads: &[(Addr, Addr)]) -> Option<RecordLayout> {
     let mut votes: HashMap<RecordLayout, (usize, usize)> = HashMap::new();
     // A few hundred threads settle it; thousands would only repeat it.
-    for &(pointer, sp) in threads.iter().take(MAX_VOTERS) {
+    for &(pointer, sp) in threads.iter().take(limits::MAX_VOTERS) {
         let window = Window::read(memory, pointer);
         for offset in window.offsets() {
             for libc in [Libc::Musl, Libc::Glibc] {
@@ -169,9 +166,6 @@ pub fn find_layout(memory: &dyn Memory, threads: &[(Addr, Addr)]) -> Option<Reco
         .filter(|(_, (in_stack, _))| *in_stack > 0)
         .map(|(layout, _)| layout)
 }
-
-/// Threads asked for the layout.
-const MAX_VOTERS: usize = 256;
 
 /// The stack of the thread with that thread pointer.
 pub fn read_record(memory: &dyn Memory, layout: RecordLayout, pointer: Addr) -> Option<StackRecord> {
@@ -210,7 +204,7 @@ pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -
             }
         }
     };
-    for &p in live.iter().take(MAX_VOTERS) {
+    for &p in live.iter().take(limits::MAX_VOTERS) {
         if heads.is_empty() {
             take(ring(memory, node(p)), &mut heads);
         }

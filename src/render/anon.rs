@@ -2,6 +2,9 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
+
+use crate::addr::Addr;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::report::{AnonReport, BlockClusterRow};
@@ -57,7 +60,43 @@ impl Render for AnonReport {
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        csv_rows(&self.clusters, out)
+        csv_rows(&self.clusters.iter().map(Row::of).collect::<Vec<_>>(), out)
+    }
+}
+
+/// A cluster in CSV, which has no room for the list of owners.
+#[derive(Default, Serialize)]
+struct Row<'a> {
+    size: u64,
+    count: u64,
+    bytes: u64,
+    in_core: u64,
+    content: &'a str,
+    fill: Option<&'a str>,
+    text_percent: Option<u64>,
+    pointer_percent: Option<u64>,
+    example: Addr,
+    borders: &'a str,
+    owner: Option<&'a str>,
+    confidence: Option<&'a str>,
+}
+
+impl<'a> Row<'a> {
+    fn of(c: &'a BlockClusterRow) -> Row<'a> {
+        Row {
+            size: c.size,
+            count: c.count,
+            bytes: c.bytes,
+            in_core: c.in_core,
+            content: c.content,
+            fill: c.fill.as_deref(),
+            text_percent: c.text_percent,
+            pointer_percent: c.pointer_percent,
+            example: c.example,
+            borders: c.borders,
+            owner: c.owner.as_deref(),
+            confidence: c.confidence,
+        }
     }
 }
 

@@ -1,10 +1,11 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::Name;
 
 /// `anon`: anonymous memory that no runtime, heap or stack claims.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct AnonReport {
     /// Equal blocks together, those of most bytes first.
     pub clusters: Vec<BlockClusterRow>,
@@ -21,7 +22,7 @@ pub struct AnonReport {
 }
 
 /// Blocks of one size with alike content. Sizes in bytes.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct BlockClusterRow {
     /// Size of each block.
     pub size: u64,
@@ -52,7 +53,7 @@ pub struct BlockClusterRow {
 }
 
 /// Words of one sort that point at the blocks of a cluster.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct OwnerRow {
     /// What the words are of, as in `refs`.
     pub from: String,

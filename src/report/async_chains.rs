@@ -1,10 +1,11 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::objects::Name;
 
 /// `async`: async methods that wait, and who waits for them.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct AsyncReport {
     /// Chains of them; equal ones merged, those of most first.
     pub chains: Vec<AsyncChainRow>,
@@ -17,7 +18,7 @@ pub struct AsyncReport {
 }
 
 /// A chain of tasks and async methods.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct AsyncChainRow {
     /// How many there are.
     pub count: u64,
@@ -39,7 +40,7 @@ pub struct AsyncChainRow {
 }
 
 /// A part of a chain.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct AsyncFrameRow {
     /// The object: the box of an async method, a task, or what else is awaited.
     pub object: Addr,

@@ -1,7 +1,8 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// `diff`: two cores side by side. Sizes in bytes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DiffReport {
     /// The older core.
     pub old: DiffSide,
@@ -22,7 +23,7 @@ pub struct DiffReport {
 }
 
 /// A number in both cores.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CountDelta {
     /// In the older.
     pub old: u64,
@@ -33,7 +34,7 @@ pub struct CountDelta {
 }
 
 /// One type in both cores, by its name.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TypeDelta {
     /// Its name.
     #[serde(rename = "type")]
@@ -53,7 +54,7 @@ pub struct TypeDelta {
 }
 
 /// Used blocks of one size in both cores. Sizes in bytes.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SizeDelta {
     /// Size of the chunk.
     pub size: u64,
@@ -74,7 +75,7 @@ pub struct SizeDelta {
 }
 
 /// One of the two cores.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DiffSide {
     /// Path as given.
     pub path: String,
@@ -89,7 +90,7 @@ pub struct DiffSide {
 }
 
 /// One kind in both cores.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct DiffRow {
     /// Name of the kind, or `total`.
     pub kind: &'static str,

@@ -1,3 +1,4 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
@@ -5,7 +6,7 @@ use crate::report::ObjectsRow;
 use crate::report::objects::Name;
 
 /// `handles`: the GC handles that lead to objects.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HandlesReport {
     /// By address.
     pub handles: Vec<HandleRow>,
@@ -14,7 +15,7 @@ pub struct HandlesReport {
 }
 
 /// A handle.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HandleRow {
     /// Where it is.
     pub address: Addr,
@@ -32,7 +33,7 @@ pub struct HandleRow {
 }
 
 /// Handles of one kind.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct HandleKindRow {
     /// The kind.
     pub kind: &'static str,
@@ -41,7 +42,7 @@ pub struct HandleKindRow {
 }
 
 /// `gcroot`: why an object is alive.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct GcRootReport {
     /// The object.
     pub object: Addr,
@@ -63,7 +64,7 @@ pub struct GcRootReport {
 }
 
 /// How threads' stacks were read for roots.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StackRootsRow {
     /// Managed threads whose stacks were followed.
     pub threads: u64,
@@ -96,7 +97,7 @@ impl StackRootsRow {
 }
 
 /// Why parts of stacks were taken word by word.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StretchRow {
     /// In words.
     pub why: &'static str,
@@ -105,7 +106,7 @@ pub struct StretchRow {
 }
 
 /// A path from a root.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RootPathRow {
     /// StrongHandle, PinnedHandle, ThreadStatics, FinalizerQueue, Stack, Stack (conservative), …
     pub root_kind: String,
@@ -133,7 +134,7 @@ pub struct RootPathRow {
 }
 
 /// The frame that holds a root.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RootFrameRow {
     /// Its stack pointer.
     pub sp: Addr,
@@ -144,7 +145,7 @@ pub struct RootFrameRow {
 }
 
 /// An object on a path.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ChainRow {
     /// Where.
     pub object: Addr,
@@ -156,7 +157,7 @@ pub struct ChainRow {
 }
 
 /// `gcroot --type`: what keeps the objects of some types.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct GcRootTypesReport {
     /// Their types, where there are live objects of them.
     pub types: Vec<Name>,
@@ -175,7 +176,7 @@ pub struct GcRootTypesReport {
 }
 
 /// Objects that are kept in the same way.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RootGroupRow {
     /// How many.
     pub count: u64,
@@ -197,7 +198,7 @@ pub struct RootGroupRow {
 }
 
 /// A step of a group's paths: one object, or several in a row that hold each other.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StepRow {
     /// Type.
     #[serde(rename = "type")]

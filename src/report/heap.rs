@@ -1,9 +1,10 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 
 /// `heap`: the managed heap, as SOS `eeheap` tells it. Sizes in bytes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HeapReport {
     /// The collector; `null` where the process has no runtime that can be read.
     pub gc: Option<GcRow>,
@@ -18,7 +19,7 @@ pub struct HeapReport {
 }
 
 /// The collector.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GcRow {
     /// Version of the runtime.
     pub version: String,
@@ -33,7 +34,7 @@ pub struct GcRow {
 }
 
 /// A segment or region.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SegmentRow {
     /// Number of its heap.
     pub heap: u32,
@@ -56,7 +57,7 @@ pub struct SegmentRow {
 }
 
 /// One heap of a loader allocator.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LoaderHeapRow {
     /// Whose it is.
     pub allocator: String,
@@ -73,7 +74,7 @@ pub struct LoaderHeapRow {
 }
 
 /// A block of a loader heap.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LoaderBlockRow {
     /// Where it begins.
     pub start: Addr,

@@ -1,10 +1,11 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::{Addr, AddrRange};
 
 /// `heapstat`: objects by type, as SOS `dumpheap -stat` counts them. Sizes in
 /// bytes, not rounded up to where the next object begins.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HeapStatReport {
     /// By size, biggest first. Free space is the type `Free`.
     pub types: Vec<TypeRow>,
@@ -25,7 +26,7 @@ pub struct HeapStatReport {
 }
 
 /// A sum of objects.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct ObjectsRow {
     /// Number.
     pub objects: u64,
@@ -41,7 +42,7 @@ impl ObjectsRow {
 }
 
 /// Objects of one type.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TypeRow {
     /// Its MethodTable.
     pub method_table: Addr,
@@ -57,7 +58,7 @@ pub struct TypeRow {
 }
 
 /// Objects of one type in one generation.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct GenerationRow {
     /// gen0, gen1, gen2, loh, poh, frozen or ephemeral.
     pub generation: &'static str,
@@ -68,7 +69,7 @@ pub struct GenerationRow {
 }
 
 /// A large piece of dead space.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FreeBlockRow {
     /// Where.
     pub address: Addr,
@@ -85,7 +86,7 @@ pub struct FreeBlockRow {
 }
 
 /// What could not be walked.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LostRow {
     /// Bytes in all.
     pub bytes: u64,
@@ -96,7 +97,7 @@ pub struct LostRow {
 }
 
 /// A place without an object that is known.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LossRow {
     /// Where.
     #[serde(flatten)]
@@ -106,7 +107,7 @@ pub struct LossRow {
 }
 
 /// A range of addresses.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct AddrRangeRow {
     /// First address.
     pub start: Addr,
@@ -123,7 +124,7 @@ impl From<AddrRange> for AddrRangeRow {
 }
 
 /// Strings by content.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StringsRow {
     /// All strings.
     pub total: ObjectsRow,
@@ -138,7 +139,7 @@ pub struct StringsRow {
 }
 
 /// A content that several strings have.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct DuplicateRow {
     /// Number of strings.
     pub count: u64,

@@ -1,10 +1,11 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::{ChunkSum, Name};
 
 /// `holders`: types whose objects point at native memory.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HoldersReport {
     /// Types and their fields, those first that hold most bytes.
     pub holders: Vec<HolderRow>,
@@ -15,7 +16,7 @@ pub struct HoldersReport {
 }
 
 /// Native memory. Sizes in bytes.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct HeldTotal {
     /// Blocks of malloc, with their headers.
     pub malloc: ChunkSum,
@@ -24,7 +25,7 @@ pub struct HeldTotal {
 }
 
 /// Fields of one type that point at native memory. Sizes in bytes.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HolderRow {
     /// The type.
     #[serde(rename = "type")]

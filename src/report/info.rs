@@ -1,9 +1,10 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 
 /// `info`: the process and what the dump holds of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct InfoReport {
     /// The process.
     pub process: ProcessRow,
@@ -14,7 +15,7 @@ pub struct InfoReport {
 }
 
 /// The process.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProcessRow {
     /// Process id.
     pub pid: Option<u32>,
@@ -41,7 +42,7 @@ pub struct ProcessRow {
 }
 
 /// Signal that ended the process.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SignalRow {
     /// Number.
     pub number: i32,
@@ -54,7 +55,7 @@ pub struct SignalRow {
 }
 
 /// Something known of the operating system.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct OsFact {
     /// What it is about: libc, kernel, distribution.
     pub what: &'static str,
@@ -65,7 +66,7 @@ pub struct OsFact {
 }
 
 /// A program file in memory.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ModuleRow {
     /// Path.
     pub path: String,
@@ -82,7 +83,7 @@ pub struct ModuleRow {
 }
 
 /// What this dump holds and lacks, in bytes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Completeness {
     /// Address space known.
     pub mapped: u64,

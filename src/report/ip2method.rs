@@ -1,16 +1,17 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 
 /// `ip2method`: what code each address is of.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Ip2MethodReport {
     /// One for each address, in the order given.
     pub results: Vec<IpRow>,
 }
 
 /// One address.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct IpRow {
     /// The address.
     pub ip: Addr,
@@ -61,7 +62,7 @@ pub struct IpRow {
 }
 
 /// A native code version.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct VersionRow {
     /// Where its code begins; `null` where it has none yet.
     pub code: Option<Addr>,

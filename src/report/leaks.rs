@@ -1,10 +1,11 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::{ChunkSum, ClusterRow};
 
 /// `leaks`: used blocks of malloc that no pointer reaches.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LeaksReport {
     /// Blocks that nothing reaches.
     pub leaked: ChunkSum,
@@ -28,7 +29,7 @@ pub struct LeaksReport {
 }
 
 /// A leaked block.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LeakedRow {
     /// What malloc returned.
     pub address: Addr,

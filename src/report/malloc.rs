@@ -1,10 +1,11 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::{Finding, LostRow};
 
 /// `malloc`: glibc's heaps, arena by arena, and the blocks in them.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct MallocReport {
     /// Allocators of the process; blocks come from the first, as far as is known.
     pub allocators: Vec<AllocatorRow>,
@@ -37,7 +38,7 @@ pub struct MallocReport {
 }
 
 /// One allocator.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AllocatorRow {
     /// glibc, musl, jemalloc, ….
     pub name: &'static str,
@@ -50,7 +51,7 @@ pub struct AllocatorRow {
 }
 
 /// Fields of `mp_`. Sizes in bytes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct MallocParamsRow {
     /// Where it is.
     pub address: Addr,
@@ -69,7 +70,7 @@ pub struct MallocParamsRow {
 }
 
 /// Number and bytes of chunks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChunkSum {
     /// Chunks.
     pub count: u64,
@@ -92,7 +93,7 @@ impl ChunkSum {
 }
 
 /// Free chunks by where they are kept; the top is not among them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FreeRow {
     /// In threads' caches.
     pub tcache: ChunkSum,
@@ -110,7 +111,7 @@ pub struct FreeRow {
 
 /// One arena. Sizes in bytes. `committed` is the sum of `used_bytes`, `free_bytes`,
 /// `top`, `trimmed`, `overhead`, `foreign` and `unknown`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ArenaRow {
     /// Its `malloc_state`.
     pub address: Addr,
@@ -164,7 +165,7 @@ pub struct ArenaRow {
 }
 
 /// Chunks with a mapping of their own. Sizes in bytes.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct MmappedRow {
     /// Number.
     pub count: u64,
@@ -178,7 +179,7 @@ pub struct MmappedRow {
 }
 
 /// Sums. Sizes in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MallocTotal {
     /// All that is committed.
     pub committed: u64,
@@ -205,7 +206,7 @@ pub struct MallocTotal {
 }
 
 /// Chunks up to one size. Sizes in bytes.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct SizeClassRow {
     /// Largest chunk of the class; chunks of half of it and less are in others.
     pub size_class: u64,
@@ -220,7 +221,7 @@ pub struct SizeClassRow {
 }
 
 /// Used blocks that are alike.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ClusterRow {
     /// Size of the chunk in bytes.
     pub size: u64,
@@ -246,7 +247,7 @@ pub struct ClusterRow {
 }
 
 /// One thread's cache.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TcacheRow {
     /// The struct.
     pub address: Addr,
@@ -261,7 +262,7 @@ pub struct TcacheRow {
 }
 
 /// One chunk.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ChunkRow {
     /// What malloc returned for it.
     pub address: Addr,

@@ -20,6 +20,7 @@ mod perfmap;
 mod refs;
 mod regions;
 mod retained;
+pub mod schema;
 mod stacks;
 mod summary;
 mod symbolicate;
@@ -64,6 +65,7 @@ pub use symbolicate::{SymbolicateReport, TextFrameRow};
 pub use threads::{FrameRow, GroupRow, ThreadRow, ThreadsReport, ThrownRow, WaitRow};
 pub use whatis::{BlockRow, ClaimRow, WhatisReport};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
@@ -75,9 +77,10 @@ use crate::map::audit::{Conflict, Invariant};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// What every answer begins with.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}Answer")]
 pub struct Envelope<T> {
-    /// [`SCHEMA_VERSION`]
+    /// Version of the JSON form: [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// Version of coremap.
     pub coremap: &'static str,
@@ -93,7 +96,7 @@ pub struct Envelope<T> {
 }
 
 /// The core a report is about.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CoreRow {
     /// Path as given.
     pub path: String,
@@ -118,7 +121,7 @@ pub struct CoreRow {
 }
 
 /// A managed runtime in the process.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RuntimeRow {
     /// Its name, e.g. `.NET`.
     pub name: String,
@@ -135,7 +138,7 @@ pub struct RuntimeRow {
 }
 
 /// `search`
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SearchReport {
     /// What was looked for, as given.
     pub pattern: String,
@@ -148,7 +151,7 @@ pub struct SearchReport {
 }
 
 /// One match.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct HitRow {
     /// Where it begins.
     pub address: Addr,
@@ -165,7 +168,7 @@ pub struct HitRow {
 }
 
 /// `check`
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CheckReport {
     /// What must hold.
     pub invariants: Vec<Invariant>,

@@ -1,5 +1,6 @@
 //! One object.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
@@ -7,7 +8,7 @@ use crate::report::Name;
 
 /// `object`: one object, its fields and their values. What can't be read, or is
 /// not known, is `null`.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ObjectReport {
     /// Where it begins.
     pub object: Addr,
@@ -47,7 +48,7 @@ pub struct ObjectReport {
 }
 
 /// A dimension of an array.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct DimensionRow {
     /// How many indices it has.
     pub length: u32,
@@ -56,7 +57,7 @@ pub struct DimensionRow {
 }
 
 /// What a delegate calls.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct DelegateDetail {
     /// In the order of the calls.
     pub calls: Vec<CallRow>,
@@ -65,7 +66,7 @@ pub struct DelegateDetail {
 }
 
 /// A method that a delegate calls.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct CallRow {
     /// Its `this`, or the first argument that it is closed over.
     pub target: Option<Addr>,
@@ -78,7 +79,7 @@ pub struct CallRow {
 }
 
 /// What an exception says.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ExceptionDetail {
     /// Its message, where it has one of its own.
     pub message: Option<String>,
@@ -95,7 +96,7 @@ pub struct ExceptionDetail {
 }
 
 /// A frame of an exception's stack trace.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TraceRow {
     /// Where in the code; a return address but for the frame that threw.
     pub ip: Addr,
@@ -106,7 +107,7 @@ pub struct TraceRow {
 }
 
 /// What a collection holds.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct CollectionDetail {
     /// How many.
     pub count: u64,
@@ -115,7 +116,7 @@ pub struct CollectionDetail {
 }
 
 /// An entry of a collection.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct EntryRow {
     /// Its key, in a dictionary.
     pub key: Option<ElementRow>,
@@ -124,7 +125,7 @@ pub struct EntryRow {
 }
 
 /// A field.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FieldRow {
     /// Its name.
     pub name: String,
@@ -152,7 +153,7 @@ pub struct FieldRow {
 }
 
 /// A thread's value of a thread static.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ThreadValueRow {
     /// The system's number of the thread.
     pub tid: Option<u32>,
@@ -171,7 +172,7 @@ pub struct ThreadValueRow {
 }
 
 /// An element of an array.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ElementRow {
     /// Its index, counted over all dimensions.
     pub index: u64,

@@ -1,11 +1,12 @@
 //! Lists of objects.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 
 /// `objects`: objects of the types asked for.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ObjectsReport {
     /// By address.
     pub objects: Vec<ListedObject>,
@@ -16,7 +17,7 @@ pub struct ObjectsReport {
 }
 
 /// An object in a list.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ListedObject {
     /// Where it begins.
     pub address: Addr,
@@ -32,7 +33,7 @@ pub struct ListedObject {
 }
 
 /// `finalizers`: objects with finalizers.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FinalizersReport {
     /// In the order of the GC's queue.
     pub objects: Vec<FinalizerRow>,
@@ -45,7 +46,7 @@ pub struct FinalizersReport {
 }
 
 /// An object with a finalizer.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FinalizerRow {
     /// The object.
     pub object: Addr,
@@ -63,7 +64,7 @@ pub struct FinalizerRow {
 }
 
 /// Objects of one type with finalizers.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FinalizerTypeRow {
     /// The type.
     #[serde(rename = "type")]
@@ -75,14 +76,14 @@ pub struct FinalizerTypeRow {
 }
 
 /// `syncblocks`: locks that are contended, or were.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SyncBlocksReport {
     /// By index.
     pub blocks: Vec<SyncBlockRow>,
 }
 
 /// A sync block.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SyncBlockRow {
     /// Its index.
     pub index: u32,
@@ -106,7 +107,7 @@ pub struct SyncBlockRow {
 }
 
 /// A thread with a lock, or that wants one.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct LockThreadRow {
     /// Its Thread.
     pub address: Option<Addr>,
@@ -117,7 +118,7 @@ pub struct LockThreadRow {
 }
 
 /// `exceptions`: exception objects on the heap.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ExceptionsReport {
     /// By address.
     pub exceptions: Vec<ExceptionRow>,
@@ -126,7 +127,7 @@ pub struct ExceptionsReport {
 }
 
 /// An exception.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ExceptionRow {
     /// The object.
     pub object: Addr,
@@ -166,6 +167,20 @@ impl std::ops::Deref for Name {
 impl Serialize for Name {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
+    }
+}
+
+impl JsonSchema for Name {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Name".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
     }
 }
 

@@ -1,16 +1,17 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 
 /// `perfmap`: what /tmp/perf-PID.map would hold.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PerfMapReport {
     /// Code by address.
     pub entries: Vec<PerfMapRow>,
 }
 
 /// One block of code.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct PerfMapRow {
     /// Where it begins.
     pub start: Addr,

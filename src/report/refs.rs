@@ -1,10 +1,11 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::Name;
 
 /// `refs`: who points at an address, or into what lies there.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RefsReport {
     /// The address asked for.
     pub address: Addr,
@@ -23,7 +24,7 @@ pub struct RefsReport {
 }
 
 /// What is pointed at.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TargetRow {
     /// Its first address.
     pub start: Addr,
@@ -41,7 +42,7 @@ pub struct TargetRow {
 }
 
 /// Words of one sort that point at the target.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RefCountRow {
     /// Which sort, see [`RefRow::from`].
     pub from: String,
@@ -50,7 +51,7 @@ pub struct RefCountRow {
 }
 
 /// A word that points at the target.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RefRow {
     /// Where it is; `null` for a register.
     pub address: Option<Addr>,

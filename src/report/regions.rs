@@ -1,16 +1,17 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 
 /// `regions` and `maddress`: the whole map.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RegionsReport {
     /// Regions by start (or size, if asked): disjoint, covering the base.
     pub regions: Vec<RegionRow>,
 }
 
 /// One region.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RegionRow {
     /// First address.
     pub start: Addr,

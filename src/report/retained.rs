@@ -1,3 +1,4 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
@@ -6,7 +7,7 @@ use crate::report::{ObjectsRow, StackRootsRow, TypeRow};
 
 /// `retained`: what would be freed with what. Sizes in bytes, as `heapstat` counts
 /// them.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RetainedReport {
     /// Objects that roots lead to.
     pub live: ObjectsRow,
@@ -37,7 +38,7 @@ pub struct RetainedReport {
 }
 
 /// Roots of one kind.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RootSumRow {
     /// StrongHandle, PinnedHandle, ThreadStatics, FinalizerQueue, FrozenSegment,
     /// Stack (conservative), …
@@ -49,7 +50,7 @@ pub struct RootSumRow {
 }
 
 /// Live objects of one type.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RetainedTypeRow {
     /// Its MethodTable.
     pub method_table: Addr,
@@ -66,7 +67,7 @@ pub struct RetainedTypeRow {
 }
 
 /// A live object.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RetainedRow {
     /// Where.
     pub object: Addr,

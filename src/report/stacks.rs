@@ -1,10 +1,11 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::Finding;
 
 /// `stacks`: what threads reserve, and what they used of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StacksReport {
     /// Stacks of live threads in the core's order, then those without one.
     pub stacks: Vec<StackRow>,
@@ -17,7 +18,7 @@ pub struct StacksReport {
 }
 
 /// One stack. Sizes in bytes.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StackRow {
     /// Thread; `null` for a stack kept after its thread ended.
     pub tid: Option<u32>,
@@ -58,7 +59,7 @@ pub struct StackRow {
 }
 
 /// Sums over all stacks. Sizes in bytes.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StacksTotal {
     /// Stacks.
     pub count: u64,
@@ -81,7 +82,7 @@ pub struct StacksTotal {
 }
 
 /// Threads that do the same, and their stacks. Sizes in bytes.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StackGroup {
     /// What they do; `null`: not known.
     pub does: Option<String>,

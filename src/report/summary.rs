@@ -1,7 +1,8 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// `summary`: where the memory is, by kind.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SummaryReport {
     /// Kinds, biggest first.
     pub kinds: Vec<KindRow>,
@@ -17,7 +18,7 @@ pub struct SummaryReport {
 
 /// How the bytes of kind Malloc divide: the four add up to the kind's size. From
 /// malloc's own lists and counts; `malloc` walks the chunks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MallocSplit {
     /// In chunks that the program holds, headers and all.
     pub used: u64,
@@ -30,7 +31,7 @@ pub struct MallocSplit {
 }
 
 /// One kind. Sizes in bytes.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct KindRow {
     /// Name of the kind.
     pub kind: &'static str,
@@ -49,7 +50,7 @@ pub struct KindRow {
 }
 
 /// Sums over all kinds. Sizes in bytes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TotalRow {
     /// Number of regions.
     pub count: u64,
@@ -64,7 +65,7 @@ pub struct TotalRow {
 }
 
 /// PT_LOAD and NT_FILE, counted apart from the map. Sizes in bytes.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BaseRow {
     /// Address space.
     pub size: u64,
@@ -73,7 +74,7 @@ pub struct BaseRow {
 }
 
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.
@@ -83,7 +84,7 @@ pub enum Severity {
 }
 
 /// Something a reader should notice.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Finding {
     /// Stable name.
     pub id: &'static str,

@@ -1,9 +1,10 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 
 /// `symbolicate`: the addresses of a text, and what they are.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SymbolicateReport {
     /// What the text was taken for: perf, heaptrack, memleak, gdb, folded, plain.
     pub format: &'static str,
@@ -20,7 +21,7 @@ pub struct SymbolicateReport {
 }
 
 /// One address of the text.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TextFrameRow {
     /// As printed in the text; an offset into a file, with some tools.
     pub address: Addr,

@@ -1,10 +1,11 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::Finding;
 
 /// `threads`: what every thread is doing.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ThreadsReport {
     /// All threads of the core, in its order; without frames where they are grouped.
     pub threads: Vec<ThreadRow>,
@@ -16,7 +17,7 @@ pub struct ThreadsReport {
 }
 
 /// One thread.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ThreadRow {
     /// The system's number.
     pub tid: u32,
@@ -47,7 +48,7 @@ pub struct ThreadRow {
 }
 
 /// An exception.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ThrownRow {
     /// Its type.
     pub r#type: String,
@@ -56,7 +57,7 @@ pub struct ThrownRow {
 }
 
 /// What a thread waits for.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct WaitRow {
     /// lock: to take it; pulse: in Monitor.Wait, which gave the lock up.
     pub kind: &'static str,
@@ -76,7 +77,7 @@ pub struct WaitRow {
 }
 
 /// A frame of a stack.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FrameRow {
     /// Where its code is: a return address, but in the first frame and in what a
     /// signal interrupted. `null` of an explicit Frame that keeps none.
@@ -123,7 +124,7 @@ impl FrameRow {
 }
 
 /// Threads with the same stack.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GroupRow {
     /// How many.
     pub count: usize,

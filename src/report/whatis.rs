@@ -1,10 +1,11 @@
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::report::RegionRow;
 
 /// `whatis`: everything known of one address.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct WhatisReport {
     /// The address.
     pub address: Addr,
@@ -31,7 +32,7 @@ pub struct WhatisReport {
 }
 
 /// A claim on the address that did not win.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ClaimRow {
     /// First address.
     pub start: Addr,
@@ -48,7 +49,7 @@ pub struct ClaimRow {
 }
 
 /// A block of malloc.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct BlockRow {
     /// What malloc returned.
     pub start: Addr,

@@ -76,6 +76,20 @@ const SIZES: Sizes = Sizes { task: 4 << 20, block: 256 << 10, page: PAGE as usiz
 /// each run of contiguous memory (and of each range) on. A match of an
 /// expression that is longer than [`limits::MAX_MATCH`] may be found cut, or
 /// not at all.
+///
+/// ```
+/// # use std::path::Path;
+/// # use coremap::process::{Options, Process};
+/// # use coremap::progress::Progress;
+/// use coremap::search::{HitEncoding, Pattern, PatternOptions, search};
+///
+/// # let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
+/// let process = Process::open(core, &Options::default(), &Progress::silent())?;
+/// let pattern = Pattern::new("coremap-marker-utf16", PatternOptions::default())?;
+/// let found = search(&process.core, &pattern, None, Some(10), &Progress::silent());
+/// assert!(found.hits.iter().any(|hit| hit.encoding == HitEncoding::Utf16));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn search(
     core: &Core,
     pattern: &Pattern,

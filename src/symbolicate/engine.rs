@@ -65,9 +65,6 @@ pub(super) struct Engine<'a> {
     unlisted: u64,
 }
 
-/// Files of a text that are told apart in its list.
-const MAX_DSOS: usize = 1 << 16;
-
 /// The lowest address that Linux maps as shipped (vm.mmap_min_addr).
 const LOWEST: Addr = Addr(0x1000);
 
@@ -201,7 +198,7 @@ impl<'a> Engine<'a> {
         if let Some(&i) = self.dsos.get(dso) {
             return Some(i);
         }
-        if self.dsos.len() >= MAX_DSOS || dso.len() > limits::MAX_NAME {
+        if self.dsos.len() >= limits::MAX_TEXT_FILES || dso.len() > limits::MAX_NAME {
             self.unlisted += 1;
             return None;
         }

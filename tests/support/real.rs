@@ -28,7 +28,8 @@ fn folder() -> PathBuf {
 /// The core as it lies in the repository.
 pub fn packed(name: &str) -> PathBuf {
     let ending = CORES.iter().find(|c| c.0 == name).map_or("zst", |c| c.1);
-    folder().join(format!("{name}.core.{ending}"))
+    let path = folder().join(format!("{name}.core.{ending}"));
+    if path.exists() { path } else { path.with_extension("xz") }
 }
 
 /// The core unpacked, once for all tests of one file, zeros as holes.

@@ -8,6 +8,7 @@ mod heapstat;
 mod ip2method;
 mod maddress;
 mod malloc;
+mod package;
 mod perfmap;
 mod refs;
 mod retained;
@@ -62,6 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Async { all, core } => async_chains::run(common, &core.core, *all),
         Command::Perfmap { core } => perfmap::run(common, &core.core),
         Command::Diff { old, new } => diff::run(common, old, new),
+        Command::Package(command) => package::run(command),
     }
 }
 
@@ -73,7 +75,7 @@ fn type_pattern(text: &str) -> Result<Regex, Failure> {
 
 /// Open the core, with a bar where that takes long (unpacking).
 fn open(path: &Path, common: &Common, progress: &Progress) -> Result<Process, Failure> {
-    let options = Options { symbols: common.symbols.clone(), record: false };
+    let options = Options { symbols: common.symbols.clone(), ..Options::default() };
     let process = Process::open(path, &options, progress);
     progress::clear();
     Ok(process?)

@@ -26,7 +26,7 @@ pub(super) fn run(
     purpose: &[Purpose],
     addresses: &[String],
 ) -> Result<Exit, Failure> {
-    let options = Options { symbols: Vec::new(), record: true };
+    let options = Options { record: true, ..Options::default() };
     let process = Process::open(core, &options, &progress());
     clear();
     let process = process?;

@@ -21,9 +21,6 @@ const MIN_BASE_SIZE: u32 = 22;
 /// Bytes of a character; an array of them has a larger head.
 const STRING_COMPONENT: u16 = 2;
 
-/// Largest BaseSize believed: a field's offset has 27 bits (field.h).
-const MAX_BASE_SIZE: u32 = 1 << 28;
-
 /// MTFlags and BaseSize of the MethodTable of free space, the same in all
 /// versions: an array of bytes.
 const FREE_FLAGS: u32 = 0x8000_0001;
@@ -150,7 +147,7 @@ impl<'p> MethodTables<'p> {
         if info.free || (self.free.is_none() && shaped_as_free) {
             return Ok(Some(MethodTableInfo { free: true, ..info }));
         }
-        let sized = (MIN_BASE_SIZE..=MAX_BASE_SIZE).contains(&base_size);
+        let sized = (MIN_BASE_SIZE..=limits::MAX_BASE_SIZE).contains(&base_size);
         // Only strings and arrays end at an odd place, or are that small.
         let aligned = info.counted() || (base_size.is_multiple_of(8) && u64::from(base_size) >= MIN_OBJECT);
         Ok((sized && aligned && self.agrees(address)?).then_some(info))

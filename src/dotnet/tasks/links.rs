@@ -16,10 +16,6 @@ use crate::progress::Progress;
 /// Field of a task that holds what goes on after it.
 const CONTINUATION: &str = "m_continuationObject";
 
-/// Objects between a task and what goes on: a delegate, what keeps its context, a
-/// wrapper of a debugger or profiler.
-const MAX_WRAPPERS: u32 = 8;
-
 /// Fields by which such objects hold the next: ContinueWithTaskContinuation (before
 /// .NET 5 StandardTaskContinuation), AwaitTaskContinuation and its kin,
 /// AsyncMethodBuilderCore.ContinuationWrapper, MoveNextRunner.
@@ -197,7 +193,10 @@ impl Linker<'_, '_, '_, '_> {
 
     /// What goes on by `object`: a task, a box, or what leads to one.
     fn follow(&mut self, object: Addr, depth: u32, out: &mut Next) {
-        if object.0 == 0 || depth > MAX_WRAPPERS || out.nodes.len() + out.ends.len() >= limits::MAX_CONTINUATIONS {
+        if object.0 == 0
+            || depth > limits::MAX_WRAPPERS
+            || out.nodes.len() + out.ends.len() >= limits::MAX_CONTINUATIONS
+        {
             return;
         }
         if let Some(&i) = self.index.get(&object).or_else(|| self.machines.get(&object)) {

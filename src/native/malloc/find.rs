@@ -25,9 +25,6 @@ pub(super) struct MainArena {
     pub(super) module: usize,
 }
 
-/// Bytes of one module's writable data looked through for the main arena.
-const MAX_DATA: u64 = 64 << 20;
-
 pub(super) struct Finder<'a> {
     pub(super) memory: &'a dyn Memory,
     pub(super) base: &'a Base,
@@ -52,7 +49,7 @@ impl Finder<'_> {
         modules.sort_by_key(|(_, m, image)| (!m.name().starts_with("libc"), !image.has_interpreter));
         for (module, _, image) in modules {
             for segment in image.segments.iter().filter(|s| s.perms.write) {
-                for part in self.memory.readable_parts(segment.range, MAX_DATA) {
+                for part in self.memory.readable_parts(segment.range, limits::MAX_ALLOCATOR_DATA) {
                     if let Some((bins, layout)) = self.arena_in(part.start, part.len()) {
                         return Some(MainArena { bins, layout, data: segment.range, module });
                     }
