@@ -19,9 +19,11 @@ impl Render for AnonReport {
             .number("Of size")
             .number("Together")
             .number("In core")
+            .optional()
             .text("Content")
             .text("Example")
-            .flexible("Owner (a guess)");
+            .flexible("Owner (a guess)")
+            .least(20);
         for c in &self.clusters {
             table.rows.push(vec![
                 exact(c.count),

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let common = &args.common;
     match &args.command {
         Command::Info { show_data, core } => simple::info(common, &core.core, *show_data),
-        Command::Summary { zero_fill, core } => simple::summary(common, &core.core, *zero_fill),
+        Command::Summary { zero_fill, fail_if, core } => simple::summary(common, &core.core, *zero_fill, fail_if),
         Command::Regions { kind, sort, core } => simple::regions(common, &core.core, kind, *sort),
         Command::Stacks { zero_fill, core } => simple::stacks(common, &core.core, *zero_fill),
         Command::Shrink { out, purpose, address, core } => shrink::run(common, &core.core, out, purpose, address),
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Threads { args, core } => threads::run(common, &core.core, args),
         Command::Async { all, core } => async_chains::run(common, &core.core, *all),
         Command::Perfmap { core } => perfmap::run(common, &core.core),
-        Command::Diff { old, new } => diff::run(common, old, new),
+        Command::Diff { fail_if, old, new } => diff::run(common, old, new, fail_if),
     }
 }
 
