@@ -11,7 +11,7 @@ use crate::units::{exact, human};
 const SHOWN: usize = 24;
 
 /// Least width of what a thread does: a method's name and some of its type.
-const DOES: usize = 24;
+const DOES: usize = 22;
 
 impl Render for StacksReport {
     fn document(&self) -> Document {

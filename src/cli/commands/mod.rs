@@ -68,7 +68,22 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 /// The expression that `--type` gives for names of types.
 fn type_pattern(text: &str) -> Result<Regex, Failure> {
     let built = RegexBuilder::new(text).size_limit(limits::MAX_REGEX).build();
-    built.map_err(|e| Failure::Usage(format!("--type {text}: {e}")))
+    // The last line says what is wrong; those above it draw the place.
+    let why =
+        |e: regex::Error| e.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    built.map_err(|e| Failure::Usage(format!("--type '{text}' is no regular expression: {}", why(e))))
+}
+
+/// Arguments in the wrong order get a sentence: `first` is a file, and the core
+/// is none. `what` comes first, and the usage is `usage`.
+fn not_swapped(first: &str, core: &Path, what: &str, usage: &str) -> Result<(), Failure> {
+    if core.exists() || core.as_os_str() == "-" || !Path::new(first).is_file() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "'{first}' is a file and '{}' is not: the {what} comes first, `coremap {usage}`",
+        core.display()
+    )))
 }
 
 /// Open the core, with a bar where that takes long (unpacking).
