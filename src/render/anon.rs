@@ -22,8 +22,7 @@ impl Render for AnonReport {
             .optional()
             .text("Content")
             .text("Example")
-            .flexible("Owner (a guess)")
-            .least(20);
+            .text("Owner (a guess)");
         for c in &self.clusters {
             table.rows.push(vec![
                 exact(c.count),
@@ -32,7 +31,7 @@ impl Render for AnonReport {
                 human(c.in_core),
                 content(c),
                 c.example.to_string(),
-                c.owner.clone().unwrap_or_else(|| "-".into()),
+                shortly(c),
             ]);
         }
         doc.table(table);
@@ -49,11 +48,33 @@ impl Render for AnonReport {
         if self.clusters.iter().any(|c| c.borders == "pointers") {
             doc.line("Blocks within a region are told apart by the pointers to their starts.");
         }
+        for c in self.clusters.iter().filter(|c| c.bytes >= TOLD).take(OWNERS) {
+            if let Some(owner) = &c.owner {
+                doc.line(format!("· {} × {}, a guess: {owner}", exact(c.count), round(c.size)));
+            }
+        }
         doc
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         csv_rows(&self.clusters, out)
+    }
+}
+
+/// Clusters whose owner is told in full, and from how many bytes on.
+const OWNERS: usize = 8;
+const TOLD: u64 = 1 << 20;
+
+/// What sort of owner it is.
+fn shortly(c: &BlockClusterRow) -> String {
+    match c.owners.first().filter(|_| c.owner.is_some()) {
+        None => "-".into(),
+        Some(o) => match (&o.name, &o.module) {
+            (Some(_), _) if o.objects == 1 => "an object".into(),
+            (Some(_), _) => format!("{} objects", exact(o.objects)),
+            (None, Some(module)) => module.clone(),
+            (None, None) => o.from.clone(),
+        },
     }
 }
 

@@ -29,6 +29,7 @@ impl Render for HoldersReport {
             .number("Reaches")
             .optional()
             .text("Example")
+            .optional()
             .flexible("Type and field");
         for h in self.holders.iter().take(SHOWN) {
             table.rows.push(vec![

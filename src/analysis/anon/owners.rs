@@ -10,7 +10,7 @@ use crate::analysis::{gcroot, refs};
 use crate::introspect::Findings;
 use crate::map::Kind;
 use crate::process::Process;
-use crate::report::{BlockClusterRow, Name, OwnerRow, RefRow};
+use crate::report::{BlockClusterRow, ChainRow, Name, OwnerRow, RefRow, RootPathRow};
 use crate::units::exact;
 
 /// Owners that are listed.
@@ -18,6 +18,12 @@ const LISTED: usize = 5;
 
 /// Share of the blocks, in percent, that an owner points at.
 const MOST: u64 = 80;
+
+/// What names of statics have before them.
+const STATIC: &str = "static ";
+
+/// Steps of a path that are told; of a longer one, the ends.
+const STEPS: usize = 4;
 
 /// What words have in common that one owner may have written.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -81,14 +87,21 @@ pub(super) fn of(process: &Process, found: &Findings, cluster: &Cluster, rows: &
 /// What keeps the object, in words.
 fn root(process: &Process, found: &Findings, object: Addr) -> Option<String> {
     let report = gcroot(process, found, object, false);
-    let named = |p: &&crate::report::RootPathRow| p.chain.iter().any(|c| c.field.is_some());
-    let path = report.paths.iter().find(named).or(report.paths.first())?;
+    // A static says more than a stack that has it just now.
+    let says = |p: &&RootPathRow| {
+        let field = |c: &ChainRow| c.field.as_ref().is_some_and(|f| f.contains(STATIC));
+        (!p.chain.iter().any(field), p.root_kind.starts_with("Stack"), p.chain.len())
+    };
+    let path = report.paths.iter().min_by_key(says)?;
     let thread = path.thread.map(|t| format!(" of thread {t}")).unwrap_or_default();
-    let steps: Vec<String> = path
+    let mut steps: Vec<String> = path
         .chain
         .iter()
         .filter_map(|c| Some(format!("{}{}", c.name.as_ref()?.shown(), dotted(c.field.as_deref()?))))
         .collect();
+    if steps.len() > STEPS {
+        steps.splice(STEPS / 2..steps.len() - STEPS / 2, ["…".to_owned()]);
+    }
     Some(match steps.is_empty() {
         true => format!("{}{thread}", path.root_kind),
         false => format!("{}{thread}: {}", path.root_kind, steps.join(" -> ")),
