@@ -9,8 +9,9 @@ use coremap::map::Kind;
 #[derive(Parser, Debug)]
 #[command(name = "coremap", version, about, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
-Exit status: 0 done; 1 nothing found, or a --fail-if holds; 2 wrong usage; 3 input unreadable or not a core;
-4 done, but part of the core could not be read or understood (the report says what).
+Exit status: 0 done; 1 nothing found, or a --fail-if holds; 2 wrong usage; 3 input unreadable
+or not a core; 4 done, but part of the core could not be read or understood (the report says
+what).
 
 A core may be plain ELF or packed (.zst .gz .xz .lz4), or - for standard input.
 Addresses: 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000, libc.so.6+0x10.")]
