@@ -137,7 +137,7 @@ mod tests {
         assert!(why("\"Stack\"", "\"Fog\"").contains("Fog"));
         assert!(why("\"threads\":3", "\"threads\":-3").contains("threads"));
         assert!(why("\"largest\":4096", "\"largest\":\"4096\"").contains("largest"));
-        assert!(why("\"count\":2,\"size\":8192", "\"count\":2,\"size\":1").contains("add up"));
+        assert!(why("8192,\"in_core\":4096,\"largest\"", "1,\"in_core\":4096,\"largest\"").contains("add up"));
         assert!(why("}}", "").contains("not JSON"));
     }
 }
