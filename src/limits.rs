@@ -30,6 +30,9 @@ pub const MAX_HEAP_PART: u64 = 64 << 30;
 /// Words of the managed heap that lead to native memory, at 16 bytes each.
 pub const MAX_HELD: usize = 4 << 20;
 
+/// Bytes of a baseline: a summary has some 40 kinds of 200 bytes, and a few findings.
+pub const MAX_BASELINE: u64 = 16 << 20;
+
 /// Words that `refs` remembers, at some 250 bytes each; all are counted.
 pub const MAX_REFS: usize = 1 << 18;
 

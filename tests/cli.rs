@@ -149,10 +149,78 @@ fn exit_statuses() {
 }
 
 #[test]
+fn a_condition_that_holds_is_status_1_and_a_sentence() {
+    let gate = |condition: &str, code: i32| {
+        let out = here(&["summary", "--zero-fill", "--json", "--fail-if", condition, GLIBC]);
+        out.exits(code);
+        let v: serde_json::Value = serde_json::from_str(&out.stdout).unwrap();
+        let c = &v["conditions"][0];
+        assert_eq!((&c["condition"], &c["holds"]), (&condition.into(), &(code == 1).into()), "{c}");
+        assert_eq!(out.stderr.contains(condition), code == 1, "{}", out.stderr);
+        // The figure is that of the row it names.
+        let row = v["kinds"].as_array().unwrap().iter().find(|k| k["kind"] == "Stack").unwrap();
+        assert_eq!(c["value"], row["written"]);
+    };
+    gate("stack.written>1KiB", 1);
+    gate("STACK.written > 1 GiB", 0);
+    let wrong = here(&["summary", "--fail-if", "heap.size>1", GLIBC]);
+    wrong.exits(2);
+    assert!(wrong.stderr.contains("no kind 'heap'") && wrong.stderr.contains("GCHeap"), "{}", wrong.stderr);
+    // What was read of a cut core is too much already: 1, with the warning; else 4.
+    let cut = file_with(&small_core().build()[..9000]);
+    let cut = cut.path().to_str().unwrap();
+    let out = run(["summary", "--fail-if", "total.size>1", cut]);
+    out.exits(1);
+    assert!(out.stderr.contains("warning"), "{}", out.stderr);
+    run(["summary", "--fail-if", "total.size==0", cut]).exits(4);
+}
+
+#[test]
+fn a_summary_is_the_older_side_of_a_diff() {
+    let base = file_with(here(&["summary", "--json", GLIBC]).stdout.as_bytes());
+    let base = base.path().to_str().unwrap();
+    let diff = |more: &[&str], core: &str| here(&[&["diff", "--json"], more, &[base, core]].concat());
+    let same = diff(&["--fail-if", "total.delta>0%", "--fail-if", "threads.delta>0"], GLIBC);
+    same.exits(0);
+    let v: serde_json::Value = serde_json::from_str(&same.stdout).unwrap();
+    assert!(v["kinds"].as_array().unwrap().iter().all(|k| k["delta"] == 0 && k["delta_count"] == 0), "{v}");
+    assert!(v["types"].is_null() && v["malloc"].is_null());
+    diff(&["--fail-if", "image.delta>0"], CREATEDUMP).exits(1);
+    let swapped = here(&["diff", GLIBC, base]);
+    swapped.exits(2);
+    assert!(swapped.stderr.contains("coremap diff BASELINE CORE"), "{}", swapped.stderr);
+    let other = file_with(here(&["info", "--json", GLIBC]).stdout.as_bytes());
+    let out = here(&["diff", other.path().to_str().unwrap(), GLIBC]);
+    out.exits(3);
+    assert!(out.stderr.contains("info"), "{}", out.stderr);
+}
+
+#[test]
+fn csv_has_one_header_and_equal_columns() {
+    let every = "info summary regions maddress stacks threads async heap heapstat handles finalizers syncblocks \
+                 exceptions malloc leaks holders anon retained perfmap check";
+    for core in [GLIBC, THREADS8] {
+        for command in every.split_whitespace() {
+            let out = here(&[command, "--format", "csv", core]);
+            let rows = csv::ReaderBuilder::new().from_reader(out.stdout.as_bytes()).into_records();
+            // A row of another length is an error of the reader.
+            let bad = rows.filter_map(Result::err).next();
+            assert!(bad.is_none(), "{command} {core}: {bad:?}");
+            assert!(out.stdout.lines().next().is_some_and(|l| !l.is_empty()), "{command} {core}: no header");
+        }
+    }
+}
+
+#[test]
 fn swapped_arguments_get_a_sentence_that_helps() {
     for (args, order) in [
         (&["whatis", GLIBC, "0x7fe744a0fdd0"][..], "coremap whatis ADDR"),
         (&["search", GLIBC, "coremap-"], "coremap search PATTERN"),
+        (&["refs", GLIBC, "0x7fe744a0fdd0"], "coremap refs ADDR"),
+        (&["object", GLIBC, "0x7fe744a0fdd0"], "coremap object ADDR"),
+        (&["gcroot", GLIBC, "0x7fe744a0fdd0"], "coremap gcroot ADDR"),
+        (&["objects", "--type", "(", GLIBC], "unclosed group"),
+        (&["summary", "--fail-if", "stack.written>1", GLIBC], "--zero-fill"),
     ] {
         let out = here(args);
         out.exits(2);

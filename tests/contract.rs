@@ -172,6 +172,7 @@ fn summary() {
                 [("count", Number), ("size", Number), ("in_core", Number), ("zero", scanned), ("written", scanned)];
             holds(name, &v["total"], &total);
             holds(name, &v["base"], &[("size", Number), ("in_core", Number)]);
+            assert!(v["conditions"].as_array().unwrap().is_empty(), "{name}: none was asked for");
             for f in v["findings"].as_array().unwrap() {
                 holds(name, f, FINDING);
             }

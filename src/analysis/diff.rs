@@ -10,14 +10,14 @@ use crate::report::{
 /// One of two cores to compare.
 #[derive(Clone, Copy)]
 pub struct DiffInput<'a> {
-    /// The core.
-    pub process: &'a Process,
+    /// Which core it is.
+    pub core: &'a DiffSide,
     /// Its kinds.
     pub summary: &'a SummaryReport,
-    /// The objects on its managed heaps.
-    pub heap: &'a HeapStatReport,
-    /// The blocks of malloc.
-    pub malloc: &'a MallocReport,
+    /// The objects on its managed heaps; `None` where nobody looked.
+    pub heap: Option<&'a HeapStatReport>,
+    /// The blocks of malloc; `None` where nobody looked.
+    pub malloc: Option<&'a MallocReport>,
 }
 
 /// Put two cores side by side.
@@ -33,19 +33,20 @@ pub fn diff(old: DiffInput<'_>, new: DiffInput<'_>) -> DiffReport {
     let mut rows: Vec<DiffRow> = kinds.into_iter().map(|(kind, (a, b))| row(kind, figures(a), figures(b))).collect();
     rows.sort_by_key(|r| (Reverse(r.delta.unsigned_abs()), Reverse(r.new), r.kind));
     let total = |s: &SummaryReport| (s.total.count, s.total.size, s.total.in_core);
-    let threads = |p: &Process| p.core.notes.threads.len() as u64;
+    let threads = |s: &DiffSide| s.threads as u64;
     DiffReport {
-        old: side(old.process),
-        new: side(new.process),
+        old: old.core.clone(),
+        new: new.core.clone(),
         kinds: rows,
         total: row("total", total(old.summary), total(new.summary)),
         threads: CountDelta {
-            old: threads(old.process),
-            new: threads(new.process),
-            delta: delta(threads(old.process), threads(new.process)),
+            old: threads(old.core),
+            new: threads(new.core),
+            delta: delta(threads(old.core), threads(new.core)),
         },
-        types: types(old.heap, new.heap),
-        malloc: sizes(old.malloc, new.malloc),
+        types: old.heap.zip(new.heap).and_then(|(a, b)| types(a, b)),
+        malloc: old.malloc.zip(new.malloc).and_then(|(a, b)| sizes(a, b)),
+        conditions: Vec::new(),
     }
 }
 
@@ -129,7 +130,8 @@ fn delta(old: u64, new: u64) -> i64 {
     i64::try_from(i128::from(new) - i128::from(old)).unwrap_or(if new > old { i64::MAX } else { i64::MIN })
 }
 
-fn side(process: &Process) -> DiffSide {
+/// A core as `diff` names it.
+pub fn side(process: &Process) -> DiffSide {
     DiffSide {
         path: process.core.path.clone(),
         pid: process.pid(),

@@ -3,7 +3,9 @@
 
 mod anon;
 mod async_chains;
+mod baseline;
 mod check;
+mod conditions;
 mod diff;
 mod distribution;
 mod gcroot;
@@ -37,8 +39,10 @@ mod zero;
 
 pub use anon::anon;
 pub use async_chains::async_chains;
+pub use baseline::{Baseline, BaselineError};
 pub use check::check;
-pub use diff::{DiffInput, diff};
+pub use conditions::{Condition, Scope, judge_diff, judge_summary};
+pub use diff::{DiffInput, diff, side};
 pub use gcroot::gcroot;
 pub use gcroot_types::gcroot_types;
 pub use handles::handles;

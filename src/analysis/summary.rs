@@ -36,7 +36,7 @@ pub fn summary(process: &Process, found: &Findings, zero_fill: bool, progress: &
     let split = has_malloc.then(|| malloc::split(process, &found.map, &found.malloc));
     let findings = findings(process, found, zeros.as_ref(), split.as_ref());
     let malloc = split.map(|s| MallocSplit { used: s.used, free: s.free, overhead: s.overhead, unknown: s.unknown });
-    SummaryReport { kinds, total, base, malloc, findings }
+    SummaryReport { kinds, total, base, malloc, findings, conditions: Vec::new() }
 }
 
 fn sum_kinds(map: &AddressMap, zeros: Option<&[u64]>) -> Vec<KindRow> {

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use coremap::analysis::{Condition, Scope};
 use coremap::dotnet::Generation;
 use coremap::map::Kind;
 
@@ -11,8 +12,9 @@ use crate::cli::values::{generation, kind};
 #[derive(Parser, Debug)]
 #[command(name = "coremap", version = env!("COREMAP_VERSION"), about, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
-Exit status: 0 done; 1 nothing found; 2 wrong usage; 3 input unreadable or not a core;
-4 done, but part of the core could not be read or understood (the report says what).
+Exit status: 0 done; 1 nothing found, or a --fail-if holds; 2 wrong usage; 3 input unreadable
+or not a core; 4 done, but part of the core could not be read or understood (the report says
+what).
 
 A core may be plain ELF or packed (.zst .gz .xz .lz4), or - for standard input.
 Addresses: 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000, libc.so.6+0x10.")]
@@ -73,6 +75,9 @@ pub(crate) enum Command {
         /// Read all pages and count those that are zero
         #[arg(long)]
         zero_fill: bool,
+        /// Exit with 1 if this holds, as 'stack.written>1GiB' or 'malloc.size>40%' (repeatable)
+        #[arg(long, value_name = "CONDITION", value_parser = of_summary, long_help = SUMMARY_CONDITION)]
+        fail_if: Vec<Condition>,
         #[command(flatten)]
         core: CoreArg,
     },
@@ -276,9 +281,12 @@ pub(crate) enum Command {
         #[command(flatten)]
         core: CoreArg,
     },
-    /// Two cores side by side: counts and sizes by kind
+    /// Two cores side by side: counts and sizes by kind, types, blocks of malloc
     Diff {
-        /// The older core
+        /// Exit with 1 if this holds, as 'gcheap.delta>20%' or 'threads.new>200' (repeatable)
+        #[arg(long, value_name = "CONDITION", value_parser = of_diff, long_help = DIFF_CONDITION)]
+        fail_if: Vec<Condition>,
+        /// The older core, or what summary --json said of it
         old: PathBuf,
         /// The newer core
         new: PathBuf,
@@ -481,4 +489,32 @@ pub(crate) enum Encoding {
     Utf8,
     /// UTF-16, little-endian
     Utf16,
+}
+
+const SUMMARY_CONDITION: &str = "\
+Exit with 1 if this holds, and say so on stderr and in the JSON. Repeatable.
+
+KIND.COLUMN, one of > >= < <= ==, and a limit: 'stack.written>1GiB', 'total.in_core>=2GB',
+'malloc.size>40%', 'threads.count>200'.
+KIND: a kind in any case of letters, total, or threads.
+COLUMN: size, in_core, count, largest; with --zero-fill written and zero; of threads count.
+Limit: a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the total in the
+same column (of the total size for largest).";
+
+const DIFF_CONDITION: &str = "\
+Exit with 1 if this holds, and say so on stderr and in the JSON. Repeatable.
+
+KIND.COLUMN, one of > >= < <= ==, and a limit: 'gcheap.delta>20%', 'total.delta>100MiB',
+'threads.new>200'.
+KIND: a kind in any case of letters, total, or threads.
+COLUMN: old, new, delta; old_count, new_count, delta_count; old_in_core, new_in_core,
+delta_in_core; of threads old, new, delta.
+Limit: a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the old figure.";
+
+fn of_summary(text: &str) -> Result<Condition, String> {
+    Condition::parse(text, Scope::Summary)
+}
+
+fn of_diff(text: &str) -> Result<Condition, String> {
+    Condition::parse(text, Scope::Diff)
 }

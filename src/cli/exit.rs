@@ -9,7 +9,7 @@ use coremap::process::ProcessError;
 pub(crate) enum Exit {
     /// Done.
     Done = 0,
-    /// Nothing found.
+    /// Nothing found, or a `--fail-if` holds.
     Nothing = 1,
     /// Wrong usage.
     Usage = 2,
@@ -37,6 +37,8 @@ impl From<Exit> for ExitCode {
 pub(crate) enum Failure {
     /// The core can't be opened.
     Input(ProcessError),
+    /// The baseline can't be read.
+    Baseline(String),
     /// An argument makes no sense for this core.
     Usage(String),
     /// The answer can't be written.
@@ -47,7 +49,7 @@ impl Failure {
     /// Its exit status.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Failure::Input(_) => Exit::Input,
+            Failure::Input(_) | Failure::Baseline(_) => Exit::Input,
             Failure::Usage(_) => Exit::Usage,
             Failure::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Failure::Output(_) => Exit::Input,
@@ -64,7 +66,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Failure::Input(e) => e.to_string(),
-            Failure::Usage(text) => text.clone(),
+            Failure::Usage(text) | Failure::Baseline(text) => text.clone(),
             Failure::Output(e) => format!("writing the answer: {e}"),
         };
         f.write_str(&coremap::bytes::printable(&text))

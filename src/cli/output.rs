@@ -6,6 +6,7 @@ use coremap::analysis::envelope;
 use coremap::introspect::Findings;
 use coremap::process::Process;
 use coremap::render::{self, Look, Render};
+use coremap::report::ConditionRow;
 
 use crate::cli::args::{Common, Format};
 use crate::cli::{Exit, Failure};
@@ -47,4 +48,16 @@ pub(crate) fn finish(process: &Process) -> Exit {
         eprintln!("coremap: warning: {}: {}", w.code, coremap::bytes::printable(&w.message));
     }
     if process.diag.is_partial() { Exit::Partial } else { Exit::Done }
+}
+
+/// Conditions of `--fail-if` that hold, in words on stderr. One of them is reason
+/// enough for status 1, also where part of the core could not be read: what was
+/// read is already too much, and the warnings stand above.
+pub(crate) fn held(conditions: &[ConditionRow], exit: Exit) -> Exit {
+    let mut exit = exit;
+    for c in conditions.iter().filter(|c| c.holds) {
+        eprintln!("coremap: --fail-if '{}': {}", c.condition, c.text);
+        exit = Exit::Nothing;
+    }
+    exit
 }

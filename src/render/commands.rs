@@ -52,15 +52,18 @@ impl Render for SummaryReport {
         let mut table = TableBlock::default()
             .text("Kind")
             .number("Count")
+            .optional_rank(1)
             .number("Size")
             .number("Bytes")
+            .optional_rank(3)
             .number("%")
             .number("In core")
             .number("%")
+            .optional_rank(2)
             .number("Largest")
-            .optional();
+            .optional_rank(5);
         if zero_fill {
-            table = table.number("Written").number("Zero").number("Zero %").optional();
+            table = table.number("Written").number("Zero").number("Zero %").optional_rank(4);
         }
         for k in &self.kinds {
             let mut row = vec![
@@ -128,15 +131,17 @@ fn region_table(rows: &[RegionRow]) -> TableBlock {
         .text("Kind")
         .text("Start")
         .text("End")
+        .optional()
         .number("Size")
         .text("Perms")
         .number("In core")
-        .optional()
+        .optional_rank(2)
         .text("Known")
-        .optional()
+        .optional_rank(4)
         .flexible("Detail")
+        .least(20)
         .flexible("File")
-        .optional();
+        .optional_rank(3);
     for r in rows {
         let file = r.file.clone().unwrap_or_default();
         table.rows.push(vec![

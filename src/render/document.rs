@@ -39,9 +39,21 @@ pub struct Column {
     pub align: Align,
     /// Gives way (cut on the left, where paths are alike) on a narrow terminal.
     pub flexible: bool,
-    /// Is left out where the terminal is too narrow for it.
-    pub optional: bool,
+    /// Least width it gives way to.
+    pub least: usize,
+    /// Is left out where the terminal is too narrow: the highest rank first, and
+    /// of one rank the last column.
+    pub optional: Option<u8>,
 }
+
+impl Column {
+    fn new(title: &'static str, align: Align, flexible: bool) -> Column {
+        Column { title, align, flexible, least: MIN_FLEXIBLE, optional: None }
+    }
+}
+
+/// Least width a flexible column is cut to, where it does not say more.
+const MIN_FLEXIBLE: usize = 12;
 
 /// A table.
 #[derive(Clone, Debug, Default)]
@@ -57,28 +69,41 @@ pub struct TableBlock {
 impl TableBlock {
     /// A column of text.
     pub fn text(mut self, title: &'static str) -> Self {
-        self.columns.push(Column { title, align: Align::Left, flexible: false, optional: false });
+        self.columns.push(Column::new(title, Align::Left, false));
         self
     }
 
     /// A column of text that gives way.
     pub fn flexible(mut self, title: &'static str) -> Self {
-        self.columns.push(Column { title, align: Align::Left, flexible: true, optional: false });
+        self.columns.push(Column::new(title, Align::Left, true));
         self
     }
 
     /// A column of numbers.
     pub fn number(mut self, title: &'static str) -> Self {
-        self.columns.push(Column { title, align: Align::Right, flexible: false, optional: false });
+        self.columns.push(Column::new(title, Align::Right, false));
         self
     }
 }
 
 impl TableBlock {
     /// The column added last is left out where the terminal is too narrow.
-    pub fn optional(mut self) -> Self {
+    pub fn optional(self) -> Self {
+        self.optional_rank(1)
+    }
+
+    /// The same, with a rank: the highest goes first.
+    pub fn optional_rank(mut self, rank: u8) -> Self {
         if let Some(last) = self.columns.last_mut() {
-            last.optional = true;
+            last.optional = Some(rank);
+        }
+        self
+    }
+
+    /// The column added last gives way to this width and no further.
+    pub fn least(mut self, width: usize) -> Self {
+        if let Some(last) = self.columns.last_mut() {
+            last.least = width;
         }
         self
     }

@@ -44,12 +44,13 @@ fn segment_table(report: &HeapReport) -> TableBlock {
         .number("Heap")
         .text("Generation")
         .text("Segment")
-        .optional()
+        .optional_rank(2)
         .text("Start")
         .text("Allocated to")
         .text("Committed to")
-        .text("Reserved to")
         .optional()
+        .text("Reserved to")
+        .optional_rank(3)
         .number("Allocated")
         .number("Committed");
     for s in &report.segments {

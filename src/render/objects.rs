@@ -67,6 +67,9 @@ fn thread(t: &LockThreadRow) -> String {
     }
 }
 
+/// Threads in Wait that are named; the others are counted, and JSON has them.
+const WAITERS: usize = 3;
+
 impl Render for SyncBlocksReport {
     fn document(&self) -> Document {
         let mut doc = Document::default();
@@ -84,14 +87,20 @@ impl Render for SyncBlocksReport {
             .optional()
             .flexible("Type");
         for b in &self.blocks {
-            let pulse: Vec<String> = b.pulse.iter().map(thread).collect();
+            let first: Vec<String> = b.pulse.iter().take(WAITERS).map(thread).collect();
+            let more = b.pulse.len().saturating_sub(WAITERS);
+            let pulse = match (b.pulse.len(), more) {
+                (0, _) => String::new(),
+                (n, 0) => format!("{n}: {}", first.join(", ")),
+                (n, more) => format!("{n}: {} and {more} more", first.join(", ")),
+            };
             table.rows.push(vec![
                 b.index.to_string(),
                 b.object.to_string(),
                 b.owner.as_ref().map_or_else(String::new, thread),
                 if b.held { b.recursion.to_string() } else { String::new() },
                 if b.waiting > 0 { b.waiting.to_string() } else { String::new() },
-                pulse.join(", "),
+                pulse,
                 b.name.as_ref().map_or_else(|| "-".into(), Name::shown),
             ]);
         }

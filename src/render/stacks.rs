@@ -10,6 +10,9 @@ use crate::units::{exact, human};
 /// Groups of threads that are shown; the rest is summed up.
 const SHOWN: usize = 24;
 
+/// Least width of what a thread does: a method's name and some of its type.
+const DOES: usize = 22;
+
 impl Render for StacksReport {
     fn document(&self) -> Document {
         let zero_fill = self.total.zero.is_some();
@@ -17,20 +20,23 @@ impl Render for StacksReport {
             .number("Tid")
             .text("Name")
             .text("Low")
-            .optional()
+            .optional_rank(3)
             .text("High")
-            .optional()
+            .optional_rank(4)
             .number("Reserved")
             .number("Guard")
+            .optional_rank(2)
             .number("In use")
             .number("In core");
         if zero_fill {
-            table = table.number("Touched").number("Written").number("Zero");
+            // Nearly all of a stack is in the core; what was written says more.
+            table = table.optional_rank(2).number("Touched").number("Written").optional();
+            table = table.number("Zero").optional_rank(2);
         }
-        table = table.text("Known").optional();
+        table = table.text("Known").optional_rank(5);
         let told = self.stacks.iter().any(|s| s.does.is_some());
         if told {
-            table = table.flexible("Does");
+            table = table.flexible("Does").least(DOES);
         }
         for s in &self.stacks {
             let addr = |a: Option<Addr>| a.map_or_else(|| "-".to_owned(), |a| a.to_string());
@@ -105,7 +111,7 @@ fn groups(doc: &mut Document, groups: &[StackGroup]) {
     if zero_fill {
         table = table.number("Touched").number("Written");
     }
-    table = table.flexible("Does");
+    table = table.flexible("Does").least(DOES);
     for g in groups.iter().take(SHOWN) {
         let mut row = vec![exact(g.count), human(g.reserved), human(g.in_use)];
         if zero_fill {

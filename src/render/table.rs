@@ -18,8 +18,8 @@ pub struct Look {
     pub color: bool,
 }
 
-/// Least width a flexible column is cut to.
-const MIN_FLEXIBLE: usize = 12;
+/// Longest line under a header where there is no terminal to give a width.
+const MAX_RULE: usize = 160;
 
 /// Spaces between columns.
 const GAP: usize = 2;
@@ -80,7 +80,8 @@ fn write_table(table: &TableBlock, look: Look, out: &mut dyn Write) -> io::Resul
         fit(table, limit, &mut kept, &mut widths);
     }
     let lines = |rows: &[&Vec<String>]| lay_out(table, &kept, &widths, rows);
-    let rule = "-".repeat(kept.iter().map(|&i| widths[i]).sum::<usize>() + GAP * kept.len().saturating_sub(1));
+    let whole = kept.iter().map(|&i| widths[i]).sum::<usize>() + GAP * kept.len().saturating_sub(1);
+    let rule = "-".repeat(whole.min(look.width.unwrap_or(MAX_RULE)));
     for line in lines(&[&header]) {
         if look.color {
             writeln!(out, "\x1b[1m{line}\x1b[0m")?;
@@ -123,23 +124,23 @@ fn lay_out(table: &TableBlock, kept: &[usize], widths: &[usize], rows: &[&Vec<St
     built.to_string().lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Make a table fit: first the columns that may go are left out, the last one
-/// first, as long as the others at their least don't fit; then the flexible ones
-/// are cut.
+/// Make a table fit: first the columns that may go are left out, as long as the
+/// others at their least don't fit; then the flexible ones are cut.
 fn fit(table: &TableBlock, limit: usize, kept: &mut Vec<usize>, widths: &mut [usize]) {
-    let least = |i: usize, w: usize| if table.columns[i].flexible { w.min(MIN_FLEXIBLE) } else { w };
+    let least = |i: usize, w: usize| if table.columns[i].flexible { w.min(table.columns[i].least) } else { w };
     let gaps = |n: usize| GAP * n.saturating_sub(1);
     while kept.iter().map(|&i| least(i, widths[i])).sum::<usize>() + gaps(kept.len()) > limit {
-        let Some(last) = kept.iter().rposition(|&i| table.columns[i].optional) else { break };
-        kept.remove(last);
+        let ranked = kept.iter().enumerate().filter_map(|(at, &i)| Some((table.columns[i].optional?, at)));
+        let Some((_, first)) = ranked.max() else { break };
+        kept.remove(first);
     }
     let total = kept.iter().map(|&i| widths[i]).sum::<usize>() + gaps(kept.len());
     let mut over = total.saturating_sub(limit);
     let mut flexible: Vec<usize> =
-        kept.iter().copied().filter(|&i| table.columns[i].flexible && widths[i] > MIN_FLEXIBLE).collect();
+        kept.iter().copied().filter(|&i| table.columns[i].flexible && widths[i] > table.columns[i].least).collect();
     flexible.sort_by_key(|&i| std::cmp::Reverse(widths[i]));
     for i in flexible {
-        let give = over.min(widths[i] - MIN_FLEXIBLE);
+        let give = over.min(widths[i] - table.columns[i].least);
         widths[i] -= give;
         over -= give;
     }
@@ -178,6 +179,41 @@ mod tests {
         let text = String::from_utf8_lossy(&out).into_owned();
         assert!(text.lines().all(|l| l.width() <= 30), "{text}");
         assert!(text.contains("libc.so.6") && text.contains('…'));
+        Ok(())
+    }
+
+    #[test]
+    fn the_highest_rank_goes_first_and_a_column_keeps_its_least() -> io::Result<()> {
+        let table = || {
+            let mut t = TableBlock::default().number("One").optional_rank(2).number("Two").optional().flexible("Does");
+            t = t.least(20);
+            t.rows.push(vec!["1111111111".into(), "2222222222".into(), "d".repeat(60)]);
+            t
+        };
+        for (width, one, two, does) in [(60, true, true, 36), (40, false, true, 28), (30, false, false, 30)] {
+            let mut doc = Document::default();
+            doc.table(table());
+            let mut out = Vec::new();
+            write(&doc, Look { width: Some(width), color: false }, &mut out)?;
+            let text = String::from_utf8_lossy(&out).into_owned();
+            assert!(text.lines().all(|l| l.width() <= width), "{text}");
+            assert_eq!((text.contains('1'), text.contains('2')), (one, two), "{text}");
+            assert_eq!(text.matches('d').count(), does - 1, "{text}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_rule_is_no_longer_than_a_line_that_can_be_read() -> io::Result<()> {
+        let mut table = TableBlock::default().text("Wide");
+        table.rows.push(vec!["w".repeat(400)]);
+        let mut doc = Document::default();
+        doc.table(table);
+        let mut out = Vec::new();
+        write(&doc, Look { width: None, color: false }, &mut out)?;
+        let text = String::from_utf8_lossy(&out).into_owned();
+        let widths: Vec<usize> = text.lines().map(|l| l.width()).collect();
+        assert_eq!(widths, [4, MAX_RULE, 400], "{text}");
         Ok(())
     }
 

@@ -1,7 +1,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// `diff`: two cores side by side. Sizes in bytes.
+use crate::report::ConditionRow;
+
+/// `diff`: two cores side by side, or a core beside what `summary --json` said of
+/// an older one. Sizes in bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DiffReport {
     /// The older core.
@@ -15,11 +18,15 @@ pub struct DiffReport {
     /// Number of threads.
     pub threads: CountDelta,
     /// Types on managed heaps whose count or size changed, by the change of
-    /// their size; `null` where one of the cores has no such heap.
+    /// their size; `null` where one of the cores has no such heap, or is told by its
+    /// summary only.
     pub types: Option<Vec<TypeDelta>>,
     /// Sizes of used blocks of malloc whose number changed, by the change of their
-    /// bytes; `null` where one of the cores has no heap of glibc's malloc.
+    /// bytes; `null` where one of the cores has no heap of glibc's malloc, or is told
+    /// by its summary only.
     pub malloc: Option<Vec<SizeDelta>>,
+    /// What `--fail-if` asked for.
+    pub conditions: Vec<ConditionRow>,
 }
 
 /// A number in both cores.

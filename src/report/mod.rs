@@ -5,6 +5,7 @@
 
 mod anon;
 mod async_chains;
+mod conditions;
 mod diff;
 mod graph;
 mod heap;
@@ -29,6 +30,7 @@ mod whatis;
 
 pub use anon::{AnonReport, BlockClusterRow, OwnerRow};
 pub use async_chains::{AsyncChainRow, AsyncFrameRow, AsyncReport};
+pub use conditions::ConditionRow;
 pub use diff::{CountDelta, DiffReport, DiffRow, DiffSide, SizeDelta, TypeDelta};
 pub use graph::{
     ChainRow, GcRootReport, GcRootTypesReport, HandleKindRow, HandleRow, HandlesReport, RootFrameRow, RootGroupRow,

@@ -1,6 +1,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::report::ConditionRow;
+
 /// `summary`: where the memory is, by kind.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SummaryReport {
@@ -14,6 +16,8 @@ pub struct SummaryReport {
     pub malloc: Option<MallocSplit>,
     /// What a reader should notice.
     pub findings: Vec<Finding>,
+    /// What `--fail-if` asked for.
+    pub conditions: Vec<ConditionRow>,
 }
 
 /// How the bytes of kind Malloc divide: the four add up to the kind's size. From

@@ -340,7 +340,8 @@ fn diff(o: &Opened, rng: &mut Rng) -> Verdict {
     let summary = analysis::summary(&o.process, &o.found, false, &o.silent);
     let heap = analysis::heapstat(&o.process, &o.found, &HeapStatOptions::default(), &o.silent);
     let malloc = analysis::malloc(&o.process, &o.found, &MallocOptions::default(), &o.silent);
-    let side = DiffInput { process: &o.process, summary: &summary, heap: &heap, malloc: &malloc };
+    let core = analysis::side(&o.process);
+    let side = DiffInput { core: &core, summary: &summary, heap: Some(&heap), malloc: Some(&malloc) };
     let report = analysis::diff(side, side);
     if report.total.delta != 0 || report.kinds.iter().any(|k| k.delta != 0 || k.delta_count != 0) {
         return Err(format!("a core differs from itself: {:?}", report.total));

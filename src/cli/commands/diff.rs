@@ -1,43 +1,114 @@
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
-use coremap::analysis::{self, DiffInput, HeapStatOptions, MallocOptions};
-use coremap::introspect::introspect;
+use coremap::analysis::{self, Baseline, Condition, DiffInput, HeapStatOptions, MallocOptions};
+use coremap::introspect::{Findings, introspect};
+use coremap::limits;
+use coremap::process::Process;
 use coremap::progress::Progress;
-use coremap::report::MallocReport;
+use coremap::report::{DiffReport, DiffSide, HeapStatReport, SummaryReport};
 
 use crate::cli::args::Common;
 use crate::cli::commands::open;
-use crate::cli::output::{answer, finish};
+use crate::cli::output::{answer, finish, held};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(common: &Common, old: &Path, new: &Path) -> Result<Exit, Failure> {
+pub(super) fn run(common: &Common, old: &Path, new: &Path, fail_if: &[Condition]) -> Result<Exit, Failure> {
     if old.as_os_str() == "-" && new.as_os_str() == "-" {
         return Err(Failure::Usage("only one of the two cores can come from standard input".into()));
     }
-    let before = open(old, common, &progress())?;
-    let after = open(new, common, &progress())?;
+    if read_if_json(new)?.is_some() {
+        let name = new.display();
+        return Err(Failure::Usage(format!(
+            "{name} is JSON; a baseline is the older side: coremap diff BASELINE CORE"
+        )));
+    }
     let silent = Progress::silent();
-    let options = HeapStatOptions::default();
-    let first = introspect(&before);
-    let old_sum = analysis::summary(&before, &first, false, &silent);
-    let old_heap = analysis::heapstat(&before, &first, &options, &silent);
-    let found = introspect(&after);
-    let new_sum = analysis::summary(&after, &found, false, &silent);
-    let new_heap = analysis::heapstat(&after, &found, &options, &silent);
-    // Another allocator's blocks can't be compared, and that is no news here.
-    let both = !first.malloc.arenas.is_empty() && !found.malloc.arenas.is_empty();
-    let blocks = |process, found| match both {
-        true => analysis::malloc(process, found, &MallocOptions::default(), &silent),
-        false => MallocReport::default(),
+    let (report, partial, after, found) = match read_if_json(old)? {
+        Some(text) => {
+            let name = old.display().to_string();
+            let base = Baseline::parse(&name, &text).map_err(|e| Failure::Baseline(format!("{name}: {e}")))?;
+            let after = open(new, common, &progress())?;
+            let found = introspect(&after);
+            let summary = analysis::summary(&after, &found, false, &silent);
+            let core = analysis::side(&after);
+            let report = analysis::diff(
+                DiffInput { core: &base.core, summary: &base.summary, heap: None, malloc: None },
+                DiffInput { core: &core, summary: &summary, heap: None, malloc: None },
+            );
+            if base.core.truncated {
+                eprintln!("coremap: warning: truncated: {name}: the core that it was made of was cut off");
+            }
+            (report, base.core.truncated, after, found)
+        }
+        None => {
+            let before = open(old, common, &progress())?;
+            let after = open(new, common, &progress())?;
+            let first = introspect(&before);
+            let found = introspect(&after);
+            let report = two_cores((&before, &first), (&after, &found), &silent);
+            // The envelope and its warnings are the newer core's; the older's go first.
+            let partial = finish(&before) == Exit::Partial;
+            (report, partial, after, found)
+        }
     };
-    let (old_malloc, new_malloc) = (blocks(&before, &first), blocks(&after, &found));
-    let report = analysis::diff(
-        DiffInput { process: &before, summary: &old_sum, heap: &old_heap, malloc: &old_malloc },
-        DiffInput { process: &after, summary: &new_sum, heap: &new_heap, malloc: &new_malloc },
-    );
-    // The envelope and its warnings are the newer core's; the older's go first.
-    let partial = finish(&before) == Exit::Partial;
+    let conditions = analysis::judge_diff(fail_if, &report);
+    let report = DiffReport { conditions: conditions.clone(), ..report };
     let exit = answer("diff", common, &after, &found, report)?;
-    Ok(if partial { Exit::Partial } else { exit })
+    Ok(held(&conditions, if partial { Exit::Partial } else { exit }))
+}
+
+/// What is told of one of two cores.
+struct Side<'a> {
+    core: DiffSide,
+    summary: SummaryReport,
+    heap: HeapStatReport,
+    process: &'a Process,
+    found: &'a Findings,
+}
+
+impl<'a> Side<'a> {
+    fn of((process, found): (&'a Process, &'a Findings), silent: &Progress) -> Side<'a> {
+        Side {
+            core: analysis::side(process),
+            summary: analysis::summary(process, found, false, silent),
+            heap: analysis::heapstat(process, found, &HeapStatOptions::default(), silent),
+            process,
+            found,
+        }
+    }
+}
+
+fn two_cores(old: (&Process, &Findings), new: (&Process, &Findings), silent: &Progress) -> DiffReport {
+    let (old, new) = (Side::of(old, silent), Side::of(new, silent));
+    // Another allocator's blocks can't be compared, and that is no news here.
+    let both = !old.found.malloc.arenas.is_empty() && !new.found.malloc.arenas.is_empty();
+    let blocks = |s: &Side<'_>| both.then(|| analysis::malloc(s.process, s.found, &MallocOptions::default(), silent));
+    let (old_malloc, new_malloc) = (blocks(&old), blocks(&new));
+    analysis::diff(
+        DiffInput { core: &old.core, summary: &old.summary, heap: Some(&old.heap), malloc: old_malloc.as_ref() },
+        DiffInput { core: &new.core, summary: &new.summary, heap: Some(&new.heap), malloc: new_malloc.as_ref() },
+    )
+}
+
+/// The file's text where it is JSON. What can't be read is left to who opens cores.
+fn read_if_json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    if path.as_os_str() == "-" || !path.is_file() {
+        return Ok(None);
+    }
+    let Ok(file) = File::open(path) else { return Ok(None) };
+    let mut start = Vec::new();
+    if file.take(64).read_to_end(&mut start).is_err() || !Baseline::is_json(&start) {
+        return Ok(None);
+    }
+    let failed = |what: String| Failure::Baseline(format!("{}: {what}", path.display()));
+    let file = File::open(path).map_err(|e| failed(e.to_string()))?;
+    let mut text = Vec::new();
+    file.take(limits::MAX_BASELINE + 1).read_to_end(&mut text).map_err(|e| failed(e.to_string()))?;
+    if text.len() as u64 > limits::MAX_BASELINE {
+        return Err(failed("too long for a summary".into()));
+    }
+    Ok(Some(text))
 }

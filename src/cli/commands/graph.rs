@@ -6,7 +6,7 @@ use coremap::analysis;
 use coremap::introspect::introspect;
 
 use crate::cli::args::Common;
-use crate::cli::commands::{open, type_pattern};
+use crate::cli::commands::{not_swapped, open, type_pattern};
 use crate::cli::output::answer;
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure, address};
@@ -29,6 +29,7 @@ pub(super) fn objects(common: &Common, core: &Path, text: &str) -> Result<Exit, 
 }
 
 pub(super) fn object(common: &Common, core: &Path, text: &str) -> Result<Exit, Failure> {
+    not_swapped(text, core, "address", "object ADDR CORE")?;
     let process = open(core, common, &progress())?;
     let addr = address::parse(text, &process).map_err(Failure::Usage)?;
     let found = introspect(&process);

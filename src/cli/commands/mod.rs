@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let common = &args.common;
     match &args.command {
         Command::Info { show_data, core } => simple::info(common, &core.core, *show_data),
-        Command::Summary { zero_fill, core } => simple::summary(common, &core.core, *zero_fill),
+        Command::Summary { zero_fill, fail_if, core } => simple::summary(common, &core.core, *zero_fill, fail_if),
         Command::Regions { kind, sort, core } => simple::regions(common, &core.core, kind, *sort),
         Command::Stacks { zero_fill, core } => simple::stacks(common, &core.core, *zero_fill),
         Command::Shrink { out, purpose, address, core } => shrink::run(common, &core.core, out, purpose, address),
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Command::Threads { args, core } => threads::run(common, &core.core, args),
         Command::Async { all, core } => async_chains::run(common, &core.core, *all),
         Command::Perfmap { core } => perfmap::run(common, &core.core),
-        Command::Diff { old, new } => diff::run(common, old, new),
+        Command::Diff { fail_if, old, new } => diff::run(common, old, new, fail_if),
         Command::Package(command) => package::run(command),
     }
 }
@@ -70,7 +70,22 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 /// The expression that `--type` gives for names of types.
 fn type_pattern(text: &str) -> Result<Regex, Failure> {
     let built = RegexBuilder::new(text).size_limit(limits::MAX_REGEX).build();
-    built.map_err(|e| Failure::Usage(format!("--type {text}: {e}")))
+    // The last line says what is wrong; those above it draw the place.
+    let why =
+        |e: regex::Error| e.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    built.map_err(|e| Failure::Usage(format!("--type '{text}' is no regular expression: {}", why(e))))
+}
+
+/// Arguments in the wrong order get a sentence: `first` is a file, and the core
+/// is none. `what` comes first, and the usage is `usage`.
+fn not_swapped(first: &str, core: &Path, what: &str, usage: &str) -> Result<(), Failure> {
+    if core.exists() || core.as_os_str() == "-" || !Path::new(first).is_file() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "'{first}' is a file and '{}' is not: the {what} comes first, `coremap {usage}`",
+        core.display()
+    )))
 }
 
 /// Open the core, with a bar where that takes long (unpacking).

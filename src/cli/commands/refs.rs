@@ -6,12 +6,13 @@ use coremap::analysis::{self, RefsOptions, Span};
 use coremap::introspect::introspect;
 
 use crate::cli::args::{Common, RefsArgs};
-use crate::cli::commands::open;
+use crate::cli::commands::{not_swapped, open};
 use crate::cli::output::answer;
 use crate::cli::progress::{clear, progress};
 use crate::cli::{Exit, Failure, address};
 
 pub(super) fn run(common: &Common, core: &Path, args: &RefsArgs) -> Result<Exit, Failure> {
+    not_swapped(&args.address, core, "address", "refs ADDR CORE")?;
     let progress = progress();
     let process = open(core, common, &progress)?;
     let addr = address::parse(&args.address, &process).map_err(Failure::Usage)?;

@@ -5,7 +5,7 @@ use coremap::introspect::introspect;
 use coremap::search::{self, Pattern, PatternOptions};
 
 use crate::cli::args::{Common, Encoding, SearchArgs};
-use crate::cli::commands::open;
+use crate::cli::commands::{not_swapped, open};
 use crate::cli::output::answer;
 use crate::cli::progress::{clear, progress};
 use crate::cli::{Exit, Failure};
@@ -26,13 +26,7 @@ pub(super) fn run(common: &Common, core: &Path, args: &SearchArgs) -> Result<Exi
         },
     )
     .map_err(|e| Failure::Usage(e.to_string()))?;
-    if !core.exists() && core.as_os_str() != "-" && Path::new(&args.pattern).is_file() {
-        return Err(Failure::Usage(format!(
-            "'{}' is a file and '{}' is not: the pattern comes first, `coremap search PATTERN CORE`",
-            args.pattern,
-            core.display()
-        )));
-    }
+    not_swapped(&args.pattern, core, "pattern", "search PATTERN CORE")?;
     let progress = progress();
     let process = open(core, common, &progress)?;
     let found = introspect(&process);

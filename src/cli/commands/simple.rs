@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use coremap::analysis::{self, Names, RegionOptions};
+use coremap::analysis::{self, Condition, Names, RegionOptions};
 use coremap::introspect::introspect;
 use coremap::map::Kind;
 
 use crate::cli::args::{Common, Sort};
 use crate::cli::commands::open;
-use crate::cli::output::answer;
+use crate::cli::output::{answer, held};
 use crate::cli::progress::{clear, progress};
 use crate::cli::{Exit, Failure};
 
@@ -18,13 +18,22 @@ pub(super) fn info(common: &Common, core: &Path, show_data: bool) -> Result<Exit
     answer("info", common, &process, &found, analysis::info(&process, &found, show_data))
 }
 
-pub(super) fn summary(common: &Common, core: &Path, zero_fill: bool) -> Result<Exit, Failure> {
+pub(super) fn summary(common: &Common, core: &Path, zero_fill: bool, fail_if: &[Condition]) -> Result<Exit, Failure> {
+    if let Some(c) = fail_if.iter().find(|c| c.needs_scan() && !zero_fill) {
+        return Err(Failure::Usage(format!(
+            "--fail-if '{}' needs --zero-fill, which counts written and zero",
+            c.text()
+        )));
+    }
     let progress = progress();
     let process = open(core, common, &progress)?;
     let found = introspect(&process);
-    let report = analysis::summary(&process, &found, zero_fill, &progress);
+    let mut report = analysis::summary(&process, &found, zero_fill, &progress);
     clear();
-    answer("summary", common, &process, &found, report)
+    let conditions = analysis::judge_summary(fail_if, &report, process.core.notes.threads.len() as u64);
+    report.conditions.clone_from(&conditions);
+    let exit = answer("summary", common, &process, &found, report)?;
+    Ok(held(&conditions, exit))
 }
 
 pub(super) fn regions(common: &Common, core: &Path, kinds: &[Kind], sort: Sort) -> Result<Exit, Failure> {

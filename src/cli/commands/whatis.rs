@@ -4,7 +4,7 @@ use coremap::analysis;
 use coremap::introspect::introspect;
 
 use crate::cli::args::Common;
-use crate::cli::commands::open;
+use crate::cli::commands::{not_swapped, open};
 use crate::cli::output::answer;
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure, address};
@@ -13,12 +13,7 @@ use crate::cli::{Exit, Failure, address};
 const MAX_BYTES: usize = 1 << 20;
 
 pub(super) fn run(common: &Common, core: &Path, text: &str, bytes: usize) -> Result<Exit, Failure> {
-    if !core.exists() && Path::new(text).is_file() {
-        return Err(Failure::Usage(format!(
-            "'{text}' is a file and '{}' is not: the address comes first, `coremap whatis ADDR CORE`",
-            core.display()
-        )));
-    }
+    not_swapped(text, core, "address", "whatis ADDR CORE")?;
     let process = open(core, common, &progress())?;
     let addr = address::parse(text, &process).map_err(Failure::Usage)?;
     let found = introspect(&process);
