@@ -52,6 +52,14 @@ struct Pointer {
     value: Addr,
 }
 
+/// Words found in one piece of memory.
+#[derive(Default)]
+struct Share {
+    words: Vec<Pointer>,
+    total: u64,
+    inside: u64,
+}
+
 /// Sorts of words that tell of an owner, those first that tell most; all
 /// other memory comes after them.
 const ORDER: [&str; 5] = ["register", "stack", "handle", "object", Kind::Image.name()];
@@ -71,18 +79,21 @@ pub fn refs(process: &Process, found: &Findings, addr: Addr, options: &RefsOptio
     };
     let within = union(found.map.regions.iter().filter(wanted).map(|r| r.range).collect());
     let mut words: Vec<Pointer> = Vec::new();
-    let keep = |share: &mut Vec<Pointer>, at, value| share.push(Pointer { at, value });
-    report.scanned = pointers(&process.core, &within, range, progress, keep, |share: Vec<Pointer>| {
-        for pointer in share {
-            if range.contains(pointer.at) {
-                report.inside += 1;
-            } else {
-                report.total += 1;
-                if words.len() < limits::MAX_REFS {
-                    words.push(pointer);
-                }
-            }
+    let keep = |share: &mut Share, at, value| {
+        if range.contains(at) {
+            share.inside += 1;
+            return;
         }
+        share.total += 1;
+        if share.words.len() < limits::MAX_REFS {
+            share.words.push(Pointer { at, value });
+        }
+    };
+    report.scanned = pointers(&process.core, &within, range, progress, keep, |share: Share| {
+        report.inside += share.inside;
+        report.total += share.total;
+        let room = limits::MAX_REFS.saturating_sub(words.len());
+        words.extend(share.words.into_iter().take(room));
     });
     if report.total > words.len() as u64 {
         let (all, told) = (exact(report.total), exact(words.len() as u64));

@@ -15,7 +15,7 @@ const WORD: u64 = 8;
 const CHUNK: u64 = 4 << 20;
 
 /// Tasks in the air at once: bounds what their states hold together.
-const WAVE: usize = 64;
+const WAVE: usize = 16;
 
 /// Aligned words that hold data.
 struct Task<'c> {
