@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use common::heap::{self, LISTS, NODE};
 use common::{Fallible, PAGE, Scratch, introspected as open};
 use coremap::addr::Addr;
-use coremap::dotnet::graph::{Graph, Retained, Search, Shapes, Tree, roots};
+use coremap::dotnet::graph::{Graph, Retained, Root, Search, Shapes, Tree, roots};
 use coremap::dotnet::heap::{FREE as FREE_TYPE, Heap, Selection};
 use coremap::dotnet::{TypeSystem, handles};
 use coremap::progress::Progress;
@@ -79,8 +79,9 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     Ok((begun.elapsed(), count))
 }
 
-/// Time of a search for a path to the far end of a list, and objects looked at.
-fn search() -> Fallible<(Duration, u64)> {
+/// What was made, opened as a graph with its roots, and used; the time of all that.
+/// Of stacks no root is needed: the lists hang off a handle.
+fn timed<R>(with: impl FnOnce(&Made, &Graph<'_, '_>, &[Root]) -> Fallible<R>) -> Fallible<(Duration, R)> {
     let made = MADE.get().ok_or("nothing made")?;
     let (process, found) = open(&made.core.path())?;
     let begun = Instant::now();
@@ -89,42 +90,41 @@ fn search() -> Fallible<(Duration, u64)> {
     let heap = Heap::open(&types, heaps);
     let (handles, _) = handles(&process, runtime);
     let graph = Graph::new(&types, &heap, &handles);
-    // Of stacks it needs none: the list hangs off a handle.
-    let roots = roots(&graph, heaps, &handles, &[]).all;
-    let found = Search::new(&graph, made.last).run(&roots, 1);
-    let longest = found.paths.iter().map(|p| p.steps.len() as u64).max().unwrap_or(0);
-    if longest < made.nodes / LISTS as u64 {
-        return Err(format!("a path of {longest} objects").into());
-    }
-    Ok((begun.elapsed(), found.objects))
+    let answer = with(made, &graph, &roots(&graph, heaps, &handles, &[]).all)?;
+    Ok((begun.elapsed(), answer))
+}
+
+/// Time of a search for a path to the far end of a list, and objects looked at.
+fn search() -> Fallible<(Duration, u64)> {
+    timed(|made, graph, roots| {
+        let found = Search::new(graph, made.last).run(roots, 1);
+        let longest = found.paths.iter().map(|p| p.steps.len() as u64).max().unwrap_or(0);
+        if longest < made.nodes / LISTS as u64 {
+            return Err(format!("a path of {longest} objects").into());
+        }
+        Ok(found.objects)
+    })
 }
 
 /// Time to find what every object keeps, and with it the shapes of all paths; live
 /// objects.
 fn retained(paths: bool) -> Fallible<(Duration, u64)> {
-    let made = MADE.get().ok_or("nothing made")?;
-    let (process, found) = open(&made.core.path())?;
-    let begun = Instant::now();
-    let (runtime, heaps) = found.runtimes.first().ok_or("no runtime")?;
-    let types = TypeSystem::new(&process, runtime);
-    let heap = Heap::open(&types, heaps);
-    let (handles, _) = handles(&process, runtime);
-    let graph = Graph::new(&types, &heap, &handles);
-    let roots = roots(&graph, heaps, &handles, &[]).all;
-    let found = Retained::find(&graph, &roots)?;
-    let nodes = found.types(0).iter().map(|t| t.own.count).max().unwrap_or(0);
-    if nodes < made.nodes {
-        return Err(format!("{nodes} of {} nodes live", made.nodes).into());
-    }
-    if paths {
-        let statics = Default::default();
-        let mut shapes = Shapes::new(&found, &statics);
-        let tree = Tree::shortest(&found.live, |number, parent, link| shapes.enter(number, parent, link));
-        if tree.order().len() + 1 != found.live.len() {
-            return Err("not all objects have a path".into());
+    timed(|made, graph, roots| {
+        let found = Retained::find(graph, roots)?;
+        let nodes = found.types(0).iter().map(|t| t.own.count).max().unwrap_or(0);
+        if nodes < made.nodes {
+            return Err(format!("{nodes} of {} nodes live", made.nodes).into());
         }
-    }
-    Ok((begun.elapsed(), found.total.count))
+        if paths {
+            let statics = Default::default();
+            let mut shapes = Shapes::new(&found, &statics);
+            let tree = Tree::shortest(&found.live, |number, parent, link| shapes.enter(number, parent, link));
+            if tree.order().len() + 1 != found.live.len() {
+                return Err("not all objects have a path".into());
+            }
+        }
+        Ok(found.total.count)
+    })
 }
 
 fn compare() -> Fallible {

@@ -1,9 +1,10 @@
 //! Who claims memory, and the map that follows: each introspector looks at the
 //! process and says what it knows; none knows of another.
 
+use crate::addr::Addr;
 use crate::diag::Diagnostics;
 use crate::dotnet::{self, Detection, Heaps, Runtime};
-use crate::map::{AddressMap, Base, Claim, Claims, Confidence, Kind, Owner};
+use crate::map::{AddressMap, Base, Claim, Claims, Confidence, Kind, Owner, Region};
 use crate::memory;
 use crate::native::malloc::Malloc;
 use crate::native::stacks::Stacks;
@@ -20,6 +21,20 @@ pub struct Findings {
     pub malloc: Malloc,
     /// .NET runtimes and their heaps.
     pub runtimes: Vec<(Runtime, Heaps)>,
+}
+
+impl Findings {
+    /// The stack pointer of the thread whose stack `region` is, where it lies in it.
+    pub fn sp_in(&self, region: &Region) -> Option<Addr> {
+        let Owner::Thread(tid) = region.owner else { return None };
+        let sp = self.stacks.of(tid).filter(|_| region.kind == Kind::Stack)?.sp;
+        sp.filter(|sp| region.range.contains(*sp))
+    }
+
+    /// Whether `addr`, in `region`, lies below a stack pointer: nobody uses it any more.
+    pub fn is_left_over(&self, region: &Region, addr: Addr) -> bool {
+        self.sp_in(region).is_some_and(|sp| addr < sp)
+    }
 }
 
 /// Only which runtimes there are, for questions that need no map: it is the

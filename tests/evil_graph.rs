@@ -36,11 +36,11 @@ impl Graph {
         let store = fake.make("ThreadStore");
         fake.set_global("ThreadStore", store);
         for i in 0..fake.segments.len() {
-            place(&mut fake, i, FREE, FREE);
+            fake.place(i, FREE, FREE);
         }
         // 16 bytes from 8 on, of 32; and all of an array behind its count.
-        let pair = method_table(&mut fake, REFERENCES, 32, &[16 - 32, 8, 1]);
-        let array = method_table(&mut fake, ARRAY, 24, &[-24, 16, 1]);
+        let pair = fake.method_table(REFERENCES, 32, &[16 - 32, 8, 1]);
+        let array = fake.method_table(ARRAY, 24, &[-24, 16, 1]);
         for block in 0..fake.table.at("constants_TableSegment", "BlocksPerSegment") {
             fake.poke(HANDLES + fake.table.at("TableSegment", "rgBlockType") + block, &[0xff]);
             fake.poke(HANDLES + fake.table.at("TableSegment", "rgUserData") + block, &[0xff]);
@@ -79,32 +79,10 @@ impl Graph {
 
     fn close(mut self) -> Fake {
         let end = FREE + 8 * self.words.len() as u64;
-        place(&mut self.fake, 2, FREE, end);
+        self.fake.place(2, FREE, end);
         let bytes: Vec<u8> = self.words.iter().flat_map(|w| w.to_le_bytes()).collect();
         self.fake.map(FREE, bytes);
         self.fake
-    }
-}
-
-/// A MethodTable whose class leads back to it, with a GCDesc in front.
-fn method_table(fake: &mut Fake, flags: u32, base_size: u32, gc_desc: &[i64]) -> u64 {
-    let front = fake.room_for(8 * gc_desc.len() as u64 + 16);
-    let (table, class) = (fake.make("MethodTable"), fake.make("EEClass"));
-    assert!(table - front >= 8 * gc_desc.len() as u64);
-    for (i, word) in gc_desc.iter().rev().enumerate() {
-        fake.put(table - 8 * (i as u64 + 1), *word as u64);
-    }
-    fake.poke(table + fake.table.at("MethodTable", "MTFlags"), &flags.to_le_bytes());
-    fake.poke(table + fake.table.at("MethodTable", "BaseSize"), &base_size.to_le_bytes());
-    fake.set("MethodTable", table, "EEClassOrCanonMT", class);
-    fake.set("EEClass", class, "MethodTable", table);
-    table
-}
-
-fn place(fake: &mut Fake, segment: usize, start: u64, end: u64) {
-    let at = fake.segments[segment];
-    for (field, value) in [("mem", start), ("allocated", end), ("committed", end), ("reserved", end)] {
-        fake.set("dac_heap_segment", at, field, value);
     }
 }
 
@@ -195,9 +173,9 @@ fn an_array_that_claims_more_than_there_is() {
 #[test]
 fn series_that_reach_out_of_their_objects() {
     let mut graph = Graph::new();
-    let liar = method_table(&mut graph.fake, REFERENCES, 32, &[i64::MAX, 8, i64::MIN, 16, -8, 1 << 40, 3]);
-    let endless = method_table(&mut graph.fake, REFERENCES, 32, &[0, 8, -1]);
-    let many = method_table(&mut graph.fake, REFERENCES, 32, &[i64::MIN]);
+    let liar = graph.fake.method_table(REFERENCES, 32, &[i64::MAX, 8, i64::MIN, 16, -8, 1 << 40, 3]);
+    let endless = graph.fake.method_table(REFERENCES, 32, &[0, 8, -1]);
+    let many = graph.fake.method_table(REFERENCES, 32, &[i64::MIN]);
     let target = graph.pair(0, 0);
     let first = FREE + 8 * graph.words.len() as u64;
     graph.words.extend([liar, first + 32, 0, 0]);

@@ -33,14 +33,14 @@ impl Heap {
         let store = fake.make("ThreadStore");
         fake.set_global("ThreadStore", store);
         for i in 0..fake.segments.len() {
-            place(&mut fake, i, FREE, FREE);
+            fake.place(i, FREE, FREE);
         }
-        let free = method_table(&mut fake, 0x8000_0001, 24);
+        let free = fake.method_table(0x8000_0001, 24, &[]);
         fake.set("MethodTable", free, "EEClassOrCanonMT", 0);
         fake.set_global("FreeObjectMethodTable", free);
-        let plain = method_table(&mut fake, 0, PLAIN as u32);
-        let array = method_table(&mut fake, 0x8008_0008, 24);
-        let string = method_table(&mut fake, 0x8000_0002, 22);
+        let plain = fake.method_table(0, PLAIN as u32, &[]);
+        let array = fake.method_table(0x8008_0008, 24, &[]);
+        let string = fake.method_table(0x8000_0002, 22, &[]);
         fake.set_global("StringMethodTable", string);
         Heap { fake, free, plain, array, string, words: Vec::new() }
     }
@@ -68,27 +68,10 @@ impl Heap {
     /// Map the words, and let generation 2 reach to their end.
     fn close(mut self) -> Fake {
         let end = self.here();
-        place(&mut self.fake, 2, FREE, end);
+        self.fake.place(2, FREE, end);
         let bytes: Vec<u8> = self.words.iter().flat_map(|w| w.to_le_bytes()).collect();
         self.fake.map(FREE, bytes);
         self.fake
-    }
-}
-
-/// A MethodTable whose class leads back to it.
-fn method_table(fake: &mut Fake, flags: u32, base_size: u32) -> u64 {
-    let (table, class) = (fake.make("MethodTable"), fake.make("EEClass"));
-    fake.poke(table + fake.table.at("MethodTable", "MTFlags"), &flags.to_le_bytes());
-    fake.poke(table + fake.table.at("MethodTable", "BaseSize"), &base_size.to_le_bytes());
-    fake.set("MethodTable", table, "EEClassOrCanonMT", class);
-    fake.set("EEClass", class, "MethodTable", table);
-    table
-}
-
-fn place(fake: &mut Fake, segment: usize, start: u64, end: u64) {
-    let at = fake.segments[segment];
-    for (field, value) in [("mem", start), ("allocated", end), ("committed", end), ("reserved", end)] {
-        fake.set("dac_heap_segment", at, field, value);
     }
 }
 
@@ -181,7 +164,7 @@ fn an_object_that_is_its_own_method_table() {
 #[test]
 fn a_method_table_whose_class_is_itself() {
     let mut heap = Heap::new();
-    let strange = method_table(&mut heap.fake, 0, 32);
+    let strange = heap.fake.method_table(0, 32, &[]);
     heap.fake.set("MethodTable", strange, "EEClassOrCanonMT", strange);
     heap.fake.set("MethodTable", strange, "ParentMethodTable", strange);
     heap.plain(4);
@@ -197,7 +180,7 @@ fn a_method_table_whose_class_is_itself() {
 fn counts_that_reach_past_the_segment_and_past_the_address_space() {
     for count in [1000, 0x7fff_ffff, 0xffff_ffff] {
         let mut heap = Heap::new();
-        let wide = method_table(&mut heap.fake, 0x8008_ffff, 24);
+        let wide = heap.fake.method_table(0x8008_ffff, 24, &[]);
         heap.plain(10);
         heap.words.extend([wide, count, 0, 0]);
         heap.plain(10);
@@ -219,7 +202,7 @@ fn the_last_object_reaches_past_its_segment() {
 fn sizes_that_no_object_has() {
     for (flags, base) in [(0, 0), (0, 8), (0, 16), (0, 20), (0, u32::MAX), (0x8008_0000, 0), (0x8008_0000, 8)] {
         let mut heap = Heap::new();
-        let strange = method_table(&mut heap.fake, flags, base);
+        let strange = heap.fake.method_table(flags, base, &[]);
         heap.plain(4);
         heap.words.extend([strange, 0, 0, 0]);
         heap.plain(4);
@@ -241,7 +224,7 @@ fn a_segment_of_four_terabytes_that_is_not_in_the_dump() {
     heap.plain(10);
     let plain = heap.plain;
     let mut fake = heap.close();
-    place(&mut fake, 2, FREE, FREE + (1 << 41));
+    fake.place(2, FREE, FREE + (1 << 41));
     let answer = heapstat(&fake);
     assert_eq!(answer.code, 4);
     assert_eq!(answer.counts(), [(plain, 10)].into());
@@ -256,7 +239,7 @@ fn segments_over_the_same_memory_count_once() {
     let (plain, end) = (heap.plain, heap.here());
     let mut fake = heap.close();
     for i in [0, 1, 3, 4] {
-        place(&mut fake, i, FREE, end);
+        fake.place(i, FREE, end);
     }
     let answer = heapstat(&fake);
     assert_eq!((answer.code, answer.counts()), (4, [(plain, 10)].into()));
@@ -370,10 +353,10 @@ fn without_the_free_types_global_free_space_is_told_by_its_shape() {
 #[test]
 fn an_array_of_itself_and_a_generic_of_itself_have_an_end() {
     let mut heap = Heap::new();
-    let array = method_table(&mut heap.fake, 0x800a_0008, 24);
+    let array = heap.fake.method_table(0x800a_0008, 24, &[]);
     heap.fake.set("MethodTable", array, "PerInstInfo", array);
     // A thousand arguments, each the type itself.
-    let generic = method_table(&mut heap.fake, 0x10, 32);
+    let generic = heap.fake.method_table(0x10, 32, &[]);
     let info = heap.fake.room_for(8);
     let at = heap.fake.table.at("GenericsDictInfo", "NumDicts");
     heap.fake.poke(info + at, &1u16.to_le_bytes());

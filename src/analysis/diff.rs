@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 
 use crate::process::Process;
 use crate::report::{
-    CountDelta, DiffReport, DiffRow, DiffSide, HeapStatReport, KindRow, MallocReport, SizeDelta, SummaryReport,
-    TypeDelta,
+    ClusterRow, CountDelta, DiffReport, DiffRow, DiffSide, HeapStatReport, KindRow, MallocReport, SizeDelta,
+    SummaryReport, TypeDelta, TypeRow,
 };
 
 /// One of two cores to compare.
@@ -50,29 +50,41 @@ pub fn diff(old: DiffInput<'_>, new: DiffInput<'_>) -> DiffReport {
     }
 }
 
+/// Count and bytes.
+type Sum = (u64, u64);
+
+/// Sums of both sides by key.
+fn side_by_side<K: Ord>(
+    old: impl Iterator<Item = (K, Sum)>,
+    new: impl Iterator<Item = (K, Sum)>,
+) -> BTreeMap<K, (Sum, Sum)> {
+    let mut out: BTreeMap<K, (Sum, Sum)> = BTreeMap::new();
+    let add = |to: &mut Sum, of: Sum| *to = (to.0.saturating_add(of.0), to.1.saturating_add(of.1));
+    for (key, sum) in old {
+        add(&mut out.entry(key).or_default().0, sum);
+    }
+    for (key, sum) in new {
+        add(&mut out.entry(key).or_default().1, sum);
+    }
+    out
+}
+
 /// Types by name: their addresses say nothing in another process.
-fn types(old: &HeapStatReport, new: &HeapStatReport) -> Option<Vec<TypeDelta>> {
+fn types<'a>(old: &'a HeapStatReport, new: &'a HeapStatReport) -> Option<Vec<TypeDelta>> {
     if old.types.is_empty() || new.types.is_empty() {
         return None;
     }
-    let mut all: BTreeMap<&str, TypeDelta> = BTreeMap::new();
-    for t in &old.types {
-        let row = all.entry(&t.name).or_default();
-        row.old_count = row.old_count.saturating_add(t.count);
-        row.old = row.old.saturating_add(t.size);
-    }
-    for t in &new.types {
-        let row = all.entry(&t.name).or_default();
-        row.new_count = row.new_count.saturating_add(t.count);
-        row.new = row.new.saturating_add(t.size);
-    }
+    let of = |t: &'a TypeRow| (t.name.as_str(), (t.count, t.size));
+    let all = side_by_side(old.types.iter().map(of), new.types.iter().map(of)).into_iter();
     let mut rows: Vec<TypeDelta> = all
-        .into_iter()
-        .map(|(name, row)| TypeDelta {
+        .map(|(name, (old, new))| TypeDelta {
             name: name.to_owned(),
-            delta_count: delta(row.old_count, row.new_count),
-            delta: delta(row.old, row.new),
-            ..row
+            old_count: old.0,
+            new_count: new.0,
+            delta_count: delta(old.0, new.0),
+            old: old.1,
+            new: new.1,
+            delta: delta(old.1, new.1),
         })
         .filter(|r| r.delta != 0 || r.delta_count != 0)
         .collect();
@@ -85,25 +97,18 @@ fn sizes(old: &MallocReport, new: &MallocReport) -> Option<Vec<SizeDelta>> {
     if old.arenas.is_empty() || new.arenas.is_empty() {
         return None;
     }
-    let mut all: BTreeMap<(u64, bool), SizeDelta> = BTreeMap::new();
-    for c in &old.clusters {
-        let row = all.entry((c.size, c.mmapped)).or_default();
-        row.old_count = row.old_count.saturating_add(c.count);
-        row.old = row.old.saturating_add(c.bytes);
-    }
-    for c in &new.clusters {
-        let row = all.entry((c.size, c.mmapped)).or_default();
-        row.new_count = row.new_count.saturating_add(c.count);
-        row.new = row.new.saturating_add(c.bytes);
-    }
+    let of = |c: &ClusterRow| ((c.size, c.mmapped), (c.count, c.bytes));
+    let all = side_by_side(old.clusters.iter().map(of), new.clusters.iter().map(of)).into_iter();
     let mut rows: Vec<SizeDelta> = all
-        .into_iter()
-        .map(|((size, mmapped), row)| SizeDelta {
+        .map(|((size, mmapped), (old, new))| SizeDelta {
             size,
             mmapped,
-            delta_count: delta(row.old_count, row.new_count),
-            delta: delta(row.old, row.new),
-            ..row
+            old_count: old.0,
+            new_count: new.0,
+            delta_count: delta(old.0, new.0),
+            old: old.1,
+            new: new.1,
+            delta: delta(old.1, new.1),
         })
         .filter(|r| r.delta_count != 0)
         .collect();

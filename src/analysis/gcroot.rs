@@ -16,26 +16,34 @@ const STATIC_TYPES: usize = 8;
 /// Tell why the object at `addr` is alive: a shortest path from each root that
 /// leads to it, with `all` from all of them.
 pub fn gcroot(process: &Process, found: &Findings, addr: Addr, all: bool) -> GcRootReport {
+    gcroots(process, found, &[addr], all).pop().unwrap_or_default()
+}
+
+/// The same of several objects: heap, stacks and roots are read once for all of them.
+pub(super) fn gcroots(process: &Process, found: &Findings, addrs: &[Addr], all: bool) -> Vec<GcRootReport> {
     process.core.expect_scan();
-    let mut report = GcRootReport { object: addr, ..GcRootReport::default() };
+    let of = |&object: &Addr| GcRootReport { object, ..GcRootReport::default() };
+    let mut reports: Vec<GcRootReport> = addrs.iter().map(of).collect();
     // A stack may go through the code of several runtimes.
     let runtimes: Vec<Methods<'_>> = found.runtimes.iter().map(|(r, _)| Methods::new(process, r)).collect();
     for (runtime, heaps) in with_heap(&found.runtimes) {
-        one(process, found, &runtimes, (runtime, heaps), (addr, all), &mut report);
-        if report.name.is_some() {
+        let mut open: Vec<&mut GcRootReport> = reports.iter_mut().filter(|r| r.name.is_none()).collect();
+        if open.is_empty() {
             break;
         }
+        of_runtime(process, found, &runtimes, (runtime, heaps), &mut open, all);
     }
-    report
+    reports
 }
 
-fn one<'p>(
+/// Fill in the reports of objects that are on this runtime's heap.
+fn of_runtime<'p>(
     process: &'p Process,
     found: &Findings,
     runtimes: &[Methods<'p>],
     (runtime, heaps): (&Runtime, &Heaps),
-    (addr, all): (Addr, bool),
-    report: &mut GcRootReport,
+    reports: &mut Vec<&mut GcRootReport>,
+    all: bool,
 ) {
     let Some(methods) = runtimes.iter().find(|m| std::ptr::eq(m.types.runtime, runtime)) else { return };
     let types = TypeSystem::new(process, runtime);
@@ -43,21 +51,29 @@ fn one<'p>(
     let handles = handles_of(process, runtime);
     let graph = Graph::new(&types, &heap, &handles);
     let mut names = Names::new(&types, &graph);
-    let Some(target) = names.object(addr).map(|_| addr).or_else(|| names.containing(addr)) else { return };
-    let Some((name, size)) = names.object(target) else { return };
+    reports.retain_mut(|report| {
+        let target = names.object(report.object).map(|_| report.object).or_else(|| names.containing(report.object));
+        let Some((target, (name, size))) = target.and_then(|t| Some((t, names.object(t)?))) else { return false };
+        (report.object, report.name, report.size) = (target, Some(name), Some(size));
+        true
+    });
+    if reports.is_empty() {
+        return;
+    }
     tell_in_gc(process, runtime, &heap);
-    (report.object, report.name, report.size) = (target, Some(name), Some(size));
     let stacks = stack_refs(process, &found.stacks, runtimes, runtime);
     let Roots { all: roots, notes, stray } = roots(&graph, heaps, &handles, &stacks);
     tell(process, runtime, "roots", &notes);
-    report.stacks = stack_roots(&stacks, &roots, stray);
     let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
-    let found = Search::new(&graph, target).run(&roots, most);
-    report.roots = roots.len() as u64;
-    report.visited = found.objects;
-    report.more = found.more;
-    report.paths = found.paths.iter().map(|path| row(&mut names, methods, path)).collect();
-    report.paths.sort_by_key(|p| p.chain.len());
+    for report in reports {
+        report.stacks = stack_roots(&stacks, &roots, stray);
+        let found = Search::new(&graph, report.object).run(&roots, most);
+        report.roots = roots.len() as u64;
+        report.visited = found.objects;
+        report.more = found.more;
+        report.paths = found.paths.iter().map(|path| row(&mut names, methods, path)).collect();
+        report.paths.sort_by_key(|p| p.chain.len());
+    }
 }
 
 fn row(names: &mut Names<'_, '_, '_>, methods: &Methods<'_>, path: &Path) -> RootPathRow {

@@ -8,7 +8,7 @@ use crate::analysis::anon::{self, Depth};
 use crate::analysis::managed::{Names, tell_in_gc, with_heap};
 use crate::analysis::reach::{Reach, blocks_of};
 use crate::dotnet::graph::{Graph, Link};
-use crate::dotnet::heap::{FREE, Heap, Losses};
+use crate::dotnet::heap::{FREE, Heap};
 use crate::dotnet::{Heaps, Runtime, TypeSystem};
 use crate::introspect::Findings;
 use crate::limits;
@@ -89,7 +89,7 @@ pub fn holders(process: &Process, found: &Findings, limit: Option<usize>, progre
     }
     let mut groups: BTreeMap<(usize, u64, Option<u64>), Group> = BTreeMap::new();
     for (i, (runtime, heaps)) in with_heap(&found.runtimes).enumerate() {
-        group(process, runtime, heaps, i, &words, &held, &mut groups);
+        group(process, runtime, heaps, i, &mut words, &held, &mut groups);
     }
     report(groups.into_values().collect(), &Reach { process, blocks: &blocks }, limit)
 }
@@ -100,7 +100,7 @@ fn group(
     runtime: &Runtime,
     heaps: &Heaps,
     number: usize,
-    words: &[Word],
+    words: &mut [Word],
     held: &dyn Fn(Addr) -> Option<Held>,
     groups: &mut BTreeMap<(usize, u64, Option<u64>), Group>,
 ) {
@@ -109,38 +109,28 @@ fn group(
     let graph = Graph::new(&types, &heap, &[]);
     let mut names = Names::new(&types, &graph);
     tell_in_gc(process, runtime, &heap);
-    let mut walker = heap.walker();
-    for part in heap.parts() {
-        let from = words.partition_point(|w| w.at < part.range.start);
-        let to = words.partition_point(|w| w.at < part.range.end);
-        let mut here = words.get(from..to).unwrap_or_default().iter().peekable();
-        if here.peek().is_none() {
-            continue;
-        }
-        walker.walk(part, &mut Losses::default(), |object| {
-            let end = object.addr.saturating_add(object.size.max(1));
-            while let Some(word) = here.next_if(|w| w.at < end) {
-                let (true, Some(what)) = (word.at >= object.addr && object.kind != FREE, held(word.value)) else {
-                    continue;
-                };
-                let Some(info) = heap.kind(object.kind) else { continue };
-                let offset = word.at.since(object.addr);
-                let field = (info.component_size == 0).then_some(offset);
-                let group = groups.entry((number, info.address.0, field)).or_insert_with(|| Group {
-                    name: names.object(object.addr).map(|(name, _)| name),
-                    field: field.and_then(|_| names.link(object.addr, Link::Field(offset))),
-                    ..Group::default()
-                });
-                group.objects += u64::from(group.last != Some(object.addr));
-                group.last = Some(object.addr);
-                group.first = group.first.or(Some((object.addr, word.value)));
-                match what {
-                    Held::Malloc(block) => drop(group.malloc.insert(block.range.start, block)),
-                    Held::Mmap(range) => drop(group.mmap.insert(range.start, range.len())),
-                }
+    heap.locate(
+        words,
+        |w| w.at,
+        |word, _, object| {
+            let (true, Some(what)) = (object.kind != FREE, held(word.value)) else { return };
+            let Some(info) = heap.kind(object.kind) else { return };
+            let offset = word.at.since(object.addr);
+            let field = (!info.counted()).then_some(offset);
+            let group = groups.entry((number, info.address.0, field)).or_insert_with(|| Group {
+                name: names.object(object.addr).map(|(name, _)| name),
+                field: field.and_then(|_| names.link(object.addr, Link::Field(offset))),
+                ..Group::default()
+            });
+            group.objects += u64::from(group.last != Some(object.addr));
+            group.last = Some(object.addr);
+            group.first = group.first.or(Some((object.addr, word.value)));
+            match what {
+                Held::Malloc(block) => drop(group.malloc.insert(block.range.start, block)),
+                Held::Mmap(range) => drop(group.mmap.insert(range.start, range.len())),
             }
-        });
-    }
+        },
+    );
 }
 
 fn report(groups: Vec<Group>, reach: &Reach<'_>, limit: Option<usize>) -> HoldersReport {

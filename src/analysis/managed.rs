@@ -231,13 +231,8 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
 
     /// The object that `addr` leads into.
     pub(super) fn containing(&self, addr: Addr) -> Option<Addr> {
-        let part = self.heap.parts().iter().find(|p| p.range.contains(addr))?;
         let mut found = None;
-        self.heap.walker().walk(part, &mut Losses::default(), |object| {
-            if object.addr <= addr && addr.since(object.addr) < object.size {
-                found = Some(object.addr);
-            }
-        });
+        self.heap.locate(&mut [addr], |at| *at, |_, _, object| found = Some(object.addr));
         found
     }
 }

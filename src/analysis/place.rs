@@ -20,12 +20,8 @@ pub(super) fn place(process: &Process, found: &Findings, region: &Region, addr: 
         };
     }
     if region.kind == Kind::Stack {
-        let sp = match region.owner {
-            Owner::Thread(tid) => found.stacks.of(tid).and_then(|s| s.sp).filter(|sp| region.range.contains(*sp)),
-            _ => None,
-        };
         let detail = printable(&region.detail);
-        return match sp {
+        return match found.sp_in(region) {
             Some(sp) if addr >= sp => format!("{detail}, SP+{:#x}", addr.since(sp)),
             Some(sp) => format!("{detail}, SP-{:#x} (below SP: left over)", sp.since(addr)),
             None => format!("{detail}, {:#x} below the top", region.range.end.since(addr)),

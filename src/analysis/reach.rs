@@ -5,12 +5,12 @@
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::analysis::refs;
 use crate::introspect::Findings;
 use crate::limits;
 use crate::map::{Kind, Region};
 use crate::memory::pointers::pointers;
 use crate::native::malloc::{Block, BlockMarks, Blocks, FreeLists, Malloc};
+use crate::native::stacks::RED_ZONE;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::ChunkSum;
@@ -22,18 +22,11 @@ const CHUNK: usize = 256;
 /// Bytes of a block read at once.
 const PIECE: u64 = 16 << 20;
 
-/// Below the stack pointer, a leaf function may still use this much (System V
-/// ABI for x86_64, the red zone).
-const RED_ZONE: u64 = 128;
-
 /// All blocks of malloc, with the lists that tell which of them are free.
 pub(super) fn blocks_of(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
     let mut lists = FreeLists::read(process, malloc, &[]);
     let mut blocks = Blocks::read(process, malloc, &lists);
-    // The caches of threads that are gone show up only now; what is in them was
-    // taken for used.
-    let with_others = FreeLists::read(process, malloc, &blocks.caches());
-    if with_others.len() > lists.len() {
+    if let Some(with_others) = lists.with_caches(process, malloc, &blocks.caches()) {
         lists = with_others;
         blocks = Blocks::read(process, malloc, &lists);
     }
@@ -126,8 +119,7 @@ fn roots(found: &Findings) -> Vec<AddrRange> {
         _ => r.perms.is_none_or(|p| p.write),
     };
     let live = |r: &Region| {
-        let sp = (r.kind == Kind::Stack).then(|| refs::sp_of(found, r)).flatten();
-        let start = sp.map_or(r.range.start, |sp| sp.saturating_sub(RED_ZONE).max(r.range.start));
+        let start = found.sp_in(r).map_or(r.range.start, |sp| sp.saturating_sub(RED_ZONE).max(r.range.start));
         AddrRange::new(start, r.range.end)
     };
     union(found.map.regions.iter().filter(may_hold).map(live).collect())

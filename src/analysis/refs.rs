@@ -9,7 +9,7 @@ use crate::analysis::place::place;
 use crate::analysis::reach::blocks_of;
 use crate::bytes::printable;
 use crate::dotnet::graph::{Graph, Link};
-use crate::dotnet::heap::{FREE, Heap, Losses};
+use crate::dotnet::heap::{FREE, Heap};
 use crate::dotnet::{Heaps, Runtime, TypeSystem};
 use crate::introspect::Findings;
 use crate::limits;
@@ -205,20 +205,9 @@ pub(super) fn row(process: &Process, found: &Findings, target: AddrRange, at: Ad
     out.detail = place(process, found, region, at);
     if let (Kind::Stack, Owner::Thread(tid)) = (region.kind, region.owner) {
         out.thread = Some(tid);
-        out.from = if is_left_over(found, region, at) { "stack (left over)" } else { "stack" }.into();
+        out.from = if found.is_left_over(region, at) { "stack (left over)" } else { "stack" }.into();
     }
     out
-}
-
-/// Whether `addr` in the stack `region` lies below its thread's pointer.
-pub(super) fn is_left_over(found: &Findings, region: &Region, addr: Addr) -> bool {
-    sp_of(found, region).is_some_and(|sp| addr < sp)
-}
-
-/// Where the stack pointer of the thread is whose stack `region` is.
-pub(super) fn sp_of(found: &Findings, region: &Region) -> Option<Addr> {
-    let Owner::Thread(tid) = region.owner else { return None };
-    found.stacks.of(tid).and_then(|s| s.sp).filter(|sp| region.range.contains(*sp))
 }
 
 /// Tell which objects, handles and blocks of malloc the words are of.
@@ -258,29 +247,17 @@ fn in_blocks(process: &Process, found: &Findings, rows: &mut [RefRow]) {
 
 /// Of `rows` by address: which object of the heap each is in.
 fn in_objects(names: &mut Names<'_, '_, '_>, rows: &mut [RefRow]) {
-    let heap = names.heap;
-    let mut walker = heap.walker();
-    for part in heap.parts() {
-        let from = rows.partition_point(|r| r.address < Some(part.range.start));
-        let to = rows.partition_point(|r| r.address < Some(part.range.end));
-        let mut here = rows.get_mut(from..to.max(from)).unwrap_or_default().iter_mut().peekable();
-        if here.peek().is_none() {
-            continue;
+    // Registers, which have no address, are in no object.
+    let address = |row: &RefRow| row.address.unwrap_or_default();
+    names.heap.locate(rows, address, |row, part, object| {
+        if object.kind == FREE {
+            row.from = "free object space".into();
+            return;
         }
-        walker.walk(part, &mut Losses::default(), |object| {
-            let end = object.addr.saturating_add(object.size.max(1));
-            while let Some(row) = here.next_if(|r| r.address < Some(end)) {
-                let Some(at) = row.address.filter(|at| *at >= object.addr) else { continue };
-                if object.kind == FREE {
-                    row.from = "free object space".into();
-                    continue;
-                }
-                row.from = "object".into();
-                row.object = Some(object.addr);
-                row.name = names.object(object.addr).map(|(name, _)| name);
-                row.field = names.link(object.addr, Link::Field(at.since(object.addr)));
-                row.detail = part.generation.name().to_owned();
-            }
-        });
-    }
+        row.from = "object".into();
+        row.object = Some(object.addr);
+        row.name = names.object(object.addr).map(|(name, _)| name);
+        row.field = names.link(object.addr, Link::Field(address(row).since(object.addr)));
+        row.detail = part.generation.name().to_owned();
+    });
 }

@@ -9,6 +9,10 @@ use crate::map::{Base, BaseEntry, Claim, Claims, Confidence, Kind, Owner};
 use crate::native::stack_records::{self, RecordLayout, StackRecord};
 use crate::process::Process;
 
+/// Below the stack pointer, a leaf function may still use this much (System V
+/// ABI for x86_64, the red zone).
+pub const RED_ZONE: u64 = 128;
+
 /// What a stack is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StackState {

@@ -13,7 +13,7 @@ use crate::dotnet::graph::{RefFrame, RefPlace, StackRef, StackRefs, Stretch};
 use crate::dotnet::{FrameSlots, FrameState, Methods, ProtectedRef, Runtime};
 use crate::limits;
 use crate::memory::Memory;
-use crate::native::stacks::Stacks;
+use crate::native::stacks::{RED_ZONE, Stacks};
 use crate::native::unwind::registers::{self, x86_64::RBP};
 use crate::native::unwind::{End, Regs, Trust};
 use crate::process::Process;
@@ -47,10 +47,6 @@ pub fn stack_refs<'p>(
     }
     out
 }
-
-/// Below the stack pointer, a leaf function may still use this much (System V
-/// ABI for x86_64, the red zone).
-const RED_ZONE: u64 = 128;
 
 /// Why words of a stack are taken for references.
 mod why {

@@ -308,6 +308,29 @@ impl Fake {
         self.put(at + self.table.at(kind, field), value);
     }
 
+    /// A MethodTable whose class leads back to it, with a GCDesc in front, last word first.
+    pub fn method_table(&mut self, flags: u32, base_size: u32, gc_desc: &[i64]) -> u64 {
+        let front = self.room_for(8 * gc_desc.len() as u64 + 16);
+        let (table, class) = (self.make("MethodTable"), self.make("EEClass"));
+        assert!(table - front >= 8 * gc_desc.len() as u64);
+        for (i, word) in gc_desc.iter().rev().enumerate() {
+            self.put(table - 8 * (i as u64 + 1), *word as u64);
+        }
+        self.poke(table + self.table.at("MethodTable", "MTFlags"), &flags.to_le_bytes());
+        self.poke(table + self.table.at("MethodTable", "BaseSize"), &base_size.to_le_bytes());
+        self.set("MethodTable", table, "EEClassOrCanonMT", class);
+        self.set("EEClass", class, "MethodTable", table);
+        table
+    }
+
+    /// Make a segment reach from `start` to `end`.
+    pub fn place(&mut self, segment: usize, start: u64, end: u64) {
+        let at = self.segments[segment];
+        for (field, value) in [("mem", start), ("allocated", end), ("committed", end), ("reserved", end)] {
+            self.set("dac_heap_segment", at, field, value);
+        }
+    }
+
     /// What a global of g_dacTable holds.
     pub fn set_global(&mut self, name: &str, value: u64) {
         self.put(IMAGE + GLOBALS + 8 * self.table.slot(name), value);

@@ -91,7 +91,10 @@ pub fn anon(process: &Process, found: &Findings, progress: &Progress) -> AnonRep
     refs::objects(process, found, &mut rows);
     let mut clusters: Vec<BlockClusterRow> = survey.clusters.iter().take(LISTED).map(|c| row(process, c)).collect();
     for (row, cluster) in clusters.iter_mut().zip(&survey.clusters).take(EXPLAINED) {
-        row.owners = owners::of(process, found, cluster, &rows);
+        row.owners = owners::of(cluster, &rows);
+    }
+    owners::tell_roots(process, found, &mut clusters);
+    for row in &mut clusters {
         row.owner = owners::guess(row);
         row.confidence = row.owner.is_some().then_some("heuristic");
     }
@@ -148,7 +151,8 @@ pub(in crate::analysis) fn survey(
         let room = limits::MAX_REFS.saturating_sub(kept.len());
         kept.extend(share.into_iter().take(room));
     });
-    let mut cuts: Vec<Addr> = kept.iter().filter(|p| !is_left_over(found, p.at)).map(|p| p.value).collect();
+    let left_over = |p: &&Pointer| found.map.region_at(p.at).is_some_and(|r| found.is_left_over(r, p.at));
+    let mut cuts: Vec<Addr> = kept.iter().filter(|p| !left_over(p)).map(|p| p.value).collect();
     cuts.sort_unstable();
     cuts.dedup();
     let blocks = cut(&regions, &cuts);
@@ -176,12 +180,6 @@ pub(in crate::analysis) fn survey(
     let mut clusters: Vec<Cluster> = by_look.into_values().collect();
     clusters.sort_by_key(|c| (Reverse(c.bytes()), c.blocks.first().map(|b| b.start)));
     Survey { clusters, pointers: kept, scanned, samples }
-}
-
-/// Whether what stands at `addr` lies below a stack pointer.
-fn is_left_over(found: &Findings, addr: Addr) -> bool {
-    let region = found.map.region_at(addr).filter(|r| r.kind == Kind::Stack);
-    region.is_some_and(|r| refs::is_left_over(found, r, addr))
 }
 
 /// The parts of `regions` between `cuts`; with each, whether it is a whole region.

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::addr::Addr;
 use crate::analysis::anon::Cluster;
-use crate::analysis::{gcroot, refs};
+use crate::analysis::gcroot::gcroots;
+use crate::analysis::refs;
 use crate::introspect::Findings;
 use crate::map::Kind;
 use crate::process::Process;
-use crate::report::{BlockClusterRow, ChainRow, Name, OwnerRow, RefRow, RootPathRow};
+use crate::report::{BlockClusterRow, ChainRow, GcRootReport, Name, OwnerRow, RefRow, RootPathRow};
 use crate::units::exact;
 
 /// Owners that are listed.
@@ -42,7 +43,7 @@ struct Group<'r> {
 }
 
 /// Who points at the starts of the blocks, by `rows`.
-pub(super) fn of(process: &Process, found: &Findings, cluster: &Cluster, rows: &[RefRow]) -> Vec<OwnerRow> {
+pub(super) fn of(cluster: &Cluster, rows: &[RefRow]) -> Vec<OwnerRow> {
     let starts: HashSet<Addr> = cluster.blocks.iter().map(|b| b.start).collect();
     let mut groups: BTreeMap<Key, Group<'_>> = BTreeMap::new();
     for row in rows.iter().filter(|r| starts.contains(&r.value)) {
@@ -75,18 +76,26 @@ pub(super) fn of(process: &Process, found: &Findings, cluster: &Cluster, rows: &
         .collect();
     out.sort_by_key(|o| (refs::is_dead(&o.from), Reverse(o.blocks), o.objects));
     out.truncate(LISTED);
-    // Of a single object it can be told who keeps it.
-    if let Some(first) = out.first_mut().filter(|o| o.objects == 1)
-        && let Some(object) = first.object
-    {
-        first.root = root(process, found, object);
-    }
     out
 }
 
-/// What keeps the object, in words.
-fn root(process: &Process, found: &Findings, object: Addr) -> Option<String> {
-    let report = gcroot(process, found, object, false);
+/// Tell what keeps the first owner of each cluster, where that is a single object.
+pub(super) fn tell_roots(process: &Process, found: &Findings, clusters: &mut [BlockClusterRow]) {
+    let single = |c: &BlockClusterRow| c.owners.first().filter(|o| o.objects == 1).and_then(|o| o.object);
+    let objects: Vec<Addr> = clusters.iter().filter_map(single).collect();
+    if objects.is_empty() {
+        return;
+    }
+    let mut reports = gcroots(process, found, &objects, false).into_iter();
+    for cluster in clusters.iter_mut().filter(|c| single(c).is_some()) {
+        if let (Some(owner), Some(report)) = (cluster.owners.first_mut(), reports.next()) {
+            owner.root = root(&report);
+        }
+    }
+}
+
+/// What keeps an object, in words.
+fn root(report: &GcRootReport) -> Option<String> {
     // A static says more than a stack that has it just now.
     let says = |p: &&RootPathRow| {
         let field = |c: &ChainRow| c.field.as_ref().is_some_and(|f| f.contains(STATIC));

@@ -43,12 +43,9 @@ pub fn malloc(process: &Process, found: &Findings, options: &MallocOptions, prog
         malloc.walk(process, lists, make, |tally, chunk| tally.add(chunk, &look))
     };
     let mut walked = walk(&lists);
-    // The caches of threads that are gone show up only now; what is in them was
-    // taken for used.
     let mut seen: Vec<_> = walked.iter().flat_map(|(_, _, tally, _)| tally.caches.iter().copied()).collect();
     seen.truncate(limits::MAX_TCACHES);
-    let with_others = FreeLists::read(process, malloc, &seen);
-    if with_others.len() > lists.len() {
+    if let Some(with_others) = lists.with_caches(process, malloc, &seen) {
         lists = with_others;
         walked = walk(&lists);
     }

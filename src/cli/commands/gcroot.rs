@@ -4,7 +4,7 @@ use coremap::analysis;
 use coremap::introspect::introspect;
 
 use crate::cli::args::Common;
-use crate::cli::commands::{not_swapped, open, type_pattern};
+use crate::cli::commands::{ask, not_swapped, open, type_pattern};
 use crate::cli::output::answer;
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure, address};
@@ -36,9 +36,11 @@ fn of_object(common: &Common, core: &Path, text: &str, all: bool) -> Result<Exit
 
 fn of_types(common: &Common, core: &Path, text: &str, top: usize) -> Result<Exit, Failure> {
     let name = type_pattern(text)?;
-    let process = open(core, common, &progress())?;
-    let found = introspect(&process);
-    let report = analysis::gcroot_types(&process, &found, &name, top);
-    let nothing = report.groups.is_empty();
-    Ok(answer("gcroot", common, &process, &found, report)?.or_nothing(nothing))
+    ask(
+        common,
+        core,
+        "gcroot",
+        |process, found, _| analysis::gcroot_types(process, found, &name, top),
+        |r| r.groups.is_empty(),
+    )
 }

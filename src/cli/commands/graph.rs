@@ -6,26 +6,18 @@ use coremap::analysis;
 use coremap::introspect::introspect;
 
 use crate::cli::args::Common;
-use crate::cli::commands::{not_swapped, open, type_pattern};
+use crate::cli::commands::{ask, not_swapped, open, type_pattern};
 use crate::cli::output::answer;
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure, address};
 
 pub(super) fn handles(common: &Common, core: &Path) -> Result<Exit, Failure> {
-    let process = open(core, common, &progress())?;
-    let found = introspect(&process);
-    let report = analysis::handles(&process, &found);
-    let nothing = report.handles.is_empty();
-    Ok(answer("handles", common, &process, &found, report)?.or_nothing(nothing))
+    ask(common, core, "handles", |process, found, _| analysis::handles(process, found), |r| r.handles.is_empty())
 }
 
 pub(super) fn objects(common: &Common, core: &Path, text: &str) -> Result<Exit, Failure> {
     let name = type_pattern(text)?;
-    let process = open(core, common, &progress())?;
-    let found = introspect(&process);
-    let report = analysis::objects(&process, &found, &name);
-    let nothing = report.objects.is_empty();
-    Ok(answer("objects", common, &process, &found, report)?.or_nothing(nothing))
+    ask(common, core, "objects", |process, found, _| analysis::objects(process, found, &name), |r| r.objects.is_empty())
 }
 
 pub(super) fn object(common: &Common, core: &Path, text: &str) -> Result<Exit, Failure> {
@@ -39,25 +31,19 @@ pub(super) fn object(common: &Common, core: &Path, text: &str) -> Result<Exit, F
 }
 
 pub(super) fn finalizers(common: &Common, core: &Path) -> Result<Exit, Failure> {
-    let process = open(core, common, &progress())?;
-    let found = introspect(&process);
-    let report = analysis::finalizers(&process, &found);
-    let nothing = report.objects.is_empty();
-    Ok(answer("finalizers", common, &process, &found, report)?.or_nothing(nothing))
+    ask(common, core, "finalizers", |process, found, _| analysis::finalizers(process, found), |r| r.objects.is_empty())
 }
 
 pub(super) fn syncblocks(common: &Common, core: &Path) -> Result<Exit, Failure> {
-    let process = open(core, common, &progress())?;
-    let found = introspect(&process);
-    let report = analysis::syncblocks(&process, &found);
-    let nothing = report.blocks.is_empty();
-    Ok(answer("syncblocks", common, &process, &found, report)?.or_nothing(nothing))
+    ask(common, core, "syncblocks", |process, found, _| analysis::syncblocks(process, found), |r| r.blocks.is_empty())
 }
 
 pub(super) fn exceptions(common: &Common, core: &Path) -> Result<Exit, Failure> {
-    let process = open(core, common, &progress())?;
-    let found = introspect(&process);
-    let report = analysis::exceptions(&process, &found);
-    let nothing = report.exceptions.is_empty();
-    Ok(answer("exceptions", common, &process, &found, report)?.or_nothing(nothing))
+    ask(
+        common,
+        core,
+        "exceptions",
+        |process, found, _| analysis::exceptions(process, found),
+        |r| r.exceptions.is_empty(),
+    )
 }

@@ -21,12 +21,15 @@ mod whatis;
 
 use std::path::Path;
 
+use coremap::introspect::{Findings, introspect};
 use coremap::limits;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::render::Render;
 use regex::{Regex, RegexBuilder};
 
 use crate::cli::args::{Args, Command, Common};
+use crate::cli::output::answer;
 use crate::cli::{Exit, Failure, progress};
 
 /// Run the command asked for.
@@ -86,6 +89,23 @@ fn not_swapped(first: &str, core: &Path, what: &str, usage: &str) -> Result<(), 
         "'{first}' is a file and '{}' is not: the {what} comes first, `coremap {usage}`",
         core.display()
     )))
+}
+
+/// Open the core, ask the analysis, answer; where `is_empty`, nothing was found.
+fn ask<R: Render>(
+    common: &Common,
+    core: &Path,
+    command: &'static str,
+    analyse: impl FnOnce(&Process, &Findings, &Progress) -> R,
+    is_empty: impl FnOnce(&R) -> bool,
+) -> Result<Exit, Failure> {
+    let progress = progress::progress();
+    let process = open(core, common, &progress)?;
+    let found = introspect(&process);
+    let report = analyse(&process, &found, &progress);
+    progress::clear();
+    let nothing = is_empty(&report);
+    Ok(answer(command, common, &process, &found, report)?.or_nothing(nothing))
 }
 
 /// Open the core, with a bar where that takes long (unpacking).

@@ -6,7 +6,7 @@ use coremap::analysis::{self, RefsOptions, Span};
 use coremap::introspect::introspect;
 
 use crate::cli::args::{Common, RefsArgs};
-use crate::cli::commands::{not_swapped, open};
+use crate::cli::commands::{ask, not_swapped, open};
 use crate::cli::output::answer;
 use crate::cli::progress::{clear, progress};
 use crate::cli::{Exit, Failure, address};
@@ -31,21 +31,15 @@ pub(super) fn run(common: &Common, core: &Path, args: &RefsArgs) -> Result<Exit,
 }
 
 pub(super) fn anon(common: &Common, core: &Path) -> Result<Exit, Failure> {
-    let progress = progress();
-    let process = open(core, common, &progress)?;
-    let found = introspect(&process);
-    let report = analysis::anon(&process, &found, &progress);
-    clear();
-    let nothing = report.clusters.is_empty();
-    Ok(answer("anon", common, &process, &found, report)?.or_nothing(nothing))
+    ask(common, core, "anon", analysis::anon, |r| r.clusters.is_empty())
 }
 
 pub(super) fn holders(common: &Common, core: &Path, limit: Option<usize>) -> Result<Exit, Failure> {
-    let progress = progress();
-    let process = open(core, common, &progress)?;
-    let found = introspect(&process);
-    let report = analysis::holders(&process, &found, limit, &progress);
-    clear();
-    let nothing = report.holders.is_empty();
-    Ok(answer("holders", common, &process, &found, report)?.or_nothing(nothing))
+    ask(
+        common,
+        core,
+        "holders",
+        |process, found, progress| analysis::holders(process, found, limit, progress),
+        |r| r.holders.is_empty(),
+    )
 }

@@ -16,7 +16,7 @@ use crate::dotnet::Heaps;
 use crate::dotnet::finalizers;
 use crate::dotnet::graph::{Graph, RefFrame, RefPlace, StackRefs};
 use crate::dotnet::handles::{Handle, HandleKind};
-use crate::dotnet::heap::{FREE, Losses};
+use crate::dotnet::heap::FREE;
 use crate::dotnet::methods::SlotPlace;
 use crate::dotnet::threads::{ManagedThread, threads};
 use crate::limits;
@@ -215,25 +215,14 @@ fn words(graph: &Graph<'_, '_>, stack: &StackRefs, out: &mut Vec<Candidate>, not
 /// The objects that candidates lead into.
 fn containing(graph: &Graph<'_, '_>, mut candidates: Vec<Candidate>, out: &mut Vec<Root>) {
     candidates.sort_unstable_by_key(|c| c.value);
-    let mut rest = candidates.as_slice();
-    let mut walker = graph.heap.walker();
-    for part in graph.heap.parts() {
-        let skip = rest.partition_point(|c| c.value < part.range.start.0);
-        let len = rest.get(skip..).unwrap_or_default().partition_point(|c| c.value < part.range.end.0);
-        let mut here = rest.get(skip..skip + len).unwrap_or_default();
-        rest = rest.get(skip + len..).unwrap_or_default();
-        if here.is_empty() {
-            continue;
-        }
-        walker.walk(part, &mut Losses::default(), |object| {
-            let end = object.addr.0.saturating_add(object.size.max(1));
-            while let Some((first, others)) = here.split_first().filter(|(c, _)| c.value < end) {
-                here = others;
-                // Between the objects, or in what is none any more.
-                if first.value >= object.addr.0 && object.kind != FREE {
-                    out.push(Root { object: object.addr, ..first.root });
-                }
+    graph.heap.locate(
+        &mut candidates,
+        |c| Addr(c.value),
+        |c, _, object| {
+            // What is no object any more keeps nothing.
+            if object.kind != FREE {
+                out.push(Root { object: object.addr, ..c.root });
             }
-        });
-    }
+        },
+    );
 }

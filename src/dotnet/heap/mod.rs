@@ -7,6 +7,7 @@
 //! (src/coreclr/gc: gc.cpp, gc_heap::walk_heap_per_heap, make_unused_array;
 //! docs/design/datacontracts/Object.md, GC.md).
 
+mod locate;
 mod method_tables;
 mod stat;
 mod strings;

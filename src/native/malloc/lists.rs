@@ -29,6 +29,15 @@ pub struct FreeLists {
 }
 
 impl FreeLists {
+    /// The lists with what is in the caches of threads that are gone, where there is
+    /// anything: `seen` are the chunks that may be such caches, and a first walk has
+    /// taken what is in them for used.
+    pub fn with_caches(&self, process: &Process, malloc: &Malloc, seen: &[Addr]) -> Option<FreeLists> {
+        let others = !seen.iter().all(|at| self.tcaches.iter().any(|t| t.address == malloc.block(*at)));
+        let lists = others.then(|| FreeLists::read(process, malloc, seen))?;
+        (lists.len() > self.len()).then_some(lists)
+    }
+
     /// The lists, with `others` looked at as caches too (chunks of a cache's size
     /// that no thread points to).
     pub fn read(process: &Process, malloc: &Malloc, others: &[Addr]) -> FreeLists {
