@@ -18,17 +18,25 @@ const BLOCKS: usize = 20;
 const PLACES: usize = 5;
 
 impl Render for HeapStatReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         if self.types.is_empty() {
-            doc.line("no objects");
+            doc.line("no such objects");
         } else {
             doc.table(type_table(self));
         }
         if self.free.objects > 0 {
-            let share = percent(self.free.size, self.total.size.max(self.free.size));
+            // Of the objects asked for, where there are any.
+            let share = match self.total.size {
+                0 => String::new(),
+                total => format!(" ({} %)", percent(self.free.size, total.max(self.free.size))),
+            };
             let (count, size) = (exact(self.free.objects), exact(self.free.size));
-            doc.line(format!("free between objects: {count} blocks, {size} bytes ({share} %)"));
+            doc.line(format!("free between objects: {count} blocks, {size} bytes{share}"));
         }
         if !self.fragmentation.is_empty() {
             doc.line("");

@@ -15,6 +15,10 @@ use crate::units::exact;
 const UNREACHABLE: usize = 5;
 
 impl Render for RetainedReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         match &self.object {
