@@ -49,7 +49,7 @@ fn own_up() {
         progress::clear();
         told(panic);
         eprintln!(
-            "coremap: this is a mistake in coremap ({}), not in your core. Other commands may still answer; please \
+            "coremap {}: this is a mistake in the program, not in your core. Other commands may still answer; please \
              report the lines above with what `coremap info CORE` prints.",
             env!("COREMAP_VERSION")
         );
