@@ -49,6 +49,8 @@ const TABLES: &[(&str, &str)] = &[
     ("holders", CREATEDUMP),
     ("anon", GLIBC),
     ("anon", KERNEL10),
+    ("object 0x7f4e2cc08dd0", OBJECTS),
+    ("whatis --bytes 64 0x7f4e2cc08dd0", OBJECTS),
     ("search --context coremap-", GLIBC),
     ("refs --region 0x7fe744a0fdd0", GLIBC),
     ("diff native-musl-gcore.core.lz4", GLIBC),
@@ -95,6 +97,18 @@ fn what_a_thread_waits_in_and_for_whom_is_read_at_80_columns() {
     // With room for it nothing is cut, and no column is left out.
     let wide = show(200, "stacks", THREADS).unwrap();
     assert!(!wide.contains('…') && wide.contains("Guard") && wide.contains("Known"), "{wide}");
+}
+
+#[test]
+fn the_address_of_a_value_is_never_cut() {
+    let Some(text) = show(80, "object 0x7f4e2cc08dd0", OBJECTS) else { return };
+    let at =
+        |field: &str| text.lines().find(|l| l.contains(&format!("  {field}  "))).unwrap_or_else(|| panic!("{text}"));
+    assert!(at("Text").contains(" 0x7f8e2da01be8 \"all types"), "{text}");
+    assert!(at("Boxed").contains(" 0x7f4e2cc08f10 System.Int32 4711"), "{text}");
+    // A GUID is one word, whole.
+    let guid = at("Id").split_whitespace().last().unwrap();
+    assert_eq!(guid.len(), 36, "{text}");
 }
 
 #[test]

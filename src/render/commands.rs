@@ -298,7 +298,8 @@ fn dump(doc: &mut Document, address: crate::addr::Addr, hex: &str) {
         let text: String =
             line.iter().map(|&b| if b.is_ascii_graphic() || b == b' ' { char::from(b) } else { '.' }).collect();
         let hex: Vec<String> = line.iter().map(|b| format!("{b:02x}")).collect();
-        doc.line(format!("  {}  {:<47}  {text}", address.saturating_add(16 * i as u64), hex.join(" ")));
+        // 80 columns with an address of user space.
+        doc.whole(format!("{}  {:<47} {text}", address.saturating_add(16 * i as u64), hex.join(" ")));
     }
 }
 

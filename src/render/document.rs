@@ -37,6 +37,8 @@ pub enum Cut {
     Start,
     /// The middle, where both ends say something.
     Middle,
+    /// The end: texts, and values that begin with an address.
+    End,
     /// Both ends: what was looked for stands in the middle.
     Ends,
 }

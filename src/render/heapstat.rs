@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::dotnet::Generation;
-use crate::render::document::{Document, TableBlock, percent};
+use crate::render::document::{Cut, Document, TableBlock, percent};
 use crate::render::{Render, csv_rows};
 use crate::report::{FreeBlockRow, HeapStatReport, StringsRow, TypeRow};
 use crate::units::exact;
@@ -117,7 +117,8 @@ fn string_lines(doc: &mut Document, strings: &StringsRow) {
     if strings.duplicates.is_empty() {
         return;
     }
-    let mut table = TableBlock::default().number("Count").number("Length").number("Wasted").flexible("String");
+    let mut table =
+        TableBlock::default().number("Count").number("Length").number("Wasted").flexible("String").cut(Cut::End);
     for d in &strings.duplicates {
         let value = if d.cut { format!("{}…", d.value) } else { d.value.clone() };
         table.rows.push(vec![exact(d.count), exact(u64::from(d.length)), exact(d.wasted), value]);

@@ -5,12 +5,16 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::render::document::{Document, TableBlock};
+use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::report::{
     CallRow, CollectionDetail, DimensionRow, ElementRow, ExceptionDetail, FieldRow, ObjectReport, ThreadValueRow,
 };
 use crate::units::exact;
+
+/// Columns that a value keeps while its type has more: a GUID, or an address and what
+/// is there.
+const VALUE: usize = 36;
 
 /// Type whose text stands in quotes.
 const STRING: &str = "System.String";
@@ -53,13 +57,14 @@ impl Render for ObjectReport {
             if fields.is_empty() {
                 continue;
             }
-            let mut table = TableBlock::default().number("Offset").flexible("Type").text(title).flexible("Value");
+            let mut table = TableBlock::default().number("Offset").flexible("Type").least(20).text(title);
+            table = table.flexible("Value").least(VALUE).cut(Cut::End);
             field_rows(&mut table, fields, "");
             doc.line("");
             doc.table(table);
         }
         if !self.elements.is_empty() {
-            let mut table = TableBlock::default().number("Index").flexible("Value");
+            let mut table = TableBlock::default().number("Index").flexible("Value").cut(Cut::End);
             for e in &self.elements {
                 table.rows.push(vec![index(e), element(e)]);
             }
@@ -192,7 +197,10 @@ fn entries(doc: &mut Document, collection: &CollectionDetail) {
     }
     let keyed = collection.entries.iter().any(|e| e.key.is_some());
     let mut table = TableBlock::default();
-    table = if keyed { table.flexible("Key").flexible("Value") } else { table.flexible("Value") };
+    if keyed {
+        table = table.flexible("Key").cut(Cut::End);
+    }
+    table = table.flexible("Value").cut(Cut::End);
     for e in &collection.entries {
         table.rows.push(e.key.iter().chain([&e.value]).map(element).collect());
     }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::render::document::{Document, TableBlock};
+use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::report::{ExceptionsReport, FinalizersReport, LockThreadRow, Name, ObjectsReport, SyncBlocksReport};
 use crate::units::exact;
@@ -167,7 +167,8 @@ impl Render for ExceptionsReport {
             .text("Thrown")
             .optional()
             .flexible("Type")
-            .flexible("Message");
+            .flexible("Message")
+            .cut(Cut::End);
         for e in &self.exceptions {
             table.rows.push(vec![
                 e.object.to_string(),

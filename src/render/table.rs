@@ -193,6 +193,7 @@ pub(super) fn shorten(cell: &str, width: usize, cut: Cut) -> String {
     let room = width.saturating_sub(1);
     match cut {
         Cut::Start => format!("…{}", tail(cell, room)),
+        Cut::End => format!("{}…", head(cell, room)),
         // The end tells more apart than the start.
         Cut::Middle => {
             let first = head(cell, room * 2 / 5).trim_end();
@@ -268,10 +269,11 @@ mod tests {
     fn what_is_cut_off_depends_on_what_tells_cells_apart() {
         let path = "/usr/lib/x86_64-linux-gnu/libc.so.6";
         assert_eq!(shorten(path, 10, Cut::Start), "…libc.so.6");
+        assert_eq!(shorten("0x7f8e2da01be8 \"text\"", 17, Cut::End), "0x7f8e2da01be8 \"…");
         let doing = "Monitor.Wait ← Lab.Parking.Park";
         assert_eq!(shorten(doing, 21, Cut::Middle), "Monitor.…Parking.Park");
         assert_eq!(shorten("<<<<<<<<<<needle>>>>>>>>>>", 12, Cut::Ends), "…<<needle>>…");
-        for cut in [Cut::Start, Cut::Middle, Cut::Ends] {
+        for cut in [Cut::Start, Cut::Middle, Cut::End, Cut::Ends] {
             for width in 1..40 {
                 // Wide characters too: never more than asked for.
                 for text in [path, doing, "一二三四五六七八九十一二三四五六七八九十"] {
