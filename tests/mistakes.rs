@@ -269,3 +269,25 @@ fn what_a_shrunk_core_lacks_is_told_from_damage() {
     assert!(!out.exits(4).stderr.contains("shrunk"), "{}", out.stderr);
     assert!(!at(&cores, &["threads", GLIBC]).stderr.contains("shrunk"));
 }
+
+#[test]
+fn what_is_cut_off_was_not_left_out() {
+    let notes = |core: &str| -> Vec<String> {
+        let json = program(["info", "--json", core]).go().json();
+        let notes = json["completeness"]["notes"].as_array().unwrap().iter();
+        notes.map(|n| n.as_str().unwrap().to_owned()).collect()
+    };
+    let whole = real::plain("native-glibc-kernel");
+    let bytes = std::fs::read(&whole).unwrap();
+    let left_out = |notes: &[String]| -> Vec<String> {
+        notes.iter().filter_map(|n| n.split_once(" was left out")).map(|(n, _)| n.to_owned()).collect()
+    };
+    let before = left_out(&notes(whole.to_str().unwrap()));
+    assert_eq!(before.len(), 1, "{before:?}");
+    for percent in [30, 60, 90] {
+        let cut = support::builder::file_with(&bytes[..bytes.len() * percent / 100]);
+        let notes = notes(cut.path().to_str().unwrap());
+        assert!(notes.iter().any(|n| n.starts_with("cut off: ")), "{notes:?}");
+        assert_eq!(left_out(&notes), before, "{percent} %: {notes:?}");
+    }
+}
