@@ -140,6 +140,18 @@ fn the_map_in_the_words_of_sos_keeps_its_frame() {
 }
 
 #[test]
+fn sentences_on_stderr_are_broken_between_words() {
+    let Some(text) = shows(80, &folder(), &format!("$coremap stacks {KERNEL10} 2>&1 > /dev/null")) else { return };
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() > 3 && lines.iter().all(|l| l.width() <= 80), "{lines:#?}");
+    assert!(lines.iter().all(|l| l.starts_with("coremap: ") || l.starts_with("  ")), "{lines:#?}");
+    // In a pipe each is one line, for programs that read them.
+    let piped = support::run::program(["stacks", KERNEL10]).dir(&folder()).go().stderr;
+    assert!(piped.lines().all(|l| l.starts_with("coremap: ")), "{piped}");
+    assert_eq!(text.split_whitespace().collect::<Vec<_>>(), piped.split_whitespace().collect::<Vec<_>>());
+}
+
+#[test]
 fn colour_adds_nothing_but_colour() {
     for (columns, command, core) in [
         (80, "stacks", THREADS),

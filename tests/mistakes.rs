@@ -96,7 +96,7 @@ fn a_core_that_may_not_be_read_is_told_by_its_name() {
     use std::os::unix::fs::PermissionsExt;
     let dir = desk(&[]);
     let core = dir.path().join("core");
-    std::fs::set_permissions(&core, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&core, std::fs::Permissions::from_mode(0o0)).unwrap();
     if std::fs::File::open(&core).is_ok() {
         eprintln!("skipped: root may read every file");
         return;

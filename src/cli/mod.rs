@@ -24,7 +24,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(args) => args,
         Err(e) => {
             if let Some(sentence) = mistake(&e) {
-                eprintln!("coremap: {}", coremap::bytes::printable(&sentence));
+                output::tell(&sentence);
                 return Exit::Usage.into();
             }
             // Help that was asked for goes to stdout and is no error.
@@ -40,7 +40,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => {
             if !failure.is_broken_pipe() {
-                eprintln!("coremap: {failure}");
+                output::tell(&failure.to_string());
             }
             failure.exit().into()
         }

@@ -18,6 +18,16 @@ pub(crate) fn look() -> Look {
     Look { width, color: terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) }
 }
 
+/// A sentence on stderr; on a terminal it is broken between words.
+pub(crate) fn tell(sentence: &str) {
+    let terminal = io::stderr().is_terminal();
+    let width = terminal.then(|| terminal_size::terminal_size_of(io::stderr())).flatten();
+    let mut text = Document::default();
+    text.titled(format!("coremap: {sentence}"), 2);
+    // Nobody is left to tell where stderr is closed.
+    let _ = render::write(&text, Look { width: width.map(|(w, _)| usize::from(w.0)), color: false }, &mut io::stderr());
+}
+
 /// What a command on managed things says of a process that has none.
 pub(crate) fn no_runtime(process: &Process) -> &'static str {
     if process.modules.iter().any(|m| m.name() == "libcoreclr.so") {
@@ -43,7 +53,7 @@ pub(crate) fn answer<T: Render>(
         Format::Csv => {
             report.body.csv(&mut out)?;
             if let Some(sentence) = without_runtime {
-                eprintln!("coremap: {sentence}");
+                tell(sentence);
             }
         }
         Format::Table => {
@@ -65,15 +75,15 @@ pub(crate) fn answer<T: Render>(
 /// Warnings to stderr; the status that says whether anything is missing.
 pub(crate) fn finish(process: &Process) -> Exit {
     for w in process.diag.warnings() {
-        eprintln!("coremap: warning: {}: {}", w.code, coremap::bytes::printable(&w.message));
+        tell(&format!("warning: {}: {}", w.code, w.message));
     }
     if !process.diag.is_partial() {
         return Exit::Done;
     }
     if process.core.is_shrunk() {
-        eprintln!(
-            "coremap: this core was shrunk, so what is missing may be in the whole one; `coremap shrink --for` says what \
-             to keep (stacks with what threads do: --for stacks,threads)"
+        tell(
+            "this core was shrunk, so what is missing may be in the whole one; `coremap shrink --for` says what to keep \
+             (stacks with what threads do: --for stacks,threads)",
         );
     }
     Exit::Partial
@@ -85,7 +95,7 @@ pub(crate) fn finish(process: &Process) -> Exit {
 pub(crate) fn held(conditions: &[ConditionRow], exit: Exit) -> Exit {
     let mut exit = exit;
     for c in conditions.iter().filter(|c| c.holds) {
-        eprintln!("coremap: --fail-if '{}': {}", c.condition, c.text);
+        tell(&format!("--fail-if '{}': {}", c.condition, c.text));
         exit = Exit::Nothing;
     }
     exit

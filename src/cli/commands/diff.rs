@@ -11,7 +11,7 @@ use coremap::report::{DiffReport, DiffSide, HeapStatReport, SummaryReport};
 
 use crate::cli::args::Common;
 use crate::cli::commands::open;
-use crate::cli::output::{answer, finish, held};
+use crate::cli::output::{answer, finish, held, tell};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
@@ -39,7 +39,7 @@ pub(super) fn run(common: &Common, old: &Path, new: &Path, fail_if: &[Condition]
                 DiffInput { core: &core, summary: &summary, heap: None, malloc: None },
             );
             if base.core.truncated {
-                eprintln!("coremap: warning: truncated: {name}: the core that it was made of was cut off");
+                tell(&format!("warning: truncated: {name}: the core that it was made of was cut off"));
             }
             (report, base.core.truncated, after, found)
         }

@@ -7,7 +7,7 @@ use coremap::render::perf_map;
 
 use crate::cli::args::{Common, Format};
 use crate::cli::commands::open;
-use crate::cli::output::{answer, finish, no_runtime};
+use crate::cli::output::{answer, finish, no_runtime, tell};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
@@ -21,7 +21,7 @@ pub(super) fn run(common: &Common, core: &Path) -> Result<Exit, Failure> {
     if nothing {
         let why =
             if found.runtimes.is_empty() { no_runtime(&process) } else { "no managed code was found in this core" };
-        eprintln!("coremap: {why}");
+        tell(why);
     }
     let exit = if common.form() == Format::Table {
         let mut out = BufWriter::new(io::stdout().lock());

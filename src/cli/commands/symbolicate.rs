@@ -9,7 +9,7 @@ use coremap::symbolicate::{Options, SymbolicateError};
 
 use crate::cli::args::{Common, Format};
 use crate::cli::commands::open;
-use crate::cli::output::{answer, finish};
+use crate::cli::output::{answer, finish, tell};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
@@ -51,7 +51,7 @@ pub(super) fn run(common: &Common, core: &Path, text: &Path, fold: bool) -> Resu
         answer("symbolicate", common, &process, &found, report)?
     } else {
         let exit = finish(&process);
-        eprintln!("coremap: {} of {} addresses named ({} text)", report.named, report.addresses, report.format);
+        tell(&format!("{} of {} addresses named ({} text)", report.named, report.addresses, report.format));
         exit
     };
     Ok(exit.or_nothing(nothing))
