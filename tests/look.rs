@@ -168,6 +168,19 @@ fn colour_adds_nothing_but_colour() {
 }
 
 #[test]
+fn what_is_not_known_of_malloc_is_not_zero() {
+    // A core with the pages of async chains only: none of malloc's structures are in it.
+    let text = support::run::program(["summary", "dotnet31-pending.core.xz"]).dir(&folder()).go().stdout;
+    let json = support::run::program(["summary", "--json", "dotnet31-pending.core.xz"]).dir(&folder()).go().json();
+    assert_eq!(
+        (&json["malloc"]["used"], &json["malloc"]["free"]),
+        (&0.into(), &0.into()),
+        "another case is needed here"
+    );
+    assert!(text.contains("\nMalloc: not known what is used of ") && !text.contains("used 0"), "{text}");
+}
+
+#[test]
 fn sums_of_a_table_are_those_above_it() {
     let Some(text) = show(200, "malloc", MALLOC) else { return };
     let total = text.lines().find(|l| l.starts_with("[TOTAL]")).unwrap();
