@@ -274,6 +274,10 @@ pub const MAX_EXTENTS: usize = 1 << 20;
 /// process's dumped memory cannot exceed its machine's.
 pub const MAX_INFLATED: u64 = 1 << 44;
 
+/// Bytes of the file that are asked for at once before they are read: a page of each
+/// of 100,000 mappings is 400 MB. More would push out what was asked for first.
+pub const MAX_READ_AHEAD: u64 = 1 << 30;
+
 /// Hits kept by a search; more are counted and reported, not kept.
 pub const MAX_HITS: usize = 1 << 20;
 

@@ -55,8 +55,7 @@ impl Content {
     pub(in crate::analysis) fn of(core: &Core, base: &Base, range: AddrRange, depth: Depth, samples: u64) -> Content {
         let runs = core.dumped_runs(range);
         let Some(first) = runs.iter().find_map(|r| r.bytes.first()) else { return Content::default() };
-        let pages = range.len().div_ceil(PAGE);
-        let step = pages.div_ceil(samples.max(1)).max(1);
+        let step = step(range, samples);
         // The pages between are not even counted: a block may be a terabyte.
         let stride = if depth == Depth::Sample { step as usize } else { 1 };
         let mut uniform = true;
@@ -81,6 +80,22 @@ impl Content {
             known: true,
         }
     }
+}
+
+/// Of how many pages of `range` one is looked at.
+fn step(range: AddrRange, samples: u64) -> u64 {
+    range.len().div_ceil(PAGE).div_ceil(samples.max(1)).max(1)
+}
+
+/// The pages of `range` that a sample looks at.
+pub(super) fn sampled(core: &Core, range: AddrRange, samples: u64) -> impl Iterator<Item = AddrRange> + use<> {
+    let step = step(range, samples);
+    let runs: Vec<AddrRange> = core.dumped_runs(range).iter().map(|r| r.range).collect();
+    runs.into_iter().flat_map(move |run| {
+        let pages = run.len().div_ceil(PAGE);
+        let page = move |i: u64| AddrRange::sized(run.start.saturating_add(i * PAGE), PAGE).intersect(&run);
+        (0..pages).step_by(step as usize).filter_map(page)
+    })
 }
 
 #[derive(Default)]
