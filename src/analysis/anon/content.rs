@@ -1,6 +1,6 @@
 //! What fills a block of memory.
 
-use crate::addr::AddrRange;
+use crate::addr::{Addr, AddrRange};
 use crate::core::open::Core;
 use crate::map::Base;
 use crate::memory::scan::{PAGE, is_filled};
@@ -115,7 +115,9 @@ impl Shares {
         // The zeros between the letters of UTF-16 are text too.
         let wide = |pair: &&[u8; 2]| matches!(pair, [b' '..=b'~', 0]);
         self.text += page.as_chunks::<2>().0.iter().filter(wide).count() as u64;
-        let words = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w));
-        self.pointers += words.filter(|&w| w >= PAGE && base.at(crate::addr::Addr(w)).is_some()).count() as u64;
+        let hull = base.entries.first().zip(base.entries.last());
+        let (low, high) = hull.map_or((0, 0), |(first, last)| (first.range.start.0.max(PAGE), last.range.end.0));
+        let words = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).filter(|w| (low..high).contains(w));
+        self.pointers += words.filter(|&w| base.at(Addr(w)).is_some()).count() as u64;
     }
 }
