@@ -19,6 +19,7 @@ use coremap::addr::Addr;
 use coremap::dotnet::graph::{Graph, Retained, Root, Search, Shapes, Tree, roots};
 use coremap::dotnet::heap::{FREE as FREE_TYPE, Heap, Selection};
 use coremap::dotnet::{TypeSystem, handles};
+use coremap::limits;
 use coremap::progress::Progress;
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -101,7 +102,7 @@ fn search() -> Fallible<(Duration, u64)> {
     timed(|made, graph, roots| {
         let found = Search::new(graph, made.last).run(roots, 1);
         let longest = found.paths.iter().map(|p| p.steps.len() as u64).max().unwrap_or(0);
-        if longest < made.form.nodes / made.form.lists {
+        if longest < (made.form.nodes / made.form.lists).min(limits::MAX_PATH as u64) {
             return Err(format!("a path of {longest} objects").into());
         }
         Ok(found.objects)

@@ -80,6 +80,7 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
         .filter(|t| !is_main(t))
         .filter_map(|t| Some((t.thread_pointer?, t.registers.sp())))
         .collect();
+    process.core.expect(pointers.iter().map(|&(pointer, _)| stack_records::looked_at(pointer)));
     let layout = stack_records::find_layout(memory, &pointers);
     let mut stacks = Stacks { layout, ..Stacks::default() };
     for thread in &process.core.notes.threads {

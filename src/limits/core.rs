@@ -1,0 +1,53 @@
+//! The file, its headers and notes, the map of claims, and what is said of them.
+
+/// Program headers read. Linux allows 2^32 mappings by PN_XNUM; processes are
+/// held to vm.max_map_count (65,530 as shipped, 1,048,576 on tuned hosts).
+pub const MAX_SEGMENTS: usize = 4 << 20;
+
+/// Entries of NT_FILE in all; one per file mapping, and vm.max_map_count is at
+/// most about a million even where it was raised.
+pub const MAX_FILE_MAPPINGS: usize = 1 << 20;
+
+/// Threads; the kernel's own ceiling (PID_MAX_LIMIT) is 4,194,304.
+pub const MAX_THREADS: usize = 4 << 20;
+
+/// Bytes of one path or name taken from the core (PATH_MAX is 4,096).
+pub const MAX_NAME: usize = 4096;
+
+/// Bytes of argv, envp and auxv strings read from the main stack. The kernel
+/// allows a quarter of the stack limit; 2 MiB is what execve takes by default.
+pub const MAX_ARG_BYTES: usize = 2 << 20;
+
+/// Number of argv and of envp pointers followed.
+pub const MAX_ARGS: usize = 1 << 16;
+
+/// Claims in all: some for each mapping, of which there are at most a million.
+pub const MAX_CLAIMS: usize = 4 << 20;
+
+/// Nodes followed in one linked list of the process (stack lists, arenas).
+pub const MAX_LIST: usize = 1 << 20;
+
+/// Extents (data and hole) read from a sparse file; a more shattered file is
+/// read as if dense from there on.
+pub const MAX_EXTENTS: usize = 1 << 20;
+
+/// Bytes of the file that are asked for at once before they are read: a page of each
+/// of 100,000 mappings is 400 MB. More would push out what was asked for first.
+pub const MAX_READ_AHEAD: u64 = 1 << 30;
+
+/// Bytes an inflated core may take. Holes cost nothing on disk, and a
+/// process's dumped memory cannot exceed its machine's.
+pub const MAX_INFLATED: u64 = 1 << 44;
+
+/// Warnings kept with their text; more of one code are only counted.
+pub const MAX_WARNINGS_PER_CODE: usize = 8;
+
+/// Conflicts of claims that `check` lists; more say the same.
+pub const MAX_CONFLICTS: usize = 100;
+
+/// Claims over one address that are compared with each other: a few in any real
+/// map, and a bound for a core that was made to have a million.
+pub const MAX_OPEN_CLAIMS: usize = 256;
+
+/// Note segments read; every producer writes one.
+pub const MAX_NOTE_SEGMENTS: usize = 64;

@@ -1,0 +1,65 @@
+//! glibc's malloc, thread stacks and the unwinding of native frames.
+
+/// Bytes of one part of malloc's heap whose blocks are looked up by address, at
+/// a byte of ours for each 64: what lies behind is in no answer.
+pub const MAX_HEAP_PART: u64 = 64 << 30;
+
+/// Malloc heaps (64 MiB of address space each) looked at.
+pub const MAX_MALLOC_HEAPS: usize = 1 << 18;
+
+/// Free chunks of malloc that are listed, at 8 bytes each; more are told apart
+/// from used ones by the walk, but not by where they are kept.
+pub const MAX_FREE_CHUNKS: usize = 64 << 20;
+
+/// Blocks in one list of a thread's cache: its count has 16 bits.
+pub const MAX_TCACHE_LIST: usize = 1 << 16;
+
+/// Blocks looked at in the caches of all threads, and in what looks like one.
+pub const MAX_TCACHE_STEPS: usize = 16 << 20;
+
+/// Blocks of a cache's size that are looked at as caches where no thread points to
+/// them: one for each thread that is gone.
+pub const MAX_TCACHES: usize = 1 << 18;
+
+/// Chunks of malloc with a mapping of their own: vm.max_map_count is at most about
+/// a million.
+pub const MAX_MAPPED_CHUNKS: usize = 1 << 20;
+
+/// Pages that are probed for such chunks where fewer are found than malloc counts:
+/// 512 MiB of memory that nobody claims. Each is a page read from the file.
+pub const MAX_MAPPED_PROBES: usize = 128 << 10;
+
+/// Bytes of malloc's heaps searched for the next chunk where one is damaged.
+pub const MAX_MALLOC_SEARCH: u64 = 4 << 30;
+
+/// Words of a thread control block that are looked at for the stack's bounds:
+/// glibc's struct pthread is 2,304 bytes on x86_64 and 1,856 on aarch64.
+pub const MAX_TCB_BYTES: usize = 4096;
+
+/// Frames of one thread's stack. A stack of 8 MiB that overflowed has some
+/// 170,000 of the smallest.
+pub const MAX_STACK_FRAMES: usize = 1 << 18;
+
+/// Frames of all threads together.
+pub const MAX_ALL_FRAMES: usize = 1 << 21;
+
+/// Words of a stack that are looked through for one return address.
+pub const MAX_SCAN_WORDS: usize = 512;
+
+/// Return addresses of one stack that are found by looking through words.
+pub const MAX_SCANS: usize = 16;
+
+/// Bytes of one module's unwind data; that of the largest browsers is 30 MiB.
+pub const MAX_EH_FRAME: u64 = 128 << 20;
+
+/// Operations of one expression of unwind data.
+pub const MAX_EXPRESSION_STEPS: u32 = 1000;
+
+/// Bytes of TLS and control block above a thread's own stack: static TLS is some KiB.
+pub const MAX_ABOVE_STACK: u64 = 16 << 20;
+
+/// Threads that are asked where a control block keeps its fields: all agree.
+pub const MAX_VOTERS: usize = 256;
+
+/// Bytes of one module's writable data looked through for malloc's main arena.
+pub const MAX_ALLOCATOR_DATA: u64 = 64 << 20;

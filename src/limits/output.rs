@@ -1,0 +1,145 @@
+//! Searches, texts of other tools, and what analyses list.
+
+/// Bytes read for pointers to give `summary` a finding: tens of milliseconds.
+pub const MAX_FINDING_SCAN: u64 = 256 << 20;
+
+/// Pages that `summary` samples of anonymous blocks, all together, where that leaves a few for each: 128 MiB,
+/// some hundredths of a second. With the 64 pages that one block is worth, a hundred thousand
+/// blocks would be all of a core of 20 GB.
+pub const MAX_FINDING_PAGES: u64 = 32 << 10;
+
+/// Words of the managed heap that lead to native memory, at 16 bytes each.
+pub const MAX_HELD: usize = 4 << 20;
+
+/// Bytes of a baseline: a summary has some 40 kinds of 200 bytes, and a few findings.
+pub const MAX_BASELINE: u64 = 16 << 20;
+
+/// Words that `refs` remembers, at some 250 bytes each; all are counted.
+pub const MAX_REFS: usize = 1 << 18;
+
+/// Bytes of the names of all types listed: 100,000 real ones have some 10 MiB.
+pub const MAX_NAMES: usize = 64 << 20;
+
+/// Objects that one list has; the rest is counted.
+pub const MAX_LISTED_OBJECTS: usize = 1 << 20;
+
+/// Elements of an array that are shown.
+pub const MAX_SHOWN_ELEMENTS: u64 = 32;
+
+/// UTF-16 units of a string that `object` shows; of others, some 256.
+pub const MAX_SHOWN_TEXT: usize = 64 << 10;
+
+/// Fields of structs in one object that are shown: 32 elements of big structs are
+/// some thousand.
+pub const MAX_SHOWN_ROWS: usize = 1 << 16;
+
+/// Types of fields that are kept while an object is shown.
+pub const MAX_SHOWN_STRUCTS: usize = 1 << 16;
+
+/// Dimensions of an array: the runtime allows 32.
+pub const MAX_ARRAY_RANK: u32 = 32;
+
+/// Threads whose value of a thread static is shown.
+pub const MAX_SHOWN_THREADS: usize = 1 << 14;
+
+/// Frames of one exception's stack trace that are shown.
+pub const MAX_SHOWN_FRAMES: u64 = 1 << 12;
+
+/// Methods that one delegate calls and that are shown: as many as elements.
+pub const MAX_SHOWN_METHODS: u64 = MAX_SHOWN_ELEMENTS;
+
+/// Entries of one collection that are shown: as many as elements.
+pub const MAX_SHOWN_ENTRIES: usize = MAX_SHOWN_ELEMENTS as usize;
+
+/// Slots of a dictionary that are looked through for its first entries.
+pub const MAX_SLOTS_TRIED: u64 = 1 << 12;
+
+/// Structs within structs whose fields are shown.
+pub const MAX_SHOWN_NESTING: u32 = 8;
+
+/// Objects told that dominate the one asked for, from the nearest on: in a list
+/// there are as many as nodes.
+pub const MAX_SHOWN_DOMINATORS: usize = 32;
+
+/// Rows that `--top` may ask for.
+pub const MAX_TOP: usize = 1 << 16;
+
+/// Paths from roots that are told where not all are asked for, and where they are.
+pub const MAX_PATHS: usize = 32;
+
+/// See [`MAX_PATHS`].
+pub const MAX_ALL_PATHS: usize = 1 << 12;
+
+/// C libraries whose data is searched for its version text.
+pub const MAX_BANNERS: usize = 4;
+
+/// Chunk sizes that blocks are counted by; a program that leaks has a few thousand.
+pub const MAX_CHUNK_SIZES: usize = 1 << 20;
+
+/// Chunks listed.
+pub const MAX_LISTED_CHUNKS: usize = 64 << 20;
+
+/// Hits kept by a search; more are counted and reported, not kept.
+pub const MAX_HITS: usize = 1 << 20;
+
+/// Longest match of a regular expression that is found whole where it crosses
+/// a block or mapping border.
+pub const MAX_MATCH: usize = 4096;
+
+/// Bytes of a search pattern; command lines hold more, patterns need far less.
+pub const MAX_PATTERN: usize = 16 << 10;
+
+/// Bytes that a search expression may compile to, and that its lazily built
+/// automaton may take in each thread (the regex crate's own defaults: 10 and 2 MiB).
+pub const MAX_REGEX: usize = 16 << 20;
+
+/// Byte ranges that an expression over UTF-16 may be made of; `\w` is 1,500.
+pub const MAX_UTF16_RANGES: usize = 1 << 18;
+
+/// Bytes of names of all methods listed: a million of 130 bytes.
+pub const MAX_METHOD_NAMES: usize = 128 << 20;
+
+/// Bytes of addresses read from standard input.
+pub const MAX_ADDRESS_INPUT: u64 = 256 << 20;
+
+/// Bytes of one line of a tool's text that are looked at; longer lines pass as
+/// they are. A folded stack of 127 frames with C++ names is some 100 KiB.
+pub const MAX_TEXT_LINE: usize = 1 << 20;
+
+/// Bytes read ahead to tell which tool wrote a text, and how perf printed.
+pub const MAX_TEXT_PROBE: usize = 256 << 10;
+
+/// Distinct addresses of a text that are listed and remembered. A day of perf
+/// at 99 Hz on 8 cores has some 10,000.
+pub const MAX_TEXT_ADDRESSES: usize = 1 << 20;
+
+/// Bytes of names taken from a text (files, symbols, folded frames) that are kept.
+pub const MAX_TEXT_NAMES: usize = 256 << 20;
+
+/// Mappings taken from a text (PERF_RECORD_MMAP2).
+pub const MAX_TEXT_MAPPINGS: usize = 1 << 20;
+
+/// Mappings of one file that are tried for an offset; doublemapped code of a
+/// large service has some hundred.
+pub const MAX_MAPPINGS_TRIED: usize = 4096;
+
+/// Frames of one stack of a text; the kernel stops at 127 as shipped, gdb at
+/// none, and a runaway recursion has 100,000.
+pub const MAX_TEXT_DEPTH: usize = 1 << 18;
+
+/// Frames in all distinct folded stacks together (4 bytes each).
+pub const MAX_FOLDED_FRAMES: usize = 64 << 20;
+
+/// Frames of one stack that are followed to tell what its thread does: the runtime's
+/// and the framework's waits take up to some 40.
+pub const MAX_DOING_FRAMES: usize = 128;
+
+/// Bytes of the frames that wait for a lock that are looked through for it:
+/// those of the runtime and of Monitor have some hundred each.
+pub const MAX_LOCK_FRAMES: u64 = 64 << 10;
+
+/// Files of a text that are told apart in its list.
+pub const MAX_TEXT_FILES: usize = 1 << 16;
+
+/// Bytes of a C library's read-only data searched for its version text.
+pub const MAX_BANNER_SEARCH: u64 = 8 << 20;
