@@ -12,6 +12,7 @@ use crate::core::inflate::{self, Packing};
 use crate::core::mapped::MappedFile;
 use crate::core::notes::{self, Notes};
 use crate::core::producer::{self, DiagPage, Producer};
+use crate::core::readahead;
 use crate::core::reads::Reads;
 use crate::diag::Diagnostics;
 use crate::progress::Progress;
@@ -210,6 +211,22 @@ impl Core {
     /// Tell the kernel that all bytes are about to be scanned.
     pub fn expect_scan(&self) {
         self.bytes.expect_scan();
+    }
+
+    /// Tell the kernel that the dumped bytes of `ranges` are read next, so that it
+    /// fetches them side by side and in the file's order: each would be waited
+    /// for alone otherwise. Beyond [`limits::MAX_READ_AHEAD`](crate::limits::MAX_READ_AHEAD)
+    /// none is.
+    pub fn expect(&self, ranges: impl Iterator<Item = AddrRange>) {
+        let places = ranges.flat_map(|range| {
+            self.pieces.overlapping(range).filter_map(move |p| {
+                let part = p.range.intersect(&range)?;
+                let PieceState::Dumped(offset) = p.state else { return None };
+                let from = offset.saturating_add(part.start.since(p.range.start));
+                Some(from..from.saturating_add(part.len()))
+            })
+        });
+        readahead::fetch(&self.file, places.collect());
     }
 
     /// Which parts of the file hold data (found on first use).

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, union};
 use crate::core::notes::at;
 use crate::core::prstatus::Thread;
 use crate::map::{Base, BaseEntry, Claim, Claims, Confidence, Kind, Owner};
 use crate::native::stack_records::{self, RecordLayout, StackRecord};
 use crate::process::Process;
+use crate::range_map::RangeMap;
 
 /// Below the stack pointer, a leaf function may still use this much (System V
 /// ABI for x86_64, the red zone).
@@ -68,7 +69,8 @@ impl Stacks {
 /// Find all stacks.
 pub fn find(process: &Process, base: &Base) -> Stacks {
     let memory = &process.memory;
-    let main = main_stack(process, base);
+    let writable = writable_runs(base);
+    let main = main_stack(process, &writable);
     let is_main = |t: &Thread| main.is_some() && Some(t.tid) == process.main_tid();
     let pointers: Vec<(Addr, Addr)> = process
         .core
@@ -78,6 +80,7 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
         .filter(|t| !is_main(t))
         .filter_map(|t| Some((t.thread_pointer?, t.registers.sp())))
         .collect();
+    process.core.expect(pointers.iter().map(|&(pointer, _)| stack_records::looked_at(pointer)));
     let layout = stack_records::find_layout(memory, &pointers);
     let mut stacks = Stacks { layout, ..Stacks::default() };
     for thread in &process.core.notes.threads {
@@ -97,8 +100,8 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
                 source: (*how).to_owned(),
             },
             (_, Some((layout, pointer, record))) => from_record(Some((thread.tid, sp)), layout, pointer, record),
-            _ => match by_stack_pointer(base, sp) {
-                Some(range) => ThreadStack {
+            _ => match writable.at(sp) {
+                Some(&range) => ThreadStack {
                     tid: Some(thread.tid),
                     state: StackState::Thread,
                     stack: range,
@@ -148,38 +151,24 @@ fn from_record(thread: Option<(u32, Addr)>, layout: RecordLayout, pointer: Addr,
 
 /// The main thread's stack: the mapping the kernel put the auxiliary vector's
 /// strings into.
-fn main_stack(process: &Process, base: &Base) -> Option<(AddrRange, &'static str)> {
+fn main_stack(process: &Process, writable: &RangeMap<AddrRange>) -> Option<(AddrRange, &'static str)> {
     let notes = &process.core.notes;
     let keys = [(at::RANDOM, "the mapping that holds AT_RANDOM"), (at::EXECFN, "the mapping that holds AT_EXECFN")];
     for (key, how) in keys {
-        if let Some(range) = notes.auxv(key).and_then(|a| by_stack_pointer(base, Addr(a))) {
-            return Some((range, how));
+        if let Some(range) = notes.auxv(key).and_then(|a| writable.at(Addr(a))) {
+            return Some((*range, how));
         }
     }
     None
 }
 
-/// The writable anonymous mapping that holds `addr`, joined with those that
-/// touch it: createdump cuts one mapping into many segments.
-fn by_stack_pointer(base: &Base, addr: Addr) -> Option<AddrRange> {
-    let entries = &base.entries;
-    let here = entries.index_at_or_above(addr);
-    let fits = |e: &BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.read && p.write);
-    let first = entries.get(here).filter(|e| e.range.contains(addr) && fits(e))?;
-    let mut range = first.range;
-    for e in entries[..here].iter().rev() {
-        if e.range.end != range.start || !fits(e) {
-            break;
-        }
-        range.start = e.range.start;
-    }
-    for e in &entries[here + 1..] {
-        if e.range.start != range.end || !fits(e) {
-            break;
-        }
-        range.end = e.range.end;
-    }
-    Some(range)
+/// Writable anonymous mappings, joined where they touch: createdump cuts one mapping
+/// into many segments. Made once, as any number of threads may have their stacks in
+/// one run.
+fn writable_runs(base: &Base) -> RangeMap<AddrRange> {
+    let fits = |e: &&BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.read && p.write);
+    let runs = union(base.entries.iter().filter(fits).map(|e| e.range).collect());
+    RangeMap::from_sorted(runs).unwrap_or_default()
 }
 
 /// Claim stacks and their guards.
