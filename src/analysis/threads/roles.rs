@@ -71,7 +71,8 @@ pub(super) fn role(
     if finalizer {
         return Some(("finalizer", Confidence::Exact));
     }
-    if process.main_tid() == Some(tid) {
+    let main = process.main_tid();
+    if main == Some(tid) {
         return Some(("main", Confidence::Exact));
     }
     let managed = || frames.iter().rev().filter(|f| f.kind == "managed").filter_map(|f| f.method.as_deref());
@@ -83,6 +84,8 @@ pub(super) fn role(
     if row.state.as_deref().is_some_and(|s| s.contains("thread pool")) {
         return Some(("threadpool worker", Confidence::Derived));
     }
+    // It may be the main one where that is not known.
+    main?;
     if managed().next().is_some() || row.managed_id.is_some() && row.managed_name.is_some() {
         return Some(("user", Confidence::Derived));
     }
