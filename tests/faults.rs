@@ -81,7 +81,9 @@ fn each_read_fails(name: &str, command: &str) -> Vec<String> {
         // A read that fails may spare later ones, never itself.
         assert!(answer.reads >= n, "{command}: read {n} was not done");
         let told = compare::told(&answer, &whole);
-        assert!(answer.partial && !told.is_empty(), "{command}: read {n} is not told");
+        if !answer.partial || told.is_empty() {
+            wrong.entry("no phase tells of it".to_owned()).or_default().push(n);
+        }
         let differences = compare::differences(command, &answer, &whole);
         differ += u64::from(answer.body["warnings"] != whole.body["warnings"] && differences.differ);
         for phase in &told {

@@ -11,7 +11,7 @@ use crate::phase::Phase;
 /// Kept pages are of this size, counted from address 0.
 pub const PAGE: u64 = 4096;
 
-/// Stands for no address: no read begins there.
+/// Stands for no address.
 const NONE: u64 = u64::MAX;
 
 /// Why bytes that the headers promise were not had.
@@ -104,7 +104,7 @@ impl Reads {
     pub(crate) fn lose(&self, addr: Addr, loss: Loss) {
         if let Some(lost) = self.lost.get(usize::from(self.phase.load(Ordering::Relaxed))) {
             let first = if loss == Loss::Failed { &lost.failed } else { &lost.cut };
-            first.fetch_min(addr.0, Ordering::Relaxed);
+            first.fetch_min(addr.0.min(NONE - 1), Ordering::Relaxed);
         }
     }
 
@@ -138,5 +138,46 @@ impl Reads {
         let Some(pages) = &self.pages else { return Vec::new() };
         let pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
         crate::addr::union(pages.iter().map(|p| AddrRange::sized(Addr(p * PAGE), PAGE)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_of_the_phase_they_fell_in() {
+        let reads = Reads::default();
+        assert!(reads.losses().is_empty());
+        {
+            let _modules = reads.enter(Phase::Modules);
+            reads.lose(Addr(0x2000), Loss::Failed);
+            {
+                let _malloc = reads.enter(Phase::Malloc);
+                reads.lose(Addr(0x5000), Loss::Cut);
+                let _kept = reads.enter_if_none(Phase::Pointers);
+                reads.lose(Addr(u64::MAX), Loss::Failed);
+            }
+            reads.lose(Addr(0x1000), Loss::Failed);
+        }
+        let _pointers = reads.enter_if_none(Phase::Pointers);
+        reads.lose(Addr(0x7000), Loss::Cut);
+        let found = reads.losses();
+        let wanted = [
+            (Phase::Modules, Loss::Failed, Addr(0x1000)),
+            (Phase::Malloc, Loss::Failed, Addr(u64::MAX - 1)),
+            (Phase::Malloc, Loss::Cut, Addr(0x5000)),
+            (Phase::Pointers, Loss::Cut, Addr(0x7000)),
+        ];
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn the_nth_read_fails_and_no_other() {
+        let reads = Reads::default().failing_at(3);
+        let failed: Vec<bool> = (0..5).map(|i| reads.fails_at(Addr(0x1000 * (i + 1)))).collect();
+        assert_eq!(failed, [false, false, true, false, false]);
+        assert_eq!(reads.losses(), [(Phase::Question, Loss::Failed, Addr(0x3000))]);
+        assert_eq!(reads.counted(), 5);
     }
 }
