@@ -80,6 +80,10 @@ for arch; do
     install -m 755 "$target_dir/$arch-unknown-linux-musl/dist/coremap" "$out/coremap-$arch-linux"
     step "check $arch"
     check "$arch"
+    # packaging/Containerfile takes it by the name that builders of images use.
+    case $arch in x86_64) image=amd64 ;; aarch64) image=arm64 ;; esac
+    mkdir -p "$out/image"
+    ln -f "$out/coremap-$arch-linux" "$out/image/$image"
 done
 
 step "what goes with them"

@@ -30,6 +30,7 @@ pub(crate) fn main() -> ExitCode {
     };
     start_log(args.common.verbose);
     progress::restore_on_interrupt();
+    own_up();
     match commands::run(&args) {
         Ok(exit) => exit.into(),
         Err(failure) => {
@@ -39,6 +40,20 @@ pub(crate) fn main() -> ExitCode {
             failure.exit().into()
         }
     }
+}
+
+/// After a panic say whose mistake it is, and what still helps.
+fn own_up() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        progress::clear();
+        told(panic);
+        eprintln!(
+            "coremap {}: this is a mistake in the program, not in your core. Other commands may still answer; please \
+             report the lines above with what `coremap info CORE` prints.",
+            env!("COREMAP_VERSION")
+        );
+    }));
 }
 
 fn start_log(verbose: u8) {

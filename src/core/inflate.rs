@@ -78,10 +78,7 @@ pub fn to_temporary_file<R: Read>(input: R, packing: Option<Packing>, progress: 
         Some(packing) => packing.reader(counted)?,
         None => Box::new(counted),
     };
-    let mut file = tempfile::tempfile().map_err(|e| {
-        let folder = std::env::temp_dir();
-        io::Error::new(e.kind(), format!("no room for the unpacked core in {} ($TMPDIR): {e}", folder.display()))
-    })?;
+    let mut file = tempfile::tempfile().map_err(no_file)?;
     let mut buffer = vec![0u8; 1 << 20];
     let mut total = 0u64;
     let mut broken = None;
@@ -93,7 +90,7 @@ pub fn to_temporary_file<R: Read>(input: R, packing: Option<Packing>, progress: 
                 n
             }
         };
-        write_sparse(&mut file, &buffer[..n], &mut total)?;
+        write_sparse(&mut file, &buffer[..n], &mut total).map_err(no_file)?;
         if total >= limits::MAX_INFLATED {
             broken = Some(format!("more than {} bytes", limits::MAX_INFLATED));
         }
@@ -104,6 +101,12 @@ pub fn to_temporary_file<R: Read>(input: R, packing: Option<Packing>, progress: 
     file.set_len(total)?;
     file.flush()?;
     Ok(Inflated { file, broken })
+}
+
+fn no_file(e: io::Error) -> io::Error {
+    let folder = std::env::temp_dir();
+    let text = format!("the unpacked core needs a file in {} (TMPDIR names another folder): {e}", folder.display());
+    io::Error::new(e.kind(), text)
 }
 
 /// Fill the buffer as far as the stream goes; short only at its end or on error.

@@ -7,7 +7,6 @@
 mod code;
 mod detect;
 pub mod finalizers;
-
 mod frames;
 mod gc;
 mod gc_vars;
@@ -21,7 +20,6 @@ mod roots;
 mod segment;
 pub mod sync_blocks;
 pub mod tasks;
-
 mod thread_objects;
 mod threads;
 mod types;
@@ -29,9 +27,8 @@ mod versions;
 
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use detect::{Detection, Runtime, detect};
-pub use handles::{Handle, HandleKind, handles};
-
 pub use frames::{ExplicitFrame, FrameClasses, ProtectedRef};
+pub use handles::{Handle, HandleKind, handles};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
 pub use methods::{CodeAt, FrameSlot, FrameSlots, FrameState, GcInfoFacts, Method, Methods, SlotPlace, StubBlock};

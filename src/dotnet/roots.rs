@@ -138,14 +138,14 @@ fn by_shape(
         } else {
             bytes.as_chunks::<4>().0.iter().map(|c| from_rva(image, u32::from_le_bytes(*c))).collect()
         };
-        for (i, &word) in words.iter().enumerate().filter(|(_, w)| image.range.contains(**w)) {
-            let Some(first) = i.checked_sub(slot) else { continue };
-            let Some(slots) = table_at(image, &words[first..]) else { continue };
+        let mut tables = Tables { image, words: &words, end: 0 };
+        for (first, &word) in words.iter().skip(slot).enumerate().filter(|(_, w)| image.range.contains(**w)) {
+            let Some(slots) = tables.at(first) else { continue };
             if let Some(vars) = gc_dac_vars(memory, image, word, major) {
                 let width = if wide { 8 } else { 4 };
                 let start = part.start.saturating_add(width * first as u64);
                 let source = format!("g_dacTable by its shape at {start}");
-                return Some(Roots { slots, pointers, gc_dac_vars: Some(vars), source });
+                return Some(Roots { slots: slots.to_vec(), pointers, gc_dac_vars: Some(vars), source });
             }
         }
     }
@@ -157,15 +157,29 @@ fn from_rva(image: &ElfImage, rva: u32) -> Addr {
     if rva == 0 { Addr(0) } else { Addr(image.bias.wrapping_add(u64::from(rva))) }
 }
 
-/// The table that begins with `words`: all lead into the image past its headers,
-/// but for some that are empty.
-fn table_at(image: &ElfImage, words: &[Addr]) -> Option<Vec<Addr>> {
-    let past_headers = image.range.start.saturating_add(4096);
-    let leads = |w: &&Addr| image.range.contains(**w) && **w >= past_headers;
-    let run = words.iter().take(limits::MAX_DAC_SLOTS as usize).take_while(|w| w.0 == 0 || leads(w));
-    let slots: Vec<Addr> = run.copied().collect();
-    let begin = slots.get(..MIN_RUN)?;
-    (begin.iter().filter(leads).count() >= MIN_FILLED).then_some(slots)
+/// Runs of words that could be a table of globals: all lead into the image past
+/// its headers, but for some that are empty.
+struct Tables<'a> {
+    image: &'a ElfImage,
+    words: &'a [Addr],
+    /// Where the run ends that was looked at last: each word is looked at once,
+    /// however many tables could begin in the run.
+    end: usize,
+}
+
+impl<'a> Tables<'a> {
+    /// The table that begins with word `first`; asked in rising order.
+    fn at(&mut self, first: usize) -> Option<&'a [Addr]> {
+        let past_headers = self.image.range.start.saturating_add(4096);
+        let leads = |w: &&Addr| self.image.range.contains(**w) && **w >= past_headers;
+        let words = self.words.get(first..)?;
+        if self.end <= first {
+            self.end = first + words.iter().take_while(|w| w.0 == 0 || leads(w)).count();
+        }
+        let run = (self.end - first).min(limits::MAX_DAC_SLOTS as usize);
+        let slots = words.get(..run)?;
+        (slots.get(..MIN_RUN)?.iter().filter(leads).count() >= MIN_FILLED).then_some(slots)
+    }
 }
 
 /// Words in a row that make a table of globals (the smallest known has 129), and

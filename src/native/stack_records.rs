@@ -96,11 +96,14 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
     match layout.libc {
         Libc::Glibc => {
             let block = AddrRange::sized(Addr(word(0)?), word(1)?);
+            // Nearly all words fail here: the rest is not looked at.
+            if !block.contains(pointer) {
+                return None;
+            }
             let (guard, reported) = (word(2)?, word(3)?);
             let holds = block.start.is_aligned(8)
                 && block.start.0 != 0
                 && block.len() >= MIN_STACK
-                && block.contains(pointer)
                 && block.end.since(pointer) <= limits::MAX_ABOVE_STACK
                 && page_multiple(guard)
                 && guard < block.len()
@@ -113,8 +116,13 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
             })
         }
         Libc::Musl => {
+            let top = Addr(word(2)?);
+            // As above.
+            if top > pointer || pointer.since(top) > limits::MAX_ABOVE_STACK {
+                return None;
+            }
             let map = AddrRange::sized(Addr(word(0)?), word(1)?);
-            let (top, size, guard) = (Addr(word(2)?), word(3)?, word(4)?);
+            let (size, guard) = (word(3)?, word(4)?);
             let low = Addr(top.0.checked_sub(size)?);
             // pthread_create: the stack begins right above the guard.
             // A stack the program gave has no mapping of the library's own.
@@ -123,12 +131,7 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
                 && low == map.start.saturating_add(guard)
                 && map.contains(pointer);
             let given = map.start.0 == 0 && guard == 0;
-            let holds = size >= MIN_STACK
-                && page_multiple(guard)
-                && (own || given)
-                && low < top
-                && top <= pointer
-                && pointer.since(top) <= limits::MAX_ABOVE_STACK;
+            let holds = size >= MIN_STACK && page_multiple(guard) && (own || given) && low < top;
             holds.then_some(StackRecord {
                 stack: AddrRange::new(low, top),
                 guard: if own { AddrRange::new(map.start, low) } else { AddrRange::default() },
@@ -245,9 +248,12 @@ fn find_link(memory: &dyn Memory, live: &[Addr]) -> Option<i64> {
     for &pointer in live.iter().take(limits::MAX_LINK_VOTERS) {
         let window = Window::read(memory, pointer);
         for offset in window.offsets() {
-            // Most words are zero, and no list.
-            let may_be = window.word(offset) != Some(0) && window.word(offset + 8) != Some(0);
-            if may_be && is_linked(memory, Addr(pointer.0.wrapping_add_signed(offset))) {
+            // Most words can't be a link: the window tells without a read.
+            let can_link = |w: Option<u64>| w.is_some_and(|w| w != 0 && Addr(w).is_aligned(8));
+            if can_link(window.word(offset))
+                && can_link(window.word(offset + 8))
+                && is_linked(memory, Addr(pointer.0.wrapping_add_signed(offset)))
+            {
                 *votes.entry(offset).or_default() += 1;
             }
         }

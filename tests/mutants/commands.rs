@@ -179,6 +179,9 @@ fn heapstat(o: &Opened, rng: &mut Rng) -> Verdict {
     if (objects, size) != (heap.total.objects, heap.total.size) {
         return Err(format!("types are {objects} objects of {size} bytes, in all {:?}", heap.total));
     }
+    if let Some(row) = heap.types.iter().find(|t| t.name.is_empty()) {
+        return Err(format!("a type without a name: {row:?}"));
+    }
     o.show("heapstat", heap, rng)
 }
 

@@ -6,7 +6,7 @@
 //! nested types, and without their assemblies.
 
 use crate::addr::Addr;
-use crate::dotnet::types::names::{Text, dimensions};
+use crate::dotnet::types::names::{Text, dimensions, unnamed};
 use crate::dotnet::types::type_handle::{Shape, TypeHandle};
 use crate::dotnet::types::{ModuleInfo, TypeSystem};
 use crate::image::metadata::Token;
@@ -68,8 +68,9 @@ impl<'p> TypeSystem<'p> {
             if i > 0 {
                 out.push("+");
             }
-            let Some(row) = metadata.type_def(rid) else {
-                out.push(&token.to_string());
+            // Each type has a name (II.22.37); none is found where memory was lost.
+            let Some(row) = metadata.type_def(rid).filter(|row| !row.name.is_empty()) else {
+                out.push(&unnamed(module, rid, i));
                 continue;
             };
             if !row.namespace.is_empty() {

@@ -92,6 +92,9 @@ impl<'p> TypeSystem<'p> {
         let owner = metadata.type_of_method(token.rid())?;
         self.append_type_def(&mut out, module, Token::new(Table::TypeDef, owner));
         out.push(".");
+        if row.name.is_empty() {
+            out.push(&format!("(method {token})"));
+        }
         out.push(&row.name);
         if let Ok(signature) = MethodSig::parse(row.signature) {
             let context = Context { types: self, module: Some(module), class: &[], method: &[] };
@@ -118,6 +121,7 @@ impl<'p> TypeSystem<'p> {
             _ => module
                 .and_then(|m| m.metadata.as_ref())
                 .and_then(|m| Some(m.method_def(desc.token.rid())?.name.into_owned()))
+                .filter(|name| !name.is_empty())
                 .unwrap_or_else(|| format!("(method {})", desc.token)),
         }
     }
@@ -189,7 +193,8 @@ impl<'p> TypeSystem<'p> {
             if i > 0 {
                 out.push("+");
             }
-            match metadata.type_def(rid) {
+            // Each type has a name (II.22.37); none is found where memory was lost.
+            match metadata.type_def(rid).filter(|row| !row.name.is_empty()) {
                 Some(row) => {
                     if !row.namespace.is_empty() {
                         out.escaped(&row.namespace);
@@ -197,7 +202,7 @@ impl<'p> TypeSystem<'p> {
                     }
                     out.escaped(&row.name);
                 }
-                None => out.push(&Token::new(Table::TypeDef, rid).to_string()),
+                None => out.push(&unnamed(module, rid, i)),
             }
         }
     }
@@ -258,6 +263,12 @@ impl<'p> TypeSystem<'p> {
         let name = module.metadata.as_ref().and_then(|m| Some(m.generic_param(token.rid())?.name.into_owned()));
         name.unwrap_or_else(|| format!("(type parameter {token})"))
     }
+}
+
+/// What stands for the name of a TypeDef that has none, in its place of the chain.
+pub(super) fn unnamed(module: &ModuleInfo<'_>, rid: u32, place: usize) -> String {
+    let token = Token::new(Table::TypeDef, rid);
+    if place == 0 { format!("{}!{token}", module.name()) } else { token.to_string() }
 }
 
 /// `[,]`; an array of one dimension that is not counted from 0 is `[*]`.

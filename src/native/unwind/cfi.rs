@@ -136,12 +136,20 @@ impl<'m> Tables<'m> {
         let by_header = self.header.as_deref().and_then(|header| {
             let header: ParsedEhFrameHdr<Slice<'a>> =
                 EhFrameHdr::new(header, LittleEndian).parse(&self.bases, 8).ok()?;
-            Some(header.table()?.fde_for_address(frames, &self.bases, at.0, cie))
+            let found = header.table()?.lookup(at.0, &self.bases).and_then(gimli::Pointer::direct).ok();
+            Some(found.and_then(|found| self.entry_at(frames, found)).filter(|entry| entry.contains(at.0)))
         });
         match by_header {
-            Some(found) => found.ok(),
+            Some(found) => found,
             None => frames.fde_for_address(&self.bases, at.0, cie).ok(),
         }
+    }
+
+    /// The entry that the header's table says is at `at`. A damaged table leads
+    /// below the section too: there gimli 0.34 `fde_for_address` overflows.
+    fn entry_at<'a>(&'a self, frames: &EhFrame<Slice<'a>>, at: u64) -> Option<FrameDescriptionEntry<Slice<'a>>> {
+        let offset = at.checked_sub(self.bases.eh_frame.section?)?;
+        frames.fde_from_offset(&self.bases, EhFrameOffset(usize::try_from(offset).ok()?), cie).ok()
     }
 }
 
@@ -205,6 +213,57 @@ impl<'f> Machine<'_, 'f> {
         match run.value_result() {
             Some(value) => Ok(value.to_u64(!0)?),
             None => Err(CfiError::Bad),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAMES: u32 = 0x2000;
+    const ENTRY: u32 = FRAMES + 0x18;
+    const HEADER: u32 = 0x3000;
+    const CODE: u32 = 0x1800;
+
+    /// A common entry (`zR`, addresses as 32-bit distances from their place) and
+    /// one of 256 bytes of code.
+    fn frames() -> Vec<u8> {
+        let mut out = vec![0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b];
+        // The frame is at rsp + 8, the way back on its top.
+        out.extend([0x0c, 7, 8, 0x90, 1, 0, 0]);
+        for word in [0x10, ENTRY + 4 - FRAMES, CODE.wrapping_sub(ENTRY + 8), 0x100, 0] {
+            out.extend(word.to_le_bytes());
+        }
+        out
+    }
+
+    /// The search table: one function, whose entry it says is at `entry`.
+    fn header(entry: u32) -> Vec<u8> {
+        let mut out = vec![1, 0x1b, 3, 0x3b];
+        for word in [FRAMES.wrapping_sub(HEADER + 4), 1, CODE.wrapping_sub(HEADER), entry.wrapping_sub(HEADER)] {
+            out.extend(word.to_le_bytes());
+        }
+        out
+    }
+
+    fn found(entry: u32, at: u32) -> bool {
+        let bases = BaseAddresses::default().set_eh_frame(FRAMES.into()).set_eh_frame_hdr(HEADER.into());
+        let tables = Tables { header: Some(header(entry).into()), frames: frames().into(), bases };
+        tables.entry(&EhFrame::new(&tables.frames, LittleEndian), Addr(at.into())).is_some()
+    }
+
+    #[test]
+    fn the_table_leads_to_the_entry_of_an_address() {
+        assert!(found(ENTRY, CODE) && found(ENTRY, CODE + 0xff));
+        assert!(!found(ENTRY, CODE + 0x100), "behind its code");
+    }
+
+    /// Found by the mutation run (COREMAP_SEED=20000072 of dotnet10-shrunk).
+    #[test]
+    fn a_table_that_leads_out_of_the_section_finds_nothing() {
+        for entry in [FRAMES - 0x100, 0, ENTRY + 0x1000, ENTRY + 1] {
+            assert!(!found(entry, CODE), "{entry:#x}");
         }
     }
 }
