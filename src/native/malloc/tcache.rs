@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
+use crate::core::elf::PieceState;
 use crate::limits;
 use crate::memory::{CoreMemory, Memory};
 use crate::native::malloc::Malloc;
@@ -74,6 +75,8 @@ pub(super) struct ThreadWords {
     tcaches: BTreeMap<Addr, u32>,
     /// Threads whose TLS names an arena (`thread_arena`): index and tid.
     pub(super) arenas: Vec<(usize, u32)>,
+    /// Threads whose TLS should be in the core and could not be read.
+    unread: Vec<u32>,
 }
 
 impl ThreadWords {
@@ -99,13 +102,19 @@ impl ThreadWords {
         let threads = &process.core.notes.threads;
         let near = |tp: Addr| AddrRange::new(tp.saturating_sub(reach), tp.saturating_add(reach));
         process.core.expect(threads.iter().filter_map(|t| t.thread_pointer).map(near));
+        let mut unread = Vec::new();
         for thread in threads {
             let Some(tp) = thread.thread_pointer else { continue };
             let Some(piece) = process.core.pieces.at(tp) else { continue };
             let near = near(tp);
             let Some(range) = near.intersect(&piece.range) else { continue };
             let start = range.start.align_up(8);
-            let Some(words) = memory.borrow(start, range.end.since(start) as usize) else { continue };
+            let Some(words) = memory.borrow(start, range.end.since(start) as usize) else {
+                if piece.state != PieceState::NotDumped {
+                    unread.push(thread.tid);
+                }
+                continue;
+            };
             for (i, word) in words.as_chunks::<8>().0.iter().enumerate() {
                 let word = u64::from_le_bytes(*word);
                 let mem = Addr(word);
@@ -125,7 +134,7 @@ impl ThreadWords {
                 }
             }
         }
-        ThreadWords { tcaches: most_common(caches).into_iter().collect(), arenas: most_common(arenas) }
+        ThreadWords { tcaches: most_common(caches).into_iter().collect(), arenas: most_common(arenas), unread }
     }
 }
 
@@ -145,25 +154,30 @@ fn form<'s>(memory: &dyn Memory, shape: &'s Shape, chunk: Addr) -> Option<&'s Tc
 }
 
 /// The caches among the blocks that threads point to, the first blocks of arenas,
-/// and `others` (chunks of a cache's size).
+/// and `others` (chunks of a cache's size). Also the threads whose caches are not
+/// known, though the core should have them.
 pub(super) fn find(
     process: &Process,
     malloc: &Malloc,
     shape: &Shape,
     words: &ThreadWords,
     others: &[Addr],
-) -> Vec<Tcache> {
+) -> (Vec<Tcache>, Vec<u32>) {
     let memory = &process.memory;
     let firsts = malloc.arenas.iter().filter_map(|a| Some(a.parts.first()?.chunks.start));
     let mut chunks: BTreeMap<Addr, Option<u32>> = firsts.chain(others.iter().copied()).map(|c| (c, None)).collect();
     chunks.extend(words.tcaches.iter().map(|(mem, tid)| (mem.saturating_sub(shape.chunk.mem), Some(*tid))));
     let reader = Reader { memory, malloc, shape, steps: Cell::new(limits::MAX_TCACHE_STEPS) };
     let mut found = Vec::new();
+    let mut unknown = words.unread.clone();
     for (chunk, tid) in chunks {
-        let Some(form) = form(memory, shape, chunk) else { continue };
-        found.extend(reader.read(chunk, form, tid));
+        let cache = form(memory, shape, chunk).and_then(|form| reader.read(chunk, form, tid));
+        if cache.is_none() {
+            unknown.extend(tid);
+        }
+        found.extend(cache);
     }
-    found
+    (found, unknown)
 }
 
 struct Reader<'a> {
