@@ -91,7 +91,7 @@ fn make(file: File, shape: Shape) -> Fallible<Scratch> {
     let layout = &found.runtimes.first().ok_or("no runtime")?.0.layout;
     // Of 22 objects 20 are nodes.
     let nodes = shape.objects * heap::GROUP / (heap::GROUP + 2);
-    let mut objects = heap::Made::plan(&process, &found, nodes.max(heap::GROUP))?;
+    let mut objects = heap::Made::plan(&process, &found, heap::Form::of(nodes.max(heap::GROUP)))?;
     let threads = threads::Made::plan(&process, &found, shape.threads)?;
     let mut loads = objects.loads.clone();
     loads.extend_from_slice(&threads.loads);

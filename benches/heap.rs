@@ -4,19 +4,22 @@
 //!
 //! The heap is made (`common/heap.rs`). `COREMAP_BENCH_NODES` is the number of
 //! its nodes: 60000000 makes a core of 2.7 GB, and 2000000 are made where it is
-//! not set.
+//! not set. Other shapes by `COREMAP_BENCH_LISTS` (1,024; 1 is one list of all nodes, and
+//! as many as nodes one array of all), `COREMAP_BENCH_GROUP` (nodes to one string and one free
+//! gap: 20) and `COREMAP_BENCH_SEGMENT` (bytes of a segment: 268435456).
 
 mod common;
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use common::heap::{self, LISTS, NODE};
+use common::heap::{self, Form, NODE};
 use common::{Fallible, PAGE, Scratch, introspected as open};
 use coremap::addr::Addr;
 use coremap::dotnet::graph::{Graph, Retained, Root, Search, Shapes, Tree, roots};
 use coremap::dotnet::heap::{FREE as FREE_TYPE, Heap, Selection};
 use coremap::dotnet::{TypeSystem, handles};
+use coremap::limits;
 use coremap::progress::Progress;
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -36,22 +39,22 @@ const ROUNDS_OF_LONG: usize = 2;
 /// What is made.
 struct Made {
     core: Scratch,
-    nodes: u64,
+    form: Form,
     objects: u64,
     last: Addr,
 }
 
 static MADE: OnceLock<Made> = OnceLock::new();
 
-fn make(nodes: u64) -> Fallible<Made> {
+fn make(form: Form) -> Fallible<Made> {
     let sample = common::sample(SAMPLE)?;
     let (process, found) = open(&common::sample_path(SAMPLE))?;
-    let mut heap = heap::Made::plan(&process, &found, nodes)?;
+    let mut heap = heap::Made::plan(&process, &found, form)?;
     let loads = heap.loads.clone();
     let core = common::extended(tempfile::tempfile()?, &sample, &loads, &[], |file| heap.write(file))?;
     let layout = &found.runtimes.first().ok_or("no runtime")?.0.layout;
     heap.link(&core, &sample, layout, (sample.bytes().len() as u64).next_multiple_of(PAGE))?;
-    Ok(Made { core, nodes, objects: heap.objects, last: heap.last() })
+    Ok(Made { core, form, objects: heap.objects, last: heap.last() })
 }
 
 /// Time, objects and strings of one walk over everything.
@@ -71,8 +74,8 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
         let stat = heap.stat(&Selection::default(), &silent);
         let nodes = stat.types.iter().filter(|t| u64::from(t.info.base_size) == NODE && !t.info.counted());
         let most = nodes.map(|t| t.total.count).max().unwrap_or(0);
-        if stat.losses.count > 0 || most < made.nodes || heap.kind(FREE_TYPE).is_none() {
-            return Err(format!("{most} of {} nodes, {} bytes lost", made.nodes, stat.losses.bytes).into());
+        if stat.losses.count > 0 || most < made.form.nodes || heap.kind(FREE_TYPE).is_none() {
+            return Err(format!("{most} of {} nodes, {} bytes lost", made.form.nodes, stat.losses.bytes).into());
         }
         stat.types.iter().map(|t| t.total.count).sum()
     };
@@ -99,7 +102,7 @@ fn search() -> Fallible<(Duration, u64)> {
     timed(|made, graph, roots| {
         let found = Search::new(graph, made.last).run(roots, 1);
         let longest = found.paths.iter().map(|p| p.steps.len() as u64).max().unwrap_or(0);
-        if longest < made.nodes / LISTS as u64 {
+        if longest < (made.form.nodes / made.form.lists).min(limits::MAX_PATH as u64) {
             return Err(format!("a path of {longest} objects").into());
         }
         Ok(found.objects)
@@ -112,8 +115,8 @@ fn retained(paths: bool) -> Fallible<(Duration, u64)> {
     timed(|made, graph, roots| {
         let found = Retained::find(graph, roots)?;
         let nodes = found.types(0).iter().map(|t| t.own.count).max().unwrap_or(0);
-        if nodes < made.nodes {
-            return Err(format!("{nodes} of {} nodes live", made.nodes).into());
+        if nodes < made.form.nodes {
+            return Err(format!("{nodes} of {} nodes live", made.form.nodes).into());
         }
         if paths {
             let statics = Default::default();
@@ -182,9 +185,22 @@ fn by_type(bencher: Bencher<'_, '_>) {
 }
 
 fn prepare() -> Fallible {
-    let asked = std::env::var("COREMAP_BENCH_NODES").ok().map(|n| n.parse()).transpose()?;
-    let nodes = if common::measuring() { asked.unwrap_or(NODES) } else { FEW_NODES };
-    let made = make(nodes)?;
+    let asked = |name: &str, otherwise: u64| -> Fallible<u64> {
+        let text = std::env::var(format!("COREMAP_BENCH_{name}")).ok();
+        Ok(text.map(|n| n.parse()).transpose()?.unwrap_or(otherwise))
+    };
+    let usual = Form::of(NODES);
+    let form = if common::measuring() {
+        Form {
+            nodes: asked("NODES", usual.nodes)?,
+            lists: asked("LISTS", usual.lists)?.max(1),
+            group: asked("GROUP", usual.group)?.max(1),
+            segment: asked("SEGMENT", usual.segment)?,
+        }
+    } else {
+        Form::of(FEW_NODES)
+    };
+    let made = make(form)?;
     MADE.get_or_init(|| made);
     if common::measuring() {
         compare()

@@ -1,7 +1,8 @@
 //! A managed heap for a small real process of .NET 3.1: nodes of 32 bytes in
 //! 1,024 linked lists, and to each 20 of them a string and a free gap, in
 //! segments of 256 MiB that are hung into the process's segment list. An array
-//! that one of its strong handles leads to has the lists' heads.
+//! that one of its strong handles leads to has the lists' heads. [`Form`] has
+//! other numbers: one list of all, an array of all, a gap to each node, thousands of segments.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -18,7 +19,42 @@ use coremap::progress::Progress;
 
 use super::{self as common, FREE, Fallible, Load, PAGE, Scratch};
 
-pub(crate) const LISTS: usize = 1024;
+/// What it is to be like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Form {
+    pub(crate) nodes: u64,
+    /// Lists: 1 for a chain of all nodes; as many as nodes for an array of all.
+    pub(crate) lists: u64,
+    /// Nodes to one string and one gap.
+    pub(crate) group: u64,
+    /// Bytes of one segment (3.1's on 64 bits have 256 MiB).
+    pub(crate) segment: u64,
+}
+
+impl Form {
+    pub(crate) fn of(nodes: u64) -> Form {
+        Form { nodes, lists: 1024, group: GROUP, segment: 256 << 20 }
+    }
+
+    /// A group is at most this large.
+    fn most(&self) -> u64 {
+        self.group * NODE + 128 + 24 + 96
+    }
+
+    /// Groups of one segment.
+    fn a_segment(&self) -> u64 {
+        (self.segment / self.most()).max(1)
+    }
+
+    fn start(&self, segment: u64) -> u64 {
+        FREE + (1 << 32) + segment * 2 * self.segment.next_multiple_of(PAGE).max(8 * PAGE)
+    }
+
+    /// Bytes of the array, and of what ends the heap.
+    fn array(&self) -> u64 {
+        (8 * self.lists + 24).next_multiple_of(PAGE)
+    }
+}
 
 /// Bytes of a node.
 pub(crate) const NODE: u64 = 32;
@@ -29,8 +65,7 @@ pub(crate) const GROUP: u64 = 20;
 /// Different strings.
 const STRINGS: u64 = 100_000;
 
-/// Bytes of one segment (3.1's on 64 bits), and of the struct that describes it.
-const SEGMENT: u64 = 256 << 20;
+/// Bytes of the struct that describes a segment.
 const STRUCT: u64 = 128;
 
 /// MethodTables of the real process, and where its list of segments ends.
@@ -109,10 +144,10 @@ impl<W: Write> Writer<W> {
     }
 
     /// A group of nodes, a string, a gap.
-    fn group(&mut self, real: &Real, nodes: u64, lists: &mut [u64; LISTS]) -> Fallible {
+    fn group(&mut self, real: &Real, nodes: u64, lists: &mut [u64]) -> Fallible {
         for i in 0..nodes {
             let here = self.at;
-            let list = (self.objects + i) as usize % LISTS;
+            let list = (self.objects + i) as usize % lists.len();
             self.words(&[real.node, lists[list], i, 0])?;
             lists[list] = here;
         }
@@ -148,7 +183,7 @@ fn string_len(bytes: &[u8]) -> u64 {
 /// A heap to add to a real core: its plan, and after writing what is in it.
 pub(crate) struct Made {
     real: Real,
-    pub(crate) nodes: u64,
+    form: Form,
     groups: u64,
     segments: u64,
     /// To be added in this order.
@@ -159,40 +194,31 @@ pub(crate) struct Made {
     array: u64,
 }
 
-/// A group of nodes is at most this large.
-const MOST: u64 = GROUP * NODE + 128 + 24 + 96;
-
-/// Groups of one segment.
-const A_SEGMENT: u64 = SEGMENT / MOST;
-
-fn start(segment: u64) -> u64 {
-    FREE + (1 << 32) + segment * 2 * SEGMENT
-}
-
 impl Made {
-    /// What `nodes` nodes take.
-    pub(crate) fn plan(process: &Process, found: &Findings, nodes: u64) -> Fallible<Made> {
+    /// What it takes.
+    pub(crate) fn plan(process: &Process, found: &Findings, form: Form) -> Fallible<Made> {
         let real = look(process, found)?;
-        let room = (8 * LISTS as u64 + 24).next_multiple_of(PAGE);
-        let groups = nodes.div_ceil(GROUP);
-        let segments = groups.div_ceil(A_SEGMENT);
+        let groups = form.nodes.div_ceil(form.group);
+        let segments = groups.div_ceil(form.a_segment());
         let mut loads = vec![Load::data(FREE, (segments * STRUCT).next_multiple_of(PAGE))];
         loads.extend((0..segments).map(|i| {
-            let most = SEGMENT.min((groups - i * A_SEGMENT).min(A_SEGMENT) * MOST);
-            Load::data(start(i), (most + room).next_multiple_of(PAGE))
+            let most = (groups - i * form.a_segment()).min(form.a_segment()) * form.most();
+            let array = if i + 1 == segments { form.array() } else { PAGE };
+            Load::data(form.start(i), (most + array).next_multiple_of(PAGE))
         }));
-        Ok(Made { real, nodes, groups, segments, loads, ends: Vec::new(), objects: 0, array: 0 })
+        Ok(Made { real, form, groups, segments, loads, ends: Vec::new(), objects: 0, array: 0 })
     }
 
     /// The node at the far end of the first list.
     pub(crate) fn last(&self) -> Addr {
-        Addr(start(0))
+        Addr(self.form.start(0))
     }
 
     /// Append the bytes of its loads.
     pub(crate) fn write(&mut self, file: &mut File) -> Fallible {
         let mut offset = file.metadata()?.len() + self.loads.first().map_or(0, |l| l.len);
-        let mut lists = [0; LISTS];
+        let form = self.form;
+        let mut lists = vec![0; form.lists as usize];
         for (i, load) in (0..self.segments).zip(self.loads.iter().skip(1)) {
             file.seek(SeekFrom::Start(offset))?;
             let mut out = Writer {
@@ -201,12 +227,12 @@ impl Made {
                 seed: 88172645463325252 + i,
                 objects: 0,
             };
-            for g in i * A_SEGMENT..((i + 1) * A_SEGMENT).min(self.groups) {
-                out.group(&self.real, GROUP.min(self.nodes - g * GROUP), &mut lists)?;
+            for g in i * form.a_segment()..((i + 1) * form.a_segment()).min(self.groups) {
+                out.group(&self.real, form.group.min(form.nodes - g * form.group), &mut lists)?;
             }
             if i + 1 == self.segments {
                 self.array = out.at;
-                out.words(&[self.real.array, LISTS as u64])?;
+                out.words(&[self.real.array, form.lists])?;
                 out.words(&lists)?;
                 out.words(&[0])?;
                 out.objects += 1;
@@ -228,7 +254,7 @@ impl Made {
         for (i, &end) in (0..self.segments).zip(&self.ends) {
             let (at, next) = (at + i * STRUCT, if i + 1 < self.segments { FREE + (i + 1) * STRUCT } else { 0 });
             for (field, value) in
-                [("mem", start(i)), ("allocated", end), ("committed", end), ("reserved", end), ("next", next)]
+                [("mem", self.form.start(i)), ("allocated", end), ("committed", end), ("reserved", end), ("next", next)]
             {
                 core.patch(at + layout.positive("dac_heap_segment", field)?, &value.to_le_bytes())?;
             }

@@ -12,6 +12,7 @@ pub mod notes;
 pub mod open;
 pub mod producer;
 pub mod prstatus;
+mod readahead;
 pub mod reads;
 
 pub use elf::{Arch, Perms, Piece, PieceState, Segment, Truncation};

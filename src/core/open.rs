@@ -12,6 +12,7 @@ use crate::core::inflate::{self, Packing};
 use crate::core::mapped::MappedFile;
 use crate::core::notes::{self, Notes};
 use crate::core::producer::{self, DiagPage, Producer};
+use crate::core::readahead;
 use crate::core::reads::Reads;
 use crate::diag::Diagnostics;
 use crate::progress::Progress;
@@ -125,7 +126,8 @@ impl Core {
         } else {
             let meta = std::fs::metadata(path).map_err(io_error)?;
             if !meta.is_file() {
-                let what = if meta.is_dir() { "a directory" } else { "a device or pipe" };
+                let what =
+                    if meta.is_dir() { "a directory" } else { "a device or pipe (a core on standard input is `-`)" };
                 return Err(OpenError::NotAFile { path: name, what });
             }
             let mut file = File::open(path).map_err(io_error)?;
@@ -152,7 +154,14 @@ impl Core {
     ) -> Result<Core, OpenError> {
         let size = file.metadata().map_err(|source| OpenError::Io { path: path.clone(), source })?.len();
         if size == 0 {
-            return Err(OpenError::Empty { path });
+            return Err(match packing {
+                Some(_) => {
+                    let source =
+                        io::Error::new(io::ErrorKind::UnexpectedEof, "nothing comes out of it: is it cut off?");
+                    OpenError::Inflate { path, source }
+                }
+                None => OpenError::Empty { path },
+            });
         }
         let bytes = MappedFile::map(&file).map_err(|source| OpenError::Io { path: path.clone(), source })?;
         let headers = elf::read_headers(&bytes, &reads, diag)
@@ -203,6 +212,13 @@ impl Core {
         })
     }
 
+    /// Whether `shrink` wrote it: pieces say in p_paddr which mapping they were cut
+    /// from, which begins before them. Other producers leave p_paddr 0.
+    pub fn is_shrunk(&self) -> bool {
+        let cut = |s: &Segment| s.mapping != s.range.start;
+        self.segments.iter().any(cut) && self.segments.iter().filter(|s| cut(s)).all(|s| s.mapping < s.range.start)
+    }
+
     /// All bytes of the (unpacked) file.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -211,6 +227,22 @@ impl Core {
     /// Tell the kernel that all bytes are about to be scanned.
     pub fn expect_scan(&self) {
         self.bytes.expect_scan();
+    }
+
+    /// Tell the kernel that the dumped bytes of `ranges` are read next, so that it
+    /// fetches them side by side and in the file's order: each would be waited
+    /// for alone otherwise. Beyond [`limits::MAX_READ_AHEAD`](crate::limits::MAX_READ_AHEAD)
+    /// none is.
+    pub fn expect(&self, ranges: impl Iterator<Item = AddrRange>) {
+        let places = ranges.flat_map(|range| {
+            self.pieces.overlapping(range).filter_map(move |p| {
+                let part = p.range.intersect(&range)?;
+                let PieceState::Dumped(offset) = p.state else { return None };
+                let from = offset.saturating_add(part.start.since(p.range.start));
+                Some(from..from.saturating_add(part.len()))
+            })
+        });
+        readahead::fetch(&self.file, places.collect());
     }
 
     /// Which parts of the file hold data (found on first use).

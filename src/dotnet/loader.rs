@@ -213,9 +213,10 @@ fn block(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<(AddrRange,
 /// Loader allocators of assemblies, other than the global one.
 fn collectible(memory: &dyn Memory, runtime: &Runtime, global: Addr) -> Result<Vec<Addr>, LoaderError> {
     let mut out = Vec::new();
+    let mut known = HashSet::new();
     for assembly in domain_assemblies(memory, runtime)? {
         match loader_allocator(memory, runtime, assembly) {
-            Ok(Some(la)) if la != global && la.0 != 0 && !out.contains(&la) => out.push(la),
+            Ok(Some(la)) if la != global && la.0 != 0 && known.insert(la) => out.push(la),
             _ => {}
         }
         if out.len() >= limits::MAX_MODULES {

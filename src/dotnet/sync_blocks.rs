@@ -6,6 +6,8 @@
 //! src/coreclr/vm/syncblk.h: SyncTableEntry, SyncBlockCache, SyncBlock,
 //! AwareLock::LockState (is locked, and waiters from bit 6 on), WaitEventLink.
 
+use std::collections::HashMap;
+
 use crate::addr::Addr;
 use crate::dotnet::detect::Runtime;
 use crate::dotnet::threads::threads;
@@ -77,13 +79,16 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
     }
     let size = layout.size("SyncTableEntry").map_err(|e| text(&e))?;
     let threads = threads(process, runtime).map(|(all, _)| all).unwrap_or_default();
-    let named = |find: &dyn Fn(&crate::dotnet::ManagedThread) -> bool| {
-        threads.iter().find(|t| find(t)).map(|t| LockThread {
-            address: Some(t.address),
-            os_id: t.os_id.filter(|&id| id != 0),
-            managed_id: t.managed_id,
-        })
-    };
+    // Of two with one number the first counts.
+    let (mut by_address, mut by_id) = (HashMap::new(), HashMap::new());
+    for t in &threads {
+        let os_id = t.os_id.filter(|&id| id != 0);
+        let named = LockThread { address: Some(t.address), os_id, managed_id: t.managed_id };
+        by_address.entry(t.address).or_insert(named);
+        by_id.entry(t.managed_id).or_insert(named);
+    }
+    let at_address =
+        |at: Addr| by_address.get(&at).copied().unwrap_or(LockThread { address: Some(at), ..LockThread::default() });
     let mut broken = 0_u32;
     for index in 1..next {
         let entry = StructView::new(memory, layout, "SyncTableEntry", table.saturating_add(size * u64::from(index)));
@@ -116,18 +121,13 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
             block.recursion = view.u32("Recursion").unwrap_or(0);
             if block.held {
                 block.owner = if view.has("HoldingThread") {
-                    let holder = view.ptr("HoldingThread").ok();
-                    named(&|t| Some(t.address) == holder)
-                        .or_else(|| holder.map(|h| LockThread { address: Some(h), ..LockThread::default() }))
+                    view.ptr("HoldingThread").ok().map(at_address)
                 } else {
                     let id = view.u32("HoldingThreadId").ok();
-                    named(&|t| t.managed_id == id).or(Some(LockThread { managed_id: id, ..LockThread::default() }))
+                    Some(by_id.get(&id).copied().unwrap_or(LockThread { managed_id: id, ..LockThread::default() }))
                 };
             }
-            block.pulse = waiters(memory, runtime, &view)
-                .into_iter()
-                .map(|w| named(&|t| t.address == w).unwrap_or(LockThread { address: Some(w), ..LockThread::default() }))
-                .collect();
+            block.pulse = waiters(memory, runtime, &view).into_iter().map(at_address).collect();
         }
         out.push(block);
     }

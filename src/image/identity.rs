@@ -316,6 +316,10 @@ pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> (RangeMap
     let mut out = Vec::new();
     let mut originals = Vec::new();
     let taken: HashSet<u32> = modules.iter().flat_map(|m| m.mappings.iter().copied()).collect();
+    let mut by_path: HashMap<&str, Vec<u32>> = HashMap::new();
+    for (i, f) in (0..).zip(&core.notes.files).filter(|(i, _)| !taken.contains(i)) {
+        by_path.entry(&f.path).or_default().push(i);
+    }
     for (file, p) in proven.iter().enumerate() {
         let mut module = modules[p.module].clone();
         if matches!(module.kind, ModuleKind::NoHeaders) {
@@ -326,11 +330,9 @@ pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> (RangeMap
         }
         // Other parts of the same file mapped elsewhere, as a single-file program
         // maps the assemblies in its bundle.
-        let elsewhere = core.notes.files.iter().enumerate().filter(|(i, f)| {
-            f.path == module.path && !module.range.contains(f.range.start) && !taken.contains(&(*i as u32))
-        });
-        let elsewhere: Vec<u32> = elsewhere.map(|(i, _)| i as u32).collect();
-        for &m in module.mappings.iter().chain(&elsewhere) {
+        let outside = |i: &&u32| !module.range.contains(core.notes.files[**i as usize].range.start);
+        let elsewhere = by_path.get(&*module.path).into_iter().flatten().filter(outside);
+        for &m in module.mappings.iter().chain(elsewhere) {
             let mapping = &core.notes.files[m as usize];
             let read_only = is_read_only(core, &module, mapping.range);
             if !read_only && !matches!(module.kind, ModuleKind::Pe { .. }) {

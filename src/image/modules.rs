@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use goblin::elf::header::header64::SIZEOF_EHDR;
+
 use crate::addr::{Addr, AddrRange};
 use crate::core::notes::{FileMapping, at, is_shared_memory};
 use crate::core::open::Core;
@@ -297,6 +299,8 @@ fn add_unlisted(core: &Core, reader: &mut HeaderReader<'_>, modules: &mut Vec<Mo
         }
     }
     // What NT_FILE lists was looked at with its name.
+    let unlisted = || core.pieces.iter().filter(|p| !core.is_listed(p.range.start));
+    core.expect(unlisted().map(|p| AddrRange::sized(p.range.start, SIZEOF_EHDR as u64)));
     for piece in core.pieces.iter().filter(|p| !core.is_listed(p.range.start)) {
         starts.push((piece.range.start, None, "an ELF header at the start of a segment"));
     }

@@ -31,6 +31,10 @@ pub const MAX_LIST: usize = 1 << 20;
 /// read as if dense from there on.
 pub const MAX_EXTENTS: usize = 1 << 20;
 
+/// Bytes of the file that are asked for at once before they are read: a page of each
+/// of 100,000 mappings is 400 MB. More would push out what was asked for first.
+pub const MAX_READ_AHEAD: u64 = 1 << 30;
+
 /// Bytes an inflated core may take. Holes cost nothing on disk, and a
 /// process's dumped memory cannot exceed its machine's.
 pub const MAX_INFLATED: u64 = 1 << 44;

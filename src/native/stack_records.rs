@@ -86,6 +86,12 @@ impl Window {
     }
 }
 
+/// Where the control block of a thread with that thread pointer may be.
+pub(super) fn looked_at(pointer: Addr) -> AddrRange {
+    let half = limits::MAX_TCB_BYTES as u64;
+    AddrRange::new(pointer.saturating_sub(half), pointer.saturating_add(half))
+}
+
 fn page_multiple(v: u64) -> bool {
     v & 4095 == 0
 }

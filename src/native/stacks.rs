@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, union};
 use crate::core::notes::at;
 use crate::core::prstatus::Thread;
 use crate::limits;
@@ -10,6 +10,7 @@ use crate::map::{Base, BaseEntry, Claim, Claims, Confidence, Kind, Owner};
 use crate::native::stack_records::{self, RecordLayout, StackRecord};
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::range_map::RangeMap;
 use crate::units::exact;
 
 /// Below the stack pointer, a leaf function may still use this much (System V
@@ -75,7 +76,8 @@ impl Stacks {
 pub fn find(process: &Process, base: &Base) -> Stacks {
     let _phase = process.enter(Phase::Stacks);
     let memory = &process.memory;
-    let main = main_stack(process, base);
+    let writable = writable_runs(base);
+    let main = main_stack(process, &writable);
     let is_main = |t: &Thread| main.is_some() && Some(t.tid) == process.main_tid();
     let pointers: Vec<(Addr, Addr)> = process
         .core
@@ -85,6 +87,7 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
         .filter(|t| !is_main(t))
         .filter_map(|t| Some((t.thread_pointer?, t.registers.sp())))
         .collect();
+    process.core.expect(pointers.iter().map(|&(pointer, _)| stack_records::looked_at(pointer)));
     let layout = stack_records::find_layout(memory, &pointers);
     if layout.is_none() && pointers.len() > limits::MAX_VOTERS {
         process.diag.partial(
@@ -115,8 +118,8 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
                 source: (*how).to_owned(),
             },
             (_, Some((layout, pointer, record))) => from_record(Some((thread.tid, sp)), layout, pointer, record),
-            _ => match by_stack_pointer(base, sp) {
-                Some(range) => ThreadStack {
+            _ => match writable.at(sp) {
+                Some(&range) => ThreadStack {
                     tid: Some(thread.tid),
                     state: if process.main_tid() == Some(thread.tid) { StackState::Main } else { StackState::Thread },
                     stack: range,
@@ -179,38 +182,24 @@ fn from_record(thread: Option<(u32, Addr)>, layout: RecordLayout, pointer: Addr,
 
 /// The main thread's stack: the mapping the kernel put the auxiliary vector's
 /// strings into.
-fn main_stack(process: &Process, base: &Base) -> Option<(AddrRange, &'static str)> {
+fn main_stack(process: &Process, writable: &RangeMap<AddrRange>) -> Option<(AddrRange, &'static str)> {
     let notes = &process.core.notes;
     let keys = [(at::RANDOM, "the mapping that holds AT_RANDOM"), (at::EXECFN, "the mapping that holds AT_EXECFN")];
     for (key, how) in keys {
-        if let Some(range) = notes.auxv(key).and_then(|a| by_stack_pointer(base, Addr(a))) {
-            return Some((range, how));
+        if let Some(range) = notes.auxv(key).and_then(|a| writable.at(Addr(a))) {
+            return Some((*range, how));
         }
     }
     None
 }
 
-/// The writable anonymous mapping that holds `addr`, joined with those that
-/// touch it: createdump cuts one mapping into many segments.
-fn by_stack_pointer(base: &Base, addr: Addr) -> Option<AddrRange> {
-    let entries = &base.entries;
-    let here = entries.index_at_or_above(addr);
-    let fits = |e: &BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.read && p.write);
-    let first = entries.get(here).filter(|e| e.range.contains(addr) && fits(e))?;
-    let mut range = first.range;
-    for e in entries[..here].iter().rev() {
-        if e.range.end != range.start || !fits(e) {
-            break;
-        }
-        range.start = e.range.start;
-    }
-    for e in &entries[here + 1..] {
-        if e.range.start != range.end || !fits(e) {
-            break;
-        }
-        range.end = e.range.end;
-    }
-    Some(range)
+/// Writable anonymous mappings, joined where they touch: createdump cuts one mapping
+/// into many segments. Made once, as any number of threads may have their stacks in
+/// one run.
+fn writable_runs(base: &Base) -> RangeMap<AddrRange> {
+    let fits = |e: &&BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.read && p.write);
+    let runs = union(base.entries.iter().filter(fits).map(|e| e.range).collect());
+    RangeMap::from_sorted(runs).unwrap_or_default()
 }
 
 /// Claim stacks and their guards.

@@ -1,6 +1,6 @@
 //! What fills a block of memory.
 
-use crate::addr::AddrRange;
+use crate::addr::{Addr, AddrRange};
 use crate::core::open::Core;
 use crate::map::Base;
 use crate::memory::scan::{PAGE, is_filled};
@@ -55,8 +55,7 @@ impl Content {
     pub(in crate::analysis) fn of(core: &Core, base: &Base, range: AddrRange, depth: Depth, samples: u64) -> Content {
         let runs = core.dumped_runs(range);
         let Some(first) = runs.iter().find_map(|r| r.bytes.first()) else { return Content::default() };
-        let pages = range.len().div_ceil(PAGE);
-        let step = pages.div_ceil(samples.max(1)).max(1);
+        let step = step(range, samples);
         // The pages between are not even counted: a block may be a terabyte.
         let stride = if depth == Depth::Sample { step as usize } else { 1 };
         // What could not be read may be anything.
@@ -84,6 +83,22 @@ impl Content {
     }
 }
 
+/// Of how many pages of `range` one is looked at.
+fn step(range: AddrRange, samples: u64) -> u64 {
+    range.len().div_ceil(PAGE).div_ceil(samples.max(1)).max(1)
+}
+
+/// The pages of `range` that a sample looks at.
+pub(super) fn sampled(core: &Core, range: AddrRange, samples: u64) -> impl Iterator<Item = AddrRange> + use<> {
+    let step = step(range, samples);
+    let runs: Vec<AddrRange> = core.dumped_runs(range).iter().map(|r| r.range).collect();
+    runs.into_iter().flat_map(move |run| {
+        let pages = run.len().div_ceil(PAGE);
+        let page = move |i: u64| AddrRange::sized(run.start.saturating_add(i * PAGE), PAGE).intersect(&run);
+        (0..pages).step_by(step as usize).filter_map(page)
+    })
+}
+
 #[derive(Default)]
 struct Shares {
     bytes: u64,
@@ -101,7 +116,9 @@ impl Shares {
         // The zeros between the letters of UTF-16 are text too.
         let wide = |pair: &&[u8; 2]| matches!(pair, [b' '..=b'~', 0]);
         self.text += page.as_chunks::<2>().0.iter().filter(wide).count() as u64;
-        let words = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w));
-        self.pointers += words.filter(|&w| w >= PAGE && base.at(crate::addr::Addr(w)).is_some()).count() as u64;
+        let hull = base.entries.first().zip(base.entries.last());
+        let (low, high) = hull.map_or((0, 0), |(first, last)| (first.range.start.0.max(PAGE), last.range.end.0));
+        let words = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).filter(|w| (low..high).contains(w));
+        self.pointers += words.filter(|&w| base.at(Addr(w)).is_some()).count() as u64;
     }
 }

@@ -163,6 +163,9 @@ pub(in crate::analysis) fn survey(
         Depth::Sample => (limits::MAX_FINDING_PAGES / blocks.len().max(1) as u64).clamp(FEWEST, content::SAMPLES),
         Depth::Whole => content::SAMPLES,
     };
+    if depth == Depth::Sample {
+        core.expect(blocks.iter().flat_map(|&(block, _)| content::sampled(core, block, samples)));
+    }
     let described: Vec<(AddrRange, bool, Content)> = blocks
         .par_iter()
         .map(|&(block, whole)| (block, whole, Content::of(core, &found.map.base, block, depth, samples)))

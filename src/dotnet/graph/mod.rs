@@ -139,6 +139,12 @@ impl<'h, 'p> Graph<'h, 'p> {
         Reader { graph: self, cache: vec![(0, None); CACHE] }
     }
 
+    /// The word that an object at `addr` would begin with.
+    fn first_word(&self, addr: u64) -> u64 {
+        let word = self.space.run(addr).and_then(|run| run.words(addr).first());
+        word.map_or(0, |w| u64::from_le_bytes(*w))
+    }
+
     fn is_primary(&self, addr: u64) -> bool {
         let bit = hash(addr) >> (64 - FILTER_BITS);
         self.filter.get((bit >> 6) as usize).is_some_and(|word| word >> (bit & 63) & 1 != 0)

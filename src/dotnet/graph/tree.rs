@@ -1,5 +1,7 @@
 //! Shortest ways from the roots to all live objects at once.
 
+use std::hint::black_box;
+
 use crate::dotnet::graph::{Link, Live};
 
 /// For each number, the one that a shortest way from the roots comes from.
@@ -8,6 +10,9 @@ pub struct Tree {
     /// Numbers, nearest to the roots first.
     order: Vec<u32>,
 }
+
+/// Objects that are looked up before the first of them is read.
+const AHEAD: usize = 32;
 
 /// The parent of what was not come to yet.
 const NONE: u32 = u32::MAX;
@@ -34,15 +39,26 @@ impl Tree {
         }
         let mut reader = live.graph.reader();
         let mut at = live.sources.len();
-        while let Some(&number) = tree.order.get(at) {
-            at += 1;
-            let Some(addr) = live.object(number) else { continue };
-            reader.each(addr.0, |link, value| {
-                if let Some((_, to)) = live.slots.find(&live.graph.space, value).filter(|&(_, to)| to != 0) {
-                    meet(&mut tree, to, number, Some(link));
-                }
-                true
-            });
+        let mut next: Vec<(u32, u64)> = Vec::new();
+        loop {
+            let batch = tree.order.get(at..).unwrap_or_default();
+            let batch = batch.get(..AHEAD).unwrap_or(batch);
+            if batch.is_empty() {
+                break;
+            }
+            at += batch.len();
+            next.clear();
+            next.extend(batch.iter().filter_map(|&number| Some((number, live.object(number)?.0))));
+            // Objects lie anywhere: asked for together, they come together.
+            black_box(next.iter().fold(0, |sum, &(_, addr)| sum ^ live.graph.first_word(addr)));
+            for &(number, addr) in &next {
+                reader.each(addr, |link, value| {
+                    if let Some((_, to)) = live.slots.find(&live.graph.space, value).filter(|&(_, to)| to != 0) {
+                        meet(&mut tree, to, number, Some(link));
+                    }
+                    true
+                });
+            }
         }
         tree
     }

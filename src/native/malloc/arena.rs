@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
 use crate::map::Confidence;
 use crate::native::malloc::find::{Finder, MainArena};
@@ -185,14 +185,19 @@ fn pieces(
     params: Option<&Params>,
 ) -> Vec<MallocHeap> {
     let mut out: Vec<MallocHeap> = Vec::new();
+    // A bin may have millions of chunks, in thousands of pieces. Disjoint: start and end.
+    let mut taken: BTreeMap<Addr, Addr> =
+        union(known.iter().map(|h| h.range).collect()).iter().map(|r| (r.start, r.end)).collect();
     let mut add = |addr: Addr, from: Option<Addr>, how: &str| {
         let Some(entry) = finder.base.at(addr).filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write)) else {
             return;
         };
         let range = AddrRange::new(from.unwrap_or(entry.range.start), entry.range.end);
-        if known.iter().chain(&out).any(|h| h.range.intersect(&range).is_some()) {
+        let below = taken.range(..range.end).next_back();
+        if range.is_empty() || below.is_some_and(|(_, &end)| end > range.start) {
             return;
         }
+        taken.insert(range.start, range.end);
         out.push(MallocHeap {
             range,
             reserve: AddrRange::default(),

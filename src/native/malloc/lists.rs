@@ -2,6 +2,8 @@
 //! large bins, the threads' caches. All of them in one list by address, for the
 //! walk to go along with.
 
+use std::collections::HashSet;
+
 use crate::addr::Addr;
 use crate::limits;
 use crate::memory::{CoreMemory, Memory};
@@ -36,7 +38,8 @@ impl FreeLists {
     /// anything: `seen` are the chunks that may be such caches, and a first walk has
     /// taken what is in them for used.
     pub fn with_caches(&self, process: &Process, malloc: &Malloc, seen: &[Addr]) -> Option<FreeLists> {
-        let others = !seen.iter().all(|at| self.tcaches.iter().any(|t| t.address == malloc.block(*at)));
+        let known: HashSet<Addr> = self.tcaches.iter().map(|t| t.address).collect();
+        let others = seen.iter().any(|at| !known.contains(&malloc.block(*at)));
         let lists = others.then(|| FreeLists::read(process, malloc, seen))?;
         (lists.len() > self.len()).then_some(lists)
     }

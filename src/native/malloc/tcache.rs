@@ -100,10 +100,13 @@ impl ThreadWords {
             malloc.arenas.iter().enumerate().filter_map(|(i, a)| Some((a.state?.0, i))).collect();
         let (mut arenas, mut caches): (Hits<usize>, Hits<Addr>) = Default::default();
         let mut unread = Vec::new();
-        for thread in process.core.notes.threads.iter() {
+        let threads = &process.core.notes.threads;
+        let near = |tp: Addr| AddrRange::new(tp.saturating_sub(reach), tp.saturating_add(reach));
+        process.core.expect(threads.iter().filter_map(|t| t.thread_pointer).map(near));
+        for thread in threads {
             let Some(tp) = thread.thread_pointer else { continue };
             let Some(piece) = process.core.pieces.at(tp) else { continue };
-            let near = AddrRange::new(tp.saturating_sub(reach), tp.saturating_add(reach));
+            let near = near(tp);
             let Some(range) = near.intersect(&piece.range) else { continue };
             let start = range.start.align_up(8);
             let Some(words) = memory.borrow(start, range.end.since(start) as usize) else {

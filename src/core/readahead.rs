@@ -1,0 +1,71 @@
+//! Asking for bytes of the file before they are read.
+//!
+//! A core of 100,000 mappings is read a page here and a page there. With the
+//! kernel's own read-ahead off (`mapped.rs`) each such page is waited for alone:
+//! the disk could bring dozens at once.
+
+use std::fs::File;
+use std::num::NonZeroU64;
+use std::ops::Range;
+
+use rustix::fs::{Advice, fadvise};
+
+use crate::limits;
+
+/// What lies between two places is fetched with them up to this length: a longer
+/// request costs less than another one.
+const GAP: u64 = 16 << 10;
+
+/// Pages of the page cache are of this size at least.
+const PAGE: u64 = 4096;
+
+/// Ask for `places` in the order of the file. Advice may fail: then they are
+/// only read later.
+pub(super) fn fetch(file: &File, places: Vec<Range<u64>>) {
+    for place in joined(places) {
+        let len = NonZeroU64::new(place.end.saturating_sub(place.start));
+        if fadvise(file, place.start, len, Advice::WillNeed).is_err() {
+            break;
+        }
+    }
+}
+
+/// Whole pages, in order, neighbours as one, up to
+/// [`limits::MAX_READ_AHEAD`] in all.
+fn joined(mut places: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    places.retain(|p| p.start < p.end);
+    places.sort_unstable_by_key(|p| (p.start, p.end));
+    let mut out: Vec<Range<u64>> = Vec::new();
+    let mut left = limits::MAX_READ_AHEAD;
+    for place in places {
+        let (start, end) = (place.start / PAGE * PAGE, place.end.checked_next_multiple_of(PAGE).unwrap_or(place.end));
+        let known = out.last_mut().filter(|last| start <= last.end.saturating_add(GAP));
+        let more = end.saturating_sub(known.as_ref().map_or(start, |last| last.end));
+        let Some(rest) = left.checked_sub(more) else { break };
+        left = rest;
+        match known {
+            Some(last) => last.end = last.end.max(end),
+            None => out.push(start..end),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_in_order_and_neighbours_as_one() {
+        let places = vec![1 << 20..(1 << 20) + 64, 8000..8200, 0..64, 64..64, 5 << 20..(5 << 20) + 1];
+        assert_eq!(joined(places), [0..12288, 1 << 20..(1 << 20) + 4096, 5 << 20..(5 << 20) + 4096]);
+    }
+
+    #[test]
+    fn there_is_an_end_to_it() {
+        let all: u64 =
+            joined((0..1 << 20).map(|i| i << 22..(i << 22) + 8192).collect()).iter().map(|p| p.end - p.start).sum();
+        assert_eq!(all, limits::MAX_READ_AHEAD);
+        assert!(joined(vec![0..u64::MAX]).is_empty());
+    }
+}
