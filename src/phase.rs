@@ -121,7 +121,10 @@ impl Phase {
                 ("GC heap", "segments may be missing; they count as the GC's reserve or as anonymous memory then")
             }
             Phase::Handles => ("handle table", "handles, or parts of their table, may be missing"),
-            Phase::LoaderHeaps => ("loader heaps", "blocks may be missing; they count as anonymous memory then"),
+            Phase::LoaderHeaps => (
+                "loader heaps",
+                "blocks may be missing; they count as the heap's beside them or as anonymous memory then",
+            ),
             Phase::CodeHeaps => ("code heaps", "blocks may be missing; they count as anonymous memory then"),
             Phase::Code => ("managed code", "methods may be missing, and stacks end at them"),
             Phase::Objects => ("objects", "objects may be missing from what is counted and listed"),

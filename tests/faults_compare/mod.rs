@@ -137,8 +137,8 @@ fn labels(a: &[Place], b: &[Place], wrong: &mut Vec<String>) {
 /// alone, or, of the kernel's own image, that it is one.
 fn coarser(a: &Place, b: &Place) -> bool {
     use Kind::{
-        AnonRO, AnonRW, AnonRWX, AnonRX, GCHeap, GCHeapReserve, GCHeapToBeFreed, Image, MappedFile, NoAccess,
-        SharedMemory, Stack, Vdso,
+        AnonRO, AnonRW, AnonRWX, AnonRX, GCHeap, GCHeapReserve, GCHeapToBeFreed, HighFrequencyHeap, Image,
+        LowFrequencyHeap, MappedFile, NoAccess, SharedMemory, Stack, Vdso,
     };
     let plain = matches!(a.kind, AnonRO | AnonRW | AnonRX | AnonRWX | NoAccess | MappedFile | SharedMemory);
     // Where its control block could not be read, a stack is guessed by its mapping,
@@ -146,5 +146,12 @@ fn coarser(a: &Place, b: &Place) -> bool {
     let guessed = a.kind == Stack && a.confidence == Confidence::Heuristic;
     // The GC's reserve is what its regions lie in, those in use and those that are not.
     let reserve = a.kind == GCHeapReserve && matches!(b.kind, GCHeap | GCHeapToBeFreed);
-    plain && a.kind.specificity() < b.kind.specificity() || (a.kind, b.kind) == (Image, Vdso) || guessed || reserve
+    // Heaps of a loader allocator are reserved in one piece: without the one, its part
+    // is the other's.
+    let beside = (a.kind, b.kind) == (LowFrequencyHeap, HighFrequencyHeap);
+    plain && a.kind.specificity() < b.kind.specificity()
+        || (a.kind, b.kind) == (Image, Vdso)
+        || guessed
+        || reserve
+        || beside
 }

@@ -9,7 +9,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::elf::PieceState;
 use crate::limits;
-use crate::memory::{CoreMemory, Memory};
+use crate::memory::{CoreMemory, Fault, FaultKind, Memory};
 use crate::native::malloc::Malloc;
 use crate::native::malloc::shape::{Shape, TcacheShape};
 use crate::process::Process;
@@ -99,10 +99,10 @@ impl ThreadWords {
         let states: BTreeMap<u64, usize> =
             malloc.arenas.iter().enumerate().filter_map(|(i, a)| Some((a.state?.0, i))).collect();
         let (mut arenas, mut caches): (Hits<usize>, Hits<Addr>) = Default::default();
+        let mut unread = Vec::new();
         let threads = &process.core.notes.threads;
         let near = |tp: Addr| AddrRange::new(tp.saturating_sub(reach), tp.saturating_add(reach));
         process.core.expect(threads.iter().filter_map(|t| t.thread_pointer).map(near));
-        let mut unread = Vec::new();
         for thread in threads {
             let Some(tp) = thread.thread_pointer else { continue };
             let Some(piece) = process.core.pieces.at(tp) else { continue };
@@ -126,14 +126,20 @@ impl ThreadWords {
                     arenas.entry(distance).or_default().push((arena, thread.tid));
                 }
                 let chunk = mem.saturating_sub(shape.chunk.mem);
-                if mem.is_aligned(shape.chunk.alignment)
-                    && malloc.arena_of(chunk).is_some()
-                    && form(memory, shape, chunk).is_some()
-                {
-                    caches.entry(distance).or_default().push((mem, thread.tid));
+                if !mem.is_aligned(shape.chunk.alignment) || malloc.arena_of(chunk).is_none() {
+                    continue;
+                }
+                match form(memory, shape, chunk) {
+                    Ok(Some(_)) => caches.entry(distance).or_default().push((mem, thread.tid)),
+                    Ok(None) => {}
+                    Err(fault) => {
+                        let promised = matches!(fault.kind, FaultKind::Failed | FaultKind::Truncated);
+                        unread.extend(promised.then_some(thread.tid));
+                    }
                 }
             }
         }
+        unread.dedup();
         ThreadWords { tcaches: most_common(caches).into_iter().collect(), arenas: most_common(arenas), unread }
     }
 }
@@ -146,11 +152,10 @@ fn most_common<T>(hits: Hits<T>) -> Vec<(T, u32)> {
     hits.into_values().max_by_key(Vec::len).unwrap_or_default()
 }
 
-/// The form of cache that a chunk's size stands for.
-fn form<'s>(memory: &dyn Memory, shape: &'s Shape, chunk: Addr) -> Option<&'s TcacheShape> {
-    let head = memory.u64(chunk.checked_add(shape.chunk.size)?).ok()?;
-    let size = shape.size_of(head);
-    shape.tcaches.iter().find(|t| t.chunk == size)
+/// The form of cache that a chunk's size stands for, if it has that of one.
+fn form<'s>(memory: &dyn Memory, shape: &'s Shape, chunk: Addr) -> Result<Option<&'s TcacheShape>, Fault> {
+    let size = shape.size_of(memory.u64(chunk.saturating_add(shape.chunk.size))?);
+    Ok(shape.tcaches.iter().find(|t| t.chunk == size))
 }
 
 /// The caches among the blocks that threads point to, the first blocks of arenas,
@@ -171,7 +176,8 @@ pub(super) fn find(
     let mut found = Vec::new();
     let mut unknown = words.unread.clone();
     for (chunk, tid) in chunks {
-        let cache = form(memory, shape, chunk).and_then(|form| reader.read(chunk, form, tid));
+        let form = form(memory, shape, chunk).ok().flatten();
+        let cache = form.and_then(|form| reader.read(chunk, form, tid));
         if cache.is_none() {
             unknown.extend(tid);
         }
