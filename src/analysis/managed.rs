@@ -83,6 +83,8 @@ pub(super) struct Names<'g, 'h, 'p> {
     fields: HashMap<(Addr, u64), Name>,
     /// By module, names of statics by where they are.
     statics: HashMap<Addr, HashMap<Addr, Name>>,
+    /// Fields that may still be looked at for statics.
+    fields_left: usize,
     modules: Option<Vec<Addr>>,
     threads: Option<Vec<ManagedThread>>,
 }
@@ -96,6 +98,7 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
             names: HashMap::new(),
             fields: HashMap::new(),
             statics: HashMap::new(),
+            fields_left: limits::MAX_FIELDS_OF_STATICS,
             modules: None,
             threads: None,
         }
@@ -132,9 +135,16 @@ impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
         let threads = self.threads.get_or_insert_with(|| {
             threads(types.process, types.runtime).map(|(threads, _)| threads).unwrap_or_default()
         });
+        let left = &mut self.fields_left;
         self.statics.entry(module).or_insert_with(|| {
             let mut out = HashMap::new();
-            for field in types.static_fields(module).into_iter().filter(FieldDesc::is_object) {
+            let had = *left;
+            let fields = types.static_fields(module, left);
+            if had > 0 && *left == 0 {
+                let why = "types have more fields than are looked at: statics of some have no names";
+                types.process.diag.partial("limit", why);
+            }
+            for field in fields.into_iter().filter(FieldDesc::is_object) {
                 let name = || format!("{}.{}", types.display_name(field.method_table), types.field_name(&field));
                 if let Some(at) = types.static_address(&field) {
                     out.insert(at, format!("static {}", name()).into());

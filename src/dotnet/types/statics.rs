@@ -78,17 +78,22 @@ impl TypeSystem<'_> {
     }
 
     /// The static fields of a module's loaded types, instantiations of generic types
-    /// included.
-    pub fn static_fields(&self, module: Addr) -> Vec<FieldDesc> {
+    /// included. `left` is how many fields may be looked at; 0 afterwards: some types
+    /// were left out.
+    pub fn static_fields(&self, module: Addr, left: &mut usize) -> Vec<FieldDesc> {
         let defined = self.mapped_type_defs(module).into_iter();
         let made = self.instantiations(module);
         let instances = made.values().flatten().map(|&(method_table, _)| method_table);
         let mut out = Vec::new();
         for method_table in defined.chain(instances) {
+            if *left == 0 {
+                break;
+            }
             let own = self.own_fields(method_table).unwrap_or_default();
+            *left = left.saturating_sub(own.len());
             out.extend(own.into_iter().filter(|f| f.storage != Storage::Instance));
             if out.len() >= limits::MAX_STATICS {
-                break;
+                *left = 0;
             }
         }
         out
