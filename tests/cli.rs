@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use support::builder::{file_with, small_core};
 use support::real;
 use support::run::{Output, program, run};
+use support::terminal::shows;
 
 const GLIBC: &str = "native-glibc-kernel.core.gz";
 const CREATEDUMP: &str = "dotnet31-createdump.core.zst";
@@ -247,7 +248,8 @@ fn shell(script: &str) -> Output {
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    for command in ["regions", "regions --json", "regions --format csv", "maddress", "summary", "info --json"] {
+    // The search has more rows than any buffer.
+    for command in ["regions", "regions --json", "search --format csv coremap-", "maddress", "summary", "info --json"] {
         // The reader is gone before the first byte; then after the first line.
         for reader in ["true", "head -n 1"] {
             let out = shell(&format!("( sleep 0.1; \"$0\" {command} \"$1\"; echo \"exit $?\" >&2 ) | {reader}"));
@@ -284,22 +286,11 @@ fn a_core_on_standard_input() {
     run(["diff", "-", "-"]).exits(2);
 }
 
-/// What the program prints on a terminal of so many columns, or `None` where
-/// `script` of util-linux is not there to make one.
+/// What the program prints on a terminal of so many columns, or `None` where there
+/// is nothing to make one with.
 fn on_a_terminal(columns: u32, env: &str, command: &str) -> Option<String> {
-    if !Command::new("script").arg("--version").output().is_ok_and(|o| o.status.success()) {
-        eprintln!("skipped: no `script` (util-linux) to make a terminal with");
-        return None;
-    }
     let core: PathBuf = real::plain("native-glibc-kernel");
-    let line = format!(
-        "stty rows 50 cols {columns}; {env} '{}' {command} '{}'",
-        env!("CARGO_BIN_EXE_coremap"),
-        core.display()
-    );
-    let out = Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
-    assert!(out.status.success(), "{out:?}");
-    Some(String::from_utf8_lossy(&out.stdout).replace('\r', ""))
+    shows(columns, core.parent().unwrap(), &format!("{env} $coremap {command} '{}'", core.display()))
 }
 
 #[test]
@@ -321,15 +312,8 @@ fn a_narrow_terminal_cuts_names_and_never_numbers() {
 
 #[test]
 fn a_narrow_terminal_wraps_beside_titles() {
-    let line = format!(
-        "stty rows 50 cols 60; '{}' ip2method 0x7f8e3e84433c '{}'",
-        env!("CARGO_BIN_EXE_coremap"),
-        real::packed("dotnet8-methods").display()
-    );
-    let out = Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output();
-    // on_a_terminal tells of a missing `script`.
-    let Ok(out) = out else { return };
-    let text = String::from_utf8_lossy(&out.stdout).replace('\r', "");
+    let line = "$coremap ip2method 0x7f8e3e84433c dotnet8-methods.core.zst";
+    let Some(text) = shows(60, real::packed("dotnet8-methods").parent().unwrap(), line) else { return };
     assert!(text.contains("Method Name:          System.Reflection."), "{text}");
     assert!(text.contains("\n                      System.Private.CoreLib]"), "{text}");
     assert!(text.contains("\n  ILCodeVersion:      0000000000000000\n  IL Addr:            "), "{text}");

@@ -1,6 +1,7 @@
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::{self, printable};
 use crate::core::Producer;
+use crate::core::elf::PieceState;
 use crate::core::notes::at;
 use crate::image::ModuleKind;
 use crate::image::modules::page_size;
@@ -197,8 +198,14 @@ fn kernel_version(process: &Process) -> Option<String> {
 fn completeness(process: &Process, found: &Findings) -> Completeness {
     let core = &process.core;
     let map = &found.map;
+    // Bytes that are not there because the file ends were not left out.
+    let cut_off = |range| {
+        let pieces = core.pieces.overlapping(range).filter(|p| p.state == PieceState::Truncated);
+        pieces.filter_map(|p| p.range.intersect(&range)).map(|r| r.len()).fold(0, u64::saturating_add)
+    };
     let missing = |f: &dyn Fn(&crate::map::Region) -> bool| {
-        map.regions.iter().filter(|r| f(r)).map(|r| r.range.len() - r.in_core).fold(0, u64::saturating_add)
+        let left_out = |r: &crate::map::Region| (r.range.len() - r.in_core).saturating_sub(cut_off(r.range));
+        map.regions.iter().filter(|r| f(r)).map(left_out).fold(0, u64::saturating_add)
     };
     let writable_missing =
         missing(&|r| r.file.is_none() && r.perms.is_some_and(|p| p.write) && r.kind != Kind::NoAccess);
@@ -211,10 +218,10 @@ fn completeness(process: &Process, found: &Findings) -> Completeness {
             human(truncated)
         ));
     }
-    if writable_missing > truncated {
+    if writable_missing > 0 {
         notes.push(format!(
             "{} of writable memory was left out (a mini, triage or heap-only dump, coredump_filter, or MADV_DONTDUMP); what lay there can't be read",
-            human(writable_missing - truncated)
+            human(writable_missing)
         ));
     }
     let unread = process.modules.iter().filter(|m| matches!(m.kind, ModuleKind::NoHeaders)).count();

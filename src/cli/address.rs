@@ -1,7 +1,10 @@
 //! Address arguments: `0x7f42d256e000`, bare hex, WinDbg's back-tick,
 //! `module+0x10`.
 
+use std::collections::BTreeSet;
+
 use coremap::addr::Addr;
+use coremap::map::Base;
 use coremap::process::Process;
 
 /// The address that `text` means in this process.
@@ -10,7 +13,7 @@ use coremap::process::Process;
 /// In words, where it means none.
 pub(crate) fn parse(text: &str, process: &Process) -> Result<Addr, String> {
     if let Some(addr) = hex(text) {
-        return Ok(addr);
+        return not_decimal(text, addr, process);
     }
     if let Some((name, offset)) = text.rsplit_once('+') {
         let offset = hex(offset).ok_or_else(|| format!("{text}: '{offset}' is not a hexadecimal offset"))?;
@@ -18,15 +21,44 @@ pub(crate) fn parse(text: &str, process: &Process) -> Result<Addr, String> {
             .modules
             .iter()
             .find(|m| m.name() == name || *m.path == *name)
-            .ok_or_else(|| format!("{text}: no module named '{name}' in this core"))?;
+            .ok_or_else(|| format!("{text}: no module named '{name}' in this core{}", like(name, process)))?;
         return module
             .range
             .start
             .checked_add(offset.0)
             .ok_or_else(|| format!("{text}: past the end of the address space"));
     }
+    if process.modules.iter().any(|m| m.name() == text) {
+        return Err(format!("'{text}' is a module: write {text}+0x0 for its first byte"));
+    }
     Err(format!("'{text}' is not an address; write 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000 or libc.so.6+0x10"))
 }
+
+/// Digits that mean nothing as hexadecimal, and something as decimal: exact, and
+/// said rather than guessed.
+fn not_decimal(text: &str, addr: Addr, process: &Process) -> Result<Addr, String> {
+    let Some(decimal) = text.parse().ok().filter(|_| !text.starts_with('0')).map(Addr) else { return Ok(addr) };
+    let base = Base::of(&process.core);
+    if base.at(addr).is_none() && base.at(decimal).is_some() {
+        return Err(format!(
+            "addresses are hexadecimal, and {addr} is not mapped; in decimal {text} is {decimal}: write that"
+        ));
+    }
+    Ok(addr)
+}
+
+/// Modules whose name begins like `name`, in words.
+fn like(name: &str, process: &Process) -> String {
+    let near = |m: &&str| !name.is_empty() && m.to_lowercase().starts_with(&name.to_lowercase());
+    let found: BTreeSet<&str> = process.modules.iter().map(|m| m.name()).filter(near).take(LIKE).collect();
+    if found.is_empty() {
+        return "; `coremap info` lists them".into();
+    }
+    format!("; there is {}", found.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+/// Modules that are named where one was not found.
+const LIKE: usize = 4;
 
 fn hex(text: &str) -> Option<Addr> {
     let digits: String = text.chars().filter(|&c| c != '`' && c != '\'' && c != '_').collect();

@@ -37,8 +37,8 @@ impl From<Exit> for ExitCode {
 pub(crate) enum Failure {
     /// The core can't be opened.
     Input(ProcessError),
-    /// The baseline can't be read.
-    Baseline(String),
+    /// What is read beside the core (a baseline, a text) can't be.
+    Beside(String),
     /// An argument makes no sense for this core.
     Usage(String),
     /// The answer can't be written.
@@ -49,7 +49,7 @@ impl Failure {
     /// Its exit status.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Failure::Input(_) | Failure::Baseline(_) => Exit::Input,
+            Failure::Input(_) | Failure::Beside(_) => Exit::Input,
             Failure::Usage(_) => Exit::Usage,
             Failure::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Failure::Output(_) => Exit::Input,
@@ -66,7 +66,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Failure::Input(e) => e.to_string(),
-            Failure::Usage(text) | Failure::Baseline(text) => text.clone(),
+            Failure::Usage(text) | Failure::Beside(text) => text.clone(),
             Failure::Output(e) => format!("writing the answer: {e}"),
         };
         f.write_str(&coremap::bytes::printable(&text))

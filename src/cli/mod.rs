@@ -10,10 +10,11 @@ mod package_args;
 mod progress;
 mod values;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 pub(crate) use exit::{Exit, Failure};
 
@@ -22,6 +23,10 @@ pub(crate) fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(e) => {
+            if let Some(sentence) = mistake(&e) {
+                output::tell(&sentence);
+                return Exit::Usage.into();
+            }
             // Help that was asked for goes to stdout and is no error.
             let _ = e.print();
             let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
@@ -35,10 +40,30 @@ pub(crate) fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => {
             if !failure.is_broken_pipe() {
-                eprintln!("coremap: {failure}");
+                output::tell(&failure.to_string());
             }
             failure.exit().into()
         }
+    }
+}
+
+/// What would help more than clap's own words.
+fn mistake(e: &clap::Error) -> Option<String> {
+    let word = |kind| match e.get(kind) {
+        Some(ContextValue::String(word)) => Some(word.as_str()),
+        _ => None,
+    };
+    match e.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let word = word(ContextKind::InvalidSubcommand)?;
+            let file = Path::new(word).exists();
+            file.then(|| format!("'{word}' is a file, and a command comes first: `coremap summary {word}`"))
+        }
+        ErrorKind::UnknownArgument => {
+            let form = word(ContextKind::InvalidArg)?.strip_prefix("--")?;
+            matches!(form, "csv" | "table").then(|| format!("there is no --{form}: write --format {form}"))
+        }
+        _ => None,
     }
 }
 

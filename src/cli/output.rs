@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use coremap::analysis::envelope;
 use coremap::introspect::Findings;
 use coremap::process::Process;
-use coremap::render::{self, Look, Render};
+use coremap::render::{self, Document, Look, Render};
 use coremap::report::ConditionRow;
 
 use crate::cli::args::{Common, Format};
@@ -18,6 +18,25 @@ pub(crate) fn look() -> Look {
     Look { width, color: terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) }
 }
 
+/// A sentence on stderr; on a terminal it is broken between words.
+pub(crate) fn tell(sentence: &str) {
+    let terminal = io::stderr().is_terminal();
+    let width = terminal.then(|| terminal_size::terminal_size_of(io::stderr())).flatten();
+    let mut text = Document::default();
+    text.titled(format!("coremap: {sentence}"), 2);
+    // Nobody is left to tell where stderr is closed.
+    let _ = render::write(&text, Look { width: width.map(|(w, _)| usize::from(w.0)), color: false }, &mut io::stderr());
+}
+
+/// What a command on managed things says of a process that has none.
+pub(crate) fn no_runtime(process: &Process) -> &'static str {
+    if process.modules.iter().any(|m| m.name() == "libcoreclr.so") {
+        "libcoreclr.so is mapped, but its .NET runtime can't be read from this core"
+    } else {
+        "no .NET runtime was found in this core"
+    }
+}
+
 /// Write a command's answer in the form asked for, and its warnings.
 pub(crate) fn answer<T: Render>(
     command: &'static str,
@@ -27,15 +46,26 @@ pub(crate) fn answer<T: Render>(
     body: T,
 ) -> Result<Exit, Failure> {
     let report = envelope(command, process, found, body);
+    let without_runtime = (report.body.of_runtime() && report.core.runtimes.is_empty()).then(|| no_runtime(process));
     let mut out = BufWriter::new(io::stdout().lock());
     match common.form() {
         Format::Json => render::json(&report, &mut out)?,
-        Format::Csv => report.body.csv(&mut out)?,
+        Format::Csv => {
+            report.body.csv(&mut out)?;
+            if let Some(sentence) = without_runtime {
+                tell(sentence);
+            }
+        }
         Format::Table => {
             if report.body.wants_headline() {
                 render::write(&render::headline(&report.core), look(), &mut out)?;
             }
-            render::write(&report.body.document(), look(), &mut out)?;
+            let mut text = report.body.document();
+            if let Some(sentence) = without_runtime {
+                text = Document::default();
+                text.line(sentence);
+            }
+            render::write(&text, look(), &mut out)?;
         }
     }
     out.flush()?;
@@ -45,9 +75,18 @@ pub(crate) fn answer<T: Render>(
 /// Warnings to stderr; the status that says whether anything is missing.
 pub(crate) fn finish(process: &Process) -> Exit {
     for w in process.diag.warnings() {
-        eprintln!("coremap: warning: {}: {}", w.code, coremap::bytes::printable(&w.message));
+        tell(&format!("warning: {}: {}", w.code, w.message));
     }
-    if process.diag.is_partial() { Exit::Partial } else { Exit::Done }
+    if !process.diag.is_partial() {
+        return Exit::Done;
+    }
+    if process.core.is_shrunk() {
+        tell(
+            "this core was shrunk, so what is missing may be in the whole one; `coremap shrink --for` says what to keep \
+             (stacks with what threads do: --for stacks,threads)",
+        );
+    }
+    Exit::Partial
 }
 
 /// Conditions of `--fail-if` that hold, in words on stderr. One of them is reason
@@ -56,7 +95,7 @@ pub(crate) fn finish(process: &Process) -> Exit {
 pub(crate) fn held(conditions: &[ConditionRow], exit: Exit) -> Exit {
     let mut exit = exit;
     for c in conditions.iter().filter(|c| c.holds) {
-        eprintln!("coremap: --fail-if '{}': {}", c.condition, c.text);
+        tell(&format!("--fail-if '{}': {}", c.condition, c.text));
         exit = Exit::Nothing;
     }
     exit

@@ -167,17 +167,35 @@ fn hint(what: &str) -> String {
 /// What a file that is not ELF may be instead, for the error's sake.
 fn looks_like(head: &[u8]) -> &'static str {
     match head {
-        [b'M', b'D', b'M', b'P', ..] => "a Windows minidump",
+        [b'M', b'D', b'M', b'P', ..] => "a Windows minidump; coremap reads cores of Linux",
+        [b'P', b'A', b'G', b'E', b'D', b'U', ..] => "a Windows kernel dump; coremap reads cores of Linux",
         [b'M', b'Z', ..] => "a Windows program",
-        [0xcf, 0xfa, 0xed, 0xfe, ..] => "a Mach-O file",
+        [0xcf, 0xfa, 0xed, 0xfe, ..] => "a Mach-O file, of macOS; coremap reads cores of Linux",
+        [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2', ..] => "perf's own data, which is no core",
+        [b'N', b'e', b't', b't', b'r', b'a', b'c', b'e', ..] => "a trace of dotnet-trace, which is no core",
         [b'J', b'A', b'V', b'A', b' ', b'P', ..] => "a Java HPROF heap dump",
         [b'K', b'D', b'U', b'M', b'P', ..] => "a kdump file of a kernel",
         [b'B', b'Z', b'h', ..] => "bzip2; unpack it first",
         [b'P', b'K', 3, 4, ..] => "a zip archive; unpack it first",
         [b'{', ..] | [b'[', ..] => "JSON",
+        // dotnet-gcdump writes what FastSerialization makes of its graph.
+        _ if head.get(4..5) == Some(b"!") && head.get(5..22) == Some(b"FastSerialization") => {
+            "a graph of dotnet-gcdump, which is no core"
+        }
+        // A text before NUL or control characters come.
+        _ if is_text(head) => "text",
         _ if head.get(257..262) == Some(b"ustar") => "a tar archive; unpack it first",
         _ => "",
     }
+}
+
+/// Whether the beginning of a file is text.
+fn is_text(head: &[u8]) -> bool {
+    let head = head.get(..head.len().min(512)).unwrap_or_default();
+    let odd = |b: &u8| b.is_ascii_control() && !b.is_ascii_whitespace() && *b != 0x1b;
+    !head.is_empty()
+        && !head.iter().any(odd)
+        && String::from_utf8_lossy(head).chars().filter(|&c| c == '\u{fffd}').count() <= 1
 }
 
 /// Header facts and PT_LOADs of a core.

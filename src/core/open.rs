@@ -116,7 +116,8 @@ impl Core {
         } else {
             let meta = std::fs::metadata(path).map_err(io_error)?;
             if !meta.is_file() {
-                let what = if meta.is_dir() { "a directory" } else { "a device or pipe" };
+                let what =
+                    if meta.is_dir() { "a directory" } else { "a device or pipe (a core on standard input is `-`)" };
                 return Err(OpenError::NotAFile { path: name, what });
             }
             let mut file = File::open(path).map_err(io_error)?;
@@ -137,7 +138,14 @@ impl Core {
     fn from_file(path: String, file: File, packing: Option<Packing>, diag: &Diagnostics) -> Result<Core, OpenError> {
         let size = file.metadata().map_err(|source| OpenError::Io { path: path.clone(), source })?.len();
         if size == 0 {
-            return Err(OpenError::Empty { path });
+            return Err(match packing {
+                Some(_) => {
+                    let source =
+                        io::Error::new(io::ErrorKind::UnexpectedEof, "nothing comes out of it: is it cut off?");
+                    OpenError::Inflate { path, source }
+                }
+                None => OpenError::Empty { path },
+            });
         }
         let bytes = MappedFile::map(&file).map_err(|source| OpenError::Io { path: path.clone(), source })?;
         let headers =
@@ -186,6 +194,13 @@ impl Core {
             bytes,
             file,
         })
+    }
+
+    /// Whether `shrink` wrote it: pieces say in p_paddr which mapping they were cut
+    /// from, which begins before them. Other producers leave p_paddr 0.
+    pub fn is_shrunk(&self) -> bool {
+        let cut = |s: &Segment| s.mapping != s.range.start;
+        self.segments.iter().any(cut) && self.segments.iter().filter(|s| cut(s)).all(|s| s.mapping < s.range.start)
     }
 
     /// All bytes of the (unpacked) file.

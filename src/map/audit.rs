@@ -47,10 +47,7 @@ pub fn invariants(map: &AddressMap, core: &Core) -> Vec<Invariant> {
         Invariant {
             name: "covering",
             ok: covered,
-            detail: format!(
-                "regions and the {} runs of PT_LOAD and NT_FILE cover the same bytes",
-                map.base.entries.len()
-            ),
+            detail: format!("the same bytes as the {} runs of PT_LOAD and NT_FILE", map.base.entries.len()),
         },
         Invariant {
             name: "size",

@@ -25,7 +25,7 @@ impl Render for AnonReport {
             .optional()
             .text("Content")
             .text("Example")
-            .text("Owner (a guess)");
+            .flexible("Owner (a guess)");
         for c in &self.clusters {
             table.rows.push(vec![
                 exact(c.count),

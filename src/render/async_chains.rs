@@ -14,6 +14,10 @@ const LISTED: usize = 3;
 const SHOWN: usize = 64;
 
 impl Render for AsyncReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         if self.chains.is_empty() {

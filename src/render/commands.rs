@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use crate::render::document::{Document, TableBlock, percent, size};
+use unicode_width::UnicodeWidthStr;
+
+use crate::render::document::{Cut, Document, TableBlock, percent, size};
 use crate::render::{Render, csv_rows};
 use crate::report::{
     CheckReport, CoreRow, Finding, InfoReport, RegionRow, RegionsReport, SearchReport, Severity, SummaryReport,
@@ -100,12 +102,16 @@ impl Render for SummaryReport {
         doc.table(table);
         if let Some(m) = &self.malloc {
             let unknown = if m.unknown > 0 { format!(" · not known {}", exact(m.unknown)) } else { String::new() };
-            doc.line(format!(
-                "Malloc: used {} · free {} · overhead {}{unknown} bytes",
-                exact(m.used),
-                exact(m.free),
-                exact(m.overhead)
-            ));
+            if (m.used, m.free) == (0, 0) && m.unknown > 0 {
+                doc.line(format!("Malloc: not known what is used of {} bytes: see malloc", exact(m.unknown)));
+            } else {
+                doc.line(format!(
+                    "Malloc: used {} · free {} · overhead {}{unknown} bytes",
+                    exact(m.used),
+                    exact(m.free),
+                    exact(m.overhead)
+                ));
+            }
         }
         let ok = t.size == self.base.size && t.in_core == self.base.in_core;
         doc.line(format!(
@@ -183,14 +189,27 @@ impl Render for RegionsReport {
 impl Render for SearchReport {
     fn document(&self) -> Document {
         let with_context = self.hits.iter().any(|h| h.context.is_some());
-        let mut table = TableBlock::default().text("Address").text("Enc").text("Kind").flexible("Where");
+        let mut table = TableBlock::default().text("Address").text("Enc");
         if with_context {
-            table = table.flexible("Context");
+            table = table.optional();
         }
+        table = table.text("Kind").flexible("Where").cut(Cut::Middle);
+        if with_context {
+            table = table.least(20).flexible("Context").least(30).cut(Cut::Ends);
+        }
+        let pattern = self.pattern.to_lowercase();
+        let before = |context: &str| {
+            let text = context.to_lowercase();
+            text.get(..text.find(&pattern)?).map(UnicodeWidthStr::width)
+        };
+        let widest = self.hits.iter().filter_map(|h| before(h.context.as_deref()?)).max().unwrap_or(0);
         for h in &self.hits {
             let mut row = vec![h.address.to_string(), h.encoding.to_owned(), h.kind.to_owned(), h.detail.clone()];
             if with_context {
-                row.push(h.context.clone().unwrap_or_default());
+                let context = h.context.as_deref().unwrap_or_default();
+                // Where memory begins just before the hit, less stands before it.
+                let fill = before(context).map_or(0, |n| widest - n);
+                row.push(" ".repeat(fill) + context);
             }
             table.rows.push(row);
         }
@@ -279,7 +298,8 @@ fn dump(doc: &mut Document, address: crate::addr::Addr, hex: &str) {
         let text: String =
             line.iter().map(|&b| if b.is_ascii_graphic() || b == b' ' { char::from(b) } else { '.' }).collect();
         let hex: Vec<String> = line.iter().map(|b| format!("{b:02x}")).collect();
-        doc.line(format!("  {}  {:<47}  {text}", address.saturating_add(16 * i as u64), hex.join(" ")));
+        // 80 columns with an address of user space.
+        doc.whole(format!("{}  {:<47} {text}", address.saturating_add(16 * i as u64), hex.join(" ")));
     }
 }
 
@@ -289,7 +309,7 @@ impl Render for InfoReport {
         let p = &self.process;
         let mut field = |name: &str, value: Option<String>| {
             if let Some(value) = value {
-                doc.line(format!("{name:<13} {value}"));
+                doc.titled(format!("{name:<13} {value}"), 14);
             }
         };
         field("executable", p.executable.clone());
@@ -310,7 +330,7 @@ impl Render for InfoReport {
         for fact in &p.os {
             field(fact.what, Some(format!("{} — {}", fact.value, fact.evidence)));
         }
-        field("page size", Some(p.page_size.to_string()));
+        field("page size", Some(format!("{} bytes", exact(p.page_size))));
         field("environment", p.environment.as_ref().map(|e| e.join(" ")));
         let c = &self.completeness;
         doc.line("");
@@ -326,8 +346,9 @@ impl Render for InfoReport {
             .optional()
             .text("Kind")
             .flexible("Build id")
-            .optional()
-            .flexible("Path");
+            .optional_rank(2)
+            .flexible("Path")
+            .least(32);
         for m in &self.modules {
             table.rows.push(vec![
                 m.base.to_string(),

@@ -21,13 +21,16 @@ impl Render for DiffReport {
         let mut table = TableBlock::default()
             .text("Kind")
             .number("Count old")
+            .optional()
             .number("Count new")
+            .optional()
             .number("Size old")
             .number("Size new")
             .number("Change")
             .number("Change (bytes)")
+            .optional_rank(2)
             .number("In core change")
-            .optional();
+            .optional_rank(3);
         let cells = |r: &DiffRow, name: &str| {
             vec![
                 name.to_owned(),
@@ -75,11 +78,14 @@ const TYPES_SHOWN: usize = 40;
 fn type_deltas(types: &[TypeDelta]) -> TableBlock {
     let mut table = TableBlock::default()
         .number("Objects old")
+        .optional()
         .number("Objects new")
         .number("Size old")
+        .optional_rank(2)
         .number("Size new")
         .number("Change (bytes)")
-        .flexible("Type");
+        .flexible("Type")
+        .least(30);
     table.rows.extend(types.iter().take(TYPES_SHOWN).map(|t| {
         vec![exact(t.old_count), exact(t.new_count), human(t.old), human(t.new), signed(t.delta, exact), t.name.clone()]
     }));
@@ -92,13 +98,15 @@ const SIZES_SHOWN: usize = 20;
 fn size_deltas(sizes: &[SizeDelta]) -> TableBlock {
     let mut table = TableBlock::default()
         .number("Blocks old")
+        .optional()
         .number("Blocks new")
         .number("Change")
         .number("Size old")
+        .optional_rank(2)
         .number("Size new")
         .number("Change (bytes)")
         .number("malloc chunk")
-        .text("");
+        .text("Kept");
     table.rows.extend(sizes.iter().take(SIZES_SHOWN).map(|s| {
         vec![
             exact(s.old_count),
@@ -108,7 +116,7 @@ fn size_deltas(sizes: &[SizeDelta]) -> TableBlock {
             human(s.new),
             signed(s.delta, exact),
             exact(s.size),
-            if s.mmapped { "mmapped".into() } else { String::new() },
+            if s.mmapped { "mmapped" } else { "in arenas" }.to_owned(),
         ]
     }));
     table

@@ -30,6 +30,19 @@ pub enum Align {
     Right,
 }
 
+/// Which part of a cell goes where it is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The start: the ends of paths and of names of types tell them apart.
+    Start,
+    /// The middle, where both ends say something.
+    Middle,
+    /// The end: texts, and values that begin with an address.
+    End,
+    /// Both ends: what was looked for stands in the middle.
+    Ends,
+}
+
 /// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
@@ -37,9 +50,12 @@ pub struct Column {
     pub title: &'static str,
     /// Side.
     pub align: Align,
-    /// Gives way (cut on the left, where paths are alike) on a narrow terminal.
+    /// Gives way on a narrow terminal.
     pub flexible: bool,
-    /// Least width it gives way to.
+    /// What is cut off then.
+    pub cut: Cut,
+    /// Width that it keeps while there are columns that may be left out; once they
+    /// are gone, it may be cut to [`MIN_FLEXIBLE`].
     pub least: usize,
     /// Is left out where the terminal is too narrow: the highest rank first, and
     /// of one rank the last column.
@@ -48,12 +64,12 @@ pub struct Column {
 
 impl Column {
     fn new(title: &'static str, align: Align, flexible: bool) -> Column {
-        Column { title, align, flexible, least: MIN_FLEXIBLE, optional: None }
+        Column { title, align, flexible, cut: Cut::Start, least: MIN_FLEXIBLE, optional: None }
     }
 }
 
-/// Least width a flexible column is cut to, where it does not say more.
-const MIN_FLEXIBLE: usize = 12;
+/// Least width that a flexible column is cut to.
+pub(super) const MIN_FLEXIBLE: usize = 12;
 
 /// A table.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +116,15 @@ impl TableBlock {
         self
     }
 
-    /// The column added last gives way to this width and no further.
+    /// What is cut off in the column added last.
+    pub fn cut(mut self, cut: Cut) -> Self {
+        if let Some(last) = self.columns.last_mut() {
+            last.cut = cut;
+        }
+        self
+    }
+
+    /// Columns that may be left out go before the one added last is narrower than this.
     pub fn least(mut self, width: usize) -> Self {
         if let Some(last) = self.columns.last_mut() {
             last.least = width;

@@ -14,6 +14,10 @@ use crate::units::exact;
 const ENDS: usize = 16;
 
 impl Render for HandlesReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         if self.handles.is_empty() {
@@ -25,6 +29,7 @@ impl Render for HandlesReport {
             .text("Kind")
             .text("Object")
             .flexible("Type")
+            .least(34)
             .text("Secondary")
             .optional();
         for h in &self.handles {
@@ -48,6 +53,10 @@ impl Render for HandlesReport {
 }
 
 impl Render for GcRootReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         let Some(name) = &self.name else {

@@ -2,12 +2,18 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
+
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::report::{HeapReport, LoaderHeapRow};
 use crate::units::{exact, human};
 
 impl Render for HeapReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         match &self.gc {
@@ -35,8 +41,30 @@ impl Render for HeapReport {
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        csv_rows(&self.segments, out)
+        // As --strings and --chunks do: what was asked for beside the rest.
+        match &self.loader {
+            Some(loader) => {
+                let rows = loader.iter().map(|l| LoaderCsv {
+                    kind: l.kind,
+                    allocator: &l.allocator,
+                    blocks: l.blocks.len(),
+                    size: l.size,
+                    wasted: l.wasted,
+                });
+                csv_rows(&rows.collect::<Vec<_>>(), out)
+            }
+            None => csv_rows(&self.segments, out),
+        }
     }
+}
+
+#[derive(Default, Serialize)]
+struct LoaderCsv<'a> {
+    kind: &'a str,
+    allocator: &'a str,
+    blocks: usize,
+    size: u64,
+    wasted: u64,
 }
 
 fn segment_table(report: &HeapReport) -> TableBlock {
@@ -80,8 +108,10 @@ fn loader_table(rows: &[LoaderHeapRow]) -> TableBlock {
         .number("Blocks")
         .number("Committed")
         .number("Bytes")
+        .optional()
         .number("Wasted")
-        .flexible("Of");
+        .flexible("Of")
+        .least(30);
     for r in rows {
         table.rows.push(vec![
             r.kind.to_owned(),

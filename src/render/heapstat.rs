@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::dotnet::Generation;
-use crate::render::document::{Document, TableBlock, percent};
+use crate::render::document::{Cut, Document, TableBlock, percent};
 use crate::render::{Render, csv_rows};
 use crate::report::{FreeBlockRow, HeapStatReport, StringsRow, TypeRow};
 use crate::units::exact;
@@ -18,17 +18,25 @@ const BLOCKS: usize = 20;
 const PLACES: usize = 5;
 
 impl Render for HeapStatReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         if self.types.is_empty() {
-            doc.line("no objects");
+            doc.line("no such objects");
         } else {
             doc.table(type_table(self));
         }
         if self.free.objects > 0 {
-            let share = percent(self.free.size, self.total.size.max(self.free.size));
+            // Of the objects asked for, where there are any.
+            let share = match self.total.size {
+                0 => String::new(),
+                total => format!(" ({} %)", percent(self.free.size, total.max(self.free.size))),
+            };
             let (count, size) = (exact(self.free.objects), exact(self.free.size));
-            doc.line(format!("free between objects: {count} blocks, {size} bytes ({share} %)"));
+            doc.line(format!("free between objects: {count} blocks, {size} bytes{share}"));
         }
         if !self.fragmentation.is_empty() {
             doc.line("");
@@ -109,7 +117,8 @@ fn string_lines(doc: &mut Document, strings: &StringsRow) {
     if strings.duplicates.is_empty() {
         return;
     }
-    let mut table = TableBlock::default().number("Count").number("Length").number("Wasted").flexible("String");
+    let mut table =
+        TableBlock::default().number("Count").number("Length").number("Wasted").flexible("String").cut(Cut::End);
     for d in &strings.duplicates {
         let value = if d.cut { format!("{}…", d.value) } else { d.value.clone() };
         table.rows.push(vec![exact(d.count), exact(u64::from(d.length)), exact(d.wasted), value]);

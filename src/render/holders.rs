@@ -14,6 +14,10 @@ use crate::units::{exact, human};
 const SHOWN: usize = 40;
 
 impl Render for HoldersReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         if self.holders.is_empty() {
@@ -30,7 +34,8 @@ impl Render for HoldersReport {
             .optional()
             .text("Example")
             .optional()
-            .flexible("Type and field");
+            .flexible("Type and field")
+            .least(30);
         for h in self.holders.iter().take(SHOWN) {
             table.rows.push(vec![
                 exact(h.objects),

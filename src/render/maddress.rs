@@ -3,19 +3,44 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
 use crate::bytes::printable;
+use crate::render::csv_rows;
+use crate::render::document::Cut;
+use crate::render::table::shorten;
 use crate::report::RegionRow;
 
-/// The tables as SOS prints them; only the summary with `summary_only`.
-pub fn maddress(rows: &[RegionRow], summary_only: bool) -> String {
+/// The tables as SOS prints them; only the summary with `summary_only`. Where there
+/// is a terminal to fit, columns are left out that say least, and paths are cut.
+pub fn maddress(rows: &[RegionRow], summary_only: bool, width: Option<usize>) -> String {
     let mut out = String::new();
     let words: Vec<Words<'_>> = rows.iter().map(Words::of).collect();
     if !summary_only {
-        list(&words, &mut out);
+        list(&words, width, &mut out);
     }
-    summary(&words, &mut out);
+    summary(&sums(&words), &mut out);
     out
+}
+
+/// The rows of the summary as CSV.
+///
+/// # Errors
+/// Those of writing.
+pub fn maddress_summary_csv(rows: &[RegionRow], out: &mut dyn Write) -> io::Result<()> {
+    #[derive(Default, Serialize)]
+    struct Row<'a> {
+        memory_type: &'a str,
+        count: u64,
+        size: u64,
+    }
+    let words: Vec<Words<'_>> = rows.iter().map(Words::of).collect();
+    let sums = sums(&words);
+    let rows = sums.iter().map(|&(memory_type, (count, size))| Row { memory_type, count, size });
+    csv_rows(&rows.collect::<Vec<_>>(), out)
 }
 
 struct Words<'a> {
@@ -72,42 +97,81 @@ fn human(bytes: u64) -> String {
     if unit == 0 { format!("{bytes}b") } else { format!("{value:.2}{}", UNITS[unit]) }
 }
 
-fn list(words: &[Words<'_>], out: &mut String) {
-    let kind = words.iter().map(|w| w.kind.len()).max().unwrap_or(0).max("Memory Kind".len());
-    let protect = words.iter().map(|w| w.protect.len()).max().unwrap_or(0).max("Protect".len());
-    let images: Vec<String> =
-        words.iter().map(|w| w.row.file.as_deref().map(printable).unwrap_or_default().into_owned()).collect();
-    let image = images.iter().map(|i| i.chars().count()).max().unwrap_or(0).max("Image".len());
-    let line = |out: &mut String| {
-        let width = kind + 16 + 16 + 12 + 11 + 11 + protect + image + 3 * 7 + 2;
-        let _ = writeln!(out, " +{}+", "-".repeat(width));
-    };
-    line(out);
-    let _ = writeln!(
-        out,
-        " | {:<kind$} | {:>16} | {:>16} | {:>12} | {:<11} | {:<11} | {:<protect$} | {:<image$} |",
-        "Memory Kind", "StartAddr", "EndAddr-1", "Size", "Type", "State", "Protect", "Image"
-    );
-    line(out);
-    for (w, image_name) in words.iter().zip(&images) {
-        let _ = writeln!(
-            out,
-            " | {:<kind$} | {:>16x} | {:>16x} | {:>12} | {:<11} | {:<11} | {:<protect$} | {:<image$} |",
-            w.kind,
-            w.row.start.0,
-            w.row.end.0,
-            human(w.row.size),
-            w.memory_type,
-            w.state,
-            w.protect,
-            image_name
-        );
+/// Columns of the list in the order they stand in, and which goes first on a
+/// narrow terminal: of most rows the kind says what the others say.
+const COLUMNS: [(&str, Option<u8>); 8] = [
+    ("Memory Kind", None),
+    ("StartAddr", None),
+    ("EndAddr-1", None),
+    ("Size", None),
+    ("Type", Some(1)),
+    ("State", Some(0)),
+    ("Protect", Some(2)),
+    ("Image", Some(3)),
+];
+
+/// Where the paths stand, and what they are cut to at most.
+const IMAGE: usize = 7;
+const SHORT_IMAGE: usize = 12;
+
+fn list(words: &[Words<'_>], limit: Option<usize>, out: &mut String) {
+    let longest = |least: usize, of: &dyn Fn(&Words<'_>) -> usize| words.iter().map(of).max().unwrap_or(0).max(least);
+    let image = |w: &Words<'_>| w.row.file.as_deref().map(printable).unwrap_or_default().into_owned();
+    let mut widths = [
+        longest(COLUMNS[0].0.len(), &|w| w.kind.len()),
+        16,
+        16,
+        12,
+        11,
+        11,
+        longest(COLUMNS[6].0.len(), &|w| w.protect.len()),
+        longest(COLUMNS[IMAGE].0.len(), &|w| image(w).width()),
+    ];
+    let mut kept: Vec<usize> = (0..COLUMNS.len()).collect();
+    if let Some(limit) = limit {
+        // Bars and blanks: one each side of a cell and between bars, and the first blank.
+        let least = |i: usize| if i == IMAGE { widths[i].min(SHORT_IMAGE) } else { widths[i] };
+        let frame = |n: usize| 3 * n + 2;
+        while kept.iter().map(|&i| least(i)).sum::<usize>() + frame(kept.len()) > limit {
+            let first = kept.iter().enumerate().filter_map(|(at, &i)| Some((COLUMNS[i].1?, at))).min();
+            let Some((_, first)) = first else { break };
+            kept.remove(first);
+        }
+        let firm: usize = kept.iter().filter(|&&i| i != IMAGE).map(|&i| widths[i]).sum::<usize>() + frame(kept.len());
+        widths[IMAGE] = widths[IMAGE].min(limit.saturating_sub(firm)).max(SHORT_IMAGE.min(widths[IMAGE]));
     }
-    line(out);
-    out.push('\n');
+    let rule = format!(" +{}+", "-".repeat(kept.iter().map(|&i| widths[i] + 3).sum::<usize>().saturating_sub(1)));
+    let row = |cells: &[String; 8], out: &mut String| {
+        out.push_str(" |");
+        for &i in &kept {
+            let text = shorten(&cells[i], widths[i], Cut::Start);
+            let fill = " ".repeat(widths[i].saturating_sub(text.width()));
+            let number = (1..=3).contains(&i);
+            let _ = if number { write!(out, " {fill}{text} |") } else { write!(out, " {text}{fill} |") };
+        }
+        out.push('\n');
+    };
+    let _ = writeln!(out, "{rule}");
+    row(&COLUMNS.map(|c| c.0.to_owned()), out);
+    let _ = writeln!(out, "{rule}");
+    for w in words {
+        let cells = [
+            w.kind.clone(),
+            format!("{:x}", w.row.start.0),
+            format!("{:x}", w.row.end.0),
+            human(w.row.size),
+            w.memory_type.to_owned(),
+            w.state.to_owned(),
+            w.protect.to_owned(),
+            image(w),
+        ];
+        row(&cells, out);
+    }
+    let _ = writeln!(out, "{rule}\n");
 }
 
-fn summary(words: &[Words<'_>], out: &mut String) {
+/// Regions and bytes by kind, most bytes first.
+fn sums<'a>(words: &'a [Words<'_>]) -> Vec<(&'a str, (u64, u64))> {
     let mut kinds: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for w in words {
         let sum = kinds.entry(&w.kind).or_default();
@@ -116,6 +180,10 @@ fn summary(words: &[Words<'_>], out: &mut String) {
     }
     let mut rows: Vec<_> = kinds.into_iter().collect();
     rows.sort_by_key(|(kind, (_, size))| (std::cmp::Reverse(*size), *kind));
+    rows
+}
+
+fn summary(rows: &[(&str, (u64, u64))], out: &mut String) {
     let total = rows.iter().fold((0u64, 0u64), |t, (_, (n, s))| (t.0 + n, t.1.saturating_add(*s)));
     let exact = crate::units::exact;
     let kind = rows.iter().map(|(k, _)| k.len()).max().unwrap_or(0).max("Memory Type".len());
@@ -129,7 +197,7 @@ fn summary(words: &[Words<'_>], out: &mut String) {
     line(out);
     row(out, "Memory Type", "Count", "Size", "Size (bytes)");
     line(out);
-    for (name, (count, size)) in &rows {
+    for (name, (count, size)) in rows {
         row(out, name, &exact(*count), &human(*size), &exact(*size));
     }
     line(out);

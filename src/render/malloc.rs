@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use crate::addr::Addr;
 use crate::render::commands::findings;
 use crate::render::document::{Document, TableBlock, percent, size};
 use crate::render::{Render, csv_rows};
@@ -13,6 +14,9 @@ const SHOWN: usize = 20;
 
 /// Chunks shown to people where they do not say how many.
 const CHUNKS: usize = 1000;
+
+/// Columns of a word of memory: `0x` and 16 digits.
+const WORD: usize = 18;
 
 /// Places shown to people that could not be walked.
 const PLACES: usize = 5;
@@ -30,7 +34,8 @@ impl Render for MallocReport {
             return doc;
         }
         if let Some(chunks) = &self.chunks {
-            doc.table(chunk_table(chunks));
+            let main = self.arenas.iter().find(|a| a.main).map(|a| a.address);
+            doc.table(chunk_table(chunks, main));
             more(&mut doc, self.chunks_total.unwrap_or(0), chunks.len().min(CHUNKS));
             return doc;
         }
@@ -41,7 +46,7 @@ impl Render for MallocReport {
         doc.line("");
         doc.table(size_table(&self.sizes));
         doc.line("");
-        doc.table(cluster_table(&self.clusters));
+        doc.table(cluster_table(&self.clusters, false));
         more(&mut doc, self.clusters_total, self.clusters.len().min(SHOWN));
         findings(&mut doc, &self.findings);
         if self.lost.count > 0 {
@@ -80,7 +85,7 @@ impl Render for LeaksReport {
             doc.table(table);
             more(&mut doc, self.leaked.count, blocks.len().min(CHUNKS));
         } else if self.leaked.count > 0 {
-            doc.table(cluster_table(&self.clusters));
+            doc.table(cluster_table(&self.clusters, true));
             more(&mut doc, self.clusters_total, self.clusters.len().min(SHOWN));
         }
         doc.line(format!(
@@ -194,17 +199,27 @@ fn arena_table(report: &MallocReport) -> TableBlock {
         ]);
     }
     let sum = |f: fn(&ArenaRow) -> u64| report.arenas.iter().map(f).fold(0, u64::saturating_add);
-    let (used, free) = (sum(|a| a.used_bytes), sum(|a| a.free_bytes));
+    // With the mappings of single chunks the sum is that of the lines above.
+    let mapped = &report.mmapped;
+    if mapped.count > 0 {
+        let mut row = vec!["-".to_owned(); table.columns.len()];
+        row[0] = "(mmapped)".into();
+        row[1] = human(mapped.bytes);
+        row[2] = human(report.total.used_bytes.saturating_sub(sum(|a| a.used_bytes)));
+        row[8] = exact(mapped.count);
+        table.rows.push(row);
+    }
+    let (used, free) = (report.total.used_bytes, report.total.free_bytes);
     table.footer = Some(vec![
         "[TOTAL]".into(),
-        human(sum(|a| a.committed)),
+        human(report.total.committed),
         human(used),
         human(free),
         human(sum(|a| a.top)),
         human(sum(|a| a.trimmable)),
         percent(free, used.saturating_add(free)),
         String::new(),
-        exact(sum(|a| a.used)),
+        exact(report.total.used),
         exact(sum(|a| a.heaps)),
         human(sum(|a| a.free_by.tcache.bytes)),
         human(sum(|a| a.free_by.fastbin.bytes)),
@@ -237,16 +252,15 @@ fn size_table(sizes: &[SizeClassRow]) -> TableBlock {
     table
 }
 
-fn cluster_table(clusters: &[ClusterRow]) -> TableBlock {
-    let mut table = TableBlock::default()
-        .number("Chunk")
-        .number("Used")
-        .number("Bytes")
-        .number("Free")
-        .text("Example")
-        .flexible("Begins with")
-        .text("Kind")
-        .optional();
+/// Chunks that are alike. A leaked one is in use, and free ones of its size are
+/// no leak.
+fn cluster_table(clusters: &[ClusterRow], leaked: bool) -> TableBlock {
+    let mut table =
+        TableBlock::default().number("Chunk").number(if leaked { "Leaked" } else { "Used" }).number("Bytes");
+    if !leaked {
+        table = table.number("Free");
+    }
+    table = table.text("Example").flexible("Begins with").least(WORD).text("Kind").optional();
     for c in clusters.iter().take(SHOWN) {
         let begins = match (&c.symbol, c.fill, c.first_word) {
             (Some(symbol), _, _) => symbol.clone(),
@@ -256,22 +270,30 @@ fn cluster_table(clusters: &[ClusterRow]) -> TableBlock {
             _ => "(differs)".into(),
         };
         let kind = if c.mmapped { format!("{}, mmapped", c.kind) } else { c.kind.to_owned() };
-        let row =
-            vec![exact(c.size), exact(c.count), exact(c.bytes), exact(c.free), c.example.to_string(), begins, kind];
+        let mut row = vec![exact(c.size), exact(c.count), exact(c.bytes)];
+        if !leaked {
+            row.push(exact(c.free));
+        }
+        row.extend([c.example.to_string(), begins, kind]);
         table.rows.push(row);
     }
     table
 }
 
-fn chunk_table(chunks: &[ChunkRow]) -> TableBlock {
+fn chunk_table(chunks: &[ChunkRow], main: Option<Addr>) -> TableBlock {
     let mut table = TableBlock::default().text("Address").number("Chunk").text("State").text("Where").text("Arena");
     for c in chunks.iter().take(CHUNKS) {
         table.rows.push(vec![
             c.address.to_string(),
             exact(c.size),
             c.state.to_owned(),
-            c.r#where.to_owned(),
-            c.arena.map_or_else(|| "-".to_owned(), |a| a.to_string()),
+            // Of most it is the state once more.
+            if c.r#where == c.state { String::new() } else { c.r#where.to_owned() },
+            match c.arena {
+                Some(arena) if Some(arena) == main => "main".to_owned(),
+                Some(arena) => arena.to_string(),
+                None => "-".to_owned(),
+            },
         ]);
     }
     table

@@ -19,15 +19,16 @@ mod perfmap;
 mod refs;
 mod retained;
 mod root_groups;
+mod safe;
 mod stack_tree;
 mod stacks;
 mod symbolicate;
 mod table;
 mod threads;
 
-pub use document::{Align, Block, Column, Document, TableBlock};
+pub use document::{Align, Block, Column, Cut, Document, TableBlock};
 pub use ip2method::Short;
-pub use maddress::maddress;
+pub use maddress::{maddress, maddress_summary_csv};
 pub use perfmap::perf_map;
 pub use threads::folded;
 
@@ -46,6 +47,11 @@ pub trait Render: Serialize {
     /// Whether the line on the core goes above it.
     fn wants_headline(&self) -> bool {
         true
+    }
+
+    /// Whether it tells of a .NET runtime, and of nothing where there is none.
+    fn of_runtime(&self) -> bool {
+        false
     }
 
     /// Write the main rows as CSV.
@@ -77,14 +83,22 @@ pub fn csv_rows<T: Serialize + Default>(rows: &[T], out: &mut dyn Write) -> io::
     if rows.is_empty() {
         // Without a row the header comes from one that has nothing in it.
         let mut empty = csv::Writer::from_writer(Vec::new());
-        empty.serialize(T::default()).map_err(io::Error::other)?;
+        empty.serialize(T::default()).map_err(io_error)?;
         let text = empty.into_inner().map_err(|e| io::Error::other(e.to_string()))?;
         let header = text.split_inclusive(|&b| b == b'\n').next().unwrap_or_default();
         return out.write_all(header);
     }
-    let mut writer = csv::Writer::from_writer(out);
+    let mut writer = csv::Writer::from_writer(safe::Safe::new(out));
     for row in rows {
-        writer.serialize(row).map_err(io::Error::other)?;
+        writer.serialize(row).map_err(io_error)?;
     }
     writer.flush()
+}
+
+/// The error of writing inside: a closed pipe must stay one.
+fn io_error(e: csv::Error) -> io::Error {
+    match e.into_kind() {
+        csv::ErrorKind::Io(e) => e,
+        other => io::Error::other(format!("{other:?}")),
+    }
 }

@@ -5,17 +5,25 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::render::document::{Document, TableBlock};
+use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::report::{
     CallRow, CollectionDetail, DimensionRow, ElementRow, ExceptionDetail, FieldRow, ObjectReport, ThreadValueRow,
 };
 use crate::units::exact;
 
+/// Columns that a value keeps while its type has more: a GUID, or an address and what
+/// is there.
+const VALUE: usize = 36;
+
 /// Type whose text stands in quotes.
 const STRING: &str = "System.String";
 
 impl Render for ObjectReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         let Some(name) = &self.name else {
@@ -49,19 +57,16 @@ impl Render for ObjectReport {
             if fields.is_empty() {
                 continue;
             }
-            let mut table = TableBlock::default().number("Offset").flexible("Type").text(title).flexible("Value");
+            let mut table = TableBlock::default().number("Offset").flexible("Type").least(20).text(title);
+            table = table.flexible("Value").least(VALUE).cut(Cut::End);
             field_rows(&mut table, fields, "");
             doc.line("");
             doc.table(table);
         }
         if !self.elements.is_empty() {
-            let mut table = TableBlock::default().number("Index").flexible("Value");
+            let mut table = TableBlock::default().number("Index").flexible("Value").cut(Cut::End);
             for e in &self.elements {
-                let index = match e.indices.as_slice() {
-                    [] => e.index.to_string(),
-                    indices => indices.iter().map(i64::to_string).collect::<Vec<_>>().join(","),
-                };
-                table.rows.push(vec![index, element(e)]);
+                table.rows.push(vec![index(e), element(e)]);
             }
             doc.line("");
             doc.table(table);
@@ -76,8 +81,8 @@ impl Render for ObjectReport {
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         #[derive(Default, Serialize)]
         struct Row<'a> {
-            name: &'a str,
-            offset: u64,
+            name: String,
+            offset: Option<u64>,
             r#type: Option<&'a str>,
             storage: &'a str,
             thread: Option<u32>,
@@ -85,24 +90,60 @@ impl Render for ObjectReport {
             object: Option<Addr>,
             object_type: Option<&'a str>,
         }
-        let mut rows = Vec::new();
-        for f in self.fields.iter().chain(&self.statics) {
-            let row = |thread, value, object, object_type| Row {
-                name: &f.name,
-                offset: f.offset,
-                r#type: f.kind.as_deref(),
-                storage: f.storage,
-                thread,
-                value,
-                object,
-                object_type,
-            };
-            if f.threads.is_empty() {
-                rows.push(row(None, f.value.as_deref(), f.object, f.object_type.as_deref()));
+        fn fields<'a>(rows: &mut Vec<Row<'a>>, list: &'a [FieldRow], within: &str) {
+            for f in list {
+                let name = format!("{within}{}", f.name);
+                let row = |thread, value, object, object_type| Row {
+                    name: name.clone(),
+                    offset: Some(f.offset),
+                    r#type: f.kind.as_deref(),
+                    storage: f.storage,
+                    thread,
+                    value,
+                    object,
+                    object_type,
+                };
+                if f.value.is_none() && !f.fields.is_empty() {
+                    fields(rows, &f.fields, &format!("{name}."));
+                } else if f.threads.is_empty() {
+                    rows.push(row(None, f.value.as_deref(), f.object, f.object_type.as_deref()));
+                }
+                let threads = f.threads.iter();
+                rows.extend(threads.map(|t| row(t.tid, t.value.as_deref(), t.object, t.object_type.as_deref())));
             }
-            rows.extend(f.threads.iter().map(|t| row(t.tid, t.value.as_deref(), t.object, t.object_type.as_deref())));
+        }
+        fn held<'a>(rows: &mut Vec<Row<'a>>, e: &'a ElementRow, name: String, storage: &'static str) {
+            if e.value.is_none() && !e.fields.is_empty() {
+                let from = rows.len();
+                fields(rows, &e.fields, &format!("{name}."));
+                rows.iter_mut().skip(from).for_each(|r| r.storage = storage);
+                return;
+            }
+            let (value, object, object_type) = (e.value.as_deref(), e.object, e.object_type.as_deref());
+            rows.push(Row { name, storage, value, object, object_type, ..Row::default() });
+        }
+        let mut rows = Vec::new();
+        if let Some(value) = &self.value {
+            rows.push(Row { name: "(value)".into(), storage: "value", value: Some(value), ..Row::default() });
+        }
+        fields(&mut rows, &self.fields, "");
+        fields(&mut rows, &self.statics, "");
+        for e in &self.elements {
+            held(&mut rows, e, format!("[{}]", index(e)), "element");
+        }
+        for e in self.collection.iter().flat_map(|c| &c.entries) {
+            let name = e.key.as_ref().map_or_else(|| "[]".into(), |key| format!("[{}]", element(key)));
+            held(&mut rows, &e.value, name, "entry");
         }
         csv_rows(&rows, out)
+    }
+}
+
+/// Where an element stands in its array.
+fn index(e: &ElementRow) -> String {
+    match e.indices.as_slice() {
+        [] => e.index.to_string(),
+        indices => indices.iter().map(i64::to_string).collect::<Vec<_>>().join(","),
     }
 }
 
@@ -156,7 +197,10 @@ fn entries(doc: &mut Document, collection: &CollectionDetail) {
     }
     let keyed = collection.entries.iter().any(|e| e.key.is_some());
     let mut table = TableBlock::default();
-    table = if keyed { table.flexible("Key").flexible("Value") } else { table.flexible("Value") };
+    if keyed {
+        table = table.flexible("Key").cut(Cut::End);
+    }
+    table = table.flexible("Value").cut(Cut::End);
     for e in &collection.entries {
         table.rows.push(e.key.iter().chain([&e.value]).map(element).collect());
     }

@@ -5,16 +5,20 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::render::document::{Document, TableBlock};
+use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::report::{ExceptionsReport, FinalizersReport, LockThreadRow, Name, ObjectsReport, SyncBlocksReport};
 use crate::units::exact;
 
 impl Render for ObjectsReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         if self.objects.is_empty() {
-            doc.line("no objects");
+            doc.line("no objects of such a type");
             return doc;
         }
         let mut table = TableBlock::default().text("Object").number("Size").text("Generation").flexible("Type");
@@ -35,6 +39,10 @@ impl Render for ObjectsReport {
 }
 
 impl Render for FinalizersReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         if !self.types.is_empty() {
@@ -71,6 +79,10 @@ fn thread(t: &LockThreadRow) -> String {
 const WAITERS: usize = 3;
 
 impl Render for SyncBlocksReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         if self.blocks.is_empty() {
@@ -139,6 +151,10 @@ impl Render for SyncBlocksReport {
 }
 
 impl Render for ExceptionsReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         if self.exceptions.is_empty() {
@@ -151,7 +167,8 @@ impl Render for ExceptionsReport {
             .text("Thrown")
             .optional()
             .flexible("Type")
-            .flexible("Message");
+            .flexible("Message")
+            .cut(Cut::End);
         for e in &self.exceptions {
             table.rows.push(vec![
                 e.object.to_string(),

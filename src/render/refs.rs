@@ -40,7 +40,7 @@ impl Render for RefsReport {
             n => format!("; {} more are not listed: --limit", exact(n)),
         };
         doc.line(format!(
-            "{} of {} of memory: {}{inside}{more}",
+            "{} found in {} of memory: {}{inside}{more}",
             exact(self.total),
             human(self.scanned),
             counts.join(", ")

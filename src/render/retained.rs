@@ -15,6 +15,10 @@ use crate::units::exact;
 const UNREACHABLE: usize = 5;
 
 impl Render for RetainedReport {
+    fn of_runtime(&self) -> bool {
+        true
+    }
+
     fn document(&self) -> Document {
         let mut doc = Document::default();
         match &self.object {
@@ -174,10 +178,16 @@ fn type_table(report: &RetainedReport) -> TableBlock {
 }
 
 fn object_table(report: &RetainedReport) -> TableBlock {
-    let mut table = TableBlock::default().text("Object").number("Size").number("Retained").flexible("Class Name");
+    let mut table = TableBlock::default()
+        .text("Object")
+        .number("Size")
+        .optional()
+        .number("Retained")
+        .flexible("Class Name")
+        .least(18);
     // With an object asked for, it is the same for all.
     let inside = report.object.is_some();
-    table = if inside { table.flexible("Field") } else { table.flexible("Kept by") };
+    table = if inside { table.flexible("Field") } else { table.flexible("Kept by").least(30) };
     for o in &report.objects {
         let by = if inside { o.dominator_field.as_ref().map_or_else(|| "…".into(), Name::shown) } else { holder(o) };
         table.rows.push(vec![

@@ -2,7 +2,7 @@ use std::io::{self, Write};
 
 use crate::addr::Addr;
 use crate::render::commands::findings;
-use crate::render::document::{TableBlock, exact_or_dash, size};
+use crate::render::document::{Cut, TableBlock, exact_or_dash, size};
 use crate::render::{Document, Render, csv_rows};
 use crate::report::{StackGroup, StacksReport};
 use crate::units::{exact, human};
@@ -10,8 +10,9 @@ use crate::units::{exact, human};
 /// Groups of threads that are shown; the rest is summed up.
 const SHOWN: usize = 24;
 
-/// Least width of what a thread does: a method's name and some of its type.
-const DOES: usize = 22;
+/// Width of what a thread does that other columns give way to: where it waits, and
+/// the method that brought it there, `Monitor.Wait ← Lab.Parking.Park`.
+const DOES: usize = 31;
 
 impl Render for StacksReport {
     fn document(&self) -> Document {
@@ -27,16 +28,19 @@ impl Render for StacksReport {
             .number("Guard")
             .optional_rank(2)
             .number("In use")
-            .number("In core");
+            .optional()
+            .number("In core")
+            .optional_rank(2);
         if zero_fill {
-            // Nearly all of a stack is in the core; what was written says more.
-            table = table.optional_rank(2).number("Touched").number("Written").optional();
+            table = table.number("Touched").number("Written").optional();
             table = table.number("Zero").optional_rank(2);
         }
-        table = table.text("Known").optional_rank(5);
+        // Worth a column of figures where not all is sure.
+        let sure = self.stacks.iter().all(|s| s.confidence == Some("exact"));
+        table = table.text("Known").optional_rank(if sure { 5 } else { 0 });
         let told = self.stacks.iter().any(|s| s.does.is_some());
         if told {
-            table = table.flexible("Does").least(DOES);
+            table = table.flexible("Does").least(DOES).cut(Cut::Middle);
         }
         for s in &self.stacks {
             let addr = |a: Option<Addr>| a.map_or_else(|| "-".to_owned(), |a| a.to_string());
@@ -107,11 +111,11 @@ impl Render for StacksReport {
 /// Threads by what they do, those of most first.
 fn groups(doc: &mut Document, groups: &[StackGroup]) {
     let zero_fill = groups.iter().any(|g| g.written.is_some());
-    let mut table = TableBlock::default().number("Threads").number("Reserved").number("In use");
+    let mut table = TableBlock::default().number("Threads").number("Reserved").number("In use").optional();
     if zero_fill {
-        table = table.number("Touched").number("Written");
+        table = table.number("Touched").number("Written").optional();
     }
-    table = table.flexible("Does").least(DOES);
+    table = table.flexible("Does").least(DOES).cut(Cut::Middle);
     for g in groups.iter().take(SHOWN) {
         let mut row = vec![exact(g.count), human(g.reserved), human(g.in_use)];
         if zero_fill {

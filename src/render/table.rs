@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use tabled::builder::Builder;
 use tabled::settings::{Padding, Style};
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::bytes::printable;
-use crate::render::document::{Align, Block, Document, TableBlock};
+use crate::render::document::{Align, Block, Cut, Document, MIN_FLEXIBLE, TableBlock};
 
 /// How text is to look.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ fn wrap(text: &str, indent: usize, width: Option<usize>) -> String {
     let words = text.trim_start_matches(' ');
     let mut out = text.get(..text.len() - words.len()).unwrap_or_default().to_owned();
     let mut column = out.len();
-    for (i, word) in words.split(' ').enumerate() {
+    for (i, word) in unbroken(words).into_iter().enumerate() {
         let n = word.width();
         if i > 0 && column + 1 + n > width && column > indent.len() {
             out.push('\n');
@@ -62,6 +62,27 @@ fn wrap(text: &str, indent: usize, width: Option<usize>) -> String {
     }
     out
 }
+
+/// Words of a line; a number and its unit are one.
+fn unbroken(text: &str) -> Vec<&str> {
+    let mut out: Vec<&str> = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices(' ') {
+        let before = text.get(start..at).unwrap_or_default();
+        let after = text.get(at + 1..).unwrap_or_default();
+        let unit = after.split([' ', ',', ';', ':', '.', ')']).next().unwrap_or_default();
+        let measured = before.ends_with(|c: char| c.is_ascii_digit()) && UNITS.contains(&unit);
+        if !measured {
+            out.push(before);
+            start = at + 1;
+        }
+    }
+    out.push(text.get(start..).unwrap_or_default());
+    out
+}
+
+/// What a number is not parted from at the end of a line.
+const UNITS: [&str; 7] = ["%", "B", "KiB", "MiB", "GiB", "TiB", "bytes"];
 
 /// Rows laid out at a time: a map of a million regions must not be held in
 /// memory as text more than once.
@@ -109,7 +130,7 @@ fn lay_out(table: &TableBlock, kept: &[usize], widths: &[usize], rows: &[&Vec<St
     let mut builder = Builder::with_capacity(rows.len(), kept.len());
     for row in rows {
         let cells = kept.iter().filter_map(|&i| {
-            let text = shorten(&printable(row.get(i)?), widths[i]);
+            let text = shorten(&printable(row.get(i)?), widths[i], table.columns[i].cut);
             let fill = " ".repeat(widths[i].saturating_sub(text.width()));
             Some(match table.columns[i].align {
                 Align::Left => text + &fill,
@@ -125,7 +146,8 @@ fn lay_out(table: &TableBlock, kept: &[usize], widths: &[usize], rows: &[&Vec<St
 }
 
 /// Make a table fit: first the columns that may go are left out, as long as the
-/// others at their least don't fit; then the flexible ones are cut.
+/// others at their least don't fit; then the flexible ones are cut, the widest
+/// most, and below their least only where nothing else helps.
 fn fit(table: &TableBlock, limit: usize, kept: &mut Vec<usize>, widths: &mut [usize]) {
     let least = |i: usize, w: usize| if table.columns[i].flexible { w.min(table.columns[i].least) } else { w };
     let gaps = |n: usize| GAP * n.saturating_sub(1);
@@ -134,34 +156,74 @@ fn fit(table: &TableBlock, limit: usize, kept: &mut Vec<usize>, widths: &mut [us
         let Some((_, first)) = ranked.max() else { break };
         kept.remove(first);
     }
-    let total = kept.iter().map(|&i| widths[i]).sum::<usize>() + gaps(kept.len());
-    let mut over = total.saturating_sub(limit);
-    let mut flexible: Vec<usize> =
-        kept.iter().copied().filter(|&i| table.columns[i].flexible && widths[i] > table.columns[i].least).collect();
-    flexible.sort_by_key(|&i| std::cmp::Reverse(widths[i]));
-    for i in flexible {
-        let give = over.min(widths[i] - table.columns[i].least);
-        widths[i] -= give;
-        over -= give;
+    let flexible = |i: usize| table.columns[i].flexible;
+    let firm: usize = kept.iter().filter(|&&i| !flexible(i)).map(|&i| widths[i]).sum::<usize>() + gaps(kept.len());
+    let room = limit.saturating_sub(firm);
+    let give: Vec<usize> = kept.iter().copied().filter(|&i| flexible(i)).collect();
+    // Every one as wide as `cap`, where it has that much and is not at its floor.
+    let at = |cap: usize, floor: &dyn Fn(usize) -> usize, widths: &[usize]| -> Vec<usize> {
+        give.iter().map(|&i| widths[i].min(cap.max(floor(i)))).collect()
+    };
+    let fits = |cap: usize, floor: &dyn Fn(usize) -> usize, widths: &[usize]| {
+        at(cap, floor, widths).iter().sum::<usize>() <= room
+    };
+    let (kind, hard) = (|i: usize| table.columns[i].least, |i: usize| table.columns[i].least.min(MIN_FLEXIBLE));
+    let floor: &dyn Fn(usize) -> usize = if fits(0, &kind, widths) { &kind } else { &hard };
+    let widest = give.iter().map(|&i| widths[i]).max().unwrap_or(0).min(room);
+    // What is wider than the room is cut anyway; none fits where all are at their floors.
+    let cap = (0..=widest).rev().find(|&cap| fits(cap, floor, widths)).unwrap_or(0);
+    let mut cut = at(cap, floor, widths);
+    let mut spare = room.saturating_sub(cut.iter().sum());
+    for (w, &i) in cut.iter_mut().zip(&give) {
+        let more = spare.min(widths[i] - *w);
+        *w += more;
+        spare -= more;
+    }
+    for (w, i) in cut.into_iter().zip(give) {
+        widths[i] = w;
     }
 }
 
-/// Cut on the left: the ends of paths tell them apart.
-fn shorten(cell: &str, width: usize) -> String {
-    if cell.width() <= width {
+/// A cell in so many columns, with `…` for what is cut off.
+pub(super) fn shorten(cell: &str, width: usize, cut: Cut) -> String {
+    let whole = cell.width();
+    if whole <= width {
         return cell.to_owned();
     }
-    let mut kept = String::new();
-    let mut have = 1;
-    for c in cell.chars().rev() {
-        let n = unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
-        if have + n > width {
-            break;
+    let room = width.saturating_sub(1);
+    match cut {
+        Cut::Start => format!("…{}", tail(cell, room)),
+        Cut::End => format!("{}…", head(cell, room)),
+        // The end tells more apart than the start.
+        Cut::Middle => {
+            let first = head(cell, room * 2 / 5).trim_end();
+            format!("{first}…{}", tail(cell, room - first.width()).trim_start())
         }
-        have += n;
-        kept.insert(0, c);
+        Cut::Ends => {
+            let room = width.saturating_sub(2);
+            format!("…{}…", head(tail(cell, whole - (whole - room) / 2), room))
+        }
     }
-    format!("…{kept}")
+}
+
+/// The start of a text, at most so many columns of it.
+fn head(text: &str, columns: usize) -> &str {
+    let mut have = 0;
+    let end = text.char_indices().find(|&(_, c)| {
+        have += c.width().unwrap_or(0);
+        have > columns
+    });
+    text.get(..end.map_or(text.len(), |(at, _)| at)).unwrap_or_default()
+}
+
+/// The end of a text, at most so many columns of it.
+fn tail(text: &str, columns: usize) -> &str {
+    let mut have = 0;
+    let cut = text.char_indices().rev().find(|&(_, c)| {
+        have += c.width().unwrap_or(0);
+        have > columns
+    });
+    text.get(cut.map_or(0, |(at, c)| at + c.len_utf8())..).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -201,6 +263,59 @@ mod tests {
             assert_eq!(text.matches('d').count(), does - 1, "{text}");
         }
         Ok(())
+    }
+
+    #[test]
+    fn what_is_cut_off_depends_on_what_tells_cells_apart() {
+        let path = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+        assert_eq!(shorten(path, 10, Cut::Start), "…libc.so.6");
+        assert_eq!(shorten("0x7f8e2da01be8 \"text\"", 17, Cut::End), "0x7f8e2da01be8 \"…");
+        let doing = "Monitor.Wait ← Lab.Parking.Park";
+        assert_eq!(shorten(doing, 21, Cut::Middle), "Monitor.…Parking.Park");
+        assert_eq!(shorten("<<<<<<<<<<needle>>>>>>>>>>", 12, Cut::Ends), "…<<needle>>…");
+        for cut in [Cut::Start, Cut::Middle, Cut::End, Cut::Ends] {
+            for width in 1..40 {
+                // Wide characters too: never more than asked for.
+                for text in [path, doing, "一二三四五六七八九十一二三四五六七八九十"] {
+                    let short = shorten(text, width, cut);
+                    assert!(short.width() <= width.max(2), "{short} in {width} by {cut:?}");
+                    assert_eq!(short == text, text.width() <= width);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn flexible_columns_share_what_there_is() -> io::Result<()> {
+        let table = |least: usize| {
+            let mut t = TableBlock::default().number("Number").flexible("A").least(least).flexible("B").least(least);
+            t.rows.push(vec!["1".repeat(10), "a".repeat(30), "b".repeat(90)]);
+            t
+        };
+        // Room, columns of A, columns of B: A is whole while B has more.
+        for (width, least, a, b) in [(84, 12, 30, 40), (60, 12, 23, 23), (44, 30, 15, 15), (38, 12, 12, 12)] {
+            let mut doc = Document::default();
+            doc.table(table(least));
+            let mut out = Vec::new();
+            write(&doc, Look { width: Some(width), color: false }, &mut out)?;
+            let text = String::from_utf8_lossy(&out).into_owned();
+            assert!(text.lines().all(|l| l.width() <= width), "{text}");
+            let cells: Vec<usize> =
+                text.lines().nth(2).into_iter().flat_map(|l| l.split("  ").map(|c| c.width())).collect();
+            assert_eq!(cells, [10, a, b], "{text}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_number_keeps_its_unit_at_the_end_of_a_line() {
+        let text = "it took 1.13 MiB of it (0.3 %), and 15,000 bytes more";
+        for width in 20..50 {
+            for line in wrap(text, 0, Some(width)).lines() {
+                let ends = line.ends_with(|c: char| c.is_ascii_digit());
+                assert!(!ends, "{line}");
+            }
+        }
     }
 
     #[test]

@@ -133,7 +133,7 @@ fn summary(o: &Opened, rng: &mut Rng) -> Verdict {
 
 fn maddress(o: &Opened, rng: &mut Rng) -> Verdict {
     let regions = analysis::regions(&o.found, &RegionOptions::default());
-    drop(render::maddress(&regions.regions, rng.below(2) == 0));
+    drop(render::maddress(&regions.regions, rng.below(2) == 0, (rng.below(2) == 0).then_some(80)));
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use coremap::report::{DiffReport, DiffSide, HeapStatReport, SummaryReport};
 
 use crate::cli::args::Common;
 use crate::cli::commands::open;
-use crate::cli::output::{answer, finish, held};
+use crate::cli::output::{answer, finish, held, tell};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
@@ -29,7 +29,7 @@ pub(super) fn run(common: &Common, old: &Path, new: &Path, fail_if: &[Condition]
     let (report, partial, after, found) = match read_if_json(old)? {
         Some(text) => {
             let name = old.display().to_string();
-            let base = Baseline::parse(&name, &text).map_err(|e| Failure::Baseline(format!("{name}: {e}")))?;
+            let base = Baseline::parse(&name, &text).map_err(|e| Failure::Beside(format!("{name}: {e}")))?;
             let after = open(new, common, &progress())?;
             let found = introspect(&after);
             let summary = analysis::summary(&after, &found, false, &silent);
@@ -39,7 +39,7 @@ pub(super) fn run(common: &Common, old: &Path, new: &Path, fail_if: &[Condition]
                 DiffInput { core: &core, summary: &summary, heap: None, malloc: None },
             );
             if base.core.truncated {
-                eprintln!("coremap: warning: truncated: {name}: the core that it was made of was cut off");
+                tell(&format!("warning: truncated: {name}: the core that it was made of was cut off"));
             }
             (report, base.core.truncated, after, found)
         }
@@ -103,7 +103,7 @@ fn read_if_json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     if file.take(64).read_to_end(&mut start).is_err() || !Baseline::is_json(&start) {
         return Ok(None);
     }
-    let failed = |what: String| Failure::Baseline(format!("{}: {what}", path.display()));
+    let failed = |what: String| Failure::Beside(format!("{}: {what}", path.display()));
     let file = File::open(path).map_err(|e| failed(e.to_string()))?;
     let mut text = Vec::new();
     file.take(limits::MAX_BASELINE + 1).read_to_end(&mut text).map_err(|e| failed(e.to_string()))?;

@@ -1,4 +1,4 @@
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use coremap::analysis::{self, RegionOptions};
@@ -15,6 +15,12 @@ pub(super) fn run(common: &Common, core: &Path, summary: bool) -> Result<Exit, F
     let process = open(core, common, &progress())?;
     let found = introspect(&process);
     let report = analysis::regions(&found, &RegionOptions::default());
+    if summary && common.form() == Format::Csv {
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        render::maddress_summary_csv(&report.regions, &mut out)?;
+        out.flush()?;
+        return Ok(finish(&process));
+    }
     if common.form() != Format::Table {
         return answer("maddress", common, &process, &found, report);
     }
@@ -24,7 +30,7 @@ pub(super) fn run(common: &Common, core: &Path, summary: bool) -> Result<Exit, F
         let mut out = std::io::stdout().lock();
         render::write(&render::headline(&head), output::look(), &mut out)?;
     }
-    let text = render::maddress(&report.regions, summary);
+    let text = render::maddress(&report.regions, summary, output::look().width);
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(finish(&process))
 }

@@ -28,13 +28,17 @@ use coremap::progress::Progress;
 use coremap::render::Render;
 use regex::{Regex, RegexBuilder};
 
-use crate::cli::args::{Args, Command, Common};
+use crate::cli::args::{Args, Command, Common, Format};
 use crate::cli::output::answer;
+use crate::cli::package_args::PackageCommand;
 use crate::cli::{Exit, Failure, progress};
 
 /// Run the command asked for.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let common = &args.common;
+    if let (Some(instead), Format::Csv) = (without_rows(&args.command), common.form()) {
+        return Err(Failure::Usage(format!("there is no CSV of {instead}")));
+    }
     match &args.command {
         Command::Info { show_data, core } => simple::info(common, &core.core, *show_data),
         Command::Summary { zero_fill, fail_if, core } => simple::summary(common, &core.core, *zero_fill, fail_if),
@@ -70,13 +74,28 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
 }
 
+/// Of a command that has no rows to write as CSV: what it writes.
+fn without_rows(command: &Command) -> Option<&'static str> {
+    match command {
+        Command::Shrink { .. } => Some("shrink: it writes a core"),
+        Command::Package(PackageCommand::Schema { .. }) => Some("schema: it is JSON"),
+        Command::Package(PackageCommand::Completions { .. }) => Some("completions: they are a script for a shell"),
+        Command::Package(PackageCommand::Man { .. }) => Some("man: it is a page for man"),
+        _ => None,
+    }
+}
+
 /// The expression that `--type` gives for names of types.
 fn type_pattern(text: &str) -> Result<Regex, Failure> {
     let built = RegexBuilder::new(text).size_limit(limits::MAX_REGEX).build();
-    // The last line says what is wrong; those above it draw the place.
-    let why =
-        |e: regex::Error| e.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    built.map_err(|e| Failure::Usage(format!("--type '{text}' is no regular expression: {}", why(e))))
+    built
+        .map_err(|e| Failure::Usage(format!("--type '{text}' is no regular expression: {}", last_line(&e.to_string()))))
+}
+
+/// Of what the regex crate says the last line tells what is wrong; those above it
+/// draw the place.
+fn last_line(text: &str) -> &str {
+    text.lines().last().unwrap_or_default().trim_start_matches("error: ")
 }
 
 /// Arguments in the wrong order get a sentence: `first` is a file, and the core

@@ -5,7 +5,7 @@ use coremap::introspect::introspect;
 use coremap::search::{self, Pattern, PatternOptions};
 
 use crate::cli::args::{Common, Encoding, SearchArgs};
-use crate::cli::commands::{not_swapped, open};
+use crate::cli::commands::{last_line, not_swapped, open};
 use crate::cli::output::answer;
 use crate::cli::progress::{clear, progress};
 use crate::cli::{Exit, Failure};
@@ -25,7 +25,7 @@ pub(super) fn run(common: &Common, core: &Path, args: &SearchArgs) -> Result<Exi
             },
         },
     )
-    .map_err(|e| Failure::Usage(e.to_string()))?;
+    .map_err(|e| Failure::Usage(format!("the pattern: {}", last_line(&e.to_string()))))?;
     not_swapped(&args.pattern, core, "pattern", "search PATTERN CORE")?;
     let progress = progress();
     let process = open(core, common, &progress)?;

@@ -26,6 +26,12 @@ pub(super) fn run(
     purpose: &[Purpose],
     addresses: &[String],
 ) -> Result<Exit, Failure> {
+    // Before the work, and not after it.
+    if let Ok(there) = std::fs::symlink_metadata(out) {
+        let (out, core) = (out.display(), core.display());
+        let what = if there.is_dir() { "is a directory" } else { "exists already, and shrink overwrites nothing" };
+        return Err(Failure::Usage(format!("'{out}' {what}: name a new file, `coremap shrink -o NEW {core}`")));
+    }
     let options = Options { record: true, ..Options::default() };
     let process = Process::open(core, &options, &progress());
     clear();
@@ -80,8 +86,12 @@ pub(super) fn run(
         .open(out)
         .map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))?;
     let mut writer = BufWriter::new(file);
-    let shrunk = shrink::write(&process.core, &process.core.reads.ranges(), &mut writer)?;
-    writer.flush()?;
+    let written = shrink::write(&process.core, &process.core.reads.ranges(), &mut writer);
+    let shrunk = written.and_then(|shrunk| writer.flush().map(|()| shrunk)).map_err(|e| {
+        // Half a core would pass for one that was cut off.
+        let left = if std::fs::remove_file(out).is_ok() { "nothing is left of it" } else { "it is not whole" };
+        Failure::Beside(format!("writing {}: {e}; {left}", out.display()))
+    })?;
     if common.form() == crate::cli::args::Format::Table {
         println!(
             "{}: {} ({} bytes); {} of {} of memory kept, in {} segments",

@@ -3,12 +3,13 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
 use coremap::analysis::{self, Names};
+use coremap::core::inflate::Packing;
 use coremap::introspect::identify;
 use coremap::symbolicate::{Options, SymbolicateError};
 
 use crate::cli::args::{Common, Format};
 use crate::cli::commands::open;
-use crate::cli::output::{answer, finish};
+use crate::cli::output::{answer, finish, tell};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
@@ -22,9 +23,10 @@ pub(super) fn run(common: &Common, core: &Path, text: &Path, fold: bool) -> Resu
     let mut input: Box<dyn BufRead> = if text == Path::new("-") {
         Box::new(BufReader::with_capacity(BUFFER, io::stdin().lock()))
     } else {
-        let file = File::open(text).map_err(|e| Failure::Usage(format!("{}: {e}", text.display())))?;
+        let file = File::open(text).map_err(|e| unreadable(text, &e))?;
         Box::new(BufReader::with_capacity(BUFFER, file))
     };
+    is_text(text, core, input.fill_buf().map_err(|e| unreadable(text, &e))?)?;
     let process = open(core, common, &progress())?;
     let found = identify(&process);
     let names = Names::new(&process, &found);
@@ -41,7 +43,7 @@ pub(super) fn run(common: &Common, core: &Path, text: &Path, fold: bool) -> Resu
     names.note_missing();
     let report = report.map_err(|e| match e {
         SymbolicateError::Write(e) => Failure::Output(e),
-        SymbolicateError::Read(e) => Failure::Usage(format!("{}: {e}", text.display())),
+        SymbolicateError::Read(e) => unreadable(text, &e),
         e => Failure::Usage(format!("{}: {e}", text.display())),
     })?;
     let nothing = report.named == 0;
@@ -49,8 +51,35 @@ pub(super) fn run(common: &Common, core: &Path, text: &Path, fold: bool) -> Resu
         answer("symbolicate", common, &process, &found, report)?
     } else {
         let exit = finish(&process);
-        eprintln!("coremap: {} of {} addresses named ({} text)", report.named, report.addresses, report.format);
+        tell(&format!("{} of {} addresses named ({} text)", report.named, report.addresses, report.format));
         exit
     };
     Ok(exit.or_nothing(nothing))
+}
+
+fn unreadable(text: &Path, e: &io::Error) -> Failure {
+    Failure::Beside(format!("{}: {e}", text.display()))
+}
+
+/// What is surely no text: arguments in the wrong order, or a tool's own data.
+fn is_text(path: &Path, core: &Path, head: &[u8]) -> Result<(), Failure> {
+    let name = path.display();
+    let what = match head {
+        [0x7f, b'E', b'L', b'F', ..] => {
+            format!("'{name}' is an ELF file: the text comes first, `coremap symbolicate FILE CORE`")
+        }
+        [b'P', b'E', b'R', b'F', b'I', b'L', b'E', b'2', ..] => {
+            let core = core.display();
+            format!("'{name}' is perf's own data: `perf script -i {name} | coremap symbolicate - {core}`")
+        }
+        _ => match Packing::detect(head) {
+            Some(packing) => format!(
+                "'{name}' is packed (.{}): unpack it, or print it first if it is heaptrack's own data; a packed core \
+                 comes last, `coremap symbolicate FILE CORE`",
+                packing.name()
+            ),
+            None => return Ok(()),
+        },
+    };
+    Err(Failure::Usage(what))
 }

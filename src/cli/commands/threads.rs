@@ -9,7 +9,7 @@ use coremap::render::folded;
 
 use crate::cli::args::{Common, ThreadsArgs};
 use crate::cli::commands::open;
-use crate::cli::output::{answer, finish};
+use crate::cli::output::{answer, finish, tell};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
@@ -23,6 +23,10 @@ pub(super) fn run(common: &Common, core: &Path, args: &ThreadsArgs) -> Result<Ex
     let report = analysis::threads(&process, &names, &stacks, options);
     names.note_missing();
     let nothing = report.threads.is_empty();
+    if let (true, Some(tid)) = (nothing, args.tid) {
+        let all = process.core.notes.threads.len();
+        tell(&format!("there is no thread {tid} among the {all} of this core; `coremap stacks` lists them"));
+    }
     let exit = if args.fold {
         let mut out = BufWriter::new(io::stdout().lock());
         folded(&report, &mut out)?;
