@@ -8,6 +8,7 @@ use crate::map::{AddressMap, Base, Claim, Claims, Confidence, Kind, Owner, Regio
 use crate::memory;
 use crate::native::malloc::Malloc;
 use crate::native::stacks::Stacks;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::{image, native};
 
@@ -60,7 +61,9 @@ pub fn identify(process: &Process) -> Findings {
 pub fn introspect(process: &Process) -> Findings {
     let base = Base::of(&process.core);
     let mut claims = Claims::default();
+    let modules = process.enter(Phase::Modules);
     image::claims::claim(process, &base, &mut claims);
+    drop(modules);
     claim_diag_page(process, &mut claims);
     claim_aliases(process, &mut claims);
     let stacks = native::stacks::find(process, &base);
@@ -114,6 +117,7 @@ fn claim_diag_page(process: &Process, claims: &mut Claims) {
 
 /// Second views of shared pages.
 fn claim_aliases(process: &Process, claims: &mut Claims) {
+    let _phase = process.enter(Phase::Aliases);
     for alias in memory::alias::find(&process.core) {
         claims.add(Claim {
             range: alias.range,

@@ -83,6 +83,7 @@ pub mod limits;
 pub mod map;
 pub mod memory;
 pub mod native;
+pub(crate) mod phase;
 pub mod process;
 pub mod progress;
 pub mod range_map;

@@ -8,12 +8,13 @@ use crate::addr::Addr;
 use crate::bytes;
 use crate::core::notes::at;
 use crate::core::open::{Core, OpenError};
-use crate::core::reads::Reads;
+use crate::core::reads::{InPhase, Loss, Reads};
 use crate::diag::Diagnostics;
 use crate::image::identity::{self, SymbolDirs};
 use crate::image::{Module, ModuleKind, elf, modules};
 use crate::limits;
-use crate::memory::{CoreMemory, Memory};
+use crate::memory::{CoreMemory, Fault, FaultKind, Memory};
+use crate::phase::Phase;
 use crate::progress::Progress;
 
 /// What the user gives beside the core.
@@ -93,19 +94,17 @@ impl Process {
     pub fn open(path: &Path, options: &Options, progress: &Progress) -> Result<Process, ProcessError> {
         let diag = Diagnostics::default();
         let dirs = SymbolDirs::open(&options.symbols).map_err(ProcessError::Symbols)?;
-        let mut core = Core::open(path, &diag, progress)?;
-        if options.record {
-            core.reads = Reads::recording();
-        }
-        if let Some(n) = options.fail_at {
-            core.reads = core.reads.failing_at(n);
-        }
-        let core = Arc::new(core);
+        let reads = if options.record { Reads::recording() } else { Reads::default() };
+        let reads = options.fail_at.into_iter().fold(reads, Reads::failing_at);
+        let core = Arc::new(Core::open_with(path, reads, &diag, progress)?);
         let mut memory = CoreMemory::new(core.clone());
+        let phase = core.reads.enter(Phase::Modules);
         let mut found = modules::find(&core, &memory, &diag);
         if !dirs.is_empty() {
+            let proving = core.reads.enter(Phase::Proof);
             let proven = identity::prove(&core, &found, &dirs, &diag);
             let (overlays, originals) = identity::overlays(&core, &found, &proven);
+            drop(proving);
             // Section tables are in the files only, never in memory.
             let tables: Vec<_> = proven
                 .iter()
@@ -124,6 +123,7 @@ impl Process {
                 }
             }
         }
+        drop(phase);
         Ok(Process {
             core,
             memory,
@@ -135,16 +135,41 @@ impl Process {
         })
     }
 
+    /// What is read from now on is for `phase` ([`Reads::enter`]).
+    pub(crate) fn enter(&self, phase: Phase) -> InPhase<'_> {
+        self.core.reads.enter(phase)
+    }
+
+    /// Tell which phases could not read what the core's headers promise, and what
+    /// the answer may lack for it. To be called when the answer is there.
+    pub fn tell_unread(&self) {
+        for (phase, loss, at) in self.core.reads.losses() {
+            let (code, kind) = match loss {
+                Loss::Failed => ("read-failed", FaultKind::Failed),
+                Loss::Cut => ("read-cut", FaultKind::Truncated),
+            };
+            let fault = Fault { addr: at, kind };
+            self.diag.partial(code, format!("{}: {fault}; {}", phase.name(), phase.loses()));
+        }
+    }
+
     /// Process id, where the core has it.
     pub fn pid(&self) -> Option<u32> {
         self.core.notes.process.as_ref().map(|p| p.pid).filter(|&p| p != 0)
     }
 
-    /// The first thread: its tid is the pid.
+    /// The first thread: its tid is the pid. Where that is not known, the one thread
+    /// whose stack pointer is in the mapping of the kernel's strings.
     pub fn main_tid(&self) -> Option<u32> {
         *self.main_tid.get_or_init(|| {
-            let pid = self.pid()?;
-            self.core.notes.threads.iter().map(|t| t.tid).find(|&t| t == pid)
+            let threads = &self.core.notes.threads;
+            let Some(pid) = self.pid() else {
+                let strings = [at::RANDOM, at::EXECFN].into_iter().find_map(|key| self.core.notes.auxv(key))?;
+                let stack = self.core.mapping_at(Addr(strings))?;
+                let mut inside = threads.iter().filter(|t| self.core.mapping_at(t.registers.sp()) == Some(stack));
+                return inside.next().map(|t| t.tid).filter(|_| inside.next().is_none());
+            };
+            threads.iter().map(|t| t.tid).find(|&t| t == pid)
         })
     }
 
@@ -157,7 +182,11 @@ impl Process {
     /// argv and envp as the kernel laid them on the main stack; `None` where
     /// that part of the stack is not in the core.
     pub fn strings(&self) -> Option<&ProcessStrings> {
-        self.strings.get_or_init(|| find_strings(&self.core, &self.memory)).as_ref()
+        let find = || {
+            let _phase = self.enter(Phase::Strings);
+            find_strings(&self.core, &self.memory)
+        };
+        self.strings.get_or_init(find).as_ref()
     }
 
     /// The value of an environment variable at the process's start.

@@ -9,6 +9,7 @@ use crate::dotnet::heap::Heap;
 use crate::dotnet::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
 use crate::dotnet::{Heaps, Runtime, TypeSystem};
 use crate::introspect::Findings;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{AsyncChainRow, AsyncFrameRow, AsyncReport, Name};
@@ -55,6 +56,7 @@ fn one(
     progress: &Progress,
     report: &mut AsyncReport,
 ) {
+    let _phase = process.enter(Phase::Tasks);
     let types = TypeSystem::new(process, runtime);
     let types = &types;
     let heap = Heap::open(types, heaps);

@@ -6,6 +6,7 @@ use crate::dotnet::heap::Heap;
 use crate::dotnet::{Heaps, Methods, Runtime, TypeSystem};
 use crate::introspect::Findings;
 use crate::limits;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{ChainRow, GcRootReport, RootPathRow};
 use crate::stackwalk::stack_refs;
@@ -46,6 +47,7 @@ fn of_runtime<'p>(
     all: bool,
 ) {
     let Some(methods) = runtimes.iter().find(|m| std::ptr::eq(m.types.runtime, runtime)) else { return };
+    let _phase = process.enter(Phase::References);
     let types = TypeSystem::new(process, runtime);
     let heap = Heap::open(&types, heaps);
     let handles = handles_of(process, runtime);

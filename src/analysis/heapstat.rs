@@ -5,6 +5,7 @@ use crate::dotnet::heap::{FREE, FreeBlock, Heap, HeapStat, Selection, StringStat
 use crate::dotnet::{Generation, Heaps, Runtime, TypeSystem};
 use crate::introspect::Findings;
 use crate::limits;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{
@@ -44,9 +45,12 @@ fn one(
     report: &mut HeapStatReport,
 ) {
     let types = TypeSystem::new(process, runtime);
+    let phase = process.enter(Phase::Objects);
     let heap = Heap::open(&types, heaps);
     let stat = heap.stat(&options.selection, progress);
+    drop(phase);
     tell(process, runtime, &heap, &stat);
+    let phase = process.enter(Phase::Types);
     let mut room = limits::MAX_NAMES;
     for t in &stat.types {
         if t.info.free {
@@ -62,10 +66,12 @@ fn one(
         process.diag.partial("limit", "names of types take more room than is given to them; the smallest have none");
     }
     report.fragmentation.extend(stat.free_blocks.iter().map(|block| free_block(&heap, block)));
+    drop(phase);
     report.unused = report.unused.saturating_add(stat.unused);
     report.in_progress |= heap.in_gc();
     add_lost(&mut report.lost, &stat);
     if let Some(rows) = &mut report.strings {
+        let _phase = process.enter(Phase::Objects);
         let strings = stat.types.iter().find(|t| t.info.string).map_or(0, |t| t.total.count);
         add_strings(rows, heap.strings(&options.selection, strings, progress));
     }

@@ -79,7 +79,7 @@ fn process_row(process: &Process, show_data: bool) -> ProcessRow {
         crash_thread: match core.producer {
             // The kernel puts the thread that brought the dump about first;
             // the others order by tid or by what was current in the debugger.
-            Producer::Kernel => first.map(|t| t.tid),
+            Producer::Kernel if !core.notes.first_thread_lost => first.map(|t| t.tid),
             _ => None,
         },
         signal,
@@ -97,6 +97,7 @@ fn signal(process: &Process) -> Option<SignalRow> {
         // createdump writes SIGABRT (3.1) or 0 (8.0) into every thread of a
         // process that goes on living, gcore the signal that stopped it for gdb.
         _ if matches!(process.core.producer, Producer::Createdump | Producer::Gcore) => return None,
+        _ if notes.first_thread_lost => return None,
         _ => (notes.threads.first().map(|t| i32::from(t.signal)).filter(|&s| s != 0)?, None, None),
     };
     let name =

@@ -15,6 +15,7 @@ use crate::dotnet::sync_blocks::{self, LockThread};
 use crate::dotnet::{Heaps, Runtime, TypeSystem};
 use crate::introspect::Findings;
 use crate::limits;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{
     ExceptionRow, ExceptionsReport, FinalizerRow, FinalizerTypeRow, FinalizersReport, ListedObject, LockThreadRow,
@@ -81,6 +82,7 @@ pub fn objects(process: &Process, found: &Findings, name: &Regex) -> ObjectsRepo
     process.core.expect_scan();
     let mut report = ObjectsReport::default();
     for (runtime, heaps) in with_heap(&found.runtimes) {
+        let _phase = process.enter(Phase::References);
         let types = TypeSystem::new(process, runtime);
         let heap = Heap::open(&types, heaps);
         tell_in_gc(process, runtime, &heap);
@@ -110,6 +112,7 @@ impl Types<'_, '_> {
 }
 
 fn with_types<R>(process: &Process, runtime: &Runtime, heaps: &Heaps, f: impl FnOnce(&mut Types<'_, '_>) -> R) -> R {
+    let _phase = process.enter(Phase::References);
     let types = TypeSystem::new(process, runtime);
     let heap = Heap::open(&types, heaps);
     tell_in_gc(process, runtime, &heap);
@@ -184,6 +187,7 @@ pub fn exceptions(process: &Process, found: &Findings) -> ExceptionsReport {
     process.core.expect_scan();
     let mut report = ExceptionsReport::default();
     for (runtime, heaps) in with_heap(&found.runtimes) {
+        let _phase = process.enter(Phase::References);
         let types = TypeSystem::new(process, runtime);
         let heap = Heap::open(&types, heaps);
         tell_in_gc(process, runtime, &heap);

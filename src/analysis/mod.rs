@@ -80,9 +80,7 @@ pub fn envelope<T>(command: &'static str, process: &Process, found: &Findings, b
             .diag
             .partial("shrank", "the core file became shorter while it was read; the missing part was taken as zero");
     }
-    if process.core.reads.failed() {
-        process.diag.partial("read-failed", "the core file could not be read in one place; what is there is missing");
-    }
+    process.tell_unread();
     let core = &process.core;
     Envelope {
         schema_version: SCHEMA_VERSION,

@@ -5,12 +5,14 @@
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange, union};
+use crate::analysis::malloc::tell_more_caches;
 use crate::introspect::Findings;
 use crate::limits;
 use crate::map::{Kind, Region};
 use crate::memory::pointers::pointers;
 use crate::native::malloc::{Block, BlockMarks, Blocks, FreeLists, Malloc};
 use crate::native::stacks::RED_ZONE;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::ChunkSum;
@@ -26,7 +28,11 @@ const PIECE: u64 = 16 << 20;
 pub(super) fn blocks_of(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
     let mut lists = FreeLists::read(process, malloc, &[]);
     let mut blocks = Blocks::read(process, malloc, &lists);
-    if let Some(with_others) = lists.with_caches(process, malloc, &blocks.caches()) {
+    let (caches, more_caches) = blocks.caches();
+    if more_caches {
+        tell_more_caches(process);
+    }
+    if let Some(with_others) = lists.with_caches(process, malloc, &caches) {
         lists = with_others;
         blocks = Blocks::read(process, malloc, &lists);
     }
@@ -65,6 +71,7 @@ impl Reach<'_> {
     /// Mark what can be reached from `first`, which are marked; returns the sum of
     /// all, `first` included.
     pub(super) fn spread(&self, first: Vec<Block>, marks: &BlockMarks) -> ChunkSum {
+        let _phase = self.process.enter(Phase::Pointers);
         let mut sum = ChunkSum::default();
         let mut level = first;
         while !level.is_empty() {

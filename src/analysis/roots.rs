@@ -8,6 +8,7 @@ use crate::dotnet::graph::{Graph, RefPlace, Retained, Root, RootKind, Roots, Sta
 use crate::dotnet::heap::Heap;
 use crate::dotnet::{CodeAt, Heaps, Methods, Runtime, TypeSystem};
 use crate::introspect::Findings;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 use crate::stackwalk::stack_refs;
@@ -47,6 +48,7 @@ fn of_runtime(
     stacks: &[StackRefs],
     with: &mut impl for<'g, 'h, 'p> FnMut(&Retained<'g, 'h, 'p>, &mut Names<'g, 'h, 'p>, &Rooted<'_, '_>),
 ) {
+    let _phase = process.enter(Phase::References);
     let types = TypeSystem::new(process, runtime);
     let heap = Heap::open(&types, heaps);
     tell_in_gc(process, runtime, &heap);

@@ -81,6 +81,7 @@ pub(super) fn measure(process: &Process, found: &Findings, zeros: Option<&ZeroMa
                     StackState::Main => "main",
                     StackState::Thread => "thread",
                     StackState::Cached => "cached",
+                    StackState::Unsure => "unknown",
                 },
                 low: Some(s.stack.start),
                 high: Some(s.stack.end),
@@ -99,7 +100,7 @@ pub(super) fn measure(process: &Process, found: &Findings, zeros: Option<&ZeroMa
                 }),
                 in_core,
                 zero: scanned.map(|z| z.zero),
-                written: scanned.map(|z| in_core.saturating_sub(z.zero)),
+                written: scanned.map(|z| z.written),
                 confidence: Some(s.confidence.name()),
                 source: s.source.clone(),
             }

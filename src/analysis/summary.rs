@@ -7,6 +7,7 @@ use crate::analysis::stacks::{measure, verdict};
 use crate::analysis::zero::ZeroMap;
 use crate::introspect::Findings;
 use crate::map::{AddressMap, Kind, audit};
+use crate::memory::scan::ZeroStat;
 use crate::native::malloc::{self, Split};
 use crate::process::Process;
 use crate::progress::Progress;
@@ -39,7 +40,7 @@ pub fn summary(process: &Process, found: &Findings, zero_fill: bool, progress: &
     SummaryReport { kinds, total, base, malloc, findings, conditions: Vec::new() }
 }
 
-fn sum_kinds(map: &AddressMap, zeros: Option<&[u64]>) -> Vec<KindRow> {
+fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
     let mut rows: BTreeMap<Kind, KindRow> = BTreeMap::new();
     for (i, r) in map.regions.iter().enumerate() {
         let row = rows.entry(r.kind).or_insert_with(|| KindRow {
@@ -56,9 +57,9 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[u64]>) -> Vec<KindRow> {
         row.in_core += r.in_core;
         row.largest = row.largest.max(r.range.len());
         if let Some(zeros) = zeros {
-            let zero = zeros[i];
-            row.zero = row.zero.map(|z| z + zero);
-            row.written = row.written.map(|w| w + r.in_core.saturating_sub(zero));
+            let stat = zeros[i];
+            row.zero = row.zero.map(|z| z + stat.zero);
+            row.written = row.written.map(|w| w + stat.written);
         }
     }
     let mut rows: Vec<KindRow> = rows.into_values().collect();

@@ -4,6 +4,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::introspect::Findings;
 use crate::map::Kind;
 use crate::memory::scan::{self, ZeroStat};
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::range_map::{RangeMap, Ranged};
@@ -45,6 +46,7 @@ impl ZeroMap {
                 }
             }
         }
+        let _phase = process.enter(Phase::ZeroPages);
         let ranges: Vec<AddrRange> = parts.iter().map(|p| p.range).collect();
         for (part, stat) in parts.iter_mut().zip(scan::zero_pages(&process.core, &ranges, progress)) {
             part.stat = stat;
@@ -53,11 +55,11 @@ impl ZeroMap {
         ZeroMap { parts: RangeMap::from_sorted(parts).unwrap_or_default() }
     }
 
-    /// Zero bytes of each region, by its index.
-    pub(super) fn by_region(&self, regions: usize) -> Vec<u64> {
-        let mut out = vec![0; regions];
+    /// What was found in each region, by its index.
+    pub(super) fn by_region(&self, regions: usize) -> Vec<ZeroStat> {
+        let mut out = vec![ZeroStat::default(); regions];
         for p in self.parts.iter() {
-            out[p.region] += p.stat.zero;
+            out[p.region].merge(p.stat);
         }
         out
     }
@@ -66,8 +68,7 @@ impl ZeroMap {
     pub(super) fn within(&self, range: AddrRange) -> ZeroStat {
         let mut out = ZeroStat::default();
         for p in self.parts.overlapping(range).filter(|p| range.covers(&p.range)) {
-            out.zero += p.stat.zero;
-            out.first_written = out.first_written.or(p.stat.first_written);
+            out.merge(p.stat);
         }
         out
     }

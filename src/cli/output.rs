@@ -74,6 +74,7 @@ pub(crate) fn answer<T: Render>(
 
 /// Warnings to stderr; the status that says whether anything is missing.
 pub(crate) fn finish(process: &Process) -> Exit {
+    process.tell_unread();
     for w in process.diag.warnings() {
         tell(&format!("warning: {}: {}", w.code, w.message));
     }

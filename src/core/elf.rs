@@ -12,6 +12,7 @@ use goblin::elf::section_header::SectionHeader;
 use std::cmp::Reverse;
 
 use crate::addr::{Addr, AddrRange};
+use crate::core::reads::Reads;
 use crate::diag::Diagnostics;
 use crate::limits;
 use crate::range_map::{RangeMap, Ranged};
@@ -140,6 +141,9 @@ pub enum HeaderError {
     /// First bytes are not `\x7fELF`.
     #[error("not an ELF file{}", hint(.0))]
     NotElf(String),
+    /// The read of the ELF header failed.
+    #[error("the ELF header could not be read")]
+    Unreadable,
     /// Shorter than an ELF header.
     #[error("the file ends within the ELF header ({0} bytes)")]
     Short(usize),
@@ -219,7 +223,10 @@ pub struct Headers {
 ///
 /// # Errors
 /// [`HeaderError`] where the file is no core of a kind that can be read.
-pub fn read_headers(file: &[u8], diag: &Diagnostics) -> Result<Headers, HeaderError> {
+pub fn read_headers(file: &[u8], reads: &Reads, diag: &Diagnostics) -> Result<Headers, HeaderError> {
+    if reads.fails() {
+        return Err(HeaderError::Unreadable);
+    }
     if file.get(..4) != Some(eh::ELFMAG) {
         return Err(HeaderError::NotElf(looks_like(file).to_owned()));
     }
@@ -252,13 +259,20 @@ pub fn read_headers(file: &[u8], diag: &Diagnostics) -> Result<Headers, HeaderEr
         return Err(HeaderError::EntrySize(header.e_phentsize));
     }
     let ctx = Ctx::new(Container::Big, Endian::Little);
-    let promised = segment_count(file, &header, ctx, diag);
+    let promised = segment_count(file, &header, ctx, reads, diag);
     let room = (file.len() as u64).saturating_sub(header.e_phoff) / entry;
     let count = promised.min(room).min(limits::MAX_SEGMENTS as u64) as usize;
     if (count as u64) < promised {
         diag.partial("headers-cut", format!("{count} of {promised} program headers are in the file"));
     }
     let parsed = match usize::try_from(header.e_phoff) {
+        Ok(_) if count > 0 && reads.fails() => {
+            diag.partial(
+                "headers",
+                format!("the program headers could not be read: none of the {promised} segments and notes is known"),
+            );
+            Vec::new()
+        }
         Ok(off) if count > 0 => ph::ProgramHeader::parse(file, off, count, ctx).unwrap_or_else(|e| {
             diag.partial("headers", format!("program headers: {e}"));
             Vec::new()
@@ -297,13 +311,13 @@ pub fn read_headers(file: &[u8], diag: &Diagnostics) -> Result<Headers, HeaderEr
     Ok(headers)
 }
 
-fn segment_count(file: &[u8], header: &eh::Header, ctx: Ctx, diag: &Diagnostics) -> u64 {
+fn segment_count(file: &[u8], header: &eh::Header, ctx: Ctx, reads: &Reads, diag: &Diagnostics) -> u64 {
     if header.e_phnum != PN_XNUM {
         return u64::from(header.e_phnum);
     }
     let first = usize::try_from(header.e_shoff)
         .ok()
-        .filter(|&off| off != 0 && off < file.len())
+        .filter(|&off| off != 0 && off < file.len() && !reads.fails())
         .and_then(|off| SectionHeader::parse(file, off, 1, ctx).ok())
         .and_then(|sections| sections.first().map(|s| u64::from(s.sh_info)));
     first.unwrap_or_else(|| {

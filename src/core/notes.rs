@@ -12,6 +12,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::elf::Arch;
 use crate::core::prstatus::{self, Thread};
+use crate::core::reads::Reads;
 use crate::diag::Diagnostics;
 use crate::limits;
 
@@ -110,10 +111,17 @@ pub struct SignalInfo {
 pub struct Notes {
     /// Threads in note order (kernel: the crashing one first).
     pub threads: Vec<Thread>,
+    /// Whether threads may be missing: notes are cut, or one could not be read.
+    pub threads_lost: bool,
+    /// Whether the first NT_PRSTATUS could not be read: the first thread that is
+    /// known is another then.
+    pub first_thread_lost: bool,
     /// NT_PRPSINFO.
     pub process: Option<ProcessInfo>,
     /// First NT_SIGINFO.
     pub signal: Option<SignalInfo>,
+    /// Whether that could not be read; those behind it are of other threads.
+    pub signal_lost: bool,
     /// NT_AUXV: (type, value), without the closing AT_NULL.
     pub auxv: Vec<(u64, u64)>,
     /// NT_FILE, sorted by address as found.
@@ -136,7 +144,7 @@ impl Notes {
 const ORDER_KEPT: usize = 64;
 
 /// Parse the note segments (file offset, size).
-pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, diag: &Diagnostics) -> Notes {
+pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, reads: &Reads, diag: &Diagnostics) -> Notes {
     let mut notes = Notes::default();
     let mut seen: Vec<std::ops::Range<usize>> = Vec::new();
     for &(offset, size) in segments {
@@ -144,6 +152,7 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, diag: &Diagnostics
         let end = offset.saturating_add(size).min(file.len() as u64) as usize;
         if ((end - start) as u64) < size {
             diag.partial("notes-cut", format!("{} of {size} bytes of notes are in the file", end - start));
+            notes.threads_lost = true;
         }
         // Headers that name the same bytes again would multiply what they hold.
         if seen.iter().any(|r| r.start < end && start < r.end) {
@@ -155,7 +164,7 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, diag: &Diagnostics
             break;
         }
         seen.push(start..end);
-        read_segment(&file[start..end], arch, &mut notes, diag);
+        read_segment(&file[start..end], arch, &mut notes, reads, diag);
     }
     if notes.threads.is_empty() {
         diag.partial("no-threads", "the core has no thread registers (NT_PRSTATUS)");
@@ -163,40 +172,86 @@ pub fn read(file: &[u8], segments: &[(u64, u64)], arch: Arch, diag: &Diagnostics
     notes
 }
 
-fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, diag: &Diagnostics) {
+fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, diag: &Diagnostics) {
+    // Whose thread's notes these are: of none, where its registers could not be read.
+    let mut current = false;
     while rest.len() >= 12 {
+        if reads.fails() {
+            diag.partial(
+                "notes-cut",
+                "a note could not be read: it is missing, and so are those behind it (threads, files, signal)",
+            );
+            notes.threads_lost = true;
+            return;
+        }
         let Some((owner, kind, desc, next)) = split_note(rest) else {
             diag.partial("notes-cut", "a note reaches past the end of the notes");
+            notes.threads_lost = true;
             return;
         };
         rest = next;
         if notes.order.len() < ORDER_KEPT || owner == b"GDB" {
             notes.order.push((String::from_utf8_lossy(owner).into_owned(), kind));
         }
-        match (owner, kind) {
-            (b"CORE", nt::PRSTATUS) => match prstatus::parse(desc, arch) {
-                Some(_) if notes.threads.len() >= limits::MAX_THREADS => {
+        let Some(loses) = loses(owner, kind) else { continue };
+        let lost = reads.fails();
+        if lost {
+            diag.partial("note-unread", format!("a note of type {kind:#x} could not be read: {loses}"));
+        }
+        if (owner, kind) == (b"CORE", nt::PRSTATUS) {
+            let before = notes.threads.len();
+            let thread = if lost { None } else { prstatus::parse(desc, arch) };
+            match thread {
+                Some(_) if before >= limits::MAX_THREADS => {
                     diag.partial("limit", format!("more than {} threads", limits::MAX_THREADS));
                 }
                 Some(thread) => notes.threads.push(thread),
+                None if lost => {}
                 None => diag.partial("note-short", format!("NT_PRSTATUS of {} bytes", desc.len())),
-            },
+            }
+            current = notes.threads.len() > before;
+            notes.threads_lost |= !current;
+            notes.first_thread_lost |= !current && before == 0;
+            continue;
+        }
+        if lost {
+            notes.signal_lost |= kind == nt::SIGINFO;
+            continue;
+        }
+        match (owner, kind) {
             (b"CORE", nt::PRPSINFO) => match parse_prpsinfo(desc) {
                 Some(info) => notes.process = Some(info),
                 None => diag.partial("note-short", format!("NT_PRPSINFO of {} bytes", desc.len())),
             },
             (b"CORE", nt::AUXV) => notes.auxv = parse_auxv(desc),
             (b"CORE", nt::FILE) => parse_files(desc, notes, diag),
-            (b"CORE", nt::SIGINFO) if notes.signal.is_none() => notes.signal = parse_siginfo(desc),
+            (b"CORE", nt::SIGINFO) if notes.signal.is_none() && !notes.signal_lost => {
+                notes.signal = parse_siginfo(desc)
+            }
             (b"LINUX", nt::ARM_TLS) => {
                 let tp = bytes::u64_at(desc, 0).filter(|&v| v != 0).map(Addr);
-                if let Some(thread) = notes.threads.last_mut() {
+                if let Some(thread) = notes.threads.last_mut().filter(|_| current) {
                     thread.thread_pointer = thread.thread_pointer.or(tp);
                 }
             }
             _ => {}
         }
     }
+}
+
+/// What is missing without a note; `None` where it is not used.
+fn loses(owner: &[u8], kind: u32) -> Option<&'static str> {
+    Some(match (owner, kind) {
+        (b"CORE", nt::PRSTATUS) => "a thread is missing",
+        (b"CORE", nt::PRPSINFO) => "process id and name are not known",
+        (b"CORE", nt::AUXV) => "the auxiliary vector is missing: the program and the main stack are known by less",
+        (b"CORE", nt::FILE) => {
+            "the list of files is missing: modules are unknown, and mapped files count as anonymous memory"
+        }
+        (b"CORE", nt::SIGINFO) => "the signal is not known",
+        (b"LINUX", nt::ARM_TLS) => "a thread pointer is missing: its stack is known by its mapping",
+        _ => return None,
+    })
 }
 
 /// Owner (without its NUL), type, descriptor, rest.
@@ -314,7 +369,7 @@ mod tests {
         desc.extend(b"/x/y\0");
         let file = note("CORE", nt::FILE, &desc);
         let diag = Diagnostics::default();
-        let notes = read(&file, &[(0, file.len() as u64)], Arch::X86_64, &diag);
+        let notes = read(&file, &[(0, file.len() as u64)], Arch::X86_64, &Reads::default(), &diag);
         assert_eq!(notes.files.len(), 1);
         assert_eq!(notes.files[0].offset, 8192);
         assert_eq!(&*notes.files[0].path, "/x/y");
@@ -327,7 +382,7 @@ mod tests {
         file.extend(note("CORE", nt::PRSTATUS, &[0; 336]));
         file.extend(note("GDB", 0xff00_0000, b"x"));
         for n in 0..file.len() {
-            let notes = read(&file[..n], &[(0, u64::MAX)], Arch::X86_64, &Diagnostics::default());
+            let notes = read(&file[..n], &[(0, u64::MAX)], Arch::X86_64, &Reads::default(), &Diagnostics::default());
             assert!(notes.threads.len() <= 1);
         }
     }

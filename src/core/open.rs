@@ -79,7 +79,7 @@ pub struct Core {
     pub pieces: RangeMap<Piece>,
     /// File offset and size of each PT_NOTE.
     pub note_segments: Vec<(u64, u64)>,
-    /// Which pages were read, where that is recorded.
+    /// Which reads failed, and which pages were read where that is recorded.
     pub reads: Reads,
     /// Notes.
     pub notes: Notes,
@@ -104,6 +104,16 @@ impl Core {
     /// [`OpenError`] where there is no core to read. A cut or damaged core
     /// opens, with diagnostics.
     pub fn open(path: &Path, diag: &Diagnostics, progress: &Progress) -> Result<Core, OpenError> {
+        Core::open_with(path, Reads::default(), diag, progress)
+    }
+
+    /// The same, with a record of reads that headers and notes count in.
+    pub(crate) fn open_with(
+        path: &Path,
+        reads: Reads,
+        diag: &Diagnostics,
+        progress: &Progress,
+    ) -> Result<Core, OpenError> {
         let name = path.to_string_lossy().into_owned();
         let io_error = |source| OpenError::Io { path: name.clone(), source };
         let (file, packing) = if path.as_os_str() == "-" {
@@ -132,10 +142,16 @@ impl Core {
                 }
             }
         };
-        Core::from_file(name, file, packing, diag)
+        Core::from_file(name, file, packing, reads, diag)
     }
 
-    fn from_file(path: String, file: File, packing: Option<Packing>, diag: &Diagnostics) -> Result<Core, OpenError> {
+    fn from_file(
+        path: String,
+        file: File,
+        packing: Option<Packing>,
+        reads: Reads,
+        diag: &Diagnostics,
+    ) -> Result<Core, OpenError> {
         let size = file.metadata().map_err(|source| OpenError::Io { path: path.clone(), source })?.len();
         if size == 0 {
             return Err(match packing {
@@ -148,11 +164,11 @@ impl Core {
             });
         }
         let bytes = MappedFile::map(&file).map_err(|source| OpenError::Io { path: path.clone(), source })?;
-        let headers =
-            elf::read_headers(&bytes, diag).map_err(|source| OpenError::Header { path: path.clone(), source })?;
+        let headers = elf::read_headers(&bytes, &reads, diag)
+            .map_err(|source| OpenError::Header { path: path.clone(), source })?;
         let pieces = elf::pieces(&headers.segments, diag);
-        let notes = notes::read(&bytes, &headers.notes, headers.arch, diag);
-        let diag_page = producer::diag_page(&bytes, &pieces);
+        let notes = notes::read(&bytes, &headers.notes, headers.arch, &reads, diag);
+        let diag_page = producer::diag_page(&bytes, &pieces, &reads, diag);
         let producer = producer::detect(&headers, &notes, diag_page.as_ref());
         if let Some(t) = &headers.truncation {
             diag.partial(
@@ -184,7 +200,7 @@ impl Core {
             segments: headers.segments,
             pieces,
             note_segments: headers.notes,
-            reads: Reads::default(),
+            reads,
             notes,
             diag_page,
             truncation: headers.truncation,
@@ -239,6 +255,12 @@ impl Core {
         self.listed.at(addr).is_some()
     }
 
+    /// Where the mapping starts that a segment at `addr` is a piece of.
+    pub(crate) fn mapping_at(&self, addr: Addr) -> Option<Addr> {
+        let piece = self.pieces.at(addr)?;
+        self.segments.get(piece.segment as usize).map(|s| s.mapping)
+    }
+
     fn dumped_below(&self, addr: Addr) -> u64 {
         let i = self.pieces.index_at_or_above(addr);
         match self.pieces.get(i) {
@@ -265,7 +287,8 @@ impl Core {
     }
 
     /// Runs of memory that the core holds inside `range`, with their bytes.
-    /// Neighbours that follow each other in the file too are one run.
+    /// Neighbours that follow each other in the file too are one run. One that can't
+    /// be read is left out: together they have fewer bytes than [`Core::dumped_in`] then.
     pub fn dumped_runs(&self, range: AddrRange) -> Vec<Run<'_>> {
         let mut out: Vec<Run<'_>> = Vec::new();
         for p in self.pieces.overlapping(range) {
@@ -281,6 +304,7 @@ impl Core {
                 _ => out.push(Run { range: part, offset, bytes: &self.bytes[offset as usize..end as usize] }),
             }
         }
+        out.retain(|run| !self.reads.fails_at(run.range.start));
         out
     }
 }

@@ -19,6 +19,8 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::elf::{Headers, Piece, PieceState};
 use crate::core::notes::{FileMapping, Notes};
+use crate::core::reads::Reads;
+use crate::diag::Diagnostics;
 use crate::range_map::RangeMap;
 
 /// Program that wrote the core.
@@ -94,10 +96,20 @@ pub struct DiagPage {
 }
 
 /// Find and read createdump's diagnostic page.
-pub fn diag_page(file: &[u8], pieces: &RangeMap<Piece>) -> Option<DiagPage> {
+pub fn diag_page(file: &[u8], pieces: &RangeMap<Piece>, reads: &Reads, diag: &Diagnostics) -> Option<DiagPage> {
     let piece = pieces.at(DIAG_PAGE)?;
     let PieceState::Dumped(offset) = piece.state else { return None };
     let at = usize::try_from(offset.checked_add(DIAG_PAGE.since(piece.range.start))?).ok()?;
+    if reads.fails() {
+        diag.partial(
+            "read-failed",
+            format!(
+                "producer: {DIAG_PAGE}: the core file could not be read there; \
+                 createdump may not be told, and its own page counts as the process's memory"
+            ),
+        );
+        return None;
+    }
     let page = bytes::get(file, at, diag_header::RUNTIME_BASE + 8)?;
     if !page.starts_with(DIAG_SIGNATURE) {
         return None;

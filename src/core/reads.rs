@@ -1,27 +1,66 @@
-//! Which pages of a core were read: what a shrunk core must keep. And reads that
-//! are made to fail, for tests.
+//! Reads of a core: which pages were read (what a shrunk core must keep), which
+//! reads failed and in what phase, and reads that are made to fail, for tests.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
+use crate::phase::Phase;
 
 /// Kept pages are of this size, counted from address 0.
 pub const PAGE: u64 = 4096;
 
-/// A record of pages read; off unless asked for.
+/// Stands for no address.
+const NONE: u64 = u64::MAX;
+
+/// Why bytes that the headers promise were not had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The read itself failed.
+    Failed,
+    /// The file ends before them.
+    Cut,
+}
+
+/// The lowest address that a phase lost, in each way.
+struct Lost {
+    failed: AtomicU64,
+    cut: AtomicU64,
+}
+
+impl Default for Lost {
+    fn default() -> Lost {
+        Lost { failed: AtomicU64::new(NONE), cut: AtomicU64::new(NONE) }
+    }
+}
+
+/// A record of reads: of those that failed always, of pages where asked for.
 #[derive(Default)]
 pub struct Reads {
     pages: Option<Mutex<BTreeSet<u64>>>,
     /// The number of the read that fails, and how many there were.
     fault: Option<(u64, AtomicU64)>,
+    phase: AtomicU8,
+    lost: [Lost; Phase::ALL.len()],
+}
+
+/// As long as it lives, reads are of one phase.
+pub struct InPhase<'a> {
+    reads: &'a Reads,
+    before: u8,
+}
+
+impl Drop for InPhase<'_> {
+    fn drop(&mut self) {
+        self.reads.phase.store(self.before, Ordering::Relaxed);
+    }
 }
 
 impl Reads {
-    /// A record that is on.
+    /// A record of pages that is on.
     pub fn recording() -> Reads {
-        Reads { pages: Some(Mutex::default()), fault: None }
+        Reads { pages: Some(Mutex::default()), ..Reads::default() }
     }
 
     /// The same record, with the `n`th read (from 1 on) failing.
@@ -31,20 +70,56 @@ impl Reads {
         Reads { fault: Some((n, AtomicU64::new(0))), ..self }
     }
 
+    /// What is read from now on is for `phase`. To be called where nothing runs
+    /// beside it: all threads that read then do so for this phase.
+    #[must_use]
+    pub(crate) fn enter(&self, phase: Phase) -> InPhase<'_> {
+        InPhase { reads: self, before: self.phase.swap(phase as u8, Ordering::Relaxed) }
+    }
+
+    /// The same, where no closer phase than the command's question is on.
+    pub(crate) fn enter_if_none(&self, phase: Phase) -> InPhase<'_> {
+        let now = self.phase.load(Ordering::Relaxed);
+        let none = now == Phase::Question as u8;
+        self.phase.store(if none { phase as u8 } else { now }, Ordering::Relaxed);
+        InPhase { reads: self, before: now }
+    }
+
     /// Whether the read that begins now is the one that fails.
     pub(crate) fn fails(&self) -> bool {
         self.fault.as_ref().is_some_and(|(n, done)| done.fetch_add(1, Ordering::Relaxed) + 1 == *n)
+    }
+
+    /// Whether the read at `addr` that begins now is the one that fails; it is
+    /// remembered with its phase.
+    pub(crate) fn fails_at(&self, addr: Addr) -> bool {
+        let fails = self.fails();
+        if fails {
+            self.lose(addr, Loss::Failed);
+        }
+        fails
+    }
+
+    /// What the headers promise at `addr` could not be had.
+    pub(crate) fn lose(&self, addr: Addr, loss: Loss) {
+        if let Some(lost) = self.lost.get(usize::from(self.phase.load(Ordering::Relaxed))) {
+            let first = if loss == Loss::Failed { &lost.failed } else { &lost.cut };
+            first.fetch_min(addr.0.min(NONE - 1), Ordering::Relaxed);
+        }
+    }
+
+    /// Phases that could not read what the headers promise, with the lowest address.
+    pub(crate) fn losses(&self) -> Vec<(Phase, Loss, Addr)> {
+        let all = Phase::ALL.iter().zip(&self.lost);
+        let each = all.flat_map(|(&phase, lost)| [(phase, Loss::Failed, &lost.failed), (phase, Loss::Cut, &lost.cut)]);
+        let each = each.map(|(phase, loss, first)| (phase, loss, first.load(Ordering::Relaxed)));
+        each.filter(|l| l.2 != NONE).map(|(phase, loss, first)| (phase, loss, Addr(first))).collect()
     }
 
     /// Reads so far, where one of them was to fail.
     #[doc(hidden)]
     pub fn counted(&self) -> u64 {
         self.fault.as_ref().map_or(0, |(_, done)| done.load(Ordering::Relaxed))
-    }
-
-    /// Whether the read that was to fail did.
-    pub(crate) fn failed(&self) -> bool {
-        self.fault.as_ref().is_some_and(|(n, done)| done.load(Ordering::Relaxed) >= *n)
     }
 
     /// `len` bytes at `addr` were read.
@@ -63,5 +138,46 @@ impl Reads {
         let Some(pages) = &self.pages else { return Vec::new() };
         let pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
         crate::addr::union(pages.iter().map(|p| AddrRange::sized(Addr(p * PAGE), PAGE)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_of_the_phase_they_fell_in() {
+        let reads = Reads::default();
+        assert!(reads.losses().is_empty());
+        {
+            let _modules = reads.enter(Phase::Modules);
+            reads.lose(Addr(0x2000), Loss::Failed);
+            {
+                let _malloc = reads.enter(Phase::Malloc);
+                reads.lose(Addr(0x5000), Loss::Cut);
+                let _kept = reads.enter_if_none(Phase::Pointers);
+                reads.lose(Addr(u64::MAX), Loss::Failed);
+            }
+            reads.lose(Addr(0x1000), Loss::Failed);
+        }
+        let _pointers = reads.enter_if_none(Phase::Pointers);
+        reads.lose(Addr(0x7000), Loss::Cut);
+        let found = reads.losses();
+        let wanted = [
+            (Phase::Modules, Loss::Failed, Addr(0x1000)),
+            (Phase::Malloc, Loss::Failed, Addr(u64::MAX - 1)),
+            (Phase::Malloc, Loss::Cut, Addr(0x5000)),
+            (Phase::Pointers, Loss::Cut, Addr(0x7000)),
+        ];
+        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn the_nth_read_fails_and_no_other() {
+        let reads = Reads::default().failing_at(3);
+        let failed: Vec<bool> = (0..5).map(|i| reads.fails_at(Addr(0x1000 * (i + 1)))).collect();
+        assert_eq!(failed, [false, false, true, false, false]);
+        assert_eq!(reads.losses(), [(Phase::Question, Loss::Failed, Addr(0x3000))]);
+        assert_eq!(reads.counted(), 5);
     }
 }

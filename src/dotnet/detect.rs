@@ -10,6 +10,7 @@ use crate::image::{Module, ModuleKind};
 use crate::layout::{DOTNET_X64, Layout, read_descriptor};
 use crate::limits;
 use crate::memory::Memory;
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// Export: addresses of the runtime's globals, in the order of dacvars.h.
@@ -67,6 +68,7 @@ pub enum Detection {
 
 /// Look at every module of the process.
 pub fn detect(process: &Process) -> Vec<Detection> {
+    let _phase = process.enter(Phase::Runtime);
     process
         .modules
         .iter()
@@ -78,7 +80,12 @@ pub fn detect(process: &Process) -> Vec<Detection> {
 }
 
 fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
-    let ModuleKind::Elf(image) = &module.kind else { return Detection::NotMine };
+    let ModuleKind::Elf(image) = &module.kind else {
+        return match module.name() {
+            "libcoreclr.so" => Detection::Unusable(format!("{}: its ELF header is not in the core", module.path)),
+            _ => Detection::NotMine,
+        };
+    };
     let memory = &process.memory;
     let table = symbols::find(memory, image, DAC_TABLE);
     let descriptor = symbols::find(memory, image, DESCRIPTOR);
@@ -119,6 +126,17 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
     if let Some(symbol) = descriptor {
         match read_descriptor(memory, symbol.addr) {
             Ok((own, table)) => {
+                if own.capped {
+                    let most = limits::MAX_DESCRIPTOR_ENTRIES;
+                    let what = "types, globals, contracts or fields of a type";
+                    process.diag.partial(
+                        "limit",
+                        format!(
+                            "the contract descriptor at {} has more than {most} {what}: the rest is taken as not there",
+                            symbol.addr
+                        ),
+                    );
+                }
                 layout.overlay(&own);
                 layout_source = format!("contract descriptor over {layout_source}");
                 pointers = table;

@@ -285,7 +285,7 @@ impl Reader<'_> {
 
     /// One region_free_list for each kind of region (basic, large, huge).
     fn free_lists(&mut self, lists: Addr, what: &str) -> Result<(), GcError> {
-        let kinds = self.vars.u32("count_free_region_kinds")?.min(16);
+        let kinds = self.vars.u32("count_free_region_kinds")?.min(limits::MAX_FREE_REGION_KINDS);
         let size = self.runtime.layout.size("region_free_list")?;
         for kind in 0..u64::from(kinds) {
             let at = lists.saturating_add(kind.saturating_mul(size));

@@ -13,11 +13,13 @@ use crate::dotnet::gc::GcError;
 use crate::layout::{Layout, LayoutError, StructView};
 use crate::limits;
 use crate::memory::Memory;
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// Ranges of all segments of all handle tables, and what broke the walk off, if
 /// anything did.
 pub(super) fn read(process: &Process, runtime: &Runtime) -> (Vec<AddrRange>, Option<GcError>) {
+    let _phase = process.enter(Phase::Handles);
     let mut out = Vec::new();
     let broken = walk(process, runtime, &mut out).err();
     (out, broken)
@@ -192,8 +194,8 @@ impl SegmentLayout {
             block_type: field("rgBlockType")?,
             user_data: field("rgUserData")?,
             values: field("rgValue")?,
-            blocks: constant("BlocksPerSegment")?.min(MAX_BLOCKS),
-            per_block: constant("HandlesPerBlock")?.min(MAX_PER_BLOCK),
+            blocks: constant("BlocksPerSegment")?.min(limits::MAX_HANDLE_BLOCKS),
+            per_block: constant("HandlesPerBlock")?.min(limits::MAX_BLOCK_HANDLES),
             data_block: u8::try_from(constant("DataBlockType")?).unwrap_or(FREE_BLOCK),
         })
     }
@@ -203,12 +205,9 @@ impl SegmentLayout {
 /// (handletablepriv.h, TYPE_INVALID and BLOCK_INVALID).
 const FREE_BLOCK: u8 = 0xff;
 
-/// What 64 KiB of handles in blocks can hold.
-const MAX_BLOCKS: u64 = 255;
-const MAX_PER_BLOCK: u64 = 64;
-
 /// All handles that lead to an object, by address, and what could not be read.
 pub fn handles(process: &Process, runtime: &Runtime) -> (Vec<Handle>, Vec<String>) {
+    let _phase = process.enter(Phase::Handles);
     let (segments, broken) = read(process, runtime);
     let mut notes: Vec<String> = broken.iter().map(ToString::to_string).collect();
     let mut out = Vec::new();

@@ -70,9 +70,6 @@ const STUB_HEAPS: &[(&str, Kind)] = &[
     ("VtableHeap", Kind::VtableHeap),
 ];
 
-/// Largest block believed: a reserve for code is at most 2 GiB.
-pub(super) const MAX_BLOCK: u64 = 4 << 30;
-
 /// All loader heaps, and what could not be read, in words.
 pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<(Vec<AllocatorHeaps>, Vec<String>), LoaderError> {
     let memory: &dyn Memory = &process.memory;
@@ -188,7 +185,7 @@ impl BlockWalk {
                 break;
             }
             match block(memory, runtime, next) {
-                Ok((range, _)) if range.len() > MAX_BLOCK || !range.start.is_aligned(4096) => {
+                Ok((range, _)) if range.len() > limits::MAX_LOADER_BLOCK || !range.start.is_aligned(4096) => {
                     self.notes.push(format!("the block at {next} of {evidence} makes no sense: {range}"));
                     break;
                 }

@@ -43,6 +43,7 @@ pub use versions::CodeVersion;
 
 use crate::addr::AddrRange;
 use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// What one runtime's structures say.
@@ -71,6 +72,7 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
     let tell = |what: &str, e: &dyn std::fmt::Display| {
         process.diag.partial("dotnet", format!("{}: {what}: {e}", runtime.name()));
     };
+    let phase = process.enter(Phase::GcHeap);
     match gc::read(process, runtime) {
         Ok(found) => {
             for note in &found.notes {
@@ -85,6 +87,7 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
         }
         Err(e) => tell("GC heap", &e),
     }
+    drop(phase);
     let (segments, broken) = handles::read(process, runtime);
     // 3.1's table is read for its handles only: no official answer tells its ranges.
     for range in segments.into_iter().filter(|_| runtime.major >= 8) {
@@ -94,6 +97,7 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
     if let Some(e) = broken.filter(|_| runtime.major >= 8) {
         tell("handle table", &e);
     }
+    let phase = process.enter(Phase::LoaderHeaps);
     match loader::read(process, runtime) {
         Ok((found, notes)) => {
             for note in &notes {
@@ -103,6 +107,8 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
         }
         Err(e) => tell("loader heaps", &e),
     }
+    drop(phase);
+    let phase = process.enter(Phase::CodeHeaps);
     match code::heaps::read(process, runtime) {
         Ok((found, notes)) => {
             for note in &notes {
@@ -112,6 +118,7 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
         }
         Err(e) => tell("code heaps", &e),
     }
+    drop(phase);
     for allocator in &heaps.loader {
         for block in &allocator.blocks {
             let detail = format!("{} of {}", block.kind.name(), allocator.name);

@@ -14,6 +14,7 @@ use crate::dotnet::threads::threads;
 use crate::layout::StructView;
 use crate::limits;
 use crate::memory::Memory;
+use crate::phase::Phase;
 use crate::process::Process;
 
 const LOCKED: u32 = 1;
@@ -59,6 +60,7 @@ pub struct SyncBlock {
 
 /// All sync blocks in use, and what could not be read.
 pub fn read(process: &Process, runtime: &Runtime) -> (Vec<SyncBlock>, Vec<String>) {
+    let _phase = process.enter(Phase::Locks);
     let mut out = Vec::new();
     let note = blocks(process, runtime, &mut out).err();
     (out, note.into_iter().collect())

@@ -12,6 +12,7 @@ use crate::dotnet::roots::RootsError;
 use crate::layout::{Layout, StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// End of the list of a thread's frames (FRAME_TOP).
@@ -93,6 +94,7 @@ pub enum ThreadsError {
 /// # Errors
 /// Where not even the list's head can be read.
 pub fn threads(process: &Process, runtime: &Runtime) -> Result<(Vec<ManagedThread>, Option<String>), ThreadsError> {
+    let _phase = process.enter(Phase::ManagedThreads);
     let memory: &dyn Memory = &process.memory;
     let layout = &runtime.layout;
     let store = runtime.roots.pointer(memory, layout, "ThreadStore")?;

@@ -6,6 +6,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::core::notes::at;
 use crate::image::elf::{self, ElfImage, ImageSegment};
 use crate::image::modules::{Module, ModuleKind, page_size};
+use crate::limits;
 use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::process::Process;
 
@@ -136,10 +137,10 @@ fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
         add(AddrRange::new(start, end), Confidence::Exact, "vdso", "AT_SYSINFO_EHDR");
         // [vvar], and in newer kernels [vvar_vclock], lie right below.
         let mut top = start;
-        for _ in 0..MAX_VVAR_MAPPINGS {
+        for _ in 0..limits::MAX_VVAR_MAPPINGS {
             let Some(below) = top.0.checked_sub(1).and_then(|a| base.at(Addr(a))) else { break };
             let read_only = below.perms.is_some_and(|p| !p.write && !p.exec);
-            if !read_only || below.file.is_some() || start.since(below.range.start) > MAX_VVAR {
+            if !read_only || below.file.is_some() || start.since(below.range.start) > limits::MAX_VVAR {
                 break;
             }
             add(below.range, Confidence::Heuristic, "vvar", "a small read-only mapping right below the vdso");
@@ -153,9 +154,3 @@ fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
 
 /// `VSYSCALL_ADDR` (arch/x86/include/uapi/asm/vsyscall.h): -10 MiB.
 const VSYSCALL: Addr = Addr(0xffff_ffff_ff60_0000);
-
-/// [vvar] and [vvar_vclock].
-const MAX_VVAR_MAPPINGS: usize = 2;
-
-/// Largest vvar seen is 6 pages; newer kernels add a page for the vgetrandom state.
-const MAX_VVAR: u64 = 16 * 4096;

@@ -237,7 +237,12 @@ fn same_bytes(core: &Core, module: &Module, file: &[u8]) -> Option<bool> {
     let mut compared = 0;
     for &m in &module.mappings {
         let mapping = &core.notes.files[m as usize];
-        for run in core.dumped_runs(mapping.range) {
+        let runs = core.dumped_runs(mapping.range);
+        // What could not be read proves nothing.
+        if runs.iter().map(|r| r.range.len()).sum::<u64>() < core.dumped_in(mapping.range) {
+            return None;
+        }
+        for run in runs {
             if !is_read_only(core, module, run.range) {
                 continue;
             }

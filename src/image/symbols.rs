@@ -8,6 +8,7 @@ use goblin::elf::dynamic as dy;
 use crate::addr::Addr;
 use crate::bytes;
 use crate::image::elf::ElfImage;
+use crate::limits;
 use crate::memory::Memory;
 
 /// `Elf64_Sym`
@@ -19,9 +20,6 @@ pub(super) mod sym {
     pub(in crate::image) const VALUE: usize = 8;
     pub(in crate::image) const LEN: usize = 16;
 }
-
-/// Symbols of one chain looked at; real chains have a handful.
-pub(super) const MAX_CHAIN: u32 = 4096;
 
 /// An exported symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +56,7 @@ impl Table<'_> {
         let wanted = gnu_hash(name);
         let mut index = word(buckets_at + 4 * u64::from(wanted.checked_rem(buckets)?))?;
         let chains_at = buckets_at + 4 * u64::from(buckets);
-        for _ in 0..MAX_CHAIN {
+        for _ in 0..limits::MAX_SYMBOL_CHAIN {
             let chain = word(chains_at + 4 * u64::from(index.checked_sub(offset)?))?;
             if chain | 1 == wanted | 1
                 && let Some(found) = self.symbol(index, name)
@@ -78,7 +76,7 @@ impl Table<'_> {
         let word = |i: u64| self.memory.u32(hash.saturating_add(4 * i)).ok();
         let buckets = word(0)?;
         let mut index = word(2 + u64::from(sysv_hash(name).checked_rem(buckets)?))?;
-        for _ in 0..MAX_CHAIN {
+        for _ in 0..limits::MAX_SYMBOL_CHAIN {
             if index == 0 {
                 return None;
             }

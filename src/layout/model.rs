@@ -9,10 +9,6 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Largest offset or size taken from a layout: the largest struct known
-/// (SystemDomain of .NET 8) is 0x1638 bytes.
-const MAX_OFFSET: i64 = 64 << 10;
-
 /// Key that holds a type's size.
 const SIZE: &str = "!";
 
@@ -63,6 +59,8 @@ pub struct Layout {
     types: BTreeMap<String, BTreeMap<String, i64>>,
     globals: BTreeMap<String, Global>,
     contracts: BTreeMap<String, String>,
+    /// Whether it has more than is taken of one.
+    pub capped: bool,
 }
 
 impl Layout {
@@ -76,18 +74,21 @@ impl Layout {
         let root: Value = serde_json::from_str(text).map_err(|e| fail(e.to_string()))?;
         let word = |key: &str| root.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut layout = Layout { id: word("id"), from: word("from"), ..Layout::default() };
-        let table = |key: &str| {
-            root.get(key).and_then(Value::as_object).into_iter().flatten().take(limits::MAX_DESCRIPTOR_ENTRIES)
-        };
+        let most = limits::MAX_DESCRIPTOR_ENTRIES;
+        let table = |key: &str| root.get(key).and_then(Value::as_object);
+        let mut capped =
+            ["types", "globals", "contracts"].into_iter().filter_map(table).any(|entries| entries.len() > most);
+        let table = |key: &str| table(key).into_iter().flatten().take(most);
         for (kind, fields) in table("types") {
             let fields = fields.as_object().ok_or_else(|| fail(format!("type {kind} is not an object")))?;
             let mut offsets = BTreeMap::new();
-            for (field, value) in fields.iter().take(limits::MAX_DESCRIPTOR_ENTRIES) {
+            capped |= fields.len() > most;
+            for (field, value) in fields.iter().take(most) {
                 // [offset, "type"] or offset
                 let value = value.as_array().and_then(|a| a.first()).unwrap_or(value);
                 let Some(offset) = number(value) else { continue };
                 let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-                if kind.starts_with("constants") || offset.unsigned_abs() <= MAX_OFFSET as u64 {
+                if kind.starts_with("constants") || offset.unsigned_abs() <= limits::MAX_FIELD_OFFSET.unsigned_abs() {
                     offsets.insert(field.clone(), offset);
                 } else {
                     return Err(fail(format!("{kind}.{field} = {offset} is no offset")));
@@ -104,6 +105,7 @@ impl Layout {
             let version = version.as_str().map_or_else(|| version.to_string(), str::to_owned);
             layout.contracts.insert(name.clone(), version);
         }
+        layout.capped = capped;
         Ok(layout)
     }
 
@@ -219,6 +221,21 @@ mod tests {
         assert_eq!(layout.global("C")?, &Global::Pointer(3));
         assert_eq!(layout.global("D")?, &Global::Text("1".into()));
         assert_eq!(layout.contract("GC"), Some("c2"));
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_cut_of_a_layout_is_marked() -> Result<(), LayoutError> {
+        let fields = |n: usize| (0..n).map(|i| format!(r#""F{i}":{}"#, i % 64)).collect::<Vec<_>>().join(",");
+        let most = limits::MAX_DESCRIPTOR_ENTRIES;
+        for (n, capped) in [(most, false), (most + 1, true)] {
+            assert_eq!(
+                Layout::parse(&format!(r#"{{"types":{{"T":{{{}}}}}}}"#, fields(n)))?.capped,
+                capped,
+                "{n} fields"
+            );
+            assert_eq!(Layout::parse(&format!(r#"{{"globals":{{{}}}}}"#, fields(n)))?.capped, capped, "{n} globals");
+        }
         Ok(())
     }
 

@@ -268,3 +268,30 @@ pub const MAX_DESCRIPTOR_POINTERS: u32 = 4096;
 /// Types, globals and fields of a type taken from one descriptor: real ones have some
 /// hundred.
 pub const MAX_DESCRIPTOR_ENTRIES: usize = 4096;
+
+/// Largest block of a loader or code heap believed: a reserve for code is at most 2 GiB.
+pub const MAX_LOADER_BLOCK: u64 = 4 << 30;
+
+/// Blocks of one handle table segment, and handles of one block: what its 64 KiB hold.
+pub const MAX_HANDLE_BLOCKS: u64 = 255;
+
+/// Handles in one such block: a mask of 64 bits stands for them.
+pub const MAX_BLOCK_HANDLES: u64 = 64;
+
+/// Bits that one level of the map of code ranges takes of an address (the runtime: 8),
+/// and levels that it has (5): more would be tables of nothing.
+pub const MAX_RANGE_BITS: u64 = 12;
+
+/// Levels of that map.
+pub const MAX_RANGE_LEVELS: u64 = 8;
+
+/// Kinds of free regions (basic, large, huge); a number read from the core.
+pub const MAX_FREE_REGION_KINDS: u32 = 16;
+
+/// Bits of the count of buckets in a ReadyToRun image's table of instantiations: a
+/// composite image of the framework has some 100,000 in it.
+pub const MAX_INSTANCE_BUCKET_BITS: u32 = 24;
+
+/// Largest offset or size taken from a layout: the largest struct known (SystemDomain of
+/// .NET 8) is 0x1638 bytes.
+pub const MAX_FIELD_OFFSET: i64 = 64 << 10;

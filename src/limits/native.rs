@@ -63,3 +63,16 @@ pub const MAX_VOTERS: usize = 256;
 
 /// Bytes of one module's writable data looked through for malloc's main arena.
 pub const MAX_ALLOCATOR_DATA: u64 = 64 << 20;
+
+/// Threads whose control blocks are asked where their link is: all agree.
+pub const MAX_LINK_VOTERS: usize = 16;
+
+/// Bytes of `malloc_state` before its bins: 112 at most so far.
+pub const MAX_BEFORE_BINS: u64 = 256;
+
+/// How far above the program the kernel may put the break: arch_randomize_brk takes up
+/// to 32 MiB (1 GiB on aarch64).
+pub const MAX_BRK_OFFSET: u64 = 1 << 30;
+
+/// Mappings of single chunks that anybody allows at a time (the default is 65,536).
+pub const MAX_MMAPS: u32 = 1 << 30;

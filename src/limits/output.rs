@@ -143,3 +143,16 @@ pub const MAX_TEXT_FILES: usize = 1 << 16;
 
 /// Bytes of a C library's read-only data searched for its version text.
 pub const MAX_BANNER_SEARCH: u64 = 8 << 20;
+
+/// Bytes that `whatis` shows at most; more is for a debugger.
+pub const MAX_SHOWN_BYTES: usize = 1 << 20;
+
+/// Latest mappings of a file that a newly told one is looked for among: one that grows
+/// is told again at once.
+pub const MAX_TOLD_AGAIN: usize = 64;
+
+/// Words of the header of one sample of perf that are looked at: name, ids, cpu, time.
+pub const MAX_HEADER_WORDS: usize = 64;
+
+/// Offset in a program file beyond which no code is: what is larger is an address.
+pub const MAX_CODE_OFFSET: u64 = 1 << 32;

@@ -70,9 +70,13 @@ fn covers(map: &AddressMap) -> bool {
 /// Claims that overlap although both are sure, and of different kinds: one of
 /// two introspectors is wrong there. A guess that loses is no conflict, nor is
 /// a claim that lies wholly within a less specific one (a heap in a mapping).
-pub fn conflicts(map: &AddressMap) -> Vec<Conflict> {
+///
+/// Also tells how many claims were not compared with those after them, as too many
+/// lie over one address.
+pub fn conflicts(map: &AddressMap) -> (Vec<Conflict>, usize) {
     let sure: Vec<_> = map.claims.iter().filter(|c| c.confidence != Confidence::Heuristic).collect();
     let mut out = Vec::new();
+    let mut left_out = 0;
     // Claims are sorted by start: those that can still reach the next one.
     let mut open: Vec<&Claim> = Vec::new();
     for claim in sure {
@@ -92,14 +96,16 @@ pub fn conflicts(map: &AddressMap) -> Vec<Conflict> {
                 detail: format!("{} | {}", winner.evidence, loser.evidence),
             });
             if out.len() == limits::MAX_CONFLICTS {
-                return out;
+                return (out, left_out);
             }
         }
         if open.len() < limits::MAX_OPEN_CLAIMS {
             open.push(claim);
+        } else {
+            left_out += 1;
         }
     }
-    out
+    (out, left_out)
 }
 
 fn rank(c: &Claim) -> (Confidence, u8, std::cmp::Reverse<u64>) {

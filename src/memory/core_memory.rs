@@ -7,6 +7,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::core::elf::PieceState;
 use crate::core::mapped::MappedFile;
 use crate::core::open::Core;
+use crate::core::reads::Loss;
 use crate::memory::{Fault, FaultKind, Memory};
 use crate::range_map::{RangeMap, Ranged};
 
@@ -101,13 +102,17 @@ impl CoreMemory {
     }
 
     fn read_from(&self, addr: Addr, buf: &mut [u8], pristine: bool) -> Result<(), Fault> {
-        if self.core.reads.fails() {
+        if self.core.reads.fails_at(addr) {
             return Err(Fault { addr, kind: FaultKind::Failed });
         }
         let mut at = addr;
         let mut done = 0;
         while done < buf.len() {
-            let run = self.run(at, pristine)?;
+            let run = self.run(at, pristine).inspect_err(|fault| {
+                if fault.kind == FaultKind::Truncated {
+                    self.core.reads.lose(fault.addr, Loss::Cut);
+                }
+            })?;
             let n = run.len().min(buf.len() - done);
             if n == 0 {
                 return Err(Fault { addr: at, kind: FaultKind::NotDumped });
@@ -126,7 +131,7 @@ impl CoreMemory {
 
     fn borrow_from(&self, addr: Addr, len: usize, pristine: bool) -> Option<&[u8]> {
         let bytes = self.run(addr, pristine).ok()?.get(..len)?;
-        if self.core.reads.fails() {
+        if self.core.reads.fails_at(addr) {
             return None;
         }
         self.core.reads.note(addr, len as u64);

@@ -5,6 +5,7 @@ use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::core::open::Core;
+use crate::phase::Phase;
 use crate::progress::Progress;
 
 /// Bytes of a pointer, on both machines that are supported. Pointers are looked
@@ -48,6 +49,7 @@ pub fn pointers<S: Default + Send>(
     visit: impl Fn(&mut S, Addr, Addr) + Sync,
     mut join: impl FnMut(S),
 ) -> u64 {
+    let _phase = core.reads.enter_if_none(Phase::Pointers);
     let (tasks, scanned) = tasks(core, within);
     let bytes = tasks.iter().map(|t| t.bytes.len() as u64).sum();
     progress.start(bytes);

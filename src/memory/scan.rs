@@ -22,13 +22,17 @@ const CHUNK: u64 = 4 << 20;
 pub struct ZeroStat {
     /// Bytes in whole dumped pages that are all zero.
     pub zero: u64,
+    /// Bytes in all other dumped pages. Those that could not be read are in neither.
+    pub written: u64,
     /// Lowest dumped address in a page that is not all zero.
     pub first_written: Option<Addr>,
 }
 
 impl ZeroStat {
-    fn merge(&mut self, other: ZeroStat) {
+    /// Add what was found in another range.
+    pub fn merge(&mut self, other: ZeroStat) {
         self.zero += other.zero;
+        self.written += other.written;
         self.first_written = match (self.first_written, other.first_written) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -147,9 +151,9 @@ impl<'a> Cursor<'a> {
         let mut i = self.next;
         while let Some(common) = self.ranges.get(i).and_then(|r| r.intersect(&part)) {
             let stat = if zero {
-                ZeroStat { zero: common.len(), first_written: None }
+                ZeroStat { zero: common.len(), ..ZeroStat::default() }
             } else {
-                ZeroStat { zero: 0, first_written: Some(common.start) }
+                ZeroStat { zero: 0, written: common.len(), first_written: Some(common.start) }
             };
             match out.last_mut() {
                 Some((last, sum)) if *last == i => sum.merge(stat),
@@ -186,8 +190,8 @@ mod tests {
         assert_eq!(
             out,
             vec![
-                (0, ZeroStat { zero: 100, first_written: None }),
-                (1, ZeroStat { zero: 3996, first_written: Some(Addr(4096)) }),
+                (0, ZeroStat { zero: 100, ..ZeroStat::default() }),
+                (1, ZeroStat { zero: 3996, written: 904, first_written: Some(Addr(4096)) }),
             ]
         );
     }

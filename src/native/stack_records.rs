@@ -188,12 +188,13 @@ pub fn read_record(memory: &dyn Memory, layout: RecordLayout, pointer: Addr) -> 
 ///
 /// The lists are found through a live thread's own link. Their heads lie
 /// together (in ld.so's or libpthread's data), so the cache's head is looked
-/// for around the one that leads the live threads.
-pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -> Vec<Addr> {
+/// for around the one that leads the live threads. Also tells whether the search
+/// was given up before all live threads were asked.
+pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -> (Vec<Addr>, bool) {
     if layout.libc != Libc::Glibc {
-        return Vec::new();
+        return (Vec::new(), false);
     }
-    let Some(link) = find_link(memory, live) else { return Vec::new() };
+    let Some(link) = find_link(memory, live) else { return (Vec::new(), live.len() > limits::MAX_LINK_VOTERS) };
     let mut known: std::collections::HashSet<Addr> = live.iter().copied().collect();
     let node = |pointer: Addr| Addr(pointer.0.wrapping_add_signed(link));
     let pointer = |node: Addr| Addr(node.0.wrapping_add_signed(-link));
@@ -218,6 +219,7 @@ pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -
             take(ring(memory, node(p)), &mut heads);
         }
     }
+    let given_up = heads.is_empty() && live.len() > limits::MAX_VOTERS;
     for head in heads.clone() {
         for step in -HEADS_AROUND..=HEADS_AROUND {
             let at = Addr(head.0.wrapping_add_signed(8 * step));
@@ -226,7 +228,7 @@ pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -
             }
         }
     }
-    out
+    (out, given_up)
 }
 
 /// Words around a list head that are looked at for the other heads
@@ -249,7 +251,7 @@ fn is_linked(memory: &dyn Memory, at: Addr) -> bool {
 /// Bytes from the thread pointer to the control block's `list`, by vote.
 fn find_link(memory: &dyn Memory, live: &[Addr]) -> Option<i64> {
     let mut votes: HashMap<i64, usize> = HashMap::new();
-    for &pointer in live.iter().take(16) {
+    for &pointer in live.iter().take(limits::MAX_LINK_VOTERS) {
         let window = Window::read(memory, pointer);
         for offset in window.offsets() {
             // Most words can't be a link: the window tells without a read.

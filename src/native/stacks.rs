@@ -5,10 +5,13 @@ use std::collections::HashMap;
 use crate::addr::{Addr, AddrRange, union};
 use crate::core::notes::at;
 use crate::core::prstatus::Thread;
+use crate::limits;
 use crate::map::{Base, BaseEntry, Claim, Claims, Confidence, Kind, Owner};
 use crate::native::stack_records::{self, RecordLayout, StackRecord};
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::RangeMap;
+use crate::units::exact;
 
 /// Below the stack pointer, a leaf function may still use this much (System V
 /// ABI for x86_64, the red zone).
@@ -23,6 +26,9 @@ pub enum StackState {
     Thread,
     /// Kept by glibc for reuse after its thread ended.
     Cached,
+    /// Of a thread that the core's notes lack, or kept for reuse: threads are missing
+    /// there, so that nothing tells which.
+    Unsure,
 }
 
 /// One stack.
@@ -68,6 +74,7 @@ impl Stacks {
 
 /// Find all stacks.
 pub fn find(process: &Process, base: &Base) -> Stacks {
+    let _phase = process.enter(Phase::Stacks);
     let memory = &process.memory;
     let writable = writable_runs(base);
     let main = main_stack(process, &writable);
@@ -82,6 +89,17 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
         .collect();
     process.core.expect(pointers.iter().map(|&(pointer, _)| stack_records::looked_at(pointer)));
     let layout = stack_records::find_layout(memory, &pointers);
+    if layout.is_none() && pointers.len() > limits::MAX_VOTERS {
+        process.diag.partial(
+            "limit",
+            format!(
+                "the control blocks of the first {} of {} threads do not tell where stacks are; the others were not asked, \
+                 so stacks have their mappings' bounds",
+                limits::MAX_VOTERS,
+                exact(pointers.len() as u64)
+            ),
+        );
+    }
     let mut stacks = Stacks { layout, ..Stacks::default() };
     for thread in &process.core.notes.threads {
         let sp = thread.registers.sp();
@@ -103,7 +121,7 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
             _ => match writable.at(sp) {
                 Some(&range) => ThreadStack {
                     tid: Some(thread.tid),
-                    state: StackState::Thread,
+                    state: if process.main_tid() == Some(thread.tid) { StackState::Main } else { StackState::Thread },
                     stack: range,
                     guard: None,
                     mapped: range,
@@ -122,9 +140,22 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
     }
     if let Some(layout) = layout {
         let live: Vec<Addr> = pointers.iter().map(|p| p.0).collect();
-        for pointer in stack_records::ended_threads(memory, layout, &live) {
+        let (ended, given_up) = stack_records::ended_threads(memory, layout, &live);
+        if given_up {
+            process.diag.partial(
+                "limit",
+                format!(
+                    "the first of {} control blocks lead to no list of stacks and the others were not asked: \
+                     stacks kept for reuse are not told",
+                    exact(live.len() as u64)
+                ),
+            );
+        }
+        for pointer in ended {
             if let Some(record) = stack_records::read_record(memory, layout, pointer) {
-                stacks.list.push(from_record(None, layout, pointer, record));
+                let stack = from_record(None, layout, pointer, record);
+                let state = if process.core.notes.threads_lost { StackState::Unsure } else { stack.state };
+                stacks.list.push(ThreadStack { state, ..stack });
             }
         }
     }
@@ -177,6 +208,7 @@ pub fn claim(process: &Process, stacks: &Stacks, claims: &mut Claims) {
         let who = match (s.state, s.tid) {
             (StackState::Main, _) => "main thread".to_owned(),
             (StackState::Cached, _) => "cached by glibc, its thread ended".to_owned(),
+            (StackState::Unsure, _) => "of a thread that is missing in the notes, or cached by glibc".to_owned(),
             (_, Some(tid)) => match process.thread_name(tid) {
                 Some(name) => format!("thread {tid} {name}"),
                 None => format!("thread {tid}"),

@@ -16,6 +16,7 @@ use crate::addr::{Addr, AddrRange, union};
 use crate::core::open::Core;
 use crate::limits;
 use crate::memory::scan::PAGE;
+use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::search::gate::{CHUNK, Gate, Probe, near_data};
 use crate::search::needle::HitEncoding;
@@ -108,6 +109,7 @@ pub(super) fn search_sized(
     progress: &Progress,
     sizes: Sizes,
 ) -> SearchResult {
+    let _phase = core.reads.enter(Phase::Search);
     let reach = pattern.reach();
     let spans = Spans::of(core, reach, sizes.block);
     // Joined, so that a border between two ranges is none.

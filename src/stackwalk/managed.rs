@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::dotnet::{self, ExplicitFrame, FrameClasses, ManagedThread, Methods, ProtectedRef};
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// A thread of a runtime, and which runtime's.
@@ -39,6 +40,7 @@ pub fn managed_threads<'a, 'p>(
             process.diag.partial(code, message);
         }
     };
+    let _phase = process.enter(Phase::ManagedThreads);
     let mut out: HashMap<u32, Vec<Known<'a, 'p>>> = HashMap::new();
     for methods in runtimes {
         let runtime = methods.types.runtime;

@@ -5,6 +5,7 @@
 //! 16 columns, then symbol, file in brackets, `(inlined)` instead of the file.
 //! Samples without a call chain have their one frame at the end of the header.
 
+use crate::limits;
 use crate::symbolicate::event::{At, Event, Frame, Start, Syntax, TextMapping};
 use crate::symbolicate::scan;
 
@@ -130,7 +131,7 @@ fn frame_of_header(line: &[u8]) -> Option<Frame<'_>> {
 fn header(line: &[u8]) -> Option<Start<'_>> {
     let mut comm_end = 0;
     let mut pid = None;
-    for (from, word) in words(line).take(64) {
+    for (from, word) in words(line).take(limits::MAX_HEADER_WORDS) {
         if is_time(word) {
             break;
         }

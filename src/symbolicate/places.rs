@@ -198,7 +198,9 @@ impl Places {
         let part = Part { offset: m.offset, start: m.start, len: m.len, rank: rank(Some(m.executable)) };
         let parts = self.text.entry(path.to_vec()).or_default();
         // A mapping that grows is told again and again.
-        if let Some(old) = parts.iter_mut().rev().take(64).find(|p| p.offset == m.offset && p.start == m.start) {
+        if let Some(old) =
+            parts.iter_mut().rev().take(limits::MAX_TOLD_AGAIN).find(|p| p.offset == m.offset && p.start == m.start)
+        {
             if *old == part {
                 return;
             }
@@ -264,7 +266,7 @@ impl Places {
             (Some(Style::Addresses), _) => true,
             (Some(Style::Offsets), Some(_)) => false,
             (_, Some(_)) => self.holds(path, number),
-            (_, None) => number >= MAX_OFFSET || self.holds(path, number),
+            (_, None) => number >= limits::MAX_CODE_OFFSET || self.holds(path, number),
         };
         match fit {
             _ if address => (Some(Addr(number)), None),
@@ -283,7 +285,7 @@ impl Places {
             if number >= super::perf::KERNEL || is_virtual(dso) || path.first() == Some(&b'[') {
                 continue;
             }
-            match (self.holds(path, number) || number >= MAX_OFFSET, self.fit(path, number).is_some()) {
+            match (self.holds(path, number) || number >= limits::MAX_CODE_OFFSET, self.fit(path, number).is_some()) {
                 (true, false) => addresses += 1,
                 (false, true) => offsets += 1,
                 _ => {}
@@ -296,9 +298,6 @@ impl Places {
         });
     }
 }
-
-/// No program file has code beyond this offset.
-const MAX_OFFSET: u64 = 1 << 32;
 
 fn rank(executable: Option<bool>) -> u8 {
     match executable {

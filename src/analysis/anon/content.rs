@@ -58,7 +58,8 @@ impl Content {
         let step = step(range, samples);
         // The pages between are not even counted: a block may be a terabyte.
         let stride = if depth == Depth::Sample { step as usize } else { 1 };
-        let mut uniform = true;
+        // What could not be read may be anything.
+        let mut uniform = runs.iter().map(|r| r.range.len()).sum::<u64>() == core.dumped_in(range);
         let mut seen = Shares::default();
         for run in &runs {
             for (i, page) in run.bytes.chunks(PAGE as usize).enumerate().step_by(stride) {

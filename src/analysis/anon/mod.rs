@@ -24,6 +24,7 @@ use crate::limits;
 use crate::map::{Kind, Region};
 use crate::memory::pointers::pointers;
 use crate::memory::scan::PAGE;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{AnonReport, BlockClusterRow, RefRow};
@@ -139,6 +140,7 @@ pub(in crate::analysis) fn survey(
     let (Some(first), Some(last)) = (regions.first(), regions.last()) else {
         return Survey { clusters: Vec::new(), pointers: Vec::new(), scanned: 0, samples: 0 };
     };
+    let _phase = process.enter(Phase::Anonymous);
     let hull = AddrRange::new(first.start, last.end);
     let mut kept: Vec<Pointer> = Vec::new();
     let keep = |share: &mut Vec<Pointer>, at: Addr, value: Addr| {

@@ -44,6 +44,9 @@ pub fn malloc(process: &Process, found: &Findings, options: &MallocOptions, prog
     };
     let mut walked = walk(&lists);
     let mut seen: Vec<_> = walked.iter().flat_map(|(_, _, tally, _)| tally.caches.iter().copied()).collect();
+    if seen.len() > limits::MAX_TCACHES || walked.iter().any(|(_, _, tally, _)| tally.more_caches) {
+        tell_more_caches(process);
+    }
     seen.truncate(limits::MAX_TCACHES);
     if let Some(with_others) = lists.with_caches(process, malloc, &seen) {
         lists = with_others;
@@ -129,8 +132,21 @@ fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
     found.into_iter().map(row).collect()
 }
 
+/// Tell that there are more blocks of a thread cache's size than are looked at.
+pub(super) fn tell_more_caches(process: &Process) {
+    process.diag.partial(
+        "limit",
+        format!(
+            "more than {} blocks have the size of a thread's cache; the others are not looked at: \
+             what a cache among them keeps free counts as used",
+            exact(limits::MAX_TCACHES as u64)
+        ),
+    );
+}
+
 /// Tell which lists of free chunks are not whole.
 pub(super) fn tell_lists(process: &Process, lists: &FreeLists) {
+    lists.tell_unknown(process);
     for (_, what) in &lists.broken {
         process.diag.partial("malloc-list", format!("a list of free chunks ends early: {what}"));
     }

@@ -157,6 +157,8 @@ pub(in crate::analysis) struct Tally {
     pub(super) listable: u64,
     /// Used chunks of the size of a thread's cache.
     pub(super) caches: Vec<Addr>,
+    /// Whether there are more than are kept.
+    pub(super) more_caches: bool,
 }
 
 impl Tally {
@@ -169,8 +171,11 @@ impl Tally {
         match chunk.state {
             State::Used => {
                 let usable = look.malloc.usable(chunk.size, false);
-                if look.malloc.is_cache_size(chunk.size) && self.caches.len() < limits::MAX_TCACHES {
-                    self.caches.push(chunk.address);
+                if look.malloc.is_cache_size(chunk.size) {
+                    self.more_caches |= self.caches.len() >= limits::MAX_TCACHES;
+                    if !self.more_caches {
+                        self.caches.push(chunk.address);
+                    }
                 }
                 self.used(chunk.size, block, look.content(block, chunk.first_word, usable));
             }

@@ -14,6 +14,7 @@ use crate::dotnet::heap::{Heap, MethodTableInfo};
 use crate::dotnet::{FieldDesc, Heaps, ManagedThread, Runtime, Scope, Shape, Storage, Struct, TypeHandle, TypeSystem};
 use crate::introspect::Findings;
 use crate::limits;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{DimensionRow, ElementRow, FieldRow, Name, ObjectReport, ThreadValueRow};
 use values::{Known, is_plain, number};
@@ -35,6 +36,7 @@ pub fn object(process: &Process, found: &Findings, addr: Addr) -> ObjectReport {
 }
 
 fn one(process: &Process, runtime: &Runtime, heaps: &Heaps, addr: Addr) -> Option<ObjectReport> {
+    let _phase = process.enter(Phase::References);
     let types = TypeSystem::new(process, runtime);
     let heap = Heap::open(&types, heaps);
     let graph = Graph::new(&types, &heap, &handles_of(process, runtime));

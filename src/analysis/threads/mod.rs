@@ -15,6 +15,7 @@ use crate::dotnet::ExplicitFrame;
 use crate::memory::Memory;
 use crate::native::stacks::Stacks;
 use crate::native::unwind::End;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{ThreadRow, ThreadsReport, ThrownRow};
 use crate::stackwalk::{Known, Quiet, Walker, managed_threads};
@@ -43,6 +44,7 @@ pub struct ThreadOptions {
 pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, options: ThreadOptions) -> ThreadsReport {
     let known = managed_threads(process, names.runtimes(), Quiet::No);
     let locks = AllLocks::read(process, names.runtimes(), Quiet::No);
+    let _phase = process.enter(Phase::Frames);
     let walker = Walker::new(process, names.runtimes(), stacks);
     let mut rows = Rows::new(process, names);
     let mut out = Vec::new();

@@ -71,7 +71,8 @@ pub(super) fn role(
     if finalizer {
         return Some(("finalizer", Confidence::Exact));
     }
-    if process.main_tid() == Some(tid) {
+    let main = process.main_tid();
+    if main == Some(tid) {
         return Some(("main", Confidence::Exact));
     }
     let managed = || frames.iter().rev().filter(|f| f.kind == "managed").filter_map(|f| f.method.as_deref());
@@ -80,13 +81,27 @@ pub(super) fn role(
     if let Some(role) = by_method {
         return Some((role, Confidence::Derived));
     }
+    // A frame without a name may be the one that says more.
+    let sure = if frames.iter().any(is_nameless) { Confidence::Heuristic } else { Confidence::Derived };
     if row.state.as_deref().is_some_and(|s| s.contains("thread pool")) {
-        return Some(("threadpool worker", Confidence::Derived));
+        return Some(("threadpool worker", sure));
     }
+    // It may be the main one where that is not known.
+    main?;
     if managed().next().is_some() || row.managed_id.is_some() && row.managed_name.is_some() {
-        return Some(("user", Confidence::Derived));
+        return Some(("user", sure));
     }
     by_native(row, frames).map(|role| (role, Confidence::Heuristic))
+}
+
+/// Whether nothing but numbers is known of a frame's method: of managed code its
+/// name, of other code even what module it is of.
+fn is_nameless(frame: &FrameRow) -> bool {
+    match frame.kind {
+        "managed" => frame.method.as_deref().is_none_or(|m| m.contains("!0x") || m.contains("(method 0x")),
+        "native" => frame.method.is_none() && frame.module.is_none(),
+        _ => false,
+    }
 }
 
 /// By functions and modules of a thread that runs no managed code.

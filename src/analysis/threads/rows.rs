@@ -10,6 +10,11 @@ use crate::process::Process;
 use crate::report::FrameRow;
 use crate::stackwalk::{FrameKind, StackFrame};
 
+/// A module's name; none where no file list gave it one.
+fn named(name: &str) -> Option<String> {
+    (!name.is_empty()).then(|| printable(name).into_owned())
+}
+
 /// What stands for the class of a frame that finds an exception's handler.
 const DISPATCH: &str = "exception dispatch";
 
@@ -115,7 +120,7 @@ impl<'a, 'p> Rows<'a, 'p> {
         let row = FrameRow { kind: "native", ..FrameRow::default() };
         match self.names.code(frame.code()) {
             Code::Native(symbol) => FrameRow {
-                module: Some(printable(self.names.native_module(&symbol)).into_owned()),
+                module: named(self.names.native_module(&symbol)),
                 method: Some(printable(&symbol.name).into_owned()),
                 offset: Some(symbol.offset + u64::from(!frame.exact)),
                 ..row
@@ -134,8 +139,7 @@ impl<'a, 'p> Rows<'a, 'p> {
 
     fn in_module(&self, ip: Addr, row: FrameRow) -> FrameRow {
         if let Some(module) = module_at(self.process, ip) {
-            let name = printable(module.name()).into_owned();
-            return FrameRow { module: Some(name), offset: Some(ip.since(module.range.start)), ..row };
+            return FrameRow { module: named(module.name()), offset: Some(ip.since(module.range.start)), ..row };
         }
         let vdso = self.process.core.notes.auxv(at::SYSINFO_EHDR).map(Addr);
         match vdso.filter(|&base| ip >= base && ip.since(base) < 16 << 10) {

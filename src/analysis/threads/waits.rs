@@ -14,6 +14,7 @@ use crate::dotnet::sync_blocks::{self, SyncBlock};
 use crate::dotnet::{ManagedThread, Method, Methods, TypeHandle, TypeSystem, threads};
 use crate::limits;
 use crate::map::Confidence;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::WaitRow;
 use crate::stackwalk::{FrameKind, Known, Quiet, StackFrame};
@@ -36,6 +37,7 @@ pub(super) struct AllLocks<'a, 'p>(Vec<(&'a Methods<'p>, Locks)>);
 impl<'a, 'p> AllLocks<'a, 'p> {
     /// Read them.
     pub(super) fn read(process: &Process, runtimes: &'a [Methods<'p>], quiet: Quiet) -> AllLocks<'a, 'p> {
+        let _phase = process.enter(Phase::Locks);
         let of = |methods: &'a Methods<'p>| {
             let runtime = methods.types.runtime;
             let (threads, _) = threads(process, runtime).unwrap_or_default();

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::detect::Runtime;
-use crate::dotnet::loader::{AllocatorHeaps, BlockWalk, HeapBlock, LoaderError, MAX_BLOCK};
+use crate::dotnet::loader::{AllocatorHeaps, BlockWalk, HeapBlock, LoaderError};
 use crate::layout::{StructView, ViewError};
 use crate::limits;
 use crate::map::Kind;
@@ -60,7 +60,7 @@ fn code_heap(
     let host = StructView::new(memory, layout, "HostCodeHeap", heap);
     if host.ptr("m_pJitManager").ok() == Some(manager) {
         let range = AddrRange::new(host.ptr("m_pBaseAddr")?, host.ptr("m_pLastAvailableCommittedAddr")?);
-        if range.len() > MAX_BLOCK {
+        if range.len() > limits::MAX_LOADER_BLOCK {
             walk.notes.push(format!("the HostCodeHeap at {heap} makes no sense: {range}"));
             return Ok(Vec::new());
         }

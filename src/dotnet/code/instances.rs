@@ -41,7 +41,7 @@ pub(super) fn entry_points(table: &[u8]) -> Vec<u32> {
     let mut left = table.len().saturating_mul(8);
     let Some(&header) = table.first() else { return out };
     let width = 1usize << (header & 3).min(2);
-    let buckets = 1usize << u32::from(header >> 2).min(24);
+    let buckets = 1usize << u32::from(header >> 2).min(limits::MAX_INSTANCE_BUCKET_BITS);
     let base = 1usize;
     let offset = |bucket: usize| {
         let at = base.checked_add(bucket.checked_mul(width)?)?;

@@ -150,8 +150,9 @@ struct Radix<'a> {
 impl Radix<'_> {
     fn run(&mut self, top: Addr) -> Result<(), LayoutError> {
         let layout = &self.runtime.layout;
-        let entries = 1u64 << layout.positive("constants_RangeSectionMap", "bits_per_level")?.min(12);
-        let levels = layout.positive("constants_RangeSectionMap", "levels")?.min(8);
+        let entries =
+            1u64 << layout.positive("constants_RangeSectionMap", "bits_per_level")?.min(limits::MAX_RANGE_BITS);
+        let levels = layout.positive("constants_RangeSectionMap", "levels")?.min(limits::MAX_RANGE_LEVELS);
         let top = top.saturating_add(layout.positive("RangeSectionMap", "TopLevelData")?);
         self.level(top, levels as u32, entries);
         Ok(())

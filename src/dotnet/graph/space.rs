@@ -4,6 +4,7 @@
 use crate::addr::{Addr, AddrRange};
 use crate::core::open::Core;
 use crate::dotnet::heap::MIN_OBJECT;
+use crate::phase::Phase;
 
 /// A run of dumped heap.
 #[derive(Clone, Copy)]
@@ -44,6 +45,7 @@ const ADDRESS_BITS: u32 = 48;
 impl<'a> Space<'a> {
     /// The dumped parts of `ranges`, which are disjoint and sorted.
     pub(super) fn new(core: &'a Core, ranges: impl Iterator<Item = AddrRange>) -> Space<'a> {
+        let _phase = core.reads.enter_if_none(Phase::References);
         let mut space =
             Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
         for range in ranges {

@@ -217,10 +217,7 @@ fn affordable(types: &TypeSystem<'_>, mut all: Vec<Part>, notes: &mut Vec<String
     let core = &types.process.core;
     let mut left = core.size;
     let whole = all.len();
-    let fits = |part: &Part| {
-        let dumped = core.dumped_runs(part.range).iter().map(|run| run.range.len()).fold(0, u64::saturating_add);
-        left.checked_sub(dumped).inspect(|rest| left = *rest).is_some()
-    };
+    let fits = |part: &Part| left.checked_sub(core.dumped_in(part.range)).inspect(|rest| left = *rest).is_some();
     let kept = all.iter().map(fits).take_while(|&fits| fits).count();
     all.truncate(kept);
     if kept < whole {

@@ -21,6 +21,7 @@ use crate::image::metadata::Token;
 use crate::limits;
 use crate::memory::Memory;
 use crate::native::unwind::Regs;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::RangeMap;
 
@@ -112,6 +113,7 @@ impl<K, V> Default for Cache<K, V> {
 impl<'p> Methods<'p> {
     /// Read the ranges of `runtime`'s code; what fails is a diagnostic.
     pub fn new(process: &'p Process, runtime: &'p Runtime) -> Methods<'p> {
+        let _phase = process.enter(Phase::Code);
         let types = TypeSystem::new(process, runtime);
         let (ranges, notes) = code::read_ranges(&process.memory, runtime);
         for note in notes {

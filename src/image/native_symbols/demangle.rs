@@ -10,19 +10,9 @@ use cpp_demangle::{BorrowedSymbol, DemangleOptions, ParseOptions};
 
 use crate::limits;
 
-/// Depth of the C++ parser's and printer's recursion. The parser tries some
-/// parts twice at each level, so the time it may take doubles with them: at its
-/// default of 96 a name of 70 bytes takes seconds, at this depth milliseconds.
-/// Of 99,790 C++ names of Debian 12's libraries it refuses 82 more than at 96.
-const MAX_DEPTH: (u32, u32) = (48, 128);
-
 /// Operators whose operands the parser reads up to four times over (new, new[],
-/// `::`), below the reach of that limit.
+/// `::`), below the reach of [`limits::MAX_DEMANGLE_DEPTH`].
 const RETRIED: [&[u8]; 3] = [b"nw", b"na", b"gs"];
-
-/// How often they may stand in a name, be it as letters of an identifier: of
-/// 243,927 real names one has the first two more often.
-const MAX_RETRIED: usize = 8;
 
 /// Text that refuses to grow beyond [`limits::MAX_DEMANGLED`].
 struct Bounded(String);
@@ -76,13 +66,13 @@ fn rust(raw: &str) -> Option<String> {
 
 fn cpp(raw: &str) -> Option<String> {
     let retried = raw.as_bytes().windows(2).filter(|w| RETRIED.contains(w)).count();
-    if retried > MAX_RETRIED {
+    if retried > limits::MAX_DEMANGLE_RETRIED {
         return None;
     }
-    let options = ParseOptions::default().recursion_limit(MAX_DEPTH.0);
+    let options = ParseOptions::default().recursion_limit(limits::MAX_DEMANGLE_DEPTH.0);
     let symbol = BorrowedSymbol::new_with_options(raw.as_bytes(), &options).ok()?;
     let mut out = Bounded(String::new());
-    let options = DemangleOptions::new().recursion_limit(MAX_DEPTH.1);
+    let options = DemangleOptions::new().recursion_limit(limits::MAX_DEMANGLE_DEPTH.1);
     symbol.structured_demangle(&mut out, &options).ok()?;
     let text = special(raw, &out.0).unwrap_or(out.0);
     Some(as_gdb(&text))

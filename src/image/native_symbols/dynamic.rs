@@ -12,7 +12,7 @@ use super::table::Found;
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::image::elf::{ElfImage, dynamic_entry};
-use crate::image::symbols::{MAX_CHAIN, sym};
+use crate::image::symbols::sym;
 use crate::limits;
 use crate::memory::Memory;
 
@@ -86,6 +86,7 @@ fn gnu_count(memory: &dyn Memory, hash: Addr, budget: &Budget) -> Option<u64> {
     let Some(first) = last.checked_sub(offset) else { return Some(offset) };
     let chains_at = buckets_at + 4 * buckets;
     // A chain that does not end is cut; it goes upwards only, so none is endless.
-    let ends = (0..u64::from(MAX_CHAIN)).find(|i| word(chains_at + 4 * (first + i)).is_none_or(|chain| chain & 1 == 1));
+    let ends = (0..u64::from(limits::MAX_SYMBOL_CHAIN))
+        .find(|i| word(chains_at + 4 * (first + i)).is_none_or(|chain| chain & 1 == 1));
     Some(last + ends.unwrap_or(0) + 1)
 }

@@ -5,6 +5,7 @@ use crate::addr::AddrRange;
 use crate::map::{AddressMap, Kind};
 use crate::memory::Memory;
 use crate::native::malloc::{FreeLists, Malloc};
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// How the bytes of kind Malloc divide; the four add up to the kind's size.
@@ -23,6 +24,7 @@ pub struct Split {
 /// Divide what the map labels Malloc.
 pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> Split {
     let total = map.regions.iter().filter(|r| r.kind == Kind::Malloc).map(|r| r.range.len()).sum::<u64>();
+    let _phase = process.enter(Phase::Blocks);
     let mut out = Split::default();
     let Some(shape) = malloc.shape.as_ref().filter(|_| total > 0) else { return Split { unknown: total, ..out } };
     let lists = FreeLists::read(process, malloc, &[]);
@@ -49,6 +51,9 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> Split {
         out.used += chunks - free - marks;
         out.free += free + behind;
         out.overhead += before + marks;
+    }
+    if out.used > 0 {
+        lists.tell_unknown(process);
     }
     for c in &malloc.mapped {
         let chunk = AddrRange::sized(c.chunk, c.size);

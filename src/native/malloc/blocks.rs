@@ -175,7 +175,8 @@ impl Blocks {
         let set = |bits: &mut Bits, c: &Chunk| {
             let used = c.state == State::Used;
             bits.set(c.address.0, c.size, used);
-            if used && malloc.is_cache_size(c.size) && bits.caches.len() < limits::MAX_TCACHES {
+            // One more than are looked at, to tell that there are more.
+            if used && malloc.is_cache_size(c.size) && bits.caches.len() <= limits::MAX_TCACHES {
                 bits.caches.push(c.address);
             }
         };
@@ -194,9 +195,11 @@ impl Blocks {
         Blocks { parts, capped }
     }
 
-    /// Used chunks that may be caches of threads that are gone.
-    pub fn caches(&self) -> Vec<Addr> {
-        self.parts.iter().flat_map(|p| p.caches.iter().copied()).take(limits::MAX_TCACHES).collect()
+    /// Used chunks that may be caches of threads that are gone, and whether there are
+    /// more than are looked at.
+    pub fn caches(&self) -> (Vec<Addr>, bool) {
+        let all = || self.parts.iter().flat_map(|p| p.caches.iter().copied());
+        (all().take(limits::MAX_TCACHES).collect(), all().nth(limits::MAX_TCACHES).is_some())
     }
 
     /// From the first block to the end of the last.

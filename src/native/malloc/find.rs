@@ -183,7 +183,7 @@ impl Finder<'_> {
         let mut at = self.memory.ptr(Addr(main.bins.0.wrapping_add_signed(main.layout.next))).ok();
         // The start of the main arena is not known yet; it is where the ring
         // comes back to just below the bins.
-        let is_main = |a: Addr| a < main.bins && main.bins.since(a) < MAX_BEFORE_BINS;
+        let is_main = |a: Addr| a < main.bins && main.bins.since(a) < limits::MAX_BEFORE_BINS;
         let mut start = at.filter(|&a| is_main(a));
         while let Some(state) = at.filter(|&a| a.0 != 0 && !is_main(a)) {
             if out.len() >= limits::MAX_MALLOC_HEAPS || !seen.insert(state) {
@@ -312,7 +312,7 @@ impl Finder<'_> {
     pub(super) fn guess_main_heap(&self, process: &Process) -> Option<MallocHeap> {
         let program = process.core.notes.auxv(at::PHDR).map(Addr)?;
         let module = process.modules.iter().find(|m| m.range.contains(program))?;
-        for e in self.base.entries.overlapping(AddrRange::sized(module.range.end, MAX_BRK_OFFSET)) {
+        for e in self.base.entries.overlapping(AddrRange::sized(module.range.end, limits::MAX_BRK_OFFSET)) {
             if e.file.is_some() || !e.perms.is_some_and(|p| p.read && p.write) {
                 continue;
             }
@@ -341,12 +341,5 @@ impl Finder<'_> {
     }
 }
 
-/// Bytes of `malloc_state` before its bins: 112 at most so far.
-const MAX_BEFORE_BINS: u64 = 256;
-
 /// Chunks in a row that make a guess.
 const GUESS_CHUNKS: usize = 8;
-
-/// How far above the program the kernel may put the break:
-/// arch_randomize_brk takes up to 32 MiB (1 GiB on aarch64).
-const MAX_BRK_OFFSET: u64 = 1 << 30;

@@ -10,6 +10,7 @@ use crate::memory::{CoreMemory, Memory};
 use crate::native::malloc::shape::Shape;
 use crate::native::malloc::tcache::{self, Linking, Tcache, ThreadWords};
 use crate::native::malloc::{Arena, Malloc, State};
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// All free chunks that malloc's lists name.
@@ -24,6 +25,8 @@ pub struct FreeLists {
     pub threads: Vec<(usize, u32)>,
     /// Lists that do not end as they must: arena (`None`: a cache) and what.
     pub broken: Vec<(Option<usize>, String)>,
+    /// Lists that could not be found: what they name counts as used.
+    pub unknown: Vec<String>,
     /// Whether there were more than are kept ([`limits::MAX_FREE_CHUNKS`]).
     pub capped: bool,
     /// Bytes in each arena's lists, by state.
@@ -44,10 +47,18 @@ impl FreeLists {
     /// The lists, with `others` looked at as caches too (chunks of a cache's size
     /// that no thread points to).
     pub fn read(process: &Process, malloc: &Malloc, others: &[Addr]) -> FreeLists {
+        let _phase = process.enter(Phase::Blocks);
         let mut out = FreeLists { sums: vec![[0; State::COUNT]; malloc.arenas.len()], ..FreeLists::default() };
         let Some(shape) = &malloc.shape else { return out };
         let words = ThreadWords::read(process, malloc, shape);
-        out.tcaches = tcache::find(process, malloc, shape, &words, others);
+        let (tcaches, unknown) = tcache::find(process, malloc, shape, &words, others);
+        out.tcaches = tcaches;
+        if let Some(first) = unknown.first() {
+            out.unknown.push(format!("the caches of {} threads (the first: thread {first})", unknown.len()));
+        }
+        if process.core.notes.threads_lost {
+            out.unknown.push("the caches of threads that the core's notes lack".to_owned());
+        }
         out.threads = words.arenas;
         let votes = |l: Linking| out.tcaches.iter().filter(|t| t.linking == Some(l)).count();
         let linking = match (votes(Linking::Safe), votes(Linking::Plain)) {
@@ -82,11 +93,21 @@ impl FreeLists {
             return false;
         }
         self.chunks.push(chunk.0 | state as u64);
-        let size = reader.size(chunk).unwrap_or(0);
+        let size = reader.size(chunk).unwrap_or_else(|| {
+            self.broken.push((arena, format!("the size of the free chunk at {chunk}")));
+            0
+        });
         if let Some(sum) = arena.and_then(|i| self.sums.get_mut(i)).and_then(|s| s.get_mut(state as usize)) {
             *sum = sum.saturating_add(size);
         }
         true
+    }
+
+    /// Tell which lists are not known.
+    pub fn tell_unknown(&self, process: &Process) {
+        for what in &self.unknown {
+            process.diag.partial("malloc-list", format!("not known: {what}; what they keep free counts as used"));
+        }
     }
 
     /// The chunks from `from` on, by address, with where they are kept.
@@ -125,7 +146,13 @@ impl Reader<'_> {
 
     /// The fastbins: single lists, one for each size.
     fn fastbins(&self, index: usize, arena: &Arena, linking: Option<Linking>, out: &mut FreeLists) {
-        let Some(first) = arena.fastbins else { return };
+        let Some(first) = arena.fastbins else {
+            // Without its start, nothing tells whether the main arena has any.
+            if arena.bins.is_some() && arena.state.is_none() {
+                out.unknown.push(format!("the fastbins of the arena with bins at {}", arena.address()));
+            }
+            return;
+        };
         for k in 0..self.shape.bins.fast_count {
             let slot = first.saturating_add(k * self.shape.bins.fast_slot);
             let Ok(head) = self.memory.ptr(slot) else {

@@ -39,6 +39,7 @@ use rayon::prelude::*;
 use crate::addr::{Addr, AddrRange};
 use crate::layout::LayoutError;
 use crate::map::{Base, Claims, Confidence};
+use crate::phase::Phase;
 use crate::process::Process;
 
 pub use account::{Split, split};
@@ -99,6 +100,7 @@ pub struct Malloc {
 /// # Errors
 /// Only where the bundled table lacks a field.
 pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
+    let _phase = process.enter(Phase::Malloc);
     let shape = Shape::bundled()?;
     let mut finder = Finder { memory: &process.memory, base, shape: &shape, state_size: None };
     let mut found = Malloc::default();
@@ -132,6 +134,7 @@ impl Malloc {
     /// Find the chunks with a mapping of their own, in what nobody has claimed.
     pub fn find_mapped(&mut self, process: &Process, base: &Base, claims: &Claims) {
         if let Some(shape) = &self.shape {
+            let _phase = process.enter(Phase::MappedChunks);
             let finder = Finder { memory: &process.memory, base, shape, state_size: None };
             self.mapped = mapped::find(process, &finder, self.params.as_ref(), !self.arenas.is_empty(), claims);
         }
@@ -154,6 +157,7 @@ impl Malloc {
         let Some(shape) = &self.shape else { return Vec::new() };
         let parts = self.arenas.iter().enumerate().flat_map(|(i, a)| a.parts.iter().map(move |p| (i, a, *p)));
         let parts: Vec<_> = parts.collect();
+        let _phase = process.enter(Phase::Blocks);
         let walked = parts.into_par_iter().map(|(i, arena, part)| {
             let mut sum = make(i);
             let walked = Walker::new(&process.core, shape, lists).walk(arena, &part, |c| visit(&mut sum, c));

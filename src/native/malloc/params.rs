@@ -3,6 +3,7 @@
 
 use crate::addr::Addr;
 use crate::bytes;
+use crate::limits;
 use crate::native::malloc::MallocHeap;
 use crate::native::malloc::find::{Finder, MainArena};
 use crate::native::malloc::shape::ParShape;
@@ -32,9 +33,6 @@ pub struct Params {
 /// are initialized data of one source file, and the libc's is 8 KiB in all.
 const NEAR: u64 = 256 << 10;
 
-/// Most mappings allowed at a time by anybody (the default is 65,536).
-const MAX_MMAPS: u32 = 1 << 30;
-
 /// Find `mp_`; `None` where no place, or more than one, satisfies all.
 pub(super) fn find(finder: &Finder<'_>, main: &MainArena, heap: Option<&MallocHeap>, fastbins: bool) -> Option<Params> {
     let low = main.bins.saturating_sub(NEAR).max(main.data.start);
@@ -63,7 +61,7 @@ fn read(data: &[u8], at: usize, shape: &ParShape) -> Option<Params> {
     let int = |field: u64| bytes::u32_at(data, at.checked_add(field as usize)?);
     let long = |field: u64| bytes::u64_at(data, at.checked_add(field as usize)?);
     let (now, allowed, most) = (int(shape.n_mmaps)?, int(shape.n_mmaps_max)?, int(shape.max_n_mmaps)?);
-    if now > most || allowed > MAX_MMAPS || most > MAX_MMAPS || int(shape.no_dyn_threshold)? > 1 {
+    if now > most || allowed > limits::MAX_MMAPS || most > limits::MAX_MMAPS || int(shape.no_dyn_threshold)? > 1 {
         return None;
     }
     let (bytes_now, bytes_most) = (long(shape.mmapped_mem)?, long(shape.max_mmapped_mem)?);

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
+use crate::core::elf::PieceState;
 use crate::limits;
-use crate::memory::{CoreMemory, Memory};
+use crate::memory::{CoreMemory, Fault, FaultKind, Memory};
 use crate::native::malloc::Malloc;
 use crate::native::malloc::shape::{Shape, TcacheShape};
 use crate::process::Process;
@@ -74,6 +75,8 @@ pub(super) struct ThreadWords {
     tcaches: BTreeMap<Addr, u32>,
     /// Threads whose TLS names an arena (`thread_arena`): index and tid.
     pub(super) arenas: Vec<(usize, u32)>,
+    /// Threads whose TLS should be in the core and could not be read.
+    unread: Vec<u32>,
 }
 
 impl ThreadWords {
@@ -96,6 +99,7 @@ impl ThreadWords {
         let states: BTreeMap<u64, usize> =
             malloc.arenas.iter().enumerate().filter_map(|(i, a)| Some((a.state?.0, i))).collect();
         let (mut arenas, mut caches): (Hits<usize>, Hits<Addr>) = Default::default();
+        let mut unread = Vec::new();
         let threads = &process.core.notes.threads;
         let near = |tp: Addr| AddrRange::new(tp.saturating_sub(reach), tp.saturating_add(reach));
         process.core.expect(threads.iter().filter_map(|t| t.thread_pointer).map(near));
@@ -105,7 +109,12 @@ impl ThreadWords {
             let near = near(tp);
             let Some(range) = near.intersect(&piece.range) else { continue };
             let start = range.start.align_up(8);
-            let Some(words) = memory.borrow(start, range.end.since(start) as usize) else { continue };
+            let Some(words) = memory.borrow(start, range.end.since(start) as usize) else {
+                if piece.state != PieceState::NotDumped {
+                    unread.push(thread.tid);
+                }
+                continue;
+            };
             for (i, word) in words.as_chunks::<8>().0.iter().enumerate() {
                 let word = u64::from_le_bytes(*word);
                 let mem = Addr(word);
@@ -117,15 +126,21 @@ impl ThreadWords {
                     arenas.entry(distance).or_default().push((arena, thread.tid));
                 }
                 let chunk = mem.saturating_sub(shape.chunk.mem);
-                if mem.is_aligned(shape.chunk.alignment)
-                    && malloc.arena_of(chunk).is_some()
-                    && form(memory, shape, chunk).is_some()
-                {
-                    caches.entry(distance).or_default().push((mem, thread.tid));
+                if !mem.is_aligned(shape.chunk.alignment) || malloc.arena_of(chunk).is_none() {
+                    continue;
+                }
+                match form(memory, shape, chunk) {
+                    Ok(Some(_)) => caches.entry(distance).or_default().push((mem, thread.tid)),
+                    Ok(None) => {}
+                    Err(fault) => {
+                        let promised = matches!(fault.kind, FaultKind::Failed | FaultKind::Truncated);
+                        unread.extend(promised.then_some(thread.tid));
+                    }
                 }
             }
         }
-        ThreadWords { tcaches: most_common(caches).into_iter().collect(), arenas: most_common(arenas) }
+        unread.dedup();
+        ThreadWords { tcaches: most_common(caches).into_iter().collect(), arenas: most_common(arenas), unread }
     }
 }
 
@@ -137,33 +152,38 @@ fn most_common<T>(hits: Hits<T>) -> Vec<(T, u32)> {
     hits.into_values().max_by_key(Vec::len).unwrap_or_default()
 }
 
-/// The form of cache that a chunk's size stands for.
-fn form<'s>(memory: &dyn Memory, shape: &'s Shape, chunk: Addr) -> Option<&'s TcacheShape> {
-    let head = memory.u64(chunk.checked_add(shape.chunk.size)?).ok()?;
-    let size = shape.size_of(head);
-    shape.tcaches.iter().find(|t| t.chunk == size)
+/// The form of cache that a chunk's size stands for, if it has that of one.
+fn form<'s>(memory: &dyn Memory, shape: &'s Shape, chunk: Addr) -> Result<Option<&'s TcacheShape>, Fault> {
+    let size = shape.size_of(memory.u64(chunk.saturating_add(shape.chunk.size))?);
+    Ok(shape.tcaches.iter().find(|t| t.chunk == size))
 }
 
 /// The caches among the blocks that threads point to, the first blocks of arenas,
-/// and `others` (chunks of a cache's size).
+/// and `others` (chunks of a cache's size). Also the threads whose caches are not
+/// known, though the core should have them.
 pub(super) fn find(
     process: &Process,
     malloc: &Malloc,
     shape: &Shape,
     words: &ThreadWords,
     others: &[Addr],
-) -> Vec<Tcache> {
+) -> (Vec<Tcache>, Vec<u32>) {
     let memory = &process.memory;
     let firsts = malloc.arenas.iter().filter_map(|a| Some(a.parts.first()?.chunks.start));
     let mut chunks: BTreeMap<Addr, Option<u32>> = firsts.chain(others.iter().copied()).map(|c| (c, None)).collect();
     chunks.extend(words.tcaches.iter().map(|(mem, tid)| (mem.saturating_sub(shape.chunk.mem), Some(*tid))));
     let reader = Reader { memory, malloc, shape, steps: Cell::new(limits::MAX_TCACHE_STEPS) };
     let mut found = Vec::new();
+    let mut unknown = words.unread.clone();
     for (chunk, tid) in chunks {
-        let Some(form) = form(memory, shape, chunk) else { continue };
-        found.extend(reader.read(chunk, form, tid));
+        let form = form(memory, shape, chunk).ok().flatten();
+        let cache = form.and_then(|form| reader.read(chunk, form, tid));
+        if cache.is_none() {
+            unknown.extend(tid);
+        }
+        found.extend(cache);
     }
-    found
+    (found, unknown)
 }
 
 struct Reader<'a> {

@@ -1,0 +1,160 @@
+//! What is being done while memory is read: so that a read that fails can say
+//! what the answer lacks for it.
+
+/// A part of the work, with what is missing where it could not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Phase {
+    /// The command's own question, where nothing closer is said.
+    Question,
+    /// Program files in memory: headers, names, build-ids.
+    Modules,
+    /// argv and the environment.
+    Strings,
+    /// Memory that is mapped twice.
+    Aliases,
+    /// Thread stacks and control blocks.
+    Stacks,
+    /// Heaps and arenas of malloc.
+    Malloc,
+    /// Chunks of malloc with a mapping of their own.
+    MappedChunks,
+    /// Blocks of malloc, one by one or by its lists.
+    Blocks,
+    /// Which runtimes there are.
+    Runtime,
+    /// Segments and regions of the GC.
+    GcHeap,
+    /// The table of GC handles.
+    Handles,
+    /// Heaps of loader allocators.
+    LoaderHeaps,
+    /// Heaps of jitted code.
+    CodeHeaps,
+    /// Ranges of code, and code by address.
+    Code,
+    /// Objects of the GC heap.
+    Objects,
+    /// Names of types and methods.
+    Types,
+    /// The runtime's threads.
+    ManagedThreads,
+    /// Locks and who waits for them.
+    Locks,
+    /// Frames of stacks.
+    Frames,
+    /// Patterns in anonymous memory.
+    Anonymous,
+    /// Words that lead somewhere.
+    Pointers,
+    /// References between objects.
+    References,
+    /// Tasks and async methods.
+    Tasks,
+    /// Pages that are all zero.
+    ZeroPages,
+    /// Search for a pattern.
+    Search,
+    /// Proof of files below `--symbols`.
+    Proof,
+}
+
+impl Phase {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Phase; 26] = [
+        Phase::Question,
+        Phase::Modules,
+        Phase::Strings,
+        Phase::Aliases,
+        Phase::Stacks,
+        Phase::Malloc,
+        Phase::MappedChunks,
+        Phase::Blocks,
+        Phase::Runtime,
+        Phase::GcHeap,
+        Phase::Handles,
+        Phase::LoaderHeaps,
+        Phase::CodeHeaps,
+        Phase::Code,
+        Phase::Objects,
+        Phase::Types,
+        Phase::ManagedThreads,
+        Phase::Locks,
+        Phase::Frames,
+        Phase::Anonymous,
+        Phase::Pointers,
+        Phase::References,
+        Phase::Tasks,
+        Phase::ZeroPages,
+        Phase::Search,
+        Phase::Proof,
+    ];
+
+    /// In a word or two.
+    pub(crate) fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    /// What the answer may lack where this could not read.
+    pub(crate) fn loses(self) -> &'static str {
+        self.words().1
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Phase::Question => ("answer", "part of it may be missing"),
+            Phase::Modules => ("modules", "a module may lack its name, parts or build-id, and stacks end at its code"),
+            Phase::Strings => ("command line", "arguments and environment are not known"),
+            Phase::Aliases => ("memory mapped twice", "a second view may count as memory of its own"),
+            Phase::Stacks => ("thread stacks", "a stack may be missing or have its mapping's bounds"),
+            Phase::Malloc => {
+                ("malloc", "heaps may be missing or of unknown bounds; they count as anonymous memory then")
+            }
+            Phase::MappedChunks => {
+                ("malloc's mappings", "blocks with a mapping of their own may count as anonymous memory")
+            }
+            Phase::Blocks => ("malloc's blocks", "blocks may be missing, and what is used or free be unknown"),
+            Phase::Runtime => {
+                ("runtimes", ".NET may be missed or not be read, and what it owns count as anonymous memory")
+            }
+            Phase::GcHeap => {
+                ("GC heap", "segments may be missing; they count as the GC's reserve or as anonymous memory then")
+            }
+            Phase::Handles => ("handle table", "handles, or parts of their table, may be missing"),
+            Phase::LoaderHeaps => (
+                "loader heaps",
+                "blocks may be missing; they count as the heap's beside them or as anonymous memory then",
+            ),
+            Phase::CodeHeaps => ("code heaps", "blocks may be missing; they count as anonymous memory then"),
+            Phase::Code => ("managed code", "methods may be missing, and stacks end at them"),
+            Phase::Objects => ("objects", "objects may be missing from what is counted and listed"),
+            Phase::Types => ("types", "types and methods may lack their names"),
+            Phase::ManagedThreads => ("managed threads", "threads may lack their managed id, name, state and Frames"),
+            Phase::Locks => ("locks", "what threads wait for, and who holds it, may be missing"),
+            Phase::Frames => ("stack frames", "stacks may end early or skip frames, and frames lack their names"),
+            Phase::Anonymous => ("anonymous memory", "what it holds, and who points to it, may be missing"),
+            Phase::Pointers => {
+                ("pointers", "those that stand there are missing: what they lead to may look unowned or lost")
+            }
+            Phase::References => ("references", "those that stand there are missing: objects may look unreachable"),
+            Phase::Tasks => ("tasks", "tasks, or what waits for them, may be missing"),
+            Phase::ZeroPages => ("zero pages", "what could not be read is neither zero nor written"),
+            Phase::Search => ("search", "hits may be missing"),
+            Phase::Proof => ("--symbols", "a file may be left unused that would have fitted"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stands_at_its_number_and_has_a_name_of_its_own() {
+        let mut names = std::collections::BTreeSet::new();
+        for (i, phase) in Phase::ALL.iter().enumerate() {
+            assert_eq!(*phase as usize, i, "{phase:?}");
+            assert!(names.insert(phase.name()), "{phase:?}");
+        }
+    }
+}
