@@ -12,7 +12,8 @@
 //! - `COREMAP_BIG_CORE`: measure this core, and make none.
 //! - `COREMAP_BIG_PARTS`: of `commands`, `tools` and `doubling`, with commas.
 //! - `COREMAP_BIG_SCALE`: 1 makes the doubling's greater cores of 100,000
-//!   mappings, 3,000 threads and 40,000,000 objects (0.05 where it is not set).
+//!   mappings, 3,000 threads, 32,000 stacks of threads that have no control block, and
+//!   40,000,000 objects (0.05 where it is not set).
 
 mod common;
 
@@ -45,6 +46,8 @@ const GIGA: f64 = 1e9;
 struct Shape {
     objects: u64,
     threads: u64,
+    /// Threads with registers and nothing else.
+    bare: u64,
     mappings: u64,
     /// Bytes in all; mappings make up what is missing to it.
     bytes: u64,
@@ -53,7 +56,7 @@ struct Shape {
 impl Shape {
     fn of_gigabytes(gb: f64) -> Shape {
         let scaled = |a_gigabyte: f64| (gb * a_gigabyte) as u64;
-        Shape { objects: scaled(1e7), threads: scaled(150.0), mappings: scaled(5e3), bytes: scaled(GIGA) }
+        Shape { objects: scaled(1e7), threads: scaled(150.0), bare: 0, mappings: scaled(5e3), bytes: scaled(GIGA) }
     }
 }
 
@@ -97,9 +100,12 @@ fn make(file: File, shape: Shape) -> Fallible<Scratch> {
     loads.extend_from_slice(&threads.loads);
     let so_far: u64 = loads.iter().map(Load::in_file).sum::<u64>() + sample.bytes().len() as u64;
     let mappings = mappings(shape.mappings, shape.bytes.saturating_sub(so_far));
-    let filled = mappings.iter().map(Load::in_file).sum();
+    let (bare, more) = threads::bare(shape.bare, MAPPINGS + (1 << 40));
+    let filled = mappings.iter().chain(&bare).map(Load::in_file).sum();
     loads.extend(mappings);
-    let core = common::extended(file, &sample, &loads, &threads.notes, |file| {
+    loads.extend(bare);
+    let notes = [&threads.notes[..], &more].concat();
+    let core = common::extended(file, &sample, &loads, &notes, |file| {
         objects.write(file)?;
         threads.write(file, layout)?;
         fill(file, filled)
@@ -293,11 +299,12 @@ fn tools(path: &str) -> Fallible {
 
 /// Time of each command on a core and on one with twice as many of one thing.
 fn doubling(scale: f64) -> Fallible {
-    let few = Shape { objects: 1000, threads: 8, mappings: 64, bytes: 0 };
+    let few = Shape { objects: 1000, threads: 8, bare: 0, mappings: 64, bytes: 0 };
     let scaled = |n: f64| (n * scale) as u64;
     let series = [
         ("mappings", Shape { mappings: scaled(5e4), ..few }, Shape { mappings: scaled(1e5), ..few }),
         ("threads", Shape { threads: scaled(1500.0), ..few }, Shape { threads: scaled(3000.0), ..few }),
+        ("stacks", Shape { bare: scaled(1.6e4), ..few }, Shape { bare: scaled(3.2e4), ..few }),
         ("objects", Shape { objects: scaled(2e7), ..few }, Shape { objects: scaled(4e7), ..few }),
     ];
     println!("\ntwice as many of one thing; load {}; best of 5", load());

@@ -35,6 +35,24 @@ const PR_PID: usize = 32;
 const PR_REG: usize = 112;
 const REGISTERS: usize = 27;
 
+/// Threads of which no more is known than their registers, as in programs without
+/// glibc: their notes, and their stacks from `addr` on, one touching the next.
+pub(crate) fn bare(count: u64, addr: u64) -> (Vec<Load>, Vec<u8>) {
+    /// Index of rsp.
+    const SP: usize = 19;
+    const STACK: u64 = 2 * PAGE;
+    let (mut loads, mut notes) = (Vec::new(), Vec::new());
+    for i in 0..count {
+        let low = addr + i * STACK;
+        loads.push(Load::data(low, STACK));
+        let mut desc = vec![0; PR_REG + 8 * REGISTERS + 8];
+        desc[PR_PID..PR_PID + 4].copy_from_slice(&(2 * FIRST_TID + i as u32).to_le_bytes());
+        desc[PR_REG + 8 * SP..][..8].copy_from_slice(&(low + PAGE).to_le_bytes());
+        notes.extend(note(PRSTATUS, &desc));
+    }
+    (loads, notes)
+}
+
 /// A real thread.
 struct Model {
     guard: u64,
