@@ -99,10 +99,10 @@ impl ThreadWords {
         let states: BTreeMap<u64, usize> =
             malloc.arenas.iter().enumerate().filter_map(|(i, a)| Some((a.state?.0, i))).collect();
         let (mut arenas, mut caches): (Hits<usize>, Hits<Addr>) = Default::default();
-        let mut unread = Vec::new();
         let threads = &process.core.notes.threads;
         let near = |tp: Addr| AddrRange::new(tp.saturating_sub(reach), tp.saturating_add(reach));
         process.core.expect(threads.iter().filter_map(|t| t.thread_pointer).map(near));
+        let mut unread = Vec::new();
         for thread in threads {
             let Some(tp) = thread.thread_pointer else { continue };
             let Some(piece) = process.core.pieces.at(tp) else { continue };
