@@ -166,6 +166,9 @@ impl Reader<'_> {
         };
         let entry = |i: usize| table.saturating_add(size.saturating_mul(i as u64));
         let younger = self.allocation_start(entry(1)).zip(self.allocation_start(entry(0)));
+        if !self.regions && live.0.is_none() {
+            self.out.notes.push("ephemeral_heap_segment can't be read: generations 0 to 2 are not told apart".into());
+        }
         let first_segment = self.out.segments.len();
         for (i, &generation) in GENERATIONS.iter().enumerate().take(count.min(GENERATIONS.len() as u64) as usize) {
             self.context(entry(i));
@@ -177,7 +180,7 @@ impl Reader<'_> {
             self.list(heap, generation, first, live);
         }
         for segment in self.out.segments.iter_mut().skip(first_segment) {
-            segment.younger = younger.filter(|_| segment.generation == Generation::Ephemeral);
+            segment.younger = younger.filter(|_| live.0.is_some() && segment.generation == Generation::Ephemeral);
         }
         Ok(())
     }
@@ -235,7 +238,8 @@ impl Reader<'_> {
         let start = view.ptr("mem")?;
         let generation = match generation {
             _ if flags & read_only != 0 => Generation::Frozen,
-            Generation::Gen2 if !self.regions && Some(at) == ephemeral => Generation::Ephemeral,
+            // Where that is not known, it may be any of them.
+            Generation::Gen2 if !self.regions && ephemeral.is_none_or(|e| e == at) => Generation::Ephemeral,
             other => other,
         };
         let end = match alloc_allocated {
