@@ -294,7 +294,7 @@ fn standard_input_is_the_text_or_the_core() {
 fn files_that_are_not_there() {
     let core = methods::core(NAME);
     let out = run(["symbolicate", "/does/not/exist.txt", &core]);
-    assert_eq!((out.code, out.stdout.as_str()), (Some(2), ""));
+    assert_eq!((out.code, out.stdout.as_str()), (Some(3), ""));
     assert!(out.stderr.contains("/does/not/exist.txt"), "{}", out.stderr);
     let text = file_with(perf().as_bytes());
     let out = run(["symbolicate", text.path().to_str().unwrap(), "/does/not/exist.core"]);

@@ -95,7 +95,9 @@ pub(crate) fn heapstat(a: &Value, b: &Value, wrong: &mut Vec<String>) {
 
 /// Whether a name, or one in it, is none: a token, an address.
 fn stands_for(name: &str) -> bool {
-    ["!0x", " 0x0", "(type 0x", "(method 0x", "**UNKNOWN TYPE**"].iter().any(|none| name.contains(none))
+    ["!0x", " 0x0", "(type 0x", "(method 0x", "(no name)", "!!", "**UNKNOWN TYPE**"]
+        .iter()
+        .any(|none| name.contains(none))
 }
 
 /// A name, or what stands for it where it is not known: a token, an address.

@@ -94,11 +94,14 @@ pub(super) fn role(
     by_native(row, frames).map(|role| (role, Confidence::Heuristic))
 }
 
+/// What stands in a managed method's name where part of it is not known.
+const UNNAMED: &[&str] = &["!0x", "(method 0x", "(type 0x", "(no name)", "!!"];
+
 /// Whether nothing but numbers is known of a frame's method: of managed code its
 /// name, of other code even what module it is of.
 fn is_nameless(frame: &FrameRow) -> bool {
     match frame.kind {
-        "managed" => frame.method.as_deref().is_none_or(|m| m.contains("!0x") || m.contains("(method 0x")),
+        "managed" => frame.method.as_deref().is_none_or(|m| UNNAMED.iter().any(|mark| m.contains(mark))),
         "native" => frame.method.is_none() && frame.module.is_none(),
         _ => false,
     }
