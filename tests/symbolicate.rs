@@ -300,7 +300,7 @@ fn files_that_are_not_there() {
     let out = run(["symbolicate", text.path().to_str().unwrap(), "/does/not/exist.core"]);
     assert_eq!((out.exits(3).stdout.as_str(), out.stderr.lines().count()), ("", 1));
     // A folder can be opened, but not read.
-    run(["symbolicate", "/", &core]).exits(2);
+    run(["symbolicate", "/", &core]).exits(3);
 }
 
 #[test]
