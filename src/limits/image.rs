@@ -95,7 +95,7 @@ pub const MAX_DEMANGLE_DEPTH: (u32, u32) = (48, 128);
 /// two more often.
 pub const MAX_DEMANGLE_RETRIED: usize = 8;
 
-/// Mappings of the kernel right below the vdso: [vvar] and [vvar_vclock].
+/// Mappings of the kernel right below the vdso: `[vvar]` and `[vvar_vclock]`.
 pub const MAX_VVAR_MAPPINGS: usize = 2;
 
 /// Bytes of those: the largest vvar seen is 6 pages; newer kernels add a page for the

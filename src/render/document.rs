@@ -55,7 +55,7 @@ pub struct Column {
     /// What is cut off then.
     pub cut: Cut,
     /// Width that it keeps while there are columns that may be left out; once they
-    /// are gone, it may be cut to [`MIN_FLEXIBLE`].
+    /// are gone, it may be cut to `MIN_FLEXIBLE`.
     pub least: usize,
     /// Is left out where the terminal is too narrow: the highest rank first, and
     /// of one rank the last column.
