@@ -1,5 +1,5 @@
 use crate::addr::Addr;
-use crate::analysis::managed::{Names, handles_of, tell, tell_in_gc, with_heap};
+use crate::analysis::managed::{ObjectNames, handles_of, tell, tell_in_gc, with_heap};
 use crate::analysis::roots::{root_row, stack_roots};
 use crate::dotnet::graph::{Graph, Link, Path, RootKind, Roots, Search, roots};
 use crate::dotnet::heap::Heap;
@@ -52,7 +52,7 @@ fn of_runtime<'p>(
     let heap = Heap::open(&types, heaps);
     let handles = handles_of(process, runtime);
     let graph = Graph::new(&types, &heap, &handles);
-    let mut names = Names::new(&types, &graph);
+    let mut names = ObjectNames::new(&types, &graph);
     reports.retain_mut(|report| {
         let target = names.object(report.object).map(|_| report.object).or_else(|| names.containing(report.object));
         let Some((target, (name, size))) = target.and_then(|t| Some((t, names.object(t)?))) else { return false };
@@ -78,7 +78,7 @@ fn of_runtime<'p>(
     }
 }
 
-fn row(names: &mut Names<'_, '_, '_>, methods: &Methods<'_>, path: &Path) -> RootPathRow {
+fn row(names: &mut ObjectNames<'_, '_, '_>, methods: &Methods<'_>, path: &Path) -> RootPathRow {
     let mut chain: Vec<ChainRow> = path
         .steps
         .iter()

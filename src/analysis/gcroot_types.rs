@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use regex::Regex;
 
 use crate::addr::Addr;
-use crate::analysis::managed::Names;
+use crate::analysis::managed::ObjectNames;
 use crate::analysis::roots::{Rooted, root_row, with_retained};
 use crate::dotnet::graph::{FieldKey, Retained, RootKind, ShapeIndex, Shapes, Tally, Tree};
 use crate::dotnet::heap::{MethodTableInfo, TypeIndex};
@@ -38,7 +38,7 @@ struct Group {
 fn one<'g, 'h, 'p>(
     process: &Process,
     retained: &Retained<'g, 'h, 'p>,
-    names: &mut Names<'g, 'h, 'p>,
+    names: &mut ObjectNames<'g, 'h, 'p>,
     rooted: &Rooted<'_, '_>,
     name: &Regex,
     top: usize,
@@ -100,7 +100,7 @@ fn one<'g, 'h, 'p>(
 
 struct View<'v, 'g, 'h, 'p, 'm> {
     retained: &'v Retained<'g, 'h, 'p>,
-    names: &'v mut Names<'g, 'h, 'p>,
+    names: &'v mut ObjectNames<'g, 'h, 'p>,
     rooted: &'v Rooted<'v, 'm>,
     statics: HashMap<Addr, Name>,
     shapes: Shapes<'v, 'g, 'h, 'p>,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::analysis::anon::{self, Depth};
-use crate::analysis::managed::{Names, tell_in_gc, with_heap};
+use crate::analysis::managed::{ObjectNames, tell_in_gc, with_heap};
 use crate::analysis::reach::{Reach, blocks_of};
 use crate::dotnet::graph::{Graph, Link};
 use crate::dotnet::heap::{FREE, Heap};
@@ -107,7 +107,7 @@ fn group(
     let types = TypeSystem::new(process, runtime);
     let heap = Heap::open(&types, heaps);
     let graph = Graph::new(&types, &heap, &[]);
-    let mut names = Names::new(&types, &graph);
+    let mut names = ObjectNames::new(&types, &graph);
     tell_in_gc(process, runtime, &heap);
     heap.locate(
         words,

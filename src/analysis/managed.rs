@@ -75,7 +75,7 @@ pub(super) fn handles_of(process: &Process, runtime: &Runtime) -> Vec<Handle> {
 }
 
 /// Names of types and of the fields by which objects hold others.
-pub(super) struct Names<'g, 'h, 'p> {
+pub(super) struct ObjectNames<'g, 'h, 'p> {
     pub(super) types: &'h TypeSystem<'p>,
     pub(super) heap: &'h Heap<'p>,
     pub(super) reader: Reader<'g, 'h, 'p>,
@@ -89,9 +89,9 @@ pub(super) struct Names<'g, 'h, 'p> {
     threads: Option<Vec<ManagedThread>>,
 }
 
-impl<'g, 'h, 'p> Names<'g, 'h, 'p> {
-    pub(super) fn new(types: &'h TypeSystem<'p>, graph: &'g Graph<'h, 'p>) -> Names<'g, 'h, 'p> {
-        Names {
+impl<'g, 'h, 'p> ObjectNames<'g, 'h, 'p> {
+    pub(super) fn new(types: &'h TypeSystem<'p>, graph: &'g Graph<'h, 'p>) -> ObjectNames<'g, 'h, 'p> {
+        ObjectNames {
             types,
             heap: graph.heap,
             reader: graph.reader(),

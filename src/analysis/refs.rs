@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::analysis::managed::{Names, handles_of, with_heap};
+use crate::analysis::managed::{ObjectNames, handles_of, with_heap};
 use crate::analysis::place::place;
 use crate::analysis::reach::blocks_of;
 use crate::bytes::printable;
@@ -170,12 +170,12 @@ fn with_names<R>(
     process: &Process,
     runtime: &Runtime,
     heaps: &Heaps,
-    ask: impl FnOnce(&mut Names<'_, '_, '_>) -> R,
+    ask: impl FnOnce(&mut ObjectNames<'_, '_, '_>) -> R,
 ) -> R {
     let types = TypeSystem::new(process, runtime);
     let heap = Heap::open(&types, heaps);
     let graph = Graph::new(&types, &heap, &[]);
-    ask(&mut Names::new(&types, &graph))
+    ask(&mut ObjectNames::new(&types, &graph))
 }
 
 fn registers(process: &Process, target: AddrRange) -> Vec<RefRow> {
@@ -246,7 +246,7 @@ fn in_blocks(process: &Process, found: &Findings, rows: &mut [RefRow]) {
 }
 
 /// Of `rows` by address: which object of the heap each is in.
-fn in_objects(names: &mut Names<'_, '_, '_>, rows: &mut [RefRow]) {
+fn in_objects(names: &mut ObjectNames<'_, '_, '_>, rows: &mut [RefRow]) {
     // Registers, which have no address, are in no object.
     let address = |row: &RefRow| row.address.unwrap_or_default();
     names.heap.locate(rows, address, |row, part, object| {

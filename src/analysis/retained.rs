@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use regex::Regex;
 
 use crate::addr::Addr;
-use crate::analysis::managed::Names;
+use crate::analysis::managed::ObjectNames;
 use crate::analysis::roots::with_retained;
 use crate::dotnet::graph::{Link, Retained, Root, RootKind};
 use crate::dotnet::heap::{MethodTableInfo, TypeIndex};
@@ -50,7 +50,7 @@ pub fn retained(process: &Process, found: &Findings, options: &RetainedOptions) 
 
 struct View<'v, 'g, 'h, 'p> {
     retained: &'v Retained<'g, 'h, 'p>,
-    names: &'v mut Names<'g, 'h, 'p>,
+    names: &'v mut ObjectNames<'g, 'h, 'p>,
     roots: &'v [Root],
     statics: HashMap<Addr, Name>,
     options: &'v RetainedOptions,

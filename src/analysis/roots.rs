@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::analysis::managed::{Names, handles_of, tell, tell_in_gc, tell_walk, with_heap};
+use crate::analysis::managed::{ObjectNames, handles_of, tell, tell_in_gc, tell_walk, with_heap};
 use crate::bytes::printable;
 use crate::dotnet::graph::{Graph, RefPlace, Retained, Root, RootKind, Roots, StackRefs, roots};
 use crate::dotnet::heap::Heap;
@@ -29,7 +29,7 @@ pub(super) struct Rooted<'a, 'm> {
 pub(super) fn with_retained(
     process: &Process,
     found: &Findings,
-    mut with: impl for<'g, 'h, 'p> FnMut(&Retained<'g, 'h, 'p>, &mut Names<'g, 'h, 'p>, &Rooted<'_, '_>),
+    mut with: impl for<'g, 'h, 'p> FnMut(&Retained<'g, 'h, 'p>, &mut ObjectNames<'g, 'h, 'p>, &Rooted<'_, '_>),
 ) {
     process.core.expect_scan();
     // A stack may go through the code of several runtimes.
@@ -46,7 +46,7 @@ fn of_runtime(
     (runtime, heaps): (&Runtime, &Heaps),
     methods: &Methods<'_>,
     stacks: &[StackRefs],
-    with: &mut impl for<'g, 'h, 'p> FnMut(&Retained<'g, 'h, 'p>, &mut Names<'g, 'h, 'p>, &Rooted<'_, '_>),
+    with: &mut impl for<'g, 'h, 'p> FnMut(&Retained<'g, 'h, 'p>, &mut ObjectNames<'g, 'h, 'p>, &Rooted<'_, '_>),
 ) {
     let _phase = process.enter(Phase::References);
     let types = TypeSystem::new(process, runtime);
@@ -76,7 +76,7 @@ fn of_runtime(
         );
     }
     let rooted = Rooted { roots: &roots, methods, stacks: stack_roots(stacks, &roots, stray) };
-    with(&retained, &mut Names::new(&types, &graph), &rooted);
+    with(&retained, &mut ObjectNames::new(&types, &graph), &rooted);
 }
 
 /// How the stacks were read.

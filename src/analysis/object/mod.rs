@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::addr::Addr;
-use crate::analysis::managed::{Names, VALUE_TYPE, handles_of, tell_in_gc, with_heap};
+use crate::analysis::managed::{ObjectNames, VALUE_TYPE, handles_of, tell_in_gc, with_heap};
 use crate::dotnet::graph::Graph;
 use crate::dotnet::heap::{Heap, MethodTableInfo};
 use crate::dotnet::{FieldDesc, Heaps, ManagedThread, Runtime, Scope, Shape, Storage, Struct, TypeHandle, TypeSystem};
@@ -40,7 +40,7 @@ fn one(process: &Process, runtime: &Runtime, heaps: &Heaps, addr: Addr) -> Optio
     let types = TypeSystem::new(process, runtime);
     let heap = Heap::open(&types, heaps);
     let graph = Graph::new(&types, &heap, &handles_of(process, runtime));
-    let mut names = Names::new(&types, &graph);
+    let mut names = ObjectNames::new(&types, &graph);
     let target = names.object(addr).map(|_| addr).or_else(|| names.containing(addr))?;
     let (name, size) = names.object(target)?;
     tell_in_gc(process, runtime, &heap);
@@ -65,7 +65,7 @@ fn one(process: &Process, runtime: &Runtime, heaps: &Heaps, addr: Addr) -> Optio
 
 /// Makes rows of values.
 struct Show<'g, 'h, 'p> {
-    names: Names<'g, 'h, 'p>,
+    names: ObjectNames<'g, 'h, 'p>,
     threads: Option<Vec<ManagedThread>>,
     /// Structs of fields, by layout and scope: elements of an array ask for the same.
     structs: HashMap<(Addr, Addr, usize), (Scope, Option<Struct>)>,
