@@ -51,3 +51,7 @@ pub const MAX_OPEN_CLAIMS: usize = 256;
 
 /// Note segments read; every producer writes one.
 pub const MAX_NOTE_SEGMENTS: usize = 64;
+
+/// Bytes of notes that `shrink` writes, held in memory at once: of 10,000 threads
+/// with all their registers they are some 40 MB.
+pub const MAX_SHRUNK_NOTES: usize = 128 << 20;

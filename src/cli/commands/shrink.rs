@@ -92,6 +92,9 @@ pub(super) fn run(
         let left = if std::fs::remove_file(out).is_ok() { "nothing is left of it" } else { "it is not whole" };
         Failure::Beside(format!("writing {}: {e}; {left}", out.display()))
     })?;
+    if shrunk.notes_cut {
+        process.diag.partial("limit", "the notes claim more bytes than any process has: some are left out");
+    }
     if common.form() == crate::cli::args::Format::Table {
         println!(
             "{}: {} ({} bytes); {} of {} of memory kept, in {} segments",
