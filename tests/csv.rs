@@ -5,23 +5,10 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use serde_json::Value;
-use support::real;
-use support::run::{Output, program, run};
-
-const GLIBC: &str = "native-glibc-kernel.core.gz";
-const MALLOC: &str = "native-malloc-gcore.core.zst";
-const LEAKS: &str = "native-leaks.core.zst";
-const CREATEDUMP: &str = "dotnet31-createdump.core.zst";
-const PENDING: &str = "dotnet31-pending.core.xz";
-const OBJECTS: &str = "dotnet8-objects.core.zst";
-const THREADS: &str = "dotnet8-threads.core.zst";
-const METHODS: &str = "dotnet8-methods.core.zst";
-
-/// Stands for a file with a few addresses in it.
-const FRAMES: &str = "frames.txt";
+use support::run::{Output, run};
+use support::runs::{self, CREATEDUMP, FRAMES, GLIBC, LEAKS, MALLOC, METHODS, OBJECTS, PENDING, THREADS};
 
 /// Every command, and each option that changes its rows; and the list in the JSON
 /// that has as many entries as there are rows, where there is one.
@@ -113,18 +100,8 @@ const NUMBERS: &[&str] = &[
     "line",
 ];
 
-fn folder() -> PathBuf {
-    real::packed("native-glibc-kernel").parent().unwrap().to_owned()
-}
-
 fn answer(args: &[&str], form: &str) -> Output {
-    let text = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(text.path(), "0x7f8e3e84433c 0x7f8e3e8317b9\n").unwrap();
-    let text = text.path().to_str().unwrap();
-    let args = args.iter().map(|&a| if a == FRAMES { text } else { a });
-    let out = program(args.chain(["--format", form])).dir(&folder()).go();
-    out.is_sound();
-    out
+    runs::answer(args, &["--format", form])
 }
 
 /// Its heading and rows; a row of another length is an error of the reader.

@@ -8,18 +8,8 @@ mod support;
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use support::real;
-use support::run::{program, run};
-
-const GLIBC: &str = "native-glibc-kernel.core.gz";
-const MALLOC: &str = "native-malloc-gcore.core.zst";
-const LEAKS: &str = "native-leaks.core.zst";
-const AARCH64: &str = "native-aarch64-qemu.core.zst";
-const CREATEDUMP: &str = "dotnet31-createdump.core.zst";
-const PENDING: &str = "dotnet31-pending.core.xz";
-const OBJECTS: &str = "dotnet8-objects.core.zst";
-const THREADS: &str = "dotnet8-threads.core.zst";
-const METHODS: &str = "dotnet8-methods.core.zst";
+use support::run::run;
+use support::runs::{self, AARCH64, CREATEDUMP, FRAMES, GLIBC, LEAKS, MALLOC, METHODS, OBJECTS, PENDING, THREADS};
 
 /// Arguments, and what the answer must hold so that something was checked.
 const RUNS: &[(&[&str], &str)] = &[
@@ -61,7 +51,7 @@ const RUNS: &[(&[&str], &str)] = &[
     (&["holders", CREATEDUMP], "/core/runtimes/0"),
     (&["anon", GLIBC], "/clusters/0"),
     (&["ip2method", "0x7f8e3e84433c", "0x10", METHODS], "/results/0/method"),
-    (&["symbolicate", "frames.txt", METHODS], "/frames/0/symbol"),
+    (&["symbolicate", FRAMES, METHODS], "/frames/0/symbol"),
     (&["perfmap", METHODS], "/entries/0"),
     (&["diff", GLIBC, CREATEDUMP], "/kinds/0"),
     (&["diff", CREATEDUMP, "dotnet31-gcore.core.xz"], "/types/0"),
@@ -84,17 +74,7 @@ fn strict(mut schema: Value) -> Value {
 }
 
 fn answer(args: &[&str]) -> Value {
-    let folder = real::packed("native-glibc-kernel").parent().unwrap().to_owned();
-    let mut args: Vec<String> = args.iter().map(|&a| a.to_owned()).collect();
-    // The text for symbolicate lies in no repository: two words of a trace.
-    let text = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(text.path(), "0x7f8e3e84433c 0x7f8e3e8317b9\n").unwrap();
-    for arg in args.iter_mut().filter(|a| *a == "frames.txt") {
-        *arg = text.path().to_str().unwrap().to_owned();
-    }
-    let out = program(args.iter().map(String::as_str).chain(["--json"])).dir(&folder).go();
-    out.is_sound();
-    out.json()
+    runs::answer(args, &["--json"]).json()
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::analysis::distribution::most_common;
 use crate::analysis::threads::Doing;
 use crate::analysis::zero::ZeroMap;
+use crate::dotnet::has_coreclr;
 use crate::introspect::Findings;
 use crate::map::Kind;
 use crate::memory::scan;
@@ -241,8 +242,7 @@ fn size_source(process: &Process, size: u64) -> (String, String) {
             ),
         };
     }
-    let dotnet = process.modules.iter().any(|m| m.name() == "libcoreclr.so");
-    let knob = if dotnet {
+    let knob = if has_coreclr(process) {
         "The size comes from `ulimit -s`, or for .NET threads from DOTNET_DefaultStackSize, which is hexadecimal: 180000 means 1.5 MiB (it is not set here, or not visible)."
     } else {
         "The size comes from `ulimit -s` where the program sets none."

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use coremap::addr::Addr;
-use coremap::map::Base;
 use coremap::process::Process;
 
 /// The address that `text` means in this process.
@@ -38,8 +37,8 @@ pub(crate) fn parse(text: &str, process: &Process) -> Result<Addr, String> {
 /// said rather than guessed.
 fn not_decimal(text: &str, addr: Addr, process: &Process) -> Result<Addr, String> {
     let Some(decimal) = text.parse().ok().filter(|_| !text.starts_with('0')).map(Addr) else { return Ok(addr) };
-    let base = Base::of(&process.core);
-    if base.at(addr).is_none() && base.at(decimal).is_some() {
+    let mapped = |at: Addr| process.core.pieces.at(at).is_some() || process.core.is_listed(at);
+    if !mapped(addr) && mapped(decimal) {
         return Err(format!(
             "addresses are hexadecimal, and {addr} is not mapped; in decimal {text} is {decimal}: write that"
         ));

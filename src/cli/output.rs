@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use coremap::analysis::envelope;
+use coremap::dotnet::has_coreclr;
 use coremap::introspect::Findings;
 use coremap::process::Process;
 use coremap::render::{self, Document, Look, Render};
@@ -30,7 +31,7 @@ pub(crate) fn tell(sentence: &str) {
 
 /// What a command on managed things says of a process that has none.
 pub(crate) fn no_runtime(process: &Process) -> &'static str {
-    if process.modules.iter().any(|m| m.name() == "libcoreclr.so") {
+    if has_coreclr(process) {
         "libcoreclr.so is mapped, but its .NET runtime can't be read from this core"
     } else {
         "no .NET runtime was found in this core"

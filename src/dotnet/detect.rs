@@ -79,10 +79,18 @@ pub fn detect(process: &Process) -> Vec<Detection> {
         .collect()
 }
 
+/// The runtime's library, where it is not inside the program.
+const CORECLR: &str = "libcoreclr.so";
+
+/// Whether the runtime's library is mapped, read or not.
+pub fn has_coreclr(process: &Process) -> bool {
+    process.modules.iter().any(|m| m.name() == CORECLR)
+}
+
 fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
     let ModuleKind::Elf(image) = &module.kind else {
         return match module.name() {
-            "libcoreclr.so" => Detection::Unusable(format!("{}: its ELF header is not in the core", module.path)),
+            CORECLR => Detection::Unusable(format!("{}: its ELF header is not in the core", module.path)),
             _ => Detection::NotMine,
         };
     };
@@ -91,14 +99,14 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
     let descriptor = symbols::find(memory, image, DESCRIPTOR);
     // Without a symbol table in the core, only the usual places are searched:
     // the library of that name, and a program that may have it inside.
-    let likely = module.name() == "libcoreclr.so" || image.has_interpreter;
+    let likely = module.name() == CORECLR || image.has_interpreter;
     if table.is_none() && descriptor.is_none() && !likely {
         return Detection::NotMine;
     }
     let text = version_text(memory, image);
     let (version, major, version_source) = match version(&text, &module.path) {
         Some(found) => found,
-        None if table.is_some() || module.name() == "libcoreclr.so" => {
+        None if table.is_some() || module.name() == CORECLR => {
             return Detection::Unusable(format!("{}: its version is not in the core", module.path));
         }
         None => return Detection::NotMine,
@@ -168,7 +176,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             }))
         }
         // A program without a symbol table that is not a single-file .NET app.
-        Err(_) if table.is_none() && module.name() != "libcoreclr.so" => Detection::NotMine,
+        Err(_) if table.is_none() && module.name() != CORECLR => Detection::NotMine,
         Err(e) => Detection::Unusable(format!("{} ({version}): {e}", module.path)),
     }
 }

@@ -26,7 +26,7 @@ mod types;
 mod versions;
 
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
-pub use detect::{Detection, Runtime, detect};
+pub use detect::{Detection, Runtime, detect, has_coreclr};
 pub use frames::{ExplicitFrame, FrameClasses, ProtectedRef};
 pub use handles::{Handle, HandleKind, handles};
 pub use il_map::{IlStep, step_at};

@@ -229,7 +229,8 @@ fn continues(module: &Module, start: Addr, offset: u64) -> bool {
 /// SectionAlignment of the images that .NET's compilers make for Linux.
 const PE_SECTION_ALIGNMENT: u64 = 64 << 10;
 
-fn is_pe_name(name: &str) -> bool {
+/// Whether a file of that name is a PE file: an image that holds managed code.
+pub(crate) fn is_pe_name(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     lower.ends_with(".dll") || lower.ends_with(".exe")
 }

@@ -14,6 +14,7 @@ pub mod methods;
 pub mod notes;
 pub mod real;
 pub mod run;
+pub mod runs;
 pub mod terminal;
 
 /// A small generator with a seed that a failure can be repeated with

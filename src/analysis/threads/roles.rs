@@ -1,4 +1,5 @@
 use crate::dotnet::TypeSystem;
+use crate::image::modules::is_pe_name;
 use crate::map::Confidence;
 use crate::process::Process;
 use crate::report::{FrameRow, ThreadRow};
@@ -97,19 +98,13 @@ pub(super) fn role(
 /// What stands in a managed method's name where part of it is not known.
 const UNNAMED: &[&str] = &["!0x", "(method 0x", "(type 0x", "(no name)", "!!"];
 
-/// Endings of images that hold managed code.
-const MANAGED_IMAGES: [&str; 2] = [".dll", ".exe"];
-
 /// Whether nothing but numbers is known of a frame's method: of managed code its
 /// name, of other code even what module it is of. Code of a managed image without
 /// a name is a method whose tables can't be read.
 fn is_nameless(frame: &FrameRow) -> bool {
     match frame.kind {
         "managed" => frame.method.as_deref().is_none_or(|m| UNNAMED.iter().any(|mark| m.contains(mark))),
-        "native" => {
-            let managed = |module: &str| MANAGED_IMAGES.iter().any(|ending| module.ends_with(ending));
-            frame.method.is_none() && frame.module.as_deref().is_none_or(managed)
-        }
+        "native" => frame.method.is_none() && frame.module.as_deref().is_none_or(is_pe_name),
         _ => false,
     }
 }

@@ -1,13 +1,10 @@
 use std::path::Path;
 
 use coremap::analysis;
-use coremap::introspect::introspect;
 
 use crate::cli::args::Common;
-use crate::cli::commands::{ask, not_swapped, open, type_pattern};
-use crate::cli::output::answer;
-use crate::cli::progress::progress;
-use crate::cli::{Exit, Failure, address};
+use crate::cli::commands::{ask, ask_at, type_pattern};
+use crate::cli::{Exit, Failure};
 
 pub(super) fn run(
     common: &Common,
@@ -25,13 +22,14 @@ pub(super) fn run(
 }
 
 fn of_object(common: &Common, core: &Path, text: &str, all: bool) -> Result<Exit, Failure> {
-    not_swapped(text, core, "address", "gcroot ADDR CORE")?;
-    let process = open(core, common, &progress())?;
-    let addr = address::parse(text, &process).map_err(Failure::Usage)?;
-    let found = introspect(&process);
-    let report = analysis::gcroot(&process, &found, addr, all);
-    let nothing = report.paths.is_empty();
-    Ok(answer("gcroot", common, &process, &found, report)?.or_nothing(nothing))
+    ask_at(
+        common,
+        core,
+        "gcroot",
+        text,
+        |process, found, addr, _| analysis::gcroot(process, found, addr, all),
+        |r| r.paths.is_empty(),
+    )
 }
 
 fn of_types(common: &Common, core: &Path, text: &str, top: usize) -> Result<Exit, Failure> {

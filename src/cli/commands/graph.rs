@@ -3,13 +3,10 @@
 use std::path::Path;
 
 use coremap::analysis;
-use coremap::introspect::introspect;
 
 use crate::cli::args::Common;
-use crate::cli::commands::{ask, not_swapped, open, type_pattern};
-use crate::cli::output::answer;
-use crate::cli::progress::progress;
-use crate::cli::{Exit, Failure, address};
+use crate::cli::commands::{ask, ask_at, type_pattern};
+use crate::cli::{Exit, Failure};
 
 pub(super) fn handles(common: &Common, core: &Path) -> Result<Exit, Failure> {
     ask(common, core, "handles", |process, found, _| analysis::handles(process, found), |r| r.handles.is_empty())
@@ -21,13 +18,14 @@ pub(super) fn objects(common: &Common, core: &Path, text: &str) -> Result<Exit, 
 }
 
 pub(super) fn object(common: &Common, core: &Path, text: &str) -> Result<Exit, Failure> {
-    not_swapped(text, core, "address", "object ADDR CORE")?;
-    let process = open(core, common, &progress())?;
-    let addr = address::parse(text, &process).map_err(Failure::Usage)?;
-    let found = introspect(&process);
-    let report = analysis::object(&process, &found, addr);
-    let nothing = report.name.is_none();
-    Ok(answer("object", common, &process, &found, report)?.or_nothing(nothing))
+    ask_at(
+        common,
+        core,
+        "object",
+        text,
+        |process, found, addr, _| analysis::object(process, found, addr),
+        |r| r.name.is_none(),
+    )
 }
 
 pub(super) fn finalizers(common: &Common, core: &Path) -> Result<Exit, Failure> {

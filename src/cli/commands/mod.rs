@@ -21,6 +21,7 @@ mod whatis;
 
 use std::path::Path;
 
+use coremap::addr::Addr;
 use coremap::introspect::{Findings, introspect};
 use coremap::limits;
 use coremap::process::{Options, Process};
@@ -31,7 +32,7 @@ use regex::{Regex, RegexBuilder};
 use crate::cli::args::{Args, Command, Common, Format};
 use crate::cli::output::answer;
 use crate::cli::package_args::PackageCommand;
-use crate::cli::{Exit, Failure, progress};
+use crate::cli::{Exit, Failure, address, progress};
 
 /// Run the command asked for.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
@@ -120,11 +121,40 @@ fn ask<R: Render>(
 ) -> Result<Exit, Failure> {
     let progress = progress::progress();
     let process = open(core, common, &progress)?;
-    let found = introspect(&process);
-    let report = analyse(&process, &found, &progress);
+    respond(common, &process, &progress, command, analyse, is_empty)
+}
+
+/// The same of the address that `text` means.
+fn ask_at<R: Render>(
+    common: &Common,
+    core: &Path,
+    command: &'static str,
+    text: &str,
+    analyse: impl FnOnce(&Process, &Findings, Addr, &Progress) -> R,
+    is_empty: impl FnOnce(&R) -> bool,
+) -> Result<Exit, Failure> {
+    not_swapped(text, core, "address", &format!("{command} ADDR CORE"))?;
+    let progress = progress::progress();
+    let process = open(core, common, &progress)?;
+    let addr = address::parse(text, &process).map_err(Failure::Usage)?;
+    let analyse = |process: &_, found: &_, progress: &_| analyse(process, found, addr, progress);
+    respond(common, &process, &progress, command, analyse, is_empty)
+}
+
+/// Ask the analysis of an open core, answer; where `is_empty`, nothing was found.
+fn respond<R: Render>(
+    common: &Common,
+    process: &Process,
+    progress: &Progress,
+    command: &'static str,
+    analyse: impl FnOnce(&Process, &Findings, &Progress) -> R,
+    is_empty: impl FnOnce(&R) -> bool,
+) -> Result<Exit, Failure> {
+    let found = introspect(process);
+    let report = analyse(process, &found, progress);
     progress::clear();
     let nothing = is_empty(&report);
-    Ok(answer(command, common, &process, &found, report)?.or_nothing(nothing))
+    Ok(answer(command, common, process, &found, report)?.or_nothing(nothing))
 }
 
 /// Open the core, with a bar where that takes long (unpacking).

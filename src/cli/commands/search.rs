@@ -1,13 +1,10 @@
 use std::path::Path;
 
 use coremap::analysis::{self, SearchOptions};
-use coremap::introspect::introspect;
 use coremap::search::{self, Pattern, PatternOptions};
 
 use crate::cli::args::{Common, Encoding, SearchArgs};
-use crate::cli::commands::{last_line, not_swapped, open};
-use crate::cli::output::answer;
-use crate::cli::progress::{clear, progress};
+use crate::cli::commands::{ask, last_line, not_swapped};
 use crate::cli::{Exit, Failure};
 
 pub(super) fn run(common: &Common, core: &Path, args: &SearchArgs) -> Result<Exit, Failure> {
@@ -27,13 +24,12 @@ pub(super) fn run(common: &Common, core: &Path, args: &SearchArgs) -> Result<Exi
     )
     .map_err(|e| Failure::Usage(format!("the pattern: {}", last_line(&e.to_string()))))?;
     not_swapped(&args.pattern, core, "pattern", "search PATTERN CORE")?;
-    let progress = progress();
-    let process = open(core, common, &progress)?;
-    let found = introspect(&process);
     let options = SearchOptions { kinds: args.kind.clone(), limit: args.limit, context: args.context };
-    let report = analysis::search(&process, &found, &args.pattern, &pattern, &options, &progress);
-    clear();
-    let nothing = report.total == 0;
-    let exit = answer("search", common, &process, &found, report)?;
-    Ok(exit.or_nothing(nothing))
+    ask(
+        common,
+        core,
+        "search",
+        |process, found, progress| analysis::search(process, found, &args.pattern, &pattern, &options, progress),
+        |r| r.total == 0,
+    )
 }
