@@ -12,7 +12,7 @@ pub mod notes;
 pub mod open;
 pub mod producer;
 pub mod prstatus;
-mod readahead;
+pub(crate) mod readahead;
 pub mod reads;
 
 pub use elf::{Arch, Perms, Piece, PieceState, Segment, Truncation};

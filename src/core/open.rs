@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::path::Path;
 
 use crate::addr::{Addr, AddrRange, union};
@@ -234,15 +235,24 @@ impl Core {
     /// for alone otherwise. Beyond [`limits::MAX_READ_AHEAD`](crate::limits::MAX_READ_AHEAD)
     /// none is.
     pub fn expect(&self, ranges: impl Iterator<Item = AddrRange>) {
-        let places = ranges.flat_map(|range| {
-            self.pieces.overlapping(range).filter_map(move |p| {
-                let part = p.range.intersect(&range)?;
-                let PieceState::Dumped(offset) = p.state else { return None };
-                let from = offset.saturating_add(part.start.since(p.range.start));
-                Some(from..from.saturating_add(part.len()))
-            })
-        });
-        readahead::fetch(&self.file, places.collect());
+        readahead::fetch(&self.file, ranges.flat_map(|range| self.places(range)).collect());
+    }
+
+    /// Tell the kernel that a scan comes to the dumped bytes of `range` soon.
+    pub fn expect_soon(&self, range: AddrRange) {
+        for data in self.places(range).flat_map(|place| self.extents().within(place)) {
+            readahead::fetch_soon(&self.file, data);
+        }
+    }
+
+    /// Where in the file the dumped bytes of `range` are.
+    fn places(&self, range: AddrRange) -> impl Iterator<Item = Range<u64>> {
+        self.pieces.overlapping(range).filter_map(move |p| {
+            let part = p.range.intersect(&range)?;
+            let PieceState::Dumped(offset) = p.state else { return None };
+            let from = offset.saturating_add(part.start.since(p.range.start));
+            Some(from..from.saturating_add(part.len()))
+        })
     }
 
     /// Which parts of the file hold data (found on first use).

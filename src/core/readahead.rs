@@ -2,13 +2,16 @@
 //!
 //! A core of 100,000 mappings is read a page here and a page there. With the
 //! kernel's own read-ahead off (`mapped.rs`) each such page is waited for alone:
-//! the disk could bring dozens at once.
+//! the disk could bring dozens at once. A scan is read ahead of by the kernel, but
+//! not as far as disks can do.
 
 use std::fs::File;
+use std::io::IoSliceMut;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
 use rustix::fs::{Advice, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use crate::limits;
 
@@ -19,6 +22,10 @@ const GAP: u64 = 16 << 10;
 /// Pages of the page cache are of this size at least.
 const PAGE: u64 = 4096;
 
+/// So many tasks before a scan comes to one, it asks for it. At 4 MiB each that is
+/// more than disks have under way; the kernel by itself reads 128 KiB ahead.
+pub(crate) const AHEAD: usize = 8;
+
 /// Ask for `places` in the order of the file. Advice may fail: then they are
 /// only read later.
 pub(super) fn fetch(file: &File, places: Vec<Range<u64>>) {
@@ -27,6 +34,18 @@ pub(super) fn fetch(file: &File, places: Vec<Range<u64>>) {
         if fadvise(file, place.start, len, Advice::WillNeed).is_err() {
             break;
         }
+    }
+}
+
+/// Ask for `place`, which a scan comes to soon, unless it is in memory. Advice may
+/// fail, as above.
+pub(super) fn fetch_soon(file: &File, place: Range<u64>) {
+    // What the kernel reads ahead by itself ends somewhere: the last byte comes last.
+    let Some(last) = place.end.checked_sub(1).filter(|last| *last >= place.start) else { return };
+    let mut byte = [0];
+    let read = preadv2(file, &mut [IoSliceMut::new(&mut byte)], last, ReadWriteFlags::NOWAIT);
+    if read.is_err() {
+        let _ = fadvise(file, place.start, NonZeroU64::new(place.end - place.start), Advice::WillNeed);
     }
 }
 
@@ -59,6 +78,16 @@ mod tests {
     fn pages_in_order_and_neighbours_as_one() {
         let places = vec![1 << 20..(1 << 20) + 64, 8000..8200, 0..64, 64..64, 5 << 20..(5 << 20) + 1];
         assert_eq!(joined(places), [0..12288, 1 << 20..(1 << 20) + 4096, 5 << 20..(5 << 20) + 4096]);
+    }
+
+    #[test]
+    fn a_place_that_is_none_is_not_asked_for() -> std::io::Result<()> {
+        let file = tempfile::tempfile()?;
+        file.set_len(8192)?;
+        for place in [0..0, 4096..4096, 4096..8192, 0..u64::MAX, u64::MAX - 1..u64::MAX] {
+            fetch_soon(&file, place);
+        }
+        Ok(())
     }
 
     #[test]

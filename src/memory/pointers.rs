@@ -60,10 +60,13 @@ pub fn pointers<S: Default + Send>(
     }
     let (low, span) = (values.start.0, values.len());
     let mut next = tasks.chunks(WAVE);
-    let expect = |wave: &[Task<'_>]| core.expect(wave.iter().map(Task::range));
-    next.next().filter(|_| parts).into_iter().for_each(expect);
+    let expect = |wave: &[Task<'_>]| match parts {
+        true => core.expect(wave.iter().map(Task::range)),
+        false => wave.iter().for_each(|task| core.expect_soon(task.range())),
+    };
+    next.next().into_iter().for_each(expect);
     for wave in tasks.chunks(WAVE) {
-        next.next().filter(|_| parts).into_iter().for_each(expect);
+        next.next().into_iter().for_each(expect);
         let states: Vec<S> = wave
             .par_iter()
             .map(|task| {

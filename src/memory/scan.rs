@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::core::open::{Core, Run};
+use crate::core::readahead::AHEAD;
 use crate::progress::Progress;
 
 /// Pages are counted in this size, whatever the process's own page size.
@@ -89,7 +90,11 @@ pub fn zero_pages(core: &Core, ranges: &[AddrRange], progress: &Progress) -> Vec
     let extents = core.extents();
     let found: Vec<Vec<(usize, ZeroStat)>> = chunks
         .par_iter()
-        .map(|chunk| {
+        .enumerate()
+        .map(|(i, chunk)| {
+            if let Some(later) = chunks.get(i + AHEAD) {
+                core.expect_soon(later.range);
+            }
             let mut out = Vec::new();
             let mut cursor = Cursor::new(ranges, chunk.range.start);
             let end = chunk.offset + chunk.range.len();

@@ -14,6 +14,7 @@ use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::core::open::Core;
+use crate::core::readahead::AHEAD;
 use crate::limits;
 use crate::memory::scan::PAGE;
 use crate::phase::Phase;
@@ -128,7 +129,7 @@ pub(super) fn search_sized(
         Some(gate) => Skip::Gate(gate, sizes.chunk),
         None => Skip::Zeros(sizes.page),
     };
-    let scan = Scan { spans, pattern, reach, skip, progress };
+    let scan = Scan { core, spans, pattern, reach, skip, progress };
     core.expect_scan();
     let cap = limit.unwrap_or(usize::MAX).min(limits::MAX_HITS);
     let mut joined = Joined { hits: Vec::new(), total: 0, cap, carry: [Addr(0); FORMS] };
@@ -176,6 +177,7 @@ enum Skip<'a> {
 }
 
 struct Scan<'a> {
+    core: &'a Core,
     spans: Spans<'a>,
     pattern: &'a Pattern,
     reach: Reach,
@@ -260,6 +262,9 @@ impl Joined {
             .par_iter()
             .enumerate()
             .map_init(Default::default, |probe, (i, task)| {
+                if let Some(later) = tasks.get(i + AHEAD) {
+                    scan.core.expect_soon(*later);
+                }
                 let (tallies, hits) = scan.task(*task, [Addr(0); FORMS], keeper.wants(i), probe);
                 keeper.give(i, hits);
                 scan.progress.add(task.len());
