@@ -52,7 +52,7 @@ fn a_descriptor_of_a_hundred_thousand_types_and_globals() {
     let json = format!(r#"{{"types":{{{}}},"globals":{{{}}}}}"#, list.join(","), globals.join(","));
     assert!(json.len() < 1 << 20);
     let (fake, answer) = with_descriptor(json.as_bytes(), json.len() as u32, 0);
-    answer.keeps(&fake, GC).keeps(&fake, OUTSIDE_GC);
+    answer.tells("more than 4096 types, globals").keeps(&fake, GC).keeps(&fake, OUTSIDE_GC);
 }
 
 /// A descriptor that gives every field and size of a type this number.
