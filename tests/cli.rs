@@ -74,7 +74,7 @@ snapshots! {
     help_schema: "schema", "--help";
     help_completions: "completions", "--help";
     help_man: "man", "--help";
-    error_no_such_schema: "schema", "shrink";
+    error_no_such_schema: "schema", "man";
     glibc_info: "info", GLIBC;
     glibc_summary: "summary", GLIBC;
     glibc_summary_zero_fill: "summary", "--zero-fill", GLIBC;

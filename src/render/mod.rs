@@ -20,6 +20,7 @@ mod refs;
 mod retained;
 mod root_groups;
 mod safe;
+mod shrink;
 mod stack_tree;
 mod stacks;
 mod symbolicate;

@@ -40,6 +40,7 @@ const ANSWERS: &[(&str, &[Answer])] = &[
     ("symbolicate", &[answer::<SymbolicateReport>]),
     ("perfmap", &[answer::<PerfMapReport>]),
     ("diff", &[answer::<DiffReport>]),
+    ("shrink", &[answer::<ShrinkReport>]),
     ("check", &[answer::<CheckReport>]),
 ];
 

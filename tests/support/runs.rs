@@ -16,6 +16,9 @@ pub const METHODS: &str = "dotnet8-methods.core.zst";
 /// Stands for a text for `symbolicate`: two words of a trace.
 pub const FRAMES: &str = "frames.txt";
 
+/// Stands for a file that is to be written.
+pub const NEW: &str = "new.core";
+
 /// Where the packed cores are.
 pub fn folder() -> std::path::PathBuf {
     real::packed("native-glibc-kernel").parent().unwrap().to_owned()
@@ -26,7 +29,14 @@ pub fn answer(args: &[&str], form: &[&str]) -> Output {
     let text = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(text.path(), "0x7f8e3e84433c 0x7f8e3e8317b9\n").unwrap();
     let text = text.path().to_str().unwrap();
-    let args = args.iter().map(|&a| if a == FRAMES { text } else { a });
+    let dir = tempfile::tempdir().unwrap();
+    let new = dir.path().join(NEW);
+    let new = new.to_str().unwrap();
+    let args = args.iter().map(|&a| match a {
+        FRAMES => text,
+        NEW => new,
+        a => a,
+    });
     let out = program(args.chain(form.iter().copied())).dir(&folder()).go();
     out.is_sound();
     out

@@ -78,7 +78,6 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 /// Of a command that has no rows to write as CSV: what it writes.
 fn without_rows(command: &Command) -> Option<&'static str> {
     match command {
-        Command::Shrink { .. } => Some("shrink: it writes a core"),
         Command::Package(PackageCommand::Schema { .. }) => Some("schema: it is JSON"),
         Command::Package(PackageCommand::Completions { .. }) => Some("completions: they are a script for a shell"),
         Command::Package(PackageCommand::Man { .. }) => Some("man: it is a page for man"),

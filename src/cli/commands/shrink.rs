@@ -10,12 +10,12 @@ use coremap::map::Base;
 use coremap::native::stacks;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::report::ShrinkReport;
 use coremap::stackwalk::stack_refs;
-use coremap::units::{exact, human};
 use coremap::{analysis, shrink};
 
 use crate::cli::args::{Common, Purpose};
-use crate::cli::output::finish;
+use crate::cli::output::answer;
 use crate::cli::progress::{clear, progress};
 use crate::cli::{Exit, Failure, address};
 
@@ -95,16 +95,12 @@ pub(super) fn run(
     if shrunk.notes_cut {
         process.diag.partial("limit", "the notes claim more bytes than any process has: some are left out");
     }
-    if common.form() == crate::cli::args::Format::Table {
-        println!(
-            "{}: {} ({} bytes); {} of {} of memory kept, in {} segments",
-            out.display(),
-            human(shrunk.size),
-            exact(shrunk.size),
-            human(shrunk.kept),
-            human(shrunk.of),
-            exact(shrunk.segments as u64)
-        );
-    }
-    Ok(finish(&process))
+    let report = ShrinkReport {
+        file: out.display().to_string(),
+        size: shrunk.size,
+        kept: shrunk.kept,
+        in_core: shrunk.of,
+        segments: shrunk.segments,
+    };
+    answer("shrink", common, &process, &found, report)
 }

@@ -1,0 +1,19 @@
+//! The smaller core that was written.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// `shrink`: the core that was written.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct ShrinkReport {
+    /// Its path.
+    pub file: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Bytes of memory that it holds.
+    pub kept: u64,
+    /// Bytes of memory that the core holds which it was made of.
+    pub in_core: u64,
+    /// Its segments of memory.
+    pub segments: usize,
+}
