@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde_json::Value;
 use support::builder::small_core;
 use support::malloc_builder::{ARENA, Fake, HEAP, TID, VERSIONS};
-use support::real;
 use support::run::{program, run};
+use support::{elf, real};
 
 fn malloc(fake: &Fake, status: i32) -> Value {
     let core = fake.core().write();
@@ -214,6 +214,33 @@ fn the_contract() {
     let few = run(["malloc", "--json", "--limit", "2", core.to_str().unwrap()]).json();
     assert_eq!(few["clusters"].as_array().unwrap().len(), 2);
     assert_eq!(few["clusters_total"].as_u64().unwrap() as usize, v["clusters"].as_array().unwrap().len());
+}
+
+/// A kernel that is told so leaves the headers of libraries out (coredump_filter without
+/// bit 4), and libc's data is all there is of it.
+#[test]
+fn the_main_arena_is_found_without_libcs_headers() {
+    for name in ["native-malloc-gcore", "native-glibc-kernel", "native-leaks"] {
+        let ask = |command: &str, core: &Path| run([command, "--json", core.to_str().unwrap()]).json();
+        let libc = |info: &Value| {
+            let modules = info["modules"].as_array().unwrap();
+            modules.iter().find(|m| m["path"].as_str().unwrap().ends_with("/libc.so.6")).unwrap().clone()
+        };
+        let whole = real::plain(name);
+        let base = real::hex(&libc(&ask("info", &whole))["base"]);
+        let mut bytes = real::bytes(name);
+        let load = *elf::read(&bytes).loads.iter().find(|l| base.wrapping_sub(l.vaddr) < l.filesz).unwrap();
+        let at = (load.offset + base - load.vaddr) as usize;
+        bytes[at..at + 4096].fill(0);
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        real::write_sparse(file.as_file_mut(), &bytes);
+        assert!(libc(&ask("info", file.path()))["kind"].is_null(), "{name}: its headers are still there");
+        let (whole, without) = (ask("malloc", &whole), ask("malloc", file.path()));
+        adds_up(&without);
+        for part in ["arenas", "total", "mmapped", "params"] {
+            assert_eq!(without[part], whole[part], "{name}: {part}");
+        }
+    }
 }
 
 /// The recorded program's own list of blocks, and glibc's counts of it.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::notes::at;
-use crate::image::ModuleKind;
+use crate::image::{Module, ModuleKind};
 use crate::limits;
 use crate::map::{Base, Confidence};
 use crate::memory::Memory;
@@ -36,27 +36,34 @@ pub(super) struct Finder<'a> {
 impl Finder<'_> {
     /// Look through the writable data of all modules, libc first.
     pub(super) fn main_arena(&self, process: &Process) -> Option<MainArena> {
-        let mut modules: Vec<_> = process
-            .modules
-            .iter()
-            .enumerate()
-            .filter_map(|(i, m)| match &m.kind {
-                ModuleKind::Elf(image) => Some((i, m, image)),
-                _ => None,
-            })
-            .collect();
+        let mut modules: Vec<_> = process.modules.iter().enumerate().collect();
         // A program with malloc linked in comes after libraries named libc.
-        modules.sort_by_key(|(_, m, image)| (!m.name().starts_with("libc"), !image.has_interpreter));
-        for (module, _, image) in modules {
-            for segment in image.segments.iter().filter(|s| s.perms.write) {
-                for part in self.memory.readable_parts(segment.range, limits::MAX_ALLOCATOR_DATA) {
+        modules.sort_by_key(|(_, m)| {
+            let program = matches!(&m.kind, ModuleKind::Elf(image) if image.has_interpreter);
+            (!m.name().starts_with("libc"), !program)
+        });
+        for (module, m) in modules {
+            for data in self.writable(process, m) {
+                for part in self.memory.readable_parts(data, limits::MAX_ALLOCATOR_DATA) {
                     if let Some((bins, layout)) = self.arena_in(part.start, part.len()) {
-                        return Some(MainArena { bins, layout, data: segment.range, module });
+                        return Some(MainArena { bins, layout, data, module });
                     }
                 }
             }
         }
         None
+    }
+
+    /// The writable data of a module. Without its headers (a kernel told to leave them
+    /// out) that is its mappings.
+    fn writable(&self, process: &Process, module: &Module) -> Vec<AddrRange> {
+        if let ModuleKind::Elf(image) = &module.kind {
+            return image.segments.iter().filter(|s| s.perms.write).map(|s| s.range).collect();
+        }
+        let files = module.mappings.iter().filter_map(|&i| process.core.notes.files.get(i as usize));
+        let entries = files.flat_map(|f| self.base.entries.overlapping(f.range));
+        let written = entries.filter(|e| e.perms.is_some_and(|p| p.write));
+        written.filter_map(|e| e.range.intersect(&module.range)).collect()
     }
 
     fn arena_in(&self, start: Addr, len: u64) -> Option<(Addr, StateShape)> {
