@@ -12,7 +12,7 @@ mod support;
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use coremap::addr::Addr;
 use mutants::commands::{COMMANDS, examine};
@@ -57,6 +57,7 @@ fn damaged(name: &str, ips: &[Addr]) {
     println!("{name}: {count} mutants, COREMAP_SEED={first}; {}", patient.places.text());
     let mut failures = Vec::new();
     let (begun, mut most) = (Instant::now(), 0);
+    let mut slowest = (Duration::ZERO, first);
     // The core as it is, through all commands: what is promised holds there at least.
     if let Err(why) = examine(patient.path(), &mut Rng(0), &[], |_, _| true) {
         failures.push(format!("undamaged: {why}"));
@@ -75,8 +76,10 @@ fn damaged(name: &str, ips: &[Addr]) {
         patient.damage(&mut rng);
         let told = format!("{name}: COREMAP_SEED={seed} COREMAP_MUTANTS=1");
         let watch = Watch::begin(told.clone());
+        let started = Instant::now();
         let path = patient.path();
         let tried = catch_unwind(AssertUnwindSafe(|| examine(path, &mut rng, ips, takes)));
+        slowest = slowest.max((started.elapsed(), seed));
         let (why, took) = watch.end();
         most = most.max(took);
         match tried {
@@ -90,11 +93,13 @@ fn damaged(name: &str, ips: &[Addr]) {
     let seconds = begun.elapsed().as_secs_f64();
     println!(
         "{name}: {count} mutants, {} of {} commands run on them in {seconds:.1} s, {:.0} a second, \
-         at most {} MiB held, {} failed",
+         at most {} MiB held, the slowest {:.1} s (COREMAP_SEED={}), {} failed",
         runs.get(),
         COMMANDS.len(),
         count as f64 / seconds,
         most >> 20,
+        slowest.0.as_secs_f64(),
+        slowest.1,
         failures.len()
     );
     assert!(failures.is_empty(), "{name}: {} of {count}:\n{}", failures.len(), failures.join("\n"));
