@@ -49,6 +49,8 @@ fn run(path: &std::path::Path, command: &str, fail_at: u64) -> Result<Answer, St
     };
     let places = found.map.regions.iter();
     let places = places.map(|r| Place { range: r.range, kind: r.kind, confidence: r.confidence }).collect();
+    // Whichever fails, a phase with a name tells of it.
+    assert_eq!(process.core.reads.unnamed(), 0, "{command}, read {fail_at}: reads without a phase");
     let partial = process.diag.is_partial();
     Ok(Answer { body, places, partial, reads: process.core.reads.counted() })
 }

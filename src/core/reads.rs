@@ -39,10 +39,20 @@ impl Default for Lost {
 #[derive(Default)]
 pub struct Reads {
     pages: Option<Mutex<BTreeSet<u64>>>,
-    /// The number of the read that fails, and how many there were.
-    fault: Option<(u64, AtomicU64)>,
+    fault: Option<Fault>,
     phase: AtomicU8,
     lost: [Lost; Phase::ALL.len()],
+}
+
+/// A read that is made to fail.
+#[derive(Default)]
+struct Fault {
+    /// Its number, from 1 on.
+    at: u64,
+    /// Reads so far.
+    done: AtomicU64,
+    /// Of these, those of memory while no phase was on.
+    unnamed: AtomicU64,
 }
 
 /// As long as it lives, reads are of one phase.
@@ -67,7 +77,7 @@ impl Reads {
     #[doc(hidden)]
     #[must_use]
     pub fn failing_at(self, n: u64) -> Reads {
-        Reads { fault: Some((n, AtomicU64::new(0))), ..self }
+        Reads { fault: Some(Fault { at: n, ..Fault::default() }), ..self }
     }
 
     /// What is read from now on is for `phase`. To be called where nothing runs
@@ -87,13 +97,18 @@ impl Reads {
 
     /// Whether the read that begins now is the one that fails.
     pub(crate) fn fails(&self) -> bool {
-        self.fault.as_ref().is_some_and(|(n, done)| done.fetch_add(1, Ordering::Relaxed) + 1 == *n)
+        self.fault.as_ref().is_some_and(|f| f.done.fetch_add(1, Ordering::Relaxed) + 1 == f.at)
     }
 
     /// Whether the read at `addr` that begins now is the one that fails; it is
     /// remembered with its phase.
     pub(crate) fn fails_at(&self, addr: Addr) -> bool {
         let fails = self.fails();
+        if let Some(fault) = &self.fault
+            && self.phase.load(Ordering::Relaxed) == Phase::Question as u8
+        {
+            fault.unnamed.fetch_add(1, Ordering::Relaxed);
+        }
         if fails {
             self.lose(addr, Loss::Failed);
         }
@@ -119,7 +134,13 @@ impl Reads {
     /// Reads so far, where one of them was to fail.
     #[doc(hidden)]
     pub fn counted(&self) -> u64 {
-        self.fault.as_ref().map_or(0, |(_, done)| done.load(Ordering::Relaxed))
+        self.fault.as_ref().map_or(0, |f| f.done.load(Ordering::Relaxed))
+    }
+
+    /// Reads of memory so far that no phase was on for, where one read was to fail.
+    #[doc(hidden)]
+    pub fn unnamed(&self) -> u64 {
+        self.fault.as_ref().map_or(0, |f| f.unnamed.load(Ordering::Relaxed))
     }
 
     /// `len` bytes at `addr` were read.

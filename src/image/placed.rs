@@ -8,6 +8,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::core::notes::at;
 use crate::image::elf::{self, ElfImage};
 use crate::image::modules::{ModuleKind, page_size};
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::{RangeMap, Ranged};
 
@@ -46,6 +47,7 @@ impl<'p, T: Default> PlacedImages<'p, T> {
                 images.push(PlacedImage { elf: Cow::Borrowed(image), module: Some(i), kept: T::default() });
             }
         }
+        let _phase = process.enter(Phase::Modules);
         let vdso = process.core.notes.auxv(at::SYSINFO_EHDR).map(Addr);
         if let Some(image) = vdso.and_then(|base| elf::read(&process.memory, base, page_size(&process.core))) {
             images.push(PlacedImage { elf: Cow::Owned(image), module: None, kept: T::default() });
