@@ -45,8 +45,9 @@ pub(in crate::analysis) fn finding(process: &Process, found: &Findings) -> Optio
         id: "anonymous-blocks",
         severity: Severity::Warning,
         text: format!(
-            "{}: anonymous mappings that no GC, malloc, loader heap or stack owns. `coremap anon` tells who points at them.",
-            blocks(cluster, survey.samples)
+            "{}{}: anonymous memory that no GC, malloc, loader heap or stack owns. `coremap anon` tells who points at them.",
+            blocks(cluster, survey.samples),
+            if cluster.cut { ", told apart by the pointers to them" } else { "" }
         ),
         evidence: format!(
             "first at {}; {where_from}{how_far}; content by samples, up to {} pages of each",
