@@ -3,7 +3,8 @@
 //! its sums hold, and nothing in it is wrong: it is compared with the undisturbed
 //! one, piece by piece.
 //!
-//! `COREMAP_FAULT_STEP=N` tries each Nth read; 1 is all of them.
+//! `COREMAP_FAULT_STEP=N` tries each Nth read; 1 is all of them. `COREMAP_FAULT_FROM=N`
+//! begins at the Nth.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 #[path = "faults_compare/mod.rs"]
@@ -67,10 +68,11 @@ fn each_read_fails(name: &str, command: &str) -> Vec<String> {
     let whole = run(&path, command, u64::MAX).unwrap();
     assert!(whole.reads > 100, "{name}: {} reads", whole.reads);
     let step = std::env::var("COREMAP_FAULT_STEP").ok().map_or(whole.reads.div_ceil(TRIES), |v| v.parse().unwrap());
+    let from = std::env::var("COREMAP_FAULT_FROM").ok().map_or(FIRST, |v| v.parse().unwrap());
     let (mut tried, mut refused, mut differ) = (0, 0, 0);
     let mut wrong: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     let mut phases: BTreeMap<String, u64> = BTreeMap::new();
-    for n in (1..FIRST).chain((FIRST..=whole.reads).step_by(step as usize)) {
+    for n in (1..FIRST).chain((from..=whole.reads).step_by(step as usize)) {
         tried += 1;
         let answer = match run(&path, command, n) {
             Ok(answer) => answer,

@@ -1,7 +1,9 @@
 //! What may be missing from the answer of each command.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use regex::Regex;
 use serde_json::Value;
 
 use super::{equal_or_unknown, no_more};
@@ -146,9 +148,17 @@ pub(crate) fn threads(a: &Value, b: &Value, wrong: &mut Vec<String>) {
 /// A method's name without the assemblies that its type arguments are of: these may
 /// be missing where a module's own name could not be read.
 fn plain(name: &Value) -> Value {
+    static ASSEMBLY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r", [^\[\],]+\]").unwrap());
     let Some(text) = name.as_str() else { return Value::Null };
-    let parts = text.split(", System").map(|p| p.replace(['[', ']'], ""));
-    parts.collect::<Vec<_>>().join("|").replace("|.Private.CoreLib", "").into()
+    ASSEMBLY.replace_all(text, "]").replace(['[', ']'], "").into()
+}
+
+/// Whether `a` is the method `b` of a class that is made at run time, without the
+/// word that tells which.
+fn is_dynamic(a: &str, b: &str) -> bool {
+    let method = |name: &str, class: &str| name.strip_prefix(class).map(str::to_owned);
+    let own = method(a, "(dynamicClass).");
+    own.is_some() && ["ILStubClass.", "DynamicClass."].iter().any(|class| method(b, class) == own)
 }
 
 fn frames(a: &[Value], b: &[Value], wrong: &mut Vec<String>) {
@@ -165,14 +175,22 @@ fn frames(a: &[Value], b: &[Value], wrong: &mut Vec<String>) {
                 let (a, b) = (plain(&frame["method"]), plain(&whole["method"]));
                 let what = format!("frame.method of a {} frame", frame["kind"]);
                 // Of a stub, its signature may be missing.
-                let less = |a: &str| stands_for(a) || b.as_str().is_some_and(|b| b.starts_with(&format!("{a}(")));
+                let less = |a: &str| {
+                    let named = |b: &str| b.starts_with(&format!("{a}(")) || is_dynamic(a, b);
+                    stands_for(a) || b.as_str().is_some_and(named)
+                };
                 if !less(a.as_str().unwrap_or_default()) {
                     equal_or_unknown(&a, &b, &what, wrong);
                 }
                 if frame["frame"] != "Frame" {
                     equal_or_unknown(&frame["frame"], &whole["frame"], "frame.frame", wrong);
                 }
-                for field in ["method_desc", "module", "token", "il_offset", "line"] {
+                // A module whose name could not be read is told by its address.
+                if !frame["module"].as_str().is_some_and(|m| m.starts_with("module_0x")) {
+                    let what = format!("frame.module of a {} frame", frame["kind"]);
+                    equal_or_unknown(&frame["module"], &whole["module"], &what, wrong);
+                }
+                for field in ["method_desc", "token", "il_offset", "line"] {
                     let what = format!("frame.{field} of a {} frame", frame["kind"]);
                     equal_or_unknown(&frame[field], &whole[field], &what, wrong);
                 }
