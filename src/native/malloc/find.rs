@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
+use crate::core::elf::PieceState;
 use crate::core::notes::at;
 use crate::image::{Module, ModuleKind};
 use crate::limits;
@@ -63,7 +64,12 @@ impl Finder<'_> {
         let files = module.mappings.iter().filter_map(|&i| process.core.notes.files.get(i as usize));
         let entries = files.flat_map(|f| self.base.entries.overlapping(f.range));
         let written = entries.filter(|e| e.perms.is_some_and(|p| p.write));
-        written.filter_map(|e| e.range.intersect(&module.range)).collect()
+        // A mapping may claim all addresses: what is dumped of it has the file's size.
+        let dumped = written.flat_map(|e| {
+            let pieces = process.core.pieces.overlapping(e.range);
+            pieces.filter(|p| matches!(p.state, PieceState::Dumped(_))).filter_map(|p| p.range.intersect(&e.range))
+        });
+        dumped.collect()
     }
 
     fn arena_in(&self, start: Addr, len: u64) -> Option<(Addr, StateShape)> {
