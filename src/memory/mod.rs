@@ -126,7 +126,8 @@ pub trait Memory: Sync {
         Ok(bytes::text(&self.bytes(addr, have as usize)?))
     }
 
-    /// The parts of `range` that can be read, each at most `longest` bytes.
+    /// The parts of `range` that can be read, each at most `longest` bytes. What can't be
+    /// read is passed a page at a time: `range` must not be as long as a core claims.
     fn readable_parts(&self, range: AddrRange, longest: u64) -> Vec<AddrRange> {
         let mut out = Vec::new();
         let mut at = range.start;
