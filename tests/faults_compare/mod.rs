@@ -31,9 +31,6 @@ pub(crate) struct Differences {
     pub(crate) wrong: Vec<String>,
 }
 
-/// The phase of what no closer one is said of: nothing is to be read in it.
-pub(crate) const NO_PHASE: &str = "answer";
-
 /// Warnings of headers and notes, which name what they lost in their own words.
 const OPENING: [&str; 3] = ["headers", "notes-cut", "note-unread"];
 
@@ -49,6 +46,7 @@ pub(crate) fn told(answer: &Answer, whole: &Answer) -> Vec<String> {
         let (phase, rest) = message.split_once(": ").filter(|_| code == "read-failed")?;
         let (address, rest) = rest.split_once(": ")?;
         assert!(address.starts_with("0x") && rest.contains("could not be read there; "), "{message}");
+        assert_ne!(phase, "answer", "a phase has no name: {message}");
         Some(phase.to_owned())
     })
     .collect()

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::elf::PieceState;
 use crate::core::notes::at;
 use crate::image::{Module, ModuleKind};
 use crate::limits;
@@ -65,11 +64,7 @@ impl Finder<'_> {
         let entries = files.flat_map(|f| self.base.entries.overlapping(f.range));
         let written = entries.filter(|e| e.perms.is_some_and(|p| p.write));
         // A mapping may claim all addresses: what is dumped of it has the file's size.
-        let dumped = written.flat_map(|e| {
-            let pieces = process.core.pieces.overlapping(e.range);
-            pieces.filter(|p| matches!(p.state, PieceState::Dumped(_))).filter_map(|p| p.range.intersect(&e.range))
-        });
-        dumped.collect()
+        written.flat_map(|e| process.core.dumped_runs(e.range)).map(|run| run.range).collect()
     }
 
     fn arena_in(&self, start: Addr, len: u64) -> Option<(Addr, StateShape)> {
