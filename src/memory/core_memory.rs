@@ -149,6 +149,18 @@ impl CoreMemory {
         }
         have.min(max)
     }
+
+    /// The next border of a piece, or of a file that may stand in: a mapping that is
+    /// left out is one step, however much it claims.
+    fn past_gap_from(&self, addr: Addr, pristine: bool) -> Addr {
+        fn border<T: Ranged>(map: &RangeMap<T>, addr: Addr) -> Option<Addr> {
+            let range = map.get(map.index_at_or_above(addr))?.range();
+            Some(if range.start > addr { range.start } else { range.end })
+        }
+        let originals = if pristine { border(&self.originals, addr) } else { None };
+        let borders = [border(&self.core.pieces, addr), border(&self.overlays, addr), originals];
+        borders.into_iter().flatten().min().unwrap_or(Addr(u64::MAX))
+    }
 }
 
 impl Memory for CoreMemory {
@@ -163,6 +175,10 @@ impl Memory for CoreMemory {
     fn readable(&self, addr: Addr, max: u64) -> u64 {
         self.readable_from(addr, max, false)
     }
+
+    fn past_gap(&self, addr: Addr) -> Addr {
+        self.past_gap_from(addr, false)
+    }
 }
 
 impl Memory for Pristine<'_> {
@@ -176,5 +192,9 @@ impl Memory for Pristine<'_> {
 
     fn readable(&self, addr: Addr, max: u64) -> u64 {
         self.0.readable_from(addr, max, true)
+    }
+
+    fn past_gap(&self, addr: Addr) -> Addr {
+        self.0.past_gap_from(addr, true)
     }
 }

@@ -126,16 +126,20 @@ pub trait Memory: Sync {
         Ok(bytes::text(&self.bytes(addr, have as usize)?))
     }
 
-    /// The parts of `range` that can be read, each at most `longest` bytes. What can't be
-    /// read is passed a page at a time: `range` must not be as long as a core claims.
+    /// Where to look on after `addr`, which can't be read: nothing before it can.
+    fn past_gap(&self, addr: Addr) -> Addr {
+        // What producers leave out, they leave out by pages.
+        addr.align_down(4096).saturating_add(4096)
+    }
+
+    /// The parts of `range` that can be read, each at most `longest` bytes.
     fn readable_parts(&self, range: AddrRange, longest: u64) -> Vec<AddrRange> {
         let mut out = Vec::new();
         let mut at = range.start;
         while at < range.end {
             let have = self.readable(at, range.end.since(at).min(longest));
             if have == 0 {
-                // What producers leave out, they leave out by pages.
-                at = at.align_down(4096).saturating_add(4096);
+                at = self.past_gap(at);
                 continue;
             }
             out.push(AddrRange::sized(at, have));

@@ -62,9 +62,7 @@ impl Finder<'_> {
         }
         let files = module.mappings.iter().filter_map(|&i| process.core.notes.files.get(i as usize));
         let entries = files.flat_map(|f| self.base.entries.overlapping(f.range));
-        let written = entries.filter(|e| e.perms.is_some_and(|p| p.write));
-        // A mapping may claim all addresses: what is dumped of it has the file's size.
-        written.flat_map(|e| process.core.dumped_runs(e.range)).map(|run| run.range).collect()
+        entries.filter(|e| e.perms.is_some_and(|p| p.write)).map(|e| e.range).collect()
     }
 
     fn arena_in(&self, start: Addr, len: u64) -> Option<(Addr, StateShape)> {
