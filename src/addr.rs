@@ -15,6 +15,11 @@ impl Addr {
         self.0.checked_add(bytes).map(Addr)
     }
 
+    /// The address `bytes` further down, if the address space reaches that far.
+    pub fn checked_sub(self, bytes: u64) -> Option<Addr> {
+        self.0.checked_sub(bytes).map(Addr)
+    }
+
     /// The address `bytes` further up, or the top of the address space.
     pub fn saturating_add(self, bytes: u64) -> Addr {
         Addr(self.0.saturating_add(bytes))

@@ -41,20 +41,31 @@ pub fn text(b: &[u8]) -> String {
     String::from_utf8_lossy(until_nul(b)).into_owned()
 }
 
-/// Text from a core made safe for a terminal, a table or a log: control
-/// characters (C0, C1, DEL) and the bidirectional overrides become `\xNN` or
-/// `\u{NNNN}`, so they can neither move the cursor nor reorder a line.
+/// Whether a character can harm who looks at it: control characters (C0, C1, DEL) move
+/// the cursor, bidirectional marks and line separators reorder a line or break it, and
+/// what has no width of its own (Unicode's Default_Ignorable_Code_Point, tag characters
+/// and variation selectors among them) makes two names that differ look the same, or
+/// carries what nobody sees.
+pub fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Text from a core made safe for a terminal, a table or a log: what [`is_harmful`]
+/// becomes `\xNN` or `\u{NNNN}`.
 pub fn printable(s: &str) -> std::borrow::Cow<'_, str> {
-    let harmful = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !s.chars().any(harmful) {
+    // Nearly all text is of this kind, and told by a look at its bytes.
+    if s.bytes().all(|b| (0x20..0x7f).contains(&b)) || !s.chars().any(is_harmful) {
         return s.into();
     }
     let mut out = String::with_capacity(s.len() + 8);
     for c in s.chars() {
-        if harmful(c) {
+        if is_harmful(c) {
             let n = u32::from(c);
             if n < 0x100 {
                 out.push_str(&format!("\\x{n:02x}"));
@@ -83,5 +94,15 @@ mod tests {
     fn control_characters_do_not_pass() {
         assert_eq!(printable("a\u{1b}[31mb\u{202e}"), "a\\x1b[31mb\\u{202e}");
         assert_eq!(printable("plain /path"), "plain /path");
+        assert_eq!(printable("a\u{9b}2Jb\u{7f}"), "a\\x9b2Jb\\x7f");
+    }
+
+    #[test]
+    fn what_nobody_sees_is_shown_and_letters_stay() {
+        assert_eq!(printable("a\u{200b}b\u{feff}\u{2028}"), "a\\u{200b}b\\u{feff}\\u{2028}");
+        // "hi" in tag characters, and a byte as a variation selector.
+        assert_eq!(printable("x\u{e0068}\u{e0069}\u{e0123}"), "x\\u{e0068}\\u{e0069}\\u{e0123}");
+        let text = "Größe über 日本語, עברית, لغة, हिन्दी, 😀";
+        assert_eq!(printable(text), text);
     }
 }

@@ -28,8 +28,8 @@ impl Findings {
     /// The stack pointer of the thread whose stack `region` is, where it lies in it.
     pub fn sp_in(&self, region: &Region) -> Option<Addr> {
         let Owner::Thread(tid) = region.owner else { return None };
-        let sp = self.stacks.of(tid).filter(|_| region.kind == Kind::Stack)?.sp;
-        sp.filter(|sp| region.range.contains(*sp))
+        let mut used = self.stacks.used_by(tid).filter(|_| region.kind == Kind::Stack).filter_map(|s| s.sp);
+        used.find(|sp| region.range.contains(*sp))
     }
 
     /// Whether `addr`, in `region`, lies below a stack pointer: nobody uses it any more.
@@ -66,18 +66,21 @@ pub fn introspect(process: &Process) -> Findings {
     drop(modules);
     claim_diag_page(process, &mut claims);
     claim_aliases(process, &mut claims);
-    let stacks = native::stacks::find(process, &base);
-    native::stacks::claim(process, &stacks, &mut claims);
-    note_missing_stacks(&stacks, &process.diag);
+    let mut stacks = native::stacks::find(process, &base);
+    native::stacks::claim(process, &stacks, false, &mut claims);
     let mut malloc = native::malloc::find(process, &base).unwrap_or_else(|e| {
         process.diag.partial("malloc", e.to_string());
         Malloc::default()
     });
     native::malloc::claim(&malloc.heaps, &base, &mut claims);
     let runtimes = dotnet(process, &base, &mut claims);
-    // Last, as it looks at what nobody else knows.
+    // Late, as it looks at what nobody else knows.
     malloc.find_mapped(process, &base, &claims);
     native::malloc::claim_mapped(&malloc.mapped, &mut claims);
+    // And last what is no more than a guess.
+    native::stacks::guess(process, &base, &claims, &malloc, &mut stacks);
+    native::stacks::claim(process, &stacks, true, &mut claims);
+    note_missing_stacks(&stacks, &process.diag);
     if claims.is_full() {
         process.diag.partial("limit", "more claims on the memory than are taken; labels are incomplete");
     }
@@ -131,14 +134,9 @@ fn claim_aliases(process: &Process, claims: &mut Claims) {
 }
 
 fn note_missing_stacks(stacks: &Stacks, diag: &Diagnostics) {
-    if !stacks.without.is_empty() {
-        diag.partial(
-            "stack-missing",
-            format!(
-                "{} threads without a stack: SP in no writable mapping (first: thread {})",
-                stacks.without.len(),
-                stacks.without[0].0
-            ),
-        );
+    if let Some(first) = stacks.without.first() {
+        let (count, tid, why) = (stacks.without.len(), first.tid, &first.why);
+        let threads = if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") };
+        diag.partial("stack-missing", format!("{threads} without a stack (first: thread {tid}: {why})"));
     }
 }

@@ -10,7 +10,8 @@ use crate::core::notes::at;
 use crate::core::open::{Core, OpenError};
 use crate::core::reads::{InPhase, Loss, Reads};
 use crate::diag::Diagnostics;
-use crate::image::identity::{self, SymbolDirs};
+use crate::image::identity;
+use crate::image::symbol_dirs::SymbolDirs;
 use crate::image::{Module, ModuleKind, elf, modules};
 use crate::limits;
 use crate::memory::{CoreMemory, Fault, FaultKind, Memory};
@@ -22,6 +23,9 @@ use crate::progress::Progress;
 pub struct Options {
     /// `--symbols` directories.
     pub symbols: Vec<PathBuf>,
+    /// Bytes of memory that may be taken (`--memory`); `None`: what
+    /// [`limits`] allow.
+    pub memory: Option<u64>,
     /// Record which pages are read ([`Core::reads`]).
     pub record: bool,
     /// Make the read of this number fail, from 1 on: for tests.
@@ -96,7 +100,7 @@ impl Process {
         let dirs = SymbolDirs::open(&options.symbols).map_err(ProcessError::Symbols)?;
         let reads = if options.record { Reads::recording() } else { Reads::default() };
         let reads = options.fail_at.into_iter().fold(reads, Reads::failing_at);
-        let core = Arc::new(Core::open_with(path, reads, &diag, progress)?);
+        let core = Arc::new(Core::open_with(path, reads, options.memory, &diag, progress)?);
         let mut memory = CoreMemory::new(core.clone());
         let phase = core.reads.enter(Phase::Modules);
         let mut found = modules::find(&core, &memory, &diag);

@@ -15,7 +15,7 @@ use support::run::bounded;
 const COMMANDS: &[&[&str]] =
     &[&["summary"], &["check"], &["info"], &["stacks"], &["threads"], &["regions"], &["whatis", "0x400000"]];
 
-/// Every command ends within a minute and 600 MiB, in release builds far below.
+/// Every command ends within a minute of a processor and 600 MiB, in release builds far below.
 #[track_caller]
 fn bounded_everywhere(core: &Path, commands: &[&[&str]]) {
     for args in commands {

@@ -14,8 +14,8 @@ use support::dotnet_builder::{FREE, Fake, HIDDEN, IMAGE, TABLE};
 use support::dotnet_code::{Code, DYNAMIC, PLAIN, READY, SIZE};
 use support::run::bounded;
 
-/// Far above what any of them needs, also in a debug build on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(40);
+/// Processor time, far above what any of them needs, also in a debug build.
+const MOST: Duration = Duration::from_secs(40);
 
 /// What the commands said of one core.
 struct Answer {
@@ -34,7 +34,7 @@ fn of(fake: &Fake) -> Answer {
     let ips: Vec<String> =
         [PLAIN, DYNAMIC, READY].iter().flat_map(|ip| [*ip, ip + SIZE]).map(|ip| format!("{ip:#x}")).collect();
     let args: Vec<&str> = ["ip2method", "--json"].into_iter().chain(ips.iter().map(String::as_str)).collect();
-    let out = bounded(&args, core.path()).within(DEADLINE).go();
+    let out = bounded(&args, core.path()).within(MOST).go();
     out.is_sound();
     assert!(matches!(out.code, Some(0 | 1 | 4)), "{out:?}");
     let answer = out.json();
@@ -46,11 +46,11 @@ fn of(fake: &Fake) -> Answer {
         let name = row["method"].as_str().unwrap_or_default();
         assert!(name.len() < 32 << 10, "{} bytes of name", name.len());
     }
-    let whatis = bounded(&["whatis", &ips[0]], core.path()).within(DEADLINE).go();
+    let whatis = bounded(&["whatis", &ips[0]], core.path()).within(MOST).go();
     whatis.is_sound();
-    let text = bounded(&["symbolicate", "/dev/stdin"], core.path()).input(ips.join("\n").into_bytes()).within(DEADLINE);
+    let text = bounded(&["symbolicate", "/dev/stdin"], core.path()).input(ips.join("\n").into_bytes()).within(MOST);
     text.go().is_sound();
-    let map = bounded(&["perfmap"], core.path()).within(DEADLINE).go();
+    let map = bounded(&["perfmap"], core.path()).within(MOST).go();
     map.is_sound();
     assert!(matches!(map.code, Some(0 | 1 | 4)), "{map:?}");
     Answer {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use support::Rng;
 use support::builder::{CoreBuilder, Count, Load, R, W, X, file_with, image, small_core};
 use support::real::{self, CORES};
-use support::run::{Output, bounded, program, run};
+use support::run::{Output, bounded, program, run, shell};
 use support::{elf, methods, notes};
 
 /// Exit 3 and one line that begins with the program's name.
@@ -367,8 +367,8 @@ fn promised_sizes_that_overflow_when_added() {
 
 #[test]
 fn control_characters_never_reach_the_terminal() {
-    // ESC, newline, CR, BEL, DEL, C1 CSI, the bidirectional controls.
-    let evil = "e\u{1b}[31m\nv\r\u{7}\u{7f}\u{9b}2J\u{202e}\u{2066}\u{200f}\u{61c}il";
+    // ESC, newline, CR, BEL, DEL, C1 CSI, the bidirectional controls, what has no width.
+    let evil = "e\u{1b}[31m\nv\r\u{7}\u{7f}\u{9b}2J\u{202e}\u{2066}\u{200f}\u{61c}\u{200b}\u{feff}\u{e0041}il";
     let stack = 0x7fff_0000_0000u64;
     let mut bytes = vec![0u8; 0x1000];
     let mut put = |at: usize, b: &[u8]| bytes[at..at + b.len()].copy_from_slice(b);
@@ -392,10 +392,11 @@ fn control_characters_never_reach_the_terminal() {
         .load(Load::at(stack).bytes(bytes))
         .write();
     let path = core.path().to_str().unwrap();
-    let info = run(["info", "--json", path]).json();
+    let info = run(["info", "--show-data", "--json", path]).json();
     assert!(info["process"]["command_line"][0].as_str().unwrap().starts_with('e'), "the bait was not taken: {info}");
     let whatis = format!("{:#x}", stack + 0x100);
     let commands: &[&[&str]] = &[
+        &["info"],
         &["info", "--show-data"],
         &["summary"],
         &["regions"],
@@ -419,7 +420,8 @@ fn control_characters_never_reach_the_terminal() {
             for (name, text) in [("stdout", &out.stdout), ("stderr", &out.stderr)] {
                 let bad = |c: char| {
                     (c.is_control() && c != '\n')
-                        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+                        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+                        || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e007f}')
                 };
                 let found = text.find(bad).map(|i| text[i..].chars().take(20).collect::<String>());
                 assert_eq!(found, None, "{args:?} {form} {name}");
@@ -457,11 +459,24 @@ fn a_core_that_shrinks_while_it_is_mapped_is_no_crash() {
 }
 
 #[test]
-fn the_slowest_honest_core_is_far_from_the_deadline() {
-    // Guards the deadline itself: were it too tight, every bound here would be luck.
+fn the_slowest_honest_core_is_far_from_the_bound() {
+    // Guards the bound itself: were it too tight, every other one here would be luck.
     let out = program(["summary", "--zero-fill", real::plain("dotnet31-gcore").to_str().unwrap()])
         .within(Duration::from_secs(60))
         .go();
     out.exits(0);
     assert!(out.took < Duration::from_secs(20), "{:?}", out.took);
+}
+
+#[test]
+#[should_panic(expected = "of processor time, of at most 1s")]
+fn what_does_not_end_is_ended_by_the_bound() {
+    shell("while :; do :; done", [""; 0]).within(Duration::from_secs(1)).go();
+}
+
+#[test]
+fn to_wait_takes_no_processor_time() {
+    let out = shell("sleep 2", [""; 0]).within(Duration::from_secs(1)).go();
+    out.exits(0);
+    assert!(out.took < Duration::from_millis(500), "{:?}", out.took);
 }

@@ -1,6 +1,6 @@
 //! The mutation run: the small real cores, damaged at places that a seed picks,
-//! through every command in one process. No panic, the sums hold, and each ends in
-//! time and within its memory.
+//! through every command in one process. No panic, the sums hold, and each ends
+//! within its processor time and its memory.
 //!
 //! `COREMAP_MUTANTS=N` asks for N mutants of each core, `COREMAP_SEED=S` for
 //! another seed; a failure names the seed of its mutant. The numbers tried and the
@@ -76,10 +76,9 @@ fn damaged(name: &str, ips: &[Addr]) {
         patient.damage(&mut rng);
         let told = format!("{name}: COREMAP_SEED={seed} COREMAP_MUTANTS=1");
         let watch = Watch::begin(told.clone());
-        let started = Instant::now();
         let path = patient.path();
         let tried = catch_unwind(AssertUnwindSafe(|| examine(path, &mut rng, ips, takes)));
-        slowest = slowest.max((started.elapsed(), seed));
+        slowest = slowest.max((watch.took(), seed));
         let (why, took) = watch.end();
         most = most.max(took);
         match tried {
@@ -93,7 +92,7 @@ fn damaged(name: &str, ips: &[Addr]) {
     let seconds = begun.elapsed().as_secs_f64();
     println!(
         "{name}: {count} mutants, {} of {} commands run on them in {seconds:.1} s, {:.0} a second, \
-         at most {} MiB held, the slowest {:.1} s (COREMAP_SEED={}), {} failed",
+         at most {} MiB held, the slowest {:.1} s of a processor (COREMAP_SEED={}), {} failed",
         runs.get(),
         COMMANDS.len(),
         count as f64 / seconds,

@@ -234,7 +234,8 @@ fn dynamic_symbols_are_read_from_memory() {
         assert_eq!(named(&names, T + 0x30), "-", "past its end is nobody's");
         assert_eq!(named(&names, T + 0x41), "read+1 dynsym", "the alias that gdb tells");
         assert_eq!(named(&names, T + 0x80), "chooser+0 dynsym");
-        assert_eq!(named(&names, T + 0xff), "no_size+95 dynsym", "without a size: up to the next");
+        assert_eq!(named(&names, T + 0xa0), "no_size+0 dynsym", "without a size: itself");
+        assert_eq!(named(&names, T + 0xa1), "-", "and no more: what follows may be a function that isn't exported");
         assert_eq!(named(&names, T + 0x100), "after+0 dynsym");
         assert_eq!(named(&names, T + 0x120), "-", "an absolute value is no address");
         assert_eq!(named(&names, at::DATA), "-", "no code there");
@@ -557,7 +558,8 @@ fn musl_as_nm_and_gdb_have_it() {
     let names = NativeSymbols::new(&process);
     let libc = start("native-musl-gcore", "/libc.so");
     for thread in &process.core.notes.threads {
-        is_named(&names, thread.registers.ip().0, "memset+0x147 libc.so");
+        // In __syscall_cp_asm, which isn't exported; memset, the nearest below, has no size.
+        is_named(&names, thread.registers.ip().0, "-");
     }
     is_named(&names, libc + 0x27920, "malloc+0x0 libc.so");
     is_named(&names, libc + 0x27924, "malloc+0x4 libc.so");

@@ -195,3 +195,14 @@ fn who_keeps_a_block_is_told_and_a_lost_one_has_nobody() {
         assert_eq!(out.code, Some(1), "{address}: {}", out.stdout);
     }
 }
+
+#[test]
+fn leaks_says_where_it_looked_at_nothing() {
+    for (name, allocator) in [("native-musl-gcore", "musl"), ("go-kernel", "no heap of glibc's malloc")] {
+        let core = real::plain(name);
+        let out = run(["leaks", "--json", core.to_str().unwrap()]);
+        let answer = out.exits(4).json();
+        assert_eq!(answer["complete"], false, "{name}");
+        assert!(out.stderr.contains("nothing was looked at") && out.stderr.contains(allocator), "{}", out.stderr);
+    }
+}

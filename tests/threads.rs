@@ -126,6 +126,73 @@ fn return_addresses_without_frame_pointers_are_looked_for() {
 }
 
 #[test]
+fn guesses_look_like_guesses_in_every_form() {
+    let words = [(STACK + 0x130, CALLED)];
+    let core = CoreBuilder::x86_64()
+        .note(notes::prstatus_with(7, &[(RIP, CODE), (RSP, STACK + 0x100)]))
+        .loads([code(), stack(&words)]);
+    let file = core.write();
+    let path = file.path().to_str().unwrap();
+    for args in [&["threads"][..], &["threads", "--group"], &["threads", "--fold"]] {
+        let out = run([args, &[path]].concat());
+        out.exits(4);
+        assert!(out.stdout.contains("(by scan)"), "{args:?}: {}", out.stdout);
+        assert!(out.stderr.contains("some frames are guesses"), "{args:?}: {}", out.stderr);
+    }
+    let out = run(["threads", "--group", "--format", "csv", path]);
+    assert!(out.stdout.contains("(by scan)"), "{}", out.stdout);
+}
+
+#[test]
+fn the_thread_that_crashed_is_marked_and_no_other() {
+    // SIGSEGV in "w-big"; the kernel writes the signal at every thread.
+    let core = support::real::plain("native-glibc-kernel");
+    let path = core.to_str().unwrap();
+    let crashed = run(["info", "--json", path]).json()["process"]["crash_thread"].as_u64().unwrap();
+    for (command, key) in [("threads", "threads"), ("stacks", "stacks")] {
+        let answer = run([command, "--json", path]).json();
+        let marked: Vec<&Value> = answer[key].as_array().unwrap().iter().filter(|t| t["crashed"] == true).collect();
+        let [row] = marked[..] else { panic!("{command}: {marked:?}") };
+        assert_eq!(row["tid"], crashed, "{command}");
+    }
+    let threads = run(["threads", "--json", path]).json();
+    let signals: Vec<&Value> = threads["threads"].as_array().unwrap().iter().map(|t| &t["signal"]).collect();
+    assert_eq!(signals.iter().filter(|s| !s.is_null()).count(), 1, "{signals:?}");
+    let group = run(["threads", "--group", path]).stdout;
+    assert!(group.contains(&format!("thread {crashed} crashed by SIGSEGV")), "{group}");
+    // createdump of 3.1 writes SIGABRT at every thread of a process that was well.
+    let core = support::real::plain("dotnet31-createdump");
+    let threads = run(["threads", "--json", core.to_str().unwrap()]).json();
+    assert!(threads["threads"].as_array().unwrap().iter().all(|t| t["crashed"] == false));
+}
+
+#[test]
+fn where_a_signal_came_is_told_without_its_handlers_code() {
+    // The kernel's core has no code of libc: the handler's way back can't be followed.
+    let core = support::real::plain("zoo-kernel");
+    let answer = run(["threads", "--json", core.to_str().unwrap()]).json();
+    let stacks = run(["stacks", "--json", core.to_str().unwrap()]).json();
+    let mut seen = 0;
+    for signal in stacks["stacks"].as_array().unwrap().iter().filter(|s| s["state"] == "signal") {
+        let row = answer["threads"].as_array().unwrap().iter().find(|t| t["tid"] == signal["used_by"]).unwrap();
+        let own = stacks["stacks"].as_array().unwrap().iter().find(|s| s["tid"] == signal["used_by"]).unwrap();
+        let frames = row["frames"].as_array().unwrap();
+        let interrupted: Vec<&Value> = frames.iter().filter(|f| f["trust"] == "signal frame").collect();
+        assert_eq!(interrupted.last().unwrap()["sp"], own["sp"], "{row}");
+        seen += 1;
+    }
+    assert_eq!(seen, 4);
+}
+
+#[test]
+fn a_symbol_without_a_size_names_nothing_beyond_itself() {
+    // musl's memset has no size, and its system calls no names.
+    let core = support::real::plain("native-musl-gcore");
+    let out = run(["threads", core.to_str().unwrap()]);
+    assert!(!out.stdout.contains("memset"), "{}", out.stdout);
+}
+
+#[test]
 fn a_stack_full_of_return_addresses_is_bounded() {
     let words: Vec<(u64, u64)> = (0..STACK_LEN / 8).map(|i| (STACK + i * 8, CALLED)).collect();
     let row = walked([code(), stack(&words)], &[(RIP, CODE), (RSP, STACK)]);
@@ -277,7 +344,7 @@ fn a_signal_handler_without_unwind_data() {
     let more = Load::at(CODE + 0x2000).flags(R | X).bytes(SIGRETURN);
     let row = walked([code(), more, stack(&words)], &[(RIP, CODE), (RSP, STACK + 0xf00), (RBP, frame)]);
     assert_eq!(ips(&row)[..4], [CODE, CODE + 0x2000, CODE, CALLED]);
-    assert_eq!(trusts(&row)[..4], ["context", "frame pointer", "context", "frame pointer"]);
+    assert_eq!(trusts(&row)[..4], ["context", "frame pointer", "signal frame", "frame pointer"]);
 }
 
 /// What the official data-access library and gdb said of the whole core.

@@ -25,5 +25,10 @@ pub fn check(process: &Process, found: &Findings) -> CheckReport {
     if conflicts.len() >= limits::MAX_CONFLICTS {
         process.diag.note("limit", format!("only the first {} conflicts are listed", conflicts.len()));
     }
+    if !conflicts.is_empty() {
+        let n = conflicts.len();
+        let claims = if n == 1 { "1 place has".to_owned() } else { format!("{n} places have") };
+        process.diag.partial("contradiction", format!("{claims} two sure claims that contradict each other"));
+    }
     CheckReport { invariants, conflicts }
 }

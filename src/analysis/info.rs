@@ -1,6 +1,6 @@
 use crate::addr::{Addr, AddrRange};
+use crate::analysis::crash;
 use crate::bytes::{self, printable};
-use crate::core::Producer;
 use crate::core::elf::PieceState;
 use crate::core::notes::at;
 use crate::image::ModuleKind;
@@ -9,14 +9,17 @@ use crate::introspect::Findings;
 use crate::limits;
 use crate::map::Kind;
 use crate::memory::Memory;
+use crate::native::libc;
+use crate::native::stack_records::Libc;
+use crate::native::stacks::Stacks;
 use crate::process::Process;
 use crate::report::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 use crate::units::human;
 
-/// Tell of the process; environment values only with `show_data`.
+/// Tell of the process; what its arguments and its environment hold only with `show_data`.
 pub fn info(process: &Process, found: &Findings, show_data: bool) -> InfoReport {
     InfoReport {
-        process: process_row(process, show_data),
+        process: process_row(process, &found.stacks, show_data),
         modules: process
             .modules
             .iter()
@@ -37,14 +40,15 @@ pub fn info(process: &Process, found: &Findings, show_data: bool) -> InfoReport 
     }
 }
 
-fn process_row(process: &Process, show_data: bool) -> ProcessRow {
+fn process_row(process: &Process, stacks: &Stacks, show_data: bool) -> ProcessRow {
     let core = &process.core;
     let info = core.notes.process.as_ref();
     let strings = process.strings();
-    let safe = |s: &String| printable(s).into_owned();
-    let command_line = strings
-        .map(|s| s.args.iter().map(safe).collect::<Vec<_>>())
-        .or_else(|| info.filter(|i| !i.args.is_empty()).map(|i| vec![safe(&i.args)]));
+    let safe = |s: &str| printable(s).into_owned();
+    let arguments = strings.map(|s| &s.args[..]);
+    // The first 79 bytes of them, in one line.
+    let line = info.map(|i| i.args.as_str()).filter(|line| !line.is_empty());
+    let command_line = arguments.map(|args| args.iter().map(|a| safe(a)).collect()).or(line.map(|l| vec![safe(l)]));
     let executable = core
         .notes
         .auxv(at::PHDR)
@@ -57,114 +61,85 @@ fn process_row(process: &Process, show_data: bool) -> ProcessRow {
             process.memory.text(Addr(path), crate::limits::MAX_NAME).ok()
         })
         .map(|p| safe(&p));
-    let environment = strings.map(|s| {
-        s.environment
-            .iter()
-            .map(|e| {
-                let name = e.split_once('=').map_or(e.as_str(), |(n, _)| n);
-                printable(if show_data { e } else { name }).into_owned()
-            })
-            .collect()
+    let program = arguments.and_then(|args| Some(args.first()?.as_str())).or(line);
+    let program = program.and_then(|text| program_name(text, executable.as_deref())).map(safe);
+    let entries = strings.map(|s| &s.environment[..]);
+    let environment = entries.map(|entries| {
+        let shown = entries.iter().filter_map(|e| if show_data { Some(e.as_str()) } else { variable(e) });
+        shown.map(|text| printable(text).into_owned()).collect()
     });
-    let signal = signal(process);
-    let first = core.notes.threads.first();
+    let crash = crash::crash(process);
     ProcessRow {
         pid: process.pid(),
         parent: info.map(|i| i.ppid).filter(|&p| p != 0),
         uid: info.map(|i| i.uid),
         name: info.map(|i| safe(&i.name)),
-        command_line,
+        program,
+        arguments: arguments.map(|args| args.len().saturating_sub(1) as u64),
+        command_line_withheld: !show_data && command_line.is_some(),
+        command_line: command_line.filter(|_| show_data),
         executable,
         environment,
-        crash_thread: match core.producer {
-            // The kernel puts the thread that brought the dump about first;
-            // the others order by tid or by what was current in the debugger.
-            Producer::Kernel if !core.notes.first_thread_lost => first.map(|t| t.tid),
-            _ => None,
-        },
-        signal,
-        os: os_facts(process),
+        environment_withheld: entries.filter(|_| !show_data).map_or(0, |e| e.len() as u64),
+        crash_thread: crash.tid,
+        signal: crash.signal.map(signal_row),
+        os: os_facts(process, stacks),
         page_size: page_size(core),
     }
 }
 
-fn signal(process: &Process) -> Option<SignalRow> {
-    let notes = &process.core.notes;
-    let (number, code, addr) = match notes.signal {
-        Some(s) if s.signo != 0 && !(process.core.producer == Producer::Gcore && ATTACH_SIGNALS.contains(&s.signo)) => {
-            (s.signo, Some(s.code), Some(s.addr))
-        }
-        // createdump writes SIGABRT (3.1) or 0 (8.0) into every thread of a
-        // process that goes on living, gcore the signal that stopped it for gdb.
-        _ if matches!(process.core.producer, Producer::Createdump | Producer::Gcore) => return None,
-        _ if notes.first_thread_lost => return None,
-        _ => (notes.threads.first().map(|t| i32::from(t.signal)).filter(|&s| s != 0)?, None, None),
-    };
-    let name =
-        SIGNALS.iter().find(|(n, _)| *n == number).map_or_else(|| format!("signal {number}"), |(_, s)| (*s).into());
-    let has_address = matches!(name.as_str(), "SIGSEGV" | "SIGBUS" | "SIGILL" | "SIGFPE" | "SIGTRAP");
-    // si_code up to 0 means sent by a process: then si_addr is not an address.
-    let faulted = has_address && code.is_some_and(|c| c > 0);
-    Some(SignalRow { number, name, code, address: addr.filter(|_| faulted) })
+/// The file name in `argv[0]`. Programs write what they do over it, as `postgres: user
+/// database SELECT`: of that the first word.
+fn program_name<'a>(text: &'a str, executable: Option<&str>) -> Option<&'a str> {
+    let last = |path: &'a str| path.rsplit('/').next().unwrap_or(path);
+    let whole = last(text);
+    let of_file = executable.and_then(|e| e.rsplit('/').next()) == Some(whole);
+    let name = if of_file { whole } else { last(text.split_whitespace().next().unwrap_or_default()) };
+    Some(name).filter(|name| !name.is_empty())
 }
 
-/// Signals by which gdb stops a process it attaches to: SIGSTOP, SIGTRAP.
-const ATTACH_SIGNALS: [i32; 2] = [19, 5];
+/// The name of a variable. An entry without `=`, or with what no name holds before it, is
+/// data: programs write over their environment too.
+fn variable(entry: &str) -> Option<&str> {
+    let (name, _) = entry.split_once('=')?;
+    let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '%' | '(' | ')');
+    (!name.is_empty() && name.len() <= limits::MAX_VARIABLE && name.chars().all(of_name)).then_some(name)
+}
 
-/// Signal numbers of x86_64 and aarch64 Linux (asm-generic/signal.h).
-const SIGNALS: &[(i32, &str)] = &[
-    (1, "SIGHUP"),
-    (2, "SIGINT"),
-    (3, "SIGQUIT"),
-    (4, "SIGILL"),
-    (5, "SIGTRAP"),
-    (6, "SIGABRT"),
-    (7, "SIGBUS"),
-    (8, "SIGFPE"),
-    (9, "SIGKILL"),
-    (10, "SIGUSR1"),
-    (11, "SIGSEGV"),
-    (12, "SIGUSR2"),
-    (13, "SIGPIPE"),
-    (14, "SIGALRM"),
-    (15, "SIGTERM"),
-    (19, "SIGSTOP"),
-    (24, "SIGXCPU"),
-    (25, "SIGXFSZ"),
-    (31, "SIGSYS"),
-    (34, "SIGRTMIN"),
-];
+fn signal_row(signal: crash::Signal) -> SignalRow {
+    let name = crash::name(signal.number);
+    let has_address = matches!(name.as_str(), "SIGSEGV" | "SIGBUS" | "SIGILL" | "SIGFPE" | "SIGTRAP");
+    // si_code up to 0 means sent by a process: then si_addr is not an address.
+    let fault = signal.info.filter(|s| has_address && s.code > 0);
+    SignalRow { number: signal.number, name, code: signal.info.map(|s| s.code), address: fault.map(|s| s.addr) }
+}
 
 /// What the core proves of the system, each with its evidence. One string found
 /// somewhere proves nothing: .NET hosts hold the names of every distribution.
-fn os_facts(process: &Process) -> Vec<OsFact> {
+fn os_facts(process: &Process, stacks: &Stacks) -> Vec<OsFact> {
     let mut out = Vec::new();
     let mut add = |what, value: String, evidence: String| out.push(OsFact { what, value, evidence });
     match kernel_version(process) {
         Some(version) => add("kernel", format!("Linux {version}"), "the vdso's ELF note \"Linux\"".into()),
         None => add("kernel", "Linux".into(), "the core's notes are those of Linux".into()),
     }
-    let is_libc = |m: &&crate::image::Module| {
-        let name = m.name();
-        ["ld-musl-", "libc.musl-", "libc.so", "libc-2."].iter().any(|start| name.starts_with(start))
-    };
-    for m in process.modules.iter().filter(is_libc).take(limits::MAX_BANNERS) {
-        let name = m.name();
-        if name.starts_with("ld-musl-") || name.starts_with("libc.musl-") {
-            add("libc", "musl".into(), format!("loaded: {}", printable(&m.path)));
-        } else {
-            match banner(process, m.range) {
-                Some(text) => add("libc", text, format!("the version text inside {}", printable(&m.path))),
-                None => add("libc", "glibc".into(), format!("loaded: {}", printable(&m.path))),
-            }
-            if m.path.contains("-linux-gnu/") {
-                add(
-                    "distribution",
-                    "Debian family (multiarch library paths)".into(),
-                    format!("loaded: {}", printable(&m.path)),
-                );
-            }
+    let libcs = process.modules.iter().filter_map(|m| Some((m, libc::which(process, m)?)));
+    let mut loaded = false;
+    for (m, (libc, _)) in libcs.take(limits::MAX_BANNERS) {
+        loaded = true;
+        let path = printable(&m.path);
+        let banner = if libc == Libc::Glibc { banner(process, m.range) } else { None };
+        match banner {
+            Some(text) => add("libc", text, format!("the version text inside {path}")),
+            None => add("libc", libc.name().into(), format!("loaded: {path}")),
         }
+        if m.path.contains("-linux-gnu/") {
+            add("distribution", "Debian family (multiarch library paths)".into(), format!("loaded: {path}"));
+        }
+    }
+    // Linked into the program, it has no module.
+    if let Some(layout) = stacks.layout.filter(|_| !loaded) {
+        add("libc", layout.libc.name().into(), "thread control blocks of its form".into());
     }
     out
 }
@@ -255,5 +230,32 @@ fn completeness(process: &Process, found: &Findings) -> Completeness {
         file_missing,
         truncated,
         notes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_told_without_what_was_written_over_its_name() {
+        let name = |text| program_name(text, Some("/opt/My App/the server"));
+        assert_eq!(name("/usr/bin/dotnet"), Some("dotnet"));
+        assert_eq!(name("-bash"), Some("-bash"));
+        assert_eq!(name("/opt/My App/the server"), Some("the server"));
+        assert_eq!(name("postgres: alice payroll 10.0.0.1(1234) SELECT"), Some("postgres:"));
+        assert_eq!(name("curl https://alice:secret@example.org/x"), Some("curl"));
+        assert_eq!((name(""), name("dir/")), (None, None));
+    }
+
+    #[test]
+    fn what_is_no_variable_is_data() {
+        assert_eq!(variable("PATH=/bin"), Some("PATH"));
+        assert_eq!(variable("BASH_FUNC_which%%=() { :; }"), Some("BASH_FUNC_which%%"));
+        assert_eq!(variable("EMPTY="), Some("EMPTY"));
+        for data in ["hunter2", "=x", "a b=c", "https://x?token=abc", "se\u{1b}cret=1", ""] {
+            assert_eq!(variable(data), None, "{data}");
+        }
+        assert_eq!(variable(&format!("{}=", "A".repeat(2000))), None);
     }
 }

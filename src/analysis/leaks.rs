@@ -68,6 +68,10 @@ impl Known<'_> {
 /// Tell which blocks leaked.
 pub fn leaks(process: &Process, found: &Findings, options: &LeaksOptions, progress: &Progress) -> LeaksReport {
     let malloc = &found.malloc;
+    let read = tell_unread(process, malloc);
+    if malloc.heaps.is_empty() && malloc.mapped.is_empty() {
+        return LeaksReport::default();
+    }
     process.core.expect_scan();
     let (lists, blocks) = blocks_of(process, malloc);
     let reach = Reach { process, blocks: &blocks };
@@ -104,7 +108,8 @@ pub fn leaks(process: &Process, found: &Findings, options: &LeaksOptions, progre
     for c in malloc.mapped.iter().filter(|c| lists.state_of(c.chunk).is_none()) {
         known.add(&mut mapped, &Chunk { address: c.chunk, size: c.size, state: State::Used, first_word: None }, true);
     }
-    let mut report = LeaksReport { scanned, complete: tell_missing(process, found), ..LeaksReport::default() };
+    let complete = tell_missing(process, found) & read;
+    let mut report = LeaksReport { scanned, complete, ..LeaksReport::default() };
     let mut sizes = BySize::default();
     let mut rows = Vec::new();
     for share in walked.into_iter().map(|(_, _, share, _)| share).inspect(|s| sizes.merge(&s.leaked.sizes)) {
@@ -146,4 +151,24 @@ fn tell_missing(process: &Process, found: &Findings) -> bool {
         );
     }
     missing == 0
+}
+
+/// Whether the blocks that the process uses are those of glibc's malloc, which alone
+/// is looked through; what else there is, is told.
+fn tell_unread(process: &Process, malloc: &Malloc) -> bool {
+    let other = malloc.allocators(process).into_iter().next().filter(|a| !a.walked);
+    let nothing = malloc.heaps.is_empty() && malloc.mapped.is_empty();
+    let text = match (other, nothing) {
+        (Some(other), true) => {
+            format!("nothing was looked at: this process's malloc is {}, whose blocks are not read", other.name)
+        }
+        (Some(other), false) => format!(
+            "only blocks of glibc's malloc were looked at: most come from {}, whose blocks are not read",
+            other.name
+        ),
+        (None, true) => "nothing was looked at: no heap of glibc's malloc was found in this process".to_owned(),
+        (None, false) => return true,
+    };
+    process.diag.partial("leaks-unread", text);
+    false
 }

@@ -6,6 +6,7 @@ mod async_chains;
 mod baseline;
 mod check;
 mod conditions;
+mod crash;
 mod diff;
 mod distribution;
 mod gcroot;
@@ -67,7 +68,7 @@ pub use symbolicate::symbolicate;
 pub use threads::{Doing, ThreadOptions, doing, threads};
 pub use whatis::whatis;
 
-use crate::core::mapped;
+use crate::core::mapped::{self, Loss};
 use crate::dotnet::{Heaps, Runtime};
 use crate::introspect::Findings;
 use crate::process::Process;
@@ -75,10 +76,17 @@ use crate::report::{CoreRow, Envelope, RuntimeRow, SCHEMA_VERSION};
 
 /// Put a command's answer into the envelope all answers share.
 pub fn envelope<T>(command: &'static str, process: &Process, found: &Findings, body: T) -> Envelope<T> {
-    if mapped::shrank() {
-        process
-            .diag
-            .partial("shrank", "the core file became shorter while it was read; the missing part was taken as zero");
+    for loss in mapped::losses() {
+        let (code, message) = match loss {
+            Loss::Shrank => {
+                ("shrank", "the core file became shorter while it was read; the missing part was taken as zero")
+            }
+            Loss::Unreadable => (
+                "io-error",
+                "parts of the core file could not be read (an I/O error of its disk); they were taken as zero",
+            ),
+        };
+        process.diag.partial(code, message);
     }
     process.tell_unread();
     let core = &process.core;

@@ -1,14 +1,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use crate::analysis::crash::crash;
 use crate::analysis::distribution::most_common;
 use crate::analysis::threads::Doing;
 use crate::analysis::zero::ZeroMap;
 use crate::dotnet::has_coreclr;
 use crate::introspect::Findings;
-use crate::map::Kind;
+use crate::map::{Confidence, Kind};
 use crate::memory::scan;
-use crate::native::StackState;
+use crate::native::{StackState, ThreadStack};
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity, StackGroup, StackRow, StacksReport, StacksTotal};
@@ -25,9 +26,13 @@ pub fn stacks(
 ) -> StacksReport {
     let zeros = zero_fill.then(|| ZeroMap::scan(process, found, Some(Kind::Stack), progress));
     let mut rows = measure(process, found, zeros.as_ref());
+    let crashed = crash(process).tid;
     for row in &mut rows {
-        let Some(doing) = row.tid.and_then(|tid| doing.get(&tid)) else { continue };
-        (row.managed_id, row.does) = (doing.managed_id, doing.text.clone());
+        row.crashed = row.tid.is_some() && row.tid == crashed;
+        let Some(doing) = row.tid.or(row.used_by).and_then(|tid| doing.get(&tid)) else { continue };
+        row.managed_id = doing.managed_id;
+        // Once a thread, beside its own stack.
+        row.does = doing.text.clone().filter(|_| row.tid.is_some());
     }
     let total = sum(&rows, zero_fill);
     let groups = groups(&rows, zero_fill);
@@ -65,74 +70,68 @@ fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
 
 /// A row for each stack and each thread without one.
 pub(super) fn measure(process: &Process, found: &Findings, zeros: Option<&ZeroMap>) -> Vec<StackRow> {
-    let core = &process.core;
-    let mut rows: Vec<StackRow> = found
-        .stacks
-        .list
-        .iter()
-        .map(|s| {
-            let scanned = zeros.map(|z| z.within(s.stack));
-            let in_core = core.dumped_in(s.stack);
-            StackRow {
-                tid: s.tid,
-                name: s.tid.and_then(|t| process.thread_name(t)),
-                managed_id: None,
-                does: None,
-                state: match s.state {
-                    StackState::Main => "main",
-                    StackState::Thread => "thread",
-                    StackState::Cached => "cached",
-                    StackState::Unsure => "unknown",
-                },
-                low: Some(s.stack.start),
-                high: Some(s.stack.end),
-                reserved: Some(s.stack.len()),
-                guard: match (s.guard, s.state) {
-                    (Some(guard), _) => Some(guard.len()),
-                    // The kernel keeps a gap below the main stack, no guard mapping.
-                    (None, StackState::Main) => Some(0),
-                    (None, _) if s.confidence == crate::map::Confidence::Heuristic => None,
-                    (None, _) => Some(0),
-                },
-                sp: s.sp,
-                in_use: s.sp.filter(|sp| *sp >= s.stack.start && *sp <= s.stack.end).map(|sp| s.stack.end.since(sp)),
-                touched: scanned.map(|z| {
-                    z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(scan::PAGE).max(s.stack.start)))
-                }),
-                in_core,
-                zero: scanned.map(|z| z.zero),
-                written: scanned.map(|z| z.written),
-                confidence: Some(s.confidence.name()),
-                source: s.source.clone(),
-            }
-        })
-        .collect();
-    for &(tid, sp) in &found.stacks.without {
+    let mut rows: Vec<StackRow> = found.stacks.list.iter().map(|s| row(process, found, s, zeros)).collect();
+    for lost in &found.stacks.without {
         rows.push(StackRow {
-            tid: Some(tid),
-            name: process.thread_name(tid),
-            managed_id: None,
-            does: None,
+            tid: Some(lost.tid),
+            name: process.thread_name(lost.tid),
             state: "unknown",
-            low: None,
-            high: None,
-            reserved: None,
-            guard: None,
-            sp: Some(sp),
-            in_use: None,
-            touched: None,
-            in_core: 0,
-            zero: None,
-            written: None,
-            confidence: None,
-            source: "no writable mapping holds SP".into(),
+            sp: Some(lost.sp),
+            current: true,
+            source: lost.why.clone(),
+            ..StackRow::default()
         });
     }
     rows
 }
 
+fn row(process: &Process, found: &Findings, s: &ThreadStack, zeros: Option<&ZeroMap>) -> StackRow {
+    let scanned = zeros.map(|z| z.within(s.stack));
+    let own = s.state.is_own();
+    let kind = found.map.region_at(s.sp.filter(|sp| s.stack.contains(*sp)).unwrap_or(s.zone.end.max(s.stack.start)));
+    StackRow {
+        tid: s.tid.filter(|_| own),
+        used_by: s.tid.filter(|_| !own),
+        name: s.tid.and_then(|t| process.thread_name(t)),
+        managed_id: None,
+        crashed: false,
+        does: None,
+        state: match s.state {
+            StackState::Main => "main",
+            StackState::Thread => "thread",
+            StackState::Signal => "signal",
+            StackState::Switched => "switched",
+            StackState::Cached => "cached",
+            StackState::Unsure => "unknown",
+        },
+        kind: kind.map(|r| r.kind.name()),
+        low: Some(s.stack.start),
+        high: Some(s.stack.end),
+        reserved: Some(s.stack.len()),
+        guard: match (s.guard, s.state) {
+            (Some(guard), _) => Some(guard.len().saturating_add(s.zone.len())),
+            // The kernel keeps a gap below the main stack, no guard mapping.
+            (None, StackState::Main) => Some(0),
+            (None, _) if s.confidence == Confidence::Heuristic => None,
+            (None, _) => Some(s.zone.len()),
+        },
+        sp: s.sp,
+        current: s.current,
+        // One that overflowed has its stack pointer in the guard.
+        in_use: s.sp.map(|sp| s.stack.end.since(sp.max(s.stack.start))),
+        touched: scanned
+            .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(scan::PAGE).max(s.stack.start)))),
+        in_core: process.core.dumped_in(s.stack),
+        zero: scanned.map(|z| z.zero),
+        written: scanned.map(|z| z.written),
+        confidence: Some(s.confidence.name()),
+        source: s.source.clone(),
+    }
+}
+
 fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
-    let known = || rows.iter().filter(|r| r.low.is_some());
+    // What runs on a block of malloc counts there.
+    let known = || rows.iter().filter(|r| r.low.is_some() && r.kind == Some(Kind::Stack.name()));
     let add = |f: fn(&StackRow) -> Option<u64>| known().filter_map(f).fold(0, u64::saturating_add);
     StacksTotal {
         count: known().count() as u64,
@@ -153,6 +152,9 @@ const STACK_SIZE_KNOBS: [&str; 3] =
 
 /// From how many threads on their stacks are worth a word.
 const MANY_STACKS: usize = 32;
+
+/// Threads named in a finding.
+const NAMED: usize = 8;
 
 /// Reserve that makes stacks a warning.
 const LARGE_RESERVE: u64 = 1 << 30;
@@ -197,6 +199,47 @@ pub(super) fn verdict(process: &Process, rows: &[StackRow]) -> Vec<Finding> {
             evidence,
         });
     }
+    for row in rows.iter().filter(|r| r.tid.is_some()) {
+        let below = row.sp.zip(row.low).filter(|(sp, low)| sp < low && row.guard.is_some_and(|g| low.since(*sp) <= g));
+        if let (Some((sp, _)), Some(tid)) = (below, row.tid) {
+            out.push(Finding {
+                id: "stack-overflow",
+                severity: Severity::Warning,
+                text: format!(
+                    "Thread {tid} overflowed its stack of {}: it had come down to {sp}, which is in the guard.",
+                    round(row.reserved.unwrap_or(0))
+                ),
+                evidence: "its stack pointer, or the one that a signal interrupted".into(),
+            });
+        }
+    }
+    let on = |state: &str| -> Vec<u32> {
+        rows.iter().filter(|r| r.state == state && r.current).filter_map(|r| r.used_by).collect()
+    };
+    let told = [
+        (
+            on("signal"),
+            "runs a signal handler on a signal stack; of its own stack, what lies above the interrupted SP is in use",
+            "run signal handlers on signal stacks; of their own stacks, what lies above the interrupted SP is in use",
+        ),
+        (
+            on("switched"),
+            "runs on a stack that it switched to (a coroutine's, a fiber's, a goroutine's)",
+            "run on stacks that they switched to (coroutines', fibers', goroutines')",
+        ),
+    ];
+    for (tids, one, many) in told.into_iter().filter(|(tids, ..)| !tids.is_empty()) {
+        let named: Vec<String> = tids.iter().take(NAMED).map(u32::to_string).collect();
+        let more = tids.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let what = if tids.len() == 1 { format!("1 thread {one}") } else { format!("{} threads {many}", tids.len()) };
+        out.push(Finding {
+            id: "other-stacks",
+            severity: Severity::Info,
+            text: format!("{what}: {}{more}.", named.join(", ")),
+            evidence: "stack pointers".into(),
+        });
+    }
     let cached = rows.iter().filter(|r| r.state == "cached");
     let (count, bytes) = cached.fold((0, 0u64), |(n, b), r| (n + 1, b.saturating_add(r.reserved.unwrap_or(0))));
     if count > 0 {
@@ -221,26 +264,18 @@ pub(super) fn verdict(process: &Process, rows: &[StackRow]) -> Vec<Finding> {
 fn size_source(process: &Process, size: u64) -> (String, String) {
     for knob in STACK_SIZE_KNOBS {
         let Some(value) = process.environment(knob) else { continue };
-        // The runtime reads it as hexadecimal, with or without 0x.
-        let digits = value.trim_start_matches("0x");
-        return match u64::from_str_radix(digits, 16) {
-            Ok(bytes) => (
-                format!(
-                    "{knob}={value} in its environment is hexadecimal: {}{}.",
-                    round(bytes),
-                    if bytes.checked_next_multiple_of(4096) == Some(size) {
-                        ", the size seen"
-                    } else {
-                        ", not the size seen"
-                    }
-                ),
-                format!("environment on the main stack: {knob}={value}"),
-            ),
-            Err(_) => (
-                format!("{knob} in its environment is not a hexadecimal number."),
-                format!("environment on the main stack: {knob}"),
-            ),
+        let evidence = format!("environment on the main stack: {knob}");
+        // The runtime reads it as hexadecimal, with or without 0x. What is no number may be
+        // anything, and is nobody's business.
+        let told = match u64::from_str_radix(value.trim_start_matches("0x"), 16) {
+            Ok(bytes) => {
+                let seen = bytes.checked_next_multiple_of(4096) == Some(size);
+                let seen = if seen { "the size seen" } else { "not the size seen" };
+                format!("{knob} in its environment, read as hexadecimal, is {}, {seen}.", round(bytes))
+            }
+            Err(_) => format!("{knob} in its environment is not a hexadecimal number."),
         };
+        return (told, evidence);
     }
     let knob = if has_coreclr(process) {
         "The size comes from `ulimit -s`, or for .NET threads from DOTNET_DefaultStackSize, which is hexadecimal: 180000 means 1.5 MiB (it is not set here, or not visible)."

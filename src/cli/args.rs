@@ -6,7 +6,7 @@ use coremap::dotnet::Generation;
 use coremap::map::Kind;
 
 use crate::cli::package_args::PackageCommand;
-use crate::cli::values::{generation, kind};
+use crate::cli::values::{generation, kind, size};
 
 /// Tells where the memory of a process went, from its Linux core dump alone.
 #[derive(Parser, Debug)]
@@ -37,6 +37,9 @@ pub(crate) struct Common {
     /// Where to look for the program's own files; used only if proven the same build
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) symbols: Vec<PathBuf>,
+    /// Let it take so much memory, as 4GiB, where less than that is usual
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory: Option<u64>,
     /// Tell on stderr how things were found (-vv: more)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
@@ -64,7 +67,7 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// The process, its system, its modules, and what the dump holds
     Info {
-        /// Print values of environment variables too, not only their names
+        /// Print the command line and values of environment variables too, not only names
         #[arg(long)]
         show_data: bool,
         #[command(flatten)]

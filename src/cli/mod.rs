@@ -5,16 +5,21 @@ mod address;
 mod args;
 mod commands;
 mod exit;
+mod interrupt;
+mod new_file;
 mod output;
 mod package_args;
+mod pool;
 mod progress;
 mod values;
 
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
+use coremap::bytes::{is_harmful, printable};
 
 pub(crate) use exit::{Exit, Failure};
 
@@ -28,14 +33,17 @@ pub(crate) fn main() -> ExitCode {
                 return Exit::Usage.into();
             }
             // Help that was asked for goes to stdout and is no error.
-            let _ = e.print();
             let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let _ = if asked { e.print() } else { escaped(e).print() };
             return if asked { Exit::Done.into() } else { Exit::Usage.into() };
         }
     };
     start_log(args.common.verbose);
-    progress::restore_on_interrupt();
+    interrupt::clean_up_when_ended();
     own_up();
+    if let Some(sentence) = pool::start() {
+        output::tell(&format!("warning: threads: {sentence}"));
+    }
     match commands::run(&args) {
         Ok(exit) => exit.into(),
         Err(failure) => {
@@ -67,18 +75,60 @@ fn mistake(e: &clap::Error) -> Option<String> {
     }
 }
 
+/// clap repeats arguments as they are. Where one of them holds what a terminal would obey
+/// (`coremap *` in a folder of somebody else's files), what it says of them escaped.
+fn escaped(e: clap::Error) -> clap::Error {
+    let args: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    if !args.iter().any(|arg| arg.chars().any(is_harmful)) {
+        return e;
+    }
+    match args::Args::try_parse_from(args.iter().map(|arg| printable(arg).into_owned())) {
+        Err(same) => same,
+        Ok(_) => args::Args::command().error(e.kind(), "an argument holds control characters"),
+    }
+}
+
 /// After a panic say whose mistake it is, and what still helps.
 fn own_up() {
-    let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         progress::clear();
-        told(panic);
+        let thread = std::thread::current();
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let why = panic.payload();
+        let why = why.downcast_ref::<String>().map(String::as_str).or(why.downcast_ref::<&str>().copied());
+        // A reason may repeat text of the core.
+        eprintln!(
+            "thread '{}' panicked at {place}:\n{}",
+            thread.name().unwrap_or("?"),
+            printable(why.unwrap_or_default())
+        );
+        let trace = std::backtrace::Backtrace::capture();
+        if trace.status() == std::backtrace::BacktraceStatus::Captured {
+            eprintln!("{trace}");
+        }
         eprintln!(
             "coremap {}: this is a mistake in the program, not in your core. Other commands may still answer; please \
              report the lines above with what `coremap info CORE` prints.",
             env!("COREMAP_VERSION")
         );
     }));
+}
+
+/// Standard error for lines that name files.
+struct Escaped;
+
+impl Write for Escaped {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // The log writes a line at a time.
+        let text = String::from_utf8_lossy(line);
+        let safe: String = text.lines().map(|line| printable(line) + "\n").collect();
+        io::stderr().write_all(safe.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 fn start_log(verbose: u8) {
@@ -88,5 +138,5 @@ fn start_log(verbose: u8) {
         _ => tracing::Level::TRACE,
     };
     // A second subscriber in one process can't happen here; nothing to do if it did.
-    let _ = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).without_time().try_init();
+    let _ = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Escaped).without_time().try_init();
 }

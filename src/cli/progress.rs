@@ -52,15 +52,3 @@ pub(crate) fn clear() {
         bar.finish_and_clear();
     }
 }
-
-/// Exit status of a program ended by SIGINT, as shells count it.
-const INTERRUPTED: i32 = 130;
-
-/// On Ctrl-C, leave the terminal clean.
-pub(crate) fn restore_on_interrupt() {
-    // Without a handler the default still ends the program.
-    let _ = ctrlc::set_handler(|| {
-        clear();
-        std::process::exit(INTERRUPTED);
-    });
-}

@@ -24,3 +24,51 @@ pub(super) fn generation(name: &str) -> Result<Generation, String> {
         format!("no such generation; there are {}", all.join(", "))
     })
 }
+
+/// Units of a size, and how many bytes they stand for; a letter alone is of 1,024.
+const UNITS: [(&str, u64); 13] = [
+    ("", 1),
+    ("b", 1),
+    ("k", 1 << 10),
+    ("m", 1 << 20),
+    ("g", 1 << 30),
+    ("t", 1 << 40),
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+];
+
+/// A size in bytes: `4GiB`, `1.5G`, `500MB`.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "a size is a number with a unit, as 4GiB, 1.5GiB or 500MB".to_owned();
+    let end = text.find(|c: char| !matches!(c, '0'..='9' | '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = unit.trim().to_ascii_lowercase();
+    let (_, bytes) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let number = |digits: &str| if digits.len() <= 9 { digits.parse::<u64>().ok() } else { None };
+    let (Some(whole), Some(part)) = (number(whole), number(fraction)) else { return Err(wrong()) };
+    let part = u128::from(part) * u128::from(*bytes) / 10u128.pow(fraction.len() as u32);
+    let size = u128::from(whole) * u128::from(*bytes) + part;
+    u64::try_from(size).ok().filter(|&n| n > 0).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        let good = [("4GiB", 4 << 30), ("4g", 4 << 30), ("1.5 GiB", 3 << 29), ("500MB", 500_000_000), ("123", 123)];
+        for (text, bytes) in good {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "GiB", "4 pounds", "-1GiB", "1e9", "1.2.3", "0", "99999999999999999999", "4GiBs", ".", "1."] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,34 +1,96 @@
 //! The only file with `unsafe`: files mapped into our own memory, and the
-//! handler that keeps us alive when such a file shrinks under us.
+//! handler that keeps us alive when such a file can't give what it should.
 //!
-//! Reading a mapped page that its file no longer has raises SIGBUS. The handler
-//! puts a zero page in its place and remembers that it did; [`shrank`] is then
-//! true and the command says that its answer is partial.
+//! Reading a mapped page that its file does not give raises SIGBUS. The handler puts
+//! zero pages in its place and remembers why: the file became shorter ([`Loss::Shrank`])
+//! or its disk failed ([`Loss::Unreadable`]). The command then says that its answer is
+//! partial. A hole of a file on a full tmpfs raises SIGBUS too, as there is no page
+//! left to read it into: that is a zero page, and no loss.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
+use std::os::fd::AsRawFd;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 /// Mappings the handler knows. The core, and files that `--symbols` brought in.
 const SLOTS: usize = 4096;
 
+/// Of these the first keep their file open, so that the handler can ask for its size:
+/// processes may have 1,024 files open as shipped.
+const ASKED: usize = 256;
+
+/// After so many pages that could not be read, the run that is given up with each
+/// of them doubles: a disk that is gone takes some thousand mappings, and not one a page
+/// (vm.max_map_count is 65,530 as shipped).
+const DOUBLING: usize = 256;
+
 static STARTS: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
 static LENGTHS: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
+/// Where in the file each mapping begins.
+static OFFSETS: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
+/// Its descriptor, or -1.
+static FILES: [AtomicI32; SLOTS] = [const { AtomicI32::new(-1) }; SLOTS];
 static SHRANK: AtomicBool = AtomicBool::new(false);
+static UNREADABLE: AtomicBool = AtomicBool::new(false);
+static UNREAD: AtomicUsize = AtomicUsize::new(0);
+static PAGE: AtomicUsize = AtomicUsize::new(4096);
 static INSTALL: Once = Once::new();
 
-/// Whether a mapped file turned out shorter than when it was opened.
-pub fn shrank() -> bool {
-    SHRANK.load(Ordering::Relaxed)
+/// Why pages of mapped files were taken as zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// A file turned out shorter than when it was opened.
+    Shrank,
+    /// A page inside a file could not be read: the disk or the network failed.
+    Unreadable,
+}
+
+/// What was lost so far, in this process.
+pub fn losses() -> impl Iterator<Item = Loss> {
+    let all = [(&SHRANK, Loss::Shrank), (&UNREADABLE, Loss::Unreadable)];
+    all.into_iter().filter(|(flag, _)| flag.load(Ordering::Relaxed)).map(|(_, loss)| loss)
+}
+
+/// An entry of the handler's table, as long as it lives.
+struct Slot {
+    index: usize,
+    /// Open while the handler may ask for it.
+    _file: Option<File>,
+}
+
+impl Slot {
+    fn take(at: *const u8, len: usize, offset: u64, file: &File) -> io::Result<Slot> {
+        INSTALL.call_once(install_handler);
+        for index in 0..SLOTS {
+            if STARTS[index].compare_exchange(0, at as usize, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                // Where descriptors are used up, the handler can do without.
+                let file = (index < ASKED).then(|| file.try_clone().ok()).flatten();
+                FILES[index].store(file.as_ref().map_or(-1, AsRawFd::as_raw_fd), Ordering::Release);
+                OFFSETS[index].store(offset, Ordering::Release);
+                LENGTHS[index].store(len, Ordering::Release);
+                return Ok(Slot { index, _file: file });
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many files mapped"))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        LENGTHS[self.index].store(0, Ordering::Release);
+        FILES[self.index].store(-1, Ordering::Release);
+        STARTS[self.index].store(0, Ordering::Release);
+    }
 }
 
 /// A whole file, mapped read-only.
 pub struct MappedFile {
+    // Before the map, so that the handler forgets it first.
+    _slot: Slot,
     map: memmap2::Mmap,
-    slot: usize,
 }
 
 impl MappedFile {
@@ -37,7 +99,15 @@ impl MappedFile {
     /// # Errors
     /// Those of mmap(2); `OutOfMemory` when too many files are mapped at once.
     pub fn map(file: &File) -> io::Result<MappedFile> {
-        INSTALL.call_once(install_handler);
+        MappedFile::with_holes(file, &[])
+    }
+
+    /// The same, where `holes` of the file are known to be zero. They are no pages of the
+    /// file then: to read one takes no memory, on a tmpfs neither.
+    ///
+    /// # Errors
+    /// As [`MappedFile::map`].
+    pub(crate) fn with_holes(file: &File, holes: &[Range<u64>]) -> io::Result<MappedFile> {
         // SAFETY: the mapping is read-only and private to this struct. Another
         // process may change the file, so its bytes are never trusted to stay
         // the same between two reads; if it shrinks, the SIGBUS handler
@@ -47,19 +117,16 @@ impl MappedFile {
         // megabytes ahead of each (and fills holes of sparse files with pages).
         // Advice may fail, then it is only slower.
         let _ = map.advise(memmap2::Advice::Random);
-        for slot in 0..SLOTS {
-            let taken =
-                STARTS[slot].compare_exchange(0, map.as_ptr() as usize, Ordering::AcqRel, Ordering::Relaxed).is_err();
-            if !taken {
-                LENGTHS[slot].store(map.len(), Ordering::Release);
-                return Ok(MappedFile { map, slot });
-            }
+        for hole in holes {
+            let hole = hole.start as usize..(hole.end as usize).min(map.len());
+            // SAFETY: the range lies in our own mapping, which nobody reads yet.
+            // Where it fails, the file's own hole is there still.
+            unsafe { zero(map.as_ptr().add(hole.start.min(hole.end)) as usize, hole.len()) };
         }
-        Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many files mapped"))
+        let slot = Slot::take(map.as_ptr(), map.len(), 0, file)?;
+        Ok(MappedFile { _slot: slot, map })
     }
-}
 
-impl MappedFile {
     /// The whole file is about to be read once, front to back.
     pub fn expect_scan(&self) {
         let _ = self.map.advise(memmap2::Advice::Sequential);
@@ -73,18 +140,114 @@ impl Deref for MappedFile {
     }
 }
 
-impl Drop for MappedFile {
-    fn drop(&mut self) {
-        LENGTHS[self.slot].store(0, Ordering::Release);
-        STARTS[self.slot].store(0, Ordering::Release);
+/// Memory that a decoder writes front to back and reads from at any distance, of which
+/// only the end is memory: what is done is in a file, and read from there.
+pub(crate) struct Window {
+    _slot: Slot,
+    map: memmap2::MmapMut,
+    /// Bytes before the first one, which make its place in a page that of the file.
+    lead: usize,
+    /// Where in the file the first byte is.
+    offset: u64,
+    /// How many bytes the file stands for.
+    done: usize,
+}
+
+impl Window {
+    /// Address space for `len` bytes that are to be in `file` from `offset` on.
+    ///
+    /// # Errors
+    /// Those of mmap(2), where there is no such address space.
+    pub(crate) fn reserve(file: &File, offset: u64, len: usize) -> io::Result<Window> {
+        let lead = (offset % page() as u64) as usize;
+        let len = len.checked_add(lead).ok_or(io::ErrorKind::OutOfMemory)?;
+        let map = memmap2::MmapOptions::new().len(len).no_reserve_swap().map_anon()?;
+        // All of it is written once: half the time is spent on the faults of small pages.
+        let _ = map.advise(memmap2::Advice::HugePage);
+        let slot = Slot::take(map.as_ptr(), map.len(), offset - lead as u64, file)?;
+        Ok(Window { _slot: slot, map, lead, offset, done: 0 })
     }
+
+    /// All of it. What [`Window::settle`] was told of must not be written any more: that
+    /// would end the program.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.map[self.lead..]
+    }
+
+    /// The first `upto` bytes are in `file` now, but for its `holes`, and are read from there.
+    ///
+    /// # Errors
+    /// Those of mmap(2).
+    pub(crate) fn settle(&mut self, file: &File, upto: usize, holes: &[Range<u64>]) -> io::Result<()> {
+        let whole = |n: usize| n / page() * page();
+        let (from, to) = (whole(self.lead + self.done), whole(self.lead + upto));
+        if from >= to {
+            return Ok(());
+        }
+        let base = self.map.as_ptr() as usize;
+        let first = self.offset - self.lead as u64;
+        // SAFETY: whole pages of our own mapping, for which no reference is out. The file
+        // holds the bytes that are there, so that nothing changes for who reads them.
+        unsafe {
+            let got = libc::mmap(
+                (base + from) as *mut libc::c_void,
+                to - from,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE | libc::MAP_FIXED,
+                file.as_raw_fd(),
+                (first + from as u64) as libc::off_t,
+            );
+            if got == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            for hole in holes {
+                let inside = |at: u64| (at.saturating_sub(first) as usize).clamp(from, to);
+                let (start, end) = (inside(hole.start).next_multiple_of(page()), whole(inside(hole.end)));
+                zero(base + start, end.saturating_sub(start));
+            }
+            // What was read again at a distance counts as memory of ours until it is let go.
+            libc::madvise(base as *mut libc::c_void, to, libc::MADV_DONTNEED);
+        }
+        self.done = upto;
+        Ok(())
+    }
+}
+
+/// Put zero pages there, whole ones within the range; whether that was done.
+///
+/// # Safety
+/// The range lies in a mapping of ours, and what it held is not needed.
+unsafe fn zero(at: usize, len: usize) -> bool {
+    let page = PAGE.load(Ordering::Relaxed);
+    let (start, end) = (at.next_multiple_of(page), at.saturating_add(len) / page * page);
+    if start >= end {
+        return false;
+    }
+    // SAFETY: the caller's promise.
+    let got = unsafe {
+        libc::mmap(
+            start as *mut libc::c_void,
+            end - start,
+            libc::PROT_READ,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    got != libc::MAP_FAILED
+}
+
+fn page() -> usize {
+    INSTALL.call_once(install_handler);
+    PAGE.load(Ordering::Relaxed)
 }
 
 fn install_handler() {
     // SAFETY: sigaction is called with a zero-initialised struct filled in
-    // below; the handler only uses async-signal-safe calls (mmap is a bare
-    // system call in every libc we build for) and atomics.
+    // below; the handler only uses async-signal-safe calls (mmap, fstat and lseek
+    // are bare system calls in every libc we build for) and atomics.
     unsafe {
+        PAGE.store(libc::sysconf(libc::_SC_PAGESIZE) as usize, Ordering::Relaxed);
         let mut action: libc::sigaction = std::mem::zeroed();
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_sigbus;
         action.sa_sigaction = handler as usize;
@@ -95,32 +258,85 @@ fn install_handler() {
 }
 
 extern "C" fn on_sigbus(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo for SIGBUS. MAP_FIXED replaces
-    // one page that lies wholly inside one of our own read-only mappings.
+    // SAFETY: the kernel passes a valid siginfo for SIGBUS; errno is this thread's.
     unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
         let addr = (*info).si_addr() as usize;
         for slot in 0..SLOTS {
             let start = STARTS[slot].load(Ordering::Acquire);
             let len = LENGTHS[slot].load(Ordering::Acquire);
-            if start != 0 && addr.wrapping_sub(start) < len {
-                let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
-                let at = addr & !(page - 1);
-                let got = libc::mmap(
-                    at as *mut libc::c_void,
-                    page,
-                    libc::PROT_READ,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
-                    -1,
-                    0,
-                );
-                if got != libc::MAP_FAILED {
-                    SHRANK.store(true, Ordering::Relaxed);
-                    return;
-                }
+            if start != 0 && addr.wrapping_sub(start) < len && replaced(slot, start, len, addr) {
+                *errno = before;
+                return;
             }
         }
         // Not ours: let it kill the process as it would have.
         libc::signal(libc::SIGBUS, libc::SIG_DFL);
+    }
+}
+
+/// Put zero pages where the mapping can't be read, and remember why.
+///
+/// # Safety
+/// For the handler only: `start` and `len` are of a mapping of ours, read-only at `addr`.
+unsafe fn replaced(slot: usize, start: usize, len: usize, addr: usize) -> bool {
+    let page = PAGE.load(Ordering::Relaxed);
+    let at = addr & !(page - 1);
+    let rest = (start + len).next_multiple_of(page) - at;
+    let offset = OFFSETS[slot].load(Ordering::Acquire) + (at - start) as u64;
+    // SAFETY: system calls on a descriptor that the slot holds open; the range is within
+    // the mapping.
+    unsafe {
+        let (run, loss) = match what_is_at(FILES[slot].load(Ordering::Acquire), offset) {
+            There::Hole(len) => (usize::try_from(len).unwrap_or(rest) & !(page - 1), None),
+            // All behind it is gone too.
+            There::Nothing => (rest, Some(&SHRANK)),
+            There::Data => {
+                let doubled = UNREAD.fetch_add(1, Ordering::Relaxed) / DOUBLING;
+                (page << doubled.min(30), Some(&UNREADABLE))
+            }
+        };
+        let exact = zero(at, run.clamp(page, rest));
+        if let Some(loss) = loss.or((!exact).then_some(&UNREADABLE)) {
+            loss.store(true, Ordering::Relaxed);
+        }
+        // Where there may be no more mappings, one for all of it: that needs no further one.
+        exact || zero(at, rest) || zero(start, rest + (at - start))
+    }
+}
+
+/// What a file has where it could not be read.
+enum There {
+    /// Zeros, so many bytes of them.
+    Hole(u64),
+    /// The file ends before.
+    Nothing,
+    /// Bytes, or what is not known.
+    Data,
+}
+
+/// # Safety
+/// `file` is an open descriptor, or -1.
+unsafe fn what_is_at(file: libc::c_int, offset: u64) -> There {
+    if file < 0 {
+        return There::Data;
+    }
+    // SAFETY: `stat` is written before it is read; the rest are numbers.
+    unsafe {
+        let mut stat: libc::stat = std::mem::zeroed();
+        if libc::fstat(file, &mut stat) != 0 {
+            return There::Data;
+        }
+        let size = stat.st_size as u64;
+        if offset >= size {
+            return There::Nothing;
+        }
+        match libc::lseek(file, offset as libc::off_t, libc::SEEK_DATA) {
+            next if next > offset as libc::off_t => There::Hole(next as u64 - offset),
+            -1 if *libc::__errno_location() == libc::ENXIO => There::Hole(size - offset),
+            _ => There::Data,
+        }
     }
 }
 
@@ -137,7 +353,77 @@ mod tests {
         file.set_len(4096)?;
         assert_eq!(map[100], 7);
         assert_eq!(map[60 << 10], 0);
-        assert!(shrank());
+        assert!(losses().any(|loss| loss == Loss::Shrank));
+        Ok(())
+    }
+
+    /// Lines of /proc/self/maps within these bytes.
+    fn mappings(bytes: &[u8]) -> io::Result<usize> {
+        let range = bytes.as_ptr_range();
+        let maps = std::fs::read_to_string("/proc/self/maps")?;
+        let starts = maps.lines().filter_map(|l| usize::from_str_radix(l.split('-').next()?, 16).ok());
+        Ok(starts.filter(|at| (range.start as usize..range.end as usize).contains(at)).count())
+    }
+
+    #[test]
+    fn what_is_cut_off_is_one_mapping_whatever_is_read_of_it() -> io::Result<()> {
+        let pages = 1000;
+        let file = tempfile::tempfile()?;
+        file.set_len(pages * 4096)?;
+        let map = MappedFile::map(&file)?;
+        file.set_len(4096)?;
+        // Every other page: a mapping for each of them would be hundreds.
+        for page in (2..pages as usize).step_by(2) {
+            assert_eq!(map[page * 4096], 0);
+        }
+        assert!(mappings(&map)? <= 3, "{}", mappings(&map)?);
+        Ok(())
+    }
+
+    #[test]
+    fn a_disk_that_is_gone_takes_no_mapping_for_each_page() -> io::Result<()> {
+        // Without a descriptor the handler takes each page for one that can't be read.
+        let pages = 60_000;
+        let file = tempfile::tempfile()?;
+        file.set_len(pages as u64 * 4096)?;
+        let mut map = MappedFile::map(&file)?;
+        FILES[map._slot.index].store(-1, Ordering::Release);
+        map._slot._file = None;
+        file.set_len(0)?;
+        for page in (0..pages).step_by(2).chain((1..pages).step_by(2)) {
+            assert_eq!(map[page * 4096], 0);
+        }
+        assert!(mappings(&map)? < 10_000, "{}", mappings(&map)?);
+        assert!(losses().any(|loss| loss == Loss::Unreadable));
+        Ok(())
+    }
+
+    #[test]
+    fn holes_are_no_pages_of_the_file() -> io::Result<()> {
+        let mut file = tempfile::tempfile()?;
+        file.write_all(&vec![7; 100_000])?;
+        // Only whole pages of what is told to be zero are taken for that.
+        let map = MappedFile::with_holes(&file, &[5000..20_000, 90_000..200_000])?;
+        assert_eq!((map[8191], map[8192], map[16_383], map[16_384]), (7, 0, 0, 7));
+        assert_eq!((map[90_112 - 1], map[90_112], map[98_304 - 1], map.len()), (7, 0, 0, 100_000));
+        Ok(())
+    }
+
+    #[test]
+    fn a_window_reads_back_what_its_file_has() -> io::Result<()> {
+        use std::os::unix::fs::FileExt;
+        let file = tempfile::tempfile()?;
+        let bytes: Vec<u8> = (0..200_000u32).map(|i| (i / 7) as u8).collect();
+        file.write_all_at(&bytes, 1234)?;
+        let mut window = Window::reserve(&file, 1234, 300_000)?;
+        window.bytes()[..200_000].copy_from_slice(&bytes);
+        for upto in [10, 100_000, 150_001, 150_002] {
+            window.settle(&file, upto, &[])?;
+            assert!(window.bytes()[..200_000] == bytes);
+            // What is not done can be written still.
+            window.bytes()[upto..].fill(9);
+            window.bytes()[upto..200_000].copy_from_slice(&bytes[upto..]);
+        }
         Ok(())
     }
 }

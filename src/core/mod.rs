@@ -8,6 +8,7 @@ pub mod elf;
 pub mod extents;
 pub mod inflate;
 pub mod mapped;
+pub mod mapping_name;
 pub mod notes;
 pub mod open;
 pub mod producer;

@@ -96,7 +96,7 @@ pub struct ProcessInfo {
 }
 
 /// NT_SIGINFO: why the process was dumped.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignalInfo {
     /// Signal number.
     pub signo: i32,
@@ -120,6 +120,8 @@ pub struct Notes {
     pub process: Option<ProcessInfo>,
     /// First NT_SIGINFO.
     pub signal: Option<SignalInfo>,
+    /// The thread whose NT_PRSTATUS stands before that note.
+    pub signal_tid: Option<u32>,
     /// Whether that could not be read; those behind it are of other threads.
     pub signal_lost: bool,
     /// NT_AUXV: (type, value), without the closing AT_NULL.
@@ -226,7 +228,8 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
             (b"CORE", nt::AUXV) => notes.auxv = parse_auxv(desc),
             (b"CORE", nt::FILE) => parse_files(desc, notes, diag),
             (b"CORE", nt::SIGINFO) if notes.signal.is_none() && !notes.signal_lost => {
-                notes.signal = parse_siginfo(desc)
+                notes.signal = parse_siginfo(desc);
+                notes.signal_tid = notes.threads.last().map(|t| t.tid).filter(|_| current);
             }
             (b"LINUX", nt::ARM_TLS) => {
                 let tp = bytes::u64_at(desc, 0).filter(|&v| v != 0).map(Addr);
@@ -330,18 +333,6 @@ fn parse_files(desc: &[u8], notes: &mut Notes, diag: &Diagnostics) {
         let offset = offset.saturating_mul(page.max(1));
         notes.files.push(FileMapping { range, offset, path });
     }
-}
-
-/// Whether a path in NT_FILE is memory under a name and not a file: POSIX and
-/// System V shared memory, memfd_create, and shared anonymous mappings, which
-/// the kernel lists as `/dev/zero (deleted)`.
-pub fn is_shared_memory(path: &str) -> bool {
-    path.starts_with("/dev/shm/")
-        || path.starts_with("/run/shm/")
-        || path.starts_with("/memfd:")
-        || path.starts_with("/SYSV")
-        || path == "/dev/zero (deleted)"
-        || path == "/dev/zero"
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::addr::{Addr, AddrRange, union};
 use crate::core::elf::{self, Arch, HeaderError, Piece, PieceState, Segment, Truncation};
 use crate::core::extents::Extents;
-use crate::core::inflate::{self, Packing};
+use crate::core::inflate::{self, InflateError, Inflated, Packing};
 use crate::core::mapped::MappedFile;
 use crate::core::notes::{self, Notes};
 use crate::core::producer::{self, DiagPage, Producer};
@@ -50,7 +50,7 @@ pub enum OpenError {
         /// As given.
         path: String,
         /// The reason (a full disk in $TMPDIR, say).
-        source: io::Error,
+        source: InflateError,
     },
     /// Not a core that can be read.
     #[error("{path}: {source}")]
@@ -105,51 +105,58 @@ impl Core {
     /// [`OpenError`] where there is no core to read. A cut or damaged core
     /// opens, with diagnostics.
     pub fn open(path: &Path, diag: &Diagnostics, progress: &Progress) -> Result<Core, OpenError> {
-        Core::open_with(path, Reads::default(), diag, progress)
+        Core::open_with(path, Reads::default(), None, diag, progress)
     }
 
-    /// The same, with a record of reads that headers and notes count in.
+    /// The same, with a record of reads that headers and notes count in, and the bytes of
+    /// memory that unpacking may take.
     pub(crate) fn open_with(
         path: &Path,
         reads: Reads,
+        memory: Option<u64>,
         diag: &Diagnostics,
         progress: &Progress,
     ) -> Result<Core, OpenError> {
         let name = path.to_string_lossy().into_owned();
         let io_error = |source| OpenError::Io { path: name.clone(), source };
-        let (file, packing) = if path.as_os_str() == "-" {
-            let mut input = io::stdin().lock();
-            let mut head = Vec::new();
-            input.by_ref().take(16).read_to_end(&mut head).map_err(io_error)?;
-            let packing = Packing::detect(&head);
-            let whole = io::Cursor::new(head).chain(input);
-            (inflate_to_file(whole, packing, &name, diag, progress)?, packing)
-        } else {
-            let meta = std::fs::metadata(path).map_err(io_error)?;
-            if !meta.is_file() {
-                let what =
-                    if meta.is_dir() { "a directory" } else { "a device or pipe (a core on standard input is `-`)" };
-                return Err(OpenError::NotAFile { path: name, what });
-            }
-            let mut file = File::open(path).map_err(io_error)?;
-            let mut head = Vec::new();
-            file.by_ref().take(16).read_to_end(&mut head).map_err(io_error)?;
-            file.seek(SeekFrom::Start(0)).map_err(io_error)?;
-            match Packing::detect(&head) {
-                None => (file, None),
-                packing => {
-                    progress.start(meta.len());
-                    (inflate_to_file(file, packing, &name, diag, progress)?, packing)
-                }
-            }
-        };
-        Core::from_file(name, file, packing, reads, diag)
+        let unpack_error = |source| OpenError::Inflate { path: name.clone(), source };
+        if path.as_os_str() == "-" {
+            let input = io::stdin().lock();
+            let out = inflate::to_temporary_file(input, None, memory, progress).map_err(unpack_error)?;
+            return Core::from_unpacked(name, out, reads, diag);
+        }
+        let meta = std::fs::metadata(path).map_err(io_error)?;
+        if !meta.is_file() {
+            let what = if meta.is_dir() { "a directory" } else { "a device or pipe (a core on standard input is `-`)" };
+            return Err(OpenError::NotAFile { path: name, what });
+        }
+        let file = File::open(path).map_err(io_error)?;
+        let mut head = Vec::new();
+        (&file).take(16).read_to_end(&mut head).map_err(io_error)?;
+        if Packing::detect(&head).is_none() {
+            return Core::from_file(name, file, None, &[], reads, diag);
+        }
+        (&file).seek(SeekFrom::Start(0)).map_err(io_error)?;
+        progress.start(meta.len());
+        let out = inflate::to_temporary_file(&file, Some(&file), memory, progress).map_err(unpack_error)?;
+        Core::from_unpacked(name, out, reads, diag)
+    }
+
+    fn from_unpacked(path: String, out: Inflated, reads: Reads, diag: &Diagnostics) -> Result<Core, OpenError> {
+        if let Some(reason) = out.broken {
+            diag.partial("inflate", format!("the packed stream breaks off: {reason}"));
+        }
+        if out.trailing {
+            diag.note("trailing", "behind the packed core the file goes on with bytes that are not packed: left out");
+        }
+        Core::from_file(path, out.file, out.packing, &out.holes, reads, diag)
     }
 
     fn from_file(
         path: String,
         file: File,
         packing: Option<Packing>,
+        holes: &[Range<u64>],
         reads: Reads,
         diag: &Diagnostics,
     ) -> Result<Core, OpenError> {
@@ -157,14 +164,15 @@ impl Core {
         if size == 0 {
             return Err(match packing {
                 Some(_) => {
-                    let source =
-                        io::Error::new(io::ErrorKind::UnexpectedEof, "nothing comes out of it: is it cut off?");
+                    let nothing = "nothing comes out of it: is it cut off?";
+                    let source = InflateError::Input(io::Error::new(io::ErrorKind::UnexpectedEof, nothing));
                     OpenError::Inflate { path, source }
                 }
                 None => OpenError::Empty { path },
             });
         }
-        let bytes = MappedFile::map(&file).map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        let bytes =
+            MappedFile::with_holes(&file, holes).map_err(|source| OpenError::Io { path: path.clone(), source })?;
         let headers = elf::read_headers(&bytes, &reads, diag)
             .map_err(|source| OpenError::Header { path: path.clone(), source })?;
         let pieces = elf::pieces(&headers.segments, diag);
@@ -328,19 +336,4 @@ pub struct Run<'a> {
     pub offset: u64,
     /// Its bytes.
     pub bytes: &'a [u8],
-}
-
-fn inflate_to_file<R: Read>(
-    input: R,
-    packing: Option<Packing>,
-    name: &str,
-    diag: &Diagnostics,
-    progress: &Progress,
-) -> Result<File, OpenError> {
-    let out = inflate::to_temporary_file(input, packing, progress)
-        .map_err(|source| OpenError::Inflate { path: name.to_owned(), source })?;
-    if let Some(reason) = out.broken {
-        diag.partial("inflate", format!("the packed stream breaks off: {reason}"));
-    }
-    Ok(out.file)
 }

@@ -1,9 +1,6 @@
-//! Files under `--symbols` and the proof that one is the build the core maps.
+//! The proof that a file under `--symbols` is the build the core maps.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
 
 use crate::addr::AddrRange;
 use crate::core::mapped::MappedFile;
@@ -12,110 +9,9 @@ use crate::diag::Diagnostics;
 use crate::image::elf;
 use crate::image::modules::{Module, ModuleKind, page_size};
 use crate::image::pe;
-use crate::limits;
+use crate::image::symbol_dirs::{Found, Place, SymbolDirs};
 use crate::memory::Overlay;
 use crate::range_map::RangeMap;
-
-/// Files given by the user, by name and by build id.
-#[derive(Default)]
-pub struct SymbolDirs {
-    roots: Vec<PathBuf>,
-    by_name: HashMap<String, Vec<PathBuf>>,
-}
-
-impl SymbolDirs {
-    /// List the given directories (not what lies deeper, but for `.build-id`).
-    ///
-    /// # Errors
-    /// Where one of them can't be listed.
-    pub fn open(roots: &[PathBuf]) -> io::Result<SymbolDirs> {
-        let mut dirs = SymbolDirs { roots: roots.to_vec(), by_name: HashMap::new() };
-        for root in roots {
-            for entry in std::fs::read_dir(root)
-                .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", root.display())))?
-                .take(limits::MAX_SYMBOL_FILES)
-            {
-                let path = entry?.path();
-                if let Some(name) = path.file_name().and_then(|n| n.to_str()) {
-                    dirs.by_name.entry(name.to_owned()).or_default().push(path);
-                }
-            }
-        }
-        Ok(dirs)
-    }
-
-    /// Whether none was given.
-    pub fn is_empty(&self) -> bool {
-        self.roots.is_empty()
-    }
-
-    /// Files that may be the module's: by build id, under its own path below a
-    /// root, by name in a root.
-    fn candidates(&self, module: &Module) -> Vec<PathBuf> {
-        let mut out = self.by_build_id(module, "");
-        out.extend(self.places(&module.path, module.name()));
-        out.retain(|p| p.is_file());
-        out.dedup();
-        out
-    }
-
-    /// Files under its own path below a root, or of that name in a root.
-    pub fn files(&self, path: &str, name: &str) -> Vec<PathBuf> {
-        let mut out = self.places(path, name);
-        out.retain(|p| p.is_file());
-        out
-    }
-
-    /// Where such files would be.
-    fn places(&self, path: &str, name: &str) -> Vec<PathBuf> {
-        let mut out = Vec::new();
-        let relative = relative(path);
-        if relative.as_os_str().len() > 1 {
-            out.extend(self.roots.iter().map(|root| root.join(&relative)));
-        }
-        out.extend(self.by_name.get(name).into_iter().flatten().cloned());
-        out
-    }
-
-    /// Files that may hold the symbols stripped from the module: by build id, as
-    /// gdb's manual lays them out; beside it or in a root as `NAME.debug`, or
-    /// `NAME.dbg` as .NET ships them; its own path below a root's usr/lib/debug.
-    fn debug_candidates(&self, module: &Module) -> Vec<PathBuf> {
-        let mut out = self.by_build_id(module, ".debug");
-        let relative = relative(&module.path);
-        for ending in ["debug", "dbg"] {
-            let name = format!("{}.{ending}", module.name());
-            if relative.as_os_str().len() > 1 {
-                let beside = relative.with_file_name(&name);
-                out.extend(self.roots.iter().map(|root| root.join(&beside)));
-                out.extend(self.roots.iter().map(|root| root.join("usr/lib/debug").join(&beside)));
-            }
-            out.extend(self.by_name.get(&name).into_iter().flatten().cloned());
-        }
-        out.retain(|p| p.is_file());
-        out.dedup();
-        out
-    }
-
-    fn by_build_id(&self, module: &Module, ending: &str) -> Vec<PathBuf> {
-        let mut out = Vec::new();
-        if let Some(id) = module.build_id() {
-            let (head, tail) = id.split_at(id.len().min(2));
-            for root in &self.roots {
-                for dir in [root.join(".build-id"), root.join("usr/lib/debug/.build-id")] {
-                    out.push(dir.join(head).join(format!("{tail}{ending}")));
-                }
-            }
-        }
-        out
-    }
-}
-
-/// The core's path is untrusted: only its plain parts, never `..`.
-fn relative(path: &str) -> PathBuf {
-    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    Path::new(path).components().filter(|c| matches!(c, std::path::Component::Normal(_))).collect()
-}
 
 /// How a file was proven to be the module's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +36,7 @@ pub struct Proven {
 pub fn prove(core: &Core, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnostics) -> Vec<Proven> {
     let mut out = Vec::new();
     let mut by_layout: Vec<&str> = Vec::new();
-    let mut refused: Vec<&str> = Vec::new();
+    let mut refused: Vec<(Unused, &str)> = Vec::new();
     for (i, module) in modules.iter().enumerate() {
         let lacks = |m: &u32| {
             let range = core.notes.files[*m as usize].range;
@@ -149,9 +45,16 @@ pub fn prove(core: &Core, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnost
         if !module.mappings.iter().any(lacks) {
             continue;
         }
-        let mut candidates = dirs.candidates(module).into_iter().peekable();
-        let any = candidates.peek().is_some();
-        let found = candidates.find_map(|path| proven(core, module, &path));
+        let (mut found, mut unused) = (None, Unused::Missing);
+        for place in dirs.candidates(module) {
+            match proven(core, module, dirs, &place) {
+                Ok(proven) => {
+                    found = Some(proven);
+                    break;
+                }
+                Err(why) => unused = unused.max(why),
+            }
+        }
         match found {
             Some((map, proof)) => {
                 if proof == Proof::Layout {
@@ -159,8 +62,7 @@ pub fn prove(core: &Core, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnost
                 }
                 out.push(Proven { module: i, map });
             }
-            None if any => refused.push(module.name()),
-            None => {}
+            None => refused.push((unused, module.name())),
         }
     }
     tell(
@@ -169,21 +71,59 @@ pub fn prove(core: &Core, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnost
         &by_layout,
         "taken by name, size and place of sections: the core has no byte of them to compare",
     );
-    tell(diag, "symbols-mismatch", &refused, "not used: not the build that the core maps");
+    for (why, code, what) in [
+        (Unused::Mismatch, "symbols-mismatch", "not used: not the build that the core maps"),
+        (Unused::NoProgram, "symbols-no-program", "not used: neither an ELF nor a PE file"),
+        (
+            Unused::Astray,
+            "symbols-astray",
+            "not used: a link that leads out of the folder, or to nothing; name a folder that holds both",
+        ),
+    ] {
+        let names: Vec<&str> = refused.iter().filter(|r| r.0 == why).map(|r| r.1).collect();
+        tell(diag, code, &names, what);
+    }
     out
 }
 
-fn proven(core: &Core, module: &Module, path: &Path) -> Option<(MappedFile, Proof)> {
-    let map = File::open(path).and_then(|f| MappedFile::map(&f)).ok()?;
-    let proof = proof(core, module, &map)?;
-    tracing::debug!(module = module.name(), ?proof, file = %path.display(), "the same build");
-    Some((map, proof))
+/// Why what may be at a place is not used; what tells most comes last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Unused {
+    /// There is no file.
+    Missing,
+    /// A link leads out of the folder.
+    Astray,
+    /// A file that is no program file.
+    NoProgram,
+    /// A program file of another build, as far as can be told.
+    Mismatch,
+}
+
+fn proven(core: &Core, module: &Module, dirs: &SymbolDirs, place: &Place) -> Result<(MappedFile, Proof), Unused> {
+    let file = match dirs.look(place) {
+        Found::File(file) => file,
+        Found::Astray => return Err(Unused::Astray),
+        Found::Nothing => return Err(Unused::Missing),
+    };
+    let map = MappedFile::map(&file).map_err(|_| Unused::NoProgram)?;
+    if !is_program(&map) {
+        return Err(Unused::NoProgram);
+    }
+    let proof = proof(core, module, &map).ok_or(Unused::Mismatch)?;
+    tracing::debug!(module = module.name(), ?proof, file = %dirs.path(place).display(), "the same build");
+    Ok((map, proof))
+}
+
+/// Whether it begins as program files do. A module without headers in the core is known by
+/// its size alone, and any file may have that.
+fn is_program(file: &[u8]) -> bool {
+    file.starts_with(b"\x7fELF") || pe::parse(&file[..file.len().min(4096)]).is_some()
 }
 
 /// The file under `dirs` that is the same build as the module, whether or not
 /// the core has all of its bytes.
 pub fn file_of(core: &Core, module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
-    let found = dirs.candidates(module).into_iter().find_map(|path| proven(core, module, &path));
+    let found = dirs.candidates(module).into_iter().find_map(|place| proven(core, module, dirs, &place).ok());
     found.filter(|(_, proof)| *proof != Proof::Layout).map(|(map, _)| map)
 }
 
@@ -193,8 +133,9 @@ pub fn file_of(core: &Core, module: &Module, dirs: &SymbolDirs) -> Option<Mapped
 pub fn debug_file_of(module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
     let ModuleKind::Elf(image) = &module.kind else { return None };
     let wanted = image.build_id.as_ref()?;
-    dirs.debug_candidates(module).into_iter().find_map(|path| {
-        let map = File::open(&path).and_then(|f| MappedFile::map(&f)).ok()?;
+    dirs.debug_candidates(module).into_iter().find_map(|place| {
+        let Found::File(file) = dirs.look(&place) else { return None };
+        let map = MappedFile::map(&file).ok()?;
         (elf::file_build_id(&map).as_ref() == Some(wanted)).then_some(map)
     })
 }

@@ -10,6 +10,7 @@ pub mod native_symbols;
 pub mod pdb;
 pub mod pe;
 pub(crate) mod placed;
+pub mod symbol_dirs;
 pub mod symbols;
 
 pub use modules::{Module, ModuleKind, Section};

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use goblin::elf::header::header64::SIZEOF_EHDR;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::notes::{FileMapping, at, is_shared_memory};
+use crate::core::mapping_name::MappingName;
+use crate::core::notes::{FileMapping, at};
 use crate::core::open::Core;
 use crate::diag::Diagnostics;
 use crate::image::elf::{self, ElfImage};
@@ -112,7 +113,7 @@ fn from_file_notes(core: &Core, reader: &mut HeaderReader<'_>) -> Vec<Module> {
     let files = &core.notes.files;
     let mut by_path: BTreeMap<&Arc<str>, Vec<u32>> = BTreeMap::new();
     for (i, f) in files.iter().enumerate() {
-        if !is_shared_memory(&f.path) {
+        if MappingName::of(&f.path) == MappingName::File {
             by_path.entry(&f.path).or_default().push(i as u32);
         }
     }

@@ -13,6 +13,9 @@ pub use view::{StructView, ViewError};
 /// Text of the bundled table for glibc's malloc.
 pub const GLIBC_MALLOC: &str = include_str!("tables/glibc-malloc-64.json");
 
+/// Text of the bundled table for Go's runtime.
+pub const GO_RUNTIME: &str = include_str!("tables/go-runtime-64.json");
+
 /// Bundled tables for .NET on x86_64: major version and text.
 pub const DOTNET_X64: &[(u32, &str)] = &[
     (3, include_str!("tables/dotnet-3.1-x64.json")),
@@ -27,7 +30,7 @@ mod tests {
 
     #[test]
     fn bundled_tables_parse_and_tell_their_origin() -> Result<(), Box<dyn std::error::Error>> {
-        for text in DOTNET_X64.iter().map(|(_, text)| *text).chain([GLIBC_MALLOC]) {
+        for text in DOTNET_X64.iter().map(|(_, text)| *text).chain([GLIBC_MALLOC, GO_RUNTIME]) {
             let layout = Layout::parse(text)?;
             assert!(layout.from.len() > 40, "{} tells where its numbers come from", layout.id);
         }

@@ -21,6 +21,9 @@ pub const MAX_ARG_BYTES: usize = 2 << 20;
 /// Number of argv and of envp pointers followed.
 pub const MAX_ARGS: usize = 1 << 16;
 
+/// Bytes of the name of a variable; what is longer is no name, and shown as little as a value.
+pub const MAX_VARIABLE: usize = 256;
+
 /// Claims in all: some for each mapping, of which there are at most a million.
 pub const MAX_CLAIMS: usize = 4 << 20;
 
@@ -38,6 +41,17 @@ pub const MAX_READ_AHEAD: u64 = 1 << 30;
 /// Bytes an inflated core may take. Holes cost nothing on disk, and a
 /// process's dumped memory cannot exceed its machine's.
 pub const MAX_INFLATED: u64 = 1 << 44;
+
+/// Bytes that one window or dictionary may take while a core is unpacked, where `--memory`
+/// gives none: `xz -9` takes 65 MiB, `zstd --long=27` 128 MiB.
+pub const MAX_UNPACK_MEMORY: u64 = 512 << 20;
+
+/// Zeros in an unpacked core from which on they are kept apart as a hole: a mapping of its
+/// own is worth that.
+pub const LEAST_HOLE: u64 = 256 << 10;
+
+/// Holes kept apart; vm.max_map_count is 65,530 as shipped.
+pub const MAX_HOLES: usize = 4096;
 
 /// Warnings kept with their text; more of one code are only counted.
 pub const MAX_WARNINGS_PER_CODE: usize = 8;

@@ -25,6 +25,9 @@ pub const MAX_ATTRIBUTES: usize = 1 << 10;
 /// Bytes of one build-id (SHA-1 is 20; linkers allow any).
 pub const MAX_BUILD_ID: usize = 64;
 
+/// Links followed on the way to one file; the kernel's own limit.
+pub const MAX_LINKS: usize = 40;
+
 /// Files looked at below one `--symbols` directory.
 pub const MAX_SYMBOL_FILES: usize = 1 << 16;
 

@@ -76,3 +76,25 @@ pub const MAX_BRK_OFFSET: u64 = 1 << 30;
 
 /// Mappings of single chunks that anybody allows at a time (the default is 65,536).
 pub const MAX_MMAPS: u32 = 1 << 30;
+
+/// Bytes of a stack that are looked through for the frame of the signal handler that
+/// runs on it: alternate stacks are 8 KiB to some 100 KiB.
+pub const MAX_SIGNAL_SEARCH: u64 = 1 << 20;
+
+/// Stacks that one thread may be on at once: signal handlers that others interrupt.
+pub const MAX_NESTED_STACKS: usize = 8;
+
+/// Words of TLS next to a thread pointer that are tried as Go's pointer to its
+/// goroutine: the linker gives it the last slot, C libraries of a program have their
+/// own beside it.
+pub const MAX_GO_TLS_WORDS: u64 = 64;
+
+/// Words of Go's `m` that are looked through for goroutines: the struct has some 250.
+pub const MAX_GO_M_WORDS: u64 = 512;
+
+/// Largest stack of Go believed (runtime/debug.SetMaxStack: 1 GB by default).
+pub const MAX_GO_STACK: u64 = 4 << 30;
+
+/// Largest mapping that is taken for one stack only because a stack pointer leads into
+/// it: 8 MiB is usual. Larger ones are heaps that stacks were cut from.
+pub const MAX_GUESSED_STACK: u64 = 64 << 20;

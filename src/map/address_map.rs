@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange, sweep};
 use crate::core::elf::Perms;
-use crate::core::notes::is_shared_memory;
+use crate::core::mapping_name::MappingName;
 use crate::core::open::Core;
 use crate::map::base::{Base, BaseEntry};
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
@@ -42,9 +42,9 @@ impl Region {
     pub fn perms_text(&self) -> String {
         let mut text = self.perms.map_or_else(|| "???".to_owned(), Perms::letters);
         text.push(match &self.file {
-            Some(path) if is_shared_memory(path) => 's',
-            Some(_) if self.kind != Kind::Image => '?',
-            _ => 'p',
+            Some(_) if self.kind == Kind::Image => 'p',
+            Some(path) => MappingName::of(path).sharing(),
+            None => 'p',
         });
         text
     }

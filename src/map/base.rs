@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange, sweep};
 use crate::core::elf::Perms;
-use crate::core::notes::is_shared_memory;
+use crate::core::mapping_name::MappingName;
 use crate::core::open::Core;
 use crate::map::{Confidence, Kind};
 use crate::range_map::{RangeMap, Ranged};
@@ -24,6 +24,8 @@ pub struct BaseEntry {
     pub file: Option<u32>,
     /// Where in that file this run begins, in bytes.
     pub file_offset: u64,
+    /// What NT_FILE says of it where that is no file: huge pages.
+    pub anonymous: Option<&'static str>,
 }
 
 impl Ranged for BaseEntry {
@@ -85,12 +87,18 @@ impl Base {
             ];
             let Some(end) = ends.into_iter().flatten().min() else { break };
             let mapping = file_here.map(|&(_, i)| (i, &core.notes.files[i]));
+            let anonymous = mapping.and_then(|(_, m)| match MappingName::of(&m.path) {
+                MappingName::Anonymous(what) => Some(what),
+                _ => None,
+            });
+            let mapping = mapping.filter(|_| anonymous.is_none());
             entries.push(BaseEntry {
                 range: AddrRange::new(start, end),
                 segment: load_here.map(|&(_, s)| s),
                 perms: load_here.map(|&(_, s)| core.segments[s as usize].perms),
                 file: mapping.map(|(i, _)| i as u32),
                 file_offset: mapping.map_or(0, |(_, m)| m.offset.saturating_add(start.since(m.range.start))),
+                anonymous,
             });
             at = end;
         }
@@ -121,8 +129,20 @@ impl Base {
     /// What the mapping alone says: kind, confidence, detail, evidence.
     pub fn label(&self, entry: &BaseEntry) -> (Kind, Confidence, Arc<str>, &'static str) {
         if let Some(path) = self.path(entry) {
-            let kind = if is_shared_memory(path) { Kind::SharedMemory } else { Kind::MappedFile };
-            return (kind, Confidence::Exact, path.clone(), "NT_FILE lists this file here");
+            let (kind, detail) = match MappingName::of(path) {
+                MappingName::Kernel(what) => (Kind::SharedMemory, format!("shared with the kernel: {what}").into()),
+                name if name.is_shared_memory() => (Kind::SharedMemory, path.clone()),
+                _ => (Kind::MappedFile, path.clone()),
+            };
+            return (kind, Confidence::Exact, detail, "NT_FILE lists this file here");
+        }
+        if let (Some(what), None) = (entry.anonymous, entry.perms) {
+            return (
+                Kind::AnonRW,
+                Confidence::Derived,
+                what.into(),
+                "the name in NT_FILE; no PT_LOAD tells its access",
+            );
         }
         let p = entry.perms.unwrap_or_default();
         let kind = match (p.read, p.write, p.exec) {
@@ -135,6 +155,9 @@ impl Base {
         if kind == Kind::AnonRO && !self.flags_tell_no_access {
             let detail = "read-only or no access: gdb writes both alike";
             return (kind, Confidence::Heuristic, detail.into(), "PT_LOAD flags, written by gdb");
+        }
+        if let Some(what) = entry.anonymous {
+            return (kind, Confidence::Exact, what.into(), "PT_LOAD flags, and the name in NT_FILE");
         }
         if self.lists_all_files {
             (kind, Confidence::Exact, "".into(), "PT_LOAD flags; NT_FILE lists no file here")

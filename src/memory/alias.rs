@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::notes::{FileMapping, is_shared_memory};
+use crate::core::mapping_name::MappingName;
+use crate::core::notes::FileMapping;
 use crate::core::open::Core;
 use crate::limits;
 use crate::memory::scan::is_zero;
@@ -91,7 +92,11 @@ pub fn find(core: &Core) -> Vec<Alias> {
 /// Names under which two mappings of one offset are the same pages. Shared
 /// anonymous mappings and private System V segments all have one name.
 fn may_alias(path: &str) -> bool {
-    is_shared_memory(path) && !path.starts_with("/dev/zero") && !path.starts_with("/SYSV00000000")
+    match MappingName::of(path) {
+        MappingName::Memory => true,
+        MappingName::Shared => path.starts_with("/SYSV") && !path.starts_with("/SYSV00000000"),
+        _ => false,
+    }
 }
 
 fn second_view(core: &Core, path: &Arc<str>, view: &View, first: &View) -> Option<Alias> {

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
+use crate::core::elf::Arch;
 use crate::limits;
 use crate::memory::Memory;
 
@@ -148,8 +149,13 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
 }
 
 /// Where a process's control blocks keep their stack, by the vote of all its
-/// threads (thread pointer, stack pointer).
-pub fn find_layout(memory: &dyn Memory, threads: &[(Addr, Addr)]) -> Option<RecordLayout> {
+/// threads (thread pointer, stack pointer), and how many of these stand in the stack
+/// that they vote for. Only what `believed` of a record counts.
+pub fn find_layout(
+    memory: &dyn Memory,
+    threads: &[(Addr, Addr)],
+    believed: impl Fn(RecordLayout, Addr, &StackRecord) -> bool,
+) -> Option<(RecordLayout, usize)> {
     let mut votes: HashMap<RecordLayout, (usize, usize)> = HashMap::new();
     // A few hundred threads settle it; thousands would only repeat it.
     for &(pointer, sp) in threads.iter().take(limits::MAX_VOTERS) {
@@ -159,7 +165,8 @@ pub fn find_layout(memory: &dyn Memory, threads: &[(Addr, Addr)]) -> Option<Reco
                 let layout = RecordLayout { libc, offset };
                 // A given stack's fields prove too little to vote.
                 let votes_with = |r: &StackRecord| libc == Libc::Glibc || r.guard.start.0 != 0;
-                if let Some(record) = check(&window, layout, pointer).filter(votes_with) {
+                let record = check(&window, layout, pointer).filter(votes_with);
+                if let Some(record) = record.filter(|r| believed(layout, pointer, r)) {
                     let vote = votes.entry(layout).or_default();
                     vote.0 += usize::from(record.stack.contains(sp));
                     vote.1 += 1;
@@ -172,8 +179,39 @@ pub fn find_layout(memory: &dyn Memory, threads: &[(Addr, Addr)]) -> Option<Reco
     votes
         .into_iter()
         .max_by_key(|&(layout, vote)| (vote, layout.libc == Libc::Musl, std::cmp::Reverse(layout.offset)))
-        .filter(|(_, (in_stack, _))| *in_stack > 0)
-        .map(|(layout, _)| layout)
+        .map(|(layout, (in_stack, _))| (layout, in_stack))
+}
+
+/// Whether a control block points to itself, as each library's does.
+///
+/// x86_64: the thread pointer's first word is itself, and with glibc its third too
+/// (`tcbhead_t`: tcb, dtv, self; musl: self). On aarch64 the block lies below the
+/// thread pointer and has no such word at a place that is known: there a word that
+/// holds its own address is asked for (musl's self; the head of glibc's list of robust
+/// mutexes, that is linked to itself while the thread holds none), or a link of
+/// glibc's list of stacks.
+pub(super) fn vouched(memory: &dyn Memory, arch: Arch, layout: RecordLayout, pointer: Addr) -> bool {
+    match arch {
+        Arch::X86_64 => {
+            let itself = |offset: u64| pointer.checked_add(offset).and_then(|at| memory.ptr(at).ok()) == Some(pointer);
+            itself(tcb::SELF) && (layout.libc == Libc::Musl || itself(tcb::GLIBC_SELF))
+        }
+        Arch::Aarch64 => {
+            let window = Window::read(memory, pointer);
+            window.offsets().take_while(|&offset| offset < 0).any(|offset| {
+                let at = Addr(pointer.0.wrapping_add_signed(offset));
+                let word = window.word(offset).map(Addr);
+                word == Some(at) || word.is_some_and(|w| w.0 != 0 && w.is_aligned(8)) && is_linked(memory, at)
+            })
+        }
+    }
+}
+
+/// Words of the control block on x86_64, in bytes from the thread pointer: glibc
+/// sysdeps/x86_64/nptl/tls.h (`tcbhead_t`), musl src/internal/pthread_impl.h.
+mod tcb {
+    pub(super) const SELF: u64 = 0;
+    pub(super) const GLIBC_SELF: u64 = 16;
 }
 
 /// The stack of the thread with that thread pointer.

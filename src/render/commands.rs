@@ -7,8 +7,8 @@ use unicode_width::UnicodeWidthStr;
 use crate::render::document::{Cut, Document, TableBlock, percent, size};
 use crate::render::{Render, csv_rows};
 use crate::report::{
-    CheckReport, CoreRow, Finding, InfoReport, RegionRow, RegionsReport, SearchReport, Severity, SummaryReport,
-    WhatisReport,
+    CheckReport, CoreRow, Finding, InfoReport, ProcessRow, RegionRow, RegionsReport, SearchReport, Severity,
+    SummaryReport, WhatisReport,
 };
 use crate::units::{exact, human};
 
@@ -303,6 +303,31 @@ fn dump(doc: &mut Document, address: crate::addr::Addr, hex: &str) {
     }
 }
 
+/// A command line of which only the program is told.
+fn withheld(p: &ProcessRow) -> Option<String> {
+    if !p.command_line_withheld {
+        return None;
+    }
+    let arguments = match p.arguments {
+        Some(0) => "no arguments".to_owned(),
+        Some(1) => "1 argument".to_owned(),
+        Some(n) => format!("{n} arguments"),
+        None => "its arguments".to_owned(),
+    };
+    let shown = if p.arguments == Some(0) { "" } else { " (--show-data shows them)" };
+    Some(format!("{} and {arguments}{shown}", p.program.as_deref().unwrap_or("a program")))
+}
+
+/// Names of variables, and how many entries have none.
+fn variables(p: &ProcessRow, shown: &[String]) -> String {
+    let names = shown.join(" ");
+    match p.environment_withheld.saturating_sub(shown.len() as u64) {
+        0 => names,
+        1 => format!("{names} (and 1 entry without a name)"),
+        n => format!("{names} (and {n} entries without names)"),
+    }
+}
+
 impl Render for InfoReport {
     fn document(&self) -> Document {
         let mut doc = Document::default();
@@ -313,7 +338,7 @@ impl Render for InfoReport {
             }
         };
         field("executable", p.executable.clone());
-        field("command line", p.command_line.as_ref().map(|a| a.join(" ")));
+        field("command line", p.command_line.as_ref().map(|a| a.join(" ")).or_else(|| withheld(p)));
         field("name", p.name.clone().filter(|n| !n.is_empty()));
         field("pid", p.pid.map(|v| v.to_string()));
         field("parent", p.parent.map(|v| v.to_string()));
@@ -331,7 +356,7 @@ impl Render for InfoReport {
             field(fact.what, Some(format!("{} — {}", fact.value, fact.evidence)));
         }
         field("page size", Some(format!("{} bytes", exact(p.page_size))));
-        field("environment", p.environment.as_ref().map(|e| e.join(" ")));
+        field("environment", p.environment.as_ref().map(|e| variables(p, e)));
         let c = &self.completeness;
         doc.line("");
         doc.line(format!("{} mapped, {} in the core", human(c.mapped), human(c.in_core)));

@@ -11,6 +11,7 @@ mod heap;
 mod heapstat;
 mod holders;
 mod ip2method;
+mod json;
 mod maddress;
 mod malloc;
 mod object;
@@ -72,7 +73,7 @@ pub fn headline(core: &CoreRow) -> Document {
 /// # Errors
 /// Those of writing.
 pub fn json<T: Serialize>(report: &Envelope<T>, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, report).map_err(io::Error::from)?;
+    json::pretty(report, out)?;
     writeln!(out)
 }
 

@@ -1,5 +1,6 @@
 use std::io::{self, Write};
 
+use crate::bytes::printable;
 use crate::render::{Document, Render, TableBlock, csv_rows};
 use crate::report::{PerfMapReport, PerfMapRow};
 
@@ -17,7 +18,7 @@ fn line(row: &PerfMapRow) -> String {
 /// Those of writing.
 pub fn perf_map(report: &PerfMapReport, out: &mut dyn Write) -> io::Result<()> {
     for row in &report.entries {
-        writeln!(out, "{}", line(row))?;
+        writeln!(out, "{}", printable(&line(row)))?;
     }
     Ok(())
 }

@@ -4,11 +4,39 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::report::{FrameRow, GroupRow};
 
+/// How little sure each frame of each group is, the outermost frame first: where stacks
+/// are the same so far, as little as in the least sure of them, so that one name does
+/// not stand there as two.
+fn doubts(groups: &[GroupRow]) -> Vec<Vec<u8>> {
+    let mut nodes: HashMap<(usize, &'static str, String), usize> = HashMap::new();
+    let mut doubt: Vec<u8> = vec![0];
+    let paths: Vec<Vec<usize>> = groups
+        .iter()
+        .map(|group| {
+            let mut at = 0;
+            let step = |frame: &FrameRow| {
+                at = *nodes.entry((at, frame.kind, frame.name())).or_insert_with(|| {
+                    doubt.push(0);
+                    doubt.len() - 1
+                });
+                if let Some(most) = doubt.get_mut(at) {
+                    *most = frame.doubt().max(*most);
+                }
+                at
+            };
+            group.frames.iter().rev().map(step).collect()
+        })
+        .collect();
+    let of = |node: usize| doubt.get(node).copied().unwrap_or_default();
+    paths.into_iter().map(|path| path.into_iter().map(of).collect()).collect()
+}
+
 /// Folded stacks: the outermost frame first, with how many threads have it.
 pub(super) fn fold(groups: &[GroupRow]) -> BTreeMap<String, usize> {
     let mut out = BTreeMap::new();
-    for group in groups {
-        let titles: Vec<String> = group.frames.iter().rev().map(|f| f.title().replace(';', ":")).collect();
+    for (group, doubts) in groups.iter().zip(doubts(groups)) {
+        let title = |(f, doubt): (&FrameRow, u8)| format!("{}{}", f.name().replace(';', ":"), FrameRow::mark(doubt));
+        let titles: Vec<String> = group.frames.iter().rev().zip(doubts).map(title).collect();
         let line = if titles.is_empty() { "(no frames)".to_owned() } else { titles.join(";") };
         *out.entry(line).or_insert(0) += group.count;
     }
@@ -22,8 +50,8 @@ pub(super) struct Branch<'a> {
     pub(super) depth: usize,
     /// Threads that go through here.
     pub(super) count: usize,
-    /// Their frames from here on, as far as they are the same.
-    pub(super) frames: Vec<&'a FrameRow>,
+    /// Their frames from here on, as far as they are the same, and how little sure.
+    pub(super) frames: Vec<(&'a FrameRow, u8)>,
     /// Threads whose stacks end here.
     pub(super) tids: Vec<u32>,
 }
@@ -33,8 +61,8 @@ pub(super) struct Branch<'a> {
 pub(super) fn tree(groups: &[GroupRow]) -> Vec<Branch<'_>> {
     let mut out = Vec::new();
     let all: Vec<usize> = (0..groups.len()).collect();
-    let titles: Vec<Vec<String>> =
-        groups.iter().map(|g| g.frames.iter().rev().map(FrameRow::title).collect()).collect();
+    let titles: Vec<Vec<String>> = groups.iter().map(|g| g.frames.iter().rev().map(FrameRow::name).collect()).collect();
+    let doubts = doubts(groups);
     // An explicit stack: a core may be made to branch at every frame.
     let mut work = split(groups, &titles, &all, 0, 0);
     while let Some((members, from, depth)) = work.pop() {
@@ -47,8 +75,10 @@ pub(super) fn tree(groups: &[GroupRow]) -> Vec<Branch<'_>> {
         let (ended, going): (Vec<usize>, Vec<usize>) =
             members.iter().copied().partition(|&i| titles.get(i).is_none_or(|t| t.len() <= to));
         let of = |i: usize| groups.get(i);
-        let frames =
-            members.first().and_then(|&i| of(i)).map(|g| g.frames.iter().rev().skip(from).take(to - from).collect());
+        let first = members.first().and_then(|&i| of(i).zip(doubts.get(i)));
+        let frames = first.map(|(g, doubts)| {
+            g.frames.iter().rev().zip(doubts.iter().copied()).skip(from).take(to.saturating_sub(from)).collect()
+        });
         out.push(Branch {
             depth,
             count: members.iter().filter_map(|&i| of(i)).map(|g| g.count).sum(),

@@ -4,7 +4,7 @@ use crate::addr::Addr;
 use crate::render::commands::findings;
 use crate::render::document::{Cut, TableBlock, exact_or_dash, size};
 use crate::render::{Document, Render, csv_rows};
-use crate::report::{StackGroup, StacksReport};
+use crate::report::{StackGroup, StackRow, StacksReport};
 use crate::units::{exact, human};
 
 /// Groups of threads that are shown; the rest is summed up.
@@ -45,8 +45,8 @@ impl Render for StacksReport {
         for s in &self.stacks {
             let addr = |a: Option<Addr>| a.map_or_else(|| "-".to_owned(), |a| a.to_string());
             let mut row = vec![
-                s.tid.map_or_else(|| "-".to_owned(), |t| t.to_string()),
-                s.name.clone().unwrap_or_else(|| if s.state == "cached" { "(ended)".into() } else { String::new() }),
+                s.tid.or(s.used_by).map_or_else(|| "-".to_owned(), |t| t.to_string()),
+                name(s),
                 addr(s.low),
                 addr(s.high),
                 size(s.reserved),
@@ -60,7 +60,7 @@ impl Render for StacksReport {
             if zero_fill {
                 row.extend([size(s.touched), size(s.written), size(s.zero)]);
             }
-            row.push(s.confidence.unwrap_or("unknown").to_owned());
+            row.push(known(s));
             if told {
                 let unknown = if s.tid.is_some() { "-" } else { "" };
                 row.push(s.does.clone().unwrap_or_else(|| unknown.to_owned()));
@@ -105,6 +105,28 @@ impl Render for StacksReport {
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         csv_rows(&self.stacks, out)
+    }
+}
+
+/// The thread's name, or what the stack is where it is not a thread's own.
+fn name(s: &StackRow) -> String {
+    let what = match s.state {
+        "cached" => "(ended)",
+        "signal" => "(signal stack)",
+        "switched" => "(switched to)",
+        _ if s.crashed => "(crashed)",
+        _ => "",
+    };
+    let name = s.name.as_deref().filter(|_| s.tid.is_some()).unwrap_or_default();
+    [name, what].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// How sure it is, and where it counts, if not as Stack.
+fn known(s: &StackRow) -> String {
+    let sure = s.confidence.unwrap_or("unknown");
+    match s.kind.filter(|kind| s.low.is_some() && *kind != "Stack") {
+        Some(kind) => format!("{sure}, counts as {kind}"),
+        None => sure.to_owned(),
     }
 }
 

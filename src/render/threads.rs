@@ -28,10 +28,9 @@ impl Render for ThreadsReport {
         match &self.groups {
             Some(groups) => {
                 doc.line(format!("{} threads, {} different stacks", self.threads.len(), groups.len()));
-                let waits: HashMap<u32, &WaitRow> =
-                    self.threads.iter().filter_map(|t| Some((t.tid, t.waits_for.as_ref()?))).collect();
+                let rows: HashMap<u32, &ThreadRow> = self.threads.iter().map(|t| (t.tid, t)).collect();
                 for branch in tree(groups) {
-                    show_branch(&mut doc, &branch, &waits);
+                    show_branch(&mut doc, &branch, &rows);
                 }
             }
             None => {
@@ -90,8 +89,9 @@ fn show_thread(doc: &mut Document, thread: &ThreadRow) {
     for more in [thread.state.as_deref(), thread.gc_mode].into_iter().flatten() {
         head.push_str(&format!(", {more}"));
     }
-    if thread.signal != 0 {
-        head.push_str(&format!(", signal {}", thread.signal));
+    if thread.crashed {
+        let signal = thread.signal_name.as_deref().map_or_else(String::new, |name| format!(" by {name}"));
+        head.push_str(&format!(", crashed{signal}"));
     }
     doc.line(head);
     if let Some(exception) = &thread.exception {
@@ -150,21 +150,21 @@ fn frame_line(frame: &FrameRow, times: usize) -> String {
         _ => String::new(),
     };
     let trust = match frame.trust {
-        "frame pointer" | "scan" => format!(" (by {})", frame.trust),
-        _ => String::new(),
+        "signal frame" => " (interrupted by a signal)",
+        _ => FrameRow::mark(frame.doubt()),
     };
     let times = if times > 1 { format!("  × {times}") } else { String::new() };
-    format!("  {ip} {}{offset}{place}{trust}{times}", frame.title())
+    format!("  {ip} {}{offset}{place}{trust}{times}", frame.name())
 }
 
-fn show_branch(doc: &mut Document, branch: &Branch<'_>, waits: &HashMap<u32, &WaitRow>) {
+fn show_branch(doc: &mut Document, branch: &Branch<'_>, rows: &HashMap<u32, &ThreadRow>) {
     let indent = " ".repeat((branch.depth * INDENT).min(MAX_INDENT));
     if branch.depth == 0 {
         doc.line("");
     }
     let mut named: Vec<(String, usize)> = Vec::new();
-    for frame in &branch.frames {
-        let title = frame.title();
+    for (frame, doubt) in &branch.frames {
+        let title = format!("{}{}", frame.name(), FrameRow::mark(*doubt));
         match named.last_mut() {
             Some((last, times)) if *last == title => *times += 1,
             _ => named.push((title, 1)),
@@ -176,12 +176,17 @@ fn show_branch(doc: &mut Document, branch: &Branch<'_>, waits: &HashMap<u32, &Wa
         doc.titled(format!("{indent}{:>4} {title}{times}", branch.count), indent.len() + COUNT + 2);
     }
     if !branch.tids.is_empty() {
+        let crashed = |tid: &u32| rows.get(tid).is_some_and(|t| t.crashed);
         let listed: Vec<String> = branch.tids.iter().take(LISTED).map(u32::to_string).collect();
         let more = branch.tids.len().saturating_sub(LISTED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         doc.line(format!("{indent}   ~ {}{more}", listed.join(" ")));
+        for thread in branch.tids.iter().filter(|tid| crashed(tid)).filter_map(|tid| rows.get(tid)) {
+            let signal = thread.signal_name.as_deref().map_or_else(String::new, |name| format!(" by {name}"));
+            doc.line(format!("{indent}     thread {} crashed{signal}", thread.tid));
+        }
         let mut lines: BTreeMap<String, usize> = BTreeMap::new();
-        for wait in branch.tids.iter().filter_map(|tid| waits.get(tid)) {
+        for wait in branch.tids.iter().filter_map(|tid| rows.get(tid)?.waits_for.as_ref()) {
             *lines.entry(wait_line(wait)).or_insert(0) += 1;
         }
         let more = lines.len().saturating_sub(LISTED);

@@ -25,12 +25,21 @@ pub struct ProcessRow {
     pub uid: Option<u32>,
     /// Main thread's name.
     pub name: Option<String>,
-    /// argv; from the stack, or the first 79 bytes from NT_PRPSINFO.
+    /// The program's own name in its arguments: the file name of `argv[0]`.
+    pub program: Option<String>,
+    /// How many arguments follow it.
+    pub arguments: Option<u64>,
+    /// argv, with `--show-data`; from the stack, or the first 79 bytes from NT_PRPSINFO.
     pub command_line: Option<Vec<String>>,
+    /// Whether the command line is known, and not shown without `--show-data`.
+    pub command_line_withheld: bool,
     /// Program file.
     pub executable: Option<String>,
-    /// Environment at the start: names, or `NAME=value` with `--show-data`.
+    /// Environment at the start: names, or the entries as they are with `--show-data`.
     pub environment: Option<Vec<String>>,
+    /// Entries of the environment of which no more than the name is shown; of those without
+    /// a name, nothing is.
+    pub environment_withheld: u64,
     /// Signal it was dumped by.
     pub signal: Option<SignalRow>,
     /// Thread that crashed, where the producer tells.

@@ -7,7 +7,8 @@ use crate::report::Finding;
 /// `stacks`: what threads reserve, and what they used of it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StacksReport {
-    /// Stacks of live threads in the core's order, then those without one.
+    /// Stacks of live threads in the core's order, each followed by the others that the
+    /// thread is on; then cached ones, then threads without one.
     pub stacks: Vec<StackRow>,
     /// Stacks of threads that do the same, those of most first.
     pub groups: Vec<StackGroup>,
@@ -20,28 +21,42 @@ pub struct StacksReport {
 /// One stack. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StackRow {
-    /// Thread; `null` for a stack kept after its thread ended.
+    /// The thread whose own stack it is: one row a thread. `null` for a stack kept after
+    /// its thread ended, and for one that a thread uses besides its own.
     pub tid: Option<u32>,
+    /// The thread that uses it besides its own; `null` for its own.
+    pub used_by: Option<u32>,
     /// Thread's name, where the core has it.
     pub name: Option<String>,
     /// Managed thread id, where a runtime knows it.
     pub managed_id: Option<u32>,
+    /// Whether its thread brought the dump about.
+    pub crashed: bool,
     /// What the thread does: the function it is in, and whose code called for it;
     /// `null` where neither is known.
     pub does: Option<String>,
-    /// main, thread, cached, or unknown where no stack was found.
+    /// main, thread; signal: the alternate signal stack that a handler runs on;
+    /// switched: a coroutine's, fiber's or goroutine's that the thread is on; cached, or
+    /// unknown where no stack was found.
     pub state: &'static str,
+    /// What the map calls this memory: Stack, or Malloc where the program runs on a
+    /// block of malloc. Only Stack counts in the total.
+    pub kind: Option<&'static str>,
     /// Lowest usable address.
     pub low: Option<Addr>,
     /// First address above the stack.
     pub high: Option<Addr>,
     /// `high` − `low`.
     pub reserved: Option<u64>,
-    /// Guard below the stack; 0 where it has none, `null` where unknown.
+    /// Guard below the stack, and what a runtime keeps without access at its low end; 0
+    /// where it has none, `null` where unknown.
     pub guard: Option<u64>,
-    /// Stack pointer.
+    /// Down to where it is in use: the stack pointer, or where a signal interrupted what
+    /// runs on it; `null` where that is not known.
     pub sp: Option<Addr>,
-    /// From the stack pointer up to `high`; `null` where SP is elsewhere.
+    /// Whether the thread's own stack pointer is in it now.
+    pub current: bool,
+    /// From `sp` up to `high`; `null` where that is not known.
     pub in_use: Option<u64>,
     /// From the lowest page that is not zero up to `high`: the high-water
     /// mark; `null` without `--zero-fill`.
@@ -67,7 +82,7 @@ pub struct StacksTotal {
     pub cached: u64,
     /// Address space without guards.
     pub reserved: u64,
-    /// Guards.
+    /// Guards, and guard zones within stacks.
     pub guard: u64,
     /// From stack pointers up.
     pub in_use: u64,

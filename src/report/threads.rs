@@ -39,8 +39,12 @@ pub struct ThreadRow {
     pub exception: Option<ThrownRow>,
     /// The lock it waits for.
     pub waits_for: Option<WaitRow>,
-    /// Signal it was stopped by; 0 where none.
-    pub signal: u16,
+    /// Whether it is known to be the thread that brought the dump about.
+    pub crashed: bool,
+    /// The signal that it crashed by; `null` at all others.
+    pub signal: Option<u16>,
+    /// The same, by name: SIGSEGV.
+    pub signal_name: Option<String>,
     /// Its stack, that of the latest call first.
     pub frames: Vec<FrameRow>,
     /// Why there are no more frames.
@@ -105,13 +109,37 @@ pub struct FrameRow {
     pub file: Option<String>,
     /// Line.
     pub line: Option<u32>,
-    /// How it was found: context, unwind data, frame, frame pointer or scan.
+    /// How it was found: context, signal frame, unwind data, frame, frame pointer or
+    /// scan. The last two are guesses.
     pub trust: &'static str,
 }
 
 impl FrameRow {
-    /// What tells it from other frames: name and module, no addresses in it.
+    /// How little sure it is: 0 where nothing is guessed.
+    pub fn doubt(&self) -> u8 {
+        match self.trust {
+            "frame pointer" => 1,
+            "scan" => 2,
+            _ => 0,
+        }
+    }
+
+    /// How a guess of that [`FrameRow::doubt`] looks in a table: ` (by scan)`.
+    pub fn mark(doubt: u8) -> &'static str {
+        match doubt {
+            0 => "",
+            1 => " (by frame pointer)",
+            _ => " (by scan)",
+        }
+    }
+
+    /// Its name, and, of a guess, that it is one.
     pub fn title(&self) -> String {
+        format!("{}{}", self.name(), FrameRow::mark(self.doubt()))
+    }
+
+    /// What tells it from other frames: name and module, no addresses in it.
+    pub fn name(&self) -> String {
         match (&self.method, self.frame, &self.module) {
             (Some(method), Some(frame), _) => format!("[{frame}: {method}]"),
             (None, Some(frame), _) => format!("[{frame}]"),

@@ -170,11 +170,10 @@ impl<'a, 'p> Walker<'a, 'p> {
         })
     }
 
-    /// The stack that holds `sp`: the thread's, or whatever is mapped there (a
-    /// signal handler's, a coroutine's).
+    /// The stack that holds `sp`: one of the thread's, or whatever is mapped there.
     fn stack_at(&self, tid: u32, sp: Addr) -> Option<AddrRange> {
-        let own = self.stacks.of(tid).map(|s| s.stack).filter(|s| s.contains(sp));
-        own.or_else(|| self.process.core.pieces.at(sp).map(|p| p.range))
+        let used = self.stacks.at(tid, sp).map(|s| s.stack);
+        used.or_else(|| self.process.core.pieces.at(sp).map(|p| p.range))
     }
 
     fn leave_managed(
@@ -251,6 +250,9 @@ impl<'a, 'p> Walker<'a, 'p> {
             return Ok(up);
         }
         let Some(stack) = stack else { return Err(End::NoStack(step.regs.sp())) };
+        if let Some(up) = fits(state, self.unwinder.by_signal_shape(step, stack)) {
+            return Ok(up);
+        }
         if state.scans < limits::MAX_SCANS {
             state.scans += 1;
             if let Some(up) = fits(state, self.unwinder.by_scan(step, stack)) {

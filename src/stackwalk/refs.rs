@@ -15,7 +15,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::native::stacks::{RED_ZONE, Stacks};
 use crate::native::unwind::registers::{self, x86_64::RBP};
-use crate::native::unwind::{End, Regs, Trust};
+use crate::native::unwind::{End, Regs};
 use crate::process::Process;
 
 use super::{DISPATCHER, FrameKind, Known, Quiet, StackFrame, Walk, Walker, managed_threads};
@@ -155,13 +155,13 @@ impl Walker<'_, '_> {
                     continue;
                 }
                 FrameKind::Native => {
-                    if matches!(frame.trust, Trust::FramePointer | Trust::Scan) {
+                    if frame.trust.is_guess() {
                         refs.stretch(last, frame.sp, why::GUESSED);
                     }
                     refs.below.get_or_insert(frame.sp);
                 }
                 FrameKind::Managed(runtime, _) | FrameKind::Dispatch(runtime, _) => {
-                    if matches!(frame.trust, Trust::FramePointer | Trust::Scan) {
+                    if frame.trust.is_guess() {
                         refs.stretch(last, frame.sp, why::GUESSED);
                     }
                     let state = refs.state.take().unwrap_or(match frame.exact {

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Makes the cores and truth files in ../cores anew.
 #   make-cores.sh [dotnet-kernel|dotnet-gcore|dotnet-createdump|dotnet-pending|
-#                  native-kernel|musl-gcore|aarch64-qemu|all]
+#                  native-kernel|native-leaks|musl-gcore|aarch64-qemu|zoo|go|all]
 #
-# Needs (Debian 12 names): gcc gdb mono-mcs musl-tools gcc-aarch64-linux-gnu
+# Needs (Debian 12 names): gcc gdb golang-go mono-mcs musl-tools gcc-aarch64-linux-gnu
 # libc6-dev-arm64-cross qemu-user-static zstd xz-utils gzip lz4 python3-venv, and the
 # PyPI package dotnetcore2==3.1.23 (it holds a .NET Core 3.1.23 runtime with
 # createdump). The kernel's core_pattern must be plain "core" and ptrace
@@ -256,6 +256,48 @@ aarch64_qemu() {
     for c in "$RUN"/qemu_*.core; do deliver "$c" native-aarch64-qemu zst; done
 }
 
+# A program that ends its truth with `ready PID`, dumped both ways.
+both_ways() { # stem truth-file program [arguments...]
+    local stem=$1 told=$2 how
+    shift 2
+    for how in kernel gcore; do
+        fresh "$stem-$how"
+        (
+            ulimit -c unlimited
+            cd "$RUN"
+            exec env -i GOTRACEBACK=crash GOMAXPROCS=2 "$@"
+        ) > "$RUN/out" 2> "$RUN/err" &
+        for _ in $(seq 100); do grep -q ^ready "$RUN/$told" 2> /dev/null && break; sleep 0.2; done
+        sleep 1
+        PID=$(awk '/^ready/ { print $2 }' "$RUN/$told")
+        sed 's/^/map /' "/proc/$PID/maps" > "$RUN/told"
+        grep -v ^ready "$RUN/$told" >> "$RUN/told" || true
+        echo 0x33 > "/proc/$PID/coredump_filter"
+        case $how in
+        kernel) kill -ABRT "$PID"; wait "$PID" 2> /dev/null || true ;;
+        gcore) gcore_to "$RUN/core"; stop ;;
+        esac
+        # What Go's own report of the crash says of each thread: where it was.
+        sed -n 's/^\(r[si]p\) *0x/interrupted \1 0x/p' "$RUN/err" >> "$RUN/told"
+        cp "$RUN/told" "$OUT/$stem-$how.truth.txt"
+        zstd -q --ultra -22 --long=27 -f "$(core_file)" -o "$OUT/$stem-$how.core.zst"
+        chmod 644 "$OUT/$stem-$how.core.zst"
+    done
+}
+
+zoo() {
+    gcc -O1 -g0 -pthread -o zoo "$SRC/zoo.c"
+    # Pages for its mapping with MAP_HUGETLB.
+    echo 4 > /proc/sys/vm/nr_hugepages
+    both_ways zoo truth.txt "$LAB/zoo" .
+}
+
+go_program() {
+    env -i PATH=/usr/bin HOME="$LAB" CGO_ENABLED=0 \
+        go build -trimpath -ldflags=-s -o goroutines "$SRC/goroutines.go"
+    both_ways go out "$LAB/goroutines"
+}
+
 case $WHAT in
 dotnet-kernel) dotnet_kernel ;;
 dotnet-gcore) dotnet_gcore ;;
@@ -265,6 +307,8 @@ native-kernel) native_kernel ;;
 native-leaks) native_leaks ;;
 musl-gcore) musl_gcore ;;
 aarch64-qemu) aarch64_qemu ;;
-all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; musl_gcore; aarch64_qemu ;;
+zoo) zoo ;;
+go) go_program ;;
+all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; musl_gcore; aarch64_qemu; zoo; go_program ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;
 esac

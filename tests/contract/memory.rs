@@ -26,7 +26,11 @@ fn info() {
         let v = answer(&["info"], core);
         let process = [
             ("?pid", Number),
-            ("?command_line", List),
+            ("?program", Text),
+            ("?arguments", Number),
+            ("command_line", Null),
+            ("command_line_withheld", Bool),
+            ("environment_withheld", Number),
             ("?executable", Text),
             ("?environment", List),
             ("?signal", Object),
@@ -35,6 +39,8 @@ fn info() {
             ("page_size", Number),
         ];
         holds(name, &v["process"], &process);
+        let all = answer(&["info", "--show-data"], core);
+        holds(name, &all["process"], &[("?command_line", List), ("?environment", List)]);
         let module = [("path", Text), ("base", Address), ("size", Number), ("?build_id", Text), ("?kind", Text)];
         if name != "native-aarch64-qemu" {
             all_hold(name, &v["modules"], &module);

@@ -38,7 +38,7 @@ fn threads() {
             ("?gc_mode", Text),
             ("?exception", Object),
             ("?waits_for", Object),
-            ("signal", Number),
+            ("?signal", Number),
             ("frames", List),
             ("?end", Text),
         ];

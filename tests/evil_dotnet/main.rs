@@ -22,8 +22,8 @@ use support::dotnet_builder::{BOOK, DATA, FREE, Fake, HANDLES, HEAP, HIDDEN, IMA
 use support::run::bounded;
 use support::{elf, notes};
 
-/// Far above what any of them needs, also in a debug build on a busy machine.
-const DEADLINE: Duration = Duration::from_secs(40);
+/// Processor time, far above what any of them needs, also in a debug build.
+const MOST: Duration = Duration::from_secs(40);
 
 type Labels = BTreeMap<String, Vec<Range<u64>>>;
 
@@ -62,7 +62,7 @@ fn labels(answer: &Value) -> Labels {
 #[track_caller]
 fn survives(core: &CoreBuilder) -> Answer {
     let file = core.write();
-    let summary = bounded(&["summary", "--json"], file.path()).within(DEADLINE).go();
+    let summary = bounded(&["summary", "--json"], file.path()).within(MOST).go();
     summary.is_sound();
     let code = summary.code.unwrap();
     assert!(matches!(code, 0 | 4), "{code}: {}", summary.stderr);
@@ -71,10 +71,10 @@ fn survives(core: &CoreBuilder) -> Answer {
     let kinds = summary["kinds"].as_array().unwrap().iter().map(|k| k["size"].as_u64().unwrap()).sum::<u64>();
     assert_eq!((kinds, summary["total"]["size"].as_u64().unwrap()), (base, base));
     assert_eq!(code == 4, !warnings.as_array().unwrap().is_empty(), "{warnings}");
-    let check = bounded(&["check", "--json"], file.path()).within(DEADLINE).go();
+    let check = bounded(&["check", "--json"], file.path()).within(MOST).go();
     check.is_sound();
     assert!(check.json()["invariants"].as_array().unwrap().iter().all(|i| i["ok"] == true), "{}", check.stdout);
-    let regions = bounded(&["regions", "--json"], file.path()).within(DEADLINE).go();
+    let regions = bounded(&["regions", "--json"], file.path()).within(MOST).go();
     regions.exits(code);
     Answer { code, labels: labels(&regions.json()), warnings: warnings.to_string() }
 }
@@ -82,7 +82,7 @@ fn survives(core: &CoreBuilder) -> Answer {
 /// Every command that reads the whole map ends in time and memory.
 #[track_caller]
 fn ends(core: &Path, command: &str) {
-    let out = bounded(&[command], core).within(DEADLINE).go();
+    let out = bounded(&[command], core).within(MOST).go();
     out.is_sound();
     assert!(matches!(out.code, Some(0 | 4)), "{:?}: {}", out.code, out.stderr);
 }

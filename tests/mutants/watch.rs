@@ -1,5 +1,5 @@
-//! Limits on a mutant: memory, counted by the allocator, and time, by a thread
-//! that ends the whole run where a mutant hangs.
+//! Limits on a mutant: memory, counted by the allocator, and processor time, with a
+//! thread that ends the whole run where a mutant does not end.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -8,11 +8,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Much longer than any takes; a mutant that reaches it is slow.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+use rustix::process::Pid;
+
+use crate::support::cpu;
+
+/// Processor time, much longer than any takes; a mutant that reaches it is slow.
+pub const MOST: Duration = Duration::from_secs(20);
 
 /// A mutant that reaches it will not end.
 const HANGS: Duration = Duration::from_secs(120);
+
+/// The same on the wall, for one that waits for ever.
+const BLOCKED: Duration = Duration::from_secs(30 * 60);
 
 /// Bytes that this process may hold above what it held when a mutant began: the
 /// cores are small. Tests that run beside it count too.
@@ -57,25 +64,41 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
+/// All work of this thread is done by itself, also what a pool would share out, so
+/// that its processor time is that of its mutants. Other tests run beside it anyway.
+pub fn alone() {
+    thread_local! {
+        static POOL: rayon::ThreadPool =
+            rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build().unwrap();
+    }
+    POOL.with(|pool| assert_eq!(pool.current_num_threads(), 1));
+}
+
 /// One mutant under watch.
 pub struct Watch {
-    begun: Instant,
+    begun: Duration,
     held: usize,
     id: u64,
 }
 
-type Running = Mutex<BTreeMap<u64, (Instant, String)>>;
+/// A mutant that was begun, and by which thread.
+struct Running {
+    wall: Instant,
+    cpu: Duration,
+    tid: Pid,
+    name: String,
+}
 
-fn running() -> &'static Running {
-    static RUNNING: OnceLock<Running> = OnceLock::new();
+fn running() -> &'static Mutex<BTreeMap<u64, Running>> {
+    static RUNNING: OnceLock<Mutex<BTreeMap<u64, Running>>> = OnceLock::new();
     RUNNING.get_or_init(|| {
         std::thread::spawn(|| {
             loop {
                 std::thread::sleep(Duration::from_secs(1));
                 let running = running().lock().unwrap_or_else(PoisonError::into_inner);
-                for (begun, name) in running.values() {
-                    if begun.elapsed() > HANGS {
-                        eprintln!("hangs: {name}");
+                for r in running.values() {
+                    if cpu::of_thread(r.tid).saturating_sub(r.cpu) > HANGS || r.wall.elapsed() > BLOCKED {
+                        eprintln!("hangs: {}", r.name);
                         std::process::abort();
                     }
                 }
@@ -89,24 +112,32 @@ impl Watch {
     /// Watch what begins now.
     pub fn begin(name: String) -> Watch {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
+        alone();
         let id = NEXT.fetch_add(1, Ordering::Relaxed) as u64;
-        running().lock().unwrap_or_else(PoisonError::into_inner).insert(id, (Instant::now(), name));
+        let begun = cpu::of_this_thread();
+        let this = Running { wall: Instant::now(), cpu: begun, tid: rustix::thread::gettid(), name };
+        running().lock().unwrap_or_else(PoisonError::into_inner).insert(id, this);
         let held = LIVE.load(Ordering::Relaxed);
         PEAK.store(held, Ordering::Relaxed);
-        Watch { begun: Instant::now(), held, id }
+        Watch { begun, held, id }
+    }
+
+    /// The processor time since it began.
+    pub fn took(&self) -> Duration {
+        cpu::of_this_thread() - self.begun
     }
 
     /// What it took too much of, and the bytes it took at most.
     pub fn end(self) -> (Option<String>, usize) {
         running().lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
-        let took = PEAK.load(Ordering::Relaxed).saturating_sub(self.held);
-        let why = if self.begun.elapsed() > DEADLINE {
-            Some(format!("took {:?}", self.begun.elapsed()))
-        } else if took > MEMORY {
-            Some(format!("took {took} bytes of memory"))
+        let bytes = PEAK.load(Ordering::Relaxed).saturating_sub(self.held);
+        let why = if self.took() > MOST {
+            Some(format!("took {:?} of processor time", self.took()))
+        } else if bytes > MEMORY {
+            Some(format!("took {bytes} bytes of memory"))
         } else {
             None
         };
-        (why, took)
+        (why, bytes)
     }
 }

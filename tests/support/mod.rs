@@ -6,6 +6,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 pub mod builder;
+pub mod cpu;
 pub mod dotnet_builder;
 pub mod dotnet_code;
 pub mod elf;

@@ -1,12 +1,15 @@
-//! Running the program as a user would, with bounds on its time and memory.
+//! Running the program as a user would, with bounds on its processor time and memory.
 
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, prlimit, waitid};
 use serde_json::Value;
+
+use super::cpu;
 
 /// What came of a run.
 #[derive(Debug)]
@@ -16,6 +19,7 @@ pub struct Output {
     pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,
+    /// Processor time of all its threads.
     pub took: Duration,
 }
 
@@ -50,8 +54,14 @@ fn head(text: &str) -> String {
 pub struct Run {
     command: Command,
     input: Option<Vec<u8>>,
-    deadline: Duration,
+    most: Duration,
 }
+
+/// Processor time of a run where the test gives none.
+const MOST: Duration = Duration::from_secs(60);
+
+/// On the wall, whatever else the machine does: a run that has taken so long is blocked.
+const BLOCKED: Duration = Duration::from_secs(20 * 60);
 
 /// The program with these arguments; nothing of the user's environment that
 /// changes its looks.
@@ -64,6 +74,13 @@ pub fn program<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> 
 /// Run with arguments and no more ado.
 pub fn run<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     program(args).go()
+}
+
+/// A script for the shell in which `$0` is the program.
+pub fn shell<S: AsRef<std::ffi::OsStr>>(script: &str, args: impl IntoIterator<Item = S>) -> Run {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_coremap")]).args(args);
+    Run::of(command)
 }
 
 /// The program under `ulimit -v`: it may map the file and this much more.
@@ -86,7 +103,7 @@ impl Run {
         for name in ["NO_COLOR", "COLUMNS", "RUST_LOG", "CLICOLOR_FORCE", "RUST_BACKTRACE"] {
             command.env_remove(name);
         }
-        Run { command, input: None, deadline: Duration::from_secs(60) }
+        Run { command, input: None, most: MOST }
     }
 
     pub fn env(mut self, name: &str, value: &str) -> Run {
@@ -105,18 +122,25 @@ impl Run {
         self
     }
 
-    pub fn within(mut self, deadline: Duration) -> Run {
-        self.deadline = deadline;
+    /// Let it take so much processor time, in whole seconds. The kernel counts, so that
+    /// other work on the machine does not.
+    pub fn within(mut self, most: Duration) -> Run {
+        self.most = most;
         self
     }
 
-    /// Run to the end, or fail when the deadline has passed.
+    /// Run to the end, or fail where it takes more processor time than it may.
     #[track_caller]
     pub fn go(mut self) -> Output {
-        let begun = Instant::now();
         self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
         self.command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
         let mut child = self.command.spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let limit = |soft, hard| Rlimit { current: Some(soft), maximum: Some(hard) };
+        let most = self.most.as_secs();
+        prlimit(Some(pid), Resource::Cpu, limit(most, most + 5)).unwrap();
+        // The kernel's signal would leave a core.
+        prlimit(Some(pid), Resource::Core, limit(0, 0)).unwrap();
         if let (Some(bytes), Some(mut pipe)) = (self.input.take(), child.stdin.take()) {
             // The program may stop reading early; that is its right.
             std::thread::spawn(move || pipe.write_all(&bytes));
@@ -130,23 +154,37 @@ impl Run {
         };
         let stdout = collect(Box::new(child.stdout.take().unwrap()));
         let stderr = collect(Box::new(child.stderr.take().unwrap()));
-        let status = loop {
-            if let Some(status) = child.try_wait().unwrap() {
-                break status;
-            }
-            if begun.elapsed() > self.deadline {
-                let _ = child.kill();
-                let _ = child.wait();
-                panic!("still running after {:?}: {:?}", self.deadline, self.command);
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        };
+        let took = ended(&mut child, pid);
+        let status = child.wait().unwrap();
+        assert!(
+            status.signal() != Some(Signal::XCPU.as_raw()),
+            "{took:?} of processor time, of at most {:?}: {:?}",
+            self.most,
+            self.command
+        );
         Output {
             code: status.code(),
             signal: status.signal(),
             stdout: stdout.join().unwrap(),
             stderr: stderr.join().unwrap(),
-            took: begun.elapsed(),
+            took,
         }
     }
+}
+
+/// Wait for its end, and tell the processor time it took.
+#[track_caller]
+fn ended(child: &mut Child, pid: Pid) -> Duration {
+    let begun = Instant::now();
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    while waitid(WaitId::Pid(pid), look).unwrap().is_none() {
+        if begun.elapsed() > BLOCKED {
+            let took = cpu::of_process(pid);
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("still running after {BLOCKED:?}, {took:?} of them on a processor");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    cpu::of_process(pid)
 }

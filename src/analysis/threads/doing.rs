@@ -56,26 +56,37 @@ pub fn doing<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks) -> Ha
         let walk = walker.walk(thread, explicit);
         let wait = known.iter().find_map(|k| locks.wait(k, &walk.frames));
         let locked = wait.is_some_and(|w| w.kind == "lock");
-        let text = managed(&walk.frames, locked, || natives.first(&walk.frames));
-        let text = text.or_else(|| natives.text(&walk.frames));
+        let told = managed(&walk.frames, locked, || natives.first(&walk.frames));
+        let told = told.or_else(|| natives.text(&walk.frames));
+        let text = told.map(|(text, last)| text + guess(&walk.frames, last));
         (thread.tid, Doing { managed_id: known.first().and_then(|k| k.thread.managed_id), text })
     };
     process.core.notes.threads.iter().map(of_thread).collect()
 }
 
-/// By managed frames: the innermost, and the innermost that is not the framework's.
-/// `native`: the innermost native function.
-fn managed(frames: &[StackFrame<'_>], locked: bool, native: impl FnOnce() -> Option<String>) -> Option<String> {
+/// What to add where a frame up to that of the number `last` is a guess.
+fn guess(frames: &[StackFrame<'_>], last: usize) -> &'static str {
+    if frames.iter().take(last.saturating_add(1)).any(|f| f.trust.is_guess()) { " (guess)" } else { "" }
+}
+
+/// By managed frames: the innermost, and the innermost that is not the framework's; and
+/// the number of the frame that is furthest out of those. `native`: the innermost native
+/// function.
+fn managed(
+    frames: &[StackFrame<'_>],
+    locked: bool,
+    native: impl FnOnce() -> Option<String>,
+) -> Option<(String, usize)> {
     let methods = || {
-        frames.iter().filter_map(|f| match &f.kind {
-            FrameKind::Managed(_, method) => Some(&**method),
+        frames.iter().enumerate().filter_map(|(i, f)| match &f.kind {
+            FrameKind::Managed(_, method) => Some((i, &**method)),
             _ => None,
         })
     };
-    let first = methods().next()?;
-    let own = methods().find(|m| !is_framework(m));
+    let (_, first) = methods().next()?;
+    let own = methods().find(|(_, m)| !is_framework(m));
     let begins = |m: &Method<'_>| BEGINNINGS.iter().any(|start| m.name.starts_with(start));
-    let outer = own.or_else(|| methods().rfind(|m| !begins(m)))?;
+    let (last, outer) = own.or_else(|| methods().rfind(|(_, m)| !begins(m)))?;
     let top = match is_framework(first) {
         _ if locked => Some("lock".to_owned()),
         true if first.name.starts_with(IL_STUB) => native().or_else(|| Some("P/Invoke".to_owned())),
@@ -84,7 +95,7 @@ fn managed(frames: &[StackFrame<'_>], locked: bool, native: impl FnOnce() -> Opt
     };
     let outer = if own.is_some() { plain(&outer.name).to_owned() } else { short(&outer.name) };
     let parts: Vec<String> = top.into_iter().filter(|top| *top != outer).chain([outer.clone()]).collect();
-    Some(printable(&parts.join(FOR)).into_owned())
+    Some((printable(&parts.join(FOR)).into_owned(), last))
 }
 
 fn is_framework(method: &Method<'_>) -> bool {
@@ -118,12 +129,15 @@ fn short(name: &str) -> String {
     format!("{kind}.{method}")
 }
 
+/// Name of a function, and of the module it is in.
+type Place = (Option<String>, Option<String>);
+
 /// By native frames, where there is no managed code.
 struct Natives<'n, 'p> {
     process: &'n Process,
     names: &'n Names<'p>,
     /// Names of code, and of the module it is in.
-    known: HashMap<Addr, (Option<String>, Option<String>)>,
+    known: HashMap<Addr, Place>,
 }
 
 impl Natives<'_, '_> {
@@ -133,21 +147,24 @@ impl Natives<'_, '_> {
         native.filter_map(|f| self.place(f).0).next()
     }
 
-    fn text(&mut self, frames: &[StackFrame<'_>]) -> Option<String> {
-        let native = frames.iter().filter(|f| matches!(f.kind, FrameKind::Native)).take(NATIVE_FRAMES);
-        let places: Vec<_> = native.map(|f| self.place(f)).collect();
-        let waits =
-            |module: &Option<String>| module.as_deref().is_some_and(|m| WAITS.iter().any(|start| m.starts_with(start)));
-        let first = places.iter().find_map(|(name, _)| name.clone());
-        let mut own = places.iter().filter(|(_, module)| module.is_some() && !waits(module));
-        let outer = own.clone().find_map(|(name, _)| name.clone()).or_else(|| own.next().and_then(|o| o.1.clone()));
+    /// The innermost function, and the innermost that is not the C library's; and the
+    /// number of the frame that is furthest out of those.
+    fn text(&mut self, frames: &[StackFrame<'_>]) -> Option<(String, usize)> {
+        let native = frames.iter().enumerate().filter(|(_, f)| matches!(f.kind, FrameKind::Native)).take(NATIVE_FRAMES);
+        let places: Vec<_> = native.map(|(i, f)| (i, self.place(f))).collect();
+        let waits = |module: &str| WAITS.iter().any(|start| module.starts_with(start));
+        let name = |(i, (name, _)): &(usize, Place)| Some((name.clone()?, *i));
+        let module = |(i, (_, module)): &(usize, Place)| Some((module.clone()?, *i));
+        let own = || places.iter().filter(|(_, (_, module))| module.as_deref().is_some_and(|m| !waits(m)));
+        let first = places.iter().find_map(name);
+        let outer = own().find_map(name).or_else(|| own().find_map(module));
         match (first, outer) {
-            (Some(first), Some(outer)) if first != outer => Some(format!("{first}{FOR}{outer}")),
-            (first, outer) => first.or(outer).or_else(|| places.into_iter().find_map(|(_, module)| module)),
+            (Some((first, _)), Some((outer, i))) if first != outer => Some((format!("{first}{FOR}{outer}"), i)),
+            (first, outer) => first.or(outer).or_else(|| places.iter().find_map(module)),
         }
     }
 
-    fn place(&mut self, frame: &StackFrame<'_>) -> (Option<String>, Option<String>) {
+    fn place(&mut self, frame: &StackFrame<'_>) -> Place {
         let code = frame.code();
         if let Some(known) = self.known.get(&code) {
             return known.clone();

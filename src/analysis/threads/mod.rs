@@ -9,6 +9,7 @@ mod waits;
 
 use std::collections::BTreeMap;
 
+use crate::analysis::crash::{self, crash};
 use crate::analysis::naming::Names;
 use crate::bytes::printable;
 use crate::dotnet::ExplicitFrame;
@@ -49,6 +50,7 @@ pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, opt
     let mut rows = Rows::new(process, names);
     let mut out = Vec::new();
     let mut short: BTreeMap<String, usize> = BTreeMap::new();
+    let crash = crash(process);
     for thread in &process.core.notes.threads {
         if options.tid.is_some_and(|tid| tid != thread.tid) {
             continue;
@@ -60,10 +62,13 @@ pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, opt
         if let Some(module) = missing_module(process, walk.end) {
             *short.entry(module).or_insert(0) += 1;
         }
+        let signal = crash.signal.filter(|_| crash.tid == Some(thread.tid));
         let mut row = ThreadRow {
             tid: thread.tid,
             name: process.thread_name(thread.tid),
-            signal: thread.signal,
+            crashed: crash.tid == Some(thread.tid),
+            signal: signal.and_then(|s| u16::try_from(s.number).ok()),
+            signal_name: signal.map(|s| crash::name(s.number)),
             end: Some(walk.end.text()),
             ..ThreadRow::default()
         };
@@ -85,6 +90,7 @@ pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, opt
         out.push(row);
     }
     note_missing(process, &short);
+    note_guesses(process, &out);
     let findings = lock_findings::findings(&out);
     let groups = options.group.then(|| groups::merge(&mut out));
     ThreadsReport { threads: out, groups, findings }
@@ -113,6 +119,25 @@ fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
             names.join(", ")
         ),
     );
+}
+
+/// Tell how many stacks rest on guesses, as a frame's mark is easily overlooked.
+fn note_guesses(process: &Process, rows: &[ThreadRow]) {
+    let with = |trust: &str| rows.iter().filter(|t| t.frames.iter().any(|f| f.trust == trust)).count();
+    let told = |n: usize, how: &str| (n > 0).then(|| format!("{n} by {how}"));
+    let told: Vec<String> = [
+        told(with("scan"), "looking through the stack for return addresses"),
+        told(with("frame pointer"), "frame pointers alone"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !told.is_empty() {
+        process.diag.partial(
+            "unwind-guess",
+            format!("of {} stacks some frames are guesses, marked as such: {}", rows.len(), told.join(", ")),
+        );
+    }
 }
 
 fn describe(known: &Known<'_, '_>, row: &mut ThreadRow) {

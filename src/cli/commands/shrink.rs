@@ -1,6 +1,5 @@
 use std::collections::HashMap;
-use std::fs::OpenOptions;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use coremap::analysis::{Names, ThreadOptions};
@@ -15,6 +14,7 @@ use coremap::stackwalk::stack_refs;
 use coremap::{analysis, shrink};
 
 use crate::cli::args::{Common, Purpose};
+use crate::cli::new_file::NewFile;
 use crate::cli::output::answer;
 use crate::cli::progress::{clear, progress};
 use crate::cli::{Exit, Failure, address};
@@ -32,7 +32,7 @@ pub(super) fn run(
         let what = if there.is_dir() { "is a directory" } else { "exists already, and shrink overwrites nothing" };
         return Err(Failure::Usage(format!("'{out}' {what}: name a new file, `coremap shrink -o NEW {core}`")));
     }
-    let options = Options { record: true, ..Options::default() };
+    let options = Options { record: true, memory: common.memory, ..Options::default() };
     let process = Process::open(core, &options, &progress());
     clear();
     let process = process?;
@@ -80,17 +80,17 @@ pub(super) fn run(
     if let Some(page) = process.core.diag_page {
         process.core.reads.note(page.range.start, DIAG_PAGE_SIZE);
     }
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(out)
-        .map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))?;
-    let mut writer = BufWriter::new(file);
+    let new = NewFile::create(out).map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))?;
+    let mut writer = BufWriter::new(new.file());
     let written = shrink::write(&process.core, &process.core.reads.ranges(), &mut writer);
-    let shrunk = written.and_then(|shrunk| writer.flush().map(|()| shrunk)).map_err(|e| {
-        // Half a core would pass for one that was cut off.
-        let left = if std::fs::remove_file(out).is_ok() { "nothing is left of it" } else { "it is not whole" };
-        Failure::Beside(format!("writing {}: {e}; {left}", out.display()))
+    let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
+    drop(writer);
+    let shrunk = written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| {
+        let why = match e.kind() {
+            ErrorKind::FileTooLarge => "a file may not be larger (ulimit -f)".to_owned(),
+            _ => e.to_string(),
+        };
+        Failure::Beside(format!("writing {}: {why}; nothing is left of it", out.display()))
     })?;
     if shrunk.notes_cut {
         process.diag.partial("limit", "the notes claim more bytes than any process has: some are left out");

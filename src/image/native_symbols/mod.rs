@@ -230,6 +230,12 @@ impl ImageSymbols {
             parts = union(elf.segments.iter().filter(|s| s.perms.exec).map(|s| s.range).collect());
             unsized_most = limits::MAX_UNSIZED_SYMBOL;
         }
+        // The dynamic symbols are those that others link to. Between two of them lie
+        // functions without a name here: one without a size is its address and no more
+        // (musl's memset would be the name of all its system calls).
+        if out.sources.iter().all(|s| s.text == DYNSYM) {
+            unsized_most = 1;
+        }
         let (data, code) = found.into_iter().partition(Found::is_data);
         out.code = Table::build(code, &parts, unsized_most, &out.sources, memory);
         out.parts = parts;

@@ -10,9 +10,9 @@ use std::io::Read;
 use super::{PdbError, PdbId};
 use crate::addr::Addr;
 use crate::bytes::{get, text, u16_at, u32_at, until_nul};
-use crate::image::identity::SymbolDirs;
 use crate::image::metadata::Metadata;
 use crate::image::pe::{DEBUG_DIRECTORY, PeImage};
+use crate::image::symbol_dirs::{Found, SymbolDirs};
 use crate::limits;
 use crate::memory::Memory;
 
@@ -139,12 +139,13 @@ pub fn find_pdb(dirs: &SymbolDirs, module_path: &str, reference: &PdbReference) 
     let own = file.rsplit_once('.').map_or(file, |(stem, _)| stem).to_owned() + ".pdb";
     let mut tried = Vec::new();
     for name in [reference.name(), &own] {
-        for path in dirs.files(&format!("{folder}/{name}"), name) {
-            if tried.contains(&path) {
+        for place in dirs.places(&format!("{folder}/{name}"), name) {
+            if tried.contains(&place) {
                 continue;
             }
-            let bytes = File::open(&path).ok().and_then(read_capped);
-            tried.push(path);
+            let Found::File(file) = dirs.look(&place) else { continue };
+            let bytes = read_capped(file);
+            tried.push(place);
             if let Some(bytes) = bytes.filter(|b| Metadata::parse(&b[..]).is_ok_and(|m| m.pdb_id() == Some(id.0))) {
                 return Some(bytes);
             }

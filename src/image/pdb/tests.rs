@@ -4,10 +4,10 @@ use symbolic_ppdb::{PortablePdb, PortablePdbCache, PortablePdbCacheConverter};
 
 use super::*;
 use crate::addr::Addr;
-use crate::image::identity::SymbolDirs;
 use crate::image::metadata::FileBytes;
 use crate::image::metadata::testblob::{Blob, FILE_OFFSET, RVA, loaded, pe_file, row};
 use crate::image::pe;
+use crate::image::symbol_dirs::SymbolDirs;
 
 const ID: [u8; 20] = [7, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
 

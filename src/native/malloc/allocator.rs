@@ -1,7 +1,9 @@
 //! Which allocators a process has, by the libraries mapped and by what was found.
 
-use crate::image::{Module, ModuleKind, elf};
+use crate::image::Module;
+use crate::native::libc;
 use crate::native::malloc::Malloc;
+use crate::native::stack_records::Libc;
 use crate::process::Process;
 
 /// One of them.
@@ -17,11 +19,8 @@ pub struct Allocator {
     pub walked: bool,
 }
 
-/// Beginnings of names of libraries, and the allocator in them. musl's libc is its
-/// dynamic linker too.
+/// Beginnings of names of libraries, and the allocator in them.
 const LIBRARIES: &[(&str, &str)] = &[
-    ("ld-musl-", "musl"),
-    ("libc.musl-", "musl"),
     ("libjemalloc", "jemalloc"),
     ("libtcmalloc", "tcmalloc"),
     ("libmimalloc", "mimalloc"),
@@ -37,15 +36,11 @@ const LIBRARIES: &[(&str, &str)] = &[
 pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
     let mut out: Vec<Allocator> = Vec::new();
     for module in &process.modules {
-        if let Some((name, by)) = named(module).or_else(|| musl(process, module))
-            && !out.iter().any(|a| a.name == name)
-        {
-            out.push(Allocator {
-                name,
-                module: module.path.to_string(),
-                evidence: format!("a module named {by}"),
-                walked: false,
-            });
+        let musl = || libc::which(process, module).filter(|(libc, _)| *libc == Libc::Musl);
+        let by_name = named(module).map(|(name, by)| (name, format!("a module named {by}")));
+        let found = by_name.or_else(|| musl().map(|(libc, how)| (libc.name(), how.to_owned())));
+        if let Some((name, evidence)) = found.filter(|(name, _)| !out.iter().any(|a| a.name == *name)) {
+            out.push(Allocator { name, module: module.path.to_string(), evidence, walked: false });
         }
     }
     let arenas = malloc.arenas.iter().filter(|a| a.bins.is_some()).count();
@@ -70,15 +65,6 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
         });
     }
     out
-}
-
-/// musl's libc.so, under whatever name: it is a libc without a version in its name
-/// that has the interpreter's entry points.
-fn musl(process: &Process, module: &Module) -> Option<(&'static str, &'static str)> {
-    let ModuleKind::Elf(image) = &module.kind else { return None };
-    let name = elf::soname(&process.memory, image);
-    let named = name.as_deref().is_some_and(|n| n.starts_with("libc.musl") || n == "libc.so");
-    (named || module.path.contains("-linux-musl")).then_some(("musl", "musl's libc"))
 }
 
 fn is_libc(module: &Module) -> bool {

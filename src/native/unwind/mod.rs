@@ -7,7 +7,6 @@
 mod cfi;
 mod code;
 pub mod registers;
-mod signal_frame;
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -15,6 +14,7 @@ use crate::addr::{Addr, AddrRange, union};
 use crate::image::placed::{PlacedImage, PlacedImages};
 use crate::limits;
 use crate::memory::{Fault, Memory};
+use crate::native::signal_frames;
 use crate::process::Process;
 use crate::range_map::{RangeMap, Ranged};
 use cfi::{CfiError, Scratch, Tables};
@@ -25,6 +25,8 @@ pub use registers::Regs;
 pub enum Trust {
     /// The thread's own registers.
     Context,
+    /// What the kernel kept of it when it called a signal handler.
+    Signal,
     /// By unwind data: of a module (.eh_frame) or of the runtime (UNWIND_INFO).
     UnwindData,
     /// By one of the runtime's explicit Frames.
@@ -36,10 +38,16 @@ pub enum Trust {
 }
 
 impl Trust {
+    /// Whether nothing but a likeness led to the frame.
+    pub fn is_guess(self) -> bool {
+        matches!(self, Trust::FramePointer | Trust::Scan)
+    }
+
     /// In words.
     pub fn name(self) -> &'static str {
         match self {
             Trust::Context => "context",
+            Trust::Signal => "signal frame",
             Trust::UnwindData => "unwind data",
             Trust::Frame => "frame",
             Trust::FramePointer => "frame pointer",
@@ -226,13 +234,22 @@ impl<'p> Unwinder<'p> {
     /// What a signal interrupted, where its handler is about to return: by what
     /// the kernel put on the stack.
     pub fn by_signal_frame(&self, step: &Step) -> Option<Step> {
+        let arch = step.regs.arch();
+        let at = signal_frames::above_return(arch, step.regs.sp())?;
+        let regs = signal_frames::registers(&self.process.memory, arch, at)?;
+        Some(Step { regs, exact: true, trust: Trust::Signal })
+    }
+
+    /// What a signal interrupted, where nothing leads from its handler to where that
+    /// returns: by the first signal frame above. On an alternate stack the kernel says
+    /// that the handler runs there; on any other the frame may be left over from an
+    /// earlier signal.
+    pub fn by_signal_shape(&self, step: &Step, stack: AddrRange) -> Option<Step> {
         let (arch, memory) = (step.regs.arch(), &self.process.memory);
-        let at = step.regs.sp().checked_add(signal_frame::registers(arch))?;
-        let mut regs = Regs::new(arch, Addr(0), Addr(0));
-        for (i, &number) in signal_frame::order(arch).iter().enumerate() {
-            regs.set(number, Some(memory.u64(at.checked_add(8 * i as u64)?).ok()?));
-        }
-        Some(Step { regs, exact: true, trust: Trust::Context })
+        let frame = signal_frames::find(memory, arch, step.regs.sp(), stack)?;
+        let alternate = frame.alternate.contains(frame.at) && frame.alternate.contains(step.regs.sp());
+        let regs = signal_frames::registers(memory, arch, frame.at)?;
+        Some(Step { regs, exact: true, trust: if alternate { Trust::Signal } else { Trust::Scan } })
     }
 
     fn is_return_address(&self, addr: Addr) -> bool {

@@ -1,0 +1,83 @@
+//! Which thread brought the dump about, and by which signal: for `info`, `threads` and
+//! `stacks` alike.
+//!
+//! The kernel puts that thread first (fs/coredump.c), and the signal into the
+//! NT_PRSTATUS of every thread. gdb writes an NT_SIGINFO after each thread, and a
+//! signal of its own where it attached to a process that was well. createdump writes
+//! SIGABRT into every thread (3.1), or nothing into those that did not crash.
+
+use crate::core::Producer;
+use crate::core::notes::SignalInfo;
+use crate::process::Process;
+
+/// Why a process was dumped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Crash {
+    /// The thread, where the producer tells.
+    pub(super) tid: Option<u32>,
+    /// The signal, where the core proves one.
+    pub(super) signal: Option<Signal>,
+}
+
+/// A signal, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Signal {
+    /// Its number.
+    pub(super) number: i32,
+    /// NT_SIGINFO of it.
+    pub(super) info: Option<SignalInfo>,
+}
+
+/// Signals by which gdb stops a process it attaches to: SIGSTOP, SIGTRAP.
+const ATTACH_SIGNALS: [i32; 2] = [19, 5];
+
+/// Who crashed, and why.
+pub(super) fn crash(process: &Process) -> Crash {
+    let (notes, producer) = (&process.core.notes, process.core.producer);
+    let stopped = |number: i32| producer == Producer::Gcore && ATTACH_SIGNALS.contains(&number);
+    let info = notes.signal.filter(|s| s.signo != 0 && !stopped(s.signo));
+    let mut marked = notes.threads.iter().filter(|t| t.signal != 0 && !stopped(i32::from(t.signal)));
+    let first = notes.threads.first().filter(|_| !notes.first_thread_lost);
+    let (by_note, tid) = match producer {
+        Producer::Kernel => (first.map(|t| i32::from(t.signal)), first.map(|t| t.tid)),
+        // In one of several threads it is that thread's; in all of them nobody's.
+        Producer::Createdump | Producer::Gcore => {
+            let one = marked.next().filter(|_| marked.next().is_none() && notes.threads.len() > 1);
+            (one.map(|t| i32::from(t.signal)), info.and(notes.signal_tid).or(one.map(|t| t.tid)))
+        }
+        Producer::Unknown => (first.map(|t| i32::from(t.signal)), None),
+    };
+    let number = info.map(|s| s.signo).or(by_note.filter(|&number| number != 0));
+    // A thread that is first in a core without a signal did not crash.
+    Crash { tid: tid.filter(|_| number.is_some()), signal: number.map(|number| Signal { number, info }) }
+}
+
+/// A signal's name.
+pub(super) fn name(number: i32) -> String {
+    SIGNALS.iter().find(|(n, _)| *n == number).map_or_else(|| format!("signal {number}"), |(_, s)| (*s).into())
+}
+
+/// Signal numbers of x86_64 and aarch64 Linux (asm-generic/signal.h).
+const SIGNALS: &[(i32, &str)] = &[
+    (1, "SIGHUP"),
+    (2, "SIGINT"),
+    (3, "SIGQUIT"),
+    (4, "SIGILL"),
+    (5, "SIGTRAP"),
+    (6, "SIGABRT"),
+    (7, "SIGBUS"),
+    (8, "SIGFPE"),
+    (9, "SIGKILL"),
+    (10, "SIGUSR1"),
+    (11, "SIGSEGV"),
+    (12, "SIGUSR2"),
+    (13, "SIGPIPE"),
+    (14, "SIGALRM"),
+    (15, "SIGTERM"),
+    (16, "SIGSTKFLT"),
+    (19, "SIGSTOP"),
+    (24, "SIGXCPU"),
+    (25, "SIGXFSZ"),
+    (31, "SIGSYS"),
+    (34, "SIGRTMIN"),
+];

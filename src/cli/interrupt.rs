@@ -1,0 +1,47 @@
+//! Signals that end the program: nothing is left behind, neither on the terminal nor
+//! on the disk.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::iterator::Signals;
+
+use crate::cli::progress;
+
+/// A file that is to be removed where the program is ended now.
+static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// What is unfinished. As long as this is held, no signal of those ends the program.
+pub(crate) fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From here on clean up first. Where there can be no thread for that, signals end the
+/// program as they do by themselves.
+pub(crate) fn clean_up_when_ended() {
+    // Beyond `ulimit -f` a write is an error then, and no end.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+    let ignored = ignored();
+    let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |s| ignored & (1 << (s - 1)) == 0);
+    let _ = std::thread::Builder::new().name("signals".into()).stack_size(256 << 10).spawn(|| {
+        let Ok(mut signals) = Signals::new(ending) else { return };
+        for signal in signals.forever() {
+            progress::clear();
+            // Held to the end, so that no file is made in between.
+            let unfinished = unfinished();
+            if let Some(path) = &*unfinished {
+                let _ = std::fs::remove_file(path);
+            }
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
+}
+
+/// Signals that whoever started the program had it ignore, as `nohup` does; a bit each.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,136 @@
+//! Files that hold memory of a process: for their owner alone, and under their name only
+//! when they are whole.
+
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use tempfile::NamedTempFile;
+
+use crate::cli::interrupt;
+
+/// A file that is being written and has no name yet, or one that nobody asks for.
+pub(crate) struct NewFile {
+    out: PathBuf,
+    form: Form,
+}
+
+enum Form {
+    /// It goes by itself when the program ends, however that happens (O_TMPFILE).
+    Nameless(File),
+    /// For file systems that know no others.
+    Named(NamedTempFile),
+}
+
+/// Nobody else may read it, whatever the umask: a core holds passwords and keys.
+const MODE: u32 = 0o600;
+
+impl NewFile {
+    /// One that will be `out`, in the same folder.
+    ///
+    /// # Errors
+    /// Where there is something of that name, or no file can be made there.
+    pub(crate) fn create(out: &Path) -> io::Result<NewFile> {
+        if out.symlink_metadata().is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let name = out.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        let folder = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        let nameless = rustix::fs::openat(CWD, folder, flags, Mode::from_raw_mode(MODE)).map(File::from);
+        let form = match nameless.ok().filter(|file| proc_path(file).exists()) {
+            Some(file) => Form::Nameless(file),
+            None => {
+                let mut prefix = std::ffi::OsString::from(".");
+                prefix.push(name);
+                let mut unfinished = interrupt::unfinished();
+                let file = tempfile::Builder::new().prefix(&prefix).suffix(".part").tempfile_in(folder)?;
+                *unfinished = Some(file.path().to_owned());
+                Form::Named(file)
+            }
+        };
+        let new = NewFile { out: out.to_owned(), form };
+        new.file().set_permissions(Permissions::from_mode(MODE))?;
+        Ok(new)
+    }
+
+    /// To write to.
+    pub(crate) fn file(&self) -> &File {
+        match &self.form {
+            Form::Nameless(file) => file,
+            Form::Named(file) => file.as_file(),
+        }
+    }
+
+    /// It is whole: give it its name.
+    ///
+    /// # Errors
+    /// Where it can't be written out to the disk, or something has its name by now.
+    pub(crate) fn keep(self) -> io::Result<()> {
+        // A disk may tell only now that it is full.
+        self.file().sync_data()?;
+        match self.form {
+            Form::Nameless(file) => {
+                rustix::fs::linkat(CWD, proc_path(&file), CWD, &self.out, AtFlags::SYMLINK_FOLLOW)?;
+            }
+            Form::Named(file) => {
+                let kept = file.persist_noclobber(&self.out);
+                *interrupt::unfinished() = None;
+                kept.map_err(|e| e.error)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The name by which a file without one can be given one (proc(5)).
+fn proc_path(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn of_each_form(out: &Path) -> io::Result<Vec<NewFile>> {
+        let named = NamedTempFile::new_in(out.parent().unwrap_or(out))?;
+        Ok(vec![NewFile::create(out)?, NewFile { out: out.to_owned(), form: Form::Named(named) }])
+    }
+
+    #[test]
+    fn it_appears_whole_and_for_its_owner_alone() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let out = dir.path().join("out");
+        for new in of_each_form(&out)? {
+            new.file().write_all(b"all of it")?;
+            assert!(!out.exists());
+            new.keep()?;
+            assert_eq!(std::fs::read(&out)?, b"all of it");
+            assert_eq!(out.metadata()?.permissions().mode() & 0o7777, MODE);
+            std::fs::remove_file(&out)?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_not_kept_is_gone_and_what_is_there_stays() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let out = dir.path().join("out");
+        drop(of_each_form(&out)?);
+        assert_eq!(std::fs::read_dir(dir.path())?.count(), 0);
+        for new in of_each_form(&out)? {
+            // Somebody else is faster: by a file, by a link to nothing.
+            std::os::unix::fs::symlink("nothing", &out)?;
+            assert_eq!(new.keep().map_err(|e| e.kind()), Err(io::ErrorKind::AlreadyExists));
+            assert!(!dir.path().join("nothing").exists() && out.is_symlink());
+            assert!(NewFile::create(&out).is_err());
+            std::fs::remove_file(&out)?;
+        }
+        assert_eq!(std::fs::read_dir(dir.path())?.count(), 0);
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use super::Ended;
+use crate::limits;
+
+/// Block in which zeros become a hole: what file systems allocate by.
+const HOLE: usize = 4096;
+
+/// Bytes gathered before they are written.
+const BUFFER: usize = 1 << 20;
+
+/// The unlinked temporary file that an unpacked core goes to, with its zeros as holes.
+pub(super) struct Sink {
+    file: File,
+    buffer: Vec<u8>,
+    filled: usize,
+    /// Where in the file the buffer begins.
+    at: u64,
+    holes: Vec<Range<u64>>,
+}
+
+impl Sink {
+    pub(super) fn new() -> io::Result<Sink> {
+        Ok(Sink { file: tempfile::tempfile()?, buffer: vec![0; BUFFER], filled: 0, at: 0, holes: Vec::new() })
+    }
+
+    /// Bytes so far.
+    pub(super) fn len(&self) -> u64 {
+        self.at + self.filled as u64
+    }
+
+    /// Whether it may not grow any more.
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= limits::MAX_INFLATED
+    }
+
+    /// What is said of a stream then.
+    pub(super) fn full(&self) -> Ended {
+        Ended::broken(&format!("more than {} bytes", limits::MAX_INFLATED))
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Where the next bytes may be put; never empty.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.filled..]
+    }
+
+    /// So many were put there.
+    pub(super) fn advance(&mut self, n: usize) -> io::Result<()> {
+        self.filled += n;
+        if self.filled == self.buffer.len() { self.flush() } else { Ok(()) }
+    }
+
+    /// Write what was gathered.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let buffer = std::mem::take(&mut self.buffer);
+        let written = self.append(&buffer[..self.filled]);
+        self.buffer = buffer;
+        self.filled = 0;
+        written
+    }
+
+    /// Write these, after a flush.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let first = HOLE - (self.at % HOLE as u64) as usize;
+            let (zeros, data) = runs(rest, first);
+            if zeros > 0 {
+                self.hole(self.at..self.at + zeros as u64);
+            }
+            let end = zeros + data;
+            self.file.write_all_at(&rest[zeros..end], self.at + zeros as u64)?;
+            self.at += end as u64;
+            rest = &rest[end..];
+        }
+        Ok(())
+    }
+
+    fn hole(&mut self, range: Range<u64>) {
+        let room = self.holes.len() < limits::MAX_HOLES;
+        match self.holes.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            // A short one makes way.
+            Some(last) if last.end - last.start < limits::LEAST_HOLE => *last = range,
+            _ if room => self.holes.push(range),
+            _ => {}
+        }
+    }
+
+    /// The long holes from `at` on.
+    pub(super) fn holes_from(&self, at: u64) -> &[Range<u64>] {
+        &self.holes[self.holes.partition_point(|h| h.end <= at)..]
+    }
+
+    /// The file, and its long holes.
+    pub(super) fn finish(mut self) -> io::Result<(File, Vec<Range<u64>>)> {
+        self.flush()?;
+        self.file.set_len(self.at)?;
+        self.holes.retain(|h| h.end - h.start >= limits::LEAST_HOLE);
+        Ok((self.file, self.holes))
+    }
+}
+
+/// How many bytes are in blocks of zeros, and how many in others after them. The first
+/// block has `first` bytes.
+fn runs(bytes: &[u8], first: usize) -> (usize, usize) {
+    let zeros = blocks(bytes, first).take_while(|b| is_zero(b)).map(<[u8]>::len).sum::<usize>();
+    let rest = &bytes[zeros..];
+    let first = if zeros == 0 { first } else { HOLE };
+    let data = blocks(rest, first).take_while(|b| !is_zero(b)).map(<[u8]>::len).sum();
+    (zeros, data)
+}
+
+fn blocks(bytes: &[u8], first: usize) -> impl Iterator<Item = &[u8]> {
+    let (head, tail) = bytes.split_at(first.min(bytes.len()));
+    std::iter::once(head).chain(tail.chunks(HOLE))
+}
+
+/// A word at a time, several at once: a byte at a time takes as long as unpacking.
+fn is_zero(block: &[u8]) -> bool {
+    let (parts, rest) = block.as_chunks::<64>();
+    parts.iter().all(|part| part.iter().fold(0, |all, b| all | b) == 0) && rest.iter().all(|&b| b == 0)
+}

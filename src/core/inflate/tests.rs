@@ -1,0 +1,208 @@
+use super::*;
+use std::io::{Seek, Write};
+use std::os::unix::fs::MetadataExt;
+
+type Fallible = Result<(), Box<dyn std::error::Error>>;
+
+fn noise(len: u32, seed: u32) -> Vec<u8> {
+    let mut state = u64::from(seed);
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..len).map(next).collect()
+}
+
+fn unpacked(packed: &[u8]) -> Result<(Vec<u8>, Inflated), Box<dyn std::error::Error>> {
+    let mut out = to_temporary_file(packed, None, None, &Progress::silent())?;
+    let mut bytes = Vec::new();
+    out.file.rewind()?;
+    out.file.read_to_end(&mut bytes)?;
+    Ok((bytes, out))
+}
+
+fn zst(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    ::zstd::encode_all(bytes, 1)
+}
+
+fn gz(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn xz(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
+    encoder.write_all(bytes)?;
+    encoder.finish()
+}
+
+fn lz4(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    encoder.write_all(bytes)?;
+    encoder.finish().map_err(io::Error::other)
+}
+
+type Pack = fn(&[u8]) -> io::Result<Vec<u8>>;
+const PACKINGS: [(&str, Pack); 4] = [("zst", zst), ("gz", gz), ("xz", xz), ("lz4", lz4)];
+
+/// A skippable frame with that in it.
+fn skipped(bytes: &[u8]) -> Vec<u8> {
+    [&[0x53, 0x2a, 0x4d, 0x18][..], &(bytes.len() as u32).to_le_bytes(), bytes].concat()
+}
+
+#[test]
+fn zeros_become_holes_and_bytes_stay() -> Fallible {
+    let mut data = vec![0u8; 3 << 20];
+    data[5000] = 1;
+    data[(2 << 20) + 17] = 2;
+    let (bytes, out) = unpacked(&zst(&data)?)?;
+    assert!(out.broken.is_none());
+    assert!(out.file.metadata()?.blocks() * 512 < 100 << 10);
+    assert!(bytes == data);
+    assert_eq!(out.holes, [8192..2 << 20, (2 << 20) + 4096..3 << 20]);
+    Ok(())
+}
+
+#[test]
+fn parts_one_behind_the_other_are_one_file() -> Fallible {
+    // Odd sizes, so that no part begins at a block; the middle one is mostly zeros.
+    let mut middle = vec![0; 1_500_001];
+    middle[700_000] = 9;
+    let parts = [noise(1_200_003, 1), middle, noise(70_001, 7)];
+    let whole = parts.concat();
+    for (name, pack) in PACKINGS {
+        for padding in [0, 4, 512] {
+            let mut packed = Vec::new();
+            for part in &parts {
+                packed.extend(pack(part)?);
+                packed.extend(vec![0; padding]);
+            }
+            let (bytes, out) = unpacked(&packed)?;
+            assert_eq!((&out.broken, out.trailing), (&None, false), "{name}, {padding}");
+            assert_eq!(out.packing.map(Packing::name), Some(name));
+            assert!(bytes == whole, "{name}, {padding}: {} bytes of {}", bytes.len(), whole.len());
+        }
+    }
+    let mixed = [zst(&parts[0])?, xz(&parts[1])?, gz(&parts[2])?].concat();
+    assert!(unpacked(&mixed)?.0 == whole);
+    Ok(())
+}
+
+#[test]
+fn skippable_frames_are_skipped_wherever_they_are() -> Fallible {
+    let data = noise(100_000, 3);
+    for (name, pack) in PACKINGS {
+        let packed =
+            [skipped(b"first"), pack(&data[..50_000])?, skipped(b""), pack(&data[50_000..])?, skipped(&[1; 999])];
+        let (bytes, out) = unpacked(&packed.concat())?;
+        assert!(bytes == data && out.broken.is_none() && !out.trailing, "{name}: {:?}", out.broken);
+        assert_eq!(out.packing.map(Packing::name), Some(name));
+    }
+    let cut = [zst(&data)?, skipped(&[1; 999])[..500].to_vec()].concat();
+    assert!(unpacked(&cut)?.1.broken.is_some());
+    Ok(())
+}
+
+#[test]
+fn what_follows_and_is_not_packed_is_left_out_and_told() -> Fallible {
+    let data = noise(100_000, 5);
+    for (name, pack) in PACKINGS {
+        let (bytes, out) = unpacked(&[pack(&data)?, b"garbage".to_vec()].concat())?;
+        assert!(bytes == data && out.broken.is_none() && out.trailing, "{name}: {:?}", out.broken);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_cut_stream_gives_what_came_before() -> Fallible {
+    let data = noise(3 << 20, 0);
+    for (name, pack) in PACKINGS {
+        let (one, two) = (pack(&data[..1 << 20])?, pack(&data[1 << 20..])?);
+        let packed = [&one[..], &two].concat();
+        // Within a part, right before the end of the last, and within its first bytes.
+        for cut in [one.len() + two.len() / 2, packed.len() - 1, one.len() + 3, one.len() - 1] {
+            let (bytes, out) = unpacked(&packed[..cut])?;
+            assert!(out.broken.is_some() || out.trailing, "{name} cut at {cut} of {}", packed.len());
+            assert!(data.starts_with(&bytes), "{name} cut at {cut}");
+        }
+    }
+    // Wherever it is cut: the end of a block too, where lz4 has nothing to miss.
+    let data = noise(300_000, 0);
+    for (name, pack) in PACKINGS {
+        let packed = pack(&data)?;
+        let ends = [19 + (64 << 10) + 4, packed.len() - 8];
+        for cut in (20..packed.len()).step_by(packed.len() / 100).chain(ends) {
+            assert!(unpacked(&packed[..cut])?.1.broken.is_some(), "{name} cut at {cut}");
+        }
+    }
+    Ok(())
+}
+
+/// A frame whose window is larger than what it may take, with matches as far back as the
+/// window goes.
+fn long(data: &[u8], told: bool) -> io::Result<Vec<u8>> {
+    use ::zstd::zstd_safe::CParameter;
+    let mut encoder = ::zstd::stream::Encoder::new(Vec::new(), 1)?;
+    encoder.set_parameter(CParameter::WindowLog(27))?;
+    encoder.set_parameter(CParameter::EnableLongDistanceMatching(true))?;
+    if told {
+        encoder.set_pledged_src_size(Some(data.len() as u64))?;
+    }
+    encoder.write_all(data)?;
+    encoder.finish()
+}
+
+#[test]
+fn a_window_that_memory_is_too_small_for_is_the_file_itself() -> Fallible {
+    let mut data = noise(5_000_001, 11);
+    data.resize(44_000_000, 0);
+    data.extend(noise(20 << 20, 12));
+    data.extend_from_within(1_000_001..3_000_003);
+    data.extend(vec![0; 9 << 20]);
+    data.extend_from_within(43_000_000..50_000_000);
+    for told in [false, true] {
+        let frame = long(&data, told)?;
+        assert!(frame.len() < 40 << 20, "nothing is matched");
+        // The second begins somewhere in a page.
+        let packed = [frame, long(&data[4_000_000..], told)?].concat();
+        let mut out = to_temporary_file(&packed[..], None, Some(8 << 20), &Progress::silent())?;
+        assert_eq!((&out.broken, out.trailing), (&None, false));
+        let mut bytes = Vec::new();
+        out.file.rewind()?;
+        out.file.read_to_end(&mut bytes)?;
+        assert!(bytes == [&data[..], &data[4_000_000..]].concat(), "told {told}");
+        assert!(out.holes.iter().any(|h| h.end - h.start > 30 << 20), "{:?}", out.holes);
+        // A cut one ends where it is cut.
+        let out = to_temporary_file(&packed[..packed.len() / 3], None, Some(8 << 20), &Progress::silent())?;
+        assert!(out.broken.is_some() && out.file.metadata()?.len() > 0);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_dictionary_is_refused_by_what_comes_out_and_not_by_what_it_claims() -> Fallible {
+    let mut options = liblzma::stream::LzmaOptions::new_preset(0)?;
+    options.dict_size(256 << 20);
+    let mut filters = liblzma::stream::Filters::new();
+    filters.lzma2(&options);
+    let packed = |bytes: &[u8]| {
+        let stream = liblzma::stream::Stream::new_stream_encoder(&filters, liblzma::stream::Check::Crc32)?;
+        let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
+        encoder.write_all(bytes)?;
+        encoder.finish()
+    };
+    let small = packed(&noise(1 << 20, 1))?;
+    let out = to_temporary_file(&small[..], None, Some(8 << 20), &Progress::silent())?;
+    assert_eq!((out.broken, out.file.metadata()?.len()), (None, 1 << 20));
+    let large = packed(&vec![0; 20 << 20])?;
+    let mut file = tempfile::tempfile()?;
+    file.write_all(&large)?;
+    for file in [None, Some(&file)] {
+        let refused = to_temporary_file(&large[..], file, Some(8 << 20), &Progress::silent());
+        let why = refused.err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(why.contains("its dictionary takes 256.") && why.contains("--memory 257MiB allows it"), "{why}");
+    }
+    assert!(to_temporary_file(&large[..], None, Some(257 << 20), &Progress::silent())?.broken.is_none());
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Streams of the .xz format, whose dictionary may take no more memory than is allowed.
+
+use std::fs::File;
+use std::io::{BufRead, Read};
+use std::os::unix::fs::FileExt;
+
+use liblzma::stream::{Action, Error, Status, Stream};
+
+use super::sink::Sink;
+use super::source::Source;
+use super::{Ended, InflateError};
+use crate::bytes;
+
+/// Bytes of a stream's header, and of its footer.
+const EDGE: u64 = 12;
+
+/// Bytes of an index that are read: some 10 for each block, and blocks are MiBs.
+const MAX_INDEX: u64 = 16 << 20;
+
+/// Unpack the stream that comes next. `memory`: what its dictionary may take; `told`: what
+/// the file's indexes say how much comes out of it.
+pub(super) fn unpack<R: Read>(
+    source: &mut Source<'_, R>,
+    sink: &mut Sink,
+    memory: u64,
+    told: Option<u64>,
+) -> Result<Ended, InflateError> {
+    let mut stream = match Stream::new_stream_decoder(memory, 0) {
+        Ok(stream) => stream,
+        Err(e) => return Ok(Ended::broken(&e.to_string())),
+    };
+    // What it needs, once that is known to be more than is allowed.
+    let mut needs = None;
+    loop {
+        let (packed, action) = match source.fill_buf() {
+            Ok([]) => (&[][..], Action::Finish),
+            Ok(packed) => (packed, Action::Run),
+            Err(e) => return Ok(Ended::broken(&e.to_string())),
+        };
+        let (before_in, before_out) = (stream.total_in(), stream.total_out());
+        let cut = packed.is_empty();
+        let status = stream.process(packed, sink.room(), action);
+        let (taken, given) = (stream.total_in() - before_in, stream.total_out() - before_out);
+        source.consume(taken as usize);
+        sink.advance(given as usize).map_err(|e| InflateError::output(e, sink))?;
+        if let Some(needs) = needs.filter(|_| stream.total_out() > memory) {
+            return Err(too_large(needs, memory));
+        }
+        match status {
+            Ok(Status::StreamEnd) => return Ok(Ended::Whole),
+            Ok(_) if sink.is_full() => return Ok(sink.full()),
+            Ok(_) if cut && given == 0 => return Ok(Ended::cut()),
+            Ok(_) => {}
+            // A dictionary takes memory as far as it is filled, and so no more than comes out.
+            Err(Error::MemLimit) if needs.is_none() => {
+                let all = usage(&mut stream, memory);
+                if told.is_some_and(|told| told > memory) {
+                    return Err(too_large(all, memory));
+                }
+                needs = Some(all);
+                if stream.set_memlimit(u64::MAX).is_err() {
+                    return Err(too_large(all, memory));
+                }
+            }
+            Err(Error::Mem) => {
+                let needs = needs.unwrap_or(memory);
+                return Err(InflateError::Unavailable { what: "memory for its dictionary".to_owned(), needs });
+            }
+            Err(e) => return Ok(Ended::broken(&e.to_string())),
+        }
+    }
+}
+
+fn too_large(needs: u64, allowed: u64) -> InflateError {
+    InflateError::Memory { what: "its dictionary".to_owned(), needs, allowed }
+}
+
+/// What a decoder that refused `limit` asks for: the least limit that it takes.
+fn usage(stream: &mut Stream, limit: u64) -> u64 {
+    // Dictionaries have up to 4 GiB.
+    let (mut refused, mut taken) = (limit, 1 << 33);
+    if stream.set_memlimit(taken).is_err() {
+        return taken;
+    }
+    while taken - refused > 1 {
+        let middle = refused + (taken - refused) / 2;
+        if stream.set_memlimit(middle).is_ok() { taken = middle } else { refused = middle }
+    }
+    taken
+}
+
+/// How much all streams of `file` unpack to, by their indexes; `None` where it does not end
+/// as such a file does. Only a hint: nothing has been checked.
+pub(super) fn told_size(file: &File) -> Option<u64> {
+    let mut end = file.metadata().ok()?.len();
+    let mut total = 0u64;
+    // Each stream ends in its index, whose size the footer tells.
+    for _ in 0..1024 {
+        let mut footer = [0; EDGE as usize];
+        let at = |end: u64, len: u64| end.checked_sub(len);
+        file.read_exact_at(&mut footer, at(end, EDGE)?).ok()?;
+        if footer.iter().all(|&b| b == 0) || footer[8..] == [0; 4] {
+            // Padding.
+            end = at(end, 4)?;
+            continue;
+        }
+        if footer[10..] != *b"YZ" {
+            return None;
+        }
+        let len = (u64::from(bytes::u32_at(&footer, 4)?) + 1) * 4;
+        let mut index = vec![0; usize::try_from(len.min(MAX_INDEX)).ok()?];
+        file.read_exact_at(&mut index, at(end, EDGE + len)?).ok()?;
+        let (packed, unpacked) = sums(&index)?;
+        total = total.saturating_add(unpacked);
+        end = at(end, packed.saturating_add(len + 2 * EDGE))?;
+        if end == 0 {
+            return Some(total);
+        }
+    }
+    Some(total)
+}
+
+/// Of an index: what its blocks take in the file, and what comes out of them.
+fn sums(index: &[u8]) -> Option<(u64, u64)> {
+    let (&0, mut rest) = index.split_first()? else { return None };
+    let mut number = || {
+        let mut value = 0u64;
+        for i in 0..9 {
+            let (&byte, after) = rest.split_first()?;
+            rest = after;
+            value |= u64::from(byte & 0x7f) << (7 * i);
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    };
+    let (mut packed, mut unpacked) = (0u64, 0u64);
+    for _ in 0..number()? {
+        let Some(size) = number() else { break };
+        packed = packed.saturating_add(size.checked_next_multiple_of(4)?);
+        unpacked = unpacked.saturating_add(number()?);
+    }
+    Some((packed, unpacked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn indexes_tell_what_comes_out_of_all_streams() -> std::io::Result<()> {
+        let mut file = tempfile::tempfile()?;
+        for (size, padding) in [(1_000_000, 8), (3, 0), (70_000, 4)] {
+            let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 0);
+            encoder.write_all(&vec![5; size])?;
+            file.write_all(&encoder.finish()?)?;
+            file.write_all(&vec![0; padding])?;
+        }
+        assert_eq!(told_size(&file), Some(1_070_003));
+        file.write_all(b"more")?;
+        assert_eq!(told_size(&file), None);
+        Ok(())
+    }
+}

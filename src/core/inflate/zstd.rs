@@ -1,0 +1,203 @@
+//! Frames of zstd (RFC 8878), where a window larger than unpacking may take memory for is
+//! read back from the file that the core is unpacked to.
+
+use std::io::{BufRead, Read};
+
+use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, get_error_name};
+
+use super::sink::Sink;
+use super::source::Source;
+use super::{Ended, InflateError};
+use crate::bytes;
+use crate::core::mapped::Window;
+
+/// Largest window that the decoder takes, as `zstd --long=31` writes it: 2 GiB.
+const WINDOW_LOG_MAX: u32 = 31;
+
+/// Bytes of a frame's header at most.
+const HEADER: usize = 18;
+
+/// Largest window, and what goes with it, that the decoder has to itself: `zstd --long=27`.
+/// Beyond that it looks back in the file, which takes as long and next to no memory.
+const OWN: u64 = (128 << 20) + BESIDE;
+
+/// What the decoder takes beside its window.
+const BESIDE: u64 = 1 << 20;
+
+/// What a decoder writes beyond the bytes it has done, at most: a block's literals.
+const AHEAD: usize = 1 << 20;
+
+/// Bytes of the content that are in memory before they go to the file.
+const STEP: usize = 16 << 20;
+
+/// Address space for a core whose size is not told, where it can be had.
+const UNTOLD: usize = 1 << 42;
+
+/// What a frame's header tells of the memory that it takes.
+struct Header {
+    window: u64,
+    content: Option<u64>,
+}
+
+impl Header {
+    fn parse(head: &[u8]) -> Option<Header> {
+        let flags = *head.get(4)?;
+        let single = flags & 0x20 != 0;
+        let mut at = 5;
+        let mut window = 0;
+        if !single {
+            let byte = u64::from(*head.get(at)?);
+            let base = 1u64 << (10 + (byte >> 3));
+            window = base + base / 8 * (byte & 7);
+            at += 1;
+        }
+        at += [0, 1, 2, 4][usize::from(flags & 3)];
+        let content = match flags >> 6 {
+            0 if single => Some(u64::from(*head.get(at)?)),
+            0 => None,
+            1 => Some(u64::from(bytes::u16_at(head, at)?) + 256),
+            2 => Some(u64::from(bytes::u32_at(head, at)?)),
+            _ => Some(bytes::u64_at(head, at)?),
+        };
+        Some(Header { window: content.filter(|_| single).unwrap_or(window), content })
+    }
+}
+
+/// Unpacks frames, with one context for all of them.
+#[derive(Default)]
+pub(super) struct Frames {
+    context: Option<DCtx<'static>>,
+}
+
+impl Frames {
+    /// Unpack the frame that comes next. `memory`: what its window may take.
+    pub(super) fn unpack<R: Read>(
+        &mut self,
+        source: &mut Source<'_, R>,
+        sink: &mut Sink,
+        memory: u64,
+    ) -> Result<Ended, InflateError> {
+        let header = Header::parse(source.peek(HEADER).map_err(InflateError::Input)?);
+        // Without a header the decoder says what is wrong.
+        let header = header.unwrap_or(Header { window: 0, content: None });
+        let needs = header.window.min(header.content.unwrap_or(u64::MAX)).saturating_add(BESIDE);
+        let context = self.context.get_or_insert_with(DCtx::create);
+        let whole = |code| Ended::broken(get_error_name(code));
+        if let Err(code) = context
+            .reset(ResetDirective::SessionAndParameters)
+            .and_then(|_| context.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)))
+        {
+            return Ok(whole(code));
+        }
+        if needs > memory.min(OWN) { wide(context, source, sink, &header) } else { narrow(context, source, sink) }
+    }
+}
+
+/// The decoder has its window to itself.
+fn narrow<R: Read>(context: &mut DCtx<'_>, source: &mut Source<'_, R>, sink: &mut Sink) -> Result<Ended, InflateError> {
+    loop {
+        let packed = match source.fill_buf() {
+            Ok([]) => return Ok(Ended::cut()),
+            Ok(packed) => packed,
+            Err(e) => return Ok(Ended::broken(&e.to_string())),
+        };
+        let mut input = InBuffer::around(packed);
+        let mut output = OutBuffer::around(sink.room());
+        let code = context.decompress_stream(&mut output, &mut input);
+        let (taken, given) = (input.pos(), output.pos());
+        source.consume(taken);
+        sink.advance(given).map_err(|e| InflateError::output(e, sink))?;
+        match code {
+            Ok(0) => return Ok(Ended::Whole),
+            Ok(_) if sink.is_full() => return Ok(sink.full()),
+            Ok(_) => {}
+            Err(code) => return Ok(Ended::broken(get_error_name(code))),
+        }
+    }
+}
+
+/// The decoder writes its content straight to where it stays, and looks back there: what
+/// is done goes to the file, which then stands where the content was.
+fn wide<R: Read>(
+    context: &mut DCtx<'_>,
+    source: &mut Source<'_, R>,
+    sink: &mut Sink,
+    header: &Header,
+) -> Result<Ended, InflateError> {
+    sink.flush().map_err(|e| InflateError::output(e, sink))?;
+    let begun = sink.len();
+    let mut window = reserve(sink, header)?;
+    if let Err(code) = context.set_parameter(DParameter::StableOutBuffer(true)) {
+        return Ok(Ended::broken(get_error_name(code)));
+    }
+    let (mut at, mut written) = (0, 0);
+    // One block at a time: so many bytes hold the next one, the decoder says.
+    let mut wanted = HEADER;
+    let ended = loop {
+        let packed = match source.fill_buf() {
+            Ok([]) => break Ended::cut(),
+            Ok(packed) => packed,
+            Err(e) => break Ended::broken(&e.to_string()),
+        };
+        let mut input = InBuffer::around(&packed[..wanted.clamp(1, packed.len())]);
+        let mut output = OutBuffer::around_pos(window.bytes(), at);
+        let code = context.decompress_stream(&mut output, &mut input);
+        at = output.pos();
+        let taken = input.pos();
+        source.consume(taken);
+        match code {
+            Ok(0) => break Ended::Whole,
+            Ok(hint) => wanted = hint,
+            Err(code) => break Ended::broken(get_error_name(code)),
+        }
+        if at - written >= STEP {
+            sink.append(&window.bytes()[written..at]).map_err(|e| InflateError::output(e, sink))?;
+            written = at;
+            let holes = sink.holes_from(begun);
+            window.settle(sink.file(), at, holes).map_err(InflateError::Input)?;
+        }
+        if sink.is_full() {
+            break sink.full();
+        }
+    };
+    sink.append(&window.bytes()[written..at]).map_err(|e| InflateError::output(e, sink))?;
+    Ok(ended)
+}
+
+/// Address space for the frame's content; for as much as can be had where its size is not told.
+fn reserve(sink: &Sink, header: &Header) -> Result<Window, InflateError> {
+    let told = header.content.map(|c| usize::try_from(c).unwrap_or(usize::MAX).saturating_add(AHEAD));
+    let mut len = told.unwrap_or(UNTOLD);
+    loop {
+        match Window::reserve(sink.file(), sink.len(), len) {
+            Ok(window) => return Ok(window),
+            Err(_) if told.is_none() && len > STEP => len /= 2,
+            Err(_) => {
+                let content = header.content.unwrap_or(header.window);
+                let what = "address space to unpack it".to_owned();
+                return Err(InflateError::Unavailable { what, needs: content });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_tells_its_window_and_its_content() -> std::io::Result<()> {
+        let packed = zstd::encode_all(&[7u8; 100_000][..], 1)?;
+        let header = Header::parse(&packed).ok_or(std::io::ErrorKind::InvalidData)?;
+        // A stream does not tell its content.
+        assert_eq!(header.content, None);
+        assert!(header.window >= 100_000, "{}", header.window);
+        let packed = zstd::bulk::compress(&[7u8; 100_000], 1)?;
+        let header = Header::parse(&packed).ok_or(std::io::ErrorKind::InvalidData)?;
+        assert_eq!((header.window, header.content), (100_000, Some(100_000)));
+        for cut in 0..packed.len().min(HEADER) {
+            let _ = Header::parse(&packed[..cut]);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,301 @@
+//! Files under `--symbols`: where one may be, and opening it without leaving the folder.
+//!
+//! A core names files, and whoever made the core chose the names; a folder of symbols may
+//! come from an archive, with any links in it. So nothing is opened but beneath the folder,
+//! and only what is a regular file there. Links are followed as if the folder were the root
+//! of a file system: trees of `.build-id` are made of links, and in an unpacked image or a
+//! sysroot an absolute link means a file of that image.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat, openat2, readlinkat};
+use rustix::io::Errno;
+
+use crate::image::modules::Module;
+use crate::limits;
+
+/// Files given by the user, by name and by build id.
+#[derive(Default)]
+pub struct SymbolDirs {
+    roots: Vec<Root>,
+    by_name: HashMap<String, Vec<Place>>,
+}
+
+struct Root {
+    path: PathBuf,
+    dir: OwnedFd,
+}
+
+/// Where a file may be: beneath one of the folders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    root: usize,
+    relative: PathBuf,
+}
+
+/// What is at a place.
+pub enum Found {
+    /// A regular file.
+    File(File),
+    /// A link to what is not beneath the folder, or not there.
+    Astray,
+    /// Nothing, or what is no regular file.
+    Nothing,
+}
+
+impl SymbolDirs {
+    /// List the given directories (not what lies deeper, but for `.build-id`).
+    ///
+    /// # Errors
+    /// Where one of them can't be listed.
+    pub fn open(roots: &[PathBuf]) -> io::Result<SymbolDirs> {
+        let mut dirs = SymbolDirs::default();
+        for (index, path) in roots.iter().enumerate() {
+            let told = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let dir = open(path, flags, Mode::empty()).map_err(|e| told(e.into()))?;
+            for entry in std::fs::read_dir(path).map_err(told)?.take(limits::MAX_SYMBOL_FILES) {
+                let name = entry?.file_name();
+                if let Some(text) = name.to_str() {
+                    let place = Place { root: index, relative: PathBuf::from(&name) };
+                    dirs.by_name.entry(text.to_owned()).or_default().push(place);
+                }
+            }
+            dirs.roots.push(Root { path: path.clone(), dir });
+        }
+        Ok(dirs)
+    }
+
+    /// Whether none was given.
+    pub fn is_empty(&self) -> bool {
+        self.roots.is_empty()
+    }
+
+    /// What is at a place.
+    pub fn look(&self, place: &Place) -> Found {
+        let Some(root) = self.roots.get(place.root) else { return Found::Nothing };
+        match beneath(&root.dir, &place.relative) {
+            Ok(file) => match file.metadata() {
+                Ok(meta) if meta.is_file() => Found::File(file),
+                _ => Found::Nothing,
+            },
+            Err(_) if is_link(&root.dir, &place.relative) => Found::Astray,
+            Err(_) => Found::Nothing,
+        }
+    }
+
+    /// A place as the user would write it.
+    pub fn path(&self, place: &Place) -> PathBuf {
+        self.roots.get(place.root).map_or_else(PathBuf::new, |root| root.path.join(&place.relative))
+    }
+
+    /// Where the module's own file may be: by build id, under its own path below a
+    /// root, by name in a root.
+    pub(super) fn candidates(&self, module: &Module) -> Vec<Place> {
+        let mut out = self.by_build_id(module, "");
+        out.extend(self.places(&module.path, module.name()));
+        out.dedup();
+        out
+    }
+
+    /// Where a file of this path may be: below a root, or by its name in a root.
+    pub fn places(&self, path: &str, name: &str) -> Vec<Place> {
+        let mut out = Vec::new();
+        self.below_each(&relative(path), &mut out);
+        out.extend(self.by_name.get(name).into_iter().flatten().cloned());
+        out
+    }
+
+    /// Where the symbols stripped from the module may be: by build id, as
+    /// gdb's manual lays them out; beside it or in a root as `NAME.debug`, or
+    /// `NAME.dbg` as .NET ships them; its own path below a root's usr/lib/debug.
+    pub(super) fn debug_candidates(&self, module: &Module) -> Vec<Place> {
+        let mut out = self.by_build_id(module, ".debug");
+        let relative = relative(&module.path);
+        for ending in ["debug", "dbg"] {
+            let name = format!("{}.{ending}", module.name());
+            if relative.as_os_str().len() > 1 {
+                let beside = relative.with_file_name(&name);
+                self.below_each(&beside, &mut out);
+                self.below_each(&Path::new("usr/lib/debug").join(&beside), &mut out);
+            }
+            out.extend(self.by_name.get(&name).into_iter().flatten().cloned());
+        }
+        out.dedup();
+        out
+    }
+
+    fn by_build_id(&self, module: &Module, ending: &str) -> Vec<Place> {
+        let mut out = Vec::new();
+        if let Some(id) = module.build_id() {
+            let (head, tail) = id.split_at(id.len().min(2));
+            for dir in [".build-id", "usr/lib/debug/.build-id"] {
+                self.below_each(&Path::new(dir).join(head).join(format!("{tail}{ending}")), &mut out);
+            }
+        }
+        out
+    }
+
+    fn below_each(&self, relative: &Path, out: &mut Vec<Place>) {
+        if relative.as_os_str().len() > 1 {
+            out.extend((0..self.roots.len()).map(|root| Place { root, relative: relative.to_owned() }));
+        }
+    }
+}
+
+/// The core's path is untrusted: only its plain parts, never `..`.
+fn relative(path: &str) -> PathBuf {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    Path::new(path).components().filter(|c| matches!(c, Component::Normal(_))).collect()
+}
+
+/// To read, and without waiting for who writes to a pipe.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// Open a file beneath `dir`, as the kernel does where it can (Linux 5.6).
+fn beneath(dir: &OwnedFd, relative: &Path) -> io::Result<File> {
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    match openat2(dir, relative, READ, Mode::empty(), resolve) {
+        Ok(file) => Ok(file.into()),
+        // An old kernel; containers that do not know the call; somebody who moves folders.
+        Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => walked(dir, relative),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// The same, a part of the path at a time: no part is followed by the kernel, so that none
+/// leads where we are not.
+fn walked(root: &OwnedFd, relative: &Path) -> io::Result<File> {
+    let part = |name: &OsStr| name.to_owned();
+    let mut left: Vec<OsString> = relative.components().rev().map(|c| part(c.as_os_str())).collect();
+    // Folders from the root to here.
+    let mut inside: Vec<OwnedFd> = Vec::new();
+    let mut links = 0;
+    while let Some(name) = left.pop() {
+        let here = inside.last().unwrap_or(root).as_fd();
+        match name.as_bytes() {
+            b"." => continue,
+            b".." => {
+                inside.pop();
+                continue;
+            }
+            b"/" => {
+                inside.clear();
+                continue;
+            }
+            _ => {}
+        }
+        let flags = if left.is_empty() { READ } else { OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC };
+        match openat(here, &name, flags | OFlags::NOFOLLOW, Mode::empty()) {
+            Ok(file) if left.is_empty() => return Ok(file.into()),
+            Ok(dir) => inside.push(dir),
+            Err(e @ (Errno::LOOP | Errno::NOTDIR)) => {
+                let target = readlinkat(here, &name, Vec::new()).map_err(|_| e)?;
+                links += 1;
+                if links > limits::MAX_LINKS {
+                    return Err(Errno::LOOP.into());
+                }
+                let target = Path::new(OsStr::from_bytes(target.as_bytes()));
+                left.extend(target.components().rev().map(|c| part(c.as_os_str())));
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Err(Errno::ISDIR.into())
+}
+
+/// Whether the last part of the path, in a folder that is beneath, is a link.
+fn is_link(dir: &OwnedFd, relative: &Path) -> bool {
+    let (Some(name), parent) = (relative.file_name(), relative.parent().unwrap_or(Path::new(""))) else {
+        return false;
+    };
+    if parent.as_os_str().is_empty() {
+        return readlinkat(dir, name, Vec::new()).is_ok();
+    }
+    beneath(dir, parent).is_ok_and(|folder| readlinkat(&folder, name, Vec::new()).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::CWD;
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+
+    type Way = fn(&OwnedFd, &Path) -> io::Result<File>;
+
+    fn text(way: Way, dir: &OwnedFd, path: &str) -> Option<String> {
+        let mut text = String::new();
+        way(dir, Path::new(path)).ok()?.read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    #[test]
+    fn nothing_is_opened_but_beneath() -> io::Result<()> {
+        let outer = tempfile::tempdir()?;
+        let at = |path: &str| outer.path().join(path);
+        std::fs::create_dir_all(at("root/usr/lib/deep"))?;
+        std::fs::create_dir_all(at("root/.build-id/ab"))?;
+        std::fs::write(at("secret"), "secret")?;
+        std::fs::write(at("root/usr/lib/libx.so.1"), "x")?;
+        std::fs::write(at("root/secret"), "of the image")?;
+        let links = [
+            ("libx.so.1", "root/usr/lib/libx.so"),
+            ("../../usr/lib/libx.so", "root/.build-id/ab/cd"),
+            ("/usr/lib/libx.so.1", "root/absolute"),
+            ("usr/lib", "root/lib"),
+            ("../secret", "root/out"),
+            ("../../../../../../secret", "root/usr/lib/deep/out"),
+            ("loop", "root/loop"),
+            ("nothing", "root/nowhere"),
+        ];
+        for (target, link) in links {
+            symlink(target, at(link))?;
+        }
+        symlink(at("secret"), at("root/straight"))?;
+        symlink(outer.path(), at("root/up"))?;
+        symlink("/proc/self/root", at("root/magic"))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = openat(CWD, at("root"), flags, Mode::empty())?;
+        for way in [beneath as Way, walked as Way] {
+            for path in ["usr/lib/libx.so", ".build-id/ab/cd", "absolute", "lib/libx.so", "./lib/deep/../libx.so"] {
+                assert_eq!(text(way, &dir, path).as_deref(), Some("x"), "{path}");
+            }
+            // The folder is the root: what leads higher leads there.
+            for path in ["out", "usr/lib/deep/out", "../secret"] {
+                assert_eq!(text(way, &dir, path).as_deref(), Some("of the image"), "{path}");
+            }
+            for path in ["straight", "up/secret", "magic/etc/passwd", "loop", "nowhere", "usr/lib", "no/such", ""] {
+                assert_eq!(text(way, &dir, path), None, "{path}");
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_no_file_is_nothing_and_stray_links_are_told() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("file"), "x")?;
+        std::fs::create_dir(at("folder"))?;
+        symlink("file", at("link"))?;
+        symlink("/etc/passwd", at("stray"))?;
+        // A pipe that nobody writes to must not be waited for.
+        rustix::fs::mknodat(CWD, at("pipe"), rustix::fs::FileType::Fifo, Mode::RUSR, 0)?;
+        let dirs = SymbolDirs::open(&[dir.path().to_owned()])?;
+        let kind = |name: &str| match dirs.places("", name).first().map(|place| dirs.look(place)) {
+            Some(Found::File(_)) => "file",
+            Some(Found::Astray) => "astray",
+            _ => "nothing",
+        };
+        let names = ["file", "link", "stray", "folder", "pipe", "missing"];
+        assert_eq!(names.map(kind), ["file", "file", "astray", "nothing", "nothing", "nothing"]);
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! Which C library a module is: one decision for all who ask.
+
+use crate::image::{Module, ModuleKind, elf};
+use crate::native::stack_records::Libc;
+use crate::process::Process;
+
+/// The C library that a module is, and how that is known.
+///
+/// musl's libc is its dynamic linker too (`ld-musl-x86_64.so.1`, `libc.musl-x86_64.so.1`);
+/// Debian's is a `libc.so` in a folder of musl's own. glibc's is `libc.so.6`, or
+/// `libc-2.31.so` before 2.34.
+pub fn which(process: &Process, module: &Module) -> Option<(Libc, &'static str)> {
+    let name = module.name();
+    if let Some(start) = ["ld-musl-", "libc.musl-"].into_iter().find(|start| name.starts_with(start)) {
+        return Some((
+            Libc::Musl,
+            if start == "ld-musl-" { "a module named ld-musl-" } else { "a module named libc.musl-" },
+        ));
+    }
+    if name.starts_with("libc.so.") || name.starts_with("libc-2.") {
+        return Some((Libc::Glibc, "a module named as glibc's libc"));
+    }
+    let ModuleKind::Elf(image) = &module.kind else { return None };
+    let soname = elf::soname(&process.memory, image);
+    let soname = soname.as_deref().is_some_and(|n| n.starts_with("libc.musl") || n == "libc.so");
+    let folder = name == "libc.so" && module.path.contains("-linux-musl");
+    match (soname, folder) {
+        (true, _) => Some((Libc::Musl, "a libc with musl's DT_SONAME")),
+        (_, true) => Some((Libc::Musl, "libc.so in a folder of musl's")),
+        _ => None,
+    }
+}

@@ -1,0 +1,189 @@
+//! What the kernel leaves on a stack when it calls a signal handler: registers of
+//! what was interrupted, and the alternate signal stack that was set. Found by its
+//! shape too, so that it is known also where the handler's code and unwind data are not
+//! in the core.
+//!
+//! arch/x86/include/asm/sigframe.h and uapi/asm/{sigcontext,ucontext}.h,
+//! arch/arm64/kernel/signal.c and uapi/asm/{sigcontext,ucontext}.h: an
+//! `rt_sigframe` is on x86_64 the return address, `ucontext`, `siginfo`; on arm64
+//! `siginfo`, `ucontext`. Both are interfaces to programs and do not change.
+
+use crate::addr::{Addr, AddrRange};
+use crate::bytes;
+use crate::core::elf::Arch;
+use crate::limits;
+use crate::memory::Memory;
+use crate::native::unwind::Regs;
+
+/// Where things stand, in bytes from the start of the `ucontext`. Its head is that of
+/// both machines.
+struct SignalLayout {
+    /// From the stack pointer that the handler returns with to the `ucontext`.
+    above_return: u64,
+    /// `uc_mcontext`'s first general register.
+    registers: u64,
+    /// DWARF numbers of the registers from there on.
+    order: &'static [u16],
+    /// The interrupted stack pointer and instruction pointer.
+    sp: u64,
+    ip: u64,
+    /// What has to be read for all of them.
+    len: u64,
+    /// Both kernels align the frame to this.
+    align: u64,
+    /// Whether the rest has that machine's shape.
+    fits: fn(&[u8], Addr, AddrRange) -> bool,
+}
+
+mod ucontext {
+    pub(super) const FLAGS: usize = 0;
+    pub(super) const LINK: usize = 8;
+    pub(super) const STACK_SP: usize = 16;
+    pub(super) const STACK_FLAGS: usize = 24;
+    pub(super) const STACK_SIZE: usize = 32;
+}
+
+mod x86 {
+    /// DWARF numbers in the order of `gregs`: r8 to r15, rdi, rsi, rbp, rbx, rdx, rax,
+    /// rcx, rsp, rip.
+    pub(super) const ORDER: [u16; 17] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
+    pub(super) const EFLAGS: usize = 176;
+    pub(super) const CS: usize = 184;
+    pub(super) const FPSTATE: usize = 224;
+    /// `__USER_CS`, the code segment of every 64-bit process.
+    pub(super) const USER_CS: u16 = 0x33;
+    /// UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS.
+    pub(super) const KNOWN_FLAGS: u64 = 7;
+    /// Bit 1 is always set; those above 21 never.
+    pub(super) const EFLAGS_SET: u64 = 2;
+    pub(super) const EFLAGS_CLEAR: u64 = !0x3f_ffff;
+}
+
+mod arm64 {
+    /// x0 to x30, sp, pc.
+    pub(super) const ORDER: [u16; 33] = {
+        let mut all = [0; 33];
+        let mut i = 0;
+        while i < all.len() {
+            all[i] = i as u16;
+            i += 1;
+        }
+        all
+    };
+    /// The first record of `__reserved`: FPSIMD_MAGIC and its size.
+    pub(super) const RECORD: usize = 464;
+    pub(super) const FPSIMD_MAGIC: u32 = 0x4650_8001;
+    pub(super) const FPSIMD_SIZE: u32 = 528;
+}
+
+/// `SS_DISABLE`: no alternate stack was set.
+const SS_DISABLE: u32 = 2;
+/// `SS_ONSTACK`, `SS_DISABLE`, `SS_AUTODISARM`.
+const KNOWN_STACK_FLAGS: u32 = 1 | SS_DISABLE | 1 << 31;
+
+const X86_64: SignalLayout = SignalLayout {
+    above_return: 0,
+    registers: 40,
+    order: &x86::ORDER,
+    sp: 160,
+    ip: 168,
+    len: 304,
+    align: 16,
+    fits: |uc, at, stack| {
+        let word = |offset| bytes::u64_at(uc, offset).unwrap_or(u64::MAX);
+        let fpstate = Addr(word(x86::FPSTATE));
+        word(ucontext::FLAGS) & !x86::KNOWN_FLAGS == 0
+            && bytes::u16_at(uc, x86::CS) == Some(x86::USER_CS)
+            && word(x86::EFLAGS) & (x86::EFLAGS_SET | x86::EFLAGS_CLEAR) == x86::EFLAGS_SET
+            && (fpstate.0 == 0 || fpstate > at && stack.contains(fpstate))
+    },
+};
+
+const AARCH64: SignalLayout = SignalLayout {
+    above_return: 128,
+    registers: 184,
+    order: &arm64::ORDER,
+    sp: 432,
+    ip: 440,
+    len: 472,
+    align: 16,
+    fits: |uc, _, _| {
+        bytes::u64_at(uc, ucontext::FLAGS) == Some(0)
+            && bytes::u32_at(uc, arm64::RECORD) == Some(arm64::FPSIMD_MAGIC)
+            && bytes::u32_at(uc, arm64::RECORD + 4) == Some(arm64::FPSIMD_SIZE)
+    },
+};
+
+/// The machine's layout.
+fn layout(arch: Arch) -> &'static SignalLayout {
+    match arch {
+        Arch::X86_64 => &X86_64,
+        Arch::Aarch64 => &AARCH64,
+    }
+}
+
+/// A signal handler's frame, as the kernel made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignalFrame {
+    /// Its `ucontext`.
+    pub at: Addr,
+    /// Stack pointer of what was interrupted.
+    pub sp: Addr,
+    /// Where that was.
+    pub ip: Addr,
+    /// The alternate signal stack that the thread had set (sigaltstack), whether or
+    /// not the handler runs on it; empty where there was none.
+    pub alternate: AddrRange,
+}
+
+/// The registers of what was interrupted, from the `ucontext` at an address.
+pub fn registers(memory: &dyn Memory, arch: Arch, ucontext: Addr) -> Option<Regs> {
+    let layout = layout(arch);
+    let first = ucontext.checked_add(layout.registers)?;
+    let mut regs = Regs::new(arch, Addr(0), Addr(0));
+    for (i, &number) in layout.order.iter().enumerate() {
+        regs.set(number, Some(memory.u64(first.checked_add(8 * i as u64)?).ok()?));
+    }
+    Some(regs)
+}
+
+/// The `ucontext` of a handler that is about to return, with that stack pointer.
+pub fn above_return(arch: Arch, sp: Addr) -> Option<Addr> {
+    sp.checked_add(layout(arch).above_return)
+}
+
+/// The first signal frame on `stack` at or above `sp`: that of the handler that runs
+/// now. At most [`limits::MAX_SIGNAL_SEARCH`] bytes are looked through.
+pub fn find(memory: &dyn Memory, arch: Arch, sp: Addr, stack: AddrRange) -> Option<SignalFrame> {
+    let layout = layout(arch);
+    let start = sp.align_up(layout.align);
+    let len = memory.readable(start, stack.end.since(start).min(limits::MAX_SIGNAL_SEARCH));
+    let bytes = memory.bytes(start, usize::try_from(len).ok()?).ok()?;
+    let step = usize::try_from(layout.align).ok()?;
+    (0..bytes.len()).step_by(step).find_map(|i| {
+        let uc = bytes.get(i..i.checked_add(layout.len as usize)?)?;
+        parse(layout, uc, start.checked_add(i as u64)?, stack)
+    })
+}
+
+fn parse(layout: &SignalLayout, uc: &[u8], at: Addr, stack: AddrRange) -> Option<SignalFrame> {
+    let word = |offset: usize| bytes::u64_at(uc, offset);
+    // Most places fail here.
+    if word(ucontext::LINK) != Some(0) || word(ucontext::FLAGS)? > u64::from(u8::MAX) {
+        return None;
+    }
+    let flags = bytes::u32_at(uc, ucontext::STACK_FLAGS)?;
+    // The siginfo is no help: it is written only where the handler asks for it.
+    if flags & !KNOWN_STACK_FLAGS != 0 || !(layout.fits)(uc, at, stack) {
+        return None;
+    }
+    let set = flags & SS_DISABLE == 0;
+    let size = if set { word(ucontext::STACK_SIZE)? } else { 0 };
+    let ip = Addr(word(layout.ip as usize)?);
+    (ip.0 != 0).then_some(SignalFrame {
+        at,
+        sp: Addr(word(layout.sp as usize)?),
+        ip,
+        alternate: AddrRange::sized(Addr(word(ucontext::STACK_SP)?), size),
+    })
+}

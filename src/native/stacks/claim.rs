@@ -1,0 +1,54 @@
+//! What stacks claim in the map.
+
+use crate::addr::AddrRange;
+use crate::map::{Claim, Claims, Confidence, Kind, Owner};
+use crate::native::stacks::{StackState, Stacks, ThreadStack};
+use crate::process::Process;
+
+/// Claim stacks and their guards: those that structures tell of, or the guessed ones.
+pub fn claim(process: &Process, stacks: &Stacks, guessed: bool, claims: &mut Claims) {
+    for s in stacks.list.iter().filter(|s| (s.confidence == Confidence::Heuristic) == guessed) {
+        let who = who(process, s);
+        let mut add = |range: AddrRange, kind, confidence, detail: String| {
+            claims.add(Claim {
+                range,
+                kind,
+                confidence,
+                owner: s.tid.map_or(Owner::None, Owner::Thread),
+                detail: detail.into(),
+                evidence: s.source.as_str().into(),
+            });
+        };
+        if let Some(guard) = s.guard {
+            add(guard, Kind::StackGuard, s.confidence, format!("guard of {who}"));
+        }
+        let zone = s.zone;
+        add(
+            zone,
+            Kind::StackGuard,
+            Confidence::Derived.min(s.confidence),
+            format!("guard zone within the stack of {who}"),
+        );
+        // glibc's stack ends with TLS and control block; musl puts them above
+        // the stack's own top, in the same mapping.
+        let start = if zone.is_empty() { s.stack.start } else { zone.end };
+        add(AddrRange::new(start, s.mapped.end.max(s.stack.end)), Kind::Stack, s.confidence, who);
+    }
+}
+
+/// Whose stack it is, in words.
+fn who(process: &Process, s: &ThreadStack) -> String {
+    let thread = |tid: u32| match process.thread_name(tid) {
+        Some(name) => format!("thread {tid} {name}"),
+        None => format!("thread {tid}"),
+    };
+    match (s.state, s.tid) {
+        (StackState::Main, _) => "main thread".to_owned(),
+        (StackState::Cached, _) => "cached by glibc, its thread ended".to_owned(),
+        (StackState::Unsure, _) => "of a thread that is missing in the notes, or cached by glibc".to_owned(),
+        (_, None) => String::new(),
+        (StackState::Thread, Some(tid)) => thread(tid),
+        (StackState::Signal, Some(tid)) => format!("signal stack of {}", thread(tid)),
+        (StackState::Switched, Some(tid)) => format!("switched to by {}", thread(tid)),
+    }
+}

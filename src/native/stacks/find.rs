@@ -1,0 +1,312 @@
+//! Stacks that structures tell of: control blocks of the C library, frames of signal
+//! handlers, Go's scheduler.
+
+use std::collections::HashMap;
+
+use crate::addr::{Addr, AddrRange};
+use crate::core::Producer;
+use crate::core::notes::at;
+use crate::core::prstatus::Thread;
+use crate::limits;
+use crate::map::{Base, Confidence};
+use crate::memory::Memory;
+use crate::native::signal_frames::{self, SignalFrame};
+use crate::native::stack_records::{self, Libc, RecordLayout, StackRecord};
+use crate::native::stacks::go::{Go, GoStack, GoThread};
+use crate::native::stacks::space::Space;
+use crate::native::stacks::{Adrift, StackState, Stacks, ThreadStack};
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::units::exact;
+
+/// Find the stacks that structures tell of. What is left is for [`super::guess()`].
+pub fn find(process: &Process, base: &Base) -> Stacks {
+    let _phase = process.enter(Phase::Stacks);
+    let space = Space::of(&process.core, base);
+    let finder = Finder {
+        process,
+        space: &space,
+        main: main_stack(process, &space),
+        go: Go::new(&process.memory, process.core.arch, &space),
+    };
+    let layout = finder.layout();
+    let mut stacks = Stacks { layout, ..Stacks::default() };
+    let mut own = finder.own(layout);
+    for thread in &process.core.notes.threads {
+        finder.place(thread, own.remove(&thread.tid), &mut stacks);
+    }
+    if let Some(layout) = layout {
+        finder.ended(layout, &mut stacks);
+    }
+    finder.note_blank();
+    stacks
+}
+
+struct Finder<'a> {
+    process: &'a Process,
+    space: &'a Space<'a>,
+    /// The main thread's stack, and how it is known.
+    main: Option<(AddrRange, &'static str)>,
+    go: Option<Go<'a>>,
+}
+
+impl Finder<'_> {
+    fn threads(&self) -> &[Thread] {
+        &self.process.core.notes.threads
+    }
+
+    /// Thread pointers of all threads but the main one, whose stack the kernel made.
+    fn pointers(&self) -> impl Iterator<Item = (&Thread, Addr)> {
+        let main = self.main.and(self.process.main_tid());
+        let others = self.threads().iter().filter(move |t| main.is_none_or(|tid| t.tid != tid));
+        others.filter_map(|t| Some((t, t.thread_pointer?)))
+    }
+
+    /// Where control blocks keep their stack.
+    fn layout(&self) -> Option<RecordLayout> {
+        let core = &self.process.core;
+        let plain: Vec<(Addr, Addr)> = self.pointers().map(|(t, pointer)| (pointer, t.registers.sp())).collect();
+        core.expect(plain.iter().map(|&(pointer, _)| stack_records::looked_at(pointer)));
+        let memory = &self.process.memory;
+        let believed = |layout: RecordLayout, pointer: Addr, record: &StackRecord| {
+            let pages = record.mapped.start.is_aligned(PAGE) && record.mapped.len().is_multiple_of(PAGE);
+            pages && self.believed(layout, pointer, record).is_some()
+        };
+        let vote = |threads: &[(Addr, Addr)]| stack_records::find_layout(memory, threads, believed);
+        let (layout, in_stack) = vote(&plain).unzip();
+        // A thread in a signal handler votes with where it was interrupted.
+        if in_stack.is_none_or(|n| n == 0) {
+            let interrupted = self.pointers().take(limits::MAX_VOTERS).map(|(t, pointer)| {
+                let frames = self.signals(t.registers.sp(), |_| false);
+                (pointer, frames.last().map_or(t.registers.sp(), |f| f.sp))
+            });
+            if let Some((layout, _)) = vote(&interrupted.collect::<Vec<_>>()) {
+                return Some(layout);
+            }
+        }
+        if layout.is_none() && plain.len() > limits::MAX_VOTERS {
+            self.process.diag.partial(
+                "limit",
+                format!(
+                    "the control blocks of the first {} of {} threads do not tell where stacks are; the others were not asked, \
+                     so stacks have their mappings' bounds",
+                    limits::MAX_VOTERS,
+                    exact(plain.len() as u64)
+                ),
+            );
+        }
+        layout
+    }
+
+    /// What a record must have besides its own shape: a control block that points to
+    /// itself, and memory that a stack can lie in. Gives the stack's guard zone.
+    fn believed(&self, layout: RecordLayout, pointer: Addr, record: &StackRecord) -> Option<AddrRange> {
+        let vouched = stack_records::vouched(&self.process.memory, self.process.core.arch, layout, pointer);
+        // musl's control block stands above the stack, in the same mapping.
+        let used = match layout.libc {
+            Libc::Glibc => pointer,
+            Libc::Musl => record.stack.end.checked_sub(1)?,
+        };
+        self.space.stands(record.stack, used).filter(|_| vouched)
+    }
+
+    /// Each thread's own stack by its control block. One record speaks for one thread:
+    /// of those whose stacks share bytes, only who stands in it is believed.
+    fn own(&self, layout: Option<RecordLayout>) -> HashMap<u32, ThreadStack> {
+        let Some(layout) = layout else { return HashMap::new() };
+        let read = |(thread, pointer): (&Thread, Addr)| {
+            let record = stack_records::read_record(&self.process.memory, layout, pointer)?;
+            let zone = self.believed(layout, pointer, &record)?;
+            let stack = from_record(Some(thread.tid), layout, pointer, record, zone);
+            Some((stack.stack.contains(thread.registers.sp()), stack))
+        };
+        let mut found: Vec<(bool, ThreadStack)> = self.pointers().filter_map(read).collect();
+        // By address; those that stand in theirs before others at the same place.
+        found.sort_by_key(|(inside, s)| (s.stack.start, !inside, s.tid));
+        let mut out: Vec<(bool, ThreadStack)> = Vec::with_capacity(found.len());
+        for (inside, stack) in found {
+            match out.last_mut() {
+                Some((before, last)) if last.stack.intersect(&stack.stack).is_some() => {
+                    if inside && !*before {
+                        (*before, *last) = (inside, stack);
+                    }
+                }
+                _ => out.push((inside, stack)),
+            }
+        }
+        out.into_iter().filter_map(|(_, stack)| Some((stack.tid?, stack))).collect()
+    }
+
+    /// Signal handlers that interrupted each other on alternate stacks, the one that
+    /// runs first, down to where `known` says that a stack pointer is at home.
+    fn signals(&self, sp: Addr, known: impl Fn(Addr) -> bool) -> Vec<SignalFrame> {
+        let mut out: Vec<SignalFrame> = Vec::new();
+        let mut sp = sp;
+        while !known(sp) && out.len() < limits::MAX_NESTED_STACKS {
+            let Some(region) = self.space.writable_at(sp) else { break };
+            let frame = signal_frames::find(&self.process.memory, self.process.core.arch, sp, region);
+            // The kernel writes down the alternate stack that it switched to: the
+            // handler's frame lies on it. One handler may interrupt another there, and
+            // was then called further up.
+            let on_it = |f: &SignalFrame| f.alternate.contains(f.at) && f.alternate.contains(sp);
+            let first = |f: &SignalFrame| out.iter().all(|o| o.alternate != f.alternate);
+            let further = |f: &SignalFrame| out.last().is_some_and(|o| o.alternate == f.alternate && o.at < f.at);
+            let Some(frame) = frame.filter(|f| on_it(f) && (first(f) || further(f))) else { break };
+            if self.space.stands(frame.alternate, sp).is_none() {
+                break;
+            }
+            sp = frame.sp;
+            out.push(frame);
+        }
+        out
+    }
+
+    /// A thread's own stack, and the others that it is on.
+    fn place(&self, thread: &Thread, record: Option<ThreadStack>, stacks: &mut Stacks) {
+        let (tid, sp) = (thread.tid, thread.registers.sp());
+        let is_main = Some(tid) == self.process.main_tid();
+        let main = self.main.filter(|_| is_main).map(|(range, how)| known(tid, StackState::Main, range, how.into()));
+        let own = main.or(record);
+        // Below the stack is its guard, where one that overflowed has its stack pointer.
+        let home = own.as_ref().map(|o| AddrRange::new(o.guard.map_or(o.stack.start, |g| g.start), o.stack.end));
+        let at_home = |sp: Addr| home.is_some_and(|h| h.contains(sp));
+        let frames = self.signals(sp, at_home);
+        let rest = frames.last().map_or(sp, |f| f.sp);
+        let go = if at_home(rest) { None } else { self.go.as_ref().and_then(|go| go.thread(thread)) };
+        let own = own.or_else(|| go.as_ref().map(|go| go_stack(tid, StackState::Thread, go, go.g0)));
+        let stack = own.as_ref().map(|o| o.stack);
+        let at_home = |sp: Addr| at_home(sp) || stack.is_some_and(|s| s.contains(sp));
+        let switched = go.as_ref().and_then(|go| Some(go_stack(tid, StackState::Switched, go, go.holding(rest)?)));
+        let switched =
+            switched.filter(|_| !at_home(rest)).map(|s| ThreadStack { sp: Some(rest), current: rest == sp, ..s });
+        if !at_home(rest) && switched.is_none() {
+            stacks.adrift.push(Adrift { tid, sp: rest, current: rest == sp, has_own: own.is_some() });
+        }
+        if let Some(own) = own {
+            let here = Some(rest).filter(|&rest| at_home(rest));
+            stacks.push(ThreadStack { sp: here, current: here == Some(sp), ..own });
+        }
+        let mut at = sp;
+        for on_one in frames.chunk_by(|a, b| a.alternate == b.alternate) {
+            let [frame, ..] = on_one else { continue };
+            let source = format!("the signal frame at {}: sigaltstack's ss_sp and ss_size", frame.at);
+            let signal = known(tid, StackState::Signal, frame.alternate, source);
+            stacks.push(ThreadStack { sp: Some(at), current: at == sp, ..signal });
+            at = on_one.last().map_or(at, |f| f.sp);
+        }
+        if let Some(switched) = switched {
+            stacks.push(switched);
+        }
+    }
+
+    /// Tell of stacks that gdb could not read. From 2.42 on glibc puts a stack's guard into
+    /// its mapping (MADV_GUARD_INSTALL); gdb 13 gives the whole mapping up at the first
+    /// page that it can't read, and writes zeros.
+    fn note_blank(&self) {
+        if self.process.core.producer != Producer::Gcore {
+            return;
+        }
+        let zero = |at: Addr| self.process.memory.bytes(at, BLANK).is_ok_and(|b| b.iter().all(|&b| b == 0));
+        // A live thread has words above its stack pointer, and a control block.
+        let blank = |t: &&Thread| zero(t.registers.sp()) && t.thread_pointer.is_some_and(zero);
+        let count = self.threads().iter().filter(blank).count();
+        if count > 0 {
+            let stacks = if count == 1 { "1 stack is".to_owned() } else { format!("{count} stacks are") };
+            self.process.diag.partial(
+                "stacks-blank",
+                format!(
+                    "{stacks} zero in this core from the stack pointer to the control block: gdb could not read them (a guard \
+                     within the mapping, as glibc has from 2.42 on). What they held is lost: zero does not mean untouched"
+                ),
+            );
+        }
+    }
+
+    /// Stacks that glibc keeps after their threads ended.
+    fn ended(&self, layout: RecordLayout, stacks: &mut Stacks) {
+        let memory = &self.process.memory;
+        let live: Vec<Addr> = self.pointers().map(|(_, pointer)| pointer).collect();
+        let (ended, given_up) = stack_records::ended_threads(memory, layout, &live);
+        if given_up {
+            self.process.diag.partial(
+                "limit",
+                format!(
+                    "the first of {} control blocks lead to no list of stacks and the others were not asked: \
+                     stacks kept for reuse are not told",
+                    exact(live.len() as u64)
+                ),
+            );
+        }
+        for pointer in ended {
+            let record = stack_records::read_record(memory, layout, pointer);
+            let Some((record, zone)) = record.and_then(|r| Some((r, self.believed(layout, pointer, &r)?))) else {
+                continue;
+            };
+            let lost = self.process.core.notes.threads_lost;
+            let state = if lost { StackState::Unsure } else { StackState::Cached };
+            stacks.push(ThreadStack { state, ..from_record(None, layout, pointer, record, zone) });
+        }
+    }
+}
+
+/// The main thread's stack: the mapping the kernel put the auxiliary vector's
+/// strings into.
+fn main_stack(process: &Process, space: &Space<'_>) -> Option<(AddrRange, &'static str)> {
+    let notes = &process.core.notes;
+    let keys = [(at::RANDOM, "the mapping that holds AT_RANDOM"), (at::EXECFN, "the mapping that holds AT_EXECFN")];
+    keys.into_iter().find_map(|(key, how)| Some((space.run_at(Addr(notes.auxv(key)?))?, how)))
+}
+
+/// Bytes at a stack pointer, and at a thread pointer, that are not all zero in a thread
+/// that lives.
+const BLANK: usize = 24;
+
+/// What stacks that a library maps are multiples of.
+const PAGE: u64 = 4096;
+
+/// A stack whose bounds are known, with nothing around it.
+fn known(tid: u32, state: StackState, stack: AddrRange, source: String) -> ThreadStack {
+    ThreadStack {
+        tid: Some(tid),
+        state,
+        stack,
+        zone: AddrRange::default(),
+        guard: None,
+        mapped: stack,
+        sp: None,
+        current: false,
+        confidence: Confidence::Exact,
+        source,
+    }
+}
+
+fn go_stack(tid: u32, state: StackState, go: &GoThread, stack: GoStack) -> ThreadStack {
+    let source = format!("stack.lo and stack.hi of Go's g at {}, of the m at {}", stack.g, go.m);
+    known(tid, state, stack.range, source)
+}
+
+fn from_record(
+    tid: Option<u32>,
+    layout: RecordLayout,
+    pointer: Addr,
+    record: StackRecord,
+    zone: AddrRange,
+) -> ThreadStack {
+    ThreadStack {
+        tid,
+        state: if tid.is_some() { StackState::Thread } else { StackState::Cached },
+        stack: record.stack,
+        zone,
+        guard: (!record.guard.is_empty()).then_some(record.guard),
+        mapped: record.mapped,
+        sp: None,
+        current: false,
+        confidence: Confidence::Exact,
+        source: format!(
+            "{} thread control block at thread pointer {pointer}, stack fields {:#x} {} it",
+            layout.libc.name(),
+            layout.offset.unsigned_abs(),
+            if layout.offset < 0 { "below" } else { "above" }
+        ),
+    }
+}

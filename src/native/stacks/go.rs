@@ -1,0 +1,113 @@
+//! Stacks of Go's threads, as its scheduler keeps them: each thread (`m`) has a stack
+//! of its own (`g0`), one for signals (`gsignal`), and runs goroutines on theirs.
+//! Where there is no C library, no control block tells of them.
+//!
+//! Go runtime/runtime2.go (stack, g, m) and cmd/link: the running `g` stands in the
+//! thread's TLS, on amd64 in the last word below the thread pointer and in r14, on
+//! arm64 in x28. Nothing of that is believed before it leads back: a `g` to its `m`,
+//! the `m` to its `g0`, and that to the `m` again.
+
+use crate::addr::{Addr, AddrRange};
+use crate::bytes;
+use crate::core::elf::Arch;
+use crate::core::prstatus::Thread;
+use crate::layout::{GO_RUNTIME, Layout, StructView};
+use crate::limits;
+use crate::memory::Memory;
+use crate::native::stacks::space::Space;
+
+/// What a thread's `m` leads to.
+pub(super) struct GoThread {
+    /// The `m`.
+    pub(super) m: Addr,
+    /// The scheduler's own stack of the thread.
+    pub(super) g0: GoStack,
+    /// The stacks of the goroutines that belong to the `m`: the one it runs, and gsignal.
+    others: Vec<GoStack>,
+}
+
+/// A stack of Go's.
+#[derive(Clone, Copy)]
+pub(super) struct GoStack {
+    /// Its `g`.
+    pub(super) g: Addr,
+    /// `stack.lo` to `stack.hi`.
+    pub(super) range: AddrRange,
+}
+
+impl GoThread {
+    /// That of its stacks which holds an address.
+    pub(super) fn holding(&self, addr: Addr) -> Option<GoStack> {
+        std::iter::once(&self.g0).chain(&self.others).find(|s| s.range.contains(addr)).copied()
+    }
+}
+
+/// Reads Go's structures.
+pub(super) struct Go<'a> {
+    memory: &'a dyn Memory,
+    space: &'a Space<'a>,
+    arch: Arch,
+    layout: Layout,
+}
+
+impl<'a> Go<'a> {
+    /// For a process; `None` where the table of the structures can't be read.
+    pub(super) fn new(memory: &'a dyn Memory, arch: Arch, space: &'a Space<'a>) -> Option<Go<'a>> {
+        Some(Go { memory, space, arch, layout: Layout::parse(GO_RUNTIME).ok()? })
+    }
+
+    /// What Go knows of a thread, if it is one of Go's.
+    pub(super) fn thread(&self, thread: &Thread) -> Option<GoThread> {
+        let (m, _) = self.candidates(thread).into_iter().find_map(|g| Some((self.m_of(g)?, self.stack_of(g)?)))?;
+        let g0 = self.g("m", m, "g0")?;
+        let g0 = GoStack { g: g0, range: self.stack_of(g0)? };
+        let words = self.memory.readable(m, limits::MAX_GO_M_WORDS * 8);
+        let words = self.memory.bytes(m, usize::try_from(words).ok()?).ok()?;
+        let others = (0..words.len()).step_by(8).filter_map(|i| {
+            let g = Addr(bytes::u64_at(&words, i)?);
+            let ours = g != g0.g && g.0 != 0 && self.m_of(g) == Some(m);
+            Some(GoStack { g, range: self.stack_of(g).filter(|_| ours)? })
+        });
+        Some(GoThread { m, g0, others: others.collect() })
+    }
+
+    /// Where the thread may keep its `g`.
+    fn candidates(&self, thread: &Thread) -> Vec<Addr> {
+        let register = match self.arch {
+            Arch::X86_64 => "r14",
+            Arch::Aarch64 => "x28",
+        };
+        let register = thread.registers.iter().find(|(name, _)| *name == register).map(|(_, value)| Addr(value));
+        let slots = (0..limits::MAX_GO_TLS_WORDS).filter_map(|i| {
+            let pointer = thread.thread_pointer?;
+            // TLS lies below the thread pointer on x86_64, above it on arm64.
+            let slot = match self.arch {
+                Arch::X86_64 => pointer.checked_sub(8 * (i + 1))?,
+                Arch::Aarch64 => pointer.checked_add(8 * i)?,
+            };
+            self.memory.ptr(slot).ok()
+        });
+        slots.chain(register).filter(|g| g.0 != 0 && g.is_aligned(8)).collect()
+    }
+
+    fn g(&self, kind: &str, at: Addr, field: &str) -> Option<Addr> {
+        StructView::new(self.memory, &self.layout, kind, at).ptr(field).ok().filter(|p| p.0 != 0 && p.is_aligned(8))
+    }
+
+    /// The `m` of a `g`, if it leads back to itself by its g0.
+    fn m_of(&self, g: Addr) -> Option<Addr> {
+        let m = self.g("g", g, "m")?;
+        let g0 = self.g("m", m, "g0")?;
+        (self.g("g", g0, "m") == Some(m)).then_some(m)
+    }
+
+    /// The stack of a `g`, if that is memory to write to.
+    fn stack_of(&self, g: Addr) -> Option<AddrRange> {
+        let view = StructView::new(self.memory, &self.layout, "g", g);
+        let (lo, hi) = (view.ptr("stack.lo").ok()?, view.ptr("stack.hi").ok()?);
+        let range = AddrRange::new(lo, hi);
+        let top = hi.checked_sub(8)?;
+        let sound = lo.is_aligned(8) && range.len() <= limits::MAX_GO_STACK && self.space.stands(range, top).is_some();
+        sound.then_some(range)
+    }
+}

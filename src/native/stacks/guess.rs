@@ -1,0 +1,131 @@
+//! Threads of whose stacks no structure tells: what is around their stack pointers, and
+//! no more of it than one stack can have.
+
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::map::{Base, Claim, Claims, Confidence, Kind};
+use crate::native::malloc::{Blocks, FreeLists, Malloc};
+use crate::native::stacks::space::Space;
+use crate::native::stacks::{Adrift, Lost, StackState, Stacks, ThreadStack};
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::range_map::RangeMap;
+
+/// Smallest piece of memory that is surely a stack where a stack pointer is: no
+/// mapping is cut finer.
+const PAGE: u64 = 4096;
+
+/// Guess the stacks of threads that are adrift, now that `claims` tells what all other
+/// memory is.
+pub fn guess(process: &Process, base: &Base, claims: &Claims, malloc: &Malloc, stacks: &mut Stacks) {
+    let adrift = std::mem::take(&mut stacks.adrift);
+    if adrift.is_empty() {
+        return;
+    }
+    let _phase = process.enter(Phase::Stacks);
+    let space = Space::of(&process.core, base);
+    let known: Vec<&Claim> = claims.iter().filter(|c| c.confidence > Confidence::Heuristic).collect();
+    let taken = RangeMap::resolve(
+        &known,
+        |i, c| (c.range, (c.kind.specificity(), std::cmp::Reverse(i))),
+        |range, c| Taken { range, claim: c },
+    );
+    let mut pointers: Vec<Addr> = adrift.iter().map(|a| a.sp).collect();
+    pointers.sort_unstable();
+    let mut guesser = Guesser { process, malloc, space, taken, pointers, blocks: None };
+    for lost in adrift {
+        match guesser.around(lost.sp) {
+            Ok((stack, source)) => stacks.push(ThreadStack {
+                tid: Some(lost.tid),
+                state: state(process, lost),
+                stack,
+                zone: AddrRange::default(),
+                guard: None,
+                mapped: stack,
+                sp: Some(lost.sp),
+                current: lost.current,
+                confidence: Confidence::Heuristic,
+                source,
+            }),
+            Err(why) if !lost.has_own => stacks.without.push(Lost { tid: lost.tid, sp: lost.sp, why }),
+            Err(_) => {}
+        }
+    }
+    stacks.order(process.core.notes.threads.iter().map(|t| t.tid));
+}
+
+fn state(process: &Process, lost: Adrift) -> StackState {
+    match (lost.has_own, process.main_tid() == Some(lost.tid)) {
+        (true, _) => StackState::Switched,
+        (false, true) => StackState::Main,
+        (false, false) => StackState::Thread,
+    }
+}
+
+/// Memory that somebody knows.
+#[derive(Clone, Copy)]
+struct Taken<'a> {
+    range: AddrRange,
+    claim: &'a Claim,
+}
+
+impl crate::range_map::Ranged for Taken<'_> {
+    fn range(&self) -> AddrRange {
+        self.range
+    }
+}
+
+struct Guesser<'a> {
+    process: &'a Process,
+    malloc: &'a Malloc,
+    space: Space<'a>,
+    taken: RangeMap<Taken<'a>>,
+    /// All stack pointers without a stack, sorted.
+    pointers: Vec<Addr>,
+    /// Blocks of malloc, read when the first stack pointer leads into one.
+    blocks: Option<Blocks>,
+}
+
+impl Guesser<'_> {
+    /// The stack around a stack pointer, and how that is known; or why there is none.
+    fn around(&mut self, sp: Addr) -> Result<(AddrRange, String), String> {
+        if let Some(taken) = self.taken.at(sp) {
+            let claim = taken.claim;
+            let block = if claim.kind == Kind::Malloc { self.block(sp) } else { None };
+            let block = block.filter(|b| self.alone_in(*b));
+            return match block {
+                Some(block) => Ok((block, "the block of malloc that holds SP; the program runs on it".into())),
+                None => Err(format!("SP points into {} {}", claim.kind, claim.detail)),
+            };
+        }
+        let mapping = self.space.mapping_at(sp).ok_or("no writable mapping holds SP")?;
+        let mut free = mapping;
+        for taken in self.taken.overlapping(mapping) {
+            if taken.range.end <= sp {
+                free.start = taken.range.end;
+            } else {
+                free.end = free.end.min(taken.range.start);
+            }
+        }
+        if self.alone_in(free) && free.len() <= limits::MAX_GUESSED_STACK {
+            return Ok((free, "the mapping that holds SP; bounds may be a neighbour's".into()));
+        }
+        let page = AddrRange::sized(sp.align_down(PAGE), PAGE);
+        let page = page.intersect(&free).ok_or("no writable mapping holds SP")?;
+        let why = if self.alone_in(free) { "is too large to be one stack" } else { "holds those of other threads too" };
+        Ok((page, format!("the page that holds SP: its mapping {mapping} {why}, bounds are not known")))
+    }
+
+    fn alone_in(&self, range: AddrRange) -> bool {
+        let first = self.pointers.partition_point(|p| *p < range.start);
+        let past = self.pointers.partition_point(|p| *p < range.end);
+        past - first <= 1
+    }
+
+    fn block(&mut self, sp: Addr) -> Option<AddrRange> {
+        let (process, malloc) = (self.process, self.malloc);
+        let blocks =
+            self.blocks.get_or_insert_with(|| Blocks::read(process, malloc, &FreeLists::read(process, malloc, &[])));
+        blocks.at(sp).filter(|b| b.used).map(|b| b.range)
+    }
+}

@@ -1,0 +1,85 @@
+//! The memory that a stack can lie in: writable, in one piece, with nothing below a
+//! byte in use that is no memory to write to.
+
+use crate::addr::{Addr, AddrRange, union};
+use crate::core::open::Core;
+use crate::core::producer::Producer;
+use crate::map::{Base, BaseEntry};
+use crate::range_map::RangeMap;
+
+/// Mappings of the process, as stacks ask for them.
+pub(super) struct Space<'a> {
+    base: &'a Base,
+    /// Writable anonymous memory, joined where it touches: createdump cuts one mapping
+    /// into many segments. Made once, as any number of threads may have their stacks
+    /// in one run.
+    runs: RangeMap<AddrRange>,
+    producer: Producer,
+}
+
+impl<'a> Space<'a> {
+    pub(super) fn of(core: &Core, base: &'a Base) -> Space<'a> {
+        let runs = union(base.entries.iter().filter(|e| is_anonymous(e) && is_writable(e)).map(|e| e.range).collect());
+        Space { base, runs: RangeMap::from_sorted(runs).unwrap_or_default(), producer: core.producer }
+    }
+
+    /// The writable anonymous memory around an address, joined with what touches it.
+    pub(super) fn run_at(&self, addr: Addr) -> Option<AddrRange> {
+        self.runs.at(addr).copied()
+    }
+
+    /// The one writable anonymous mapping that holds an address. From createdump, which
+    /// cuts mappings where it likes, it is joined with those it touches.
+    pub(super) fn mapping_at(&self, addr: Addr) -> Option<AddrRange> {
+        match self.producer {
+            Producer::Createdump => self.run_at(addr),
+            _ => self.base.at(addr).filter(|e| is_anonymous(e) && is_writable(e)).map(|e| e.range),
+        }
+    }
+
+    /// Whatever writable mapping holds an address, a file's too.
+    pub(super) fn writable_at(&self, addr: Addr) -> Option<AddrRange> {
+        self.run_at(addr).or_else(|| self.base.at(addr).filter(|e| is_writable(e)).map(|e| e.range))
+    }
+
+    /// Whether `stack` can be a stack of which `used` is in use. All of it is writable
+    /// then, but for pages at its low end that may not be touched, which are given
+    /// back (empty where there are none): a runtime's guard zone.
+    ///
+    /// Where a dump leaves mappings out, what is missing proves nothing.
+    pub(super) fn stands(&self, stack: AddrRange, used: Addr) -> Option<AddrRange> {
+        let writable = self.base.at(used).is_some_and(is_writable);
+        if stack.is_empty() || !stack.contains(used) || !writable {
+            return None;
+        }
+        let gaps = self.producer != Producer::Kernel;
+        let mut at = stack.start;
+        let mut closed = stack.start;
+        for entry in self.base.entries.overlapping(stack) {
+            if entry.range.start > at {
+                match (gaps, closed == at) {
+                    (false, _) => return None,
+                    (true, true) => closed = entry.range.start,
+                    (true, false) => {}
+                }
+            }
+            at = entry.range.end.min(stack.end);
+            if !is_writable(entry) {
+                let untouchable = is_anonymous(entry) && entry.perms.is_some_and(|p| !p.exec);
+                if !untouchable || closed < entry.range.start.max(stack.start) {
+                    return None;
+                }
+                closed = at;
+            }
+        }
+        (at >= stack.end || gaps).then(|| AddrRange::new(stack.start, closed))
+    }
+}
+
+fn is_anonymous(entry: &BaseEntry) -> bool {
+    entry.file.is_none()
+}
+
+fn is_writable(entry: &BaseEntry) -> bool {
+    entry.perms.is_some_and(|p| p.read && p.write)
+}
