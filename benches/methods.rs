@@ -50,7 +50,7 @@ fn open(path: &Path) -> Fallible<(Process, Findings)> {
 /// Addresses all over the methods, not one after the other.
 fn text(process: &Process, found: &Findings) -> Fallible<(String, Addr)> {
     let methods: Vec<(u64, u64)> =
-        analysis::perfmap(&Names::new(process, found)).entries.iter().map(|e| (e.start.0, e.size)).collect();
+        analysis::perfmap(&Names::new(process, found)).entries.iter().map(|e| (e.start.get(), e.size)).collect();
     let mut out = String::new();
     let mut first = None;
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
@@ -66,7 +66,7 @@ fn text(process: &Process, found: &Findings) -> Fallible<(String, Addr)> {
         first.get_or_insert(ip);
         writeln!(out, "\t{ip:16x} [unknown] ([unknown])")?;
     }
-    Ok((out, Addr(first.ok_or("no frames")?)))
+    Ok((out, Addr::new(first.ok_or("no frames")?)))
 }
 
 /// As after opening: no name is known yet.

@@ -6,10 +6,41 @@ use std::collections::BinaryHeap;
 use std::fmt;
 
 /// A virtual address in the dumped process.
+///
+/// The number is the type's own, so that it is reckoned with here alone: what a
+/// core claims may stand at 0 or at the top of the address space, and no sum or
+/// difference of it may panic or wrap.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Addr(pub u64);
+pub struct Addr(u64);
 
 impl Addr {
+    /// Address 0, which says "none" in the structures of runtimes and libraries.
+    pub const NULL: Addr = Addr(0);
+
+    /// The highest address there is.
+    pub const MAX: Addr = Addr(u64::MAX);
+
+    /// The address of this number.
+    pub const fn new(number: u64) -> Addr {
+        Addr(number)
+    }
+
+    /// The address as a number: to print, compare with words, or mask bits of.
+    /// Sums and differences are made of the address, not of this.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Whether it is address 0, which says "none".
+    pub const fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The bits of the address that are set in `mask`.
+    pub const fn masked(self, mask: u64) -> Addr {
+        Addr(self.0 & mask)
+    }
+
     /// The address `bytes` further up, if the address space reaches that far.
     pub fn checked_add(self, bytes: u64) -> Option<Addr> {
         self.0.checked_add(bytes).map(Addr)

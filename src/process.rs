@@ -69,9 +69,9 @@ pub struct ProcessStrings {
 ///
 /// // A read gives the bytes, or the reason why there are none.
 /// let mut text = [0; 7];
-/// process.memory.read(Addr(0x557a_682b_6b10), &mut text)?;
+/// process.memory.read(Addr::new(0x557a_682b_6b10), &mut text)?;
 /// assert_eq!(&text, b"coremap");
-/// let fault = process.memory.read(Addr(0x1000), &mut text).unwrap_err();
+/// let fault = process.memory.read(Addr::new(0x1000), &mut text).unwrap_err();
 /// assert_eq!(fault.kind, FaultKind::Unmapped);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -169,7 +169,7 @@ impl Process {
             let threads = &self.core.notes.threads;
             let Some(pid) = self.pid() else {
                 let strings = [at::RANDOM, at::EXECFN].into_iter().find_map(|key| self.core.notes.auxv(key))?;
-                let stack = self.core.mapping_at(Addr(strings))?;
+                let stack = self.core.mapping_at(Addr::new(strings))?;
                 let mut inside = threads.iter().filter(|t| self.core.mapping_at(t.registers.sp()) == Some(stack));
                 return inside.next().map(|t| t.tid).filter(|_| inside.next().is_none());
             };
@@ -204,7 +204,7 @@ impl Process {
 /// right above argv and argc (System V ABI, process initialization).
 fn find_strings(core: &Core, memory: &dyn Memory) -> Option<ProcessStrings> {
     let anchor = core.notes.auxv(at::RANDOM).or_else(|| core.notes.auxv(at::EXECFN))?;
-    let anchor = Addr(anchor);
+    let anchor = Addr::new(anchor);
     // Strings and the random bytes lie above the vector.
     let low = anchor.saturating_sub(limits::MAX_ARG_BYTES as u64).align_down(4096);
     let piece = core.pieces.at(anchor)?;
@@ -245,7 +245,7 @@ fn find_strings(core: &Core, memory: &dyn Memory) -> Option<ProcessStrings> {
             .into_iter()
             .rev()
             .map_while(|p| {
-                let text = memory.text(Addr(p), limits::MAX_ARG_BYTES.min(128 << 10)).ok()?;
+                let text = memory.text(Addr::new(p), limits::MAX_ARG_BYTES.min(128 << 10)).ok()?;
                 left = left.checked_sub(text.len())?;
                 Some(text)
             })

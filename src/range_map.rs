@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn r(a: u64, b: u64) -> AddrRange {
-        AddrRange::new(Addr(a), Addr(b))
+        AddrRange::new(Addr::new(a), Addr::new(b))
     }
 
     #[test]
@@ -92,8 +92,8 @@ mod tests {
         assert!(RangeMap::from_sorted(vec![r(0, 5), r(4, 6)]).is_none());
         assert!(RangeMap::from_sorted(vec![r(5, 5)]).is_none());
         let Some(map) = RangeMap::from_sorted(vec![r(1, 5), r(5, 6), r(8, 9)]) else { panic!("sorted") };
-        assert_eq!(map.at(Addr(4)), Some(&r(1, 5)));
-        assert_eq!(map.at(Addr(6)), None);
+        assert_eq!(map.at(Addr::new(4)), Some(&r(1, 5)));
+        assert_eq!(map.at(Addr::new(6)), None);
         assert_eq!(map.overlapping(r(5, 9)).count(), 2);
         assert_eq!(map.overlapping(r(6, 8)).count(), 0);
         assert_eq!(map.covered(), 6);

@@ -75,7 +75,7 @@ pub fn write<W: Write + Seek>(core: &Core, keep: &[AddrRange], out: &mut W) -> i
     put(elf64::E_SHNUM, &u16::from(extended).to_le_bytes());
     put(elf64::E_SHSTRNDX, &0u16.to_le_bytes());
     out.write_all(&header)?;
-    out.write_all(&program(elf64::PT_NOTE, 0, notes_at, Addr(0), Addr(0), notes.len() as u64, 0, 4))?;
+    out.write_all(&program(elf64::PT_NOTE, 0, notes_at, Addr::NULL, Addr::NULL, notes.len() as u64, 0, 4))?;
     let mut shrunk = Shrunk { of: core.dumped_total(), segments: pieces.len(), notes_cut, ..Shrunk::default() };
     let mut copies = Vec::new();
     for p in &pieces {
@@ -180,7 +180,7 @@ fn program(
     let mut out = Vec::with_capacity(elf64::PHDR as usize);
     out.extend(kind.to_le_bytes());
     out.extend(flags.to_le_bytes());
-    for word in [offset, vaddr.0, paddr.0, file_size, mem_size, align] {
+    for word in [offset, vaddr.get(), paddr.get(), file_size, mem_size, align] {
         out.extend(word.to_le_bytes());
     }
     out

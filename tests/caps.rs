@@ -32,7 +32,7 @@ fn claims_that_are_not_compared_are_counted() {
         for i in 0..n as u64 {
             // Ends differ, so that no two claims are equal.
             claims.add(Claim {
-                range: AddrRange::sized(Addr(0x60_0000), 0x2000 + i),
+                range: AddrRange::sized(Addr::new(0x60_0000), 0x2000 + i),
                 kind: Kind::GCHeap,
                 confidence: Confidence::Exact,
                 owner: Owner::None,

@@ -45,7 +45,7 @@ fn mutate(name: &str) {
 /// Half of these cores' mutants are read for their code alone.
 fn mutate_code(name: &str) {
     let list = methods::ips(&methods::official(name));
-    let ips: Vec<Addr> = list.iter().map(|ip| Addr(u64::from_str_radix(&ip[2..], 16).unwrap())).collect();
+    let ips: Vec<Addr> = list.iter().map(|ip| Addr::new(u64::from_str_radix(&ip[2..], 16).unwrap())).collect();
     damaged(name, &ips);
 }
 

@@ -144,7 +144,7 @@ fn open(core: &[u8], symbols: &[&Path]) -> Process {
 
 /// `name+offset source` at an address of the image.
 fn named(names: &NativeSymbols<'_>, at: u64) -> String {
-    names.resolve(Addr(BASE + at)).map_or("-".into(), |s| shown(&s))
+    names.resolve(Addr::new(BASE + at)).map_or("-".into(), |s| shown(&s))
 }
 
 fn shown(s: &NativeSymbol) -> String {
@@ -239,11 +239,11 @@ fn dynamic_symbols_are_read_from_memory() {
         assert_eq!(named(&names, T + 0x100), "after+0 dynsym");
         assert_eq!(named(&names, T + 0x120), "-", "an absolute value is no address");
         assert_eq!(named(&names, at::DATA), "-", "no code there");
-        let symbol = names.resolve(Addr(BASE + T + 4)).unwrap();
-        assert_eq!((&*symbol.raw, symbol.start, symbol.size), ("_ZN3foo3barEi", Addr(BASE + T), 0x30));
+        let symbol = names.resolve(Addr::new(BASE + T + 4)).unwrap();
+        assert_eq!((&*symbol.raw, symbol.start, symbol.size), ("_ZN3foo3barEi", Addr::new(BASE + T), 0x30));
         assert_eq!((symbol.sized, names.module_name(&symbol)), (true, "prog"));
         assert_eq!(process.modules[symbol.module.unwrap()].name(), "prog");
-        let data = |at| names.resolve_data(Addr(BASE + at)).map_or("-".into(), |s| shown(&s));
+        let data = |at| names.resolve_data(Addr::new(BASE + at)).map_or("-".into(), |s| shown(&s));
         assert_eq!(data(at::DATA + 0x3f), "table+63 dynsym");
         assert_eq!(data(at::DATA + 0x40), "-");
         assert_eq!(data(at::DATA + 0x50), "mark+0 dynsym");
@@ -297,7 +297,7 @@ fn check_symtab(names: &NativeSymbols<'_>, source: &str) {
     is(T + 0x5ff, "bare+511 *");
     is(T + 0x600, "_fini+0 *");
     is(T + 0x700, "-");
-    assert_eq!(shown(&names.resolve_data(Addr(BASE + at::DATA + 0x81)).unwrap()), format!("hidden+1 {source}"));
+    assert_eq!(shown(&names.resolve_data(Addr::new(BASE + at::DATA + 0x81)).unwrap()), format!("hidden+1 {source}"));
 }
 
 #[test]
@@ -421,7 +421,7 @@ fn stubs_have_the_name_of_what_they_jump_to() {
         is(0x84, "other_import@plt+4 plt");
         is(0x90, "-");
         is(0xa0, "-");
-        assert_eq!(names.resolve(Addr(BASE + at::PLT + 0x58)).unwrap().size, 8);
+        assert_eq!(names.resolve(Addr::new(BASE + at::PLT + 0x58)).unwrap().size, 8);
     }
 }
 
@@ -429,10 +429,10 @@ fn stubs_have_the_name_of_what_they_jump_to() {
 fn ask_everywhere(process: &Process) -> usize {
     let names = NativeSymbols::new(process);
     let mut hits = 0;
-    for at in (0..LEN as u64 + 0x100).step_by(7).map(|at| Addr(BASE + at)) {
+    for at in (0..LEN as u64 + 0x100).step_by(7).map(|at| Addr::new(BASE + at)) {
         for symbol in [names.resolve(at), names.resolve_data(at)].into_iter().flatten() {
             hits += 1;
-            assert_eq!(symbol.start.0 + symbol.offset, at.0, "{symbol:?}");
+            assert_eq!(symbol.start.get() + symbol.offset, at.get(), "{symbol:?}");
             assert!(symbol.offset == 0 || symbol.offset < symbol.size, "{symbol:?}");
             assert!(!symbol.name.is_empty() && !symbol.raw.is_empty(), "{symbol:?}");
         }
@@ -483,8 +483,8 @@ fn lies_about_counts_and_names_end() {
         }
         if what == "size" {
             let names = NativeSymbols::new(&process);
-            let symbol = names.resolve(Addr(BASE + T)).unwrap();
-            assert_eq!(symbol.start.0 + symbol.size, BASE + TEXT_END, "cut where code ends");
+            let symbol = names.resolve(Addr::new(BASE + T)).unwrap();
+            assert_eq!(symbol.start.get() + symbol.size, BASE + TEXT_END, "cut where code ends");
             assert_eq!(named(&names, T + 0x40), "read+0 dynsym");
         }
     }
@@ -545,7 +545,7 @@ fn start(name: &str, file: &str) -> u64 {
 
 #[track_caller]
 fn is_named(names: &NativeSymbols<'_>, at: u64, want: &str) {
-    let got = names.resolve(Addr(at)).map(|s| format!("{}+{:#x} {}", s.name, s.offset, names.module_name(&s)));
+    let got = names.resolve(Addr::new(at)).map(|s| format!("{}+{:#x} {}", s.name, s.offset, names.module_name(&s)));
     assert_eq!(got.as_deref().unwrap_or("-"), want, "{at:#x}");
 }
 
@@ -559,14 +559,14 @@ fn musl_as_nm_and_gdb_have_it() {
     let libc = start("native-musl-gcore", "/libc.so");
     for thread in &process.core.notes.threads {
         // In __syscall_cp_asm, which isn't exported; memset, the nearest below, has no size.
-        is_named(&names, thread.registers.ip().0, "-");
+        is_named(&names, thread.registers.ip().get(), "-");
     }
     is_named(&names, libc + 0x27920, "malloc+0x0 libc.so");
     is_named(&names, libc + 0x27924, "malloc+0x4 libc.so");
     is_named(&names, libc + 0x5d082, "printf+0xc2 libc.so");
     is_named(&names, libc + 0x5d083, "-");
     is_named(&names, libc + 0x71268, "pause+0x8 libc.so");
-    let data = names.resolve_data(Addr(libc + 0xaec44)).unwrap();
+    let data = names.resolve_data(Addr::new(libc + 0xaec44)).unwrap();
     assert_eq!((&*data.name, data.offset, data.size), ("environ", 4, 8));
     is_named(&names, libc + 0x15000, "-");
     is_named(&names, libc + 0x15010, "malloc@plt+0x0 libc.so");
@@ -583,7 +583,7 @@ fn the_vdso_as_nm_has_it() {
     is_named(&names, vdso + 0xe75, "clock_gettime+0x385 [vdso]");
     is_named(&names, vdso + 0xe76, "-");
     is_named(&names, vdso + 0xf2b, "getcpu+0x2b [vdso]");
-    assert_eq!(names.resolve(Addr(vdso + 0x810)).unwrap().module, None);
+    assert_eq!(names.resolve(Addr::new(vdso + 0x810)).unwrap().module, None);
 }
 
 /// `nm -D -S` and `nm -D -C` of Debian's libstdc++6 12.2.0-14+deb12u1.
@@ -595,6 +595,6 @@ fn cpp_as_nm_has_it() {
     is_named(&names, library + 0xd4501, "std::thread::join()+0x1 libstdc++.so.6.0.30");
     is_named(&names, library + 0x13_0fc0, "std::ostream::operator<<(int)+0x0 libstdc++.so.6.0.30");
     is_named(&names, library + 0xe_cf6b, "std::string::append(char const*)+0x2b libstdc++.so.6.0.30");
-    let data = names.resolve_data(Addr(library + 0x21_7501)).unwrap();
+    let data = names.resolve_data(Addr::new(library + 0x21_7501)).unwrap();
     assert_eq!((&*data.name, data.offset, data.size), ("std::cout", 1, 0x110));
 }

@@ -19,7 +19,7 @@ use support::notes;
 const SPACE: u64 = 256;
 
 fn range() -> impl Strategy<Value = AddrRange> {
-    (0..SPACE, 0..48u64).prop_map(|(at, len)| AddrRange::sized(Addr(at), len.min(SPACE - at)))
+    (0..SPACE, 0..48u64).prop_map(|(at, len)| AddrRange::sized(Addr::new(at), len.min(SPACE - at)))
 }
 
 fn ranked() -> impl Strategy<Value = Vec<(AddrRange, u8)>> {
@@ -30,7 +30,7 @@ fn ranked() -> impl Strategy<Value = Vec<(AddrRange, u8)>> {
 fn naive(items: &[(AddrRange, u8)]) -> Vec<Option<usize>> {
     (0..SPACE)
         .map(|a| {
-            let over = items.iter().enumerate().filter(|(_, (r, _))| r.contains(Addr(a)));
+            let over = items.iter().enumerate().filter(|(_, (r, _))| r.contains(Addr::new(a)));
             over.max_by_key(|&(i, &(_, rank))| (rank, std::cmp::Reverse(i))).map(|(i, _)| i)
         })
         .collect()
@@ -45,7 +45,7 @@ proptest! {
         let mut got = vec![None; SPACE as usize];
         for (range, i) in &pieces {
             prop_assert!(!range.is_empty());
-            for a in range.start.0..range.end.0 {
+            for a in range.start.get()..range.end.get() {
                 prop_assert_eq!(got[a as usize].replace(*i), None, "byte {} twice", a);
             }
         }
@@ -61,7 +61,7 @@ proptest! {
     #[test]
     fn the_union_covers_what_its_parts_cover(ranges in prop::collection::vec(range(), 0..40)) {
         let joined = union(ranges.clone());
-        for a in (0..SPACE).map(Addr) {
+        for a in (0..SPACE).map(Addr::new) {
             let inside = joined.iter().filter(|r| r.contains(a)).count();
             prop_assert_eq!(inside, usize::from(ranges.iter().any(|r| r.contains(a))));
         }
@@ -74,8 +74,8 @@ proptest! {
         let map: RangeMap<AddrRange> = RangeMap::resolve(&items, |_, v| *v, |range, _| range);
         let bytes = naive(&items);
         for a in 0..SPACE {
-            prop_assert_eq!(map.at(Addr(a)).is_some(), bytes[a as usize].is_some());
-            prop_assert!(map.at(Addr(a)).is_none_or(|r| r.range().contains(Addr(a))));
+            prop_assert_eq!(map.at(Addr::new(a)).is_some(), bytes[a as usize].is_some());
+            prop_assert!(map.at(Addr::new(a)).is_none_or(|r| r.range().contains(Addr::new(a))));
         }
         prop_assert_eq!(map.covered(), bytes.iter().flatten().count() as u64);
         let over: Vec<_> = map.overlapping(probe).copied().collect();
@@ -119,7 +119,7 @@ fn claim() -> impl Strategy<Value = Claim> {
     let kind = select(vec![Kind::AnonRW, Kind::Image, Kind::Malloc, Kind::Stack, Kind::StackGuard, Kind::GCHeap]);
     let owner = select(vec![Owner::None, Owner::Thread(1), Owner::Thread(2)]);
     (placed(), confidence, kind, owner, 0..3u8).prop_map(|((at, len), confidence, kind, owner, n)| Claim {
-        range: AddrRange::sized(Addr(at), len),
+        range: AddrRange::sized(Addr::new(at), len),
         kind,
         confidence,
         owner,
@@ -176,10 +176,10 @@ proptest! {
         let dumped = |a: u64| loads.iter().any(|l| (l.at..l.at + l.filesz).contains(&a));
         let mut in_core = 0;
         for a in BASE..BASE + UNIT * (SPACE + 32) {
-            let regions: Vec<_> = map.regions.iter().filter(|r| r.range.contains(Addr(a))).collect();
+            let regions: Vec<_> = map.regions.iter().filter(|r| r.range.contains(Addr::new(a))).collect();
             prop_assert_eq!(regions.len(), usize::from(in_load(a) || in_file(a)), "byte {:#x}", a);
             in_core += u64::from(dumped(a));
-            let best = claims.iter().filter(|c| c.range.contains(Addr(a))).map(|c| (c.confidence, c.kind.specificity())).max();
+            let best = claims.iter().filter(|c| c.range.contains(Addr::new(a))).map(|c| (c.confidence, c.kind.specificity())).max();
             if let (Some(region), Some(best)) = (regions.first(), best) {
                 prop_assert_eq!((region.confidence, region.kind.specificity()), best, "byte {:#x}", a);
             }

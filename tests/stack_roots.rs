@@ -39,7 +39,7 @@ fn recorded<T>(name: &str, with: impl FnOnce(&[StackRefs], &Names<'_>) -> T) -> 
 fn place(place: RefPlace) -> u64 {
     match place {
         RefPlace::Slot(SlotPlace::Register(_)) => 0,
-        RefPlace::Slot(SlotPlace::Stack(at, ..)) | RefPlace::Listed(at, _) => at.0,
+        RefPlace::Slot(SlotPlace::Stack(at, ..)) | RefPlace::Listed(at, _) => at.get(),
     }
 }
 
@@ -58,7 +58,7 @@ fn compare(name: &str) -> (usize, BTreeSet<String>) {
                 let (interior, pinned) = (root[3].as_bool().unwrap(), root[4].as_bool().unwrap());
                 let at = left.iter().position(|k| {
                     // Of a register the frame tells which; lists are of no frame.
-                    let here = place(k.place) == slot && (slot != 0 || k.frame.is_some_and(|f| f.sp.0 == sp));
+                    let here = place(k.place) == slot && (slot != 0 || k.frame.is_some_and(|f| f.sp.get() == sp));
                     // What an interior pointer leads into, the official library looks up in
                     // the heap: wrong behind an allocation context that is used up, and of
                     // an address on the stack it gives what stands there.

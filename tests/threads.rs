@@ -63,7 +63,7 @@ fn walked(loads: impl IntoIterator<Item = Load>, registers: &[(usize, u64)]) -> 
 }
 
 fn ips(row: &ThreadRow) -> Vec<u64> {
-    row.frames.iter().map(|f| f.ip.unwrap().0).collect()
+    row.frames.iter().map(|f| f.ip.unwrap().get()).collect()
 }
 
 fn trusts(row: &ThreadRow) -> Vec<&str> {
@@ -101,7 +101,7 @@ fn a_chain_of_frame_pointers() {
     let row = walked([code(), stack(&words)], &[(RIP, CODE), (RSP, STACK + 0x100), (RBP, a)]);
     assert_eq!(ips(&row), [CODE, CALLED, CALLED + 2]);
     assert_eq!(trusts(&row), ["context", "frame pointer", "frame pointer"]);
-    assert_eq!(row.frames.iter().map(|f| f.sp.0).collect::<Vec<_>>(), [STACK + 0x100, a + 16, b + 16]);
+    assert_eq!(row.frames.iter().map(|f| f.sp.get()).collect::<Vec<_>>(), [STACK + 0x100, a + 16, b + 16]);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn return_addresses_without_frame_pointers_are_looked_for() {
     let words = [(STACK + 0x120, CODE + 1), (STACK + 0x128, STACK), (STACK + 0x130, CALLED)];
     let row = walked([code(), stack(&words)], &[(RIP, CODE), (RSP, STACK + 0x100)]);
     assert_eq!((ips(&row), trusts(&row)), (vec![CODE, CALLED], vec!["context", "scan"]));
-    assert_eq!(row.frames[1].sp.0, STACK + 0x138);
+    assert_eq!(row.frames[1].sp.get(), STACK + 0x138);
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_thread_in_the_vdso() {
     assert_eq!(ips(&row)[..2], [FUNCTION + 4, CALLED]);
     assert_eq!(trusts(&row)[..2], ["context", "unwind data"]);
     assert_eq!(row.frames[0].module.as_deref(), Some("[vdso]"));
-    assert_eq!(row.frames[1].sp.0, STACK + 0x118);
+    assert_eq!(row.frames[1].sp.get(), STACK + 0x118);
 }
 
 #[test]

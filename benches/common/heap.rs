@@ -84,12 +84,12 @@ fn look(process: &Process, found: &Findings) -> Fallible<Real> {
     let heap = Heap::open(&types, heaps);
     let stat = heap.stat(&Selection::default(), &Progress::silent());
     let find = |what, pick: &dyn Fn(&MethodTableInfo) -> bool| {
-        stat.types.iter().map(|t| t.info).find(|i| pick(i)).map(|i| i.address.0).ok_or(what)
+        stat.types.iter().map(|t| t.info).find(|i| pick(i)).map(|i| i.address.get()).ok_or(what)
     };
     let last = heaps.segments.iter().filter(|s| matches!(s.generation, Generation::Gen2 | Generation::Ephemeral));
     let last = last.max_by_key(|s| s.start).ok_or("no segment")?;
     let view = StructView::new(&process.memory, &runtime.layout, "dac_heap_segment", last.address);
-    if view.ptr("next")?.0 != 0 {
+    if !view.ptr("next")?.is_null() {
         return Err("the list of segments goes on".into());
     }
     // A node holds the next in its first field.
@@ -211,7 +211,7 @@ impl Made {
 
     /// The node at the far end of the first list.
     pub(crate) fn last(&self) -> Addr {
-        Addr(self.form.start(0))
+        Addr::new(self.form.start(0))
     }
 
     /// Append the bytes of its loads.

@@ -21,7 +21,7 @@ use coremap::progress::Progress;
 pub(crate) type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 /// All addresses.
-pub(crate) const ALL: AddrRange = AddrRange { start: Addr(0), end: Addr(u64::MAX) };
+pub(crate) const ALL: AddrRange = AddrRange { start: Addr::new(0), end: Addr::new(u64::MAX) };
 
 /// Where extra memory goes: no process on Linux has anything there.
 pub(crate) const FREE: u64 = 0x2000_0000_0000;

@@ -195,8 +195,8 @@ impl Made {
 
     fn mover(&self, copy: &Copy) -> impl Fn(u64) -> Option<u64> + use<> {
         let model = &self.models[copy.model];
-        let (start, end, low) = (model.range.start.0 - model.guard, model.range.end.0, copy.low - model.guard);
-        let thread = model.managed.as_ref().map(|m| m.0.0).zip(copy.thread);
+        let (start, end, low) = (model.range.start.get() - model.guard, model.range.end.get(), copy.low - model.guard);
+        let thread = model.managed.as_ref().map(|m| m.0.get()).zip(copy.thread);
         move |word| {
             if (start..=end).contains(&word) {
                 return Some(word - start + low);
@@ -252,7 +252,7 @@ impl Made {
             return Ok(());
         };
         let to_link = layout.positive("Thread", "LinkNext")?;
-        core.patch(common::offset_of(sample, Addr(last.0 + to_link))?, &(first + to_link).to_le_bytes())?;
+        core.patch(common::offset_of(sample, Addr::new(last.get() + to_link))?, &(first + to_link).to_le_bytes())?;
         let all = known + u32::try_from(managed.count())?;
         core.patch(common::offset_of(sample, at)?, &all.to_le_bytes())
     }

@@ -211,7 +211,7 @@ impl Rows<'_, '_, '_, '_, '_> {
 
     fn reference(&self, node: &Node, field: &str) -> Option<Addr> {
         let at = node.addr.checked_add(self.field(node.method_table, field)?)?;
-        self.types.memory.ptr(at).ok().filter(|o| o.0 != 0)
+        self.types.memory.ptr(at).ok().filter(|o| !o.is_null())
     }
 
     /// The method that a delegate calls.
@@ -219,7 +219,7 @@ impl Rows<'_, '_, '_, '_, '_> {
         let method_table = self.types.type_of(delegate)?;
         let code = |field| {
             let at = delegate.checked_add(self.field(method_table, field)?)?;
-            self.types.memory.ptr(at).ok().filter(|p| p.0 != 0)
+            self.types.memory.ptr(at).ok().filter(|p| !p.is_null())
         };
         let name = |ip| match self.names.code(ip) {
             Code::Managed(_, method) => Some(printable(&method.name).into_owned()),

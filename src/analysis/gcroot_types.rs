@@ -79,7 +79,7 @@ fn one<'g, 'h, 'p>(
             continue;
         }
         let group = groups.entry(shapes.of(number)).or_default();
-        let size = retained.live.object(number).and_then(|at| names.reader.node(at.0).map(|n| n.counted_size()));
+        let size = retained.live.object(number).and_then(|at| names.reader.node(at.get()).map(|n| n.counted_size()));
         group.own.count = group.own.count.saturating_add(1);
         group.own.size = group.own.size.saturating_add(size.unwrap_or(0));
         if outermost.get(number as usize) == Some(&true) {
@@ -160,7 +160,7 @@ impl View<'_, '_, '_, '_, '_> {
         let root = self.rooted.roots.iter().find(|r| r.object == first && Some(r.kind) == kind);
         let mut chain: Vec<ChainRow> = Vec::new();
         for (i, &object) in objects.iter().enumerate() {
-            let link = objects.get(i + 1).and_then(|next| self.names.reader.link(object.0, next.0));
+            let link = objects.get(i + 1).and_then(|next| self.names.reader.link(object.get(), next.get()));
             let field = link.and_then(|link| self.names.link(object, link));
             chain.push(ChainRow { object, name: self.names.object(object).map(|(name, _)| name), field });
         }

@@ -18,7 +18,7 @@ pub fn handles(process: &Process, found: &Findings) -> HandlesReport {
         let mut reader = graph.reader();
         let mut names = std::collections::HashMap::new();
         let mut name = |object: Addr| {
-            let info = reader.node(object.0)?.layout.info;
+            let info = reader.node(object.get())?.layout.info;
             Some(names.entry(info.address).or_insert_with(|| Name::from(heap.type_name(&info))).clone())
         };
         tell_in_gc(process, runtime, &heap);

@@ -72,7 +72,7 @@ pub fn holders(process: &Process, found: &Findings, limit: Option<usize>, progre
     };
     let ends = [
         blocks.hull(),
-        AddrRange::new(mapped.first().map_or(Addr(0), |r| r.start), mapped.last().map_or(Addr(0), |r| r.end)),
+        AddrRange::new(mapped.first().map_or(Addr::NULL, |r| r.start), mapped.last().map_or(Addr::NULL, |r| r.end)),
     ];
     let ends = ends.iter().filter(|r| !r.is_empty());
     let hull = ends.fold(AddrRange::default(), |a, b| match a.is_empty() {
@@ -117,7 +117,7 @@ fn group(
             let Some(info) = heap.kind(object.kind) else { return };
             let offset = word.at.since(object.addr);
             let field = (!info.counted()).then_some(offset);
-            let group = groups.entry((number, info.address.0, field)).or_insert_with(|| Group {
+            let group = groups.entry((number, info.address.get(), field)).or_insert_with(|| Group {
                 name: names.object(object.addr).map(|(name, _)| name),
                 field: field.and_then(|_| names.link(object.addr, Link::Field(offset))),
                 ..Group::default()

@@ -53,12 +53,12 @@ fn process_row(process: &Process, stacks: &Stacks, show_data: bool) -> ProcessRo
         .notes
         .auxv(at::PHDR)
         .or_else(|| core.notes.auxv(at::ENTRY))
-        .and_then(|a| process.modules.iter().find(|m| m.range.contains(Addr(a))))
+        .and_then(|a| process.modules.iter().find(|m| m.range.contains(Addr::new(a))))
         .map(|m| m.path.to_string())
         .filter(|p| !p.is_empty())
         .or_else(|| {
             let path = core.notes.auxv(at::EXECFN)?;
-            process.memory.text(Addr(path), crate::limits::MAX_NAME).ok()
+            process.memory.text(Addr::new(path), crate::limits::MAX_NAME).ok()
         })
         .map(|p| safe(&p));
     let program = arguments.and_then(|args| Some(args.first()?.as_str())).or(line);
@@ -162,7 +162,7 @@ fn banner(process: &Process, range: AddrRange) -> Option<String> {
 /// LINUX_VERSION_CODE in the vdso's note of owner "Linux", type 0
 /// (arch/x86/entry/vdso/note.S): 0xMMmmpp.
 fn kernel_version(process: &Process) -> Option<String> {
-    let base = Addr(process.core.notes.auxv(at::SYSINFO_EHDR)?);
+    let base = Addr::new(process.core.notes.auxv(at::SYSINFO_EHDR)?);
     let vdso = process.memory.bytes(base, process.memory.readable(base, 8192) as usize).ok()?;
     // n_namesz 6, n_descsz 4, n_type 0, "Linux\0", padding
     let note = b"\x06\0\0\0\x04\0\0\0\0\0\0\0Linux\0\0\0";

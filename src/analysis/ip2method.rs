@@ -45,9 +45,9 @@ fn row(names: &Names<'_>, ip: Addr) -> IpRow {
         versions: versions
             .into_iter()
             .map(|v| VersionRow {
-                code: (v.code.0 != 0).then_some(v.code),
+                code: (!v.code.is_null()).then_some(v.code),
                 tier: v.tier,
-                node: (v.node.0 != 0).then_some(v.node),
+                node: (!v.node.is_null()).then_some(v.node),
                 il_version: v.il_version,
                 il_address: if v.il_version == 0 { il_address } else { None },
             })

@@ -104,7 +104,7 @@ struct Types<'t, 'p> {
 impl Types<'_, '_> {
     fn of(&mut self, object: Addr) -> Option<(Name, u64)> {
         let mut reader = self.graph.reader();
-        let node = reader.node(object.0)?;
+        let node = reader.node(object.get())?;
         let (info, size) = (node.layout.info, node.size);
         let name = self.names.entry(info.address).or_insert_with(|| self.heap.type_name(&info).into());
         Some((name.clone(), size))
@@ -195,12 +195,12 @@ pub fn exceptions(process: &Process, found: &Findings) -> ExceptionsReport {
         let is_exception = |info: &MethodTableInfo| {
             let mut seen = HashSet::new();
             let mut at = info.address;
-            while !info.free && at.0 != 0 && seen.len() < limits::MAX_TYPE_NESTING && seen.insert(at) {
+            while !info.free && !at.is_null() && seen.len() < limits::MAX_TYPE_NESTING && seen.insert(at) {
                 let found = base.map_or_else(|| types.display_name(at) == "System.Exception", |base| base == at);
                 if found {
                     return true;
                 }
-                at = types.parent(at).unwrap_or(Addr(0));
+                at = types.parent(at).unwrap_or(Addr::NULL);
             }
             false
         };
@@ -219,7 +219,7 @@ pub fn exceptions(process: &Process, found: &Findings) -> ExceptionsReport {
         let mut reader = graph.reader();
         let mut places: HashMap<Addr, HashMap<String, u64>> = HashMap::new();
         for object in objects {
-            let Some(info) = reader.node(object.address.0).map(|n| n.layout.info) else { continue };
+            let Some(info) = reader.node(object.address.get()).map(|n| n.layout.info) else { continue };
             let fields = places.entry(info.address).or_insert_with(|| {
                 types.object_fields(info.address).iter().map(|f| (types.field_name(f), f.offset)).collect()
             });
@@ -228,7 +228,7 @@ pub fn exceptions(process: &Process, found: &Findings) -> ExceptionsReport {
                 let offset = fields.get(name).copied().or_else(described)?;
                 Some(object.address.saturating_add(offset))
             };
-            let held = |name| types.memory.ptr(at(name)?).ok().filter(|o| o.0 != 0);
+            let held = |name| types.memory.ptr(at(name)?).ok().filter(|o| !o.is_null());
             report.exceptions.push(ExceptionRow {
                 message: held("_message").and_then(|s| string_text(&types, s, limits::MAX_SHOWN_STRING)),
                 hresult: at("_HResult").and_then(|a| types.memory.u32(a).ok()).map(|h| format!("0x{h:08x}")),

@@ -106,7 +106,7 @@ impl<'g, 'h, 'p> ObjectNames<'g, 'h, 'p> {
 
     /// Type and size of the object at `addr`.
     pub(super) fn object(&mut self, addr: Addr) -> Option<(Name, u64)> {
-        let node = self.reader.node(addr.0)?;
+        let node = self.reader.node(addr.get())?;
         let (info, size) = (node.layout.info, node.size);
         let heap = self.heap;
         let name = self.names.entry(info.address).or_insert_with(|| heap.type_name(&info).into());
@@ -118,7 +118,7 @@ impl<'g, 'h, 'p> ObjectNames<'g, 'h, 'p> {
     pub(super) fn static_at(&mut self, place: Addr, objects: impl Iterator<Item = Addr>) -> Option<Name> {
         let types = self.types;
         for object in objects {
-            let Some(info) = self.reader.node(object.0).map(|n| n.layout.info) else { continue };
+            let Some(info) = self.reader.node(object.get()).map(|n| n.layout.info) else { continue };
             let of = types.element_type(info.address).unwrap_or(info.address);
             let Ok(module) = types.module_of(of) else { continue };
             if let Some(name) = self.statics_of(module).get(&place) {
@@ -205,7 +205,7 @@ impl<'g, 'h, 'p> ObjectNames<'g, 'h, 'p> {
             Link::Dependent => return Some(DEPENDENT.to_owned().into()),
             Link::Field(offset) => offset,
         };
-        let info = self.reader.node(addr.0)?.layout.info;
+        let info = self.reader.node(addr.get())?.layout.info;
         if !info.counted() {
             return Some(self.field(&info, offset));
         }

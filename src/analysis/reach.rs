@@ -63,7 +63,7 @@ impl Reach<'_> {
         let scanned =
             pointers(&self.process.core, &within, self.blocks.hull(), progress, keep, |share| first.extend(share));
         let registers = self.process.core.notes.threads.iter().flat_map(|t| t.registers.iter());
-        first.extend(registers.filter_map(|(_, value)| used(Addr(value))).filter(|b| marks.mark(b.id)));
+        first.extend(registers.filter_map(|(_, value)| used(Addr::new(value))).filter(|b| marks.mark(b.id)));
         self.spread(first, marks);
         scanned
     }
@@ -106,7 +106,7 @@ impl Reach<'_> {
             for run in core.dumped_runs(piece) {
                 let skip = run.range.start.align_up(8).since(run.range.start) as usize;
                 for word in run.bytes.get(skip..).unwrap_or_default().as_chunks::<8>().0 {
-                    let value = Addr(u64::from_le_bytes(*word));
+                    let value = Addr::new(u64::from_le_bytes(*word));
                     if hull.contains(value)
                         && let Some(to) = self.blocks.at(value).filter(|b| b.used)
                     {

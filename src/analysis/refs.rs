@@ -181,10 +181,10 @@ fn with_names<R>(
 fn registers(process: &Process, target: AddrRange) -> Vec<RefRow> {
     let mut out = Vec::new();
     for thread in &process.core.notes.threads {
-        for (register, value) in thread.registers.iter().filter(|(_, value)| target.contains(Addr(*value))) {
+        for (register, value) in thread.registers.iter().filter(|(_, value)| target.contains(Addr::new(*value))) {
             out.push(RefRow {
-                value: Addr(value),
-                offset: Addr(value).since(target.start),
+                value: Addr::new(value),
+                offset: Addr::new(value).since(target.start),
                 from: "register".into(),
                 thread: Some(thread.tid),
                 register: Some(register),

@@ -161,7 +161,7 @@ impl View<'_, '_, '_, '_> {
     fn row(&mut self, number: u32, object: Addr) -> RetainedRow {
         let live = &self.retained.live;
         let name = self.names.object(object).map(|(name, _)| name);
-        let size = self.names.reader.node(object.0).map(|n| n.counted_size());
+        let size = self.names.reader.node(object.get()).map(|n| n.counted_size());
         let mut row = RetainedRow { object, name, size, ..RetainedRow::default() };
         if number == 0 {
             return row;
@@ -190,7 +190,7 @@ impl View<'_, '_, '_, '_> {
 
     /// The field, element or static by which an object holds another itself.
     fn field(&mut self, holder: Addr, object: Addr) -> Option<Name> {
-        let link = self.names.reader.link(holder.0, object.0)?;
+        let link = self.names.reader.link(holder.get(), object.get())?;
         let field = self.names.link(holder, link)?;
         let place = match link {
             Link::Field(offset) => self.statics.get(&holder.saturating_add(offset)),

@@ -39,7 +39,7 @@ fn report(summary: Summary) -> SymbolicateReport {
             .frames
             .into_iter()
             .map(|f| TextFrameRow {
-                address: Addr(f.printed),
+                address: Addr::new(f.printed),
                 dso: f.dso,
                 resolved: f.resolved,
                 symbol: f.symbol,

@@ -24,7 +24,7 @@ pub(crate) fn parse(text: &str, process: &Process) -> Result<Addr, String> {
         return module
             .range
             .start
-            .checked_add(offset.0)
+            .checked_add(offset.get())
             .ok_or_else(|| format!("{text}: past the end of the address space"));
     }
     if process.modules.iter().any(|m| m.name() == text) {
@@ -36,7 +36,7 @@ pub(crate) fn parse(text: &str, process: &Process) -> Result<Addr, String> {
 /// Digits that mean nothing as hexadecimal, and something as decimal: exact, and
 /// said rather than guessed.
 fn not_decimal(text: &str, addr: Addr, process: &Process) -> Result<Addr, String> {
-    let Some(decimal) = text.parse().ok().filter(|_| !text.starts_with('0')).map(Addr) else { return Ok(addr) };
+    let Some(decimal) = text.parse().ok().filter(|_| !text.starts_with('0')).map(Addr::new) else { return Ok(addr) };
     let mapped = |at: Addr| process.core.pieces.at(at).is_some() || process.core.is_listed(at);
     if !mapped(addr) && mapped(decimal) {
         return Err(format!(
@@ -62,7 +62,7 @@ const LIKE: usize = 4;
 fn hex(text: &str) -> Option<Addr> {
     let digits: String = text.chars().filter(|&c| c != '`' && c != '\'' && c != '_').collect();
     let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")).unwrap_or(&digits);
-    u64::from_str_radix(digits, 16).ok().map(Addr)
+    u64::from_str_radix(digits, 16).ok().map(Addr::new)
 }
 
 #[cfg(test)]
@@ -71,10 +71,10 @@ mod tests {
 
     #[test]
     fn forms_of_an_address() {
-        assert_eq!(hex("0x7f42d256e000"), Some(Addr(0x7f42_d256_e000)));
-        assert_eq!(hex("00007f42`d256e000"), Some(Addr(0x7f42_d256_e000)));
-        assert_eq!(hex("00007f42'd256e000"), Some(Addr(0x7f42_d256_e000)));
-        assert_eq!(hex("7F42"), Some(Addr(0x7f42)));
+        assert_eq!(hex("0x7f42d256e000"), Some(Addr::new(0x7f42_d256_e000)));
+        assert_eq!(hex("00007f42`d256e000"), Some(Addr::new(0x7f42_d256_e000)));
+        assert_eq!(hex("00007f42'd256e000"), Some(Addr::new(0x7f42_d256_e000)));
+        assert_eq!(hex("7F42"), Some(Addr::new(0x7f42)));
         assert_eq!(hex("10000000000000000"), None);
         assert_eq!(hex("core"), None);
     }

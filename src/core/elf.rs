@@ -327,7 +327,7 @@ fn segment_count(file: &[u8], header: &eh::Header, ctx: Ctx, reads: &Reads, diag
 }
 
 fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {
-    let range = AddrRange::sized(Addr(p.p_vaddr), p.p_memsz);
+    let range = AddrRange::sized(Addr::new(p.p_vaddr), p.p_memsz);
     if range.len() < p.p_memsz {
         diag.partial("segment-overflow", format!("the segment at {} reaches past the address space; cut", range.start));
     }
@@ -346,7 +346,7 @@ fn to_segment(p: &ph::ProgramHeader, size: u64, diag: &Diagnostics) -> Segment {
         perms: Perms::from_flags(p.p_flags),
         flags: p.p_flags,
         align: p.p_align,
-        mapping: if p.p_paddr == 0 { range.start } else { Addr(p.p_paddr) },
+        mapping: if p.p_paddr == 0 { range.start } else { Addr::new(p.p_paddr) },
     }
 }
 

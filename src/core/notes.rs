@@ -232,7 +232,7 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
                 notes.signal_tid = notes.threads.last().map(|t| t.tid).filter(|_| current);
             }
             (b"LINUX", nt::ARM_TLS) => {
-                let tp = bytes::u64_at(desc, 0).filter(|&v| v != 0).map(Addr);
+                let tp = bytes::u64_at(desc, 0).filter(|&v| v != 0).map(Addr::new);
                 if let Some(thread) = notes.threads.last_mut().filter(|_| current) {
                     thread.thread_pointer = thread.thread_pointer.or(tp);
                 }
@@ -287,7 +287,7 @@ fn parse_siginfo(desc: &[u8]) -> Option<SignalInfo> {
     Some(SignalInfo {
         signo: bytes::i32_at(desc, siginfo::SIGNO)?,
         code: bytes::i32_at(desc, siginfo::CODE)?,
-        addr: Addr(bytes::u64_at(desc, siginfo::ADDR)?),
+        addr: Addr::new(bytes::u64_at(desc, siginfo::ADDR)?),
     })
 }
 
@@ -325,7 +325,7 @@ fn parse_files(desc: &[u8], notes: &mut Notes, diag: &Diagnostics) {
             .entry(name)
             .or_insert_with(|| String::from_utf8_lossy(&name[..name.len().min(limits::MAX_NAME)]).into())
             .clone();
-        let range = AddrRange::new(Addr(start), Addr(end));
+        let range = AddrRange::new(Addr::new(start), Addr::new(end));
         if range.is_empty() {
             diag.partial("files-range", format!("NT_FILE entry {i} ends before it starts"));
             continue;

@@ -66,7 +66,7 @@ impl Producer {
 
 /// Where createdump puts its diagnostic page on 64-bit Linux
 /// (`SpecialDiagInfoAddress`, src/coreclr/debug/createdump/specialdiaginfo.h).
-pub const DIAG_PAGE: Addr = Addr(0x7fff_fff1_0000);
+pub const DIAG_PAGE: Addr = Addr::new(0x7fff_fff1_0000);
 
 /// Length of that page, in bytes.
 pub const DIAG_PAGE_SIZE: u64 = 4096;
@@ -115,7 +115,7 @@ pub fn diag_page(file: &[u8], pieces: &RangeMap<Piece>, reads: &Reads, diag: &Di
         return None;
     }
     let version = bytes::i32_at(page, diag_header::VERSION)?;
-    let pointer = |off| bytes::u64_at(page, off).filter(|&v| v != 0).map(Addr);
+    let pointer = |off| bytes::u64_at(page, off).filter(|&v| v != 0).map(Addr::new);
     Some(DiagPage {
         range: AddrRange::sized(DIAG_PAGE, DIAG_PAGE_SIZE).intersect(&piece.range)?,
         version,

@@ -81,17 +81,17 @@ pub struct Registers {
 impl Registers {
     /// Instruction pointer.
     pub fn ip(&self) -> Addr {
-        Addr(self.values[layout(self.arch).ip])
+        Addr::new(self.values[layout(self.arch).ip])
     }
 
     /// Stack pointer.
     pub fn sp(&self) -> Addr {
-        Addr(self.values[layout(self.arch).sp])
+        Addr::new(self.values[layout(self.arch).sp])
     }
 
     /// Frame pointer (rbp, x29); may hold anything in code built without one.
     pub fn fp(&self) -> Addr {
-        Addr(self.values[layout(self.arch).fp])
+        Addr::new(self.values[layout(self.arch).fp])
     }
 
     /// All registers with their names, in the kernel's order.
@@ -122,7 +122,7 @@ pub fn parse(desc: &[u8], arch: Arch) -> Option<Thread> {
         tid: bytes::u32_at(desc, l.tid)?,
         signal: bytes::u16_at(desc, l.signal)?,
         // glibc and musl never leave it 0 in a running thread.
-        thread_pointer: l.tls.map(|i| Addr(values[i])).filter(|&a| a != Addr(0)),
+        thread_pointer: l.tls.map(|i| Addr::new(values[i])).filter(|&a| a != Addr::NULL),
         registers: Registers { arch, values },
     })
 }

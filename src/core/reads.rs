@@ -119,7 +119,7 @@ impl Reads {
     pub(crate) fn lose(&self, addr: Addr, loss: Loss) {
         if let Some(lost) = self.lost.get(usize::from(self.phase.load(Ordering::Relaxed))) {
             let first = if loss == Loss::Failed { &lost.failed } else { &lost.cut };
-            first.fetch_min(addr.0.min(NONE - 1), Ordering::Relaxed);
+            first.fetch_min(addr.get().min(NONE - 1), Ordering::Relaxed);
         }
     }
 
@@ -128,7 +128,7 @@ impl Reads {
         let all = Phase::ALL.iter().zip(&self.lost);
         let each = all.flat_map(|(&phase, lost)| [(phase, Loss::Failed, &lost.failed), (phase, Loss::Cut, &lost.cut)]);
         let each = each.map(|(phase, loss, first)| (phase, loss, first.load(Ordering::Relaxed)));
-        each.filter(|l| l.2 != NONE).map(|(phase, loss, first)| (phase, loss, Addr(first))).collect()
+        each.filter(|l| l.2 != NONE).map(|(phase, loss, first)| (phase, loss, Addr::new(first))).collect()
     }
 
     /// Reads so far, where one of them was to fail.
@@ -148,9 +148,9 @@ impl Reads {
         if let Some(pages) = &self.pages
             && len > 0
         {
-            let last = addr.saturating_add(len - 1).0 / PAGE;
+            let last = addr.saturating_add(len - 1).get() / PAGE;
             let mut pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
-            pages.extend(addr.0 / PAGE..=last);
+            pages.extend(addr.get() / PAGE..=last);
         }
     }
 
@@ -158,7 +158,7 @@ impl Reads {
     pub fn ranges(&self) -> Vec<AddrRange> {
         let Some(pages) = &self.pages else { return Vec::new() };
         let pages = pages.lock().unwrap_or_else(PoisonError::into_inner);
-        crate::addr::union(pages.iter().map(|p| AddrRange::sized(Addr(p * PAGE), PAGE)).collect())
+        crate::addr::union(pages.iter().map(|p| AddrRange::sized(Addr::new(p * PAGE), PAGE)).collect())
     }
 }
 
@@ -172,23 +172,23 @@ mod tests {
         assert!(reads.losses().is_empty());
         {
             let _modules = reads.enter(Phase::Modules);
-            reads.lose(Addr(0x2000), Loss::Failed);
+            reads.lose(Addr::new(0x2000), Loss::Failed);
             {
                 let _malloc = reads.enter(Phase::Malloc);
-                reads.lose(Addr(0x5000), Loss::Cut);
+                reads.lose(Addr::new(0x5000), Loss::Cut);
                 let _kept = reads.enter_if_none(Phase::Pointers);
-                reads.lose(Addr(u64::MAX), Loss::Failed);
+                reads.lose(Addr::new(u64::MAX), Loss::Failed);
             }
-            reads.lose(Addr(0x1000), Loss::Failed);
+            reads.lose(Addr::new(0x1000), Loss::Failed);
         }
         let _pointers = reads.enter_if_none(Phase::Pointers);
-        reads.lose(Addr(0x7000), Loss::Cut);
+        reads.lose(Addr::new(0x7000), Loss::Cut);
         let found = reads.losses();
         let wanted = [
-            (Phase::Modules, Loss::Failed, Addr(0x1000)),
-            (Phase::Malloc, Loss::Failed, Addr(u64::MAX - 1)),
-            (Phase::Malloc, Loss::Cut, Addr(0x5000)),
-            (Phase::Pointers, Loss::Cut, Addr(0x7000)),
+            (Phase::Modules, Loss::Failed, Addr::new(0x1000)),
+            (Phase::Malloc, Loss::Failed, Addr::new(u64::MAX - 1)),
+            (Phase::Malloc, Loss::Cut, Addr::new(0x5000)),
+            (Phase::Pointers, Loss::Cut, Addr::new(0x7000)),
         ];
         assert_eq!(found, wanted);
     }
@@ -196,9 +196,9 @@ mod tests {
     #[test]
     fn the_nth_read_fails_and_no_other() {
         let reads = Reads::default().failing_at(3);
-        let failed: Vec<bool> = (0..5).map(|i| reads.fails_at(Addr(0x1000 * (i + 1)))).collect();
+        let failed: Vec<bool> = (0..5).map(|i| reads.fails_at(Addr::new(0x1000 * (i + 1)))).collect();
         assert_eq!(failed, [false, false, true, false, false]);
-        assert_eq!(reads.losses(), [(Phase::Question, Loss::Failed, Addr(0x3000))]);
+        assert_eq!(reads.losses(), [(Phase::Question, Loss::Failed, Addr::new(0x3000))]);
         assert_eq!(reads.counted(), 5);
     }
 }

@@ -54,9 +54,9 @@ fn queues(process: &Process, runtime: &Runtime, heaps: &Heaps) -> Vec<(u32, Addr
     let memory: &dyn Memory = &process.memory;
     let Some(vars) = runtime.roots.gc_dac_vars else { return Vec::new() };
     let vars = StructView::new(memory, &runtime.layout, "GcDacVars", vars);
-    let at = |place: Addr| memory.ptr(place).ok().filter(|a| a.0 != 0);
+    let at = |place: Addr| memory.ptr(place).ok().filter(|a| !a.is_null());
     if !heaps.server {
-        let place = vars.ptr("finalize_queue").ok().filter(|a| a.0 != 0);
+        let place = vars.ptr("finalize_queue").ok().filter(|a| !a.is_null());
         return place.and_then(at).map(|queue| (0, queue)).into_iter().collect();
     }
     let count = heaps.segments.iter().map(|s| s.heap.saturating_add(1)).max().unwrap_or(0);
@@ -92,13 +92,13 @@ fn queue(process: &Process, runtime: &Runtime, heap: u32, at: Addr) -> Result<Fi
     let mut out = FinalizeQueue { heap, ..FinalizeQueue::default() };
     for segment in 0..segments {
         let end = fill(segment)?;
-        let len = end.0.checked_sub(start.0).filter(|len| len.is_multiple_of(8));
+        let len = end.get().checked_sub(start.get()).filter(|len| len.is_multiple_of(8));
         let Some(len) = len.filter(|&len| len / 8 <= limits::MAX_FINALIZABLE) else {
             return Err(format!("a segment from {start} to {end} is not believed"));
         };
         let bytes = memory.bytes(start, len as usize).map_err(|e| e.to_string())?;
         for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
-            let (place, object) = (start.saturating_add(8 * i as u64), Addr(u64::from_le_bytes(*word)));
+            let (place, object) = (start.saturating_add(8 * i as u64), Addr::new(u64::from_le_bytes(*word)));
             // The oldest generation comes first.
             match generations.checked_sub(segment + 1) {
                 Some(g) => out.registered.push((NAMES.get(g as usize).copied().unwrap_or(""), place, object)),

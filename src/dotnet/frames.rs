@@ -19,7 +19,7 @@ use crate::native::unwind::Regs;
 use crate::native::unwind::registers::x86_64::{R12, RBP, RBX};
 
 /// FRAME_TOP: the end of the list.
-const FRAME_TOP: Addr = Addr(u64::MAX);
+const FRAME_TOP: Addr = Addr::new(u64::MAX);
 
 /// Bit of InlinedCallFrame.Datum that says it is no MethodDesc, and one more of
 /// exception handling (.NET 9 on).
@@ -139,7 +139,7 @@ impl<'p> FrameClasses<'p> {
     pub fn new(memory: &'p dyn Memory, runtime: &'p Runtime) -> FrameClasses<'p> {
         let layout = &runtime.layout;
         let identifier = |name: &str| {
-            let by_vtable = || runtime.roots.global(layout, name).ok().map(|vtable| vtable.0);
+            let by_vtable = || runtime.roots.global(layout, name).ok().map(|vtable| vtable.get());
             layout.value(&format!("{name}Identifier")).or_else(by_vtable)
         };
         let by_identifier = CLASSES.into_iter().filter_map(|(name, keeps)| Some((identifier(name)?, (name, keeps))));
@@ -151,7 +151,7 @@ impl<'p> FrameClasses<'p> {
     pub fn list(&self, first: Addr) -> (Vec<ExplicitFrame>, Option<String>) {
         let mut out: Vec<ExplicitFrame> = Vec::new();
         let mut at = first;
-        while at != FRAME_TOP && at.0 != 0 {
+        while at != FRAME_TOP && !at.is_null() {
             if out.last().is_some_and(|last| last.addr >= at) || out.len() >= limits::MAX_LIST {
                 return (out, Some(format!("the list of explicit Frames turns back at {at}")));
             }
@@ -181,7 +181,7 @@ impl<'p> FrameClasses<'p> {
         let plain = |address| ProtectedRef { address, interior: false };
         let pointers = |count: u64| {
             let first = self.view("HelperMethodFrame", at).addr_of("Objects").ok();
-            let slot = |i| first.and_then(|f| self.memory.ptr(f.checked_add(8 * i)?).ok()).filter(|p| p.0 != 0);
+            let slot = |i| first.and_then(|f| self.memory.ptr(f.checked_add(8 * i)?).ok()).filter(|p| !p.is_null());
             (0..count).filter_map(slot).map(plain).collect()
         };
         match class {
@@ -210,7 +210,7 @@ impl<'p> FrameClasses<'p> {
     pub fn protected(&self, thread: &ManagedThread) -> (Vec<ProtectedRef>, Option<String>) {
         let mut out = Vec::new();
         let mut at = thread.gc_frame.filter(|_| self.layout.positive("GCFrame", "CurThread").is_ok());
-        let mut last = Addr(0);
+        let mut last = Addr::NULL;
         while let Some(node) = at {
             let view = self.view("GCFrame", node);
             // A node made later lies lower; one that names another thread is none.
@@ -225,7 +225,7 @@ impl<'p> FrameClasses<'p> {
                 return (out, Some("more references in GCFrames than any thread has".to_owned()));
             }
             last = node;
-            at = view.ptr("Next").ok().filter(|&n| n.0 != 0 && n != FRAME_TOP);
+            at = view.ptr("Next").ok().filter(|&n| !n.is_null() && n != FRAME_TOP);
         }
         (out, None)
     }
@@ -237,15 +237,15 @@ impl<'p> FrameClasses<'p> {
     fn method(&self, at: Addr, keeps: Keeps) -> Option<Addr> {
         match keeps {
             Keeps::Call => {
-                self.view("InlinedCallFrame", at).ptr("Datum").ok().filter(|d| d.0 & NO_METHOD == 0 && d.0 != 0)
+                self.view("InlinedCallFrame", at).ptr("Datum").ok().filter(|d| d.get() & NO_METHOD == 0 && !d.is_null())
             }
-            Keeps::Transition => self.view("FramedMethodFrame", at).ptr("MethodDescPtr").ok().filter(|d| d.0 != 0),
+            Keeps::Transition => self.view("FramedMethodFrame", at).ptr("MethodDescPtr").ok().filter(|d| !d.is_null()),
             _ => None,
         }
     }
 
     fn regs(&self, at: Addr, class: &'static str, keeps: Keeps) -> Option<Regs> {
-        let some = |a: Addr| (a.0 != 0).then_some(a);
+        let some = |a: Addr| (!a.is_null()).then_some(a);
         match keeps {
             Keeps::Nothing => None,
             Keeps::Call => {
@@ -291,7 +291,7 @@ impl<'p> FrameClasses<'p> {
         for (name, number) in CONTEXT {
             regs.set(number, view.u64(name).ok());
         }
-        (regs.ip().0 != 0).then_some(regs)
+        (!regs.ip().is_null()).then_some(regs)
     }
 
     /// The managed caller, where the runtime has looked for it already; else
@@ -299,11 +299,11 @@ impl<'p> FrameClasses<'p> {
     fn machine(&self, at: Addr) -> Option<Regs> {
         let state = self.view("LazyMachState", at);
         let found = state.ptr("pRetAddr").ok()?;
-        if found.0 != 0 {
+        if !found.is_null() {
             let mut regs = Regs::new(Arch::X86_64, self.memory.ptr(found).ok()?, state.ptr("Rsp").ok()?);
             let pointers = state.addr_of("Pointers").ok()?;
             for (i, (_, number)) in CALLEE_SAVED.into_iter().enumerate() {
-                let slot = self.memory.ptr(pointers.checked_add(8 * i as u64)?).ok().filter(|p| p.0 != 0);
+                let slot = self.memory.ptr(pointers.checked_add(8 * i as u64)?).ok().filter(|p| !p.is_null());
                 regs.set(number, slot.and_then(|p| self.memory.u64(p).ok()));
             }
             return Some(regs);

@@ -96,7 +96,7 @@ impl Reader<'_> {
     /// Address of a variable that GcDacVars points to; `None` where this
     /// flavour of the GC leaves it out.
     fn variable(&self, field: &str) -> Option<Addr> {
-        self.vars.ptr(field).ok().filter(|a| a.0 != 0)
+        self.vars.ptr(field).ok().filter(|a| !a.is_null())
     }
 
     fn variable_u32(&self, field: &str) -> Option<u32> {
@@ -206,7 +206,7 @@ impl Reader<'_> {
 
     fn list(&mut self, heap: u32, generation: Generation, first: Addr, live: (Option<Addr>, Option<Addr>)) {
         let mut next = first;
-        while next.0 != 0 {
+        while !next.is_null() {
             if !self.seen.insert(next) || self.seen.len() > limits::MAX_GC_SEGMENTS {
                 self.out.notes.push(format!("the list of {} segments runs in a circle at {next}", generation.name()));
                 return;
@@ -302,7 +302,7 @@ impl Reader<'_> {
 
     fn free_list(&mut self, first: Addr, what: &str) {
         let mut next = first;
-        while next.0 != 0 {
+        while !next.is_null() {
             if !self.seen.insert(next) || self.seen.len() > limits::MAX_GC_SEGMENTS {
                 self.out.notes.push(format!("the list of {what}s runs in a circle at {next}"));
                 return;
@@ -326,7 +326,7 @@ impl Reader<'_> {
         if !self.vars.has("bookkeeping_start") {
             return Ok(());
         }
-        let Some(start) = self.variable_ptr("bookkeeping_start").filter(|a| a.0 != 0) else { return Ok(()) };
+        let Some(start) = self.variable_ptr("bookkeeping_start").filter(|a| !a.is_null()) else { return Ok(()) };
         let size = StructView::new(self.memory, &self.runtime.layout, "card_table_info", start).u64("size")?;
         if size > limits::MAX_GC_BOOKKEEPING {
             self.out.notes.push(format!("bookkeeping of {size} bytes at {start} is not believed"));

@@ -35,7 +35,7 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
     let mut seen = HashSet::new();
     let mut steps = 0;
     let mut map = vars.ptr("handle_table_map")?;
-    while map.0 != 0 {
+    while !map.is_null() {
         if !seen.insert(map) {
             return Err(GcError::Circle(map));
         }
@@ -43,7 +43,7 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
         let buckets = view.ptr("pBuckets")?;
         for i in 0..limits::MAX_HANDLE_BUCKETS {
             let Ok(bucket) = memory.ptr(buckets.saturating_add(8 * i)) else { break };
-            if bucket.0 == 0 {
+            if bucket.is_null() {
                 continue;
             }
             let array = StructView::new(memory, layout, "HandleTableBucket", bucket).ptr("pTable")?;
@@ -53,11 +53,11 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
                     return Err(GcError::Steps(steps));
                 }
                 let table = memory.ptr(array.saturating_add(8 * t))?;
-                if table.0 == 0 {
+                if table.is_null() {
                     continue;
                 }
                 let mut segment = StructView::new(memory, layout, "HandleTable", table).ptr("SegmentList")?;
-                while segment.0 != 0 {
+                while !segment.is_null() {
                     steps += 1;
                     if !seen.insert(segment) {
                         return Err(GcError::Circle(segment));
@@ -77,7 +77,7 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
 
 /// Tables in a bucket: one, or one for each heap of a server GC.
 fn heaps(memory: &dyn Memory, vars: &StructView<'_>) -> u64 {
-    let count = vars.ptr("n_heaps").ok().filter(|a| *a != Addr(0)).and_then(|a| memory.u32(a).ok());
+    let count = vars.ptr("n_heaps").ok().filter(|a| *a != Addr::NULL).and_then(|a| memory.u32(a).ok());
     count.map_or(1, |n| u64::from(n).clamp(1, limits::MAX_HANDLE_TABLES))
 }
 
@@ -247,8 +247,8 @@ fn of_segment(memory: &dyn Memory, layout: &SegmentLayout, at: Addr, out: &mut V
         let extra =
             if kind == HandleKind::Dependent && data != FREE_BLOCK { Some(block_at(u64::from(data))) } else { None };
         for (i, value) in values.as_chunks::<8>().0.iter().enumerate() {
-            let object = Addr(u64::from_le_bytes(*value));
-            if object.0 == 0 {
+            let object = Addr::new(u64::from_le_bytes(*value));
+            if object.is_null() {
                 continue;
             }
             let offset = 8 * i as u64;
@@ -257,7 +257,7 @@ fn of_segment(memory: &dyn Memory, layout: &SegmentLayout, at: Addr, out: &mut V
                 address: start.saturating_add(offset),
                 kind,
                 object,
-                secondary: secondary.filter(|s| s.0 != 0),
+                secondary: secondary.filter(|s| !s.is_null()),
             });
         }
     }
@@ -276,14 +276,14 @@ mod tests {
     impl Memory for Bytes {
         fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
             let fault = Fault { addr, kind: FaultKind::Unmapped };
-            let from = addr.0.checked_sub(self.0).ok_or(fault)? as usize;
+            let from = addr.get().checked_sub(self.0).ok_or(fault)? as usize;
             buf.copy_from_slice(self.1.get(from..from.saturating_add(buf.len())).ok_or(fault)?);
             Ok(())
         }
 
         fn readable(&self, addr: Addr, max: u64) -> u64 {
             let end = self.0.saturating_add(self.1.len() as u64);
-            if addr.0 < self.0 { 0 } else { end.saturating_sub(addr.0).min(max) }
+            if addr.get() < self.0 { 0 } else { end.saturating_sub(addr.get()).min(max) }
         }
     }
 
@@ -299,8 +299,9 @@ mod tests {
             bytes.extend(value.to_le_bytes());
         }
         let (mut out, mut notes) = (Vec::new(), Vec::new());
-        of_segment(&Bytes(0x1000, bytes), &layout(), Addr(0x1000), &mut out, &mut notes);
-        let got: Vec<_> = out.iter().map(|h| (h.address.0, h.kind, h.object.0, h.secondary.map(|s| s.0))).collect();
+        of_segment(&Bytes(0x1000, bytes), &layout(), Addr::new(0x1000), &mut out, &mut notes);
+        let got: Vec<_> =
+            out.iter().map(|h| (h.address.get(), h.kind, h.object.get(), h.secondary.map(|s| s.get()))).collect();
         assert_eq!(
             got,
             [
@@ -318,7 +319,7 @@ mod tests {
         of_segment(
             &Bytes(0x1000, vec![2, 3, 0xff, 0xff, 200, 255, 255, 255, 1]),
             &layout(),
-            Addr(0x1000),
+            Addr::new(0x1000),
             &mut out,
             &mut notes,
         );

@@ -38,7 +38,7 @@ pub struct IlStep {
 
 /// The map at `debug_info`; `jitted`: of jitted code, else of an image.
 pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jitted: bool) -> Option<Vec<IlStep>> {
-    if debug_info.0 == 0 {
+    if debug_info.is_null() {
         return None;
     }
     let layout = &runtime.layout;

@@ -114,10 +114,12 @@ fn allocator(
             match view.ptr(field) {
                 // A collectible allocator's low-frequency pointer leads to its
                 // high-frequency heap: one heap, named once.
-                Ok(heap) if heap.0 != 0 && seen.insert(heap) => match heap_blocks(memory, runtime, heap, kind, walk) {
-                    Ok(found) => blocks.extend(found),
-                    Err(e) => notes.push(format!("{what}.{field}: {e}")),
-                },
+                Ok(heap) if !heap.is_null() && seen.insert(heap) => {
+                    match heap_blocks(memory, runtime, heap, kind, walk) {
+                        Ok(found) => blocks.extend(found),
+                        Err(e) => notes.push(format!("{what}.{field}: {e}")),
+                    }
+                }
                 Ok(_) => {}
                 Err(e) => notes.push(e.to_string()),
             }
@@ -125,7 +127,7 @@ fn allocator(
     };
     add(&view, HEAPS, "LoaderAllocator");
     match view.ptr("VirtualCallStubManager") {
-        Ok(manager) if manager.0 != 0 => {
+        Ok(manager) if !manager.is_null() => {
             let view = StructView::new(memory, layout, "VirtualCallStubManager", manager);
             add(&view, STUB_HEAPS, "VirtualCallStubManager");
         }
@@ -179,7 +181,7 @@ impl BlockWalk {
     ) -> Vec<HeapBlock> {
         let mut out = Vec::new();
         let mut next = first;
-        while next.0 != 0 {
+        while !next.is_null() {
             if !self.seen.insert(next) || self.seen.len() > limits::MAX_LOADER_BLOCKS {
                 self.notes.push(format!("the block at {next} of {evidence} was met before, or there are too many"));
                 break;
@@ -216,7 +218,7 @@ fn collectible(memory: &dyn Memory, runtime: &Runtime, global: Addr) -> Result<V
     let mut known = HashSet::new();
     for assembly in domain_assemblies(memory, runtime)? {
         match loader_allocator(memory, runtime, assembly) {
-            Ok(Some(la)) if la != global && la.0 != 0 && known.insert(la) => out.push(la),
+            Ok(Some(la)) if la != global && !la.is_null() && known.insert(la) => out.push(la),
             _ => {}
         }
         if out.len() >= limits::MAX_MODULES {
@@ -259,7 +261,7 @@ fn array_list(memory: &dyn Memory, runtime: &Runtime, list: Addr) -> Result<Vec<
     let mut block = view.addr_of("FirstBlock")?;
     let mut out = Vec::new();
     let mut seen = HashSet::new();
-    while left > 0 && block.0 != 0 && seen.insert(block) {
+    while left > 0 && !block.is_null() && seen.insert(block) {
         let view = StructView::new(memory, layout, "ArrayListBlock", block);
         let start = view.addr_of("ArrayStart")?;
         let here = view.u32("Size")?.min(left);
@@ -271,6 +273,6 @@ fn array_list(memory: &dyn Memory, runtime: &Runtime, list: Addr) -> Result<Vec<
         left -= here;
         block = view.ptr("Next")?;
     }
-    out.retain(|a| a.0 != 0);
+    out.retain(|a| !a.is_null());
     Ok(out)
 }

@@ -78,7 +78,7 @@ impl Roots {
             return Ok(addr);
         }
         let slot = layout.value(&format!("DacSlot.{name}")).and_then(|slot| usize::try_from(slot).ok());
-        let found = slot.and_then(|s| self.slots.get(s)).copied().filter(|a| a.0 != 0);
+        let found = slot.and_then(|s| self.slots.get(s)).copied().filter(|a| !a.is_null());
         found.ok_or_else(|| RootsError::NoGlobal(name.to_owned()))
     }
 
@@ -104,7 +104,7 @@ fn read_slots(memory: &dyn Memory, image: &ElfImage, symbol: Symbol, wide: bool)
                 memory
                     .u32(at)
                     .ok()
-                    .map(|rva| if rva == 0 { Addr(0) } else { Addr(image.bias.wrapping_add(u64::from(rva))) })
+                    .map(|rva| if rva == 0 { Addr::NULL } else { Addr::new(image.bias.wrapping_add(u64::from(rva))) })
             }
         })
         .collect()
@@ -134,7 +134,7 @@ fn by_shape(
     for part in image.writable_parts(memory) {
         let bytes = memory.bytes(part.start, part.len() as usize).ok()?;
         let words: Vec<Addr> = if wide {
-            bytes.as_chunks::<8>().0.iter().map(|c| Addr(u64::from_le_bytes(*c))).collect()
+            bytes.as_chunks::<8>().0.iter().map(|c| Addr::new(u64::from_le_bytes(*c))).collect()
         } else {
             bytes.as_chunks::<4>().0.iter().map(|c| from_rva(image, u32::from_le_bytes(*c))).collect()
         };
@@ -154,7 +154,7 @@ fn by_shape(
 
 /// An address from an RVA of the table; 0 stands for none.
 fn from_rva(image: &ElfImage, rva: u32) -> Addr {
-    if rva == 0 { Addr(0) } else { Addr(image.bias.wrapping_add(u64::from(rva))) }
+    if rva == 0 { Addr::NULL } else { Addr::new(image.bias.wrapping_add(u64::from(rva))) }
 }
 
 /// Runs of words that could be a table of globals: all lead into the image past
@@ -174,7 +174,7 @@ impl<'a> Tables<'a> {
         let leads = |w: &&Addr| self.image.range.contains(**w) && **w >= past_headers;
         let words = self.words.get(first..)?;
         if self.end <= first {
-            self.end = first + words.iter().take_while(|w| w.0 == 0 || leads(w)).count();
+            self.end = first + words.iter().take_while(|w| w.is_null() || leads(w)).count();
         }
         let run = (self.end - first).min(limits::MAX_DAC_SLOTS as usize);
         let slots = words.get(..run)?;

@@ -100,15 +100,15 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
         }
         let mut block = SyncBlock {
             index,
-            address: (at.0 != 0).then_some(at),
-            object: Addr(object),
+            address: (!at.is_null()).then_some(at),
+            object: Addr::new(object),
             held: false,
             owner: None,
             recursion: 0,
             waiting: 0,
             pulse: Vec::new(),
         };
-        if at.0 != 0 {
+        if !at.is_null() {
             let view = StructView::new(memory, layout, "SyncBlock", at);
             // A block that does not know its number is none.
             if view.u32("SyncIndex").map(|i| i & INDEX) != Ok(index & INDEX) {
@@ -141,7 +141,7 @@ fn waiters(memory: &dyn Memory, runtime: &Runtime, block: &StructView<'_>) -> Ve
         return Vec::new();
     };
     let mut out = Vec::new();
-    while link.0 != 0 && out.len() < limits::MAX_WAITERS {
+    while !link.is_null() && out.len() < limits::MAX_WAITERS {
         let event = StructView::new(memory, layout, "WaitEventLink", link.saturating_sub(to_link));
         let Ok(thread) = event.ptr("Thread") else { break };
         out.push(thread);

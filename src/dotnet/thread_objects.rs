@@ -36,10 +36,10 @@ pub struct ThrownException {
 impl TypeSystem<'_> {
     /// The name that managed code gave to a thread.
     pub fn thread_name(&self, thread: &ManagedThread) -> Option<String> {
-        let object = self.memory.ptr(thread.exposed_object?).ok().filter(|o| o.0 != 0)?;
+        let object = self.memory.ptr(thread.exposed_object?).ok().filter(|o| !o.is_null())?;
         let offset = self.field_offset(self.type_of(object)?, NAME_FIELD)?;
         // A field's offset counts from behind the MethodTable's pointer.
-        let string = self.memory.ptr(object.checked_add(8 + offset)?).ok().filter(|s| s.0 != 0)?;
+        let string = self.memory.ptr(object.checked_add(8 + offset)?).ok().filter(|s| !s.is_null())?;
         let view = self.view("String", string);
         let length = (view.u32("m_StringLength").ok()? as usize).min(limits::MAX_THREAD_NAME);
         let bytes = self.memory.bytes(view.addr_of("m_FirstChar").ok()?, length * 2).ok()?;
@@ -49,7 +49,7 @@ impl TypeSystem<'_> {
 
     /// The exception that a thread threw last, if it still keeps it.
     pub fn thrown_exception(&self, thread: &ManagedThread) -> Option<ThrownException> {
-        let object = self.memory.ptr(thread.last_thrown?).ok().filter(|o| o.0 != 0)?;
+        let object = self.memory.ptr(thread.last_thrown?).ok().filter(|o| !o.is_null())?;
         Some(ThrownException { object, type_name: self.display_name(self.type_of(object)?) })
     }
 
@@ -74,7 +74,7 @@ impl TypeSystem<'_> {
     /// The MethodTable of the object at `object`.
     pub(crate) fn type_of(&self, object: Addr) -> Option<Addr> {
         let word = self.view("Object", object).ptr("m_pMethTab").ok()?;
-        Some(Addr(word.0 & !self.mark_bits())).filter(|a| a.0 != 0)
+        Some(Addr::new(word.get() & !self.mark_bits())).filter(|a| !a.is_null())
     }
 
     /// Where a class's own instance field of that name is.

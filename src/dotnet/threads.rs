@@ -16,7 +16,7 @@ use crate::phase::Phase;
 use crate::process::Process;
 
 /// End of the list of a thread's frames (FRAME_TOP).
-const FRAME_TOP: Addr = Addr(u64::MAX);
+const FRAME_TOP: Addr = Addr::new(u64::MAX);
 
 /// A piece of the heap that one allocator owns: free from `pointer` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +32,7 @@ impl AllocContext {
     pub(super) fn read(memory: &dyn Memory, layout: &Layout, at: Addr) -> Option<AllocContext> {
         let view = StructView::new(memory, layout, "GCAllocContext", at);
         let (pointer, limit) = (view.ptr("Pointer").ok()?, view.ptr("Limit").ok()?);
-        (pointer.0 != 0 && pointer <= limit).then_some(AllocContext { pointer, limit })
+        (!pointer.is_null() && pointer <= limit).then_some(AllocContext { pointer, limit })
     }
 
     /// The one that code without a thread uses, on machines with one processor.
@@ -105,7 +105,7 @@ pub fn threads(process: &Process, runtime: &Runtime) -> Result<(Vec<ManagedThrea
     let mut out = Vec::new();
     let mut seen = HashSet::new();
     let mut broken = None;
-    while link.0 != 0 {
+    while !link.is_null() {
         if !seen.insert(link) || seen.len() > limits::MAX_LIST {
             broken = Some(format!("the list of threads runs in a circle at {link}"));
             break;
@@ -130,7 +130,7 @@ pub fn threads(process: &Process, runtime: &Runtime) -> Result<(Vec<ManagedThrea
 
 fn thread(memory: &dyn Memory, layout: &Layout, address: Addr) -> ManagedThread {
     let view = StructView::new(memory, layout, "Thread", address);
-    let pointer = |field| view.ptr(field).ok().filter(|a| a.0 != 0);
+    let pointer = |field| view.ptr(field).ok().filter(|a| !a.is_null());
     let stack = pointer("CachedStackLimit").zip(pointer("CachedStackBase"));
     ManagedThread {
         address,
@@ -153,7 +153,7 @@ fn alloc_context(memory: &dyn Memory, layout: &Layout, thread: &StructView<'_>) 
     if thread.has("m_alloc_context") {
         return AllocContext::read(memory, layout, thread.addr_of("m_alloc_context").ok()?);
     }
-    let locals = thread.ptr("RuntimeThreadLocals").ok().filter(|a| a.0 != 0)?;
+    let locals = thread.ptr("RuntimeThreadLocals").ok().filter(|a| !a.is_null())?;
     let at = StructView::new(memory, layout, "RuntimeThreadLocals", locals).addr_of("AllocContext").ok()?;
     AllocContext::in_ee(memory, layout, at)
 }

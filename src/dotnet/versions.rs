@@ -104,14 +104,14 @@ fn not_counted(types: &TypeSystem<'_>) -> Result<HashSet<Addr>, ViewError> {
     let Ok(disabled) = layout.positive("constants_CallCountingStage", "Disabled") else { return Ok(out) };
     let manager = types.view("LoaderAllocator", allocator).ptr("CallCountingManager")?;
     // There is none where methods are not tiered.
-    if manager.0 == 0 {
+    if manager.is_null() {
         return Ok(out);
     }
     let map = types.view("CallCountingManager", manager).addr_of("CallCountingInfoByCodeVersionHash")?;
     for slot in elements(types, map, 8)? {
         let Ok(info) = types.memory.ptr(slot) else { continue };
         // 1 is the mark of a deleted entry.
-        if info.0 <= 1 {
+        if info.get() <= 1 {
             continue;
         }
         let view = types.view("CallCountingInfo", info);
@@ -168,13 +168,13 @@ impl TypeSystem<'_> {
     ) -> Vec<CodeVersion> {
         let mut out = Vec::new();
         let slot = self.native_code_slot(desc).and_then(|at| self.memory.ptr(at).ok());
-        if let Some(code) = slot.map(|c| Addr(c.0 & !1)).filter(|c| c.0 != 0) {
+        if let Some(code) = slot.map(|c| Addr::new(c.get() & !1)).filter(|c| !c.is_null()) {
             let tier = if precompiled(code) { READY_TO_RUN } else { self.default_tier(desc, known) };
-            out.push(CodeVersion { code, tier, node: Addr(0), il_version: 0 });
+            out.push(CodeVersion { code, tier, node: Addr::NULL, il_version: 0 });
         }
         let mut node = self.first_node(desc, &known.nodes);
         let mut seen = HashSet::new();
-        while node.0 != 0 && seen.len() < limits::MAX_CODE_VERSIONS && known.step() {
+        while !node.is_null() && seen.len() < limits::MAX_CODE_VERSIONS && known.step() {
             if !seen.insert(node) {
                 let why = format!("code versions of the MethodDesc at {} run in a circle at {node}", desc.addr);
                 self.process.diag.partial("dotnet", why);
@@ -182,7 +182,7 @@ impl TypeSystem<'_> {
             }
             let view = self.view("NativeCodeVersionNode", node);
             let (Ok(code), Ok(next)) = (view.ptr("NativeCode"), view.ptr("Next")) else { break };
-            let tier = if code.0 != 0 && precompiled(code) {
+            let tier = if !code.is_null() && precompiled(code) {
                 READY_TO_RUN
             } else {
                 view.u32("OptimizationTier").ok().and_then(|t| self.tier(t)).unwrap_or("Unknown")
@@ -226,12 +226,14 @@ impl TypeSystem<'_> {
         }
         let data = self.view("MethodDesc", desc.addr).ptr("CodeData");
         let state = data.and_then(|d| match d {
-            Addr(0) => Ok(d),
+            Addr::NULL => Ok(d),
             d => self.view("MethodDescCodeData", d).ptr("VersioningState"),
         });
         match state {
-            Ok(Addr(0)) | Err(_) => Addr(0),
-            Ok(state) => self.view("MethodDescVersioningState", state).ptr("NativeCodeVersionNode").unwrap_or(Addr(0)),
+            Ok(Addr::NULL) | Err(_) => Addr::NULL,
+            Ok(state) => {
+                self.view("MethodDescVersioningState", state).ptr("NativeCodeVersionNode").unwrap_or(Addr::NULL)
+            }
         }
     }
 

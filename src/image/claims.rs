@@ -129,7 +129,7 @@ fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
             evidence: Arc::from(evidence),
         });
     };
-    if let Some(start) = core.notes.auxv(at::SYSINFO_EHDR).map(Addr)
+    if let Some(start) = core.notes.auxv(at::SYSINFO_EHDR).map(Addr::new)
         && let Some(mapping) = base.at(start)
     {
         let image = elf::read(&process.memory, start, page).map(|i| i.range.end);
@@ -138,7 +138,7 @@ fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
         // [vvar], and in newer kernels [vvar_vclock], lie right below.
         let mut top = start;
         for _ in 0..limits::MAX_VVAR_MAPPINGS {
-            let Some(below) = top.0.checked_sub(1).and_then(|a| base.at(Addr(a))) else { break };
+            let Some(below) = top.get().checked_sub(1).and_then(|a| base.at(Addr::new(a))) else { break };
             let read_only = below.perms.is_some_and(|p| !p.write && !p.exec);
             if !read_only || below.file.is_some() || start.since(below.range.start) > limits::MAX_VVAR {
                 break;
@@ -153,4 +153,4 @@ fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
 }
 
 /// `VSYSCALL_ADDR` (arch/x86/include/uapi/asm/vsyscall.h): -10 MiB.
-const VSYSCALL: Addr = Addr(0xffff_ffff_ff60_0000);
+const VSYSCALL: Addr = Addr::new(0xffff_ffff_ff60_0000);

@@ -74,8 +74,8 @@ impl ElfImage {
     /// and the kernel's vdso, leave those of the file.
     pub fn dynamic_addr(&self, memory: &dyn Memory, tag: u64) -> Option<Addr> {
         let value = dynamic_entry(memory, self.dynamic?, tag)?;
-        let placed = self.range.contains(Addr(value));
-        Some(if placed { Addr(value) } else { Addr(self.bias.wrapping_add(value)) })
+        let placed = self.range.contains(Addr::new(value));
+        Some(if placed { Addr::new(value) } else { Addr::new(self.bias.wrapping_add(value)) })
     }
 }
 
@@ -170,7 +170,7 @@ pub fn file_sections(file: &[u8], bias: u64) -> Option<Vec<Section>> {
         .filter(|FileSection { header: s, .. }| s.sh_flags & u64::from(sh::SHF_ALLOC) != 0 && s.sh_size > 0)
         .filter(|FileSection { header: s, .. }| s.sh_type != sh::SHT_NOBITS || s.sh_flags & u64::from(sh::SHF_TLS) == 0)
         .filter_map(|FileSection { header: s, name }| {
-            Some(Section { range: AddrRange::sized(Addr(bias.checked_add(s.sh_addr)?), s.sh_size), name })
+            Some(Section { range: AddrRange::sized(Addr::new(bias.checked_add(s.sh_addr)?), s.sh_size), name })
         })
         .collect();
     Some(placed)
@@ -187,8 +187,8 @@ fn place(
     // The header lies at file offset 0, so the segment that begins there says
     // which vaddr `base` stands for.
     let first = loads().find(|p| p.p_offset & !(page - 1) == 0)?;
-    let bias = base.0.wrapping_sub(Addr(first.p_vaddr).align_down(page).0);
-    let at = |vaddr: u64| Addr(bias.wrapping_add(vaddr));
+    let bias = base.get().wrapping_sub(Addr::new(first.p_vaddr).align_down(page).get());
+    let at = |vaddr: u64| Addr::new(bias.wrapping_add(vaddr));
     let placed = |p: &ph::ProgramHeader| AddrRange::sized(at(p.p_vaddr), p.p_memsz);
     let mut segments = Vec::new();
     for p in loads() {
@@ -255,11 +255,11 @@ fn place(
 /// Where .eh_frame begins, as .eh_frame_hdr says (LSB core specification).
 fn eh_frame(memory: &dyn Memory, range: AddrRange) -> Option<Addr> {
     let bytes = memory.bytes(range.start, range.len().min(64) as usize).ok()?;
-    let bases = BaseAddresses::default().set_eh_frame_hdr(range.start.0);
+    let bases = BaseAddresses::default().set_eh_frame_hdr(range.start.get());
     let parsed = EhFrameHdr::new(&bytes, LittleEndian).parse(&bases, 8).ok()?;
     match parsed.eh_frame_ptr() {
-        gimli::Pointer::Direct(addr) => Some(Addr(addr)),
-        gimli::Pointer::Indirect(addr) => memory.ptr(Addr(addr)).ok(),
+        gimli::Pointer::Direct(addr) => Some(Addr::new(addr)),
+        gimli::Pointer::Indirect(addr) => memory.ptr(Addr::new(addr)).ok(),
     }
 }
 
@@ -301,15 +301,15 @@ pub fn link_map(memory: &dyn Memory, dynamic: AddrRange) -> Vec<LinkedModule> {
     let mut out = Vec::new();
     let Some(r_debug) = dynamic_entry(memory, dynamic, dy::DT_DEBUG) else { return out };
     let mut seen = std::collections::HashSet::new();
-    let mut next = memory.ptr(Addr(r_debug).saturating_add(R_DEBUG_MAP)).ok();
-    while let Some(node) = next.filter(|n| n.0 != 0) {
+    let mut next = memory.ptr(Addr::new(r_debug).saturating_add(R_DEBUG_MAP)).ok();
+    while let Some(node) = next.filter(|n| !n.is_null()) {
         if out.len() >= limits::MAX_MODULES || !seen.insert(node) {
             break;
         }
         let field = |off| memory.ptr(node.saturating_add(off)).ok();
         let Some(bias) = field(link_map::ADDR) else { break };
         let name = field(link_map::NAME).and_then(|p| memory.text(p, limits::MAX_NAME).ok());
-        out.push(LinkedModule { bias: bias.0, name: name.unwrap_or_default() });
+        out.push(LinkedModule { bias: bias.get(), name: name.unwrap_or_default() });
         next = field(link_map::NEXT);
     }
     out

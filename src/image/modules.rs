@@ -287,16 +287,16 @@ fn named_like_a_program(name: &str) -> bool {
 fn add_unlisted(core: &Core, reader: &mut HeaderReader<'_>, modules: &mut Vec<Module>) {
     let (memory, page) = (reader.memory, reader.page);
     let mut starts: Vec<(Addr, Option<String>, &str)> = Vec::new();
-    let vdso = core.notes.auxv(at::SYSINFO_EHDR).map(Addr);
+    let vdso = core.notes.auxv(at::SYSINFO_EHDR).map(Addr::new);
     if let Some(base) = core.notes.auxv(at::BASE).filter(|&b| b != 0) {
-        starts.push((Addr(base), None, "AT_BASE"));
+        starts.push((Addr::new(base), None, "AT_BASE"));
     }
     if let Some(program) = program(core, memory, page) {
-        let name = core.notes.auxv(at::EXECFN).and_then(|p| memory.text(Addr(p), limits::MAX_NAME).ok());
+        let name = core.notes.auxv(at::EXECFN).and_then(|p| memory.text(Addr::new(p), limits::MAX_NAME).ok());
         starts.push((program.0, name, "AT_PHDR"));
         if let Some(dynamic) = program.1.dynamic {
             for linked in elf::link_map(memory, dynamic).into_iter().filter(|l| !l.name.is_empty()) {
-                starts.push((Addr(linked.bias), Some(linked.name), "the dynamic linker's list"));
+                starts.push((Addr::new(linked.bias), Some(linked.name), "the dynamic linker's list"));
             }
         }
     }
@@ -331,7 +331,7 @@ fn add_unlisted(core: &Core, reader: &mut HeaderReader<'_>, modules: &mut Vec<Mo
 
 /// The program itself: its header and image, by AT_PHDR.
 pub fn program(core: &Core, memory: &dyn Memory, page: u64) -> Option<(Addr, ElfImage)> {
-    let headers = Addr(core.notes.auxv(at::PHDR)?);
+    let headers = Addr::new(core.notes.auxv(at::PHDR)?);
     let base = headers.align_down(page);
     elf::read(memory, base, page).map(|image| (base, image))
 }

@@ -48,7 +48,7 @@ impl<'p, T: Default> PlacedImages<'p, T> {
             }
         }
         let _phase = process.enter(Phase::Modules);
-        let vdso = process.core.notes.auxv(at::SYSINFO_EHDR).map(Addr);
+        let vdso = process.core.notes.auxv(at::SYSINFO_EHDR).map(Addr::new);
         if let Some(image) = vdso.and_then(|base| elf::read(&process.memory, base, page_size(&process.core))) {
             images.push(PlacedImage { elf: Cow::Owned(image), module: None, kept: T::default() });
         }

@@ -95,7 +95,7 @@ impl Table<'_> {
         let text = self.strings.checked_add(u64::from(bytes::u32_at(&entry, sym::NAME)?))?;
         let defined = bytes::u16_at(&entry, sym::SHNDX)? != 0;
         (defined && self.memory.text(text, name.len() + 1).ok()? == name).then_some(Symbol {
-            addr: Addr(self.bias.wrapping_add(bytes::u64_at(&entry, sym::VALUE)?)),
+            addr: Addr::new(self.bias.wrapping_add(bytes::u64_at(&entry, sym::VALUE)?)),
             size: bytes::u64_at(&entry, sym::LEN)?,
         })
     }

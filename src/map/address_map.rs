@@ -69,9 +69,9 @@ impl Ranged for Region {
 /// # let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
 /// let process = Process::open(core, &Options::default(), &Progress::silent())?;
 /// let map = introspect(&process).map;
-/// let region = map.region_at(Addr(0x557a_682b_6b10)).ok_or("not mapped")?;
+/// let region = map.region_at(Addr::new(0x557a_682b_6b10)).ok_or("not mapped")?;
 /// assert_eq!((region.kind, region.confidence), (Kind::Malloc, Confidence::Exact));
-/// assert!(map.region_at(Addr(0x1000)).is_none());
+/// assert!(map.region_at(Addr::new(0x1000)).is_none());
 ///
 /// // All labels together cover what is mapped, each byte once.
 /// let labelled: u64 = map.regions.iter().map(|r| r.range.len()).sum();

@@ -62,7 +62,7 @@ impl Base {
             }
         }
         let (mut l, mut f) = (0, 0);
-        let mut at = Addr(0);
+        let mut at = Addr::NULL;
         loop {
             while loads.get(l).is_some_and(|(r, _)| r.end <= at) {
                 l += 1;

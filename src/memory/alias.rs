@@ -67,7 +67,7 @@ pub fn find(core: &Core) -> Vec<Alias> {
         let views: Vec<View> = mappings
             .iter()
             .map(|f| View {
-                range: AddrRange::sized(Addr(f.offset), f.range.len()),
+                range: AddrRange::sized(Addr::new(f.offset), f.range.len()),
                 start: f.range.start,
                 perms: core.pieces.at(f.range.start).map(|p| core.segments[p.segment as usize].perms),
             })

@@ -110,7 +110,7 @@ pub trait Memory: Sync {
     /// # Errors
     /// As [`Memory::read`].
     fn ptr(&self, addr: Addr) -> Result<Addr, Fault> {
-        self.u64(addr).map(Addr)
+        self.u64(addr).map(Addr::new)
     }
 
     /// The NUL-terminated text at `addr`, at most `max` bytes of it.

@@ -58,7 +58,7 @@ pub fn pointers<S: Default + Send>(
     if !parts {
         core.expect_scan();
     }
-    let (low, span) = (values.start.0, values.len());
+    let (low, span) = (values.start.get(), values.len());
     let mut next = tasks.chunks(WAVE);
     let expect = |wave: &[Task<'_>]| match parts {
         true => core.expect(wave.iter().map(Task::range)),
@@ -74,7 +74,7 @@ pub fn pointers<S: Default + Send>(
                 for (i, word) in task.bytes.as_chunks::<{ WORD as usize }>().0.iter().enumerate() {
                     let value = u64::from_le_bytes(*word);
                     if value.wrapping_sub(low) < span {
-                        visit(&mut state, task.start.saturating_add(WORD * i as u64), Addr(value));
+                        visit(&mut state, task.start.saturating_add(WORD * i as u64), Addr::new(value));
                     }
                 }
                 progress.add(task.bytes.len() as u64);

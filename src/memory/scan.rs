@@ -186,9 +186,9 @@ mod tests {
 
     #[test]
     fn a_shared_page_is_split_by_bytes() {
-        let r = |a, b| AddrRange::new(Addr(a), Addr(b));
+        let r = |a, b| AddrRange::new(Addr::new(a), Addr::new(b));
         let ranges = [r(0, 100), r(100, 5000), r(9000, 9001)];
-        let mut cursor = Cursor::new(&ranges, Addr(0));
+        let mut cursor = Cursor::new(&ranges, Addr::NULL);
         let mut out = Vec::new();
         cursor.give(r(0, 4096), true, &mut out);
         cursor.give(r(4096, 8192), false, &mut out);
@@ -196,7 +196,7 @@ mod tests {
             out,
             vec![
                 (0, ZeroStat { zero: 100, ..ZeroStat::default() }),
-                (1, ZeroStat { zero: 3996, written: 904, first_written: Some(Addr(4096)) }),
+                (1, ZeroStat { zero: 3996, written: 904, first_written: Some(Addr::new(4096)) }),
             ]
         );
     }

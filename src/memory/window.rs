@@ -29,8 +29,8 @@ impl<'a> Window<'a> {
 
     fn new(start: Addr, bytes: &'a [u8]) -> Option<Window<'a>> {
         let words = bytes.as_chunks::<8>().0;
-        let end = start.checked_add(8 * words.len() as u64)?.0;
-        (!words.is_empty()).then_some(Window { start: start.0, end, words })
+        let end = start.checked_add(8 * words.len() as u64)?.get();
+        (!words.is_empty()).then_some(Window { start: start.get(), end, words })
     }
 
     /// The word at `at`, which is a multiple of 8 at or above the start.

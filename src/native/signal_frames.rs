@@ -91,11 +91,11 @@ const X86_64: SignalLayout = SignalLayout {
     align: 16,
     fits: |uc, at, stack| {
         let word = |offset| bytes::u64_at(uc, offset).unwrap_or(u64::MAX);
-        let fpstate = Addr(word(x86::FPSTATE));
+        let fpstate = Addr::new(word(x86::FPSTATE));
         word(ucontext::FLAGS) & !x86::KNOWN_FLAGS == 0
             && bytes::u16_at(uc, x86::CS) == Some(x86::USER_CS)
             && word(x86::EFLAGS) & (x86::EFLAGS_SET | x86::EFLAGS_CLEAR) == x86::EFLAGS_SET
-            && (fpstate.0 == 0 || fpstate > at && stack.contains(fpstate))
+            && (fpstate.is_null() || fpstate > at && stack.contains(fpstate))
     },
 };
 
@@ -140,7 +140,7 @@ pub struct SignalFrame {
 pub fn registers(memory: &dyn Memory, arch: Arch, ucontext: Addr) -> Option<Regs> {
     let layout = layout(arch);
     let first = ucontext.checked_add(layout.registers)?;
-    let mut regs = Regs::new(arch, Addr(0), Addr(0));
+    let mut regs = Regs::new(arch, Addr::NULL, Addr::NULL);
     for (i, &number) in layout.order.iter().enumerate() {
         regs.set(number, Some(memory.u64(first.checked_add(8 * i as u64)?).ok()?));
     }
@@ -179,11 +179,11 @@ fn parse(layout: &SignalLayout, uc: &[u8], at: Addr, stack: AddrRange) -> Option
     }
     let set = flags & SS_DISABLE == 0;
     let size = if set { word(ucontext::STACK_SIZE)? } else { 0 };
-    let ip = Addr(word(layout.ip as usize)?);
-    (ip.0 != 0).then_some(SignalFrame {
+    let ip = Addr::new(word(layout.ip as usize)?);
+    (!ip.is_null()).then_some(SignalFrame {
         at,
-        sp: Addr(word(layout.sp as usize)?),
+        sp: Addr::new(word(layout.sp as usize)?),
         ip,
-        alternate: AddrRange::sized(Addr(word(ucontext::STACK_SP)?), size),
+        alternate: AddrRange::sized(Addr::new(word(ucontext::STACK_SP)?), size),
     })
 }

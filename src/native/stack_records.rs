@@ -102,14 +102,14 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
     let word = |i: i64| window.word(layout.offset + 8 * i);
     match layout.libc {
         Libc::Glibc => {
-            let block = AddrRange::sized(Addr(word(0)?), word(1)?);
+            let block = AddrRange::sized(Addr::new(word(0)?), word(1)?);
             // Nearly all words fail here: the rest is not looked at.
             if !block.contains(pointer) {
                 return None;
             }
             let (guard, reported) = (word(2)?, word(3)?);
             let holds = block.start.is_aligned(8)
-                && block.start.0 != 0
+                && !block.start.is_null()
                 && block.len() >= MIN_STACK
                 && block.end.since(pointer) <= limits::MAX_ABOVE_STACK
                 && page_multiple(guard)
@@ -123,21 +123,21 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
             })
         }
         Libc::Musl => {
-            let top = Addr(word(2)?);
+            let top = Addr::new(word(2)?);
             // As above.
             if top > pointer || pointer.since(top) > limits::MAX_ABOVE_STACK {
                 return None;
             }
-            let map = AddrRange::sized(Addr(word(0)?), word(1)?);
+            let map = AddrRange::sized(Addr::new(word(0)?), word(1)?);
             let (size, guard) = (word(3)?, word(4)?);
-            let low = Addr(top.0.checked_sub(size)?);
+            let low = Addr::new(top.get().checked_sub(size)?);
             // pthread_create: the stack begins right above the guard.
             // A stack the program gave has no mapping of the library's own.
             let own = map.start.is_aligned(4096)
                 && page_multiple(map.len())
                 && low == map.start.saturating_add(guard)
                 && map.contains(pointer);
-            let given = map.start.0 == 0 && guard == 0;
+            let given = map.start.is_null() && guard == 0;
             let holds = size >= MIN_STACK && page_multiple(guard) && (own || given) && low < top;
             holds.then_some(StackRecord {
                 stack: AddrRange::new(low, top),
@@ -164,7 +164,7 @@ pub fn find_layout(
             for libc in [Libc::Musl, Libc::Glibc] {
                 let layout = RecordLayout { libc, offset };
                 // A given stack's fields prove too little to vote.
-                let votes_with = |r: &StackRecord| libc == Libc::Glibc || r.guard.start.0 != 0;
+                let votes_with = |r: &StackRecord| libc == Libc::Glibc || !r.guard.start.is_null();
                 let record = check(&window, layout, pointer).filter(votes_with);
                 if let Some(record) = record.filter(|r| believed(layout, pointer, r)) {
                     let vote = votes.entry(layout).or_default();
@@ -199,9 +199,9 @@ pub(super) fn vouched(memory: &dyn Memory, arch: Arch, layout: RecordLayout, poi
         Arch::Aarch64 => {
             let window = Window::read(memory, pointer);
             window.offsets().take_while(|&offset| offset < 0).any(|offset| {
-                let at = Addr(pointer.0.wrapping_add_signed(offset));
-                let word = window.word(offset).map(Addr);
-                word == Some(at) || word.is_some_and(|w| w.0 != 0 && w.is_aligned(8)) && is_linked(memory, at)
+                let at = Addr::new(pointer.get().wrapping_add_signed(offset));
+                let word = window.word(offset).map(Addr::new);
+                word == Some(at) || word.is_some_and(|w| !w.is_null() && w.is_aligned(8)) && is_linked(memory, at)
             })
         }
     }
@@ -216,7 +216,7 @@ mod tcb {
 
 /// The stack of the thread with that thread pointer.
 pub fn read_record(memory: &dyn Memory, layout: RecordLayout, pointer: Addr) -> Option<StackRecord> {
-    let first = Addr(pointer.0.wrapping_add_signed(layout.offset));
+    let first = Addr::new(pointer.get().wrapping_add_signed(layout.offset));
     let bytes = memory.bytes(first, 40).ok()?;
     check(&Window { start: layout.offset, bytes }, layout, pointer)
 }
@@ -234,8 +234,8 @@ pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -
     }
     let Some(link) = find_link(memory, live) else { return (Vec::new(), live.len() > limits::MAX_LINK_VOTERS) };
     let mut known: std::collections::HashSet<Addr> = live.iter().copied().collect();
-    let node = |pointer: Addr| Addr(pointer.0.wrapping_add_signed(link));
-    let pointer = |node: Addr| Addr(node.0.wrapping_add_signed(-link));
+    let node = |pointer: Addr| Addr::new(pointer.get().wrapping_add_signed(link));
+    let pointer = |node: Addr| Addr::new(node.get().wrapping_add_signed(-link));
     let mut heads = Vec::new();
     let mut out = Vec::new();
     let mut take = |ring: Vec<Addr>, heads: &mut Vec<Addr>| {
@@ -260,7 +260,7 @@ pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -
     let given_up = heads.is_empty() && live.len() > limits::MAX_VOTERS;
     for head in heads.clone() {
         for step in -HEADS_AROUND..=HEADS_AROUND {
-            let at = Addr(head.0.wrapping_add_signed(8 * step));
+            let at = Addr::new(head.get().wrapping_add_signed(8 * step));
             if at != head && is_linked(memory, at) {
                 take(ring(memory, at), &mut heads);
             }
@@ -293,10 +293,10 @@ fn find_link(memory: &dyn Memory, live: &[Addr]) -> Option<i64> {
         let window = Window::read(memory, pointer);
         for offset in window.offsets() {
             // Most words can't be a link: the window tells without a read.
-            let can_link = |w: Option<u64>| w.is_some_and(|w| w != 0 && Addr(w).is_aligned(8));
+            let can_link = |w: Option<u64>| w.is_some_and(|w| w != 0 && Addr::new(w).is_aligned(8));
             if can_link(window.word(offset))
                 && can_link(window.word(offset + 8))
-                && is_linked(memory, Addr(pointer.0.wrapping_add_signed(offset)))
+                && is_linked(memory, Addr::new(pointer.get().wrapping_add_signed(offset)))
             {
                 *votes.entry(offset).or_default() += 1;
             }

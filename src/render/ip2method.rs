@@ -52,7 +52,7 @@ impl Render for Short {
 
 /// 16 digits, as SOS prints addresses.
 fn wide(addr: Option<Addr>) -> String {
-    format!("{:016x}", addr.map_or(0, |a| a.0))
+    format!("{:016x}", addr.map_or(0, |a| a.get()))
 }
 
 /// Columns of a title, as SOS `ip2md` has them.

@@ -157,8 +157,8 @@ fn list(words: &[Words<'_>], limit: Option<usize>, out: &mut String) {
     for w in words {
         let cells = [
             w.kind.clone(),
-            format!("{:x}", w.row.start.0),
-            format!("{:x}", w.row.end.0),
+            format!("{:x}", w.row.start.get()),
+            format!("{:x}", w.row.end.get()),
             human(w.row.size),
             w.memory_type.to_owned(),
             w.state.to_owned(),

@@ -9,7 +9,7 @@ use crate::report::{PerfMapReport, PerfMapRow};
 fn line(row: &PerfMapRow) -> String {
     let tier = row.tier.map(|t| format!("[{t}]")).unwrap_or_default();
     let part = row.part.filter(|p| *p == "cold").map(|p| format!("[{p}]")).unwrap_or_default();
-    format!("{:x} {:x} {}{tier}{part}", row.start.0, row.size, row.name)
+    format!("{:x} {:x} {}{tier}{part}", row.start.get(), row.size, row.name)
 }
 
 /// Write the map as perf reads it.

@@ -140,7 +140,7 @@ fn runs<'a>(frames: impl Iterator<Item = &'a FrameRow>) -> Vec<(&'a FrameRow, us
 }
 
 fn frame_line(frame: &FrameRow, times: usize) -> String {
-    let ip = frame.ip.map_or_else(|| " ".repeat(16), |ip| format!("{:016x}", ip.0));
+    let ip = frame.ip.map_or_else(|| " ".repeat(16), |ip| format!("{:016x}", ip.get()));
     let offset = match (frame.offset, &frame.method, frame.frame) {
         (Some(offset), Some(_), None) => format!("+{offset:#x}"),
         _ => String::new(),

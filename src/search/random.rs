@@ -92,7 +92,7 @@ impl Case {
         for (base, bytes) in spans {
             for (encoding, naive) in &self.naive {
                 let mut hit = |at: usize, len: usize| {
-                    out.push(Hit { address: Addr(base + at as u64), len: len as u32, encoding: *encoding });
+                    out.push(Hit { address: Addr::new(base + at as u64), len: len as u32, encoding: *encoding });
                 };
                 match naive {
                     Naive::Everywhere(masked) => {
@@ -157,7 +157,7 @@ fn random_memory_agrees_with_a_naive_scan() -> Fallible {
         let core = core(&loads, if pages { 4096 } else { 1 + random.below(9) })?;
         let scale = if pages { 100 } else { 1 };
         let low = 0x1000 + random.below(200) * scale;
-        let range = |a, b| AddrRange::new(Addr(a), Addr(b));
+        let range = |a, b| AddrRange::new(Addr::new(a), Addr::new(b));
         let filter = [range(low, low + random.below(100)), range(low + 120, low + 300 * scale)];
         let limit = random.below(20) as usize;
         let sizes = Sizes {

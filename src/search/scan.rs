@@ -132,7 +132,7 @@ pub(super) fn search_sized(
     let scan = Scan { core, spans, pattern, reach, skip, progress };
     core.expect_scan();
     let cap = limit.unwrap_or(usize::MAX).min(limits::MAX_HITS);
-    let mut joined = Joined { hits: Vec::new(), total: 0, cap, carry: [Addr(0); FORMS] };
+    let mut joined = Joined { hits: Vec::new(), total: 0, cap, carry: [Addr::NULL; FORMS] };
     let mut tasks = todo.iter().flat_map(|range| cut(*range, sizes.task));
     loop {
         let wave: Vec<AddrRange> = tasks.by_ref().take(sizes.wave).collect();
@@ -164,7 +164,7 @@ struct Tally {
     end: Addr,
 }
 
-const NONE: Tally = Tally { count: 0, first: Addr(u64::MAX), end: Addr(0) };
+const NONE: Tally = Tally { count: 0, first: Addr::new(u64::MAX), end: Addr::NULL };
 
 /// What of a window needs no exact search.
 enum Skip<'a> {
@@ -265,7 +265,7 @@ impl Joined {
                 if let Some(later) = tasks.get(i + AHEAD) {
                     scan.core.expect_soon(*later);
                 }
-                let (tallies, hits) = scan.task(*task, [Addr(0); FORMS], keeper.wants(i), probe);
+                let (tallies, hits) = scan.task(*task, [Addr::NULL; FORMS], keeper.wants(i), probe);
                 keeper.give(i, hits);
                 scan.progress.add(task.len());
                 tallies
@@ -350,7 +350,7 @@ mod tests {
         let keeper = Keeper::new(10);
         for task in [7, 3, 9, 1, 2, 0, 8] {
             let wanted = keeper.wants(task).min(4);
-            let hit = Hit { address: Addr(task as u64), len: 1, encoding: HitEncoding::Hex };
+            let hit = Hit { address: Addr::new(task as u64), len: 1, encoding: HitEncoding::Hex };
             keeper.give(task, vec![hit; wanted]);
         }
         assert_eq!(keeper.wants(3), 0);

@@ -50,7 +50,7 @@ impl<'a> Spans<'a> {
         let zeros = vec![0; reach.before + block + reach.after];
         let mut out = Spans { parts: Vec::new(), spans: Vec::new(), zeros, block, reach };
         let extents = core.extents();
-        for run in core.dumped_runs(AddrRange::new(Addr(0), Addr(u64::MAX))) {
+        for run in core.dumped_runs(AddrRange::new(Addr::NULL, Addr::new(u64::MAX))) {
             match out.spans.last_mut() {
                 Some(last) if last.end == run.range.start => last.end = run.range.end,
                 _ => out.spans.push(run.range),
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn ranges_in_common() {
-        let r = |a, b| AddrRange::new(Addr(a), Addr(b));
+        let r = |a, b| AddrRange::new(Addr::new(a), Addr::new(b));
         let a = [r(0, 10), r(20, 30), r(40, 41)];
         let b = [r(5, 22), r(25, 26), r(28, 50)];
         assert_eq!(intersect(&a, &b), [r(5, 10), r(20, 22), r(25, 26), r(28, 30), r(40, 41)]);

@@ -23,7 +23,7 @@ fn find(core: &Core, text: &str, options: PatternOptions) -> Fallible<Vec<(u64, 
     assert_eq!(found.total, found.hits.len() as u64);
     let tiny = search_sized(core, &pattern, None, None, &Progress::silent(), TINY);
     assert_eq!(found, tiny, "{text}: other sizes, other hits");
-    Ok(found.hits.iter().map(|h| (h.address.0, h.len, h.encoding.name())).collect())
+    Ok(found.hits.iter().map(|h| (h.address.get(), h.len, h.encoding.name())).collect())
 }
 
 fn refused(text: &str, options: PatternOptions) -> String {
@@ -111,15 +111,15 @@ fn holes_are_zeros_that_need_no_reading() -> Fallible {
         Ok(found)
     };
     // In UTF-16, "c" is at the end of the data and its zero in the hole.
-    assert_eq!(run("c", TEXT, None)?.hits.iter().map(|h| h.address.0).collect::<Vec<_>>(), [0x20_1fff, 0x20_1fff]);
-    assert_eq!(run("00 00 61 62", HEX, None)?.hits[0].address, Addr(0x20_0000 - 1));
-    assert_eq!(run("63 00 00", HEX, None)?.hits[0].address, Addr(0x20_1fff));
-    assert_eq!(run("0065", HEX, None)?.hits[0].address, Addr(0x30_1fff));
+    assert_eq!(run("c", TEXT, None)?.hits.iter().map(|h| h.address.get()).collect::<Vec<_>>(), [0x20_1fff, 0x20_1fff]);
+    assert_eq!(run("00 00 61 62", HEX, None)?.hits[0].address, Addr::new(0x20_0000 - 1));
+    assert_eq!(run("63 00 00", HEX, None)?.hits[0].address, Addr::new(0x20_1fff));
+    assert_eq!(run("0065", HEX, None)?.hits[0].address, Addr::new(0x30_1fff));
     let zeros = run("00 00", HEX, None)?;
     // The data's own zero makes one more with the hole before it.
-    assert_eq!((zeros.total, zeros.hits[0].address), (2 * MIB as u64 - 1, Addr(0x10_0000)));
+    assert_eq!((zeros.total, zeros.hits[0].address), (2 * MIB as u64 - 1, Addr::new(0x10_0000)));
     assert!(zeros.capped);
-    let inside = [AddrRange::sized(Addr(0x11_0000), 100)];
+    let inside = [AddrRange::sized(Addr::new(0x11_0000), 100)];
     let found = run("00 00", HEX, Some(&inside))?;
     assert_eq!((found.total, found.scanned), (100, 100));
     assert_eq!(run("0? 00 ?0", HEX, Some(&inside))?.total, 100);
@@ -135,7 +135,7 @@ fn the_lowest_hits_are_kept_and_all_are_counted() -> Fallible {
         let pattern = Pattern::new(text, options)?;
         for limit in [0, 1, 7, 24, 25, 999, 1000, 5000] {
             let found = search_sized(&core, &pattern, None, Some(limit), &Progress::silent(), TINY);
-            let kept: Vec<u64> = found.hits.iter().map(|h| h.address.0).collect();
+            let kept: Vec<u64> = found.hits.iter().map(|h| h.address.get()).collect();
             let want: Vec<u64> = (0..limit.min(1000) as u64).map(|i| 0x1000 + 2 * i).collect();
             assert_eq!((kept, found.total, found.capped), (want, 1000, limit < 1000), "{text} {limit}");
         }
@@ -148,9 +148,9 @@ fn a_filter_is_about_where_a_match_starts() -> Fallible {
     let core = core(&[load(0x1000, b"needle needle needle")], 1)?;
     let pattern = Pattern::new("needle", TEXT)?;
     let starts = |ranges: &[(u64, u64)]| {
-        let ranges: Vec<_> = ranges.iter().map(|&(a, b)| AddrRange::new(Addr(a), Addr(b))).collect();
+        let ranges: Vec<_> = ranges.iter().map(|&(a, b)| AddrRange::new(Addr::new(a), Addr::new(b))).collect();
         let found = search_sized(&core, &pattern, Some(&ranges), None, &Progress::silent(), TINY);
-        (found.hits.iter().map(|h| h.address.0 - 0x1000).collect::<Vec<_>>(), found.scanned)
+        (found.hits.iter().map(|h| h.address.get() - 0x1000).collect::<Vec<_>>(), found.scanned)
     };
     assert_eq!(starts(&[(0, u64::MAX)]), (vec![0, 7, 14], 20));
     assert_eq!(starts(&[(0x1007, 0x1008)]), (vec![7], 1));

@@ -156,7 +156,7 @@ impl<'a, 'p> Walker<'a, 'p> {
             // A signal's trampoline was not called: it begins right there.
             step.exact |= self.unwinder.is_signal_return(step.regs.ip());
         };
-        state.pass(Addr(u64::MAX));
+        state.pass(Addr::new(u64::MAX));
         self.left.set(self.left.get().saturating_sub(state.frames.len()));
         Walk { frames: state.frames, end }
     }
@@ -292,8 +292,8 @@ impl<'p> State<'p> {
         while self.pending.front().is_some_and(|f| f.addr < limit) {
             let Some(frame) = self.pending.pop_front() else { return };
             self.marked |= frame.regs.is_some();
-            let regs = frame.regs.clone().unwrap_or_else(|| Regs::new(Arch::X86_64, Addr(0), frame.addr));
-            let ip = frame.regs.as_ref().map_or(Addr(0), Regs::ip);
+            let regs = frame.regs.clone().unwrap_or_else(|| Regs::new(Arch::X86_64, Addr::NULL, frame.addr));
+            let ip = frame.regs.as_ref().map_or(Addr::NULL, Regs::ip);
             let (sp, exact) = (frame.addr, frame.exact);
             self.frames.push(StackFrame {
                 regs,

@@ -124,7 +124,7 @@ impl Walker<'_, '_> {
             state: None,
             arguments: false,
             told: HashSet::new(),
-            done: Addr(0),
+            done: Addr::NULL,
         };
         if refs.why.is_some() {
             refs.out.registers.extend(thread.registers.iter());

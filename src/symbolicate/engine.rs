@@ -66,7 +66,7 @@ pub(super) struct Engine<'a> {
 }
 
 /// The lowest address that Linux maps as shipped (vm.mmap_min_addr).
-const LOWEST: Addr = Addr(0x1000);
+const LOWEST: Addr = Addr::new(0x1000);
 
 impl<'a> Engine<'a> {
     /// Nothing read yet.
@@ -147,7 +147,7 @@ impl<'a> Engine<'a> {
     }
 
     fn resolve(&self, printed: u64, frame: &Frame<'_>) -> (Option<Addr>, Option<&'static str>) {
-        if frame.relative { self.places.resolve(printed, frame.dso) } else { (Some(Addr(printed)), None) }
+        if frame.relative { self.places.resolve(printed, frame.dso) } else { (Some(Addr::new(printed)), None) }
     }
 
     /// The row of an address, resolved anew where the text told of mappings since.

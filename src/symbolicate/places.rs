@@ -40,7 +40,7 @@ pub fn mappings(core: &Core) -> Vec<Mapping> {
             })
         })
         .collect();
-    if let Some(entry) = core.notes.auxv(at::SYSINFO_EHDR).and_then(|a| base.at(Addr(a)))
+    if let Some(entry) = core.notes.auxv(at::SYSINFO_EHDR).and_then(|a| base.at(Addr::new(a)))
         && entry.file.is_none()
     {
         let executable = entry.perms.map(|p| p.exec);
@@ -129,10 +129,10 @@ fn better(best: &mut Option<Fit>, at: u64, rank: u8) {
     match best {
         Some(fit) if fit.rank > rank => {}
         Some(fit) if fit.rank == rank => {
-            fit.several |= fit.at.0 != at;
-            fit.at.0 = fit.at.0.min(at);
+            fit.several |= fit.at.get() != at;
+            fit.at = fit.at.min(Addr::new(at));
         }
-        _ => *best = Some(Fit { at: Addr(at), rank, several: false }),
+        _ => *best = Some(Fit { at: Addr::new(at), rank, several: false }),
     }
 }
 
@@ -181,7 +181,7 @@ impl Places {
                 }
             };
             if let Some(file) = places.files.get_mut(i) {
-                let (start, len) = (m.range.start.0, m.range.len());
+                let (start, len) = (m.range.start.get(), m.range.len());
                 file.parts.push(Part { offset: m.file_offset, start, len, rank: rank(m.executable) });
             }
         }
@@ -237,7 +237,7 @@ impl Places {
             .iter()
             .rev()
             .take(limits::MAX_MAPPINGS_TRIED)
-            .find_map(|p| Some(Fit { at: Addr(p.at(offset)?), rank: p.rank, several: false }));
+            .find_map(|p| Some(Fit { at: Addr::new(p.at(offset)?), rank: p.rank, several: false }));
         match (core, told) {
             (Some(core), Some(told)) => Some(if told.rank > core.rank { told } else { core }),
             (core, told) => core.or(told),
@@ -255,7 +255,7 @@ impl Places {
         if number >= super::perf::KERNEL {
             return (None, Some(KERNEL));
         }
-        let Some(dso) = dso.filter(|d| !is_virtual(d)) else { return (Some(Addr(number)), None) };
+        let Some(dso) = dso.filter(|d| !is_virtual(d)) else { return (Some(Addr::new(number)), None) };
         let path = plain(dso);
         // Other names in brackets are modules of the kernel and of guests.
         if path.first() == Some(&b'[') && path != b"[vdso]" {
@@ -269,7 +269,7 @@ impl Places {
             (_, None) => number >= limits::MAX_CODE_OFFSET || self.holds(path, number),
         };
         match fit {
-            _ if address => (Some(Addr(number)), None),
+            _ if address => (Some(Addr::new(number)), None),
             Some(fit) => (Some(fit.at), fit.several.then_some(SEVERAL)),
             None => (None, Some(NOT_MAPPED)),
         }

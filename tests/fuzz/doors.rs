@@ -28,19 +28,19 @@ use crate::support::{Rng, real};
 /// Bytes that are mapped at one place, which is not 0.
 struct Mapped<'b>(&'b [u8]);
 
-const BASE: Addr = Addr(0x7f00_0000_0000);
+const BASE: Addr = Addr::new(0x7f00_0000_0000);
 
 impl Memory for Mapped<'_> {
     fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
         let fault = Fault { addr, kind: FaultKind::Unmapped };
-        let from = addr.0.checked_sub(BASE.0).ok_or(fault)? as usize;
+        let from = addr.get().checked_sub(BASE.get()).ok_or(fault)? as usize;
         let end = from.checked_add(buf.len()).ok_or(fault)?;
         buf.copy_from_slice(self.0.get(from..end).ok_or(fault)?);
         Ok(())
     }
 
     fn readable(&self, addr: Addr, max: u64) -> u64 {
-        let from = addr.0.wrapping_sub(BASE.0);
+        let from = addr.get().wrapping_sub(BASE.get());
         (self.0.len() as u64).saturating_sub(from).min(max)
     }
 }
@@ -151,9 +151,9 @@ pub(crate) fn pdb(bytes: &[u8]) -> bool {
 pub(crate) fn layout(bytes: &[u8]) -> bool {
     let mut descriptor = b"DNCCDAC\0\x01\0\0\0".to_vec();
     descriptor.extend((bytes.len() as u32).to_le_bytes());
-    descriptor.extend((BASE.0 + 40).to_le_bytes());
+    descriptor.extend((BASE.get() + 40).to_le_bytes());
     descriptor.extend(4u64.to_le_bytes());
-    descriptor.extend(BASE.0.to_le_bytes());
+    descriptor.extend(BASE.get().to_le_bytes());
     descriptor.extend(bytes);
     let read = read_descriptor(&Mapped(&descriptor), BASE).is_ok();
     drop(read_descriptor(&Mapped(bytes), BASE));
@@ -169,8 +169,13 @@ struct Thirds;
 
 impl Namer for Thirds {
     fn name(&self, ip: Addr) -> Option<Resolved> {
-        let symbol = format!("Lab.Work<T;1>.Run\u{1b}{:x}", ip.0 & 0xff);
-        (!ip.0.is_multiple_of(3)).then_some(Resolved { symbol, offset: Some(ip.0), kind: Kind::Managed, module: None })
+        let symbol = format!("Lab.Work<T;1>.Run\u{1b}{:x}", ip.get() & 0xff);
+        (!ip.get().is_multiple_of(3)).then_some(Resolved {
+            symbol,
+            offset: Some(ip.get()),
+            kind: Kind::Managed,
+            module: None,
+        })
     }
 }
 
@@ -269,7 +274,7 @@ impl GcInfo {
 }
 
 fn pages(process: &Process) -> BTreeSet<Addr> {
-    let each = |range: AddrRange| (range.start.0..range.end.0).step_by(4096).map(|at| Addr(at & !4095));
+    let each = |range: AddrRange| (range.start.get()..range.end.get()).step_by(4096).map(|at| Addr::new(at & !4095));
     process.core.reads.ranges().into_iter().flat_map(each).collect()
 }
 
@@ -280,7 +285,7 @@ fn real_ips(process: &Process) -> Vec<Addr> {
         let sp = thread.registers.sp();
         let len = process.memory.readable(sp, 32 << 10) as usize;
         let Ok(bytes) = process.memory.bytes(sp, len) else { continue };
-        out.extend(bytes.chunks_exact(8).map(|w| Addr(u64::from_le_bytes(w.try_into().unwrap()))));
+        out.extend(bytes.chunks_exact(8).map(|w| Addr::new(u64::from_le_bytes(w.try_into().unwrap()))));
     }
     out
 }

@@ -70,7 +70,12 @@ pub fn examine(path: &Path, rng: &mut Rng, ips: &[Addr], takes: impl Fn(&mut Rng
         // As `ip2method` does: without a map.
         let found = identify(&process);
         let mut some: Vec<Addr> = (0..6).map(|_| ips[rng.below(ips.len() as u64) as usize]).collect();
-        some.extend([Addr(0), Addr(u64::MAX), Addr(rng.next()), Addr(some[0].0 ^ (1 << rng.below(20)))]);
+        some.extend([
+            Addr::new(0),
+            Addr::new(u64::MAX),
+            Addr::new(rng.next()),
+            Addr::new(some[0].get() ^ (1 << rng.below(20))),
+        ]);
         return names(&Opened { process, found, silent }, &some, rng);
     }
     let found = introspect(&process);
@@ -107,13 +112,13 @@ impl Opened {
         match rng.below(4) {
             0 if !segments.is_empty() => {
                 let objects = segments[rng.below(segments.len() as u64) as usize].start;
-                Addr(objects.0.wrapping_add(rng.below(4096) & !7))
+                Addr::new(objects.get().wrapping_add(rng.below(4096) & !7))
             }
-            1 => Addr(rng.next()),
-            2 => Addr([0, 1, u64::MAX][rng.below(3) as usize]),
+            1 => Addr::new(rng.next()),
+            2 => Addr::new([0, 1, u64::MAX][rng.below(3) as usize]),
             _ => {
                 let region = regions.get(rng.below(regions.len() as u64) as usize);
-                region.map_or(Addr(0), |r| Addr(r.start.0.wrapping_add(rng.below(r.size) & !7)))
+                region.map_or(Addr::new(0), |r| Addr::new(r.start.get().wrapping_add(rng.below(r.size) & !7)))
             }
         }
     }
@@ -298,7 +303,7 @@ fn names(o: &Opened, ips: &[Addr], rng: &mut Rng) -> Verdict {
         }
     }
     o.show("ip2method", report, rng)?;
-    let text: String = ips.iter().map(|ip| format!("\t{:16x} [unknown] ([unknown])\n", ip.0)).collect();
+    let text: String = ips.iter().map(|ip| format!("\t{:16x} [unknown] ([unknown])\n", ip.get())).collect();
     let mut out = Vec::new();
     let options = coremap::symbolicate::Options::default();
     let named = analysis::symbolicate(&o.process, &names, &mut text.as_bytes(), &mut out, false, &options);

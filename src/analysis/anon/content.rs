@@ -117,8 +117,9 @@ impl Shares {
         let wide = |pair: &&[u8; 2]| matches!(pair, [b' '..=b'~', 0]);
         self.text += page.as_chunks::<2>().0.iter().filter(wide).count() as u64;
         let hull = base.entries.first().zip(base.entries.last());
-        let (low, high) = hull.map_or((0, 0), |(first, last)| (first.range.start.0.max(PAGE), last.range.end.0));
+        let (low, high) =
+            hull.map_or((0, 0), |(first, last)| (first.range.start.get().max(PAGE), last.range.end.get()));
         let words = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).filter(|w| (low..high).contains(w));
-        self.pointers += words.filter(|&w| base.at(Addr(w)).is_some()).count() as u64;
+        self.pointers += words.filter(|&w| base.at(Addr::new(w)).is_some()).count() as u64;
     }
 }

@@ -208,13 +208,13 @@ mod tests {
     use super::*;
 
     fn range(start: u64, end: u64) -> AddrRange {
-        AddrRange::new(Addr(start), Addr(end))
+        AddrRange::new(Addr::new(start), Addr::new(end))
     }
 
     #[test]
     fn regions_are_cut_where_pointers_lead_and_nowhere_else() {
         let regions = [range(0x1000, 0x5000), range(0x8000, 0x9000)];
-        let cuts = [Addr(0x1000), Addr(0x3000), Addr(0x5000), Addr(0x7000), Addr(0x8000)];
+        let cuts = [Addr::new(0x1000), Addr::new(0x3000), Addr::new(0x5000), Addr::new(0x7000), Addr::new(0x8000)];
         assert_eq!(
             cut(&regions, &cuts),
             [(range(0x1000, 0x3000), false), (range(0x3000, 0x5000), false), (range(0x8000, 0x9000), true)]

@@ -57,14 +57,14 @@ fn row(
         Content::Mixed => ("mixed", None, None),
     };
     let symbol = match alike.content {
-        Content::Symbol(word) => Some(target(process, symbols, Addr(word))),
+        Content::Symbol(word) => Some(target(process, symbols, Addr::new(word))),
         _ => None,
     };
     ClusterRow {
         size,
         count: alike.count,
         bytes: alike.count.saturating_mul(size),
-        first_word: first_word.map(Addr),
+        first_word: first_word.map(Addr::new),
         fill,
         example: alike.example,
         kind,

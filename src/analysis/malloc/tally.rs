@@ -139,9 +139,9 @@ impl<'a> Looker<'a> {
                 return Content::Fill(byte);
             }
         }
-        let i = self.modules.partition_point(|m| m.end.0 <= word);
+        let i = self.modules.partition_point(|m| m.end.get() <= word);
         match self.modules.get(i) {
-            Some(m) if m.start.0 <= word => Content::Symbol(word),
+            Some(m) if m.start.get() <= word => Content::Symbol(word),
             _ => Content::Word(word),
         }
     }

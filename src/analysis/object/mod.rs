@@ -44,7 +44,7 @@ fn one(process: &Process, runtime: &Runtime, heaps: &Heaps, addr: Addr) -> Optio
     let target = names.object(addr).map(|_| addr).or_else(|| names.containing(addr))?;
     let (name, size) = names.object(target)?;
     tell_in_gc(process, runtime, &heap);
-    let info = names.reader.node(target.0)?.layout.info;
+    let info = names.reader.node(target.get())?.layout.info;
     let part = heap.parts().iter().find(|p| p.range.contains(target));
     let module = types.module_of(info.address).ok().map(|m| types.module(m).name().into_owned());
     let mut show =
@@ -254,7 +254,7 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
     fn static_value(&mut self, field: &FieldDesc, scope: &Scope, place: Addr) -> FieldRow {
         if field.element == VALUE_TYPE && field.storage != Storage::Rva {
             // Static value types live in boxes.
-            let boxed = self.types().memory.ptr(place).ok().filter(|b| b.0 != 0);
+            let boxed = self.types().memory.ptr(place).ok().filter(|b| !b.is_null());
             return match boxed {
                 Some(boxed) => self.row(field, scope, boxed.saturating_add(HEADER), 0),
                 None => self.bare_row(field, scope),
@@ -294,7 +294,7 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
     /// stands for if it is a box.
     fn reference(&mut self, place: Addr) -> (Option<Addr>, Option<Name>, Option<String>) {
         let Ok(object) = self.types().memory.ptr(place) else { return (None, None, None) };
-        if object.0 == 0 {
+        if object.is_null() {
             return (None, None, Some("null".into()));
         }
         let (name, value) = self.named(object);
@@ -303,7 +303,7 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
 
     fn named(&mut self, object: Addr) -> (Option<Name>, Option<String>) {
         let name = self.names.object(object).map(|(name, _)| name);
-        let info = self.names.reader.node(object.0).map(|n| n.layout.info);
+        let info = self.names.reader.node(object.get()).map(|n| n.layout.info);
         let value = info.and_then(|info| {
             if info.string {
                 return self.text(object, limits::MAX_SHOWN_STRING);

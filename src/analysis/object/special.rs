@@ -65,14 +65,14 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
                 _ => {}
             }
             match types.parent(class) {
-                Ok(parent) if parent.0 != 0 => class = parent,
+                Ok(parent) if !parent.is_null() => class = parent,
                 _ => break,
             }
         }
     }
 
     fn held(&self, fields: &Fields<'_>, name: &str) -> Option<Addr> {
-        self.types().memory.ptr(fields.at(name)?).ok().filter(|o| o.0 != 0)
+        self.types().memory.ptr(fields.at(name)?).ok().filter(|o| !o.is_null())
     }
 
     fn int(&self, fields: &Fields<'_>, name: &str) -> Option<u32> {
@@ -80,7 +80,7 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
     }
 
     fn info(&mut self, object: Addr) -> Option<MethodTableInfo> {
-        self.names.reader.node(object.0).map(|n| n.layout.info).filter(|info| !info.free)
+        self.names.reader.node(object.get()).map(|n| n.layout.info).filter(|info| !info.free)
     }
 
     fn task_status(&self, fields: &Fields<'_>) -> Option<&'static str> {
@@ -111,7 +111,7 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
 
     fn call(&mut self, methods: &Methods<'_>, fields: &Fields<'_>) -> CallRow {
         let memory = self.types().memory;
-        let pointer = |name| fields.at(name).and_then(|a| memory.ptr(a).ok()).filter(|a| a.0 != 0);
+        let pointer = |name| fields.at(name).and_then(|a| memory.ptr(a).ok()).filter(|a| !a.is_null());
         // A static method, or an open one: `_methodPtr` only moves the arguments.
         let open = pointer("_methodPtrAux");
         let code = open.or_else(|| pointer("_methodPtr"));

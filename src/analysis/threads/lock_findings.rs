@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn waiting(tid: u32, object: u64, owner: Option<u32>) -> ThreadRow {
-        let wait = WaitRow { kind: "lock", object: Addr(object), owner_tid: owner, ..WaitRow::default() };
+        let wait = WaitRow { kind: "lock", object: Addr::new(object), owner_tid: owner, ..WaitRow::default() };
         ThreadRow { tid, waits_for: Some(wait), ..ThreadRow::default() }
     }
 

@@ -70,7 +70,7 @@ impl<'a, 'p> Rows<'a, 'p> {
             }
         };
         row.sp = frame.sp;
-        row.ip = Some(frame.ip).filter(|ip| ip.0 != 0 || frame.exact);
+        row.ip = Some(frame.ip).filter(|ip| !ip.is_null() || frame.exact);
         row.trust = frame.trust.name();
         row
     }
@@ -141,7 +141,7 @@ impl<'a, 'p> Rows<'a, 'p> {
         if let Some(module) = module_at(self.process, ip) {
             return FrameRow { module: named(module.name()), offset: Some(ip.since(module.range.start)), ..row };
         }
-        let vdso = self.process.core.notes.auxv(at::SYSINFO_EHDR).map(Addr);
+        let vdso = self.process.core.notes.auxv(at::SYSINFO_EHDR).map(Addr::new);
         match vdso.filter(|&base| ip >= base && ip.since(base) < 16 << 10) {
             Some(base) => FrameRow { module: Some("[vdso]".into()), offset: Some(ip.since(base)), ..row },
             None => row,

@@ -98,7 +98,7 @@ impl Locks {
             .take_while(|f| matches!(f.kind, FrameKind::Native | FrameKind::Explicit(_)))
             .find_map(|f| match &f.kind {
                 FrameKind::Explicit(mark) if mark.class == ONE_OBJECT => {
-                    mark.objects.first().and_then(|o| types.memory.ptr(o.address).ok()).filter(|o| o.0 != 0)
+                    mark.objects.first().and_then(|o| types.memory.ptr(o.address).ok()).filter(|o| !o.is_null())
                 }
                 _ => None,
             });
@@ -118,7 +118,7 @@ impl Locks {
         let below = words(types, frames, 0, first);
         let find = |words: &[u64]| {
             let found: BTreeMap<Addr, &SyncBlock> =
-                words.iter().filter_map(|&w| Some((Addr(w), self.wanted_by(thread, Addr(w))?))).collect();
+                words.iter().filter_map(|&w| Some((Addr::new(w), self.wanted_by(thread, Addr::new(w))?))).collect();
             if found.len() == 1 { found.into_values().next() } else { None }
         };
         match find(&of_method) {
@@ -144,8 +144,8 @@ impl Locks {
         let (first, _) = waits().next()?;
         let (last, _) = waits().filter(|(_, m)| m.name.starts_with(LOCK)).last()?;
         let held = |word: u64| {
-            let owner = types.lock_owner(Addr(word)).filter(|&id| Some(id) != thread.os_id)?;
-            Some((Addr(word), owner))
+            let owner = types.lock_owner(Addr::new(word)).filter(|&id| Some(id) != thread.os_id)?;
+            Some((Addr::new(word), owner))
         };
         let candidates: BTreeSet<u64> = words(types, frames, first, last).into_iter().collect();
         let found: Vec<(Addr, u32)> = candidates.into_iter().filter_map(held).collect();

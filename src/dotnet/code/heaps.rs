@@ -27,7 +27,7 @@ pub(in crate::dotnet) fn read(
     let mut seen = HashSet::new();
     let mut walk = BlockWalk::default();
     let mut blocks = Vec::new();
-    while node.0 != 0 {
+    while !node.is_null() {
         if !seen.insert(node) || seen.len() > limits::MAX_LOADER_BLOCKS {
             walk.notes.push(format!("the list of code heaps runs in a circle at {node}"));
             break;

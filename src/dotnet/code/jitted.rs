@@ -128,8 +128,8 @@ impl CodeHeap {
         start: Addr,
     ) -> Result<CodeBlock, ViewError> {
         let header = memory.ptr(start.saturating_sub(8)).map_err(ViewError::fault("CodeHeader", "pRealCodeHeader"))?;
-        if header.0 <= STUB_CODE_BLOCK_LAST {
-            return Ok(CodeBlock::Stubs { kind: header.0 });
+        if header.get() <= STUB_CODE_BLOCK_LAST {
+            return Ok(CodeBlock::Stubs { kind: header.get() });
         }
         let layout = &runtime.layout;
         let view = StructView::new(memory, layout, "RealCodeHeader", header);
@@ -146,10 +146,10 @@ impl CodeHeap {
             start,
             size: end.since(start).min(self.end.since(start.min(self.end))),
             method_desc,
-            debug_info: view.ptr("DebugInfo").unwrap_or(Addr(0)),
+            debug_info: view.ptr("DebugInfo").unwrap_or(Addr::NULL),
             unwind: (first, count),
-            gc_info: view.ptr("GCInfo").unwrap_or(Addr(0)),
-            eh_info: view.ptr("EHInfo").unwrap_or(Addr(0)),
+            gc_info: view.ptr("GCInfo").unwrap_or(Addr::NULL),
+            eh_info: view.ptr("EHInfo").unwrap_or(Addr::NULL),
         })
     }
 }

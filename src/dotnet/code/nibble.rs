@@ -53,29 +53,29 @@ mod tests {
     #[test]
     fn the_contracts_own_example() {
         // 304 = 9 * 32 + 16: second word, second nibble, value 5.
-        assert_eq!(starts(&map(&[0, 0x0500_0000]), Addr(0x1000), false, 99), [Addr(0x1000 + 304)]);
+        assert_eq!(starts(&map(&[0, 0x0500_0000]), Addr::new(0x1000), false, 99), [Addr::new(0x1000 + 304)]);
     }
 
     #[test]
     fn several_in_a_word_come_in_order() {
-        let found = starts(&map(&[0x1000_0008]), Addr(0), false, 99);
-        assert_eq!(found, [Addr(0), Addr(7 * 32 + 28)]);
+        let found = starts(&map(&[0x1000_0008]), Addr::NULL, false, 99);
+        assert_eq!(found, [Addr::NULL, Addr::new(7 * 32 + 28)]);
     }
 
     #[test]
     fn a_pointer_word_holds_no_starts() {
-        assert_eq!(starts(&map(&[0x1000_0000, 0x0000_0019]), Addr(0), true, 99), [Addr(0)]);
+        assert_eq!(starts(&map(&[0x1000_0000, 0x0000_0019]), Addr::NULL, true, 99), [Addr::NULL]);
         // In version 1 the value 9 can't be a start either.
-        assert_eq!(starts(&map(&[0x0000_0009]), Addr(0), false, 99), []);
+        assert_eq!(starts(&map(&[0x0000_0009]), Addr::NULL, false, 99), []);
     }
 
     #[test]
     fn no_more_than_asked_for() {
-        assert_eq!(starts(&map(&[0x1111_1111; 100]), Addr(0), false, 20).len(), 20);
+        assert_eq!(starts(&map(&[0x1111_1111; 100]), Addr::NULL, false, 20).len(), 20);
     }
 
     #[test]
     fn a_cut_map_is_read_as_far_as_it_goes() {
-        assert_eq!(starts(&[0, 0, 0, 0x10, 0xff, 0xff], Addr(0), false, 99), [Addr(0)]);
+        assert_eq!(starts(&[0, 0, 0, 0x10, 0xff, 0xff], Addr::NULL, false, 99), [Addr::NULL]);
     }
 }

@@ -79,7 +79,7 @@ pub(in crate::dotnet) fn read(memory: &dyn Memory, runtime: &Runtime) -> (RangeM
     found.sort_by_key(|f: &CodeRange| (f.range.start, f.range.end));
     found.dedup_by_key(|f| f.range);
     let before = found.len();
-    let mut end = Addr(0);
+    let mut end = Addr::NULL;
     found.retain(|f| {
         let fits = f.range.start >= end && !f.range.is_empty();
         if fits {
@@ -106,7 +106,7 @@ fn section(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<CodeRange
         CodeRangeKind::Stubs(view.ptr("RangeList")?)
     } else {
         match view.ptr("R2RModule")? {
-            Addr(0) => CodeRangeKind::Other,
+            Addr::NULL => CodeRangeKind::Other,
             module => CodeRangeKind::ReadyToRun(module),
         }
     };
@@ -117,7 +117,7 @@ fn section(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<CodeRange
 fn list(memory: &dyn Memory, runtime: &Runtime, head: Addr, out: &mut Vec<CodeRange>, notes: &mut Vec<String>) {
     let mut seen = HashSet::new();
     let mut at = head;
-    while at.0 != 0 {
+    while !at.is_null() {
         if !seen.insert(at) || seen.len() > limits::MAX_CODE_RANGES {
             notes.push(format!("the list of code ranges runs in a circle at {at}"));
             return;
@@ -178,8 +178,8 @@ impl Radix<'_> {
             // The low bit marks memory of collectible allocators.
             match (word & !1, left) {
                 (0, _) => {}
-                (fragment, 0 | 1) => self.fragments(Addr(fragment)),
-                (next, _) => self.level(Addr(next), left - 1, entries),
+                (fragment, 0 | 1) => self.fragments(Addr::new(fragment)),
+                (next, _) => self.level(Addr::new(next), left - 1, entries),
             }
         }
     }
@@ -208,7 +208,7 @@ impl Radix<'_> {
 
     fn fragments(&mut self, mut at: Addr) {
         let mut own = HashSet::new();
-        while at.0 != 0 && !self.is_full() {
+        while !at.is_null() && !self.is_full() {
             if !own.insert(at) {
                 self.circle(at);
                 return;
@@ -220,12 +220,12 @@ impl Radix<'_> {
             let view = StructView::new(self.memory, &self.runtime.layout, "RangeSectionFragment", at);
             let read = (|| {
                 let (begin, end) = (view.ptr("RangeBegin")?, view.ptr("RangeEndOpen")?);
-                let whole = section(self.memory, self.runtime, Addr(view.ptr("RangeSection")?.0 & !1))?;
+                let whole = section(self.memory, self.runtime, Addr::new(view.ptr("RangeSection")?.get() & !1))?;
                 self.found.push(CodeRange { range: AddrRange::new(begin, end.max(begin)), ..whole });
                 view.ptr("Next")
             })();
             match read {
-                Ok(next) => at = Addr(next.0 & !1),
+                Ok(next) => at = Addr::new(next.get() & !1),
                 Err(e) => {
                     self.note(format!("fragment of the map of code ranges: {e}"));
                     return;

@@ -97,7 +97,7 @@ impl ReadyToRun {
         let own = StructView::new(memory, layout, "ReadyToRunInfo", info).ptr("ReadyToRunHeader")?;
         // In a composite image the code is that of all its assemblies together.
         if let Ok(composite) = StructView::new(memory, layout, "ReadyToRunInfo", info).ptr("CompositeInfo")
-            && composite.0 != 0
+            && !composite.is_null()
         {
             info = composite;
         }
@@ -117,7 +117,7 @@ impl ReadyToRun {
         let data = layout.positive("RuntimeFunction", "UnwindData")?;
         let unwind_data = bytes.chunks_exact(stride as usize).map_while(|f| u32_at(f, data as usize)).collect();
         let hot_cold: Vec<(u32, u32)> = match (view.ptr("HotColdMap"), view.u32("NumHotColdMap")) {
-            (Ok(map), Ok(count)) if map.0 != 0 => {
+            (Ok(map), Ok(count)) if !map.is_null() => {
                 let bytes = memory
                     .bytes(map, count.min(limits::MAX_RUNTIME_FUNCTIONS) as usize * 4)
                     .map_err(fault("HotColdMap"))?;
@@ -214,7 +214,7 @@ impl ReadyToRun {
 
     /// The method whose code covers `ip`.
     pub(in crate::dotnet) fn method(&self, ip: Addr) -> Option<ReadyToRunMethod> {
-        let rva = u32::try_from(ip.0.checked_sub(self.base.0)?).ok()?;
+        let rva = u32::try_from(ip.get().checked_sub(self.base.get())?).ok()?;
         let index = self.functions.partition_point(|f| f.0 <= rva).checked_sub(1)?;
         let (_, end) = *self.functions.get(index)?;
         if rva >= end {
@@ -227,7 +227,7 @@ impl ReadyToRun {
 
     /// The function or funclet that holds `ip`, with its unwind data.
     pub(in crate::dotnet) fn unwind_entry(&self, ip: Addr) -> Option<UnwindEntry> {
-        let rva = u32::try_from(ip.0.checked_sub(self.base.0)?).ok()?;
+        let rva = u32::try_from(ip.get().checked_sub(self.base.get())?).ok()?;
         let index = self.functions.partition_point(|f| f.0 <= rva).checked_sub(1)?;
         let &(begin, end) = self.functions.get(index)?;
         let data = *self.unwind_data.get(index)?;
@@ -261,7 +261,7 @@ impl ReadyToRun {
         let end = self.functions.get(last).map_or(start, |f| self.base.saturating_add(u64::from(f.1)));
         ReadyToRunMethod {
             start,
-            size: end.0.saturating_sub(start.0),
+            size: end.get().saturating_sub(start.get()),
             method_desc: self.prepared.get(&start).copied(),
             token: self.defs.get(&(index as u32)).map(|&rid| Token::new(Table::MethodDef, rid)),
             index: index as u32,
@@ -274,7 +274,7 @@ impl ReadyToRun {
         let first = self.hot_cold.get(at)?.0 as usize;
         let last = self.hot_cold.get(at + 1).map_or(self.functions.len(), |p| p.0 as usize).checked_sub(1)?;
         let (start, end) = (self.entry(first)?, self.base.saturating_add(u64::from(self.functions.get(last)?.1)));
-        Some((start, end.0.saturating_sub(start.0)))
+        Some((start, end.get().saturating_sub(start.get())))
     }
 }
 
@@ -283,7 +283,7 @@ impl ReadyToRun {
 fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result<HashMap<Addr, Addr>, ViewError> {
     let layout = &runtime.layout;
     let mut out = HashMap::new();
-    if buckets.0 == 0 {
+    if buckets.is_null() {
         return Ok(out);
     }
     let fault = ViewError::fault("HashMap", "Buckets");
@@ -302,7 +302,7 @@ fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result
                 let word = |base: u64| crate::bytes::u64_at(bucket, (base + slot * 8) as usize);
                 let (Some(key), Some(value)) = (word(keys), word(values)) else { continue };
                 if key != EMPTY && key != DELETED {
-                    out.insert(Addr(key), Addr((value & VALUE_MASK) << 1));
+                    out.insert(Addr::new(key), Addr::new((value & VALUE_MASK) << 1));
                 }
             }
         }

@@ -161,7 +161,7 @@ struct Machine<'m> {
 
 impl Machine<'_> {
     fn sp(&self) -> u64 {
-        self.regs.sp().0
+        self.regs.sp().get()
     }
 
     fn set_sp(&mut self, sp: u64) {
@@ -200,12 +200,12 @@ impl Machine<'_> {
                 Code::Alloc(size) => self.set_sp(self.sp().wrapping_add(size)),
                 Code::SetFrame(_) => self.set_sp(base),
                 Code::Save(register, at) => {
-                    let value = self.memory.u64(Addr(base.wrapping_add(at)))?;
+                    let value = self.memory.u64(Addr::new(base.wrapping_add(at)))?;
                     self.regs.set(register, Some(value));
                 }
                 Code::MachineFrame(error_code) => {
                     let at = self.sp().wrapping_add(if error_code { 8 } else { 0 });
-                    let (ip, sp) = (self.memory.u64(Addr(at))?, self.memory.u64(Addr(at.wrapping_add(24)))?);
+                    let (ip, sp) = (self.memory.u64(Addr::new(at))?, self.memory.u64(Addr::new(at.wrapping_add(24)))?);
                     self.regs.set(RIP, Some(ip));
                     self.set_sp(sp);
                     return Ok(true);
@@ -293,11 +293,11 @@ fn epilog(memory: &dyn Memory, regs: &Regs, entry: &UnwindEntry) -> Option<Regs>
         }
         // lea rsp, [rbp+disp8]; lea rsp, [rbp+disp32]
         [0x48, 0x8d, 0x65, n, more @ ..] => {
-            machine.set_sp(regs.fp()?.0.wrapping_add_signed(i64::from(*n as i8)));
+            machine.set_sp(regs.fp()?.get().wrapping_add_signed(i64::from(*n as i8)));
             rest = more;
         }
         [0x48, 0x8d, 0xa5, a, b, c, d, more @ ..] => {
-            machine.set_sp(regs.fp()?.0.wrapping_add_signed(i64::from(i32::from_le_bytes([*a, *b, *c, *d]))));
+            machine.set_sp(regs.fp()?.get().wrapping_add_signed(i64::from(i32::from_le_bytes([*a, *b, *c, *d]))));
             rest = more;
         }
         _ => {}
@@ -321,8 +321,8 @@ fn epilog(memory: &dyn Memory, regs: &Regs, entry: &UnwindEntry) -> Option<Regs>
         [0xc3, ..] | [0xf3, 0xc3, ..] => true,
         // jmp rel32 out of the function
         [0xe9, a, b, c, d, ..] => {
-            let after = ip.0.wrapping_add((code.len() - rest.len()) as u64 + 5);
-            let target = Addr(after.wrapping_add_signed(i64::from(i32::from_le_bytes([*a, *b, *c, *d]))));
+            let after = ip.get().wrapping_add((code.len() - rest.len()) as u64 + 5);
+            let target = Addr::new(after.wrapping_add_signed(i64::from(i32::from_le_bytes([*a, *b, *c, *d]))));
             target < entry.begin || target >= entry.end
         }
         // jmp [rip+disp32], with or without REX.W; rex.w jmp register

@@ -18,7 +18,10 @@ impl Lab {
     fn part(&self, addr: Addr) -> Option<(Addr, Vec<u8>)> {
         let stack = || (0..64u64).flat_map(|i| (i * 8).to_le_bytes()).collect();
         let parts = [(BASE, self.data.clone()), (CODE, self.code.clone()), (STACK, stack())];
-        parts.into_iter().map(|(at, b)| (Addr(at), b)).find(|(at, b)| addr >= *at && addr.since(*at) < b.len() as u64)
+        parts
+            .into_iter()
+            .map(|(at, b)| (Addr::new(at), b))
+            .find(|(at, b)| addr >= *at && addr.since(*at) < b.len() as u64)
     }
 }
 
@@ -53,17 +56,17 @@ fn code(offset: u8, op: u8, info: u8) -> u16 {
 fn lab(data: Vec<u8>, code: &[u8]) -> (Lab, UnwindEntry) {
     let mut code = code.to_vec();
     code.resize(0x100, 0x90);
-    let entry = UnwindEntry { base: Addr(BASE), begin: Addr(CODE), end: Addr(CODE + 0x100), data: 0 };
+    let entry = UnwindEntry { base: Addr::new(BASE), begin: Addr::new(CODE), end: Addr::new(CODE + 0x100), data: 0 };
     (Lab { data, code }, entry)
 }
 
 /// At `offset` of the code, with the stack pointer at STACK + `sp`.
 fn at(offset: u64, sp: u64) -> Regs {
-    Regs::new(Arch::X86_64, Addr(CODE + offset), Addr(STACK + sp))
+    Regs::new(Arch::X86_64, Addr::new(CODE + offset), Addr::new(STACK + sp))
 }
 
 fn caller(found: &Result<Regs, UnwindError>) -> Option<(u64, u64)> {
-    found.as_ref().ok().map(|r| (r.ip().0, r.sp().0 - STACK))
+    found.as_ref().ok().map(|r| (r.ip().get(), r.sp().get() - STACK))
 }
 
 /// push rbp; push rbx; sub rsp, 0x18; lea rbp, [rsp+0x10]

@@ -90,7 +90,7 @@ fn each(live: &Live<'_, '_, '_>, parents: &[u32], visit: impl Fn(u32, u32) + Syn
             if v == 0 {
                 return;
             }
-            reader.each(addr.0, |_, value| {
+            reader.each(addr.get(), |_, value| {
                 match live.slots.find(&graph.space, value) {
                     Some((_, to)) if matters(v, to) => {
                         count += 1;

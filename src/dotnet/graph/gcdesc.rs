@@ -56,7 +56,7 @@ impl References {
     /// Read the GCDesc of the MethodTable at `at`, whose objects have references.
     /// `None` where it is not in the core or can't be.
     pub fn read(memory: &dyn Memory, at: Addr) -> Option<References> {
-        let word = |back: u64| memory.u64(Addr(at.0.checked_sub(back)?)).ok();
+        let word = |back: u64| memory.u64(Addr::new(at.get().checked_sub(back)?)).ok();
         let count = word(WORD)? as i64;
         let many = usize::try_from(count.unsigned_abs()).ok().filter(|&n| n <= limits::MAX_GC_SERIES)?;
         if count >= 0 {
@@ -153,7 +153,7 @@ mod tests {
         fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
             let fault = Fault { addr, kind: FaultKind::Unmapped };
             let bytes: Vec<u8> = self.0.iter().flat_map(|w| w.to_le_bytes()).collect();
-            let from = addr.0.checked_sub(0x1000 - bytes.len() as u64).ok_or(fault)? as usize;
+            let from = addr.get().checked_sub(0x1000 - bytes.len() as u64).ok_or(fault)? as usize;
             buf.copy_from_slice(bytes.get(from..from.saturating_add(buf.len())).ok_or(fault)?);
             Ok(())
         }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     fn read(words: &[i64]) -> Option<References> {
-        References::read(&Before(words.iter().map(|&w| w as u64).collect()), Addr(0x1000))
+        References::read(&Before(words.iter().map(|&w| w as u64).collect()), Addr::new(0x1000))
     }
 
     fn visited(references: &References, words: &[u64], size: u64) -> Vec<(u64, u64)> {

@@ -86,7 +86,7 @@ impl<'g, 'h, 'p> Live<'g, 'h, 'p> {
         let mut by_kind: BTreeMap<RootKind, Vec<u32>> = BTreeMap::new();
         let mut stray_roots = 0;
         for root in roots {
-            match slots.find(&graph.space, root.object.0) {
+            match slots.find(&graph.space, root.object.get()) {
                 Some((slot, _)) => by_kind.entry(root.kind).or_default().push(slot),
                 None => stray_roots += 1,
             }
@@ -105,7 +105,7 @@ impl<'g, 'h, 'p> Live<'g, 'h, 'p> {
                     && let Some(addr) = live.slots.address(&graph.space, slot)
                 {
                     let first = live.number(slot, number, &mut parents);
-                    stack.push(Frame { addr: addr.0, number: first, place: 0 });
+                    stack.push(Frame { addr: addr.get(), number: first, place: 0 });
                     live.descend(&mut reader, &mut stack, &mut parents);
                 }
             }
@@ -170,7 +170,7 @@ impl<'g, 'h, 'p> Live<'g, 'h, 'p> {
 
     /// The number of the object at `addr`; `Some(0)` where no root leads to it.
     pub fn number_of(&self, addr: Addr) -> Option<u32> {
-        self.slots.find(&self.graph.space, addr.0).map(|(_, number)| number)
+        self.slots.find(&self.graph.space, addr.get()).map(|(_, number)| number)
     }
 
     /// The kind of root that a number stands for.
@@ -192,7 +192,7 @@ impl<'g, 'h, 'p> Live<'g, 'h, 'p> {
             let from = chunk * CHUNK;
             self.slots.each(&graph.space, from..(from + CHUNK).min(len), |number, addr| {
                 if number == 0
-                    && let Some(node) = reader.node(addr.0)
+                    && let Some(node) = reader.node(addr.get())
                 {
                     tallies.entry(node.layout.kind).or_default().add(1, node.counted_size());
                 }

@@ -116,8 +116,8 @@ impl<'h, 'p> Graph<'h, 'p> {
         let mut filter = vec![0_u64; 1 << (FILTER_BITS - 6)];
         for handle in handles.iter().filter(|h| h.kind == HandleKind::Dependent) {
             let Some(secondary) = handle.secondary else { continue };
-            dependents.entry(handle.object.0).or_default().push(secondary.0);
-            let bit = hash(handle.object.0) >> (64 - FILTER_BITS);
+            dependents.entry(handle.object.get()).or_default().push(secondary.get());
+            let bit = hash(handle.object.get()) >> (64 - FILTER_BITS);
             if let Some(word) = filter.get_mut((bit >> 6) as usize) {
                 *word |= 1 << (bit & 63);
             }
@@ -169,7 +169,7 @@ impl<'h, 'p> Graph<'h, 'p> {
 
     fn make(&self, address: u64) -> Option<Layout> {
         let (kind, info) = self.heap.lookup(address)?;
-        let at = Addr(address);
+        let at = Addr::new(address);
         let has = self.types.contains_references(at);
         let references = if has { References::read(self.types.memory, at) } else { None };
         let allocator = self.types.loader_allocator_object(at);
@@ -202,7 +202,7 @@ impl<'g, 'h, 'p> Reader<'g, 'h, 'p> {
             // 32 bits, plus the product of 32 and 16 bits.
             size += u64::from(count) * u64::from(layout.info.component_size);
         }
-        Some(Node { addr: Addr(addr), layout, size, words })
+        Some(Node { addr: Addr::new(addr), layout, size, words })
     }
 
     /// Visit what the object at `addr` keeps: where, and what. `visit` tells
@@ -241,7 +241,7 @@ impl<'g, 'h, 'p> Reader<'g, 'h, 'p> {
             }
             if let Some(allocator) = node.layout.allocator
                 && from <= OTHERS
-                && !visit(OTHERS, Link::Allocator, allocator.0)
+                && !visit(OTHERS, Link::Allocator, allocator.get())
             {
                 return;
             }

@@ -202,7 +202,7 @@ fn sizes(live: &Live<'_, '_, '_>) -> (Vec<u64>, Vec<u32>, Tally) {
         live.slots.each(&graph.space, from..(from + CHUNK).min(len), |number, addr| {
             if let (Some(size), Some(kind)) = (sizes.get(number as usize), kinds.get(number as usize))
                 && number != 0
-                && let Some(node) = reader.node(addr.0)
+                && let Some(node) = reader.node(addr.get())
             {
                 size.store(node.counted_size(), Ordering::Relaxed);
                 kind.store(node.layout.kind.0, Ordering::Relaxed);

@@ -126,9 +126,9 @@ pub fn roots(graph: &Graph<'_, '_>, heaps: &Heaps, handles: &[Handle], stacks: &
 /// From .NET 9 on, a thread's statics are objects in an array of its own.
 fn thread_statics(graph: &Graph<'_, '_>, thread: &ManagedThread) -> Option<Root> {
     let view = graph.types.view("Thread", thread.address);
-    let data = graph.types.view("ThreadLocalData", view.ptr("ThreadLocalDataPtr").ok().filter(|a| a.0 != 0)?);
+    let data = graph.types.view("ThreadLocalData", view.ptr("ThreadLocalDataPtr").ok().filter(|a| !a.is_null())?);
     let address = data.addr_of("NonCollectibleTlsArrayData").ok()?;
-    let object = graph.types.memory.ptr(address).ok().filter(|o| o.0 != 0)?;
+    let object = graph.types.memory.ptr(address).ok().filter(|o| !o.is_null())?;
     Some(Root { thread: thread.os_id, ..Root::new(RootKind::ThreadStatics, address, object) })
 }
 
@@ -157,7 +157,7 @@ fn of_stacks(graph: &Graph<'_, '_>, stacks: &[StackRefs], roots: &mut Roots) {
                 place: Some(known.place),
                 interior: known.interior,
                 pinned: known.pinned,
-                ..Root::new(RootKind::Stack, address, Addr(known.value))
+                ..Root::new(RootKind::Stack, address, Addr::new(known.value))
             };
             match known.value {
                 0 => {}
@@ -180,7 +180,7 @@ fn of_stacks(graph: &Graph<'_, '_>, stacks: &[StackRefs], roots: &mut Roots) {
 }
 
 fn word(stack: &StackRefs, address: Addr) -> Root {
-    Root { thread: Some(stack.thread), interior: true, ..Root::new(RootKind::StackWord, address, Addr(0)) }
+    Root { thread: Some(stack.thread), interior: true, ..Root::new(RootKind::StackWord, address, Addr::NULL) }
 }
 
 /// The words of parts of a stack of which no more is known.
@@ -217,7 +217,7 @@ fn containing(graph: &Graph<'_, '_>, mut candidates: Vec<Candidate>, out: &mut V
     candidates.sort_unstable_by_key(|c| c.value);
     graph.heap.locate(
         &mut candidates,
-        |c| Addr(c.value),
+        |c| Addr::new(c.value),
         |c, _, object| {
             // What is no object any more keeps nothing.
             if object.kind != FREE {

@@ -143,7 +143,7 @@ impl<'g, 'h, 'p> Search<'g, 'h, 'p> {
     pub fn new(graph: &'g Graph<'h, 'p>, target: Addr) -> Search<'g, 'h, 'p> {
         Search {
             graph,
-            target: target.0,
+            target: target.get(),
             marks: Marks::new(graph.space.words()),
             objects: 0,
             readers: Mutex::default(),
@@ -163,7 +163,7 @@ impl<'g, 'h, 'p> Search<'g, 'h, 'p> {
                 found.more = true;
                 break;
             }
-            let way = self.from(root.object.0);
+            let way = self.from(root.object.get());
             self.marks.settle(way.is_none());
             if let Some(way) = way {
                 found.paths.push(Path { root: *root, steps: self.links(&way) });
@@ -300,7 +300,7 @@ impl<'g, 'h, 'p> Search<'g, 'h, 'p> {
         let holds = way
             .iter()
             .enumerate()
-            .map(|(i, &object)| (Addr(object), way.get(i + 1).and_then(|&next| reader.link(object, next))));
+            .map(|(i, &object)| (Addr::new(object), way.get(i + 1).and_then(|&next| reader.link(object, next))));
         holds.take(limits::MAX_PATH).collect()
     }
 }

@@ -49,7 +49,7 @@ impl Slots {
                 if object.kind == FREE {
                     return;
                 }
-                let Some((slot, place)) = slot_of(&graph.space, object.addr.0) else { return };
+                let Some((slot, place)) = slot_of(&graph.space, object.addr.get()) else { return };
                 let Some(entry) = slots.slots.get_mut(slot as usize) else { return };
                 *entry = place;
                 objects += 1;
@@ -94,7 +94,7 @@ impl Slots {
     /// Where a slot's object is.
     pub(super) fn address(&self, space: &Space<'_>, slot: u32) -> Option<Addr> {
         let index = index_of(slot as usize, *self.slots.get(slot as usize)?)?;
-        space.run_of(index)?.address(index).map(Addr)
+        space.run_of(index)?.address(index).map(Addr::new)
     }
 
     /// Visit the objects in a row of slots, by address: number and address.
@@ -107,7 +107,7 @@ impl Slots {
                 run = space.run_of(index);
             }
             if let Some(addr) = run.and_then(|r| r.address(index)) {
-                visit(entry >> PLACE_BITS, Addr(addr));
+                visit(entry >> PLACE_BITS, Addr::new(addr));
             }
         }
     }

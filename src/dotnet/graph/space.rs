@@ -61,15 +61,15 @@ impl<'a> Space<'a> {
 
     fn add(&mut self, start: Addr, bytes: &'a [u8]) {
         let words = bytes.as_chunks::<8>().0;
-        let end = start.checked_add(8 * words.len() as u64).map_or(0, |e| e.0);
-        if words.is_empty() || end > 1 << ADDRESS_BITS || end <= start.0 {
+        let end = start.checked_add(8 * words.len() as u64).map_or(0, |e| e.get());
+        if words.is_empty() || end > 1 << ADDRESS_BITS || end <= start.get() {
             return;
         }
         let first = self.words.next_multiple_of(OBJECT_WORDS);
-        self.runs.push(Run { start: start.0, end, first, words });
+        self.runs.push(Run { start: start.get(), end, first, words });
         self.words = first + words.len() as u64;
         let number = self.runs.len() as u32;
-        for page in start.0 >> MIB..=(end - 1) >> MIB {
+        for page in start.get() >> MIB..=(end - 1) >> MIB {
             let Some(row) = self.top.get_mut((page >> (GIB - MIB)) as usize) else { continue };
             if *row == 0 {
                 *row = (self.pages.len() / ROW + 1) as u32;
@@ -144,9 +144,9 @@ mod tests {
         let mut space =
             Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
         let (a, b, c) = (vec![1_u8; 64], vec![2_u8; 3 << 20], vec![3_u8; 16]);
-        space.add(Addr(0x7000_0000_0000), &a);
-        space.add(Addr(0x7000_0000_1000), &b);
-        space.add(Addr(0x7fff_0000_0000), &c);
+        space.add(Addr::new(0x7000_0000_0000), &a);
+        space.add(Addr::new(0x7000_0000_1000), &b);
+        space.add(Addr::new(0x7fff_0000_0000), &c);
         // The second begins at the next multiple of three, as would the third.
         assert_eq!(space.words(), 9 + (3 << 17) + 2);
         let index = |addr| space.run(addr).map(|r| r.index(addr));
@@ -169,8 +169,8 @@ mod tests {
     fn what_no_program_can_map_is_left_out() {
         let mut space =
             Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
-        space.add(Addr(u64::MAX - 15), &[0; 16]);
-        space.add(Addr(1 << 60), &[0; 16]);
+        space.add(Addr::new(u64::MAX - 15), &[0; 16]);
+        space.add(Addr::new(1 << 60), &[0; 16]);
         assert_eq!(space.words(), 0);
     }
 }

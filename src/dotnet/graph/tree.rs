@@ -48,7 +48,7 @@ impl Tree {
             }
             at += batch.len();
             next.clear();
-            next.extend(batch.iter().filter_map(|&number| Some((number, live.object(number)?.0))));
+            next.extend(batch.iter().filter_map(|&number| Some((number, live.object(number)?.get()))));
             // Objects lie anywhere: asked for together, they come together.
             black_box(next.iter().fold(0, |sum, &(_, addr)| sum ^ live.graph.first_word(addr)));
             for &(number, addr) in &next {

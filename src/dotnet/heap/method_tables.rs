@@ -71,7 +71,7 @@ impl<'p> MethodTables<'p> {
             view.u32("MTFlags").ok().zip(view.u32("BaseSize").ok()) == Some((FREE_FLAGS, FREE_BASE_SIZE))
         });
         let info = MethodTableInfo {
-            address: free.unwrap_or(Addr(0)),
+            address: free.unwrap_or(Addr::NULL),
             base_size: FREE_BASE_SIZE,
             component_size: 1,
             free: true,
@@ -111,7 +111,7 @@ impl<'p> MethodTables<'p> {
                 return Some((TypeIndex(i), *known.all.get(i as usize)?));
             }
         }
-        let info = self.read(Addr(address)).ok().flatten()?;
+        let info = self.read(Addr::new(address)).ok().flatten()?;
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if info.free {
             known.by_address.insert(address, FREE.0);
@@ -127,7 +127,7 @@ impl<'p> MethodTables<'p> {
     }
 
     fn read(&self, address: Addr) -> Result<Option<MethodTableInfo>, ViewError> {
-        if address.0 == 0 || !address.is_aligned(8) {
+        if address.is_null() || !address.is_aligned(8) {
             return Ok(None);
         }
         let view = self.types.view("MethodTable", address);
@@ -158,6 +158,6 @@ impl<'p> MethodTables<'p> {
     fn agrees(&self, address: Addr) -> Result<bool, ViewError> {
         let class = self.types.ee_class(address)?;
         let back = self.types.view("EEClass", class).ptr("MethodTable")?;
-        Ok(back == address || (back.0 != 0 && self.types.ee_class(back)? == class))
+        Ok(back == address || (!back.is_null() && self.types.ee_class(back)? == class))
     }
 }

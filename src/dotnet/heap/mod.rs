@@ -58,7 +58,7 @@ pub struct Object {
 impl Object {
     /// Where the next object may begin.
     pub fn end(&self) -> Addr {
-        Addr(self.addr.0.saturating_add(stride(self.size)))
+        Addr::new(self.addr.get().saturating_add(stride(self.size)))
     }
 }
 
@@ -193,7 +193,7 @@ fn parts(heaps: &Heaps, notes: &mut Vec<String>) -> Vec<Part> {
         })
         .collect();
     all.sort_by_key(|p| (p.range.start, p.range.end));
-    let mut end = Addr(0);
+    let mut end = Addr::NULL;
     let mut left_out = 0_usize;
     all.retain(|p| {
         let sane =

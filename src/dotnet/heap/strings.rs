@@ -161,7 +161,7 @@ impl Heap<'_> {
                 count: same.count,
                 length: same.length,
                 wasted: wasted(same),
-                example: Addr(same.example),
+                example: Addr::new(same.example),
                 value,
                 cut,
             }
@@ -172,7 +172,7 @@ impl Heap<'_> {
 
     fn beginning(&self, form: Form, same: &Same) -> (String, bool) {
         let units = (same.length as usize).min(limits::MAX_SHOWN_STRING);
-        let at = Addr(same.example).saturating_add(form.first_char);
+        let at = Addr::new(same.example).saturating_add(form.first_char);
         let bytes = self.types.memory.bytes(at, units.saturating_mul(2)).unwrap_or_default();
         let units = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c));
         let text = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
@@ -183,7 +183,7 @@ impl Heap<'_> {
 fn add(shards: &[Shard], hash: u64, length: u32, string: &Object) {
     let Some(shard) = shards.get((hash >> 58) as usize) else { return };
     let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-    let same = shard.entry(hash).or_insert(Same { count: 0, example: string.addr.0, length, size: string.size });
+    let same = shard.entry(hash).or_insert(Same { count: 0, example: string.addr.get(), length, size: string.size });
     same.count = same.count.saturating_add(1);
-    same.example = same.example.min(string.addr.0);
+    same.example = same.example.min(string.addr.get());
 }

@@ -54,7 +54,7 @@ impl Losses {
         self.count = self.count.saturating_add(1);
         self.bytes = self.bytes.saturating_add(to.saturating_sub(from));
         if self.places.len() < limits::MAX_LOSSES {
-            self.places.push(Loss { range: AddrRange::new(Addr(from), Addr(to)), reason: reason() });
+            self.places.push(Loss { range: AddrRange::new(Addr::new(from), Addr::new(to)), reason: reason() });
         }
     }
 
@@ -111,11 +111,11 @@ impl<'h, 'p> Walker<'h, 'p> {
 
     /// Visit the objects of `part` by address; what is lost is added to `losses`.
     pub fn walk(&mut self, part: &Part, losses: &mut Losses, mut visit: impl FnMut(&Object)) {
-        let end = part.range.end.0;
+        let end = part.range.end.get();
         let windows = Window::all(&self.heap.types.process.core, part.range);
         let mut contexts = self.heap.contexts_in(part.range).iter();
         let mut context = contexts.next();
-        let mut at = part.range.start.0;
+        let mut at = part.range.start.get();
         for window in &windows {
             if at < window.start {
                 // Whatever is there has no start that is known.
@@ -124,7 +124,7 @@ impl<'h, 'p> Walker<'h, 'p> {
             }
             while at < window.end && at < end {
                 context = from(context, &mut contexts, at);
-                if let Some(c) = context.filter(|c| c.pointer.0 == at) {
+                if let Some(c) = context.filter(|c| c.pointer.get() == at) {
                     context = contexts.next();
                     // One that is used up leaves the room of the smallest
                     // object, unless it was given back since. One that reaches
@@ -136,12 +136,12 @@ impl<'h, 'p> Walker<'h, 'p> {
                         continue;
                     }
                 }
-                let stop = window.end.min(end).min(context.map_or(u64::MAX, |c| c.pointer.0));
+                let stop = window.end.min(end).min(context.map_or(u64::MAX, |c| c.pointer.get()));
                 match self.objects(window, at, stop, end, &mut visit) {
                     Stop::At(next) => at = next,
                     Stop::Bad(place, damage) => {
                         context = from(context, &mut contexts, place.saturating_add(1));
-                        let stop = window.end.min(end).min(context.map_or(u64::MAX, |c| c.pointer.0));
+                        let stop = window.end.min(end).min(context.map_or(u64::MAX, |c| c.pointer.get()));
                         at = self.find(window, place.saturating_add(ALIGN), stop, end);
                         losses.add(place, at, || damage.text());
                     }
@@ -174,7 +174,7 @@ impl<'h, 'p> Walker<'h, 'p> {
             if next > end {
                 return Stop::Bad(at, Damage::TooLong(size));
             }
-            visit(&Object { addr: Addr(at), kind: TypeIndex(entry.kind), size });
+            visit(&Object { addr: Addr::new(at), kind: TypeIndex(entry.kind), size });
             at = next;
         }
         Stop::At(at)
@@ -187,7 +187,7 @@ impl<'h, 'p> Walker<'h, 'p> {
         }
         let count = match window.word(at.wrapping_add(self.heap.count_at)) {
             Some(word) => word as u32,
-            None => self.heap.types.memory.u32(Addr(at).saturating_add(self.heap.count_at)).ok()?,
+            None => self.heap.types.memory.u32(Addr::new(at).saturating_add(self.heap.count_at)).ok()?,
         };
         // 32 bits, plus the product of 32 and 16 bits. An empty string is
         // smaller than the smallest object.
@@ -220,8 +220,8 @@ impl<'h, 'p> Walker<'h, 'p> {
 
     /// The first object at or after `at`, where nothing told where one begins.
     fn first_object(&mut self, window: &Window<'_>, at: u64, end: u64, losses: &mut Losses) -> u64 {
-        let context = self.heap.contexts_in(AddrRange::new(Addr(at), Addr(end))).first();
-        let stop = window.end.min(end).min(context.map_or(u64::MAX, |c| c.pointer.0));
+        let context = self.heap.contexts_in(AddrRange::new(Addr::new(at), Addr::new(end))).first();
+        let stop = window.end.min(end).min(context.map_or(u64::MAX, |c| c.pointer.get()));
         let found = self.find(window, at, stop, end);
         if found > at {
             losses.add(at, found, || "the middle of an object that begins outside the core".into());
@@ -274,7 +274,7 @@ fn from<'c>(
     rest: &mut Iter<'c, AllocContext>,
     at: u64,
 ) -> Option<&'c AllocContext> {
-    while context.is_some_and(|c| c.pointer.0 < at) {
+    while context.is_some_and(|c| c.pointer.get() < at) {
         context = rest.next();
     }
     context
@@ -283,5 +283,5 @@ fn from<'c>(
 /// Where objects go on after what an allocator owns: it keeps the room of the
 /// smallest object past its limit, to fill the rest with.
 fn past(context: &AllocContext) -> u64 {
-    context.limit.saturating_add(MIN_OBJECT).align_up(ALIGN).0
+    context.limit.saturating_add(MIN_OBJECT).align_up(ALIGN).get()
 }

@@ -116,7 +116,7 @@ impl<'p> Methods<'p> {
                     }
                 }
                 Ok(CodeBlock::Stubs { kind }) => {
-                    walk.give(Err(StubBlock { start, size: next.0.saturating_sub(start.0), kind }));
+                    walk.give(Err(StubBlock { start, size: next.get().saturating_sub(start.get()), kind }));
                 }
                 Err(e) => walk.lose(&e.to_string()),
             }

@@ -144,7 +144,7 @@ impl Methods<'_> {
                 let runtime = self.types.runtime;
                 match heap.block(self.memory(), runtime, start).map_err(|e| e.to_string())? {
                     CodeBlock::Method { gc_info, eh_info, size, unwind, .. }
-                        if gc_info.0 != 0 && at.since(start) < size =>
+                        if !gc_info.is_null() && at.since(start) < size =>
                     {
                         let entry = heap.unwind_entry(self.memory(), runtime, unwind, at).ok_or_else(missing)?;
                         let funclet = (entry.begin() != start).then(|| entry.begin().since(start));
@@ -316,10 +316,10 @@ impl Frame<'_, '_> {
                     StackBase::CallerSp => (self.caller_sp()?, "caller's rsp"),
                     StackBase::Register => {
                         let dwarf = *DWARF.get(self.base? as usize)?;
-                        (Addr(self.regs.get(dwarf)?), registers::name(dwarf)?)
+                        (Addr::new(self.regs.get(dwarf)?), registers::name(dwarf)?)
                     }
                 };
-                SlotPlace::Stack(Addr(from.0.checked_add_signed(distance)?), name, distance)
+                SlotPlace::Stack(Addr::new(from.get().checked_add_signed(distance)?), name, distance)
             }
         };
         let SlotPlace::Stack(at, ..) = place else { return None };

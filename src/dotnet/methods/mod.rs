@@ -264,7 +264,7 @@ impl<'p> Methods<'p> {
             size,
             cold: None,
             jitted: true,
-            debug: Debug::At(Addr(0)),
+            debug: Debug::At(Addr::NULL),
         })
     }
 
@@ -289,7 +289,7 @@ impl<'p> Methods<'p> {
                     size: found.size,
                     cold: None,
                     jitted: false,
-                    debug: Debug::At(Addr(0)),
+                    debug: Debug::At(Addr::NULL),
                 }
             }
         };
@@ -329,7 +329,7 @@ impl<'p> Methods<'p> {
     /// All native code versions of a method; the code found counts as one.
     pub fn versions(&self, method: &Method<'p>) -> Vec<CodeVersion> {
         let Some(desc) = &method.desc else {
-            return vec![CodeVersion { code: method.start, tier: READY_TO_RUN, node: Addr(0), il_version: 0 }];
+            return vec![CodeVersion { code: method.start, tier: READY_TO_RUN, node: Addr::NULL, il_version: 0 }];
         };
         let known = self.versions.get_or_init(|| {
             let (known, notes) = Versions::read(&self.types);
@@ -343,7 +343,7 @@ impl<'p> Methods<'p> {
         let mut all = self.types.code_versions(desc, known, &precompiled);
         if !all.iter().any(|v| v.code == method.start) {
             let tier = if method.jitted { self.types.default_tier(desc, known) } else { READY_TO_RUN };
-            all.insert(0, CodeVersion { code: method.start, tier, node: Addr(0), il_version: 0 });
+            all.insert(0, CodeVersion { code: method.start, tier, node: Addr::NULL, il_version: 0 });
         }
         all
     }

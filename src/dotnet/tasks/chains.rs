@@ -157,7 +157,7 @@ impl Follower<'_> {
             return;
         };
         self.steps = steps;
-        let last = nodes().next_back().map_or(Addr(0), |n| n.addr);
+        let last = nodes().next_back().map_or(Addr::NULL, |n| n.addr);
         let root = path.first().map_or(0, |p| p.0);
         let key = || {
             let kind = match end {
@@ -211,10 +211,10 @@ mod tests {
 
     /// A node of that type; those of type 1 are async methods.
     fn node(i: usize, kind: u64, next: &[u32]) -> Node {
-        let machine = Machine { method_table: Addr(1), at: 0, object: false, state: None, awaiters: Vec::new() };
+        let machine = Machine { method_table: Addr::new(1), at: 0, object: false, state: None, awaiters: Vec::new() };
         Node {
-            addr: Addr(0x1000 + i as u64),
-            method_table: Addr(kind),
+            addr: Addr::new(0x1000 + i as u64),
+            method_table: Addr::new(kind),
             task: true,
             machine: (kind == 1).then(|| Arc::new(machine)),
             state: (kind == 1).then_some(0),
@@ -244,7 +244,7 @@ mod tests {
         let merged = tasks.chains(true);
         assert_eq!(counts(&merged), [(3, vec![0, 1])]);
         assert_eq!((merged.total, merged.list[0].roots), (3, 2));
-        assert_eq!(merged.list[0].last, [Addr(0x1001), Addr(0x1002), Addr(0x1004)]);
+        assert_eq!(merged.list[0].last, [Addr::new(0x1001), Addr::new(0x1002), Addr::new(0x1004)]);
         assert_eq!(counts(&tasks.chains(false)), [(1, vec![0, 1]), (1, vec![0, 2]), (1, vec![3, 4])]);
     }
 

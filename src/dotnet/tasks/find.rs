@@ -84,7 +84,7 @@ pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress
             let (machine, is_task) = match role {
                 Role::None => return,
                 Role::Source(at) => {
-                    let task = memory.ptr(object.addr.saturating_add(*at)).ok().filter(|t| t.0 != 0);
+                    let task = memory.ptr(object.addr.saturating_add(*at)).ok().filter(|t| !t.is_null());
                     if let Some(task) = task.filter(|_| sources.len() < limits::MAX_ASYNC_OBJECTS) {
                         sources.insert(task, object.addr);
                     }
@@ -103,7 +103,7 @@ pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress
                 *more += 1;
                 return;
             }
-            let method_table = heap.kind(object.kind).map_or(Addr(0), |info| info.address);
+            let method_table = heap.kind(object.kind).map_or(Addr::NULL, |info| info.address);
             items.push(Item { addr: object.addr, method_table, machine, is_task });
         });
         progress.add(part.range.len());

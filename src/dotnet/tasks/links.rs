@@ -155,7 +155,7 @@ impl Node {
     fn machine_at(&self, types: &TypeSystem<'_>) -> Option<Addr> {
         let machine = self.machine.as_ref()?;
         let at = self.addr.checked_add(machine.at)?;
-        if machine.object { types.memory.ptr(at).ok().filter(|a| a.0 != 0) } else { Some(at) }
+        if machine.object { types.memory.ptr(at).ok().filter(|a| !a.is_null()) } else { Some(at) }
     }
 
     /// Its state machine, where that is an object.
@@ -182,7 +182,7 @@ impl Linker<'_, '_, '_, '_> {
             let Some(node) = nodes.get(i) else { continue };
             let Some(&at) = self.fields(node.method_table).get(CONTINUATION) else { continue };
             let kept = self.shapes.types.memory.ptr(node.addr.saturating_add(at));
-            let Some(kept) = kept.ok().filter(|k| k.0 != 0) else { continue };
+            let Some(kept) = kept.ok().filter(|k| !k.is_null()) else { continue };
             let mut out = Next::default();
             self.follow(kept, 0, &mut out);
             if let Some(node) = nodes.get_mut(i) {
@@ -193,7 +193,7 @@ impl Linker<'_, '_, '_, '_> {
 
     /// What goes on by `object`: a task, a box, or what leads to one.
     fn follow(&mut self, object: Addr, depth: u32, out: &mut Next) {
-        if object.0 == 0
+        if object.is_null()
             || depth > limits::MAX_WRAPPERS
             || out.nodes.len() + out.ends.len() >= limits::MAX_CONTINUATIONS
         {
@@ -202,7 +202,7 @@ impl Linker<'_, '_, '_, '_> {
         if let Some(&i) = self.index.get(&object).or_else(|| self.machines.get(&object)) {
             return out.nodes.push(i);
         }
-        let Some(method_table) = self.reader.node(object.0).map(|n| n.layout.info.address) else { return };
+        let Some(method_table) = self.reader.node(object.get()).map(|n| n.layout.info.address) else { return };
         if self.shapes.family(method_table) == Family::Task {
             return;
         }
@@ -210,7 +210,7 @@ impl Linker<'_, '_, '_, '_> {
         let fields = self.fields(method_table);
         let read = |memory: &dyn Memory, name: &str| {
             let at = object.checked_add(*fields.get(name)?)?;
-            memory.ptr(at).ok().filter(|o| o.0 != 0)
+            memory.ptr(at).ok().filter(|o| !o.is_null())
         };
         let memory = self.shapes.types.memory;
         if name.starts_with(LIST) {
@@ -253,7 +253,7 @@ impl Linker<'_, '_, '_, '_> {
 
     /// Whether a delegate's target only leads on.
     fn wraps(&mut self, target: Addr) -> bool {
-        let Some(method_table) = self.reader.node(target.0).map(|n| n.layout.info.address) else { return false };
+        let Some(method_table) = self.reader.node(target.get()).map(|n| n.layout.info.address) else { return false };
         let name = self.name(method_table);
         let fields = self.fields(method_table);
         self.machines.contains_key(&target)
@@ -282,7 +282,7 @@ impl Linker<'_, '_, '_, '_> {
 
     /// Add what is awaited and is no task.
     fn outside(&mut self, nodes: &mut Vec<Node>, object: Addr, by: u32) {
-        let Some(method_table) = self.reader.node(object.0).map(|n| n.layout.info.address) else { return };
+        let Some(method_table) = self.reader.node(object.get()).map(|n| n.layout.info.address) else { return };
         self.index.insert(object, nodes.len() as u32);
         nodes.push(Node {
             addr: object,
@@ -303,11 +303,11 @@ impl Linker<'_, '_, '_, '_> {
         let Some(machine) = node.machine.clone() else { return Awaits::Nothing };
         let types = self.shapes.types;
         let (holder, shift) = match machine.object {
-            true => (node.machine_at(types).unwrap_or(Addr(0)), 0),
+            true => (node.machine_at(types).unwrap_or(Addr::NULL), 0),
             false => (node.addr, machine.at),
         };
         let mut found: Vec<(u64, u64)> = Vec::new();
-        self.reader.each(holder.0, |link, value| {
+        self.reader.each(holder.get(), |link, value| {
             if let Link::Field(at) = link
                 && value != 0
                 && machine.awaiters.iter().any(|&(from, to)| at >= from + shift && at < to + shift)
@@ -318,10 +318,10 @@ impl Linker<'_, '_, '_, '_> {
         });
         found.sort_unstable();
         let own = node.addr;
-        let Some(object) = found.into_iter().map(|(_, value)| Addr(value)).find(|&o| o != own) else {
+        let Some(object) = found.into_iter().map(|(_, value)| Addr::new(value)).find(|&o| o != own) else {
             return Awaits::Unknown;
         };
-        let Some(method_table) = self.reader.node(object.0).map(|n| n.layout.info.address) else {
+        let Some(method_table) = self.reader.node(object.get()).map(|n| n.layout.info.address) else {
             return Awaits::Unknown;
         };
         // Tasks that are not done are all known.

@@ -77,7 +77,7 @@ impl<'t, 'p> Shapes<'t, 'p> {
                 break Family::Source;
             }
             at = match self.types.parent(at) {
-                Ok(parent) if parent.0 != 0 && seen.len() < limits::MAX_TYPE_NESTING => parent,
+                Ok(parent) if !parent.is_null() && seen.len() < limits::MAX_TYPE_NESTING => parent,
                 _ => break Family::Other,
             };
         };

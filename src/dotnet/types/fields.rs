@@ -109,10 +109,10 @@ impl<'p> TypeSystem<'p> {
         let class = self.ee_class(method_table)?;
         let (instance, statics) = self.field_counts(class)?;
         let parent = self.parent(method_table)?;
-        let inherited = if parent.0 == 0 { 0 } else { self.field_counts(self.ee_class(parent)?)?.0 };
+        let inherited = if parent.is_null() { 0 } else { self.field_counts(self.ee_class(parent)?)?.0 };
         let count = instance.saturating_sub(inherited).saturating_add(statics).min(limits::MAX_FIELDS);
         let list = self.view("EEClass", class).ptr("FieldDescList")?;
-        if list.0 == 0 || count == 0 {
+        if list.is_null() || count == 0 {
             return Ok(Vec::new());
         }
         let layout = &self.runtime.layout;
@@ -140,7 +140,7 @@ impl<'p> TypeSystem<'p> {
                     .map(|f| FieldDesc { offset: f.offset + METHOD_TABLE, ..f }),
             );
             match self.parent(at) {
-                Ok(parent) if parent.0 != 0 => at = parent,
+                Ok(parent) if !parent.is_null() => at = parent,
                 _ => break,
             }
         }
@@ -158,7 +158,7 @@ impl<'p> TypeSystem<'p> {
         let Ok(indirect) = self.runtime.layout.positive("constants_MTFlags", "HasIndirectParent") else {
             return Ok(parent);
         };
-        if parent.0 == 0 || u64::from(view.u32("MTFlags")?) & indirect == 0 {
+        if parent.is_null() || u64::from(view.u32("MTFlags")?) & indirect == 0 {
             return Ok(parent);
         }
         self.memory.ptr(parent).map_err(ViewError::fault("MethodTable", "ParentMethodTable"))
@@ -234,7 +234,7 @@ impl<'p> TypeSystem<'p> {
                     out.escaped(part);
                 }
             }
-            Type::Internal(handle) => out.push(&self.display_name(Addr(*handle))),
+            Type::Internal(handle) => out.push(&self.display_name(Addr::new(*handle))),
             Type::Var(n) => match class.get(*n as usize) {
                 Some(TypeArg::Loaded(argument)) => out.push(&self.display_name(argument.0)),
                 Some(TypeArg::Written(w)) => {
@@ -299,11 +299,11 @@ impl<'p> TypeSystem<'p> {
             if index < count {
                 let flags = view.u64("SupportedFlagsMask").unwrap_or(0);
                 let slot = view.ptr("TableData").ok()?.checked_add(index.checked_mul(8)?)?;
-                let found = Addr(self.memory.u64(slot).ok()? & !flags);
-                return (found.0 != 0).then_some(found);
+                let found = Addr::new(self.memory.u64(slot).ok()? & !flags);
+                return (!found.is_null()).then_some(found);
             }
             index -= count;
-            at = view.ptr("Next").ok().filter(|next| next.0 != 0)?;
+            at = view.ptr("Next").ok().filter(|next| !next.is_null())?;
         }
         None
     }
@@ -319,10 +319,10 @@ impl<'p> TypeSystem<'p> {
             let flags = view.u64("SupportedFlagsMask").unwrap_or(0);
             let size = u64::from(count).min(limits::MAX_INSTANTIATIONS as u64) * 8;
             let bytes = self.memory.bytes(data, self.memory.readable(data, size) as usize).unwrap_or_default();
-            let words = bytes.as_chunks::<8>().0.iter().map(|w| Addr(u64::from_le_bytes(*w) & !flags));
-            out.extend(words.filter(|a| a.0 != 0));
+            let words = bytes.as_chunks::<8>().0.iter().map(|w| Addr::new(u64::from_le_bytes(*w) & !flags));
+            out.extend(words.filter(|a| !a.is_null()));
             match view.ptr("Next") {
-                Ok(next) if next.0 != 0 && out.len() < limits::MAX_INSTANTIATIONS => at = next,
+                Ok(next) if !next.is_null() && out.len() < limits::MAX_INSTANTIATIONS => at = next,
                 _ => break,
             }
         }
@@ -394,7 +394,7 @@ mod tests {
         let mut bytes = vec![0xee; 8];
         bytes.extend(first.to_le_bytes());
         bytes.extend(second.to_le_bytes());
-        FieldDesc::read(Addr(0x10), Addr(0x20), &bytes, (8, 12))
+        FieldDesc::read(Addr::new(0x10), Addr::new(0x20), &bytes, (8, 12))
     }
 
     #[test]
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(desc(0x0300_0001, 0).map(|f| f.storage), Some(Storage::ThreadStatic));
         assert_eq!(desc(0x0500_0001, 0).map(|f| f.storage), Some(Storage::Rva));
         assert_eq!(desc(1, u32::MAX).map(|f| (f.offset, f.element)), Some((0x07ff_ffff, 0x1f)));
-        assert_eq!(FieldDesc::read(Addr(0), Addr(0), &[0; 15], (8, 12)), None);
+        assert_eq!(FieldDesc::read(Addr::NULL, Addr::NULL, &[0; 15], (8, 12)), None);
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl<'p> TypeSystem<'p> {
         match ty {
             Type::Modified { inner, .. } | Type::Pinned(inner) => self.struct_of(module, inner, scope, depth + 1),
             Type::ValueType(token) => self.loaded_struct(TypeHandle(self.mapped_type(module, *token)?)),
-            Type::Internal(handle) => self.loaded_struct(TypeHandle(Addr(*handle))),
+            Type::Internal(handle) => self.loaded_struct(TypeHandle(Addr::new(*handle))),
             Type::Var(n) => match scope.get(*n as usize)? {
                 TypeArg::Loaded(handle) => self.loaded_struct(*handle),
                 TypeArg::Written(w) => self.struct_of(w.module, &w.ty, &w.scope, depth + 1),
@@ -218,7 +218,7 @@ impl<'p> TypeSystem<'p> {
         match ty {
             Type::Var(n) => return w.scope.get(*n as usize).is_some_and(|a| self.is(a, handle, exact, steps)),
             Type::Modified { inner: ty, .. } | Type::Pinned(ty) => return inner(ty, handle),
-            Type::Internal(own) => return self.is(&TypeArg::Loaded(TypeHandle(Addr(*own))), handle, exact, steps),
+            Type::Internal(own) => return self.is(&TypeArg::Loaded(TypeHandle(Addr::new(*own))), handle, exact, steps),
             _ => {}
         }
         let Ok(shape) = self.shape(handle) else { return false };
@@ -300,28 +300,29 @@ impl<'p> TypeSystem<'p> {
         let Ok(table) = self.view("Module", module).ptr("AvailableTypeParams") else { return out };
         let view = self.view("EETypeHashTable", table);
         let Ok(mut list) = view.ptr("Buckets") else { return out };
-        while list.0 != 0 && seen.insert(list) {
+        while !list.is_null() && seen.insert(list) {
             // Up to 3.1 the table has the number of buckets, from .NET 5 on the list.
             let (count, first, next) = if view.has("BucketCount") {
-                (view.u32("BucketCount").map(u64::from).ok(), Some(list), Addr(0))
+                (view.u32("BucketCount").map(u64::from).ok(), Some(list), Addr::NULL)
             } else {
                 let of =
                     |field| self.runtime.layout.positive("EETypeHashTable", field).ok().map(|o| list.saturating_add(o));
                 let count = of("BucketListLength").and_then(|a| self.memory.u64(a).ok());
                 let next = of("BucketListNext").and_then(|a| self.memory.ptr(a).ok());
-                (count, of("BucketListFirst"), next.unwrap_or(Addr(0)))
+                (count, of("BucketListFirst"), next.unwrap_or(Addr::NULL))
             };
             let (Some(count), Some(first)) = (count, first) else { break };
             let size = count.min(limits::MAX_INSTANTIATIONS as u64) * 8;
             let bytes = self.memory.bytes(first, self.memory.readable(first, size) as usize).unwrap_or_default();
             for i in 0..bytes.len() / 8 {
-                let mut at = Addr(u64_at(&bytes, 8 * i).unwrap_or(0));
-                while at.0 != 0 && at.0 & MARK == 0 && seen.insert(at) && out.len() < limits::MAX_INSTANTIATIONS {
+                let mut at = Addr::new(u64_at(&bytes, 8 * i).unwrap_or(0));
+                while !at.is_null() && at.get() & MARK == 0 && seen.insert(at) && out.len() < limits::MAX_INSTANTIATIONS
+                {
                     let entry = self.view("EETypeHashTable", at);
                     if let Ok(value) = entry.u64("VolatileEntryValue") {
-                        out.push(TypeHandle(Addr(value & !MARK)));
+                        out.push(TypeHandle(Addr::new(value & !MARK)));
                     }
-                    at = entry.ptr("VolatileEntryNextEntry").unwrap_or(Addr(0));
+                    at = entry.ptr("VolatileEntryNextEntry").unwrap_or(Addr::NULL);
                 }
             }
             list = next;

@@ -139,7 +139,7 @@ impl<'p> TypeSystem<'p> {
             return Ok(Vec::new());
         }
         let (dictionary, count) = (view.ptr("PerInstInfo")?, view.u16("NumGenericArgs")?);
-        if dictionary.0 == 0 {
+        if dictionary.is_null() {
             return Ok(Vec::new());
         }
         self.handles(dictionary, u32::from(count))
@@ -164,7 +164,7 @@ impl<'p> TypeSystem<'p> {
         }
         let view = self.view("StoredSigMethodDesc", desc.addr);
         let (at, len) = (view.ptr("Sig").ok()?, view.u32("cSig").ok()?);
-        (at.0 != 0 && len <= limits::MAX_SIGNATURE).then(|| self.memory.bytes(at, len as usize).ok())?
+        (!at.is_null() && len <= limits::MAX_SIGNATURE).then(|| self.memory.bytes(at, len as usize).ok())?
     }
 
     /// Where the code of the method's default version stands: its native code slot.

@@ -77,7 +77,7 @@ impl<'p> TypeSystem<'p> {
         let assemblies = loader::domain_assemblies(self.memory, self.runtime).unwrap_or_default();
         let module = |&a: &Addr| {
             let assembly = self.view("DomainAssembly", a).ptr("Assembly").ok()?;
-            self.view("Assembly", assembly).ptr("Module").ok().filter(|m| m.0 != 0)
+            self.view("Assembly", assembly).ptr("Module").ok().filter(|m| !m.is_null())
         };
         assemblies.iter().filter_map(module).collect()
     }

@@ -42,7 +42,7 @@ impl<'p> ModuleInfo<'p> {
         ModuleInfo {
             addr,
             path: String::new(),
-            base: Addr(0),
+            base: Addr::NULL,
             image: None,
             flat: false,
             metadata: None,
@@ -55,12 +55,12 @@ impl<'p> ModuleInfo<'p> {
     /// Read what there is of it; its metadata only if that is `wanted`.
     pub(super) fn read(types: &TypeSystem<'p>, addr: Addr, wanted: bool) -> ModuleInfo<'p> {
         let path = path(types, addr).unwrap_or_default();
-        let base = image_base(types, addr).unwrap_or(Addr(0));
-        let image = if base.0 == 0 { None } else { pe::read(types.memory, base) };
+        let base = image_base(types, addr).unwrap_or(Addr::NULL);
+        let image = if base.is_null() { None } else { pe::read(types.memory, base) };
         let found = match (wanted, &image) {
             (false, _) => Err("too much metadata in all".to_owned()),
             (true, Some(image)) => in_image(types, base, image),
-            (true, None) if base.0 != 0 => Err(format!("no PE headers at {base} in the core")),
+            (true, None) if !base.is_null() => Err(format!("no PE headers at {base} in the core")),
             (true, None) => emitted(types, addr).map(|m| (m, false)),
         };
         let (metadata, flat, missing) = match found {
@@ -133,7 +133,7 @@ fn wide_text(types: &TypeSystem<'_>, at: Addr) -> Option<String> {
 
 fn path(types: &TypeSystem<'_>, addr: Addr) -> Option<String> {
     let module = types.view("Module", addr);
-    let text = module.ptr("Path").ok().filter(|p| p.0 != 0).or_else(|| {
+    let text = module.ptr("Path").ok().filter(|p| !p.is_null()).or_else(|| {
         let image = types.view("PEAssembly", module.ptr("PEAssembly").ok()?).ptr("PEImage").ok()?;
         types.view("PEImage", image).ptr("Path").ok()
     })?;
@@ -143,7 +143,7 @@ fn path(types: &TypeSystem<'_>, addr: Addr) -> Option<String> {
 fn image_base(types: &TypeSystem<'_>, addr: Addr) -> Result<Addr, ViewError> {
     let module = types.view("Module", addr);
     if let Ok(base) = module.ptr("Base")
-        && base.0 != 0
+        && !base.is_null()
     {
         return Ok(base);
     }
@@ -171,7 +171,7 @@ fn in_image<'p>(types: &TypeSystem<'p>, base: Addr, image: &PeImage) -> Result<(
 /// Reflection.Emit: the copy that the runtime keeps for debuggers.
 fn emitted<'p>(types: &TypeSystem<'p>, addr: Addr) -> Result<Metadata<'p>, String> {
     let buffer = types.view("Module", addr).ptr("DynamicMetadata").map_err(|_| "it has no image".to_owned())?;
-    if buffer.0 == 0 {
+    if buffer.is_null() {
         return Err("it was made by Reflection.Emit and kept no metadata for debuggers".into());
     }
     let view = types.view("DynamicMetadata", buffer);

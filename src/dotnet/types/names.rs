@@ -109,7 +109,7 @@ impl<'p> TypeSystem<'p> {
             Classification::Dynamic => {
                 let name = self.view("DynamicMethodDesc", desc.addr).ptr("MethodName");
                 name.ok()
-                    .filter(|n| n.0 != 0)
+                    .filter(|n| !n.is_null())
                     .and_then(|n| self.memory.text(n, limits::MAX_TYPE_NAME).ok())
                     .unwrap_or_else(|| "(no name)".into())
             }
@@ -158,7 +158,7 @@ impl<'p> TypeSystem<'p> {
         if depth > limits::MAX_TYPE_DEPTH || out.is_full() {
             return out.push("…");
         }
-        if handle.0.0 == 0 {
+        if handle.0.is_null() {
             return out.push("(null)");
         }
         let suffixed = |out: &mut Text, of: TypeHandle, suffix: &str| {

@@ -72,7 +72,7 @@ impl<'a> Context<'a, '_> {
         match ty {
             Type::Primitive(element) => out.push(primitive(*element)),
             Type::ValueType(token) | Type::Class(token) => out.push(&self.name_of(*token)),
-            Type::Internal(handle) => match self.types.shape(TypeHandle(crate::addr::Addr(*handle))) {
+            Type::Internal(handle) => match self.types.shape(TypeHandle(crate::addr::Addr::new(*handle))) {
                 Ok(Shape::Named { module, token, .. }) => {
                     let module = self.types.module(module);
                     out.push(&module.metadata.as_ref().map_or_else(|| token.to_string(), |m| type_def(m, token)));

@@ -74,7 +74,7 @@ impl TypeSystem<'_> {
         }
         let info = self.view("DynamicStaticsInfo", view.ptr("AuxiliaryData").ok()?.saturating_sub(size));
         let base = info.u64(if is_object { "GCStatics" } else { "NonGCStatics" }).ok()? & STATICS_MASK;
-        (base != 0).then(|| Addr(base).saturating_add(field.offset))
+        (base != 0).then(|| Addr::new(base).saturating_add(field.offset))
     }
 
     /// The static fields of a module's loaded types, instantiations of generic types
@@ -111,13 +111,13 @@ impl TypeSystem<'_> {
             Some((entry, _)) if is_object => self.memory.ptr(entry).ok()?,
             Some((entry, _)) => entry,
         };
-        (base.0 != 0).then(|| base.saturating_add(field.offset))
+        (!base.is_null()).then(|| base.saturating_add(field.offset))
     }
 
     /// The DomainLocalModule of the module that a type's statics are attached to.
     fn domain_local_module(&self, method_table: Addr) -> Option<Addr> {
         let module = self.view("Module", self.loader_module(method_table)?);
-        module.ptr("DomainLocalModule").ok().filter(|a| a.0 != 0)
+        module.ptr("DomainLocalModule").ok().filter(|a| !a.is_null())
     }
 
     /// Up to .NET 8: a generic type's entry in a module's table of statics, with its
@@ -146,7 +146,7 @@ impl TypeSystem<'_> {
         let size = self.runtime.layout.size("DynamicClassInfo").ok()?;
         let at = table.ptr("DynamicClassTable").ok()?.checked_add(id.checked_mul(size)?)?;
         let class = self.view("DynamicClassInfo", at);
-        let entry = class.ptr("Entry").ok().filter(|e| e.0 != 0)?;
+        let entry = class.ptr("Entry").ok().filter(|e| !e.is_null())?;
         Some(Some((entry, class.u32("Flags").ok()?)))
     }
 
@@ -173,7 +173,7 @@ impl TypeSystem<'_> {
             return None;
         }
         let slot = thread.ptr("TLMTable").ok()?.checked_add(index.checked_mul(8)?)?;
-        let statics = self.memory.ptr(slot).ok().filter(|a| a.0 != 0)?;
+        let statics = self.memory.ptr(slot).ok().filter(|a| !a.is_null())?;
         let view = self.view("ThreadLocalModule", statics);
         let handle = match self.dynamic_entry(field.method_table, &view)? {
             None if field.is_object() => view.ptr("GCStatics").ok()?,
@@ -182,7 +182,7 @@ impl TypeSystem<'_> {
             Some((entry, _)) if field.is_object() => self.memory.ptr(entry).ok()?,
             Some((entry, _)) => return Some(entry),
         };
-        let array = self.memory.ptr(handle).ok().filter(|a| handle.0 != 0 && a.0 != 0)?;
+        let array = self.memory.ptr(handle).ok().filter(|a| !handle.is_null() && !a.is_null())?;
         Some(array.saturating_add(ARRAY_DATA))
     }
 
@@ -196,36 +196,36 @@ impl TypeSystem<'_> {
         if index == u32::MAX {
             return None;
         }
-        let data = self.view("ThreadLocalData", thread.ptr("ThreadLocalDataPtr").ok().filter(|a| a.0 != 0)?);
+        let data = self.view("ThreadLocalData", thread.ptr("ThreadLocalDataPtr").ok().filter(|a| !a.is_null())?);
         let offset = u64::from(index & TLS_OFFSET);
         let object = match index >> TLS_KIND_SHIFT {
             TLS_IN_ARRAY if offset < u64::from(data.u32("NonCollectibleTlsDataCount").ok()?) => {
-                let array = data.ptr("NonCollectibleTlsArrayData").ok().filter(|a| a.0 != 0)?;
+                let array = data.ptr("NonCollectibleTlsArrayData").ok().filter(|a| !a.is_null())?;
                 let element = offset.checked_sub(TLS_OFFSETS_BEFORE_ARRAY)?;
                 self.memory.ptr(array.saturating_add(ARRAY_DATA + element * 8)).ok()
             }
             TLS_COLLECTIBLE if offset < u64::from(data.u32("CollectibleTlsDataCount").ok()?) => {
-                let handles = data.ptr("CollectibleTlsArrayData").ok().filter(|a| a.0 != 0)?;
-                let handle = self.memory.ptr(handles.saturating_add(offset * 8)).ok().filter(|h| h.0 != 0);
+                let handles = data.ptr("CollectibleTlsArrayData").ok().filter(|a| !a.is_null())?;
+                let handle = self.memory.ptr(handles.saturating_add(offset * 8)).ok().filter(|h| !h.is_null());
                 handle.and_then(|h| self.memory.ptr(h).ok())
             }
             TLS_DIRECT => return Some(data.addr.saturating_add(offset)),
             _ => None,
         };
         // Offsets of the fields count from the object's start.
-        object.filter(|o| o.0 != 0).or_else(|| self.in_flight(&data, index))
+        object.filter(|o| !o.is_null()).or_else(|| self.in_flight(&data, index))
     }
 
     /// A thread's statics of a type whose class constructor has not ended.
     fn in_flight(&self, data: &StructView<'_>, index: u32) -> Option<Addr> {
         let mut at = data.ptr("InFlightData").ok()?;
         for _ in 0..limits::MAX_IN_FLIGHT {
-            if at.0 == 0 {
+            if at.is_null() {
                 return None;
             }
             let view = self.view("InFlightTLSData", at);
             if view.u32("TlsIndex").ok()? == index {
-                return self.memory.ptr(view.ptr("TLSData").ok()?).ok().filter(|o| o.0 != 0);
+                return self.memory.ptr(view.ptr("TLSData").ok()?).ok().filter(|o| !o.is_null());
             }
             at = view.ptr("Next").ok()?;
         }

@@ -102,8 +102,8 @@ impl<'p> TypeSystem<'p> {
     /// # Errors
     /// Where its structures are not in the core.
     pub fn shape(&self, handle: TypeHandle) -> Result<Shape, ViewError> {
-        if handle.0.0 & TYPE_DESC != 0 {
-            return self.type_desc(Addr(handle.0.0 & !TYPE_DESC));
+        if handle.0.get() & TYPE_DESC != 0 {
+            return self.type_desc(Addr::new(handle.0.get() & !TYPE_DESC));
         }
         let at = handle.0;
         let view = self.view("MethodTable", at);
@@ -142,7 +142,7 @@ impl<'p> TypeSystem<'p> {
             element::SZARRAY => Shape::SzArray(argument()?),
             // Up to .NET 3.1, where the template MethodTable knows the rank.
             element::ARRAY => {
-                let template = self.view("ParamTypeDesc", at).ptr("TemplateMT").unwrap_or(Addr(0));
+                let template = self.view("ParamTypeDesc", at).ptr("TemplateMT").unwrap_or(Addr::NULL);
                 let base = self.view("MethodTable", template).u32("BaseSize").unwrap_or(0);
                 let rank = u64::from(base).saturating_sub(ARRAY_BASE_SIZE) / DIMENSION;
                 Shape::Array(argument()?, rank as u32)
@@ -172,10 +172,12 @@ impl<'p> TypeSystem<'p> {
     /// Where it is not in the core.
     pub fn ee_class(&self, method_table: Addr) -> Result<Addr, ViewError> {
         let own = self.view("MethodTable", method_table).ptr("EEClassOrCanonMT")?;
-        if own.0 & CANON_MASK == 0 {
+        if own.get() & CANON_MASK == 0 {
             return Ok(own);
         }
-        self.view("MethodTable", Addr(own.0 & !CANON_MASK)).ptr("EEClassOrCanonMT").map(|a| Addr(a.0 & !CANON_MASK))
+        self.view("MethodTable", Addr::new(own.get() & !CANON_MASK))
+            .ptr("EEClassOrCanonMT")
+            .map(|a| Addr::new(a.get() & !CANON_MASK))
     }
 
     /// The MethodTable that shares its code with all of the same canonical form.
@@ -184,7 +186,7 @@ impl<'p> TypeSystem<'p> {
     /// Where it is not in the core.
     pub fn canonical(&self, method_table: Addr) -> Result<Addr, ViewError> {
         let own = self.view("MethodTable", method_table).ptr("EEClassOrCanonMT")?;
-        Ok(if own.0 & CANON_MASK == 0 { method_table } else { Addr(own.0 & !CANON_MASK) })
+        Ok(if own.get() & CANON_MASK == 0 { method_table } else { Addr::new(own.get() & !CANON_MASK) })
     }
 
     /// Whether it is a value type.
@@ -199,7 +201,7 @@ impl<'p> TypeSystem<'p> {
     /// MethodTable of an array's elements, where they have one of their own.
     pub fn element_type(&self, method_table: Addr) -> Option<Addr> {
         match self.shape(TypeHandle(method_table)).ok()? {
-            Shape::SzArray(of) | Shape::Array(of, _) => (of.0.0 & TYPE_DESC == 0).then_some(of.0),
+            Shape::SzArray(of) | Shape::Array(of, _) => (of.0.get() & TYPE_DESC == 0).then_some(of.0),
             _ => None,
         }
     }
@@ -221,7 +223,7 @@ impl<'p> TypeSystem<'p> {
         let module = self.loader_module(method_table)?;
         let allocator = self.view("Module", module).ptr("LoaderAllocator").ok()?;
         let handle = self.view("LoaderAllocator", allocator).ptr("ObjectHandle").ok()?;
-        self.memory.ptr(handle).ok().filter(|o| o.0 != 0)
+        self.memory.ptr(handle).ok().filter(|o| !o.is_null())
     }
 
     /// The module whose loader allocator a MethodTable is in.
@@ -312,6 +314,6 @@ impl<'p> TypeSystem<'p> {
     pub(super) fn handles(&self, at: Addr, count: u32) -> Result<Vec<TypeHandle>, ViewError> {
         let count = count.min(limits::MAX_GENERIC_ARGS) as usize;
         let bytes = self.memory.bytes(at, count * 8).map_err(ViewError::fault("Dictionary", "instantiation"))?;
-        Ok((0..count).filter_map(|i| u64_at(&bytes, i * 8).map(|v| TypeHandle(Addr(v)))).collect())
+        Ok((0..count).filter_map(|i| u64_at(&bytes, i * 8).map(|v| TypeHandle(Addr::new(v)))).collect())
     }
 }

@@ -85,7 +85,7 @@ impl<'m> Metadata<'m> {
     /// As [`Metadata::at`], or where it is no .NET module.
     pub fn from_pe_file(file: &'m [u8]) -> Result<Metadata<'m>, MetadataError> {
         let image = pe::parse(file).ok_or(MetadataError::NoCliHeader)?;
-        let (addr, len) = find_root(&FileBytes(file), Addr(0), &image, true)?;
+        let (addr, len) = find_root(&FileBytes(file), Addr::NULL, &image, true)?;
         if len > limits::MAX_METADATA {
             return Err(MetadataError::TooLarge(len));
         }
@@ -98,9 +98,9 @@ pub(in crate::image) struct FileBytes<'f>(pub(in crate::image) &'f [u8]);
 
 impl<'f> FileBytes<'f> {
     fn get(&self, addr: Addr, len: usize) -> Result<&'f [u8], Fault> {
-        let end = Addr(self.0.len() as u64);
+        let end = Addr::new(self.0.len() as u64);
         let cut = Fault { addr: end.max(addr), kind: FaultKind::Truncated };
-        let from = usize::try_from(addr.0).map_err(|_| cut)?;
+        let from = usize::try_from(addr.get()).map_err(|_| cut)?;
         crate::bytes::get(self.0, from, len).ok_or(cut)
     }
 }
@@ -116,6 +116,6 @@ impl Memory for FileBytes<'_> {
     }
 
     fn readable(&self, addr: Addr, max: u64) -> u64 {
-        (self.0.len() as u64).saturating_sub(addr.0).min(max)
+        (self.0.len() as u64).saturating_sub(addr.get()).min(max)
     }
 }

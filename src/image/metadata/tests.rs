@@ -324,7 +324,7 @@ fn found_in_a_module_flat_and_by_section() {
     let file = module(&sample().bytes());
     assert_eq!(Metadata::from_pe_file(&file).unwrap().module().unwrap().name, "lib.dll");
     for (bytes, flat) in [(&file, true), (&loaded(&file), false)] {
-        let (memory, base) = (FileBytes(bytes), crate::addr::Addr(0));
+        let (memory, base) = (FileBytes(bytes), crate::addr::Addr::NULL);
         let image = crate::image::pe::read(&memory, base).unwrap();
         let header = cli_header(&memory, base, &image, flat).unwrap();
         assert_eq!((header.flags, header.native_header.rva, header.native_header.size), (1, 0x2abc, 8));

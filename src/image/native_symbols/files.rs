@@ -72,7 +72,8 @@ impl File {
     fn placed(&self, bias: u64, wanted: impl Fn(&str) -> bool) -> Vec<AddrRange> {
         let code = u64::from(sh::SHF_ALLOC | sh::SHF_EXECINSTR);
         let sections = self.sections.iter().filter(|s| s.header.sh_flags & code == code && wanted(&s.name));
-        let ranges = sections.map(|s| AddrRange::sized(Addr(bias.wrapping_add(s.header.sh_addr)), s.header.sh_size));
+        let ranges =
+            sections.map(|s| AddrRange::sized(Addr::new(bias.wrapping_add(s.header.sh_addr)), s.header.sh_size));
         // Apart where they only touch: what has no size ends with its section.
         let mut out: Vec<AddrRange> = ranges.filter(|r| !r.is_empty()).collect();
         out.sort();

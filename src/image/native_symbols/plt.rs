@@ -95,10 +95,10 @@ impl Slots {
             let Ok(block) = memory.bytes(at, end.since(at).min(BLOCK) as usize) else { break };
             for entry in block.chunks_exact(rela::SIZE as usize) {
                 let field = |off| bytes::u64_at(entry, off).unwrap_or(0);
-                let slot = Addr(bias.wrapping_add(field(rela::OFFSET)));
+                let slot = Addr::new(bias.wrapping_add(field(rela::OFFSET)));
                 let (kind, symbol) = (field(rela::INFO) as u32, (field(rela::INFO) >> 32) as u32);
                 let target = match kind {
-                    k if k == chosen => Target::Chosen(Addr(bias.wrapping_add(field(rela::ADDEND)))),
+                    k if k == chosen => Target::Chosen(Addr::new(bias.wrapping_add(field(rela::ADDEND)))),
                     k if (k == jump || k == data) && symbol != 0 => Target::Symbol(symbol),
                     _ => Target::Symbol(0),
                 };
@@ -190,7 +190,7 @@ fn x86_64(code: &[u8], start: Addr) -> Option<Via> {
         return None;
     }
     let distance = i64::from(bytes::i32_at(rest, 0)?);
-    let slot = Addr(start.0.wrapping_add(at).wrapping_add(4).wrapping_add_signed(distance));
+    let slot = Addr::new(start.get().wrapping_add(at).wrapping_add(4).wrapping_add_signed(distance));
     // What follows tells a stub from a jump at the end of a function: the lazy
     // half, or nothing but padding.
     let len = match rest.get(4..)? {
@@ -217,8 +217,8 @@ fn aarch64(code: &[u8], start: Addr) -> Option<(Addr, u64)> {
     let pages = (u64::from(adrp >> 5 & 0x7_ffff) << 2) | u64::from(adrp >> 29 & 3);
     // 21 bits, signed.
     let pages = if pages & (1 << 20) == 0 { pages } else { pages | !((1 << 21) - 1) };
-    let page = start.saturating_add(4 * first as u64).align_down(4096).0.wrapping_add(pages << 12);
-    let slot = Addr(page.wrapping_add(8 * u64::from(ldr >> 10 & 0xfff)));
+    let page = start.saturating_add(4 * first as u64).align_down(4096).get().wrapping_add(pages << 12);
+    let slot = Addr::new(page.wrapping_add(8 * u64::from(ldr >> 10 & 0xfff)));
     Some((slot, if first == 1 { 24 } else { 16 }))
 }
 
@@ -235,23 +235,23 @@ mod tests {
     #[test]
     fn aarch64_stubs() {
         let first = [0xf000_00f0, 0xf940_0211, 0x9100_0210, 0xd61f_0220];
-        assert_eq!(aarch64(&words(&first), Addr(0x1240)), Some((Addr(0x2_0000), 16)));
+        assert_eq!(aarch64(&words(&first), Addr::new(0x1240)), Some((Addr::new(0x2_0000), 16)));
         let second = [0xf000_00f0, 0xf940_0611, 0x9100_2210, 0xd61f_0220];
-        assert_eq!(aarch64(&words(&second), Addr(0x1250)), Some((Addr(0x2_0008), 16)));
+        assert_eq!(aarch64(&words(&second), Addr::new(0x1250)), Some((Addr::new(0x2_0008), 16)));
         let tracked = [&[0xd503_245f], &second[..]].concat();
-        assert_eq!(aarch64(&words(&tracked), Addr(0x1250)), Some((Addr(0x2_0008), 24)));
+        assert_eq!(aarch64(&words(&tracked), Addr::new(0x1250)), Some((Addr::new(0x2_0008), 24)));
         // One page below: adrp of -1.
         let below = [0xf0ff_fff0, 0xf940_0211, 0x9100_0210, 0xd61f_0220];
-        assert_eq!(aarch64(&words(&below), Addr(0x1240)), Some((Addr(0), 16)));
-        assert_eq!(aarch64(&words(&first[1..]), Addr(0x1244)), None);
+        assert_eq!(aarch64(&words(&below), Addr::new(0x1240)), Some((Addr::NULL, 16)));
+        assert_eq!(aarch64(&words(&first[1..]), Addr::new(0x1244)), None);
     }
 
     #[test]
     fn x86_64_stubs_end_where_the_bytes_end() {
         let whole = [0xff, 0x25, 0xda, 0x3f, 0, 0, 0x68, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0];
-        assert_eq!(x86_64(&whole, Addr(0x2020)), Some(Via::Slot(Addr(0x6000), 16)));
+        assert_eq!(x86_64(&whole, Addr::new(0x2020)), Some(Via::Slot(Addr::new(0x6000), 16)));
         for cut in 0..12 {
-            assert_eq!(x86_64(&whole[..cut], Addr(0x2020)), None, "{cut}");
+            assert_eq!(x86_64(&whole[..cut], Addr::new(0x2020)), None, "{cut}");
         }
     }
 }

@@ -125,7 +125,7 @@ impl Found {
         };
         let name_at = bytes::u32_at(entry, sym::NAME)?;
         (name_at != 0).then_some(Found {
-            start: Addr(bias.wrapping_add(bytes::u64_at(entry, sym::VALUE)?)),
+            start: Addr::new(bias.wrapping_add(bytes::u64_at(entry, sym::VALUE)?)),
             size: bytes::u64_at(entry, sym::LEN)?,
             name_at,
             source,

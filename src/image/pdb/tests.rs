@@ -128,7 +128,7 @@ fn packed(bytes: &[u8], len: u32) -> Vec<u8> {
 
 fn reference(bytes: &[u8], flat: bool) -> Option<PdbReference> {
     let memory = FileBytes(bytes);
-    PdbReference::read(&memory, Addr(0), &pe::read(&memory, Addr(0))?, flat)
+    PdbReference::read(&memory, Addr::NULL, &pe::read(&memory, Addr::NULL)?, flat)
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub struct Arena {
 impl Arena {
     /// What it is named by: its `malloc_state`, or its bins, or its memory.
     pub fn address(&self) -> Addr {
-        let memory = self.parts.first().map_or(Addr(0), |p| p.committed.start);
+        let memory = self.parts.first().map_or(Addr::NULL, |p| p.committed.start);
         self.state.or(self.bins).unwrap_or(memory)
     }
 
@@ -131,7 +131,7 @@ pub(super) fn all(
     }
     for arena in &mut out {
         // No process has memory there; sums of addresses must not overflow.
-        arena.parts.retain(|p| p.committed.end.0 <= u64::MAX - (1 << 20));
+        arena.parts.retain(|p| p.committed.end.get() <= u64::MAX - (1 << 20));
         arena.parts.sort_by_key(|p| p.chunks.start);
     }
     out
@@ -156,11 +156,11 @@ fn empty() -> Arena {
 
 fn read(finder: &Finder<'_>, bins: Addr, layout: Option<StateShape>) -> Arena {
     let Some(layout) = layout else { return Arena { bins: Some(bins), ..empty() } };
-    let word = |offset: i64| finder.memory.u64(Addr(bins.0.wrapping_add_signed(offset))).ok();
+    let word = |offset: i64| finder.memory.u64(Addr::new(bins.get().wrapping_add_signed(offset))).ok();
     Arena {
         bins: Some(bins),
-        top: word(layout.top).map(Addr),
-        last_remainder: word(layout.last_remainder).map(Addr).filter(|a| a.0 != 0),
+        top: word(layout.top).map(Addr::new),
+        last_remainder: word(layout.last_remainder).map(Addr::new).filter(|a| !a.is_null()),
         attached_threads: layout.attached_threads.and_then(word),
         system_mem: word(layout.system_mem),
         max_system_mem: word(layout.max_system_mem),
@@ -172,7 +172,7 @@ fn read(finder: &Finder<'_>, bins: Addr, layout: Option<StateShape>) -> Arena {
 /// Where the fastbins of an arena are, whose bins lie `distance` above its start.
 fn fastbins(finder: &Finder<'_>, bins: Addr, distance: u64, layout: &StateShape) -> Option<Addr> {
     let has = distance != finder.shape.start_without_fastbins;
-    has.then_some(Addr(bins.0.wrapping_add_signed(layout.fastbins)))
+    has.then_some(Addr::new(bins.get().wrapping_add_signed(layout.fastbins)))
 }
 
 /// Of a main arena that is not one piece, the pieces beside the one with its top:

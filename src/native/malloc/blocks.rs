@@ -161,7 +161,8 @@ impl Bits {
         let size = (self.next_start(start) - start) * ALIGN;
         let at = self.first.saturating_add(start * ALIGN);
         let used = self.used.get((start / 64) as usize).is_some_and(|w| w >> (start % 64) & 1 != 0);
-        let range = AddrRange::new(Addr(at.saturating_add(self.mem)), Addr(at.saturating_add(size + self.tail)));
+        let range =
+            AddrRange::new(Addr::new(at.saturating_add(self.mem)), Addr::new(at.saturating_add(size + self.tail)));
         Block { id: BlockId { part, bit: start }, range, size, used }
     }
 }
@@ -169,12 +170,12 @@ impl Bits {
 impl Blocks {
     /// The blocks of all arenas, and those with mappings of their own.
     pub fn read(process: &Process, malloc: &Malloc, lists: &FreeLists) -> Blocks {
-        let mem = malloc.block(Addr(0)).0;
+        let mem = malloc.block(Addr::NULL).get();
         // The next chunk's first word is this one's to use, but not behind a mapping.
         let tail = |mapped| malloc.usable(1 << 20, mapped) + mem - (1 << 20);
         let set = |bits: &mut Bits, c: &Chunk| {
             let used = c.state == State::Used;
-            bits.set(c.address.0, c.size, used);
+            bits.set(c.address.get(), c.size, used);
             // One more than are looked at, to tell that there are more.
             if used && malloc.is_cache_size(c.size) && bits.caches.len() <= limits::MAX_TCACHES {
                 bits.caches.push(c.address);
@@ -185,7 +186,7 @@ impl Blocks {
         for chunk in &malloc.mapped {
             let mut bits = Bits { mem, tail: tail(true), ..Bits::default() };
             // One start is enough: the rest of its bits would be none.
-            bits.set(chunk.chunk.0, chunk.size, lists.state_of(chunk.chunk).is_none());
+            bits.set(chunk.chunk.get(), chunk.size, lists.state_of(chunk.chunk).is_none());
             parts.push(bits);
         }
         parts.retain(|p| !p.starts.is_empty());
@@ -205,18 +206,18 @@ impl Blocks {
     /// From the first block to the end of the last.
     pub fn hull(&self) -> AddrRange {
         let (first, last) = (self.parts.first(), self.parts.iter().map(|p| p.end + p.tail).max());
-        AddrRange::new(Addr(first.map_or(0, |p| p.first)), Addr(last.unwrap_or(0)))
+        AddrRange::new(Addr::new(first.map_or(0, |p| p.first)), Addr::new(last.unwrap_or(0)))
     }
 
     /// The block that `addr` is in, used or not.
     pub fn at(&self, addr: Addr) -> Option<Block> {
-        let i = self.parts.partition_point(|p| p.first <= addr.0).checked_sub(1)?;
+        let i = self.parts.partition_point(|p| p.first <= addr.get()).checked_sub(1)?;
         let part = self.parts.get(i)?;
-        if addr.0 < part.first + part.mem || addr.0 >= part.end + part.tail {
+        if addr.get() < part.first + part.mem || addr.get() >= part.end + part.tail {
             return None;
         }
         let last = (part.end - part.first).div_ceil(ALIGN).saturating_sub(1);
-        let bit = ((addr.0 - part.tail - part.first) / ALIGN).min(last);
+        let bit = ((addr.get() - part.tail - part.first) / ALIGN).min(last);
         // A chunk with a mapping of its own has one start and no bits behind it.
         let bit = bit.min(part.starts.len() as u64 * 64 - 1);
         let block = part.block(i as u32, part.start_at(bit)?);
@@ -275,7 +276,7 @@ mod tests {
 
     /// Where `addr` is found to be: chunk, size, whether used.
     fn found(blocks: &Blocks, addr: u64) -> Option<(u64, u64, bool)> {
-        blocks.at(Addr(addr)).map(|b| (b.range.start.0 - 16, b.size, b.used))
+        blocks.at(Addr::new(addr)).map(|b| (b.range.start.get() - 16, b.size, b.used))
     }
 
     #[test]
@@ -306,7 +307,7 @@ mod tests {
     fn a_block_is_marked_once() {
         let blocks = blocks(&[(0x1000, 0x20, true), (0x1020, 0x20, true)]);
         let marks = blocks.marks();
-        let (first, second) = (blocks.at(Addr(0x1010)).map(|b| b.id), blocks.at(Addr(0x1030)).map(|b| b.id));
+        let (first, second) = (blocks.at(Addr::new(0x1010)).map(|b| b.id), blocks.at(Addr::new(0x1030)).map(|b| b.id));
         let (Some(first), Some(second)) = (first, second) else { panic!("no blocks") };
         assert!(marks.mark(first) && !marks.mark(first));
         assert!(marks.has(first) && !marks.has(second));

@@ -70,7 +70,7 @@ impl Finder<'_> {
         let b = self.shape.bins;
         // An empty bin points to where a chunk header with these links would be.
         let is_empty = |i: usize| {
-            let here = start.0 + i as u64 - b.header;
+            let here = start.get() + i as u64 - b.header;
             bytes::u64_at(&data, i) == Some(here) && bytes::u64_at(&data, i + 8) == Some(here)
         };
         let mut i = 0;
@@ -81,8 +81,8 @@ impl Finder<'_> {
             }
             // Bins before this one may be in use: try each place it may have.
             for before in 0..b.count {
-                let Some(bins) = (start.0 + i as u64).checked_sub(before * b.bin) else { break };
-                let bins = Addr(bins);
+                let Some(bins) = (start.get() + i as u64).checked_sub(before * b.bin) else { break };
+                let bins = Addr::new(bins);
                 if bins < start {
                     break;
                 }
@@ -121,8 +121,8 @@ impl Finder<'_> {
     /// most its maximum (whole pages, but in static programs, where TLS comes
     /// first in the break); threads are fewer than a heap has bytes.
     pub(super) fn fitting_layout(&self, bins: Addr) -> Option<StateShape> {
-        let word = |offset: i64| self.memory.u64(Addr(bins.0.wrapping_add_signed(offset))).ok();
-        let empty_top = bins.saturating_sub(self.shape.bins.header).0;
+        let word = |offset: i64| self.memory.u64(Addr::new(bins.get().wrapping_add_signed(offset))).ok();
+        let empty_top = bins.saturating_sub(self.shape.bins.header).get();
         self.shape
             .states
             .iter()
@@ -142,12 +142,12 @@ impl Finder<'_> {
 
     /// The brk area: it ends with the top chunk and is system_mem long.
     pub(super) fn main_heap(&self, arena: &MainArena, contiguous: Option<bool>) -> Option<MallocHeap> {
-        let at = |offset: i64| Addr(arena.bins.0.wrapping_add_signed(offset));
+        let at = |offset: i64| Addr::new(arena.bins.get().wrapping_add_signed(offset));
         let top = self.memory.ptr(at(arena.layout.top)).ok()?;
         let system = self.memory.u64(at(arena.layout.system_mem)).ok().filter(|&s| s > 0)?;
         let end = top.checked_add(self.chunk_size(top)?)?;
         let mapping = self.base.at(top)?;
-        let start = Addr(end.0.saturating_sub(system));
+        let start = Addr::new(end.get().saturating_sub(system));
         let whole = contiguous != Some(false)
             && self.base.at(start).is_some_and(|e| e.file.is_none())
             && self.chunk_size(start.align_up(self.shape.chunk.alignment)).is_some()
@@ -183,15 +183,16 @@ impl Finder<'_> {
     /// Follow `next` from the main arena: where it starts, if the ring closes, and
     /// addresses of the other `malloc_state`s.
     pub(super) fn ring(&self, main: &MainArena) -> (Option<Addr>, Vec<Addr>) {
-        let next_at = |state: Addr, start: u64| Addr(state.0.wrapping_add(start).wrapping_add_signed(main.layout.next));
+        let next_at =
+            |state: Addr, start: u64| Addr::new(state.get().wrapping_add(start).wrapping_add_signed(main.layout.next));
         let mut out = Vec::new();
         let mut seen = HashSet::new();
-        let mut at = self.memory.ptr(Addr(main.bins.0.wrapping_add_signed(main.layout.next))).ok();
+        let mut at = self.memory.ptr(Addr::new(main.bins.get().wrapping_add_signed(main.layout.next))).ok();
         // The start of the main arena is not known yet; it is where the ring
         // comes back to just below the bins.
         let is_main = |a: Addr| a < main.bins && main.bins.since(a) < limits::MAX_BEFORE_BINS;
         let mut start = at.filter(|&a| is_main(a));
-        while let Some(state) = at.filter(|&a| a.0 != 0 && !is_main(a)) {
+        while let Some(state) = at.filter(|&a| !a.is_null() && !is_main(a)) {
             if out.len() >= limits::MAX_MALLOC_HEAPS || !seen.insert(state) {
                 break;
             }
@@ -212,7 +213,7 @@ impl Finder<'_> {
         let h = self.shape.heap;
         (h.min_size..=h.max_size)
             .step_by(8)
-            .filter_map(|size| state.0.checked_sub(size).map(Addr))
+            .filter_map(|size| state.get().checked_sub(size).map(Addr::new))
             .find(|heap| heap.is_aligned(1 << 20) && self.memory.ptr(heap.saturating_add(h.ar_ptr)).ok() == Some(state))
     }
 
@@ -237,7 +238,7 @@ impl Finder<'_> {
         let mut probes = 0;
         for e in self.base.entries.iter().filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write)) {
             let mut at = e.range.start.align_up(max);
-            while at < e.range.end && at.0 != 0 {
+            while at < e.range.end && !at.is_null() {
                 if probes >= limits::MAX_MALLOC_HEAPS {
                     return;
                 }
@@ -257,13 +258,13 @@ impl Finder<'_> {
     fn heap_at(&self, heap: Addr, how: &str) -> Option<MallocHeap> {
         let h = self.shape.heap;
         let word = |field: u64| self.memory.u64(heap.saturating_add(field)).ok();
-        let state = Addr(word(h.ar_ptr)?);
+        let state = Addr::new(word(h.ar_ptr)?);
         let (prev, size, committed) = (word(h.prev)?, word(h.size)?, word(h.mprotect_size)?);
         let max = h.heap_max;
         let sizes = size > 0 && size <= committed && committed <= max && size & 4095 == 0 && committed & 4095 == 0;
         // The first heap holds its arena; later ones name the heap before.
         let first = self.first_heap(state);
-        let linked = if prev == 0 { first == Some(heap) } else { first.is_some() && Addr(prev).is_aligned(max) };
+        let linked = if prev == 0 { first == Some(heap) } else { first.is_some() && Addr::new(prev).is_aligned(max) };
         let range = AddrRange::sized(heap, committed);
         if !sizes || !linked || !self.is_anonymous(range) {
             return None;
@@ -316,7 +317,7 @@ impl Finder<'_> {
     /// Without the main arena's own word: the writable mapping next above the
     /// program that begins with a run of chunks.
     pub(super) fn guess_main_heap(&self, process: &Process) -> Option<MallocHeap> {
-        let program = process.core.notes.auxv(at::PHDR).map(Addr)?;
+        let program = process.core.notes.auxv(at::PHDR).map(Addr::new)?;
         let module = process.modules.iter().find(|m| m.range.contains(program))?;
         for e in self.base.entries.overlapping(AddrRange::sized(module.range.end, limits::MAX_BRK_OFFSET)) {
             if e.file.is_some() || !e.perms.is_some_and(|p| p.read && p.write) {

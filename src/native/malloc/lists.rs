@@ -92,7 +92,7 @@ impl FreeLists {
             self.capped = true;
             return false;
         }
-        self.chunks.push(chunk.0 | state as u64);
+        self.chunks.push(chunk.get() | state as u64);
         let size = reader.size(chunk).unwrap_or_else(|| {
             self.broken.push((arena, format!("the size of the free chunk at {chunk}")));
             0
@@ -129,7 +129,7 @@ impl FreeLists {
 
     /// The state of the chunk at `chunk`, if a list has it.
     pub fn state_of(&self, chunk: Addr) -> Option<State> {
-        self.since(chunk.0).next().filter(|(at, _)| *at == chunk.0).map(|(_, state)| state)
+        self.since(chunk.get()).next().filter(|(at, _)| *at == chunk.get()).map(|(_, state)| state)
     }
 }
 
@@ -182,7 +182,7 @@ impl Reader<'_> {
         let mut at = head;
         // All blocks of a size that fit into the arena: what goes on is a circle.
         let most = (arena.committed() / size).min(limits::MAX_FREE_CHUNKS as u64) as usize;
-        while at.0 != 0 {
+        while !at.is_null() {
             let ours = at.is_aligned(c.alignment) && arena.holds(at) && self.size(at) == Some(size);
             if !ours || chunks.len() >= most {
                 return (chunks, false);

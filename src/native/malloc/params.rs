@@ -77,14 +77,14 @@ fn read(data: &[u8], at: usize, shape: &ParShape) -> Option<Params> {
         return None;
     }
     Some(Params {
-        address: Addr(0),
+        address: Addr::NULL,
         n_mmaps: now.into(),
         max_n_mmaps: most.into(),
         mmapped_mem: bytes_now,
         max_mmapped_mem: bytes_most,
         mmap_threshold: long(shape.mmap_threshold)?,
         trim_threshold: long(shape.trim_threshold)?,
-        sbrk_base: Addr(long(shape.sbrk_base)?),
+        sbrk_base: Addr::new(long(shape.sbrk_base)?),
     })
 }
 
@@ -93,7 +93,7 @@ fn read(data: &[u8], at: usize, shape: &ParShape) -> Option<Params> {
 fn fits(finder: &Finder<'_>, heap: Option<&MallocHeap>, params: &Params) -> bool {
     let base = params.sbrk_base;
     let anonymous = || finder.base.at(base).is_some_and(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write));
-    base.0 != 0
+    !base.is_null()
         && anonymous()
         && heap.is_none_or(|h| {
             let near = h.range.start.align_up(finder.shape.chunk.alignment);

@@ -29,8 +29,8 @@ impl Linking {
     /// The address that `word`, kept at `place`, stands for.
     pub(super) fn reveal(self, shape: &Shape, place: Addr, word: u64) -> Addr {
         match self {
-            Linking::Plain => Addr(word),
-            Linking::Safe => Addr((place.0 >> shape.safe_linking) ^ word),
+            Linking::Plain => Addr::new(word),
+            Linking::Safe => Addr::new((place.get() >> shape.safe_linking) ^ word),
         }
     }
 }
@@ -97,7 +97,7 @@ impl ThreadWords {
     fn within(process: &Process, malloc: &Malloc, shape: &Shape, reach: u64) -> ThreadWords {
         let memory = &process.memory;
         let states: BTreeMap<u64, usize> =
-            malloc.arenas.iter().enumerate().filter_map(|(i, a)| Some((a.state?.0, i))).collect();
+            malloc.arenas.iter().enumerate().filter_map(|(i, a)| Some((a.state?.get(), i))).collect();
         let (mut arenas, mut caches): (Hits<usize>, Hits<Addr>) = Default::default();
         let mut unread = Vec::new();
         let threads = &process.core.notes.threads;
@@ -117,11 +117,11 @@ impl ThreadWords {
             };
             for (i, word) in words.as_chunks::<8>().0.iter().enumerate() {
                 let word = u64::from_le_bytes(*word);
-                let mem = Addr(word);
+                let mem = Addr::new(word);
                 if word < 4096 || !mem.is_aligned(8) {
                     continue;
                 }
-                let distance = start.0.wrapping_add(8 * i as u64).wrapping_sub(tp.0) as i64;
+                let distance = start.get().wrapping_add(8 * i as u64).wrapping_sub(tp.get()) as i64;
                 if let Some(&arena) = states.get(&word) {
                     arenas.entry(distance).or_default().push((arena, thread.tid));
                 }
@@ -225,7 +225,7 @@ impl Reader<'_> {
 
     fn lists(&self, data: &[u8], form: &TcacheShape, linking: Linking) -> Vec<List> {
         let head = |bin: u64| bytes::u64_at(data, (form.entries + bin * 8) as usize).unwrap_or(0);
-        (0..form.bins).map(|bin| self.list(Addr(head(bin)), bin, form, linking)).collect()
+        (0..form.bins).map(|bin| self.list(Addr::new(head(bin)), bin, form, linking)).collect()
     }
 
     /// Follow one list. The dump may have been taken while it was changed, so its
@@ -234,7 +234,7 @@ impl Reader<'_> {
         let mut out = List { chunks: Vec::new(), whole: false };
         let mut at = head;
         let c = &self.shape.chunk;
-        while at.0 != 0 {
+        while !at.is_null() {
             let chunk = at.saturating_sub(c.mem);
             let size = chunk.checked_add(c.size).and_then(|a| self.memory.u64(a).ok()).map(|h| self.shape.size_of(h));
             let expected = c.min_size + bin * c.alignment;

@@ -156,8 +156,8 @@ impl<'a> Walker<'a> {
     /// Visit the chunks of `part` by address.
     pub(super) fn walk(&mut self, arena: &Arena, part: &Part, visit: impl FnMut(&Chunk)) -> Walked {
         let windows = Window::all(self.core, part.chunks);
-        let top = arena.top.map_or(u64::MAX, |t| t.0);
-        let start = part.chunks.start.0;
+        let top = arena.top.map_or(u64::MAX, |t| t.get());
+        let start = part.chunks.start.get();
         let mut listed = self.lists.since(start);
         let next_listed = listed.next();
         let step = Step {
@@ -165,7 +165,7 @@ impl<'a> Walker<'a> {
             shape: self.shape,
             main: arena.main,
             top,
-            end: part.chunks.end.0,
+            end: part.chunks.end.get(),
             listed,
             next_listed,
             run: Run { start: 0, end: 0, page: self.page, whole: self.shape.chunk.whole, bytes: 0 },
@@ -358,7 +358,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
     #[inline(always)]
     fn emit(&mut self, at: u64, size: u64, state: State) {
         let first_word = if state == State::Used { self.words.get(at + self.shape.chunk.mem) } else { None };
-        (self.visit)(&Chunk { address: Addr(at), size, state, first_word });
+        (self.visit)(&Chunk { address: Addr::new(at), size, state, first_word });
     }
 
     fn is_fence(&self, head: u64) -> bool {
@@ -411,7 +411,7 @@ impl<L: Iterator<Item = (u64, State)>, V: FnMut(&Chunk)> Step<'_, '_, L, V> {
 
     fn place(&mut self, from: u64, to: u64, damage: Damage) {
         if self.out.lost.len() < limits::MAX_LOSSES {
-            self.out.lost.push(Lost { range: AddrRange::new(Addr(from), Addr(to)), damage });
+            self.out.lost.push(Lost { range: AddrRange::new(Addr::new(from), Addr::new(to)), damage });
         }
     }
 

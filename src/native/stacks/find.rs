@@ -254,7 +254,7 @@ impl Finder<'_> {
 fn main_stack(process: &Process, space: &Space<'_>) -> Option<(AddrRange, &'static str)> {
     let notes = &process.core.notes;
     let keys = [(at::RANDOM, "the mapping that holds AT_RANDOM"), (at::EXECFN, "the mapping that holds AT_EXECFN")];
-    keys.into_iter().find_map(|(key, how)| Some((space.run_at(Addr(notes.auxv(key)?))?, how)))
+    keys.into_iter().find_map(|(key, how)| Some((space.run_at(Addr::new(notes.auxv(key)?))?, how)))
 }
 
 /// Bytes at a stack pointer, and at a thread pointer, that are not all zero in a thread

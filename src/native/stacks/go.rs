@@ -64,8 +64,8 @@ impl<'a> Go<'a> {
         let words = self.memory.readable(m, limits::MAX_GO_M_WORDS * 8);
         let words = self.memory.bytes(m, usize::try_from(words).ok()?).ok()?;
         let others = (0..words.len()).step_by(8).filter_map(|i| {
-            let g = Addr(bytes::u64_at(&words, i)?);
-            let ours = g != g0.g && g.0 != 0 && self.m_of(g) == Some(m);
+            let g = Addr::new(bytes::u64_at(&words, i)?);
+            let ours = g != g0.g && !g.is_null() && self.m_of(g) == Some(m);
             Some(GoStack { g, range: self.stack_of(g).filter(|_| ours)? })
         });
         Some(GoThread { m, g0, others: others.collect() })
@@ -77,7 +77,7 @@ impl<'a> Go<'a> {
             Arch::X86_64 => "r14",
             Arch::Aarch64 => "x28",
         };
-        let register = thread.registers.iter().find(|(name, _)| *name == register).map(|(_, value)| Addr(value));
+        let register = thread.registers.iter().find(|(name, _)| *name == register).map(|(_, value)| Addr::new(value));
         let slots = (0..limits::MAX_GO_TLS_WORDS).filter_map(|i| {
             let pointer = thread.thread_pointer?;
             // TLS lies below the thread pointer on x86_64, above it on arm64.
@@ -87,11 +87,11 @@ impl<'a> Go<'a> {
             };
             self.memory.ptr(slot).ok()
         });
-        slots.chain(register).filter(|g| g.0 != 0 && g.is_aligned(8)).collect()
+        slots.chain(register).filter(|g| !g.is_null() && g.is_aligned(8)).collect()
     }
 
     fn g(&self, kind: &str, at: Addr, field: &str) -> Option<Addr> {
-        StructView::new(self.memory, &self.layout, kind, at).ptr(field).ok().filter(|p| p.0 != 0 && p.is_aligned(8))
+        StructView::new(self.memory, &self.layout, kind, at).ptr(field).ok().filter(|p| !p.is_null() && p.is_aligned(8))
     }
 
     /// The `m` of a `g`, if it leads back to itself by its g0.

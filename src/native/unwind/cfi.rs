@@ -72,9 +72,9 @@ impl<'m> Tables<'m> {
         };
         let frames = section(".eh_frame").filter(|r| image.range.contains(r.start))?;
         let header = section(".eh_frame_hdr");
-        let mut bases = BaseAddresses::default().set_eh_frame(frames.start.0);
+        let mut bases = BaseAddresses::default().set_eh_frame(frames.start.get());
         if let Some(header) = header {
-            bases = bases.set_eh_frame_hdr(header.start.0);
+            bases = bases.set_eh_frame_hdr(header.start.get());
         }
         Some(Tables { header: header.and_then(bytes), frames: bytes(frames)?, bases })
     }
@@ -90,7 +90,8 @@ impl<'m> Tables<'m> {
         let frames = EhFrame::new(&self.frames, LittleEndian);
         let entry = self.entry(&frames, at).ok_or(CfiError::Missing)?;
         let encoding = entry.cie().encoding();
-        let row = entry.unwind_info_for_address(&frames, &self.bases, scratch, at.0).map_err(|_| CfiError::Missing)?;
+        let row =
+            entry.unwind_info_for_address(&frames, &self.bases, scratch, at.get()).map_err(|_| CfiError::Missing)?;
         let machine = Machine { memory, frames: &frames, encoding, regs };
         let cfa = match row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {
@@ -99,7 +100,7 @@ impl<'m> Tables<'m> {
             CfaRule::Expression(expression) => machine.evaluate(expression, None)?,
         };
         let mut above = regs.clone();
-        above.set_sp(Addr(cfa));
+        above.set_sp(Addr::new(cfa));
         let back = entry.cie().return_address_register();
         // Without a rule it is still in its register, where it has one.
         above.set(back.0, regs.link());
@@ -136,12 +137,12 @@ impl<'m> Tables<'m> {
         let by_header = self.header.as_deref().and_then(|header| {
             let header: ParsedEhFrameHdr<Slice<'a>> =
                 EhFrameHdr::new(header, LittleEndian).parse(&self.bases, 8).ok()?;
-            let found = header.table()?.lookup(at.0, &self.bases).and_then(gimli::Pointer::direct).ok();
-            Some(found.and_then(|found| self.entry_at(frames, found)).filter(|entry| entry.contains(at.0)))
+            let found = header.table()?.lookup(at.get(), &self.bases).and_then(gimli::Pointer::direct).ok();
+            Some(found.and_then(|found| self.entry_at(frames, found)).filter(|entry| entry.contains(at.get())))
         });
         match by_header {
             Some(found) => found,
-            None => frames.fde_for_address(&self.bases, at.0, cie).ok(),
+            None => frames.fde_for_address(&self.bases, at.get(), cie).ok(),
         }
     }
 
@@ -183,7 +184,7 @@ struct Machine<'a, 'f> {
 
 impl<'f> Machine<'_, 'f> {
     fn word(&self, at: u64) -> Result<u64, CfiError> {
-        self.memory.u64(Addr(at)).map_err(CfiError::Stack)
+        self.memory.u64(Addr::new(at)).map_err(CfiError::Stack)
     }
 
     fn evaluate(&self, expression: &UnwindExpression<usize>, start: Option<u64>) -> Result<u64, CfiError> {
@@ -250,7 +251,7 @@ mod tests {
     fn found(entry: u32, at: u32) -> bool {
         let bases = BaseAddresses::default().set_eh_frame(FRAMES.into()).set_eh_frame_hdr(HEADER.into());
         let tables = Tables { header: Some(header(entry).into()), frames: frames().into(), bases };
-        tables.entry(&EhFrame::new(&tables.frames, LittleEndian), Addr(at.into())).is_some()
+        tables.entry(&EhFrame::new(&tables.frames, LittleEndian), Addr::new(at.into())).is_some()
     }
 
     #[test]

@@ -150,7 +150,7 @@ impl<'p> Unwinder<'p> {
         let tables = image.kept.get_or_init(|| self.tables(image)).as_ref().ok_or(missing)?;
         let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         match tables.step(&self.process.memory, &mut scratch, &step.regs, at) {
-            Ok(up) if up.regs.ip().0 == 0 => Err(End::Bottom),
+            Ok(up) if up.regs.ip().is_null() => Err(End::Bottom),
             Ok(up) => Ok(Step { regs: up.regs, exact: up.signal, trust: Trust::UnwindData }),
             Err(CfiError::Outermost) => Err(End::Bottom),
             Err(CfiError::Stack(fault)) => Err(End::Unreadable(fault)),
@@ -173,7 +173,7 @@ impl<'p> Unwinder<'p> {
         let fp = step.regs.fp().filter(|fp| fp.is_aligned(8) && stack.contains(*fp) && *fp >= step.regs.sp())?;
         let memory = &self.process.memory;
         let (above, back) = (memory.u64(fp).ok()?, memory.u64(fp.checked_add(8)?).ok()?);
-        let mut regs = Regs::new(step.regs.arch(), Addr(0), fp.checked_add(16)?);
+        let mut regs = Regs::new(step.regs.arch(), Addr::NULL, fp.checked_add(16)?);
         regs.set_ip(back);
         regs.set(regs.fp_number(), Some(above));
         // What can't be read may be a call: a frame pointer is a sign of its own.
@@ -213,12 +213,12 @@ impl<'p> Unwinder<'p> {
             }
             let word = memory.u64(at).ok()?;
             let above = at.checked_add(8)?;
-            if self.is_return_address(Addr(word)) {
-                let mut regs = Regs::new(step.regs.arch(), Addr(0), above);
+            if self.is_return_address(Addr::new(word)) {
+                let mut regs = Regs::new(step.regs.arch(), Addr::NULL, above);
                 regs.set_ip(word);
                 // A frame pointer that was not yet passed may still be the caller's.
                 let fp = step.regs.fp().filter(|fp| *fp >= above && stack.contains(*fp));
-                regs.set(regs.fp_number(), fp.map(|fp| fp.0));
+                regs.set(regs.fp_number(), fp.map(|fp| fp.get()));
                 return Some(Step { regs, exact: false, trust: Trust::Scan });
             }
             at = above;

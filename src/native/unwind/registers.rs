@@ -59,8 +59,8 @@ impl Regs {
     /// None known but where the code and the stack are.
     pub fn new(arch: Arch, ip: Addr, sp: Addr) -> Regs {
         let mut regs = Regs { arch, values: [0; COUNT], known: 0 };
-        regs.set(regs.ip_number(), Some(ip.0));
-        regs.set(regs.sp_number(), Some(sp.0));
+        regs.set(regs.ip_number(), Some(ip.get()));
+        regs.set(regs.sp_number(), Some(sp.get()));
         regs
     }
 
@@ -103,17 +103,17 @@ impl Regs {
 
     /// Where the code is.
     pub fn ip(&self) -> Addr {
-        Addr(self.get(self.ip_number()).unwrap_or(0))
+        Addr::new(self.get(self.ip_number()).unwrap_or(0))
     }
 
     /// Where the stack is.
     pub fn sp(&self) -> Addr {
-        Addr(self.get(self.sp_number()).unwrap_or(0))
+        Addr::new(self.get(self.sp_number()).unwrap_or(0))
     }
 
     /// The frame pointer, which may hold anything.
     pub fn fp(&self) -> Option<Addr> {
-        self.get(self.fp_number()).map(Addr)
+        self.get(self.fp_number()).map(Addr::new)
     }
 
     pub(super) fn set_ip(&mut self, ip: u64) {
@@ -122,7 +122,7 @@ impl Regs {
     }
 
     pub(super) fn set_sp(&mut self, sp: Addr) {
-        self.set(self.sp_number(), Some(sp.0));
+        self.set(self.sp_number(), Some(sp.get()));
     }
 
     pub(super) fn fp_number(&self) -> u16 {

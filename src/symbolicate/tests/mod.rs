@@ -25,10 +25,10 @@ impl Fake {
 
 impl Namer for Fake {
     fn name(&self, ip: Addr) -> Option<Resolved> {
-        let (&start, &(end, name, kind)) = self.0.range(..=ip.0).next_back()?;
-        (ip.0 < end).then(|| Resolved {
+        let (&start, &(end, name, kind)) = self.0.range(..=ip.get()).next_back()?;
+        (ip.get() < end).then(|| Resolved {
             symbol: name.into(),
-            offset: Some(ip.0 - start),
+            offset: Some(ip.get() - start),
             kind,
             module: Some("lab.dll".into()),
         })
@@ -36,7 +36,7 @@ impl Namer for Fake {
 }
 
 fn mapping(start: u64, len: u64, file_offset: u64, path: &str, executable: Option<bool>) -> Mapping {
-    Mapping { range: AddrRange::sized(Addr(start), len), file_offset, path: path.into(), executable }
+    Mapping { range: AddrRange::sized(Addr::new(start), len), file_offset, path: path.into(), executable }
 }
 
 fn rewritten(text: &[u8], namer: &dyn Namer, mappings: &[Mapping], options: &Options) -> (Vec<u8>, Summary) {

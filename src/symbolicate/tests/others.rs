@@ -53,7 +53,7 @@ fn heaptrack_addresses_are_inside_the_call() {
     assert_eq!(summary.format, Format::Heaptrack);
     assert_eq!((summary.addresses, summary.named), (4, 2));
     let frame = row(&summary, 0x7fa48c032b20);
-    assert_eq!((frame.resolved, frame.count), (Some(Addr(0x7fa48c032b20)), 2));
+    assert_eq!((frame.resolved, frame.count), (Some(Addr::new(0x7fa48c032b20)), 2));
     assert_eq!(row(&summary, 0x7fa50a3aa3ea).module.as_deref(), Some("/tmp/lab/rt/libcoreclr.so"));
 }
 

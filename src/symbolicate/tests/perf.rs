@@ -49,14 +49,14 @@ fn offsets_of_old_perf_become_addresses_of_the_code() {
     assert_eq!((summary.addresses, summary.named, summary.lines), (6, 2, 8));
     // The return address is the first byte after the stub: the call is in it.
     let stub = row(&summary, 0x164393);
-    assert_eq!(stub.resolved, Some(Addr(0x7f0e72803393)));
+    assert_eq!(stub.resolved, Some(Addr::new(0x7f0e72803393)));
     assert_eq!((stub.kind, stub.module.as_deref(), stub.count), (Kind::Managed, Some("lab.dll"), 1));
     let printed = row(&summary, 0x1019b3);
     assert_eq!((printed.symbol.as_deref(), printed.kind), (Some("__mmap"), Kind::Native));
-    assert_eq!(printed.resolved, Some(Addr(0x7f0ef16019b3)));
+    assert_eq!(printed.resolved, Some(Addr::new(0x7f0ef16019b3)));
     let unmapped = row(&summary, 0x49de57);
     assert!(unmapped.resolved.is_none() && unmapped.note.is_some());
-    assert_eq!(row(&summary, 0x7f0ef18908a8).resolved, Some(Addr(0x7f0ef18908a8)));
+    assert_eq!(row(&summary, 0x7f0ef18908a8).resolved, Some(Addr::new(0x7f0ef18908a8)));
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn mappings_that_the_text_tells_are_enough() {
     let (out, summary) = named(&text, &program(), &[]);
     assert_eq!(out.matches("Program.Leak(Int32, Int32)+0x62").count(), 1);
     let leak = row(&summary, 0x1642b2);
-    assert_eq!((leak.resolved, leak.count), (Some(Addr(0x7f0e900032b2)), 2));
+    assert_eq!((leak.resolved, leak.count), (Some(Addr::new(0x7f0e900032b2)), 2));
     let other = Options { pid: Some(1), ..Options::default() };
     let (out, _) = rewritten(text.as_bytes(), &program(), &[], &other);
     assert_eq!(out, text.as_bytes());
@@ -150,7 +150,7 @@ fn a_program_at_a_fixed_low_address_follows_the_rest_of_the_text() {
     let (out, _) = named(&format!("x 1 1.0: c:\n\t 7f0ef16019b3 a {libc}{frame}"), &namer, &maps);
     assert!(out.contains("by_address+0x1c"));
     let (_, summary) = named(&format!("x 1 1.0: c:\n\t 1019b3 a {libc}{frame}"), &namer, &maps[1..]);
-    assert_eq!(row(&summary, 0x4fb51c).resolved, Some(Addr(0x4fb51c)));
+    assert_eq!(row(&summary, 0x4fb51c).resolved, Some(Addr::new(0x4fb51c)));
 }
 
 #[test]
