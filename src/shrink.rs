@@ -155,7 +155,8 @@ fn cut(core: &Core, keep: &[AddrRange]) -> Vec<Piece> {
         let mut at = p.range.start;
         let first = keep.partition_point(|k| k.end <= p.range.start);
         for k in keep[first..].iter().take_while(|k| k.start < p.range.end) {
-            if let Some(kept) = k.intersect(&p.range) {
+            let Some(kept) = k.intersect(&p.range) else { continue };
+            for kept in core.first_of(kept) {
                 push(AddrRange::new(at, kept.start), None);
                 push(kept, Some(base + kept.start.since(p.range.start)));
                 at = kept.end;

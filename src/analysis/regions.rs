@@ -1,9 +1,8 @@
 use std::cmp::Reverse;
 
-use crate::bytes::printable;
 use crate::introspect::Findings;
 use crate::map::{Kind, Region};
-use crate::report::{RegionRow, RegionsReport};
+use crate::report::{RegionRow, RegionsReport, Shown};
 
 /// What of the map to list.
 #[derive(Clone, Debug, Default)]
@@ -16,12 +15,13 @@ pub struct RegionOptions {
 
 /// List the map.
 pub fn regions(found: &Findings, options: &RegionOptions) -> RegionsReport {
+    let mut names = Shown::default();
     let mut rows: Vec<RegionRow> = found
         .map
         .regions
         .iter()
         .filter(|r| options.kinds.is_empty() || options.kinds.contains(&r.kind))
-        .map(row)
+        .map(|r| row(r, &mut names))
         .collect();
     if options.by_size {
         rows.sort_by_key(|r| (Reverse(r.size), r.start));
@@ -30,15 +30,15 @@ pub fn regions(found: &Findings, options: &RegionOptions) -> RegionsReport {
 }
 
 /// One region as a row.
-pub(super) fn row(r: &Region) -> RegionRow {
+pub(super) fn row(r: &Region, names: &mut Shown) -> RegionRow {
     RegionRow {
         start: r.range.start,
         end: r.range.end,
         size: r.range.len(),
         kind: r.kind.name(),
-        detail: printable(&r.detail).into_owned(),
+        detail: names.of(&r.detail),
         perms: r.perms_text(),
-        file: r.file.as_ref().map(|p| printable(p).into_owned()),
+        file: r.file.as_ref().map(|path| names.of(path)),
         in_core: r.in_core,
         confidence: r.confidence.name(),
     }

@@ -7,16 +7,20 @@ use crate::introspect::Findings;
 use crate::map::Kind;
 use crate::memory::{Fault, Memory};
 use crate::process::Process;
-use crate::report::{BlockRow, ClaimRow, WhatisReport};
+use crate::report::{BlockRow, ClaimRow, Shown, WhatisReport};
 
 /// Tell all that is known of `addr`, with `bytes` bytes of what is there.
 pub fn whatis(process: &Process, found: &Findings, addr: Addr, bytes: usize) -> WhatisReport {
     let map = &found.map;
     let region = map.region_at(addr);
     let next = map.regions.index_at_or_above(addr);
+    let mut names = Shown::default();
+    let mut row = |r| row(r, &mut names);
     let neighbours = match region {
         Some(_) => Vec::new(),
-        None => next.checked_sub(1).into_iter().chain([next]).filter_map(|i| map.regions.get(i)).map(row).collect(),
+        None => {
+            next.checked_sub(1).into_iter().chain([next]).filter_map(|i| map.regions.get(i)).map(&mut row).collect()
+        }
     };
     let evidence = region.map(|r| match r.claim {
         Some(i) => map.claims[i as usize].evidence.to_string(),
@@ -53,7 +57,7 @@ pub fn whatis(process: &Process, found: &Findings, addr: Addr, bytes: usize) -> 
         block: block.map(|b| BlockRow { start: b.range.start, size: b.range.len(), used: b.used }),
         offset: region.map(|r| addr.since(r.range.start)),
         place: region.map(|r| place(process, found, r, addr)),
-        region: region.map(row),
+        region: region.map(&mut row),
         code: Names::new(process, found).describe(addr),
         evidence,
         losers,

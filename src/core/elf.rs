@@ -11,7 +11,7 @@ use goblin::elf::program_header as ph;
 use goblin::elf::section_header::SectionHeader;
 use std::cmp::Reverse;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, union};
 use crate::core::reads::Reads;
 use crate::diag::Diagnostics;
 use crate::limits;
@@ -389,4 +389,39 @@ pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> RangeMap<Piece> {
         );
     }
     map
+}
+
+/// Where pieces stand on bytes of the file that a piece before them, by place in the
+/// file and then by address, has too. No dump tool is known to write such loads, but
+/// sixty thousand of them over the same 8 MB claim 480 GB: what looks through all
+/// bytes looks at the first only, so that it ends with those of the file.
+pub fn repeated(pieces: &RangeMap<Piece>, diag: &Diagnostics) -> RangeMap<AddrRange> {
+    let mut dumped: Vec<(u64, AddrRange)> = pieces
+        .iter()
+        .filter_map(|p| match p.state {
+            PieceState::Dumped(offset) => Some((offset, p.range)),
+            _ => None,
+        })
+        .collect();
+    dumped.sort_unstable();
+    let mut had = 0;
+    let mut found = Vec::new();
+    for (offset, range) in dumped {
+        if offset < had {
+            found.push(AddrRange::sized(range.start, range.len().min(had - offset)));
+        }
+        had = had.max(offset.saturating_add(range.len()));
+    }
+    if !found.is_empty() {
+        let bytes = found.iter().map(|r| r.len()).fold(0, u64::saturating_add);
+        diag.partial(
+            "segments-share-bytes",
+            format!(
+                "{bytes} bytes of {} segments stand on bytes of the file that another segment has too: scans look at \
+                 each byte of the file once, at one of its addresses",
+                found.len()
+            ),
+        );
+    }
+    RangeMap::from_sorted(union(found)).unwrap_or_default()
 }

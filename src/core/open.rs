@@ -90,6 +90,8 @@ pub struct Core {
     pub truncation: Option<Truncation>,
     /// Which parts of the file hold data; asked for by scans only.
     extents: std::sync::OnceLock<Extents>,
+    /// Addresses whose bytes of the file are scanned at another address.
+    repeated: RangeMap<AddrRange>,
     /// For each piece, dumped bytes in all pieces before it.
     dumped_before: Vec<u64>,
     /// What NT_FILE lists, sorted and joined.
@@ -176,6 +178,7 @@ impl Core {
         let headers = elf::read_headers(&bytes, &reads, diag)
             .map_err(|source| OpenError::Header { path: path.clone(), source })?;
         let pieces = elf::pieces(&headers.segments, diag);
+        let repeated = elf::repeated(&pieces, diag);
         let notes = notes::read(&bytes, &headers.notes, headers.arch, &reads, diag);
         let diag_page = producer::diag_page(&bytes, &pieces, &reads, diag);
         let producer = producer::detect(&headers, &notes, diag_page.as_ref());
@@ -214,6 +217,7 @@ impl Core {
             diag_page,
             truncation: headers.truncation,
             extents: std::sync::OnceLock::new(),
+            repeated,
             dumped_before,
             listed,
             bytes,
@@ -304,26 +308,40 @@ impl Core {
         self.dumped_below(range.end) - self.dumped_below(range.start)
     }
 
-    /// Runs of memory that the core holds inside `range`, with their bytes.
-    /// Neighbours that follow each other in the file too are one run. One that can't
-    /// be read is left out: together they have fewer bytes than [`Core::dumped_in`] then.
+    /// Runs of memory that the core holds inside `range`, with their bytes: each byte of
+    /// the file once, whatever segments claim it ([`elf::repeated`]). Neighbours that
+    /// follow each other in the file too are one run. One that can't be read is left out:
+    /// together they have fewer bytes than [`Core::dumped_in`] then.
     pub fn dumped_runs(&self, range: AddrRange) -> Vec<Run<'_>> {
         let mut out: Vec<Run<'_>> = Vec::new();
         for p in self.pieces.overlapping(range) {
             let Some(part) = p.range.intersect(&range) else { continue };
             let PieceState::Dumped(base) = p.state else { continue };
-            let offset = base + part.start.since(p.range.start);
-            let end = offset + part.len();
-            match out.last_mut() {
-                Some(last) if last.range.end == part.start && last.offset + last.range.len() == offset => {
-                    last.range.end = part.end;
-                    last.bytes = &self.bytes[last.offset as usize..end as usize];
+            for part in self.first_of(part) {
+                let offset = base + part.start.since(p.range.start);
+                let end = offset + part.len();
+                match out.last_mut() {
+                    Some(last) if last.range.end == part.start && last.offset + last.range.len() == offset => {
+                        last.range.end = part.end;
+                        last.bytes = &self.bytes[last.offset as usize..end as usize];
+                    }
+                    _ => out.push(Run { range: part, offset, bytes: &self.bytes[offset as usize..end as usize] }),
                 }
-                _ => out.push(Run { range: part, offset, bytes: &self.bytes[offset as usize..end as usize] }),
             }
         }
         out.retain(|run| !self.reads.fails_at(run.range.start));
         out
+    }
+
+    /// What is left of `range` without the addresses whose bytes are scanned at others.
+    pub(crate) fn first_of(&self, range: AddrRange) -> impl Iterator<Item = AddrRange> {
+        let ends = AddrRange::new(range.end, range.end);
+        let mut at = range.start;
+        self.repeated.overlapping(range).copied().chain([ends]).filter_map(move |again| {
+            let first = AddrRange::new(at, again.start.min(range.end));
+            at = at.max(again.end);
+            (!first.is_empty()).then_some(first)
+        })
     }
 }
 

@@ -1,8 +1,9 @@
 //! The file, its headers and notes, the map of claims, and what is said of them.
 
 /// Program headers read. Linux allows 2^32 mappings by PN_XNUM; processes are
-/// held to vm.max_map_count (65,530 as shipped, 1,048,576 on tuned hosts).
-pub const MAX_SEGMENTS: usize = 4 << 20;
+/// held to vm.max_map_count (65,530 as shipped, 1,048,576 on tuned hosts). Each is
+/// kept in some 500 bytes of pieces, regions and rows.
+pub const MAX_SEGMENTS: usize = (1 << 20) + (1 << 16);
 
 /// Entries of NT_FILE in all; one per file mapping, and vm.max_map_count is at
 /// most about a million even where it was raised.

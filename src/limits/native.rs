@@ -40,8 +40,8 @@ pub const MAX_TCB_BYTES: usize = 4096;
 /// 170,000 of the smallest.
 pub const MAX_STACK_FRAMES: usize = 1 << 18;
 
-/// Frames of all threads together.
-pub const MAX_ALL_FRAMES: usize = 1 << 21;
+/// Frames of all threads together, some 200 bytes each.
+pub const MAX_ALL_FRAMES: usize = 1 << 20;
 
 /// Words of a stack that are looked through for one return address.
 pub const MAX_SCAN_WORDS: usize = 512;

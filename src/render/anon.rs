@@ -11,7 +11,7 @@ use crate::report::{AnonReport, BlockClusterRow};
 use crate::units::{exact, human, round};
 
 impl Render for AnonReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.clusters.is_empty() {
             doc.line("no anonymous memory that something else does not claim");

@@ -18,7 +18,7 @@ impl Render for AsyncReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.chains.is_empty() {
             doc.line("no async method that waits was found");
@@ -69,7 +69,7 @@ impl Render for AsyncReport {
     }
 }
 
-fn show(doc: &mut Document, chain: &AsyncChainRow) {
+fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
     doc.line("");
     // Of what waits for nothing there is nothing to wait for.
     let head = match chain.awaiting.strip_prefix("nothing: ") {

@@ -4,16 +4,16 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::render::document::{Cut, Document, TableBlock, percent, size};
+use crate::render::document::{Cut, Document, Rows, TableBlock, percent, size};
 use crate::render::{Render, csv_rows};
 use crate::report::{
-    CheckReport, CoreRow, Finding, InfoReport, ProcessRow, RegionRow, RegionsReport, SearchReport, Severity,
+    CheckReport, CoreRow, Finding, InfoReport, Name, ProcessRow, RegionRow, RegionsReport, SearchReport, Severity,
     SummaryReport, WhatisReport,
 };
 use crate::units::{exact, human};
 
 /// The line every table begins with: what core this is.
-pub(super) fn headline(core: &CoreRow) -> Document {
+pub(super) fn headline(core: &CoreRow) -> Document<'_> {
     let mut parts = vec![human(core.size)];
     if let Some(packed) = core.packed {
         parts[0].push_str(&format!(" unpacked from .{packed}"));
@@ -41,7 +41,7 @@ pub(super) fn headline(core: &CoreRow) -> Document {
     doc
 }
 
-pub(super) fn findings(doc: &mut Document, list: &[Finding]) {
+pub(super) fn findings(doc: &mut Document<'_>, list: &[Finding]) {
     for f in list {
         let mark = if f.severity == Severity::Warning { "!" } else { "·" };
         doc.line(format!("{mark} {}", f.text));
@@ -49,7 +49,7 @@ pub(super) fn findings(doc: &mut Document, list: &[Finding]) {
 }
 
 impl Render for SummaryReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let zero_fill = self.total.zero.is_some();
         let mut table = TableBlock::default()
             .text("Kind")
@@ -132,7 +132,7 @@ impl Render for SummaryReport {
     }
 }
 
-fn region_table(rows: &[RegionRow]) -> TableBlock {
+fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
     let mut table = TableBlock::default()
         .text("Kind")
         .text("Start")
@@ -148,9 +148,10 @@ fn region_table(rows: &[RegionRow]) -> TableBlock {
         .least(20)
         .flexible("File")
         .optional_rank(3);
-    for r in rows {
-        let file = r.file.clone().unwrap_or_default();
-        table.rows.push(vec![
+    let row = |r: &RegionRow| {
+        // Where the detail is the file itself, once is enough.
+        let detail = if r.file.as_ref() == Some(&r.detail) { String::new() } else { r.detail.shown() };
+        vec![
             r.kind.to_owned(),
             r.start.to_string(),
             r.end.to_string(),
@@ -158,16 +159,16 @@ fn region_table(rows: &[RegionRow]) -> TableBlock {
             r.perms.clone(),
             human(r.in_core),
             r.confidence.to_owned(),
-            // Where the detail is the file itself, once is enough.
-            if r.detail == file { String::new() } else { r.detail.clone() },
-            file,
-        ]);
-    }
+            detail,
+            r.file.as_ref().map(Name::shown).unwrap_or_default(),
+        ]
+    };
+    table.rows = Rows::Made(rows.len(), Box::new(move |i| rows.get(i).map(row).unwrap_or_default()));
     table
 }
 
 impl Render for RegionsReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut table = region_table(&self.regions);
         let sum = |f: fn(&RegionRow) -> u64| self.regions.iter().map(f).fold(0, u64::saturating_add);
         let mut footer = vec![String::new(); table.columns.len()];
@@ -187,7 +188,7 @@ impl Render for RegionsReport {
 }
 
 impl Render for SearchReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let with_context = self.hits.iter().any(|h| h.context.is_some());
         let mut table = TableBlock::default().text("Address").text("Enc");
         if with_context {
@@ -233,7 +234,7 @@ impl Render for SearchReport {
 }
 
 impl Render for WhatisReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         match &self.region {
             Some(r) => {
@@ -291,7 +292,7 @@ impl Render for WhatisReport {
 }
 
 /// Sixteen bytes a line, with their ASCII.
-fn dump(doc: &mut Document, address: crate::addr::Addr, hex: &str) {
+fn dump(doc: &mut Document<'_>, address: crate::addr::Addr, hex: &str) {
     let bytes: Vec<u8> =
         (0..hex.len() / 2).filter_map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
     for (i, line) in bytes.chunks(16).enumerate() {
@@ -329,7 +330,7 @@ fn variables(p: &ProcessRow, shown: &[String]) -> String {
 }
 
 impl Render for InfoReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         let p = &self.process;
         let mut field = |name: &str, value: Option<String>| {
@@ -394,7 +395,7 @@ impl Render for InfoReport {
 }
 
 impl Render for CheckReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         let mut table = TableBlock::default().text("Invariant").text("Holds").flexible("Figures");
         for i in &self.invariants {

@@ -12,7 +12,7 @@ impl Render for DiffReport {
         false
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         for (name, side) in [("old", &self.old), ("new", &self.new)] {
             let cut = if side.truncated { "  TRUNCATED: part of its memory is missing" } else { "" };
@@ -75,7 +75,7 @@ impl Render for DiffReport {
 /// Types that a person is shown; the rest changed less.
 const TYPES_SHOWN: usize = 40;
 
-fn type_deltas(types: &[TypeDelta]) -> TableBlock {
+fn type_deltas(types: &[TypeDelta]) -> TableBlock<'_> {
     let mut table = TableBlock::default()
         .number("Objects old")
         .optional()
@@ -95,7 +95,7 @@ fn type_deltas(types: &[TypeDelta]) -> TableBlock {
 /// Sizes of blocks that a person is shown; the rest changed less.
 const SIZES_SHOWN: usize = 20;
 
-fn size_deltas(sizes: &[SizeDelta]) -> TableBlock {
+fn size_deltas(sizes: &[SizeDelta]) -> TableBlock<'_> {
     let mut table = TableBlock::default()
         .number("Blocks old")
         .optional()

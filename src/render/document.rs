@@ -2,23 +2,27 @@
 
 use crate::units::{exact, human};
 
+use std::borrow::Cow;
+
 /// A report for people.
-#[derive(Clone, Debug, Default)]
-pub struct Document {
+#[derive(Default)]
+pub struct Document<'a> {
     /// Its parts, top to bottom.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<Block<'a>>,
 }
 
 /// A part of a document.
-#[derive(Clone, Debug)]
-pub enum Block {
+pub enum Block<'a> {
     /// A line of text, wrapped to the terminal; the columns that what follows is
     /// indented by.
     Line(String, usize),
     /// A line that stays one, for programs that read it and hands that copy it.
     Whole(String),
     /// A table.
-    Table(TableBlock),
+    Table(TableBlock<'a>),
+    /// So many documents, each made when it is its turn: the stacks of 100,000 threads
+    /// are not held as text at once.
+    Each(usize, Box<dyn Fn(usize) -> Document<'a> + 'a>),
 }
 
 /// Which side the cells of a column keep to.
@@ -71,18 +75,68 @@ impl Column {
 /// Least width that a flexible column is cut to.
 pub(super) const MIN_FLEXIBLE: usize = 12;
 
+/// Rows of a table, a cell for each column.
+pub enum Rows<'a> {
+    /// All there.
+    Listed(Vec<Vec<String>>),
+    /// So many, each made when it is looked at: a map of a million regions is not held
+    /// as text. Each is made twice, for the widths of the columns and to be written.
+    Made(usize, Box<dyn Fn(usize) -> Vec<String> + 'a>),
+}
+
+impl Default for Rows<'_> {
+    fn default() -> Self {
+        Rows::Listed(Vec::new())
+    }
+}
+
+impl Rows<'_> {
+    /// Add a row to those listed; made ones are as many as they are.
+    pub fn push(&mut self, row: Vec<String>) {
+        if let Rows::Listed(rows) = self {
+            rows.push(row);
+        }
+    }
+
+    /// Add rows, as [`Rows::push`].
+    pub fn extend(&mut self, rows: impl IntoIterator<Item = Vec<String>>) {
+        rows.into_iter().for_each(|row| self.push(row));
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        match self {
+            Rows::Listed(rows) => rows.len(),
+            Rows::Made(count, _) => *count,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Cow<'_, [String]>> {
+        (0..self.len()).map(move |i| match self {
+            Rows::Listed(rows) => Cow::Borrowed(rows.get(i).map(Vec::as_slice).unwrap_or_default()),
+            Rows::Made(_, make) => Cow::Owned(make(i)),
+        })
+    }
+}
+
 /// A table.
-#[derive(Clone, Debug, Default)]
-pub struct TableBlock {
+#[derive(Default)]
+pub struct TableBlock<'a> {
     /// Columns.
     pub columns: Vec<Column>,
-    /// Rows, a cell for each column.
-    pub rows: Vec<Vec<String>>,
+    /// Rows.
+    pub rows: Rows<'a>,
     /// Sums, set off by a line.
     pub footer: Option<Vec<String>>,
 }
 
-impl TableBlock {
+impl TableBlock<'_> {
     /// A column of text.
     pub fn text(mut self, title: &'static str) -> Self {
         self.columns.push(Column::new(title, Align::Left, false));
@@ -102,7 +156,7 @@ impl TableBlock {
     }
 }
 
-impl TableBlock {
+impl TableBlock<'_> {
     /// The column added last is left out where the terminal is too narrow.
     pub fn optional(self) -> Self {
         self.optional_rank(1)
@@ -133,7 +187,7 @@ impl TableBlock {
     }
 }
 
-impl Document {
+impl<'a> Document<'a> {
     /// Add a line; where it is wrapped, the rest keeps its indentation, or stands
     /// beside its mark.
     pub fn line(&mut self, text: impl Into<String>) {
@@ -154,8 +208,13 @@ impl Document {
     }
 
     /// Add a table.
-    pub fn table(&mut self, table: TableBlock) {
+    pub fn table(&mut self, table: TableBlock<'a>) {
         self.blocks.push(Block::Table(table));
+    }
+
+    /// Add `count` documents that `make` makes one by one.
+    pub fn each(&mut self, count: usize, make: impl Fn(usize) -> Document<'a> + 'a) {
+        self.blocks.push(Block::Each(count, Box::new(make)));
     }
 }
 

@@ -18,7 +18,7 @@ impl Render for HandlesReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.handles.is_empty() {
             doc.line("no handles");
@@ -57,7 +57,7 @@ impl Render for GcRootReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         let Some(name) = &self.name else {
             doc.line(format!("no object at {}", self.object));
@@ -106,7 +106,7 @@ impl Render for GcRootReport {
 }
 
 /// How much of the stacks is known.
-pub(super) fn stack_lines(doc: &mut Document, stacks: &StackRootsRow) {
+pub(super) fn stack_lines(doc: &mut Document<'_>, stacks: &StackRootsRow) {
     if stacks.threads == 0 {
         return;
     }
@@ -127,7 +127,7 @@ pub(super) fn stack_lines(doc: &mut Document, stacks: &StackRootsRow) {
     }
 }
 
-fn path_lines(doc: &mut Document, path: &RootPathRow) {
+fn path_lines(doc: &mut Document<'_>, path: &RootPathRow) {
     let thread = path.thread.map(|t| format!(" of thread {t}")).unwrap_or_default();
     match (&path.frame, &path.slot) {
         (Some(frame), Some(slot)) => {

@@ -14,7 +14,7 @@ impl Render for HeapReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         match &self.gc {
             Some(gc) => doc.line(format!(
@@ -67,7 +67,7 @@ struct LoaderCsv<'a> {
     wasted: u64,
 }
 
-fn segment_table(report: &HeapReport) -> TableBlock {
+fn segment_table(report: &HeapReport) -> TableBlock<'_> {
     let mut table = TableBlock::default()
         .number("Heap")
         .text("Generation")
@@ -102,7 +102,7 @@ fn segment_table(report: &HeapReport) -> TableBlock {
     table
 }
 
-fn loader_table(rows: &[LoaderHeapRow]) -> TableBlock {
+fn loader_table(rows: &[LoaderHeapRow]) -> TableBlock<'_> {
     let mut table = TableBlock::default()
         .text("Loader heap")
         .number("Blocks")

@@ -22,7 +22,7 @@ impl Render for HeapStatReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.types.is_empty() {
             doc.line("no such objects");
@@ -76,7 +76,7 @@ impl Render for HeapStatReport {
 }
 
 /// As SOS has it, but the biggest first.
-fn type_table(report: &HeapStatReport) -> TableBlock {
+fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
     let mut table = TableBlock::default().text("MT").number("Count").number("TotalSize").flexible("Class Name");
     for t in &report.types {
         table.rows.push(vec![t.method_table.to_string(), exact(t.count), exact(t.size), t.name.clone()]);
@@ -85,7 +85,7 @@ fn type_table(report: &HeapStatReport) -> TableBlock {
     table
 }
 
-fn block_table(blocks: &[FreeBlockRow]) -> TableBlock {
+fn block_table(blocks: &[FreeBlockRow]) -> TableBlock<'_> {
     let mut table = TableBlock::default()
         .text("Free block")
         .number("Size")
@@ -106,7 +106,7 @@ fn block_table(blocks: &[FreeBlockRow]) -> TableBlock {
     table
 }
 
-fn string_lines(doc: &mut Document, strings: &StringsRow) {
+fn string_lines(doc: &mut Document<'_>, strings: &StringsRow) {
     doc.line(format!(
         "{} strings, {} bytes; {} different ones, {} bytes wasted on duplicates",
         exact(strings.total.objects),

@@ -18,7 +18,7 @@ impl Render for HoldersReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.holders.is_empty() {
             doc.line("no object points at a block of malloc or at an anonymous mapping");

@@ -12,7 +12,7 @@ use crate::report::{Ip2MethodReport, IpRow};
 pub struct Short(pub Ip2MethodReport);
 
 impl Render for Ip2MethodReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         for (i, row) in self.results.iter().enumerate() {
             if i > 0 {
@@ -33,7 +33,7 @@ impl Render for Ip2MethodReport {
 }
 
 impl Render for Short {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         for row in &self.0.results {
             doc.whole(short(row));
@@ -58,12 +58,12 @@ fn wide(addr: Option<Addr>) -> String {
 /// Columns of a title, as SOS `ip2md` has them.
 const TITLE: usize = 22;
 
-fn field(doc: &mut Document, title: &str, value: impl std::fmt::Display) {
+fn field(doc: &mut Document<'_>, title: &str, value: impl std::fmt::Display) {
     doc.titled(format!("{title:<TITLE$}{value}"), TITLE);
 }
 
 /// The fields of SOS `ip2md`, in its order.
-fn block(doc: &mut Document, row: &IpRow) {
+fn block(doc: &mut Document<'_>, row: &IpRow) {
     field(doc, "IP:", wide(Some(row.ip)));
     if !row.found {
         doc.line(row.reason.as_deref().unwrap_or("nothing is known of it"));

@@ -2,28 +2,24 @@
 //! one: its columns, its kinds, its sizes (`kb` there means KiB).
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use serde::Serialize;
-use unicode_width::UnicodeWidthStr;
-
-use crate::bytes::printable;
 use crate::render::csv_rows;
 use crate::render::document::Cut;
-use crate::render::table::shorten;
-use crate::report::RegionRow;
+use crate::render::table::{columns, shorten};
+use crate::report::{Name, RegionRow};
+use serde::Serialize;
 
-/// The tables as SOS prints them; only the summary with `summary_only`. Where there
+/// Write the tables as SOS prints them; only the summary with `summary_only`. Where there
 /// is a terminal to fit, columns are left out that say least, and paths are cut.
-pub fn maddress(rows: &[RegionRow], summary_only: bool, width: Option<usize>) -> String {
-    let mut out = String::new();
-    let words: Vec<Words<'_>> = rows.iter().map(Words::of).collect();
+///
+/// # Errors
+/// Those of writing.
+pub fn maddress(rows: &[RegionRow], summary_only: bool, width: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     if !summary_only {
-        list(&words, width, &mut out);
+        list(rows, width, out)?;
     }
-    summary(&sums(&words), &mut out);
-    out
+    summary(&sums(rows), out)
 }
 
 /// The rows of the summary as CSV.
@@ -37,9 +33,8 @@ pub fn maddress_summary_csv(rows: &[RegionRow], out: &mut dyn Write) -> io::Resu
         count: u64,
         size: u64,
     }
-    let words: Vec<Words<'_>> = rows.iter().map(Words::of).collect();
-    let sums = sums(&words);
-    let rows = sums.iter().map(|&(memory_type, (count, size))| Row { memory_type, count, size });
+    let sums = sums(rows);
+    let rows = sums.iter().map(|(memory_type, (count, size))| Row { memory_type, count: *count, size: *size });
     csv_rows(&rows.collect::<Vec<_>>(), out)
 }
 
@@ -114,9 +109,11 @@ const COLUMNS: [(&str, Option<u8>); 8] = [
 const IMAGE: usize = 7;
 const SHORT_IMAGE: usize = 12;
 
-fn list(words: &[Words<'_>], limit: Option<usize>, out: &mut String) {
-    let longest = |least: usize, of: &dyn Fn(&Words<'_>) -> usize| words.iter().map(of).max().unwrap_or(0).max(least);
-    let image = |w: &Words<'_>| w.row.file.as_deref().map(printable).unwrap_or_default().into_owned();
+fn list(rows: &[RegionRow], limit: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
+    let words = || rows.iter().map(Words::of);
+    let longest =
+        |least: usize, of: &dyn Fn(&Words<'_>) -> usize| words().map(|w| of(&w)).max().unwrap_or(0).max(least);
+    let image = |w: &Words<'_>| w.row.file.as_ref().map(Name::shown).unwrap_or_default();
     let mut widths = [
         longest(COLUMNS[0].0.len(), &|w| w.kind.len()),
         16,
@@ -125,7 +122,7 @@ fn list(words: &[Words<'_>], limit: Option<usize>, out: &mut String) {
         11,
         11,
         longest(COLUMNS[6].0.len(), &|w| w.protect.len()),
-        longest(COLUMNS[IMAGE].0.len(), &|w| image(w).width()),
+        longest(COLUMNS[IMAGE].0.len(), &|w| columns(&image(w))),
     ];
     let mut kept: Vec<usize> = (0..COLUMNS.len()).collect();
     if let Some(limit) = limit {
@@ -141,20 +138,24 @@ fn list(words: &[Words<'_>], limit: Option<usize>, out: &mut String) {
         widths[IMAGE] = widths[IMAGE].min(limit.saturating_sub(firm)).max(SHORT_IMAGE.min(widths[IMAGE]));
     }
     let rule = format!(" +{}+", "-".repeat(kept.iter().map(|&i| widths[i] + 3).sum::<usize>().saturating_sub(1)));
-    let row = |cells: &[String; 8], out: &mut String| {
-        out.push_str(" |");
+    let row = |cells: &[String; 8], out: &mut dyn Write| {
+        write!(out, " |")?;
         for &i in &kept {
             let text = shorten(&cells[i], widths[i], Cut::Start);
-            let fill = " ".repeat(widths[i].saturating_sub(text.width()));
+            let fill = " ".repeat(widths[i].saturating_sub(columns(&text)));
             let number = (1..=3).contains(&i);
-            let _ = if number { write!(out, " {fill}{text} |") } else { write!(out, " {text}{fill} |") };
+            if number {
+                write!(out, " {fill}{text} |")?
+            } else {
+                write!(out, " {text}{fill} |")?
+            };
         }
-        out.push('\n');
+        writeln!(out)
     };
-    let _ = writeln!(out, "{rule}");
-    row(&COLUMNS.map(|c| c.0.to_owned()), out);
-    let _ = writeln!(out, "{rule}");
-    for w in words {
+    writeln!(out, "{rule}")?;
+    row(&COLUMNS.map(|c| c.0.to_owned()), out)?;
+    writeln!(out, "{rule}")?;
+    for w in words() {
         let cells = [
             w.kind.clone(),
             format!("{:x}", w.row.start.get()),
@@ -163,44 +164,42 @@ fn list(words: &[Words<'_>], limit: Option<usize>, out: &mut String) {
             w.memory_type.to_owned(),
             w.state.to_owned(),
             w.protect.to_owned(),
-            image(w),
+            image(&w),
         ];
-        row(&cells, out);
+        row(&cells, out)?;
     }
-    let _ = writeln!(out, "{rule}\n");
+    writeln!(out, "{rule}\n")
 }
 
 /// Regions and bytes by kind, most bytes first.
-fn sums<'a>(words: &'a [Words<'_>]) -> Vec<(&'a str, (u64, u64))> {
-    let mut kinds: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for w in words {
-        let sum = kinds.entry(&w.kind).or_default();
+fn sums(rows: &[RegionRow]) -> Vec<(String, (u64, u64))> {
+    let mut kinds: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for w in rows.iter().map(Words::of) {
+        let sum = kinds.entry(w.kind).or_default();
         sum.0 += 1;
         sum.1 = sum.1.saturating_add(w.row.size);
     }
     let mut rows: Vec<_> = kinds.into_iter().collect();
-    rows.sort_by_key(|(kind, (_, size))| (std::cmp::Reverse(*size), *kind));
+    rows.sort_by_key(|(_, (_, size))| std::cmp::Reverse(*size));
     rows
 }
 
-fn summary(rows: &[(&str, (u64, u64))], out: &mut String) {
+fn summary(rows: &[(String, (u64, u64))], out: &mut dyn Write) -> io::Result<()> {
     let total = rows.iter().fold((0u64, 0u64), |t, (_, (n, s))| (t.0 + n, t.1.saturating_add(*s)));
     let exact = crate::units::exact;
     let kind = rows.iter().map(|(k, _)| k.len()).max().unwrap_or(0).max("Memory Type".len());
     let bytes = exact(total.1).len().max("Size (bytes)".len());
-    let line = |out: &mut String| {
-        let _ = writeln!(out, " +{}+", "-".repeat(kind + 14 + 12 + bytes + 3 * 3 + 2));
+    let line = |out: &mut dyn Write| writeln!(out, " +{}+", "-".repeat(kind + 14 + 12 + bytes + 3 * 3 + 2));
+    let row = |out: &mut dyn Write, name: &str, count: &str, size: &str, size_bytes: &str| {
+        writeln!(out, " | {name:<kind$} | {count:>14} | {size:>12} | {size_bytes:>bytes$} |")
     };
-    let row = |out: &mut String, name: &str, count: &str, size: &str, size_bytes: &str| {
-        let _ = writeln!(out, " | {name:<kind$} | {count:>14} | {size:>12} | {size_bytes:>bytes$} |");
-    };
-    line(out);
-    row(out, "Memory Type", "Count", "Size", "Size (bytes)");
-    line(out);
+    line(out)?;
+    row(out, "Memory Type", "Count", "Size", "Size (bytes)")?;
+    line(out)?;
     for (name, (count, size)) in rows {
-        row(out, name, &exact(*count), &human(*size), &exact(*size));
+        row(out, name, &exact(*count), &human(*size), &exact(*size))?;
     }
-    line(out);
-    row(out, "[TOTAL]", &exact(total.0), &human(total.1), &exact(total.1));
-    line(out);
+    line(out)?;
+    row(out, "[TOTAL]", &exact(total.0), &human(total.1), &exact(total.1))?;
+    line(out)
 }

@@ -22,7 +22,7 @@ const WORD: usize = 18;
 const PLACES: usize = 5;
 
 impl Render for MallocReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         for a in &self.allocators {
             let walked = if a.walked { "" } else { "; its blocks are not walked" };
@@ -69,7 +69,7 @@ impl Render for MallocReport {
 }
 
 impl Render for LeaksReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         let sum = |s: &crate::report::ChunkSum| format!("{} blocks, {}", exact(s.count), human(s.bytes));
         if self.used.count == 0 {
@@ -110,14 +110,14 @@ impl Render for LeaksReport {
     }
 }
 
-fn more(doc: &mut Document, all: u64, shown: usize) {
+fn more(doc: &mut Document<'_>, all: u64, shown: usize) {
     let more = all.saturating_sub(shown as u64);
     if more > 0 {
         doc.line(format!("and {} more", exact(more)));
     }
 }
 
-fn totals(doc: &mut Document, report: &MallocReport) {
+fn totals(doc: &mut Document<'_>, report: &MallocReport) {
     let t = &report.total;
     let mut parts = vec![
         format!("used {} in {} blocks", human(t.used_bytes), exact(t.used)),
@@ -153,7 +153,7 @@ fn shown(report: &MallocReport) -> Vec<&ArenaRow> {
     arenas
 }
 
-fn arena_table(report: &MallocReport) -> TableBlock {
+fn arena_table(report: &MallocReport) -> TableBlock<'_> {
     let mut table = TableBlock::default()
         .text("Arena")
         .number("Size")
@@ -230,7 +230,7 @@ fn arena_table(report: &MallocReport) -> TableBlock {
     table
 }
 
-fn size_table(sizes: &[SizeClassRow]) -> TableBlock {
+fn size_table(sizes: &[SizeClassRow]) -> TableBlock<'_> {
     let mut table = TableBlock::default()
         .number("Chunks up to")
         .number("Used")
@@ -254,7 +254,7 @@ fn size_table(sizes: &[SizeClassRow]) -> TableBlock {
 
 /// Chunks that are alike. A leaked one is in use, and free ones of its size are
 /// no leak.
-fn cluster_table(clusters: &[ClusterRow], leaked: bool) -> TableBlock {
+fn cluster_table(clusters: &[ClusterRow], leaked: bool) -> TableBlock<'_> {
     let mut table =
         TableBlock::default().number("Chunk").number(if leaked { "Leaked" } else { "Used" }).number("Bytes");
     if !leaked {
@@ -280,7 +280,7 @@ fn cluster_table(clusters: &[ClusterRow], leaked: bool) -> TableBlock {
     table
 }
 
-fn chunk_table(chunks: &[ChunkRow], main: Option<Addr>) -> TableBlock {
+fn chunk_table(chunks: &[ChunkRow], main: Option<Addr>) -> TableBlock<'_> {
     let mut table = TableBlock::default().text("Address").number("Chunk").text("State").text("Where").text("Arena");
     for c in chunks.iter().take(CHUNKS) {
         table.rows.push(vec![

@@ -28,7 +28,7 @@ mod symbolicate;
 mod table;
 mod threads;
 
-pub use document::{Align, Block, Column, Cut, Document, TableBlock};
+pub use document::{Align, Block, Column, Cut, Document, Rows, TableBlock};
 pub use ip2method::Short;
 pub use maddress::{maddress, maddress_summary_csv};
 pub use perfmap::perf_map;
@@ -44,7 +44,7 @@ use serde::Serialize;
 /// A report that can be shown to people and as rows.
 pub trait Render: Serialize {
     /// What a person reads.
-    fn document(&self) -> Document;
+    fn document(&self) -> Document<'_>;
 
     /// Whether the line on the core goes above it.
     fn wants_headline(&self) -> bool {
@@ -64,7 +64,7 @@ pub trait Render: Serialize {
 }
 
 /// The line a table begins with: what core this is, and whether it is whole.
-pub fn headline(core: &CoreRow) -> Document {
+pub fn headline(core: &CoreRow) -> Document<'_> {
     commands::headline(core)
 }
 
@@ -82,7 +82,16 @@ pub fn json<T: Serialize>(report: &Envelope<T>, out: &mut dyn Write) -> io::Resu
 /// # Errors
 /// Those of writing.
 pub fn csv_rows<T: Serialize + Default>(rows: &[T], out: &mut dyn Write) -> io::Result<()> {
-    if rows.is_empty() {
+    csv_each::<T, &T>(rows.iter(), out)
+}
+
+/// The same of rows that are made one by one.
+fn csv_each<T: Serialize + Default, R: Serialize>(
+    rows: impl Iterator<Item = R>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut rows = rows.peekable();
+    if rows.peek().is_none() {
         // Without a row the header comes from one that has nothing in it.
         let mut empty = csv::Writer::from_writer(Vec::new());
         empty.serialize(T::default()).map_err(io_error)?;

@@ -24,7 +24,7 @@ impl Render for ObjectReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         let Some(name) = &self.name else {
             doc.line(format!("no object at {}", self.object));
@@ -147,7 +147,7 @@ fn index(e: &ElementRow) -> String {
     }
 }
 
-fn more(doc: &mut Document, count: u64) {
+fn more(doc: &mut Document<'_>, count: u64) {
     if count > 0 {
         doc.line(format!("and {} more", exact(count)));
     }
@@ -173,7 +173,7 @@ fn call(c: &CallRow) -> String {
     }
 }
 
-fn exception_lines(doc: &mut Document, exception: &ExceptionDetail) {
+fn exception_lines(doc: &mut Document<'_>, exception: &ExceptionDetail) {
     if let Some(message) = &exception.message {
         doc.line(format!("message: {message}"));
     }
@@ -189,7 +189,7 @@ fn exception_lines(doc: &mut Document, exception: &ExceptionDetail) {
     more(doc, exception.more);
 }
 
-fn entries(doc: &mut Document, collection: &CollectionDetail) {
+fn entries(doc: &mut Document<'_>, collection: &CollectionDetail) {
     doc.line("");
     doc.line(format!("holds {}", exact(collection.count)));
     if collection.entries.is_empty() {

@@ -15,7 +15,7 @@ impl Render for ObjectsReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.objects.is_empty() {
             doc.line("no objects of such a type");
@@ -43,7 +43,7 @@ impl Render for FinalizersReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if !self.types.is_empty() {
             let mut table = TableBlock::default().number("Count").text("State").flexible("Type");
@@ -83,7 +83,7 @@ impl Render for SyncBlocksReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.blocks.is_empty() {
             doc.line("no sync blocks");
@@ -155,7 +155,7 @@ impl Render for ExceptionsReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.exceptions.is_empty() {
             doc.line("no exceptions");

@@ -24,7 +24,7 @@ pub fn perf_map(report: &PerfMapReport, out: &mut dyn Write) -> io::Result<()> {
 }
 
 impl Render for PerfMapReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         let mut table = TableBlock::default().text("Start").number("Size").text("Tier").flexible("Name");
         for row in &self.entries {

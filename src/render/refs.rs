@@ -8,7 +8,7 @@ use crate::report::{Name, RefRow, RefsReport, TargetRow};
 use crate::units::{exact, human};
 
 impl Render for RefsReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         doc.line(format!("who points at {}", target(&self.target)));
         let inside = match self.inside {

@@ -19,7 +19,7 @@ impl Render for RetainedReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         match &self.object {
             Some(object) if object.name.is_none() => {
@@ -97,7 +97,7 @@ impl Render for RetainedReport {
     }
 }
 
-fn total_lines(doc: &mut Document, report: &RetainedReport) {
+fn total_lines(doc: &mut Document<'_>, report: &RetainedReport) {
     let (live, dead) = (report.live, report.unreachable);
     let whole = live.size.saturating_add(dead.size);
     let mut table = TableBlock::default().text("Kept by").number("Roots").number("Retained").number("%");
@@ -120,7 +120,7 @@ fn total_lines(doc: &mut Document, report: &RetainedReport) {
     ));
 }
 
-fn object_lines(doc: &mut Document, object: &RetainedRow, dominators: &[RetainedRow]) {
+fn object_lines(doc: &mut Document<'_>, object: &RetainedRow, dominators: &[RetainedRow]) {
     let name = object.name.as_ref().map_or_else(|| "?".into(), Name::shown);
     let size = exact_or_dash(object.size);
     let Some(retained) = object.retained else {
@@ -162,7 +162,7 @@ fn holder(row: &RetainedRow) -> String {
     }
 }
 
-fn type_table(report: &RetainedReport) -> TableBlock {
+fn type_table(report: &RetainedReport) -> TableBlock<'_> {
     let mut table =
         TableBlock::default().text("MT").number("Count").number("TotalSize").number("Retained").flexible("Class Name");
     for t in &report.types {
@@ -177,7 +177,7 @@ fn type_table(report: &RetainedReport) -> TableBlock {
     table
 }
 
-fn object_table(report: &RetainedReport) -> TableBlock {
+fn object_table(report: &RetainedReport) -> TableBlock<'_> {
     let mut table = TableBlock::default()
         .text("Object")
         .number("Size")
@@ -201,7 +201,7 @@ fn object_table(report: &RetainedReport) -> TableBlock {
     table
 }
 
-fn unreachable_table(report: &RetainedReport) -> TableBlock {
+fn unreachable_table(report: &RetainedReport) -> TableBlock<'_> {
     let mut table =
         TableBlock::default().text("Unreachable MT").number("Count").number("TotalSize").flexible("Class Name");
     for t in report.unreachable_types.iter().take(UNREACHABLE) {

@@ -19,7 +19,7 @@ impl Render for GcRootTypesReport {
         true
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         let (live, dead) = (self.live, self.unreachable);
         if live.objects == 0 && dead.objects == 0 {
@@ -84,7 +84,7 @@ impl Render for GcRootTypesReport {
     }
 }
 
-fn group_lines(doc: &mut Document, group: &RootGroupRow) {
+fn group_lines(doc: &mut Document<'_>, group: &RootGroupRow) {
     let objects = if group.count == 1 { "1 object".to_owned() } else { format!("{} objects", exact(group.count)) };
     // Nothing of their own: what they hold is held by others of the types asked for.
     let retain = match group.retained {

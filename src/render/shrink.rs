@@ -13,7 +13,7 @@ impl Render for ShrinkReport {
         false
     }
 
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         doc.line(format!(
             "{}: {} ({} bytes); {} of {} of memory kept, in {} segments",

@@ -1,21 +1,21 @@
 //! Equal stacks as a tree, and folded for flame graphs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use crate::report::{FrameRow, GroupRow};
+use crate::report::{FrameNames, FrameRow, GroupRow};
 
 /// How little sure each frame of each group is, the outermost frame first: where stacks
 /// are the same so far, as little as in the least sure of them, so that one name does
 /// not stand there as two.
-fn doubts(groups: &[GroupRow]) -> Vec<Vec<u8>> {
-    let mut nodes: HashMap<(usize, &'static str, String), usize> = HashMap::new();
+fn doubts(groups: &[GroupRow], names: &mut FrameNames) -> Vec<Vec<u8>> {
+    let mut nodes: HashMap<(usize, &'static str, u32), usize> = HashMap::new();
     let mut doubt: Vec<u8> = vec![0];
     let paths: Vec<Vec<usize>> = groups
         .iter()
         .map(|group| {
             let mut at = 0;
             let step = |frame: &FrameRow| {
-                at = *nodes.entry((at, frame.kind, frame.name())).or_insert_with(|| {
+                at = *nodes.entry((at, frame.kind, names.number(frame))).or_insert_with(|| {
                     doubt.push(0);
                     doubt.len() - 1
                 });
@@ -31,16 +31,32 @@ fn doubts(groups: &[GroupRow]) -> Vec<Vec<u8>> {
     paths.into_iter().map(|path| path.into_iter().map(of).collect()).collect()
 }
 
-/// Folded stacks: the outermost frame first, with how many threads have it.
-pub(super) fn fold(groups: &[GroupRow]) -> BTreeMap<String, usize> {
-    let mut out = BTreeMap::new();
-    for (group, doubts) in groups.iter().zip(doubts(groups)) {
-        let title = |(f, doubt): (&FrameRow, u8)| format!("{}{}", f.name().replace(';', ":"), FrameRow::mark(doubt));
-        let titles: Vec<String> = group.frames.iter().rev().zip(doubts).map(title).collect();
-        let line = if titles.is_empty() { "(no frames)".to_owned() } else { titles.join(";") };
-        *out.entry(line).or_insert(0) += group.count;
+/// Folded stacks by their text: the outermost frame first, with how many threads have it.
+pub(super) fn fold(groups: &[GroupRow]) -> Vec<(Folded<'_>, usize)> {
+    let mut names = FrameNames::default();
+    let mut counts: HashMap<Vec<(u32, u8)>, (Folded<'_>, usize)> = HashMap::new();
+    for (group, doubts) in groups.iter().zip(doubts(groups, &mut names)) {
+        let frames = || group.frames.iter().rev().zip(doubts.iter().copied());
+        let key = frames().map(|(f, doubt)| (names.number(f), doubt)).collect();
+        counts.entry(key).or_insert_with(|| (Folded(frames().collect()), 0)).1 += group.count;
     }
+    let mut out: Vec<_> = counts.into_values().collect();
+    out.sort_by(|(a, _), (b, _)| a.titles().cmp(b.titles()));
     out
+}
+
+/// A stack whose line is written when it is its turn.
+pub(super) struct Folded<'a>(Vec<(&'a FrameRow, u8)>);
+
+impl Folded<'_> {
+    fn titles(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(f, doubt)| format!("{}{}", f.shown().replace(';', ":"), FrameRow::mark(*doubt)))
+    }
+
+    /// Its frames in one line.
+    pub(super) fn line(&self) -> String {
+        if self.0.is_empty() { "(no frames)".to_owned() } else { self.titles().collect::<Vec<_>>().join(";") }
+    }
 }
 
 /// A part of the tree of stacks: frames that the same threads have, the
@@ -61,8 +77,10 @@ pub(super) struct Branch<'a> {
 pub(super) fn tree(groups: &[GroupRow]) -> Vec<Branch<'_>> {
     let mut out = Vec::new();
     let all: Vec<usize> = (0..groups.len()).collect();
-    let titles: Vec<Vec<String>> = groups.iter().map(|g| g.frames.iter().rev().map(FrameRow::name).collect()).collect();
-    let doubts = doubts(groups);
+    let mut names = FrameNames::default();
+    let titles: Vec<Vec<u32>> =
+        groups.iter().map(|g| g.frames.iter().rev().map(|f| names.number(f)).collect()).collect();
+    let doubts = doubts(groups, &mut names);
     // An explicit stack: a core may be made to branch at every frame.
     let mut work = split(groups, &titles, &all, 0, 0);
     while let Some((members, from, depth)) = work.pop() {
@@ -94,11 +112,11 @@ pub(super) fn tree(groups: &[GroupRow]) -> Vec<Branch<'_>> {
 type Part = (Vec<usize>, usize, usize);
 
 /// Groups by their frame at `from`; that of most threads last, as it is taken first.
-fn split(groups: &[GroupRow], titles: &[Vec<String>], members: &[usize], from: usize, depth: usize) -> Vec<Part> {
-    let mut index: HashMap<Option<&String>, usize> = HashMap::new();
+fn split(groups: &[GroupRow], titles: &[Vec<u32>], members: &[usize], from: usize, depth: usize) -> Vec<Part> {
+    let mut index: HashMap<Option<u32>, usize> = HashMap::new();
     let mut parts: Vec<Vec<usize>> = Vec::new();
     for &i in members {
-        let title = titles.get(i).and_then(|t| t.get(from));
+        let title = titles.get(i).and_then(|t| t.get(from).copied());
         let at = *index.entry(title).or_insert_with(|| {
             parts.push(Vec::new());
             parts.len() - 1

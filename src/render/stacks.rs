@@ -15,7 +15,7 @@ const SHOWN: usize = 24;
 const DOES: usize = 31;
 
 impl Render for StacksReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let zero_fill = self.total.zero.is_some();
         let mut table = TableBlock::default()
             .number("Tid")
@@ -131,7 +131,7 @@ fn known(s: &StackRow) -> String {
 }
 
 /// Threads by what they do, those of most first.
-fn groups(doc: &mut Document, groups: &[StackGroup]) {
+fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
     let zero_fill = groups.iter().any(|g| g.written.is_some());
     let mut table = TableBlock::default().number("Threads").number("Reserved").number("In use").optional();
     if zero_fill {

@@ -5,7 +5,7 @@ use crate::report::SymbolicateReport;
 use crate::units::exact;
 
 impl Render for SymbolicateReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         let mut table = TableBlock::default().number("Count").text("Address").text("Kind").flexible("Symbol");
         for frame in &self.frames {

@@ -1,5 +1,6 @@
 //! Documents as text.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use tabled::builder::Builder;
@@ -28,12 +29,13 @@ const GAP: usize = 2;
 ///
 /// # Errors
 /// Those of writing.
-pub fn write(document: &Document, look: Look, out: &mut dyn Write) -> io::Result<()> {
+pub fn write(document: &Document<'_>, look: Look, out: &mut dyn Write) -> io::Result<()> {
     for block in &document.blocks {
         match block {
             Block::Line(text, indent) => writeln!(out, "{}", wrap(&printable(text), *indent, look.width))?,
             Block::Whole(text) => writeln!(out, "{}", printable(text))?,
             Block::Table(table) => write_table(table, look, out)?,
+            Block::Each(count, make) => (0..*count).try_for_each(|i| write(&make(i), look, out))?,
         }
     }
     Ok(())
@@ -88,22 +90,24 @@ const UNITS: [&str; 7] = ["%", "B", "KiB", "MiB", "GiB", "TiB", "bytes"];
 /// memory as text more than once.
 const CHUNK: usize = 1024;
 
-fn write_table(table: &TableBlock, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn write_table(table: &TableBlock<'_>, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let header: Vec<String> = table.columns.iter().map(|c| c.title.to_owned()).collect();
     let mut kept: Vec<usize> = (0..table.columns.len()).collect();
     let mut widths: Vec<usize> = vec![0; table.columns.len()];
-    for row in std::iter::once(&header).chain(&table.rows).chain(&table.footer) {
+    let mut widen = |row: &[String]| {
         for (w, cell) in widths.iter_mut().zip(row) {
-            *w = (*w).max(printable(cell).width());
+            *w = (*w).max(columns(&printable(cell)));
         }
-    }
+    };
+    std::iter::once(&header).chain(&table.footer).for_each(|row| widen(row));
+    table.rows.iter().for_each(|row| widen(&row));
     if let Some(limit) = look.width {
         fit(table, limit, &mut kept, &mut widths);
     }
-    let lines = |rows: &[&Vec<String>]| lay_out(table, &kept, &widths, rows);
+    let lines = |rows: &[Cow<'_, [String]>]| lay_out(table, &kept, &widths, rows);
     let whole = kept.iter().map(|&i| widths[i]).sum::<usize>() + GAP * kept.len().saturating_sub(1);
     let rule = "-".repeat(whole.min(look.width.unwrap_or(MAX_RULE)));
-    for line in lines(&[&header]) {
+    for line in lines(&[header.as_slice().into()]) {
         if look.color {
             writeln!(out, "\x1b[1m{line}\x1b[0m")?;
         } else {
@@ -111,14 +115,19 @@ fn write_table(table: &TableBlock, look: Look, out: &mut dyn Write) -> io::Resul
         }
     }
     writeln!(out, "{rule}")?;
-    for chunk in table.rows.chunks(CHUNK) {
-        for line in lines(&chunk.iter().collect::<Vec<_>>()) {
+    let mut rows = table.rows.iter();
+    loop {
+        let chunk: Vec<_> = rows.by_ref().take(CHUNK).collect();
+        if chunk.is_empty() {
+            break;
+        }
+        for line in lines(&chunk) {
             writeln!(out, "{line}")?;
         }
     }
     if let Some(footer) = &table.footer {
         writeln!(out, "{rule}")?;
-        for line in lines(&[footer]) {
+        for line in lines(&[footer.as_slice().into()]) {
             writeln!(out, "{line}")?;
         }
     }
@@ -126,12 +135,12 @@ fn write_table(table: &TableBlock, look: Look, out: &mut dyn Write) -> io::Resul
 }
 
 /// Rows as lines of text, each column as wide as it is over the whole table.
-fn lay_out(table: &TableBlock, kept: &[usize], widths: &[usize], rows: &[&Vec<String>]) -> Vec<String> {
+fn lay_out(table: &TableBlock<'_>, kept: &[usize], widths: &[usize], rows: &[Cow<'_, [String]>]) -> Vec<String> {
     let mut builder = Builder::with_capacity(rows.len(), kept.len());
     for row in rows {
         let cells = kept.iter().filter_map(|&i| {
             let text = shorten(&printable(row.get(i)?), widths[i], table.columns[i].cut);
-            let fill = " ".repeat(widths[i].saturating_sub(text.width()));
+            let fill = " ".repeat(widths[i].saturating_sub(columns(&text)));
             Some(match table.columns[i].align {
                 Align::Left => text + &fill,
                 Align::Right => fill + &text,
@@ -148,7 +157,7 @@ fn lay_out(table: &TableBlock, kept: &[usize], widths: &[usize], rows: &[&Vec<St
 /// Make a table fit: first the columns that may go are left out, as long as the
 /// others at their least don't fit; then the flexible ones are cut, the widest
 /// most, and below their least only where nothing else helps.
-fn fit(table: &TableBlock, limit: usize, kept: &mut Vec<usize>, widths: &mut [usize]) {
+fn fit(table: &TableBlock<'_>, limit: usize, kept: &mut Vec<usize>, widths: &mut [usize]) {
     let least = |i: usize, w: usize| if table.columns[i].flexible { w.min(table.columns[i].least) } else { w };
     let gaps = |n: usize| GAP * n.saturating_sub(1);
     while kept.iter().map(|&i| least(i, widths[i])).sum::<usize>() + gaps(kept.len()) > limit {
@@ -186,7 +195,7 @@ fn fit(table: &TableBlock, limit: usize, kept: &mut Vec<usize>, widths: &mut [us
 
 /// A cell in so many columns, with `…` for what is cut off.
 pub(super) fn shorten(cell: &str, width: usize, cut: Cut) -> String {
-    let whole = cell.width();
+    let whole = columns(cell);
     if whole <= width {
         return cell.to_owned();
     }
@@ -204,6 +213,11 @@ pub(super) fn shorten(cell: &str, width: usize, cut: Cut) -> String {
             format!("…{}…", head(tail(cell, whole - (whole - room) / 2), room))
         }
     }
+}
+
+/// Columns that a printable text takes.
+pub(super) fn columns(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.width() }
 }
 
 /// The start of a text, at most so many columns of it.

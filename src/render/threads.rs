@@ -7,7 +7,7 @@ use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::render::commands::findings;
 use crate::render::stack_tree::{Branch, fold, tree};
-use crate::render::{Document, Render, csv_rows};
+use crate::render::{Document, Render, csv_each};
 use crate::report::{FrameRow, ThreadRow, ThreadsReport, WaitRow};
 
 /// Spaces a level of the tree is set in; deeper ones than this stay there.
@@ -22,41 +22,43 @@ const ADDRESS: usize = 19;
 const LISTED: usize = 8;
 
 impl Render for ThreadsReport {
-    fn document(&self) -> Document {
+    fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         findings(&mut doc, &self.findings);
         match &self.groups {
             Some(groups) => {
                 doc.line(format!("{} threads, {} different stacks", self.threads.len(), groups.len()));
                 let rows: HashMap<u32, &ThreadRow> = self.threads.iter().map(|t| (t.tid, t)).collect();
-                for branch in tree(groups) {
-                    show_branch(&mut doc, &branch, &rows);
-                }
+                let branches = tree(groups);
+                doc.each(branches.len(), move |i| {
+                    let mut part = Document::default();
+                    if let Some(branch) = branches.get(i) {
+                        show_branch(&mut part, branch, &rows);
+                    }
+                    part
+                });
             }
-            None => {
-                for thread in &self.threads {
-                    doc.line("");
-                    show_thread(&mut doc, thread);
+            None => doc.each(self.threads.len(), |i| {
+                let mut part = Document::default();
+                if let Some(thread) = self.threads.get(i) {
+                    part.line("");
+                    show_thread(&mut part, thread);
                 }
-            }
+                part
+            }),
         }
         doc
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         if let Some(groups) = &self.groups {
-            let rows: Vec<GroupCsv> = groups
-                .iter()
-                .enumerate()
-                .flat_map(|(i, g)| {
-                    g.frames.iter().map(move |f| GroupCsv { group: i, count: g.count, method: f.title() })
-                })
-                .collect();
-            return csv_rows(&rows, out);
+            let rows = groups.iter().enumerate().flat_map(|(i, g)| {
+                g.frames.iter().map(move |f| GroupCsv { group: i, count: g.count, method: f.title() })
+            });
+            return csv_each::<GroupCsv, _>(rows, out);
         }
-        let rows: Vec<CsvRow<'_>> =
-            self.threads.iter().flat_map(|t| t.frames.iter().map(|f| CsvRow::of(t, f))).collect();
-        csv_rows(&rows, out)
+        let rows = self.threads.iter().flat_map(|t| t.frames.iter().map(|f| CsvRow::of(t, f)));
+        csv_each::<CsvRow<'_>, _>(rows, out)
     }
 }
 
@@ -66,12 +68,12 @@ impl Render for ThreadsReport {
 /// Those of writing.
 pub fn folded(report: &ThreadsReport, out: &mut dyn Write) -> io::Result<()> {
     for (stack, count) in fold(report.groups.as_deref().unwrap_or_default()) {
-        writeln!(out, "{} {count}", printable(&stack))?;
+        writeln!(out, "{} {count}", printable(&stack.line()))?;
     }
     Ok(())
 }
 
-fn show_thread(doc: &mut Document, thread: &ThreadRow) {
+fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
     let mut head = format!("Thread {}", thread.tid);
     if let Some(name) = &thread.name {
         head.push_str(&format!(" {name}"));
@@ -130,7 +132,7 @@ fn runs<'a>(frames: impl Iterator<Item = &'a FrameRow>) -> Vec<(&'a FrameRow, us
     let mut out: Vec<(&FrameRow, usize)> = Vec::new();
     for frame in frames {
         match out.last_mut() {
-            Some((last, times)) if last.kind == frame.kind && last.title() == frame.title() && last.ip == frame.ip => {
+            Some((last, times)) if last.ip == frame.ip && last.kind == frame.kind && last.title() == frame.title() => {
                 *times += 1;
             }
             _ => out.push((frame, 1)),
@@ -146,7 +148,7 @@ fn frame_line(frame: &FrameRow, times: usize) -> String {
         _ => String::new(),
     };
     let place = match (&frame.file, frame.line) {
-        (Some(file), Some(line)) => format!(" [{file} @ {line}]"),
+        (Some(file), Some(line)) => format!(" [{} @ {line}]", file.shown()),
         _ => String::new(),
     };
     let trust = match frame.trust {
@@ -154,17 +156,17 @@ fn frame_line(frame: &FrameRow, times: usize) -> String {
         _ => FrameRow::mark(frame.doubt()),
     };
     let times = if times > 1 { format!("  × {times}") } else { String::new() };
-    format!("  {ip} {}{offset}{place}{trust}{times}", frame.name())
+    format!("  {ip} {}{offset}{place}{trust}{times}", frame.shown())
 }
 
-fn show_branch(doc: &mut Document, branch: &Branch<'_>, rows: &HashMap<u32, &ThreadRow>) {
+fn show_branch(doc: &mut Document<'_>, branch: &Branch<'_>, rows: &HashMap<u32, &ThreadRow>) {
     let indent = " ".repeat((branch.depth * INDENT).min(MAX_INDENT));
     if branch.depth == 0 {
         doc.line("");
     }
     let mut named: Vec<(String, usize)> = Vec::new();
     for (frame, doubt) in &branch.frames {
-        let title = format!("{}{}", frame.name(), FrameRow::mark(*doubt));
+        let title = format!("{}{}", frame.shown(), FrameRow::mark(*doubt));
         match named.last_mut() {
             Some((last, times)) if *last == title => *times += 1,
             _ => named.push((title, 1)),

@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::objects::Name;
+use crate::report::Name;
 
 /// `async`: async methods that wait, and who waits for them.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]

@@ -2,8 +2,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::report::Name;
 use crate::report::ObjectsRow;
-use crate::report::objects::Name;
 
 /// `handles`: the GC handles that lead to objects.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]

@@ -15,6 +15,7 @@ mod info;
 mod ip2method;
 mod leaks;
 mod malloc;
+mod name;
 mod object;
 mod objects;
 mod perfmap;
@@ -50,13 +51,15 @@ pub use malloc::{
     AllocatorRow, ArenaRow, ChunkRow, ChunkSum, ClusterRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
     MmappedRow, SizeClassRow, TcacheRow,
 };
+pub use name::Name;
+pub(crate) use name::Shown;
 pub use object::{
     CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow,
     ObjectReport, ThreadValueRow, TraceRow,
 };
 pub use objects::{
     ExceptionRow, ExceptionsReport, FinalizerRow, FinalizerTypeRow, FinalizersReport, ListedObject, LockThreadRow,
-    Name, ObjectsReport, SyncBlockRow, SyncBlocksReport,
+    ObjectsReport, SyncBlockRow, SyncBlocksReport,
 };
 pub use perfmap::{PerfMapReport, PerfMapRow};
 pub use refs::{RefCountRow, RefRow, RefsReport, TargetRow};
@@ -66,6 +69,7 @@ pub use shrink::ShrinkReport;
 pub use stacks::{StackGroup, StackRow, StacksReport, StacksTotal};
 pub use summary::{BaseRow, Finding, KindRow, MallocSplit, Severity, SummaryReport, TotalRow};
 pub use symbolicate::{SymbolicateReport, TextFrameRow};
+pub(crate) use threads::FrameNames;
 pub use threads::{FrameRow, GroupRow, ThreadRow, ThreadsReport, ThrownRow, WaitRow};
 pub use whatis::{BlockRow, ClaimRow, WhatisReport};
 

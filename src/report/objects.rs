@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::report::Name;
 
 /// `objects`: objects of the types asked for.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -145,60 +146,3 @@ pub struct ExceptionRow {
     /// Generation that it is in.
     pub generation: &'static str,
 }
-
-/// A name that many rows have, kept once: one name may have 16 KiB.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Name(std::sync::Arc<str>);
-
-impl From<String> for Name {
-    fn from(name: String) -> Name {
-        Name(name.into())
-    }
-}
-
-impl std::ops::Deref for Name {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Serialize for Name {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-impl JsonSchema for Name {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Name".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        String::json_schema(generator)
-    }
-}
-
-impl std::fmt::Display for Name {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Name {
-    /// As it stands in a table for people: its beginning, where it is long.
-    pub fn shown(&self) -> String {
-        match self.0.char_indices().nth(SHOWN) {
-            Some((end, _)) => format!("{}…", self.0.get(..end).unwrap_or_default()),
-            None => self.0.to_string(),
-        }
-    }
-}
-
-/// Characters of a name in a table of many rows.
-const SHOWN: usize = 500;

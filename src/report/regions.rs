@@ -2,6 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::report::Name;
 
 /// `regions` and `maddress`: the whole map.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -22,11 +23,11 @@ pub struct RegionRow {
     /// Name of the kind.
     pub kind: &'static str,
     /// Which one: thread, arena, file and section.
-    pub detail: String,
+    pub detail: Name,
     /// As in /proc/PID/maps; `?` where the core can't tell.
     pub perms: String,
     /// File mapped here.
-    pub file: Option<String>,
+    pub file: Option<Name>,
     /// Bytes of it that the core holds.
     pub in_core: u64,
     /// exact, derived or heuristic.

@@ -1,8 +1,10 @@
+use std::collections::HashMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Finding;
+use crate::report::{Finding, Name};
 
 /// `threads`: what every thread is doing.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -91,22 +93,22 @@ pub struct FrameRow {
     /// managed, native, or frame: the runtime's own marks.
     pub kind: &'static str,
     /// The method or function.
-    pub method: Option<String>,
+    pub method: Option<Name>,
     /// Class of an explicit Frame.
     pub frame: Option<&'static str>,
     /// MethodDesc.
     pub method_desc: Option<Addr>,
     /// File name of its module.
-    pub module: Option<String>,
+    pub module: Option<Name>,
     /// MethodDef token.
-    pub token: Option<String>,
+    pub token: Option<Name>,
     /// Bytes from the start of the method or function; of the module, where no
     /// function is known.
     pub offset: Option<u64>,
     /// Offset in its IL.
     pub il_offset: Option<i64>,
     /// Source file.
-    pub file: Option<String>,
+    pub file: Option<Name>,
     /// Line.
     pub line: Option<u32>,
     /// How it was found: context, signal frame, unwind data, frame, frame pointer or
@@ -133,21 +135,47 @@ impl FrameRow {
         }
     }
 
-    /// Its name, and, of a guess, that it is one.
+    /// Its name as tables show it, and, of a guess, that it is one.
     pub fn title(&self) -> String {
-        format!("{}{}", self.name(), FrameRow::mark(self.doubt()))
+        format!("{}{}", self.shown(), FrameRow::mark(self.doubt()))
     }
 
     /// What tells it from other frames: name and module, no addresses in it.
     pub fn name(&self) -> String {
+        self.spelled(|name| name.to_string())
+    }
+
+    /// The same as it stands in tables: of a long name its beginning.
+    pub fn shown(&self) -> String {
+        self.spelled(Name::shown)
+    }
+
+    fn spelled(&self, text: impl Fn(&Name) -> String) -> String {
         match (&self.method, self.frame, &self.module) {
-            (Some(method), Some(frame), _) => format!("[{frame}: {method}]"),
+            (Some(method), Some(frame), _) => format!("[{frame}: {}]", text(method)),
             (None, Some(frame), _) => format!("[{frame}]"),
-            (Some(method), None, Some(module)) if self.kind == "native" => format!("{module}!{method}"),
-            (Some(method), None, _) => method.clone(),
-            (None, None, Some(module)) => format!("{module}+{:#x}", self.offset.unwrap_or(0)),
+            (Some(method), None, Some(module)) if self.kind == "native" => {
+                format!("{}!{}", text(module), text(method))
+            }
+            (Some(method), None, _) => text(method),
+            (None, None, Some(module)) => format!("{}+{:#x}", text(module), self.offset.unwrap_or(0)),
             (None, None, None) => self.ip.unwrap_or_default().to_string(),
         }
+    }
+}
+
+/// Numbers that stand for the names of frames: stacks are compared by them, as the names
+/// of a million frames would take gigabytes.
+#[derive(Default)]
+pub(crate) struct FrameNames {
+    known: HashMap<String, u32>,
+}
+
+impl FrameNames {
+    /// The number of a frame's [`FrameRow::name`].
+    pub(crate) fn number(&mut self, frame: &FrameRow) -> u32 {
+        let next = self.known.len() as u32;
+        *self.known.entry(frame.name()).or_insert(next)
     }
 }
 

@@ -138,7 +138,7 @@ fn summary(o: &Opened, rng: &mut Rng) -> Verdict {
 
 fn maddress(o: &Opened, rng: &mut Rng) -> Verdict {
     let regions = analysis::regions(&o.found, &RegionOptions::default());
-    drop(render::maddress(&regions.regions, rng.below(2) == 0, (rng.below(2) == 0).then_some(80)));
+    drop(render::maddress(&regions.regions, rng.below(2) == 0, (rng.below(2) == 0).then_some(80), &mut Vec::new()));
     Ok(())
 }
 

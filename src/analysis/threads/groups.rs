@@ -1,15 +1,16 @@
 use std::collections::HashMap;
 
-use crate::report::{GroupRow, ThreadRow};
+use crate::report::{FrameNames, GroupRow, ThreadRow};
 
 /// Move frames out of rows into one group for each different stack. Of a frame that was
 /// found in several ways the group tells the least sure.
 pub(super) fn merge(rows: &mut [ThreadRow]) -> Vec<GroupRow> {
-    let mut index: HashMap<Vec<(&'static str, String)>, usize> = HashMap::new();
+    let mut names = FrameNames::default();
+    let mut index: HashMap<Vec<(&'static str, u32)>, usize> = HashMap::new();
     let mut out: Vec<GroupRow> = Vec::new();
     for row in rows {
         let frames = std::mem::take(&mut row.frames);
-        let key = frames.iter().map(|f| (f.kind, f.name())).collect();
+        let key = frames.iter().map(|f| (f.kind, names.number(f))).collect();
         let at = *index.entry(key).or_insert(out.len());
         match out.get_mut(at) {
             Some(group) => {

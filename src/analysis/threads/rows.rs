@@ -7,12 +7,12 @@ use crate::core::notes::at;
 use crate::dotnet::{ExplicitFrame, Method};
 use crate::image::Module;
 use crate::process::Process;
-use crate::report::FrameRow;
+use crate::report::{FrameRow, Name};
 use crate::stackwalk::{FrameKind, StackFrame};
 
 /// A module's name; none where no file list gave it one.
-fn named(name: &str) -> Option<String> {
-    (!name.is_empty()).then(|| printable(name).into_owned())
+fn named(name: &str) -> Option<Name> {
+    (!name.is_empty()).then(|| Name::from(&*printable(name)))
 }
 
 /// What stands for the class of a frame that finds an exception's handler.
@@ -33,7 +33,7 @@ pub(super) struct Rows<'a, 'p> {
     names: &'a Names<'p>,
     native: HashMap<(Addr, bool), FrameRow>,
     managed: HashMap<(Addr, bool), FrameRow>,
-    methods: HashMap<Addr, Option<String>>,
+    methods: HashMap<Addr, Option<Name>>,
 }
 
 impl<'a, 'p> Rows<'a, 'p> {
@@ -85,7 +85,7 @@ impl<'a, 'p> Rows<'a, 'p> {
                     // Any word can be read as a MethodDesc.
                     let module = types.module(types.module_of(desc.method_table).ok()?);
                     (module.metadata.is_some() || !module.path.is_empty())
-                        .then(|| printable(&types.method_name(&desc)).into_owned())
+                        .then(|| Name::from(&*printable(&types.method_name(&desc))))
                 })
             };
             self.methods.entry(desc).or_insert_with(of).clone()
@@ -104,13 +104,13 @@ impl<'a, 'p> Rows<'a, 'p> {
         let source = source.unwrap_or_default();
         FrameRow {
             kind: "managed",
-            method: Some(method.name.clone()),
+            method: Some(Name::from(&*method.name)),
             method_desc: method.desc.as_ref().map(|d| d.addr),
-            module: Some(method.module.name().into_owned()),
-            token: Some(method.token.to_string()),
+            module: Some(Name::from(&*method.module.name())),
+            token: Some(Name::from(method.token.to_string())),
             offset: method.offset_of(frame.code()).map(|at| at + u64::from(!frame.exact)),
             il_offset: source.il_offset,
-            file: source.file,
+            file: source.file.map(Name::from),
             line: source.line,
             ..FrameRow::default()
         }
@@ -121,14 +121,14 @@ impl<'a, 'p> Rows<'a, 'p> {
         match self.names.code(frame.code()) {
             Code::Native(symbol) => FrameRow {
                 module: named(self.names.native_module(&symbol)),
-                method: Some(printable(&symbol.name).into_owned()),
+                method: Some(Name::from(&*printable(&symbol.name))),
                 offset: Some(symbol.offset + u64::from(!frame.exact)),
                 ..row
             },
             Code::Stub(stub, of) => {
                 let of = of.map(|m| format!(" of {}", printable(&m))).unwrap_or_default();
                 FrameRow {
-                    method: Some(format!("{}{of}", stub.kind.name())),
+                    method: Some(Name::from(format!("{}{of}", stub.kind.name()))),
                     offset: Some(frame.ip.since(stub.start)),
                     ..row
                 }

@@ -30,7 +30,8 @@ pub(super) fn run(common: &Common, core: &Path, summary: bool) -> Result<Exit, F
         let mut out = std::io::stdout().lock();
         render::write(&render::headline(&head), output::look(), &mut out)?;
     }
-    let text = render::maddress(&report.regions, summary, output::look().width);
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    render::maddress(&report.regions, summary, output::look().width, &mut out)?;
+    out.flush()?;
     Ok(finish(&process))
 }

@@ -56,7 +56,7 @@ impl References {
     /// Read the GCDesc of the MethodTable at `at`, whose objects have references.
     /// `None` where it is not in the core or can't be.
     pub fn read(memory: &dyn Memory, at: Addr) -> Option<References> {
-        let word = |back: u64| memory.u64(Addr::new(at.get().checked_sub(back)?)).ok();
+        let word = |back: u64| memory.u64(at.checked_sub(back)?).ok();
         let count = word(WORD)? as i64;
         let many = usize::try_from(count.unsigned_abs()).ok().filter(|&n| n <= limits::MAX_GC_SERIES)?;
         if count >= 0 {
@@ -77,8 +77,9 @@ impl References {
                 Some(Repeat { count: item as u32, skip: (item >> 32) as u32 })
             })
             .collect();
-        let items = items?;
-        // Elements without length would never end.
+        let mut items = items?;
+        // What has no length says nothing, and elements of nothing else would never end.
+        items.retain(|r| r.count > 0 || r.skip > 0);
         let stride = items.iter().map(|r| u64::from(r.count) * WORD + u64::from(r.skip)).fold(0, u64::saturating_add);
         (stride > 0 && stride.is_multiple_of(WORD)).then(|| References::Elements { start, items: items.into() })
     }
@@ -101,12 +102,13 @@ impl References {
         size: u64,
         visit: &mut impl FnMut(u64, u64) -> bool,
     ) -> bool {
-        let room = size.saturating_sub(HEADER);
+        // An object may claim more than there are words to look at.
+        let room = size.saturating_sub(HEADER).min((words.len() as u64).saturating_mul(WORD));
         let mut row = |start: u64, len: u64| {
             // What reaches out of the object is cut: it belongs to the next one.
             let end = start.saturating_add(len).min(room);
             let (from, to) = ((start.max(least) / WORD) as usize, (end / WORD) as usize);
-            let have = words.get(from..to.min(words.len())).unwrap_or_default();
+            let have = words.get(from..to).unwrap_or_default();
             for (i, word) in have.iter().enumerate() {
                 let value = u64::from_le_bytes(*word);
                 if value != 0 && !visit((from + i) as u64 * WORD, value) {
