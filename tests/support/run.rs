@@ -55,6 +55,7 @@ pub struct Run {
     command: Command,
     input: Option<Vec<u8>>,
     most: Duration,
+    kept: usize,
 }
 
 /// Processor time of a run where the test gives none.
@@ -103,7 +104,7 @@ impl Run {
         for name in ["NO_COLOR", "COLUMNS", "RUST_LOG", "CLICOLOR_FORCE", "RUST_BACKTRACE"] {
             command.env_remove(name);
         }
-        Run { command, input: None, most: MOST }
+        Run { command, input: None, most: MOST, kept: usize::MAX }
     }
 
     pub fn env(mut self, name: &str, value: &str) -> Run {
@@ -129,6 +130,12 @@ impl Run {
         self
     }
 
+    /// Keep only the first bytes of each stream; all is read.
+    pub fn keep(mut self, bytes: usize) -> Run {
+        self.kept = bytes;
+        self
+    }
+
     /// Run to the end, or fail where it takes more processor time than it may.
     #[track_caller]
     pub fn go(mut self) -> Output {
@@ -145,10 +152,12 @@ impl Run {
             // The program may stop reading early; that is its right.
             std::thread::spawn(move || pipe.write_all(&bytes));
         }
+        let kept = self.kept as u64;
         let collect = |mut pipe: Box<dyn Read + Send>| {
             std::thread::spawn(move || {
                 let mut bytes = Vec::new();
-                let _ = pipe.read_to_end(&mut bytes);
+                let _ = pipe.by_ref().take(kept).read_to_end(&mut bytes);
+                let _ = std::io::copy(&mut pipe, &mut std::io::sink());
                 String::from_utf8_lossy(&bytes).into_owned()
             })
         };

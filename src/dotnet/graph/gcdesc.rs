@@ -236,6 +236,25 @@ mod tests {
         assert_eq!(visited(&references, &[1, 2, 3, 4], 0x18), []);
     }
 
+    /// Of this thread, in whole seconds.
+    fn processor_time() -> i64 {
+        rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec
+    }
+
+    #[test]
+    fn a_claimed_size_costs_no_more_than_the_words_that_are_there() {
+        // Elements of a reference and nothing, and a description with items of no length.
+        let Some(references) = read(&[1, 0x10, -1]) else { panic!("no GCDesc") };
+        let begun = processor_time();
+        assert_eq!(visited(&references, &[9, 2, 21, 22], 1 << 36), [(0x10, 21), (0x18, 22)]);
+        let mut words = vec![0; 60_000];
+        words.extend([1, 0x10, -60_001]);
+        let Some(references) = read(&words) else { panic!("no GCDesc") };
+        let objects = vec![7_u64; 4096];
+        assert_eq!(visited(&references, &objects, 1 << 36).len(), objects.len() - 2);
+        assert!(processor_time() - begun < 1, "the claimed size was walked");
+    }
+
     #[test]
     fn what_has_no_end_is_refused() {
         assert_eq!(read(&[0, 0x10, -1]), None);
