@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::bytes;
+use crate::core::budget::{self, Allowed, Spent};
 use crate::core::notes::at;
 use crate::core::open::{Core, OpenError};
 use crate::core::reads::{InPhase, Loss, Reads};
@@ -14,18 +15,22 @@ use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
 use crate::image::{Module, ModuleKind, elf, modules};
 use crate::limits;
-use crate::memory::{CoreMemory, Fault, FaultKind, Memory};
+use crate::memory::{CoreMemory, Fault, Memory};
 use crate::phase::Phase;
 use crate::progress::Progress;
+use crate::units::round;
 
 /// What the user gives beside the core.
 #[derive(Default)]
 pub struct Options {
     /// `--symbols` directories.
     pub symbols: Vec<PathBuf>,
-    /// Bytes of memory that may be taken (`--memory`); `None`: what
-    /// [`limits`] allow.
+    /// Bytes of memory that may be taken (`--memory`), for unpacking and for the answer;
+    /// `None`: what [`limits`] allow by the size of the core.
     pub memory: Option<u64>,
+    /// Whether this program does nothing but answer: then the memory that it has taken is
+    /// held to what the core can be worth.
+    pub alone: bool,
     /// Record which pages are read ([`Core::reads`]).
     pub record: bool,
     /// Make the read of this number fail, from 1 on: for tests.
@@ -100,7 +105,8 @@ impl Process {
         let dirs = SymbolDirs::open(&options.symbols).map_err(ProcessError::Symbols)?;
         let reads = if options.record { Reads::recording() } else { Reads::default() };
         let reads = options.fail_at.into_iter().fold(reads, Reads::failing_at);
-        let core = Arc::new(Core::open_with(path, reads, options.memory, &diag, progress)?);
+        let allowed = Allowed { memory: options.memory, alone: options.alone };
+        let core = Arc::new(Core::open_with(path, reads, allowed, &diag, progress)?);
         let mut memory = CoreMemory::new(core.clone());
         let phase = core.reads.enter(Phase::Modules);
         let mut found = modules::find(&core, &memory, &diag);
@@ -147,12 +153,27 @@ impl Process {
     /// Tell which phases could not read what the core's headers promise, and what
     /// the answer may lack for it. To be called when the answer is there.
     pub fn tell_unread(&self) {
+        let budget = self.core.reads.budget();
+        tracing::debug!(work = budget.work(), memory = budget::taken(), "spent");
+        let spent = match budget.spent() {
+            Some(Spent::Memory) => Some(format!(
+                "this core asks for more than the {} of memory that the answer may take",
+                round(budget.memory())
+            )),
+            Some(Spent::Work) => Some("this core asks for more work than its size can be worth".to_owned()),
+            None => None,
+        };
+        if let Some(why) = spent {
+            let more = "it may be damaged, or made so; --memory SIZE allows more";
+            self.diag.partial("budget", format!("{why}, so the rest was left: {more}"));
+        }
         for (phase, loss, at) in self.core.reads.losses() {
-            let (code, kind) = match loss {
-                Loss::Failed => ("read-failed", FaultKind::Failed),
-                Loss::Cut => ("read-cut", FaultKind::Truncated),
+            let code = match loss {
+                Loss::Failed => "read-failed",
+                Loss::Cut => "read-cut",
+                Loss::Spent => "budget",
             };
-            let fault = Fault { addr: at, kind };
+            let fault = Fault { addr: at, kind: loss.into() };
             self.diag.partial(code, format!("{}: {fault}; {}", phase.name(), phase.loses()));
         }
     }

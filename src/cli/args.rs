@@ -37,7 +37,8 @@ pub(crate) struct Common {
     /// Where to look for the program's own files; used only if proven the same build
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) symbols: Vec<PathBuf>,
-    /// Let it take so much memory, as 4GiB, where less than that is usual
+    /// Let it take so much memory, as 4GiB; usual: 256MiB and twice the core's size, at most
+    /// half of the machine's
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
     /// Tell on stderr how things were found (-vv: more)

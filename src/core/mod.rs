@@ -4,6 +4,7 @@
 //! Knows nothing of what the memory means. Nothing in here may depend on any
 //! room above it.
 
+pub(crate) mod budget;
 pub mod elf;
 pub mod extents;
 pub mod inflate;

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::addr::{Addr, AddrRange, union};
+use crate::core::budget::Allowed;
 use crate::core::elf::{self, Arch, HeaderError, Piece, PieceState, Segment, Truncation};
 use crate::core::extents::Extents;
 use crate::core::inflate::{self, InflateError, Inflated, Packing};
@@ -107,15 +108,15 @@ impl Core {
     /// [`OpenError`] where there is no core to read. A cut or damaged core
     /// opens, with diagnostics.
     pub fn open(path: &Path, diag: &Diagnostics, progress: &Progress) -> Result<Core, OpenError> {
-        Core::open_with(path, Reads::default(), None, diag, progress)
+        Core::open_with(path, Reads::default(), Allowed::default(), diag, progress)
     }
 
-    /// The same, with a record of reads that headers and notes count in, and the bytes of
-    /// memory that unpacking may take.
+    /// The same, with a record of reads that headers and notes count in, and what the answer
+    /// may take.
     pub(crate) fn open_with(
         path: &Path,
         reads: Reads,
-        memory: Option<u64>,
+        allowed: Allowed,
         diag: &Diagnostics,
         progress: &Progress,
     ) -> Result<Core, OpenError> {
@@ -124,8 +125,8 @@ impl Core {
         let unpack_error = |source| OpenError::Inflate { path: name.clone(), source };
         if path.as_os_str() == "-" {
             let input = io::stdin().lock();
-            let out = inflate::to_temporary_file(input, None, memory, progress).map_err(unpack_error)?;
-            return Core::from_unpacked(name, out, reads, diag);
+            let out = inflate::to_temporary_file(input, None, allowed.memory, progress).map_err(unpack_error)?;
+            return Core::from_unpacked(name, out, reads, allowed, diag);
         }
         let meta = std::fs::metadata(path).map_err(io_error)?;
         if !meta.is_file() {
@@ -136,22 +137,28 @@ impl Core {
         let mut head = Vec::new();
         (&file).take(16).read_to_end(&mut head).map_err(io_error)?;
         if Packing::detect(&head).is_none() {
-            return Core::from_file(name, file, None, &[], reads, diag);
+            return Core::from_file(name, file, None, &[], reads, allowed, diag);
         }
         (&file).seek(SeekFrom::Start(0)).map_err(io_error)?;
         progress.start(meta.len());
-        let out = inflate::to_temporary_file(&file, Some(&file), memory, progress).map_err(unpack_error)?;
-        Core::from_unpacked(name, out, reads, diag)
+        let out = inflate::to_temporary_file(&file, Some(&file), allowed.memory, progress).map_err(unpack_error)?;
+        Core::from_unpacked(name, out, reads, allowed, diag)
     }
 
-    fn from_unpacked(path: String, out: Inflated, reads: Reads, diag: &Diagnostics) -> Result<Core, OpenError> {
+    fn from_unpacked(
+        path: String,
+        out: Inflated,
+        reads: Reads,
+        allowed: Allowed,
+        diag: &Diagnostics,
+    ) -> Result<Core, OpenError> {
         if let Some(reason) = out.broken {
             diag.partial("inflate", format!("the packed stream breaks off: {reason}"));
         }
         if out.trailing {
             diag.note("trailing", "behind the packed core the file goes on with bytes that are not packed: left out");
         }
-        Core::from_file(path, out.file, out.packing, &out.holes, reads, diag)
+        Core::from_file(path, out.file, out.packing, &out.holes, reads, allowed, diag)
     }
 
     fn from_file(
@@ -160,6 +167,7 @@ impl Core {
         packing: Option<Packing>,
         holes: &[Range<u64>],
         reads: Reads,
+        allowed: Allowed,
         diag: &Diagnostics,
     ) -> Result<Core, OpenError> {
         let size = file.metadata().map_err(|source| OpenError::Io { path: path.clone(), source })?.len();
@@ -175,6 +183,7 @@ impl Core {
         }
         let bytes =
             MappedFile::with_holes(&file, holes).map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        let reads = reads.within(size, allowed);
         let headers = elf::read_headers(&bytes, &reads, diag)
             .map_err(|source| OpenError::Header { path: path.clone(), source })?;
         let pieces = elf::pieces(&headers.segments, diag);
@@ -329,7 +338,7 @@ impl Core {
                 }
             }
         }
-        out.retain(|run| !self.reads.fails_at(run.range.start));
+        out.retain(|run| self.reads.refuses(run.range.start, run.range.len()).is_none());
         out
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
+use crate::core::budget::{Allowed, Budget};
 use crate::phase::Phase;
 
 /// Kept pages are of this size, counted from address 0.
@@ -21,17 +22,20 @@ pub(crate) enum Loss {
     Failed,
     /// The file ends before them.
     Cut,
+    /// The budget of work or memory is spent.
+    Spent,
+}
+
+impl Loss {
+    const ALL: [Loss; 3] = [Loss::Failed, Loss::Cut, Loss::Spent];
 }
 
 /// The lowest address that a phase lost, in each way.
-struct Lost {
-    failed: AtomicU64,
-    cut: AtomicU64,
-}
+struct Lost([AtomicU64; Loss::ALL.len()]);
 
 impl Default for Lost {
     fn default() -> Lost {
-        Lost { failed: AtomicU64::new(NONE), cut: AtomicU64::new(NONE) }
+        Lost([const { AtomicU64::new(NONE) }; Loss::ALL.len()])
     }
 }
 
@@ -42,6 +46,7 @@ pub struct Reads {
     fault: Option<Fault>,
     phase: AtomicU8,
     lost: [Lost; Phase::ALL.len()],
+    budget: Budget,
 }
 
 /// A read that is made to fail.
@@ -80,6 +85,18 @@ impl Reads {
         Reads { fault: Some(Fault { at: n, ..Fault::default() }), ..self }
     }
 
+    /// The same record for a core file of so many bytes: reads fail once the budget of
+    /// such a file is spent.
+    #[must_use]
+    pub(crate) fn within(self, file: u64, allowed: Allowed) -> Reads {
+        Reads { budget: Budget::of(file, allowed), ..self }
+    }
+
+    /// The budget of all reads.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// What is read from now on is for `phase`. To be called where nothing runs
     /// beside it: all threads that read then do so for this phase.
     #[must_use]
@@ -100,25 +117,29 @@ impl Reads {
         self.fault.as_ref().is_some_and(|f| f.done.fetch_add(1, Ordering::Relaxed) + 1 == f.at)
     }
 
-    /// Whether the read at `addr` that begins now is the one that fails; it is
-    /// remembered with its phase.
-    pub(crate) fn fails_at(&self, addr: Addr) -> bool {
-        let fails = self.fails();
+    /// Why the read of `len` bytes at `addr` that begins now fails, if it does: it is the
+    /// one that is to fail, or the budget is spent. It is remembered with its phase.
+    pub(crate) fn refuses(&self, addr: Addr, len: u64) -> Option<Loss> {
         if let Some(fault) = &self.fault
             && self.phase.load(Ordering::Relaxed) == Phase::Question as u8
         {
             fault.unnamed.fetch_add(1, Ordering::Relaxed);
         }
-        if fails {
+        if self.fails() {
             self.lose(addr, Loss::Failed);
+            return Some(Loss::Failed);
         }
-        fails
+        if !self.budget.spend(len) {
+            self.lose(addr, Loss::Spent);
+            return Some(Loss::Spent);
+        }
+        None
     }
 
     /// What the headers promise at `addr` could not be had.
     pub(crate) fn lose(&self, addr: Addr, loss: Loss) {
-        if let Some(lost) = self.lost.get(usize::from(self.phase.load(Ordering::Relaxed))) {
-            let first = if loss == Loss::Failed { &lost.failed } else { &lost.cut };
+        let lost = self.lost.get(usize::from(self.phase.load(Ordering::Relaxed)));
+        if let Some(first) = lost.and_then(|lost| lost.0.get(loss as usize)) {
             first.fetch_min(addr.get().min(NONE - 1), Ordering::Relaxed);
         }
     }
@@ -126,7 +147,7 @@ impl Reads {
     /// Phases that could not read what the headers promise, with the lowest address.
     pub(crate) fn losses(&self) -> Vec<(Phase, Loss, Addr)> {
         let all = Phase::ALL.iter().zip(&self.lost);
-        let each = all.flat_map(|(&phase, lost)| [(phase, Loss::Failed, &lost.failed), (phase, Loss::Cut, &lost.cut)]);
+        let each = all.flat_map(|(&phase, lost)| Loss::ALL.into_iter().zip(&lost.0).map(move |(l, a)| (phase, l, a)));
         let each = each.map(|(phase, loss, first)| (phase, loss, first.load(Ordering::Relaxed)));
         each.filter(|l| l.2 != NONE).map(|(phase, loss, first)| (phase, loss, Addr::new(first))).collect()
     }
@@ -196,7 +217,7 @@ mod tests {
     #[test]
     fn the_nth_read_fails_and_no_other() {
         let reads = Reads::default().failing_at(3);
-        let failed: Vec<bool> = (0..5).map(|i| reads.fails_at(Addr::new(0x1000 * (i + 1)))).collect();
+        let failed: Vec<bool> = (0..5).map(|i| reads.refuses(Addr::new(0x1000 * (i + 1)), 8).is_some()).collect();
         assert_eq!(failed, [false, false, true, false, false]);
         assert_eq!(reads.losses(), [(Phase::Question, Loss::Failed, Addr::new(0x3000))]);
         assert_eq!(reads.counted(), 5);

@@ -70,3 +70,20 @@ pub const MAX_NOTE_SEGMENTS: usize = 64;
 /// Bytes of notes that `shrink` writes, held in memory at once: of 10,000 threads
 /// with all their registers they are some 40 MB.
 pub const MAX_SHRUNK_NOTES: usize = 128 << 20;
+
+/// Units of work that an answer may take of any core: a read of memory is one, some tens of
+/// nanoseconds. All commands on cores of real processes take less than a tenth.
+pub const LEAST_WORK: u64 = 48 << 20;
+
+/// Bytes of the core file that are worth one more unit.
+pub const BYTES_WORTH_WORK: u64 = 4;
+
+/// Bytes of one read or scan that count as one more unit.
+pub const BYTES_PER_WORK: u64 = 256;
+
+/// Bytes of memory that an answer may take of any core, where `--memory` says nothing.
+pub const LEAST_MEMORY: u64 = 256 << 20;
+
+/// Further bytes for each byte of the core file: what is kept of a heap, or of blocks of
+/// malloc, is a part of what they take in the core.
+pub const MEMORY_PER_BYTE: u64 = 2;

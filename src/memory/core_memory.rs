@@ -102,8 +102,8 @@ impl CoreMemory {
     }
 
     fn read_from(&self, addr: Addr, buf: &mut [u8], pristine: bool) -> Result<(), Fault> {
-        if self.core.reads.fails_at(addr) {
-            return Err(Fault { addr, kind: FaultKind::Failed });
+        if let Some(loss) = self.core.reads.refuses(addr, buf.len() as u64) {
+            return Err(Fault { addr, kind: loss.into() });
         }
         let mut at = addr;
         let mut done = 0;
@@ -131,7 +131,8 @@ impl CoreMemory {
 
     fn borrow_from(&self, addr: Addr, len: usize, pristine: bool) -> Option<&[u8]> {
         let bytes = self.run(addr, pristine).ok()?.get(..len)?;
-        if self.core.reads.fails_at(addr) {
+        // What is borrowed may be looked at for a word only: it counts as one read.
+        if self.core.reads.refuses(addr, 0).is_some() {
             return None;
         }
         self.core.reads.note(addr, len as u64);

@@ -11,6 +11,7 @@ pub use core_memory::{CoreMemory, Overlay, Pristine};
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
+use crate::core::reads::Loss;
 use crate::limits;
 
 /// Why an address can't be read.
@@ -24,6 +25,8 @@ pub enum FaultKind {
     Truncated,
     /// The read itself failed.
     Failed,
+    /// The budget of work or memory for this core is spent.
+    Spent,
 }
 
 impl FaultKind {
@@ -34,6 +37,17 @@ impl FaultKind {
             FaultKind::NotDumped => "mapped, but not in the dump",
             FaultKind::Truncated => "cut off: the core file ends before it",
             FaultKind::Failed => "the core file could not be read there",
+            FaultKind::Spent => "not read: the budget of work or memory is spent",
+        }
+    }
+}
+
+impl From<Loss> for FaultKind {
+    fn from(loss: Loss) -> FaultKind {
+        match loss {
+            Loss::Failed => FaultKind::Failed,
+            Loss::Cut => FaultKind::Truncated,
+            Loss::Spent => FaultKind::Spent,
         }
     }
 }

@@ -1,0 +1,198 @@
+//! How much one answer may take of the machine, whatever the core asks for.
+//!
+//! Caps of single structures ([`limits`]) do not add up: each may
+//! be as large as a real process needs it, and a core that is made for it asks for all of
+//! them, or for one again and again. So there is one budget over all, of work and of
+//! memory, and it is kept where all roads pass: at the reads of the process's memory.
+//! Where it is spent, every further read fails, so that whatever follows pointers or lists
+//! ends there and says what it lacks.
+//!
+//! Work is counted, not timed: reads, and the bytes that scans look at. So an answer is
+//! the same on a slow machine. Memory is asked of the system now and then, as that is
+//! what runs out; pages of the core file itself don't count, they are given back when
+//! another program needs them.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::limits;
+
+/// Units counted by a thread before they are added to the sum that all share.
+const BATCH: u64 = 256;
+
+/// Units between two looks at the memory taken.
+const LOOK: u64 = 1 << 14;
+
+thread_local! {
+    /// Units of this thread that are not in a sum yet: at most [`BATCH`], whatever
+    /// budget they were of.
+    static PENDING: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What is spent, in words for a warning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spent {
+    /// Units of work.
+    Work,
+    /// Bytes of memory.
+    Memory,
+}
+
+/// What the user allows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Allowed {
+    /// Bytes of memory (`--memory`); `None`: as much as such a file can be worth, and no
+    /// more than half of the machine.
+    pub(crate) memory: Option<u64>,
+    /// Whether this process does nothing else, so that what it has taken is what the answer
+    /// took. In a program that does more, its memory says nothing of ours.
+    pub(crate) alone: bool,
+}
+
+/// A budget of work and memory.
+pub(crate) struct Budget {
+    work: AtomicU64,
+    most_work: u64,
+    most_memory: u64,
+    out_of_work: AtomicBool,
+    out_of_memory: AtomicBool,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget::new(u64::MAX, u64::MAX)
+    }
+}
+
+impl Budget {
+    fn new(most_work: u64, most_memory: u64) -> Budget {
+        let (out_of_work, out_of_memory) = Default::default();
+        Budget { work: AtomicU64::new(0), most_work, most_memory, out_of_work, out_of_memory }
+    }
+
+    /// For a core file of so many bytes.
+    pub(crate) fn of(file: u64, allowed: Allowed) -> Budget {
+        let work = limits::LEAST_WORK.saturating_add(file / limits::BYTES_WORTH_WORK);
+        // Who allows more memory has a reason to wait longer too.
+        let work = work.saturating_add(allowed.memory.unwrap_or(0) / limits::BYTES_WORTH_WORK);
+        let usual = || {
+            let worth = limits::LEAST_MEMORY.saturating_add(file.saturating_mul(limits::MEMORY_PER_BYTE));
+            machine().map_or(worth, |all| worth.min(all / 2))
+        };
+        let memory = match allowed.memory {
+            Some(memory) => memory.max(limits::LEAST_MEMORY),
+            None => usual(),
+        };
+        Budget::new(work, if allowed.alone { memory } else { u64::MAX })
+    }
+
+    /// Spend work on a read of so many bytes; whether anything is left.
+    #[inline]
+    pub(crate) fn spend(&self, bytes: u64) -> bool {
+        let units = PENDING.get() + 1 + bytes / limits::BYTES_PER_WORK;
+        if units < BATCH {
+            PENDING.set(units);
+            return !self.is_spent();
+        }
+        PENDING.set(0);
+        self.settle(units)
+    }
+
+    fn settle(&self, units: u64) -> bool {
+        let before = self.work.fetch_add(units, Ordering::Relaxed);
+        let now = before.saturating_add(units);
+        if now > self.most_work {
+            self.out_of_work.store(true, Ordering::Relaxed);
+        }
+        if before / LOOK != now / LOOK && taken().is_some_and(|taken| taken > self.most_memory) {
+            self.out_of_memory.store(true, Ordering::Relaxed);
+        }
+        !self.is_spent()
+    }
+
+    fn is_spent(&self) -> bool {
+        self.out_of_work.load(Ordering::Relaxed) || self.out_of_memory.load(Ordering::Relaxed)
+    }
+
+    /// What is spent.
+    pub(crate) fn spent(&self) -> Option<Spent> {
+        match (self.out_of_memory.load(Ordering::Relaxed), self.out_of_work.load(Ordering::Relaxed)) {
+            (true, _) => Some(Spent::Memory),
+            (_, true) => Some(Spent::Work),
+            _ => None,
+        }
+    }
+
+    /// Units of work so far.
+    pub(crate) fn work(&self) -> u64 {
+        self.work.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of memory that may be taken.
+    pub(crate) fn memory(&self) -> u64 {
+        self.most_memory
+    }
+}
+
+/// Bytes of memory that this process has taken for itself: what is resident without pages
+/// of files (proc(5), /proc/PID/statm: resident and shared). `None` where the system does
+/// not tell.
+pub(crate) fn taken() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = text.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+    let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
+    Some(resident.saturating_sub(shared).saturating_mul(rustix::param::page_size() as u64))
+}
+
+/// Bytes of memory that this process may have: the machine's, or its control group's.
+fn machine() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let group = || {
+        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        // Without a limit it says `max`.
+        std::fs::read_to_string(format!("/sys/fs/cgroup/{path}/memory.max")).ok()?.trim().parse::<u64>().ok()
+    };
+    [total.map(|kib: u64| kib.saturating_mul(1024)), group()].into_iter().flatten().min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_spent_once_and_for_all() {
+        let budget = Budget::new(10_000, u64::MAX);
+        let had = (0..).take_while(|_| budget.spend(8)).count() as u64;
+        assert!((10_000 - BATCH..=10_000 + BATCH).contains(&had), "{had}");
+        assert_eq!(budget.spent(), Some(Spent::Work));
+        assert!(!budget.spend(0));
+        let budget = Budget::new(1 << 40, u64::MAX);
+        assert!(budget.spend(limits::BYTES_PER_WORK << 39));
+        assert!(!budget.spend(limits::BYTES_PER_WORK << 40), "bytes count too");
+    }
+
+    #[test]
+    fn memory_is_what_was_taken() {
+        let before = taken().unwrap_or(0);
+        let kept = std::hint::black_box(vec![1u8; 64 << 20]);
+        let now = taken().unwrap_or(0);
+        assert!(now >= before.saturating_add(60 << 20), "{before} {now}");
+        let budget = Budget::new(u64::MAX, 32 << 20);
+        assert!(!(0..10 * LOOK).all(|_| budget.spend(0)), "{} bytes taken, 32 MiB allowed", kept.len());
+        assert_eq!(budget.spent(), Some(Spent::Memory));
+    }
+
+    #[test]
+    fn a_large_core_may_take_more() {
+        let of = |file| Budget::of(file, Allowed { memory: None, alone: true });
+        assert!(of(1 << 30).most_work > of(1 << 20).most_work);
+        assert!(of(1 << 28).most_memory > of(1 << 20).most_memory);
+        assert!(of(1 << 50).most_memory <= machine().unwrap_or(u64::MAX) / 2);
+        let asked = Budget::of(1 << 20, Allowed { memory: Some(1 << 40), alone: true });
+        assert_eq!(asked.most_memory, 1 << 40);
+        assert!(asked.most_work > of(1 << 20).most_work);
+        assert_eq!(Budget::of(1 << 20, Allowed::default()).most_memory, u64::MAX);
+    }
+}
