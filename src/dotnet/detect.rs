@@ -56,6 +56,11 @@ impl Runtime {
     pub fn name(&self) -> String {
         format!(".NET {}", self.version)
     }
+
+    /// The memfd that code and loader heaps lie in, as NT_FILE names it.
+    pub fn code_file(&self) -> Option<&str> {
+        self.layout.text("ExecutableMemory")
+    }
 }
 
 /// Whether a module is a .NET runtime.
