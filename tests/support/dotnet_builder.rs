@@ -315,6 +315,12 @@ impl Fake {
         self.files.push((base + PAGE, base + 2 * PAGE, 1, path.to_owned()));
     }
 
+    /// As [`Fake::map`], to be executed and not written.
+    pub fn map_code(&mut self, base: u64, bytes: Vec<u8>) {
+        self.map(base, bytes);
+        self.areas.last_mut().unwrap().flags = R | X;
+    }
+
     pub fn map(&mut self, base: u64, bytes: Vec<u8>) {
         let memsz = (bytes.len() as u64).next_multiple_of(PAGE);
         self.areas.push(Area { base, flags: R | W, bytes, memsz });
