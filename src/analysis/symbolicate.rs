@@ -2,6 +2,8 @@ use std::io::{BufRead, Write};
 
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
+use crate::dotnet::executable_memory;
+use crate::map::Base;
 use crate::process::Process;
 use crate::report::{SymbolicateReport, TextFrameRow};
 use crate::symbolicate::{self, Kind, Mapping, Namer, Options, Resolved, Summary, SymbolicateError};
@@ -19,13 +21,35 @@ pub fn symbolicate(
     fold: bool,
     options: &Options,
 ) -> Result<SymbolicateReport, SymbolicateError> {
-    let mappings: Vec<Mapping> = symbolicate::mappings(&process.core);
+    let mut mappings: Vec<Mapping> = symbolicate::mappings(&process.core);
+    mappings.extend(code_mappings(process, names));
     let summary = if fold {
         symbolicate::fold(input, output, names, &mappings, options)?
     } else {
         symbolicate::rewrite(input, output, names, &mappings, options)?
     };
     Ok(report(summary))
+}
+
+/// The mappings of .NET's memfd for code that NT_FILE does not list, as the runtime knows them.
+fn code_mappings(process: &Process, names: &Names<'_>) -> Vec<Mapping> {
+    let base = Base::of(&process.core);
+    let mut out = Vec::new();
+    for runtime in names.runtimes().iter().map(|methods| methods.types.runtime) {
+        let (Some(found), Some(path)) = (executable_memory(process, runtime), runtime.code_file()) else { continue };
+        for block in &found.blocks {
+            for entry in base.entries.overlapping(block.range).filter(|e| e.file.is_none()) {
+                let Some(range) = entry.range.intersect(&block.range) else { continue };
+                out.push(Mapping {
+                    range,
+                    file_offset: block.offset.saturating_add(range.start.since(block.range.start)),
+                    path: path.to_owned(),
+                    executable: entry.perms.map(|p| p.exec),
+                });
+            }
+        }
+    }
+    out
 }
 
 fn report(summary: Summary) -> SymbolicateReport {

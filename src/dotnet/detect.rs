@@ -1,13 +1,16 @@
 //! Finding CoreCLR: by its exports, and where a dump lacks the symbol table, by
 //! the shape of its GC's own description in its data.
 
+use std::cmp::Reverse;
+
 use crate::addr::{Addr, AddrRange};
 use crate::core::Arch;
-use crate::dotnet::roots::Roots;
+use crate::dotnet::gc_vars;
+use crate::dotnet::roots::{self, Roots, RootsError};
 use crate::image::elf::ElfImage;
-use crate::image::symbols;
+use crate::image::symbols::{self, Symbol};
 use crate::image::{Module, ModuleKind};
-use crate::layout::{DOTNET_X64, Layout, read_descriptor};
+use crate::layout::{DOTNET_X64, Layout, LayoutError, read_descriptor};
 use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
@@ -53,6 +56,11 @@ impl Runtime {
     pub fn name(&self) -> String {
         format!(".NET {}", self.version)
     }
+
+    /// The memfd that code and loader heaps lie in, as NT_FILE names it.
+    pub fn code_file(&self) -> Option<&str> {
+        self.layout.text("ExecutableMemory")
+    }
 }
 
 /// Whether a module is a .NET runtime.
@@ -88,50 +96,156 @@ pub fn has_coreclr(process: &Process) -> bool {
 }
 
 fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
+    let named = module.name() == CORECLR;
     let ModuleKind::Elf(image) = &module.kind else {
-        return match module.name() {
-            CORECLR => Detection::Unusable(format!("{}: its ELF header is not in the core", module.path)),
-            _ => Detection::NotMine,
+        return if named {
+            Detection::Unusable(format!("{}: its ELF header is not in the core", module.path))
+        } else {
+            Detection::NotMine
         };
     };
     let memory = &process.memory;
-    let table = symbols::find(memory, image, DAC_TABLE);
-    let descriptor = symbols::find(memory, image, DESCRIPTOR);
+    let exports = Exports {
+        table: symbols::find(memory, image, DAC_TABLE),
+        descriptor: symbols::find(memory, image, DESCRIPTOR),
+    };
+    let exported = exports.table.is_some() || exports.descriptor.is_some();
     // Without a symbol table in the core, only the usual places are searched:
     // the library of that name, and a program that may have it inside.
-    let likely = module.name() == CORECLR || image.has_interpreter;
-    if table.is_none() && descriptor.is_none() && !likely {
+    if !exported && !named && !image.has_interpreter {
         return Detection::NotMine;
     }
     let text = version_text(memory, image);
-    let (version, major, version_source) = match version(&text, &module.path) {
-        Some(found) => found,
-        None if table.is_some() || module.name() == CORECLR => {
-            return Detection::Unusable(format!("{}: its version is not in the core", module.path));
-        }
-        None => return Detection::NotMine,
-    };
-    if process.core.arch != Arch::X86_64 {
-        return Detection::Unusable(format!(
-            "{}: no layout of .NET {version} on {}",
-            module.path,
-            process.core.arch.name()
-        ));
+    let version = version(&text, &module.path);
+    // Each native file that .NET's build makes has the text, whatever its version.
+    if !exported && !named && text.is_none() && version.is_none() {
+        return Detection::NotMine;
     }
-    // A newer major version than any known may still fit the newest table, as
-    // far as it is checked; one between two tables belongs to neither.
-    let newest = DOTNET_X64.iter().max_by_key(|(m, _)| *m);
-    let exact = DOTNET_X64.iter().find(|(m, _)| *m == major);
-    let Some((known, text)) = exact.or(newest.filter(|(m, _)| major > *m)) else {
-        return Detection::Unusable(format!("{}: no layout of .NET {version} is known", module.path));
+    // Programs of .NET's own that have no runtime inside carry a version text too:
+    // `dotnet`, and what starts an application.
+    let unusable = |why: String| {
+        if exported || named || (text.is_some() && roots::has_table(memory, image)) {
+            Detection::Unusable(format!("{}: {why}", module.path))
+        } else {
+            Detection::NotMine
+        }
     };
-    let mut layout = match Layout::parse(text) {
-        Ok(layout) => layout,
-        Err(e) => return Detection::Unusable(e.to_string()),
+    let said = version.as_ref().map(|(version, ..)| version.as_str());
+    if process.core.arch != Arch::X86_64 {
+        let of = said.map_or(String::new(), |v| format!(" {v}"));
+        return unusable(format!("no layout of .NET{of} on {}", process.core.arch.name()));
+    }
+    let candidates = candidates(version.as_ref().map(|v| v.1));
+    let mut why = match said {
+        Some(version) if candidates.is_empty() => format!("no layout of .NET {version} is known"),
+        Some(version) => format!(".NET {version}: no layout of it is known, and its structures fit none that is"),
+        None => "its version is not in the core, and its structures fit no layout that is known".to_owned(),
     };
+    for candidate in candidates {
+        let fitted = match fit(process, image, &exports, &candidate) {
+            Ok(fitted) => fitted,
+            Err(Misfit::Shape) => continue,
+            Err(Misfit::Layout(e)) => return Detection::Unusable(e.to_string()),
+            Err(Misfit::Roots(e)) => {
+                why = said.map_or_else(|| e.to_string(), |version| format!(".NET {version}: {e}"));
+                continue;
+            }
+        };
+        let Fitted { layout, layout_source, roots } = fitted;
+        let (version, major, version_source) = match &version {
+            Some(known) => known.clone(),
+            None => {
+                let version = layout.text("TableVersion").unwrap_or("?").to_owned();
+                (version, candidate.major, "the shape of its structures".to_owned())
+            }
+        };
+        if candidate.major != major {
+            let tried = candidate.major;
+            let why = format!(".NET {version} has no layout of its own here; that of {tried} is tried, and checked");
+            process.diag.partial("dotnet-version", why);
+        } else if said.is_none() {
+            let why =
+                format!("{}: its version is not in the core; by its structures it is .NET {version}", module.path);
+            process.diag.partial("dotnet-version", why);
+        }
+        return Detection::Found(Box::new(Runtime {
+            module: index,
+            path: module.path.to_string(),
+            base: module.range.start,
+            range: module.range,
+            major,
+            version,
+            version_source,
+            layout_source,
+            layout,
+            roots,
+        }));
+    }
+    unusable(why)
+}
+
+/// What a module exports of a runtime's.
+struct Exports {
+    table: Option<Symbol>,
+    descriptor: Option<Symbol>,
+}
+
+/// A bundled table that may be the runtime's.
+struct Candidate {
+    major: u32,
+    text: &'static str,
+    /// Nothing but the structures speaks for it: what GcDacVars says of itself must
+    /// be what the table has.
+    by_shape: bool,
+}
+
+/// The tables to try, in order. A version that has one of its own takes that. Where no
+/// version is known, or one newer than any table (builds of one's own call themselves 42),
+/// the structures decide; then a newer version may still fit the newest table, as far as
+/// that is checked. A version between two tables or before them belongs to neither.
+fn candidates(version: Option<u32>) -> Vec<Candidate> {
+    let of = |&(major, text): &(u32, &'static str), by_shape| Candidate { major, text, by_shape };
+    if let Some(own) = DOTNET_X64.iter().find(|t| Some(t.0) == version) {
+        return vec![of(own, false)];
+    }
+    let Some(newest) = DOTNET_X64.iter().max_by_key(|t| t.0) else { return Vec::new() };
+    if version.is_some_and(|major| major < newest.0) {
+        return Vec::new();
+    }
+    let mut out: Vec<Candidate> = DOTNET_X64.iter().map(|t| of(t, true)).collect();
+    out.sort_by_key(|c| Reverse(c.major));
+    out.extend(version.map(|_| of(newest, false)));
+    out
+}
+
+/// A table that fits, and what it leads to.
+struct Fitted {
+    layout: Layout,
+    layout_source: String,
+    roots: Roots,
+}
+
+enum Misfit {
+    Layout(LayoutError),
+    Roots(RootsError),
+    Shape,
+}
+
+fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candidate) -> Result<Fitted, Misfit> {
+    let memory = &process.memory;
+    let mut layout = Layout::parse(candidate.text).map_err(Misfit::Layout)?;
     let mut layout_source = layout.id.clone();
+    let roots = |layout: &Layout, pointers| {
+        Roots::find(memory, image, layout, candidate.major, exports.table, pointers).map_err(Misfit::Roots)
+    };
+    if candidate.by_shape {
+        let vars = roots(&layout, Vec::new())?.gc_dac_vars.ok_or(Misfit::Shape)?;
+        if !gc_vars::are_those_of(memory, vars, &layout) {
+            return Err(Misfit::Shape);
+        }
+    }
     let mut pointers = Vec::new();
-    if let Some(symbol) = descriptor {
+    if let Some(symbol) = exports.descriptor {
         match read_descriptor(memory, symbol.addr) {
             Ok((own, table)) => {
                 if own.capped {
@@ -154,31 +268,8 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             Err(e) => tracing::debug!(%e, "no contract descriptor"),
         }
     }
-    match Roots::find(memory, image, &layout, major, table, pointers) {
-        Ok(roots) => {
-            if *known != major {
-                process.diag.partial(
-                    "dotnet-version",
-                    format!(".NET {version} has no layout of its own here; that of {known} is tried, and checked"),
-                );
-            }
-            Detection::Found(Box::new(Runtime {
-                module: index,
-                path: module.path.to_string(),
-                base: module.range.start,
-                range: module.range,
-                major,
-                version,
-                version_source,
-                layout_source,
-                layout,
-                roots,
-            }))
-        }
-        // A program without a symbol table that is not a single-file .NET app.
-        Err(_) if table.is_none() && module.name() != CORECLR => Detection::NotMine,
-        Err(e) => Detection::Unusable(format!("{} ({version}): {e}", module.path)),
-    }
+    let roots = roots(&layout, pointers)?;
+    Ok(Fitted { layout, layout_source, roots })
 }
 
 /// The version text in the image's writable data.

@@ -2,6 +2,7 @@
 //! added to (src/coreclr/gc/gcinterface.dacvars.def).
 
 use crate::addr::Addr;
+use crate::layout::{Layout, StructView};
 use crate::memory::Memory;
 
 /// Bounds on the head's numbers: major 1 and 2 are known; a generation has been
@@ -24,4 +25,15 @@ pub(super) fn looks_like(memory: &dyn Memory, addr: Addr, runtime_major: u32) ->
         Some((1..=MAX_MAJOR).contains(&major) && rest == [0; 6] && GENERATION_SIZE.contains(&size) && counted)
     };
     test() == Some(true)
+}
+
+/// Whether GcDacVars says of itself what the layout's runtime does: its version, and
+/// the size of a generation, differ between the versions that have a layout.
+pub(super) fn are_those_of(memory: &dyn Memory, addr: Addr, layout: &Layout) -> bool {
+    let vars = StructView::new(memory, layout, "GcDacVars", addr);
+    let is =
+        |field: &str, have: Option<u64>| have.is_some() && layout.positive("constants_GcDacVars", field).ok() == have;
+    is("major", vars.u8("major").ok().map(u64::from))
+        && is("minor", vars.u8("minor").ok().map(u64::from))
+        && is("generation_size", vars.u64("generation_size").ok())
 }

@@ -6,6 +6,7 @@
 
 mod code;
 mod detect;
+mod executable_memory;
 pub mod finalizers;
 mod frames;
 mod gc;
@@ -27,6 +28,7 @@ mod versions;
 
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use detect::{Detection, Runtime, detect, has_coreclr};
+pub use executable_memory::{CodeBlock, CodeView, ExecutableMemory, executable_memory};
 pub use frames::{ExplicitFrame, FrameClasses, ProtectedRef};
 pub use handles::{Handle, HandleKind, handles};
 pub use il_map::{IlStep, step_at};
@@ -124,6 +126,18 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
             let detail = format!("{} of {}", block.kind.name(), allocator.name);
             out.exact(block.range, block.kind, &detail, &block.evidence);
         }
+    }
+    if let Some(found) = executable_memory(process, runtime) {
+        if found.missing > 0 {
+            let (missing, given) = (found.missing, found.given());
+            let why = format!("{missing} of {given} bytes that were given out are in no block at {}", found.at);
+            tell("memory for code", &why);
+        }
+        let phase = process.enter(Phase::CodeHeaps);
+        for label in found.labels(process, runtime) {
+            out.add(label.range, label.kind, label.confidence, &label.detail, &label.evidence);
+        }
+        drop(phase);
     }
     heaps
 }

@@ -4,7 +4,7 @@
 //! Slots move between servicing releases (8.0.0 has 155, 8.0.33 has 157), so a
 //! slot is believed only where what it leads to has the right shape.
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::dotnet::gc_vars;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::Symbol;
@@ -55,8 +55,7 @@ impl Roots {
         table: Option<Symbol>,
         pointers: Vec<Addr>,
     ) -> Result<Roots, RootsError> {
-        // .NET 6 and earlier keep 32-bit RVAs, 7 and later addresses.
-        let wide = major >= 7;
+        let wide = major >= FIRST_WIDE;
         if let Some(symbol) = table {
             let slots = read_slots(memory, image, symbol, wide);
             if !slots.is_empty() {
@@ -91,6 +90,9 @@ impl Roots {
         memory.ptr(at).map_err(|fault| RootsError::Fault { name: name.to_owned(), fault })
     }
 }
+
+/// .NET 6 and earlier keep 32-bit RVAs, 7 and later addresses.
+const FIRST_WIDE: u32 = 7;
 
 fn read_slots(memory: &dyn Memory, image: &ElfImage, symbol: Symbol, wide: bool) -> Vec<Addr> {
     let width = if wide { 8 } else { 4 };
@@ -132,12 +134,7 @@ fn by_shape(
 ) -> Option<Roots> {
     let slot = layout.value("DacSlot.GcDacGlobals")? as usize;
     for part in image.writable_parts(memory) {
-        let bytes = memory.bytes(part.start, part.len() as usize).ok()?;
-        let words: Vec<Addr> = if wide {
-            bytes.as_chunks::<8>().0.iter().map(|c| Addr::new(u64::from_le_bytes(*c))).collect()
-        } else {
-            bytes.as_chunks::<4>().0.iter().map(|c| from_rva(image, u32::from_le_bytes(*c))).collect()
-        };
+        let words = words(memory, image, part, wide)?;
         let mut tables = Tables { image, words: &words, end: 0 };
         for (first, &word) in words.iter().skip(slot).enumerate().filter(|(_, w)| image.range.contains(**w)) {
             let Some(slots) = tables.at(first) else { continue };
@@ -150,6 +147,34 @@ fn by_shape(
         }
     }
     None
+}
+
+/// Whether the image has a table of a runtime's globals, of whatever version: one that
+/// leads to GcDacVars from some slot.
+pub(super) fn has_table(memory: &dyn Memory, image: &ElfImage) -> bool {
+    let in_part = |part: AddrRange, wide: bool| {
+        let Some(words) = words(memory, image, part, wide) else { return false };
+        let mut tables = Tables { image, words: &words, end: 0 };
+        let mut in_table = 0;
+        words.iter().enumerate().any(|(i, &word)| {
+            if let Some(slots) = tables.at(i) {
+                in_table = i + slots.len();
+            }
+            i < in_table && gc_dac_vars(memory, image, word, if wide { FIRST_WIDE } else { 0 }).is_some()
+        })
+    };
+    let mut parts = image.writable_parts(memory).into_iter();
+    parts.any(|part| in_part(part, true) || in_part(part, false))
+}
+
+/// The words of a part of the image's data, as a table of globals would have them.
+fn words(memory: &dyn Memory, image: &ElfImage, part: AddrRange, wide: bool) -> Option<Vec<Addr>> {
+    let bytes = memory.bytes(part.start, part.len() as usize).ok()?;
+    Some(if wide {
+        bytes.as_chunks::<8>().0.iter().map(|c| Addr::new(u64::from_le_bytes(*c))).collect()
+    } else {
+        bytes.as_chunks::<4>().0.iter().map(|c| from_rva(image, u32::from_le_bytes(*c))).collect()
+    })
 }
 
 /// An address from an RVA of the table; 0 stands for none.

@@ -9,20 +9,32 @@ use crate::diag::Diagnostics;
 use crate::image::elf;
 use crate::image::modules::{Module, ModuleKind, page_size};
 use crate::image::pe;
+use crate::image::pe_identity::{self, Evidence};
 use crate::image::symbol_dirs::{Found, Place, SymbolDirs};
 use crate::memory::Overlay;
 use crate::range_map::RangeMap;
 
-/// How a file was proven to be the module's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a file was proven to be the module's, the weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Proof {
-    /// GNU build ids are equal.
-    BuildId,
+    /// The core has no byte of it: name and number of pages fit.
+    Pages,
+    /// The core has no byte of it: name, and place and length of each section fit.
+    Sections,
+    /// The core has no byte of it, but of another mapping of the same path.
+    Elsewhere,
     /// All bytes that both have and nobody writes are equal.
     Bytes,
-    /// The core has no byte of it: name, size, and place of each section fit.
-    Layout,
+    /// GNU build ids are equal.
+    BuildId,
 }
+
+/// What is said of files whose proof is none by bytes of their own.
+const WEAK: &[(Proof, &str)] = &[
+    (Proof::Elsewhere, "taken by another mapping of the same path, whose bytes are the file's"),
+    (Proof::Sections, "taken by name, and place and length of sections: the core has no byte of them to compare"),
+    (Proof::Pages, "taken by name and number of pages: the core has no byte of them to compare"),
+];
 
 /// A proven file, ready to fill in for a module.
 pub struct Proven {
@@ -34,43 +46,20 @@ pub struct Proven {
 
 /// For each module that lacks bytes, the file under `dirs` that is the same build.
 pub fn prove(core: &Core, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnostics) -> Vec<Proven> {
-    let mut out = Vec::new();
-    let mut by_layout: Vec<&str> = Vec::new();
+    let mut found: Vec<(usize, Candidate)> = Vec::new();
     let mut refused: Vec<(Unused, &str)> = Vec::new();
-    for (i, module) in modules.iter().enumerate() {
-        let lacks = |m: &u32| {
-            let range = core.notes.files[*m as usize].range;
-            core.dumped_in(range) < range.len()
-        };
-        if !module.mappings.iter().any(lacks) {
-            continue;
-        }
-        let (mut found, mut unused) = (None, Unused::Missing);
-        for place in dirs.candidates(module) {
-            match proven(core, module, dirs, &place) {
-                Ok(proven) => {
-                    found = Some(proven);
-                    break;
-                }
-                Err(why) => unused = unused.max(why),
-            }
-        }
-        match found {
-            Some((map, proof)) => {
-                if proof == Proof::Layout {
-                    by_layout.push(module.name());
-                }
-                out.push(Proven { module: i, map });
-            }
-            None => refused.push((unused, module.name())),
+    for (i, module) in modules.iter().enumerate().filter(|(_, m)| lacks(core, m)) {
+        match best(core, module, dirs) {
+            Ok(candidate) => found.push((i, candidate)),
+            Err(unused) => refused.push((unused, module.name())),
         }
     }
-    tell(
-        diag,
-        "symbols-unproven",
-        &by_layout,
-        "taken by name, size and place of sections: the core has no byte of them to compare",
-    );
+    by_other_mappings(core, modules, dirs, &mut found);
+    for (proof, what) in WEAK {
+        let with = found.iter().filter(|(_, c)| c.proof == *proof);
+        let names: Vec<&str> = with.filter_map(|(i, _)| Some(modules.get(*i)?.name())).collect();
+        tell(diag, "symbols-unproven", &names, what);
+    }
     for (why, code, what) in [
         (Unused::Mismatch, "symbols-mismatch", "not used: not the build that the core maps"),
         (Unused::NoProgram, "symbols-no-program", "not used: neither an ELF nor a PE file"),
@@ -83,7 +72,67 @@ pub fn prove(core: &Core, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnost
         let names: Vec<&str> = refused.iter().filter(|r| r.0 == why).map(|r| r.1).collect();
         tell(diag, code, &names, what);
     }
+    found.into_iter().map(|(module, candidate)| Proven { module, map: candidate.map }).collect()
+}
+
+/// A file that may be a module's.
+struct Candidate {
+    map: MappedFile,
+    place: Place,
+    proof: Proof,
+}
+
+/// Whether the core lacks a byte of what the module maps.
+fn lacks(core: &Core, module: &Module) -> bool {
+    let mut ranges = module.mappings.iter().map(|m| core.notes.files[*m as usize].range);
+    ranges.any(|range| core.dumped_in(range) < range.len())
+}
+
+/// The file for which most speaks; the first of equal ones.
+fn best(core: &Core, module: &Module, dirs: &SymbolDirs) -> Result<Candidate, Unused> {
+    let mut out: Result<Candidate, Unused> = Err(Unused::Missing);
+    for place in dirs.candidates(module) {
+        match (proven(core, module, dirs, &place), &out) {
+            (Ok((map, proof)), _) if proof >= Proof::Bytes => return Ok(Candidate { map, place, proof }),
+            (Ok((_, proof)), Ok(have)) if proof <= have.proof => {}
+            (Ok((map, proof)), _) => out = Ok(Candidate { map, place, proof }),
+            (Err(why), Err(unused)) if why > *unused => out = Err(why),
+            (Err(_), _) => {}
+        }
+    }
     out
+}
+
+/// .NET maps one file as it is, and by section. What the core has of one of them proves
+/// the file for both.
+fn by_other_mappings(core: &Core, modules: &[Module], dirs: &SymbolDirs, found: &mut [(usize, Candidate)]) {
+    let path = |i: usize| modules.get(i).map_or("", |m| &*m.path);
+    let weak = |c: &Candidate| c.proof < Proof::Elsewhere;
+    let mut wanted: HashSet<&str> = found.iter().filter(|(_, c)| weak(c)).map(|(i, _)| path(*i)).collect();
+    let mut by_path: HashMap<&str, Place> = HashMap::new();
+    for (i, candidate) in found.iter().filter(|(_, c)| c.proof >= Proof::Bytes) {
+        if wanted.remove(path(*i)) {
+            by_path.insert(path(*i), candidate.place.clone());
+        }
+    }
+    // What lacks nothing needs no file, but may be proof for one.
+    for module in modules.iter().filter(|m| !lacks(core, m)) {
+        if wanted.contains(&*module.path)
+            && let Ok(candidate) = best(core, module, dirs)
+            && candidate.proof >= Proof::Bytes
+        {
+            wanted.remove(&*module.path);
+            by_path.insert(&module.path, candidate.place);
+        }
+    }
+    for (i, candidate) in found.iter_mut().filter(|(_, c)| weak(c)) {
+        let Some(module) = modules.get(*i) else { continue };
+        if let Some(place) = by_path.get(&*module.path)
+            && let Ok((map, _)) = proven(core, module, dirs, place)
+        {
+            *candidate = Candidate { map, place: place.clone(), proof: Proof::Elsewhere };
+        }
+    }
 }
 
 /// Why what may be at a place is not used; what tells most comes last.
@@ -117,14 +166,14 @@ fn proven(core: &Core, module: &Module, dirs: &SymbolDirs, place: &Place) -> Res
 /// Whether it begins as program files do. A module without headers in the core is known by
 /// its size alone, and any file may have that.
 fn is_program(file: &[u8]) -> bool {
-    file.starts_with(b"\x7fELF") || pe::parse(&file[..file.len().min(4096)]).is_some()
+    file.starts_with(b"\x7fELF") || pe::of_file(file).is_some()
 }
 
 /// The file under `dirs` that is the same build as the module, whether or not
 /// the core has all of its bytes.
 pub fn file_of(core: &Core, module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
     let found = dirs.candidates(module).into_iter().find_map(|place| proven(core, module, dirs, &place).ok());
-    found.filter(|(_, proof)| *proof != Proof::Layout).map(|(map, _)| map)
+    found.filter(|(_, proof)| *proof >= Proof::Bytes).map(|(map, _)| map)
 }
 
 /// The file under `dirs` that holds the symbols cut off from the module's own:
@@ -158,18 +207,14 @@ fn proof(core: &Core, module: &Module, file: &[u8]) -> Option<Proof> {
             _ => same_bytes(core, module, file)?.then_some(Proof::Bytes),
         },
         ModuleKind::Pe { flat: true, .. } => same_bytes(core, module, file)?.then_some(Proof::Bytes),
-        ModuleKind::Pe { image, flat: false } => same_headers(core, module, image, file).then_some(Proof::Bytes),
-        ModuleKind::NoHeaders => same_layout(core, module, file).then_some(Proof::Layout),
+        ModuleKind::Pe { flat: false, .. } | ModuleKind::NoHeaders => {
+            Some(match pe_identity::compare(core, module, file)? {
+                Evidence::Bytes => Proof::Bytes,
+                Evidence::Sections => Proof::Sections,
+                Evidence::Pages => Proof::Pages,
+            })
+        }
     }
-}
-
-/// Whether the headers of a PE file laid out by section are the file's. Its
-/// sections can't be compared: those that are dumped were relocated.
-fn same_headers(core: &Core, module: &Module, image: &pe::PeImage, file: &[u8]) -> bool {
-    let Some(&first) = module.mappings.first() else { return false };
-    let base = core.notes.files[first as usize].range.start;
-    let runs = core.dumped_runs(AddrRange::sized(base, image.size_of_headers));
-    runs.first().filter(|r| r.range.start == base).is_some_and(|r| file.get(..r.bytes.len()) == Some(r.bytes))
 }
 
 /// Compare all read-only bytes that both core and file have; `None` where there
@@ -197,32 +242,6 @@ fn same_bytes(core: &Core, module: &Module, file: &[u8]) -> Option<bool> {
         }
     }
     (compared > 0).then_some(true)
-}
-
-/// Whether each mapping shows a part of the file that belongs there: a flat
-/// mapping all of it, a mapping of a section that section.
-fn same_layout(core: &Core, module: &Module, file: &[u8]) -> bool {
-    let page = page_size(core);
-    let files = || module.mappings.iter().map(|&m| &core.notes.files[m as usize]);
-    let Some(base) = files().map(|f| f.range.start).min() else { return false };
-    let flat_end = files().map(|f| f.offset.saturating_add(f.range.len())).max();
-    let flat = files().all(|f| f.range.start.since(base) == f.offset);
-    if flat && flat_end == Some((file.len() as u64).next_multiple_of(page)) {
-        return true;
-    }
-    let Some(image) = pe::parse(&file[..file.len().min(4096)]) else { return false };
-    let down = |v: u64| v & !(page - 1);
-    files().all(|f| {
-        let rva = f.range.start.since(base);
-        let headers = rva == 0 && f.offset == 0;
-        headers
-            || image.sections.iter().any(|s| {
-                let inside = rva >= down(s.rva)
-                    && rva.saturating_add(f.range.len())
-                        <= (s.rva + s.virtual_size.max(s.file_size)).next_multiple_of(page);
-                inside && rva - down(s.rva) == f.offset.wrapping_sub(down(s.file_offset))
-            })
-    })
 }
 
 /// Whether the module's own headers, or the segment, say that nobody wrote here.
@@ -265,8 +284,10 @@ pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> (RangeMap
         let mut module = modules[p.module].clone();
         if matches!(module.kind, ModuleKind::NoHeaders) {
             // Now that its headers can be read, they say what is writable.
-            if let Some(image) = pe::parse(&p.map[..p.map.len().min(4096)]) {
-                module.kind = ModuleKind::Pe { image, flat: module.mappings.len() == 1 };
+            if let Some(image) = pe::of_file(&p.map) {
+                let files: Vec<_> = module.mappings.iter().map(|&m| &core.notes.files[m as usize]).collect();
+                let flat = pe_identity::is_flat(&files, p.map.len() as u64, page_size(core));
+                module.kind = ModuleKind::Pe { image, flat };
             }
         }
         // Other parts of the same file mapped elsewhere, as a single-file program

@@ -9,6 +9,7 @@ pub mod modules;
 pub mod native_symbols;
 pub mod pdb;
 pub mod pe;
+mod pe_identity;
 pub(crate) mod placed;
 pub mod symbol_dirs;
 pub mod symbols;

@@ -6,6 +6,7 @@
 use goblin::pe::header::Header;
 
 use crate::addr::{Addr, AddrRange};
+use crate::bytes;
 use crate::image::modules::Section;
 use crate::memory::Memory;
 
@@ -61,6 +62,9 @@ impl PeDirectory {
 /// Data directory of exported names (PE/COFF, optional header).
 pub const EXPORT_DIRECTORY: usize = 0;
 
+/// Data directory of base relocations (PE/COFF, optional header).
+const RELOCATION_DIRECTORY: usize = 5;
+
 /// Data directory of debug entries (PE/COFF, optional header).
 pub const DEBUG_DIRECTORY: usize = 6;
 
@@ -74,6 +78,11 @@ const MEM_WRITE: u32 = 0x8000_0000;
 pub fn read(memory: &dyn Memory, base: Addr) -> Option<PeImage> {
     let len = memory.readable(base, HEADER_BYTES) as usize;
     parse(&memory.bytes(base, len).ok()?)
+}
+
+/// Read PE headers from a file.
+pub fn of_file(file: &[u8]) -> Option<PeImage> {
+    parse(file.get(..HEADER_BYTES as usize).unwrap_or(file))
 }
 
 /// Parse PE headers from the first bytes of a file.
@@ -112,6 +121,48 @@ pub fn parse(bytes: &[u8]) -> Option<PeImage> {
             .collect(),
         directories,
     })
+}
+
+/// The bytes of a file that a loader changes where it loads it elsewhere than at its ImageBase.
+#[derive(Default)]
+pub struct Relocated {
+    /// Offsets in the file, sorted.
+    at: Vec<u64>,
+}
+
+/// Bytes that a relocation changes, at most (IMAGE_REL_BASED_DIR64).
+const RELOCATION_BYTES: u64 = 8;
+
+impl Relocated {
+    /// What the file's table of base relocations names (PE/COFF, the .reloc section): blocks
+    /// of a page each, {u32 RVA of the page, u32 size of the block, u16 entries whose low
+    /// 12 bits are an offset}.
+    pub fn of(image: &PeImage, file: &[u8]) -> Relocated {
+        let mut at = Vec::new();
+        let table = image.directory(RELOCATION_DIRECTORY).and_then(|d| {
+            let from = usize::try_from(image.rva_to_offset(d.rva, true)?).ok()?;
+            let table = file.get(from..)?;
+            Some(table.get(..d.size as usize).unwrap_or(table))
+        });
+        let mut rest = table.unwrap_or_default();
+        while let (Some(page), Some(size)) = (bytes::u32_at(rest, 0), bytes::u32_at(rest, 4)) {
+            let size = (size as usize).max(8).min(rest.len());
+            let (block, after) = rest.split_at(size);
+            rest = after;
+            for entry in block.get(8..).unwrap_or_default().as_chunks::<2>().0 {
+                let offset = u32::from(u16::from_le_bytes(*entry) & 0xfff);
+                at.extend(page.checked_add(offset).and_then(|rva| image.rva_to_offset(rva, true)));
+            }
+        }
+        at.sort_unstable();
+        Relocated { at }
+    }
+
+    /// Whether one of `len` bytes at an offset in the file is among them.
+    pub fn touches(&self, offset: u64, len: u64) -> bool {
+        let i = self.at.partition_point(|&a| a.saturating_add(RELOCATION_BYTES) <= offset);
+        self.at.get(i).is_some_and(|&a| a < offset.saturating_add(len))
+    }
 }
 
 impl PeImage {

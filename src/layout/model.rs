@@ -168,6 +168,14 @@ impl Layout {
         }
     }
 
+    /// A global's text; `None` where it has none.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.global(name) {
+            Ok(Global::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Version of a contract, as text (`2`, `c2`).
     pub fn contract(&self, name: &str) -> Option<&str> {
         self.contracts.get(name).map(String::as_str)

@@ -44,6 +44,8 @@ impl Region {
         text.push(match &self.file {
             Some(_) if self.kind == Kind::Image => 'p',
             Some(path) => MappingName::of(path).sharing(),
+            // Known as such though no file note lists it.
+            None if matches!(self.kind, Kind::SharedMemory | Kind::DoubleMapped) => 's',
             None => 'p',
         });
         text

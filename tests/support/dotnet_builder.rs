@@ -110,6 +110,10 @@ pub struct Fake {
     pub blocks: Vec<u64>,
     /// CodeHeapListNodes: of a loader code heap, of a host code heap.
     pub code_nodes: Vec<u64>,
+    /// Path of the runtime's library, where it is not the usual one.
+    pub path: Option<&'static str>,
+    /// More rows of NT_FILE: start, end, page in the file, path.
+    pub files: Vec<(u64, u64, u64, String)>,
     /// Ranges by the label that they must get.
     pub expected: BTreeMap<&'static str, Vec<Range<u64>>>,
 }
@@ -289,6 +293,34 @@ impl Fake {
         self.map(json_at, json.to_vec());
     }
 
+    /// The version text of the runtime's library; shorter than any it may have had.
+    pub fn version(&mut self, text: &str) {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize(48, 0);
+        self.poke(IMAGE + TEXT, &bytes);
+    }
+
+    /// A program (with an interpreter) of two pages at `base`, the second of them
+    /// writable and beginning with `data`.
+    pub fn program(&mut self, base: u64, path: &str, data: &[u8]) {
+        let mut elf = image(&[(0, PAGE, R), (PAGE, PAGE, R | W), (0, 0, R)], 0);
+        elf[64 + 56 + 8..64 + 56 + 16].copy_from_slice(&PAGE.to_le_bytes());
+        // PT_INTERP
+        elf[64 + 112] = 3;
+        elf.resize(PAGE as usize, 0);
+        elf.extend(data);
+        elf.resize(2 * PAGE as usize, 0);
+        self.map(base, elf);
+        self.files.push((base, base + PAGE, 0, path.to_owned()));
+        self.files.push((base + PAGE, base + 2 * PAGE, 1, path.to_owned()));
+    }
+
+    /// As [`Fake::map`], to be executed and not written.
+    pub fn map_code(&mut self, base: u64, bytes: Vec<u8>) {
+        self.map(base, bytes);
+        self.areas.last_mut().unwrap().flags = R | X;
+    }
+
     pub fn map(&mut self, base: u64, bytes: Vec<u8>) {
         let memsz = (bytes.len() as u64).next_multiple_of(PAGE);
         self.areas.push(Area { base, flags: R | W, bytes, memsz });
@@ -361,8 +393,9 @@ impl Fake {
 
     /// The core.
     pub fn core(&self) -> CoreBuilder {
-        let path = "/x/8.0.33/libcoreclr.so";
-        let files = [(IMAGE, IMAGE + TEXT, 0, path), (IMAGE + TEXT, IMAGE + IMAGE_LEN, TEXT / PAGE, path)];
+        let path = self.path.unwrap_or("/x/8.0.33/libcoreclr.so");
+        let mut files = vec![(IMAGE, IMAGE + TEXT, 0, path), (IMAGE + TEXT, IMAGE + IMAGE_LEN, TEXT / PAGE, path)];
+        files.extend(self.files.iter().map(|(start, end, page, path)| (*start, *end, *page, path.as_str())));
         let loads = self.areas.iter().map(|a| Load::at(a.base).flags(a.flags).bytes(a.bytes.clone()).memsz(a.memsz));
         CoreBuilder::x86_64()
             .note(notes::prstatus_x86_64(1, 0, STACK + 0x800, IMAGE, 0))

@@ -1,0 +1,132 @@
+//! Whether a PE file is the one that a module maps, by what the core has of it.
+//!
+//! .NET's own loader (pal/src/map/map.cpp, MAPMapPEFile) maps the headers alone, then each
+//! section where its RVA says, from the page on that it begins in. A section that begins in
+//! the file's first page so shows the headers once more, and in a writable mapping, which
+//! gcore dumps where the headers' own is left out. The sections are relocated afterwards:
+//! of what is dumped, what no relocation touches and nobody may write is as in the file.
+
+use crate::core::notes::FileMapping;
+use crate::core::open::Core;
+use crate::image::modules::{Module, page_size};
+use crate::image::pe::{self, PeImage, PeSection, Relocated};
+
+/// What speaks for a file, the weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Evidence {
+    /// As many pages as are mapped, from the file's first on.
+    Pages,
+    /// Each mapping is where a section of the file belongs, and as long.
+    Sections,
+    /// That, and bytes that both have.
+    Bytes,
+}
+
+/// What speaks for the file; `None` where something speaks against it.
+pub(super) fn compare(core: &Core, module: &Module, file: &[u8]) -> Option<Evidence> {
+    let files: Vec<&FileMapping> = module.mappings.iter().filter_map(|&m| core.notes.files.get(m as usize)).collect();
+    let page = page_size(core);
+    if is_flat(&files, file.len() as u64, page) {
+        let read_only: Vec<&FileMapping> = files.iter().copied().filter(|f| !is_writable(core, f)).collect();
+        return match same(core, &read_only, file, |_, _| true)? {
+            0 => Some(Evidence::Pages),
+            _ => Some(Evidence::Bytes),
+        };
+    }
+    let image = pe::of_file(file)?;
+    let base = files.iter().map(|f| f.range.start).min()?;
+    let places: Option<Vec<Place<'_>>> =
+        files.iter().map(|f| place(f, f.range.start.since(base), &image, page)).collect();
+    let headers = compare_headers(core, &files, &image, file)?;
+    let Some(places) = places else {
+        // Laid out as no loader known here does. The headers decide, where they are there.
+        return (headers > 0).then_some(Evidence::Bytes);
+    };
+    let moved = Relocated::of(&image, file);
+    let constant: Vec<_> =
+        places.iter().zip(&files).filter_map(|(p, f)| Some((p.section()?, *f))).filter(|(s, _)| !s.writable).collect();
+    let mut compared = headers;
+    for (section, mapping) in constant {
+        compared += same(core, &[mapping], file, |offset, len| {
+            let inside =
+                offset >= section.file_offset && offset + len <= section.file_offset.saturating_add(section.file_size);
+            inside && !moved.touches(offset, len)
+        })?;
+    }
+    Some(if compared > 0 { Evidence::Bytes } else { Evidence::Sections })
+}
+
+/// Whether the mappings show the file as it is, from its first page to its last.
+pub(super) fn is_flat(files: &[&FileMapping], len: u64, page: u64) -> bool {
+    let Some(base) = files.iter().map(|f| f.range.start).min() else { return false };
+    let end = files.iter().map(|f| f.offset.saturating_add(f.range.len())).max();
+    files.iter().all(|f| f.range.start.since(base) == f.offset) && end == Some(len.next_multiple_of(page))
+}
+
+fn is_writable(core: &Core, mapping: &FileMapping) -> bool {
+    let piece = core.pieces.at(mapping.range.start);
+    piece.and_then(|p| core.segments.get(p.segment as usize)).is_some_and(|s| s.perms.write)
+}
+
+/// What a mapping shows of a file that is laid out by section.
+enum Place<'a> {
+    Headers,
+    Section(&'a PeSection),
+}
+
+impl<'a> Place<'a> {
+    fn section(&self) -> Option<&'a PeSection> {
+        match self {
+            Place::Headers => None,
+            Place::Section(section) => Some(section),
+        }
+    }
+}
+
+/// What the mapping `rva` bytes above the image's base shows: the headers, or a part of
+/// one section and no more.
+fn place<'a>(mapping: &FileMapping, rva: u64, image: &'a PeImage, page: u64) -> Option<Place<'a>> {
+    if rva == 0 && mapping.offset == 0 {
+        return Some(Place::Headers);
+    }
+    let down = |v: u64| v - v % page;
+    let fits = |s: &&PeSection| {
+        let end = s.rva.saturating_add(s.virtual_size.max(s.file_size)).next_multiple_of(page);
+        rva >= down(s.rva)
+            && rva.saturating_add(mapping.range.len()) <= end
+            && rva - down(s.rva) == mapping.offset.wrapping_sub(down(s.file_offset))
+    };
+    image.sections.iter().find(fits).map(Place::Section)
+}
+
+/// Bytes of the headers that both have, by whichever mapping shows them; `None` where they differ.
+fn compare_headers(core: &Core, files: &[&FileMapping], image: &PeImage, file: &[u8]) -> Option<usize> {
+    let first: Vec<&FileMapping> = files.iter().copied().filter(|f| f.offset < image.size_of_headers).collect();
+    same(core, &first, file, |offset, len| offset + len <= image.size_of_headers)
+}
+
+/// Bytes compared at a time; a relocation is never longer.
+const UNIT: usize = 8;
+
+/// How many bytes of the mappings are in the core, and, of those that count by their
+/// offset in the file, equal to the file's; `None` where one is not.
+fn same(core: &Core, files: &[&FileMapping], file: &[u8], counts: impl Fn(u64, u64) -> bool) -> Option<usize> {
+    let mut compared = 0;
+    for mapping in files {
+        for run in core.dumped_runs(mapping.range) {
+            let from = mapping.offset.checked_add(run.range.start.since(mapping.range.start))?;
+            let Some(other) = usize::try_from(from).ok().and_then(|from| file.get(from..)) else { continue };
+            for (i, (a, b)) in run.bytes.chunks(UNIT).zip(other.chunks(UNIT)).enumerate() {
+                let n = a.len().min(b.len());
+                if !counts(from.saturating_add((i * UNIT) as u64), n as u64) {
+                    continue;
+                }
+                if a[..n] != b[..n] {
+                    return None;
+                }
+                compared += n;
+            }
+        }
+    }
+    Some(compared)
+}
