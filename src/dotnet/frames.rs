@@ -236,9 +236,11 @@ impl<'p> FrameClasses<'p> {
 
     fn method(&self, at: Addr, keeps: Keeps) -> Option<Addr> {
         match keeps {
-            Keeps::Call => {
-                self.view("InlinedCallFrame", at).ptr("Datum").ok().filter(|d| d.get() & NO_METHOD == 0 && !d.is_null())
-            }
+            Keeps::Call => self
+                .view("InlinedCallFrame", at)
+                .ptr("Datum")
+                .ok()
+                .filter(|d| d.masked(NO_METHOD).is_null() && !d.is_null()),
             Keeps::Transition => self.view("FramedMethodFrame", at).ptr("MethodDescPtr").ok().filter(|d| !d.is_null()),
             _ => None,
         }

@@ -168,7 +168,7 @@ impl TypeSystem<'_> {
     ) -> Vec<CodeVersion> {
         let mut out = Vec::new();
         let slot = self.native_code_slot(desc).and_then(|at| self.memory.ptr(at).ok());
-        if let Some(code) = slot.map(|c| Addr::new(c.get() & !1)).filter(|c| !c.is_null()) {
+        if let Some(code) = slot.map(|c| c.masked(!1)).filter(|c| !c.is_null()) {
             let tier = if precompiled(code) { READY_TO_RUN } else { self.default_tier(desc, known) };
             out.push(CodeVersion { code, tier, node: Addr::NULL, il_version: 0 });
         }

@@ -130,7 +130,7 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
             }
             let map = AddrRange::sized(Addr::new(word(0)?), word(1)?);
             let (size, guard) = (word(3)?, word(4)?);
-            let low = Addr::new(top.get().checked_sub(size)?);
+            let low = top.checked_sub(size)?;
             // pthread_create: the stack begins right above the guard.
             // A stack the program gave has no mapping of the library's own.
             let own = map.start.is_aligned(4096)
@@ -199,7 +199,7 @@ pub(super) fn vouched(memory: &dyn Memory, arch: Arch, layout: RecordLayout, poi
         Arch::Aarch64 => {
             let window = Window::read(memory, pointer);
             window.offsets().take_while(|&offset| offset < 0).any(|offset| {
-                let at = Addr::new(pointer.get().wrapping_add_signed(offset));
+                let at = pointer.wrapping_offset(offset);
                 let word = window.word(offset).map(Addr::new);
                 word == Some(at) || word.is_some_and(|w| !w.is_null() && w.is_aligned(8)) && is_linked(memory, at)
             })
@@ -216,7 +216,7 @@ mod tcb {
 
 /// The stack of the thread with that thread pointer.
 pub fn read_record(memory: &dyn Memory, layout: RecordLayout, pointer: Addr) -> Option<StackRecord> {
-    let first = Addr::new(pointer.get().wrapping_add_signed(layout.offset));
+    let first = pointer.wrapping_offset(layout.offset);
     let bytes = memory.bytes(first, 40).ok()?;
     check(&Window { start: layout.offset, bytes }, layout, pointer)
 }
@@ -234,8 +234,8 @@ pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -
     }
     let Some(link) = find_link(memory, live) else { return (Vec::new(), live.len() > limits::MAX_LINK_VOTERS) };
     let mut known: std::collections::HashSet<Addr> = live.iter().copied().collect();
-    let node = |pointer: Addr| Addr::new(pointer.get().wrapping_add_signed(link));
-    let pointer = |node: Addr| Addr::new(node.get().wrapping_add_signed(-link));
+    let node = |pointer: Addr| pointer.wrapping_offset(link);
+    let pointer = |node: Addr| node.wrapping_offset(-link);
     let mut heads = Vec::new();
     let mut out = Vec::new();
     let mut take = |ring: Vec<Addr>, heads: &mut Vec<Addr>| {
@@ -260,7 +260,7 @@ pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -
     let given_up = heads.is_empty() && live.len() > limits::MAX_VOTERS;
     for head in heads.clone() {
         for step in -HEADS_AROUND..=HEADS_AROUND {
-            let at = Addr::new(head.get().wrapping_add_signed(8 * step));
+            let at = head.wrapping_offset(8 * step);
             if at != head && is_linked(memory, at) {
                 take(ring(memory, at), &mut heads);
             }
@@ -296,7 +296,7 @@ fn find_link(memory: &dyn Memory, live: &[Addr]) -> Option<i64> {
             let can_link = |w: Option<u64>| w.is_some_and(|w| w != 0 && Addr::new(w).is_aligned(8));
             if can_link(window.word(offset))
                 && can_link(window.word(offset + 8))
-                && is_linked(memory, Addr::new(pointer.get().wrapping_add_signed(offset)))
+                && is_linked(memory, pointer.wrapping_offset(offset))
             {
                 *votes.entry(offset).or_default() += 1;
             }

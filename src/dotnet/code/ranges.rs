@@ -220,12 +220,12 @@ impl Radix<'_> {
             let view = StructView::new(self.memory, &self.runtime.layout, "RangeSectionFragment", at);
             let read = (|| {
                 let (begin, end) = (view.ptr("RangeBegin")?, view.ptr("RangeEndOpen")?);
-                let whole = section(self.memory, self.runtime, Addr::new(view.ptr("RangeSection")?.get() & !1))?;
+                let whole = section(self.memory, self.runtime, view.ptr("RangeSection")?.masked(!1))?;
                 self.found.push(CodeRange { range: AddrRange::new(begin, end.max(begin)), ..whole });
                 view.ptr("Next")
             })();
             match read {
-                Ok(next) => at = Addr::new(next.get() & !1),
+                Ok(next) => at = next.masked(!1),
                 Err(e) => {
                     self.note(format!("fragment of the map of code ranges: {e}"));
                     return;

@@ -56,7 +56,7 @@ impl References {
     /// Read the GCDesc of the MethodTable at `at`, whose objects have references.
     /// `None` where it is not in the core or can't be.
     pub fn read(memory: &dyn Memory, at: Addr) -> Option<References> {
-        let word = |back: u64| memory.u64(Addr::new(at.get().checked_sub(back)?)).ok();
+        let word = |back: u64| memory.u64(at.checked_sub(back)?).ok();
         let count = word(WORD)? as i64;
         let many = usize::try_from(count.unsigned_abs()).ok().filter(|&n| n <= limits::MAX_GC_SERIES)?;
         if count >= 0 {

@@ -316,7 +316,10 @@ impl<'p> TypeSystem<'p> {
             let bytes = self.memory.bytes(first, self.memory.readable(first, size) as usize).unwrap_or_default();
             for i in 0..bytes.len() / 8 {
                 let mut at = Addr::new(u64_at(&bytes, 8 * i).unwrap_or(0));
-                while !at.is_null() && at.get() & MARK == 0 && seen.insert(at) && out.len() < limits::MAX_INSTANTIATIONS
+                while !at.is_null()
+                    && at.masked(MARK).is_null()
+                    && seen.insert(at)
+                    && out.len() < limits::MAX_INSTANTIATIONS
                 {
                     let entry = self.view("EETypeHashTable", at);
                     if let Ok(value) = entry.u64("VolatileEntryValue") {

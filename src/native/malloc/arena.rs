@@ -156,7 +156,7 @@ fn empty() -> Arena {
 
 fn read(finder: &Finder<'_>, bins: Addr, layout: Option<StateShape>) -> Arena {
     let Some(layout) = layout else { return Arena { bins: Some(bins), ..empty() } };
-    let word = |offset: i64| finder.memory.u64(Addr::new(bins.get().wrapping_add_signed(offset))).ok();
+    let word = |offset: i64| finder.memory.u64(bins.wrapping_offset(offset)).ok();
     Arena {
         bins: Some(bins),
         top: word(layout.top).map(Addr::new),
@@ -172,7 +172,7 @@ fn read(finder: &Finder<'_>, bins: Addr, layout: Option<StateShape>) -> Arena {
 /// Where the fastbins of an arena are, whose bins lie `distance` above its start.
 fn fastbins(finder: &Finder<'_>, bins: Addr, distance: u64, layout: &StateShape) -> Option<Addr> {
     let has = distance != finder.shape.start_without_fastbins;
-    has.then_some(Addr::new(bins.get().wrapping_add_signed(layout.fastbins)))
+    has.then_some(bins.wrapping_offset(layout.fastbins))
 }
 
 /// Of a main arena that is not one piece, the pieces beside the one with its top:

@@ -121,7 +121,7 @@ impl ThreadWords {
                 if word < 4096 || !mem.is_aligned(8) {
                     continue;
                 }
-                let distance = start.get().wrapping_add(8 * i as u64).wrapping_sub(tp.get()) as i64;
+                let distance = start.wrapping_add(8 * i as u64).offset_from(tp);
                 if let Some(&arena) = states.get(&word) {
                     arenas.entry(distance).or_default().push((arena, thread.tid));
                 }
