@@ -1,7 +1,7 @@
 //! Where the heaps are: the main arena by the shape of its bins, the others by
 //! its ring and by their `heap_info`.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
@@ -9,9 +9,11 @@ use crate::core::notes::at;
 use crate::image::{Module, ModuleKind};
 use crate::limits;
 use crate::map::{Base, Confidence};
-use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::memory::{Fault, Memory};
 use crate::native::malloc::shape::{Shape, StateShape};
 use crate::native::malloc::{MallocHeap, mapped};
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// The main arena, by its bins.
@@ -185,24 +187,22 @@ impl Finder<'_> {
     pub(super) fn ring(&self, main: &MainArena) -> (Option<Addr>, Vec<Addr>) {
         let next_at = |state: Addr, start: u64| state.wrapping_add(start).wrapping_offset(main.layout.next);
         let mut out = Vec::new();
-        let mut seen = HashSet::new();
-        let mut at = self.memory.ptr(main.bins.wrapping_offset(main.layout.next)).ok();
+        let first = self.memory.ptr(main.bins.wrapping_offset(main.layout.next)).unwrap_or_default();
         // The start of the main arena is not known yet; it is where the ring
         // comes back to just below the bins.
         let is_main = |a: Addr| a < main.bins && main.bins.since(a) < limits::MAX_BEFORE_BINS;
-        let mut start = at.filter(|&a| is_main(a));
-        while let Some(state) = at.filter(|&a| !a.is_null() && !is_main(a)) {
-            if out.len() >= limits::MAX_MALLOC_HEAPS || !seen.insert(state) {
-                break;
-            }
+        let mut start = Some(first).filter(|&a| is_main(a));
+        let others = if start.is_some() { Addr::NULL } else { first };
+        let end = Walks::new(Phase::Malloc, limits::MAX_MALLOC_HEAPS).begin().follow(others, |state| {
             out.push(state);
             // All arenas share the distance from start to bins; try each that is known.
             let nexts: Vec<Addr> =
                 self.shape.starts().filter_map(|d| self.memory.ptr(next_at(state, d)).ok()).collect();
-            at = nexts.into_iter().find(|n| is_main(*n) || self.first_heap(*n).is_some());
-            start = at.filter(|&a| is_main(a)).or(start);
-        }
-        tracing::debug!(arenas = out.len() + 1, ?start, "malloc arenas");
+            let next = nexts.into_iter().find(|n| is_main(*n) || self.first_heap(*n).is_some());
+            start = next.filter(|&a| is_main(a));
+            Ok::<_, Fault>(if start.is_some() { Addr::NULL } else { next.unwrap_or_default() })
+        });
+        tracing::debug!(arenas = out.len() + 1, ?start, ?end, "malloc arenas");
         (start, out)
     }
 
