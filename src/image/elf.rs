@@ -189,7 +189,7 @@ fn place(
     // The header lies at file offset 0, so the segment that begins there says
     // which vaddr `base` stands for.
     let first = loads().find(|p| p.p_offset & !(page - 1) == 0)?;
-    let bias = base.get().wrapping_sub(Addr::new(first.p_vaddr).align_down(page).get());
+    let bias = base.offset_from(Addr::new(first.p_vaddr).align_down(page)).cast_unsigned();
     let at = |vaddr: u64| Addr::new(bias.wrapping_add(vaddr));
     let placed = |p: &ph::ProgramHeader| AddrRange::sized(at(p.p_vaddr), p.p_memsz);
     let mut segments = Vec::new();
