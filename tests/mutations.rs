@@ -168,6 +168,23 @@ mutants! {
     mutants_of_code_of_dotnet_10_without_metadata: mutate_code("dotnet10-kernel-methods");
 }
 
+/// Found by a move: malloc's search took its header off address 0.
+#[test]
+fn each_mapping_of_native_processes_at_both_ends() {
+    for name in ["native-leaks", "native-musl-gcore"] {
+        let core = Movable::new(name);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for how in core.each() {
+            core.write(how, file.path());
+            let told = format!("{name} moved by {:#x}", how.by);
+            let watch = Watch::begin(told.clone());
+            let tried = catch_unwind(AssertUnwindSafe(|| examine(file.path(), &mut Rng(how.by), &[], |_, _| false)));
+            assert_eq!(tried.map_err(|_| "panicked"), Ok(Ok(())), "{told}");
+            assert_eq!(watch.end().0, None, "{told}");
+        }
+    }
+}
+
 #[test]
 fn a_patient_is_mended_to_what_it_was() {
     // Or each mutant would carry the damage of all before it.

@@ -73,6 +73,13 @@ impl Movable {
         out
     }
 
+    /// Each mapping in turn at 0, a little above it, and up to the top; all pointers stay.
+    pub fn each(&self) -> Vec<Move> {
+        let loads = self.headers.loads.iter().filter(|l| l.memsz > 0);
+        let by = |l: &elf::Segment| [l.vaddr, l.vaddr - 8, l.vaddr + l.memsz].map(|at| 0u64.wrapping_sub(at));
+        loads.flat_map(by).map(|by| Move { by, with: With::Headers }).collect()
+    }
+
     /// Write the moved core to `path`.
     pub fn write(&self, how: Move, path: &Path) {
         let mut bytes = self.bytes.clone();
