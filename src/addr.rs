@@ -61,6 +61,33 @@ impl Addr {
         Addr(self.0.saturating_sub(bytes))
     }
 
+    /// The address `bytes` away, up or down, if the address space reaches that far.
+    pub fn checked_offset(self, bytes: i64) -> Option<Addr> {
+        self.0.checked_add_signed(bytes).map(Addr)
+    }
+
+    /// The address `bytes` further up, as a processor reckons: past the top it goes on at 0.
+    /// For what is only read next; what comes of it need not lie above.
+    pub const fn wrapping_add(self, bytes: u64) -> Addr {
+        Addr(self.0.wrapping_add(bytes))
+    }
+
+    /// The address `bytes` away, up or down, as a processor reckons.
+    pub const fn wrapping_offset(self, bytes: i64) -> Addr {
+        Addr(self.0.wrapping_add_signed(bytes))
+    }
+
+    /// Bytes from `other` to this address, negative where it lies below; the inverse of
+    /// [`Addr::wrapping_offset`].
+    pub const fn offset_from(self, other: Addr) -> i64 {
+        self.0.wrapping_sub(other.0) as i64
+    }
+
+    /// Bytes from `lower` up to this address; `None` where `lower` is above it.
+    pub fn checked_since(self, lower: Addr) -> Option<u64> {
+        self.0.checked_sub(lower.0)
+    }
+
     /// Bytes from `lower` up to this address; 0 where `lower` is above it.
     pub fn since(self, lower: Addr) -> u64 {
         self.0.saturating_sub(lower.0)

@@ -198,6 +198,9 @@ fn a_ring_of_list_nodes_that_never_closes() {
         let block = base + t * 0x1000;
         let tp = block + 0x800;
         core = core.note(notes::prstatus_x86_64(t as u32 + 1, 0, block + 0x100, 0, tp));
+        // The block points to itself, or nothing in it is believed.
+        word(&mut bytes, tp, tp);
+        word(&mut bytes, tp + 16, tp);
         // stackblock, size, guard, reported guard; and a link that looks sound.
         for (i, v) in [block, 0x1000, 0, 0].into_iter().enumerate() {
             word(&mut bytes, tp + 0x400 + 8 * i as u64, v);
@@ -215,5 +218,8 @@ fn a_ring_of_list_nodes_that_never_closes() {
         let next = if i + 1 == nodes { chain + 16 } else { chain + 16 * (i + 1) };
         word(&mut bytes, chain + 16 * i, next);
     }
-    bounded_everywhere(core.load(Load::at(base).bytes(bytes)).write().path(), &[&["stacks"]]);
+    let file = core.load(Load::at(base).bytes(bytes)).write();
+    let out = bounded(&["stacks", "--json"], file.path()).within(Duration::from_secs(10)).go();
+    out.is_sound();
+    assert_eq!(out.json()["stacks"].as_array().unwrap().len() as u64, threads, "{}", out.stderr);
 }

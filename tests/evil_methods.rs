@@ -332,7 +332,7 @@ fn an_image_whose_tables_lie() {
 #[test]
 fn code_versions_that_run_in_a_circle() {
     let answer = bent(|f, c| f.set("NativeCodeVersionNode", c.node, "Next", c.node));
-    answer.found(PLAIN, true).tells("run in a circle");
+    answer.found(PLAIN, true).tells("runs in a circle");
     assert!(answer.partial);
     assert_eq!(answer.rows[0]["versions"].as_array().unwrap().len(), 1, "{}", answer.rows[0]);
     let answer = bent(|f, c| f.set("NativeCodeVersionNode", c.node, "Next", HIDDEN));

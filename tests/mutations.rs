@@ -1,9 +1,10 @@
-//! The mutation run: the small real cores, damaged at places that a seed picks,
-//! through every command in one process. No panic, the sums hold, and each ends
+//! The mutation run: the small real cores, damaged at places that a seed picks, and moved to
+//! the ends of the address space, through every command in one process. No panic, the sums hold, and each ends
 //! within its processor time and its memory.
 //!
 //! `COREMAP_MUTANTS=N` asks for N mutants of each core, `COREMAP_SEED=S` for
-//! another seed; a failure names the seed of its mutant. The numbers tried and the
+//! another seed; a failure names the seed of its mutant. `COREMAP_MOVES=N` asks for N
+//! moves of each core to places that the seed picks. The numbers tried and the
 //! rate are printed (`--nocapture`).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use coremap::addr::Addr;
 use mutants::commands::{COMMANDS, examine};
+use mutants::moving::Movable;
 use mutants::number;
 use mutants::patient::Patient;
 use mutants::watch::{Counting, Watch};
@@ -27,6 +29,9 @@ static ALLOCATOR: Counting = Counting;
 
 /// Mutants of each core where nothing else is asked for: about a minute in all.
 const MUTANTS: u64 = 150;
+
+/// Moves of each core beside those of its first mapping to 0 and its last to the end.
+const MOVES: u64 = 2;
 
 /// Of so many mutants each command sees one: what all commands read is damaged
 /// more often than what one of them reads alone.
@@ -62,6 +67,7 @@ fn damaged(name: &str, ips: &[Addr]) {
     if let Err(why) = examine(patient.path(), &mut Rng(0), &[], |_, _| true) {
         failures.push(format!("undamaged: {why}"));
     }
+    failures.extend(moved(name, first, ips));
     // One mutant alone goes through all commands too.
     let all = count == 1 && std::env::var_os("COREMAP_ALL").is_some();
     let runs = Cell::new(0u64);
@@ -104,6 +110,29 @@ fn damaged(name: &str, ips: &[Addr]) {
     assert!(failures.is_empty(), "{name}: {} of {count}:\n{}", failures.len(), failures.join("\n"));
 }
 
+/// The core at other addresses.
+fn moved(name: &str, seed: u64, ips: &[Addr]) -> Vec<String> {
+    let core = Movable::new(name);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut failures = Vec::new();
+    for how in core.moves(number("COREMAP_MOVES", MOVES), &mut Rng(seed)) {
+        core.write(how, file.path());
+        let told = format!("{name}: COREMAP_SEED={seed} moved by {:#x} with {:?}", how.by, how.with);
+        let watch = Watch::begin(told.clone());
+        let tried = catch_unwind(AssertUnwindSafe(|| {
+            examine(file.path(), &mut Rng(seed), &[], |_, _| true)?;
+            if ips.is_empty() { Ok(()) } else { examine(file.path(), &mut Rng(seed + 1), ips, |_, _| false) }
+        }));
+        match tried {
+            Ok(Ok(())) => {}
+            Ok(Err(why)) => failures.push(format!("{told}: {why}")),
+            Err(_) => failures.push(format!("{told}: panicked, see above")),
+        }
+        failures.extend(watch.end().0.map(|why| format!("{told}: {why}")));
+    }
+    failures
+}
+
 macro_rules! mutants {
     ($($test:ident: $mutate:ident($name:literal);)*) => {
         $(#[test]
@@ -137,6 +166,23 @@ mutants! {
     mutants_of_code_of_dotnet_9_without_metadata: mutate_code("dotnet9-methods");
     mutants_of_code_of_dotnet_10: mutate_code("dotnet10-methods");
     mutants_of_code_of_dotnet_10_without_metadata: mutate_code("dotnet10-kernel-methods");
+}
+
+/// Found by a move: malloc's search took its header off address 0.
+#[test]
+fn each_mapping_of_native_processes_at_both_ends() {
+    for name in ["native-leaks", "native-musl-gcore"] {
+        let core = Movable::new(name);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for how in core.each() {
+            core.write(how, file.path());
+            let told = format!("{name} moved by {:#x}", how.by);
+            let watch = Watch::begin(told.clone());
+            let tried = catch_unwind(AssertUnwindSafe(|| examine(file.path(), &mut Rng(how.by), &[], |_, _| false)));
+            assert_eq!(tried.map_err(|_| "panicked"), Ok(Ok(())), "{told}");
+            assert_eq!(watch.end().0, None, "{told}");
+        }
+    }
 }
 
 #[test]

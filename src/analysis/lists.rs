@@ -1,6 +1,6 @@
 //! Lists of objects: of a type, with finalizers, with sync blocks, exceptions.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use rayon::prelude::*;
 use regex::Regex;
@@ -193,16 +193,8 @@ pub fn exceptions(process: &Process, found: &Findings) -> ExceptionsReport {
         tell_in_gc(process, runtime, &heap);
         let base = types.runtime.roots.pointer(types.memory, &types.runtime.layout, "ExceptionMethodTable").ok();
         let is_exception = |info: &MethodTableInfo| {
-            let mut seen = HashSet::new();
-            let mut at = info.address;
-            while !info.free && !at.is_null() && seen.len() < limits::MAX_TYPE_NESTING && seen.insert(at) {
-                let found = base.map_or_else(|| types.display_name(at) == "System.Exception", |base| base == at);
-                if found {
-                    return true;
-                }
-                at = types.parent(at).unwrap_or(Addr::NULL);
-            }
-            false
+            let is_base = |at| base.map_or_else(|| types.display_name(at) == "System.Exception", |base| base == at);
+            !info.free && types.bases(info.address).into_iter().any(is_base)
         };
         let (objects, more) = list(process, runtime, &heap, &is_exception);
         report.more += more;

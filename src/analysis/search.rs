@@ -1,4 +1,4 @@
-use crate::addr::{Addr, AddrRange};
+use crate::addr::AddrRange;
 use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::introspect::Findings;
@@ -68,8 +68,8 @@ fn context_of(process: &Process, hit: &Hit) -> String {
         .take_while(|i| process.memory.readable(hit.address.saturating_sub(i * unit), 1) == 1)
         .count() as u64
         * unit;
-    let before = before.min(hit.address.get());
-    let start = Addr::new(hit.address.get() - before);
+    let start = hit.address.saturating_sub(before);
+    let before = hit.address.since(start);
     let len = process.memory.readable(start, before + u64::from(hit.len) + side);
     let Ok(bytes) = process.memory.bytes(start, len as usize) else { return String::new() };
     let text: String = if wide {

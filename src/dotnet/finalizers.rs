@@ -92,7 +92,7 @@ fn queue(process: &Process, runtime: &Runtime, heap: u32, at: Addr) -> Result<Fi
     let mut out = FinalizeQueue { heap, ..FinalizeQueue::default() };
     for segment in 0..segments {
         let end = fill(segment)?;
-        let len = end.get().checked_sub(start.get()).filter(|len| len.is_multiple_of(8));
+        let len = end.checked_since(start).filter(|len| len.is_multiple_of(8));
         let Some(len) = len.filter(|&len| len / 8 <= limits::MAX_FINALIZABLE) else {
             return Err(format!("a segment from {start} to {end} is not believed"));
         };

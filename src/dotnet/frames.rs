@@ -15,8 +15,10 @@ use crate::dotnet::threads::ManagedThread;
 use crate::layout::{Layout, StructView};
 use crate::limits;
 use crate::memory::Memory;
+use crate::memory::walk::{Stop, Walks};
 use crate::native::unwind::Regs;
 use crate::native::unwind::registers::x86_64::{R12, RBP, RBX};
+use crate::phase::Phase;
 
 /// FRAME_TOP: the end of the list.
 const FRAME_TOP: Addr = Addr::new(u64::MAX);
@@ -132,6 +134,11 @@ pub struct FrameClasses<'p> {
     memory: &'p dyn Memory,
     layout: &'p Layout,
     by_identifier: HashMap<u64, (&'static str, Keeps)>,
+    /// Of all threads: a Frame lies on one stack.
+    frames: Walks,
+    gc_frames: Walks,
+    /// Steps are references.
+    references: Walks,
 }
 
 impl<'p> FrameClasses<'p> {
@@ -143,91 +150,99 @@ impl<'p> FrameClasses<'p> {
             layout.value(&format!("{name}Identifier")).or_else(by_vtable)
         };
         let by_identifier = CLASSES.into_iter().filter_map(|(name, keeps)| Some((identifier(name)?, (name, keeps))));
-        FrameClasses { memory, layout, by_identifier: by_identifier.collect() }
+        let walks = |most| Walks::new(Phase::Frames, most);
+        FrameClasses {
+            memory,
+            layout,
+            by_identifier: by_identifier.collect(),
+            frames: walks(limits::MAX_EXPLICIT_FRAMES),
+            gc_frames: walks(limits::MAX_EXPLICIT_FRAMES),
+            references: walks(limits::MAX_STACK_REFS),
+        }
     }
 
     /// The list that begins at `first`, and what broke it off, in words. A Frame
     /// made later lies lower: a list that goes down ends there.
     pub fn list(&self, first: Addr) -> (Vec<ExplicitFrame>, Option<String>) {
         let mut out: Vec<ExplicitFrame> = Vec::new();
-        let mut at = first;
-        while at != FRAME_TOP && !at.is_null() {
-            if out.last().is_some_and(|last| last.addr >= at) || out.len() >= limits::MAX_LIST {
-                return (out, Some(format!("the list of explicit Frames turns back at {at}")));
+        let end = self.frames.begin().follow(first, |at| {
+            if out.last().is_some_and(|last| last.addr >= at) {
+                return Err("it turns back there".to_owned());
             }
             let view = self.view("Frame", at);
-            let (identifier, next) = match (view.u64("Identifier"), view.ptr("Next")) {
-                (Ok(identifier), Ok(next)) => (identifier, next),
-                (Err(e), _) | (_, Err(e)) => {
-                    return (out, Some(format!("the list of explicit Frames breaks off: {e}")));
-                }
-            };
+            let identifier = view.u64("Identifier").map_err(|e| e.to_string())?;
+            let next = view.ptr("Next").map_err(|e| e.to_string())?;
             let (class, keeps) = self.by_identifier.get(&identifier).copied().unwrap_or(("Frame", Keeps::Nothing));
             out.push(ExplicitFrame {
                 addr: at,
                 class,
                 method_desc: self.method(at, keeps),
                 regs: self.regs(at, class, keeps),
-                objects: self.objects(at, class),
+                objects: self.objects(at, class).map_err(|e| format!("what its references are {e}"))?,
                 exact: matches!(keeps, Keeps::ContextPointer) || class == "FaultingExceptionFrame",
             });
-            at = next;
-        }
-        (out, None)
+            Ok(next_of(next))
+        });
+        (out, end.err().map(|why| format!("the list of explicit Frames {why}")))
     }
 
     /// References that a Frame tells of: pointers to them, or a run of them.
-    fn objects(&self, at: Addr, class: &str) -> Vec<ProtectedRef> {
+    fn objects(&self, at: Addr, class: &str) -> Result<Vec<ProtectedRef>, Stop> {
         let plain = |address| ProtectedRef { address, interior: false };
         let pointers = |count: u64| {
             let first = self.view("HelperMethodFrame", at).addr_of("Objects").ok();
             let slot = |i| first.and_then(|f| self.memory.ptr(f.checked_add(8 * i)?).ok()).filter(|p| !p.is_null());
             (0..count).filter_map(slot).map(plain).collect()
         };
-        match class {
+        Ok(match class {
             "HelperMethodFrame_1OBJ" => pointers(1),
             "HelperMethodFrame_2OBJ" => pointers(2),
             "HelperMethodFrame_3OBJ" => pointers(3),
             "HelperMethodFrame_PROTECTOBJ" => {
-                let Ok(run) = self.view("HelperMethodFrame", at).addr_of("Objects") else { return Vec::new() };
+                let Ok(run) = self.view("HelperMethodFrame", at).addr_of("Objects") else { return Ok(Vec::new()) };
                 let count = self.memory.u32(run.saturating_add(8)).unwrap_or(0);
-                self.memory.ptr(run).map_or_else(|_| Vec::new(), |first| run_of(first, count, false))
+                match self.memory.ptr(run) {
+                    Ok(first) => self.run_of(first, count, false)?,
+                    Err(_) => Vec::new(),
+                }
             }
-            "GCFrame" => self.gc_frame(at).unwrap_or_default(),
+            "GCFrame" => self.gc_frame(at).unwrap_or(Ok(Vec::new()))?,
             _ => Vec::new(),
-        }
+        })
     }
 
     /// What a GCFrame lists.
-    fn gc_frame(&self, at: Addr) -> Option<Vec<ProtectedRef>> {
+    fn gc_frame(&self, at: Addr) -> Option<Result<Vec<ProtectedRef>, Stop>> {
         let view = self.view("GCFrame", at);
         let interior = view.u32("GCFlags").ok()? != 0;
-        Some(run_of(view.ptr("ObjRefs").ok()?, view.u32("NumObjRefs").ok()?, interior))
+        Some(self.run_of(view.ptr("ObjRefs").ok()?, view.u32("NumObjRefs").ok()?, interior))
+    }
+
+    /// References one after the other.
+    fn run_of(&self, first: Addr, count: u32, interior: bool) -> Result<Vec<ProtectedRef>, Stop> {
+        let count = u64::from(count).min(limits::MAX_PROTECTED);
+        self.references.spend(first, count)?;
+        Ok((0..count).map(|i| ProtectedRef { address: first.saturating_add(8 * i), interior }).collect())
     }
 
     /// What a thread's GCFrames list, where these are no Frames (.NET 5 on), and
     /// what broke the list off, in words.
     pub fn protected(&self, thread: &ManagedThread) -> (Vec<ProtectedRef>, Option<String>) {
         let mut out = Vec::new();
-        let mut at = thread.gc_frame.filter(|_| self.layout.positive("GCFrame", "CurThread").is_ok());
+        let first = thread.gc_frame.filter(|_| self.layout.positive("GCFrame", "CurThread").is_ok());
         let mut last = Addr::NULL;
-        while let Some(node) = at {
+        let end = self.gc_frames.begin().follow(first.unwrap_or_default(), |node| {
             let view = self.view("GCFrame", node);
             // A node made later lies lower; one that names another thread is none.
             if node <= last || view.ptr("CurThread") != Ok(thread.address) {
-                return (out, Some(format!("the list of GCFrames breaks off at {node}")));
+                return Err("it is none of this thread".to_owned());
             }
-            let Some(refs) = self.gc_frame(node) else {
-                return (out, Some(format!("the GCFrame at {node} can't be read")));
-            };
-            out.extend(refs);
-            if out.len() > limits::MAX_LIST {
-                return (out, Some("more references in GCFrames than any thread has".to_owned()));
-            }
+            let refs = self.gc_frame(node).ok_or("it can't be read")?;
+            out.extend(refs.map_err(|e| format!("what its references are {e}"))?);
             last = node;
-            at = view.ptr("Next").ok().filter(|&n| !n.is_null() && n != FRAME_TOP);
-        }
-        (out, None)
+            Ok(view.ptr("Next").map_or(Addr::NULL, next_of))
+        });
+        (out, end.err().map(|why| format!("the list of GCFrames {why}")))
     }
 
     fn view(&self, kind: &'static str, at: Addr) -> StructView<'p> {
@@ -236,9 +251,11 @@ impl<'p> FrameClasses<'p> {
 
     fn method(&self, at: Addr, keeps: Keeps) -> Option<Addr> {
         match keeps {
-            Keeps::Call => {
-                self.view("InlinedCallFrame", at).ptr("Datum").ok().filter(|d| d.get() & NO_METHOD == 0 && !d.is_null())
-            }
+            Keeps::Call => self
+                .view("InlinedCallFrame", at)
+                .ptr("Datum")
+                .ok()
+                .filter(|d| d.masked(NO_METHOD).is_null() && !d.is_null()),
             Keeps::Transition => self.view("FramedMethodFrame", at).ptr("MethodDescPtr").ok().filter(|d| !d.is_null()),
             _ => None,
         }
@@ -314,8 +331,7 @@ impl<'p> FrameClasses<'p> {
     }
 }
 
-/// References one after the other.
-fn run_of(first: Addr, count: u32, interior: bool) -> Vec<ProtectedRef> {
-    let count = u64::from(count).min(limits::MAX_PROTECTED);
-    (0..count).map(|i| ProtectedRef { address: first.saturating_add(8 * i), interior }).collect()
+/// The next node, null behind the last one.
+fn next_of(next: Addr) -> Addr {
+    if next == FRAME_TOP { Addr::NULL } else { next }
 }

@@ -5,8 +5,6 @@
 //! dac_generation, dac_region_free_list), dac_gcheap_fields.h, gc.cpp
 //! (card_table_info). Field order of GcDacVars: layout/tables/dotnet-*.json.
 
-use std::collections::HashSet;
-
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::Sink;
 use crate::dotnet::detect::Runtime;
@@ -15,7 +13,9 @@ use crate::dotnet::threads::AllocContext;
 use crate::layout::{LayoutError, StructView, ViewError};
 use crate::limits;
 use crate::map::{Confidence, Kind};
+use crate::memory::walk::{Broken, Stop, Walks};
 use crate::memory::{Fault, Memory};
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// Why the GC can't be read.
@@ -29,14 +29,21 @@ pub(super) enum GcError {
     Layout(#[from] LayoutError),
     #[error(transparent)]
     Fault(#[from] Fault),
-    #[error("a list runs in a circle at {0}")]
-    Circle(Addr),
-    #[error("more than {0} steps")]
-    Steps(usize),
+    #[error("a list {0}")]
+    Walk(#[from] Stop),
     #[error("{0} heaps")]
     Heaps(u32),
     #[error("a range of {} bytes at {} is not believed", .0.len(), .0.start)]
     Range(AddrRange),
+}
+
+impl<E: Into<GcError> + std::fmt::Display> From<Broken<E>> for GcError {
+    fn from(why: Broken<E>) -> GcError {
+        match why {
+            Broken::Stop(stop) => stop.into(),
+            Broken::Unreadable(_, e) => e.into(),
+        }
+    }
 }
 
 /// What was found.
@@ -64,7 +71,8 @@ struct Reader<'a> {
     runtime: &'a Runtime,
     vars: StructView<'a>,
     regions: bool,
-    seen: HashSet<Addr>,
+    /// A segment is in one list.
+    walks: Walks,
     out: GcHeap,
 }
 
@@ -73,7 +81,14 @@ pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<GcHeap, GcErr
     let memory: &dyn Memory = &process.memory;
     let vars = runtime.roots.gc_dac_vars.ok_or(GcError::NoVars)?;
     let vars = StructView::new(memory, &runtime.layout, "GcDacVars", vars);
-    let mut reader = Reader { memory, runtime, vars, regions: false, seen: HashSet::new(), out: GcHeap::default() };
+    let mut reader = Reader {
+        memory,
+        runtime,
+        vars,
+        regions: false,
+        walks: Walks::new(Phase::GcHeap, limits::MAX_GC_SEGMENTS),
+        out: GcHeap::default(),
+    };
     reader.regions = reader.by_regions();
     reader.out.regions = reader.regions;
     // Without the generations there may still be bookkeeping and free regions.
@@ -205,23 +220,14 @@ impl Reader<'_> {
     }
 
     fn list(&mut self, heap: u32, generation: Generation, first: Addr, live: (Option<Addr>, Option<Addr>)) {
-        let mut next = first;
-        while !next.is_null() {
-            if !self.seen.insert(next) || self.seen.len() > limits::MAX_GC_SEGMENTS {
-                self.out.notes.push(format!("the list of {} segments runs in a circle at {next}", generation.name()));
-                return;
-            }
-            match self.segment(heap, generation, next, live) {
-                Ok((segment, after)) => {
-                    self.out.segments.push(segment);
-                    next = after;
-                }
-                Err(e) => {
-                    self.out.notes.push(format!("segment at {next} of {}: {e}", generation.name()));
-                    return;
-                }
-            }
-        }
+        let mut found = Vec::new();
+        let end = self.walks.begin().follow(first, |at| {
+            let (segment, next) = self.segment(heap, generation, at, live)?;
+            found.push(segment);
+            Ok::<_, GcError>(next)
+        });
+        self.out.segments.extend(found);
+        self.out.notes.extend(end.err().map(|why| format!("the list of {} segments {why}", generation.name())));
     }
 
     /// A segment, and the next of its list.
@@ -301,24 +307,15 @@ impl Reader<'_> {
     }
 
     fn free_list(&mut self, first: Addr, what: &str) {
-        let mut next = first;
-        while !next.is_null() {
-            if !self.seen.insert(next) || self.seen.len() > limits::MAX_GC_SEGMENTS {
-                self.out.notes.push(format!("the list of {what}s runs in a circle at {next}"));
-                return;
-            }
-            match self.segment(0, Generation::Gen0, next, (None, None)) {
-                Ok((s, after)) => {
-                    let reserve = AddrRange::new(s.committed.end, s.reserved_end);
-                    self.out.free.push((s.committed, reserve, format!("{what}, heap_segment at {next}")));
-                    next = after;
-                }
-                Err(e) => {
-                    self.out.notes.push(format!("{what} at {next}: {e}"));
-                    return;
-                }
-            }
-        }
+        let mut found = Vec::new();
+        let end = self.walks.begin().follow(first, |at| {
+            let (s, next) = self.segment(0, Generation::Gen0, at, (None, None))?;
+            let reserve = AddrRange::new(s.committed.end, s.reserved_end);
+            found.push((s.committed, reserve, format!("{what}, heap_segment at {at}")));
+            Ok::<_, GcError>(next)
+        });
+        self.out.free.extend(found);
+        self.out.notes.extend(end.err().map(|why| format!("the list of {what}s {why}")));
     }
 
     /// The card table and what stands with it, with the size in its head.

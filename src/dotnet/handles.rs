@@ -5,14 +5,13 @@
 //! handletablepriv.h (HandleTable, TableSegment: blocks of 64 handles of one
 //! type each), gcinterface.h (HandleType).
 
-use std::collections::HashSet;
-
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::detect::Runtime;
 use crate::dotnet::gc::GcError;
 use crate::layout::{Layout, LayoutError, StructView};
 use crate::limits;
 use crate::memory::Memory;
+use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::process::Process;
 
@@ -32,13 +31,9 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
     let vars = StructView::new(memory, layout, "GcDacVars", vars);
     let tables = heaps(memory, &vars);
     let size = layout.size("TableSegment")?;
-    let mut seen = HashSet::new();
-    let mut steps = 0;
-    let mut map = vars.ptr("handle_table_map")?;
-    while !map.is_null() {
-        if !seen.insert(map) {
-            return Err(GcError::Circle(map));
-        }
+    let walks = Walks::new(Phase::Handles, limits::MAX_HANDLE_STEPS);
+    let first = vars.ptr("handle_table_map")?;
+    let end = walks.begin().follow(first, |map| {
         let view = StructView::new(memory, layout, "HandleTableMap", map);
         let buckets = view.ptr("pBuckets")?;
         for i in 0..limits::MAX_HANDLE_BUCKETS {
@@ -48,31 +43,22 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
             }
             let array = StructView::new(memory, layout, "HandleTableBucket", bucket).ptr("pTable")?;
             for t in 0..tables {
-                steps += 1;
-                if steps > limits::MAX_HANDLE_STEPS {
-                    return Err(GcError::Steps(steps));
-                }
+                walks.spend(array, 1)?;
                 let table = memory.ptr(array.saturating_add(8 * t))?;
                 if table.is_null() {
                     continue;
                 }
-                let mut segment = StructView::new(memory, layout, "HandleTable", table).ptr("SegmentList")?;
-                while !segment.is_null() {
-                    steps += 1;
-                    if !seen.insert(segment) {
-                        return Err(GcError::Circle(segment));
-                    }
-                    if steps > limits::MAX_HANDLE_STEPS {
-                        return Err(GcError::Steps(steps));
-                    }
+                let segments = StructView::new(memory, layout, "HandleTable", table).ptr("SegmentList")?;
+                let end = walks.begin().follow(segments, |segment| {
                     out.push(AddrRange::sized(segment, size));
-                    segment = StructView::new(memory, layout, "TableSegment", segment).ptr("NextSegment")?;
-                }
+                    StructView::new(memory, layout, "TableSegment", segment).ptr("NextSegment")
+                });
+                end.map_err(GcError::from)?;
             }
         }
-        map = view.ptr("pNext")?;
-    }
-    Ok(())
+        Ok::<_, GcError>(view.ptr("pNext")?)
+    });
+    end.map_err(GcError::from)
 }
 
 /// Tables in a bucket: one, or one for each heap of a server GC.

@@ -14,6 +14,8 @@ use crate::layout::{StructView, ViewError};
 use crate::limits;
 use crate::map::Kind;
 use crate::memory::Memory;
+use crate::memory::walk::{Broken, Walks};
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// A block of a loader heap.
@@ -82,7 +84,7 @@ pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<(Vec<Allocato
         Err(e) => notes.push(format!("collectible assemblies: {e}")),
     }
     let mut seen_heaps = HashSet::new();
-    let mut walk = BlockWalk::default();
+    let mut walk = BlockWalk::new(Phase::LoaderHeaps);
     let out = allocators
         .into_iter()
         .map(|address| {
@@ -161,14 +163,18 @@ fn heap_blocks(
 
 /// Walks lists of LoaderHeapBlocks, each block once: heaps that share a list
 /// would otherwise multiply it.
-#[derive(Default)]
 pub(super) struct BlockWalk {
-    seen: HashSet<Addr>,
+    walks: Walks,
     /// What broke a walk off, in words.
     pub(super) notes: Vec<String>,
 }
 
 impl BlockWalk {
+    /// No block was met yet.
+    pub(super) fn new(phase: Phase) -> BlockWalk {
+        BlockWalk { walks: Walks::new(phase, limits::MAX_LOADER_BLOCKS), notes: Vec::new() }
+    }
+
     /// The blocks from `first` on; all count as current until their heap's
     /// allocation pointer says otherwise.
     pub(super) fn list(
@@ -180,27 +186,15 @@ impl BlockWalk {
         evidence: &str,
     ) -> Vec<HeapBlock> {
         let mut out = Vec::new();
-        let mut next = first;
-        while !next.is_null() {
-            if !self.seen.insert(next) || self.seen.len() > limits::MAX_LOADER_BLOCKS {
-                self.notes.push(format!("the block at {next} of {evidence} was met before, or there are too many"));
-                break;
+        let end = self.walks.begin().follow(first, |at| {
+            let (range, next) = block(memory, runtime, at).map_err(|e| e.to_string())?;
+            if range.len() > limits::MAX_LOADER_BLOCK || !range.start.is_aligned(4096) {
+                return Err(format!("the block makes no sense: {range}"));
             }
-            match block(memory, runtime, next) {
-                Ok((range, _)) if range.len() > limits::MAX_LOADER_BLOCK || !range.start.is_aligned(4096) => {
-                    self.notes.push(format!("the block at {next} of {evidence} makes no sense: {range}"));
-                    break;
-                }
-                Ok((range, after)) => {
-                    out.push(HeapBlock { range, kind, current: true, evidence: evidence.to_owned() });
-                    next = after;
-                }
-                Err(e) => {
-                    self.notes.push(format!("{evidence}: {e}"));
-                    break;
-                }
-            }
-        }
+            out.push(HeapBlock { range, kind, current: true, evidence: evidence.to_owned() });
+            Ok(next)
+        });
+        self.notes.extend(end.err().map(|why| format!("the list of blocks of {evidence} {why}")));
         out
     }
 }
@@ -258,10 +252,14 @@ fn array_list(memory: &dyn Memory, runtime: &Runtime, list: Addr) -> Result<Vec<
     let layout = &runtime.layout;
     let view = StructView::new(memory, layout, "ArrayListBase", list);
     let mut left = view.u32("Count")?.min(limits::MAX_MODULES as u32);
-    let mut block = view.addr_of("FirstBlock")?;
+    let first = view.addr_of("FirstBlock")?;
     let mut out = Vec::new();
-    let mut seen = HashSet::new();
-    while left > 0 && !block.is_null() && seen.insert(block) {
+    // Blocks without elements never lessen the count.
+    let walks = Walks::new(Phase::LoaderHeaps, limits::MAX_MODULES);
+    let end = walks.begin().follow(first, |block| {
+        if left == 0 {
+            return Ok(Addr::NULL);
+        }
         let view = StructView::new(memory, layout, "ArrayListBlock", block);
         let start = view.addr_of("ArrayStart")?;
         let here = view.u32("Size")?.min(left);
@@ -271,7 +269,10 @@ fn array_list(memory: &dyn Memory, runtime: &Runtime, list: Addr) -> Result<Vec<
             }
         }
         left -= here;
-        block = view.ptr("Next")?;
+        view.ptr("Next")
+    });
+    if let Err(Broken::Unreadable(_, e)) = end {
+        return Err(e);
     }
     out.retain(|a| !a.is_null());
     Ok(out)

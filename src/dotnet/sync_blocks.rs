@@ -11,9 +11,10 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::dotnet::detect::Runtime;
 use crate::dotnet::threads::threads;
-use crate::layout::StructView;
+use crate::layout::{StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;
+use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::process::Process;
 
@@ -90,6 +91,9 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
     let at_address =
         |at: Addr| by_address.get(&at).copied().unwrap_or(LockThread { address: Some(at), ..LockThread::default() });
     let mut broken = 0_u32;
+    // A link is in the list of one block.
+    let walks = Walks::new(Phase::Locks, limits::MAX_WAITERS);
+    let mut lists = (0_u32, None);
     for index in 1..next {
         let entry = StructView::new(memory, layout, "SyncTableEntry", table.saturating_add(size * u64::from(index)));
         let (Ok(object), Ok(at)) = (entry.u64("Object"), entry.ptr("SyncBlock")) else {
@@ -127,26 +131,38 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
                     Some(by_id.get(&id).copied().unwrap_or(LockThread { managed_id: id, ..LockThread::default() }))
                 };
             }
-            block.pulse = waiters(memory, runtime, &view).into_iter().map(at_address).collect();
+            let (pulse, ended) = waiters(memory, runtime, &view, &walks);
+            block.pulse = pulse.into_iter().map(at_address).collect();
+            if let Some(why) = ended {
+                lists.0 += 1;
+                lists.1.get_or_insert(format!("that of sync block {index} {why}"));
+            }
         }
         out.push(block);
     }
-    if broken > 0 { Err(format!("{broken} sync blocks are not believed, or not in the core")) } else { Ok(()) }
+    let blocks = (broken > 0).then(|| format!("{broken} sync blocks are not believed, or not in the core"));
+    let (count, first) = lists;
+    let lists = first.map(|first| format!("lists of waiting threads that do not end as they must: {count} ({first})"));
+    let why: Vec<String> = blocks.into_iter().chain(lists).collect();
+    if why.is_empty() { Ok(()) } else { Err(why.join("; ")) }
 }
 
-/// Threads in the list of a block's WaitEventLinks.
-fn waiters(memory: &dyn Memory, runtime: &Runtime, block: &StructView<'_>) -> Vec<Addr> {
+/// Threads in the list of a block's WaitEventLinks, and what broke it off, in words.
+fn waiters(
+    memory: &dyn Memory,
+    runtime: &Runtime,
+    block: &StructView<'_>,
+    walks: &Walks,
+) -> (Vec<Addr>, Option<String>) {
     let layout = &runtime.layout;
-    let (Ok(to_link), Ok(mut link)) = (layout.positive("WaitEventLink", "LinkSB"), block.ptr("Link")) else {
-        return Vec::new();
-    };
     let mut out = Vec::new();
-    while !link.is_null() && out.len() < limits::MAX_WAITERS {
+    let (Ok(to_link), Ok(first)) = (layout.positive("WaitEventLink", "LinkSB"), block.ptr("Link")) else {
+        return (out, None);
+    };
+    let end = walks.begin().follow(first, |link| {
         let event = StructView::new(memory, layout, "WaitEventLink", link.saturating_sub(to_link));
-        let Ok(thread) = event.ptr("Thread") else { break };
-        out.push(thread);
-        let Ok(next) = memory.ptr(link) else { break };
-        link = next;
-    }
-    out
+        out.push(event.ptr("Thread")?);
+        memory.ptr(link).map_err(ViewError::fault("WaitEventLink", "LinkSB"))
+    });
+    (out, end.err().map(|why| why.to_string()))
 }

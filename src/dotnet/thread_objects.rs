@@ -74,7 +74,7 @@ impl TypeSystem<'_> {
     /// The MethodTable of the object at `object`.
     pub(crate) fn type_of(&self, object: Addr) -> Option<Addr> {
         let word = self.view("Object", object).ptr("m_pMethTab").ok()?;
-        Some(Addr::new(word.get() & !self.mark_bits())).filter(|a| !a.is_null())
+        Some(word.masked(!self.mark_bits())).filter(|a| !a.is_null())
     }
 
     /// Where a class's own instance field of that name is.

@@ -4,14 +4,13 @@
 //! docs/design/datacontracts/Thread.md; src/coreclr/vm: threads.h (Thread,
 //! ThreadStore, RuntimeThreadLocals), gcheaputilities.h (ee_alloc_context).
 
-use std::collections::HashSet;
-
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::detect::Runtime;
 use crate::dotnet::roots::RootsError;
 use crate::layout::{Layout, StructView, ViewError};
 use crate::limits;
-use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::memory::{Fault, Memory};
 use crate::phase::Phase;
 use crate::process::Process;
 
@@ -101,25 +100,14 @@ pub fn threads(process: &Process, runtime: &Runtime) -> Result<(Vec<ManagedThrea
     let store = StructView::new(memory, layout, "ThreadStore", store);
     let count = store.u32("ThreadCount").ok();
     let to_link = layout.positive("Thread", "LinkNext").map_err(ViewError::from)?;
-    let mut link = store.ptr("FirstThreadLink")?;
+    let first = store.ptr("FirstThreadLink")?;
     let mut out = Vec::new();
-    let mut seen = HashSet::new();
-    let mut broken = None;
-    while !link.is_null() {
-        if !seen.insert(link) || seen.len() > limits::MAX_LIST {
-            broken = Some(format!("the list of threads runs in a circle at {link}"));
-            break;
-        }
-        let next = match memory.ptr(link) {
-            Ok(next) => next,
-            Err(fault) => {
-                broken = Some(format!("the list of threads breaks off: {fault}"));
-                break;
-            }
-        };
+    let end = Walks::new(Phase::ManagedThreads, limits::MAX_LIST).begin().follow(first, |link| {
+        let next = memory.ptr(link)?;
         out.push(thread(memory, layout, link.saturating_sub(to_link)));
-        link = next;
-    }
+        Ok::<_, Fault>(next)
+    });
+    let mut broken = end.err().map(|why| format!("the list of threads {why}"));
     let missing = count.map_or(0, |n| (n as usize).saturating_sub(out.len()));
     if missing > 0 && broken.is_none() {
         broken =

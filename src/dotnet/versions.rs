@@ -6,12 +6,13 @@
 //! to a method's nodes, from .NET 9 on the MethodDesc does itself.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::addr::Addr;
 use crate::dotnet::types::{MethodDesc, TypeSystem};
 use crate::layout::ViewError;
 use crate::limits;
+use crate::memory::walk::{Broken, Walks};
+use crate::phase::Phase;
 
 /// One native code version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,22 +50,17 @@ pub(super) const READY_TO_RUN: &str = "ReadyToRun";
 type VersionTable = HashMap<Addr, Addr>;
 
 /// What a default version is compiled as, beside what its MethodDesc says.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Versions {
     /// MethodDesc to first node (up to .NET 8).
     nodes: VersionTable,
     /// Methods whose calls are not counted, as they were optimized at once (loops).
     optimized: HashSet<Addr>,
-    /// Nodes followed so far, for all methods.
-    steps: AtomicUsize,
+    /// Of all methods' lists of versions.
+    walks: Walks,
 }
 
 impl Versions {
-    /// Whether one more node may be followed.
-    fn step(&self) -> bool {
-        self.steps.fetch_add(1, Ordering::Relaxed) < limits::MAX_VERSION_STEPS
-    }
-
     /// Read the tables of versioned methods; what fails comes back in words.
     pub(super) fn read(types: &TypeSystem<'_>) -> (Versions, Vec<String>) {
         let mut notes = Vec::new();
@@ -76,7 +72,7 @@ impl Versions {
             notes.push(format!("call counting: {e}"));
             HashSet::new()
         });
-        (Versions { nodes, optimized, steps: AtomicUsize::new(0) }, notes)
+        (Versions { nodes, optimized, walks: Walks::new(Phase::Code, limits::MAX_VERSION_STEPS) }, notes)
     }
 }
 
@@ -168,27 +164,25 @@ impl TypeSystem<'_> {
     ) -> Vec<CodeVersion> {
         let mut out = Vec::new();
         let slot = self.native_code_slot(desc).and_then(|at| self.memory.ptr(at).ok());
-        if let Some(code) = slot.map(|c| Addr::new(c.get() & !1)).filter(|c| !c.is_null()) {
+        if let Some(code) = slot.map(|c| c.masked(!1)).filter(|c| !c.is_null()) {
             let tier = if precompiled(code) { READY_TO_RUN } else { self.default_tier(desc, known) };
             out.push(CodeVersion { code, tier, node: Addr::NULL, il_version: 0 });
         }
-        let mut node = self.first_node(desc, &known.nodes);
-        let mut seen = HashSet::new();
-        while !node.is_null() && seen.len() < limits::MAX_CODE_VERSIONS && known.step() {
-            if !seen.insert(node) {
-                let why = format!("code versions of the MethodDesc at {} run in a circle at {node}", desc.addr);
-                self.process.diag.partial("dotnet", why);
-                break;
-            }
+        let first = self.first_node(desc, &known.nodes);
+        let end = known.walks.alone().at_most(limits::MAX_CODE_VERSIONS).follow(first, |node| {
             let view = self.view("NativeCodeVersionNode", node);
-            let (Ok(code), Ok(next)) = (view.ptr("NativeCode"), view.ptr("Next")) else { break };
+            let (code, next) = (view.ptr("NativeCode")?, view.ptr("Next")?);
             let tier = if !code.is_null() && precompiled(code) {
                 READY_TO_RUN
             } else {
                 view.u32("OptimizationTier").ok().and_then(|t| self.tier(t)).unwrap_or("Unknown")
             };
             out.push(CodeVersion { code, tier, node, il_version: view.u64("ILVersionId").unwrap_or(0) });
-            node = next;
+            Ok::<_, ViewError>(next)
+        });
+        if let Err(Broken::Stop(stop)) = end {
+            let why = format!("the list of code versions of the MethodDesc at {} {stop}", desc.addr);
+            self.process.diag.partial("dotnet", why);
         }
         out
     }

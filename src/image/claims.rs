@@ -138,7 +138,7 @@ fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
         // [vvar], and in newer kernels [vvar_vclock], lie right below.
         let mut top = start;
         for _ in 0..limits::MAX_VVAR_MAPPINGS {
-            let Some(below) = top.get().checked_sub(1).and_then(|a| base.at(Addr::new(a))) else { break };
+            let Some(below) = top.checked_sub(1).and_then(|a| base.at(a)) else { break };
             let read_only = below.perms.is_some_and(|p| !p.write && !p.exec);
             if !read_only || below.file.is_some() || start.since(below.range.start) > limits::MAX_VVAR {
                 break;

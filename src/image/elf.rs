@@ -17,6 +17,8 @@ use crate::core::elf::Perms;
 use crate::image::modules::Section;
 use crate::limits;
 use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
 
 /// NT_GNU_BUILD_ID (elf.h).
 const NT_GNU_BUILD_ID: u32 = 3;
@@ -187,7 +189,7 @@ fn place(
     // The header lies at file offset 0, so the segment that begins there says
     // which vaddr `base` stands for.
     let first = loads().find(|p| p.p_offset & !(page - 1) == 0)?;
-    let bias = base.get().wrapping_sub(Addr::new(first.p_vaddr).align_down(page).get());
+    let bias = base.offset_from(Addr::new(first.p_vaddr).align_down(page)).cast_unsigned();
     let at = |vaddr: u64| Addr::new(bias.wrapping_add(vaddr));
     let placed = |p: &ph::ProgramHeader| AddrRange::sized(at(p.p_vaddr), p.p_memsz);
     let mut segments = Vec::new();
@@ -300,18 +302,16 @@ mod link_map {
 pub fn link_map(memory: &dyn Memory, dynamic: AddrRange) -> Vec<LinkedModule> {
     let mut out = Vec::new();
     let Some(r_debug) = dynamic_entry(memory, dynamic, dy::DT_DEBUG) else { return out };
-    let mut seen = std::collections::HashSet::new();
-    let mut next = memory.ptr(Addr::new(r_debug).saturating_add(R_DEBUG_MAP)).ok();
-    while let Some(node) = next.filter(|n| !n.is_null()) {
-        if out.len() >= limits::MAX_MODULES || !seen.insert(node) {
-            break;
-        }
-        let field = |off| memory.ptr(node.saturating_add(off)).ok();
-        let Some(bias) = field(link_map::ADDR) else { break };
-        let name = field(link_map::NAME).and_then(|p| memory.text(p, limits::MAX_NAME).ok());
+    let Ok(first) = memory.ptr(Addr::new(r_debug).saturating_add(R_DEBUG_MAP)) else { return out };
+    let end = Walks::new(Phase::Modules, limits::MAX_MODULES).begin().follow(first, |node| {
+        let field = |off| memory.ptr(node.saturating_add(off));
+        let bias = field(link_map::ADDR)?;
+        let name = field(link_map::NAME).and_then(|p| memory.text(p, limits::MAX_NAME));
         out.push(LinkedModule { bias: bias.get(), name: name.unwrap_or_default() });
-        next = field(link_map::NEXT);
-    }
+        field(link_map::NEXT)
+    });
+    // It only adds to what NT_FILE and the mappings tell.
+    end.ok();
     out
 }
 

@@ -51,7 +51,7 @@ impl<'a> StructView<'a> {
     /// Where the layout does not know it.
     pub fn addr_of(&self, field: &str) -> Result<Addr, ViewError> {
         let offset = self.layout.field(self.kind, field)?;
-        Ok(Addr::new(self.addr.get().wrapping_add_signed(offset)))
+        Ok(self.addr.wrapping_offset(offset))
     }
 
     /// Whether the layout knows a field.

@@ -46,14 +46,17 @@ pub const MAX_FIELDS: u32 = 1 << 16;
 /// Bytes of the packed numbers behind an EEClass: 11 of at most 37 bits.
 pub const MAX_PACKED_FIELDS: usize = 64;
 
+/// Rows that a module's maps from tokens to types have together: row numbers have 24 bits.
+pub const MAX_LOOKUP_ROWS: usize = 1 << 24;
+
 /// Maps from tokens to types in one module that are followed.
 pub const MAX_LOOKUP_MAPS: usize = 1 << 10;
 
 /// Sync blocks: their numbers have 26 bits.
 pub const MAX_SYNC_BLOCKS: u32 = 1 << 26;
 
-/// Threads that wait to be pulsed on one object.
-pub const MAX_WAITERS: usize = 1 << 16;
+/// Threads that wait to be pulsed, on all objects together.
+pub const MAX_WAITERS: usize = 1 << 18;
 
 /// Instantiations, arrays and pointers in one module's table, and its buckets: the
 /// core library of a big service has some 30,000.
@@ -206,6 +209,10 @@ pub const MAX_GC_SLOTS: u64 = 1 << 16;
 
 /// Safe points of one method's GC info: its calls.
 pub const MAX_SAFE_POINTS: u32 = 1 << 20;
+
+/// Explicit Frames of all threads together: some at each change between managed code and
+/// the runtime's own, at about 600 bytes.
+pub const MAX_EXPLICIT_FRAMES: usize = 1 << 18;
 
 /// References that one GCFrame or helper Frame lists; a call by reflection has
 /// as many as its method has arguments.

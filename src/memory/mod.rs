@@ -1,10 +1,12 @@
 //! The dumped process's memory: reads that give bytes or the reason why not,
-//! page scans, and bytes filled in from files that are proven the same build.
+//! page scans, and bytes filled in from files that are proven the same build. Lists
+//! in it are followed by the walks of `walk.rs` alone.
 
 pub mod alias;
 mod core_memory;
 pub mod pointers;
 pub mod scan;
+pub(crate) mod walk;
 pub(crate) mod window;
 
 pub use core_memory::{CoreMemory, Overlay, Pristine};

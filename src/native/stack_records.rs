@@ -15,6 +15,8 @@ use crate::bytes;
 use crate::core::elf::Arch;
 use crate::limits;
 use crate::memory::Memory;
+use crate::memory::walk::{Broken, Stop, Walks};
+use crate::phase::Phase;
 
 /// Which C library's control block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,7 +132,7 @@ fn check(window: &Window, layout: RecordLayout, pointer: Addr) -> Option<StackRe
             }
             let map = AddrRange::sized(Addr::new(word(0)?), word(1)?);
             let (size, guard) = (word(3)?, word(4)?);
-            let low = Addr::new(top.get().checked_sub(size)?);
+            let low = top.checked_sub(size)?;
             // pthread_create: the stack begins right above the guard.
             // A stack the program gave has no mapping of the library's own.
             let own = map.start.is_aligned(4096)
@@ -199,7 +201,7 @@ pub(super) fn vouched(memory: &dyn Memory, arch: Arch, layout: RecordLayout, poi
         Arch::Aarch64 => {
             let window = Window::read(memory, pointer);
             window.offsets().take_while(|&offset| offset < 0).any(|offset| {
-                let at = Addr::new(pointer.get().wrapping_add_signed(offset));
+                let at = pointer.wrapping_offset(offset);
                 let word = window.word(offset).map(Addr::new);
                 word == Some(at) || word.is_some_and(|w| !w.is_null() && w.is_aligned(8)) && is_linked(memory, at)
             })
@@ -216,9 +218,18 @@ mod tcb {
 
 /// The stack of the thread with that thread pointer.
 pub fn read_record(memory: &dyn Memory, layout: RecordLayout, pointer: Addr) -> Option<StackRecord> {
-    let first = Addr::new(pointer.get().wrapping_add_signed(layout.offset));
+    let first = pointer.wrapping_offset(layout.offset);
     let bytes = memory.bytes(first, 40).ok()?;
     check(&Window { start: layout.offset, bytes }, layout, pointer)
+}
+
+/// Why stacks of ended threads were not all looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenUp {
+    /// The first threads' control blocks lead to no list, and the others were not asked.
+    NotAllAsked,
+    /// The lists are longer than any process's.
+    TooMany,
 }
 
 /// Thread pointers of control blocks on glibc's lists that are not those of
@@ -226,16 +237,22 @@ pub fn read_record(memory: &dyn Memory, layout: RecordLayout, pointer: Addr) -> 
 ///
 /// The lists are found through a live thread's own link. Their heads lie
 /// together (in ld.so's or libpthread's data), so the cache's head is looked
-/// for around the one that leads the live threads. Also tells whether the search
-/// was given up before all live threads were asked.
-pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -> (Vec<Addr>, bool) {
+/// for around the one that leads the live threads. Also tells why the search
+/// was given up, if it was.
+pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -> (Vec<Addr>, Option<GivenUp>) {
     if layout.libc != Libc::Glibc {
-        return (Vec::new(), false);
+        return (Vec::new(), None);
     }
-    let Some(link) = find_link(memory, live) else { return (Vec::new(), live.len() > limits::MAX_LINK_VOTERS) };
-    let mut known: std::collections::HashSet<Addr> = live.iter().copied().collect();
-    let node = |pointer: Addr| Addr::new(pointer.get().wrapping_add_signed(link));
-    let pointer = |node: Addr| Addr::new(node.get().wrapping_add_signed(-link));
+    let Some(link) = find_link(memory, live) else {
+        return (Vec::new(), (live.len() > limits::MAX_LINK_VOTERS).then_some(GivenUp::NotAllAsked));
+    };
+    // A node is on one ring: what one thread's link led to need not be walked for the next.
+    let walks = Walks::new(Phase::Stacks, limits::MAX_LIST);
+    let node = |pointer: Addr| pointer.wrapping_offset(link);
+    let pointer = |node: Addr| node.wrapping_offset(-link);
+    let asked: std::collections::HashSet<Addr> = live.iter().copied().collect();
+    let mut known = asked.clone();
+    let is_live = |n| asked.contains(&pointer(n));
     let mut heads = Vec::new();
     let mut out = Vec::new();
     let mut take = |ring: Vec<Addr>, heads: &mut Vec<Addr>| {
@@ -254,19 +271,20 @@ pub fn ended_threads(memory: &dyn Memory, layout: RecordLayout, live: &[Addr]) -
     };
     for &p in live.iter().take(limits::MAX_VOTERS) {
         if heads.is_empty() {
-            take(ring(memory, node(p)), &mut heads);
+            take(ring(memory, &walks, node(p), is_live), &mut heads);
         }
     }
-    let given_up = heads.is_empty() && live.len() > limits::MAX_VOTERS;
     for head in heads.clone() {
         for step in -HEADS_AROUND..=HEADS_AROUND {
-            let at = Addr::new(head.get().wrapping_add_signed(8 * step));
-            if at != head && is_linked(memory, at) {
-                take(ring(memory, at), &mut heads);
+            let at = head.wrapping_offset(8 * step);
+            if at != head && walks.spend(at, 1).is_ok() && is_linked(memory, at) {
+                take(ring(memory, &walks, at, is_live), &mut heads);
             }
         }
     }
-    (out, given_up)
+    let not_asked = heads.is_empty() && live.len() > limits::MAX_VOTERS;
+    let given_up = if walks.is_spent() { Some(GivenUp::TooMany) } else { None };
+    (out, given_up.or(not_asked.then_some(GivenUp::NotAllAsked)))
 }
 
 /// Words around a list head that are looked at for the other heads
@@ -296,7 +314,7 @@ fn find_link(memory: &dyn Memory, live: &[Addr]) -> Option<i64> {
             let can_link = |w: Option<u64>| w.is_some_and(|w| w != 0 && Addr::new(w).is_aligned(8));
             if can_link(window.word(offset))
                 && can_link(window.word(offset + 8))
-                && is_linked(memory, Addr::new(pointer.get().wrapping_add_signed(offset)))
+                && is_linked(memory, pointer.wrapping_offset(offset))
             {
                 *votes.entry(offset).or_default() += 1;
             }
@@ -305,20 +323,16 @@ fn find_link(memory: &dyn Memory, live: &[Addr]) -> Option<i64> {
     votes.into_iter().max_by_key(|&(offset, n)| (n, std::cmp::Reverse(offset))).map(|(offset, _)| offset)
 }
 
-/// All nodes of the ring through `start`; empty where it does not close.
-fn ring(memory: &dyn Memory, start: Addr) -> Vec<Addr> {
-    let mut out = vec![start];
-    let mut seen = std::collections::HashSet::from([start]);
-    let mut at = start;
-    while let Ok(next) = memory.ptr(at) {
-        if next == start {
-            return out;
-        }
-        if !seen.insert(next) || out.len() >= limits::MAX_LIST {
-            break;
-        }
-        out.push(next);
-        at = next;
-    }
-    Vec::new()
+/// All nodes of the ring that `start` leads to; empty where there is none that closes, or it
+/// was walked before. A node that was taken off the ring still leads to it: such a ring is
+/// believed where `live` knows a node of it.
+fn ring(memory: &dyn Memory, walks: &Walks, start: Addr, live: impl Fn(Addr) -> bool) -> Vec<Addr> {
+    let mut out = Vec::new();
+    let end = walks.begin().follow(start, |at| {
+        out.push(at);
+        memory.ptr(at)
+    });
+    let Err(Broken::Stop(Stop::Circle(first))) = end else { return Vec::new() };
+    let out = out.split_off(out.iter().position(|&n| n == first).unwrap_or(0));
+    if first == start || out.iter().any(|&n| live(n)) { out } else { Vec::new() }
 }

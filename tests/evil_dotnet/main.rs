@@ -166,7 +166,7 @@ fn a_free_list_that_runs_in_a_circle() {
 fn a_free_list_that_leads_into_the_segments_in_use() {
     let mut fake = Fake::dotnet_8();
     fake.set("dac_heap_segment", fake.free_region, "next", fake.segments[2]);
-    of(&fake).tells("circle").keeps(&fake, GC).keeps(&fake, OUTSIDE_GC);
+    of(&fake).tells("another list").keeps(&fake, GC).keeps(&fake, OUTSIDE_GC);
 }
 
 #[test]

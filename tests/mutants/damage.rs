@@ -14,10 +14,10 @@ use crate::support::Rng;
 use crate::support::elf::{Headers, Segment};
 
 /// One note: where its header and its bytes are, and its type.
-struct Note {
+pub struct Note {
     at: u64,
-    body: u64,
-    len: u64,
+    pub body: u64,
+    pub len: u64,
     kind: u32,
 }
 
@@ -149,7 +149,8 @@ fn read_pages(path: &Path) -> Vec<u64> {
     out
 }
 
-fn notes(bytes: &[u8], (start, len): (usize, usize)) -> Vec<Note> {
+/// All notes of a core.
+pub fn notes(bytes: &[u8], (start, len): (usize, usize)) -> Vec<Note> {
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
     let (mut at, mut out) = (start, Vec::new());
     while at + 12 <= start + len {
@@ -219,6 +220,7 @@ impl Patient {
                 9 => self.note(rng),
                 10 if !self.places.texts.is_empty() => self.descriptor(rng),
                 11 if !self.places.metadata.is_empty() => self.metadata(rng),
+                12 => self.chain(rng),
                 _ => self.pointer(rng),
             }
         }
@@ -327,6 +329,37 @@ impl Patient {
         } else {
             self.write(at & !3, &(odd(rng) as u32).to_le_bytes());
         }
+    }
+
+    /// A pointer to a long list, made of a run of memory: one that ends, runs in a circle, or
+    /// leads to where the pointer led. No damage to single words makes one.
+    fn chain(&mut self, rng: &mut Rng) {
+        let large = |l: &&Segment| l.filesz.min(self.len.saturating_sub(l.offset)) >= PAGE as u64;
+        let loads: Vec<Segment> = self.places.loads.iter().filter(large).copied().collect();
+        let (Some(&at), Some(load)) = (one(&self.places.pointers, rng), one(&loads, rng)) else { return };
+        let own = u64::from_le_bytes(self.read(at, 8).try_into().unwrap());
+        let room = load.filesz.min(self.len.saturating_sub(load.offset));
+        let step = 8 << rng.below(5);
+        // Where in a node the next one's address stands.
+        let link = 8 * rng.below(step / 8);
+        let most = (room / step).min(1 << (4 + rng.below(13)));
+        let first = rng.below(room / step - most + 1) * step;
+        let node = |i: u64| load.vaddr + first + i * step;
+        let last = match rng.below(4) {
+            0 => 0,
+            1 => own,
+            2 => node(0),
+            _ => node(rng.below(most)),
+        };
+        let mut bytes = self.read(load.offset + first, (most * step) as usize);
+        for i in 0..most {
+            let next = if i + 1 == most { last } else { node(i + 1) };
+            if let Some(word) = bytes.get_mut((i * step + link) as usize..).and_then(|b| b.first_chunk_mut()) {
+                *word = next.to_le_bytes();
+            }
+        }
+        self.write(load.offset + first, &bytes);
+        self.write(at, &node(0).to_le_bytes());
     }
 
     /// A pointer to itself, to another, beside its target, to the last word there is.

@@ -1,10 +1,11 @@
-//! What the mutation run is made of: cores that are damaged and mended, the
+//! What the mutation run is made of: cores that are damaged and mended, or moved, the
 //! commands that must stand it, and a watch on time and memory.
 
 #![allow(unreachable_pub, reason = "one test file uses it")]
 
 pub mod commands;
 pub mod damage;
+pub mod moving;
 pub mod patient;
 pub mod watch;
 

@@ -47,8 +47,8 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
         let types = self.types();
         let named: Vec<_> = fields.iter().map(|f| (types.field_name(f), f)).collect();
         let fields = Fields { object: at, fields: &named };
-        let Some(mut class) = report.method_table else { return };
-        for _ in 0..limits::MAX_TYPE_NESTING {
+        let Some(class) = report.method_table else { return };
+        for class in types.bases(class) {
             let name = types.display_name(class);
             match name.as_str() {
                 "System.Delegate" => report.delegate = Some(self.delegate(&fields)),
@@ -63,10 +63,6 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
                     report.collection = self.table(&fields);
                 }
                 _ => {}
-            }
-            match types.parent(class) {
-                Ok(parent) if !parent.is_null() => class = parent,
-                _ => break,
             }
         }
     }

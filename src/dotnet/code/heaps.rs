@@ -4,8 +4,6 @@
 //! src/coreclr/vm: codeman.h (EEJitManager::m_pAllCodeHeaps, HeapList,
 //! LoaderCodeHeap), dynamicmethod.h (HostCodeHeap).
 
-use std::collections::HashSet;
-
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::detect::Runtime;
 use crate::dotnet::loader::{AllocatorHeaps, BlockWalk, HeapBlock, LoaderError};
@@ -13,6 +11,8 @@ use crate::layout::{StructView, ViewError};
 use crate::limits;
 use crate::map::Kind;
 use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// All code heaps that can be read, and what could not, in words.
@@ -23,28 +23,17 @@ pub(in crate::dotnet) fn read(
     let memory: &dyn Memory = &process.memory;
     let layout = &runtime.layout;
     let manager = runtime.roots.pointer(memory, layout, "EEJitManager")?;
-    let mut node = StructView::new(memory, layout, "EEJitManager", manager).ptr("AllCodeHeaps")?;
-    let mut seen = HashSet::new();
-    let mut walk = BlockWalk::default();
+    let first = StructView::new(memory, layout, "EEJitManager", manager).ptr("AllCodeHeaps")?;
+    let mut walk = BlockWalk::new(Phase::CodeHeaps);
     let mut blocks = Vec::new();
-    while !node.is_null() {
-        if !seen.insert(node) || seen.len() > limits::MAX_LOADER_BLOCKS {
-            walk.notes.push(format!("the list of code heaps runs in a circle at {node}"));
-            break;
-        }
+    let nodes = Walks::new(Phase::CodeHeaps, limits::MAX_LOADER_BLOCKS);
+    let end = nodes.begin().follow(first, |node| {
         let view = StructView::new(memory, layout, "CodeHeapListNode", node);
-        let next = view.ptr("pHeap").and_then(|heap| {
-            blocks.extend(code_heap(memory, runtime, heap, manager, &mut walk)?);
-            view.ptr("Next")
-        });
-        match next {
-            Ok(next) => node = next,
-            Err(e) => {
-                walk.notes.push(e.to_string());
-                break;
-            }
-        }
-    }
+        let heap = view.ptr("pHeap")?;
+        blocks.extend(code_heap(memory, runtime, heap, manager, &mut walk)?);
+        view.ptr("Next")
+    });
+    walk.notes.extend(end.err().map(|why| format!("the list of code heaps {why}")));
     Ok((AllocatorHeaps { name: "the JIT's code manager".into(), address: manager, blocks }, walk.notes))
 }
 

@@ -4,13 +4,13 @@
 //! docs/design/datacontracts/ExecutionManager.md, "RangeSectionMap";
 //! src/coreclr/vm/codeman.h, RangeSection and RangeSectionMap.
 
-use std::collections::HashSet;
-
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::detect::Runtime;
 use crate::layout::{LayoutError, StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;
+use crate::memory::walk::{Broken, Stop, Walks};
+use crate::phase::Phase;
 use crate::range_map::{RangeMap, Ranged};
 
 /// What lies in a range of code.
@@ -64,7 +64,7 @@ pub(in crate::dotnet) fn read(memory: &dyn Memory, runtime: &Runtime) -> (RangeM
                     runtime,
                     found: &mut found,
                     notes: &mut notes,
-                    seen: HashSet::new(),
+                    walks: Walks::new(Phase::Code, limits::MAX_CODE_RANGES),
                     circles: 0,
                     full: false,
                 };
@@ -115,25 +115,11 @@ fn section(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<CodeRange
 
 /// Up to .NET 7: RangeSection::pnext.
 fn list(memory: &dyn Memory, runtime: &Runtime, head: Addr, out: &mut Vec<CodeRange>, notes: &mut Vec<String>) {
-    let mut seen = HashSet::new();
-    let mut at = head;
-    while !at.is_null() {
-        if !seen.insert(at) || seen.len() > limits::MAX_CODE_RANGES {
-            notes.push(format!("the list of code ranges runs in a circle at {at}"));
-            return;
-        }
-        let read = section(memory, runtime, at).and_then(|found| {
-            out.push(found);
-            StructView::new(memory, &runtime.layout, "RangeSection", at).ptr("Next")
-        });
-        match read {
-            Ok(next) => at = next,
-            Err(e) => {
-                notes.push(format!("list of code ranges: {e}"));
-                return;
-            }
-        }
-    }
+    let end = Walks::new(Phase::Code, limits::MAX_CODE_RANGES).begin().follow(head, |at| {
+        out.push(section(memory, runtime, at)?);
+        StructView::new(memory, &runtime.layout, "RangeSection", at).ptr("Next")
+    });
+    notes.extend(end.err().map(|why| format!("the list of code ranges {why}")));
 }
 
 /// .NET 8 and later: a map of several levels, its leaves lists of fragments.
@@ -142,7 +128,7 @@ struct Radix<'a> {
     runtime: &'a Runtime,
     found: &'a mut Vec<CodeRange>,
     notes: &'a mut Vec<String>,
-    seen: HashSet<Addr>,
+    walks: Walks,
     circles: usize,
     full: bool,
 }
@@ -163,7 +149,7 @@ impl Radix<'_> {
             return;
         }
         // It is a tree: each of its tables is reached once.
-        if !self.seen.insert(at) {
+        if self.walks.begin().step(at).is_err() {
             self.circle(at);
             return;
         }
@@ -186,7 +172,7 @@ impl Radix<'_> {
 
     /// Whether so much was read, or wrong, that the rest is left alone; told once.
     fn is_full(&mut self) -> bool {
-        let full = self.seen.len() >= limits::MAX_CODE_RANGES || self.circles >= limits::MAX_CODE_RANGE_NOTES;
+        let full = self.walks.is_spent() || self.circles >= limits::MAX_CODE_RANGE_NOTES;
         if full && !self.full {
             self.full = true;
             self.notes.push("the map of code ranges makes no sense and is not followed to its end".to_owned());
@@ -206,31 +192,23 @@ impl Radix<'_> {
         self.note(format!("the map of code ranges runs in a circle at {at}"));
     }
 
-    fn fragments(&mut self, mut at: Addr) {
-        let mut own = HashSet::new();
-        while !at.is_null() && !self.is_full() {
-            if !own.insert(at) {
-                self.circle(at);
-                return;
-            }
-            // A fragment that spans several chunks stands in each chunk's list.
-            if !self.seen.insert(at) {
-                return;
-            }
+    fn fragments(&mut self, first: Addr) {
+        if self.is_full() {
+            return;
+        }
+        let end = self.walks.begin().follow(first, |at| {
             let view = StructView::new(self.memory, &self.runtime.layout, "RangeSectionFragment", at);
-            let read = (|| {
-                let (begin, end) = (view.ptr("RangeBegin")?, view.ptr("RangeEndOpen")?);
-                let whole = section(self.memory, self.runtime, Addr::new(view.ptr("RangeSection")?.get() & !1))?;
-                self.found.push(CodeRange { range: AddrRange::new(begin, end.max(begin)), ..whole });
-                view.ptr("Next")
-            })();
-            match read {
-                Ok(next) => at = Addr::new(next.get() & !1),
-                Err(e) => {
-                    self.note(format!("fragment of the map of code ranges: {e}"));
-                    return;
-                }
-            }
+            let (begin, end) = (view.ptr("RangeBegin")?, view.ptr("RangeEndOpen")?);
+            let whole = section(self.memory, self.runtime, view.ptr("RangeSection")?.masked(!1))?;
+            self.found.push(CodeRange { range: AddrRange::new(begin, end.max(begin)), ..whole });
+            view.ptr("Next").map(|next| next.masked(!1))
+        });
+        match end {
+            // A fragment that spans several chunks stands in each chunk's list.
+            Ok(()) | Err(Broken::Stop(Stop::Met(_))) => {}
+            Err(Broken::Stop(Stop::TooMany { .. })) => drop(self.is_full()),
+            Err(Broken::Stop(Stop::Circle(at))) => self.circle(at),
+            Err(Broken::Unreadable(_, e)) => self.note(format!("fragment of the map of code ranges: {e}")),
         }
     }
 }

@@ -214,7 +214,7 @@ impl ReadyToRun {
 
     /// The method whose code covers `ip`.
     pub(in crate::dotnet) fn method(&self, ip: Addr) -> Option<ReadyToRunMethod> {
-        let rva = u32::try_from(ip.get().checked_sub(self.base.get())?).ok()?;
+        let rva = u32::try_from(ip.checked_since(self.base)?).ok()?;
         let index = self.functions.partition_point(|f| f.0 <= rva).checked_sub(1)?;
         let (_, end) = *self.functions.get(index)?;
         if rva >= end {
@@ -227,7 +227,7 @@ impl ReadyToRun {
 
     /// The function or funclet that holds `ip`, with its unwind data.
     pub(in crate::dotnet) fn unwind_entry(&self, ip: Addr) -> Option<UnwindEntry> {
-        let rva = u32::try_from(ip.get().checked_sub(self.base.get())?).ok()?;
+        let rva = u32::try_from(ip.checked_since(self.base)?).ok()?;
         let index = self.functions.partition_point(|f| f.0 <= rva).checked_sub(1)?;
         let &(begin, end) = self.functions.get(index)?;
         let data = *self.unwind_data.get(index)?;
@@ -261,7 +261,7 @@ impl ReadyToRun {
         let end = self.functions.get(last).map_or(start, |f| self.base.saturating_add(u64::from(f.1)));
         ReadyToRunMethod {
             start,
-            size: end.get().saturating_sub(start.get()),
+            size: end.since(start),
             method_desc: self.prepared.get(&start).copied(),
             token: self.defs.get(&(index as u32)).map(|&rid| Token::new(Table::MethodDef, rid)),
             index: index as u32,
@@ -274,7 +274,7 @@ impl ReadyToRun {
         let first = self.hot_cold.get(at)?.0 as usize;
         let last = self.hot_cold.get(at + 1).map_or(self.functions.len(), |p| p.0 as usize).checked_sub(1)?;
         let (start, end) = (self.entry(first)?, self.base.saturating_add(u64::from(self.functions.get(last)?.1)));
-        Some((start, end.get().saturating_sub(start.get())))
+        Some((start, end.since(start)))
     }
 }
 

@@ -63,7 +63,7 @@ const OLD_FIXUP: [u8; 2] = [0x5e, 0x5f];
 /// The stub that `ip` lies in; `None` where the bytes are no stub known.
 pub(in crate::dotnet) fn decode(memory: &dyn Memory, ip: Addr) -> Option<Stub> {
     (0..LONGEST).find_map(|back| {
-        let start = Addr::new(ip.get().checked_sub(back)?);
+        let start = ip.checked_sub(back)?;
         let (stub, len) = at(memory, start)?;
         (back < len).then_some(stub)
     })
@@ -72,8 +72,7 @@ pub(in crate::dotnet) fn decode(memory: &dyn Memory, ip: Addr) -> Option<Stub> {
 fn at(memory: &dyn Memory, start: Addr) -> Option<(Stub, u64)> {
     let len = memory.readable(start, LONGEST) as usize;
     let code = memory.bytes(start, len).ok()?;
-    let word =
-        |d: i32, end: u64| memory.ptr(Addr::new(start.get().wrapping_add(end).wrapping_add_signed(i64::from(d)))).ok();
+    let word = |d: i32, end: u64| memory.ptr(start.wrapping_add(end).wrapping_offset(i64::from(d))).ok();
     let stub = |kind, parameter, target| Stub { start, kind, parameter, target };
     if code.starts_with(JMP_MEMORY) && code.get(6..)?.starts_with(MOV_R10_MEMORY) {
         let (target, parameter) = (word(i32_at(&code, 2)?, 6), word(i32_at(&code, 9)?, 13));
@@ -84,8 +83,8 @@ fn at(memory: &dyn Memory, start: Addr) -> Option<(Stub, u64)> {
         return Some((stub(StubKind::StubPrecode, parameter, target), 13));
     }
     if code.starts_with(MOV_R10) && code.get(10..)?.starts_with(REX_JMP) {
-        let target = start.get().wrapping_add(16).wrapping_add_signed(i64::from(i32_at(&code, 12)?));
-        return Some((stub(StubKind::StubPrecode, u64_at(&code, 2).map(Addr::new), Some(Addr::new(target))), 16));
+        let target = start.wrapping_add(16).wrapping_offset(i64::from(i32_at(&code, 12)?));
+        return Some((stub(StubKind::StubPrecode, u64_at(&code, 2).map(Addr::new), Some(target)), 16));
     }
     if code.starts_with(MOV_RAX) && code.get(10..)?.starts_with(JMP_RAX) {
         return Some((stub(StubKind::Jump, None, u64_at(&code, 2).map(Addr::new)), 12));
@@ -98,12 +97,12 @@ fn at(memory: &dyn Memory, start: Addr) -> Option<(Stub, u64)> {
 /// the first MethodDesc's address stands.
 fn old_fixup(memory: &dyn Memory, start: Addr, code: &[u8]) -> Option<(Stub, u64)> {
     let (op, kind) = (*code.first()?, *code.get(5)?);
-    if !matches!(op, CALL | JMP) || !OLD_FIXUP.contains(&kind) || !start.get().is_multiple_of(8) {
+    if !matches!(op, CALL | JMP) || !OLD_FIXUP.contains(&kind) || !start.is_aligned(8) {
         return None;
     }
     let (desc, back) = (u64::from(*code.get(6)?), u64::from(*code.get(7)?));
     let base = memory.ptr(start.saturating_add((back + 1) * 8)).ok()?;
-    let target = start.get().wrapping_add(5).wrapping_add_signed(i64::from(i32_at(code, 1)?));
+    let target = start.wrapping_add(5).wrapping_offset(i64::from(i32_at(code, 1)?));
     let parameter = Some(base.saturating_add(desc * 8));
-    Some((Stub { start, kind: StubKind::FixupPrecode, parameter, target: Some(Addr::new(target)) }, 8))
+    Some((Stub { start, kind: StubKind::FixupPrecode, parameter, target: Some(target) }, 8))
 }

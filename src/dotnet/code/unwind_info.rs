@@ -293,11 +293,11 @@ fn epilog(memory: &dyn Memory, regs: &Regs, entry: &UnwindEntry) -> Option<Regs>
         }
         // lea rsp, [rbp+disp8]; lea rsp, [rbp+disp32]
         [0x48, 0x8d, 0x65, n, more @ ..] => {
-            machine.set_sp(regs.fp()?.get().wrapping_add_signed(i64::from(*n as i8)));
+            machine.set_sp(regs.fp()?.wrapping_offset(i64::from(*n as i8)).get());
             rest = more;
         }
         [0x48, 0x8d, 0xa5, a, b, c, d, more @ ..] => {
-            machine.set_sp(regs.fp()?.get().wrapping_add_signed(i64::from(i32::from_le_bytes([*a, *b, *c, *d]))));
+            machine.set_sp(regs.fp()?.wrapping_offset(i64::from(i32::from_le_bytes([*a, *b, *c, *d]))).get());
             rest = more;
         }
         _ => {}
@@ -321,8 +321,8 @@ fn epilog(memory: &dyn Memory, regs: &Regs, entry: &UnwindEntry) -> Option<Regs>
         [0xc3, ..] | [0xf3, 0xc3, ..] => true,
         // jmp rel32 out of the function
         [0xe9, a, b, c, d, ..] => {
-            let after = ip.get().wrapping_add((code.len() - rest.len()) as u64 + 5);
-            let target = Addr::new(after.wrapping_add_signed(i64::from(i32::from_le_bytes([*a, *b, *c, *d]))));
+            let after = ip.wrapping_add((code.len() - rest.len()) as u64 + 5);
+            let target = after.wrapping_offset(i64::from(i32::from_le_bytes([*a, *b, *c, *d])));
             target < entry.begin || target >= entry.end
         }
         // jmp [rip+disp32], with or without REX.W; rex.w jmp register

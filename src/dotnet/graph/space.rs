@@ -39,7 +39,8 @@ const ROW: usize = 1 << (GIB - MIB);
 /// number, so that of any row of so many words only one begins an object.
 pub(super) const OBJECT_WORDS: u64 = MIN_OBJECT / 8;
 
-/// Addresses of programs on x86_64 and aarch64 have up to 48 bits.
+/// Addresses of programs on x86_64 and aarch64 have up to 48 bits, unless they ask for more
+/// (five levels of page tables); what lies above is found in as many steps as it has bits.
 const ADDRESS_BITS: u32 = 48;
 
 impl<'a> Space<'a> {
@@ -62,14 +63,15 @@ impl<'a> Space<'a> {
     fn add(&mut self, start: Addr, bytes: &'a [u8]) {
         let words = bytes.as_chunks::<8>().0;
         let end = start.checked_add(8 * words.len() as u64).map_or(0, |e| e.get());
-        if words.is_empty() || end > 1 << ADDRESS_BITS || end <= start.get() {
+        if words.is_empty() || end <= start.get() {
             return;
         }
         let first = self.words.next_multiple_of(OBJECT_WORDS);
         self.runs.push(Run { start: start.get(), end, first, words });
         self.words = first + words.len() as u64;
         let number = self.runs.len() as u32;
-        for page in start.get() >> MIB..=(end - 1) >> MIB {
+        let last = (end - 1).min((1 << ADDRESS_BITS) - 1);
+        for page in start.get() >> MIB..=last >> MIB {
             let Some(row) = self.top.get_mut((page >> (GIB - MIB)) as usize) else { continue };
             if *row == 0 {
                 *row = (self.pages.len() / ROW + 1) as u32;
@@ -98,7 +100,7 @@ impl<'a> Space<'a> {
     /// The run that `addr` lies in.
     #[inline(always)]
     pub(super) fn run(&self, addr: u64) -> Option<&Run<'a>> {
-        let row = *self.top.get((addr >> GIB) as usize)?;
+        let Some(&row) = self.top.get((addr >> GIB) as usize) else { return self.high_run(addr) };
         let at = (row as usize).checked_sub(1)? * ROW + ((addr >> MIB) as usize & (ROW - 1));
         let mut i = (*self.pages.get(at)? as usize).checked_sub(1)?;
         loop {
@@ -111,6 +113,13 @@ impl<'a> Space<'a> {
             }
             i += 1;
         }
+    }
+
+    /// The run that an address lies in which no page is known of.
+    #[cold]
+    fn high_run(&self, addr: u64) -> Option<&Run<'a>> {
+        let i = self.runs.partition_point(|r| r.end <= addr);
+        self.runs.get(i).filter(|r| r.start <= addr)
     }
 }
 
@@ -166,11 +175,17 @@ mod tests {
     }
 
     #[test]
-    fn what_no_program_can_map_is_left_out() {
+    fn runs_at_the_top_of_the_address_space() {
         let mut space =
             Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
-        space.add(Addr::new(u64::MAX - 15), &[0; 16]);
-        space.add(Addr::new(1 << 60), &[0; 16]);
-        assert_eq!(space.words(), 0);
+        let bytes = [0; 24];
+        for start in [(1 << 48) - 8, 1 << 60, u64::MAX - 23] {
+            space.add(Addr::new(start), &bytes);
+        }
+        // No end can be told of the last one.
+        assert_eq!(space.words(), 6);
+        let index = |addr| space.run(addr).map(|r| r.index(addr));
+        assert_eq!([(1 << 48) - 8, 1 << 48, (1 << 48) + 16].map(index), [Some(0), Some(1), None]);
+        assert_eq!([(1 << 60) - 8, 1 << 60, (1 << 60) + 16, u64::MAX].map(index), [None, Some(3), Some(5), None]);
     }
 }

@@ -58,7 +58,7 @@ pub struct Object {
 impl Object {
     /// Where the next object may begin.
     pub fn end(&self) -> Addr {
-        Addr::new(self.addr.get().saturating_add(stride(self.size)))
+        self.addr.saturating_add(stride(self.size))
     }
 }
 

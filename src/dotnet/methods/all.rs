@@ -116,7 +116,7 @@ impl<'p> Methods<'p> {
                     }
                 }
                 Ok(CodeBlock::Stubs { kind }) => {
-                    walk.give(Err(StubBlock { start, size: next.get().saturating_sub(start.get()), kind }));
+                    walk.give(Err(StubBlock { start, size: next.since(start), kind }));
                 }
                 Err(e) => walk.lose(&e.to_string()),
             }

@@ -319,7 +319,7 @@ impl Frame<'_, '_> {
                         (Addr::new(self.regs.get(dwarf)?), registers::name(dwarf)?)
                     }
                 };
-                SlotPlace::Stack(Addr::new(from.get().checked_add_signed(distance)?), name, distance)
+                SlotPlace::Stack(from.checked_offset(distance)?, name, distance)
             }
         };
         let SlotPlace::Stack(at, ..) = place else { return None };

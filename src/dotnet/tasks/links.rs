@@ -11,6 +11,8 @@ use crate::dotnet::tasks::shapes::{Family, Machine, Shapes};
 use crate::dotnet::types::TypeSystem;
 use crate::limits;
 use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
 use crate::progress::Progress;
 
 /// Field of a task that holds what goes on after it.
@@ -103,6 +105,8 @@ struct Linker<'t, 'g, 'h, 'p> {
     machines: HashMap<Addr, u32>,
     fields: HashMap<Addr, Arc<HashMap<String, u64>>>,
     names: HashMap<Addr, Arc<str>>,
+    /// Objects looked at between tasks: lists of lists of themselves have no end.
+    steps: Walks,
 }
 
 impl Tasks {
@@ -132,7 +136,15 @@ impl Tasks {
         let machines = nodes.iter().enumerate().filter_map(|(i, n)| Some((n.machine_object(types)?, i as u32)));
         let machines = machines.collect();
         let reader = graph.reader();
-        let mut linker = Linker { shapes, reader, index, machines, fields: HashMap::new(), names: HashMap::new() };
+        let mut linker = Linker {
+            shapes,
+            reader,
+            index,
+            machines,
+            fields: HashMap::new(),
+            names: HashMap::new(),
+            steps: Walks::new(Phase::Tasks, limits::MAX_ASYNC_STEPS),
+        };
         linker.continuations(&mut nodes);
         linker.awaiters(&mut nodes);
         for i in 0..nodes.len() {
@@ -194,6 +206,7 @@ impl Linker<'_, '_, '_, '_> {
     /// What goes on by `object`: a task, a box, or what leads to one.
     fn follow(&mut self, object: Addr, depth: u32, out: &mut Next) {
         if object.is_null()
+            || self.steps.spend(object, 1).is_err()
             || depth > limits::MAX_WRAPPERS
             || out.nodes.len() + out.ends.len() >= limits::MAX_CONTINUATIONS
         {

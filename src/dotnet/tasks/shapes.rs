@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::addr::Addr;
 use crate::dotnet::types::{FieldDesc, Shape, Storage, TypeSystem};
 use crate::image::metadata::sig::Type;
-use crate::limits;
 
 /// The base of all tasks.
 const TASK: &str = "System.Threading.Tasks.Task";
@@ -62,25 +61,20 @@ impl<'t, 'p> Shapes<'t, 'p> {
     /// What a class descends from.
     pub(super) fn family(&self, method_table: Addr) -> Family {
         let known = |at: &Addr| self.families.lock().unwrap_or_else(PoisonError::into_inner).get(at).copied();
+        if let Some(family) = known(&method_table) {
+            return family;
+        }
         let mut seen = Vec::new();
-        let mut at = method_table;
-        let family = loop {
+        let family = self.types.bases(method_table).into_iter().find_map(|at| {
             if let Some(family) = known(&at) {
-                break family;
+                return Some(family);
             }
-            let name = self.types.display_name(at);
             seen.push(at);
-            if name == TASK {
-                break Family::Task;
-            }
-            if name.starts_with(SOURCE) {
-                break Family::Source;
-            }
-            at = match self.types.parent(at) {
-                Ok(parent) if !parent.is_null() && seen.len() < limits::MAX_TYPE_NESTING => parent,
-                _ => break Family::Other,
-            };
-        };
+            let name = self.types.display_name(at);
+            let source = name.starts_with(SOURCE).then_some(Family::Source);
+            if name == TASK { Some(Family::Task) } else { source }
+        });
+        let family = family.unwrap_or(Family::Other);
         let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
         families.extend(seen.into_iter().map(|at| (at, family)));
         family

@@ -12,6 +12,8 @@ use crate::image::metadata::sig::{ElementType, FieldSig, Type};
 use crate::image::metadata::{Metadata, Table, Token};
 use crate::layout::ViewError;
 use crate::limits;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
 
 /// What the two words of a FieldDesc hold beside its MethodTable.
 mod bits {
@@ -131,20 +133,28 @@ impl<'p> TypeSystem<'p> {
     /// by offset from the object's start. What can't be read is left out.
     pub fn object_fields(&self, method_table: Addr) -> Vec<FieldDesc> {
         let mut out = Vec::new();
-        let mut at = method_table;
-        for _ in 0..limits::MAX_TYPE_NESTING {
+        for at in self.bases(method_table) {
             let own = self.own_fields(at).unwrap_or_default();
             out.extend(
                 own.into_iter()
                     .filter(|f| f.storage == Storage::Instance)
                     .map(|f| FieldDesc { offset: f.offset + METHOD_TABLE, ..f }),
             );
-            match self.parent(at) {
-                Ok(parent) if !parent.is_null() => at = parent,
-                _ => break,
-            }
         }
         out.sort_by_key(|f| (f.offset, f.token.0));
+        out
+    }
+
+    /// A MethodTable and those of its base types, as far as they are in the core.
+    pub fn bases(&self, method_table: Addr) -> Vec<Addr> {
+        let mut out = Vec::new();
+        let walks = Walks::new(Phase::Types, limits::MAX_TYPE_NESTING);
+        let end = walks.alone().follow(method_table, |at| {
+            out.push(at);
+            self.parent(at)
+        });
+        // What is not in the core, or a base of itself, ends them as System.Object does.
+        end.ok();
         out
     }
 
@@ -291,41 +301,49 @@ impl<'p> TypeSystem<'p> {
             Table::TypeRef => "TypeRefToMethodTableMap",
             _ => return None,
         };
-        let mut at = self.view("Module", module).addr_of(map).ok()?;
+        let first = self.view("Module", module).addr_of(map).ok()?;
         let mut index = u64::from(token.rid());
-        for _ in 0..limits::MAX_LOOKUP_MAPS {
+        let mut found = None;
+        let walks = Walks::new(Phase::Types, limits::MAX_LOOKUP_MAPS);
+        let end = walks.light().follow(first, |at| {
             let view = self.view("ModuleLookupMap", at);
-            let count = u64::from(view.u32("Count").ok()?);
+            let count = u64::from(view.u32("Count")?);
             if index < count {
                 let flags = view.u64("SupportedFlagsMask").unwrap_or(0);
-                let slot = view.ptr("TableData").ok()?.checked_add(index.checked_mul(8)?)?;
-                let found = Addr::new(self.memory.u64(slot).ok()? & !flags);
-                return (!found.is_null()).then_some(found);
+                let slot = view.ptr("TableData")?.saturating_add(8 * index);
+                found = self.memory.ptr(slot).ok().map(|at| at.masked(!flags)).filter(|at| !at.is_null());
+                return Ok(Addr::NULL);
             }
             index -= count;
-            at = view.ptr("Next").ok().filter(|next| !next.is_null())?;
-        }
-        None
+            view.ptr("Next")
+        });
+        // Where it breaks off is where nothing more is known.
+        end.ok();
+        found
     }
 
     /// All MethodTables in a module's map from TypeDef: its types that are loaded, and
     /// generic ones as they are defined.
     pub(super) fn mapped_type_defs(&self, module: Addr) -> Vec<Addr> {
         let mut out = Vec::new();
-        let Ok(mut at) = self.view("Module", module).addr_of("TypeDefToMethodTableMap") else { return out };
-        for _ in 0..limits::MAX_LOOKUP_MAPS {
+        let Ok(first) = self.view("Module", module).addr_of("TypeDefToMethodTableMap") else { return out };
+        let walks = Walks::new(Phase::Types, limits::MAX_LOOKUP_ROWS);
+        let end = walks.alone().at_most(limits::MAX_LOOKUP_MAPS).follow(first, |at| {
             let view = self.view("ModuleLookupMap", at);
-            let (Ok(count), Ok(data)) = (view.u32("Count"), view.ptr("TableData")) else { break };
+            let (count, data) = match (view.u32("Count"), view.ptr("TableData")) {
+                (Ok(count), Ok(data)) => (count, data),
+                (Err(e), _) | (_, Err(e)) => return Err(e.to_string()),
+            };
             let flags = view.u64("SupportedFlagsMask").unwrap_or(0);
             let size = u64::from(count).min(limits::MAX_INSTANTIATIONS as u64) * 8;
             let bytes = self.memory.bytes(data, self.memory.readable(data, size) as usize).unwrap_or_default();
+            walks.spend(data, bytes.len() as u64 / 8).map_err(|e| e.to_string())?;
             let words = bytes.as_chunks::<8>().0.iter().map(|w| Addr::new(u64::from_le_bytes(*w) & !flags));
             out.extend(words.filter(|a| !a.is_null()));
-            match view.ptr("Next") {
-                Ok(next) if !next.is_null() && out.len() < limits::MAX_INSTANTIATIONS => at = next,
-                _ => break,
-            }
-        }
+            view.ptr("Next").map_err(|e| e.to_string())
+        });
+        // The types that the map leads to are told as far as it goes.
+        end.ok();
         out
     }
 }

@@ -7,7 +7,7 @@
 //! (generics.cpp); its layout is the same.
 
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use crate::addr::Addr;
@@ -16,6 +16,8 @@ use crate::dotnet::types::{FieldDesc, Shape, TypeHandle, TypeSystem};
 use crate::image::metadata::sig::{ElementType, Type};
 use crate::image::metadata::{Table, Token};
 use crate::limits;
+use crate::memory::walk::{Broken, Stop, Walks};
+use crate::phase::Phase;
 
 /// Marks the end of a list of entries (dacenumerablehash.h), and up to .NET Core
 /// 3.1 a hot entry.
@@ -296,11 +298,12 @@ impl<'p> TypeSystem<'p> {
 
     /// The types of a module's table of instantiations, arrays and pointers.
     fn available_types(&self, module: Addr) -> Vec<TypeHandle> {
-        let (mut out, mut seen) = (Vec::new(), HashSet::new());
+        let mut out = Vec::new();
+        let walks = Walks::new(Phase::Types, limits::MAX_INSTANTIATIONS);
         let Ok(table) = self.view("Module", module).ptr("AvailableTypeParams") else { return out };
         let view = self.view("EETypeHashTable", table);
-        let Ok(mut list) = view.ptr("Buckets") else { return out };
-        while !list.is_null() && seen.insert(list) {
+        let Ok(buckets) = view.ptr("Buckets") else { return out };
+        let end = walks.begin().follow(buckets, |list| {
             // Up to 3.1 the table has the number of buckets, from .NET 5 on the list.
             let (count, first, next) = if view.has("BucketCount") {
                 (view.u32("BucketCount").map(u64::from).ok(), Some(list), Addr::NULL)
@@ -311,23 +314,36 @@ impl<'p> TypeSystem<'p> {
                 let next = of("BucketListNext").and_then(|a| self.memory.ptr(a).ok());
                 (count, of("BucketListFirst"), next.unwrap_or(Addr::NULL))
             };
-            let (Some(count), Some(first)) = (count, first) else { break };
+            let (Some(count), Some(first)) = (count, first) else { return Ok(Addr::NULL) };
             let size = count.min(limits::MAX_INSTANTIATIONS as u64) * 8;
             let bytes = self.memory.bytes(first, self.memory.readable(first, size) as usize).unwrap_or_default();
+            // Thousands of lists may claim the same buckets.
+            walks.spend(first, bytes.len() as u64 / 64)?;
+            let unmarked = |at: Addr| if at.masked(MARK).is_null() { at } else { Addr::NULL };
             for i in 0..bytes.len() / 8 {
-                let mut at = Addr::new(u64_at(&bytes, 8 * i).unwrap_or(0));
-                while !at.is_null() && at.get() & MARK == 0 && seen.insert(at) && out.len() < limits::MAX_INSTANTIATIONS
-                {
+                let entries = unmarked(Addr::new(u64_at(&bytes, 8 * i).unwrap_or(0)));
+                let end = walks.begin().follow(entries, |at| {
                     let entry = self.view("EETypeHashTable", at);
                     if let Ok(value) = entry.u64("VolatileEntryValue") {
                         out.push(TypeHandle(Addr::new(value & !MARK)));
                     }
-                    at = entry.ptr("VolatileEntryNextEntry").unwrap_or(Addr::NULL);
+                    entry.ptr("VolatileEntryNextEntry").map(unmarked)
+                });
+                if let Err(Broken::Stop(stop)) = end {
+                    self.tell_broken(module, stop);
                 }
             }
-            list = next;
+            Ok(next)
+        });
+        if let Err(Broken::Stop(stop) | Broken::Unreadable(_, stop)) = end {
+            self.tell_broken(module, stop);
         }
         out
+    }
+
+    fn tell_broken(&self, module: Addr, stop: Stop) {
+        let why = format!("a list of the table of types of the module at {module} {stop}");
+        self.process.diag.partial("dotnet", why);
     }
 }
 

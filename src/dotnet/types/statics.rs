@@ -11,6 +11,8 @@ use crate::dotnet::types::{FieldDesc, Storage, TypeSystem};
 use crate::image::metadata::{Table, Token};
 use crate::layout::StructView;
 use crate::limits;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
 
 /// MTFlags2: the MethodTable has DynamicStaticsInfo.
 const DYNAMIC_STATICS: u32 = 2;
@@ -218,18 +220,19 @@ impl TypeSystem<'_> {
 
     /// A thread's statics of a type whose class constructor has not ended.
     fn in_flight(&self, data: &StructView<'_>, index: u32) -> Option<Addr> {
-        let mut at = data.ptr("InFlightData").ok()?;
-        for _ in 0..limits::MAX_IN_FLIGHT {
-            if at.is_null() {
-                return None;
-            }
+        let mut found = None;
+        let walks = Walks::new(Phase::References, limits::MAX_IN_FLIGHT);
+        let end = walks.light().follow(data.ptr("InFlightData").ok()?, |at| {
             let view = self.view("InFlightTLSData", at);
-            if view.u32("TlsIndex").ok()? == index {
-                return self.memory.ptr(view.ptr("TLSData").ok()?).ok().filter(|o| !o.is_null());
+            if view.u32("TlsIndex")? == index {
+                found = self.memory.ptr(view.ptr("TLSData")?).ok().filter(|o| !o.is_null());
+                return Ok(Addr::NULL);
             }
-            at = view.ptr("Next").ok()?;
-        }
-        None
+            view.ptr("Next")
+        });
+        // A static that the list does not reach is one that is not known.
+        end.ok();
+        found
     }
 
     /// A static that stands in its module's image.

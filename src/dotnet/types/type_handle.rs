@@ -102,8 +102,8 @@ impl<'p> TypeSystem<'p> {
     /// # Errors
     /// Where its structures are not in the core.
     pub fn shape(&self, handle: TypeHandle) -> Result<Shape, ViewError> {
-        if handle.0.get() & TYPE_DESC != 0 {
-            return self.type_desc(Addr::new(handle.0.get() & !TYPE_DESC));
+        if !handle.0.masked(TYPE_DESC).is_null() {
+            return self.type_desc(handle.0.masked(!TYPE_DESC));
         }
         let at = handle.0;
         let view = self.view("MethodTable", at);
@@ -172,12 +172,10 @@ impl<'p> TypeSystem<'p> {
     /// Where it is not in the core.
     pub fn ee_class(&self, method_table: Addr) -> Result<Addr, ViewError> {
         let own = self.view("MethodTable", method_table).ptr("EEClassOrCanonMT")?;
-        if own.get() & CANON_MASK == 0 {
+        if own.masked(CANON_MASK).is_null() {
             return Ok(own);
         }
-        self.view("MethodTable", Addr::new(own.get() & !CANON_MASK))
-            .ptr("EEClassOrCanonMT")
-            .map(|a| Addr::new(a.get() & !CANON_MASK))
+        self.view("MethodTable", own.masked(!CANON_MASK)).ptr("EEClassOrCanonMT").map(|a| a.masked(!CANON_MASK))
     }
 
     /// The MethodTable that shares its code with all of the same canonical form.
@@ -186,7 +184,7 @@ impl<'p> TypeSystem<'p> {
     /// Where it is not in the core.
     pub fn canonical(&self, method_table: Addr) -> Result<Addr, ViewError> {
         let own = self.view("MethodTable", method_table).ptr("EEClassOrCanonMT")?;
-        Ok(if own.get() & CANON_MASK == 0 { method_table } else { Addr::new(own.get() & !CANON_MASK) })
+        Ok(if own.masked(CANON_MASK).is_null() { method_table } else { own.masked(!CANON_MASK) })
     }
 
     /// Whether it is a value type.
@@ -201,7 +199,7 @@ impl<'p> TypeSystem<'p> {
     /// MethodTable of an array's elements, where they have one of their own.
     pub fn element_type(&self, method_table: Addr) -> Option<Addr> {
         match self.shape(TypeHandle(method_table)).ok()? {
-            Shape::SzArray(of) | Shape::Array(of, _) => (of.0.get() & TYPE_DESC == 0).then_some(of.0),
+            Shape::SzArray(of) | Shape::Array(of, _) => of.0.masked(TYPE_DESC).is_null().then_some(of.0),
             _ => None,
         }
     }

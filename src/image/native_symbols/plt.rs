@@ -190,7 +190,7 @@ fn x86_64(code: &[u8], start: Addr) -> Option<Via> {
         return None;
     }
     let distance = i64::from(bytes::i32_at(rest, 0)?);
-    let slot = Addr::new(start.get().wrapping_add(at).wrapping_add(4).wrapping_add_signed(distance));
+    let slot = start.wrapping_add(at).wrapping_add(4).wrapping_offset(distance);
     // What follows tells a stub from a jump at the end of a function: the lazy
     // half, or nothing but padding.
     let len = match rest.get(4..)? {
@@ -217,8 +217,8 @@ fn aarch64(code: &[u8], start: Addr) -> Option<(Addr, u64)> {
     let pages = (u64::from(adrp >> 5 & 0x7_ffff) << 2) | u64::from(adrp >> 29 & 3);
     // 21 bits, signed.
     let pages = if pages & (1 << 20) == 0 { pages } else { pages | !((1 << 21) - 1) };
-    let page = start.saturating_add(4 * first as u64).align_down(4096).get().wrapping_add(pages << 12);
-    let slot = Addr::new(page.wrapping_add(8 * u64::from(ldr >> 10 & 0xfff)));
+    let page = start.saturating_add(4 * first as u64).align_down(4096).wrapping_add(pages << 12);
+    let slot = page.wrapping_add(8 * u64::from(ldr >> 10 & 0xfff));
     Some((slot, if first == 1 { 24 } else { 16 }))
 }
 

@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
 use crate::map::Confidence;
+use crate::memory::walk::Walks;
 use crate::native::malloc::find::{Finder, MainArena};
 use crate::native::malloc::shape::StateShape;
 use crate::native::malloc::{MallocHeap, Params};
+use crate::phase::Phase;
 
 /// A stretch of memory in which one chunk follows the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +158,7 @@ fn empty() -> Arena {
 
 fn read(finder: &Finder<'_>, bins: Addr, layout: Option<StateShape>) -> Arena {
     let Some(layout) = layout else { return Arena { bins: Some(bins), ..empty() } };
-    let word = |offset: i64| finder.memory.u64(Addr::new(bins.get().wrapping_add_signed(offset))).ok();
+    let word = |offset: i64| finder.memory.u64(bins.wrapping_offset(offset)).ok();
     Arena {
         bins: Some(bins),
         top: word(layout.top).map(Addr::new),
@@ -172,7 +174,7 @@ fn read(finder: &Finder<'_>, bins: Addr, layout: Option<StateShape>) -> Arena {
 /// Where the fastbins of an arena are, whose bins lie `distance` above its start.
 fn fastbins(finder: &Finder<'_>, bins: Addr, distance: u64, layout: &StateShape) -> Option<Addr> {
     let has = distance != finder.shape.start_without_fastbins;
-    has.then_some(Addr::new(bins.get().wrapping_add_signed(layout.fastbins)))
+    has.then_some(bins.wrapping_offset(layout.fastbins))
 }
 
 /// Of a main arena that is not one piece, the pieces beside the one with its top:
@@ -212,12 +214,13 @@ fn pieces(
         add(base, Some(base), "mp_.sbrk_base");
     }
     let b = finder.shape.bins;
-    let mut steps = 0;
+    let walks = Walks::new(Phase::Malloc, limits::MAX_FREE_CHUNKS);
     for k in 0..b.count {
         let head = main.bins.saturating_add(k * b.bin).saturating_sub(b.header);
         let mut before = head;
+        let mut walk = walks.light();
         let mut at = finder.memory.ptr(head.saturating_add(finder.shape.chunk.fd)).ok();
-        while let Some(chunk) = at.filter(|&c| c != head && steps < limits::MAX_FREE_CHUNKS) {
+        while let Some(chunk) = at.filter(|&c| c != head && walk.step(c).is_ok()) {
             // A list that does not lead back is no list.
             let back = chunk.checked_add(finder.shape.chunk.bk).and_then(|a| finder.memory.ptr(a).ok());
             if back != Some(before) {
@@ -226,7 +229,6 @@ fn pieces(
             if !arena.holds(chunk) {
                 add(chunk, None, "a mapping that holds a chunk of its bins");
             }
-            steps += 1;
             before = chunk;
             at = finder.memory.ptr(chunk.saturating_add(finder.shape.chunk.fd)).ok();
         }

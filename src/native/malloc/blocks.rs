@@ -205,7 +205,7 @@ impl Blocks {
 
     /// From the first block to the end of the last.
     pub fn hull(&self) -> AddrRange {
-        let (first, last) = (self.parts.first(), self.parts.iter().map(|p| p.end + p.tail).max());
+        let (first, last) = (self.parts.first(), self.parts.iter().map(|p| p.end.saturating_add(p.tail)).max());
         AddrRange::new(Addr::new(first.map_or(0, |p| p.first)), Addr::new(last.unwrap_or(0)))
     }
 
@@ -213,11 +213,12 @@ impl Blocks {
     pub fn at(&self, addr: Addr) -> Option<Block> {
         let i = self.parts.partition_point(|p| p.first <= addr.get()).checked_sub(1)?;
         let part = self.parts.get(i)?;
-        if addr.get() < part.first + part.mem || addr.get() >= part.end + part.tail {
+        let number = addr.get();
+        if number < part.first.saturating_add(part.mem) || number >= part.end.saturating_add(part.tail) {
             return None;
         }
         let last = (part.end - part.first).div_ceil(ALIGN).saturating_sub(1);
-        let bit = ((addr.get() - part.tail - part.first) / ALIGN).min(last);
+        let bit = ((number - part.tail - part.first) / ALIGN).min(last);
         // A chunk with a mapping of its own has one start and no bits behind it.
         let bit = bit.min(part.starts.len() as u64 * 64 - 1);
         let block = part.block(i as u32, part.start_at(bit)?);

@@ -1,7 +1,7 @@
 //! Where the heaps are: the main arena by the shape of its bins, the others by
 //! its ring and by their `heap_info`.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
@@ -9,9 +9,11 @@ use crate::core::notes::at;
 use crate::image::{Module, ModuleKind};
 use crate::limits;
 use crate::map::{Base, Confidence};
-use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::memory::{Fault, Memory};
 use crate::native::malloc::shape::{Shape, StateShape};
 use crate::native::malloc::{MallocHeap, mapped};
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// The main arena, by its bins.
@@ -70,8 +72,9 @@ impl Finder<'_> {
         let b = self.shape.bins;
         // An empty bin points to where a chunk header with these links would be.
         let is_empty = |i: usize| {
-            let here = start.get() + i as u64 - b.header;
-            bytes::u64_at(&data, i) == Some(here) && bytes::u64_at(&data, i + 8) == Some(here)
+            // The lock and flags of its struct stand before it.
+            let here = start.saturating_add(i as u64).checked_sub(b.header).map(Addr::get);
+            here.is_some() && bytes::u64_at(&data, i) == here && bytes::u64_at(&data, i + 8) == here
         };
         let mut i = 0;
         while i + 16 <= data.len() {
@@ -81,8 +84,7 @@ impl Finder<'_> {
             }
             // Bins before this one may be in use: try each place it may have.
             for before in 0..b.count {
-                let Some(bins) = (start.get() + i as u64).checked_sub(before * b.bin) else { break };
-                let bins = Addr::new(bins);
+                let Some(bins) = start.saturating_add(i as u64).checked_sub(before * b.bin) else { break };
                 if bins < start {
                     break;
                 }
@@ -102,8 +104,8 @@ impl Finder<'_> {
         let b = self.shape.bins;
         (0..b.count).all(|k| {
             let at = bins.saturating_add(k * b.bin);
-            let head = at.saturating_sub(b.header);
             let links = || {
+                let head = at.checked_sub(b.header)?;
                 let fd = self.memory.ptr(at).ok()?;
                 let bk = self.memory.ptr(at.checked_add(8)?).ok()?;
                 if fd == head && bk == head {
@@ -121,7 +123,7 @@ impl Finder<'_> {
     /// most its maximum (whole pages, but in static programs, where TLS comes
     /// first in the break); threads are fewer than a heap has bytes.
     pub(super) fn fitting_layout(&self, bins: Addr) -> Option<StateShape> {
-        let word = |offset: i64| self.memory.u64(Addr::new(bins.get().wrapping_add_signed(offset))).ok();
+        let word = |offset: i64| self.memory.u64(bins.wrapping_offset(offset)).ok();
         let empty_top = bins.saturating_sub(self.shape.bins.header).get();
         self.shape
             .states
@@ -142,12 +144,12 @@ impl Finder<'_> {
 
     /// The brk area: it ends with the top chunk and is system_mem long.
     pub(super) fn main_heap(&self, arena: &MainArena, contiguous: Option<bool>) -> Option<MallocHeap> {
-        let at = |offset: i64| Addr::new(arena.bins.get().wrapping_add_signed(offset));
+        let at = |offset: i64| arena.bins.wrapping_offset(offset);
         let top = self.memory.ptr(at(arena.layout.top)).ok()?;
         let system = self.memory.u64(at(arena.layout.system_mem)).ok().filter(|&s| s > 0)?;
         let end = top.checked_add(self.chunk_size(top)?)?;
         let mapping = self.base.at(top)?;
-        let start = Addr::new(end.get().saturating_sub(system));
+        let start = end.saturating_sub(system);
         let whole = contiguous != Some(false)
             && self.base.at(start).is_some_and(|e| e.file.is_none())
             && self.chunk_size(start.align_up(self.shape.chunk.alignment)).is_some()
@@ -183,27 +185,24 @@ impl Finder<'_> {
     /// Follow `next` from the main arena: where it starts, if the ring closes, and
     /// addresses of the other `malloc_state`s.
     pub(super) fn ring(&self, main: &MainArena) -> (Option<Addr>, Vec<Addr>) {
-        let next_at =
-            |state: Addr, start: u64| Addr::new(state.get().wrapping_add(start).wrapping_add_signed(main.layout.next));
+        let next_at = |state: Addr, start: u64| state.wrapping_add(start).wrapping_offset(main.layout.next);
         let mut out = Vec::new();
-        let mut seen = HashSet::new();
-        let mut at = self.memory.ptr(Addr::new(main.bins.get().wrapping_add_signed(main.layout.next))).ok();
+        let first = self.memory.ptr(main.bins.wrapping_offset(main.layout.next)).unwrap_or_default();
         // The start of the main arena is not known yet; it is where the ring
         // comes back to just below the bins.
         let is_main = |a: Addr| a < main.bins && main.bins.since(a) < limits::MAX_BEFORE_BINS;
-        let mut start = at.filter(|&a| is_main(a));
-        while let Some(state) = at.filter(|&a| !a.is_null() && !is_main(a)) {
-            if out.len() >= limits::MAX_MALLOC_HEAPS || !seen.insert(state) {
-                break;
-            }
+        let mut start = Some(first).filter(|&a| is_main(a));
+        let others = if start.is_some() { Addr::NULL } else { first };
+        let end = Walks::new(Phase::Malloc, limits::MAX_MALLOC_HEAPS).begin().follow(others, |state| {
             out.push(state);
             // All arenas share the distance from start to bins; try each that is known.
             let nexts: Vec<Addr> =
                 self.shape.starts().filter_map(|d| self.memory.ptr(next_at(state, d)).ok()).collect();
-            at = nexts.into_iter().find(|n| is_main(*n) || self.first_heap(*n).is_some());
-            start = at.filter(|&a| is_main(a)).or(start);
-        }
-        tracing::debug!(arenas = out.len() + 1, ?start, "malloc arenas");
+            let next = nexts.into_iter().find(|n| is_main(*n) || self.first_heap(*n).is_some());
+            start = next.filter(|&a| is_main(a));
+            Ok::<_, Fault>(if start.is_some() { Addr::NULL } else { next.unwrap_or_default() })
+        });
+        tracing::debug!(arenas = out.len() + 1, ?start, ?end, "malloc arenas");
         (start, out)
     }
 
@@ -213,7 +212,7 @@ impl Finder<'_> {
         let h = self.shape.heap;
         (h.min_size..=h.max_size)
             .step_by(8)
-            .filter_map(|size| state.get().checked_sub(size).map(Addr::new))
+            .filter_map(|size| state.checked_sub(size))
             .find(|heap| heap.is_aligned(1 << 20) && self.memory.ptr(heap.saturating_add(h.ar_ptr)).ok() == Some(state))
     }
 

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use crate::addr::Addr;
 use crate::limits;
+use crate::memory::walk::{Broken, Stop, Walks};
 use crate::memory::{CoreMemory, Memory};
 use crate::native::malloc::shape::Shape;
 use crate::native::malloc::tcache::{self, Linking, Tcache, ThreadWords};
@@ -65,7 +66,8 @@ impl FreeLists {
             (0, 0) => None,
             (safe, plain) => Some(if safe >= plain { Linking::Safe } else { Linking::Plain }),
         };
-        let reader = Reader { memory: &process.memory, shape };
+        let walks = Walks::new(Phase::Blocks, limits::MAX_FREE_CHUNKS);
+        let reader = Reader { memory: &process.memory, shape, walks };
         for i in 0..out.tcaches.len() {
             let (chunks, broken) = (std::mem::take(&mut out.tcaches[i].chunks), out.tcaches[i].broken);
             for &chunk in &chunks {
@@ -136,6 +138,8 @@ impl FreeLists {
 struct Reader<'a> {
     memory: &'a CoreMemory,
     shape: &'a Shape,
+    /// Of all arenas' bins. There may be millions of chunks, so none are remembered.
+    walks: Walks,
 }
 
 impl Reader<'_> {
@@ -179,20 +183,23 @@ impl Reader<'_> {
         let c = &self.shape.chunk;
         let size = c.min_size + k * c.alignment;
         let mut chunks = Vec::new();
-        let mut at = head;
-        // All blocks of a size that fit into the arena: what goes on is a circle.
+        // No more blocks of a size fit into the arena.
         let most = (arena.committed() / size).min(limits::MAX_FREE_CHUNKS as u64) as usize;
-        while !at.is_null() {
-            let ours = at.is_aligned(c.alignment) && arena.holds(at) && self.size(at) == Some(size);
-            if !ours || chunks.len() >= most {
-                return (chunks, false);
+        let end = self.walks.light().at_most(most).follow(head, |at| {
+            if !at.is_aligned(c.alignment) || !arena.holds(at) || self.size(at) != Some(size) {
+                return Err("no chunk of this list");
             }
             chunks.push(at);
             let place = at.saturating_add(c.fd);
-            let Ok(word) = self.memory.u64(place) else { return (chunks, false) };
-            at = linking.reveal(self.shape, place, word);
+            let word = self.memory.u64(place).map_err(|_| "not in the core")?;
+            Ok(linking.reveal(self.shape, place, word))
+        });
+        if let Err(Broken::Stop(Stop::Circle(_))) = end {
+            // It was gone round more than once.
+            let mut seen = HashSet::new();
+            chunks.retain(|&chunk| seen.insert(chunk));
         }
-        (chunks, true)
+        (chunks, end.is_ok())
     }
 
     /// Unsorted list, small and large bins: double lists, each link of which must
@@ -208,6 +215,7 @@ impl Reader<'_> {
             };
             let head = bins.saturating_add(k * b.bin).saturating_sub(b.header);
             let mut before = head;
+            let mut walk = self.walks.light();
             let mut at = self.memory.ptr(head.saturating_add(c.fd)).ok();
             loop {
                 let Some(chunk) = at else {
@@ -219,7 +227,12 @@ impl Reader<'_> {
                 }
                 let back = chunk.checked_add(c.bk).and_then(|a| self.memory.ptr(a).ok());
                 let ours = chunk.is_aligned(c.alignment) && arena.holds(chunk) && self.size(chunk).is_some();
-                if back != Some(before) || !ours {
+                let stop = walk.step(chunk).err();
+                if matches!(stop, Some(Stop::TooMany { .. })) {
+                    out.capped = true;
+                    return;
+                }
+                if back != Some(before) || !ours || stop.is_some() {
                     out.broken.push((Some(index), format!("bin {} at {chunk}", k + 1)));
                     break;
                 }

@@ -130,7 +130,7 @@ fn chunk_at(finder: &Finder<'_>, start: Addr, end: Addr) -> Option<MappedChunk> 
                 return Some(second);
             }
         }
-        align *= 2;
+        align = align.saturating_mul(2);
     }
     Some(first)
 }

@@ -2,16 +2,17 @@
 //! by their place at the start of an arena, and by their shape, and believed
 //! only where every list in them is whole.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::elf::PieceState;
 use crate::limits;
+use crate::memory::walk::Walks;
 use crate::memory::{CoreMemory, Fault, FaultKind, Memory};
 use crate::native::malloc::Malloc;
 use crate::native::malloc::shape::{Shape, TcacheShape};
+use crate::phase::Phase;
 use crate::process::Process;
 
 /// How the links of single lists are written.
@@ -121,7 +122,7 @@ impl ThreadWords {
                 if word < 4096 || !mem.is_aligned(8) {
                     continue;
                 }
-                let distance = start.get().wrapping_add(8 * i as u64).wrapping_sub(tp.get()) as i64;
+                let distance = start.wrapping_add(8 * i as u64).offset_from(tp);
                 if let Some(&arena) = states.get(&word) {
                     arenas.entry(distance).or_default().push((arena, thread.tid));
                 }
@@ -172,7 +173,7 @@ pub(super) fn find(
     let firsts = malloc.arenas.iter().filter_map(|a| Some(a.parts.first()?.chunks.start));
     let mut chunks: BTreeMap<Addr, Option<u32>> = firsts.chain(others.iter().copied()).map(|c| (c, None)).collect();
     chunks.extend(words.tcaches.iter().map(|(mem, tid)| (mem.saturating_sub(shape.chunk.mem), Some(*tid))));
-    let reader = Reader { memory, malloc, shape, steps: Cell::new(limits::MAX_TCACHE_STEPS) };
+    let reader = Reader { memory, malloc, shape, walks: Walks::new(Phase::Blocks, limits::MAX_TCACHE_STEPS) };
     let mut found = Vec::new();
     let mut unknown = words.unread.clone();
     for (chunk, tid) in chunks {
@@ -190,8 +191,8 @@ struct Reader<'a> {
     memory: &'a CoreMemory,
     malloc: &'a Malloc,
     shape: &'a Shape,
-    /// Blocks that may still be looked at, in all caches together.
-    steps: Cell<usize>,
+    /// Of all caches, and of what looks like one.
+    walks: Walks,
 }
 
 /// One list: its chunks, and whether it ends as it must.
@@ -233,6 +234,7 @@ impl Reader<'_> {
     fn list(&self, head: Addr, bin: u64, form: &TcacheShape, linking: Linking) -> List {
         let mut out = List { chunks: Vec::new(), whole: false };
         let mut at = head;
+        let mut walk = self.walks.alone().at_most(limits::MAX_TCACHE_LIST);
         let c = &self.shape.chunk;
         while !at.is_null() {
             let chunk = at.saturating_sub(c.mem);
@@ -241,11 +243,9 @@ impl Reader<'_> {
             let fits = |size: u64| if bin < form.small_bins { size == expected } else { self.shape.is_size(size) };
             // Blocks with a mapping of their own may be cached since 2.43.
             let ours = at.is_aligned(c.alignment) && (self.malloc.arena_of(chunk).is_some() || bin >= form.small_bins);
-            let steps = self.steps.get();
-            if !ours || !size.is_some_and(fits) || steps == 0 || out.chunks.len() >= limits::MAX_TCACHE_LIST {
+            if !ours || !size.is_some_and(fits) || walk.step(at).is_err() {
                 return out;
             }
-            self.steps.set(steps - 1);
             out.chunks.push(chunk);
             let Ok(word) = self.memory.u64(at) else { return out };
             at = linking.reveal(self.shape, at, word);

@@ -11,7 +11,7 @@ use crate::limits;
 use crate::map::{Base, Confidence};
 use crate::memory::Memory;
 use crate::native::signal_frames::{self, SignalFrame};
-use crate::native::stack_records::{self, Libc, RecordLayout, StackRecord};
+use crate::native::stack_records::{self, GivenUp, Libc, RecordLayout, StackRecord};
 use crate::native::stacks::go::{Go, GoStack, GoThread};
 use crate::native::stacks::space::Space;
 use crate::native::stacks::{Adrift, StackState, Stacks, ThreadStack};
@@ -227,15 +227,15 @@ impl Finder<'_> {
         let memory = &self.process.memory;
         let live: Vec<Addr> = self.pointers().map(|(_, pointer)| pointer).collect();
         let (ended, given_up) = stack_records::ended_threads(memory, layout, &live);
-        if given_up {
-            self.process.diag.partial(
-                "limit",
-                format!(
-                    "the first of {} control blocks lead to no list of stacks and the others were not asked: \
-                     stacks kept for reuse are not told",
-                    exact(live.len() as u64)
-                ),
-            );
+        let why = given_up.map(|why| match why {
+            GivenUp::NotAllAsked => format!(
+                "the first of {} control blocks lead to no list of stacks and the others were not asked",
+                exact(live.len() as u64)
+            ),
+            GivenUp::TooMany => "glibc's lists of stacks are longer than any process's".to_owned(),
+        });
+        if let Some(why) = why {
+            self.process.diag.partial("limit", format!("{why}: stacks kept for reuse are not told"));
         }
         for pointer in ended {
             let record = stack_records::read_record(memory, layout, pointer);

@@ -20,11 +20,11 @@ pub(super) fn follows_call(memory: &dyn Memory, arch: Arch, addr: Addr) -> Optio
     match arch {
         Arch::X86_64 => {
             let mut code = [0; LONGEST];
-            memory.read(Addr::new(addr.get().checked_sub(LONGEST as u64)?), &mut code).ok()?;
+            memory.read(addr.checked_sub(LONGEST as u64)?, &mut code).ok()?;
             Some(ends_in_call(&code))
         }
         Arch::Aarch64 => {
-            let word = memory.u32(Addr::new(addr.get().checked_sub(4)?)).ok()?;
+            let word = memory.u32(addr.checked_sub(4)?).ok()?;
             Some(addr.is_aligned(4) && is_branch_with_link(word))
         }
     }
