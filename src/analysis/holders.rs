@@ -17,7 +17,7 @@ use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::report::{ChunkSum, HeldTotal, HolderRow, HoldersReport, Name};
+use crate::report::{HeldTotal, HolderRow, HoldersReport, Name};
 use crate::units::exact;
 
 /// Rows of which is told what can be reached from their blocks.
@@ -91,7 +91,7 @@ pub fn holders(process: &Process, found: &Findings, limit: Option<usize>, progre
     for (i, (runtime, heaps)) in with_heap(&found.runtimes).enumerate() {
         group(process, runtime, heaps, i, &mut words, &held, &mut groups);
     }
-    report(groups.into_values().collect(), &Reach { process, blocks: &blocks }, limit)
+    report(groups.into_values().collect(), &Reach::new(process, &blocks), limit)
 }
 
 /// Put the words of one runtime's objects to the fields of their types.
@@ -162,16 +162,9 @@ fn report(groups: Vec<Group>, reach: &Reach<'_>, limit: Option<usize>) -> Holder
     }
     rows.sort_by_key(|(r, _)| (Reverse(r.malloc.bytes.saturating_add(r.mmap.bytes)), r.object));
     for (row, blocks) in rows.iter_mut().take(REACHES) {
-        row.reaches = (!blocks.is_empty()).then(|| reached(reach, std::mem::take(blocks)));
+        row.reaches = (!blocks.is_empty()).then(|| reach.sum(blocks.iter().map(|b| b.id)));
     }
     let all = rows.len();
     let holders: Vec<HolderRow> = rows.into_iter().map(|(r, _)| r).take(limit.unwrap_or(usize::MAX)).collect();
     HoldersReport { more: (all - holders.len()) as u64, holders, total }
-}
-
-/// Blocks that can be reached from `first`, them included.
-fn reached(reach: &Reach<'_>, first: Vec<Block>) -> ChunkSum {
-    let marks = reach.blocks.marks();
-    let first: Vec<Block> = first.into_iter().filter(|b| marks.mark(b.id)).collect();
-    reach.spread(first, &marks)
 }
