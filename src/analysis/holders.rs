@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::analysis::anon::{self, Depth};
+use crate::analysis::anon;
 use crate::analysis::managed::{ObjectNames, tell_in_gc, with_heap};
 use crate::analysis::reach::{Reach, blocks_of};
 use crate::dotnet::graph::{Graph, Link};
@@ -53,9 +53,8 @@ struct Group {
 pub fn holders(process: &Process, found: &Findings, limit: Option<usize>, progress: &Progress) -> HoldersReport {
     let heap: Vec<AddrRange> =
         union(found.map.regions.iter().filter(|r| r.kind == Kind::GCHeap).map(|r| r.range).collect());
-    let survey = anon::survey(process, found, heap.clone(), Depth::Sample, progress);
-    let mut mapped: Vec<AddrRange> = survey.clusters.iter().flat_map(|c| c.blocks.iter().copied()).collect();
-    mapped.sort_unstable();
+    let survey = anon::survey(process, found, heap.clone(), progress);
+    let mapped: Vec<AddrRange> = survey.blocks.iter().map(|b| b.0).collect();
     let (_, blocks) = blocks_of(process, &found.malloc);
     let held = |value: Addr| {
         let block = blocks.at(value).filter(|b| b.used).map(Held::Malloc);
