@@ -390,15 +390,26 @@ impl BlockId {
 }
 
 #[cfg(test)]
+impl Blocks {
+    /// Of chunks (address, size, whether used), part by part.
+    pub(super) fn of_parts(parts: &[&[(u64, u64, bool)]]) -> Blocks {
+        let part = |chunks: &&[(u64, u64, bool)]| {
+            let mut bits = Bits { mem: 16, tail: 8, ..Bits::default() };
+            chunks.iter().for_each(|&(at, size, used)| bits.set(at, size, used));
+            bits
+        };
+        Blocks::of(parts.iter().map(part).collect())
+    }
+}
+
+#[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use super::*;
 
     fn blocks(chunks: &[(u64, u64, bool)]) -> Blocks {
-        let mut bits = Bits { mem: 16, tail: 8, ..Bits::default() };
-        for &(at, size, used) in chunks {
-            bits.set(at, size, used);
-        }
-        Blocks::of(vec![bits])
+        Blocks::of_parts(&[chunks])
     }
 
     /// Where `addr` is found to be: chunk, size, whether used.
@@ -428,6 +439,28 @@ mod tests {
         for addr in [0, 0xfff, 0x1000, 0x100f, 0x1028, 0x1068, 0x1500 + large, 0x2028 + large] {
             assert_eq!(found(&blocks, addr).filter(|f| f.2), None, "{addr:#x}");
         }
+    }
+
+    #[test]
+    fn used_blocks_of_all_parts_are_found_whichever_is_near() {
+        let low = [(0x1000, 0x20, true), (0x1020, 0x40, false), (0x1060, 0x20, true)];
+        let high = [(0x7f00_0000_1000, 0x30, true)];
+        let blocks = Blocks::of_parts(&[&high, &low]);
+        for addr in (0x0ff0..0x1090).chain(0x7f00_0000_0ff0..0x7f00_0000_1050).map(Addr::new) {
+            let wanted = blocks.at(addr).filter(|b| b.used).map(|b| b.id);
+            for near in 0..3 {
+                assert_eq!(blocks.used_at(addr, near), wanted, "{addr} near {near}");
+            }
+        }
+        let marks = blocks.marks();
+        assert!(blocks.at(Addr::new(0x1010)).is_some_and(|b| marks.mark(b.id)));
+        let left = Mutex::new(Vec::new());
+        blocks.each_unmarked(&marks, |part, b| {
+            left.lock().unwrap_or_else(PoisonError::into_inner).push((part, b.range.start.get()))
+        });
+        let mut left = left.into_inner().unwrap_or_else(PoisonError::into_inner);
+        left.sort_unstable();
+        assert_eq!(left, [(0, 0x1070), (1, 0x7f00_0000_1010)]);
     }
 
     #[test]

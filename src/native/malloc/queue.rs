@@ -54,11 +54,7 @@ impl<'a> BlockQueue<'a> {
 
     /// Take out block by block until none is left, those that `visit` puts in among them; several at
     /// a time. `visit` gets the number of the block's part too.
-    pub fn drain<S: Default + Send>(
-        &self,
-        visit: impl Fn(&mut S, usize, Block) + Sync,
-        mut join: impl FnMut(S),
-    ) {
+    pub fn drain<S: Default + Send>(&self, visit: impl Fn(&mut S, usize, Block) + Sync, mut join: impl FnMut(S)) {
         let mut tasks = Vec::new();
         loop {
             tasks.clear();
@@ -124,5 +120,66 @@ impl Iterator for Ones {
         let bit = (self.0 != 0).then(|| self.0.trailing_zeros() as usize)?;
         self.0 &= self.0 - 1;
         Some(bit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::Addr;
+
+    /// Blocks that can be reached from the first, where block `i` leads to those that `next` tells.
+    fn reached(parts: &[&[(u64, u64, bool)]], next: &(impl Fn(usize) -> Vec<usize> + Sync)) -> Vec<bool> {
+        let all: Vec<u64> = parts.iter().flat_map(|p| p.iter().map(|c| c.0 + 16)).collect();
+        let blocks = Blocks::of_parts(parts);
+        let (queue, marks) = (BlockQueue::new(&blocks), blocks.marks());
+        let put = |i: usize| {
+            if let Some(id) = blocks.used_at(Addr::new(all[i]), 0).filter(|id| marks.mark(*id)) {
+                queue.push(id);
+            }
+        };
+        put(0);
+        let (mut count, mut firsts) = (0, 0);
+        queue.drain(
+            |seen: &mut (usize, usize), part, block| {
+                seen.0 += 1;
+                seen.1 += usize::from(part == 0);
+                let at = all.binary_search(&block.range.start.get());
+                at.into_iter().flat_map(next).for_each(put);
+            },
+            |seen| (count, firsts) = (count + seen.0, firsts + seen.1),
+        );
+        let has = |&at: &u64| blocks.at(Addr::new(at)).is_some_and(|b| marks.has(b.id));
+        let found: Vec<bool> = all.iter().map(has).collect();
+        assert_eq!(count, found.iter().filter(|f| **f).count(), "each is visited once");
+        assert_eq!(firsts, found.iter().take(parts[0].len()).filter(|f| **f).count());
+        found
+    }
+
+    #[test]
+    fn all_that_can_be_reached_is_visited_once_and_nothing_else() {
+        let low: Vec<_> = (0..30_000).map(|i| (0x10_0000 + 48 * i, 48, true)).collect();
+        let high: Vec<_> = (0..20_000).map(|i| (0x7f00_0000_0000 + 4096 * i, 4096, true)).collect();
+        let (parts, n) = ([&low[..], &high[..]], 50_000_usize);
+        // A list that goes from place to place through every second block.
+        let list = reached(&parts, &|i| vec![(i + 2 * 15_401) % n]);
+        assert!(list.iter().enumerate().all(|(i, found)| *found == (i % 2 == 0)));
+        // Each leads to many: a tree of the even ones, and back.
+        let tree = reached(&parts, &|i| (1..4).map(|k| (3 * i + 2 * k) % n / 2 * 2).chain([i / 4 * 2]).collect());
+        let mut wanted = vec![false; n];
+        let mut stack = vec![0_usize];
+        while let Some(i) = stack.pop() {
+            if !std::mem::replace(&mut wanted[i], true) {
+                stack.extend((1..4).map(|k| (3 * i + 2 * k) % n / 2 * 2).chain([i / 4 * 2]));
+            }
+        }
+        assert_eq!(tree, wanted);
+    }
+
+    #[test]
+    fn of_no_blocks_and_of_one() {
+        let nothing = Blocks::default();
+        BlockQueue::new(&nothing).drain(|(): &mut (), _, _| panic!("a block"), |()| panic!("a state"));
+        assert_eq!(reached(&[&[(0x1000, 0x20, true)]], &|_| vec![0]), [true]);
     }
 }
