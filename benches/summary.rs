@@ -26,13 +26,21 @@ const SAMPLE: &str = "dotnet31-kernel.core.zst";
 /// Rounds of which the best counts.
 const ROUNDS: usize = 9;
 
-/// Name, bytes added, and of what.
-const SIZES: [(&str, u64, Fill); 5] = [
-    ("as it is", 0, Fill::Real),
-    ("+64 MiB", 64 << 20, Fill::Real),
-    ("+512 MiB", 512 << 20, Fill::Real),
-    ("+2 GiB", 2 << 30, Fill::Real),
-    ("+2 GiB sparse", 2 << 30, Fill::Hole),
+/// Bytes of one added mapping.
+const MAPPING: u64 = 64 << 20;
+
+/// The same as node has them: its heap is pages of 256 KiB, each a mapping.
+const SMALL: u64 = 256 << 10;
+
+/// Name, bytes added, in mappings of which size, and of what.
+const SIZES: [(&str, u64, u64, Fill); 7] = [
+    ("as it is", 0, MAPPING, Fill::Real),
+    ("+64 MiB", 64 << 20, MAPPING, Fill::Real),
+    ("+512 MiB", 512 << 20, MAPPING, Fill::Real),
+    ("+2 GiB", 2 << 30, MAPPING, Fill::Real),
+    ("+2 GiB sparse", 2 << 30, MAPPING, Fill::Hole),
+    ("+512 MiB small", 512 << 20, SMALL, Fill::Written),
+    ("+2 GiB small", 2 << 30, SMALL, Fill::Written),
 ];
 
 static CORES: OnceLock<Vec<(&'static str, Scratch)>> = OnceLock::new();
@@ -97,10 +105,10 @@ fn summary(bencher: Bencher<'_, '_>, name: &str) {
 fn prepare() -> Fallible {
     let measuring = common::measuring();
     let mut cores = Vec::new();
-    for (name, extra, fill) in SIZES {
+    for (name, extra, mapping, fill) in SIZES {
         // A mere test run needs no gigabytes.
         let extra = if measuring { extra } else { extra.min(1 << 20) };
-        cores.push((name, common::grown(SAMPLE, extra, fill)?));
+        cores.push((name, common::grown_by(SAMPLE, extra, mapping, fill)?));
     }
     CORES.get_or_init(|| cores);
     if measuring { compare() } else { Ok(()) }

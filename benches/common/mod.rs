@@ -138,13 +138,18 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Fallible<u64> {
 
 /// The sample core `name` with `extra` more bytes of anonymous memory.
 pub(crate) fn grown(name: &str, extra: u64, of: Fill) -> Fallible<Scratch> {
+    grown_by(name, extra, MAPPING, of)
+}
+
+/// The same, in mappings of so many bytes.
+pub(crate) fn grown_by(name: &str, extra: u64, mapping: u64, of: Fill) -> Fallible<Scratch> {
     let core = sample(name)?;
     let mut loads = Vec::new();
     let mut added = 0;
     while added < extra {
-        let len = MAPPING.min(extra - added);
+        let len = mapping.min(extra - added);
         // A gap after each, so that they stay mappings of their own.
-        loads.push(Load::data(FREE + added + added / MAPPING * PAGE, len));
+        loads.push(Load::data(FREE + added + added / mapping * PAGE, len));
         added += len;
     }
     extended(tempfile::tempfile()?, &core, &loads, &[], |file| match of {

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::analysis::anon::{self, Depth};
+use crate::analysis::anon;
 use crate::analysis::managed::{ObjectNames, tell_in_gc, with_heap};
 use crate::analysis::reach::{Reach, blocks_of};
 use crate::dotnet::graph::{Graph, Link};
@@ -17,7 +17,7 @@ use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::report::{ChunkSum, HeldTotal, HolderRow, HoldersReport, Name};
+use crate::report::{HeldTotal, HolderRow, HoldersReport, Name};
 use crate::units::exact;
 
 /// Rows of which is told what can be reached from their blocks.
@@ -53,9 +53,8 @@ struct Group {
 pub fn holders(process: &Process, found: &Findings, limit: Option<usize>, progress: &Progress) -> HoldersReport {
     let heap: Vec<AddrRange> =
         union(found.map.regions.iter().filter(|r| r.kind == Kind::GCHeap).map(|r| r.range).collect());
-    let survey = anon::survey(process, found, heap.clone(), Depth::Sample, progress);
-    let mut mapped: Vec<AddrRange> = survey.clusters.iter().flat_map(|c| c.blocks.iter().copied()).collect();
-    mapped.sort_unstable();
+    let survey = anon::survey(process, found, heap.clone(), progress);
+    let mapped: Vec<AddrRange> = survey.blocks.iter().map(|b| b.0).collect();
     let (_, blocks) = blocks_of(process, &found.malloc);
     let held = |value: Addr| {
         let block = blocks.at(value).filter(|b| b.used).map(Held::Malloc);
@@ -91,7 +90,7 @@ pub fn holders(process: &Process, found: &Findings, limit: Option<usize>, progre
     for (i, (runtime, heaps)) in with_heap(&found.runtimes).enumerate() {
         group(process, runtime, heaps, i, &mut words, &held, &mut groups);
     }
-    report(groups.into_values().collect(), &Reach { process, blocks: &blocks }, limit)
+    report(groups.into_values().collect(), &Reach::new(process, &blocks), limit)
 }
 
 /// Put the words of one runtime's objects to the fields of their types.
@@ -162,16 +161,9 @@ fn report(groups: Vec<Group>, reach: &Reach<'_>, limit: Option<usize>) -> Holder
     }
     rows.sort_by_key(|(r, _)| (Reverse(r.malloc.bytes.saturating_add(r.mmap.bytes)), r.object));
     for (row, blocks) in rows.iter_mut().take(REACHES) {
-        row.reaches = (!blocks.is_empty()).then(|| reached(reach, std::mem::take(blocks)));
+        row.reaches = (!blocks.is_empty()).then(|| reach.sum(blocks.iter().map(|b| b.id)));
     }
     let all = rows.len();
     let holders: Vec<HolderRow> = rows.into_iter().map(|(r, _)| r).take(limit.unwrap_or(usize::MAX)).collect();
     HoldersReport { more: (all - holders.len()) as u64, holders, total }
-}
-
-/// Blocks that can be reached from `first`, them included.
-fn reached(reach: &Reach<'_>, first: Vec<Block>) -> ChunkSum {
-    let marks = reach.blocks.marks();
-    let first: Vec<Block> = first.into_iter().filter(|b| marks.mark(b.id)).collect();
-    reach.spread(first, &marks)
 }

@@ -45,14 +45,14 @@ struct Known<'a> {
 impl Known<'_> {
     fn add(&self, share: &mut Share, chunk: &Chunk, mapped: bool) {
         let block = self.malloc.block(chunk.address);
-        match self.blocks.at(block) {
-            Some(b) if !self.reached.has(b.id) => {
+        match self.blocks.id_at(block) {
+            Some(id) if !self.reached.has(id) => {
                 if mapped {
                     share.leaked.add_mapped(chunk.address, chunk.size, false, &self.look);
                 } else {
                     share.leaked.add(chunk, &self.look);
                 }
-                let direct = !self.pointed.has(b.id);
+                let direct = !self.pointed.has(id);
                 if direct {
                     share.direct.add(chunk.size);
                 }
@@ -74,17 +74,16 @@ pub fn leaks(process: &Process, found: &Findings, options: &LeaksOptions, progre
     }
     process.core.expect_scan();
     let (lists, blocks) = blocks_of(process, malloc);
-    let reach = Reach { process, blocks: &blocks };
-    let (reached, pointed) = (blocks.marks(), blocks.marks());
+    let reach = Reach::new(process, &blocks);
+    let reached = blocks.marks();
     let scanned = reach.mark_from_roots(found, &reached, progress);
-    blocks.each_used(|block| {
-        if !reached.has(block.id) {
-            reach.each(&block, |to| {
-                if to.id != block.id {
-                    pointed.mark(to.id);
-                }
-            });
-        }
+    let pointed = blocks.marks();
+    blocks.each_unmarked(&reached, |part, block| {
+        reach.each(part, &block, |to| {
+            if to != block.id {
+                pointed.mark(to);
+            }
+        });
     });
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
     let list = if options.blocks { most } else { 0 };

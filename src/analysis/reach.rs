@@ -2,27 +2,20 @@
 //! managed objects and handles, and all other memory that is no block, by every
 //! word that may be a pointer into a block.
 
-use rayon::prelude::*;
-
 use crate::addr::{Addr, AddrRange, union};
 use crate::analysis::malloc::tell_more_caches;
 use crate::introspect::Findings;
 use crate::limits;
 use crate::map::{Kind, Region};
 use crate::memory::pointers::pointers;
-use crate::native::malloc::{Block, BlockMarks, Blocks, FreeLists, Malloc};
+use crate::memory::window::Window;
+use crate::native::malloc::{Block, BlockId, BlockMarks, BlockQueue, Blocks, FreeLists, Malloc};
 use crate::native::stacks::RED_ZONE;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::ChunkSum;
 use crate::units::human;
-
-/// Blocks that a thread takes at once.
-const CHUNK: usize = 256;
-
-/// Bytes of a block read at once.
-const PIECE: u64 = 16 << 20;
 
 /// All blocks of malloc, with the lists that tell which of them are free.
 pub(super) fn blocks_of(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
@@ -46,75 +39,77 @@ pub(super) fn blocks_of(process: &Process, malloc: &Malloc) -> (FreeLists, Block
 
 /// Follows pointers from block to block.
 pub(super) struct Reach<'a> {
-    pub(super) process: &'a Process,
+    process: &'a Process,
     pub(super) blocks: &'a Blocks,
+    /// The memory of each part of the heap.
+    parts: Vec<Vec<Window<'a>>>,
+    hull: AddrRange,
 }
 
-impl Reach<'_> {
+impl<'a> Reach<'a> {
+    pub(super) fn new(process: &'a Process, blocks: &'a Blocks) -> Reach<'a> {
+        let _phase = process.enter(Phase::Pointers);
+        let parts = blocks.parts().map(|part| Window::written(&process.core, part)).collect();
+        Reach { process, blocks, parts, hull: blocks.hull() }
+    }
+
     /// Mark all used blocks that can be reached from outside the heap; returns how
     /// many bytes were looked through for pointers to them.
     pub(super) fn mark_from_roots(&self, found: &Findings, marks: &BlockMarks, progress: &Progress) -> u64 {
         let within = roots(found);
-        let mut first: Vec<Block> = Vec::new();
-        let used = |addr| self.blocks.at(addr).filter(|b| b.used);
-        let keep = |share: &mut Vec<Block>, _, value: Addr| {
-            share.extend(used(value).filter(|b| marks.mark(b.id)));
+        let queue = BlockQueue::new(self.blocks);
+        let add = |value: Addr| {
+            if let Some(id) = self.blocks.used_at(value, 0).filter(|id| marks.mark(*id)) {
+                queue.push(id);
+            }
         };
         let scanned =
-            pointers(&self.process.core, &within, self.blocks.hull(), progress, keep, |share| first.extend(share));
+            pointers(&self.process.core, &within, self.hull, progress, |(): &mut (), _, value| add(value), |()| ());
         let registers = self.process.core.notes.threads.iter().flat_map(|t| t.registers.iter());
-        first.extend(registers.filter_map(|(_, value)| used(Addr::new(value))).filter(|b| marks.mark(b.id)));
-        self.spread(first, marks);
+        registers.for_each(|(_, value)| add(Addr::new(value)));
+        self.spread(&queue, marks);
         scanned
     }
 
-    /// Mark what can be reached from `first`, which are marked; returns the sum of
-    /// all, `first` included.
-    pub(super) fn spread(&self, first: Vec<Block>, marks: &BlockMarks) -> ChunkSum {
-        let _phase = self.process.enter(Phase::Pointers);
+    /// Blocks that can be reached from `first`, them included.
+    pub(super) fn sum(&self, first: impl Iterator<Item = BlockId>) -> ChunkSum {
+        let marks = self.blocks.marks();
+        let queue = BlockQueue::new(self.blocks);
+        first.filter(|id| marks.mark(*id)).for_each(|id| queue.push(id));
+        self.spread(&queue, &marks)
+    }
+
+    /// Mark what can be reached from the blocks in `queue`, which are marked; returns the sum of
+    /// all, those included.
+    fn spread(&self, queue: &BlockQueue<'_>, marks: &BlockMarks) -> ChunkSum {
         let mut sum = ChunkSum::default();
-        let mut level = first;
-        while !level.is_empty() {
-            level.iter().for_each(|b| sum.add(b.size));
-            level = level
-                .par_chunks(CHUNK)
-                .map(|blocks| {
-                    let mut next = Vec::new();
-                    for block in blocks {
-                        self.each(block, |to| {
-                            if marks.mark(to.id) {
-                                next.push(to);
-                            }
-                        });
-                    }
-                    next
-                })
-                .reduce(Vec::new, |mut a, b| {
-                    a.extend(b);
-                    a
-                });
-        }
+        let visit = |share: &mut ChunkSum, part, block: Block| {
+            share.add(block.size);
+            self.each(part, &block, |to| {
+                if marks.mark(to) {
+                    queue.push(to);
+                }
+            });
+        };
+        queue.drain(visit, |share| sum.merge(share));
         sum
     }
 
-    /// Visit the used blocks that words of `block` lead into.
-    pub(super) fn each(&self, block: &Block, mut visit: impl FnMut(Block)) {
-        let (hull, core) = (self.blocks.hull(), &self.process.core);
-        let mut at = block.range.start;
-        while at < block.range.end {
-            let piece = AddrRange::new(at, block.range.end.min(at.saturating_add(PIECE)));
-            for run in core.dumped_runs(piece) {
-                let skip = run.range.start.align_up(8).since(run.range.start) as usize;
-                for word in run.bytes.get(skip..).unwrap_or_default().as_chunks::<8>().0 {
-                    let value = Addr::new(u64::from_le_bytes(*word));
-                    if hull.contains(value)
-                        && let Some(to) = self.blocks.at(value).filter(|b| b.used)
-                    {
-                        visit(to);
-                    }
+    /// Visit the used blocks that words of `block`, which lies in part `part`, lead into.
+    #[inline]
+    pub(super) fn each(&self, part: usize, block: &Block, mut visit: impl FnMut(BlockId)) {
+        let Some(windows) = self.parts.get(part) else { return };
+        let (low, span) = (self.hull.start.get(), self.hull.len());
+        let first = windows.partition_point(|w| w.end <= block.range.start.get());
+        for window in windows.iter().skip(first).take_while(|w| w.start < block.range.end.get()) {
+            for word in window.within(block.range) {
+                let value = u64::from_le_bytes(*word);
+                if value.wrapping_sub(low) < span
+                    && let Some(to) = self.blocks.used_at(Addr::new(value), part)
+                {
+                    visit(to);
                 }
             }
-            at = piece.end;
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::core::mapped::MappedFile;
 use crate::core::notes::{self, Notes};
 use crate::core::producer::{self, DiagPage, Producer};
 use crate::core::readahead;
-use crate::core::reads::Reads;
+use crate::core::reads::{Loss, Reads};
 use crate::diag::Diagnostics;
 use crate::progress::Progress;
 use crate::range_map::RangeMap;
@@ -279,6 +279,32 @@ impl Core {
     /// Which parts of the file hold data (found on first use).
     pub fn extents(&self) -> &Extents {
         self.extents.get_or_init(|| Extents::of(&self.file, self.size))
+    }
+
+    /// A copy of the dumped bytes of `range`, up to the first that can't be had.
+    ///
+    /// For samples of large memory: a page touched in the mapping brings up to 2 MiB beside
+    /// it into our own, where the page cache has it.
+    pub(crate) fn copied(&self, range: AddrRange) -> Vec<u8> {
+        let Some(place) = self.places(range).next() else { return Vec::new() };
+        if self.reads.refuses(range.start, range.len()).is_some() {
+            return Vec::new();
+        }
+        let mut out = vec![0; (place.end - place.start) as usize];
+        let mut done = 0;
+        while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match rustix::io::pread(&self.file, rest, place.start.saturating_add(done as u64)) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => {
+                    self.reads.lose(range.start, Loss::Failed);
+                    break;
+                }
+            }
+        }
+        out.truncate(done);
+        out
     }
 
     /// Whether NT_FILE lists a file at `addr`.

@@ -1,12 +1,14 @@
 //! Searches, texts of other tools, and what analyses list.
 
-/// Bytes read for pointers to give `summary` a finding: tens of milliseconds.
-pub const MAX_FINDING_SCAN: u64 = 256 << 20;
+/// Bytes read for pointers to give `summary` a finding: some ten milliseconds.
+pub const MAX_FINDING_SCAN: u64 = 64 << 20;
 
-/// Pages that `summary` samples of anonymous blocks, all together, where that leaves a few for each: 128 MiB,
-/// some hundredths of a second. With the 64 pages that one block is worth, a hundred thousand
-/// blocks would be all of a core of 20 GB.
-pub const MAX_FINDING_PAGES: u64 = 32 << 10;
+/// Pages that `summary` looks at of anonymous memory, all together, however much there is: 2 MiB, a few
+/// milliseconds. They are spread over the blocks of the sizes that have most bytes.
+pub const MAX_FINDING_PAGES: usize = 512;
+
+/// Sizes of anonymous blocks that `summary` looks at: those of most bytes.
+pub const MAX_FINDING_SIZES: usize = 8;
 
 /// Words of the managed heap that lead to native memory, at 16 bytes each.
 pub const MAX_HELD: usize = 4 << 20;

@@ -27,6 +27,29 @@ impl<'a> Window<'a> {
             .collect()
     }
 
+    /// The dumped parts of `range` that are no holes of the file: all other words are zero or unknown.
+    pub(crate) fn written(core: &'a Core, range: AddrRange) -> Vec<Window<'a>> {
+        let mut out = Vec::new();
+        for run in core.dumped_runs(range) {
+            let start = run.range.start.align_up(8);
+            let skip = start.since(run.range.start);
+            let words = run.bytes.get(skip as usize..).unwrap_or_default().as_chunks::<8>().0;
+            // A word may begin in one extent and end in the next.
+            let mut done = 0;
+            for extent in core.extents().within(run.offset..run.offset + run.range.len()) {
+                let from = ((extent.start - run.offset).saturating_sub(skip) / 8).max(done);
+                let to = (extent.end - run.offset).saturating_sub(skip).div_ceil(8).min(words.len() as u64);
+                let part = words.get(from as usize..to as usize).unwrap_or_default();
+                let ends = start.checked_add(8 * from).zip(start.checked_add(8 * to));
+                if let Some((start, end)) = ends.filter(|_| !part.is_empty()) {
+                    out.push(Window { start: start.get(), end: end.get(), words: part });
+                }
+                done = done.max(to);
+            }
+        }
+        out
+    }
+
     fn new(start: Addr, bytes: &'a [u8]) -> Option<Window<'a>> {
         let words = bytes.as_chunks::<8>().0;
         let end = start.checked_add(8 * words.len() as u64)?.get();
@@ -38,5 +61,13 @@ impl<'a> Window<'a> {
     pub(crate) fn word(&self, at: u64) -> Option<u64> {
         let index = (at.wrapping_sub(self.start) >> 3) as usize;
         self.words.get(index).map(|w| u64::from_le_bytes(*w))
+    }
+
+    /// Its words that lie in `range`, whole.
+    #[inline]
+    pub(crate) fn within(&self, range: AddrRange) -> &'a [[u8; 8]] {
+        let from = range.start.get().saturating_sub(self.start).div_ceil(8) as usize;
+        let to = (range.end.get().min(self.end).saturating_sub(self.start) / 8) as usize;
+        self.words.get(from..to).unwrap_or_default()
     }
 }

@@ -326,6 +326,33 @@ impl Fake {
         count
     }
 
+    /// Fill all used chunks of a heap that was made to grow with pointers to others of them, far and near.
+    pub fn tangle(&mut self) {
+        let top = (self.top - HEAP) as usize;
+        let is_cache = |size: usize| VERSIONS.iter().any(|v| v.tcache.0 == size as u64);
+        let area = self.areas.get_mut(&HEAP).unwrap();
+        let word = |area: &[u8], at: usize| u64::from_le_bytes(area[at..at + 8].try_into().unwrap());
+        let (mut at, mut used) = (0, Vec::new());
+        while at < top {
+            let size = (word(area, at + 8) & !7) as usize;
+            if word(area, at + size + 8) & 1 != 0 {
+                used.push((at, size));
+            }
+            at += size;
+        }
+        let mut random = super::Rng(7);
+        // The first are the thread's cache and what is in it. Others of a cache's size would be tried as such.
+        for &(at, size) in used[16..].iter().filter(|u| !is_cache(u.1)) {
+            for place in (at + 16..at + size).step_by(8) {
+                let to = used[16 + random.below(used.len() as u64 - 16) as usize].0;
+                area[place..place + 8].copy_from_slice(&(HEAP + to as u64 + 16).to_le_bytes());
+            }
+        }
+        // All are held by one that something outside holds.
+        let first = used[16].0 as u64 + HEAP + 16;
+        self.put(TLS + 0x1f80, first);
+    }
+
     /// A core of it, as gdb would leave it, but for order.
     pub fn core(&self) -> CoreBuilder {
         let loads = self.areas.iter().flat_map(|(&start, bytes)| {

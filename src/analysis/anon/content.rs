@@ -5,15 +5,6 @@ use crate::core::open::Core;
 use crate::map::Base;
 use crate::memory::scan::{PAGE, is_filled};
 
-/// How much of a block is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::analysis) enum Depth {
-    /// Some pages, spread over it.
-    Sample,
-    /// All that the core holds of it.
-    Whole,
-}
-
 /// Most pages of a block that are looked at for text and pointers.
 pub(super) const SAMPLES: u64 = 64;
 
@@ -50,19 +41,17 @@ impl Content {
         }
     }
 
-    /// What `range` holds; text and pointers by up to `samples` pages, and all
-    /// else too where it is not to be read whole.
-    pub(in crate::analysis) fn of(core: &Core, base: &Base, range: AddrRange, depth: Depth, samples: u64) -> Content {
+    /// What `range` holds: all that the core has of it is read, text and pointers are told by
+    /// [`SAMPLES`] pages.
+    pub(super) fn of(core: &Core, base: &Base, range: AddrRange) -> Content {
         let runs = core.dumped_runs(range);
         let Some(first) = runs.iter().find_map(|r| r.bytes.first()) else { return Content::default() };
-        let step = step(range, samples);
-        // The pages between are not even counted: a block may be a terabyte.
-        let stride = if depth == Depth::Sample { step as usize } else { 1 };
+        let step = range.len().div_ceil(PAGE).div_ceil(SAMPLES).max(1);
         // What could not be read may be anything.
         let mut uniform = runs.iter().map(|r| r.range.len()).sum::<u64>() == core.dumped_in(range);
         let mut seen = Shares::default();
         for run in &runs {
-            for (i, page) in run.bytes.chunks(PAGE as usize).enumerate().step_by(stride) {
+            for (i, page) in run.bytes.chunks(PAGE as usize).enumerate() {
                 let sampled = (i as u64).is_multiple_of(step);
                 if !sampled && !uniform {
                     continue;
@@ -73,30 +62,22 @@ impl Content {
                 }
             }
         }
-        let percent = |n: u64, of: u64| n.saturating_mul(100).checked_div(of).unwrap_or(0);
-        Content {
-            fill: uniform.then_some(*first),
-            text: percent(seen.text, seen.bytes),
-            pointers: percent(seen.pointers, seen.bytes / 8),
-            known: true,
-        }
+        seen.content(uniform.then_some(*first))
     }
-}
 
-/// Of how many pages of `range` one is looked at.
-fn step(range: AddrRange, samples: u64) -> u64 {
-    range.len().div_ceil(PAGE).div_ceil(samples.max(1)).max(1)
-}
-
-/// The pages of `range` that a sample looks at.
-pub(super) fn sampled(core: &Core, range: AddrRange, samples: u64) -> impl Iterator<Item = AddrRange> + use<> {
-    let step = step(range, samples);
-    let runs: Vec<AddrRange> = core.dumped_runs(range).iter().map(|r| r.range).collect();
-    runs.into_iter().flat_map(move |run| {
-        let pages = run.len().div_ceil(PAGE);
-        let page = move |i: u64| AddrRange::sized(run.start.saturating_add(i * PAGE), PAGE).intersect(&run);
-        (0..pages).step_by(step as usize).filter_map(page)
-    })
+    /// What `pages` hold; of those that could not be read, nothing.
+    pub(super) fn of_pages<'p>(base: &Base, pages: impl Iterator<Item = &'p [u8]>) -> Content {
+        let mut seen = Shares::default();
+        let mut fill = None;
+        let mut uniform = true;
+        for page in pages {
+            let Some(&byte) = page.first() else { continue };
+            let first = *fill.get_or_insert(byte);
+            uniform = uniform && is_filled(page, first);
+            seen.add(page, base);
+        }
+        if fill.is_none() { Content::default() } else { seen.content(fill.filter(|_| uniform)) }
+    }
 }
 
 #[derive(Default)]
@@ -107,6 +88,16 @@ struct Shares {
 }
 
 impl Shares {
+    fn content(&self, fill: Option<u8>) -> Content {
+        let percent = |n: u64, of: u64| n.saturating_mul(100).checked_div(of).unwrap_or(0);
+        Content {
+            fill,
+            text: percent(self.text, self.bytes),
+            pointers: percent(self.pointers, self.bytes / 8),
+            known: true,
+        }
+    }
+
     fn add(&mut self, page: &[u8], base: &Base) {
         if is_filled(page, 0) {
             return;

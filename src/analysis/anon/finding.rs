@@ -2,7 +2,8 @@
 
 use crate::addr::{AddrRange, union};
 use crate::analysis::anon::content::SAMPLES;
-use crate::analysis::anon::{Cluster, Depth, is_anonymous, survey};
+use crate::analysis::anon::sample::{Pattern, largest};
+use crate::analysis::anon::{is_anonymous, survey};
 use crate::introspect::Findings;
 use crate::limits;
 use crate::map::{Kind, Region};
@@ -16,7 +17,7 @@ use crate::units::{exact, round};
 const LARGE: u64 = 64 << 20;
 
 /// Equal blocks that make a pattern.
-const MANY: usize = 8;
+const MANY: u64 = 8;
 
 /// Bytes of one block from which on it is told alone.
 const HUGE: u64 = 1 << 30;
@@ -30,72 +31,83 @@ pub(in crate::analysis) fn finding(process: &Process, found: &Findings) -> Optio
     if anonymous.map(|r| r.in_core).fold(0, u64::saturating_add) < LARGE {
         return None;
     }
-    let (within, all) = keepers(found);
-    let survey = survey(process, found, within, Depth::Sample, &Progress::silent());
-    let cluster = survey.clusters.first().filter(|c| c.bytes() >= LARGE)?;
-    if cluster.blocks.len() < MANY && cluster.size < HUGE {
+    let (within, all) = keepers(process, found);
+    let survey = survey(process, found, within, &Progress::silent());
+    let pattern = largest(process, found, &survey.blocks, LARGE)?;
+    if pattern.blocks < MANY && pattern.size < HUGE {
         return None;
     }
-    let where_from = match cluster.cut {
+    let where_from = match pattern.cut {
         true => "borders by the pointers to them",
         false => "each a mapping of its own",
     };
     let how_far = if all { "" } else { " (not all memory was searched for pointers; `coremap anon` does)" };
+    let each = if pattern.looked < pattern.of {
+        format!("{} of {} blocks of this size", exact(pattern.looked as u64), exact(pattern.of as u64))
+    } else {
+        "each".to_owned()
+    };
     Some(Finding {
         id: "anonymous-blocks",
         severity: Severity::Warning,
         text: format!(
             "{}{}: anonymous memory that no GC, malloc, loader heap or stack owns. `coremap anon` tells who points at them.",
-            blocks(cluster, survey.samples),
-            if cluster.cut { ", told apart by the pointers to them" } else { "" }
+            blocks(&pattern),
+            if pattern.cut { ", told apart by the pointers to them" } else { "" }
         ),
         evidence: format!(
-            "first at {}; {where_from}{how_far}; content by samples, up to {} pages of each",
-            cluster.blocks.first().map(|b| b.start).unwrap_or_default(),
-            survey.samples
+            "first at {}; {where_from}{how_far}; content by samples, up to {} pages of {each}",
+            pattern.first, pattern.pages
         ),
     })
 }
 
-fn blocks(cluster: &Cluster, samples: u64) -> String {
+fn blocks(pattern: &Pattern) -> String {
     // A page or two is no more than a hint.
-    let few = samples < SAMPLES && samples < cluster.size.div_ceil(PAGE);
-    let content = match (cluster.content.name(), cluster.content.fill) {
-        ("fill" | "zero", Some(fill)) if few => format!(", byte {fill:#04x} in the {samples} pages of each looked at"),
-        _ if few => String::new(),
+    let few = pattern.pages < SAMPLES as usize && (pattern.pages as u64) < pattern.size.div_ceil(PAGE);
+    let sampled = few || pattern.looked < pattern.of;
+    let each = if pattern.looked < pattern.of {
+        format!("{} of them", exact(pattern.looked as u64))
+    } else {
+        "each".to_owned()
+    };
+    let content = match (pattern.content.name(), pattern.content.fill) {
+        ("fill" | "zero", Some(fill)) if sampled => {
+            format!(", byte {fill:#04x} in the {} pages of {each} looked at", pattern.pages)
+        }
+        _ if sampled => String::new(),
         ("fill", Some(fill)) => format!(", filled with byte {fill:#04x}"),
         ("zero", _) => ", all zero".to_owned(),
         ("text", _) => ", mostly text".to_owned(),
         ("pointers", _) => ", many pointers in them".to_owned(),
         _ => String::new(),
     };
-    match cluster.blocks.len() {
-        1 => format!("One block of {}{content}", round(cluster.size)),
-        n => format!(
-            "{} equal blocks of {} ({} together){content}",
-            exact(n as u64),
-            round(cluster.size),
-            round(cluster.bytes())
-        ),
+    let (about, size) = (if pattern.about { "About " } else { "" }, round(pattern.size));
+    match pattern.blocks {
+        1 => format!("One block of {size}{content}"),
+        n => format!("{about}{} equal blocks of {size} ({} together){content}", exact(n), round(pattern.bytes())),
     }
 }
 
 /// Where owners keep pointers, as far as that is little; and whether it is all.
-fn keepers(found: &Findings) -> (Vec<AddrRange>, bool) {
+fn keepers(process: &Process, found: &Findings) -> (Vec<AddrRange>, bool) {
     let mut left = limits::MAX_FINDING_SCAN;
     let mut all = true;
     let mut out = Vec::new();
     for kind in KEEPERS {
         let of_kind = |r: &&Region| r.kind == kind && r.perms.is_none_or(|p| p.write);
         for region in found.map.regions.iter().filter(of_kind) {
-            match left.checked_sub(region.in_core) {
+            // What is left over below the stack pointer keeps nothing.
+            let live = found.sp_in(region).map_or(region.range.start, |sp| sp.align_down(PAGE).max(region.range.start));
+            let range = AddrRange::new(live, region.range.end);
+            match left.checked_sub(process.core.dumped_in(range)) {
                 Some(rest) => left = rest,
                 None => {
                     all = false;
                     continue;
                 }
             }
-            out.push(region.range);
+            out.push(range);
         }
     }
     (union(out), all)

@@ -8,8 +8,8 @@
 mod content;
 mod finding;
 mod owners;
+mod sample;
 
-pub(in crate::analysis) use content::{Content, Depth};
 pub(in crate::analysis) use finding::finding;
 
 use std::cmp::Reverse;
@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange, union};
+use crate::analysis::anon::content::Content;
 use crate::analysis::refs;
 use crate::introspect::Findings;
 use crate::limits;
@@ -35,24 +36,21 @@ const LISTED: usize = 50;
 /// Clusters of which is told who points at them.
 const EXPLAINED: usize = 20;
 
-/// Pages looked at of each block, however many blocks there are.
-const FEWEST: u64 = 2;
-
 /// Blocks of one size and content.
-pub(in crate::analysis) struct Cluster {
+struct Cluster {
     /// Size of each.
-    pub size: u64,
+    size: u64,
     /// What they hold.
-    pub content: Content,
+    content: Content,
     /// All of them, by address.
-    pub blocks: Vec<AddrRange>,
+    blocks: Vec<AddrRange>,
     /// Whether any was cut out of a region.
-    pub cut: bool,
+    cut: bool,
 }
 
 impl Cluster {
     /// Bytes of all blocks.
-    pub(in crate::analysis) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.size.saturating_mul(self.blocks.len() as u64)
     }
 }
@@ -64,14 +62,12 @@ struct Pointer {
     value: Addr,
 }
 
-/// What was found.
+/// Anonymous memory, cut where words lead.
 pub(in crate::analysis) struct Survey {
-    /// Those of most bytes first.
-    pub clusters: Vec<Cluster>,
+    /// By address; with each, whether it is a whole region.
+    pub blocks: Vec<(AddrRange, bool)>,
     pointers: Vec<Pointer>,
     scanned: u64,
-    /// Most pages of a block that were looked at for what fills it.
-    samples: u64,
 }
 
 /// Whether a region is memory that nothing claims and somebody may write.
@@ -83,15 +79,16 @@ pub(in crate::analysis) fn is_anonymous(region: &Region) -> bool {
 pub fn anon(process: &Process, found: &Findings, progress: &Progress) -> AnonReport {
     let anonymous: Vec<&Region> = found.map.regions.iter().filter(|r| is_anonymous(r)).collect();
     let everywhere = found.map.regions.iter().filter(|r| r.kind != Kind::DoubleMapped);
-    let survey = survey(process, found, union(everywhere.map(|r| r.range).collect()), Depth::Whole, progress);
+    let survey = survey(process, found, union(everywhere.map(|r| r.range).collect()), progress);
+    let all = clusters(process, found, &survey.blocks);
     let mut rows: Vec<RefRow> = survey
         .pointers
         .iter()
         .map(|p| refs::row(process, found, AddrRange::sized(p.value, 1), p.at, p.value))
         .collect();
     refs::objects(process, found, &mut rows);
-    let mut clusters: Vec<BlockClusterRow> = survey.clusters.iter().take(LISTED).map(|c| row(process, c)).collect();
-    for (row, cluster) in clusters.iter_mut().zip(&survey.clusters).take(EXPLAINED) {
+    let mut clusters: Vec<BlockClusterRow> = all.iter().take(LISTED).map(|c| row(process, c)).collect();
+    for (row, cluster) in clusters.iter_mut().zip(&all).take(EXPLAINED) {
         row.owners = owners::of(cluster, &rows);
     }
     owners::tell_roots(process, found, &mut clusters);
@@ -100,7 +97,7 @@ pub fn anon(process: &Process, found: &Findings, progress: &Progress) -> AnonRep
         row.confidence = row.owner.is_some().then_some("heuristic");
     }
     AnonReport {
-        more: survey.clusters.len().saturating_sub(clusters.len()) as u64,
+        more: all.len().saturating_sub(clusters.len()) as u64,
         clusters,
         regions: anonymous.len() as u64,
         size: anonymous.iter().map(|r| r.range.len()).fold(0, u64::saturating_add),
@@ -127,25 +124,27 @@ fn row(process: &Process, cluster: &Cluster) -> BlockClusterRow {
     }
 }
 
-/// Cut anonymous regions into blocks, by pointers that stand in `within`, and
-/// put equal ones together.
+/// Cut anonymous regions into blocks, by pointers that stand in `within`.
 pub(in crate::analysis) fn survey(
     process: &Process,
     found: &Findings,
     within: Vec<AddrRange>,
-    depth: Depth,
     progress: &Progress,
 ) -> Survey {
     let regions: Vec<AddrRange> = found.map.regions.iter().filter(|r| is_anonymous(r)).map(|r| r.range).collect();
     let (Some(first), Some(last)) = (regions.first(), regions.last()) else {
-        return Survey { clusters: Vec::new(), pointers: Vec::new(), scanned: 0, samples: 0 };
+        return Survey { blocks: Vec::new(), pointers: Vec::new(), scanned: 0 };
     };
     let _phase = process.enter(Phase::Anonymous);
     let hull = AddrRange::new(first.start, last.end);
     let mut kept: Vec<Pointer> = Vec::new();
     let keep = |share: &mut Vec<Pointer>, at: Addr, value: Addr| {
+        // Before the search: of all words few are.
+        if !value.is_aligned(PAGE) {
+            return;
+        }
         let i = regions.partition_point(|r| r.end <= value);
-        if value.is_aligned(PAGE) && regions.get(i).is_some_and(|r| r.contains(value) && !r.contains(at)) {
+        if regions.get(i).is_some_and(|r| r.contains(value) && !r.contains(at)) {
             share.push(Pointer { at, value });
         }
     };
@@ -157,18 +156,16 @@ pub(in crate::analysis) fn survey(
     let mut cuts: Vec<Addr> = kept.iter().filter(|p| !left_over(p)).map(|p| p.value).collect();
     cuts.sort_unstable();
     cuts.dedup();
-    let blocks = cut(&regions, &cuts);
-    let core = &process.core;
-    let samples = match depth {
-        Depth::Sample => (limits::MAX_FINDING_PAGES / blocks.len().max(1) as u64).clamp(FEWEST, content::SAMPLES),
-        Depth::Whole => content::SAMPLES,
-    };
-    if depth == Depth::Sample {
-        core.expect(blocks.iter().flat_map(|&(block, _)| content::sampled(core, block, samples)));
-    }
+    Survey { blocks: cut(&regions, &cuts), pointers: kept, scanned }
+}
+
+/// Equal ones of `blocks` put together, by all that the core holds of them; those of most bytes
+/// first.
+fn clusters(process: &Process, found: &Findings, blocks: &[(AddrRange, bool)]) -> Vec<Cluster> {
+    let _phase = process.enter(Phase::Anonymous);
     let described: Vec<(AddrRange, bool, Content)> = blocks
         .par_iter()
-        .map(|&(block, whole)| (block, whole, Content::of(core, &found.map.base, block, depth, samples)))
+        .map(|&(block, whole)| (block, whole, Content::of(&process.core, &found.map.base, block)))
         .collect();
     let mut by_look: BTreeMap<(u64, &'static str, Option<u8>), Cluster> = BTreeMap::new();
     for (block, whole, content) in described {
@@ -184,7 +181,7 @@ pub(in crate::analysis) fn survey(
     }
     let mut clusters: Vec<Cluster> = by_look.into_values().collect();
     clusters.sort_by_key(|c| (Reverse(c.bytes()), c.blocks.first().map(|b| b.start)));
-    Survey { clusters, pointers: kept, scanned, samples }
+    clusters
 }
 
 /// The parts of `regions` between `cuts`; with each, whether it is a whole region.

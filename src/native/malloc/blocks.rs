@@ -1,7 +1,8 @@
 //! Which block an address is in: a bit for each place where a chunk may begin.
 //!
-//! Two bits for each 16 bytes of heap, and a station now and then, so that a
-//! lookup in the middle of a large chunk need not go through all of it.
+//! Two bits for each 16 bytes of heap, side by side, so that a lookup waits for memory
+//! once; and a station now and then, so that one in the middle of a large chunk
+//! need not go through all of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,24 +10,26 @@ use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
+use crate::native::malloc::places::Places;
 use crate::native::malloc::{Chunk, FreeLists, Malloc, State};
 use crate::process::Process;
 
 /// Chunks begin at multiples of this (MALLOC_ALIGNMENT on 64 bits).
 const ALIGN: u64 = 16;
 
-/// Words of bits between two stations.
-const STATION: usize = 512;
+/// Words of bits between two stations: 16 KiB of heap.
+const STATION: usize = 16;
+
+/// Words of bits that a thread looks through at once: 1 MiB of heap.
+const TASK: usize = 1024;
 
 /// No chunk begins there.
 const NONE: u64 = u64::MAX;
 
-/// Number of a block: its part, and its place in that.
+/// Number of a block: higher ones lie at higher addresses. It is the number of the bit
+/// at which the block starts, those of all parts counted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlockId {
-    part: u32,
-    bit: u64,
-}
+pub struct BlockId(u64);
 
 /// A block that malloc gave out, or would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +49,19 @@ pub struct Block {
 pub struct Blocks {
     /// By address.
     parts: Vec<Bits>,
+    /// Which part an address may be in.
+    places: Places,
+    /// Words of bits of all parts.
+    words: usize,
     /// Whether a part of the heap is too large for all its blocks to be known.
     pub capped: bool,
+}
+
+/// Of 64 places where chunks may begin: where they do, and which of these are in use.
+#[derive(Clone, Copy, Debug, Default)]
+struct Word {
+    starts: u64,
+    used: u64,
 }
 
 /// The blocks of one part of an arena, or one chunk with a mapping of its own.
@@ -55,10 +69,13 @@ pub struct Blocks {
 struct Bits {
     first: u64,
     end: u64,
+    /// Where addresses are no longer of this part: its end, or the next part's start.
+    until: u64,
     mem: u64,
     tail: u64,
-    starts: Vec<u64>,
-    used: Vec<u64>,
+    /// Words of all parts before.
+    base: usize,
+    words: Vec<Word>,
     /// For each [`STATION`] words: the last start before them.
     before: Vec<u64>,
     /// For each [`STATION`] words: the first start behind them.
@@ -69,9 +86,19 @@ struct Bits {
     caches: Vec<Addr>,
 }
 
+/// The highest bit of a word that is not 0.
+fn highest(word: u64) -> u64 {
+    63 - u64::from(word.leading_zeros())
+}
+
+/// The lowest bit of a word that is not 0.
+fn lowest(word: u64) -> u64 {
+    u64::from(word.trailing_zeros())
+}
+
 impl Bits {
     fn set(&mut self, chunk: u64, size: u64, used: bool) {
-        if self.starts.is_empty() {
+        if self.words.is_empty() {
             (self.first, self.end) = (chunk, chunk);
         }
         // What lies between the chunk before and this one is no chunk's.
@@ -85,71 +112,76 @@ impl Bits {
     fn begin(&mut self, at: u64, used: bool) {
         let bit = at.saturating_sub(self.first) / ALIGN;
         let word = (bit / 64) as usize;
-        if word >= self.starts.len() {
+        if word >= self.words.len() {
             if bit >= limits::MAX_HEAP_PART / ALIGN {
                 self.capped = true;
                 return;
             }
-            self.starts.resize(word + 1, 0);
-            self.used.resize(word + 1, 0);
+            self.words.resize(word + 1, Word::default());
         }
-        if let (Some(starts), Some(of)) = (self.starts.get_mut(word), self.used.get_mut(word)) {
-            *starts |= 1 << (bit % 64);
-            *of |= u64::from(used) << (bit % 64);
+        if let Some(word) = self.words.get_mut(word) {
+            word.starts |= 1 << (bit % 64);
+            word.used |= u64::from(used) << (bit % 64);
         }
     }
 
     fn finish(&mut self) {
         let mut last = NONE;
-        for words in self.starts.chunks(STATION) {
+        for (k, words) in self.words.chunks(STATION).enumerate() {
             self.before.push(last);
-            let base = (self.before.len() - 1) * STATION;
-            if let Some((i, word)) = words.iter().enumerate().rfind(|(_, w)| **w != 0) {
-                last = (base + i) as u64 * 64 + u64::from(63 - word.leading_zeros());
+            if let Some((i, word)) = words.iter().enumerate().rfind(|(_, w)| w.starts != 0) {
+                last = (k * STATION + i) as u64 * 64 + highest(word.starts);
             }
         }
         let mut next = NONE;
         self.behind = vec![NONE; self.before.len()];
-        for (k, words) in self.starts.chunks(STATION).enumerate().rev() {
+        for (k, words) in self.words.chunks(STATION).enumerate().rev() {
             if let Some(behind) = self.behind.get_mut(k) {
                 *behind = next;
             }
-            if let Some((i, word)) = words.iter().enumerate().find(|(_, w)| **w != 0) {
-                next = (k * STATION + i) as u64 * 64 + u64::from(word.trailing_zeros());
+            if let Some((i, word)) = words.iter().enumerate().find(|(_, w)| w.starts != 0) {
+                next = (k * STATION + i) as u64 * 64 + lowest(word.starts);
             }
         }
     }
 
     /// The last start at or before `bit`.
+    #[inline]
     fn start_at(&self, bit: u64) -> Option<u64> {
         let word = (bit / 64) as usize;
-        let station = word / STATION;
-        let here = self.starts.get(word)? & (u64::MAX >> (63 - bit % 64));
+        let here = self.words.get(word)?.starts & (u64::MAX >> (63 - bit % 64));
         if here != 0 {
-            return Some(bit / 64 * 64 + u64::from(63 - here.leading_zeros()));
+            return Some(bit / 64 * 64 + highest(here));
         }
-        let before = self.starts.get(station * STATION..word)?;
-        match before.iter().rposition(|w| *w != 0) {
-            Some(i) => {
-                let word = before.get(i)?;
-                Some((station * STATION + i) as u64 * 64 + u64::from(63 - word.leading_zeros()))
-            }
+        self.start_before(word)
+    }
+
+    fn start_before(&self, word: usize) -> Option<u64> {
+        let station = word / STATION;
+        let before = self.words.get(station * STATION..word)?;
+        match before.iter().enumerate().rfind(|(_, w)| w.starts != 0) {
+            Some((i, word)) => Some((station * STATION + i) as u64 * 64 + highest(word.starts)),
             None => self.before.get(station).copied().filter(|b| *b != NONE),
         }
     }
 
     /// The first start behind `bit`; the end where there is none.
+    #[inline]
     fn next_start(&self, bit: u64) -> u64 {
         let word = (bit / 64) as usize;
-        let station = word / STATION;
-        let here = self.starts.get(word).map_or(0, |w| w & !(u64::MAX >> (63 - bit % 64)));
+        let here = self.words.get(word).map_or(0, |w| w.starts & !(u64::MAX >> (63 - bit % 64)));
         if here != 0 {
-            return bit / 64 * 64 + u64::from(here.trailing_zeros());
+            return bit / 64 * 64 + lowest(here);
         }
-        let end = ((station + 1) * STATION).min(self.starts.len());
-        let behind = self.starts.get(word + 1..end).unwrap_or_default();
-        match behind.iter().enumerate().find(|(_, w)| **w != 0) {
-            Some((i, w)) => (word + 1 + i) as u64 * 64 + u64::from(w.trailing_zeros()),
+        self.start_behind(word)
+    }
+
+    fn start_behind(&self, word: usize) -> u64 {
+        let station = word / STATION;
+        let end = ((station + 1) * STATION).min(self.words.len());
+        let behind = self.words.get(word + 1..end).unwrap_or_default();
+        match behind.iter().enumerate().find(|(_, w)| w.starts != 0) {
+            Some((i, w)) => (word + 1 + i) as u64 * 64 + lowest(w.starts),
             None => match self.behind.get(station) {
                 Some(&next) if next != NONE => next,
                 _ => self.end.saturating_sub(self.first) / ALIGN,
@@ -157,13 +189,33 @@ impl Bits {
         }
     }
 
-    fn block(&self, part: u32, start: u64) -> Block {
-        let size = (self.next_start(start) - start) * ALIGN;
+    /// Where the block that `addr` is in starts.
+    #[inline]
+    fn start_of(&self, addr: u64) -> Option<u64> {
+        let from = addr.checked_sub(self.first)?;
+        if from < self.mem || addr >= self.end.saturating_add(self.tail) {
+            return None;
+        }
+        // A chunk with a mapping of its own has one start and no bits behind it.
+        let bit = (from.saturating_sub(self.tail) / ALIGN).min((self.words.len() as u64 * 64).checked_sub(1)?);
+        // No block begins between `bit` and the address but one whose header it is in.
+        self.start_at(bit).filter(|start| from >= start * ALIGN + self.mem)
+    }
+
+    fn is_used(&self, start: u64) -> bool {
+        self.words.get((start / 64) as usize).is_some_and(|w| w.used >> (start % 64) & 1 != 0)
+    }
+
+    fn id(&self, start: u64) -> BlockId {
+        BlockId(self.base as u64 * 64 + start)
+    }
+
+    fn block(&self, start: u64) -> Block {
+        let size = self.next_start(start).saturating_sub(start) * ALIGN;
         let at = self.first.saturating_add(start * ALIGN);
-        let used = self.used.get((start / 64) as usize).is_some_and(|w| w >> (start % 64) & 1 != 0);
         let range =
             AddrRange::new(Addr::new(at.saturating_add(self.mem)), Addr::new(at.saturating_add(size + self.tail)));
-        Block { id: BlockId { part, bit: start }, range, size, used }
+        Block { id: self.id(start), range, size, used: self.is_used(start) }
     }
 }
 
@@ -189,11 +241,26 @@ impl Blocks {
             bits.set(chunk.chunk.get(), chunk.size, lists.state_of(chunk.chunk).is_none());
             parts.push(bits);
         }
-        parts.retain(|p| !p.starts.is_empty());
+        Blocks::of(parts)
+    }
+
+    fn of(mut parts: Vec<Bits>) -> Blocks {
+        parts.retain(|p| !p.words.is_empty());
         parts.sort_by_key(|p| p.first);
-        parts.iter_mut().for_each(Bits::finish);
+        let mut words = 0;
+        for part in &mut parts {
+            part.finish();
+            part.base = words;
+            words += part.words.len();
+        }
+        let mut next = u64::MAX;
+        for part in parts.iter_mut().rev() {
+            part.until = part.end.saturating_add(part.tail).min(next);
+            next = part.first;
+        }
         let capped = parts.iter().any(|p| p.capped);
-        Blocks { parts, capped }
+        let places = Places::new(parts.iter().map(|p| (p.first, p.end.saturating_add(p.tail))));
+        Blocks { parts, places, words, capped }
     }
 
     /// Used chunks that may be caches of threads that are gone, and whether there are
@@ -205,74 +272,144 @@ impl Blocks {
 
     /// From the first block to the end of the last.
     pub fn hull(&self) -> AddrRange {
-        let (first, last) = (self.parts.first(), self.parts.iter().map(|p| p.end.saturating_add(p.tail)).max());
-        AddrRange::new(Addr::new(first.map_or(0, |p| p.first)), Addr::new(last.unwrap_or(0)))
+        let last = self.parts.iter().map(|p| p.end.saturating_add(p.tail)).max();
+        AddrRange::new(Addr::new(self.parts.first().map_or(0, |p| p.first)), Addr::new(last.unwrap_or(0)))
+    }
+
+    /// Where each part's blocks lie, by address.
+    pub fn parts(&self) -> impl Iterator<Item = AddrRange> {
+        self.parts.iter().map(|p| AddrRange::new(Addr::new(p.first), Addr::new(p.end.saturating_add(p.tail))))
+    }
+
+    #[inline]
+    fn part(&self, addr: Addr) -> Option<&Bits> {
+        self.parts.get(self.places.find(addr.get())?)
     }
 
     /// The block that `addr` is in, used or not.
     pub fn at(&self, addr: Addr) -> Option<Block> {
-        let i = self.parts.partition_point(|p| p.first <= addr.get()).checked_sub(1)?;
-        let part = self.parts.get(i)?;
-        let number = addr.get();
-        if number < part.first.saturating_add(part.mem) || number >= part.end.saturating_add(part.tail) {
-            return None;
-        }
-        let last = (part.end - part.first).div_ceil(ALIGN).saturating_sub(1);
-        let bit = ((number - part.tail - part.first) / ALIGN).min(last);
-        // A chunk with a mapping of its own has one start and no bits behind it.
-        let bit = bit.min(part.starts.len() as u64 * 64 - 1);
-        let block = part.block(i as u32, part.start_at(bit)?);
-        block.range.contains(addr).then_some(block)
+        let part = self.part(addr)?;
+        Some(part.block(part.start_of(addr.get())?)).filter(|b| b.range.contains(addr))
     }
 
-    /// Visit all used blocks, several at a time.
-    pub fn each_used(&self, visit: impl Fn(Block) + Sync) {
-        self.parts.par_iter().enumerate().for_each(|(part, bits)| {
-            for (i, word) in bits.used.iter().enumerate() {
-                for bit in (0..64).filter(|bit| word >> bit & 1 != 0) {
-                    visit(bits.block(part as u32, i as u64 * 64 + bit));
+    /// Which block `addr` is in, used or not.
+    pub fn id_at(&self, addr: Addr) -> Option<BlockId> {
+        let part = self.part(addr)?;
+        part.start_of(addr.get()).map(|start| part.id(start))
+    }
+
+    /// Which used block `addr` is in. Faster where that is in part `near`, as most pointers
+    /// from there are.
+    #[inline]
+    pub fn used_at(&self, addr: Addr, near: usize) -> Option<BlockId> {
+        let near = self.parts.get(near).filter(|p| (p.first..p.until).contains(&addr.get()));
+        let part = match near {
+            Some(part) => part,
+            None => self.part(addr)?,
+        };
+        part.start_of(addr.get()).filter(|&start| part.is_used(start)).map(|start| part.id(start))
+    }
+
+    /// Visit all used blocks without a mark, several at a time, each with the number of its part.
+    pub fn each_unmarked(&self, marks: &BlockMarks, visit: impl Fn(usize, Block) + Sync) {
+        self.parts.par_iter().enumerate().for_each(|(number, part)| {
+            part.words.par_chunks(TASK).enumerate().for_each(|(task, words)| {
+                for (i, word) in words.iter().enumerate() {
+                    let i = task * TASK + i;
+                    let mut left = word.used & !marks.word(part.base + i);
+                    while left != 0 {
+                        visit(number, part.block(i as u64 * 64 + lowest(left)));
+                        left &= left - 1;
+                    }
                 }
-            }
+            });
         });
+    }
+
+    /// Visit the blocks that start at bits `left` of word `word`, those of all parts counted on,
+    /// each with the number of its part.
+    pub(super) fn each_of(&self, word: usize, mut left: u64, visit: &mut impl FnMut(usize, Block)) {
+        let Some(number) = self.parts.partition_point(|p| p.base <= word).checked_sub(1) else { return };
+        let Some(part) = self.parts.get(number) else { return };
+        while left != 0 {
+            visit(number, part.block((word - part.base) as u64 * 64 + lowest(left)));
+            left &= left - 1;
+        }
     }
 
     /// A mark for each block, none set.
     pub fn marks(&self) -> BlockMarks {
-        let zeros = |bits: &Bits| bits.starts.iter().map(|_| AtomicU64::new(0)).collect();
-        BlockMarks { parts: self.parts.iter().map(zeros).collect() }
+        BlockMarks { words: zeros(self.words) }
     }
+
+    /// Words of bits, of all parts.
+    pub(super) fn words(&self) -> usize {
+        self.words
+    }
+}
+
+/// Words of bits, none set.
+pub(super) fn zeros(len: usize) -> Vec<AtomicU64> {
+    (0..len).map(|_| AtomicU64::new(0)).collect()
 }
 
 /// A mark for each block.
 pub struct BlockMarks {
-    parts: Vec<Vec<AtomicU64>>,
+    words: Vec<AtomicU64>,
 }
 
 impl BlockMarks {
     /// Mark a block; whether it was not marked yet.
+    #[inline]
     pub fn mark(&self, id: BlockId) -> bool {
-        let word = self.parts.get(id.part as usize).and_then(|p| p.get((id.bit / 64) as usize));
-        word.is_some_and(|w| w.fetch_or(1 << (id.bit % 64), Ordering::Relaxed) >> (id.bit % 64) & 1 == 0)
+        let (bit, Some(word)) = (id.bit(), self.words.get(id.word())) else { return false };
+        // Most are found marked: a look is cheaper than a locked write.
+        word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 
     /// Whether a block is marked.
     pub fn has(&self, id: BlockId) -> bool {
-        let word = self.parts.get(id.part as usize).and_then(|p| p.get((id.bit / 64) as usize));
-        word.is_some_and(|w| w.load(Ordering::Relaxed) >> (id.bit % 64) & 1 != 0)
+        self.word(id.word()) >> (id.0 % 64) & 1 != 0
+    }
+
+    fn word(&self, i: usize) -> u64 {
+        self.words.get(i).map_or(0, |w| w.load(Ordering::Relaxed))
+    }
+}
+
+impl BlockId {
+    /// In which word of bits its start is.
+    pub(super) fn word(self) -> usize {
+        (self.0 / 64) as usize
+    }
+
+    /// Its bit in that.
+    pub(super) fn bit(self) -> u64 {
+        1 << (self.0 % 64)
+    }
+}
+
+#[cfg(test)]
+impl Blocks {
+    /// Of chunks (address, size, whether used), part by part.
+    pub(super) fn of_parts(parts: &[&[(u64, u64, bool)]]) -> Blocks {
+        let part = |chunks: &&[(u64, u64, bool)]| {
+            let mut bits = Bits { mem: 16, tail: 8, ..Bits::default() };
+            chunks.iter().for_each(|&(at, size, used)| bits.set(at, size, used));
+            bits
+        };
+        Blocks::of(parts.iter().map(part).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, PoisonError};
+
     use super::*;
 
     fn blocks(chunks: &[(u64, u64, bool)]) -> Blocks {
-        let mut bits = Bits { mem: 16, tail: 8, ..Bits::default() };
-        for &(at, size, used) in chunks {
-            bits.set(at, size, used);
-        }
-        bits.finish();
-        Blocks { parts: vec![bits], capped: false }
+        Blocks::of_parts(&[chunks])
     }
 
     /// Where `addr` is found to be: chunk, size, whether used.
@@ -302,6 +439,28 @@ mod tests {
         for addr in [0, 0xfff, 0x1000, 0x100f, 0x1028, 0x1068, 0x1500 + large, 0x2028 + large] {
             assert_eq!(found(&blocks, addr).filter(|f| f.2), None, "{addr:#x}");
         }
+    }
+
+    #[test]
+    fn used_blocks_of_all_parts_are_found_whichever_is_near() {
+        let low = [(0x1000, 0x20, true), (0x1020, 0x40, false), (0x1060, 0x20, true)];
+        let high = [(0x7f00_0000_1000, 0x30, true)];
+        let blocks = Blocks::of_parts(&[&high, &low]);
+        for addr in (0x0ff0..0x1090).chain(0x7f00_0000_0ff0..0x7f00_0000_1050).map(Addr::new) {
+            let wanted = blocks.at(addr).filter(|b| b.used).map(|b| b.id);
+            for near in 0..3 {
+                assert_eq!(blocks.used_at(addr, near), wanted, "{addr} near {near}");
+            }
+        }
+        let marks = blocks.marks();
+        assert!(blocks.at(Addr::new(0x1010)).is_some_and(|b| marks.mark(b.id)));
+        let left = Mutex::new(Vec::new());
+        blocks.each_unmarked(&marks, |part, b| {
+            left.lock().unwrap_or_else(PoisonError::into_inner).push((part, b.range.start.get()))
+        });
+        let mut left = left.into_inner().unwrap_or_else(PoisonError::into_inner);
+        left.sort_unstable();
+        assert_eq!(left, [(0, 0x1070), (1, 0x7f00_0000_1010)]);
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //! | `lists` | fastbins and bins, and all free chunks in one sorted list |
 //! | `walk` | from chunk to chunk, and past what is none |
 //! | `blocks` | which block an address is in |
+//! | `places` | which part of the heap it is in |
+//! | `queue` | blocks to be looked at, neighbours together |
 //! | `account` | used, free and overhead from the lists alone |
 //! | `allocator` | which allocators the process has |
 //! | `claim` | what of all this goes into the map |
@@ -28,6 +30,8 @@ mod find;
 mod lists;
 mod mapped;
 mod params;
+mod places;
+mod queue;
 mod shape;
 mod tcache;
 mod walk;
@@ -50,6 +54,7 @@ pub use claim::{claim, claim_mapped};
 pub use lists::FreeLists;
 pub use mapped::MappedChunk;
 pub use params::Params;
+pub use queue::BlockQueue;
 pub use tcache::Tcache;
 pub use walk::{Chunk, Damage, Lost, State, Walked};
 

@@ -1,0 +1,107 @@
+//! Which of many ranges an address may be in, without a search through all of them.
+//!
+//! Heaps lie in few neighbourhoods (above the program, among the libraries), with tebibytes
+//! between. Each is divided into about as many buckets of one length as it has ranges.
+
+/// Distance from which on two ranges are no neighbours.
+const FAR: u64 = 1 << 30;
+
+/// Ranges near each other.
+#[derive(Debug)]
+struct Span {
+    start: u64,
+    end: u64,
+    /// Bits of an address within a bucket.
+    shift: u32,
+    /// For each bucket: how many ranges of all start at or before its own start. And the
+    /// number of those that start before the span's end, last.
+    buckets: Vec<u32>,
+}
+
+/// Ranges by address.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    starts: Vec<u64>,
+    spans: Vec<Span>,
+}
+
+impl Places {
+    /// `ranges` (start, end): sorted by their starts.
+    pub(super) fn new(ranges: impl Iterator<Item = (u64, u64)>) -> Places {
+        let mut starts: Vec<u64> = Vec::new();
+        // Where each span starts and ends, and its first range.
+        let mut bounds: Vec<(u64, u64, usize)> = Vec::new();
+        for (start, end) in ranges {
+            match bounds.last_mut() {
+                Some(last) if start.saturating_sub(last.1) < FAR => last.1 = last.1.max(end),
+                _ => bounds.push((start, end, starts.len())),
+            }
+            starts.push(start);
+        }
+        let mut spans = Vec::with_capacity(bounds.len());
+        let ends = bounds.iter().skip(1).map(|b| b.2).chain([starts.len()]);
+        for (&(start, end, first), last) in bounds.iter().zip(ends) {
+            let own = starts.get(first..last).unwrap_or_default();
+            let len = end.saturating_sub(start);
+            let mut shift = 0;
+            while len >> shift >= 2 * own.len() as u64 {
+                shift += 1;
+            }
+            let below = |at: u64| (first + own.partition_point(|s| *s <= at)) as u32;
+            let buckets = (0..=len >> shift).map(|k| below(start.saturating_add(k << shift)));
+            spans.push(Span { start, end, shift, buckets: buckets.chain([last as u32]).collect() });
+        }
+        Places { starts, spans }
+    }
+
+    /// The last range that starts at or before `addr`, where one may hold it.
+    #[inline]
+    pub(super) fn find(&self, addr: u64) -> Option<usize> {
+        let span = self.spans.get(self.spans.partition_point(|s| s.start <= addr).checked_sub(1)?)?;
+        if addr >= span.end {
+            return None;
+        }
+        let bucket = ((addr - span.start) >> span.shift) as usize;
+        let (from, to) = (*span.buckets.get(bucket)? as usize, *span.buckets.get(bucket + 1)? as usize);
+        (from + self.starts.get(from..to)?.partition_point(|s| *s <= addr)).checked_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_range_at_or_before_an_address_is_found_as_by_a_search() {
+        let mut random = 0x2545_f491_4f6c_dd1d_u64;
+        let mut next = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random
+        };
+        for count in [0, 1, 2, 3, 100, 3000] {
+            let mut starts: Vec<u64> = (0..count)
+                .map(|i| match i % 3 {
+                    0 => 0x5555_0000_0000 + next() % (1 << 24),
+                    1 => 0x7fff_0000_0000 + next() % (1 << 34),
+                    _ => next(),
+                })
+                .collect();
+            starts.sort_unstable();
+            let len = 1 << 16;
+            let places = Places::new(starts.iter().map(|&s| (s, s.saturating_add(len))));
+            let mut tried: Vec<u64> = (0..4000).map(|_| next()).chain([0, u64::MAX]).collect();
+            tried.extend(starts.iter().flat_map(|s| {
+                [s.saturating_sub(1), *s, s.saturating_add(1), s.saturating_add(len - 1), s.saturating_add(len)]
+            }));
+            for addr in tried {
+                let wanted = starts.partition_point(|s| *s <= addr).checked_sub(1);
+                let within = |i: &usize| addr < starts[*i].saturating_add(len);
+                let found = places.find(addr);
+                assert!(found.is_none() || found == wanted, "{addr:#x} of {count}");
+                assert_eq!(found.filter(within), wanted.filter(within), "{addr:#x} of {count}");
+            }
+        }
+    }
+}
