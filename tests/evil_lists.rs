@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use support::dotnet_builder::{FREE, Fake};
+use support::dotnet_builder::{FREE, Fake, HANDLES};
 use support::run::{Output, bounded};
 
 /// Processor time; each takes less than a second.
@@ -97,4 +97,20 @@ fn a_thousand_lists_of_waiters_that_have_a_million_nodes_together() {
     assert!(pulse.iter().sum::<usize>() <= 1 << 18);
     assert!(warnings.contains("steps of reading locks"), "{warnings}");
     out.exits(4);
+}
+
+#[test]
+fn handle_segments_a_word_apart() {
+    let mut fake = Fake::dotnet_8();
+    let next = fake.table.at("TableSegment", "NextSegment");
+    // As long as a segment, and a hundred thousand more.
+    let words = 108_192u64;
+    let links = (0..words).map(|j| (FREE + 8 * (j + 1)).saturating_sub(next));
+    fake.map(FREE, links.flat_map(u64::to_le_bytes).collect());
+    let first = HANDLES + fake.table.size("TableSegment");
+    fake.set("TableSegment", first, "NextSegment", FREE);
+    let file = fake.core().write();
+    let out = bounded(&["handles", "--json"], file.path()).within(MOST).go();
+    out.exits(4);
+    assert!(out.json()["warnings"].to_string().contains("lies in another one"), "{}", out.stderr);
 }

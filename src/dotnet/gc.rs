@@ -31,6 +31,8 @@ pub(super) enum GcError {
     Fault(#[from] Fault),
     #[error("a list {0}")]
     Walk(#[from] Stop),
+    #[error("the segment at {0} lies in another one")]
+    Overlap(Addr),
     #[error("{0} heaps")]
     Heaps(u32),
     #[error("a range of {} bytes at {} is not believed", .0.len(), .0.start)]

@@ -5,6 +5,8 @@
 //! handletablepriv.h (HandleTable, TableSegment: blocks of 64 handles of one
 //! type each), gcinterface.h (HandleType).
 
+use std::collections::BTreeMap;
+
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::detect::Runtime;
 use crate::dotnet::gc::GcError;
@@ -32,6 +34,8 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
     let tables = heaps(memory, &vars);
     let size = layout.size("TableSegment")?;
     let walks = Walks::new(Phase::Handles, limits::MAX_HANDLE_STEPS);
+    // Disjoint: start and end.
+    let mut taken: BTreeMap<Addr, Addr> = BTreeMap::new();
     let first = vars.ptr("handle_table_map")?;
     let end = walks.begin().follow(first, |map| {
         let view = StructView::new(memory, layout, "HandleTableMap", map);
@@ -50,8 +54,14 @@ fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Resul
                 }
                 let segments = StructView::new(memory, layout, "HandleTable", table).ptr("SegmentList")?;
                 let end = walks.begin().follow(segments, |segment| {
-                    out.push(AddrRange::sized(segment, size));
-                    StructView::new(memory, layout, "TableSegment", segment).ptr("NextSegment")
+                    let range = AddrRange::sized(segment, size);
+                    // Each has thousands of handles: those of a byte more or less would be as many again.
+                    if taken.range(..range.end).next_back().is_some_and(|(_, &end)| end > range.start) {
+                        return Err(GcError::Overlap(segment));
+                    }
+                    taken.insert(range.start, range.end);
+                    out.push(range);
+                    Ok(StructView::new(memory, layout, "TableSegment", segment).ptr("NextSegment")?)
                 });
                 end.map_err(GcError::from)?;
             }
