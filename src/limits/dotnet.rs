@@ -78,7 +78,7 @@ pub const MAX_STATICS: usize = 1 << 20;
 /// Fields of types that are looked at for statics, in all modules of a process
 /// together: a program of a hundred thousand types has some million. A table of
 /// types that lies has as many at each (COREMAP_SEED=41000145 of dotnet9-methods).
-pub const MAX_FIELDS_OF_STATICS: usize = 1 << 24;
+pub const MAX_FIELDS_OF_STATICS: usize = 1 << 22;
 
 /// Objects with finalizers in one generation of one GC heap.
 pub const MAX_FINALIZABLE: u64 = 1 << 28;
