@@ -3,9 +3,9 @@
 /// Bytes read for pointers to give `summary` a finding: some ten milliseconds.
 pub const MAX_FINDING_SCAN: u64 = 64 << 20;
 
-/// Pages that `summary` looks at of anonymous memory, all together, however much there is: 2 MiB, a few
+/// Pages that `summary` looks at of anonymous memory, all together, however much there is: 4 MiB, a few
 /// milliseconds. They are spread over the blocks of the sizes that have most bytes.
-pub const MAX_FINDING_PAGES: usize = 512;
+pub const MAX_FINDING_PAGES: usize = 1024;
 
 /// Sizes of anonymous blocks that `summary` looks at: those of most bytes.
 pub const MAX_FINDING_SIZES: usize = 8;
