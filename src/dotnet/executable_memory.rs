@@ -30,7 +30,9 @@ pub struct ExecutableMemory {
     pub blocks: Vec<CodeBlock>,
     /// Writable views of parts of them.
     pub views: Vec<CodeView>,
-    /// Bytes of the memfd that were given out, and are in no block.
+    /// Bytes of the memfd that were given out.
+    pub given: u64,
+    /// Those of them that are in no block.
     pub missing: u64,
 }
 
@@ -136,7 +138,7 @@ impl<'a> Search<'a> {
         blocks.sort_unstable_by_key(|b| b.range.start);
         if blocks.is_sorted_by(|a, b| a.range.end <= b.range.start) {
             let views = self.views(view.ptr("FirstBlockRW").ok()?, &blocks).unwrap_or_default();
-            Some(ExecutableMemory { at, blocks, views, missing })
+            Some(ExecutableMemory { at, blocks, views, given, missing })
         } else {
             None
         }
@@ -191,11 +193,6 @@ impl<'a> Search<'a> {
 }
 
 impl ExecutableMemory {
-    /// Bytes that were given out.
-    pub fn given(&self) -> u64 {
-        self.missing + self.blocks.iter().map(|b| b.range.len()).sum::<u64>()
-    }
-
     /// What is known of the blocks beside what lies in them.
     pub(super) fn labels(&self, process: &Process, runtime: &Runtime) -> Vec<Label> {
         let sure = if self.missing == 0 { Confidence::Exact } else { Confidence::Derived };

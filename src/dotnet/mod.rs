@@ -129,7 +129,7 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
     }
     if let Some(found) = executable_memory(process, runtime) {
         if found.missing > 0 {
-            let (missing, given) = (found.missing, found.given());
+            let (missing, given) = (found.missing, found.given);
             let why = format!("{missing} of {given} bytes that were given out are in no block at {}", found.at);
             tell("memory for code", &why);
         }
