@@ -307,6 +307,14 @@ impl Core {
         out
     }
 
+    /// The dumped bytes at `addr`, copied as by [`Core::copied`]: for a look at the start of each of many mappings,
+    /// most of which are not what is looked for. `None`: they can't be had so.
+    pub(crate) fn peek<const N: usize>(&self, addr: Addr) -> Option<[u8; N]> {
+        let bytes = self.copied(AddrRange::sized(addr, N as u64)).try_into().ok()?;
+        self.reads.note(addr, N as u64);
+        Some(bytes)
+    }
+
     /// Whether NT_FILE lists a file at `addr`.
     pub fn is_listed(&self, addr: Addr) -> bool {
         self.listed.at(addr).is_some()

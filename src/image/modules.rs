@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use goblin::elf::header::ELFMAG;
 use goblin::elf::header::header64::SIZEOF_EHDR;
 
 use crate::addr::{Addr, AddrRange};
@@ -303,7 +304,10 @@ fn add_unlisted(core: &Core, reader: &mut HeaderReader<'_>, modules: &mut Vec<Mo
     // What NT_FILE lists was looked at with its name.
     let unlisted = || core.pieces.iter().filter(|p| !core.is_listed(p.range.start));
     core.expect(unlisted().map(|p| AddrRange::sized(p.range.start, SIZEOF_EHDR as u64)));
-    for piece in core.pieces.iter().filter(|p| !core.is_listed(p.range.start)) {
+    for piece in unlisted() {
+        if core.peek(piece.range.start).is_some_and(|magic| magic != *ELFMAG) {
+            continue;
+        }
         starts.push((piece.range.start, None, "an ELF header at the start of a segment"));
     }
     let mut known: HashSet<Addr> = HashSet::new();

@@ -48,8 +48,14 @@ pub(super) fn find(
     }
     let taken = taken(claims);
     let mut found: Vec<MappedChunk> = Vec::new();
+    let c = &finder.shape.chunk;
     for range in open_ranges(finder, &taken) {
         let mut at = range.start;
+        // Most mappings are none: their pages need not come into our own memory.
+        let head = at.checked_add(c.size).and_then(|at| process.core.peek(at)).map(u64::from_le_bytes);
+        if head.is_some_and(|head| head & c.flag_bits != c.is_mmapped) {
+            continue;
+        }
         while let Some(c) = chunk_at(finder, at, range.end).filter(|_| found.len() < limits::MAX_MAPPED_CHUNKS) {
             at = c.range.end;
             found.push(c);
