@@ -17,6 +17,7 @@ use crate::layout::StructView;
 use crate::limits;
 use crate::map::{Confidence, Kind};
 use crate::memory::Memory;
+use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::Ranged;
@@ -70,7 +71,8 @@ pub fn executable_memory(process: &Process, runtime: &Runtime) -> Option<Executa
     let ModuleKind::Elf(image) = &process.modules.get(runtime.module)?.kind else { return None };
     let _phase = process.enter(Phase::CodeHeaps);
     let memory: &dyn Memory = &process.memory;
-    let mut search = Search { memory, runtime, page: page_size(&process.core), left: limits::MAX_LOADER_BLOCKS };
+    let walks = Walks::new(Phase::CodeHeaps, limits::MAX_LOADER_BLOCKS);
+    let search = Search { memory, runtime, page: page_size(&process.core), walks };
     let mut seen = HashSet::new();
     let mut best: Option<ExecutableMemory> = None;
     for part in image.writable_parts(memory) {
@@ -97,8 +99,8 @@ struct Search<'a> {
     memory: &'a dyn Memory,
     runtime: &'a Runtime,
     page: u64,
-    /// Nodes that may still be read, for all that may be the allocator.
-    left: usize,
+    /// For all that may be the allocator.
+    walks: Walks,
 }
 
 impl<'a> Search<'a> {
@@ -111,7 +113,7 @@ impl<'a> Search<'a> {
     }
 
     /// The allocator at `at`, if one is there.
-    fn allocator(&mut self, at: Addr) -> Option<ExecutableMemory> {
+    fn allocator(&self, at: Addr) -> Option<ExecutableMemory> {
         let view = self.view("ExecutableAllocator", at);
         let given = view.u64("FreeOffset").ok().filter(|&g| self.is_size(g))?;
         if given > view.u64("MaxSize").ok()? {
@@ -144,23 +146,21 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The nodes of a list, each given to `take`; `None` where one makes no sense.
-    fn walk<T>(&mut self, kind: &'a str, first: Addr, take: impl Fn(&StructView<'a>) -> Option<T>) -> Option<Vec<T>> {
-        let (mut out, mut seen, mut at) = (Vec::new(), HashSet::new(), first);
-        while !at.is_null() {
-            self.left = self.left.checked_sub(1)?;
-            if !at.is_aligned(8) || !seen.insert(at) {
-                return None;
-            }
+    /// The nodes of a list, each given to `take`; `None` where one makes no sense. Two
+    /// places that may be the allocator may lead to one list, so each remembers its own nodes.
+    fn walk<T>(&self, kind: &'a str, first: Addr, take: impl Fn(&StructView<'a>) -> Option<T>) -> Option<Vec<T>> {
+        let mut out = Vec::new();
+        let end = self.walks.alone().follow(first, |at| {
             let view = self.view(kind, at);
-            out.push(take(&view)?);
-            at = view.ptr("Next").ok()?;
-        }
-        Some(out)
+            let fits = at.is_aligned(8).then(|| take(&view)).flatten();
+            out.push(fits.ok_or("no block")?);
+            view.ptr("Next").map_err(|_| "no next")
+        });
+        end.ok().map(|()| out)
     }
 
     /// A list of blocks. Those that are free have no address, or had one.
-    fn blocks(&mut self, first: Addr, given: u64, used: bool) -> Option<Vec<CodeBlock>> {
+    fn blocks(&self, first: Addr, given: u64, used: bool) -> Option<Vec<CodeBlock>> {
         let page = self.page;
         self.walk("ExecutableBlockRX", first, |node| {
             let (base, size, offset) = (node.ptr("Base").ok()?, node.u64("Size").ok()?, node.u64("Offset").ok()?);
@@ -178,7 +178,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn views(&mut self, first: Addr, blocks: &[CodeBlock]) -> Option<Vec<CodeView>> {
+    fn views(&self, first: Addr, blocks: &[CodeBlock]) -> Option<Vec<CodeView>> {
         let page = self.page;
         self.walk("ExecutableBlockRW", first, |node| {
             let (base, of, size) = (node.ptr("Base").ok()?, node.ptr("Of").ok()?, node.u64("Size").ok()?);

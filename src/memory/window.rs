@@ -66,8 +66,9 @@ impl<'a> Window<'a> {
     /// Its words that lie in `range`, whole.
     #[inline]
     pub(crate) fn within(&self, range: AddrRange) -> &'a [[u8; 8]] {
-        let from = range.start.get().saturating_sub(self.start).div_ceil(8) as usize;
-        let to = (range.end.get().min(self.end).saturating_sub(self.start) / 8) as usize;
+        let start = Addr::new(self.start);
+        let from = range.start.since(start).div_ceil(8) as usize;
+        let to = (range.end.min(Addr::new(self.end)).since(start) / 8) as usize;
         self.words.get(from..to).unwrap_or_default()
     }
 }
