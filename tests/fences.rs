@@ -256,7 +256,7 @@ fn a_limit_on_threads_is_a_sentence() {
     let way = if rustix::process::getuid().is_root() { nobody } else { "" };
     let limited = |command: &str| {
         let script = format!(
-            "exec {way} sh -c '(ulimit -p 1 || ulimit -u 1) 2>/dev/null; ulimit -p 1 2>/dev/null || ulimit -u 1; {command}' \"$0\" \"$1\""
+            "ulimit -t 60; ulimit -c 0; exec {way} sh -c '(ulimit -p 1 || ulimit -u 1) 2>/dev/null; ulimit -p 1 2>/dev/null || ulimit -u 1; {command}' \"$0\" \"$1\""
         );
         shell(&script, [core.path()]).env("RAYON_NUM_THREADS", "8").go()
     };

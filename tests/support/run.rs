@@ -145,9 +145,14 @@ impl Run {
         let pid = Pid::from_child(&child);
         let limit = |soft, hard| Rlimit { current: Some(soft), maximum: Some(hard) };
         let most = self.most.as_secs();
-        prlimit(Some(pid), Resource::Cpu, limit(most, most + 5)).unwrap();
         // The kernel's signal would leave a core.
-        prlimit(Some(pid), Resource::Core, limit(0, 0)).unwrap();
+        for (what, limit) in [(Resource::Cpu, limit(most, most + 5)), (Resource::Core, limit(0, 0))] {
+            match prlimit(Some(pid), what, limit) {
+                // By now it may be another user's: a script that does that limits itself.
+                Ok(_) | Err(rustix::io::Errno::PERM) => {}
+                Err(e) => panic!("{e}: {:?}", self.command),
+            }
+        }
         if let (Some(bytes), Some(mut pipe)) = (self.input.take(), child.stdin.take()) {
             // The program may stop reading early; that is its right.
             std::thread::spawn(move || pipe.write_all(&bytes));
