@@ -101,5 +101,6 @@ fn leaks_takes_no_more_than_some_walks_through_the_heap() {
     let (walk, leaks) = (took("malloc"), took("leaks"));
     let answer = run(["leaks", "--json", path]).json();
     assert!(answer["reachable"]["count"].as_u64().unwrap() > 100_000, "{answer}");
-    assert!(leaks < 14 * walk.max(Duration::from_millis(20)), "{leaks:?}, and {walk:?} for a walk");
+    // Some 3 times; with a search of all parts for each word it was 10.
+    assert!(leaks < 8 * walk.max(Duration::from_millis(20)), "{leaks:?}, and {walk:?} for a walk");
 }
