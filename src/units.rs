@@ -1,4 +1,24 @@
-//! Sizes in words: IEC units, and exact with thousands set off.
+//! Sizes in words: IEC units, and exact with thousands set off; and units as people write them.
+
+/// Units of a size in lower case, and how many bytes each stands for: `kib` and the like of
+/// 1,024 (IEC 80000-13), `kb` and the like of 1,000.
+const MULTIPLES: [(&str, u64); 9] = [
+    ("b", 1),
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+];
+
+/// Bytes that a unit stands for, however it is spelt: 1,024 of `KiB` or `kib`. `None` if it is no
+/// unit of a size.
+pub fn multiple(unit: &str) -> Option<u64> {
+    MULTIPLES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|&(_, bytes)| bytes)
+}
 
 /// A size in IEC units: `8.00 MiB`, `2.41 GiB`.
 pub fn human(bytes: u64) -> String {

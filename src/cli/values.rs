@@ -2,6 +2,7 @@
 
 use coremap::dotnet::Generation;
 use coremap::map::Kind;
+use coremap::units;
 
 /// A kind of region by its name.
 pub(super) fn kind(name: &str) -> Result<Kind, String> {
@@ -25,22 +26,14 @@ pub(super) fn generation(name: &str) -> Result<Generation, String> {
     })
 }
 
-/// Units of a size, and how many bytes they stand for; a letter alone is of 1,024.
-const UNITS: [(&str, u64); 13] = [
-    ("", 1),
-    ("b", 1),
-    ("k", 1 << 10),
-    ("m", 1 << 20),
-    ("g", 1 << 30),
-    ("t", 1 << 40),
-    ("kib", 1 << 10),
-    ("mib", 1 << 20),
-    ("gib", 1 << 30),
-    ("tib", 1 << 40),
-    ("kb", 1_000),
-    ("mb", 1_000_000),
-    ("gb", 1_000_000_000),
-];
+/// Bytes of a unit; a letter alone is of 1,024, no unit at all is bytes.
+fn unit_bytes(unit: &str) -> Option<u64> {
+    match unit {
+        "" => Some(1),
+        letter if letter.len() == 1 && letter != "b" => units::multiple(&format!("{letter}ib")),
+        unit => units::multiple(unit),
+    }
+}
 
 /// A size in bytes: `4GiB`, `1.5G`, `500MB`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
@@ -48,12 +41,12 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = unit.trim().to_ascii_lowercase();
-    let (_, bytes) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+    let bytes = unit_bytes(&unit).ok_or_else(wrong)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let number = |digits: &str| if digits.len() <= 9 { digits.parse::<u64>().ok() } else { None };
     let (Some(whole), Some(part)) = (number(whole), number(fraction)) else { return Err(wrong()) };
-    let part = u128::from(part) * u128::from(*bytes) / 10u128.pow(fraction.len() as u32);
-    let size = u128::from(whole) * u128::from(*bytes) + part;
+    let part = u128::from(part) * u128::from(bytes) / 10u128.pow(fraction.len() as u32);
+    let size = u128::from(whole) * u128::from(bytes) + part;
     u64::try_from(size).ok().filter(|&n| n > 0).ok_or_else(wrong)
 }
 
@@ -63,7 +56,14 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        let good = [("4GiB", 4 << 30), ("4g", 4 << 30), ("1.5 GiB", 3 << 29), ("500MB", 500_000_000), ("123", 123)];
+        let good = [
+            ("4GiB", 4 << 30),
+            ("4g", 4 << 30),
+            ("1.5 GiB", 3 << 29),
+            ("500MB", 500_000_000),
+            ("123", 123),
+            ("2tb", 2_000_000_000_000),
+        ];
         for (text, bytes) in good {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }

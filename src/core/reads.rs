@@ -198,7 +198,7 @@ mod tests {
                 let _malloc = reads.enter(Phase::Malloc);
                 reads.lose(Addr::new(0x5000), Loss::Cut);
                 let _kept = reads.enter_if_none(Phase::Pointers);
-                reads.lose(Addr::new(u64::MAX), Loss::Failed);
+                reads.lose(Addr::MAX, Loss::Failed);
             }
             reads.lose(Addr::new(0x1000), Loss::Failed);
         }

@@ -21,7 +21,7 @@ use crate::native::unwind::registers::x86_64::{R12, RBP, RBX};
 use crate::phase::Phase;
 
 /// FRAME_TOP: the end of the list.
-const FRAME_TOP: Addr = Addr::new(u64::MAX);
+const FRAME_TOP: Addr = Addr::MAX;
 
 /// Bit of InlinedCallFrame.Datum that says it is no MethodDesc, and one more of
 /// exception handling (.NET 9 on).

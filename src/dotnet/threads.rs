@@ -15,7 +15,7 @@ use crate::phase::Phase;
 use crate::process::Process;
 
 /// End of the list of a thread's frames (FRAME_TOP).
-const FRAME_TOP: Addr = Addr::new(u64::MAX);
+const FRAME_TOP: Addr = Addr::MAX;
 
 /// A piece of the heap that one allocator owns: free from `pointer` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

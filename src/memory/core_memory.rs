@@ -87,7 +87,7 @@ impl CoreMemory {
         let next = match (piece, self.core.pieces.get(i)) {
             (Some(here), _) => here.range.end,
             (None, Some(next)) => next.range.start,
-            (None, None) => Addr::new(u64::MAX),
+            (None, None) => Addr::MAX,
         };
         let original = || if pristine { self.overlay(&self.originals, addr, next) } else { None };
         self.overlay(&self.overlays, addr, next).or_else(original).ok_or(Fault { addr, kind })
@@ -160,7 +160,7 @@ impl CoreMemory {
         }
         let originals = if pristine { border(&self.originals, addr) } else { None };
         let borders = [border(&self.core.pieces, addr), border(&self.overlays, addr), originals];
-        borders.into_iter().flatten().min().unwrap_or(Addr::new(u64::MAX))
+        borders.into_iter().flatten().min().unwrap_or(Addr::MAX)
     }
 }
 

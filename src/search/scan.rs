@@ -164,7 +164,7 @@ struct Tally {
     end: Addr,
 }
 
-const NONE: Tally = Tally { count: 0, first: Addr::new(u64::MAX), end: Addr::NULL };
+const NONE: Tally = Tally { count: 0, first: Addr::MAX, end: Addr::NULL };
 
 /// What of a window needs no exact search.
 enum Skip<'a> {

@@ -50,7 +50,7 @@ impl<'a> Spans<'a> {
         let zeros = vec![0; reach.before + block + reach.after];
         let mut out = Spans { parts: Vec::new(), spans: Vec::new(), zeros, block, reach };
         let extents = core.extents();
-        for run in core.dumped_runs(AddrRange::new(Addr::NULL, Addr::new(u64::MAX))) {
+        for run in core.dumped_runs(AddrRange::new(Addr::NULL, Addr::MAX)) {
             match out.spans.last_mut() {
                 Some(last) if last.end == run.range.start => last.end = run.range.end,
                 _ => out.spans.push(run.range),

@@ -156,7 +156,7 @@ impl<'a, 'p> Walker<'a, 'p> {
             // A signal's trampoline was not called: it begins right there.
             step.exact |= self.unwinder.is_signal_return(step.regs.ip());
         };
-        state.pass(Addr::new(u64::MAX));
+        state.pass(Addr::MAX);
         self.left.set(self.left.get().saturating_sub(state.frames.len()));
         Walk { frames: state.frames, end }
     }

@@ -2,6 +2,7 @@
 
 use crate::analysis::conditions::{Condition, Limit, Op, Scope, Subject};
 use crate::map::Kind;
+use crate::units;
 
 /// Digits of a number, before and after its point: what 64 bits hold.
 const MAX_DIGITS: usize = 18;
@@ -12,19 +13,6 @@ const SUMMARY: &[&str] = &["size", "in_core", "written", "zero", "count", "large
 /// Names of the columns that `diff` has.
 const DIFF: &[&str] =
     &["old", "new", "delta", "old_count", "new_count", "delta_count", "old_in_core", "new_in_core", "delta_in_core"];
-
-/// What ends a number, and how many bytes it stands for.
-const UNITS: &[(&str, u64)] = &[
-    ("kib", 1 << 10),
-    ("mib", 1 << 20),
-    ("gib", 1 << 30),
-    ("tib", 1 << 40),
-    ("kb", 1_000),
-    ("mb", 1_000_000),
-    ("gb", 1_000_000_000),
-    ("tb", 1_000_000_000_000),
-    ("b", 1),
-];
 
 /// Read a condition.
 ///
@@ -95,8 +83,7 @@ fn limit(text: &str, counts: bool) -> Result<Limit, String> {
     if unit.is_empty() {
         return Ok(Limit::Figure { mantissa, scale, unit: 1 });
     }
-    let bytes = UNITS.iter().find(|u| u.0 == unit).map(|u| u.1);
-    match bytes {
+    match units::multiple(&unit) {
         Some(_) if counts => Err(format!("this column is a number of things: '{text}' can't be a size")),
         Some(unit) => Ok(Limit::Figure { mantissa, scale, unit }),
         None => Err(format!(
