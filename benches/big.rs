@@ -24,6 +24,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{FREE, Fallible, Load, PAGE, Scratch, heap, threads};
+use coremap::session::Session;
 
 const SAMPLE: &str = "dotnet31-createdump.core.zst";
 
@@ -90,12 +91,13 @@ fn fill(file: &mut File, mut left: u64) -> Fallible {
 
 fn make(file: File, shape: Shape) -> Fallible<Scratch> {
     let sample = common::sample(SAMPLE)?;
-    let (process, found) = common::introspected(&common::sample_path(SAMPLE))?;
-    let layout = &found.runtimes.first().ok_or("no runtime")?.0.layout;
+    let process = common::process(&common::sample_path(SAMPLE))?;
+    let session = Session::new(&process);
+    let layout = &session.coreclr().first().ok_or("no runtime")?.runtime().layout;
     // Of 22 objects 20 are nodes.
     let nodes = shape.objects * heap::GROUP / (heap::GROUP + 2);
-    let mut objects = heap::Made::plan(&process, &found, heap::Form::of(nodes.max(heap::GROUP)))?;
-    let threads = threads::Made::plan(&process, &found, shape.threads)?;
+    let mut objects = heap::Made::plan(&session, heap::Form::of(nodes.max(heap::GROUP)))?;
+    let threads = threads::Made::plan(&session, shape.threads)?;
     let mut loads = objects.loads.clone();
     loads.extend_from_slice(&threads.loads);
     let so_far: u64 = loads.iter().map(Load::in_file).sum::<u64>() + sample.bytes().len() as u64;

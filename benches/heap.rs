@@ -14,13 +14,13 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use common::heap::{self, Form, NODE};
-use common::{Fallible, PAGE, Scratch, introspected as open};
+use common::{Fallible, PAGE, Scratch, process as open};
 use coremap::addr::Addr;
-use coremap::dotnet::graph::{Graph, Retained, Root, Search, Shapes, Tree, roots};
-use coremap::dotnet::heap::{FREE as FREE_TYPE, Heap, Selection};
-use coremap::dotnet::{TypeSystem, handles};
 use coremap::limits;
+use coremap::managed::graph::{Graph, Retained, Search, Shapes, Tree};
+use coremap::managed::{FREE as FREE_TYPE, Heap as _, Root, Selection, TypeStat, stat, strings as count_strings};
 use coremap::progress::Progress;
+use coremap::session::Session;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
@@ -48,11 +48,12 @@ static MADE: OnceLock<Made> = OnceLock::new();
 
 fn make(form: Form) -> Fallible<Made> {
     let sample = common::sample(SAMPLE)?;
-    let (process, found) = open(&common::sample_path(SAMPLE))?;
-    let mut heap = heap::Made::plan(&process, &found, form)?;
+    let process = open(&common::sample_path(SAMPLE))?;
+    let session = Session::new(&process);
+    let mut heap = heap::Made::plan(&session, form)?;
     let loads = heap.loads.clone();
     let core = common::extended(tempfile::tempfile()?, &sample, &loads, &[], |file| heap.write(file))?;
-    let layout = &found.runtimes.first().ok_or("no runtime")?.0.layout;
+    let layout = &session.coreclr().first().ok_or("no runtime")?.runtime().layout;
     heap.link(&core, &sample, layout, (sample.bytes().len() as u64).next_multiple_of(PAGE))?;
     Ok(Made { core, form, objects: heap.objects, last: heap.last() })
 }
@@ -60,21 +61,23 @@ fn make(form: Form) -> Fallible<Made> {
 /// Time, objects and strings of one walk over everything.
 fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     let made = MADE.get().ok_or("nothing made")?;
-    let (process, found) = open(&made.core.path())?;
-    let (runtime, heaps) = found.runtimes.first().ok_or("no runtime")?;
-    let types = TypeSystem::new(&process, runtime);
-    let heap = Heap::open(&types, heaps);
+    let process = open(&made.core.path())?;
+    let session = Session::new(&process);
+    let heap = session.coreclr().first().ok_or("no runtime")?.objects();
     process.core.expect_scan();
     let begun = Instant::now();
     let silent = Progress::silent();
     let count = if strings {
-        heap.stat(&Selection::default(), &silent);
-        heap.strings(&Selection::default(), 1, &silent).total.count
+        stat(heap, &Selection::default(), &silent);
+        count_strings(heap, &Selection::default(), 1, &silent).total.count
     } else {
-        let stat = heap.stat(&Selection::default(), &silent);
-        let nodes = stat.types.iter().filter(|t| u64::from(t.info.base_size) == NODE && !t.info.counted());
+        let stat = stat(heap, &Selection::default(), &silent);
+        let of_nodes = |t: &&TypeStat| {
+            heap.method_table(t.kind).is_some_and(|info| u64::from(info.base_size) == NODE && !info.counted())
+        };
+        let nodes = stat.types.iter().filter(of_nodes);
         let most = nodes.map(|t| t.total.count).max().unwrap_or(0);
-        if stat.losses.count > 0 || most < made.form.nodes || heap.kind(FREE_TYPE).is_none() {
+        if stat.losses.count > 0 || most < made.form.nodes || heap.type_info(FREE_TYPE).is_none() {
             return Err(format!("{most} of {} nodes, {} bytes lost", made.form.nodes, stat.losses.bytes).into());
         }
         stat.types.iter().map(|t| t.total.count).sum()
@@ -84,16 +87,14 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
 
 /// What was made, opened as a graph with its roots, and used; the time of all that.
 /// Of stacks no root is needed: the lists hang off a handle.
-fn timed<R>(with: impl FnOnce(&Made, &Graph<'_, '_>, &[Root]) -> Fallible<R>) -> Fallible<(Duration, R)> {
+fn timed<R>(with: impl FnOnce(&Made, Graph<'_>, &[Root]) -> Fallible<R>) -> Fallible<(Duration, R)> {
     let made = MADE.get().ok_or("nothing made")?;
-    let (process, found) = open(&made.core.path())?;
+    let process = open(&made.core.path())?;
+    let session = Session::new(&process);
+    let runtime = session.coreclr().first().ok_or("no runtime")?;
+    runtime.heaps();
     let begun = Instant::now();
-    let (runtime, heaps) = found.runtimes.first().ok_or("no runtime")?;
-    let types = TypeSystem::new(&process, runtime);
-    let heap = Heap::open(&types, heaps);
-    let (handles, _) = handles(&process, runtime);
-    let graph = Graph::new(&types, &heap, &handles);
-    let answer = with(made, &graph, &roots(&graph, heaps, &handles, &[]).all)?;
+    let answer = with(made, Graph::new(runtime.objects()), &runtime.roots(&[]).all)?;
     Ok((begun.elapsed(), answer))
 }
 

@@ -10,10 +10,10 @@ mod support;
 use std::time::{Duration, Instant};
 
 use coremap::analysis::{self, MallocOptions};
-use coremap::introspect::introspect;
 use coremap::native::malloc::FreeLists;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::session::Session;
 use support::malloc_builder::{Fake, VERSIONS};
 
 /// Rounds of which the best counts.
@@ -38,21 +38,21 @@ fn main() {
     drop(fake);
     let silent = Progress::silent();
     let process = Process::open(file.path(), &Options::default(), &silent).unwrap();
-    let found = introspect(&process);
+    let session = Session::new(&process);
     let tell = |what: &str, (time, n): (Duration, u64)| {
         let rate = n as f64 / time.as_secs_f64() / 1e6;
         println!("{what:<28} {:>9.1} ms  {n:>10} chunks  {rate:>7.1} million a second", time.as_secs_f64() * 1e3);
     };
     println!("heap of {size} bytes, {chunks} chunks");
-    let lists = FreeLists::read(&process, &found.malloc, &[]);
+    let lists = FreeLists::read(&process, session.malloc(), &[]);
     let walk = || {
-        let counts = found.malloc.walk(&process, &lists, |_| 0u64, |n, _| *n += 1);
+        let counts = session.malloc().walk(&process, &lists, |_| 0u64, |n, _| *n += 1);
         counts.iter().map(|(_, _, n, _)| n).sum()
     };
     tell("walk alone", best(walk));
-    tell("free lists (summary)", best(|| FreeLists::read(&process, &found.malloc, &[]).len() as u64));
+    tell("free lists (summary)", best(|| FreeLists::read(&process, session.malloc(), &[]).len() as u64));
     let whole = || {
-        let report = analysis::malloc(&process, &found, &MallocOptions::default(), &silent);
+        let report = analysis::malloc(&session, &MallocOptions::default(), &silent);
         assert!(report.lost.count == 0 && report.total.used + report.total.free > chunks);
         report.total.used + report.total.free
     };

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use common::Fallible;
 use coremap::addr::Addr;
-use coremap::analysis::{self, Names};
-use coremap::introspect::{Findings, identify};
+use coremap::analysis;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::session::Session;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
@@ -32,7 +32,6 @@ const ROUNDS: usize = 21;
 struct Sample {
     path: PathBuf,
     process: Process,
-    found: Findings,
     /// A text of perf, its addresses all different where there are enough methods.
     text: String,
     /// One address in it.
@@ -41,16 +40,14 @@ struct Sample {
 
 static SAMPLE: OnceLock<Sample> = OnceLock::new();
 
-fn open(path: &Path) -> Fallible<(Process, Findings)> {
-    let process = Process::open(path, &Options::default(), &Progress::silent())?;
-    let found = identify(&process);
-    Ok((process, found))
+fn open(path: &Path) -> Fallible<Process> {
+    Ok(Process::open(path, &Options::default(), &Progress::silent())?)
 }
 
 /// Addresses all over the methods, not one after the other.
-fn text(process: &Process, found: &Findings) -> Fallible<(String, Addr)> {
+fn text(process: &Process) -> Fallible<(String, Addr)> {
     let methods: Vec<(u64, u64)> =
-        analysis::perfmap(&Names::new(process, found)).entries.iter().map(|e| (e.start.get(), e.size)).collect();
+        analysis::perfmap(&Session::new(process)).entries.iter().map(|e| (e.start.get(), e.size)).collect();
     let mut out = String::new();
     let mut first = None;
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
@@ -71,22 +68,20 @@ fn text(process: &Process, found: &Findings) -> Fallible<(String, Addr)> {
 
 /// As after opening: no name is known yet.
 fn symbolicate(sample: &Sample, fold: bool) -> u64 {
-    let names = Names::new(&sample.process, &sample.found);
     let options = coremap::symbolicate::Options::default();
     let mut input = sample.text.as_bytes();
-    let report = analysis::symbolicate(&sample.process, &names, &mut input, &mut io::sink(), fold, &options);
+    let report = analysis::symbolicate(&Session::new(&sample.process), &mut input, &mut io::sink(), fold, &options);
     report.map_or(0, |r| r.named)
 }
 
 /// From nothing: open, find the runtime, answer.
 fn ip2method(sample: &Sample) -> bool {
-    let Ok((process, found)) = open(&sample.path) else { return false };
-    let names = Names::new(&process, &found);
-    analysis::ip2method(&names, &[sample.ip]).results.iter().all(|r| r.found)
+    let Ok(process) = open(&sample.path) else { return false };
+    analysis::ip2method(&Session::new(&process), &[sample.ip]).results.iter().all(|r| r.found)
 }
 
 fn perfmap(sample: &Sample) -> usize {
-    analysis::perfmap(&Names::new(&sample.process, &sample.found)).entries.len()
+    analysis::perfmap(&Session::new(&sample.process)).entries.len()
 }
 
 #[divan::bench(args = [false, true], sample_count = 10, sample_size = 1)]
@@ -161,9 +156,9 @@ fn prepare() -> Fallible {
             (scratch.path(), Some(scratch))
         }
     };
-    let (process, found) = open(&path)?;
-    let (text, ip) = text(&process, &found)?;
-    let sample = SAMPLE.get_or_init(|| Sample { path, process, found, text, ip });
+    let process = open(&path)?;
+    let (text, ip) = text(&process)?;
+    let sample = SAMPLE.get_or_init(|| Sample { path, process, text, ip });
     if common::measuring() {
         compare(sample);
     }

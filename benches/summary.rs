@@ -12,9 +12,9 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use common::{Fallible, Fill, Scratch};
-use coremap::introspect::introspect;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::session::Session;
 use divan::Bencher;
 
 /// Set for a child: the core to sum up.
@@ -49,8 +49,8 @@ static CORES: OnceLock<Vec<(&'static str, Scratch)>> = OnceLock::new();
 fn sum_up(path: &Path) -> Fallible<(u64, Process)> {
     let silent = Progress::silent();
     let process = Process::open(path, &Options::default(), &silent)?;
-    let found = introspect(&process);
-    let size = coremap::analysis::summary(&process, &found, false, &silent).total.size;
+    let session = Session::new(&process);
+    let size = coremap::analysis::summary(&session, false, &silent).total.size;
     Ok((size, process))
 }
 

@@ -1,10 +1,8 @@
 //! Who claims memory, and the map that follows: each introspector looks at the
 //! process and says what it knows; none knows of another.
 
-use crate::addr::Addr;
 use crate::diag::Diagnostics;
-use crate::dotnet::{self, Detection, Heaps, Runtime};
-use crate::map::{AddressMap, Base, Claim, Claims, Confidence, Kind, Owner, Region};
+use crate::map::{AddressMap, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory;
 use crate::native::malloc::Malloc;
 use crate::native::stacks::Stacks;
@@ -12,96 +10,45 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::{image, native};
 
-/// All that was found out about a process.
-pub struct Findings {
+/// What introspection found.
+pub(crate) struct Introspection {
     /// The resolved map.
-    pub map: AddressMap,
-    /// Stacks of threads.
-    pub stacks: Stacks,
+    pub(crate) map: AddressMap,
+    /// Stacks of threads, those that are guesses too.
+    pub(crate) stacks: Stacks,
     /// glibc's malloc.
-    pub malloc: Malloc,
-    /// .NET runtimes and their heaps.
-    pub runtimes: Vec<(Runtime, Heaps)>,
+    pub(crate) malloc: Malloc,
 }
 
-impl Findings {
-    /// The stack pointer of the thread whose stack `region` is, where it lies in it.
-    pub fn sp_in(&self, region: &Region) -> Option<Addr> {
-        let Owner::Thread(tid) = region.owner else { return None };
-        let mut used = self.stacks.used_by(tid).filter(|_| region.kind == Kind::Stack).filter_map(|s| s.sp);
-        used.find(|sp| region.range.contains(*sp))
-    }
-
-    /// Whether `addr`, in `region`, lies below a stack pointer: nobody uses it any more.
-    pub fn is_left_over(&self, region: &Region, addr: Addr) -> bool {
-        self.sp_in(region).is_some_and(|sp| addr < sp)
-    }
-}
-
-/// Only which runtimes there are, for questions that need no map: it is the
-/// plain one of mappings here.
-pub fn identify(process: &Process) -> Findings {
-    let runtimes = dotnet::detect(process).into_iter().filter_map(|detection| match detection {
-        Detection::NotMine => None,
-        Detection::Unusable(why) => {
-            process.diag.partial("dotnet-unusable", why);
-            None
-        }
-        Detection::Found(runtime) => Some((*runtime, Heaps::default())),
-    });
-    Findings {
-        runtimes: runtimes.collect(),
-        map: AddressMap::resolve(&process.core, Claims::default()),
-        stacks: Stacks::default(),
-        malloc: Malloc::default(),
-    }
-}
-
-/// Run all introspectors and resolve what they claim.
-pub fn introspect(process: &Process) -> Findings {
-    let base = Base::of(&process.core);
+/// Run all introspectors and resolve what they claim; `stacks`: those that are known, and
+/// `runtimes` claim what is theirs.
+pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOnce(&mut Claims)) -> Introspection {
+    let base = process.base();
     let mut claims = Claims::default();
     let modules = process.enter(Phase::Modules);
-    image::claims::claim(process, &base, &mut claims);
+    image::claims::claim(process, base, &mut claims);
     drop(modules);
     claim_diag_page(process, &mut claims);
     claim_aliases(process, &mut claims);
-    let mut stacks = native::stacks::find(process, &base);
+    let mut stacks = stacks.clone();
     native::stacks::claim(process, &stacks, false, &mut claims);
-    let mut malloc = native::malloc::find(process, &base).unwrap_or_else(|e| {
+    let mut malloc = native::malloc::find(process, base).unwrap_or_else(|e| {
         process.diag.partial("malloc", e.to_string());
         Malloc::default()
     });
-    native::malloc::claim(&malloc.heaps, &base, &mut claims);
-    let runtimes = dotnet(process, &base, &mut claims);
+    native::malloc::claim(&malloc.heaps, base, &mut claims);
+    runtimes(&mut claims);
     // Late, as it looks at what nobody else knows.
-    malloc.find_mapped(process, &base, &claims);
+    malloc.find_mapped(process, base, &claims);
     native::malloc::claim_mapped(&malloc.mapped, &mut claims);
     // And last what is no more than a guess.
-    native::stacks::guess(process, &base, &claims, &malloc, &mut stacks);
+    native::stacks::guess(process, base, &claims, &malloc, &mut stacks);
     native::stacks::claim(process, &stacks, true, &mut claims);
     note_missing_stacks(&stacks, &process.diag);
     if claims.is_full() {
         process.diag.partial("limit", "more claims on the memory than are taken; labels are incomplete");
     }
-    let map = AddressMap::resolve(&process.core, claims);
-    Findings { map, stacks, malloc, runtimes }
-}
-
-/// Every .NET runtime that can be read, with what it claims.
-fn dotnet(process: &Process, base: &Base, claims: &mut Claims) -> Vec<(Runtime, Heaps)> {
-    let mut out = Vec::new();
-    for detection in dotnet::detect(process) {
-        match detection {
-            Detection::NotMine => {}
-            Detection::Unusable(why) => process.diag.partial("dotnet-unusable", why),
-            Detection::Found(runtime) => {
-                let heaps = dotnet::claim(process, base, &runtime, claims);
-                out.push((*runtime, heaps));
-            }
-        }
-    }
-    out
+    Introspection { map: AddressMap::resolve(&process.core, claims), stacks, malloc }
 }
 
 /// createdump's own page: in the base, as it is a PT_LOAD, but no process's memory.

@@ -15,6 +15,7 @@ use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
 use crate::image::{Module, ModuleKind, elf, modules};
 use crate::limits;
+use crate::map::Base;
 use crate::memory::{CoreMemory, Fault, Memory};
 use crate::phase::Phase;
 use crate::progress::Progress;
@@ -93,6 +94,7 @@ pub struct Process {
     pub(crate) symbols: SymbolDirs,
     strings: OnceLock<Option<ProcessStrings>>,
     main_tid: OnceLock<Option<u32>>,
+    base: OnceLock<Base>,
 }
 
 impl Process {
@@ -142,6 +144,7 @@ impl Process {
             symbols: dirs,
             strings: OnceLock::new(),
             main_tid: OnceLock::new(),
+            base: OnceLock::new(),
         })
     }
 
@@ -176,6 +179,11 @@ impl Process {
             let fault = Fault { addr: at, kind: loss.into() };
             self.diag.partial(code, format!("{}: {fault}; {}", phase.name(), phase.loses()));
         }
+    }
+
+    /// Every byte that is mapped, as the headers tell it.
+    pub fn base(&self) -> &Base {
+        self.base.get_or_init(|| Base::of(&self.core))
     }
 
     /// Process id, where the core has it.

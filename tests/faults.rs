@@ -14,11 +14,11 @@ mod support;
 use std::collections::BTreeMap;
 
 use compare::{Answer, Place};
-use coremap::analysis::{self, HeapStatOptions, Names, ThreadOptions};
-use coremap::introspect::introspect;
+use coremap::analysis::{self, HeapStatOptions, ThreadOptions};
 use coremap::map::audit;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::session::Session;
 use support::real;
 
 /// One run; an error where the core does not open.
@@ -26,29 +26,28 @@ fn run(path: &std::path::Path, command: &str, fail_at: u64) -> Result<Answer, St
     let silent = Progress::silent();
     let options = Options { fail_at: Some(fail_at), ..Options::default() };
     let process = Process::open(path, &options, &silent).map_err(|e| e.to_string())?;
-    let found = introspect(&process);
-    let broken: Vec<_> = audit::invariants(&found.map, &process.core).into_iter().filter(|i| !i.ok).collect();
+    let session = Session::new(&process);
+    let broken: Vec<_> = audit::invariants(session.map(), &process.core).into_iter().filter(|i| !i.ok).collect();
     assert!(broken.is_empty(), "{command}, read {fail_at}: {broken:?}");
     let body = match command {
         "summary" => {
-            let sum = analysis::summary(&process, &found, true, &silent);
+            let sum = analysis::summary(&session, true, &silent);
             assert_eq!(sum.total.size, sum.base.size, "read {fail_at}");
             assert_eq!(sum.total.in_core, sum.base.in_core, "read {fail_at}");
-            serde_json::to_value(analysis::envelope("summary", &process, &found, sum)).unwrap()
+            serde_json::to_value(analysis::envelope("summary", &session, sum)).unwrap()
         }
         "heapstat" => {
-            let heap = analysis::heapstat(&process, &found, &HeapStatOptions::default(), &silent);
+            let heap = analysis::heapstat(&session, &HeapStatOptions::default(), &silent);
             let sum = heap.types.iter().fold((0, 0), |sum, t| (sum.0 + t.count, sum.1 + t.size));
             assert_eq!(sum, (heap.total.objects, heap.total.size), "read {fail_at}");
-            serde_json::to_value(analysis::envelope("heapstat", &process, &found, heap)).unwrap()
+            serde_json::to_value(analysis::envelope("heapstat", &session, heap)).unwrap()
         }
         _ => {
-            let names = Names::new(&process, &found);
-            let threads = analysis::threads(&process, &names, &found.stacks, ThreadOptions::default());
-            serde_json::to_value(analysis::envelope("threads", &process, &found, threads)).unwrap()
+            let threads = analysis::threads(&session, ThreadOptions::default());
+            serde_json::to_value(analysis::envelope("threads", &session, threads)).unwrap()
         }
     };
-    let places = found.map.regions.iter();
+    let places = session.map().regions.iter();
     let places = places.map(|r| Place { range: r.range, kind: r.kind, confidence: r.confidence }).collect();
     // Whichever fails, a phase with a name tells of it.
     assert_eq!(process.core.reads.unnamed(), 0, "{command}, read {fail_at}: reads without a phase");

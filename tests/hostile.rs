@@ -450,10 +450,10 @@ fn a_core_that_shrinks_while_it_is_mapped_is_no_crash() {
     let silent = coremap::progress::Progress::silent();
     let process = Process::open(core.path(), &Options::default(), &silent).unwrap();
     core.as_file().set_len(4096).unwrap();
-    let found = coremap::introspect::introspect(&process);
-    let report = coremap::analysis::summary(&process, &found, true, &silent);
+    let session = coremap::session::Session::new(&process);
+    let report = coremap::analysis::summary(&session, true, &silent);
     assert_eq!(report.total.size, report.base.size);
-    let answer = coremap::analysis::envelope("summary", &process, &found, report);
+    let answer = coremap::analysis::envelope("summary", &session, report);
     assert!(answer.warnings.iter().any(|w| w.code == "shrank"), "{:?}", answer.warnings);
     assert!(process.diag.is_partial());
 }

@@ -7,9 +7,9 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use coremap::introspect::introspect;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::session::Session;
 use support::builder::{CoreBuilder, Load, file_with};
 use support::malloc_builder::{Fake, VERSIONS};
 use support::notes;
@@ -65,9 +65,9 @@ fn touched(path: &Path) -> u64 {
 fn sum_up(path: &Path) -> (String, u64) {
     let silent = Progress::silent();
     let process = Process::open(path, &Options::default(), &silent).unwrap();
-    let found = introspect(&process);
+    let session = Session::new(&process);
     let (mapped, read) = (touched(path), read_from_files());
-    let report = coremap::analysis::summary(&process, &found, false, &silent);
+    let report = coremap::analysis::summary(&session, false, &silent);
     let bytes = read_from_files() - read + touched(path).saturating_sub(mapped);
     (report.findings.first().map_or_else(String::new, |f| format!("{} ({})", f.text, f.evidence)), bytes)
 }

@@ -6,14 +6,11 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use coremap::analysis::Names;
-use coremap::dotnet::graph::{RefPlace, StackRefs};
-use coremap::dotnet::{CodeAt, SlotPlace};
-use coremap::introspect::identify;
-use coremap::map::Base;
-use coremap::native::stacks;
+use coremap::dotnet::{CodeAt, StackRefs};
+use coremap::managed::{FrameSlotPlace, RefPlace};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::session::Session;
 use coremap::stackwalk::stack_refs;
 use serde_json::Value;
 use support::real::hex;
@@ -26,20 +23,19 @@ fn official(name: &str) -> Value {
 }
 
 /// Run `with` on what the threads of a recorded core hold, and on its methods.
-fn recorded<T>(name: &str, with: impl FnOnce(&[StackRefs], &Names<'_>) -> T) -> T {
+fn recorded<T>(name: &str, with: impl FnOnce(&[StackRefs], &Session<'_>) -> T) -> T {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/cores/{name}.core.zst"));
     let process = Process::open(&path, &Options::default(), &Progress::silent()).unwrap();
-    let found = identify(&process);
-    let names = Names::new(&process, &found);
-    let stacks = stacks::find(&process, &Base::of(&process.core));
-    let refs = stack_refs(&process, &stacks, names.runtimes(), &found.runtimes[0].0);
-    with(&refs, &names)
+    let session = Session::new(&process);
+    let runtime = session.coreclr()[0].runtime();
+    let refs = stack_refs(&process, session.known_stacks(), session.methods(), runtime);
+    with(&refs, &session)
 }
 
 fn place(place: RefPlace) -> u64 {
     match place {
-        RefPlace::Slot(SlotPlace::Register(_)) => 0,
-        RefPlace::Slot(SlotPlace::Stack(at, ..)) | RefPlace::Listed(at, _) => at.get(),
+        RefPlace::Slot(FrameSlotPlace::Register(_)) => 0,
+        RefPlace::Slot(FrameSlotPlace::Stack(at, ..)) | RefPlace::Listed(at, _) => at.get(),
     }
 }
 
@@ -47,7 +43,7 @@ fn place(place: RefPlace) -> u64 {
 /// and object. And how many of ours, not null, are not among them.
 fn compare(name: &str) -> (usize, BTreeSet<String>) {
     let official = official(name);
-    recorded(name, |ours, names| {
+    recorded(name, |ours, session| {
         let (mut same, mut more) = (0, BTreeSet::new());
         for (tid, thread) in official["threads"].as_object().unwrap() {
             let Some(theirs) = thread["roots"].as_array() else { continue };
@@ -71,7 +67,7 @@ fn compare(name: &str) -> (usize, BTreeSet<String>) {
             // Interior pointers may lead to the stack or to statics: no roots.
             more.extend(left.iter().filter(|k| !k.interior).map(|k| match (k.place, k.frame) {
                 (RefPlace::Listed(_, list), _) => list.to_owned(),
-                (_, Some(frame)) => match names.runtimes()[0].at(frame.ip) {
+                (_, Some(frame)) => match session.methods()[0].at(frame.ip) {
                     Some(CodeAt::Method(method)) => method.name.clone(),
                     _ => frame.ip.to_string(),
                 },
@@ -103,8 +99,8 @@ fn every_official_root_of_a_stack_is_found_without_symbols() {
 /// funclets tells where that ends: two independent accounts of it.
 #[test]
 fn gc_info_agrees_with_unwind_data_on_the_size_of_code() {
-    recorded("dotnet8-threads", |refs, names| {
-        let methods = &names.runtimes()[0];
+    recorded("dotnet8-threads", |refs, session| {
+        let methods = &session.methods()[0];
         let ips: BTreeSet<_> = refs.iter().flat_map(|s| &s.known).filter_map(|k| Some(k.frame?.ip)).collect();
         let (mut jitted, mut precompiled) = (0, 0);
         for ip in ips {

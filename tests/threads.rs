@@ -6,13 +6,11 @@ mod support;
 use std::collections::HashMap;
 use std::path::Path;
 
-use coremap::analysis::{Names, ThreadOptions, threads};
-use coremap::introspect::identify;
-use coremap::map::Base;
-use coremap::native::stacks;
+use coremap::analysis::{ThreadOptions, threads};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::report::ThreadRow;
+use coremap::session::Session;
 use serde_json::Value;
 use support::builder::{CoreBuilder, Load, R, W, X};
 use support::notes;
@@ -50,10 +48,8 @@ fn stack(words: &[(u64, u64)]) -> Load {
 fn rows(core: &CoreBuilder) -> Vec<ThreadRow> {
     let file = core.write();
     let process = Process::open(file.path(), &Options::default(), &Progress::silent()).unwrap();
-    let found = identify(&process);
-    let names = Names::new(&process, &found);
-    let stacks = stacks::find(&process, &Base::of(&process.core));
-    threads(&process, &names, &stacks, ThreadOptions::default()).threads
+    let session = Session::new(&process);
+    threads(&session, ThreadOptions::default()).threads
 }
 
 /// The one thread of a core with these loads and registers.

@@ -9,13 +9,12 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
 use coremap::addr::Addr;
 use coremap::core::Core;
-use coremap::dotnet::graph::References;
-use coremap::dotnet::heap::{Heap, MethodTableInfo, Selection};
-use coremap::dotnet::{Generation, HandleKind, TypeSystem, handles};
-use coremap::introspect::Findings;
+use coremap::dotnet::heap::{MethodTableInfo, References};
+use coremap::dotnet::{Generation, HandleKind};
 use coremap::layout::{Layout, StructView};
-use coremap::process::Process;
+use coremap::managed::{Selection, stat};
 use coremap::progress::Progress;
+use coremap::session::Session;
 
 use super::{self as common, FREE, Fallible, Load, PAGE, Scratch};
 
@@ -78,15 +77,20 @@ struct Real {
     strong: Addr,
 }
 
-fn look(process: &Process, found: &Findings) -> Fallible<Real> {
-    let (runtime, heaps) = found.runtimes.first().ok_or("no runtime")?;
-    let types = TypeSystem::new(process, runtime);
-    let heap = Heap::open(&types, heaps);
-    let stat = heap.stat(&Selection::default(), &Progress::silent());
+fn look(session: &Session<'_>) -> Fallible<Real> {
+    let process = session.process;
+    let clr = session.coreclr().first().ok_or("no runtime")?;
+    let (runtime, types, heap) = (clr.runtime(), clr.types(), clr.objects());
+    let stat = stat(heap, &Selection::default(), &Progress::silent());
     let find = |what, pick: &dyn Fn(&MethodTableInfo) -> bool| {
-        stat.types.iter().map(|t| t.info).find(|i| pick(i)).map(|i| i.address.get()).ok_or(what)
+        stat.types
+            .iter()
+            .filter_map(|t| heap.method_table(t.kind))
+            .find(|i| pick(i))
+            .map(|i| i.address.get())
+            .ok_or(what)
     };
-    let last = heaps.segments.iter().filter(|s| matches!(s.generation, Generation::Gen2 | Generation::Ephemeral));
+    let last = clr.heaps().segments.iter().filter(|s| matches!(s.generation, Generation::Gen2 | Generation::Ephemeral));
     let last = last.max_by_key(|s| s.start).ok_or("no segment")?;
     let view = StructView::new(&process.memory, &runtime.layout, "dac_heap_segment", last.address);
     if !view.ptr("next")?.is_null() {
@@ -105,8 +109,7 @@ fn look(process: &Process, found: &Findings) -> Fallible<Real> {
         }
         first
     };
-    let (handles, _) = handles(process, runtime);
-    let strong = handles.iter().find(|h| h.kind == HandleKind::Strong).ok_or("no strong handle")?;
+    let strong = clr.handles().iter().find(|h| h.kind == HandleKind::Strong).ok_or("no strong handle")?;
     Ok(Real {
         node: find("no type of 32 bytes", &|i| u64::from(i.base_size) == NODE && !i.counted() && holds(i))?,
         array: find("no array of objects", &|i| {
@@ -196,8 +199,8 @@ pub(crate) struct Made {
 
 impl Made {
     /// What it takes.
-    pub(crate) fn plan(process: &Process, found: &Findings, form: Form) -> Fallible<Made> {
-        let real = look(process, found)?;
+    pub(crate) fn plan(session: &Session<'_>, form: Form) -> Fallible<Made> {
+        let real = look(session)?;
         let groups = form.nodes.div_ceil(form.group);
         let segments = groups.div_ceil(form.a_segment());
         let mut loads = vec![Load::data(FREE, (segments * STRUCT).next_multiple_of(PAGE))];

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use coremap::addr::{Addr, AddrRange};
 use coremap::core::{Core, PieceState};
 use coremap::diag::Diagnostics;
-use coremap::introspect::{Findings, introspect};
 use coremap::memory::scan::is_zero;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
@@ -238,11 +237,9 @@ pub(crate) fn offset_of(core: &Core, addr: Addr) -> Fallible<u64> {
     }
 }
 
-/// A core, and what the introspectors found in it.
-pub(crate) fn introspected(path: &Path) -> Fallible<(Process, Findings)> {
-    let process = Process::open(path, &Options::default(), &Progress::silent())?;
-    let found = introspect(&process);
-    Ok((process, found))
+/// The process of a core.
+pub(crate) fn process(path: &Path) -> Fallible<Process> {
+    Ok(Process::open(path, &Options::default(), &Progress::silent())?)
 }
 
 /// Path of a sample core.

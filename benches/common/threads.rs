@@ -9,12 +9,11 @@ use std::io::{BufWriter, Seek, SeekFrom, Write};
 use coremap::addr::{Addr, AddrRange};
 use coremap::core::Core;
 use coremap::dotnet::threads as managed_threads;
-use coremap::introspect::Findings;
 use coremap::layout::{Layout, StructView};
 use coremap::map::Confidence;
 use coremap::memory::Memory;
 use coremap::native::stacks::StackState;
-use coremap::process::Process;
+use coremap::session::Session;
 
 use super::{self as common, FREE, Fallible, Load, PAGE, Scratch};
 
@@ -121,12 +120,13 @@ fn move_words(bytes: &mut [u8], moved: &dyn Fn(u64) -> Option<u64>) {
     }
 }
 
-fn models(process: &Process, found: &Findings, core: &Core) -> Fallible<(Vec<Model>, Option<Addr>)> {
-    let (runtime, _) = found.runtimes.first().ok_or("no runtime")?;
-    let (managed, _) = managed_threads(process, runtime)?;
+fn models(session: &Session<'_>, core: &Core) -> Fallible<(Vec<Model>, Option<Addr>)> {
+    let process = session.process;
+    let runtime = session.coreclr().first().ok_or("no runtime")?.runtime();
+    let (managed, _) = managed_threads(process, runtime).map_err(Clone::clone)?;
     let notes = each_note(common::notes(core)?.1);
     let mut out = Vec::new();
-    for stack in &found.stacks.list {
+    for stack in &session.stacks().list {
         let (Some(tid), StackState::Thread, Confidence::Exact) = (stack.tid, stack.state, stack.confidence) else {
             continue;
         };
@@ -155,9 +155,10 @@ fn models(process: &Process, found: &Findings, core: &Core) -> Fallible<(Vec<Mod
 
 impl Made {
     /// What `count` more threads take.
-    pub(crate) fn plan(process: &Process, found: &Findings, count: u64) -> Fallible<Made> {
-        let (models, last) = models(process, found, &process.core)?;
-        let (runtime, _) = found.runtimes.first().ok_or("no runtime")?;
+    pub(crate) fn plan(session: &Session<'_>, count: u64) -> Fallible<Made> {
+        let process = session.process;
+        let (models, last) = models(session, &process.core)?;
+        let runtime = session.coreclr().first().ok_or("no runtime")?.runtime();
         let store = runtime.roots.pointer(&process.memory, &runtime.layout, "ThreadStore")?;
         let store = StructView::new(&process.memory, &runtime.layout, "ThreadStore", store);
         let known = (store.addr_of("ThreadCount")?, store.u32("ThreadCount")?);

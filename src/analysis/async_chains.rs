@@ -1,18 +1,17 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::analysis::managed::{tell, tell_in_gc, with_heap};
+use crate::analysis::managed::tell_in_gc;
 use crate::analysis::naming::{Code, Names, note_missing};
 use crate::bytes::printable;
-use crate::dotnet::graph::Graph;
-use crate::dotnet::heap::Heap;
 use crate::dotnet::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
-use crate::dotnet::{Heaps, Runtime, TypeSystem};
-use crate::introspect::Findings;
+use crate::dotnet::{CoreClr, TypeSystem};
+use crate::managed::Heap as _;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{AsyncChainRow, AsyncFrameRow, AsyncReport, Name};
+use crate::session::Session;
 use crate::units::exact;
 
 /// What is waited for, by the beginning of its type's name.
@@ -32,45 +31,32 @@ const AWAITED: [(&str, &str); 9] = [
 const DELAY: &str = "System.Threading.Tasks.Task+DelayPromise";
 
 /// Follow all async methods that are not done.
-pub fn async_chains(
-    process: &Process,
-    found: &Findings,
-    names: &Names<'_>,
-    merge: bool,
-    progress: &Progress,
-) -> AsyncReport {
-    process.core.expect_scan();
-    let mut report = AsyncReport::default();
-    for (runtime, heaps) in with_heap(&found.runtimes) {
-        one(process, (runtime, heaps), names, merge, progress, &mut report);
+pub fn async_chains(session: &Session<'_>, merge: bool, progress: &Progress) -> AsyncReport {
+    session.process.core.expect_scan();
+    let (names, mut report) = (&Names::new(session), AsyncReport::default());
+    for runtime in session.coreclr() {
+        one(session.process, runtime, names, merge, progress, &mut report);
     }
     report.chains.sort_by_key(|c| std::cmp::Reverse(c.count));
     report
 }
 
-fn one(
+fn one<'p>(
     process: &Process,
-    (runtime, heaps): (&Runtime, &Heaps),
-    names: &Names<'_>,
+    runtime: &CoreClr<'p>,
+    names: &Names<'_, 'p>,
     merge: bool,
     progress: &Progress,
     report: &mut AsyncReport,
 ) {
     let _phase = process.enter(Phase::Tasks);
-    let types = TypeSystem::new(process, runtime);
-    let types = &types;
-    let heap = Heap::open(types, heaps);
-    tell_in_gc(process, runtime, &heap);
-    tell(process, runtime, "heap", heap.notes());
-    let graph = Graph::new(types, &heap, &[]);
-    let tasks = Tasks::find(types, &heap, &graph, progress);
+    let Some(heap) = runtime.heap() else { return };
+    let types = runtime.types();
+    tell_in_gc(process, runtime, heap);
+    runtime.tell("heap", heap.notes());
+    let tasks = Tasks::find(heap, progress);
     if tasks.lost > 0 {
-        tell(
-            process,
-            types.runtime,
-            "async",
-            [&format!("{} bytes of the heap could not be walked", exact(tasks.lost))],
-        );
+        runtime.tell("async", [&format!("{} bytes of the heap could not be walked", exact(tasks.lost))]);
     }
     if tasks.more > 0 {
         process.diag.partial("limit", format!("{} more tasks are left out", exact(tasks.more)));
@@ -90,8 +76,8 @@ fn one(
 }
 
 /// Makes rows of chains.
-struct Rows<'r, 'n, 'q, 't, 'p> {
-    names: &'n Names<'q>,
+struct Rows<'r, 'n, 's, 't, 'p> {
+    names: &'n Names<'s, 'p>,
     types: &'t TypeSystem<'p>,
     tasks: &'r Tasks,
     methods: AsyncMethods<'t, 'p>,

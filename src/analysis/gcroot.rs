@@ -1,58 +1,43 @@
 use crate::addr::Addr;
-use crate::analysis::managed::{ObjectNames, handles_of, tell, tell_in_gc, with_heap};
+use crate::analysis::managed::{ObjectNames, tell_in_gc};
 use crate::analysis::roots::{root_row, stack_roots};
-use crate::dotnet::graph::{Graph, Link, Path, RootKind, Roots, Search, roots};
-use crate::dotnet::heap::Heap;
-use crate::dotnet::{Heaps, Methods, Runtime, TypeSystem};
-use crate::introspect::Findings;
+use crate::dotnet::CoreClr;
 use crate::limits;
+use crate::managed::Link;
+use crate::managed::graph::{Graph, Path, Search};
 use crate::phase::Phase;
-use crate::process::Process;
 use crate::report::{ChainRow, GcRootReport, RootPathRow};
-use crate::stackwalk::stack_refs;
+use crate::session::Session;
 
 /// Types of a path in whose modules the static field is looked for that it begins with.
 const STATIC_TYPES: usize = 8;
 
 /// Tell why the object at `addr` is alive: a shortest path from each root that
 /// leads to it, with `all` from all of them.
-pub fn gcroot(process: &Process, found: &Findings, addr: Addr, all: bool) -> GcRootReport {
-    gcroots(process, found, &[addr], all).pop().unwrap_or_default()
+pub fn gcroot(session: &Session<'_>, addr: Addr, all: bool) -> GcRootReport {
+    gcroots(session, &[addr], all).pop().unwrap_or_default()
 }
 
 /// The same of several objects: heap, stacks and roots are read once for all of them.
-pub(super) fn gcroots(process: &Process, found: &Findings, addrs: &[Addr], all: bool) -> Vec<GcRootReport> {
-    process.core.expect_scan();
+pub(super) fn gcroots(session: &Session<'_>, addrs: &[Addr], all: bool) -> Vec<GcRootReport> {
+    session.process.core.expect_scan();
     let of = |&object: &Addr| GcRootReport { object, ..GcRootReport::default() };
     let mut reports: Vec<GcRootReport> = addrs.iter().map(of).collect();
-    // A stack may go through the code of several runtimes.
-    let runtimes: Vec<Methods<'_>> = found.runtimes.iter().map(|(r, _)| Methods::new(process, r)).collect();
-    for (runtime, heaps) in with_heap(&found.runtimes) {
+    for runtime in session.runtimes() {
         let mut open: Vec<&mut GcRootReport> = reports.iter_mut().filter(|r| r.name.is_none()).collect();
         if open.is_empty() {
             break;
         }
-        of_runtime(process, found, &runtimes, (runtime, heaps), &mut open, all);
+        of_runtime(session, runtime, &mut open, all);
     }
     reports
 }
 
 /// Fill in the reports of objects that are on this runtime's heap.
-fn of_runtime<'p>(
-    process: &'p Process,
-    found: &Findings,
-    runtimes: &[Methods<'p>],
-    (runtime, heaps): (&Runtime, &Heaps),
-    reports: &mut Vec<&mut GcRootReport>,
-    all: bool,
-) {
-    let Some(methods) = runtimes.iter().find(|m| std::ptr::eq(m.types.runtime, runtime)) else { return };
-    let _phase = process.enter(Phase::References);
-    let types = TypeSystem::new(process, runtime);
-    let heap = Heap::open(&types, heaps);
-    let handles = handles_of(process, runtime);
-    let graph = Graph::new(&types, &heap, &handles);
-    let mut names = ObjectNames::new(&types, &graph);
+fn of_runtime<'p>(session: &Session<'p>, runtime: &CoreClr<'p>, reports: &mut Vec<&mut GcRootReport>, all: bool) {
+    let Some(heap) = runtime.heap() else { return };
+    let _phase = session.process.enter(Phase::References);
+    let mut names = ObjectNames::new(heap);
     reports.retain_mut(|report| {
         let target = names.object(report.object).map(|_| report.object).or_else(|| names.containing(report.object));
         let Some((target, (name, size))) = target.and_then(|t| Some((t, names.object(t)?))) else { return false };
@@ -62,23 +47,21 @@ fn of_runtime<'p>(
     if reports.is_empty() {
         return;
     }
-    tell_in_gc(process, runtime, &heap);
-    let stacks = stack_refs(process, &found.stacks, runtimes, runtime);
-    let Roots { all: roots, notes, stray } = roots(&graph, heaps, &handles, &stacks);
-    tell(process, runtime, "roots", &notes);
+    tell_in_gc(session.process, runtime, heap);
+    let roots = session.roots(runtime);
     let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
     for report in reports {
-        report.stacks = stack_roots(&stacks, &roots, stray);
-        let found = Search::new(&graph, report.object).run(&roots, most);
-        report.roots = roots.len() as u64;
+        report.stacks = stack_roots(&roots);
+        let found = Search::new(Graph::new(heap), report.object).run(&roots.all, most);
+        report.roots = roots.all.len() as u64;
         report.visited = found.objects;
         report.more = found.more;
-        report.paths = found.paths.iter().map(|path| row(&mut names, methods, path)).collect();
+        report.paths = found.paths.iter().map(|path| row(&mut names, runtime, path)).collect();
         report.paths.sort_by_key(|p| p.chain.len());
     }
 }
 
-fn row(names: &mut ObjectNames<'_, '_, '_>, methods: &Methods<'_>, path: &Path) -> RootPathRow {
+fn row(names: &mut ObjectNames<'_>, runtime: &CoreClr<'_>, path: &Path) -> RootPathRow {
     let mut chain: Vec<ChainRow> = path
         .steps
         .iter()
@@ -87,13 +70,7 @@ fn row(names: &mut ObjectNames<'_, '_, '_>, methods: &Methods<'_>, path: &Path) 
             ChainRow { object, name, field: link.and_then(|link| names.link(object, link)) }
         })
         .collect();
-    // Statics stand in arrays that handles keep; those of threads from .NET 9 on in
-    // arrays within the thread's own.
-    let arrays = match path.root.kind {
-        RootKind::Handle(_) => 1,
-        RootKind::ThreadStatics => 2,
-        _ => 0,
-    };
+    let arrays = usize::from(path.root.static_arrays);
     for (i, (row, &(object, link))) in chain.iter_mut().zip(&path.steps).enumerate().take(arrays) {
         let Some(Link::Field(offset)) = link else { continue };
         let held = path.steps.iter().skip(i + 1).map(|s| s.0).take(STATIC_TYPES);
@@ -102,5 +79,5 @@ fn row(names: &mut ObjectNames<'_, '_, '_>, methods: &Methods<'_>, path: &Path) 
             row.field = Some(format!("{index} ({name})").into());
         }
     }
-    root_row(methods, &path.root, chain)
+    root_row(runtime, &path.root, chain)
 }

@@ -6,21 +6,21 @@ use regex::Regex;
 use crate::addr::Addr;
 use crate::analysis::managed::ObjectNames;
 use crate::analysis::roots::{Rooted, root_row, with_retained};
-use crate::dotnet::graph::{FieldKey, Retained, RootKind, ShapeIndex, Shapes, Tally, Tree};
-use crate::dotnet::heap::{MethodTableInfo, TypeIndex};
-use crate::introspect::Findings;
 use crate::limits;
+use crate::managed::graph::{FieldKey, Retained, ShapeIndex, Shapes, Tree};
+use crate::managed::{RootKind, Tally, TypeIndex};
 use crate::process::Process;
 use crate::report::{ChainRow, GcRootTypesReport, Name, RootGroupRow, RootPathRow, StepRow};
+use crate::session::Session;
 
 /// Tell what keeps the objects of the types whose name matches: their shortest
 /// paths from roots, by shape, at most `top` of them.
-pub fn gcroot_types(process: &Process, found: &Findings, name: &Regex, top: usize) -> GcRootTypesReport {
+pub fn gcroot_types(session: &Session<'_>, name: &Regex, top: usize) -> GcRootTypesReport {
     let mut report = GcRootTypesReport::default();
-    with_retained(process, found, |retained, names, rooted| {
+    with_retained(session, |retained, names, rooted| {
         report.roots += rooted.roots.len() as u64;
         report.stacks.merge(&rooted.stacks);
-        one(process, retained, names, rooted, name, top.min(limits::MAX_TOP), &mut report);
+        one(session.process, retained, names, rooted, name, top.min(limits::MAX_TOP), &mut report);
     });
     report
 }
@@ -35,21 +35,20 @@ struct Group {
     last: u32,
 }
 
-fn one<'g, 'h, 'p>(
+fn one<'g>(
     process: &Process,
-    retained: &Retained<'g, 'h, 'p>,
-    names: &mut ObjectNames<'g, 'h, 'p>,
+    retained: &Retained<'g>,
+    names: &mut ObjectNames<'g>,
     rooted: &Rooted<'_, '_>,
     name: &Regex,
     top: usize,
     report: &mut GcRootTypesReport,
 ) {
     let sums = retained.types(0);
-    let kinds: Vec<MethodTableInfo> = sums.iter().filter_map(|sum| names.heap.kind(sum.kind)).collect();
     let mut wanted: HashSet<TypeIndex> = HashSet::new();
     let mut found: BTreeSet<Name> = BTreeSet::new();
-    for (sum, info) in sums.iter().zip(&kinds) {
-        let of = names.of_kind(info);
+    for sum in &sums {
+        let of = names.of_kind(sum.kind);
         if name.is_match(&of) {
             wanted.insert(sum.kind);
             found.insert(of);
@@ -58,7 +57,7 @@ fn one<'g, 'h, 'p>(
     }
     report.types.extend(found);
     for (kind, tally) in retained.live.unreachable() {
-        if names.heap.kind(kind).is_some_and(|info| name.is_match(&names.of_kind(&info))) {
+        if name.is_match(&names.of_kind(kind)) {
             report.unreachable = report.unreachable.plus(tally.count, tally.size);
         }
     }
@@ -79,7 +78,7 @@ fn one<'g, 'h, 'p>(
             continue;
         }
         let group = groups.entry(shapes.of(number)).or_default();
-        let size = retained.live.object(number).and_then(|at| names.reader.node(at.get()).map(|n| n.counted_size()));
+        let size = retained.live.object(number).and_then(|at| names.node(at).map(|n| n.counted_size));
         group.own.count = group.own.count.saturating_add(1);
         group.own.size = group.own.size.saturating_add(size.unwrap_or(0));
         if outermost.get(number as usize) == Some(&true) {
@@ -98,16 +97,16 @@ fn one<'g, 'h, 'p>(
     report.groups.extend(all.iter().map(|(shape, group)| view.group(*shape, group)));
 }
 
-struct View<'v, 'g, 'h, 'p, 'm> {
-    retained: &'v Retained<'g, 'h, 'p>,
-    names: &'v mut ObjectNames<'g, 'h, 'p>,
-    rooted: &'v Rooted<'v, 'm>,
+struct View<'v, 'g, 'p> {
+    retained: &'v Retained<'g>,
+    names: &'v mut ObjectNames<'g>,
+    rooted: &'v Rooted<'v, 'p>,
     statics: HashMap<Addr, Name>,
-    shapes: Shapes<'v, 'g, 'h, 'p>,
+    shapes: Shapes<'v, 'g>,
     tree: Tree,
 }
 
-impl View<'_, '_, '_, '_, '_> {
+impl View<'_, '_, '_> {
     fn group(&mut self, shape: ShapeIndex, group: &Group) -> RootGroupRow {
         let steps = self.shapes.steps(shape);
         let longest = self.tree.way(group.last);
@@ -118,17 +117,17 @@ impl View<'_, '_, '_, '_, '_> {
         let mut root_name = None;
         let mut chain: Vec<StepRow> = Vec::new();
         for (i, &step) in steps.iter().enumerate().skip(1) {
-            let Some(info) = self.info_of(step) else { continue };
+            let Some(kind) = self.shapes.get(step).and_then(|s| s.kind) else { continue };
             let next = steps.get(i + 1).and_then(|&next| self.shapes.get(next)).map(|next| next.by);
             if let Some(FieldKey::Static(place)) = next {
                 root_name = self.statics.get(&place).cloned();
             }
             let loops = self.shapes.get(step).map(|s| s.loops.clone()).unwrap_or_default();
-            let through = loops.into_iter().filter_map(|by| self.names.key(&info, by, &self.statics)).collect();
+            let through = loops.into_iter().filter_map(|by| self.names.key(kind, by, &self.statics)).collect();
             let repeats = met.get(&step).map_or(0, |n| n.saturating_sub(1));
             chain.push(StepRow {
-                name: self.names.of_kind(&info),
-                field: next.and_then(|by| self.names.key(&info, by, &self.statics)),
+                name: self.names.of_kind(kind),
+                field: next.and_then(|by| self.names.key(kind, by, &self.statics)),
                 repeats,
                 through: if repeats > 0 { through } else { Vec::new() },
             });
@@ -138,16 +137,12 @@ impl View<'_, '_, '_, '_, '_> {
             count: group.own.count,
             size: group.own.size,
             retained: group.retained,
-            root_kind: kind.map_or_else(String::new, RootKind::name),
+            root_kind: kind.map_or("", RootKind::name).to_owned(),
             root_name,
             chain,
             longest: longest.len().saturating_sub(1) as u64,
             example,
         }
-    }
-
-    fn info_of(&self, shape: ShapeIndex) -> Option<MethodTableInfo> {
-        self.names.heap.kind(self.shapes.get(shape)?.kind?)
     }
 
     /// The shortest path to an object, and the kind of its root.
@@ -165,10 +160,10 @@ impl View<'_, '_, '_, '_, '_> {
             chain.push(ChainRow { object, name: self.names.object(object).map(|(name, _)| name), field });
         }
         let row = match root {
-            Some(root) => root_row(self.rooted.methods, root, chain),
+            Some(root) => root_row(self.rooted.runtime, root, chain),
             // A frozen object is its own root.
             None => RootPathRow {
-                root_kind: kind.map_or_else(String::new, RootKind::name),
+                root_kind: kind.map_or("", RootKind::name).to_owned(),
                 root_address: first,
                 chain,
                 ..RootPathRow::default()

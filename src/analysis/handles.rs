@@ -1,34 +1,24 @@
 use crate::addr::Addr;
-use crate::analysis::managed::{handles_of, tell_in_gc};
-use crate::dotnet::TypeSystem;
-use crate::dotnet::graph::Graph;
-use crate::dotnet::heap::Heap;
-use crate::introspect::Findings;
-use crate::process::Process;
-use crate::report::{HandleKindRow, HandleRow, HandlesReport, Name};
+use crate::analysis::managed::{ObjectNames, tell_in_gc};
+use crate::report::{HandleKindRow, HandleRow, HandlesReport};
+use crate::session::Session;
 
 /// List the GC handles of all runtimes.
-pub fn handles(process: &Process, found: &Findings) -> HandlesReport {
+pub fn handles(session: &Session<'_>) -> HandlesReport {
+    let process = session.process;
     let mut report = HandlesReport::default();
-    for (runtime, heaps) in &found.runtimes {
-        let handles = handles_of(process, runtime);
-        let types = TypeSystem::new(process, runtime);
-        let heap = Heap::open(&types, heaps);
-        let graph = Graph::new(&types, &heap, &[]);
-        let mut reader = graph.reader();
-        let mut names = std::collections::HashMap::new();
-        let mut name = |object: Addr| {
-            let info = reader.node(object.get())?.layout.info;
-            Some(names.entry(info.address).or_insert_with(|| Name::from(heap.type_name(&info))).clone())
-        };
-        tell_in_gc(process, runtime, &heap);
+    for runtime in session.coreclr() {
+        let (handles, heap) = (runtime.handles(), runtime.objects());
+        let mut names = ObjectNames::new(heap);
+        let mut name = |object: Addr| names.object(object).map(|(name, _)| name);
+        tell_in_gc(process, runtime, heap);
         let unknown = handles.iter().filter(|h| name(h.object).is_none()).count();
         if unknown > 0 {
             process.diag.partial(
                 "handles",
                 format!(
                     "{}: the objects of {unknown} of {} handles are not in the core",
-                    runtime.name(),
+                    runtime.label(),
                     handles.len()
                 ),
             );

@@ -1,15 +1,15 @@
 use crate::addr::AddrRange;
 use crate::dotnet::HeapBlock;
-use crate::introspect::Findings;
 use crate::map::Base;
 use crate::report::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
+use crate::session::Session;
 
 /// Tell of the managed heap; with `loader`, of the loader heaps too.
-pub fn heap(found: &Findings, loader: bool) -> HeapReport {
-    let mut segments: Vec<SegmentRow> = found
-        .runtimes
+pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
+    let runtimes = session.coreclr();
+    let mut segments: Vec<SegmentRow> = runtimes
         .iter()
-        .flat_map(|(_, heaps)| &heaps.segments)
+        .flat_map(|runtime| &runtime.heaps().segments)
         .map(|s| SegmentRow {
             heap: s.heap,
             generation: s.generation.name(),
@@ -23,7 +23,8 @@ pub fn heap(found: &Findings, loader: bool) -> HeapReport {
         })
         .collect();
     segments.sort_by_key(|s| (s.heap, s.generation, s.start));
-    let gc = found.runtimes.iter().find(|(_, h)| !h.segments.is_empty()).map(|(runtime, heaps)| GcRow {
+    let with_gc = runtimes.iter().map(|r| (r.runtime(), r.heaps())).find(|(_, h)| !h.segments.is_empty());
+    let gc = with_gc.map(|(runtime, heaps)| GcRow {
         version: runtime.version.clone(),
         server: heaps.server,
         heaps: heaps.segments.iter().map(|s| u64::from(s.heap) + 1).max().unwrap_or(0),
@@ -35,15 +36,15 @@ pub fn heap(found: &Findings, loader: bool) -> HeapReport {
         committed: gc.as_ref().map(|_| sum(|s| s.committed)),
         allocated: gc.as_ref().map(|_| sum(|s| s.allocated)),
         gc,
-        loader: loader.then(|| loader_rows(found)),
+        loader: loader.then(|| loader_rows(session)),
         segments,
     }
 }
 
-fn loader_rows(found: &Findings) -> Vec<LoaderHeapRow> {
-    let base = &found.map.base;
+fn loader_rows(session: &Session<'_>) -> Vec<LoaderHeapRow> {
+    let base = session.process.base();
     let mut out: Vec<LoaderHeapRow> = Vec::new();
-    for allocator in found.runtimes.iter().flat_map(|(_, heaps)| &heaps.loader) {
+    for allocator in session.coreclr().iter().flat_map(|runtime| &runtime.heaps().loader) {
         for block in &allocator.blocks {
             let committed = committed(base, block.range);
             let row = LoaderBlockRow { start: block.range.start, size: block.range.len(), committed };

@@ -1,16 +1,16 @@
 use regex::Regex;
 
-use crate::analysis::managed::{tell_walk, with_heap};
-use crate::dotnet::heap::{FREE, FreeBlock, Heap, HeapStat, Selection, StringStat, TypeStat};
-use crate::dotnet::{Generation, Heaps, Runtime, TypeSystem};
-use crate::introspect::Findings;
+use crate::analysis::managed::tell_walk;
+use crate::dotnet::CoreClr;
 use crate::limits;
+use crate::managed::{FREE, FreeBlock, Generation, Heap, HeapStat, Selection, StringStat, TypeStat, stat, strings};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{
     DuplicateRow, FreeBlockRow, GenerationRow, HeapStatReport, LossRow, LostRow, ObjectsRow, StringsRow, TypeRow,
 };
+use crate::session::Session;
 
 /// What to count.
 #[derive(Clone, Debug, Default)]
@@ -24,11 +24,13 @@ pub struct HeapStatOptions {
 }
 
 /// Count the objects of all managed heaps by type.
-pub fn heapstat(process: &Process, found: &Findings, options: &HeapStatOptions, progress: &Progress) -> HeapStatReport {
-    process.core.expect_scan();
+pub fn heapstat(session: &Session<'_>, options: &HeapStatOptions, progress: &Progress) -> HeapStatReport {
+    session.process.core.expect_scan();
     let mut report = HeapStatReport { strings: options.strings.then(StringsRow::default), ..HeapStatReport::default() };
-    for (runtime, heaps) in with_heap(&found.runtimes) {
-        one(process, runtime, heaps, options, progress, &mut report);
+    for runtime in session.runtimes() {
+        if let Some(heap) = runtime.heap() {
+            one(session.process, runtime, heap, options, progress, &mut report);
+        }
     }
     report.types.sort_by(|a, b| b.size.cmp(&a.size).then(a.method_table.cmp(&b.method_table)));
     let total = report.types.iter().fold(ObjectsRow::default(), |sum, t| sum.plus(t.count, t.size));
@@ -38,48 +40,46 @@ pub fn heapstat(process: &Process, found: &Findings, options: &HeapStatOptions, 
 
 fn one(
     process: &Process,
-    runtime: &Runtime,
-    heaps: &Heaps,
+    runtime: &CoreClr<'_>,
+    heap: &dyn Heap,
     options: &HeapStatOptions,
     progress: &Progress,
     report: &mut HeapStatReport,
 ) {
-    let types = TypeSystem::new(process, runtime);
     let phase = process.enter(Phase::Objects);
-    let heap = Heap::open(&types, heaps);
-    let stat = heap.stat(&options.selection, progress);
+    let stat = stat(heap, &options.selection, progress);
     drop(phase);
-    tell(process, runtime, &heap, &stat);
+    tell(process, runtime, heap, &stat);
     let phase = process.enter(Phase::Types);
     let mut room = limits::MAX_NAMES;
     for t in &stat.types {
         if t.info.free {
             report.free = report.free.plus(t.total.count, t.total.size);
         }
-        let name = if room > 0 { heap.type_name(&t.info) } else { format!("(type {})", t.info.address) };
+        let name = if room > 0 { heap.type_name(t.kind) } else { format!("(type {})", t.info.address) };
         room = room.saturating_sub(name.len());
         if options.name.as_ref().is_none_or(|re| re.is_match(&name)) {
-            report.types.push(type_row(name, t));
+            report.types.push(type_row(name, t, heap.generations()));
         }
     }
     if room == 0 {
         process.diag.partial("limit", "names of types take more room than is given to them; the smallest have none");
     }
-    report.fragmentation.extend(stat.free_blocks.iter().map(|block| free_block(&heap, block)));
+    report.fragmentation.extend(stat.free_blocks.iter().map(|block| free_block(heap, block)));
     drop(phase);
     report.unused = report.unused.saturating_add(stat.unused);
     report.in_progress |= heap.in_gc();
     add_lost(&mut report.lost, &stat);
     if let Some(rows) = &mut report.strings {
         let _phase = process.enter(Phase::Objects);
-        let strings = stat.types.iter().find(|t| t.info.string).map_or(0, |t| t.total.count);
-        add_strings(rows, heap.strings(&options.selection, strings, progress));
+        let count = stat.types.iter().find(|t| t.info.string).map_or(0, |t| t.total.count);
+        add_strings(rows, strings(heap, &options.selection, count, progress));
     }
 }
 
 /// What makes the sums less than the whole.
-fn tell(process: &Process, runtime: &Runtime, heap: &Heap<'_>, stat: &HeapStat) {
-    let name = runtime.name();
+fn tell(process: &Process, runtime: &CoreClr<'_>, heap: &dyn Heap, stat: &HeapStat) {
+    let name = runtime.label();
     if heap.in_gc() {
         process.diag.partial(
             "heap-in-gc",
@@ -99,26 +99,26 @@ fn tell(process: &Process, runtime: &Runtime, heap: &Heap<'_>, stat: &HeapStat) 
     }
 }
 
-fn type_row(name: String, stat: &TypeStat) -> TypeRow {
-    let generations = Generation::ALL
+fn type_row(name: String, stat: &TypeStat, generations: &[Generation]) -> TypeRow {
+    let generations = generations
         .iter()
-        .zip(stat.by_generation)
+        .zip(&stat.by_generation)
         .filter(|(_, tally)| tally.count > 0)
-        .map(|(g, tally)| GenerationRow { generation: g.name(), count: tally.count, size: tally.size })
+        .map(|(g, tally)| GenerationRow { generation: g.name, count: tally.count, size: tally.size })
         .collect();
     TypeRow { method_table: stat.info.address, name, count: stat.total.count, size: stat.total.size, generations }
 }
 
-fn free_block(heap: &Heap<'_>, block: &FreeBlock) -> FreeBlockRow {
+fn free_block(heap: &dyn Heap, block: &FreeBlock) -> FreeBlockRow {
     let next_type = block.next.and_then(|(_, kind)| match kind {
         FREE => Some("Free".to_owned()),
-        kind => heap.kind(kind).map(|info| heap.type_name(&info)),
+        kind => heap.type_info(kind).map(|_| heap.type_name(kind)),
     });
     FreeBlockRow {
         address: block.addr,
         size: block.size,
         heap: block.heap,
-        generation: block.generation.name(),
+        generation: block.generation.name,
         next: block.next.map(|(addr, _)| addr),
         next_type,
     }

@@ -5,19 +5,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::analysis::anon;
-use crate::analysis::managed::{ObjectNames, tell_in_gc, with_heap};
-use crate::analysis::reach::{Reach, blocks_of};
-use crate::dotnet::graph::{Graph, Link};
-use crate::dotnet::heap::{FREE, Heap};
-use crate::dotnet::{Heaps, Runtime, TypeSystem};
-use crate::introspect::Findings;
+use crate::analysis::managed::{ObjectNames, tell_in_gc};
+use crate::analysis::reach::Reach;
+use crate::dotnet::CoreClr;
 use crate::limits;
+use crate::managed::{FREE, Link, locate};
 use crate::map::Kind;
 use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{HeldTotal, HolderRow, HoldersReport, Name};
+use crate::session::Session;
 use crate::units::exact;
 
 /// Rows of which is told what can be reached from their blocks.
@@ -50,12 +49,12 @@ struct Group {
 }
 
 /// Tell which types hold native memory, at most `limit` rows.
-pub fn holders(process: &Process, found: &Findings, limit: Option<usize>, progress: &Progress) -> HoldersReport {
+pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress) -> HoldersReport {
     let heap: Vec<AddrRange> =
-        union(found.map.regions.iter().filter(|r| r.kind == Kind::GCHeap).map(|r| r.range).collect());
-    let survey = anon::survey(process, found, heap.clone(), progress);
+        union(session.map().regions.iter().filter(|r| r.kind == Kind::GCHeap).map(|r| r.range).collect());
+    let survey = anon::survey(session, heap.clone(), progress);
     let mapped: Vec<AddrRange> = survey.blocks.iter().map(|b| b.0).collect();
-    let (_, blocks) = blocks_of(process, &found.malloc);
+    let (_, blocks) = session.blocks();
     let held = |value: Addr| {
         let block = blocks.at(value).filter(|b| b.used).map(Held::Malloc);
         block.or_else(|| {
@@ -78,44 +77,45 @@ pub fn holders(process: &Process, found: &Findings, limit: Option<usize>, progre
         true => *b,
         false => AddrRange::new(a.start.min(b.start), a.end.max(b.end)),
     });
-    pointers(&process.core, &heap, hull, progress, keep, |share: Vec<Word>| {
+    pointers(&session.process.core, &heap, hull, progress, keep, |share: Vec<Word>| {
         let room = limits::MAX_HELD.saturating_sub(words.len());
         left_out += share.len().saturating_sub(room) as u64;
         words.extend(share.into_iter().take(room));
     });
     if left_out > 0 {
-        process.diag.partial("limit", format!("{} more words of the heap lead to native memory", exact(left_out)));
+        session
+            .process
+            .diag
+            .partial("limit", format!("{} more words of the heap lead to native memory", exact(left_out)));
     }
     let mut groups: BTreeMap<(usize, u64, Option<u64>), Group> = BTreeMap::new();
-    for (i, (runtime, heaps)) in with_heap(&found.runtimes).enumerate() {
-        group(process, runtime, heaps, i, &mut words, &held, &mut groups);
+    for (i, runtime) in session.runtimes().iter().enumerate() {
+        group(session.process, runtime, i, &mut words, &held, &mut groups);
     }
-    report(groups.into_values().collect(), &Reach::new(process, &blocks), limit)
+    report(groups.into_values().collect(), &Reach::new(session.process, blocks), limit)
 }
 
 /// Put the words of one runtime's objects to the fields of their types.
 fn group(
     process: &Process,
-    runtime: &Runtime,
-    heaps: &Heaps,
+    runtime: &CoreClr<'_>,
     number: usize,
     words: &mut [Word],
     held: &dyn Fn(Addr) -> Option<Held>,
     groups: &mut BTreeMap<(usize, u64, Option<u64>), Group>,
 ) {
-    let types = TypeSystem::new(process, runtime);
-    let heap = Heap::open(&types, heaps);
-    let graph = Graph::new(&types, &heap, &[]);
-    let mut names = ObjectNames::new(&types, &graph);
-    tell_in_gc(process, runtime, &heap);
-    heap.locate(
+    let Some(heap) = runtime.heap() else { return };
+    let mut names = ObjectNames::new(heap);
+    tell_in_gc(process, runtime, heap);
+    locate(
+        heap,
         words,
         |w| w.at,
         |word, _, object| {
             let (true, Some(what)) = (object.kind != FREE, held(word.value)) else { return };
-            let Some(info) = heap.kind(object.kind) else { return };
+            let Some(info) = names.heap.type_info(object.kind) else { return };
             let offset = word.at.since(object.addr);
-            let field = (!info.counted()).then_some(offset);
+            let field = info.elements.is_none().then_some(offset);
             let group = groups.entry((number, info.address.get(), field)).or_insert_with(|| Group {
                 name: names.object(object.addr).map(|(name, _)| name),
                 field: field.and_then(|_| names.link(object.addr, Link::Field(offset))),

@@ -5,7 +5,6 @@ use crate::core::elf::PieceState;
 use crate::core::notes::at;
 use crate::image::ModuleKind;
 use crate::image::modules::page_size;
-use crate::introspect::Findings;
 use crate::limits;
 use crate::map::Kind;
 use crate::memory::Memory;
@@ -14,13 +13,15 @@ use crate::native::stack_records::Libc;
 use crate::native::stacks::Stacks;
 use crate::process::Process;
 use crate::report::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
+use crate::session::Session;
 use crate::units::human;
 
 /// Tell of the process; what its arguments and its environment hold only with `show_data`.
-pub fn info(process: &Process, found: &Findings, show_data: bool) -> InfoReport {
+pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
     InfoReport {
-        process: process_row(process, &found.stacks, show_data),
-        modules: process
+        process: process_row(session.process, session.stacks(), show_data),
+        modules: session
+            .process
             .modules
             .iter()
             .map(|m| ModuleRow {
@@ -33,10 +34,10 @@ pub fn info(process: &Process, found: &Findings, show_data: bool) -> InfoReport 
                     ModuleKind::Pe { .. } => Some("pe"),
                     ModuleKind::NoHeaders => None,
                 },
-                in_core: process.core.dumped_in(m.range),
+                in_core: session.process.core.dumped_in(m.range),
             })
             .collect(),
-        completeness: completeness(process, found),
+        completeness: completeness(session),
     }
 }
 
@@ -171,9 +172,9 @@ fn kernel_version(process: &Process) -> Option<String> {
     Some(format!("{}.{}.{}", code >> 16, (code >> 8) & 0xff, code & 0xff))
 }
 
-fn completeness(process: &Process, found: &Findings) -> Completeness {
-    let core = &process.core;
-    let map = &found.map;
+fn completeness(session: &Session<'_>) -> Completeness {
+    let core = &session.process.core;
+    let map = session.map();
     // Bytes that are not there because the file ends were not left out.
     let cut_off = |range| {
         let pieces = core.pieces.overlapping(range).filter(|p| p.state == PieceState::Truncated);
@@ -200,7 +201,7 @@ fn completeness(process: &Process, found: &Findings) -> Completeness {
             human(writable_missing)
         ));
     }
-    let unread = process.modules.iter().filter(|m| matches!(m.kind, ModuleKind::NoHeaders)).count();
+    let unread = session.process.modules.iter().filter(|m| matches!(m.kind, ModuleKind::NoHeaders)).count();
     if file_missing > 0 {
         notes.push(format!(
             "{} of file mappings was left out, as usual; {}--symbols DIR with the program's files fills it in",

@@ -1,13 +1,17 @@
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::report::{Ip2MethodReport, IpRow, VersionRow};
+use crate::session::Session;
 
 /// Tell what code each of `ips` is of.
-pub fn ip2method(names: &Names<'_>, ips: &[Addr]) -> Ip2MethodReport {
-    Ip2MethodReport { results: ips.iter().map(|&ip| row(names, ip)).collect() }
+pub fn ip2method(session: &Session<'_>, ips: &[Addr]) -> Ip2MethodReport {
+    let names = Names::new(session);
+    let results = ips.iter().map(|&ip| row(&names, ip)).collect();
+    names.note_missing();
+    Ip2MethodReport { results }
 }
 
-fn row(names: &Names<'_>, ip: Addr) -> IpRow {
+fn row(names: &Names<'_, '_>, ip: Addr) -> IpRow {
     let (methods, method) = match names.code(ip) {
         Code::Managed(methods, method) => (methods, method),
         other => {

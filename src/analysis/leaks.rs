@@ -1,14 +1,14 @@
 //! Used blocks of malloc that no pointer reaches, together by likeness.
 
 use crate::analysis::malloc::{BySize, Looker, Tally, clusters, tell_lists};
-use crate::analysis::reach::{Reach, blocks_of};
-use crate::introspect::Findings;
+use crate::analysis::reach::Reach;
 use crate::limits;
 use crate::map::Kind;
 use crate::native::malloc::{BlockMarks, Blocks, Chunk, Malloc, State};
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{ChunkSum, LeakedRow, LeaksReport};
+use crate::session::Session;
 use crate::units::human;
 
 /// What to list.
@@ -32,7 +32,7 @@ struct Share {
 /// What is known of all blocks.
 struct Known<'a> {
     malloc: &'a Malloc,
-    blocks: Blocks,
+    blocks: &'a Blocks,
     /// What can be reached from outside the heap.
     reached: BlockMarks,
     /// What a leaked block points at.
@@ -66,17 +66,17 @@ impl Known<'_> {
 }
 
 /// Tell which blocks leaked.
-pub fn leaks(process: &Process, found: &Findings, options: &LeaksOptions, progress: &Progress) -> LeaksReport {
-    let malloc = &found.malloc;
-    let read = tell_unread(process, malloc);
+pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress) -> LeaksReport {
+    let malloc = session.malloc();
+    let read = tell_unread(session.process, malloc);
     if malloc.heaps.is_empty() && malloc.mapped.is_empty() {
         return LeaksReport::default();
     }
-    process.core.expect_scan();
-    let (lists, blocks) = blocks_of(process, malloc);
-    let reach = Reach::new(process, &blocks);
+    session.process.core.expect_scan();
+    let (lists, blocks) = session.blocks();
+    let reach = Reach::new(session.process, blocks);
     let reached = blocks.marks();
-    let scanned = reach.mark_from_roots(found, &reached, progress);
+    let scanned = reach.mark_from_roots(session, &reached, progress);
     let pointed = blocks.marks();
     blocks.each_unmarked(&reached, |part, block| {
         reach.each(part, &block, |to| {
@@ -87,10 +87,10 @@ pub fn leaks(process: &Process, found: &Findings, options: &LeaksOptions, progre
     });
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
     let list = if options.blocks { most } else { 0 };
-    let known = Known { malloc, blocks, reached, pointed, look: Looker::new(process, malloc, 0), list };
+    let known = Known { malloc, blocks, reached, pointed, look: Looker::new(session.process, malloc, 0), list };
     let walked = malloc.walk(
-        process,
-        &lists,
+        session.process,
+        lists,
         |_| Share::default(),
         |share, c| {
             if c.state == State::Used {
@@ -98,16 +98,16 @@ pub fn leaks(process: &Process, found: &Findings, options: &LeaksOptions, progre
             }
         },
     );
-    tell_lists(process, &lists);
+    tell_lists(session.process, lists);
     let lost: u64 = walked.iter().map(|(_, _, _, w)| w.lost_bytes).fold(0, u64::saturating_add);
     if lost > 0 {
-        process.diag.partial("malloc-walk", format!("{} of malloc's heaps could not be walked", human(lost)));
+        session.process.diag.partial("malloc-walk", format!("{} of malloc's heaps could not be walked", human(lost)));
     }
     let mut mapped = Share::default();
     for c in malloc.mapped.iter().filter(|c| lists.state_of(c.chunk).is_none()) {
         known.add(&mut mapped, &Chunk { address: c.chunk, size: c.size, state: State::Used, first_word: None }, true);
     }
-    let complete = tell_missing(process, found) & read;
+    let complete = tell_missing(session) & read;
     let mut report = LeaksReport { scanned, complete, ..LeaksReport::default() };
     let mut sizes = BySize::default();
     let mut rows = Vec::new();
@@ -120,7 +120,7 @@ pub fn leaks(process: &Process, found: &Findings, options: &LeaksOptions, progre
     rows.truncate(list);
     report.used = report.leaked;
     report.used.merge(report.reachable);
-    report.clusters = clusters(process, &sizes, &mapped.leaked.sizes);
+    report.clusters = clusters(session.process, &sizes, &mapped.leaked.sizes);
     report.clusters_total = report.clusters.len() as u64;
     report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
     report.blocks = options.blocks.then_some(rows);
@@ -134,14 +134,14 @@ fn add(report: &mut LeaksReport, share: &Share) {
 }
 
 /// Whether all memory that may hold pointers is in the core; what is not is told.
-fn tell_missing(process: &Process, found: &Findings) -> bool {
-    let wanted = found.map.regions.iter().filter(|r| {
+fn tell_missing(session: &Session<'_>) -> bool {
+    let wanted = session.map().regions.iter().filter(|r| {
         !matches!(r.kind, Kind::Image | Kind::NoAccess | Kind::DoubleMapped | Kind::GCHeapReserve)
             && r.perms.is_some_and(|p| p.write)
     });
     let missing = wanted.map(|r| r.range.len().saturating_sub(r.in_core)).fold(0, u64::saturating_add);
     if missing > 0 {
-        process.diag.partial(
+        session.process.diag.partial(
             "leaks-incomplete",
             format!(
                 "{} of writable memory is not in the core: blocks called leaked may be reached from there",

@@ -6,29 +6,27 @@ use rayon::prelude::*;
 use regex::Regex;
 
 use crate::addr::Addr;
-use crate::analysis::managed::{tell, tell_in_gc, with_heap};
+use crate::analysis::managed::{ObjectNames, tell_in_gc};
 use crate::analysis::object::string_text;
-use crate::dotnet::finalizers;
-use crate::dotnet::graph::Graph;
-use crate::dotnet::heap::{Heap, Losses, MethodTableInfo};
 use crate::dotnet::sync_blocks::{self, LockThread};
-use crate::dotnet::{Heaps, Runtime, TypeSystem};
-use crate::introspect::Findings;
+use crate::dotnet::{CoreClr, finalizers};
 use crate::limits;
+use crate::managed::{Heap, Losses, Part, TypeIndex};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{
     ExceptionRow, ExceptionsReport, FinalizerRow, FinalizerTypeRow, FinalizersReport, ListedObject, LockThreadRow,
     Name, ObjectsReport, SyncBlockRow, SyncBlocksReport,
 };
+use crate::session::Session;
 use crate::units::exact;
 
 /// Objects that `pick` takes, by address, and how many more there are than listed.
 fn list(
     process: &Process,
-    runtime: &Runtime,
-    heap: &Heap<'_>,
-    pick: &(dyn Fn(&MethodTableInfo) -> bool + Sync),
+    runtime: &CoreClr<'_>,
+    heap: &dyn Heap,
+    pick: &(dyn Fn(TypeIndex) -> bool + Sync),
 ) -> (Vec<ListedObject>, u64) {
     struct Share {
         known: HashMap<u32, Option<Name>>,
@@ -37,12 +35,12 @@ fn list(
         losses: Losses,
     }
     let fresh = || Share { known: HashMap::new(), out: Vec::new(), more: 0, losses: Losses::default() };
-    let of_part = |mut share: Share, part: &crate::dotnet::heap::Part| {
+    let of_part = |mut share: Share, part: &Part| {
         let Share { known, out, more, losses } = &mut share;
-        heap.walker().walk(part, losses, |object| {
-            let name = known.entry(object.kind.0).or_insert_with(|| {
-                heap.kind(object.kind).filter(|info| pick(info)).map(|info| heap.type_name(&info).into())
-            });
+        heap.walker().walk(part, losses, &mut |object| {
+            let name = known
+                .entry(object.kind.0)
+                .or_insert_with(|| pick(object.kind).then(|| heap.type_name(object.kind).into()));
             let Some(name) = name else { return };
             if out.len() >= limits::MAX_LISTED_OBJECTS {
                 *more += 1;
@@ -52,7 +50,7 @@ fn list(
                 address: object.addr,
                 name: name.clone(),
                 size: object.size,
-                generation: part.generation.name(),
+                generation: part.generation.name,
                 heap: part.heap,
             });
         });
@@ -68,7 +66,7 @@ fn list(
     if share.losses.bytes > 0 {
         process.diag.partial(
             "heap-walk",
-            format!("{}: {} bytes of the heap could not be walked", runtime.name(), exact(share.losses.bytes)),
+            format!("{}: {} bytes of the heap could not be walked", runtime.label(), exact(share.losses.bytes)),
         );
     }
     share.out.sort_by_key(|o| o.address);
@@ -78,15 +76,14 @@ fn list(
 }
 
 /// List the objects of the types whose name matches.
-pub fn objects(process: &Process, found: &Findings, name: &Regex) -> ObjectsReport {
-    process.core.expect_scan();
+pub fn objects(session: &Session<'_>, name: &Regex) -> ObjectsReport {
+    session.process.core.expect_scan();
     let mut report = ObjectsReport::default();
-    for (runtime, heaps) in with_heap(&found.runtimes) {
-        let _phase = process.enter(Phase::References);
-        let types = TypeSystem::new(process, runtime);
-        let heap = Heap::open(&types, heaps);
-        tell_in_gc(process, runtime, &heap);
-        let (objects, more) = list(process, runtime, &heap, &|info| name.is_match(&heap.type_name(info)));
+    for runtime in session.runtimes() {
+        let Some(heap) = runtime.heap() else { continue };
+        let _phase = session.process.enter(Phase::References);
+        tell_in_gc(session.process, runtime, heap);
+        let (objects, more) = list(session.process, runtime, heap, &|kind| name.is_match(&heap.type_name(kind)));
         report.more += more;
         report.size = objects.iter().map(|o| o.size).fold(report.size, u64::saturating_add);
         report.objects.extend(objects);
@@ -94,44 +91,22 @@ pub fn objects(process: &Process, found: &Findings, name: &Regex) -> ObjectsRepo
     report
 }
 
-/// A name of the type of any object.
-struct Types<'t, 'p> {
-    heap: &'t Heap<'p>,
-    graph: &'t Graph<'t, 'p>,
-    names: HashMap<Addr, Name>,
-}
-
-impl Types<'_, '_> {
-    fn of(&mut self, object: Addr) -> Option<(Name, u64)> {
-        let mut reader = self.graph.reader();
-        let node = reader.node(object.get())?;
-        let (info, size) = (node.layout.info, node.size);
-        let name = self.names.entry(info.address).or_insert_with(|| self.heap.type_name(&info).into());
-        Some((name.clone(), size))
-    }
-}
-
-fn with_types<R>(process: &Process, runtime: &Runtime, heaps: &Heaps, f: impl FnOnce(&mut Types<'_, '_>) -> R) -> R {
-    let _phase = process.enter(Phase::References);
-    let types = TypeSystem::new(process, runtime);
-    let heap = Heap::open(&types, heaps);
-    tell_in_gc(process, runtime, &heap);
-    let graph = Graph::new(&types, &heap, &[]);
-    f(&mut Types { heap: &heap, graph: &graph, names: HashMap::new() })
-}
-
 /// List the objects with finalizers.
-pub fn finalizers(process: &Process, found: &Findings) -> FinalizersReport {
+pub fn finalizers(session: &Session<'_>) -> FinalizersReport {
     let mut report = FinalizersReport::default();
-    for (runtime, heaps) in with_heap(&found.runtimes) {
-        let (queues, notes) = finalizers::read(process, runtime, heaps);
-        tell(process, runtime, "finalizers", &notes);
-        with_types(process, runtime, heaps, |types| {
+    for runtime in session.coreclr() {
+        let Some(heap) = runtime.heap() else { continue };
+        let (queues, notes) = finalizers::read(session.process, runtime.runtime(), runtime.heaps());
+        runtime.tell("finalizers", &notes);
+        {
+            let _phase = session.process.enter(Phase::References);
+            tell_in_gc(session.process, runtime, heap);
+            let mut names = ObjectNames::new(heap);
             for queue in &queues {
                 let registered = queue.registered.iter().map(|&(generation, _, object)| (Some(generation), object));
                 let ready = queue.ready.iter().map(|&(_, object)| (None, object));
                 for (generation, object) in registered.chain(ready) {
-                    let (name, size) = types.of(object).unzip();
+                    let (name, size) = names.object(object).unzip();
                     report.objects.push(FinalizerRow {
                         object,
                         name,
@@ -142,7 +117,7 @@ pub fn finalizers(process: &Process, found: &Findings) -> FinalizersReport {
                     });
                 }
             }
-        });
+        }
     }
     let mut by_type: BTreeMap<(&str, &'static str), u64> = BTreeMap::new();
     for row in &report.objects {
@@ -159,59 +134,60 @@ pub fn finalizers(process: &Process, found: &Findings) -> FinalizersReport {
 }
 
 /// List sync blocks with owners and waiters of their locks.
-pub fn syncblocks(process: &Process, found: &Findings) -> SyncBlocksReport {
+pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
     let mut report = SyncBlocksReport::default();
     let thread = |t: &LockThread| LockThreadRow { address: t.address, tid: t.os_id, managed_id: t.managed_id };
-    for (runtime, heaps) in &found.runtimes {
-        let (blocks, notes) = sync_blocks::read(process, runtime);
-        tell(process, runtime, "sync blocks", &notes);
-        with_types(process, runtime, heaps, |types| {
-            report.blocks.extend(blocks.iter().map(|b| SyncBlockRow {
-                index: b.index,
-                address: b.address,
-                object: b.object,
-                name: types.of(b.object).map(|(name, _)| name),
-                held: b.held,
-                owner: b.owner.as_ref().map(thread),
-                recursion: b.recursion,
-                waiting: b.waiting,
-                pulse: b.pulse.iter().map(thread).collect(),
-            }));
-        });
+    for runtime in session.coreclr() {
+        let (blocks, notes) = sync_blocks::read(session.process, runtime.runtime());
+        runtime.tell("sync blocks", &notes);
+        let _phase = session.process.enter(Phase::References);
+        tell_in_gc(session.process, runtime, runtime.objects());
+        let mut names = ObjectNames::new(runtime.objects());
+        report.blocks.extend(blocks.iter().map(|b| SyncBlockRow {
+            index: b.index,
+            address: b.address,
+            object: b.object,
+            name: names.object(b.object).map(|(name, _)| name),
+            held: b.held,
+            owner: b.owner.as_ref().map(thread),
+            recursion: b.recursion,
+            waiting: b.waiting,
+            pulse: b.pulse.iter().map(thread).collect(),
+        }));
     }
     report
 }
 
 /// List all exception objects.
-pub fn exceptions(process: &Process, found: &Findings) -> ExceptionsReport {
-    process.core.expect_scan();
+pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
+    session.process.core.expect_scan();
     let mut report = ExceptionsReport::default();
-    for (runtime, heaps) in with_heap(&found.runtimes) {
-        let _phase = process.enter(Phase::References);
-        let types = TypeSystem::new(process, runtime);
-        let heap = Heap::open(&types, heaps);
-        tell_in_gc(process, runtime, &heap);
+    for runtime in session.coreclr() {
+        let Some(heap) = runtime.heap() else { continue };
+        let types = runtime.types();
+        let _phase = session.process.enter(Phase::References);
+        tell_in_gc(session.process, runtime, heap);
         let base = types.runtime.roots.pointer(types.memory, &types.runtime.layout, "ExceptionMethodTable").ok();
-        let is_exception = |info: &MethodTableInfo| {
+        let is_exception = |kind: TypeIndex| {
             let is_base = |at| base.map_or_else(|| types.display_name(at) == "System.Exception", |base| base == at);
-            !info.free && types.bases(info.address).into_iter().any(is_base)
+            let info = heap.method_table(kind).filter(|info| !info.free);
+            info.is_some_and(|info| types.bases(info.address).into_iter().any(is_base))
         };
-        let (objects, more) = list(process, runtime, &heap, &is_exception);
+        let (objects, more) = list(session.process, runtime, heap, &is_exception);
         report.more += more;
         if base.is_none() && types.modules().iter().any(|m| m.missing.is_some()) {
-            process.diag.partial(
+            session.process.diag.partial(
                 "metadata",
                 format!(
                     "{}: exceptions are told by name, and not all modules' metadata is in the core",
-                    runtime.name()
+                    runtime.label()
                 ),
             );
         }
-        let graph = Graph::new(&types, &heap, &[]);
-        let mut reader = graph.reader();
+        let mut names = ObjectNames::new(heap);
         let mut places: HashMap<Addr, HashMap<String, u64>> = HashMap::new();
         for object in objects {
-            let Some(info) = reader.node(object.address.get()).map(|n| n.layout.info) else { continue };
+            let Some(info) = names.info(object.address) else { continue };
             let fields = places.entry(info.address).or_insert_with(|| {
                 types.object_fields(info.address).iter().map(|f| (types.field_name(f), f.offset)).collect()
             });
@@ -222,7 +198,7 @@ pub fn exceptions(process: &Process, found: &Findings) -> ExceptionsReport {
             };
             let held = |name| types.memory.ptr(at(name)?).ok().filter(|o| !o.is_null());
             report.exceptions.push(ExceptionRow {
-                message: held("_message").and_then(|s| string_text(&types, s, limits::MAX_SHOWN_STRING)),
+                message: held("_message").and_then(|s| string_text(types, s, limits::MAX_SHOWN_STRING)),
                 hresult: at("_HResult").and_then(|a| types.memory.u32(a).ok()).map(|h| format!("0x{h:08x}")),
                 inner: held("_innerException"),
                 thrown: at("_stackTrace").map(|_| held("_stackTrace").is_some()),

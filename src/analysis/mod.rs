@@ -69,13 +69,12 @@ pub use threads::{Doing, ThreadOptions, doing, threads};
 pub use whatis::whatis;
 
 use crate::core::mapped::{self, Loss};
-use crate::dotnet::{Heaps, Runtime};
-use crate::introspect::Findings;
-use crate::process::Process;
+use crate::dotnet::CoreClr;
 use crate::report::{CoreRow, Envelope, RuntimeRow, SCHEMA_VERSION};
+use crate::session::Session;
 
 /// Put a command's answer into the envelope all answers share.
-pub fn envelope<T>(command: &'static str, process: &Process, found: &Findings, body: T) -> Envelope<T> {
+pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Envelope<T> {
     for loss in mapped::losses() {
         let (code, message) = match loss {
             Loss::Shrank => {
@@ -86,10 +85,10 @@ pub fn envelope<T>(command: &'static str, process: &Process, found: &Findings, b
                 "parts of the core file could not be read (an I/O error of its disk); they were taken as zero",
             ),
         };
-        process.diag.partial(code, message);
+        session.process.diag.partial(code, message);
     }
-    process.tell_unread();
-    let core = &process.core;
+    session.process.tell_unread();
+    let core = &session.process.core;
     Envelope {
         schema_version: SCHEMA_VERSION,
         coremap: env!("CARGO_PKG_VERSION"),
@@ -100,24 +99,26 @@ pub fn envelope<T>(command: &'static str, process: &Process, found: &Findings, b
             packed: core.packing.map(|p| p.name()),
             producer: core.producer.name(),
             arch: core.arch.name(),
-            pid: process.pid(),
+            pid: session.process.pid(),
             truncated: core.truncation.is_some(),
             truncation: core.truncation,
             threads: core.notes.threads.len(),
-            runtimes: found.runtimes.iter().map(|(r, heaps)| runtime_row(r, heaps)).collect(),
+            runtimes: session.coreclr().iter().map(runtime_row).collect(),
         },
-        warnings: process.diag.warnings(),
+        warnings: session.process.diag.warnings(),
         body,
     }
 }
 
-fn runtime_row(runtime: &Runtime, heaps: &Heaps) -> RuntimeRow {
+fn runtime_row(clr: &CoreClr<'_>) -> RuntimeRow {
+    let runtime = clr.runtime();
+    let heaps = clr.heaps_if_read().filter(|heaps| !heaps.segments.is_empty());
     RuntimeRow {
         name: ".NET".into(),
         version: Some(runtime.version.clone()),
         module: crate::bytes::printable(&runtime.path).into_owned(),
         base: runtime.base,
-        gc: (!heaps.segments.is_empty()).then_some(if heaps.server { "server" } else { "workstation" }),
+        gc: heaps.map(|heaps| if heaps.server { "server" } else { "workstation" }),
         layout_source: format!(
             "{}; {}; version from {}",
             runtime.layout_source, runtime.roots.source, runtime.version_source

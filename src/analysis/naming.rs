@@ -1,16 +1,16 @@
 //! Names of code: managed methods of every runtime of the process, native
 //! symbols, and in words what an address is that has neither.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::dotnet::{CodeAt, Method, Methods, Stub, TypeSystem, step_at};
-use crate::image::{NativeSymbol, NativeSymbols};
-use crate::introspect::{Findings, introspect};
+use crate::image::NativeSymbol;
 use crate::map::Kind;
 use crate::process::Process;
+use crate::session::Session;
 
 /// Modules listed by name in a warning.
 const NAMED: usize = 8;
@@ -54,41 +54,42 @@ pub struct Source {
 }
 
 /// Everything that gives names to code.
-pub struct Names<'p> {
-    process: &'p Process,
-    map: OnceLock<Findings>,
-    native: NativeSymbols<'p>,
-    runtimes: Vec<Methods<'p>>,
+pub struct Names<'s, 'p> {
+    session: &'s Session<'p>,
 }
 
-impl<'p> Names<'p> {
-    /// Names in `process`, of the runtimes in `found`.
-    pub fn new(process: &'p Process, found: &'p Findings) -> Names<'p> {
-        let runtimes = found.runtimes.iter().map(|(runtime, _)| Methods::new(process, runtime)).collect();
-        Names { process, map: OnceLock::new(), native: NativeSymbols::new(process), runtimes }
+impl<'s, 'p> Names<'s, 'p> {
+    /// Names in the session's process.
+    pub fn new(session: &'s Session<'p>) -> Names<'s, 'p> {
+        Names { session }
+    }
+
+    /// The session that they are of.
+    pub fn session(&self) -> &'s Session<'p> {
+        self.session
     }
 
     /// The runtimes' methods.
-    pub fn runtimes(&self) -> &[Methods<'p>] {
-        &self.runtimes
+    pub fn runtimes(&self) -> &'s [Arc<Methods<'p>>] {
+        self.session.methods()
     }
 
     /// Tell that names are missing.
     pub(super) fn partial(&self, why: String) {
-        self.process.diag.partial("dotnet", why);
+        self.session.process.diag.partial("dotnet", why);
     }
 
     /// Tell which modules had no metadata when names were asked of them, and what
     /// would help.
     pub fn note_missing(&self) {
-        for methods in &self.runtimes {
-            note_missing(self.process, &methods.types);
+        for methods in self.runtimes() {
+            note_missing(self.session.process, &methods.types);
         }
     }
 
     /// What code `ip` is of.
-    pub fn code(&self, ip: Addr) -> Code<'_, 'p> {
-        for methods in &self.runtimes {
+    pub fn code(&self, ip: Addr) -> Code<'s, 'p> {
+        for methods in self.runtimes() {
             match methods.at(ip) {
                 None => {}
                 Some(CodeAt::Method(method)) => return Code::Managed(methods, method),
@@ -97,12 +98,12 @@ impl<'p> Names<'p> {
                 Some(CodeAt::Nothing(why)) => return Code::Other(why),
             }
         }
-        self.native.resolve(ip).map_or(Code::None, Code::Native)
+        self.session.symbols().resolve(ip).map_or(Code::None, Code::Native)
     }
 
     /// Name of the module that a symbol is in.
-    pub fn native_module(&self, symbol: &NativeSymbol) -> &str {
-        self.native.module_name(symbol)
+    pub fn native_module(&self, symbol: &NativeSymbol) -> &'s str {
+        self.session.symbols().module_name(symbol)
     }
 
     /// IL offset and line of an address in a method.
@@ -119,9 +120,14 @@ impl<'p> Names<'p> {
 
     /// A stub's target: its address, and its name where it is native.
     fn target(&self, at: Addr) -> String {
-        match self.native.resolve(at) {
+        match self.session.symbols().resolve(at) {
             Some(s) => {
-                format!("{at} {}!{}+{:#x}", printable(self.native.module_name(&s)), printable(&s.name), s.offset)
+                format!(
+                    "{at} {}!{}+{:#x}",
+                    printable(self.session.symbols().module_name(&s)),
+                    printable(&s.name),
+                    s.offset
+                )
             }
             None => at.to_string(),
         }
@@ -148,7 +154,7 @@ impl<'p> Names<'p> {
             }
             Code::Native(symbol) => format!(
                 "{}!{}+{:#x} (native, by {})",
-                printable(self.native.module_name(symbol)),
+                printable(self.session.symbols().module_name(symbol)),
                 printable(&symbol.name),
                 symbol.offset,
                 symbol.source
@@ -163,15 +169,14 @@ impl<'p> Names<'p> {
         let mut parts = vec![self.words(code)];
         parts.retain(|p| !p.is_empty());
         // The whole map is made only where an address needs it.
-        let found = self.map.get_or_init(|| introspect(self.process));
-        match found.map.region_at(ip) {
+        match self.session.map().region_at(ip) {
             None => parts.push("not mapped".to_owned()),
             Some(region) => {
                 if matches!(code, Code::None) && STUB_HEAPS.contains(&region.kind) {
-                    let stub = self.runtimes.iter().find_map(|m| m.stub_at(ip));
+                    let stub = self.runtimes().iter().find_map(|m| m.stub_at(ip));
                     parts.extend(stub.map(|(stub, method)| self.words(&Code::Stub(stub, method))));
                 }
-                let at = place(self.process, found, region, ip);
+                let at = place(self.session, region, ip);
                 parts.push(format!("{}: {at}", region.kind.name()));
             }
         }

@@ -1,9 +1,11 @@
 use crate::analysis::naming::Names;
 use crate::limits;
 use crate::report::{PerfMapReport, PerfMapRow};
+use crate::session::Session;
 
 /// All code that the process's runtimes made or loaded, by address.
-pub fn perfmap(names: &Names<'_>) -> PerfMapReport {
+pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
+    let names = Names::new(session);
     let mut entries = Vec::new();
     let mut room = limits::MAX_METHOD_NAMES;
     for methods in names.runtimes() {
@@ -39,6 +41,7 @@ pub fn perfmap(names: &Names<'_>) -> PerfMapReport {
             true
         });
     }
+    names.note_missing();
     entries.retain(|e| e.size > 0);
     entries.sort_by_key(|e| (e.start, e.size));
     PerfMapReport { entries }

@@ -3,14 +3,13 @@
 
 use crate::addr::Addr;
 use crate::bytes::printable;
-use crate::introspect::Findings;
 use crate::map::{Kind, Owner, Region};
-use crate::process::Process;
+use crate::session::Session;
 
 /// `libc.so.6 .text+0x1234`, `thread 17, SP+0x80`, `arena 0x7f… +0x40`.
-pub(super) fn place(process: &Process, found: &Findings, region: &Region, addr: Addr) -> String {
+pub(super) fn place(session: &Session<'_>, region: &Region, addr: Addr) -> String {
     if let Owner::Module(i) = region.owner
-        && let Some(module) = process.modules.get(i as usize)
+        && let Some(module) = session.process.modules.get(i as usize)
     {
         return match module.section_at(addr) {
             Some(s) => {
@@ -21,7 +20,7 @@ pub(super) fn place(process: &Process, found: &Findings, region: &Region, addr: 
     }
     if region.kind == Kind::Stack {
         let detail = printable(&region.detail);
-        return match found.sp_in(region) {
+        return match session.sp_in(region) {
             Some(sp) if addr >= sp => format!("{detail}, SP+{:#x}", addr.since(sp)),
             Some(sp) => format!("{detail}, SP-{:#x} (below SP: left over)", sp.since(addr)),
             None => format!("{detail}, {:#x} below the top", region.range.end.since(addr)),

@@ -3,39 +3,16 @@
 //! word that may be a pointer into a block.
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::analysis::malloc::tell_more_caches;
-use crate::introspect::Findings;
-use crate::limits;
 use crate::map::{Kind, Region};
 use crate::memory::pointers::pointers;
 use crate::memory::window::Window;
-use crate::native::malloc::{Block, BlockId, BlockMarks, BlockQueue, Blocks, FreeLists, Malloc};
+use crate::native::malloc::{Block, BlockId, BlockMarks, BlockQueue, Blocks};
 use crate::native::stacks::RED_ZONE;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::ChunkSum;
-use crate::units::human;
-
-/// All blocks of malloc, with the lists that tell which of them are free.
-pub(super) fn blocks_of(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
-    let mut lists = FreeLists::read(process, malloc, &[]);
-    let mut blocks = Blocks::read(process, malloc, &lists);
-    let (caches, more_caches) = blocks.caches();
-    if more_caches {
-        tell_more_caches(process);
-    }
-    if let Some(with_others) = lists.with_caches(process, malloc, &caches) {
-        lists = with_others;
-        blocks = Blocks::read(process, malloc, &lists);
-    }
-    if blocks.capped {
-        let most = human(limits::MAX_HEAP_PART);
-        let what = format!("a part of malloc's heap is larger than {most}; its blocks behind that are not known");
-        process.diag.partial("limit", what);
-    }
-    (lists, blocks)
-}
+use crate::session::Session;
 
 /// Follows pointers from block to block.
 pub(super) struct Reach<'a> {
@@ -55,8 +32,8 @@ impl<'a> Reach<'a> {
 
     /// Mark all used blocks that can be reached from outside the heap; returns how
     /// many bytes were looked through for pointers to them.
-    pub(super) fn mark_from_roots(&self, found: &Findings, marks: &BlockMarks, progress: &Progress) -> u64 {
-        let within = roots(found);
+    pub(super) fn mark_from_roots(&self, session: &Session<'_>, marks: &BlockMarks, progress: &Progress) -> u64 {
+        let within = roots(session);
         let queue = BlockQueue::new(self.blocks);
         let add = |value: Addr| {
             if let Some(id) = self.blocks.used_at(value, 0).filter(|id| marks.mark(*id)) {
@@ -115,14 +92,14 @@ impl<'a> Reach<'a> {
 }
 
 /// Memory that is no block and that the program may have pointers in.
-fn roots(found: &Findings) -> Vec<AddrRange> {
+fn roots(session: &Session<'_>) -> Vec<AddrRange> {
     let may_hold = |r: &&Region| match r.kind {
         Kind::Malloc | Kind::DoubleMapped | Kind::GCHeapToBeFreed => false,
         _ => r.perms.is_none_or(|p| p.write),
     };
     let live = |r: &Region| {
-        let start = found.sp_in(r).map_or(r.range.start, |sp| sp.saturating_sub(RED_ZONE).max(r.range.start));
+        let start = session.sp_in(r).map_or(r.range.start, |sp| sp.saturating_sub(RED_ZONE).max(r.range.start));
         AddrRange::new(start, r.range.end)
     };
-    union(found.map.regions.iter().filter(may_hold).map(live).collect())
+    union(session.map().regions.iter().filter(may_hold).map(live).collect())
 }

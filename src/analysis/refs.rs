@@ -4,20 +4,17 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::analysis::managed::{ObjectNames, handles_of, with_heap};
+use crate::analysis::managed::ObjectNames;
 use crate::analysis::place::place;
-use crate::analysis::reach::blocks_of;
 use crate::bytes::printable;
-use crate::dotnet::graph::{Graph, Link};
-use crate::dotnet::heap::{FREE, Heap};
-use crate::dotnet::{Heaps, Runtime, TypeSystem};
-use crate::introspect::Findings;
 use crate::limits;
+use crate::managed::{FREE, Link, locate};
 use crate::map::{Kind, Owner, Region};
 use crate::memory::pointers::pointers;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{RefCountRow, RefRow, RefsReport, TargetRow};
+use crate::session::Session;
 use crate::units::exact;
 
 /// What is to be pointed at.
@@ -68,8 +65,8 @@ const ORDER: [&str; 5] = ["register", "stack", "handle", "object", Kind::Image.n
 const LAST: [&str; 4] = [Kind::GCHeapToBeFreed.name(), "free object space", "free block", "stack (left over)"];
 
 /// Tell who points at `addr`.
-pub fn refs(process: &Process, found: &Findings, addr: Addr, options: &RefsOptions, progress: &Progress) -> RefsReport {
-    let target = target(process, found, addr, options.span);
+pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: &Progress) -> RefsReport {
+    let target = target(session, addr, options.span);
     let range = AddrRange::new(target.start, target.end);
     let mut report = RefsReport { address: addr, target, ..RefsReport::default() };
     let wanted = |r: &&Region| match options.kinds.as_slice() {
@@ -77,7 +74,7 @@ pub fn refs(process: &Process, found: &Findings, addr: Addr, options: &RefsOptio
         [] => r.kind != Kind::DoubleMapped,
         kinds => kinds.contains(&r.kind),
     };
-    let within = union(found.map.regions.iter().filter(wanted).map(|r| r.range).collect());
+    let within = union(session.map().regions.iter().filter(wanted).map(|r| r.range).collect());
     let mut words: Vec<Pointer> = Vec::new();
     let keep = |share: &mut Share, at, value| {
         if range.contains(at) {
@@ -89,7 +86,7 @@ pub fn refs(process: &Process, found: &Findings, addr: Addr, options: &RefsOptio
             share.words.push(Pointer { at, value });
         }
     };
-    report.scanned = pointers(&process.core, &within, range, progress, keep, |share: Share| {
+    report.scanned = pointers(&session.process.core, &within, range, progress, keep, |share: Share| {
         report.inside += share.inside;
         report.total += share.total;
         let room = limits::MAX_REFS.saturating_sub(words.len());
@@ -97,12 +94,15 @@ pub fn refs(process: &Process, found: &Findings, addr: Addr, options: &RefsOptio
     });
     if report.total > words.len() as u64 {
         let (all, told) = (exact(report.total), exact(words.len() as u64));
-        process.diag.note("limit", format!("{all} words point there; only of the first {told} is told what they are"));
+        session
+            .process
+            .diag
+            .note("limit", format!("{all} words point there; only of the first {told} is told what they are"));
     }
-    let mut rows = if options.kinds.is_empty() { registers(process, range) } else { Vec::new() };
+    let mut rows = if options.kinds.is_empty() { registers(session.process, range) } else { Vec::new() };
     report.total += rows.len() as u64;
-    rows.extend(words.iter().map(|w| row(process, found, range, w.at, w.value)));
-    objects(process, found, &mut rows);
+    rows.extend(words.iter().map(|w| row(session, range, w.at, w.value)));
+    objects(session, &mut rows);
     let mut counts: BTreeMap<(usize, String), u64> = BTreeMap::new();
     for row in &rows {
         *counts.entry((rank(&row.from), row.from.clone())).or_default() += 1;
@@ -127,15 +127,15 @@ fn rank(from: &str) -> usize {
 }
 
 /// What is pointed at.
-fn target(process: &Process, found: &Findings, addr: Addr, span: Span) -> TargetRow {
-    let region = found.map.region_at(addr);
+fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
+    let region = session.map().region_at(addr);
     let mut out = TargetRow {
         start: addr,
         end: addr.saturating_add(1),
         what: "address",
         kind: region.map(|r| r.kind.name()),
         name: None,
-        detail: region.map(|r| place(process, found, r, addr)).unwrap_or_default(),
+        detail: region.map(|r| place(session, r, addr)).unwrap_or_default(),
     };
     match (span, region) {
         (Span::Length(length), _) => (out.end, out.what) = (addr.saturating_add(length.max(1)), "range"),
@@ -144,17 +144,16 @@ fn target(process: &Process, found: &Findings, addr: Addr, span: Span) -> Target
             out.detail = printable(&region.detail).into_owned();
         }
         (Span::Thing, Some(region)) if region.kind == Kind::Malloc => {
-            if let Some(block) = blocks_of(process, &found.malloc).1.at(addr) {
+            if let Some(block) = session.blocks().1.at(addr) {
                 (out.start, out.end) = (block.range.start, block.range.end);
                 out.what = if block.used { "block" } else { "free block" };
             }
         }
         (Span::Thing, Some(region)) if region.kind == Kind::GCHeap => {
-            for (runtime, heaps) in with_heap(&found.runtimes) {
-                let object = with_names(process, runtime, heaps, |names| {
-                    let object = names.containing(addr)?;
-                    names.object(object).map(|(name, size)| (object, name, size))
-                });
+            for heap in session.runtimes().iter().filter_map(|runtime| runtime.heap()) {
+                let mut names = ObjectNames::new(heap);
+                let object = names.containing(addr);
+                let object = object.and_then(|at| names.object(at).map(|(name, size)| (at, name, size)));
                 if let Some((object, name, size)) = object {
                     (out.start, out.end, out.what) = (object, object.saturating_add(size.max(1)), "object");
                     out.name = Some(name);
@@ -164,18 +163,6 @@ fn target(process: &Process, found: &Findings, addr: Addr, span: Span) -> Target
         _ => {}
     }
     out
-}
-
-fn with_names<R>(
-    process: &Process,
-    runtime: &Runtime,
-    heaps: &Heaps,
-    ask: impl FnOnce(&mut ObjectNames<'_, '_, '_>) -> R,
-) -> R {
-    let types = TypeSystem::new(process, runtime);
-    let heap = Heap::open(&types, heaps);
-    let graph = Graph::new(&types, &heap, &[]);
-    ask(&mut ObjectNames::new(&types, &graph))
 }
 
 fn registers(process: &Process, target: AddrRange) -> Vec<RefRow> {
@@ -196,47 +183,53 @@ fn registers(process: &Process, target: AddrRange) -> Vec<RefRow> {
 }
 
 /// What a word is of, as far as its region tells.
-pub(super) fn row(process: &Process, found: &Findings, target: AddrRange, at: Addr, value: Addr) -> RefRow {
+pub(super) fn row(session: &Session<'_>, target: AddrRange, at: Addr, value: Addr) -> RefRow {
     let mut out = RefRow { address: Some(at), value, offset: value.since(target.start), ..RefRow::default() };
     // Every dumped byte has a region; a word without one would be a bug of the map.
-    let Some(region) = found.map.region_at(at) else { return out };
+    let Some(region) = session.map().region_at(at) else { return out };
     out.kind = Some(region.kind.name());
     out.from = region.kind.name().to_owned();
-    out.detail = place(process, found, region, at);
+    out.detail = place(session, region, at);
     if let (Kind::Stack, Owner::Thread(tid)) = (region.kind, region.owner) {
         out.thread = Some(tid);
-        out.from = if found.is_left_over(region, at) { "stack (left over)" } else { "stack" }.into();
+        out.from = if session.is_left_over(region, at) { "stack (left over)" } else { "stack" }.into();
     }
     out
 }
 
 /// Tell which objects, handles and blocks of malloc the words are of.
-pub(super) fn objects(process: &Process, found: &Findings, rows: &mut [RefRow]) {
+pub(super) fn objects(session: &Session<'_>, rows: &mut [RefRow]) {
     rows.sort_by_key(|r| r.address);
-    in_blocks(process, found, rows);
-    for (runtime, heaps) in with_heap(&found.runtimes) {
-        let handles = rows.iter().any(|r| r.kind == Some(Kind::HandleTable.name()));
-        let handles = if handles { handles_of(process, runtime) } else { Vec::new() };
-        let handles: HashMap<Addr, &'static str> = handles.iter().map(|h| (h.address, h.kind.name())).collect();
-        for row in rows.iter_mut() {
-            if let Some(kind) = row.address.and_then(|at| handles.get(&at)) {
-                row.from = "handle".into();
-                row.detail = format!("{kind} handle");
-            }
+    in_blocks(session, rows);
+    if rows.iter().any(|r| r.kind == Some(Kind::HandleTable.name())) {
+        in_handles(session, rows);
+    }
+    if rows.iter().any(|r| r.kind == Some(Kind::GCHeap.name())) {
+        for heap in session.runtimes().iter().filter_map(|runtime| runtime.heap()) {
+            in_objects(&mut ObjectNames::new(heap), rows);
         }
-        if rows.iter().any(|r| r.kind == Some(Kind::GCHeap.name())) {
-            with_names(process, runtime, heaps, |names| in_objects(names, rows));
+    }
+}
+
+/// Of words in tables of handles: of which kind each is.
+fn in_handles(session: &Session<'_>, rows: &mut [RefRow]) {
+    let all = session.coreclr().iter().flat_map(|runtime| runtime.handles());
+    let handles: HashMap<Addr, &'static str> = all.map(|h| (h.address, h.kind.name())).collect();
+    for row in rows.iter_mut() {
+        if let Some(kind) = row.address.and_then(|at| handles.get(&at)) {
+            row.from = "handle".into();
+            row.detail = format!("{kind} handle");
         }
     }
 }
 
 /// Of words in malloc's heaps: which block each is in.
-fn in_blocks(process: &Process, found: &Findings, rows: &mut [RefRow]) {
+fn in_blocks(session: &Session<'_>, rows: &mut [RefRow]) {
     let mut here = rows.iter_mut().filter(|r| r.kind == Some(Kind::Malloc.name())).peekable();
     if here.peek().is_none() {
         return;
     }
-    let (_, blocks) = blocks_of(process, &found.malloc);
+    let (_, blocks) = session.blocks();
     for row in here {
         let Some((at, block)) = row.address.and_then(|at| Some((at, blocks.at(at)?))) else { continue };
         let (start, size) = (block.range.start, exact(block.range.len()));
@@ -246,10 +239,10 @@ fn in_blocks(process: &Process, found: &Findings, rows: &mut [RefRow]) {
 }
 
 /// Of `rows` by address: which object of the heap each is in.
-fn in_objects(names: &mut ObjectNames<'_, '_, '_>, rows: &mut [RefRow]) {
+fn in_objects(names: &mut ObjectNames<'_>, rows: &mut [RefRow]) {
     // Registers, which have no address, are in no object.
     let address = |row: &RefRow| row.address.unwrap_or_default();
-    names.heap.locate(rows, address, |row, part, object| {
+    locate(names.heap, rows, address, |row, part, object| {
         if object.kind == FREE {
             row.from = "free object space".into();
             return;
@@ -258,6 +251,6 @@ fn in_objects(names: &mut ObjectNames<'_, '_, '_>, rows: &mut [RefRow]) {
         row.object = Some(object.addr);
         row.name = names.object(object.addr).map(|(name, _)| name);
         row.field = names.link(object.addr, Link::Field(address(row).since(object.addr)));
-        row.detail = part.generation.name().to_owned();
+        row.detail = part.generation.name.to_owned();
     });
 }

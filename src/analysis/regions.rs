@@ -1,8 +1,8 @@
 use std::cmp::Reverse;
 
-use crate::introspect::Findings;
 use crate::map::{Kind, Region};
 use crate::report::{RegionRow, RegionsReport, Shown};
+use crate::session::Session;
 
 /// What of the map to list.
 #[derive(Clone, Debug, Default)]
@@ -14,10 +14,10 @@ pub struct RegionOptions {
 }
 
 /// List the map.
-pub fn regions(found: &Findings, options: &RegionOptions) -> RegionsReport {
+pub fn regions(session: &Session<'_>, options: &RegionOptions) -> RegionsReport {
     let mut names = Shown::default();
-    let mut rows: Vec<RegionRow> = found
-        .map
+    let mut rows: Vec<RegionRow> = session
+        .map()
         .regions
         .iter()
         .filter(|r| options.kinds.is_empty() || options.kinds.contains(&r.kind))

@@ -6,12 +6,11 @@ use regex::Regex;
 use crate::addr::Addr;
 use crate::analysis::managed::ObjectNames;
 use crate::analysis::roots::with_retained;
-use crate::dotnet::graph::{Link, Retained, Root, RootKind};
-use crate::dotnet::heap::{MethodTableInfo, TypeIndex};
-use crate::introspect::Findings;
 use crate::limits;
-use crate::process::Process;
+use crate::managed::graph::Retained;
+use crate::managed::{Link, Root, RootKind, TypeIndex, TypeInfo};
 use crate::report::{Name, ObjectsRow, RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow, TypeRow};
+use crate::session::Session;
 
 /// What to tell of.
 #[derive(Clone, Debug, Default)]
@@ -25,9 +24,9 @@ pub struct RetainedOptions {
 }
 
 /// Tell what would be freed with what, biggest first.
-pub fn retained(process: &Process, found: &Findings, options: &RetainedOptions) -> RetainedReport {
+pub fn retained(session: &Session<'_>, options: &RetainedOptions) -> RetainedReport {
     let mut report = RetainedReport::default();
-    with_retained(process, found, |retained, names, rooted| {
+    with_retained(session, |retained, names, rooted| {
         let view = View { retained, names, roots: rooted.roots, statics: HashMap::new(), options };
         view.tell(&mut report);
         report.stacks.merge(&rooted.stacks);
@@ -48,15 +47,15 @@ pub fn retained(process: &Process, found: &Findings, options: &RetainedOptions) 
     report
 }
 
-struct View<'v, 'g, 'h, 'p> {
-    retained: &'v Retained<'g, 'h, 'p>,
-    names: &'v mut ObjectNames<'g, 'h, 'p>,
+struct View<'v, 'g> {
+    retained: &'v Retained<'g>,
+    names: &'v mut ObjectNames<'g>,
     roots: &'v [Root],
     statics: HashMap<Addr, Name>,
     options: &'v RetainedOptions,
 }
 
-impl View<'_, '_, '_, '_> {
+impl View<'_, '_> {
     fn tell(mut self, report: &mut RetainedReport) {
         let (retained, options) = (self.retained, self.options);
         let live = &retained.live;
@@ -66,7 +65,7 @@ impl View<'_, '_, '_, '_> {
         for source in &live.sources {
             let bytes = retained.bytes(source.number);
             several = several.saturating_sub(bytes);
-            let root_kind = source.kind.name();
+            let root_kind = source.kind.name().to_owned();
             report.roots.push(RootSumRow { root_kind, count: source.roots, retained: bytes });
         }
         report.several = report.several.saturating_add(several);
@@ -133,9 +132,9 @@ impl View<'_, '_, '_, '_> {
     }
 
     /// A type and its name, if it is asked for.
-    fn picked(&mut self, kind: TypeIndex) -> Option<(MethodTableInfo, Name)> {
-        let info = self.names.heap.kind(kind)?;
-        let name = self.names.of_kind(&info);
+    fn picked(&mut self, kind: TypeIndex) -> Option<(TypeInfo, Name)> {
+        let info = self.names.heap.type_info(kind)?;
+        let name = self.names.of_kind(kind);
         self.options.name.as_ref().is_none_or(|re| re.is_match(&name)).then_some((info, name))
     }
 
@@ -161,7 +160,7 @@ impl View<'_, '_, '_, '_> {
     fn row(&mut self, number: u32, object: Addr) -> RetainedRow {
         let live = &self.retained.live;
         let name = self.names.object(object).map(|(name, _)| name);
-        let size = self.names.reader.node(object.get()).map(|n| n.counted_size());
+        let size = self.names.node(object).map(|n| n.counted_size);
         let mut row = RetainedRow { object, name, size, ..RetainedRow::default() };
         if number == 0 {
             return row;
@@ -175,12 +174,12 @@ impl View<'_, '_, '_, '_> {
             return row;
         }
         let kind = live.source(up).map(|s| s.kind);
-        row.root_kind = Some(kind.map_or_else(|| "several".into(), RootKind::name));
+        row.root_kind = Some(kind.map_or("several", RootKind::name).to_owned());
         for root in self.roots.iter().filter(|r| r.object == object) {
             if row.root_address.is_none() {
                 (row.root_address, row.thread) = (Some(root.address), root.thread);
             }
-            let name = root.kind.name();
+            let name = root.kind.name().to_owned();
             if !row.root_kinds.contains(&name) {
                 row.root_kinds.push(name);
             }

@@ -1,25 +1,21 @@
 //! Roots as rows of reports, and what they keep.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use crate::analysis::managed::{ObjectNames, handles_of, tell, tell_in_gc, tell_walk, with_heap};
+use crate::analysis::managed::{ObjectNames, tell_in_gc, tell_walk};
 use crate::bytes::printable;
-use crate::dotnet::graph::{Graph, RefPlace, Retained, Root, RootKind, Roots, StackRefs, roots};
-use crate::dotnet::heap::Heap;
-use crate::dotnet::{CodeAt, Heaps, Methods, Runtime, TypeSystem};
-use crate::introspect::Findings;
+use crate::dotnet::{CodeAt, CoreClr};
+use crate::managed::graph::{Graph, Retained};
+use crate::managed::{RefPlace, Root, RootKind, Roots};
 use crate::phase::Phase;
-use crate::process::Process;
 use crate::report::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
-use crate::stackwalk::stack_refs;
+use crate::session::Session;
 use crate::units::exact;
 
 /// The roots of one runtime's objects.
-pub(super) struct Rooted<'a, 'm> {
+pub(super) struct Rooted<'a, 'p> {
     /// All of them.
     pub(super) roots: &'a [Root],
-    /// The runtime's methods, for the names of frames.
-    pub(super) methods: &'a Methods<'m>,
+    /// The runtime, for the names of frames.
+    pub(super) runtime: &'a CoreClr<'p>,
     /// How the stacks were read.
     pub(super) stacks: StackRootsRow,
 }
@@ -27,83 +23,61 @@ pub(super) struct Rooted<'a, 'm> {
 /// Find what all objects of each runtime keep, and use it; nothing where there are too
 /// many. What makes it less than the whole is told.
 pub(super) fn with_retained(
-    process: &Process,
-    found: &Findings,
-    mut with: impl for<'g, 'h, 'p> FnMut(&Retained<'g, 'h, 'p>, &mut ObjectNames<'g, 'h, 'p>, &Rooted<'_, '_>),
+    session: &Session<'_>,
+    mut with: impl for<'g> FnMut(&Retained<'g>, &mut ObjectNames<'g>, &Rooted<'_, '_>),
 ) {
+    let process = session.process;
     process.core.expect_scan();
-    // A stack may go through the code of several runtimes.
-    let runtimes: Vec<Methods<'_>> = found.runtimes.iter().map(|(r, _)| Methods::new(process, r)).collect();
-    for (runtime, heaps) in with_heap(&found.runtimes) {
-        let Some(methods) = runtimes.iter().find(|m| std::ptr::eq(m.types.runtime, runtime)) else { continue };
-        let stacks = stack_refs(process, &found.stacks, &runtimes, runtime);
-        of_runtime(process, (runtime, heaps), methods, &stacks, &mut with);
-    }
-}
-
-fn of_runtime(
-    process: &Process,
-    (runtime, heaps): (&Runtime, &Heaps),
-    methods: &Methods<'_>,
-    stacks: &[StackRefs],
-    with: &mut impl for<'g, 'h, 'p> FnMut(&Retained<'g, 'h, 'p>, &mut ObjectNames<'g, 'h, 'p>, &Rooted<'_, '_>),
-) {
-    let _phase = process.enter(Phase::References);
-    let types = TypeSystem::new(process, runtime);
-    let heap = Heap::open(&types, heaps);
-    tell_in_gc(process, runtime, &heap);
-    let handles = handles_of(process, runtime);
-    let graph = Graph::new(&types, &heap, &handles);
-    let Roots { all: roots, notes, stray } = roots(&graph, heaps, &handles, stacks);
-    tell(process, runtime, "roots", &notes);
-    let retained = match Retained::find(&graph, &roots) {
-        Ok(retained) => retained,
-        Err(e) => {
-            process.diag.partial("limit", format!("{}: {e}", runtime.name()));
-            return;
+    for runtime in session.runtimes() {
+        let Some(heap) = runtime.heap() else { continue };
+        let _phase = process.enter(Phase::References);
+        tell_in_gc(process, runtime, heap);
+        let roots = session.roots(runtime);
+        let graph = Graph::new(heap);
+        let retained = match Retained::find(graph, &roots.all) {
+            Ok(retained) => retained,
+            Err(e) => {
+                process.diag.partial("limit", format!("{}: {e}", runtime.label()));
+                continue;
+            }
+        };
+        tell_walk(process, runtime, heap, &retained.live.losses);
+        let lead = [(retained.strays, "references"), (retained.live.stray_roots, "roots")];
+        for (count, what) in lead.into_iter().filter(|l| l.0 > 0) {
+            process.diag.partial(
+                "heap",
+                format!(
+                    "{}: {} {what} lead to no object; what they may keep is told as kept by others or unreachable",
+                    runtime.label(),
+                    exact(count)
+                ),
+            );
         }
-    };
-    tell_walk(process, runtime, &heap, &retained.live.losses);
-    let lead = [(retained.strays, "references"), (retained.live.stray_roots, "roots")];
-    for (count, what) in lead.into_iter().filter(|l| l.0 > 0) {
-        process.diag.partial(
-            "heap",
-            format!(
-                "{}: {} {what} lead to no object; what they may keep is told as kept by others or unreachable",
-                runtime.name(),
-                exact(count)
-            ),
-        );
+        let rooted = Rooted { roots: &roots.all, runtime, stacks: stack_roots(&roots) };
+        with(&retained, &mut ObjectNames::new(heap), &rooted);
     }
-    let rooted = Rooted { roots: &roots, methods, stacks: stack_roots(stacks, &roots, stray) };
-    with(&retained, &mut ObjectNames::new(&types, &graph), &rooted);
 }
 
 /// How the stacks were read.
-pub(super) fn stack_roots(stacks: &[StackRefs], roots: &[Root], stray: u64) -> StackRootsRow {
-    let of = |kind| roots.iter().filter(|r| r.kind == kind).count() as u64;
-    let mut reasons: BTreeMap<&'static str, BTreeSet<u32>> = BTreeMap::new();
-    for stack in stacks {
-        for stretch in &stack.stretches {
-            reasons.entry(stretch.why).or_default().insert(stack.thread);
-        }
-    }
+pub(super) fn stack_roots(roots: &Roots) -> StackRootsRow {
+    let of = |kind| roots.all.iter().filter(|r| r.kind == kind).count() as u64;
+    let stacks = &roots.stacks;
     StackRootsRow {
-        threads: stacks.len() as u64,
-        frames_precise: stacks.iter().map(|s| s.frames.0).sum(),
-        frames_conservative: stacks.iter().map(|s| s.frames.1).sum(),
+        threads: stacks.threads,
+        frames_precise: stacks.frames_precise,
+        frames_conservative: stacks.frames_conservative,
         roots_precise: of(RootKind::Stack),
         roots_conservative: of(RootKind::StackWord),
-        stray,
-        conservative: reasons.iter().map(|(why, threads)| StretchRow { why, threads: threads.len() as u64 }).collect(),
+        stray: roots.stray,
+        conservative: stacks.conservative.iter().map(|&(why, threads)| StretchRow { why, threads }).collect(),
     }
 }
 
 /// The frame that holds a root, with the name of its method.
-fn frame(methods: &Methods<'_>, root: &Root) -> Option<RootFrameRow> {
+fn frame(runtime: &CoreClr<'_>, root: &Root) -> Option<RootFrameRow> {
     let frame = root.frame?;
     // A call that never returns may be the last instruction.
-    let method = match methods.at(if frame.exact { frame.ip } else { frame.ip.saturating_sub(1) })? {
+    let method = match runtime.methods().at(if frame.exact { frame.ip } else { frame.ip.saturating_sub(1) })? {
         CodeAt::Method(method) => Some(printable(&method.name).into_owned()),
         _ => None,
     };
@@ -111,9 +85,9 @@ fn frame(methods: &Methods<'_>, root: &Root) -> Option<RootFrameRow> {
 }
 
 /// A path from `root`; `chain`: the objects on it.
-pub(super) fn root_row(methods: &Methods<'_>, root: &Root, chain: Vec<ChainRow>) -> RootPathRow {
+pub(super) fn root_row(runtime: &CoreClr<'_>, root: &Root, chain: Vec<ChainRow>) -> RootPathRow {
     RootPathRow {
-        root_kind: root.kind.name(),
+        root_kind: root.kind.name().to_owned(),
         root_address: root.address,
         thread: root.thread,
         register: root.register,
@@ -126,7 +100,7 @@ pub(super) fn root_row(methods: &Methods<'_>, root: &Root, chain: Vec<ChainRow>)
             RefPlace::Slot(slot) => slot.to_string(),
             RefPlace::Listed(_, list) => list.to_owned(),
         }),
-        frame: frame(methods, root),
+        frame: frame(runtime, root),
         interior: root.interior,
         pinned: root.pinned,
         chain,

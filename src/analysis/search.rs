@@ -1,7 +1,6 @@
 use crate::addr::AddrRange;
 use crate::analysis::place::place;
 use crate::bytes::printable;
-use crate::introspect::Findings;
 use crate::limits;
 use crate::map::Kind;
 use crate::memory::Memory;
@@ -9,6 +8,7 @@ use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{HitRow, SearchReport};
 use crate::search::{self, Hit, HitEncoding, Pattern};
+use crate::session::Session;
 
 /// Where to look, and how much to tell.
 #[derive(Clone, Debug, Default)]
@@ -23,36 +23,38 @@ pub struct SearchOptions {
 
 /// Look for `pattern` in all that the core holds.
 pub fn search(
-    process: &Process,
-    found: &Findings,
+    session: &Session<'_>,
     text: &str,
     pattern: &Pattern,
     options: &SearchOptions,
     progress: &Progress,
 ) -> SearchReport {
     let ranges: Option<Vec<AddrRange>> = (!options.kinds.is_empty())
-        .then(|| found.map.regions.iter().filter(|r| options.kinds.contains(&r.kind)).map(|r| r.range).collect());
-    let result = search::search(&process.core, pattern, ranges.as_deref(), options.limit, progress);
+        .then(|| session.map().regions.iter().filter(|r| options.kinds.contains(&r.kind)).map(|r| r.range).collect());
+    let result = search::search(&session.process.core, pattern, ranges.as_deref(), options.limit, progress);
     if result.capped && options.limit.is_none_or(|l| l > limits::MAX_HITS) {
-        process.diag.note("limit", format!("{} hits, the first {} are listed", result.total, result.hits.len()));
+        session
+            .process
+            .diag
+            .note("limit", format!("{} hits, the first {} are listed", result.total, result.hits.len()));
     }
     if let Some(note) = pattern.note() {
-        process.diag.note("pattern", note);
+        session.process.diag.note("pattern", note);
     }
-    let hits = result.hits.iter().map(|h| row(process, found, h, options.context)).collect();
+    let hits = result.hits.iter().map(|h| row(session, h, options.context)).collect();
     SearchReport { pattern: text.to_owned(), hits, total: result.total, scanned: result.scanned }
 }
 
-fn row(process: &Process, found: &Findings, hit: &Hit, context: bool) -> HitRow {
-    let region = found.map.region_at(hit.address);
+fn row(session: &Session<'_>, hit: &Hit, context: bool) -> HitRow {
+    let region = session.map().region_at(hit.address);
     HitRow {
         address: hit.address,
         encoding: hit.encoding.name(),
         // Every dumped byte has a region; a hit without one would be a bug of the map.
         kind: region.map_or("?", |r| r.kind.name()),
-        detail: region.map_or_else(String::new, |r| place(process, found, r, hit.address)),
+        detail: region.map_or_else(String::new, |r| place(session, r, hit.address)),
         length: u64::from(hit.len),
-        context: context.then(|| context_of(process, hit)),
+        context: context.then(|| context_of(session.process, hit)),
     }
 }
 

@@ -6,27 +6,26 @@ use crate::analysis::distribution::most_common;
 use crate::analysis::threads::Doing;
 use crate::analysis::zero::ZeroMap;
 use crate::dotnet::has_coreclr;
-use crate::introspect::Findings;
 use crate::map::{Confidence, Kind};
 use crate::memory::scan;
 use crate::native::{StackState, ThreadStack};
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity, StackGroup, StackRow, StacksReport, StacksTotal};
+use crate::session::Session;
 use crate::units::round;
 
 /// Measure all stacks; with `zero_fill`, what of them was ever written. `doing`: what
 /// each thread does.
 pub fn stacks(
-    process: &Process,
-    found: &Findings,
+    session: &Session<'_>,
     doing: &HashMap<u32, Doing>,
     zero_fill: bool,
     progress: &Progress,
 ) -> StacksReport {
-    let zeros = zero_fill.then(|| ZeroMap::scan(process, found, Some(Kind::Stack), progress));
-    let mut rows = measure(process, found, zeros.as_ref());
-    let crashed = crash(process).tid;
+    let zeros = zero_fill.then(|| ZeroMap::scan(session, Some(Kind::Stack), progress));
+    let mut rows = measure(session, zeros.as_ref());
+    let crashed = crash(session.process).tid;
     for row in &mut rows {
         row.crashed = row.tid.is_some() && row.tid == crashed;
         let Some(doing) = row.tid.or(row.used_by).and_then(|tid| doing.get(&tid)) else { continue };
@@ -36,7 +35,7 @@ pub fn stacks(
     }
     let total = sum(&rows, zero_fill);
     let groups = groups(&rows, zero_fill);
-    let findings = verdict(process, &rows);
+    let findings = verdict(session.process, &rows);
     StacksReport { stacks: rows, groups, total, findings }
 }
 
@@ -69,12 +68,12 @@ fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
 }
 
 /// A row for each stack and each thread without one.
-pub(super) fn measure(process: &Process, found: &Findings, zeros: Option<&ZeroMap>) -> Vec<StackRow> {
-    let mut rows: Vec<StackRow> = found.stacks.list.iter().map(|s| row(process, found, s, zeros)).collect();
-    for lost in &found.stacks.without {
+pub(super) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap>) -> Vec<StackRow> {
+    let mut rows: Vec<StackRow> = session.stacks().list.iter().map(|s| row(session, s, zeros)).collect();
+    for lost in &session.stacks().without {
         rows.push(StackRow {
             tid: Some(lost.tid),
-            name: process.thread_name(lost.tid),
+            name: session.process.thread_name(lost.tid),
             state: "unknown",
             sp: Some(lost.sp),
             current: true,
@@ -85,14 +84,15 @@ pub(super) fn measure(process: &Process, found: &Findings, zeros: Option<&ZeroMa
     rows
 }
 
-fn row(process: &Process, found: &Findings, s: &ThreadStack, zeros: Option<&ZeroMap>) -> StackRow {
+fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> StackRow {
     let scanned = zeros.map(|z| z.within(s.stack));
     let own = s.state.is_own();
-    let kind = found.map.region_at(s.sp.filter(|sp| s.stack.contains(*sp)).unwrap_or(s.zone.end.max(s.stack.start)));
+    let kind =
+        session.map().region_at(s.sp.filter(|sp| s.stack.contains(*sp)).unwrap_or(s.zone.end.max(s.stack.start)));
     StackRow {
         tid: s.tid.filter(|_| own),
         used_by: s.tid.filter(|_| !own),
-        name: s.tid.and_then(|t| process.thread_name(t)),
+        name: s.tid.and_then(|t| session.process.thread_name(t)),
         managed_id: None,
         crashed: false,
         does: None,
@@ -121,7 +121,7 @@ fn row(process: &Process, found: &Findings, s: &ThreadStack, zeros: Option<&Zero
         in_use: s.sp.map(|sp| s.stack.end.since(sp.max(s.stack.start))),
         touched: scanned
             .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(scan::PAGE).max(s.stack.start)))),
-        in_core: process.core.dumped_in(s.stack),
+        in_core: session.process.core.dumped_in(s.stack),
         zero: scanned.map(|z| z.zero),
         written: scanned.map(|z| z.written),
         confidence: Some(s.confidence.name()),

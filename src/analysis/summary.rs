@@ -5,19 +5,18 @@ use crate::analysis::anon;
 use crate::analysis::malloc::quick;
 use crate::analysis::stacks::{measure, verdict};
 use crate::analysis::zero::ZeroMap;
-use crate::introspect::Findings;
 use crate::map::{AddressMap, Kind, audit};
 use crate::memory::scan::ZeroStat;
 use crate::native::malloc::{self, Split};
-use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{BaseRow, Finding, KindRow, MallocSplit, Severity, SummaryReport, TotalRow};
+use crate::session::Session;
 use crate::units::human;
 
 /// Sum the map by kind; with `zero_fill`, count zero pages too.
-pub fn summary(process: &Process, found: &Findings, zero_fill: bool, progress: &Progress) -> SummaryReport {
-    let map = &found.map;
-    let zeros = zero_fill.then(|| ZeroMap::scan(process, found, None, progress));
+pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> SummaryReport {
+    let map = session.map();
+    let zeros = zero_fill.then(|| ZeroMap::scan(session, None, progress));
     let by_region = zeros.as_ref().map(|z| z.by_region(map.regions.len()));
     let kinds = sum_kinds(map, by_region.as_deref());
     let add = |f: fn(&KindRow) -> u64| kinds.iter().map(f).fold(0, u64::saturating_add);
@@ -29,13 +28,13 @@ pub fn summary(process: &Process, found: &Findings, zero_fill: bool, progress: &
         zero: add_some(|k| k.zero),
         written: add_some(|k| k.written),
     };
-    let base = BaseRow { size: map.base.size(), in_core: process.core.dumped_total() };
-    for broken in audit::invariants(map, &process.core).into_iter().filter(|i| !i.ok) {
-        process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
+    let base = BaseRow { size: map.base.size(), in_core: session.process.core.dumped_total() };
+    for broken in audit::invariants(map, &session.process.core).into_iter().filter(|i| !i.ok) {
+        session.process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
     }
     let has_malloc = kinds.iter().any(|k| k.kind == Kind::Malloc.name());
-    let split = has_malloc.then(|| malloc::split(process, &found.map, &found.malloc));
-    let findings = findings(process, found, zeros.as_ref(), split.as_ref());
+    let split = has_malloc.then(|| malloc::split(session.process, session.map(), session.malloc()));
+    let findings = findings(session, zeros.as_ref(), split.as_ref());
     let malloc = split.map(|s| MallocSplit { used: s.used, free: s.free, overhead: s.overhead, unknown: s.unknown });
     SummaryReport { kinds, total, base, malloc, findings, conditions: Vec::new() }
 }
@@ -67,9 +66,9 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
     rows
 }
 
-fn findings(process: &Process, found: &Findings, zeros: Option<&ZeroMap>, split: Option<&Split>) -> Vec<Finding> {
+fn findings(session: &Session<'_>, zeros: Option<&ZeroMap>, split: Option<&Split>) -> Vec<Finding> {
     let mut out = Vec::new();
-    let core = &process.core;
+    let core = &session.process.core;
     if let Some(t) = core.truncation {
         out.push(Finding {
             id: "truncated",
@@ -78,10 +77,10 @@ fn findings(process: &Process, found: &Findings, zeros: Option<&ZeroMap>, split:
             evidence: format!("headers call for {} bytes, the file has {}", t.expected, t.actual),
         });
     }
-    out.extend(anon::finding(process, found));
-    out.extend(split.into_iter().flat_map(|s| quick(&found.malloc, s)));
-    let rows = measure(process, found, zeros);
-    out.extend(verdict(process, &rows));
+    out.extend(anon::finding(session));
+    out.extend(split.into_iter().flat_map(|s| quick(session.malloc(), s)));
+    let rows = measure(session, zeros);
+    out.extend(verdict(session.process, &rows));
     out.sort_by_key(|f| Reverse(f.severity));
     out
 }

@@ -3,9 +3,8 @@ use std::io::{BufRead, Write};
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::dotnet::executable_memory;
-use crate::map::Base;
-use crate::process::Process;
 use crate::report::{SymbolicateReport, TextFrameRow};
+use crate::session::Session;
 use crate::symbolicate::{self, Kind, Mapping, Namer, Options, Resolved, Summary, SymbolicateError};
 
 /// Give names to the addresses in the text of a tracing tool: in place, or as
@@ -14,29 +13,31 @@ use crate::symbolicate::{self, Kind, Mapping, Namer, Options, Resolved, Summary,
 /// # Errors
 /// Those of reading and writing, and where there is nothing to fold.
 pub fn symbolicate(
-    process: &Process,
-    names: &Names<'_>,
+    session: &Session<'_>,
     input: &mut dyn BufRead,
     output: &mut dyn Write,
     fold: bool,
     options: &Options,
 ) -> Result<SymbolicateReport, SymbolicateError> {
-    let mut mappings: Vec<Mapping> = symbolicate::mappings(&process.core);
-    mappings.extend(code_mappings(process, names));
+    let names = &Names::new(session);
+    let mut mappings: Vec<Mapping> = symbolicate::mappings(&session.process.core);
+    mappings.extend(code_mappings(session));
     let summary = if fold {
-        symbolicate::fold(input, output, names, &mappings, options)?
+        symbolicate::fold(input, output, names, &mappings, options)
     } else {
-        symbolicate::rewrite(input, output, names, &mappings, options)?
+        symbolicate::rewrite(input, output, names, &mappings, options)
     };
-    Ok(report(summary))
+    names.note_missing();
+    Ok(report(summary?))
 }
 
 /// The mappings of .NET's memfd for code that NT_FILE does not list, as the runtime knows them.
-fn code_mappings(process: &Process, names: &Names<'_>) -> Vec<Mapping> {
-    let base = Base::of(&process.core);
+fn code_mappings(session: &Session<'_>) -> Vec<Mapping> {
+    let base = session.process.base();
     let mut out = Vec::new();
-    for runtime in names.runtimes().iter().map(|methods| methods.types.runtime) {
-        let (Some(found), Some(path)) = (executable_memory(process, runtime), runtime.code_file()) else { continue };
+    for runtime in session.coreclr().iter().map(|runtime| runtime.runtime()) {
+        let found = executable_memory(session.process, runtime);
+        let (Some(found), Some(path)) = (found, runtime.code_file()) else { continue };
         for block in &found.blocks {
             for entry in base.entries.overlapping(block.range).filter(|e| e.file.is_none()) {
                 let Some(range) = entry.range.intersect(&block.range) else { continue };
@@ -76,7 +77,7 @@ fn report(summary: Summary) -> SymbolicateReport {
     }
 }
 
-impl Namer for Names<'_> {
+impl Namer for Names<'_, '_> {
     fn name(&self, ip: Addr) -> Option<Resolved> {
         match self.code(ip) {
             Code::Managed(_, method) => Some(Resolved {

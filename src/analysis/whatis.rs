@@ -1,17 +1,15 @@
 use crate::addr::Addr;
 use crate::analysis::naming::Names;
 use crate::analysis::place::place;
-use crate::analysis::reach::blocks_of;
 use crate::analysis::regions::row;
-use crate::introspect::Findings;
 use crate::map::Kind;
 use crate::memory::{Fault, Memory};
-use crate::process::Process;
 use crate::report::{BlockRow, ClaimRow, Shown, WhatisReport};
+use crate::session::Session;
 
 /// Tell all that is known of `addr`, with `bytes` bytes of what is there.
-pub fn whatis(process: &Process, found: &Findings, addr: Addr, bytes: usize) -> WhatisReport {
-    let map = &found.map;
+pub fn whatis(session: &Session<'_>, addr: Addr, bytes: usize) -> WhatisReport {
+    let map = session.map();
     let region = map.region_at(addr);
     let next = map.regions.index_at_or_above(addr);
     let mut names = Shown::default();
@@ -41,24 +39,26 @@ pub fn whatis(process: &Process, found: &Findings, addr: Addr, bytes: usize) -> 
         })
         .collect();
     let mut byte = [0];
-    let readable = match process.memory.read(addr, &mut byte) {
-        Ok(()) if process.core.dumped_in(crate::addr::AddrRange::sized(addr, 1)) == 1 => "in the core".to_owned(),
+    let readable = match session.process.memory.read(addr, &mut byte) {
+        Ok(()) if session.process.core.dumped_in(crate::addr::AddrRange::sized(addr, 1)) == 1 => {
+            "in the core".to_owned()
+        }
         Ok(()) => "filled in from a file under --symbols".to_owned(),
         Err(Fault { kind, .. }) => kind.text().to_owned(),
     };
-    let have = process.memory.readable(addr, bytes as u64) as usize;
+    let have = session.process.memory.readable(addr, bytes as u64) as usize;
     let hex = (bytes > 0 && have > 0)
-        .then(|| process.memory.bytes(addr, have).ok())
+        .then(|| session.process.memory.bytes(addr, have).ok())
         .flatten()
         .map(|b| b.iter().map(|b| format!("{b:02x}")).collect());
-    let block = region.filter(|r| r.kind == Kind::Malloc).and_then(|_| blocks_of(process, &found.malloc).1.at(addr));
+    let block = region.filter(|r| r.kind == Kind::Malloc).and_then(|_| session.blocks().1.at(addr));
     WhatisReport {
         address: addr,
         block: block.map(|b| BlockRow { start: b.range.start, size: b.range.len(), used: b.used }),
         offset: region.map(|r| addr.since(r.range.start)),
-        place: region.map(|r| place(process, found, r, addr)),
+        place: region.map(|r| place(session, r, addr)),
         region: region.map(&mut row),
-        code: Names::new(process, found).describe(addr),
+        code: Names::new(session).describe(addr),
         evidence,
         losers,
         readable,

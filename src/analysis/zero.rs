@@ -1,13 +1,12 @@
 //! Zero pages by region and by stack, from one scan.
 
 use crate::addr::{Addr, AddrRange};
-use crate::introspect::Findings;
 use crate::map::Kind;
 use crate::memory::scan::{self, ZeroStat};
 use crate::phase::Phase;
-use crate::process::Process;
 use crate::progress::Progress;
 use crate::range_map::{RangeMap, Ranged};
+use crate::session::Session;
 
 /// A scanned run that crosses neither a region's nor a stack's end.
 struct Part {
@@ -29,11 +28,11 @@ pub(super) struct ZeroMap {
 
 impl ZeroMap {
     /// Scan all regions, or only those of one kind.
-    pub(super) fn scan(process: &Process, found: &Findings, only: Option<Kind>, progress: &Progress) -> ZeroMap {
-        let mut cuts: Vec<Addr> = found.stacks.list.iter().flat_map(|s| [s.stack.start, s.stack.end]).collect();
+    pub(super) fn scan(session: &Session<'_>, only: Option<Kind>, progress: &Progress) -> ZeroMap {
+        let mut cuts: Vec<Addr> = session.stacks().list.iter().flat_map(|s| [s.stack.start, s.stack.end]).collect();
         cuts.sort_unstable();
         let mut parts = Vec::new();
-        for (region, r) in found.map.regions.iter().enumerate() {
+        for (region, r) in session.map().regions.iter().enumerate() {
             if only.is_some_and(|kind| kind != r.kind) {
                 continue;
             }
@@ -46,9 +45,9 @@ impl ZeroMap {
                 }
             }
         }
-        let _phase = process.enter(Phase::ZeroPages);
+        let _phase = session.process.enter(Phase::ZeroPages);
         let ranges: Vec<AddrRange> = parts.iter().map(|p| p.range).collect();
-        for (part, stat) in parts.iter_mut().zip(scan::zero_pages(&process.core, &ranges, progress)) {
+        for (part, stat) in parts.iter_mut().zip(scan::zero_pages(&session.process.core, &ranges, progress)) {
             part.stat = stat;
         }
         // Made along the regions, which are sorted and disjoint.

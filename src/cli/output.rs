@@ -4,10 +4,10 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use coremap::analysis::envelope;
 use coremap::dotnet::has_coreclr;
-use coremap::introspect::Findings;
 use coremap::process::Process;
 use coremap::render::{self, Document, Look, Render};
 use coremap::report::ConditionRow;
+use coremap::session::Session;
 
 use crate::cli::args::{Common, Format};
 use crate::cli::{Exit, Failure};
@@ -42,12 +42,12 @@ pub(crate) fn no_runtime(process: &Process) -> &'static str {
 pub(crate) fn answer<T: Render>(
     command: &'static str,
     common: &Common,
-    process: &Process,
-    found: &Findings,
+    session: &Session<'_>,
     body: T,
 ) -> Result<Exit, Failure> {
-    let report = envelope(command, process, found, body);
-    let without_runtime = (report.body.of_runtime() && report.core.runtimes.is_empty()).then(|| no_runtime(process));
+    let report = envelope(command, session, body);
+    let without_runtime =
+        (report.body.of_runtime() && report.core.runtimes.is_empty()).then(|| no_runtime(session.process));
     let mut out = BufWriter::new(io::stdout().lock());
     match common.form() {
         Format::Json => render::json(&report, &mut out)?,
@@ -70,7 +70,7 @@ pub(crate) fn answer<T: Render>(
         }
     }
     out.flush()?;
-    Ok(finish(process))
+    Ok(finish(session.process))
 }
 
 /// Warnings to stderr; the status that says whether anything is missing.

@@ -2,11 +2,14 @@
 //! the shape of its GC's own description in its data.
 
 use std::cmp::Reverse;
+use std::sync::OnceLock;
 
 use crate::addr::{Addr, AddrRange};
 use crate::core::Arch;
 use crate::dotnet::gc_vars;
+use crate::dotnet::handles::{HandleList, SegmentList};
 use crate::dotnet::roots::{self, Roots, RootsError};
+use crate::dotnet::threads::ThreadList;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::{self, Symbol};
 use crate::image::{Module, ModuleKind};
@@ -49,6 +52,16 @@ pub struct Runtime {
     pub layout: Layout,
     /// Where its globals are.
     pub roots: Roots,
+    /// Lists of it that were read.
+    pub(super) read: Read,
+}
+
+/// Lists that several questions need, each read when it is first asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Read {
+    pub(super) threads: OnceLock<ThreadList>,
+    pub(super) handle_segments: OnceLock<SegmentList>,
+    pub(super) handles: OnceLock<HandleList>,
 }
 
 impl Runtime {
@@ -179,6 +192,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             layout_source,
             layout,
             roots,
+            read: Read::default(),
         }));
     }
     unusable(why)

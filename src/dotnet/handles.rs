@@ -12,6 +12,7 @@ use crate::dotnet::detect::Runtime;
 use crate::dotnet::gc::GcError;
 use crate::layout::{Layout, LayoutError, StructView};
 use crate::limits;
+use crate::managed::RootKind;
 use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
@@ -19,12 +20,20 @@ use crate::process::Process;
 
 /// Ranges of all segments of all handle tables, and what broke the walk off, if
 /// anything did.
-pub(super) fn read(process: &Process, runtime: &Runtime) -> (Vec<AddrRange>, Option<GcError>) {
-    let _phase = process.enter(Phase::Handles);
-    let mut out = Vec::new();
-    let broken = walk(process, runtime, &mut out).err();
-    (out, broken)
+pub(super) fn read<'r>(process: &Process, runtime: &'r Runtime) -> &'r SegmentList {
+    runtime.read.handle_segments.get_or_init(|| {
+        let _phase = process.enter(Phase::Handles);
+        let mut out = Vec::new();
+        let broken = walk(process, runtime, &mut out).err();
+        (out, broken)
+    })
 }
+
+/// Ranges of segments, and what broke the walk off.
+pub(super) type SegmentList = (Vec<AddrRange>, Option<GcError>);
+
+/// Handles by address, and what could not be read of them.
+pub(super) type HandleList = (Vec<Handle>, Vec<String>);
 
 fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
     let memory: &dyn Memory = &process.memory;
@@ -148,6 +157,21 @@ impl HandleKind {
         }
     }
 
+    /// The kind of root that a handle is which keeps its object.
+    pub(super) fn root_kind(self) -> RootKind {
+        use HandleKind as K;
+        match self {
+            K::Strong => RootKind::Of(0, "StrongHandle"),
+            K::Pinned => RootKind::Of(1, "PinnedHandle"),
+            K::Variable => RootKind::Of(2, "VariableHandle"),
+            K::RefCounted => RootKind::Of(3, "RefCountedHandle"),
+            K::AsyncPinned => RootKind::Of(4, "AsyncPinnedHandle"),
+            K::SizedRef => RootKind::Of(5, "SizedRefHandle"),
+            K::CrossReference => RootKind::Of(6, "CrossReferenceHandle"),
+            _ => RootKind::Of(7, "UnknownHandle"),
+        }
+    }
+
     /// Whether it keeps its object. What a reference count or a user's choice
     /// decides is taken as keeping.
     pub fn keeps(self) -> bool {
@@ -202,14 +226,19 @@ impl SegmentLayout {
 const FREE_BLOCK: u8 = 0xff;
 
 /// All handles that lead to an object, by address, and what could not be read.
-pub fn handles(process: &Process, runtime: &Runtime) -> (Vec<Handle>, Vec<String>) {
+/// Read once.
+pub fn handles<'r>(process: &Process, runtime: &'r Runtime) -> &'r HandleList {
+    runtime.read.handles.get_or_init(|| read_handles(process, runtime))
+}
+
+fn read_handles(process: &Process, runtime: &Runtime) -> HandleList {
     let _phase = process.enter(Phase::Handles);
     let (segments, broken) = read(process, runtime);
     let mut notes: Vec<String> = broken.iter().map(ToString::to_string).collect();
     let mut out = Vec::new();
     match SegmentLayout::new(&runtime.layout) {
         Ok(layout) => {
-            for segment in &segments {
+            for segment in segments {
                 of_segment(&process.memory, &layout, segment.start, &mut out, &mut notes);
             }
         }

@@ -5,13 +5,14 @@
 //! and src/coreclr). docs/dotnet.md tells how each structure is found.
 
 mod code;
+mod core_clr;
 mod detect;
 mod executable_memory;
 pub mod finalizers;
 mod frames;
 mod gc;
+mod gc_roots;
 mod gc_vars;
-pub mod graph;
 mod handles;
 pub mod heap;
 mod il_map;
@@ -19,6 +20,7 @@ mod loader;
 mod methods;
 mod roots;
 mod segment;
+mod stack_refs;
 pub mod sync_blocks;
 pub mod tasks;
 mod thread_objects;
@@ -27,14 +29,16 @@ mod types;
 mod versions;
 
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
+pub use core_clr::CoreClr;
 pub use detect::{Detection, Runtime, detect, has_coreclr};
 pub use executable_memory::{CodeBlock, CodeView, ExecutableMemory, executable_memory};
 pub use frames::{ExplicitFrame, FrameClasses, ProtectedRef};
 pub use handles::{Handle, HandleKind, handles};
 pub use il_map::{IlStep, step_at};
 pub use loader::{AllocatorHeaps, HeapBlock};
-pub use methods::{CodeAt, FrameSlot, FrameSlots, FrameState, GcInfoFacts, Method, Methods, SlotPlace, StubBlock};
+pub use methods::{CodeAt, FrameSlot, FrameSlots, FrameState, GcInfoFacts, Method, Methods, StubBlock};
 pub use segment::{Generation, Segment};
+pub use stack_refs::{StackRef, StackRefs, Stretch};
 pub use thread_objects::ThrownException;
 pub use threads::{AllocContext, ManagedThread, ThreadsError, threads};
 pub use types::{
@@ -65,12 +69,12 @@ pub struct Heaps {
     pub in_gc: bool,
 }
 
-/// Read all heaps of `runtime`, claim their memory, and tell what failed.
+/// Read all heaps of `runtime` with what they claim, and tell what failed.
 ///
 /// Each part is a phase of its own: one that fails is a diagnostic.
-pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Claims) -> Heaps {
+fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims) {
     let mut heaps = Heaps::default();
-    let mut out = Sink { runtime, base, claims };
+    let mut out = Sink { runtime, base: process.base(), claims: Claims::default() };
     let tell = |what: &str, e: &dyn std::fmt::Display| {
         process.diag.partial("dotnet", format!("{}: {what}: {e}", runtime.name()));
     };
@@ -92,12 +96,12 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
     drop(phase);
     let (segments, broken) = handles::read(process, runtime);
     // 3.1's table is read for its handles only: no official answer tells its ranges.
-    for range in segments.into_iter().filter(|_| runtime.major >= 8) {
+    for &range in segments.iter().filter(|_| runtime.major >= 8) {
         out.exact(range, Kind::HandleTable, "handle table segment", "g_HandleTableMap, SegmentList");
     }
     // 3.1's data-access variables do not describe the handle table's insides.
-    if let Some(e) = broken.filter(|_| runtime.major >= 8) {
-        tell("handle table", &e);
+    if let Some(e) = broken.as_ref().filter(|_| runtime.major >= 8) {
+        tell("handle table", e);
     }
     let phase = process.enter(Phase::LoaderHeaps);
     match loader::read(process, runtime) {
@@ -139,14 +143,14 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
         }
         drop(phase);
     }
-    heaps
+    (heaps, out.claims)
 }
 
 /// Where a runtime's claims go.
 struct Sink<'a> {
     runtime: &'a Runtime,
     base: &'a Base,
-    claims: &'a mut Claims,
+    claims: Claims,
 }
 
 impl Sink<'_> {

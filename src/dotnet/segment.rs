@@ -2,6 +2,7 @@
 //! generation each.
 
 use crate::addr::{Addr, AddrRange};
+use crate::managed;
 
 /// Which part of the heap a segment belongs to, in the words of `heap`'s JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,9 +31,20 @@ impl Generation {
         Generation::Ephemeral,
     ];
 
-    /// Its place in [`Generation::ALL`].
-    pub fn index(self) -> usize {
-        self as usize
+    /// All of them in the words that all runtimes share.
+    pub(super) const MANAGED: [managed::Generation; Generation::ALL.len()] = {
+        let mut out = [Generation::Gen0.managed(); Generation::ALL.len()];
+        let mut i = 0;
+        while i < out.len() {
+            out[i] = Generation::ALL[i].managed();
+            i += 1;
+        }
+        out
+    };
+
+    /// The same in the words that all runtimes share.
+    pub(super) const fn managed(self) -> managed::Generation {
+        managed::Generation { number: self as u8, name: self.name(), frozen: matches!(self, Generation::Frozen) }
     }
 
     /// The one of that name.
@@ -41,7 +53,7 @@ impl Generation {
     }
 
     /// Name as in the JSON contract.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Generation::Gen0 => "gen0",
             Generation::Gen1 => "gen1",

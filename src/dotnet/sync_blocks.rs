@@ -82,7 +82,7 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
     let threads = threads(process, runtime).map(|(all, _)| all).unwrap_or_default();
     // Of two with one number the first counts.
     let (mut by_address, mut by_id) = (HashMap::new(), HashMap::new());
-    for t in &threads {
+    for t in threads {
         let os_id = t.os_id.filter(|&id| id != 0);
         let named = LockThread { address: Some(t.address), os_id, managed_id: t.managed_id };
         by_address.entry(t.address).or_insert(named);

@@ -88,11 +88,22 @@ pub enum ThreadsError {
     View(#[from] ViewError),
 }
 
-/// All threads in the runtime's list, and what is wrong with it, in words.
+/// All threads in the runtime's list, and what is wrong with it, in words. Read once.
 ///
 /// # Errors
 /// Where not even the list's head can be read.
-pub fn threads(process: &Process, runtime: &Runtime) -> Result<(Vec<ManagedThread>, Option<String>), ThreadsError> {
+pub fn threads<'r>(
+    process: &Process,
+    runtime: &'r Runtime,
+) -> Result<(&'r [ManagedThread], Option<&'r str>), &'r ThreadsError> {
+    let list = runtime.read.threads.get_or_init(|| read(process, runtime)).as_ref();
+    list.map(|(threads, broken)| (threads.as_slice(), broken.as_deref()))
+}
+
+/// The threads, and what is wrong with the list.
+pub(super) type ThreadList = Result<(Vec<ManagedThread>, Option<String>), ThreadsError>;
+
+fn read(process: &Process, runtime: &Runtime) -> ThreadList {
     let _phase = process.enter(Phase::ManagedThreads);
     let memory: &dyn Memory = &process.memory;
     let layout = &runtime.layout;

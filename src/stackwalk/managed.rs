@@ -1,6 +1,7 @@
 //! The runtimes' threads, with the explicit Frames on their stacks.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::dotnet::{self, ExplicitFrame, FrameClasses, ManagedThread, Methods, ProtectedRef};
 use crate::phase::Phase;
@@ -32,7 +33,7 @@ pub enum Quiet {
 /// The runtimes' threads, by the system's number.
 pub fn managed_threads<'a, 'p>(
     process: &Process,
-    runtimes: &'a [Methods<'p>],
+    runtimes: &'a [Arc<Methods<'p>>],
     quiet: Quiet,
 ) -> HashMap<u32, Vec<Known<'a, 'p>>> {
     let tell = |code, message| {
@@ -43,7 +44,7 @@ pub fn managed_threads<'a, 'p>(
     let _phase = process.enter(Phase::ManagedThreads);
     let mut out: HashMap<u32, Vec<Known<'a, 'p>>> = HashMap::new();
     for methods in runtimes {
-        let runtime = methods.types.runtime;
+        let runtime = &*methods.types.runtime;
         let (list, broken) = match dotnet::threads(process, runtime) {
             Ok(found) => found,
             Err(e) => {
@@ -56,7 +57,7 @@ pub fn managed_threads<'a, 'p>(
         }
         let finalizer = runtime.roots.pointer(&process.memory, &runtime.layout, "FinalizerThread").ok();
         let classes = FrameClasses::new(methods.types.memory, runtime);
-        for thread in list {
+        for thread in list.iter().cloned() {
             let Some(tid) = thread.os_id.filter(|&id| id != 0) else { continue };
             let (frames, broken) = thread.frame.map(|first| classes.list(first)).unwrap_or_default();
             if let Some(broken) = broken {

@@ -80,7 +80,7 @@ pub struct Walk<'p> {
 pub struct Walker<'a, 'p> {
     process: &'p Process,
     unwinder: Unwinder<'p>,
-    methods: &'a [Methods<'p>],
+    methods: &'a [Arc<Methods<'p>>],
     stacks: &'a Stacks,
     /// Frames that all stacks may still have.
     left: Cell<usize>,
@@ -104,7 +104,7 @@ struct State<'p> {
 
 impl<'a, 'p> Walker<'a, 'p> {
     /// For `process`, whose managed code is in `methods`.
-    pub fn new(process: &'p Process, methods: &'a [Methods<'p>], stacks: &'a Stacks) -> Walker<'a, 'p> {
+    pub fn new(process: &'p Process, methods: &'a [Arc<Methods<'p>>], stacks: &'a Stacks) -> Walker<'a, 'p> {
         // Of an assembly that the core left out, the runtime alone knows it.
         let code = methods.iter().flat_map(|m| m.ranges().iter().map(|r| r.range));
         Walker {

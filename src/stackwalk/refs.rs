@@ -6,12 +6,13 @@
 //! docs/design/datacontracts/StackWalk.md.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::core::prstatus::Thread;
-use crate::dotnet::graph::{RefFrame, RefPlace, StackRef, StackRefs, Stretch};
-use crate::dotnet::{FrameSlots, FrameState, Methods, ProtectedRef, Runtime};
+use crate::dotnet::{FrameSlots, FrameState, Methods, ProtectedRef, Runtime, StackRef, StackRefs, Stretch};
 use crate::limits;
+use crate::managed::{RefFrame, RefPlace};
 use crate::memory::Memory;
 use crate::native::stacks::{RED_ZONE, Stacks};
 use crate::native::unwind::registers::{self, x86_64::RBP};
@@ -24,8 +25,8 @@ use super::{DISPATCHER, FrameKind, Known, Quiet, StackFrame, Walk, Walker, manag
 pub fn stack_refs<'p>(
     process: &'p Process,
     stacks: &Stacks,
-    runtimes: &[Methods<'p>],
-    runtime: &Runtime,
+    runtimes: &[Arc<Methods<'p>>],
+    runtime: &Arc<Runtime>,
 ) -> Vec<StackRefs> {
     let known = managed_threads(process, runtimes, Quiet::No);
     let walker = Walker::new(process, runtimes, stacks);
@@ -34,7 +35,7 @@ pub fn stack_refs<'p>(
     for thread in &process.core.notes.threads {
         // A stack may go through the code of several runtimes.
         let all = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
-        let Some(own) = all.iter().find(|k| std::ptr::eq(k.methods.types.runtime, runtime)) else { continue };
+        let Some(own) = all.iter().find(|k| Arc::ptr_eq(&k.methods.types.runtime, runtime)) else { continue };
         let mut explicit: Vec<_> = all.iter().flat_map(|k| k.frames.iter().cloned()).collect();
         explicit.sort_by_key(|f| f.addr);
         let refs = walker.refs(thread, own, &walker.walk(thread, explicit), left);

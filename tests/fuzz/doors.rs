@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::analysis::{self, Condition, Names, RegionOptions, Scope};
+use coremap::analysis::{self, Condition, RegionOptions, Scope};
 use coremap::core::elf::{pieces, read_headers};
 use coremap::core::inflate::to_temporary_file;
 use coremap::core::reads::Reads;
@@ -15,12 +15,12 @@ use coremap::dotnet::CodeAt;
 use coremap::image::metadata::{Metadata, Table, Token};
 use coremap::image::pdb::{Pdb, PdbReference};
 use coremap::image::{elf as image_elf, pe as image_pe};
-use coremap::introspect::{identify, introspect};
 use coremap::layout::{Layout, read_descriptor};
 use coremap::memory::{Fault, FaultKind, Memory};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::search::{Encoding, Pattern, PatternOptions};
+use coremap::session::Session;
 use coremap::symbolicate::{self, Cost, Format, Kind, Namer, Resolved};
 
 use crate::support::{Rng, real};
@@ -55,11 +55,11 @@ pub(crate) fn core(bytes: &[u8]) -> bool {
     file.write_all(bytes).unwrap();
     let silent = Progress::silent();
     let Ok(process) = Process::open(file.path(), &Options::default(), &silent) else { return false };
-    let found = introspect(&process);
-    let sum = analysis::summary(&process, &found, true, &silent);
+    let session = Session::new(&process);
+    let sum = analysis::summary(&session, true, &silent);
     assert_eq!((sum.total.size, sum.total.in_core), (sum.base.size, sum.base.in_core));
-    drop(analysis::info(&process, &found, true));
-    drop(analysis::regions(&found, &RegionOptions::default()));
+    drop(analysis::info(&session, true));
+    drop(analysis::regions(&session, &RegionOptions::default()));
     true
 }
 
@@ -220,11 +220,9 @@ impl GcInfo {
         file.write_all(&bytes).unwrap();
         let options = Options { record: true, ..Options::default() };
         let process = Process::open(file.path(), &options, &Progress::silent()).unwrap();
-        let found = identify(&process);
-        let names = Names::new(&process, &found);
-        let stacks = introspect(&process).stacks;
-        drop(analysis::threads(&process, &names, &stacks, analysis::ThreadOptions::default()));
-        let of_code = &names.runtimes()[0];
+        let session = Session::new(&process);
+        drop(analysis::threads(&session, analysis::ThreadOptions::default()));
+        let of_code = &session.methods()[0];
         let ips = process.core.notes.threads.iter().map(|t| t.registers.ip());
         let words = real_ips(&process);
         let starts = ips.chain(words).filter_map(|ip| match of_code.at(ip) {
@@ -248,9 +246,8 @@ impl GcInfo {
     /// How many methods' GC info makes sense.
     pub(crate) fn read(&self) -> u64 {
         let Ok(process) = Process::open(self.file.path(), &Options::default(), &Progress::silent()) else { return 0 };
-        let found = identify(&process);
-        let names = Names::new(&process, &found);
-        let Some(of_code) = names.runtimes().first() else { return 0 };
+        let session = Session::new(&process);
+        let Some(of_code) = session.methods().first() else { return 0 };
         self.methods.iter().filter(|&&start| of_code.gc_info_facts(start).is_ok()).count() as u64
     }
 

@@ -5,51 +5,50 @@ use std::path::Path;
 
 use coremap::addr::{Addr, AddrRange};
 use coremap::analysis::{
-    self, DiffInput, HeapStatOptions, LeaksOptions, MallocOptions, Names, RefsOptions, RegionOptions, RetainedOptions,
+    self, DiffInput, HeapStatOptions, LeaksOptions, MallocOptions, RefsOptions, RegionOptions, RetainedOptions,
     SearchOptions, Span, ThreadOptions,
 };
-use coremap::introspect::{Findings, identify, introspect};
 use coremap::map::audit;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::render::{self, Look, Render};
 use coremap::search::{Encoding, Pattern, PatternOptions};
+use coremap::session::Session;
 use coremap::shrink;
 use regex::Regex;
 
 use crate::support::Rng;
 
 /// A core as it was opened.
-pub struct Opened {
-    process: Process,
-    found: Findings,
+pub struct Opened<'p> {
+    session: Session<'p>,
     silent: Progress,
 }
 
 type Verdict = Result<(), String>;
-type Command = fn(&Opened, &mut Rng) -> Verdict;
+type Command = fn(&Opened<'_>, &mut Rng) -> Verdict;
 
 /// Each command of the program, by its name.
 pub const COMMANDS: &[(&str, Command)] = &[
-    ("info", |o, rng| o.show("info", analysis::info(&o.process, &o.found, rng.below(2) == 0), rng)),
+    ("info", |o, rng| o.show("info", analysis::info(&o.session, rng.below(2) == 0), rng)),
     ("summary", summary),
-    ("regions", |o, rng| o.show("regions", analysis::regions(&o.found, &RegionOptions::default()), rng)),
+    ("regions", |o, rng| o.show("regions", analysis::regions(&o.session, &RegionOptions::default()), rng)),
     ("maddress", maddress),
     ("stacks", stacks),
-    ("check", |o, rng| o.show("check", analysis::check(&o.process, &o.found), rng)),
-    ("heap", |o, rng| o.show("heap", analysis::heap(&o.found, true), rng)),
+    ("check", |o, rng| o.show("check", analysis::check(&o.session), rng)),
+    ("heap", |o, rng| o.show("heap", analysis::heap(&o.session, true), rng)),
     ("objects", objects),
     ("object", object),
-    ("finalizers", |o, rng| o.show("finalizers", analysis::finalizers(&o.process, &o.found), rng)),
-    ("syncblocks", |o, rng| o.show("syncblocks", analysis::syncblocks(&o.process, &o.found), rng)),
-    ("exceptions", |o, rng| o.show("exceptions", analysis::exceptions(&o.process, &o.found), rng)),
-    ("handles", |o, rng| o.show("handles", analysis::handles(&o.process, &o.found), rng)),
+    ("finalizers", |o, rng| o.show("finalizers", analysis::finalizers(&o.session), rng)),
+    ("syncblocks", |o, rng| o.show("syncblocks", analysis::syncblocks(&o.session), rng)),
+    ("exceptions", |o, rng| o.show("exceptions", analysis::exceptions(&o.session), rng)),
+    ("handles", |o, rng| o.show("handles", analysis::handles(&o.session), rng)),
     ("gcroot", gcroot),
     ("retained", retained),
     ("heapstat", heapstat),
     ("malloc", malloc),
     ("leaks", leaks),
-    ("holders", |o, rng| o.show("holders", analysis::holders(&o.process, &o.found, Some(100), &o.silent), rng)),
+    ("holders", |o, rng| o.show("holders", analysis::holders(&o.session, Some(100), &o.silent), rng)),
     ("refs", refs),
     ("anon", anon),
     ("search", search),
@@ -68,7 +67,7 @@ pub fn examine(path: &Path, rng: &mut Rng, ips: &[Addr], takes: impl Fn(&mut Rng
     let Ok(process) = Process::open(path, &Options::default(), &silent) else { return Ok(()) };
     if !ips.is_empty() && rng.below(2) == 0 {
         // As `ip2method` does: without a map.
-        let found = identify(&process);
+        let session = Session::new(&process);
         let mut some: Vec<Addr> = (0..6).map(|_| ips[rng.below(ips.len() as u64) as usize]).collect();
         some.extend([
             Addr::new(0),
@@ -76,14 +75,14 @@ pub fn examine(path: &Path, rng: &mut Rng, ips: &[Addr], takes: impl Fn(&mut Rng
             Addr::new(rng.next()),
             Addr::new(some[0].get() ^ (1 << rng.below(20))),
         ]);
-        return names(&Opened { process, found, silent }, &some, rng);
+        return names(&Opened { session, silent }, &some, rng);
     }
-    let found = introspect(&process);
-    let broken: Vec<_> = audit::invariants(&found.map, &process.core).into_iter().filter(|i| !i.ok).collect();
+    let session = Session::new(&process);
+    let broken: Vec<_> = audit::invariants(session.map(), &process.core).into_iter().filter(|i| !i.ok).collect();
     if !broken.is_empty() {
         return Err(format!("{broken:?}"));
     }
-    let opened = Opened { process, found, silent };
+    let opened = Opened { session, silent };
     for (i, (name, command)) in COMMANDS.iter().enumerate() {
         if takes(rng, i) {
             command(&opened, rng).map_err(|why| format!("{name}: {why}"))?;
@@ -92,7 +91,7 @@ pub fn examine(path: &Path, rng: &mut Rng, ips: &[Addr], takes: impl Fn(&mut Rng
     Ok(())
 }
 
-impl Opened {
+impl Opened<'_> {
     /// Write the answer in one of its forms.
     fn show<T: Render>(&self, command: &'static str, body: T, rng: &mut Rng) -> Verdict {
         let mut out = Vec::new();
@@ -100,15 +99,15 @@ impl Opened {
             0 => body.csv(&mut out),
             1 => render::write(&body.document(), Look { width: Some(80), color: true }, &mut out),
             2 => render::write(&body.document(), Look { width: None, color: false }, &mut out),
-            _ => render::json(&analysis::envelope(command, &self.process, &self.found, body), &mut out),
+            _ => render::json(&analysis::envelope(command, &self.session, body), &mut out),
         }
         .map_err(|e| e.to_string())
     }
 
     /// The start of a region, of an object or a block, or any number.
     fn some_address(&self, rng: &mut Rng) -> Addr {
-        let segments: Vec<_> = self.found.runtimes.iter().flat_map(|(_, h)| &h.segments).collect();
-        let regions = analysis::regions(&self.found, &RegionOptions::default()).regions;
+        let segments: Vec<_> = self.session.coreclr().iter().flat_map(|r| &r.heaps().segments).collect();
+        let regions = analysis::regions(&self.session, &RegionOptions::default()).regions;
         match rng.below(4) {
             0 if !segments.is_empty() => {
                 let objects = segments[rng.below(segments.len() as u64) as usize].start;
@@ -124,8 +123,8 @@ impl Opened {
     }
 }
 
-fn summary(o: &Opened, rng: &mut Rng) -> Verdict {
-    let sum = analysis::summary(&o.process, &o.found, rng.below(4) == 0, &o.silent);
+fn summary(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let sum = analysis::summary(&o.session, rng.below(4) == 0, &o.silent);
     if sum.total.size != sum.base.size || sum.total.in_core != sum.base.in_core {
         return Err(format!("kinds {:?}, base {:?}", sum.total, sum.base));
     }
@@ -136,16 +135,15 @@ fn summary(o: &Opened, rng: &mut Rng) -> Verdict {
     o.show("summary", sum, rng)
 }
 
-fn maddress(o: &Opened, rng: &mut Rng) -> Verdict {
-    let regions = analysis::regions(&o.found, &RegionOptions::default());
+fn maddress(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let regions = analysis::regions(&o.session, &RegionOptions::default());
     drop(render::maddress(&regions.regions, rng.below(2) == 0, (rng.below(2) == 0).then_some(80), &mut Vec::new()));
     Ok(())
 }
 
-fn stacks(o: &Opened, rng: &mut Rng) -> Verdict {
-    let names = Names::new(&o.process, &o.found);
-    let doing = analysis::doing(&o.process, &names, &o.found.stacks);
-    let stacks = analysis::stacks(&o.process, &o.found, &doing, rng.below(4) == 0, &o.silent);
+fn stacks(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let doing = analysis::doing(&o.session);
+    let stacks = analysis::stacks(&o.session, &doing, rng.below(4) == 0, &o.silent);
     for s in &stacks.stacks {
         let within = |part: Option<u64>| part.is_none_or(|part| Some(part) <= s.reserved);
         if !within(s.in_use) || !within(s.touched) || !within(Some(s.in_core)) && s.low.is_some() {
@@ -155,31 +153,31 @@ fn stacks(o: &Opened, rng: &mut Rng) -> Verdict {
     o.show("stacks", stacks, rng)
 }
 
-fn objects(o: &Opened, rng: &mut Rng) -> Verdict {
+fn objects(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let name = Regex::new("String|Task|Lab").map_err(|e| e.to_string())?;
-    let report = analysis::objects(&o.process, &o.found, &name);
+    let report = analysis::objects(&o.session, &name);
     if report.more == 0 && report.objects.iter().map(|x| x.size).sum::<u64>() != report.size {
         return Err(format!("objects are not {} bytes together", report.size));
     }
     o.show("objects", report, rng)
 }
 
-fn object(o: &Opened, rng: &mut Rng) -> Verdict {
+fn object(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     for _ in 0..4 {
         let at = o.some_address(rng);
-        o.show("object", analysis::object(&o.process, &o.found, at), rng)?;
+        o.show("object", analysis::object(&o.session, at), rng)?;
     }
     Ok(())
 }
 
-fn gcroot(o: &Opened, rng: &mut Rng) -> Verdict {
+fn gcroot(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let at = o.some_address(rng);
-    o.show("gcroot", analysis::gcroot(&o.process, &o.found, at, rng.below(2) == 0), rng)
+    o.show("gcroot", analysis::gcroot(&o.session, at, rng.below(2) == 0), rng)
 }
 
-fn heapstat(o: &Opened, rng: &mut Rng) -> Verdict {
+fn heapstat(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = HeapStatOptions { strings: rng.below(4) == 0, ..HeapStatOptions::default() };
-    let heap = analysis::heapstat(&o.process, &o.found, &options, &o.silent);
+    let heap = analysis::heapstat(&o.session, &options, &o.silent);
     let (objects, size) = heap.types.iter().fold((0, 0), |sum, t| (sum.0 + t.count, sum.1 + t.size));
     if (objects, size) != (heap.total.objects, heap.total.size) {
         return Err(format!("types are {objects} objects of {size} bytes, in all {:?}", heap.total));
@@ -191,10 +189,10 @@ fn heapstat(o: &Opened, rng: &mut Rng) -> Verdict {
 }
 
 /// Live and unreachable objects are those of the heap, and what is kept is no more.
-fn retained(o: &Opened, rng: &mut Rng) -> Verdict {
-    let heap = analysis::heapstat(&o.process, &o.found, &HeapStatOptions::default(), &o.silent);
+fn retained(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let heap = analysis::heapstat(&o.session, &HeapStatOptions::default(), &o.silent);
     let options = RetainedOptions { top: 100, ..RetainedOptions::default() };
-    let kept = analysis::retained(&o.process, &o.found, &options);
+    let kept = analysis::retained(&o.session, &options);
     let (objects, size) = (kept.live.objects + kept.unreachable.objects, kept.live.size + kept.unreachable.size);
     let all = (heap.total.objects - heap.free.objects, heap.total.size - heap.free.size);
     if (objects, size) != all {
@@ -207,21 +205,21 @@ fn retained(o: &Opened, rng: &mut Rng) -> Verdict {
     o.show("retained", kept, rng)?;
     if rng.below(2) == 0 {
         let every = Regex::new(".").map_err(|e| e.to_string())?;
-        let ways = analysis::gcroot_types(&o.process, &o.found, &every, usize::MAX);
+        let ways = analysis::gcroot_types(&o.session, &every, usize::MAX);
         if ways.more == 0 && ways.groups.iter().map(|g| g.count).sum::<u64>() != live {
             return Err("not all live objects are in a group".into());
         }
         o.show("gcroot", ways, rng)?;
         let object = Some(o.some_address(rng));
         let one = RetainedOptions { object, top: 10, ..RetainedOptions::default() };
-        o.show("retained", analysis::retained(&o.process, &o.found, &one), rng)?;
+        o.show("retained", analysis::retained(&o.session, &one), rng)?;
     }
     Ok(())
 }
 
-fn malloc(o: &Opened, rng: &mut Rng) -> Verdict {
+fn malloc(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = MallocOptions { chunks: rng.below(4) == 0, limit: Some(100) };
-    let report = analysis::malloc(&o.process, &o.found, &options, &o.silent);
+    let report = analysis::malloc(&o.session, &options, &o.silent);
     for a in &report.arenas {
         let parts = a.used_bytes + a.free_bytes + a.top + a.trimmed + a.overhead + a.foreign + a.unknown;
         if parts != a.committed {
@@ -231,9 +229,9 @@ fn malloc(o: &Opened, rng: &mut Rng) -> Verdict {
     o.show("malloc", report, rng)
 }
 
-fn leaks(o: &Opened, rng: &mut Rng) -> Verdict {
+fn leaks(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = LeaksOptions { blocks: rng.below(2) == 0, limit: Some(100) };
-    let report = analysis::leaks(&o.process, &o.found, &options, &o.silent);
+    let report = analysis::leaks(&o.session, &options, &o.silent);
     let (leaked, reachable) = (report.leaked, report.reachable);
     if (leaked.count + reachable.count, leaked.bytes + reachable.bytes) != (report.used.count, report.used.bytes) {
         return Err(format!("{leaked:?} leaked, {reachable:?} reachable of {:?}", report.used));
@@ -244,23 +242,23 @@ fn leaks(o: &Opened, rng: &mut Rng) -> Verdict {
     o.show("leaks", report, rng)
 }
 
-fn refs(o: &Opened, rng: &mut Rng) -> Verdict {
+fn refs(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let span = [Span::Region, Span::Thing, Span::Exact, Span::Length(rng.next() >> rng.below(64))];
     let span = span[rng.below(4) as usize];
     let options = RefsOptions { span, kinds: Vec::new(), limit: 100 };
-    let report = analysis::refs(&o.process, &o.found, o.some_address(rng), &options, &o.silent);
+    let report = analysis::refs(&o.session, o.some_address(rng), &options, &o.silent);
     let counted: u64 = report.counts.iter().map(|c| c.count).sum();
     // Beyond a limit it is not told what the words are of, and that is said.
     let limited =
-        o.process.diag.warnings().iter().any(|w| w.code == "limit" && w.message.contains("words point there"));
+        o.session.process.diag.warnings().iter().any(|w| w.code == "limit" && w.message.contains("words point there"));
     if counted > report.total || counted != report.total && !limited {
         return Err(format!("{counted} words counted, {} in all", report.total));
     }
     o.show("refs", report, rng)
 }
 
-fn anon(o: &Opened, rng: &mut Rng) -> Verdict {
-    let report = analysis::anon(&o.process, &o.found, &o.silent);
+fn anon(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let report = analysis::anon(&o.session, &o.silent);
     let blocks: u64 = report.clusters.iter().map(|c| c.bytes).sum();
     if blocks > report.size {
         return Err(format!("{blocks} bytes in blocks of {}", report.size));
@@ -268,35 +266,38 @@ fn anon(o: &Opened, rng: &mut Rng) -> Verdict {
     o.show("anon", report, rng)
 }
 
-fn search(o: &Opened, rng: &mut Rng) -> Verdict {
+fn search(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = PatternOptions { ignore_case: true, regex: true, hex: false, encoding: Encoding::Both };
     let pattern = Pattern::new("coremap-mark.r|lib[a-z]+[.]so", options).map_err(|e| e.to_string())?;
     let options = SearchOptions { kinds: Vec::new(), limit: Some(100), context: true };
-    let hits = analysis::search(&o.process, &o.found, "", &pattern, &options, &o.silent);
-    if hits.scanned > o.process.core.dumped_total() {
-        return Err(format!("{} bytes scanned, the core holds {}", hits.scanned, o.process.core.dumped_total()));
+    let hits = analysis::search(&o.session, "", &pattern, &options, &o.silent);
+    if hits.scanned > o.session.process.core.dumped_total() {
+        return Err(format!(
+            "{} bytes scanned, the core holds {}",
+            hits.scanned,
+            o.session.process.core.dumped_total()
+        ));
     }
     o.show("search", hits, rng)
 }
 
-fn whatis(o: &Opened, rng: &mut Rng) -> Verdict {
+fn whatis(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     for _ in 0..4 {
         let at = o.some_address(rng);
-        o.show("whatis", analysis::whatis(&o.process, &o.found, at, 64), rng)?;
+        o.show("whatis", analysis::whatis(&o.session, at, 64), rng)?;
     }
     Ok(())
 }
 
-fn name_code(o: &Opened, rng: &mut Rng) -> Verdict {
-    let regions = analysis::regions(&o.found, &RegionOptions::default()).regions;
+fn name_code(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let regions = analysis::regions(&o.session, &RegionOptions::default()).regions;
     let ips: Vec<Addr> = regions.iter().take(20).map(|r| r.start).chain([o.some_address(rng)]).collect();
     names(o, &ips, rng)
 }
 
 /// An answer or a reason for each address, and a text that keeps its lines.
-fn names(o: &Opened, ips: &[Addr], rng: &mut Rng) -> Verdict {
-    let names = Names::new(&o.process, &o.found);
-    let report = analysis::ip2method(&names, ips);
+fn names(o: &Opened<'_>, ips: &[Addr], rng: &mut Rng) -> Verdict {
+    let report = analysis::ip2method(&o.session, ips);
     for row in &report.results {
         if row.found == row.reason.is_some() || row.found == row.method.is_none() {
             return Err(format!("neither an answer nor a reason: {row:?}"));
@@ -306,7 +307,7 @@ fn names(o: &Opened, ips: &[Addr], rng: &mut Rng) -> Verdict {
     let text: String = ips.iter().map(|ip| format!("\t{:16x} [unknown] ([unknown])\n", ip.get())).collect();
     let mut out = Vec::new();
     let options = coremap::symbolicate::Options::default();
-    let named = analysis::symbolicate(&o.process, &names, &mut text.as_bytes(), &mut out, false, &options);
+    let named = analysis::symbolicate(&o.session, &mut text.as_bytes(), &mut out, false, &options);
     named.map_err(|e| e.to_string())?;
     let lines = out.iter().filter(|b| **b == b'\n').count();
     if lines != ips.len() {
@@ -315,28 +316,26 @@ fn names(o: &Opened, ips: &[Addr], rng: &mut Rng) -> Verdict {
     Ok(())
 }
 
-fn perfmap(o: &Opened, rng: &mut Rng) -> Verdict {
-    let map = analysis::perfmap(&Names::new(&o.process, &o.found));
+fn perfmap(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let map = analysis::perfmap(&o.session);
     if !map.entries.is_sorted_by_key(|e| e.start) || map.entries.iter().any(|e| e.name.contains('\n')) {
         return Err("the map is not in order".into());
     }
     o.show("perfmap", map, rng)
 }
 
-fn threads(o: &Opened, rng: &mut Rng) -> Verdict {
-    let names = Names::new(&o.process, &o.found);
+fn threads(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = ThreadOptions { group: rng.below(2) == 0, ..ThreadOptions::default() };
-    let threads = analysis::threads(&o.process, &names, &o.found.stacks, options);
-    let all = o.process.core.notes.threads.len();
+    let threads = analysis::threads(&o.session, options);
+    let all = o.session.process.core.notes.threads.len();
     if threads.threads.len() != all {
         return Err(format!("{} threads, the core has {all}", threads.threads.len()));
     }
     o.show("threads", threads, rng)
 }
 
-fn async_chains(o: &Opened, rng: &mut Rng) -> Verdict {
-    let names = Names::new(&o.process, &o.found);
-    let chains = analysis::async_chains(&o.process, &o.found, &names, rng.below(2) == 0, &o.silent);
+fn async_chains(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let chains = analysis::async_chains(&o.session, rng.below(2) == 0, &o.silent);
     if chains.total != chains.chains.iter().map(|c| c.count).sum::<u64>() {
         return Err(format!("{} chains, by kind they are others: {:?}", chains.total, chains.chains));
     }
@@ -344,11 +343,11 @@ fn async_chains(o: &Opened, rng: &mut Rng) -> Verdict {
 }
 
 /// With itself: nothing changed.
-fn diff(o: &Opened, rng: &mut Rng) -> Verdict {
-    let summary = analysis::summary(&o.process, &o.found, false, &o.silent);
-    let heap = analysis::heapstat(&o.process, &o.found, &HeapStatOptions::default(), &o.silent);
-    let malloc = analysis::malloc(&o.process, &o.found, &MallocOptions::default(), &o.silent);
-    let core = analysis::side(&o.process);
+fn diff(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let summary = analysis::summary(&o.session, false, &o.silent);
+    let heap = analysis::heapstat(&o.session, &HeapStatOptions::default(), &o.silent);
+    let malloc = analysis::malloc(&o.session, &MallocOptions::default(), &o.silent);
+    let core = analysis::side(o.session.process);
     let side = DiffInput { core: &core, summary: &summary, heap: Some(&heap), malloc: Some(&malloc) };
     let report = analysis::diff(side, side);
     if report.total.delta != 0 || report.kinds.iter().any(|k| k.delta != 0 || k.delta_count != 0) {
@@ -358,10 +357,10 @@ fn diff(o: &Opened, rng: &mut Rng) -> Verdict {
 }
 
 /// Writing what is kept of a core: any pages.
-fn shrunk(o: &Opened, _: &mut Rng) -> Verdict {
-    let starts = analysis::regions(&o.found, &RegionOptions::default()).regions;
+fn shrunk(o: &Opened<'_>, _: &mut Rng) -> Verdict {
+    let starts = analysis::regions(&o.session, &RegionOptions::default()).regions;
     let keep: Vec<AddrRange> = starts.iter().take(64).map(|r| AddrRange::sized(r.start, r.size.min(4096))).collect();
     // A note that claims the whole file (COREMAP_SEED=9000712) is written whole.
     let mut out = tempfile::tempfile().map_err(|e| e.to_string())?;
-    shrink::write(&o.process.core, &keep, &mut out).map(drop).map_err(|e| e.to_string())
+    shrink::write(&o.session.process.core, &keep, &mut out).map(drop).map_err(|e| e.to_string())
 }

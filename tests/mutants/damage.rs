@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use coremap::analysis::{self, Names};
+use coremap::analysis;
 use coremap::core::PieceState;
-use coremap::introspect::introspect;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::session::Session;
 
 use super::patient::{PAGE, Patient};
 use crate::support::Rng;
@@ -125,15 +125,14 @@ fn one<'a, T>(list: &'a [T], rng: &mut Rng) -> Option<&'a T> {
 /// Pages of the file that the commands read which follow structures.
 fn read_pages(path: &Path) -> Vec<u64> {
     let process = Process::open(path, &Options { record: true, ..Options::default() }, &Progress::silent()).unwrap();
-    let found = introspect(&process);
-    let names = Names::new(&process, &found);
-    drop(analysis::info(&process, &found, true));
-    drop(analysis::threads(&process, &names, &found.stacks, analysis::ThreadOptions::default()));
-    drop(analysis::heapstat(&process, &found, &analysis::HeapStatOptions::default(), &Progress::silent()));
-    drop(analysis::handles(&process, &found));
-    drop(analysis::exceptions(&process, &found));
-    drop(analysis::syncblocks(&process, &found));
-    drop(analysis::finalizers(&process, &found));
+    let session = Session::new(&process);
+    drop(analysis::info(&session, true));
+    drop(analysis::threads(&session, analysis::ThreadOptions::default()));
+    drop(analysis::heapstat(&session, &analysis::HeapStatOptions::default(), &Progress::silent()));
+    drop(analysis::handles(&session));
+    drop(analysis::exceptions(&session));
+    drop(analysis::syncblocks(&session));
+    drop(analysis::finalizers(&session));
     let mut out = Vec::new();
     for range in process.core.reads.ranges() {
         for piece in process.core.pieces.overlapping(range) {

@@ -4,13 +4,12 @@ use crate::addr::{AddrRange, union};
 use crate::analysis::anon::content::SAMPLES;
 use crate::analysis::anon::sample::{Pattern, largest};
 use crate::analysis::anon::{is_anonymous, survey};
-use crate::introspect::Findings;
 use crate::limits;
 use crate::map::{Kind, Region};
 use crate::memory::scan::PAGE;
-use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
+use crate::session::Session;
 use crate::units::{exact, round};
 
 /// Bytes of anonymous memory in the core from which on it is looked at.
@@ -26,14 +25,14 @@ const HUGE: u64 = 1 << 30;
 const KEEPERS: [Kind; 5] = [Kind::HandleTable, Kind::Stack, Kind::Image, Kind::Malloc, Kind::GCHeap];
 
 /// The pattern of most bytes in anonymous memory, where there is much of it.
-pub(in crate::analysis) fn finding(process: &Process, found: &Findings) -> Option<Finding> {
-    let anonymous = found.map.regions.iter().filter(|r| is_anonymous(r));
+pub(in crate::analysis) fn finding(session: &Session<'_>) -> Option<Finding> {
+    let anonymous = session.map().regions.iter().filter(|r| is_anonymous(r));
     if anonymous.map(|r| r.in_core).fold(0, u64::saturating_add) < LARGE {
         return None;
     }
-    let (within, all) = keepers(process, found);
-    let survey = survey(process, found, within, &Progress::silent());
-    let pattern = largest(process, found, &survey.blocks, LARGE)?;
+    let (within, all) = keepers(session);
+    let survey = survey(session, within, &Progress::silent());
+    let pattern = largest(session, &survey.blocks, LARGE)?;
     if pattern.blocks < MANY && pattern.size < HUGE {
         return None;
     }
@@ -90,17 +89,18 @@ fn blocks(pattern: &Pattern) -> String {
 }
 
 /// Where owners keep pointers, as far as that is little; and whether it is all.
-fn keepers(process: &Process, found: &Findings) -> (Vec<AddrRange>, bool) {
+fn keepers(session: &Session<'_>) -> (Vec<AddrRange>, bool) {
     let mut left = limits::MAX_FINDING_SCAN;
     let mut all = true;
     let mut out = Vec::new();
     for kind in KEEPERS {
         let of_kind = |r: &&Region| r.kind == kind && r.perms.is_none_or(|p| p.write);
-        for region in found.map.regions.iter().filter(of_kind) {
+        for region in session.map().regions.iter().filter(of_kind) {
             // What is left over below the stack pointer keeps nothing.
-            let live = found.sp_in(region).map_or(region.range.start, |sp| sp.align_down(PAGE).max(region.range.start));
+            let live =
+                session.sp_in(region).map_or(region.range.start, |sp| sp.align_down(PAGE).max(region.range.start));
             let range = AddrRange::new(live, region.range.end);
-            match left.checked_sub(process.core.dumped_in(range)) {
+            match left.checked_sub(session.process.core.dumped_in(range)) {
                 Some(rest) => left = rest,
                 None => {
                     all = false;

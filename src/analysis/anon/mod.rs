@@ -20,7 +20,6 @@ use rayon::prelude::*;
 use crate::addr::{Addr, AddrRange, union};
 use crate::analysis::anon::content::Content;
 use crate::analysis::refs;
-use crate::introspect::Findings;
 use crate::limits;
 use crate::map::{Kind, Region};
 use crate::memory::pointers::pointers;
@@ -29,6 +28,7 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{AnonReport, BlockClusterRow, RefRow};
+use crate::session::Session;
 
 /// Clusters that are listed.
 const LISTED: usize = 50;
@@ -76,22 +76,19 @@ pub(in crate::analysis) fn is_anonymous(region: &Region) -> bool {
 }
 
 /// Tell of anonymous memory.
-pub fn anon(process: &Process, found: &Findings, progress: &Progress) -> AnonReport {
-    let anonymous: Vec<&Region> = found.map.regions.iter().filter(|r| is_anonymous(r)).collect();
-    let everywhere = found.map.regions.iter().filter(|r| r.kind != Kind::DoubleMapped);
-    let survey = survey(process, found, union(everywhere.map(|r| r.range).collect()), progress);
-    let all = clusters(process, found, &survey.blocks);
-    let mut rows: Vec<RefRow> = survey
-        .pointers
-        .iter()
-        .map(|p| refs::row(process, found, AddrRange::sized(p.value, 1), p.at, p.value))
-        .collect();
-    refs::objects(process, found, &mut rows);
-    let mut clusters: Vec<BlockClusterRow> = all.iter().take(LISTED).map(|c| row(process, c)).collect();
+pub fn anon(session: &Session<'_>, progress: &Progress) -> AnonReport {
+    let anonymous: Vec<&Region> = session.map().regions.iter().filter(|r| is_anonymous(r)).collect();
+    let everywhere = session.map().regions.iter().filter(|r| r.kind != Kind::DoubleMapped);
+    let survey = survey(session, union(everywhere.map(|r| r.range).collect()), progress);
+    let all = clusters(session, &survey.blocks);
+    let mut rows: Vec<RefRow> =
+        survey.pointers.iter().map(|p| refs::row(session, AddrRange::sized(p.value, 1), p.at, p.value)).collect();
+    refs::objects(session, &mut rows);
+    let mut clusters: Vec<BlockClusterRow> = all.iter().take(LISTED).map(|c| row(session.process, c)).collect();
     for (row, cluster) in clusters.iter_mut().zip(&all).take(EXPLAINED) {
         row.owners = owners::of(cluster, &rows);
     }
-    owners::tell_roots(process, found, &mut clusters);
+    owners::tell_roots(session, &mut clusters);
     for row in &mut clusters {
         row.owner = owners::guess(row);
         row.confidence = row.owner.is_some().then_some("heuristic");
@@ -125,17 +122,12 @@ fn row(process: &Process, cluster: &Cluster) -> BlockClusterRow {
 }
 
 /// Cut anonymous regions into blocks, by pointers that stand in `within`.
-pub(in crate::analysis) fn survey(
-    process: &Process,
-    found: &Findings,
-    within: Vec<AddrRange>,
-    progress: &Progress,
-) -> Survey {
-    let regions: Vec<AddrRange> = found.map.regions.iter().filter(|r| is_anonymous(r)).map(|r| r.range).collect();
+pub(in crate::analysis) fn survey(session: &Session<'_>, within: Vec<AddrRange>, progress: &Progress) -> Survey {
+    let regions: Vec<AddrRange> = session.map().regions.iter().filter(|r| is_anonymous(r)).map(|r| r.range).collect();
     let (Some(first), Some(last)) = (regions.first(), regions.last()) else {
         return Survey { blocks: Vec::new(), pointers: Vec::new(), scanned: 0 };
     };
-    let _phase = process.enter(Phase::Anonymous);
+    let _phase = session.process.enter(Phase::Anonymous);
     let hull = AddrRange::new(first.start, last.end);
     let mut kept: Vec<Pointer> = Vec::new();
     let keep = |share: &mut Vec<Pointer>, at: Addr, value: Addr| {
@@ -148,11 +140,11 @@ pub(in crate::analysis) fn survey(
             share.push(Pointer { at, value });
         }
     };
-    let scanned = pointers(&process.core, &within, hull, progress, keep, |share: Vec<Pointer>| {
+    let scanned = pointers(&session.process.core, &within, hull, progress, keep, |share: Vec<Pointer>| {
         let room = limits::MAX_REFS.saturating_sub(kept.len());
         kept.extend(share.into_iter().take(room));
     });
-    let left_over = |p: &&Pointer| found.map.region_at(p.at).is_some_and(|r| found.is_left_over(r, p.at));
+    let left_over = |p: &&Pointer| session.map().region_at(p.at).is_some_and(|r| session.is_left_over(r, p.at));
     let mut cuts: Vec<Addr> = kept.iter().filter(|p| !left_over(p)).map(|p| p.value).collect();
     cuts.sort_unstable();
     cuts.dedup();
@@ -161,11 +153,11 @@ pub(in crate::analysis) fn survey(
 
 /// Equal ones of `blocks` put together, by all that the core holds of them; those of most bytes
 /// first.
-fn clusters(process: &Process, found: &Findings, blocks: &[(AddrRange, bool)]) -> Vec<Cluster> {
-    let _phase = process.enter(Phase::Anonymous);
+fn clusters(session: &Session<'_>, blocks: &[(AddrRange, bool)]) -> Vec<Cluster> {
+    let _phase = session.process.enter(Phase::Anonymous);
     let described: Vec<(AddrRange, bool, Content)> = blocks
         .par_iter()
-        .map(|&(block, whole)| (block, whole, Content::of(&process.core, &found.map.base, block)))
+        .map(|&(block, whole)| (block, whole, Content::of(&session.process.core, &session.map().base, block)))
         .collect();
     let mut by_look: BTreeMap<(u64, &'static str, Option<u8>), Cluster> = BTreeMap::new();
     for (block, whole, content) in described {

@@ -8,10 +8,9 @@ use crate::addr::Addr;
 use crate::analysis::anon::Cluster;
 use crate::analysis::gcroot::gcroots;
 use crate::analysis::refs;
-use crate::introspect::Findings;
 use crate::map::Kind;
-use crate::process::Process;
 use crate::report::{BlockClusterRow, ChainRow, GcRootReport, Name, OwnerRow, RefRow, RootPathRow};
+use crate::session::Session;
 use crate::units::exact;
 
 /// Owners that are listed.
@@ -80,13 +79,13 @@ pub(super) fn of(cluster: &Cluster, rows: &[RefRow]) -> Vec<OwnerRow> {
 }
 
 /// Tell what keeps the first owner of each cluster, where that is a single object.
-pub(super) fn tell_roots(process: &Process, found: &Findings, clusters: &mut [BlockClusterRow]) {
+pub(super) fn tell_roots(session: &Session<'_>, clusters: &mut [BlockClusterRow]) {
     let single = |c: &BlockClusterRow| c.owners.first().filter(|o| o.objects == 1).and_then(|o| o.object);
     let objects: Vec<Addr> = clusters.iter().filter_map(single).collect();
     if objects.is_empty() {
         return;
     }
-    let mut reports = gcroots(process, found, &objects, false).into_iter();
+    let mut reports = gcroots(session, &objects, false).into_iter();
     for cluster in clusters.iter_mut().filter(|c| single(c).is_some()) {
         if let (Some(owner), Some(report)) = (cluster.owners.first_mut(), reports.next()) {
             owner.root = root(&report);

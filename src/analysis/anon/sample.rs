@@ -8,11 +8,11 @@ use rayon::prelude::*;
 use crate::addr::{Addr, AddrRange};
 use crate::analysis::anon::content::{Content, SAMPLES};
 use crate::core::open::Run;
-use crate::introspect::Findings;
 use crate::limits;
 use crate::memory::scan::PAGE;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::session::Session;
 
 /// Pages of each block that is looked at, however many blocks there are.
 const FEWEST: usize = 2;
@@ -53,19 +53,14 @@ struct Size {
 
 /// The pattern of most bytes among `blocks` (by address; whether each is a whole region) that
 /// are `least` bytes or more together.
-pub(super) fn largest(
-    process: &Process,
-    found: &Findings,
-    blocks: &[(AddrRange, bool)],
-    least: u64,
-) -> Option<Pattern> {
-    let _phase = process.enter(Phase::Anonymous);
+pub(super) fn largest(session: &Session<'_>, blocks: &[(AddrRange, bool)], least: u64) -> Option<Pattern> {
+    let _phase = session.process.enter(Phase::Anonymous);
     let sizes = sizes(blocks, least);
     let each = limits::MAX_FINDING_PAGES / sizes.len().max(1);
-    let places: Vec<(usize, Vec<Vec<AddrRange>>)> = sizes.iter().map(|s| places(process, s, each)).collect();
-    process.core.expect(places.iter().flat_map(|(_, blocks)| blocks.iter().flatten().copied()));
+    let places: Vec<(usize, Vec<Vec<AddrRange>>)> = sizes.iter().map(|s| places(session.process, s, each)).collect();
+    session.process.core.expect(places.iter().flat_map(|(_, blocks)| blocks.iter().flatten().copied()));
     let patterns = sizes.iter().zip(&places).flat_map(|(size, (pages, places))| {
-        let contents: Vec<Content> = places.par_iter().map(|places| content(process, found, places)).collect();
+        let contents: Vec<Content> = places.par_iter().map(|places| content(session, places)).collect();
         patterns(size, *pages, &contents)
     });
     patterns.filter(|p| p.bytes() >= least).max_by_key(|p| (p.bytes(), Reverse(p.first)))
@@ -115,9 +110,9 @@ fn places(process: &Process, size: &Size, most: usize) -> (usize, Vec<Vec<AddrRa
     (pages, samples.collect())
 }
 
-fn content(process: &Process, found: &Findings, places: &[AddrRange]) -> Content {
-    let pages: Vec<Vec<u8>> = places.iter().map(|page| process.core.copied(*page)).collect();
-    Content::of_pages(&found.map.base, pages.iter().map(Vec::as_slice))
+fn content(session: &Session<'_>, places: &[AddrRange]) -> Content {
+    let pages: Vec<Vec<u8>> = places.iter().map(|page| session.process.core.copied(*page)).collect();
+    Content::of_pages(&session.map().base, pages.iter().map(Vec::as_slice))
 }
 
 /// Blocks of one size by what they hold, told by those that were looked at.

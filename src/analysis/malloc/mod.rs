@@ -4,15 +4,15 @@ mod clusters;
 mod findings;
 mod tally;
 
-use crate::introspect::Findings;
 use crate::limits;
-use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked};
+use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked, tell_more_caches};
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{
     AllocatorRow, ArenaRow, ChunkSum, FreeRow, LossRow, LostRow, MallocParamsRow, MallocReport, MallocTotal,
     MmappedRow, TcacheRow,
 };
+use crate::session::Session;
 use crate::units::exact;
 
 pub(super) use clusters::clusters;
@@ -29,30 +29,30 @@ pub struct MallocOptions {
 }
 
 /// Walk all heaps of glibc's malloc.
-pub fn malloc(process: &Process, found: &Findings, options: &MallocOptions, progress: &Progress) -> MallocReport {
-    let malloc = &found.malloc;
-    let mut report = MallocReport { allocators: allocators(process, malloc), ..MallocReport::default() };
-    process.core.expect_scan();
+pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progress) -> MallocReport {
+    let malloc = session.malloc();
+    let mut report = MallocReport { allocators: allocators(session.process, malloc), ..MallocReport::default() };
+    session.process.core.expect_scan();
     progress.start(malloc.arenas.iter().map(Arena::committed).sum());
-    let mut lists = FreeLists::read(process, malloc, &[]);
+    let mut lists = FreeLists::read(session.process, malloc, &[]);
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
-    let look = Looker::new(process, malloc, if options.chunks { most } else { 0 });
+    let look = Looker::new(session.process, malloc, if options.chunks { most } else { 0 });
     let name = |i: usize| malloc.arenas.get(i).map(Arena::address).unwrap_or_default();
     let walk = |lists: &FreeLists| {
         let make = |i| Tally { arena: name(i), ..Tally::default() };
-        malloc.walk(process, lists, make, |tally, chunk| tally.add(chunk, &look))
+        malloc.walk(session.process, lists, make, |tally, chunk| tally.add(chunk, &look))
     };
     let mut walked = walk(&lists);
     let mut seen: Vec<_> = walked.iter().flat_map(|(_, _, tally, _)| tally.caches.iter().copied()).collect();
     if seen.len() > limits::MAX_TCACHES || walked.iter().any(|(_, _, tally, _)| tally.more_caches) {
-        tell_more_caches(process);
+        tell_more_caches(session.process);
     }
     seen.truncate(limits::MAX_TCACHES);
-    if let Some(with_others) = lists.with_caches(process, malloc, &seen) {
+    if let Some(with_others) = lists.with_caches(session.process, malloc, &seen) {
         lists = with_others;
         walked = walk(&lists);
     }
-    tell_lists(process, &lists);
+    tell_lists(session.process, &lists);
     let mut sizes = tally::BySize::default();
     let mut chunks = Vec::new();
     let mut listable = 0;
@@ -86,7 +86,7 @@ pub fn malloc(process: &Process, found: &Findings, options: &MallocOptions, prog
         trim_threshold: p.trim_threshold,
     });
     report.sizes = clusters::size_classes(&sizes, &mapped.sizes);
-    report.clusters = clusters(process, &sizes, &mapped.sizes);
+    report.clusters = clusters(session.process, &sizes, &mapped.sizes);
     report.findings = findings::equal_blocks(&report.clusters, &report.total);
     report.clusters_total = report.clusters.len() as u64;
     report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
@@ -99,9 +99,9 @@ pub fn malloc(process: &Process, found: &Findings, options: &MallocOptions, prog
         report.chunks = Some(chunks);
         report.chunks_total = Some(listable);
     }
-    tell(process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.off_border).sum());
+    tell(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.off_border).sum());
     if sizes.capped || mapped.sizes.capped {
-        process.diag.partial("limit", "more sizes of chunks than are told apart; some are rounded up");
+        session.process.diag.partial("limit", "more sizes of chunks than are told apart; some are rounded up");
     }
     report
 }
@@ -130,18 +130,6 @@ fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
         walked: a.walked,
     };
     found.into_iter().map(row).collect()
-}
-
-/// Tell that there are more blocks of a thread cache's size than are looked at.
-pub(super) fn tell_more_caches(process: &Process) {
-    process.diag.partial(
-        "limit",
-        format!(
-            "more than {} blocks have the size of a thread's cache; the others are not looked at: \
-             what a cache among them keeps free counts as used",
-            exact(limits::MAX_TCACHES as u64)
-        ),
-    );
 }
 
 /// Tell which lists of free chunks are not whole.

@@ -8,15 +8,15 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::addr::Addr;
-use crate::analysis::managed::{ObjectNames, VALUE_TYPE, handles_of, tell_in_gc, with_heap};
-use crate::dotnet::graph::Graph;
-use crate::dotnet::heap::{Heap, MethodTableInfo};
-use crate::dotnet::{FieldDesc, Heaps, ManagedThread, Runtime, Scope, Shape, Storage, Struct, TypeHandle, TypeSystem};
-use crate::introspect::Findings;
+use crate::analysis::managed::{ObjectNames, tell_in_gc};
+use crate::dotnet::heap::{Heap, MethodTableInfo, VALUE_TYPE};
+use crate::dotnet::{CoreClr, FieldDesc, Scope, Shape, Storage, Struct, TypeHandle, TypeSystem, threads};
 use crate::limits;
+use crate::managed::Heap as _;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{DimensionRow, ElementRow, FieldRow, Name, ObjectReport, ThreadValueRow};
+use crate::session::Session;
 use values::{Known, is_plain, number};
 
 /// Room of an object's sync block, which its size counts.
@@ -26,35 +26,34 @@ const HEADER: u64 = 8;
 const CORE_LIBRARY: &str = "System.Private.CoreLib";
 
 /// Show the object at `addr`, or that `addr` leads into.
-pub fn object(process: &Process, found: &Findings, addr: Addr) -> ObjectReport {
-    for (runtime, heaps) in with_heap(&found.runtimes) {
-        if let Some(report) = one(process, runtime, heaps, addr) {
+pub fn object(session: &Session<'_>, addr: Addr) -> ObjectReport {
+    for runtime in session.coreclr() {
+        if let Some(report) = one(session.process, runtime, addr) {
             return report;
         }
     }
     ObjectReport { object: addr, ..ObjectReport::default() }
 }
 
-fn one(process: &Process, runtime: &Runtime, heaps: &Heaps, addr: Addr) -> Option<ObjectReport> {
+fn one(process: &Process, runtime: &CoreClr<'_>, addr: Addr) -> Option<ObjectReport> {
+    let heap = runtime.heap()?;
+    let types = runtime.types();
     let _phase = process.enter(Phase::References);
-    let types = TypeSystem::new(process, runtime);
-    let heap = Heap::open(&types, heaps);
-    let graph = Graph::new(&types, &heap, &handles_of(process, runtime));
-    let mut names = ObjectNames::new(&types, &graph);
+    let mut names = ObjectNames::new(heap);
     let target = names.object(addr).map(|_| addr).or_else(|| names.containing(addr))?;
     let (name, size) = names.object(target)?;
-    tell_in_gc(process, runtime, &heap);
-    let info = names.reader.node(target.get())?.layout.info;
+    tell_in_gc(process, runtime, heap);
+    let info = heap.method_table(names.node(target)?.kind)?;
     let part = heap.parts().iter().find(|p| p.range.contains(target));
     let module = types.module_of(info.address).ok().map(|m| types.module(m).name().into_owned());
     let mut show =
-        Show { names, threads: None, structs: HashMap::new(), left: limits::MAX_SHOWN_ROWS, known: HashMap::new() };
+        Show { runtime, heap, names, structs: HashMap::new(), left: limits::MAX_SHOWN_ROWS, known: HashMap::new() };
     let mut report = ObjectReport {
         object: target,
         name: Some(name),
         method_table: Some(info.address),
         size: Some(size),
-        generation: part.map(|p| p.generation.name()),
+        generation: part.map(|p| p.generation.name),
         heap: part.map(|p| p.heap),
         module: module.filter(|_| !info.counted()),
         ..ObjectReport::default()
@@ -64,9 +63,10 @@ fn one(process: &Process, runtime: &Runtime, heaps: &Heaps, addr: Addr) -> Optio
 }
 
 /// Makes rows of values.
-struct Show<'g, 'h, 'p> {
-    names: ObjectNames<'g, 'h, 'p>,
-    threads: Option<Vec<ManagedThread>>,
+struct Show<'g, 'p> {
+    runtime: &'g CoreClr<'p>,
+    heap: &'g Heap<'p>,
+    names: ObjectNames<'g>,
     /// Structs of fields, by layout and scope: elements of an array ask for the same.
     structs: HashMap<(Addr, Addr, usize), (Scope, Option<Struct>)>,
     /// Rows that may still be made.
@@ -74,9 +74,14 @@ struct Show<'g, 'h, 'p> {
     known: HashMap<Addr, Option<Known>>,
 }
 
-impl<'h, 'p> Show<'_, 'h, 'p> {
-    fn types(&self) -> &'h TypeSystem<'p> {
-        self.names.types
+impl<'g, 'p> Show<'g, 'p> {
+    fn types(&self) -> &'g TypeSystem<'p> {
+        self.runtime.types()
+    }
+
+    /// The MethodTable of the object at `addr`.
+    fn method_table(&mut self, addr: Addr) -> Option<MethodTableInfo> {
+        self.heap.method_table(self.names.node(addr)?.kind)
     }
 
     fn fill(&mut self, report: &mut ObjectReport, at: Addr, info: &MethodTableInfo) {
@@ -266,9 +271,7 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
     /// A thread static: a value for each thread that has one.
     fn thread_static_row(&mut self, field: &FieldDesc, scope: &Scope) -> FieldRow {
         let types = self.types();
-        let threads = self.threads.get_or_insert_with(|| {
-            crate::dotnet::threads(types.process, types.runtime).map(|(threads, _)| threads).unwrap_or_default()
-        });
+        let threads = threads(types.process, &types.runtime).map(|(threads, _)| threads).unwrap_or_default();
         let places: Vec<_> = threads
             .iter()
             .filter_map(|t| Some((t.os_id, t.managed_id, types.thread_static_address(field, t.address)?)))
@@ -303,7 +306,7 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
 
     fn named(&mut self, object: Addr) -> (Option<Name>, Option<String>) {
         let name = self.names.object(object).map(|(name, _)| name);
-        let info = self.names.reader.node(object.get()).map(|n| n.layout.info);
+        let info = self.method_table(object);
         let value = info.and_then(|info| {
             if info.string {
                 return self.text(object, limits::MAX_SHOWN_STRING);

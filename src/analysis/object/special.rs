@@ -41,7 +41,7 @@ impl Fields<'_> {
     }
 }
 
-impl<'h, 'p> Show<'_, 'h, 'p> {
+impl Show<'_, '_> {
     /// Fill in what the object's type is known for.
     pub(super) fn special(&mut self, report: &mut ObjectReport, at: Addr, fields: &[FieldDesc]) {
         let types = self.types();
@@ -76,7 +76,7 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
     }
 
     fn info(&mut self, object: Addr) -> Option<MethodTableInfo> {
-        self.names.reader.node(object.get()).map(|n| n.layout.info).filter(|info| !info.free)
+        self.method_table(object).filter(|info| !info.free)
     }
 
     fn task_status(&self, fields: &Fields<'_>) -> Option<&'static str> {
@@ -86,12 +86,12 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
     }
 
     fn delegate(&mut self, fields: &Fields<'_>) -> DelegateDetail {
-        let methods = Methods::new(self.types().process, self.types().runtime);
+        let methods = self.runtime.methods();
         // More than one: an array of delegates, of which the first so many count.
         let list = self.held(fields, "_invocationList");
         let array = list.filter(|&l| self.info(l).is_some_and(|i| i.counted() && i.component_size == 8));
         let Some(array) = array else {
-            return DelegateDetail { calls: vec![self.call(&methods, fields)], more: 0 };
+            return DelegateDetail { calls: vec![self.call(methods, fields)], more: 0 };
         };
         let memory = self.types().memory;
         let count = fields.at("_invocationCount").and_then(|a| memory.u64(a).ok()).unwrap_or(0);
@@ -100,7 +100,7 @@ impl<'h, 'p> Show<'_, 'h, 'p> {
         let mut calls = Vec::new();
         for i in 0..count.min(limits::MAX_SHOWN_METHODS) {
             let Ok(one) = memory.ptr(start.saturating_add(8 * i)) else { break };
-            calls.push(self.call(&methods, &Fields { object: one, ..*fields }));
+            calls.push(self.call(methods, &Fields { object: one, ..*fields }));
         }
         DelegateDetail { more: count - calls.len() as u64, calls }
     }

@@ -8,8 +8,8 @@ use crate::analysis::threads::waits::AllLocks;
 use crate::bytes::printable;
 use crate::dotnet::{ExplicitFrame, Method};
 use crate::limits;
-use crate::native::stacks::Stacks;
 use crate::process::Process;
+use crate::session::Session;
 use crate::stackwalk::{FrameKind, Quiet, StackFrame, Walker, managed_threads};
 
 use super::rows::module_at;
@@ -44,10 +44,11 @@ const NATIVE_FRAMES: usize = 32;
 const FOR: &str = " ← ";
 
 /// What each thread does, by the system's number.
-pub fn doing<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks) -> HashMap<u32, Doing> {
+pub fn doing(session: &Session<'_>) -> HashMap<u32, Doing> {
+    let (process, names) = (session.process, &Names::new(session));
     let known = managed_threads(process, names.runtimes(), Quiet::Yes);
     let locks = AllLocks::read(process, names.runtimes(), Quiet::Yes);
-    let walker = Walker::new(process, names.runtimes(), stacks).at_most(limits::MAX_DOING_FRAMES);
+    let walker = Walker::new(process, names.runtimes(), session.stacks()).at_most(limits::MAX_DOING_FRAMES);
     let mut natives = Natives { process, names, known: HashMap::new() };
     let of_thread = |thread: &crate::core::prstatus::Thread| {
         let known = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
@@ -133,14 +134,14 @@ fn short(name: &str) -> String {
 type Place = (Option<String>, Option<String>);
 
 /// By native frames, where there is no managed code.
-struct Natives<'n, 'p> {
+struct Natives<'n, 's, 'p> {
     process: &'n Process,
-    names: &'n Names<'p>,
+    names: &'n Names<'s, 'p>,
     /// Names of code, and of the module it is in.
     known: HashMap<Addr, Place>,
 }
 
-impl Natives<'_, '_> {
+impl Natives<'_, '_, '_> {
     /// The innermost function that has a name.
     fn first(&mut self, frames: &[StackFrame<'_>]) -> Option<String> {
         let native = frames.iter().filter(|f| matches!(f.kind, FrameKind::Native)).take(NATIVE_FRAMES);

@@ -14,11 +14,11 @@ use crate::analysis::naming::Names;
 use crate::bytes::printable;
 use crate::dotnet::ExplicitFrame;
 use crate::memory::Memory;
-use crate::native::stacks::Stacks;
 use crate::native::unwind::End;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{ThreadRow, ThreadsReport, ThrownRow};
+use crate::session::Session;
 use crate::stackwalk::{Known, Quiet, Walker, managed_threads};
 
 pub use doing::{Doing, doing};
@@ -42,11 +42,12 @@ pub struct ThreadOptions {
 }
 
 /// Follow the stacks of all threads asked for.
-pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, options: ThreadOptions) -> ThreadsReport {
+pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
+    let (process, names) = (session.process, &Names::new(session));
     let known = managed_threads(process, names.runtimes(), Quiet::No);
     let locks = AllLocks::read(process, names.runtimes(), Quiet::No);
     let _phase = process.enter(Phase::Frames);
-    let walker = Walker::new(process, names.runtimes(), stacks);
+    let walker = Walker::new(process, names.runtimes(), session.known_stacks());
     let mut rows = Rows::new(process, names);
     let mut out = Vec::new();
     let mut short: BTreeMap<String, usize> = BTreeMap::new();
@@ -89,6 +90,7 @@ pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, opt
         });
         out.push(row);
     }
+    names.note_missing();
     note_missing(process, &short);
     note_guesses(process, &out);
     let findings = lock_findings::findings(&out);

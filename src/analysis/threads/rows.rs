@@ -28,16 +28,16 @@ pub(super) fn module_at(process: &Process, ip: Addr) -> Option<&Module> {
 }
 
 /// Rows of frames; those of the same address are made once.
-pub(super) struct Rows<'a, 'p> {
+pub(super) struct Rows<'a, 's, 'p> {
     process: &'p Process,
-    names: &'a Names<'p>,
+    names: &'a Names<'s, 'p>,
     native: HashMap<(Addr, bool), FrameRow>,
     managed: HashMap<(Addr, bool), FrameRow>,
     methods: HashMap<Addr, Option<Name>>,
 }
 
-impl<'a, 'p> Rows<'a, 'p> {
-    pub(super) fn new(process: &'p Process, names: &'a Names<'p>) -> Rows<'a, 'p> {
+impl<'a, 's, 'p> Rows<'a, 's, 'p> {
+    pub(super) fn new(process: &'p Process, names: &'a Names<'s, 'p>) -> Rows<'a, 's, 'p> {
         let (native, managed, methods) = Default::default();
         Rows { process, names, native, managed, methods }
     }

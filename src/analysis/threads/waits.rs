@@ -7,6 +7,7 @@
 //! System.Threading.Monitor, Lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::bytes::printable;
@@ -36,16 +37,16 @@ pub(super) struct AllLocks<'a, 'p>(Vec<(&'a Methods<'p>, Locks)>);
 
 impl<'a, 'p> AllLocks<'a, 'p> {
     /// Read them.
-    pub(super) fn read(process: &Process, runtimes: &'a [Methods<'p>], quiet: Quiet) -> AllLocks<'a, 'p> {
+    pub(super) fn read(process: &Process, runtimes: &'a [Arc<Methods<'p>>], quiet: Quiet) -> AllLocks<'a, 'p> {
         let _phase = process.enter(Phase::Locks);
-        let of = |methods: &'a Methods<'p>| {
-            let runtime = methods.types.runtime;
+        let of = |methods: &'a Arc<Methods<'p>>| {
+            let runtime = &methods.types.runtime;
             let (threads, _) = threads(process, runtime).unwrap_or_default();
-            let (locks, notes) = Locks::read(process, &methods.types, &threads);
+            let (locks, notes) = Locks::read(process, &methods.types, threads);
             for note in notes.iter().filter(|_| quiet == Quiet::No) {
                 process.diag.partial("heap", format!("{}: sync blocks: {note}", runtime.name()));
             }
-            (methods, locks)
+            (&**methods, locks)
         };
         AllLocks(runtimes.iter().map(of).collect())
     }
@@ -53,7 +54,7 @@ impl<'a, 'p> AllLocks<'a, 'p> {
     /// What a thread of these frames waits for.
     pub(super) fn wait(&self, known: &Known<'_, '_>, frames: &[StackFrame<'_>]) -> Option<WaitRow> {
         let (methods, locks) =
-            self.0.iter().find(|(m, _)| std::ptr::eq(m.types.runtime, known.methods.types.runtime))?;
+            self.0.iter().find(|(m, _)| Arc::ptr_eq(&m.types.runtime, &known.methods.types.runtime))?;
         locks.wait(&methods.types, &known.thread, frames)
     }
 }
@@ -71,7 +72,7 @@ struct Locks {
 impl Locks {
     /// Read them, and what can't be read, in words.
     fn read(process: &Process, types: &TypeSystem<'_>, threads: &[ManagedThread]) -> (Locks, Vec<String>) {
-        let (blocks, notes) = sync_blocks::read(process, types.runtime);
+        let (blocks, notes) = sync_blocks::read(process, &types.runtime);
         let pulse = blocks.iter().flat_map(|b| b.pulse.iter().filter_map(|t| Some((t.address?, b.object))));
         let pulse = pulse.collect();
         let wanted = blocks.into_iter().filter(|b| b.held && b.waiting > 0).map(|b| (b.object, b)).collect();

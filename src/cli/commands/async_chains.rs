@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use coremap::analysis::{self, Names};
+use coremap::analysis;
 
 use crate::cli::args::Common;
 use crate::cli::commands::ask;
@@ -11,7 +11,7 @@ pub(super) fn run(common: &Common, core: &Path, all: bool) -> Result<Exit, Failu
         common,
         core,
         "async",
-        |process, found, progress| analysis::async_chains(process, found, &Names::new(process, found), !all, progress),
+        |session, progress| analysis::async_chains(session, !all, progress),
         |r| r.chains.is_empty(),
     )
 }

@@ -3,11 +3,11 @@ use std::io::Read;
 use std::path::Path;
 
 use coremap::analysis::{self, Baseline, Condition, DiffInput, HeapStatOptions, MallocOptions};
-use coremap::introspect::{Findings, introspect};
 use coremap::limits;
 use coremap::process::Process;
 use coremap::progress::Progress;
 use coremap::report::{DiffReport, DiffSide, HeapStatReport, SummaryReport};
+use coremap::session::Session;
 
 use crate::cli::args::Common;
 use crate::cli::commands::open;
@@ -26,13 +26,19 @@ pub(super) fn run(common: &Common, old: &Path, new: &Path, fail_if: &[Condition]
         )));
     }
     let silent = Progress::silent();
-    let (report, partial, after, found) = match read_if_json(old)? {
+    let before = match read_if_json(old)? {
         Some(text) => {
             let name = old.display().to_string();
             let base = Baseline::parse(&name, &text).map_err(|e| Failure::Beside(format!("{name}: {e}")))?;
-            let after = open(new, common, &progress())?;
-            let found = introspect(&after);
-            let summary = analysis::summary(&after, &found, false, &silent);
+            Old::Baseline(name, Box::new(base))
+        }
+        None => Old::Core(Box::new(open(old, common, &progress())?)),
+    };
+    let after = open(new, common, &progress())?;
+    let session = Session::new(&after);
+    let (report, partial) = match &before {
+        Old::Baseline(name, base) => {
+            let summary = analysis::summary(&session, false, &silent);
             let core = analysis::side(&after);
             let report = analysis::diff(
                 DiffInput { core: &base.core, summary: &base.summary, heap: None, malloc: None },
@@ -41,51 +47,52 @@ pub(super) fn run(common: &Common, old: &Path, new: &Path, fail_if: &[Condition]
             if base.core.truncated {
                 tell(&format!("warning: truncated: {name}: the core that it was made of was cut off"));
             }
-            (report, base.core.truncated, after, found)
+            (report, base.core.truncated)
         }
-        None => {
-            let before = open(old, common, &progress())?;
-            let after = open(new, common, &progress())?;
-            let first = introspect(&before);
-            let found = introspect(&after);
-            let report = two_cores((&before, &first), (&after, &found), &silent);
+        Old::Core(before) => {
+            let report = two_cores(&Session::new(before), &session, &silent);
             // The envelope and its warnings are the newer core's; the older's go first.
-            let partial = finish(&before) == Exit::Partial;
-            (report, partial, after, found)
+            (report, finish(before) == Exit::Partial)
         }
     };
     let conditions = analysis::judge_diff(fail_if, &report);
     let report = DiffReport { conditions: conditions.clone(), ..report };
-    let exit = answer("diff", common, &after, &found, report)?;
+    let exit = answer("diff", common, &session, report)?;
     Ok(held(&conditions, if partial { Exit::Partial } else { exit }))
 }
 
+/// What a core is compared with.
+enum Old {
+    /// An earlier answer, and the name of its file.
+    Baseline(String, Box<Baseline>),
+    /// Another core.
+    Core(Box<Process>),
+}
+
 /// What is told of one of two cores.
-struct Side<'a> {
+struct Side<'a, 'p> {
     core: DiffSide,
     summary: SummaryReport,
     heap: HeapStatReport,
-    process: &'a Process,
-    found: &'a Findings,
+    session: &'a Session<'p>,
 }
 
-impl<'a> Side<'a> {
-    fn of((process, found): (&'a Process, &'a Findings), silent: &Progress) -> Side<'a> {
+impl<'a, 'p> Side<'a, 'p> {
+    fn of(session: &'a Session<'p>, silent: &Progress) -> Side<'a, 'p> {
         Side {
-            core: analysis::side(process),
-            summary: analysis::summary(process, found, false, silent),
-            heap: analysis::heapstat(process, found, &HeapStatOptions::default(), silent),
-            process,
-            found,
+            core: analysis::side(session.process),
+            summary: analysis::summary(session, false, silent),
+            heap: analysis::heapstat(session, &HeapStatOptions::default(), silent),
+            session,
         }
     }
 }
 
-fn two_cores(old: (&Process, &Findings), new: (&Process, &Findings), silent: &Progress) -> DiffReport {
+fn two_cores(old: &Session<'_>, new: &Session<'_>, silent: &Progress) -> DiffReport {
     let (old, new) = (Side::of(old, silent), Side::of(new, silent));
     // Another allocator's blocks can't be compared, and that is no news here.
-    let both = !old.found.malloc.arenas.is_empty() && !new.found.malloc.arenas.is_empty();
-    let blocks = |s: &Side<'_>| both.then(|| analysis::malloc(s.process, s.found, &MallocOptions::default(), silent));
+    let both = !old.session.malloc().arenas.is_empty() && !new.session.malloc().arenas.is_empty();
+    let blocks = |s: &Side<'_, '_>| both.then(|| analysis::malloc(s.session, &MallocOptions::default(), silent));
     let (old_malloc, new_malloc) = (blocks(&old), blocks(&new));
     analysis::diff(
         DiffInput { core: &old.core, summary: &old.summary, heap: Some(&old.heap), malloc: old_malloc.as_ref() },

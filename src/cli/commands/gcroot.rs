@@ -27,18 +27,12 @@ fn of_object(common: &Common, core: &Path, text: &str, all: bool) -> Result<Exit
         core,
         "gcroot",
         text,
-        |process, found, addr, _| analysis::gcroot(process, found, addr, all),
+        |session, addr, _| analysis::gcroot(session, addr, all),
         |r| r.paths.is_empty(),
     )
 }
 
 fn of_types(common: &Common, core: &Path, text: &str, top: usize) -> Result<Exit, Failure> {
     let name = type_pattern(text)?;
-    ask(
-        common,
-        core,
-        "gcroot",
-        |process, found, _| analysis::gcroot_types(process, found, &name, top),
-        |r| r.groups.is_empty(),
-    )
+    ask(common, core, "gcroot", |session, _| analysis::gcroot_types(session, &name, top), |r| r.groups.is_empty())
 }

@@ -9,39 +9,26 @@ use crate::cli::commands::{ask, ask_at, type_pattern};
 use crate::cli::{Exit, Failure};
 
 pub(super) fn handles(common: &Common, core: &Path) -> Result<Exit, Failure> {
-    ask(common, core, "handles", |process, found, _| analysis::handles(process, found), |r| r.handles.is_empty())
+    ask(common, core, "handles", |session, _| analysis::handles(session), |r| r.handles.is_empty())
 }
 
 pub(super) fn objects(common: &Common, core: &Path, text: &str) -> Result<Exit, Failure> {
     let name = type_pattern(text)?;
-    ask(common, core, "objects", |process, found, _| analysis::objects(process, found, &name), |r| r.objects.is_empty())
+    ask(common, core, "objects", |session, _| analysis::objects(session, &name), |r| r.objects.is_empty())
 }
 
 pub(super) fn object(common: &Common, core: &Path, text: &str) -> Result<Exit, Failure> {
-    ask_at(
-        common,
-        core,
-        "object",
-        text,
-        |process, found, addr, _| analysis::object(process, found, addr),
-        |r| r.name.is_none(),
-    )
+    ask_at(common, core, "object", text, |session, addr, _| analysis::object(session, addr), |r| r.name.is_none())
 }
 
 pub(super) fn finalizers(common: &Common, core: &Path) -> Result<Exit, Failure> {
-    ask(common, core, "finalizers", |process, found, _| analysis::finalizers(process, found), |r| r.objects.is_empty())
+    ask(common, core, "finalizers", |session, _| analysis::finalizers(session), |r| r.objects.is_empty())
 }
 
 pub(super) fn syncblocks(common: &Common, core: &Path) -> Result<Exit, Failure> {
-    ask(common, core, "syncblocks", |process, found, _| analysis::syncblocks(process, found), |r| r.blocks.is_empty())
+    ask(common, core, "syncblocks", |session, _| analysis::syncblocks(session), |r| r.blocks.is_empty())
 }
 
 pub(super) fn exceptions(common: &Common, core: &Path) -> Result<Exit, Failure> {
-    ask(
-        common,
-        core,
-        "exceptions",
-        |process, found, _| analysis::exceptions(process, found),
-        |r| r.exceptions.is_empty(),
-    )
+    ask(common, core, "exceptions", |session, _| analysis::exceptions(session), |r| r.exceptions.is_empty())
 }

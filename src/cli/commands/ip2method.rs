@@ -2,11 +2,11 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use coremap::addr::Addr;
-use coremap::analysis::{self, Names};
-use coremap::introspect::identify;
+use coremap::analysis;
 use coremap::limits;
 use coremap::process::Process;
 use coremap::render::Short;
+use coremap::session::Session;
 
 use crate::cli::args::Common;
 use crate::cli::commands::open;
@@ -32,15 +32,13 @@ pub(super) fn run(common: &Common, words: &[String], short: bool) -> Result<Exit
     }
     let process = open(core, common, &progress())?;
     let ips = addresses(texts, &process)?;
-    let found = identify(&process);
-    let names = Names::new(&process, &found);
-    let report = analysis::ip2method(&names, &ips);
-    names.note_missing();
+    let session = Session::new(&process);
+    let report = analysis::ip2method(&session, &ips);
     let nothing = report.results.iter().all(|r| !r.found);
     let exit = if short {
-        answer("ip2method", common, &process, &found, Short(report))?
+        answer("ip2method", common, &session, Short(report))?
     } else {
-        answer("ip2method", common, &process, &found, report)?
+        answer("ip2method", common, &session, report)?
     };
     Ok(exit.or_nothing(nothing))
 }

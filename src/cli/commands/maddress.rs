@@ -2,8 +2,8 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use coremap::analysis::{self, RegionOptions};
-use coremap::introspect::introspect;
 use coremap::render;
+use coremap::session::Session;
 
 use crate::cli::args::{Common, Format};
 use crate::cli::commands::open;
@@ -13,8 +13,8 @@ use crate::cli::{Exit, Failure};
 
 pub(super) fn run(common: &Common, core: &Path, summary: bool) -> Result<Exit, Failure> {
     let process = open(core, common, &progress())?;
-    let found = introspect(&process);
-    let report = analysis::regions(&found, &RegionOptions::default());
+    let session = Session::new(&process);
+    let report = analysis::regions(&session, &RegionOptions::default());
     if summary && common.form() == Format::Csv {
         let mut out = BufWriter::new(std::io::stdout().lock());
         render::maddress_summary_csv(&report.regions, &mut out)?;
@@ -22,11 +22,11 @@ pub(super) fn run(common: &Common, core: &Path, summary: bool) -> Result<Exit, F
         return Ok(finish(&process));
     }
     if common.form() != Format::Table {
-        return answer("maddress", common, &process, &found, report);
+        return answer("maddress", common, &session, report);
     }
     if process.core.truncation.is_some() {
         // SOS has no such line, but a table of half a process must say so first.
-        let head = analysis::envelope("maddress", &process, &found, ()).core;
+        let head = analysis::envelope("maddress", &session, ()).core;
         let mut out = std::io::stdout().lock();
         render::write(&render::headline(&head), output::look(), &mut out)?;
     }

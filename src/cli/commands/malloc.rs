@@ -12,7 +12,7 @@ pub(super) fn run(common: &Common, core: &Path, args: &MallocArgs) -> Result<Exi
         common,
         core,
         "malloc",
-        |process, found, progress| analysis::malloc(process, found, &options, progress),
+        |session, progress| analysis::malloc(session, &options, progress),
         |r| r.arenas.is_empty() && r.mmapped.count == 0,
     )
 }
@@ -23,7 +23,7 @@ pub(super) fn leaks(common: &Common, core: &Path, blocks: bool, limit: Option<us
         common,
         core,
         "leaks",
-        |process, found, progress| analysis::leaks(process, found, &options, progress),
+        |session, progress| analysis::leaks(session, &options, progress),
         |r| r.leaked.count == 0,
     )
 }

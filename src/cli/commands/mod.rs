@@ -22,11 +22,11 @@ mod whatis;
 use std::path::Path;
 
 use coremap::addr::Addr;
-use coremap::introspect::{Findings, introspect};
 use coremap::limits;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::render::Render;
+use coremap::session::Session;
 use regex::{Regex, RegexBuilder};
 
 use crate::cli::args::{Args, Command, Common, Format};
@@ -115,7 +115,7 @@ fn ask<R: Render>(
     common: &Common,
     core: &Path,
     command: &'static str,
-    analyse: impl FnOnce(&Process, &Findings, &Progress) -> R,
+    analyse: impl FnOnce(&Session<'_>, &Progress) -> R,
     is_empty: impl FnOnce(&R) -> bool,
 ) -> Result<Exit, Failure> {
     let progress = progress::progress();
@@ -129,14 +129,14 @@ fn ask_at<R: Render>(
     core: &Path,
     command: &'static str,
     text: &str,
-    analyse: impl FnOnce(&Process, &Findings, Addr, &Progress) -> R,
+    analyse: impl FnOnce(&Session<'_>, Addr, &Progress) -> R,
     is_empty: impl FnOnce(&R) -> bool,
 ) -> Result<Exit, Failure> {
     not_swapped(text, core, "address", &format!("{command} ADDR CORE"))?;
     let progress = progress::progress();
     let process = open(core, common, &progress)?;
     let addr = address::parse(text, &process).map_err(Failure::Usage)?;
-    let analyse = |process: &_, found: &_, progress: &_| analyse(process, found, addr, progress);
+    let analyse = |session: &Session<'_>, progress: &_| analyse(session, addr, progress);
     respond(common, &process, &progress, command, analyse, is_empty)
 }
 
@@ -146,14 +146,14 @@ fn respond<R: Render>(
     process: &Process,
     progress: &Progress,
     command: &'static str,
-    analyse: impl FnOnce(&Process, &Findings, &Progress) -> R,
+    analyse: impl FnOnce(&Session<'_>, &Progress) -> R,
     is_empty: impl FnOnce(&R) -> bool,
 ) -> Result<Exit, Failure> {
-    let found = introspect(process);
-    let report = analyse(process, &found, progress);
+    let session = Session::new(process);
+    let report = analyse(&session, progress);
     progress::clear();
     let nothing = is_empty(&report);
-    Ok(answer(command, common, process, &found, report)?.or_nothing(nothing))
+    Ok(answer(command, common, &session, report)?.or_nothing(nothing))
 }
 
 /// Open the core, with a bar where that takes long (unpacking).

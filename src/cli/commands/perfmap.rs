@@ -1,9 +1,9 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use coremap::analysis::{self, Names};
-use coremap::introspect::identify;
+use coremap::analysis;
 use coremap::render::perf_map;
+use coremap::session::Session;
 
 use crate::cli::args::{Common, Format};
 use crate::cli::commands::open;
@@ -13,14 +13,12 @@ use crate::cli::{Exit, Failure};
 
 pub(super) fn run(common: &Common, core: &Path) -> Result<Exit, Failure> {
     let process = open(core, common, &progress())?;
-    let found = identify(&process);
-    let names = Names::new(&process, &found);
-    let report = analysis::perfmap(&names);
-    names.note_missing();
+    let session = Session::new(&process);
+    let report = analysis::perfmap(&session);
     let nothing = report.entries.is_empty();
     if nothing {
         let why =
-            if found.runtimes.is_empty() { no_runtime(&process) } else { "no managed code was found in this core" };
+            if session.runtimes().is_empty() { no_runtime(&process) } else { "no managed code was found in this core" };
         tell(why);
     }
     let exit = if common.form() == Format::Table {
@@ -29,7 +27,7 @@ pub(super) fn run(common: &Common, core: &Path) -> Result<Exit, Failure> {
         out.flush()?;
         finish(&process)
     } else {
-        answer("perfmap", common, &process, &found, report)?
+        answer("perfmap", common, &session, report)?
     };
     Ok(exit.or_nothing(nothing))
 }

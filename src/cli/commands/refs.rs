@@ -21,7 +21,7 @@ pub(super) fn run(common: &Common, core: &Path, args: &RefsArgs) -> Result<Exit,
         core,
         "refs",
         &args.address,
-        |process, found, addr, progress| analysis::refs(process, found, addr, &options, progress),
+        |session, addr, progress| analysis::refs(session, addr, &options, progress),
         |r| r.total == 0,
     )
 }
@@ -35,7 +35,7 @@ pub(super) fn holders(common: &Common, core: &Path, limit: Option<usize>) -> Res
         common,
         core,
         "holders",
-        |process, found, progress| analysis::holders(process, found, limit, progress),
+        |session, progress| analysis::holders(session, limit, progress),
         |r| r.holders.is_empty(),
     )
 }

@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use coremap::analysis::{self, RetainedOptions};
+use coremap::session::Session;
 
 use crate::cli::args::{Common, RetainedArgs};
 use crate::cli::commands::{open, respond, type_pattern};
@@ -13,6 +14,6 @@ pub(super) fn run(common: &Common, core: &Path, args: &RetainedArgs) -> Result<E
     let process = open(core, common, &progress)?;
     let object = args.object.as_deref().map(|text| address::parse(text, &process)).transpose();
     let options = RetainedOptions { name, object: object.map_err(Failure::Usage)?, top: args.top };
-    let analyse = |process: &_, found: &_, _: &_| analysis::retained(process, found, &options);
+    let analyse = |session: &Session<'_>, _: &_| analysis::retained(session, &options);
     respond(common, &process, &progress, "retained", analyse, |r| r.types.is_empty())
 }

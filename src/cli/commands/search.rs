@@ -29,7 +29,7 @@ pub(super) fn run(common: &Common, core: &Path, args: &SearchArgs) -> Result<Exi
         common,
         core,
         "search",
-        |process, found, progress| analysis::search(process, found, &args.pattern, &pattern, &options, progress),
+        |session, progress| analysis::search(session, &args.pattern, &pattern, &options, progress),
         |r| r.total == 0,
     )
 }

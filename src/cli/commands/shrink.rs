@@ -2,14 +2,12 @@ use std::collections::HashMap;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
-use coremap::analysis::{Names, ThreadOptions};
+use coremap::analysis::ThreadOptions;
 use coremap::core::producer::DIAG_PAGE_SIZE;
-use coremap::introspect::{identify, introspect};
-use coremap::map::Base;
-use coremap::native::stacks;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::report::ShrinkReport;
+use coremap::session::Session;
 use coremap::stackwalk::stack_refs;
 use coremap::{analysis, shrink};
 
@@ -37,44 +35,37 @@ pub(super) fn run(
     clear();
     let process = process?;
     // The very commands, so that what they read is what is kept.
-    let map_needed = purpose.iter().any(|p| !matches!(p, Purpose::Ip2method | Purpose::Threads));
-    let found = if map_needed { introspect(&process) } else { identify(&process) };
+    let session = Session::new(&process);
     let ips = addresses.iter().map(|a| address::parse(a, &process)).collect::<Result<Vec<_>, _>>();
     let ips = ips.map_err(Failure::Usage)?;
     let silent = Progress::silent();
     for p in purpose {
         match p {
-            Purpose::Info => drop(analysis::info(&process, &found, false)),
-            Purpose::Summary => drop(analysis::summary(&process, &found, false, &silent)),
-            Purpose::Regions => drop(analysis::regions(&found, &analysis::RegionOptions::default())),
-            Purpose::Stacks => drop(analysis::stacks(&process, &found, &HashMap::new(), false, &silent)),
-            Purpose::Heap => drop(analysis::heap(&found, true)),
+            Purpose::Info => drop(analysis::info(&session, false)),
+            Purpose::Summary => drop(analysis::summary(&session, false, &silent)),
+            Purpose::Regions => drop(analysis::regions(&session, &analysis::RegionOptions::default())),
+            Purpose::Stacks => drop(analysis::stacks(&session, &HashMap::new(), false, &silent)),
+            Purpose::Heap => drop(analysis::heap(&session, true)),
             Purpose::Ip2method => {
-                let names = Names::new(&process, &found);
-                drop(analysis::ip2method(&names, &ips));
+                drop(analysis::ip2method(&session, &ips));
                 if ips.is_empty() {
-                    drop(analysis::perfmap(&names));
+                    drop(analysis::perfmap(&session));
                 }
             }
             Purpose::Threads => {
-                let names = Names::new(&process, &found);
-                let stacks = stacks::find(&process, &Base::of(&process.core));
-                drop(analysis::threads(&process, &names, &stacks, ThreadOptions::default()));
+                drop(analysis::threads(&session, ThreadOptions::default()));
                 // Roots of stacks: GC info of their frames.
-                for (runtime, _) in &found.runtimes {
-                    drop(stack_refs(&process, &stacks, names.runtimes(), runtime));
+                for runtime in session.coreclr() {
+                    drop(stack_refs(&process, session.known_stacks(), session.methods(), runtime.runtime()));
                 }
             }
-            Purpose::Async => {
-                let names = Names::new(&process, &found);
-                drop(analysis::async_chains(&process, &found, &names, true, &silent));
-            }
+            Purpose::Async => drop(analysis::async_chains(&session, true, &silent)),
             Purpose::Object => {
                 for &at in &ips {
-                    drop(analysis::object(&process, &found, at));
+                    drop(analysis::object(&session, at));
                 }
             }
-            Purpose::Check => drop(analysis::check(&process, &found)),
+            Purpose::Check => drop(analysis::check(&session)),
         }
     }
     if let Some(page) = process.core.diag_page {
@@ -102,5 +93,5 @@ pub(super) fn run(
         in_core: shrunk.of,
         segments: shrunk.segments,
     };
-    answer("shrink", common, &process, &found, report)
+    answer("shrink", common, &session, report)
 }

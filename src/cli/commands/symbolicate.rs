@@ -2,9 +2,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
-use coremap::analysis::{self, Names};
+use coremap::analysis;
 use coremap::core::inflate::Packing;
-use coremap::introspect::identify;
+use coremap::session::Session;
 use coremap::symbolicate::{Options, SymbolicateError};
 
 use crate::cli::args::{Common, Format};
@@ -28,19 +28,17 @@ pub(super) fn run(common: &Common, core: &Path, text: &Path, fold: bool) -> Resu
     };
     is_text(text, core, input.fill_buf().map_err(|e| unreadable(text, &e))?)?;
     let process = open(core, common, &progress())?;
-    let found = identify(&process);
-    let names = Names::new(&process, &found);
+    let session = Session::new(&process);
     let options = Options::default();
     let rows = common.form() != Format::Table;
     let report = if rows {
-        analysis::symbolicate(&process, &names, &mut *input, &mut io::sink(), fold, &options)
+        analysis::symbolicate(&session, &mut *input, &mut io::sink(), fold, &options)
     } else {
         let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-        let report = analysis::symbolicate(&process, &names, &mut *input, &mut out, fold, &options);
+        let report = analysis::symbolicate(&session, &mut *input, &mut out, fold, &options);
         out.flush()?;
         report
     };
-    names.note_missing();
     let report = report.map_err(|e| match e {
         SymbolicateError::Write(e) => Failure::Output(e),
         SymbolicateError::Read(e) => unreadable(text, &e),
@@ -48,7 +46,7 @@ pub(super) fn run(common: &Common, core: &Path, text: &Path, fold: bool) -> Resu
     })?;
     let nothing = report.named == 0;
     let exit = if rows {
-        answer("symbolicate", common, &process, &found, report)?
+        answer("symbolicate", common, &session, report)?
     } else {
         let exit = finish(&process);
         tell(&format!("{} of {} addresses named ({} text)", report.named, report.addresses, report.format));

@@ -1,11 +1,9 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use coremap::analysis::{self, Names, ThreadOptions};
-use coremap::introspect::identify;
-use coremap::map::Base;
-use coremap::native::stacks;
+use coremap::analysis::{self, ThreadOptions};
 use coremap::render::folded;
+use coremap::session::Session;
 
 use crate::cli::args::{Common, ThreadsArgs};
 use crate::cli::commands::open;
@@ -15,13 +13,10 @@ use crate::cli::{Exit, Failure};
 
 pub(super) fn run(common: &Common, core: &Path, args: &ThreadsArgs) -> Result<Exit, Failure> {
     let process = open(core, common, &progress())?;
-    let found = identify(&process);
-    let names = Names::new(&process, &found);
-    let stacks = stacks::find(&process, &Base::of(&process.core));
+    let session = Session::new(&process);
     let options =
         ThreadOptions { managed: args.managed, native: args.native, tid: args.tid, group: args.group || args.fold };
-    let report = analysis::threads(&process, &names, &stacks, options);
-    names.note_missing();
+    let report = analysis::threads(&session, options);
     let nothing = report.threads.is_empty();
     if let (true, Some(tid)) = (nothing, args.tid) {
         let all = process.core.notes.threads.len();
@@ -33,7 +28,7 @@ pub(super) fn run(common: &Common, core: &Path, args: &ThreadsArgs) -> Result<Ex
         out.flush()?;
         finish(&process)
     } else {
-        answer("threads", common, &process, &found, report)?
+        answer("threads", common, &session, report)?
     };
     Ok(exit.or_nothing(nothing))
 }

@@ -14,11 +14,11 @@ pub(super) fn run(common: &Common, core: &Path, text: &str, bytes: usize) -> Res
         core,
         "whatis",
         text,
-        |process, found, addr, _| {
+        |session, addr, _| {
             if bytes > most {
-                process.diag.note("limit", format!("--bytes {bytes}: the first {most} are shown"));
+                session.process.diag.note("limit", format!("--bytes {bytes}: the first {most} are shown"));
             }
-            analysis::whatis(process, found, addr, bytes.min(most))
+            analysis::whatis(session, addr, bytes.min(most))
         },
         |r| r.region.is_none(),
     )

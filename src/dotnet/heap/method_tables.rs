@@ -4,13 +4,14 @@
 //! methodtable.cpp (MethodTable::Validate).
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::addr::Addr;
-use crate::dotnet::heap::{FREE, MIN_OBJECT, TypeIndex};
+use crate::dotnet::heap::MIN_OBJECT;
 use crate::dotnet::types::TypeSystem;
 use crate::layout::ViewError;
 use crate::limits;
+use crate::managed::{FREE, TypeIndex};
 
 /// MTFlags: the low half is a component size (WFLAGS_HIGH_ENUM).
 const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
@@ -56,13 +57,13 @@ struct Known {
 
 /// All MethodTables met so far, each looked at once.
 pub(super) struct MethodTables<'p> {
-    types: &'p TypeSystem<'p>,
+    types: Arc<TypeSystem<'p>>,
     free: Option<Addr>,
     known: RwLock<Known>,
 }
 
 impl<'p> MethodTables<'p> {
-    pub(super) fn new(types: &'p TypeSystem<'p>) -> MethodTables<'p> {
+    pub(super) fn new(types: Arc<TypeSystem<'p>>) -> MethodTables<'p> {
         let global = types.runtime.roots.pointer(types.memory, &types.runtime.layout, "FreeObjectMethodTable");
         // Slots of globals move between servicing releases: what it leads to
         // must look right, or free space is told by its shape alone.

@@ -7,25 +7,32 @@
 //! (src/coreclr/gc: gc.cpp, gc_heap::walk_heap_per_heap, make_unused_array;
 //! docs/design/datacontracts/Object.md, GC.md).
 
-mod locate;
+mod gcdesc;
 mod method_tables;
-mod stat;
-mod strings;
+mod names;
+mod reader;
 mod walk;
 
+pub use gcdesc::{References, Repeat, Series};
 pub use method_tables::MethodTableInfo;
-pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat};
-pub use strings::{Duplicate, StringStat};
-pub use walk::{Loss, Losses, Walker};
+pub(crate) use names::VALUE_TYPE;
 
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::threads::{AllocContext, threads};
 use crate::dotnet::types::TypeSystem;
 use crate::dotnet::{Generation, Heaps};
 use crate::limits;
+use crate::managed::graph::Space;
+use crate::managed::{
+    self, Elements, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
+};
 use method_tables::MethodTables;
+use names::Statics;
+use reader::Objects;
 
 /// Objects begin at multiples of this, on 64 bits in all parts of the heap.
 const ALIGN: u64 = 8;
@@ -37,50 +44,18 @@ const COUNT_AT: u64 = 8;
 /// MethodTable, one field).
 pub(super) const MIN_OBJECT: u64 = 24;
 
-/// Number of a MethodTable among those met so far; dense from 0 on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TypeIndex(pub u32);
-
-/// The type of the space between objects.
-pub const FREE: TypeIndex = TypeIndex(0);
-
-/// An object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Object {
-    /// Where its MethodTable pointer is.
-    pub addr: Addr,
-    /// Its type.
-    pub kind: TypeIndex,
-    /// Its size, as SOS counts it: not rounded up to where the next may begin.
-    pub size: u64,
-}
-
-impl Object {
-    /// Where the next object may begin.
-    pub fn end(&self) -> Addr {
-        self.addr.saturating_add(stride(self.size))
-    }
-}
+/// Size of an array without elements that its elements do not follow: the word
+/// of its sync block.
+const HEADER: u64 = 8;
 
 /// From one object to the next; `size` is at least that of the smallest object.
 fn stride(size: u64) -> u64 {
     size.saturating_add(ALIGN - 1) & !(ALIGN - 1)
 }
 
-/// A run of objects of one generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Number of its GC heap.
-    pub heap: u32,
-    /// Generation of all objects in it.
-    pub generation: Generation,
-    /// From the first object to the end of the last.
-    pub range: AddrRange,
-}
-
 /// The heap of one runtime, ready to be walked.
 pub struct Heap<'p> {
-    types: &'p TypeSystem<'p>,
+    types: Arc<TypeSystem<'p>>,
     tables: MethodTables<'p>,
     parts: Vec<Part>,
     /// By address; what lies from `pointer` to past `limit` holds no object.
@@ -88,22 +63,26 @@ pub struct Heap<'p> {
     mask: u64,
     /// From an object to its count of elements.
     count_at: u64,
+    /// In a string: where its length and its first character are.
+    string_form: Option<(u64, u64)>,
     in_gc: bool,
     notes: Vec<String>,
+    objects: OnceLock<Objects<'p>>,
+    statics: Statics,
     /// Bytes that were searched for the first object after a loss.
     searched: AtomicU64,
 }
 
 impl<'p> Heap<'p> {
     /// Prepare to walk the segments in `heaps`.
-    pub fn open(types: &'p TypeSystem<'p>, heaps: &Heaps) -> Heap<'p> {
+    pub fn open(types: Arc<TypeSystem<'p>>, heaps: &Heaps) -> Heap<'p> {
         let mut notes = Vec::new();
         let mut contexts = heaps.contexts.clone();
-        contexts.extend(AllocContext::global(types.memory, types.runtime));
-        match threads(types.process, types.runtime) {
+        contexts.extend(AllocContext::global(types.memory, &types.runtime));
+        match threads(types.process, &types.runtime) {
             Ok((list, broken)) => {
                 contexts.extend(list.iter().filter_map(|t| t.alloc_context));
-                notes.extend(broken);
+                notes.extend(broken.map(str::to_owned));
             }
             Err(e) => notes.push(format!("its threads' allocation contexts: {e}")),
         }
@@ -111,51 +90,36 @@ impl<'p> Heap<'p> {
         contexts.dedup();
         let count_at = types.runtime.layout.positive("Array", "m_NumComponents");
         Heap {
-            types,
-            tables: MethodTables::new(types),
-            parts: affordable(types, parts(heaps, &mut notes), &mut notes),
+            tables: MethodTables::new(types.clone()),
+            parts: affordable(&types, parts(heaps, &mut notes), &mut notes),
             searched: AtomicU64::new(0),
             contexts,
             mask: !types.mark_bits(),
             count_at: count_at.ok().filter(|at| at.is_multiple_of(ALIGN)).unwrap_or(COUNT_AT),
+            string_form: string_form(&types),
             in_gc: heaps.in_gc,
             notes,
+            objects: OnceLock::new(),
+            statics: Statics::default(),
+            types,
         }
     }
 
-    /// Runs of objects, by address; none shares a byte with another.
-    pub fn parts(&self) -> &[Part] {
-        &self.parts
-    }
-
-    /// What makes the heap harder to walk, in words.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// Whether a collection was moving objects.
-    pub fn in_gc(&self) -> bool {
-        self.in_gc
+    /// The runtime's types.
+    pub fn type_system(&self) -> &Arc<TypeSystem<'p>> {
+        &self.types
     }
 
     /// What is known of a type.
-    pub fn kind(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
+    pub fn method_table(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
         self.tables.get(kind)
     }
 
-    /// A type's name: `Free`, or as [`TypeSystem::display_name`] tells.
-    pub fn type_name(&self, info: &MethodTableInfo) -> String {
-        if info.free { "Free".into() } else { self.types.display_name(info.address) }
-    }
-
-    /// Whether there are more types than are taken; objects of the others are lost.
-    pub fn has_too_many_types(&self) -> bool {
-        self.tables.is_full()
-    }
-
-    /// Something that walks parts and remembers the MethodTables it met.
-    pub fn walker(&self) -> Walker<'_, 'p> {
-        Walker::new(self)
+    fn objects(&self) -> &Objects<'p> {
+        self.objects.get_or_init(|| {
+            let ranges = self.parts.iter().map(|p| p.range);
+            Objects::new(Space::new(&self.types.process.core, ranges, MIN_OBJECT))
+        })
     }
 
     /// The MethodTable at `address`, if it is one.
@@ -163,21 +127,102 @@ impl<'p> Heap<'p> {
         self.tables.lookup(address)
     }
 
-    /// The bits of an object's first word that are its MethodTable's address.
-    pub(crate) fn mask(&self) -> u64 {
-        self.mask
-    }
-
-    /// From an array to its count of elements.
-    pub(crate) fn count_at(&self) -> u64 {
-        self.count_at
-    }
-
     /// Contexts that may matter in `range`.
     fn contexts_in(&self, range: AddrRange) -> &[AllocContext] {
         let from = self.contexts.partition_point(|c| c.pointer < range.start);
         let to = self.contexts.partition_point(|c| c.pointer < range.end);
         self.contexts.get(from..to).unwrap_or_default()
+    }
+}
+
+impl managed::Heap for Heap<'_> {
+    fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn generations(&self) -> &[managed::Generation] {
+        &Generation::MANAGED
+    }
+
+    fn space(&self) -> &Space<'_> {
+        &self.objects().space
+    }
+
+    fn alignment(&self) -> u64 {
+        ALIGN
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn in_gc(&self) -> bool {
+        self.in_gc
+    }
+
+    fn types(&self) -> usize {
+        self.tables.len()
+    }
+
+    fn has_too_many_types(&self) -> bool {
+        self.tables.is_full()
+    }
+
+    fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
+        self.tables.get(kind).map(|info| TypeInfo {
+            address: info.address,
+            free: info.free,
+            string: info.string,
+            elements: info.counted().then(|| Elements {
+                start: u64::from(info.base_size).saturating_sub(HEADER),
+                size: u64::from(info.component_size),
+            }),
+        })
+    }
+
+    /// `Free`, or as [`TypeSystem::display_name`] tells.
+    fn type_name(&self, kind: TypeIndex) -> String {
+        match self.tables.get(kind) {
+            Some(info) if !info.free => self.types.display_name(info.address),
+            _ => "Free".into(),
+        }
+    }
+
+    fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
+        self.name_of_field(kind, offset)
+    }
+
+    fn element_field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
+        self.name_in_element(kind, offset)
+    }
+
+    fn static_at(&self, place: Addr, near: &[TypeIndex]) -> Option<Arc<str>> {
+        self.name_of_static(place, near)
+    }
+
+    fn statics(&self) -> HashMap<Addr, Arc<str>> {
+        self.names_of_statics()
+    }
+
+    fn string_type(&self) -> Option<TypeIndex> {
+        self.tables.string()
+    }
+
+    fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
+        let (length_at, first_char) = self.string_form?;
+        let memory = self.types.memory;
+        let length = memory.u32(string.addr.checked_add(length_at)?).ok()?;
+        let len = usize::try_from(length).ok()?.checked_mul(2)?;
+        let bytes = memory.borrow(string.addr.checked_add(first_char)?, len)?;
+        Some(StringContent { length, bytes, units: StringUnits::Utf16 })
+    }
+
+    fn walker(&self) -> Box<dyn Walker + '_> {
+        Box::new(walk::HeapWalker::new(self))
+    }
+
+    fn reader(&self) -> Box<dyn ObjectReader + '_> {
+        Box::new(self.object_reader())
     }
 }
 
@@ -189,7 +234,7 @@ fn parts(heaps: &Heaps, notes: &mut Vec<String>) -> Vec<Part> {
         .iter()
         .flat_map(|s| {
             let heap = s.heap;
-            s.runs().map(move |(generation, range)| Part { heap, generation, range })
+            s.runs().map(move |(generation, range)| Part { heap, generation: generation.managed(), range })
         })
         .collect();
     all.sort_by_key(|p| (p.range.start, p.range.end));
@@ -209,6 +254,12 @@ fn parts(heaps: &Heaps, notes: &mut Vec<String>) -> Vec<Part> {
         notes.push(format!("{left_out} segments that overlap others, or can't be, are left out"));
     }
     all
+}
+
+/// Where a string's length and its first character are.
+fn string_form(types: &TypeSystem<'_>) -> Option<(u64, u64)> {
+    let at = |field| types.runtime.layout.positive("String", field).ok();
+    Some((at("m_StringLength")?, at("m_FirstChar")?))
 }
 
 /// The parts as far as together they have no more bytes than the core's file:

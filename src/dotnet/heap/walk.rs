@@ -4,9 +4,10 @@ use std::slice::Iter;
 use std::sync::atomic::Ordering;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::heap::{ALIGN, Heap, MIN_OBJECT, Object, Part, TypeIndex, stride};
+use crate::dotnet::heap::{ALIGN, Heap, MIN_OBJECT, stride};
 use crate::dotnet::threads::AllocContext;
 use crate::limits;
+use crate::managed::{Losses, Object, Part, TypeIndex, Walker};
 use crate::memory::window::Window;
 
 /// Entries of the cache of MethodTables: a power of two.
@@ -27,46 +28,6 @@ struct Entry {
 }
 
 const NONE: u32 = u32::MAX;
-
-/// A stretch of the heap without an object that is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loss {
-    /// Where.
-    pub range: AddrRange,
-    /// Why, in words.
-    pub reason: String,
-}
-
-/// What could not be walked.
-#[derive(Clone, Debug, Default)]
-pub struct Losses {
-    /// The first of them, by address.
-    pub places: Vec<Loss>,
-    /// Number of all.
-    pub count: u64,
-    /// Bytes of all.
-    pub bytes: u64,
-}
-
-impl Losses {
-    /// Bytes that can't be walked, and why.
-    pub(super) fn add(&mut self, from: u64, to: u64, reason: impl FnOnce() -> String) {
-        self.count = self.count.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(to.saturating_sub(from));
-        if self.places.len() < limits::MAX_LOSSES {
-            self.places.push(Loss { range: AddrRange::new(Addr::new(from), Addr::new(to)), reason: reason() });
-        }
-    }
-
-    /// Put `other` to these.
-    pub(in crate::dotnet) fn merge(&mut self, other: Losses) {
-        self.count = self.count.saturating_add(other.count);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.places.extend(other.places);
-        self.places.sort_by_key(|l| l.range);
-        self.places.truncate(limits::MAX_LOSSES);
-    }
-}
 
 /// How a run of objects ended.
 enum Stop {
@@ -96,21 +57,26 @@ impl Damage {
 }
 
 /// Walks parts of a heap.
-pub struct Walker<'h, 'p> {
+pub(super) struct HeapWalker<'h, 'p> {
     heap: &'h Heap<'p>,
     cache: Box<[Entry; CACHE]>,
     /// Bytes that allocators still own, of all parts walked so far.
-    pub unused: u64,
+    unused: u64,
 }
 
-impl<'h, 'p> Walker<'h, 'p> {
-    pub(super) fn new(heap: &'h Heap<'p>) -> Walker<'h, 'p> {
+impl<'h, 'p> HeapWalker<'h, 'p> {
+    pub(super) fn new(heap: &'h Heap<'p>) -> HeapWalker<'h, 'p> {
         let empty = Entry { method_table: 0, base_size: 0, component_size: 0, kind: NONE };
-        Walker { heap, cache: Box::new([empty; CACHE]), unused: 0 }
+        HeapWalker { heap, cache: Box::new([empty; CACHE]), unused: 0 }
+    }
+}
+
+impl Walker for HeapWalker<'_, '_> {
+    fn unused(&self) -> u64 {
+        self.unused
     }
 
-    /// Visit the objects of `part` by address; what is lost is added to `losses`.
-    pub fn walk(&mut self, part: &Part, losses: &mut Losses, mut visit: impl FnMut(&Object)) {
+    fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
         let end = part.range.end.get();
         let windows = Window::all(&self.heap.types.process.core, part.range);
         let mut contexts = self.heap.contexts_in(part.range).iter();
@@ -137,7 +103,7 @@ impl<'h, 'p> Walker<'h, 'p> {
                     }
                 }
                 let stop = window.end.min(end).min(context.map_or(u64::MAX, |c| c.pointer.get()));
-                match self.objects(window, at, stop, end, &mut visit) {
+                match self.objects(window, at, stop, end, visit) {
                     Stop::At(next) => at = next,
                     Stop::Bad(place, damage) => {
                         context = from(context, &mut contexts, place.saturating_add(1));
@@ -152,7 +118,9 @@ impl<'h, 'p> Walker<'h, 'p> {
             losses.add(at, end, || "not in the core".into());
         }
     }
+}
 
+impl HeapWalker<'_, '_> {
     /// Objects from `at` up to `stop`; none may reach past `end`.
     #[inline(always)]
     fn objects(
@@ -161,7 +129,7 @@ impl<'h, 'p> Walker<'h, 'p> {
         mut at: u64,
         stop: u64,
         end: u64,
-        visit: &mut impl FnMut(&Object),
+        visit: &mut dyn FnMut(&Object),
     ) -> Stop {
         while at < stop {
             let Some(word) = window.word(at) else { break };

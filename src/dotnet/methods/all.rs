@@ -104,7 +104,7 @@ impl<'p> Methods<'p> {
     {
         for (i, &start) in heap.starts().iter().enumerate() {
             let next = heap.starts().get(i + 1).copied().unwrap_or(range.range.end);
-            match heap.block(self.memory(), self.types.runtime, start) {
+            match heap.block(self.memory(), &self.types.runtime, start) {
                 Ok(CodeBlock::Method { unwind, .. }) => {
                     if !walk.take(1 + unwind.1 as usize) {
                         return;

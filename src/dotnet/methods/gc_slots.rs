@@ -4,7 +4,6 @@
 //! src/coreclr/vm: eetwain.cpp (EECodeManager::EnumGcRefs), codeman.cpp
 //! (GetGCInfoToken), gcinfodecoder.cpp (GetStackSlot, IsScratchStackSlot).
 
-use std::fmt;
 use std::sync::atomic::Ordering;
 
 use crate::addr::Addr;
@@ -12,39 +11,18 @@ use crate::dotnet::code::gc_info::{At, Encoding, GcInfo, Place, Slot, StackBase}
 use crate::dotnet::code::{CodeBlock, CodeRangeKind, DWARF, behind};
 use crate::layout::{DOTNET_X64, Layout, StructView, ViewError};
 use crate::limits;
+use crate::managed::FrameSlotPlace;
 use crate::memory::Memory;
 use crate::native::unwind::Regs;
 use crate::native::unwind::registers::{self, x86_64::RSP};
 
 use super::Methods;
 
-/// Where a frame holds a reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlotPlace {
-    /// In a register.
-    Register(&'static str),
-    /// On the stack: where, and how its method finds it: a register and a distance.
-    Stack(Addr, &'static str, i64),
-}
-
-/// As SOS writes it: `rbx`, `rbp-28` (the distance is hexadecimal).
-impl fmt::Display for SlotPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            SlotPlace::Register(name) => f.write_str(name),
-            SlotPlace::Stack(_, base, distance) => {
-                let sign = if distance < 0 { '-' } else { '+' };
-                write!(f, "{base}{sign}{:x}", distance.unsigned_abs())
-            }
-        }
-    }
-}
-
 /// A reference that a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameSlot {
     /// Where.
-    pub place: SlotPlace,
+    pub place: FrameSlotPlace,
     /// What is there: an object or null; if `interior`, maybe an address within
     /// an object, or outside of the heap.
     pub value: u64,
@@ -122,7 +100,7 @@ impl Found {
 impl Methods<'_> {
     /// Which GC info a runtime's code has; newer runtimes tell themselves.
     fn gc_encoding(&self) -> Result<Encoding, String> {
-        let runtime = self.types.runtime;
+        let runtime = &self.types.runtime;
         let newest = DOTNET_X64.iter().map(|t| t.0).max().unwrap_or(0);
         let bundled = || runtime.layout.value("TableGCInfoVersion").filter(|_| runtime.major <= newest);
         let version = runtime.layout.value("GCInfoVersion").or_else(bundled);
@@ -141,7 +119,7 @@ impl Methods<'_> {
                 let heap = self.heap(range, node);
                 let heap = heap.as_ref().as_ref().map_err(String::clone)?;
                 let start = heap.start_of(at).ok_or_else(missing)?;
-                let runtime = self.types.runtime;
+                let runtime = &self.types.runtime;
                 match heap.block(self.memory(), runtime, start).map_err(|e| e.to_string())? {
                     CodeBlock::Method { gc_info, eh_info, size, unwind, .. }
                         if !gc_info.is_null() && at.since(start) < size =>
@@ -251,7 +229,7 @@ impl Methods<'_> {
             for (slot, tracked) in live.tracked.iter().map(|s| (s, true)).chain(untracked.iter().map(|s| (s, false))) {
                 match frame.resolve(slot) {
                     // Arguments to what it calls are that one's.
-                    Some(FrameSlot { place: SlotPlace::Stack(at, ..), .. })
+                    Some(FrameSlot { place: FrameSlotPlace::Stack(at, ..), .. })
                         if tracked && state != FrameState::Interrupted && at >= sp && at < outgoing => {}
                     Some(resolved) => out.slots.push(resolved),
                     None => out.unread += 1,
@@ -306,7 +284,7 @@ impl Frame<'_, '_> {
             Place::Register(number) => {
                 let dwarf = *DWARF.get(number as usize)?;
                 let value = self.regs.get(dwarf)?;
-                let place = SlotPlace::Register(registers::name(dwarf)?);
+                let place = FrameSlotPlace::Register(registers::name(dwarf)?);
                 return Some(FrameSlot { place, value, interior: slot.interior, pinned: slot.pinned });
             }
             Place::Stack(base, distance) => {
@@ -319,10 +297,10 @@ impl Frame<'_, '_> {
                         (Addr::new(self.regs.get(dwarf)?), registers::name(dwarf)?)
                     }
                 };
-                SlotPlace::Stack(from.checked_offset(distance)?, name, distance)
+                FrameSlotPlace::Stack(from.checked_offset(distance)?, name, distance)
             }
         };
-        let SlotPlace::Stack(at, ..) = place else { return None };
+        let FrameSlotPlace::Stack(at, ..) = place else { return None };
         let value = self.methods.memory().u64(at).ok()?;
         Some(FrameSlot { place, value, interior: slot.interior, pinned: slot.pinned })
     }

@@ -4,7 +4,7 @@ mod all;
 mod gc_slots;
 
 pub use all::StubBlock;
-pub use gc_slots::{FrameSlot, FrameSlots, FrameState, GcInfoFacts, SlotPlace};
+pub use gc_slots::{FrameSlot, FrameSlots, FrameState, GcInfoFacts};
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::Addr;
 use crate::dotnet::code::{self, CodeBlock, CodeHeap, CodeRange, CodeRangeKind, ReadyToRun, ReadyToRunMethod, Stub};
-use crate::dotnet::detect::Runtime;
 use crate::dotnet::il_map::{self, IlStep};
 use crate::dotnet::types::{MethodDesc, ModuleInfo, TypeSystem};
 use crate::dotnet::versions::{CodeVersion, READY_TO_RUN, Versions};
@@ -22,7 +21,6 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::native::unwind::Regs;
 use crate::phase::Phase;
-use crate::process::Process;
 use crate::range_map::RangeMap;
 
 /// Code of one method, in one of its versions.
@@ -79,7 +77,7 @@ pub enum CodeAt<'p> {
 /// Lookups in the code of one runtime.
 pub struct Methods<'p> {
     /// Its types.
-    pub types: TypeSystem<'p>,
+    pub types: Arc<TypeSystem<'p>>,
     ranges: RangeMap<CodeRange>,
     heaps: Cache<Addr, Result<CodeHeap, String>>,
     images: Cache<Addr, Result<ReadyToRun, String>>,
@@ -111,10 +109,10 @@ impl<K, V> Default for Cache<K, V> {
 }
 
 impl<'p> Methods<'p> {
-    /// Read the ranges of `runtime`'s code; what fails is a diagnostic.
-    pub fn new(process: &'p Process, runtime: &'p Runtime) -> Methods<'p> {
+    /// Read the ranges of the runtime's code; what fails is a diagnostic.
+    pub fn new(types: Arc<TypeSystem<'p>>) -> Methods<'p> {
+        let (process, runtime) = (types.process, &*types.runtime);
         let _phase = process.enter(Phase::Code);
-        let types = TypeSystem::new(process, runtime);
         let (ranges, notes) = code::read_ranges(&process.memory, runtime);
         for note in notes {
             process.diag.partial("dotnet", format!("{}: code: {note}", runtime.name()));
@@ -179,9 +177,9 @@ impl<'p> Methods<'p> {
                 let heap = self.heap(range, node);
                 let heap = heap.as_ref().as_ref().map_err(String::clone)?;
                 let start = heap.start_of(at).ok_or_else(missing)?;
-                match heap.block(self.memory(), self.types.runtime, start) {
+                match heap.block(self.memory(), &self.types.runtime, start) {
                     Ok(CodeBlock::Method { unwind, .. }) => {
-                        (self.memory(), heap.unwind_entry(self.memory(), self.types.runtime, unwind, at))
+                        (self.memory(), heap.unwind_entry(self.memory(), &self.types.runtime, unwind, at))
                     }
                     Ok(CodeBlock::Stubs { .. }) => return Err(missing()),
                     Err(e) => return Err(e.to_string()),
@@ -209,7 +207,7 @@ impl<'p> Methods<'p> {
             if room.0 == 0 {
                 return Err("more jitted code than any process has".to_owned());
             }
-            CodeHeap::read(self.memory(), self.types.runtime, range, node, &mut room.0).map_err(|e| e.to_string())
+            CodeHeap::read(self.memory(), &self.types.runtime, range, node, &mut room.0).map_err(|e| e.to_string())
         })
     }
 
@@ -220,7 +218,7 @@ impl<'p> Methods<'p> {
                 return Err("more precompiled code than any process has".to_owned());
             }
             let pristine = self.types.process.memory.pristine();
-            let image = ReadyToRun::read(&pristine, self.types.runtime, module, range.begin);
+            let image = ReadyToRun::read(&pristine, &self.types.runtime, module, range.begin);
             room.1 = room.1.saturating_sub(image.as_ref().map_or(0, ReadyToRun::weight));
             image.map_err(|e| e.to_string())
         })
@@ -235,7 +233,7 @@ impl<'p> Methods<'p> {
         let Some(start) = heap.start_of(ip) else {
             return CodeAt::Nothing("in a JIT code heap, before its first method or after its last".into());
         };
-        match heap.block(self.memory(), self.types.runtime, start) {
+        match heap.block(self.memory(), &self.types.runtime, start) {
             Err(e) => CodeAt::Nothing(e.to_string()),
             Ok(CodeBlock::Stubs { kind }) => match code::decode_stub(self.memory(), ip) {
                 Some(stub) => CodeAt::Stub(stub, self.stub_method(&stub)),
@@ -350,7 +348,7 @@ impl<'p> Methods<'p> {
 
     /// The map from a method's native code to its IL.
     pub fn il_map(&self, method: &Method<'p>) -> Option<Vec<IlStep>> {
-        let runtime = self.types.runtime;
+        let runtime = &self.types.runtime;
         match method.debug {
             Debug::At(debug_info) => il_map::read(self.memory(), runtime, debug_info, method.jitted),
             Debug::Image(module, index) => {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::addr::Addr;
-use crate::dotnet::heap::{Heap, Losses, Part};
+use crate::dotnet::heap::Heap;
 use crate::dotnet::tasks::shapes::{Family, Machine, Shapes};
 use crate::limits;
+use crate::managed::{Heap as _, Losses, Part};
 use crate::progress::Progress;
 
 /// Task.m_stateFlags: ran to completion, canceled, faulted (Task.cs).
@@ -76,8 +77,8 @@ pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress
     let of_part = |mut share: Share, part: &Part| {
         let Share { roles, found } = &mut share;
         let Found { items, sources, more, losses } = found;
-        heap.walker().walk(part, losses, |object| {
-            let role = roles.entry(object.kind.0).or_insert_with(|| match heap.kind(object.kind) {
+        heap.walker().walk(part, losses, &mut |object| {
+            let role = roles.entry(object.kind.0).or_insert_with(|| match heap.method_table(object.kind) {
                 Some(info) if !info.free && !info.counted() => role(shapes, info.address),
                 _ => Role::None,
             });
@@ -103,7 +104,7 @@ pub(super) fn find(shapes: &Shapes<'_, '_>, heap: &Heap<'_>, progress: &Progress
                 *more += 1;
                 return;
             }
-            let method_table = heap.kind(object.kind).map_or(Addr::NULL, |info| info.address);
+            let method_table = heap.method_table(object.kind).map_or(Addr::NULL, |info| info.address);
             items.push(Item { addr: object.addr, method_table, machine, is_task });
         });
         progress.add(part.range.len());

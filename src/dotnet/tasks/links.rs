@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::addr::Addr;
-use crate::dotnet::graph::{Graph, Link, Reader};
 use crate::dotnet::heap::Heap;
 use crate::dotnet::tasks::find::{FINISHED, Found, find};
 use crate::dotnet::tasks::shapes::{Family, Machine, Shapes};
 use crate::dotnet::types::TypeSystem;
 use crate::limits;
+use crate::managed::{Heap as _, Link, ObjectReader};
 use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
@@ -97,9 +97,10 @@ pub struct Tasks {
     pub lost: u64,
 }
 
-struct Linker<'t, 'g, 'h, 'p> {
+struct Linker<'t, 'p> {
     shapes: Shapes<'t, 'p>,
-    reader: Reader<'g, 'h, 'p>,
+    heap: &'t Heap<'p>,
+    reader: Box<dyn ObjectReader + 't>,
     index: HashMap<Addr, u32>,
     /// State machines that are objects, by address: the number of their box.
     machines: HashMap<Addr, u32>,
@@ -111,7 +112,8 @@ struct Linker<'t, 'g, 'h, 'p> {
 
 impl Tasks {
     /// Find and link them.
-    pub fn find<'p>(types: &'p TypeSystem<'p>, heap: &Heap<'p>, graph: &Graph<'_, 'p>, progress: &Progress) -> Tasks {
+    pub fn find(heap: &Heap<'_>, progress: &Progress) -> Tasks {
+        let types: &TypeSystem<'_> = heap.type_system();
         let shapes = Shapes::new(types);
         let Found { items, sources, more, losses } = find(&shapes, heap, progress);
         let mut nodes: Vec<Node> = Vec::with_capacity(items.len());
@@ -135,9 +137,10 @@ impl Tasks {
         let index = nodes.iter().enumerate().map(|(i, n)| (n.addr, i as u32)).collect();
         let machines = nodes.iter().enumerate().filter_map(|(i, n)| Some((n.machine_object(types)?, i as u32)));
         let machines = machines.collect();
-        let reader = graph.reader();
+        let reader = heap.reader();
         let mut linker = Linker {
             shapes,
+            heap,
             reader,
             index,
             machines,
@@ -187,7 +190,7 @@ impl Node {
     }
 }
 
-impl Linker<'_, '_, '_, '_> {
+impl Linker<'_, '_> {
     /// From each task to what it keeps as its continuation.
     fn continuations(&mut self, nodes: &mut [Node]) {
         for i in 0..nodes.len() {
@@ -203,6 +206,12 @@ impl Linker<'_, '_, '_, '_> {
         }
     }
 
+    /// The MethodTable of the object at `addr`.
+    fn method_table(&mut self, addr: Addr) -> Option<Addr> {
+        let node = self.reader.node(addr.get())?;
+        self.heap.method_table(node.kind).map(|info| info.address)
+    }
+
     /// What goes on by `object`: a task, a box, or what leads to one.
     fn follow(&mut self, object: Addr, depth: u32, out: &mut Next) {
         if object.is_null()
@@ -215,7 +224,7 @@ impl Linker<'_, '_, '_, '_> {
         if let Some(&i) = self.index.get(&object).or_else(|| self.machines.get(&object)) {
             return out.nodes.push(i);
         }
-        let Some(method_table) = self.reader.node(object.get()).map(|n| n.layout.info.address) else { return };
+        let Some(method_table) = self.method_table(object) else { return };
         if self.shapes.family(method_table) == Family::Task {
             return;
         }
@@ -266,7 +275,7 @@ impl Linker<'_, '_, '_, '_> {
 
     /// Whether a delegate's target only leads on.
     fn wraps(&mut self, target: Addr) -> bool {
-        let Some(method_table) = self.reader.node(target.get()).map(|n| n.layout.info.address) else { return false };
+        let Some(method_table) = self.method_table(target) else { return false };
         let name = self.name(method_table);
         let fields = self.fields(method_table);
         self.machines.contains_key(&target)
@@ -295,7 +304,7 @@ impl Linker<'_, '_, '_, '_> {
 
     /// Add what is awaited and is no task.
     fn outside(&mut self, nodes: &mut Vec<Node>, object: Addr, by: u32) {
-        let Some(method_table) = self.reader.node(object.get()).map(|n| n.layout.info.address) else { return };
+        let Some(method_table) = self.method_table(object) else { return };
         self.index.insert(object, nodes.len() as u32);
         nodes.push(Node {
             addr: object,
@@ -334,7 +343,7 @@ impl Linker<'_, '_, '_, '_> {
         let Some(object) = found.into_iter().map(|(_, value)| Addr::new(value)).find(|&o| o != own) else {
             return Awaits::Unknown;
         };
-        let Some(method_table) = self.reader.node(object.get()).map(|n| n.layout.info.address) else {
+        let Some(method_table) = self.method_table(object) else {
             return Awaits::Unknown;
         };
         // Tasks that are not done are all known.

@@ -36,14 +36,14 @@ use crate::process::Process;
 pub struct TypeSystem<'p> {
     pub(crate) process: &'p Process,
     pub(crate) memory: &'p dyn Memory,
-    pub(crate) runtime: &'p Runtime,
+    pub(crate) runtime: Arc<Runtime>,
     modules: Mutex<HashMap<Addr, Arc<ModuleInfo<'p>>>>,
     instantiations: Mutex<HashMap<Addr, Arc<instances::Instantiations>>>,
 }
 
 impl<'p> TypeSystem<'p> {
     /// The type system of `runtime`.
-    pub fn new(process: &'p Process, runtime: &'p Runtime) -> TypeSystem<'p> {
+    pub fn new(process: &'p Process, runtime: Arc<Runtime>) -> TypeSystem<'p> {
         TypeSystem {
             process,
             memory: &process.memory,
@@ -53,7 +53,7 @@ impl<'p> TypeSystem<'p> {
         }
     }
 
-    pub(crate) fn view(&self, kind: &'p str, addr: Addr) -> StructView<'p> {
+    pub(crate) fn view<'s>(&'s self, kind: &'s str, addr: Addr) -> StructView<'s> {
         StructView::new(self.memory, &self.runtime.layout, kind, addr)
     }
 
@@ -74,7 +74,7 @@ impl<'p> TypeSystem<'p> {
 
     /// The manifest modules of all assemblies loaded, as far as the list can be read.
     pub fn loaded_modules(&self) -> Vec<Addr> {
-        let assemblies = loader::domain_assemblies(self.memory, self.runtime).unwrap_or_default();
+        let assemblies = loader::domain_assemblies(self.memory, &self.runtime).unwrap_or_default();
         let module = |&a: &Addr| {
             let assembly = self.view("DomainAssembly", a).ptr("Assembly").ok()?;
             self.view("Assembly", assembly).ptr("Module").ok().filter(|m| !m.is_null())

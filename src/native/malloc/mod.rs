@@ -10,6 +10,7 @@
 //! | `tcache` | the threads' caches of freed blocks |
 //! | `lists` | fastbins and bins, and all free chunks in one sorted list |
 //! | `walk` | from chunk to chunk, and past what is none |
+//! | `all` | every block, with the lists of free ones |
 //! | `blocks` | which block an address is in |
 //! | `places` | which part of the heap it is in |
 //! | `queue` | blocks to be looked at, neighbours together |
@@ -22,6 +23,7 @@
 //! in layout/tables/glibc-malloc-64.json. docs/malloc.md tells what is exact.
 
 mod account;
+mod all;
 mod allocator;
 mod arena;
 mod blocks;
@@ -47,6 +49,8 @@ use crate::phase::Phase;
 use crate::process::Process;
 
 pub use account::{Split, split};
+pub use all::read_blocks;
+pub(crate) use all::tell_more_caches;
 pub use allocator::Allocator;
 pub use arena::{Arena, Part};
 pub use blocks::{Block, BlockId, BlockMarks, Blocks};

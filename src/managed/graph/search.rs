@@ -14,8 +14,9 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 
 use crate::addr::Addr;
-use crate::dotnet::graph::{Graph, Link, Reader, Root};
 use crate::limits;
+use crate::managed::graph::Graph;
+use crate::managed::{Link, ObjectReader, Root};
 
 /// Objects of a level from which on it is shared between threads.
 const SHARED: usize = 512;
@@ -128,19 +129,19 @@ impl Level {
 }
 
 /// Searches for ways to one object.
-pub struct Search<'g, 'h, 'p> {
-    graph: &'g Graph<'h, 'p>,
+pub struct Search<'g> {
+    graph: Graph<'g>,
     target: u64,
     marks: Marks,
     objects: u64,
     /// Readers that no thread uses now: there are many levels, and each reader has
     /// its cache to fill.
-    readers: Mutex<Vec<Reader<'g, 'h, 'p>>>,
+    readers: Mutex<Vec<Box<dyn ObjectReader + 'g>>>,
 }
 
-impl<'g, 'h, 'p> Search<'g, 'h, 'p> {
+impl<'g> Search<'g> {
     /// Search for `target`.
-    pub fn new(graph: &'g Graph<'h, 'p>, target: Addr) -> Search<'g, 'h, 'p> {
+    pub fn new(graph: Graph<'g>, target: Addr) -> Search<'g> {
         Search {
             graph,
             target: target.get(),

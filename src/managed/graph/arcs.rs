@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rayon::prelude::*;
 
-use crate::dotnet::graph::live::{CHUNK, Live, TooMany};
+use crate::managed::graph::live::{CHUNK, Live, TooMany};
 
 /// For each number, the numbers that have a reference to it.
 pub(super) struct Arcs {
@@ -37,7 +37,7 @@ impl Arcs {
     ///
     /// # Errors
     /// [`TooMany`]
-    pub(super) fn read(live: &Live<'_, '_, '_>, parents: &[u32]) -> Result<(Arcs, u64), TooMany> {
+    pub(super) fn read(live: &Live<'_>, parents: &[u32]) -> Result<(Arcs, u64), TooMany> {
         let zeros = |n: usize| (0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
         let mut ends = zeros(parents.len());
         let (count, strays) = each(live, parents, |_, to| {
@@ -76,7 +76,7 @@ impl Arcs {
 
 /// Visit what matters of all references between live objects; their number, and
 /// that of references that lead to no object.
-fn each(live: &Live<'_, '_, '_>, parents: &[u32], visit: impl Fn(u32, u32) + Sync) -> (u64, u64) {
+fn each(live: &Live<'_>, parents: &[u32], visit: impl Fn(u32, u32) + Sync) -> (u64, u64) {
     let parent = |v: u32| parents.get(v as usize).copied().unwrap_or(0);
     // The tree is known, and what holds itself says nothing. One that leads back up
     // the tree does: its object may be reached by another way than that tree's.
@@ -86,12 +86,12 @@ fn each(live: &Live<'_, '_, '_>, parents: &[u32], visit: impl Fn(u32, u32) + Syn
         let mut reader = graph.reader();
         let from = chunk * CHUNK;
         let (mut count, mut strays) = (0_u64, 0_u64);
-        live.slots.each(&graph.space, from..(from + CHUNK).min(len), |v, addr| {
+        live.slots.each(graph.space, from..(from + CHUNK).min(len), |v, addr| {
             if v == 0 {
                 return;
             }
             reader.each(addr.get(), |_, value| {
-                match live.slots.find(&graph.space, value) {
+                match live.slots.find(graph.space, value) {
                     Some((_, to)) if matters(v, to) => {
                         count += 1;
                         visit(v, to);

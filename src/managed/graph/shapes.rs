@@ -8,12 +8,9 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::addr::Addr;
-use crate::dotnet::graph::{Link, Retained, RootKind};
-use crate::dotnet::heap::{MethodTableInfo, TypeIndex};
 use crate::limits;
-
-/// Size of an array's head beyond its elements: the word of its sync block.
-const HEADER: u64 = 8;
+use crate::managed::graph::Retained;
+use crate::managed::{Link, TypeIndex, TypeInfo};
 
 /// Earlier steps of a way that are compared with.
 const BACK: usize = 64;
@@ -36,10 +33,8 @@ pub enum FieldKey {
     Element(u64),
     /// By the static variable that is here.
     Static(Addr),
-    /// As their type's LoaderAllocator.
-    Allocator,
-    /// By dependent handles.
-    Dependent,
+    /// In no field; how, in words.
+    Beside(&'static str),
 }
 
 /// The last step of a way, and the shape of the way before it.
@@ -56,20 +51,20 @@ pub struct Shape {
 }
 
 /// The shapes of the shortest ways to all live objects.
-pub struct Shapes<'r, 'g, 'h, 'p> {
-    retained: &'r Retained<'g, 'h, 'p>,
+pub struct Shapes<'r, 'g> {
+    retained: &'r Retained<'g>,
     statics: &'r HashSet<Addr>,
     all: Vec<Shape>,
     known: HashMap<(ShapeIndex, FieldKey, TypeIndex), ShapeIndex>,
     /// By number.
     of: Vec<ShapeIndex>,
-    infos: Vec<Option<MethodTableInfo>>,
+    infos: Vec<Option<TypeInfo>>,
     full: bool,
 }
 
-impl<'r, 'g, 'h, 'p> Shapes<'r, 'g, 'h, 'p> {
+impl<'r, 'g> Shapes<'r, 'g> {
     /// None yet. `statics` are the places of static variables.
-    pub fn new(retained: &'r Retained<'g, 'h, 'p>, statics: &'r HashSet<Addr>) -> Shapes<'r, 'g, 'h, 'p> {
+    pub fn new(retained: &'r Retained<'g>, statics: &'r HashSet<Addr>) -> Shapes<'r, 'g> {
         let none = Shape { before: None, by: FieldKey::Root, kind: None, loops: Vec::new() };
         Shapes {
             retained,
@@ -175,31 +170,29 @@ impl<'r, 'g, 'h, 'p> Shapes<'r, 'g, 'h, 'p> {
     fn key(&mut self, parent: u32, link: Option<Link>) -> FieldKey {
         let offset = match link {
             None => return FieldKey::Root,
-            Some(Link::Allocator) => return FieldKey::Allocator,
-            Some(Link::Dependent) => return FieldKey::Dependent,
+            Some(Link::Beside(how)) => return FieldKey::Beside(how),
             Some(Link::Field(offset)) => offset,
         };
-        let Some(info) = self.info(parent).filter(MethodTableInfo::counted) else { return FieldKey::Field(offset) };
-        // Statics stand in arrays that handles keep.
-        if self.is_held_by_handle(parent)
+        let Some(elements) = self.info(parent).and_then(|info| info.elements) else { return FieldKey::Field(offset) };
+        // Statics stand in arrays that roots keep.
+        if self.is_array_of_statics(parent)
             && let Some(place) = self.retained.live.object(parent).map(|at| at.saturating_add(offset))
             && self.statics.contains(&place)
         {
             return FieldKey::Static(place);
         }
-        let first = u64::from(info.base_size).saturating_sub(HEADER);
-        FieldKey::Element(offset.saturating_sub(first) % u64::from(info.component_size))
+        FieldKey::Element(offset.saturating_sub(elements.start) % elements.size.max(1))
     }
 
-    fn is_held_by_handle(&self, number: u32) -> bool {
+    fn is_array_of_statics(&self, number: u32) -> bool {
         let before = self.get(self.of(number)).and_then(|s| s.before);
         before.is_some_and(|b| {
             let source = self.retained.live.sources.get((b.0 as usize).wrapping_sub(1));
-            source.is_some_and(|s| matches!(s.kind, RootKind::Handle(_)))
+            source.is_some_and(|s| s.static_arrays)
         })
     }
 
-    fn info(&mut self, number: u32) -> Option<MethodTableInfo> {
+    fn info(&mut self, number: u32) -> Option<TypeInfo> {
         let kind = self.retained.kind(number)?;
         let at = kind.0 as usize;
         if self.infos.len() <= at {
@@ -207,7 +200,7 @@ impl<'r, 'g, 'h, 'p> Shapes<'r, 'g, 'h, 'p> {
         }
         let known = self.infos.get_mut(at)?;
         if known.is_none() {
-            *known = self.retained.live.graph.heap.kind(kind);
+            *known = self.retained.live.graph.heap.type_info(kind);
         }
         *known
     }

@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use crate::dotnet::graph::arcs::Arcs;
-use crate::dotnet::graph::dominators::dominators;
-use crate::dotnet::graph::live::CHUNK;
-use crate::dotnet::graph::{Graph, Live, Root, Tally, TooMany};
-use crate::dotnet::heap::TypeIndex;
+use crate::managed::graph::arcs::Arcs;
+use crate::managed::graph::dominators::dominators;
+use crate::managed::graph::live::CHUNK;
+use crate::managed::graph::{Graph, Live, TooMany};
+use crate::managed::{Root, Tally, TypeIndex};
 
 /// The kind of what is no object.
 const NO_KIND: u32 = u32::MAX;
 
 /// Live objects, with what each dominates.
-pub struct Retained<'g, 'h, 'p> {
+pub struct Retained<'g> {
     /// The objects.
-    pub live: Live<'g, 'h, 'p>,
+    pub live: Live<'g>,
     /// By number.
     idoms: Vec<u32>,
     retained: Vec<u64>,
@@ -41,12 +41,12 @@ pub struct TypeSum {
     pub retained: u64,
 }
 
-impl<'g, 'h, 'p> Retained<'g, 'h, 'p> {
+impl<'g> Retained<'g> {
     /// Find what all objects keep that live by `roots`.
     ///
     /// # Errors
     /// [`TooMany`]
-    pub fn find(graph: &'g Graph<'h, 'p>, roots: &[Root]) -> Result<Retained<'g, 'h, 'p>, TooMany> {
+    pub fn find(graph: Graph<'g>, roots: &[Root]) -> Result<Retained<'g>, TooMany> {
         let (live, parents) = Live::find(graph, roots)?;
         let (arcs, strays) = Arcs::read(&live, &parents)?;
         let idoms = dominators(parents, &arcs);
@@ -191,7 +191,7 @@ impl<'g, 'h, 'p> Retained<'g, 'h, 'p> {
 }
 
 /// By number, sizes and types of all live objects; and their sum.
-fn sizes(live: &Live<'_, '_, '_>) -> (Vec<u64>, Vec<u32>, Tally) {
+fn sizes(live: &Live<'_>) -> (Vec<u64>, Vec<u32>, Tally) {
     let sizes: Vec<AtomicU64> = (0..live.len()).map(|_| AtomicU64::new(0)).collect();
     let kinds: Vec<AtomicU32> = (0..live.len()).map(|_| AtomicU32::new(NO_KIND)).collect();
     let (graph, len) = (live.graph, live.slots.len());
@@ -199,14 +199,14 @@ fn sizes(live: &Live<'_, '_, '_>) -> (Vec<u64>, Vec<u32>, Tally) {
         let mut reader = graph.reader();
         let mut tally = Tally::default();
         let from = chunk * CHUNK;
-        live.slots.each(&graph.space, from..(from + CHUNK).min(len), |number, addr| {
+        live.slots.each(graph.space, from..(from + CHUNK).min(len), |number, addr| {
             if let (Some(size), Some(kind)) = (sizes.get(number as usize), kinds.get(number as usize))
                 && number != 0
                 && let Some(node) = reader.node(addr.get())
             {
-                size.store(node.counted_size(), Ordering::Relaxed);
-                kind.store(node.layout.kind.0, Ordering::Relaxed);
-                tally.add(1, node.counted_size());
+                size.store(node.counted_size, Ordering::Relaxed);
+                kind.store(node.kind.0, Ordering::Relaxed);
+                tally.add(1, node.counted_size);
             }
         });
         tally

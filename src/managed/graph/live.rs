@@ -5,14 +5,14 @@
 //! own too, between 0 and its roots' objects: what that dominates is kept by
 //! roots of this kind alone.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rayon::prelude::*;
 
 use crate::addr::Addr;
-use crate::dotnet::graph::slots::{Slots, Walked};
-use crate::dotnet::graph::{Graph, Reader, Root, RootKind};
-use crate::dotnet::heap::{Losses, TypeIndex};
+use crate::managed::graph::Graph;
+use crate::managed::graph::slots::{Slots, Walked};
+use crate::managed::{Losses, ObjectReader, Root, RootKind, Tally, TypeIndex};
 
 /// The slot of what is no object.
 const NO_SLOT: u32 = u32::MAX;
@@ -34,29 +34,15 @@ pub struct Source {
     pub number: u32,
     /// How many of them lead to an object.
     pub roots: u64,
+    /// Whether their objects may be arrays of static variables.
+    pub static_arrays: bool,
     /// Slots of their objects.
     slots: Vec<u32>,
 }
 
-/// Number and bytes of objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Objects.
-    pub count: u64,
-    /// Their sizes, as the walk counts them.
-    pub size: u64,
-}
-
-impl Tally {
-    pub(super) fn add(&mut self, count: u64, size: u64) {
-        self.count = self.count.saturating_add(count);
-        self.size = self.size.saturating_add(size);
-    }
-}
-
 /// The objects of a heap that live.
-pub struct Live<'g, 'h, 'p> {
-    pub(super) graph: &'g Graph<'h, 'p>,
+pub struct Live<'g> {
+    pub(super) graph: Graph<'g>,
     pub(super) slots: Slots,
     /// By number, the slot of an object.
     vertices: Vec<u32>,
@@ -75,24 +61,25 @@ struct Frame {
     place: u32,
 }
 
-impl<'g, 'h, 'p> Live<'g, 'h, 'p> {
+impl<'g> Live<'g> {
     /// Find what `roots`, and objects in frozen segments, lead to. With it, by
     /// number, what each was first come to from.
     ///
     /// # Errors
     /// [`TooMany`]
-    pub(super) fn find(graph: &'g Graph<'h, 'p>, roots: &[Root]) -> Result<(Live<'g, 'h, 'p>, Vec<u32>), TooMany> {
+    pub(super) fn find(graph: Graph<'g>, roots: &[Root]) -> Result<(Live<'g>, Vec<u32>), TooMany> {
         let (slots, Walked { frozen, losses }) = Slots::new(graph).ok_or(TooMany)?;
         let mut by_kind: BTreeMap<RootKind, Vec<u32>> = BTreeMap::new();
+        let with_statics: BTreeSet<RootKind> = roots.iter().filter(|r| r.static_arrays == 1).map(|r| r.kind).collect();
         let mut stray_roots = 0;
         for root in roots {
-            match slots.find(&graph.space, root.object.get()) {
+            match slots.find(graph.space, root.object.get()) {
                 Some((slot, _)) => by_kind.entry(root.kind).or_default().push(slot),
                 None => stray_roots += 1,
             }
         }
         if !frozen.is_empty() {
-            by_kind.insert(RootKind::FrozenSegment, frozen);
+            by_kind.insert(RootKind::Frozen, frozen);
         }
         let mut live = Live { graph, slots, vertices: vec![NO_SLOT], sources: Vec::new(), losses, stray_roots };
         let mut parents = vec![0];
@@ -102,14 +89,15 @@ impl<'g, 'h, 'p> Live<'g, 'h, 'p> {
             let number = live.number(NO_SLOT, 0, &mut parents);
             for &slot in &slots {
                 if live.slots.number(slot) == 0
-                    && let Some(addr) = live.slots.address(&graph.space, slot)
+                    && let Some(addr) = live.slots.address(graph.space, slot)
                 {
                     let first = live.number(slot, number, &mut parents);
                     stack.push(Frame { addr: addr.get(), number: first, place: 0 });
-                    live.descend(&mut reader, &mut stack, &mut parents);
+                    live.descend(&mut *reader, &mut stack, &mut parents);
                 }
             }
-            live.sources.push(Source { kind, number, roots: slots.len() as u64, slots });
+            let static_arrays = with_statics.contains(&kind);
+            live.sources.push(Source { kind, number, roots: slots.len() as u64, static_arrays, slots });
         }
         Ok((live, parents))
     }
@@ -128,13 +116,13 @@ impl<'g, 'h, 'p> Live<'g, 'h, 'p> {
     /// Number all that what is on the stack leads to. An object stays on the
     /// stack only while it has more than one that is not numbered: lists of any
     /// length need none of it, where they end in the next node.
-    fn descend(&mut self, reader: &mut Reader<'g, 'h, 'p>, stack: &mut Vec<Frame>, parents: &mut Vec<u32>) {
+    fn descend(&mut self, reader: &mut dyn ObjectReader, stack: &mut Vec<Frame>, parents: &mut Vec<u32>) {
         let graph = self.graph;
         while let Some(mut at) = stack.pop() {
             loop {
                 let (mut child, mut more) = (None, None);
-                reader.each_from(at.addr, at.place, |place, _, value| {
-                    let Some((slot, 0)) = self.slots.find(&graph.space, value) else { return true };
+                reader.each_from(at.addr, at.place, &mut |place, _, value| {
+                    let Some((slot, 0)) = self.slots.find(graph.space, value) else { return true };
                     match child {
                         None => child = Some((slot, value)),
                         Some((first, _)) if first == slot => {}
@@ -165,12 +153,12 @@ impl<'g, 'h, 'p> Live<'g, 'h, 'p> {
     /// The object of that number; none for what stands for roots.
     pub fn object(&self, number: u32) -> Option<Addr> {
         let slot = *self.vertices.get(number as usize)?;
-        self.slots.address(&self.graph.space, slot)
+        self.slots.address(self.graph.space, slot)
     }
 
     /// The number of the object at `addr`; `Some(0)` where no root leads to it.
     pub fn number_of(&self, addr: Addr) -> Option<u32> {
-        self.slots.find(&self.graph.space, addr.get()).map(|(_, number)| number)
+        self.slots.find(self.graph.space, addr.get()).map(|(_, number)| number)
     }
 
     /// The kind of root that a number stands for.
@@ -190,11 +178,11 @@ impl<'g, 'h, 'p> Live<'g, 'h, 'p> {
             let mut reader = graph.reader();
             let mut tallies: HashMap<TypeIndex, Tally> = HashMap::new();
             let from = chunk * CHUNK;
-            self.slots.each(&graph.space, from..(from + CHUNK).min(len), |number, addr| {
+            self.slots.each(graph.space, from..(from + CHUNK).min(len), |number, addr| {
                 if number == 0
                     && let Some(node) = reader.node(addr.get())
                 {
-                    tallies.entry(node.layout.kind).or_default().add(1, node.counted_size());
+                    tallies.entry(node.kind).or_default().add(1, node.counted_size);
                 }
             });
             tallies

@@ -3,12 +3,11 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::core::open::Core;
-use crate::dotnet::heap::MIN_OBJECT;
 use crate::phase::Phase;
 
 /// A run of dumped heap.
 #[derive(Clone, Copy)]
-pub(super) struct Run<'a> {
+pub struct Run<'a> {
     /// Address of its first word.
     start: u64,
     /// Past its last word.
@@ -19,7 +18,7 @@ pub(super) struct Run<'a> {
 }
 
 /// All runs of a heap.
-pub(super) struct Space<'a> {
+pub struct Space<'a> {
     runs: Vec<Run<'a>>,
     /// By GiB of the address space: which of `pages` it has; 0 is none.
     top: Vec<u32>,
@@ -27,7 +26,14 @@ pub(super) struct Space<'a> {
     pages: Vec<u32>,
     /// Numbers given to words.
     words: u64,
+    /// Words of the smallest object, at most [`MOST_WORDS`]: of any row of so many words only
+    /// one begins an object.
+    object_words: u64,
 }
+
+/// Words of a slot at most: a place in it has two bits, of which one value says that no object
+/// begins there.
+const MOST_WORDS: u64 = 3;
 
 const GIB: u32 = 30;
 const MIB: u32 = 20;
@@ -35,20 +41,16 @@ const MIB: u32 = 20;
 /// Pages of a GiB.
 const ROW: usize = 1 << (GIB - MIB);
 
-/// Words of the smallest object. A run's first word has a multiple of it as
-/// number, so that of any row of so many words only one begins an object.
-pub(super) const OBJECT_WORDS: u64 = MIN_OBJECT / 8;
-
 /// Addresses of programs on x86_64 and aarch64 have up to 48 bits, unless they ask for more
 /// (five levels of page tables); what lies above is found in as many steps as it has bits.
 const ADDRESS_BITS: u32 = 48;
 
 impl<'a> Space<'a> {
-    /// The dumped parts of `ranges`, which are disjoint and sorted.
-    pub(super) fn new(core: &'a Core, ranges: impl Iterator<Item = AddrRange>) -> Space<'a> {
+    /// The dumped parts of `ranges`, which are disjoint and sorted; no object takes less than
+    /// `min_object` bytes.
+    pub fn new(core: &'a Core, ranges: impl Iterator<Item = AddrRange>, min_object: u64) -> Space<'a> {
         let _phase = core.reads.enter_if_none(Phase::References);
-        let mut space =
-            Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
+        let mut space = Space::empty(min_object);
         for range in ranges {
             for run in core.dumped_runs(range) {
                 core.reads.note(run.range.start, run.range.len());
@@ -60,13 +62,20 @@ impl<'a> Space<'a> {
         space
     }
 
+    fn empty(min_object: u64) -> Space<'a> {
+        let object_words = (min_object / 8).clamp(1, MOST_WORDS);
+        let top = vec![0; 1 << (ADDRESS_BITS - GIB)];
+        Space { runs: Vec::new(), top, pages: Vec::new(), words: 0, object_words }
+    }
+
     fn add(&mut self, start: Addr, bytes: &'a [u8]) {
         let words = bytes.as_chunks::<8>().0;
         let end = start.checked_add(8 * words.len() as u64).map_or(0, |e| e.get());
         if words.is_empty() || end <= start.get() {
             return;
         }
-        let first = self.words.next_multiple_of(OBJECT_WORDS);
+        // So that a slot is of one run.
+        let first = self.words.next_multiple_of(self.object_words);
         self.runs.push(Run { start: start.get(), end, first, words });
         self.words = first + words.len() as u64;
         let number = self.runs.len() as u32;
@@ -86,6 +95,28 @@ impl<'a> Space<'a> {
         }
     }
 
+    /// The slot of a word by its number, and the place in it. Divisions by what the compiler
+    /// knows: references are looked up by the hundred million.
+    #[inline(always)]
+    pub(super) fn slot_of(&self, index: u64) -> (u64, u64) {
+        match self.object_words {
+            3 => (index / 3, index % 3),
+            2 => (index / 2, index % 2),
+            _ => (index, 0),
+        }
+    }
+
+    /// The number of the word at a place in a slot.
+    #[inline(always)]
+    pub(super) fn index_of(&self, slot: u64, place: u64) -> u64 {
+        slot * self.object_words + place
+    }
+
+    /// How many slots all words have.
+    pub(super) fn slots(&self) -> u64 {
+        self.words / self.object_words + 1
+    }
+
     /// Words in all runs, and the few numbers left out between them.
     pub(super) fn words(&self) -> u64 {
         self.words
@@ -99,7 +130,7 @@ impl<'a> Space<'a> {
 
     /// The run that `addr` lies in.
     #[inline(always)]
-    pub(super) fn run(&self, addr: u64) -> Option<&Run<'a>> {
+    pub fn run(&self, addr: u64) -> Option<&Run<'a>> {
         let Some(&row) = self.top.get((addr >> GIB) as usize) else { return self.high_run(addr) };
         let at = (row as usize).checked_sub(1)? * ROW + ((addr >> MIB) as usize & (ROW - 1));
         let mut i = (*self.pages.get(at)? as usize).checked_sub(1)?;
@@ -139,7 +170,7 @@ impl<'a> Run<'a> {
 
     /// The words from `addr` on.
     #[inline(always)]
-    pub(super) fn words(&self, addr: u64) -> &'a [[u8; 8]] {
+    pub fn words(&self, addr: u64) -> &'a [[u8; 8]] {
         self.words.get((addr.wrapping_sub(self.start) >> 3) as usize..).unwrap_or_default()
     }
 }
@@ -150,8 +181,7 @@ mod tests {
 
     #[test]
     fn runs_by_address() {
-        let mut space =
-            Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
+        let mut space = Space::empty(24);
         let (a, b, c) = (vec![1_u8; 64], vec![2_u8; 3 << 20], vec![3_u8; 16]);
         space.add(Addr::new(0x7000_0000_0000), &a);
         space.add(Addr::new(0x7000_0000_1000), &b);
@@ -176,8 +206,7 @@ mod tests {
 
     #[test]
     fn runs_at_the_top_of_the_address_space() {
-        let mut space =
-            Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
+        let mut space = Space::empty(24);
         let bytes = [0; 24];
         for start in [(1 << 48) - 8, 1 << 60, u64::MAX - 23] {
             space.add(Addr::new(start), &bytes);

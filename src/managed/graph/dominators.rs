@@ -8,7 +8,7 @@
 //! compressed; the first of a bucket stands where later the semidominator is, the
 //! next of a bucket where later the dominator is.
 
-use crate::dotnet::graph::arcs::Arcs;
+use crate::managed::graph::arcs::Arcs;
 
 const NONE: u32 = u32::MAX;
 

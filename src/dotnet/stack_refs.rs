@@ -1,18 +1,7 @@
 //! What threads' stacks hold, as those tell who walk them.
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::methods::SlotPlace;
-
-/// The frame that holds a reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RefFrame {
-    /// Where its code is: a return address, unless `exact`.
-    pub ip: Addr,
-    /// Its stack pointer.
-    pub sp: Addr,
-    /// Whether `ip` is where it was interrupted.
-    pub exact: bool,
-}
+use crate::managed::{RefFrame, RefPlace};
 
 /// A reference that GC info tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,15 +16,6 @@ pub struct StackRef {
     pub interior: bool,
     /// Whether the object must not be moved.
     pub pinned: bool,
-}
-
-/// Where a reference of a thread is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefPlace {
-    /// A slot of a managed frame.
-    Slot(SlotPlace),
-    /// Named in a list of the runtime's: address, and which list.
-    Listed(Addr, &'static str),
 }
 
 /// Part of a stack whose words may all be references.

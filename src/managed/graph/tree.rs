@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-use crate::dotnet::graph::{Link, Live};
+use crate::managed::Link;
+use crate::managed::graph::Live;
 
 /// For each number, the one that a shortest way from the roots comes from.
 pub struct Tree {
@@ -20,7 +21,7 @@ const NONE: u32 = u32::MAX;
 impl Tree {
     /// Search level by level from all roots. `visit` gets each number once, with
     /// the one it was come to from and how that holds it; parents come first.
-    pub fn shortest(live: &Live<'_, '_, '_>, mut visit: impl FnMut(u32, u32, Option<Link>)) -> Tree {
+    pub fn shortest(live: &Live<'_>, mut visit: impl FnMut(u32, u32, Option<Link>)) -> Tree {
         let mut tree = Tree { parents: vec![NONE; live.len()], order: Vec::with_capacity(live.len()) };
         let mut meet = |tree: &mut Tree, number: u32, parent, link| {
             if let Some(known) = tree.parents.get_mut(number as usize).filter(|p| **p == NONE) {
@@ -53,7 +54,7 @@ impl Tree {
             black_box(next.iter().fold(0, |sum, &(_, addr)| sum ^ live.graph.first_word(addr)));
             for &(number, addr) in &next {
                 reader.each(addr, |link, value| {
-                    if let Some((_, to)) = live.slots.find(&live.graph.space, value).filter(|&(_, to)| to != 0) {
+                    if let Some((_, to)) = live.slots.find(live.graph.space, value).filter(|&(_, to)| to != 0) {
                         meet(&mut tree, to, number, Some(link));
                     }
                     true

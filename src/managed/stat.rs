@@ -3,10 +3,8 @@
 use rayon::prelude::*;
 
 use crate::addr::Addr;
-use crate::dotnet::Generation;
-use crate::dotnet::heap::walk::Losses;
-use crate::dotnet::heap::{FREE, Heap, MethodTableInfo, Part, TypeIndex, Walker};
 use crate::limits;
+use crate::managed::{FREE, Generation, Heap, Losses, Part, TypeIndex, TypeInfo, Walker};
 use crate::progress::Progress;
 
 /// Free blocks from this size on are listed, as SOS does.
@@ -29,14 +27,18 @@ impl Tally {
     pub fn plus(self, other: Tally) -> Tally {
         Tally { count: self.count.saturating_add(other.count), size: self.size.saturating_add(other.size) }
     }
+
+    pub(super) fn add(&mut self, count: u64, size: u64) {
+        *self = self.plus(Tally { count, size });
+    }
 }
 
 /// Which objects to count.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection {
-    /// Of this generation only.
-    pub generation: Option<Generation>,
-    /// Of this GC heap only.
+    /// Of the generation of this name only.
+    pub generation: Option<&'static str>,
+    /// Of the heap of this number only.
     pub heap: Option<u32>,
     /// Of at least this size.
     pub min: Option<u64>,
@@ -46,19 +48,21 @@ pub struct Selection {
 
 impl Selection {
     pub(super) fn takes_part(&self, part: &Part) -> bool {
-        self.generation.is_none_or(|g| g == part.generation) && self.heap.is_none_or(|h| h == part.heap)
+        self.generation.is_none_or(|g| g == part.generation.name) && self.heap.is_none_or(|h| h == part.heap)
     }
 }
 
 /// Objects of one type.
 #[derive(Clone, Debug)]
 pub struct TypeStat {
+    /// Its number.
+    pub kind: TypeIndex,
     /// The type.
-    pub info: MethodTableInfo,
+    pub info: TypeInfo,
     /// All of them.
     pub total: Tally,
-    /// By generation, in the order of [`Generation::ALL`].
-    pub by_generation: [Tally; Generation::ALL.len()],
+    /// By generation, in the order of [`Heap::generations`].
+    pub by_generation: Vec<Tally>,
 }
 
 /// A large piece of dead space.
@@ -70,7 +74,7 @@ pub struct FreeBlock {
     pub size: u64,
     /// Generation.
     pub generation: Generation,
-    /// GC heap.
+    /// Number of its heap.
     pub heap: u32,
     /// The object behind it, and its type; none at the end of the part.
     pub next: Option<(Addr, TypeIndex)>,
@@ -92,70 +96,68 @@ pub struct HeapStat {
 }
 
 /// One thread's share of the counting.
-struct Share<'h, 'p> {
-    walker: Walker<'h, 'p>,
+struct Share<'h> {
+    walker: Box<dyn Walker + 'h>,
     /// By generation, then by number of the type.
-    tallies: [Vec<Tally>; Generation::ALL.len()],
+    tallies: Vec<Vec<Tally>>,
     blocks: Vec<FreeBlock>,
     losses: Losses,
 }
 
-impl Heap<'_> {
-    /// Count all objects that `selection` takes.
-    pub fn stat(&self, selection: &Selection, progress: &Progress) -> HeapStat {
-        let parts: Vec<&Part> = self.parts().iter().filter(|p| selection.takes_part(p)).collect();
-        progress.start(parts.iter().map(|p| p.range.len()).fold(0, u64::saturating_add));
-        let fresh = || Share {
-            walker: self.walker(),
-            tallies: Default::default(),
-            blocks: Vec::new(),
-            losses: Losses::default(),
-        };
-        let shares: Vec<Share<'_, '_>> = parts
-            .par_iter()
-            .fold(fresh, |mut share, part| {
-                count(&mut share, part, selection);
-                progress.add(part.range.len());
-                share
-            })
-            .collect();
-        self.sum(shares)
-    }
-
-    fn sum(&self, shares: Vec<Share<'_, '_>>) -> HeapStat {
-        let mut out = HeapStat::default();
-        let mut all: Vec<[Tally; Generation::ALL.len()]> = vec![Default::default(); self.tables.len()];
-        for share in shares {
-            for (generation, tallies) in share.tallies.iter().enumerate() {
-                for (sums, tally) in all.iter_mut().zip(tallies) {
-                    if let Some(sum) = sums.get_mut(generation) {
-                        *sum = sum.plus(*tally);
-                    }
-                }
-            }
-            out.free_blocks.extend(share.blocks);
-            out.losses.merge(share.losses);
-            out.unused = out.unused.saturating_add(share.walker.unused);
-        }
-        for (i, by_generation) in all.into_iter().enumerate() {
-            let total = by_generation.iter().fold(Tally::default(), |sum, t| sum.plus(*t));
-            let Some(info) = self.kind(TypeIndex(i as u32)).filter(|_| total.count > 0) else { continue };
-            out.types.push(TypeStat { info, total, by_generation });
-        }
-        out.types.sort_by_key(|t| (std::cmp::Reverse(t.total.size), t.info.address));
-        out.free_blocks.sort_by_key(|b| b.addr);
-        out.more_free_blocks = out.free_blocks.len().saturating_sub(limits::MAX_FREE_BLOCKS) as u64;
-        out.free_blocks.truncate(limits::MAX_FREE_BLOCKS);
-        out
-    }
+/// Count all objects of `heap` that `selection` takes.
+pub fn stat(heap: &dyn Heap, selection: &Selection, progress: &Progress) -> HeapStat {
+    let parts: Vec<&Part> = heap.parts().iter().filter(|p| selection.takes_part(p)).collect();
+    progress.start(parts.iter().map(|p| p.range.len()).fold(0, u64::saturating_add));
+    let fresh = || Share {
+        walker: heap.walker(),
+        tallies: vec![Vec::new(); heap.generations().len()],
+        blocks: Vec::new(),
+        losses: Losses::default(),
+    };
+    let shares: Vec<Share<'_>> = parts
+        .par_iter()
+        .fold(fresh, |mut share, part| {
+            count(&mut share, part, selection);
+            progress.add(part.range.len());
+            share
+        })
+        .collect();
+    join(heap, shares)
 }
 
-fn count(share: &mut Share<'_, '_>, part: &Part, selection: &Selection) {
+fn join(heap: &dyn Heap, shares: Vec<Share<'_>>) -> HeapStat {
+    let mut out = HeapStat::default();
+    let mut all: Vec<Vec<Tally>> = vec![vec![Tally::default(); heap.generations().len()]; heap.types()];
+    for share in shares {
+        for (generation, tallies) in share.tallies.iter().enumerate() {
+            for (sums, tally) in all.iter_mut().zip(tallies) {
+                if let Some(sum) = sums.get_mut(generation) {
+                    *sum = sum.plus(*tally);
+                }
+            }
+        }
+        out.free_blocks.extend(share.blocks);
+        out.losses.merge(share.losses);
+        out.unused = out.unused.saturating_add(share.walker.unused());
+    }
+    for (kind, by_generation) in (0..).map(TypeIndex).zip(all) {
+        let total = by_generation.iter().fold(Tally::default(), |sum, t| sum.plus(*t));
+        let Some(info) = heap.type_info(kind).filter(|_| total.count > 0) else { continue };
+        out.types.push(TypeStat { kind, info, total, by_generation });
+    }
+    out.types.sort_by_key(|t| (std::cmp::Reverse(t.total.size), t.info.address));
+    out.free_blocks.sort_by_key(|b| b.addr);
+    out.more_free_blocks = out.free_blocks.len().saturating_sub(limits::MAX_FREE_BLOCKS) as u64;
+    out.free_blocks.truncate(limits::MAX_FREE_BLOCKS);
+    out
+}
+
+fn count(share: &mut Share<'_>, part: &Part, selection: &Selection) {
     let Share { walker, tallies, blocks, losses } = share;
-    let Some(tallies) = tallies.get_mut(part.generation.index()) else { return };
+    let Some(tallies) = tallies.get_mut(usize::from(part.generation.number)) else { return };
     let (min, max) = (selection.min.unwrap_or(0), selection.max.unwrap_or(u64::MAX));
     let mut after_block = false;
-    walker.walk(part, losses, |object| {
+    walker.walk(part, losses, &mut |object| {
         if after_block && let Some(block) = blocks.last_mut() {
             block.next = Some((object.addr, object.kind));
             after_block = false;

@@ -1,19 +1,18 @@
 //! Numbers of objects by where they are.
 //!
-//! Of three words in a row at most one begins an object, so a number for each
-//! three words of the heap finds that of any reference in one step. Pages of
+//! Of as many words in a row as the smallest object has at most one begins an object, so a
+//! number for each such row (a slot) finds that of any reference in one step. Pages of
 //! numbers where no object begins, in a large array say, take no memory.
 
 use std::ops::Range;
 
 use crate::addr::Addr;
-use crate::dotnet::Generation;
-use crate::dotnet::graph::Graph;
-use crate::dotnet::graph::space::{OBJECT_WORDS, Run, Space};
-use crate::dotnet::heap::{FREE, Losses};
 use crate::limits;
+use crate::managed::graph::Graph;
+use crate::managed::graph::space::{Run, Space};
+use crate::managed::{FREE, Losses};
 
-/// Bits of a slot that say which of its three words an object begins at, counted
+/// Bits of a slot that say which of its words an object begins at, counted
 /// from 1; 0 where none does. The others are the object's number, 0 for none.
 const PLACE: u32 = 3;
 const PLACE_BITS: u32 = 2;
@@ -35,8 +34,8 @@ pub(super) struct Walked {
 impl Slots {
     /// Find all objects of a heap that are not free space; none has a number yet.
     /// `None` where there are more than can have one.
-    pub(super) fn new(graph: &Graph<'_, '_>) -> Option<(Slots, Walked)> {
-        let len = (graph.space.words() / OBJECT_WORDS + 1) as usize;
+    pub(super) fn new(graph: Graph<'_>) -> Option<(Slots, Walked)> {
+        let len = graph.space.slots() as usize;
         u32::try_from(len).ok().filter(|&len| len < u32::MAX)?;
         // Not touched yet, these are no memory.
         let mut slots = Slots { slots: vec![0; len] };
@@ -44,12 +43,12 @@ impl Slots {
         let mut objects = 0_usize;
         let mut walker = graph.heap.walker();
         for part in graph.heap.parts() {
-            let frozen = part.generation == Generation::Frozen;
-            walker.walk(part, &mut out.losses, |object| {
+            let frozen = part.generation.frozen;
+            walker.walk(part, &mut out.losses, &mut |object| {
                 if object.kind == FREE {
                     return;
                 }
-                let Some((slot, place)) = slot_of(&graph.space, object.addr.get()) else { return };
+                let Some((slot, place)) = slot_of(graph.space, object.addr.get()) else { return };
                 let Some(entry) = slots.slots.get_mut(slot as usize) else { return };
                 *entry = place;
                 objects += 1;
@@ -93,7 +92,7 @@ impl Slots {
 
     /// Where a slot's object is.
     pub(super) fn address(&self, space: &Space<'_>, slot: u32) -> Option<Addr> {
-        let index = index_of(slot as usize, *self.slots.get(slot as usize)?)?;
+        let index = index_of(space, slot as usize, *self.slots.get(slot as usize)?)?;
         space.run_of(index)?.address(index).map(Addr::new)
     }
 
@@ -102,7 +101,7 @@ impl Slots {
         let from = slots.start;
         let mut run = None;
         for (i, &entry) in self.slots.get(slots).unwrap_or_default().iter().enumerate() {
-            let Some(index) = index_of(from + i, entry) else { continue };
+            let Some(index) = index_of(space, from + i, entry) else { continue };
             if run.and_then(|r: &Run<'_>| r.address(index)).is_none() {
                 run = space.run_of(index);
             }
@@ -115,14 +114,14 @@ impl Slots {
 
 /// The number of the word that a slot's object begins with.
 #[inline(always)]
-fn index_of(slot: usize, entry: u32) -> Option<u64> {
-    Some(slot as u64 * OBJECT_WORDS + u64::from((entry & PLACE).checked_sub(1)?))
+fn index_of(space: &Space<'_>, slot: usize, entry: u32) -> Option<u64> {
+    Some(space.index_of(slot as u64, u64::from((entry & PLACE).checked_sub(1)?)))
 }
 
 /// The slot of the word at `value`, if that is in the heap, and its place there.
 #[inline(always)]
 fn slot_of(space: &Space<'_>, value: u64) -> Option<(u32, u32)> {
     let run = space.run(value).filter(|_| value & 7 == 0)?;
-    let index = run.index(value);
-    Some(((index / OBJECT_WORDS) as u32, (index % OBJECT_WORDS) as u32 + 1))
+    let (slot, place) = space.slot_of(run.index(value));
+    Some((slot as u32, place as u32 + 1))
 }

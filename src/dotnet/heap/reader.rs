@@ -1,0 +1,212 @@
+//! Single objects, and the references they hold.
+//!
+//! From an object to what it holds: the GCDesc of its type, for objects of
+//! collectible types their LoaderAllocator too, and what dependent handles keep
+//! with it (docs/dotnet.md, Roots).
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use crate::addr::Addr;
+use crate::dotnet::handles::{Handle, HandleKind, handles};
+use crate::dotnet::heap::gcdesc::References;
+use crate::dotnet::heap::{Heap, MIN_OBJECT, MethodTableInfo};
+use crate::managed::graph::Space;
+use crate::managed::{Link, Node, ObjectReader, TypeIndex};
+
+/// How an object is held that is in no field of another.
+const ALLOCATOR: Link = Link::Beside("(loader allocator)");
+const DEPENDENT: Link = Link::Beside("(dependent handle)");
+
+/// Entries of a reader's cache of types: a power of two.
+const CACHE: usize = 1 << CACHE_BITS;
+const CACHE_BITS: u32 = 10;
+
+/// Bits of the filter in front of dependent handles.
+const FILTER_BITS: u32 = 16;
+
+/// Where an object is left off: the number of a word of it, or from here on that
+/// of what it keeps otherwise. No array has 30 GiB.
+const OTHERS: u32 = 0xf000_0000;
+
+/// What is known of the objects of a MethodTable.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Number of the type.
+    kind: TypeIndex,
+    /// Its sizes.
+    info: MethodTableInfo,
+    /// Where references stand in it.
+    references: References,
+    /// The System.Reflection.LoaderAllocator that objects of a collectible type keep.
+    allocator: Option<Addr>,
+}
+
+/// What readers of one heap share.
+pub(super) struct Objects<'p> {
+    pub(super) space: Space<'p>,
+    layouts: RwLock<HashMap<u64, Option<Arc<Layout>>>>,
+    dependents: OnceLock<Dependents>,
+}
+
+/// What dependent handles keep.
+#[derive(Debug)]
+struct Dependents {
+    /// From primary to secondary objects.
+    of: HashMap<u64, Vec<u64>>,
+    /// Bits of hashes of primary objects: most objects are none.
+    filter: Vec<u64>,
+}
+
+impl Dependents {
+    fn new(handles: &[Handle]) -> Dependents {
+        let mut of: HashMap<u64, Vec<u64>> = HashMap::new();
+        let mut filter = vec![0_u64; 1 << (FILTER_BITS - 6)];
+        for handle in handles.iter().filter(|h| h.kind == HandleKind::Dependent) {
+            let Some(secondary) = handle.secondary else { continue };
+            of.entry(handle.object.get()).or_default().push(secondary.get());
+            let bit = hash(handle.object.get()) >> (64 - FILTER_BITS);
+            if let Some(word) = filter.get_mut((bit >> 6) as usize) {
+                *word |= 1 << (bit & 63);
+            }
+        }
+        Dependents { of, filter }
+    }
+
+    #[inline(always)]
+    fn with(&self, addr: u64) -> Option<&[u64]> {
+        let bit = hash(addr) >> (64 - FILTER_BITS);
+        let may = self.filter.get((bit >> 6) as usize).is_some_and(|word| word >> (bit & 63) & 1 != 0);
+        if may { self.of.get(&addr).map(Vec::as_slice) } else { None }
+    }
+}
+
+impl<'p> Objects<'p> {
+    pub(super) fn new(space: Space<'p>) -> Objects<'p> {
+        Objects { space, layouts: RwLock::default(), dependents: OnceLock::new() }
+    }
+}
+
+/// An object, and what stands in it.
+struct Found<'r, 'p> {
+    layout: &'r Arc<Layout>,
+    size: u64,
+    /// From its MethodTable on, to the end of the dumped memory it lies in.
+    words: &'p [[u8; 8]],
+}
+
+/// Reads objects; each thread has its own.
+pub(super) struct Reader<'g, 'p> {
+    heap: &'g Heap<'p>,
+    objects: &'g Objects<'p>,
+    /// Asked for by the first who follows references.
+    dependents: Option<&'g Dependents>,
+    cache: Vec<(u64, Option<Arc<Layout>>)>,
+}
+
+impl<'p> Heap<'p> {
+    pub(super) fn object_reader(&self) -> Reader<'_, 'p> {
+        Reader { heap: self, objects: self.objects(), dependents: None, cache: vec![(0, None); CACHE] }
+    }
+
+    /// What the MethodTable at `address` says of its objects, if it is one.
+    fn layout(&self, objects: &Objects<'p>, address: u64) -> Option<Arc<Layout>> {
+        {
+            let known = objects.layouts.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(found) = known.get(&address) {
+                return found.clone();
+            }
+        }
+        let made = self.make_layout(address).map(Arc::new);
+        // What is no MethodTable may be any number: there is no end to them.
+        if made.is_some() {
+            let mut known = objects.layouts.write().unwrap_or_else(PoisonError::into_inner);
+            known.insert(address, made.clone());
+        }
+        made
+    }
+
+    fn make_layout(&self, address: u64) -> Option<Layout> {
+        let (kind, info) = self.lookup(address)?;
+        let at = Addr::new(address);
+        let has = self.types.contains_references(at);
+        let references = if has { References::read(self.types.memory, at) } else { None };
+        let allocator = self.types.loader_allocator_object(at);
+        Some(Layout { kind, info, references: references.unwrap_or_default(), allocator })
+    }
+}
+
+impl<'g, 'p> Reader<'g, 'p> {
+    #[inline(always)]
+    fn find(&mut self, addr: u64) -> Option<Found<'_, 'p>> {
+        let words = self.objects.space.run(addr).filter(|_| addr & 7 == 0)?.words(addr);
+        let method_table = u64::from_le_bytes(*words.first()?) & self.heap.mask;
+        let count_at = self.heap.count_at;
+        let slot = (hash(method_table) >> (64 - CACHE_BITS)) as usize & (CACHE - 1);
+        let entry = self.cache.get_mut(slot)?;
+        if entry.0 != method_table || entry.1.is_none() {
+            *entry = (method_table, self.heap.layout(self.objects, method_table));
+        }
+        let layout = entry.1.as_ref()?;
+        let mut size = u64::from(layout.info.base_size);
+        if layout.info.component_size != 0 {
+            let count = words.get((count_at / 8) as usize).map(|w| u64::from_le_bytes(*w) as u32)?;
+            // 32 bits, plus the product of 32 and 16 bits.
+            size += u64::from(count) * u64::from(layout.info.component_size);
+        }
+        Some(Found { layout, size, words })
+    }
+
+    #[inline(always)]
+    fn dependents(&mut self) -> &'g Dependents {
+        if let Some(known) = self.dependents {
+            return known;
+        }
+        let (heap, objects) = (self.heap, self.objects);
+        let made =
+            objects.dependents.get_or_init(|| Dependents::new(&handles(heap.types.process, &heap.types.runtime).0));
+        *self.dependents.insert(made)
+    }
+}
+
+impl ObjectReader for Reader<'_, '_> {
+    #[inline]
+    fn node(&mut self, addr: u64) -> Option<Node> {
+        let found = self.find(addr)?;
+        let (layout, size) = (found.layout, found.size);
+        let counted_size = if layout.info.counted() { size.max(MIN_OBJECT) } else { size };
+        Some(Node { kind: layout.kind, size, counted_size })
+    }
+
+    fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
+        let secondaries = self.dependents().with(addr);
+        if let Some(found) = self.find(addr) {
+            let references = &found.layout.references;
+            let field = &mut |offset: u64, value| {
+                let place = offset / 8;
+                place < u64::from(OTHERS) && visit(place as u32, Link::Field(offset), value)
+            };
+            if from < OTHERS && !references.visit_from(8 * u64::from(from), found.words, found.size, field) {
+                return;
+            }
+            if let Some(allocator) = found.layout.allocator
+                && from <= OTHERS
+                && !visit(OTHERS, ALLOCATOR, allocator.get())
+            {
+                return;
+            }
+        }
+        if let Some(all) = secondaries {
+            let done = from.saturating_sub(OTHERS + 1);
+            for (i, &secondary) in (done..).zip(all.get(done as usize..).unwrap_or_default()) {
+                if !visit((OTHERS + 1).saturating_add(i), DEPENDENT, secondary) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn hash(value: u64) -> u64 {
+    value.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}

@@ -1,0 +1,47 @@
+//! Objects and the references between them, of any runtime: shortest paths from roots,
+//! what lives, what dominates what, and the shapes of ways.
+
+mod arcs;
+mod dominators;
+mod live;
+mod retained;
+mod search;
+mod shapes;
+mod slots;
+mod space;
+mod tree;
+
+pub use live::{Live, Source, TooMany};
+pub use retained::{Retained, TypeSum};
+pub use search::{Found, Path, Search};
+pub use shapes::{FieldKey, Shape, ShapeIndex, Shapes};
+pub use space::{Run, Space};
+pub use tree::Tree;
+
+use crate::managed::{Heap, ObjectReader};
+
+/// The objects of a heap as a graph.
+#[derive(Clone, Copy)]
+pub struct Graph<'g> {
+    /// The heap.
+    pub heap: &'g dyn Heap,
+    space: &'g Space<'g>,
+}
+
+impl<'g> Graph<'g> {
+    /// The graph of `heap`.
+    pub fn new(heap: &'g dyn Heap) -> Graph<'g> {
+        Graph { heap, space: heap.space() }
+    }
+
+    /// A reader of objects.
+    pub fn reader(self) -> Box<dyn ObjectReader + 'g> {
+        self.heap.reader()
+    }
+
+    /// The word that an object at `addr` would begin with.
+    fn first_word(self, addr: u64) -> u64 {
+        let word = self.space.run(addr).and_then(|run| run.words(addr).first());
+        word.map_or(0, |w| u64::from_le_bytes(*w))
+    }
+}

@@ -1,0 +1,299 @@
+//! The heap of a managed runtime: what must be asked of it, and in which words it answers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::managed::graph::Space;
+
+/// Number of a type among those met so far; dense from 0 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TypeIndex(pub u32);
+
+/// The type of the space between objects, where a runtime fills it with objects of their own.
+pub const FREE: TypeIndex = TypeIndex(0);
+
+/// An object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Where it begins, as references to it say.
+    pub addr: Addr,
+    /// Its type.
+    pub kind: TypeIndex,
+    /// Its size in bytes, as the runtime's own tools count it: not rounded up to where the
+    /// next may begin.
+    pub size: u64,
+}
+
+/// A part of the heap that a collection treats as one: a generation, or a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Generation {
+    /// Its number among [`Heap::generations`].
+    pub number: u8,
+    /// Its name in the runtime's own words, as `gen2` or `eden`.
+    pub name: &'static str,
+    /// Whether its objects are never collected, so that each is its own root.
+    pub frozen: bool,
+}
+
+/// A run of objects of one generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Number of its heap, where a runtime has several; else 0.
+    pub heap: u32,
+    /// Generation of all objects in it.
+    pub generation: Generation,
+    /// From the first object to the end of the last.
+    pub range: AddrRange,
+}
+
+/// Where the elements of objects with a length stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elements {
+    /// Bytes from the object's start to its first element.
+    pub start: u64,
+    /// Bytes of an element; never 0.
+    pub size: u64,
+}
+
+/// A type of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypeInfo {
+    /// What the runtime knows it by: a MethodTable, a Klass, a PyTypeObject.
+    pub address: Addr,
+    /// Whether it is the space between objects.
+    pub free: bool,
+    /// Whether it is the runtime's string.
+    pub string: bool,
+    /// Of arrays, and of strings that hold their own characters.
+    pub elements: Option<Elements>,
+}
+
+/// A stretch of the heap without an object that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// Where.
+    pub range: AddrRange,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// What could not be walked.
+#[derive(Clone, Debug, Default)]
+pub struct Losses {
+    /// The first of them, by address.
+    pub places: Vec<Loss>,
+    /// Number of all.
+    pub count: u64,
+    /// Bytes of all.
+    pub bytes: u64,
+}
+
+impl Losses {
+    /// Bytes from `from` to `to` can't be walked, and why.
+    pub fn add(&mut self, from: u64, to: u64, reason: impl FnOnce() -> String) {
+        self.count = self.count.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(to.saturating_sub(from));
+        if self.places.len() < limits::MAX_LOSSES {
+            self.places.push(Loss { range: AddrRange::new(Addr::new(from), Addr::new(to)), reason: reason() });
+        }
+    }
+
+    /// Put `other` to these.
+    pub(crate) fn merge(&mut self, other: Losses) {
+        self.count = self.count.saturating_add(other.count);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.places.extend(other.places);
+        self.places.sort_by_key(|l| l.range);
+        self.places.truncate(limits::MAX_LOSSES);
+    }
+}
+
+/// How an object holds another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// By a field or element at this offset from its start.
+    Field(u64),
+    /// In no field of it; how, in words: `(dependent handle)`.
+    Beside(&'static str),
+}
+
+/// An object as one looks at it by its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its type.
+    pub kind: TypeIndex,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its size as the walk counts it: no object has less room than the smallest.
+    pub counted_size: u64,
+}
+
+/// What a string holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StringContent<'a> {
+    /// Its length in units.
+    pub length: u32,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// What a unit is.
+    pub units: StringUnits,
+}
+
+/// Units of a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StringUnits {
+    /// Two bytes each, little-endian.
+    Utf16,
+    /// A byte each: the first 256 code points.
+    Latin1,
+    /// Bytes of UTF-8.
+    Utf8,
+}
+
+/// Goes from object to object.
+pub trait Walker: Send {
+    /// Visit the objects of `part` by address; what is lost is added to `losses`.
+    fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object));
+
+    /// Bytes that allocators own and have not used, of all parts walked so far.
+    fn unused(&self) -> u64 {
+        0
+    }
+}
+
+/// Looks at single objects and what they hold. Each thread has its own.
+pub trait ObjectReader: Send {
+    /// The object at `addr`, if one may be there.
+    fn node(&mut self, addr: u64) -> Option<Node>;
+
+    /// Visit what the object at `addr` holds, from the place `from` on, as an earlier visit
+    /// was told it; 0 is the first. `visit` gets place, how, and what; it tells whether to
+    /// go on.
+    fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool);
+}
+
+impl dyn ObjectReader + '_ {
+    /// Visit what the object at `addr` holds: how, and what. `visit` tells whether to go on.
+    #[inline]
+    pub fn each(&mut self, addr: u64, mut visit: impl FnMut(Link, u64) -> bool) {
+        self.each_from(addr, 0, &mut |_, link, value| visit(link, value));
+    }
+
+    /// How the object at `addr` holds that at `next`, if it does itself.
+    pub fn link(&mut self, addr: u64, next: u64) -> Option<Link> {
+        let mut found = None;
+        self.each(addr, |link, value| {
+            if value == next {
+                found = Some(link);
+            }
+            value != next
+        });
+        found
+    }
+}
+
+/// The heap of a runtime, ready to be walked.
+pub trait Heap: Sync {
+    /// Runs of objects, by address; none shares a byte with another.
+    fn parts(&self) -> &[Part];
+
+    /// All generations that parts may be of, by their numbers.
+    fn generations(&self) -> &[Generation];
+
+    /// The dumped memory of all parts.
+    fn space(&self) -> &Space<'_>;
+
+    /// Objects begin at multiples of this.
+    fn alignment(&self) -> u64 {
+        8
+    }
+
+    /// What makes the heap harder to walk, in words.
+    fn notes(&self) -> &[String] {
+        &[]
+    }
+
+    /// Whether a collection was moving objects.
+    fn in_gc(&self) -> bool {
+        false
+    }
+
+    /// How many types were met so far.
+    fn types(&self) -> usize;
+
+    /// Whether there are more types than are taken; objects of the others are lost.
+    fn has_too_many_types(&self) -> bool {
+        false
+    }
+
+    /// What is known of a type.
+    fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo>;
+
+    /// A type's name, as the runtime's own tools write it.
+    fn type_name(&self, kind: TypeIndex) -> String;
+
+    /// The field at `offset` of objects that are no arrays: `name`, or `name.inner` where
+    /// that is within a value.
+    fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String>;
+
+    /// The field at `offset` of each element of an array, where elements are no references.
+    fn element_field_name(&self, _kind: TypeIndex, _offset: u64) -> Option<String> {
+        None
+    }
+
+    /// The static variable at `place`, in words; looked for in the modules of `near` first.
+    fn static_at(&self, _place: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {
+        None
+    }
+
+    /// All static variables that hold objects, in words, by where they are.
+    fn statics(&self) -> HashMap<Addr, Arc<str>> {
+        HashMap::new()
+    }
+
+    /// The type of strings, if one was met.
+    fn string_type(&self) -> Option<TypeIndex> {
+        None
+    }
+
+    /// What a string holds; `None` where that is not in the core.
+    fn string_content(&self, _string: &Object) -> Option<StringContent<'_>> {
+        None
+    }
+
+    /// Something that walks parts.
+    fn walker(&self) -> Box<dyn Walker + '_>;
+
+    /// A reader of objects.
+    fn reader(&self) -> Box<dyn ObjectReader + '_>;
+}
+
+/// Visit `items` with the object that each is in, [`FREE`] ones too; `at` tells an item's
+/// address, and they are sorted by it. What lies between objects, or outside the heap, is
+/// in none. Only parts that hold an item are walked.
+pub fn locate<T>(
+    heap: &dyn Heap,
+    items: &mut [T],
+    at: impl Fn(&T) -> Addr,
+    mut visit: impl FnMut(&mut T, &Part, &Object),
+) {
+    let mut walker = heap.walker();
+    for part in heap.parts() {
+        let from = items.partition_point(|item| at(item) < part.range.start);
+        let to = items.partition_point(|item| at(item) < part.range.end);
+        let mut here = items.get_mut(from..to).unwrap_or_default().iter_mut().peekable();
+        if here.peek().is_none() {
+            continue;
+        }
+        walker.walk(part, &mut Losses::default(), &mut |object| {
+            let end = object.addr.saturating_add(object.size.max(1));
+            while let Some(item) = here.next_if(|item| at(item) < end) {
+                if at(item) >= object.addr {
+                    visit(item, part, object);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,20 @@
+//! What a managed runtime tells, whatever it is: heaps of objects with types and
+//! references, roots, and what follows from them.
+//!
+//! A runtime's own room (`dotnet` is the first) answers by the traits here; all that is
+//! worked out from the answers stands here once: sums by type, equal strings, shortest
+//! paths from roots, dominators.
+
+pub mod graph;
+mod heap;
+mod roots;
+mod stat;
+mod strings;
+
+pub use heap::{
+    Elements, FREE, Generation, Heap, Link, Loss, Losses, Node, Object, ObjectReader, Part, StringContent, StringUnits,
+    TypeIndex, TypeInfo, Walker, locate,
+};
+pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, StackCoverage};
+pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
+pub use strings::{Duplicate, StringStat, strings};

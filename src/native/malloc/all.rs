@@ -1,0 +1,38 @@
+//! All blocks at once, with the lists that tell which of them are free.
+
+use crate::limits;
+use crate::native::malloc::{Blocks, FreeLists, Malloc};
+use crate::process::Process;
+use crate::units::{exact, human};
+
+/// All blocks of malloc, with the lists that tell which of them are free.
+pub fn read_blocks(process: &Process, malloc: &Malloc) -> (FreeLists, Blocks) {
+    let mut lists = FreeLists::read(process, malloc, &[]);
+    let mut blocks = Blocks::read(process, malloc, &lists);
+    let (caches, more_caches) = blocks.caches();
+    if more_caches {
+        tell_more_caches(process);
+    }
+    if let Some(with_others) = lists.with_caches(process, malloc, &caches) {
+        lists = with_others;
+        blocks = Blocks::read(process, malloc, &lists);
+    }
+    if blocks.capped {
+        let most = human(limits::MAX_HEAP_PART);
+        let what = format!("a part of malloc's heap is larger than {most}; its blocks behind that are not known");
+        process.diag.partial("limit", what);
+    }
+    (lists, blocks)
+}
+
+/// Tell that there are more blocks of a thread cache's size than are looked at.
+pub(crate) fn tell_more_caches(process: &Process) {
+    process.diag.partial(
+        "limit",
+        format!(
+            "more than {} blocks have the size of a thread's cache; the others are not looked at: \
+             what a cache among them keeps free counts as used",
+            exact(limits::MAX_TCACHES as u64)
+        ),
+    );
+}
