@@ -14,7 +14,7 @@ use goblin::elf::section_header as sh;
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::elf::Perms;
-use crate::image::modules::Section;
+use crate::image::section::Section;
 use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::Walks;

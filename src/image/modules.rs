@@ -14,17 +14,9 @@ use crate::core::open::Core;
 use crate::diag::Diagnostics;
 use crate::image::elf::{self, ElfImage};
 use crate::image::pe::{self, PeImage};
+use crate::image::section::Section;
 use crate::limits;
 use crate::memory::Memory;
-
-/// A named part of a module.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Section {
-    /// Addresses.
-    pub range: AddrRange,
-    /// Name, from the section table or by what a program header stands for.
-    pub name: String,
-}
 
 /// What a module is.
 #[derive(Clone, Debug)]
