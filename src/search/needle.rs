@@ -173,7 +173,7 @@ fn anchor(masked: &Masked) -> Option<Range<usize>> {
 mod tests {
     use super::*;
     use crate::search::hex;
-    use crate::search::pattern::PatternError;
+    use crate::search::error::PatternError;
 
     fn starts(pattern: &str, hay: &[u8], within: Range<usize>) -> Result<Vec<usize>, PatternError> {
         let mut out = Vec::new();

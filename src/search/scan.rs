@@ -21,8 +21,9 @@ use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::search::gate::{CHUNK, Gate, Probe, near_data};
 use crate::search::needle::HitEncoding;
-use crate::search::pattern::{Pattern, Reach};
-use crate::search::spans::{Spans, Window, intersect};
+use crate::search::pattern::Pattern;
+use crate::search::spans::{Spans, intersect};
+use crate::search::window::{Reach, Window};
 
 /// Forms a pattern has at most.
 const FORMS: usize = 2;

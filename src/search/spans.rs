@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::core::open::Core;
-use crate::search::pattern::Reach;
+use crate::search::window::{Reach, Window};
 
 /// Match starts that a copied window covers at least, so that a row of tiny
 /// parts costs few copies.
@@ -18,18 +18,6 @@ struct Part<'a> {
     bytes: Option<&'a [u8]>,
     /// Index of the span it belongs to.
     span: usize,
-}
-
-/// Bytes to be searched in one go.
-pub(super) struct Window<'b> {
-    /// The bytes, with context around those where a match may start.
-    pub(super) bytes: &'b [u8],
-    /// Address of the first of them.
-    pub(super) base: Addr,
-    /// Indices where a match may start.
-    pub(super) starts: Range<usize>,
-    /// Whether they are known to be zero without a look.
-    pub(super) zeros: bool,
 }
 
 /// All memory the core holds.
