@@ -11,8 +11,9 @@ use crate::limits;
 use crate::map::{Base, Confidence};
 use crate::memory::walk::Walks;
 use crate::memory::{Fault, Memory};
+use crate::native::malloc::MallocHeap;
+use crate::native::malloc::mapped_chunk;
 use crate::native::malloc::shape::{Shape, StateShape};
-use crate::native::malloc::{MallocHeap, mapped};
 use crate::phase::Phase;
 use crate::process::Process;
 
@@ -159,7 +160,7 @@ impl Finder<'_> {
         } else {
             // Somebody else moved the break, or the heap went on in an mmap, which
             // the kernel joins with those of single chunks below it.
-            let start = mapped::after(self, mapping.range.start, top);
+            let start = mapped_chunk::after(self.memory, self.shape, mapping.range.start, top);
             // Mappings are made downwards: older pieces of the heap lie above.
             let end = if self.chunk_size(end).is_some() { mapping.range.end } else { end };
             (AddrRange::new(start, end), Confidence::Derived, "the mapping that holds the top chunk")
