@@ -87,6 +87,7 @@ pub(crate) mod phase;
 pub mod process;
 pub mod progress;
 pub mod range_map;
+pub mod registers;
 pub mod render;
 pub mod report;
 pub mod search;

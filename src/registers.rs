@@ -116,30 +116,30 @@ impl Regs {
         self.get(self.fp_number()).map(Addr::new)
     }
 
-    pub(super) fn set_ip(&mut self, ip: u64) {
+    pub(crate) fn set_ip(&mut self, ip: u64) {
         let ip = if self.arch == Arch::Aarch64 { ip & AARCH64_ADDRESS } else { ip };
         self.set(self.ip_number(), Some(ip));
     }
 
-    pub(super) fn set_sp(&mut self, sp: Addr) {
+    pub(crate) fn set_sp(&mut self, sp: Addr) {
         self.set(self.sp_number(), Some(sp.get()));
     }
 
-    pub(super) fn fp_number(&self) -> u16 {
+    pub(crate) fn fp_number(&self) -> u16 {
         match self.arch {
             Arch::X86_64 => x86_64::RBP,
             Arch::Aarch64 => aarch64::FP,
         }
     }
 
-    pub(super) fn sp_number(&self) -> u16 {
+    pub(crate) fn sp_number(&self) -> u16 {
         match self.arch {
             Arch::X86_64 => x86_64::RSP,
             Arch::Aarch64 => aarch64::SP,
         }
     }
 
-    pub(super) fn ip_number(&self) -> u16 {
+    pub(crate) fn ip_number(&self) -> u16 {
         match self.arch {
             Arch::X86_64 => x86_64::RIP,
             Arch::Aarch64 => aarch64::PC,
@@ -147,7 +147,7 @@ impl Regs {
     }
 
     /// Where a function that calls no other finds its return address, if that is a register.
-    pub(super) fn link(&self) -> Option<u64> {
+    pub(crate) fn link(&self) -> Option<u64> {
         match self.arch {
             Arch::X86_64 => None,
             Arch::Aarch64 => self.get(aarch64::LR),

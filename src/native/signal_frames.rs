@@ -13,7 +13,7 @@ use crate::bytes;
 use crate::core::elf::Arch;
 use crate::limits;
 use crate::memory::Memory;
-use crate::native::unwind::Regs;
+use crate::registers::Regs;
 
 /// Where things stand, in bytes from the start of the `ucontext`. Its head is that of
 /// both machines.

@@ -14,9 +14,9 @@ use crate::dotnet::{FrameSlots, FrameState, Methods, ProtectedRef, Runtime};
 use crate::limits;
 use crate::memory::Memory;
 use crate::native::stacks::{RED_ZONE, Stacks};
-use crate::native::unwind::registers::{self, x86_64::RBP};
 use crate::native::unwind::{End, Regs};
 use crate::process::Process;
+use crate::registers::{self, x86_64::RBP};
 
 use super::{DISPATCHER, FrameKind, Known, Quiet, StackFrame, Walk, Walker, managed_threads};
 

@@ -16,7 +16,7 @@ use crate::core::elf::Arch;
 use crate::image::elf::ElfImage;
 use crate::limits;
 use crate::memory::{Fault, Memory};
-use crate::native::unwind::Regs;
+use crate::registers::Regs;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 

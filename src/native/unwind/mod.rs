@@ -6,7 +6,6 @@
 
 mod cfi;
 mod code;
-pub mod registers;
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -17,8 +16,8 @@ use crate::memory::{Fault, Memory};
 use crate::native::signal_frames;
 use crate::process::Process;
 use crate::range_map::{RangeMap, Ranged};
+pub use crate::registers::{self, Regs};
 use cfi::{CfiError, Scratch, Tables};
-pub use registers::Regs;
 
 /// How a frame was found, surest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
