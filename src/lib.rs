@@ -94,4 +94,5 @@ pub mod search;
 pub mod shrink;
 pub mod stackwalk;
 pub mod symbolicate;
+pub mod target;
 pub mod units;

@@ -4,8 +4,7 @@
 //! mapping); DWARF for the Arm 64-bit architecture, table 4.
 
 use crate::addr::Addr;
-use crate::core::elf::Arch;
-use crate::core::prstatus;
+use crate::target::{Arch, Registers};
 
 /// Registers that have a number here.
 const COUNT: usize = 33;
@@ -65,7 +64,7 @@ impl Regs {
     }
 
     /// Those of a thread at the dump.
-    pub fn of_thread(arch: Arch, registers: &prstatus::Registers) -> Regs {
+    pub fn of_thread(arch: Arch, registers: &Registers) -> Regs {
         let mut regs = Regs::new(arch, registers.ip(), registers.sp());
         for (name, value) in registers.iter() {
             let number = match arch {

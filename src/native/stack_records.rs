@@ -12,11 +12,11 @@ use std::collections::HashMap;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::elf::Arch;
 use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::{Broken, Stop, Walks};
 use crate::phase::Phase;
+use crate::target::Arch;
 
 /// Which C library's control block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

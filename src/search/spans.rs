@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::core::open::Core;
 use crate::search::window::{Reach, Window};
+use crate::target::Target;
 
 /// Match starts that a copied window covers at least, so that a row of tiny
 /// parts costs few copies.
@@ -34,11 +34,11 @@ pub(super) struct Spans<'a> {
 
 impl<'a> Spans<'a> {
     /// The memory of `core`, for windows of at most `block` match starts.
-    pub(super) fn of(core: &'a Core, reach: Reach, block: usize) -> Spans<'a> {
+    pub(super) fn of(target: &'a dyn Target, reach: Reach, block: usize) -> Spans<'a> {
         let zeros = vec![0; reach.before + block + reach.after];
         let mut out = Spans { parts: Vec::new(), spans: Vec::new(), zeros, block, reach };
-        let extents = core.extents();
-        for run in core.dumped_runs(AddrRange::new(Addr::NULL, Addr::MAX)) {
+        let extents = target.extents();
+        for run in target.dumped_runs(AddrRange::new(Addr::NULL, Addr::MAX)) {
             match out.spans.last_mut() {
                 Some(last) if last.end == run.range.start => last.end = run.range.end,
                 _ => out.spans.push(run.range),

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::notes::at;
 use crate::image::{Module, ModuleKind};
 use crate::limits;
 use crate::map::{Base, Confidence};
@@ -16,6 +15,7 @@ use crate::native::malloc::mapped_chunk;
 use crate::native::malloc::shape::{Shape, StateShape};
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::target::at;
 
 /// The main arena, by its bins.
 pub(super) struct MainArena {
@@ -63,7 +63,7 @@ impl Finder<'_> {
         if let ModuleKind::Elf(image) = &module.kind {
             return image.segments.iter().filter(|s| s.perms.write).map(|s| s.range).collect();
         }
-        let files = module.mappings.iter().filter_map(|&i| process.core.notes.files.get(i as usize));
+        let files = module.mappings.iter().filter_map(|&i| process.files().get(i as usize));
         let entries = files.flat_map(|f| self.base.entries.overlapping(f.range));
         entries.filter(|e| e.perms.is_some_and(|p| p.write)).map(|e| e.range).collect()
     }
@@ -317,7 +317,7 @@ impl Finder<'_> {
     /// Without the main arena's own word: the writable mapping next above the
     /// program that begins with a run of chunks.
     pub(super) fn guess_main_heap(&self, process: &Process) -> Option<MallocHeap> {
-        let program = process.core.notes.auxv(at::PHDR).map(Addr::new)?;
+        let program = process.auxv(at::PHDR).map(Addr::new)?;
         let module = process.modules.iter().find(|m| m.range.contains(program))?;
         for e in self.base.entries.overlapping(AddrRange::sized(module.range.end, limits::MAX_BRK_OFFSET)) {
             if e.file.is_some() || !e.perms.is_some_and(|p| p.read && p.write) {

@@ -28,7 +28,7 @@ pub(super) fn find(
     for range in open_ranges(finder, &taken) {
         let mut at = range.start;
         // Most mappings are none: their pages need not come into our own memory.
-        let head = at.checked_add(c.size).and_then(|at| process.core.peek(at)).map(u64::from_le_bytes);
+        let head = at.checked_add(c.size).and_then(|at| process.target().peek(at)).map(u64::from_le_bytes);
         if head.is_some_and(|head| head & c.flag_bits != c.is_mmapped) {
             continue;
         }
@@ -97,8 +97,8 @@ fn probe(
     found: &mut Vec<MappedChunk>,
 ) {
     let wanted = params.map_or(0, |p| p.n_mmaps);
-    let core = &process.core;
-    let extents = core.extents();
+    let target = process.target();
+    let extents = target.extents();
     let mut probes = limits::MAX_MAPPED_PROBES;
     let mut more = Vec::new();
     let known = RangeMap::from_sorted(found.iter().map(|c| c.range).collect()).unwrap_or_default();
@@ -108,7 +108,7 @@ fn probe(
     ranges.sort_by_key(|r| (r.len(), *r));
     for range in ranges {
         let mut past = range.start;
-        for run in core.dumped_runs(range) {
+        for run in target.dumped_runs(range) {
             // Holes of the file are zero, and no chunk.
             for data in extents.within(run.offset..run.offset + run.range.len()) {
                 let mut at = run.range.start.saturating_add(data.start - run.offset).align_up(4096).max(past);

@@ -167,7 +167,7 @@ impl Malloc {
         let _phase = process.enter(Phase::Blocks);
         let walked = parts.into_par_iter().map(|(i, arena, part)| {
             let mut sum = make(i);
-            let walked = Walker::new(&process.core, shape, lists).walk(arena, &part, |c| visit(&mut sum, c));
+            let walked = Walker::new(process.target(), shape, lists).walk(arena, &part, |c| visit(&mut sum, c));
             (i, part, sum, walked)
         });
         walked.collect()
