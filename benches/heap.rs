@@ -64,7 +64,7 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     let process = open(&made.core.path())?;
     let session = Session::new(&process);
     let heap = session.coreclr().first().ok_or("no runtime")?.objects();
-    process.core.expect_scan();
+    process.target().expect_scan();
     let begun = Instant::now();
     let silent = Progress::silent();
     let count = if strings {

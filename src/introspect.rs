@@ -48,12 +48,12 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     if claims.is_full() {
         process.diag.partial("limit", "more claims on the memory than are taken; labels are incomplete");
     }
-    Introspection { map: AddressMap::resolve(&process.core, claims), stacks, malloc }
+    Introspection { map: AddressMap::resolve(process.facts(), claims), stacks, malloc }
 }
 
 /// createdump's own page: in the base, as it is a PT_LOAD, but no process's memory.
 fn claim_diag_page(process: &Process, claims: &mut Claims) {
-    if let Some(page) = process.core.diag_page {
+    if let Some(page) = process.facts().diag_page {
         claims.add(Claim {
             range: page.range,
             kind: Kind::AnonRO,
@@ -68,7 +68,7 @@ fn claim_diag_page(process: &Process, claims: &mut Claims) {
 /// Second views of shared pages.
 fn claim_aliases(process: &Process, claims: &mut Claims) {
     let _phase = process.enter(Phase::Aliases);
-    for alias in memory::alias::find(&process.core) {
+    for alias in memory::alias::find(process.target()) {
         claims.add(Claim {
             range: alias.range,
             kind: Kind::DoubleMapped,

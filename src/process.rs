@@ -1,24 +1,25 @@
-//! The dumped process: core, memory, modules and diagnostics in one place, the
+//! The process that is looked at: target, memory, modules and diagnostics in one place, the
 //! single argument of introspectors and analyses.
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::bytes;
-use crate::core::budget::{self, Allowed, Spent};
-use crate::core::notes::at;
 use crate::core::open::{Core, OpenError};
-use crate::core::reads::{InPhase, Loss, Reads};
 use crate::diag::Diagnostics;
 use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
 use crate::image::{Module, ModuleKind, elf, modules};
 use crate::limits;
 use crate::map::Base;
-use crate::memory::{CoreMemory, Fault, Memory};
+use crate::memory::{Fault, Memory, ProcessMemory};
 use crate::phase::Phase;
 use crate::progress::Progress;
+use crate::target::budget::{self, Allowed, Spent};
+use crate::target::reads::{InPhase, Loss};
+use crate::target::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Target, Thread, at};
 use crate::units::round;
 
 /// What the user gives beside the core.
@@ -32,7 +33,7 @@ pub struct Options {
     /// Whether this program does nothing but answer: then the memory that it has taken is
     /// held to what the core can be worth.
     pub alone: bool,
-    /// Record which pages are read ([`Core::reads`]).
+    /// Record which pages are read ([`Process::reads`]).
     pub record: bool,
     /// Make the read of this number fail, from 1 on: for tests.
     #[doc(hidden)]
@@ -82,10 +83,9 @@ pub struct ProcessStrings {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Process {
-    /// The core file.
-    pub core: Arc<Core>,
+    target: Arc<dyn Target>,
     /// Its memory, with files filled in where that was asked for and proven.
-    pub memory: CoreMemory,
+    pub memory: ProcessMemory,
     /// Program files in memory, by address.
     pub modules: Vec<Module>,
     /// What went wrong so far.
@@ -108,14 +108,23 @@ impl Process {
         let reads = if options.record { Reads::recording() } else { Reads::default() };
         let reads = options.fail_at.into_iter().fold(reads, Reads::failing_at);
         let allowed = Allowed { memory: options.memory, alone: options.alone };
-        let core = Arc::new(Core::open_with(path, reads, allowed, &diag, progress)?);
-        let mut memory = CoreMemory::new(core.clone());
-        let phase = core.reads.enter(Phase::Modules);
-        let mut found = modules::find(&core, &memory, &diag);
+        let core = Core::open_with(path, reads, allowed, &diag, progress)?;
+        Ok(Process::assemble(Arc::new(core), dirs, diag))
+    }
+
+    /// A process that was opened by other means than [`Process::open`].
+    pub fn of(target: Arc<dyn Target>) -> Process {
+        Process::assemble(target, SymbolDirs::default(), Diagnostics::default())
+    }
+
+    fn assemble(target: Arc<dyn Target>, dirs: SymbolDirs, diag: Diagnostics) -> Process {
+        let mut memory = ProcessMemory::new(target.clone());
+        let phase = target.reads().enter(Phase::Modules);
+        let mut found = modules::find(&*target, &memory, &diag);
         if !dirs.is_empty() {
-            let proving = core.reads.enter(Phase::Proof);
-            let proven = identity::prove(&core, &found, &dirs, &diag);
-            let (overlays, originals) = identity::overlays(&core, &found, &proven);
+            let proving = target.reads().enter(Phase::Proof);
+            let proven = identity::prove(&*target, &found, &dirs, &diag);
+            let (overlays, originals) = identity::overlays(target.facts(), &found, &proven);
             drop(proving);
             // Section tables are in the files only, never in memory.
             let tables: Vec<_> = proven
@@ -126,9 +135,9 @@ impl Process {
                 })
                 .collect();
             let files = proven.into_iter().map(|p| p.map).collect();
-            memory = CoreMemory::with_files(core.clone(), overlays, originals, files);
+            memory = ProcessMemory::with_files(target.clone(), overlays, originals, files);
             // Headers that only the files have tell more of the modules.
-            found = modules::find(&core, &memory, &diag);
+            found = modules::find(&*target, &memory, &diag);
             for (range, sections) in tables {
                 for module in found.iter_mut().filter(|m| m.range == range) {
                     module.sections.extend(sections.iter().cloned());
@@ -136,27 +145,75 @@ impl Process {
             }
         }
         drop(phase);
-        Ok(Process {
-            core,
-            memory,
-            modules: found,
-            diag,
-            symbols: dirs,
-            strings: OnceLock::new(),
-            main_tid: OnceLock::new(),
-            base: OnceLock::new(),
-        })
+        let (strings, main_tid, base) = Default::default();
+        Process { target, memory, modules: found, diag, symbols: dirs, strings, main_tid, base }
+    }
+
+    /// What is looked at, for scans of its bytes.
+    pub fn target(&self) -> &dyn Target {
+        &*self.target
+    }
+
+    /// The core file that it was read from, if it was one.
+    pub fn core(&self) -> Option<&Core> {
+        let target: &dyn Any = self.target();
+        target.downcast_ref()
+    }
+
+    /// All that is known of it but its bytes.
+    pub fn facts(&self) -> &Facts {
+        self.target.facts()
+    }
+
+    /// Its mappings, and which of their bytes are there.
+    pub fn space(&self) -> &AddressSpace {
+        &self.facts().space
+    }
+
+    /// The record of what was read of it.
+    pub fn reads(&self) -> &Reads {
+        self.target.reads()
+    }
+
+    /// Machine it ran on.
+    pub fn arch(&self) -> Arch {
+        self.facts().arch
+    }
+
+    /// How it was captured.
+    pub fn producer(&self) -> Producer {
+        self.facts().producer
+    }
+
+    /// Its threads.
+    pub fn threads(&self) -> &[Thread] {
+        &self.facts().threads
+    }
+
+    /// Files that it has mapped.
+    pub fn files(&self) -> &[FileMapping] {
+        &self.space().files
+    }
+
+    /// A value of its auxiliary vector ([`at`]).
+    pub fn auxv(&self, key: u64) -> Option<u64> {
+        self.facts().auxv(key)
+    }
+
+    /// The mapping that holds `addr`.
+    pub fn mapping_at(&self, addr: Addr) -> Option<&Mapping> {
+        self.space().mapping_at(addr)
     }
 
     /// What is read from now on is for `phase` ([`Reads::enter`]).
     pub(crate) fn enter(&self, phase: Phase) -> InPhase<'_> {
-        self.core.reads.enter(phase)
+        self.target.reads().enter(phase)
     }
 
     /// Tell which phases could not read what the core's headers promise, and what
     /// the answer may lack for it. To be called when the answer is there.
     pub fn tell_unread(&self) {
-        let budget = self.core.reads.budget();
+        let budget = self.target.reads().budget();
         tracing::debug!(work = budget.work(), memory = budget::taken(), "spent");
         let spent = match budget.spent() {
             Some(Spent::Memory) => Some(format!(
@@ -170,7 +227,7 @@ impl Process {
             let more = "it may be damaged, or made so; --memory SIZE allows more";
             self.diag.partial("budget", format!("{why}, so the rest was left: {more}"));
         }
-        for (phase, loss, at) in self.core.reads.losses() {
+        for (phase, loss, at) in self.target.reads().losses() {
             let code = match loss {
                 Loss::Failed => "read-failed",
                 Loss::Cut => "read-cut",
@@ -183,23 +240,24 @@ impl Process {
 
     /// Every byte that is mapped, as the headers tell it.
     pub fn base(&self) -> &Base {
-        self.base.get_or_init(|| Base::of(&self.core))
+        self.base.get_or_init(|| Base::of(self.facts()))
     }
 
     /// Process id, where the core has it.
     pub fn pid(&self) -> Option<u32> {
-        self.core.notes.process.as_ref().map(|p| p.pid).filter(|&p| p != 0)
+        self.facts().process.as_ref().map(|p| p.pid).filter(|&p| p != 0)
     }
 
     /// The first thread: its tid is the pid. Where that is not known, the one thread
     /// whose stack pointer is in the mapping of the kernel's strings.
     pub fn main_tid(&self) -> Option<u32> {
         *self.main_tid.get_or_init(|| {
-            let threads = &self.core.notes.threads;
+            let threads = self.threads();
             let Some(pid) = self.pid() else {
-                let strings = [at::RANDOM, at::EXECFN].into_iter().find_map(|key| self.core.notes.auxv(key))?;
-                let stack = self.core.mapping_at(Addr::new(strings))?;
-                let mut inside = threads.iter().filter(|t| self.core.mapping_at(t.registers.sp()) == Some(stack));
+                let strings = [at::RANDOM, at::EXECFN].into_iter().find_map(|key| self.auxv(key))?;
+                let whole = |addr| self.mapping_at(addr).map(|m| m.whole);
+                let stack = whole(Addr::new(strings))?;
+                let mut inside = threads.iter().filter(|t| whole(t.registers.sp()) == Some(stack));
                 return inside.next().map(|t| t.tid).filter(|_| inside.next().is_none());
             };
             threads.iter().map(|t| t.tid).find(|&t| t == pid)
@@ -208,7 +266,7 @@ impl Process {
 
     /// A thread's name. Cores hold the main thread's only (NT_PRPSINFO).
     pub fn thread_name(&self, tid: u32) -> Option<String> {
-        let info = self.core.notes.process.as_ref()?;
+        let info = self.facts().process.as_ref()?;
         (self.main_tid() == Some(tid) && !info.name.is_empty()).then(|| bytes::printable(&info.name).into_owned())
     }
 
@@ -217,7 +275,7 @@ impl Process {
     pub fn strings(&self) -> Option<&ProcessStrings> {
         let find = || {
             let _phase = self.enter(Phase::Strings);
-            find_strings(&self.core, &self.memory)
+            find_strings(self.facts(), &self.memory)
         };
         self.strings.get_or_init(find).as_ref()
     }
@@ -231,16 +289,16 @@ impl Process {
 
 /// The auxiliary vector lies on the main stack right above envp, which lies
 /// right above argv and argc (System V ABI, process initialization).
-fn find_strings(core: &Core, memory: &dyn Memory) -> Option<ProcessStrings> {
-    let anchor = core.notes.auxv(at::RANDOM).or_else(|| core.notes.auxv(at::EXECFN))?;
+fn find_strings(facts: &Facts, memory: &dyn Memory) -> Option<ProcessStrings> {
+    let anchor = facts.auxv(at::RANDOM).or_else(|| facts.auxv(at::EXECFN))?;
     let anchor = Addr::new(anchor);
     // Strings and the random bytes lie above the vector.
     let low = anchor.saturating_sub(limits::MAX_ARG_BYTES as u64).align_down(4096);
-    let piece = core.pieces.at(anchor)?;
+    let piece = facts.space.pieces.at(anchor)?;
     let low = low.max(piece.range.start);
     let bytes = memory.bytes(low, anchor.since(low) as usize).ok()?;
     let needle: Vec<u8> =
-        core.notes.auxv.iter().take(3).flat_map(|(k, v)| [k.to_le_bytes(), v.to_le_bytes()]).flatten().collect();
+        facts.auxv.iter().take(3).flat_map(|(k, v)| [k.to_le_bytes(), v.to_le_bytes()]).flatten().collect();
     if needle.is_empty() {
         return None;
     }

@@ -9,9 +9,10 @@
 use std::io::{self, Seek, SeekFrom, Write};
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::elf::PieceState;
 use crate::core::open::Core;
 use crate::limits;
+use crate::process::Process;
+use crate::target::PieceState;
 
 /// Sizes and offsets of ELF64 structures (System V ABI).
 mod elf64 {
@@ -57,8 +58,9 @@ struct Piece {
 /// Write a core with the pages in `keep` (sorted, disjoint) to `out`.
 ///
 /// # Errors
-/// Those of writing.
-pub fn write<W: Write + Seek>(core: &Core, keep: &[AddrRange], out: &mut W) -> io::Result<Shrunk> {
+/// Those of writing, and `Unsupported` where the process was not read from a core file.
+pub fn write<W: Write + Seek>(process: &Process, keep: &[AddrRange], out: &mut W) -> io::Result<Shrunk> {
+    let core = process.core().ok_or(io::ErrorKind::Unsupported)?;
     let pieces = cut(core, keep);
     let (notes, notes_cut) = note_bytes(core);
     let count = pieces.len() + 1;
@@ -76,7 +78,8 @@ pub fn write<W: Write + Seek>(core: &Core, keep: &[AddrRange], out: &mut W) -> i
     put(elf64::E_SHSTRNDX, &0u16.to_le_bytes());
     out.write_all(&header)?;
     out.write_all(&program(elf64::PT_NOTE, 0, notes_at, Addr::NULL, Addr::NULL, notes.len() as u64, 0, 4))?;
-    let mut shrunk = Shrunk { of: core.dumped_total(), segments: pieces.len(), notes_cut, ..Shrunk::default() };
+    let mut shrunk =
+        Shrunk { of: core.facts.space.dumped_total(), segments: pieces.len(), notes_cut, ..Shrunk::default() };
     let mut copies = Vec::new();
     for p in &pieces {
         let len = p.range.len();
@@ -133,8 +136,8 @@ fn note_bytes(core: &Core) -> (Vec<u8>, bool) {
 /// Cut the core's pieces along the pages to keep.
 fn cut(core: &Core, keep: &[AddrRange]) -> Vec<Piece> {
     let mut out: Vec<Piece> = Vec::new();
-    for p in core.pieces.iter() {
-        let segment = &core.segments[p.segment as usize];
+    for p in core.facts.space.pieces.iter() {
+        let segment = &core.segments[p.mapping as usize];
         let (flags, mapping) = (segment.flags, segment.mapping);
         let mut push = |range: AddrRange, source: Option<u64>| match out.last_mut() {
             Some(last)
@@ -156,7 +159,7 @@ fn cut(core: &Core, keep: &[AddrRange]) -> Vec<Piece> {
         let first = keep.partition_point(|k| k.end <= p.range.start);
         for k in keep[first..].iter().take_while(|k| k.start < p.range.end) {
             let Some(kept) = k.intersect(&p.range) else { continue };
-            for kept in core.first_of(kept) {
+            for kept in core.facts.space.first_of(kept) {
                 push(AddrRange::new(at, kept.start), None);
                 push(kept, Some(base + kept.start.since(p.range.start)));
                 at = kept.end;

@@ -32,7 +32,7 @@ const DELAY: &str = "System.Threading.Tasks.Task+DelayPromise";
 
 /// Follow all async methods that are not done.
 pub fn async_chains(session: &Session<'_>, merge: bool, progress: &Progress) -> AsyncReport {
-    session.process.core.expect_scan();
+    session.process.target().expect_scan();
     let (names, mut report) = (&Names::new(session), AsyncReport::default());
     for runtime in session.coreclr() {
         one(session.process, runtime, names, merge, progress, &mut report);

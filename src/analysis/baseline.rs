@@ -4,7 +4,7 @@
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::core::producer::Producer;
+use crate::target::Producer;
 use crate::map::Kind;
 use crate::report::{BaseRow, DiffSide, KindRow, SCHEMA_VERSION, SummaryReport, TotalRow};
 

@@ -20,7 +20,7 @@ pub fn gcroot(session: &Session<'_>, addr: Addr, all: bool) -> GcRootReport {
 
 /// The same of several objects: heap, stacks and roots are read once for all of them.
 pub(super) fn gcroots(session: &Session<'_>, addrs: &[Addr], all: bool) -> Vec<GcRootReport> {
-    session.process.core.expect_scan();
+    session.process.target().expect_scan();
     let of = |&object: &Addr| GcRootReport { object, ..GcRootReport::default() };
     let mut reports: Vec<GcRootReport> = addrs.iter().map(of).collect();
     for runtime in session.runtimes() {

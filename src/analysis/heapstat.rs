@@ -25,7 +25,7 @@ pub struct HeapStatOptions {
 
 /// Count the objects of all managed heaps by type.
 pub fn heapstat(session: &Session<'_>, options: &HeapStatOptions, progress: &Progress) -> HeapStatReport {
-    session.process.core.expect_scan();
+    session.process.target().expect_scan();
     let mut report = HeapStatReport { strings: options.strings.then(StringsRow::default), ..HeapStatReport::default() };
     for runtime in session.runtimes() {
         if let Some(heap) = runtime.heap() {

@@ -77,7 +77,7 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
         true => *b,
         false => AddrRange::new(a.start.min(b.start), a.end.max(b.end)),
     });
-    pointers(&session.process.core, &heap, hull, progress, keep, |share: Vec<Word>| {
+    pointers(session.process.target(), &heap, hull, progress, keep, |share: Vec<Word>| {
         let room = limits::MAX_HELD.saturating_sub(words.len());
         left_out += share.len().saturating_sub(room) as u64;
         words.extend(share.into_iter().take(room));

@@ -72,7 +72,7 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
     if malloc.heaps.is_empty() && malloc.mapped.is_empty() {
         return LeaksReport::default();
     }
-    session.process.core.expect_scan();
+    session.process.target().expect_scan();
     let (lists, blocks) = session.blocks();
     let reach = Reach::new(session.process, blocks);
     let reached = blocks.marks();

@@ -77,7 +77,7 @@ fn list(
 
 /// List the objects of the types whose name matches.
 pub fn objects(session: &Session<'_>, name: &Regex) -> ObjectsReport {
-    session.process.core.expect_scan();
+    session.process.target().expect_scan();
     let mut report = ObjectsReport::default();
     for runtime in session.runtimes() {
         let Some(heap) = runtime.heap() else { continue };
@@ -160,7 +160,7 @@ pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
 
 /// List all exception objects.
 pub fn exceptions(session: &Session<'_>) -> ExceptionsReport {
-    session.process.core.expect_scan();
+    session.process.target().expect_scan();
     let mut report = ExceptionsReport::default();
     for runtime in session.coreclr() {
         let Some(heap) = runtime.heap() else { continue };

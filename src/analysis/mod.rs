@@ -88,21 +88,21 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
         session.process.diag.partial(code, message);
     }
     session.process.tell_unread();
-    let core = &session.process.core;
+    let facts = session.process.facts();
     Envelope {
         schema_version: SCHEMA_VERSION,
         coremap: env!("CARGO_PKG_VERSION"),
         command,
         core: CoreRow {
-            path: core.path.clone(),
-            size: core.size,
-            packed: core.packing.map(|p| p.name()),
-            producer: core.producer.name(),
-            arch: core.arch.name(),
+            path: facts.path.clone(),
+            size: facts.size,
+            packed: facts.compression,
+            producer: facts.producer.name(),
+            arch: facts.arch.name(),
             pid: session.process.pid(),
-            truncated: core.truncation.is_some(),
-            truncation: core.truncation,
-            threads: core.notes.threads.len(),
+            truncated: facts.truncation.is_some(),
+            truncation: facts.truncation,
+            threads: facts.threads.len(),
             runtimes: session.coreclr().iter().map(runtime_row).collect(),
         },
         warnings: session.process.diag.warnings(),

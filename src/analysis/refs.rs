@@ -86,7 +86,7 @@ pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: 
             share.words.push(Pointer { at, value });
         }
     };
-    report.scanned = pointers(&session.process.core, &within, range, progress, keep, |share: Share| {
+    report.scanned = pointers(session.process.target(), &within, range, progress, keep, |share: Share| {
         report.inside += share.inside;
         report.total += share.total;
         let room = limits::MAX_REFS.saturating_sub(words.len());
@@ -167,7 +167,7 @@ fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
 
 fn registers(process: &Process, target: AddrRange) -> Vec<RefRow> {
     let mut out = Vec::new();
-    for thread in &process.core.notes.threads {
+    for thread in process.threads() {
         for (register, value) in thread.registers.iter().filter(|(_, value)| target.contains(Addr::new(*value))) {
             out.push(RefRow {
                 value: Addr::new(value),

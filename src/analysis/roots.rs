@@ -27,7 +27,7 @@ pub(super) fn with_retained(
     mut with: impl for<'g> FnMut(&Retained<'g>, &mut ObjectNames<'g>, &Rooted<'_, '_>),
 ) {
     let process = session.process;
-    process.core.expect_scan();
+    process.target().expect_scan();
     for runtime in session.runtimes() {
         let Some(heap) = runtime.heap() else { continue };
         let _phase = process.enter(Phase::References);

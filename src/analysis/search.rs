@@ -31,7 +31,7 @@ pub fn search(
 ) -> SearchReport {
     let ranges: Option<Vec<AddrRange>> = (!options.kinds.is_empty())
         .then(|| session.map().regions.iter().filter(|r| options.kinds.contains(&r.kind)).map(|r| r.range).collect());
-    let result = search::search(&session.process.core, pattern, ranges.as_deref(), options.limit, progress);
+    let result = search::search(session.process.target(), pattern, ranges.as_deref(), options.limit, progress);
     if result.capped && options.limit.is_none_or(|l| l > limits::MAX_HITS) {
         session
             .process

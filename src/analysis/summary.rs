@@ -28,8 +28,8 @@ pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> S
         zero: add_some(|k| k.zero),
         written: add_some(|k| k.written),
     };
-    let base = BaseRow { size: map.base.size(), in_core: session.process.core.dumped_total() };
-    for broken in audit::invariants(map, &session.process.core).into_iter().filter(|i| !i.ok) {
+    let base = BaseRow { size: map.base.size(), in_core: session.process.space().dumped_total() };
+    for broken in audit::invariants(map, session.process.facts()).into_iter().filter(|i| !i.ok) {
         session.process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
     }
     let has_malloc = kinds.iter().any(|k| k.kind == Kind::Malloc.name());
@@ -68,8 +68,8 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
 
 fn findings(session: &Session<'_>, zeros: Option<&ZeroMap>, split: Option<&Split>) -> Vec<Finding> {
     let mut out = Vec::new();
-    let core = &session.process.core;
-    if let Some(t) = core.truncation {
+    let facts = session.process.facts();
+    if let Some(t) = facts.truncation {
         out.push(Finding {
             id: "truncated",
             severity: Severity::Warning,

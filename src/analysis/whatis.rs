@@ -40,7 +40,7 @@ pub fn whatis(session: &Session<'_>, addr: Addr, bytes: usize) -> WhatisReport {
         .collect();
     let mut byte = [0];
     let readable = match session.process.memory.read(addr, &mut byte) {
-        Ok(()) if session.process.core.dumped_in(crate::addr::AddrRange::sized(addr, 1)) == 1 => {
+        Ok(()) if session.process.space().dumped_in(crate::addr::AddrRange::sized(addr, 1)) == 1 => {
             "in the core".to_owned()
         }
         Ok(()) => "filled in from a file under --symbols".to_owned(),

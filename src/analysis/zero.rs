@@ -47,7 +47,7 @@ impl ZeroMap {
         }
         let _phase = session.process.enter(Phase::ZeroPages);
         let ranges: Vec<AddrRange> = parts.iter().map(|p| p.range).collect();
-        for (part, stat) in parts.iter_mut().zip(scan::zero_pages(&session.process.core, &ranges, progress)) {
+        for (part, stat) in parts.iter_mut().zip(scan::zero_pages(session.process.target(), &ranges, progress)) {
             part.stat = stat;
         }
         // Made along the regions, which are sorted and disjoint.

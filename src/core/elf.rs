@@ -11,57 +11,14 @@ use goblin::elf::program_header as ph;
 use goblin::elf::section_header::SectionHeader;
 use std::cmp::Reverse;
 
-use crate::addr::{Addr, AddrRange, union};
-use crate::core::reads::Reads;
+use crate::addr::{Addr, AddrRange};
 use crate::diag::Diagnostics;
 use crate::limits;
-use crate::range_map::{RangeMap, Ranged};
+use crate::range_map::RangeMap;
+use crate::target::{Arch, Perms, Piece, PieceState, Reads, Truncation};
 
 /// `e_phnum` value that says "see section header 0".
 const PN_XNUM: u16 = 0xffff;
-
-/// Machine the process ran on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arch {
-    /// EM_X86_64
-    X86_64,
-    /// EM_AARCH64
-    Aarch64,
-}
-
-impl Arch {
-    /// Name as in the JSON contract.
-    pub fn name(self) -> &'static str {
-        match self {
-            Arch::X86_64 => "x86_64",
-            Arch::Aarch64 => "aarch64",
-        }
-    }
-}
-
-/// Access a mapping allowed, from `p_flags`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Perms {
-    /// PF_R
-    pub read: bool,
-    /// PF_W
-    pub write: bool,
-    /// PF_X
-    pub exec: bool,
-}
-
-impl Perms {
-    /// From the bits of `p_flags`.
-    pub fn from_flags(flags: u32) -> Perms {
-        Perms { read: flags & ph::PF_R != 0, write: flags & ph::PF_W != 0, exec: flags & ph::PF_X != 0 }
-    }
-
-    /// The first three letters of a line in /proc/PID/maps.
-    pub fn letters(self) -> String {
-        let pick = |on: bool, c: char| if on { c } else { '-' };
-        [pick(self.read, 'r'), pick(self.write, 'w'), pick(self.exec, 'x')].iter().collect()
-    }
-}
 
 /// One PT_LOAD as the header states it, cut to what an address space can hold.
 #[derive(Clone, Copy, Debug)]
@@ -83,56 +40,6 @@ pub struct Segment {
     /// Start of the mapping it is a piece of: itself, unless a shrunk core says
     /// otherwise in `p_paddr`.
     pub mapping: Addr,
-}
-
-/// What the core holds of a run of addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PieceState {
-    /// The segment maps it, and the producer left its bytes out.
-    NotDumped,
-    /// Its bytes should be in the file, but the file ends before them.
-    Truncated,
-    /// Its bytes are in the file from this offset on.
-    Dumped(u64),
-}
-
-impl PieceState {
-    /// Of overlapping pieces, the one that has bytes says more.
-    fn rank(self) -> u8 {
-        match self {
-            PieceState::NotDumped => 0,
-            PieceState::Truncated => 1,
-            PieceState::Dumped(_) => 2,
-        }
-    }
-}
-
-/// A run of addresses of one segment and one state.
-#[derive(Clone, Copy, Debug)]
-pub struct Piece {
-    /// Addresses.
-    pub range: AddrRange,
-    /// Index of the segment that speaks for them.
-    pub segment: u32,
-    /// Where the bytes are.
-    pub state: PieceState,
-}
-
-impl Ranged for Piece {
-    fn range(&self) -> AddrRange {
-        self.range
-    }
-}
-
-/// How much of the file is missing.
-#[derive(Clone, Copy, Debug, serde::Serialize, schemars::JsonSchema)]
-pub struct Truncation {
-    /// File size the headers call for, in bytes.
-    pub expected: u64,
-    /// File size found, in bytes.
-    pub actual: u64,
-    /// Bytes of memory (PT_LOAD) that the headers promise and the file lacks.
-    pub missing: u64,
 }
 
 /// Why a file is not a core that can be read.
@@ -364,13 +271,13 @@ pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> RangeMap<Piece> {
         for (from, to, state) in bounds {
             let range = AddrRange::new(start.saturating_add(from), start.saturating_add(to));
             if !range.is_empty() {
-                parts.push(Piece { range, segment: i as u32, state });
+                parts.push(Piece { range, mapping: i as u32, state });
             }
         }
     }
     let map = RangeMap::resolve(
         &parts,
-        |_, p| (p.range, (p.state.rank(), Reverse(p.segment))),
+        |_, p| (p.range, (p.state.rank(), Reverse(p.mapping))),
         |range, p| {
             let state = match p.state {
                 PieceState::Dumped(offset) => {
@@ -391,37 +298,19 @@ pub fn pieces(segments: &[Segment], diag: &Diagnostics) -> RangeMap<Piece> {
     map
 }
 
-/// Where pieces stand on bytes of the file that a piece before them, by place in the
-/// file and then by address, has too. No dump tool is known to write such loads, but
-/// sixty thousand of them over the same 8 MB claim 480 GB: what looks through all
-/// bytes looks at the first only, so that it ends with those of the file.
-pub fn repeated(pieces: &RangeMap<Piece>, diag: &Diagnostics) -> RangeMap<AddrRange> {
-    let mut dumped: Vec<(u64, AddrRange)> = pieces
-        .iter()
-        .filter_map(|p| match p.state {
-            PieceState::Dumped(offset) => Some((offset, p.range)),
-            _ => None,
-        })
-        .collect();
-    dumped.sort_unstable();
-    let mut had = 0;
-    let mut found = Vec::new();
-    for (offset, range) in dumped {
-        if offset < had {
-            found.push(AddrRange::sized(range.start, range.len().min(had - offset)));
-        }
-        had = had.max(offset.saturating_add(range.len()));
+/// Tell where pieces stand on bytes of the file that others have too. No dump tool is known to
+/// write such loads, but sixty thousand of them over the same 8 MB claim 480 GB.
+pub(super) fn tell_repeated(repeated: &RangeMap<AddrRange>, diag: &Diagnostics) {
+    if repeated.is_empty() {
+        return;
     }
-    if !found.is_empty() {
-        let bytes = found.iter().map(|r| r.len()).fold(0, u64::saturating_add);
-        diag.partial(
-            "segments-share-bytes",
-            format!(
-                "{bytes} bytes of {} segments stand on bytes of the file that another segment has too: scans look at \
-                 each byte of the file once, at one of its addresses",
-                found.len()
-            ),
-        );
-    }
-    RangeMap::from_sorted(union(found)).unwrap_or_default()
+    let bytes = repeated.iter().map(|r| r.len()).fold(0, u64::saturating_add);
+    diag.partial(
+        "segments-share-bytes",
+        format!(
+            "{bytes} bytes of {} segments stand on bytes of the file that another segment has too: scans look at \
+             each byte of the file once, at one of its addresses",
+            repeated.len()
+        ),
+    );
 }

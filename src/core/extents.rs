@@ -1,65 +1,35 @@
 //! Holes of a sparse file: which parts of it hold data (lseek(2) SEEK_DATA).
 
 use std::fs::File;
-use std::ops::Range;
 
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
 use crate::limits;
+use crate::target::Extents;
 
-/// Sorted, disjoint byte ranges of a file that hold data; all else reads as zero.
-#[derive(Clone, Debug)]
-pub struct Extents {
-    data: Vec<Range<u64>>,
-}
-
-impl Extents {
-    /// Ask the file system. Where it can't tell, the whole file counts as data.
-    pub fn of(file: &File, len: u64) -> Extents {
-        let mut data = Vec::new();
-        let mut at = 0;
-        while at < len {
-            let start = match seek(file, SeekFrom::Data(at)) {
-                Ok(start) => start,
-                Err(Errno::NXIO) => break,
-                Err(_) => return Extents::dense(len),
-            };
-            let end = match seek(file, SeekFrom::Hole(start)) {
-                Ok(end) if end > start => end.min(len),
-                _ => return Extents::dense(len),
-            };
-            if data.len() == limits::MAX_EXTENTS {
-                data.push(start..len);
-                break;
-            }
-            data.push(start..end);
-            at = end;
+/// Ask the file system. Where it can't tell, the whole file counts as data.
+pub(super) fn of(file: &File, len: u64) -> Extents {
+    let mut data = Vec::new();
+    let mut at = 0;
+    while at < len {
+        let start = match seek(file, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => break,
+            Err(_) => return Extents::dense(len),
+        };
+        let end = match seek(file, SeekFrom::Hole(start)) {
+            Ok(end) if end > start => end.min(len),
+            _ => return Extents::dense(len),
+        };
+        if data.len() == limits::MAX_EXTENTS {
+            data.push(start..len);
+            break;
         }
-        Extents { data }
+        data.push(start..end);
+        at = end;
     }
-
-    /// One extent over everything.
-    pub fn dense(len: u64) -> Extents {
-        Extents { data: std::iter::once(0..len).collect() }
-    }
-
-    /// The parts of `range` that hold data.
-    pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
-        let first = self.data.partition_point(|e| e.end <= range.start);
-        self.data[first..]
-            .iter()
-            .take_while({
-                let end = range.end;
-                move |e| e.start < end
-            })
-            .map(move |e| e.start.max(range.start)..e.end.min(range.end))
-    }
-
-    /// Bytes of data in the file.
-    pub fn data_bytes(&self) -> u64 {
-        self.data.iter().map(|e| e.end - e.start).sum()
-    }
+    Extents::new(data)
 }
 
 #[cfg(test)]
@@ -72,7 +42,7 @@ mod tests {
         let file = tempfile::tempfile()?;
         file.set_len(16 << 20)?;
         file.write_all_at(&[1; 4096], 8 << 20)?;
-        let extents = Extents::of(&file, 16 << 20);
+        let extents = of(&file, 16 << 20);
         assert!(extents.data_bytes() < 1 << 20);
         let parts: Vec<_> = extents.within(0..16 << 20).collect();
         assert!(parts.iter().any(|p| p.contains(&(8 << 20))));

@@ -1,24 +1,20 @@
 //! The core file as a file: opening, ELF headers, notes, threads' registers,
-//! which producer wrote it, and how much of it is missing.
+//! which producer wrote it, and how much of it is missing. What comes of it is a
+//! [`target`](crate::target).
 //!
 //! Knows nothing of what the memory means. Nothing in here may depend on any
-//! room above it.
+//! room above it but `target`.
 
-pub(crate) mod budget;
 pub mod elf;
-pub mod extents;
+mod extents;
 pub mod inflate;
 pub mod mapped;
-pub mod mapping_name;
 pub mod notes;
 pub mod open;
 pub mod producer;
-pub mod prstatus;
-pub(crate) mod readahead;
-pub mod reads;
+mod prstatus;
+mod readahead;
 
-pub use elf::{Arch, Perms, Piece, PieceState, Segment, Truncation};
-pub use notes::{FileMapping, Notes};
+pub use elf::Segment;
+pub use notes::Notes;
 pub use open::{Core, OpenError};
-pub use producer::Producer;
-pub use prstatus::{Registers, Thread};

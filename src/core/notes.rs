@@ -10,11 +10,10 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::elf::Arch;
-use crate::core::prstatus::{self, Thread};
-use crate::core::reads::Reads;
+use crate::core::prstatus;
 use crate::diag::Diagnostics;
 use crate::limits;
+use crate::target::{Arch, FileMapping, ProcessInfo, Reads, SignalInfo, Thread};
 
 /// Note types used, with their owner "CORE" or "LINUX" (elf.h).
 mod nt {
@@ -45,67 +44,6 @@ mod siginfo {
     pub(super) const ADDR: usize = 16;
 }
 
-/// Entries of the auxiliary vector that are read (linux/auxvec.h).
-pub mod at {
-    /// Program headers of the executable.
-    pub const PHDR: u64 = 3;
-    /// Number of those.
-    pub const PHNUM: u64 = 5;
-    /// Page size.
-    pub const PAGESZ: u64 = 6;
-    /// Where ld.so is loaded.
-    pub const BASE: u64 = 7;
-    /// Entry point of the executable.
-    pub const ENTRY: u64 = 9;
-    /// User id.
-    pub const UID: u64 = 11;
-    /// Address of 16 random bytes, on the main stack.
-    pub const RANDOM: u64 = 25;
-    /// Address of the path given to execve, on the main stack.
-    pub const EXECFN: u64 = 31;
-    /// Where the vdso is mapped.
-    pub const SYSINFO_EHDR: u64 = 33;
-}
-
-/// One line of NT_FILE: a mapping of a file.
-#[derive(Clone, Debug)]
-pub struct FileMapping {
-    /// Addresses.
-    pub range: AddrRange,
-    /// Where in the file the mapping begins, in bytes.
-    pub offset: u64,
-    /// Path, as the producer saw it.
-    pub path: Arc<str>,
-}
-
-/// What NT_PRPSINFO says of the process.
-#[derive(Clone, Debug, Default)]
-pub struct ProcessInfo {
-    /// Process id.
-    pub pid: u32,
-    /// Parent.
-    pub ppid: u32,
-    /// Real user id.
-    pub uid: u32,
-    /// Real group id.
-    pub gid: u32,
-    /// `pr_fname`: up to 15 bytes of the main thread's name.
-    pub name: String,
-    /// `pr_psargs`: up to 79 bytes of the command line.
-    pub args: String,
-}
-
-/// NT_SIGINFO: why the process was dumped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SignalInfo {
-    /// Signal number.
-    pub signo: i32,
-    /// `si_code`
-    pub code: i32,
-    /// `si_addr`; means something for SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP.
-    pub addr: Addr,
-}
-
 /// All notes that are understood, and the order and owners of all that are not.
 #[derive(Default)]
 pub struct Notes {
@@ -133,13 +71,6 @@ pub struct Notes {
     pub file_page_size: Option<u64>,
     /// (owner, type) of each note in order, for telling producers apart.
     pub order: Vec<(String, u32)>,
-}
-
-impl Notes {
-    /// A value of the auxiliary vector.
-    pub fn auxv(&self, key: u64) -> Option<u64> {
-        self.auxv.iter().find(|&&(k, _)| k == key).map(|&(_, v)| v)
-    }
 }
 
 /// Notes of order kept for the producer's sake: enough to see two threads.

@@ -17,52 +17,11 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::elf::{Headers, Piece, PieceState};
-use crate::core::notes::{FileMapping, Notes};
-use crate::core::reads::Reads;
+use crate::core::elf::Headers;
+use crate::core::notes::Notes;
 use crate::diag::Diagnostics;
 use crate::range_map::RangeMap;
-
-/// Program that wrote the core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Producer {
-    /// The Linux kernel.
-    Kernel,
-    /// gdb's generate-core-file.
-    Gcore,
-    /// .NET's createdump.
-    Createdump,
-    /// Something else (qemu, a JVM's or Go's own writer, a shrunk core, …).
-    Unknown,
-}
-
-impl Producer {
-    /// Name as in the JSON contract.
-    pub fn name(self) -> &'static str {
-        match self {
-            Producer::Kernel => "kernel",
-            Producer::Gcore => "gcore",
-            Producer::Createdump => "createdump",
-            Producer::Unknown => "unknown",
-        }
-    }
-
-    /// Whether PT_LOAD flags tell PROT_NONE from read-only. gdb writes its
-    /// reservations as `R`.
-    pub fn flags_tell_no_access(self) -> bool {
-        self != Producer::Gcore
-    }
-
-    /// Whether NT_FILE lists every file mapping. Some createdump versions leave
-    /// out "(deleted)" files and memfds (10.0.14 does, 8.0.33 does not), so where
-    /// none is listed an anonymous label may hide one.
-    pub fn lists_all_files(self, files: &[FileMapping]) -> bool {
-        match self {
-            Producer::Createdump => files.iter().any(|f| f.path.ends_with(" (deleted)")),
-            _ => !files.is_empty(),
-        }
-    }
-}
+use crate::target::{DiagPage, Piece, PieceState, Producer, Reads};
 
 /// Where createdump puts its diagnostic page on 64-bit Linux
 /// (`SpecialDiagInfoAddress`, src/coreclr/debug/createdump/specialdiaginfo.h).
@@ -80,19 +39,6 @@ mod diag_header {
     pub(super) const VERSION: usize = 16;
     pub(super) const EXCEPTION_RECORD: usize = 24;
     pub(super) const RUNTIME_BASE: usize = 32;
-}
-
-/// What createdump's diagnostic page says.
-#[derive(Clone, Copy, Debug)]
-pub struct DiagPage {
-    /// Addresses of the page; not memory of the process.
-    pub range: AddrRange,
-    /// Version of the header.
-    pub version: i32,
-    /// Address of the exception record the runtime passed, if any.
-    pub exception_record: Option<Addr>,
-    /// Base of the runtime's module (version 2 and later).
-    pub runtime_base: Option<Addr>,
 }
 
 /// Find and read createdump's diagnostic page.

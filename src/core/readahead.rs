@@ -22,10 +22,6 @@ const GAP: u64 = 16 << 10;
 /// Pages of the page cache are of this size at least.
 const PAGE: u64 = 4096;
 
-/// So many tasks before a scan comes to one, it asks for it. At 4 MiB each that is
-/// more than disks have under way; the kernel by itself reads 128 KiB ahead.
-pub(crate) const AHEAD: usize = 8;
-
 /// Ask for `places` in the order of the file. Advice may fail: then they are
 /// only read later.
 pub(super) fn fetch(file: &File, places: Vec<Range<u64>>) {

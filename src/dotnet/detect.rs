@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::sync::OnceLock;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::Arch;
+use crate::target::Arch;
 use crate::dotnet::gc_vars;
 use crate::dotnet::handles::{HandleList, SegmentList};
 use crate::dotnet::roots::{self, Roots, RootsError};
@@ -144,9 +144,9 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
         }
     };
     let said = version.as_ref().map(|(version, ..)| version.as_str());
-    if process.core.arch != Arch::X86_64 {
+    if process.arch() != Arch::X86_64 {
         let of = said.map_or(String::new(), |v| format!(" {v}"));
-        return unusable(format!("no layout of .NET{of} on {}", process.core.arch.name()));
+        return unusable(format!("no layout of .NET{of} on {}", process.arch().name()));
     }
     let candidates = candidates(version.as_ref().map(|v| v.1));
     let mut why = match said {

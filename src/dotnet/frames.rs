@@ -9,15 +9,15 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::core::elf::Arch;
+use crate::target::Arch;
 use crate::dotnet::detect::Runtime;
 use crate::dotnet::threads::ManagedThread;
 use crate::layout::{Layout, StructView};
 use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::{Stop, Walks};
-use crate::native::unwind::Regs;
-use crate::native::unwind::registers::x86_64::{R12, RBP, RBX};
+use crate::registers::Regs;
+use crate::registers::x86_64::{R12, RBP, RBX};
 use crate::phase::Phase;
 
 /// FRAME_TOP: the end of the list.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::notes::at;
 use crate::image::elf::{self, ElfImage, ImageSegment};
 use crate::image::modules::{Module, ModuleKind, page_size};
 use crate::limits;
 use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::process::Process;
+use crate::target::at;
 
 /// Claim what modules and the vdso hold.
 pub fn claim(process: &Process, base: &Base, claims: &mut Claims) {
@@ -21,20 +21,21 @@ pub fn claim(process: &Process, base: &Base, claims: &mut Claims) {
             ModuleKind::Elf(image) => claim_elf(process, base, module, image, owner, claims),
             ModuleKind::Pe { image, flat } => {
                 for &m in &module.mappings {
-                    let range = process.core.notes.files[m as usize].range;
+                    let range = process.files()[m as usize].range;
                     claims.add(image_claim(module, range, owner, Confidence::Exact, pe_part(module, range, *flat)));
                 }
                 if !flat {
                     // Sections are laid into one reserved range; what lies
                     // between is the image's too.
-                    let base = process.core.notes.files[module.mappings[0] as usize].range.start;
-                    let whole = AddrRange::sized(base, image.size_of_image.next_multiple_of(page_size(&process.core)));
+                    let base = process.files()[module.mappings[0] as usize].range.start;
+                    let whole =
+                        AddrRange::sized(base, image.size_of_image.next_multiple_of(page_size(process.facts())));
                     claims.add(image_claim(module, whole, owner, Confidence::Derived, "within SizeOfImage".into()));
                 }
             }
             ModuleKind::NoHeaders => {
                 for &m in &module.mappings {
-                    let range = process.core.notes.files[m as usize].range;
+                    let range = process.files()[m as usize].range;
                     claims.add(image_claim(module, range, owner, Confidence::Heuristic, String::new()));
                 }
             }
@@ -83,7 +84,7 @@ fn claim_elf(process: &Process, base: &Base, module: &Module, image: &ElfImage, 
         }
     }
     for &m in &module.mappings {
-        let range = process.core.notes.files[m as usize].range;
+        let range = process.files()[m as usize].range;
         claims.add(image_claim(module, range, owner, Confidence::Derived, String::new()));
     }
 }
@@ -117,8 +118,8 @@ fn pe_part(module: &Module, range: AddrRange, flat: bool) -> String {
 /// The vdso where the auxiliary vector says, the kernel's data pages before
 /// it, and the vsyscall page at its fixed address.
 fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
-    let core = &process.core;
-    let page = page_size(core);
+    let target = process.target();
+    let page = page_size(target.facts());
     let mut add = |range, confidence, detail: &str, evidence: &str| {
         claims.add(Claim {
             range,
@@ -129,7 +130,7 @@ fn claim_vdso(process: &Process, base: &Base, claims: &mut Claims) {
             evidence: Arc::from(evidence),
         });
     };
-    if let Some(start) = core.notes.auxv(at::SYSINFO_EHDR).map(Addr::new)
+    if let Some(start) = target.facts().auxv(at::SYSINFO_EHDR).map(Addr::new)
         && let Some(mapping) = base.at(start)
     {
         let image = elf::read(&process.memory, start, page).map(|i| i.range.end);

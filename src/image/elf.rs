@@ -13,12 +13,12 @@ use goblin::elf::section_header as sh;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::elf::Perms;
-use crate::image::modules::Section;
+use crate::image::section::Section;
 use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
+use crate::target::Perms;
 
 /// NT_GNU_BUILD_ID (elf.h).
 const NT_GNU_BUILD_ID: u32 = 3;

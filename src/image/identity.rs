@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 
 use crate::addr::AddrRange;
 use crate::core::mapped::MappedFile;
-use crate::core::open::Core;
 use crate::diag::Diagnostics;
 use crate::image::elf;
 use crate::image::modules::{Module, ModuleKind, page_size};
@@ -13,6 +12,7 @@ use crate::image::pe_identity::{self, Evidence};
 use crate::image::symbol_dirs::{Found, Place, SymbolDirs};
 use crate::memory::Overlay;
 use crate::range_map::RangeMap;
+use crate::target::{Facts, Target};
 
 /// How a file was proven to be the module's, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,16 +45,16 @@ pub struct Proven {
 }
 
 /// For each module that lacks bytes, the file under `dirs` that is the same build.
-pub fn prove(core: &Core, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnostics) -> Vec<Proven> {
+pub fn prove(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs, diag: &Diagnostics) -> Vec<Proven> {
     let mut found: Vec<(usize, Candidate)> = Vec::new();
     let mut refused: Vec<(Unused, &str)> = Vec::new();
-    for (i, module) in modules.iter().enumerate().filter(|(_, m)| lacks(core, m)) {
-        match best(core, module, dirs) {
+    for (i, module) in modules.iter().enumerate().filter(|(_, m)| lacks(target, m)) {
+        match best(target, module, dirs) {
             Ok(candidate) => found.push((i, candidate)),
             Err(unused) => refused.push((unused, module.name())),
         }
     }
-    by_other_mappings(core, modules, dirs, &mut found);
+    by_other_mappings(target, modules, dirs, &mut found);
     for (proof, what) in WEAK {
         let with = found.iter().filter(|(_, c)| c.proof == *proof);
         let names: Vec<&str> = with.filter_map(|(i, _)| Some(modules.get(*i)?.name())).collect();
@@ -83,16 +83,16 @@ struct Candidate {
 }
 
 /// Whether the core lacks a byte of what the module maps.
-fn lacks(core: &Core, module: &Module) -> bool {
-    let mut ranges = module.mappings.iter().map(|m| core.notes.files[*m as usize].range);
-    ranges.any(|range| core.dumped_in(range) < range.len())
+fn lacks(target: &dyn Target, module: &Module) -> bool {
+    let mut ranges = module.mappings.iter().map(|m| target.facts().space.files[*m as usize].range);
+    ranges.any(|range| target.facts().space.dumped_in(range) < range.len())
 }
 
 /// The file for which most speaks; the first of equal ones.
-fn best(core: &Core, module: &Module, dirs: &SymbolDirs) -> Result<Candidate, Unused> {
+fn best(target: &dyn Target, module: &Module, dirs: &SymbolDirs) -> Result<Candidate, Unused> {
     let mut out: Result<Candidate, Unused> = Err(Unused::Missing);
     for place in dirs.candidates(module) {
-        match (proven(core, module, dirs, &place), &out) {
+        match (proven(target, module, dirs, &place), &out) {
             (Ok((map, proof)), _) if proof >= Proof::Bytes => return Ok(Candidate { map, place, proof }),
             (Ok((_, proof)), Ok(have)) if proof <= have.proof => {}
             (Ok((map, proof)), _) => out = Ok(Candidate { map, place, proof }),
@@ -105,7 +105,7 @@ fn best(core: &Core, module: &Module, dirs: &SymbolDirs) -> Result<Candidate, Un
 
 /// .NET maps one file as it is, and by section. What the core has of one of them proves
 /// the file for both.
-fn by_other_mappings(core: &Core, modules: &[Module], dirs: &SymbolDirs, found: &mut [(usize, Candidate)]) {
+fn by_other_mappings(target: &dyn Target, modules: &[Module], dirs: &SymbolDirs, found: &mut [(usize, Candidate)]) {
     let path = |i: usize| modules.get(i).map_or("", |m| &*m.path);
     let weak = |c: &Candidate| c.proof < Proof::Elsewhere;
     let mut wanted: HashSet<&str> = found.iter().filter(|(_, c)| weak(c)).map(|(i, _)| path(*i)).collect();
@@ -116,9 +116,9 @@ fn by_other_mappings(core: &Core, modules: &[Module], dirs: &SymbolDirs, found: 
         }
     }
     // What lacks nothing needs no file, but may be proof for one.
-    for module in modules.iter().filter(|m| !lacks(core, m)) {
+    for module in modules.iter().filter(|m| !lacks(target, m)) {
         if wanted.contains(&*module.path)
-            && let Ok(candidate) = best(core, module, dirs)
+            && let Ok(candidate) = best(target, module, dirs)
             && candidate.proof >= Proof::Bytes
         {
             wanted.remove(&*module.path);
@@ -128,7 +128,7 @@ fn by_other_mappings(core: &Core, modules: &[Module], dirs: &SymbolDirs, found: 
     for (i, candidate) in found.iter_mut().filter(|(_, c)| weak(c)) {
         let Some(module) = modules.get(*i) else { continue };
         if let Some(place) = by_path.get(&*module.path)
-            && let Ok((map, _)) = proven(core, module, dirs, place)
+            && let Ok((map, _)) = proven(target, module, dirs, place)
         {
             *candidate = Candidate { map, place: place.clone(), proof: Proof::Elsewhere };
         }
@@ -148,7 +148,12 @@ enum Unused {
     Mismatch,
 }
 
-fn proven(core: &Core, module: &Module, dirs: &SymbolDirs, place: &Place) -> Result<(MappedFile, Proof), Unused> {
+fn proven(
+    target: &dyn Target,
+    module: &Module,
+    dirs: &SymbolDirs,
+    place: &Place,
+) -> Result<(MappedFile, Proof), Unused> {
     let file = match dirs.look(place) {
         Found::File(file) => file,
         Found::Astray => return Err(Unused::Astray),
@@ -158,7 +163,7 @@ fn proven(core: &Core, module: &Module, dirs: &SymbolDirs, place: &Place) -> Res
     if !is_program(&map) {
         return Err(Unused::NoProgram);
     }
-    let proof = proof(core, module, &map).ok_or(Unused::Mismatch)?;
+    let proof = proof(target, module, &map).ok_or(Unused::Mismatch)?;
     tracing::debug!(module = module.name(), ?proof, file = %dirs.path(place).display(), "the same build");
     Ok((map, proof))
 }
@@ -171,8 +176,8 @@ fn is_program(file: &[u8]) -> bool {
 
 /// The file under `dirs` that is the same build as the module, whether or not
 /// the core has all of its bytes.
-pub fn file_of(core: &Core, module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
-    let found = dirs.candidates(module).into_iter().find_map(|place| proven(core, module, dirs, &place).ok());
+pub fn file_of(target: &dyn Target, module: &Module, dirs: &SymbolDirs) -> Option<MappedFile> {
+    let found = dirs.candidates(module).into_iter().find_map(|place| proven(target, module, dirs, &place).ok());
     found.filter(|(_, proof)| *proof >= Proof::Bytes).map(|(map, _)| map)
 }
 
@@ -200,15 +205,15 @@ fn tell(diag: &Diagnostics, code: &'static str, names: &[&str], what: &str) {
     }
 }
 
-fn proof(core: &Core, module: &Module, file: &[u8]) -> Option<Proof> {
+fn proof(target: &dyn Target, module: &Module, file: &[u8]) -> Option<Proof> {
     match &module.kind {
         ModuleKind::Elf(image) => match (&image.build_id, elf::file_build_id(file)) {
             (Some(a), Some(b)) => (*a == b).then_some(Proof::BuildId),
-            _ => same_bytes(core, module, file)?.then_some(Proof::Bytes),
+            _ => same_bytes(target, module, file)?.then_some(Proof::Bytes),
         },
-        ModuleKind::Pe { flat: true, .. } => same_bytes(core, module, file)?.then_some(Proof::Bytes),
+        ModuleKind::Pe { flat: true, .. } => same_bytes(target, module, file)?.then_some(Proof::Bytes),
         ModuleKind::Pe { flat: false, .. } | ModuleKind::NoHeaders => {
-            Some(match pe_identity::compare(core, module, file)? {
+            Some(match pe_identity::compare(target, module, file)? {
                 Evidence::Bytes => Proof::Bytes,
                 Evidence::Sections => Proof::Sections,
                 Evidence::Pages => Proof::Pages,
@@ -219,17 +224,17 @@ fn proof(core: &Core, module: &Module, file: &[u8]) -> Option<Proof> {
 
 /// Compare all read-only bytes that both core and file have; `None` where there
 /// are none.
-fn same_bytes(core: &Core, module: &Module, file: &[u8]) -> Option<bool> {
+fn same_bytes(target: &dyn Target, module: &Module, file: &[u8]) -> Option<bool> {
     let mut compared = 0;
     for &m in &module.mappings {
-        let mapping = &core.notes.files[m as usize];
-        let runs = core.dumped_runs(mapping.range);
+        let mapping = &target.facts().space.files[m as usize];
+        let runs = target.dumped_runs(mapping.range);
         // What could not be read proves nothing.
-        if runs.iter().map(|r| r.range.len()).sum::<u64>() < core.dumped_in(mapping.range) {
+        if runs.iter().map(|r| r.range.len()).sum::<u64>() < target.facts().space.dumped_in(mapping.range) {
             return None;
         }
         for run in runs {
-            if !is_read_only(core, module, run.range) {
+            if !is_read_only(target.facts(), module, run.range) {
                 continue;
             }
             let from = usize::try_from(mapping.offset.checked_add(run.range.start.since(mapping.range.start))?).ok()?;
@@ -245,9 +250,9 @@ fn same_bytes(core: &Core, module: &Module, file: &[u8]) -> Option<bool> {
 }
 
 /// Whether the module's own headers, or the segment, say that nobody wrote here.
-fn is_read_only(core: &Core, module: &Module, range: AddrRange) -> bool {
-    if let Some(piece) = core.pieces.at(range.start)
-        && core.segments[piece.segment as usize].perms.write
+fn is_read_only(facts: &Facts, module: &Module, range: AddrRange) -> bool {
+    if let Some(piece) = facts.space.pieces.at(range.start)
+        && facts.space.mappings[piece.mapping as usize].perms.write
     {
         return false;
     }
@@ -272,12 +277,12 @@ fn is_read_only(core: &Core, module: &Module, range: AddrRange) -> bool {
 /// The runs of memory that proven files can fill in: read-only parts only, as
 /// what a process wrote is in no file. Then those of writable parts of PE files,
 /// which only tells how they were before anybody wrote.
-pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> (RangeMap<Overlay>, RangeMap<Overlay>) {
+pub fn overlays(facts: &Facts, modules: &[Module], proven: &[Proven]) -> (RangeMap<Overlay>, RangeMap<Overlay>) {
     let mut out = Vec::new();
     let mut originals = Vec::new();
     let taken: HashSet<u32> = modules.iter().flat_map(|m| m.mappings.iter().copied()).collect();
     let mut by_path: HashMap<&str, Vec<u32>> = HashMap::new();
-    for (i, f) in (0..).zip(&core.notes.files).filter(|(i, _)| !taken.contains(i)) {
+    for (i, f) in (0..).zip(&facts.space.files).filter(|(i, _)| !taken.contains(i)) {
         by_path.entry(&f.path).or_default().push(i);
     }
     for (file, p) in proven.iter().enumerate() {
@@ -285,18 +290,18 @@ pub fn overlays(core: &Core, modules: &[Module], proven: &[Proven]) -> (RangeMap
         if matches!(module.kind, ModuleKind::NoHeaders) {
             // Now that its headers can be read, they say what is writable.
             if let Some(image) = pe::of_file(&p.map) {
-                let files: Vec<_> = module.mappings.iter().map(|&m| &core.notes.files[m as usize]).collect();
-                let flat = pe_identity::is_flat(&files, p.map.len() as u64, page_size(core));
+                let files: Vec<_> = module.mappings.iter().map(|&m| &facts.space.files[m as usize]).collect();
+                let flat = pe_identity::is_flat(&files, p.map.len() as u64, page_size(facts));
                 module.kind = ModuleKind::Pe { image, flat };
             }
         }
         // Other parts of the same file mapped elsewhere, as a single-file program
         // maps the assemblies in its bundle.
-        let outside = |i: &&u32| !module.range.contains(core.notes.files[**i as usize].range.start);
+        let outside = |i: &&u32| !module.range.contains(facts.space.files[**i as usize].range.start);
         let elsewhere = by_path.get(&*module.path).into_iter().flatten().filter(outside);
         for &m in module.mappings.iter().chain(elsewhere) {
-            let mapping = &core.notes.files[m as usize];
-            let read_only = is_read_only(core, &module, mapping.range);
+            let mapping = &facts.space.files[m as usize];
+            let read_only = is_read_only(facts, &module, mapping.range);
             if !read_only && !matches!(module.kind, ModuleKind::Pe { .. }) {
                 continue;
             }

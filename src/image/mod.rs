@@ -11,8 +11,10 @@ pub mod pdb;
 pub mod pe;
 mod pe_identity;
 pub(crate) mod placed;
+mod section;
 pub mod symbol_dirs;
 pub mod symbols;
 
-pub use modules::{Module, ModuleKind, Section};
+pub use modules::{Module, ModuleKind};
 pub use native_symbols::{NativeSymbol, NativeSymbols};
+pub use section::Section;

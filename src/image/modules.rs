@@ -8,23 +8,15 @@ use goblin::elf::header::ELFMAG;
 use goblin::elf::header::header64::SIZEOF_EHDR;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::mapping_name::MappingName;
-use crate::core::notes::{FileMapping, at};
-use crate::core::open::Core;
 use crate::diag::Diagnostics;
 use crate::image::elf::{self, ElfImage};
 use crate::image::pe::{self, PeImage};
+use crate::image::section::Section;
 use crate::limits;
 use crate::memory::Memory;
-
-/// A named part of a module.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Section {
-    /// Addresses.
-    pub range: AddrRange,
-    /// Name, from the section table or by what a program header stands for.
-    pub name: String,
-}
+use crate::target::MappingName;
+use crate::target::{Facts, Target};
+use crate::target::{FileMapping, at};
 
 /// What a module is.
 #[derive(Clone, Debug)]
@@ -86,16 +78,16 @@ impl Module {
 }
 
 /// Page size of the process.
-pub fn page_size(core: &Core) -> u64 {
-    core.notes.auxv(at::PAGESZ).filter(|p| p.is_power_of_two() && (4096..=65536).contains(p)).unwrap_or(4096)
+pub fn page_size(facts: &Facts) -> u64 {
+    facts.page_size()
 }
 
 /// Find all modules, sorted by address.
-pub fn find(core: &Core, memory: &dyn Memory, diag: &Diagnostics) -> Vec<Module> {
-    let page = page_size(core);
+pub fn find(target: &dyn Target, memory: &dyn Memory, diag: &Diagnostics) -> Vec<Module> {
+    let page = page_size(target.facts());
     let mut reader = HeaderReader { memory, page, parts: 0 };
-    let mut modules = from_file_notes(core, &mut reader);
-    add_unlisted(core, &mut reader, &mut modules);
+    let mut modules = from_file_notes(target, &mut reader);
+    add_unlisted(target, &mut reader, &mut modules);
     if reader.parts >= limits::MAX_IMAGE_PARTS {
         diag.partial(
             "limit",
@@ -110,8 +102,8 @@ pub fn find(core: &Core, memory: &dyn Memory, diag: &Diagnostics) -> Vec<Module>
     modules
 }
 
-fn from_file_notes(core: &Core, reader: &mut HeaderReader<'_>) -> Vec<Module> {
-    let files = &core.notes.files;
+fn from_file_notes(target: &dyn Target, reader: &mut HeaderReader<'_>) -> Vec<Module> {
+    let files = &target.facts().space.files;
     let mut by_path: BTreeMap<&Arc<str>, Vec<u32>> = BTreeMap::new();
     for (i, f) in files.iter().enumerate() {
         if MappingName::of(&f.path) == MappingName::File {
@@ -132,10 +124,10 @@ fn from_file_notes(core: &Core, reader: &mut HeaderReader<'_>) -> Vec<Module> {
                 take_headers_again(module, f, reader);
                 continue;
             }
-            out.extend(open.take().and_then(|m| finish(m, core)));
+            out.extend(open.take().and_then(|m| finish(m, target)));
             let headers = if f.offset == 0 { reader.headers(f.range.start) } else { None };
             if let Some(ModuleKind::Elf(image)) = &headers
-                && is_flat(core, image, f)
+                && is_flat(target, image, f)
             {
                 // A program that reads an ELF file as data: MappedFile is right.
                 continue;
@@ -160,7 +152,7 @@ fn from_file_notes(core: &Core, reader: &mut HeaderReader<'_>) -> Vec<Module> {
                 kind: headers.unwrap_or(ModuleKind::NoHeaders),
             });
         }
-        out.extend(open.and_then(|m| finish(m, core)));
+        out.extend(open.and_then(|m| finish(m, target)));
     }
     out
 }
@@ -240,9 +232,9 @@ pub(crate) fn is_pe_name(name: &str) -> bool {
 /// Whether a mapping of an ELF file shows the file and not the loaded image: it
 /// reaches over a later segment, but has other bytes of the file there than the
 /// headers want, or has code without the right to execute it.
-fn is_flat(core: &Core, image: &ElfImage, mapping: &FileMapping) -> bool {
+fn is_flat(target: &dyn Target, image: &ElfImage, mapping: &FileMapping) -> bool {
     let base = mapping.range.start;
-    let perms = core.pieces.at(base).map(|p| core.segments[p.segment as usize].perms);
+    let perms = target.facts().space.pieces.at(base).map(|p| target.facts().space.mappings[p.mapping as usize].perms);
     image
         .segments
         .iter()
@@ -257,8 +249,8 @@ fn holds_file(image: &PeImage, mapping: &FileMapping) -> bool {
 }
 
 /// Decide what a group of mappings is; `None` where it is plain data.
-fn finish(mut module: Module, core: &Core) -> Option<Module> {
-    let files = &core.notes.files;
+fn finish(mut module: Module, target: &dyn Target) -> Option<Module> {
+    let files = &target.facts().space.files;
     match &mut module.kind {
         ModuleKind::Elf(image) => {
             module.sections = std::mem::take(&mut image.sections);
@@ -285,15 +277,15 @@ fn named_like_a_program(name: &str) -> bool {
 /// Modules that NT_FILE does not list (qemu writes none; createdump leaves out
 /// deleted files): where the dynamic linker and the auxiliary vector say, and
 /// where a segment begins with an ELF header.
-fn add_unlisted(core: &Core, reader: &mut HeaderReader<'_>, modules: &mut Vec<Module>) {
+fn add_unlisted(target: &dyn Target, reader: &mut HeaderReader<'_>, modules: &mut Vec<Module>) {
     let (memory, page) = (reader.memory, reader.page);
     let mut starts: Vec<(Addr, Option<String>, &str)> = Vec::new();
-    let vdso = core.notes.auxv(at::SYSINFO_EHDR).map(Addr::new);
-    if let Some(base) = core.notes.auxv(at::BASE).filter(|&b| b != 0) {
+    let vdso = target.facts().auxv(at::SYSINFO_EHDR).map(Addr::new);
+    if let Some(base) = target.facts().auxv(at::BASE).filter(|&b| b != 0) {
         starts.push((Addr::new(base), None, "AT_BASE"));
     }
-    if let Some(program) = program(core, memory, page) {
-        let name = core.notes.auxv(at::EXECFN).and_then(|p| memory.text(Addr::new(p), limits::MAX_NAME).ok());
+    if let Some(program) = program(target, memory, page) {
+        let name = target.facts().auxv(at::EXECFN).and_then(|p| memory.text(Addr::new(p), limits::MAX_NAME).ok());
         starts.push((program.0, name, "AT_PHDR"));
         if let Some(dynamic) = program.1.dynamic {
             for linked in elf::link_map(memory, dynamic).into_iter().filter(|l| !l.name.is_empty()) {
@@ -302,10 +294,10 @@ fn add_unlisted(core: &Core, reader: &mut HeaderReader<'_>, modules: &mut Vec<Mo
         }
     }
     // What NT_FILE lists was looked at with its name.
-    let unlisted = || core.pieces.iter().filter(|p| !core.is_listed(p.range.start));
-    core.expect(unlisted().map(|p| AddrRange::sized(p.range.start, SIZEOF_EHDR as u64)));
+    let unlisted = || target.facts().space.pieces.iter().filter(|p| !target.facts().space.is_listed(p.range.start));
+    target.expect(unlisted().map(|p| AddrRange::sized(p.range.start, SIZEOF_EHDR as u64)));
     for piece in unlisted() {
-        if core.peek(piece.range.start).is_some_and(|magic| magic != *ELFMAG) {
+        if target.peek(piece.range.start).is_some_and(|magic| magic != *ELFMAG) {
             continue;
         }
         starts.push((piece.range.start, None, "an ELF header at the start of a segment"));
@@ -334,8 +326,8 @@ fn add_unlisted(core: &Core, reader: &mut HeaderReader<'_>, modules: &mut Vec<Mo
 }
 
 /// The program itself: its header and image, by AT_PHDR.
-pub fn program(core: &Core, memory: &dyn Memory, page: u64) -> Option<(Addr, ElfImage)> {
-    let headers = Addr::new(core.notes.auxv(at::PHDR)?);
+pub fn program(target: &dyn Target, memory: &dyn Memory, page: u64) -> Option<(Addr, ElfImage)> {
+    let headers = Addr::new(target.facts().auxv(at::PHDR)?);
     let base = headers.align_down(page);
     elf::read(memory, base, page).map(|image| (base, image))
 }

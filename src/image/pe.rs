@@ -7,7 +7,7 @@ use goblin::pe::header::Header;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::image::modules::Section;
+use crate::image::section::Section;
 use crate::memory::Memory;
 
 /// Bytes read for headers: section tables of real files end within a page.

@@ -6,10 +6,10 @@
 //! gcore dumps where the headers' own is left out. The sections are relocated afterwards:
 //! of what is dumped, what no relocation touches and nobody may write is as in the file.
 
-use crate::core::notes::FileMapping;
-use crate::core::open::Core;
 use crate::image::modules::{Module, page_size};
 use crate::image::pe::{self, PeImage, PeSection, Relocated};
+use crate::target::FileMapping;
+use crate::target::Target;
 
 /// What speaks for a file, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,12 +23,13 @@ pub(super) enum Evidence {
 }
 
 /// What speaks for the file; `None` where something speaks against it.
-pub(super) fn compare(core: &Core, module: &Module, file: &[u8]) -> Option<Evidence> {
-    let files: Vec<&FileMapping> = module.mappings.iter().filter_map(|&m| core.notes.files.get(m as usize)).collect();
-    let page = page_size(core);
+pub(super) fn compare(target: &dyn Target, module: &Module, file: &[u8]) -> Option<Evidence> {
+    let files: Vec<&FileMapping> =
+        module.mappings.iter().filter_map(|&m| target.facts().space.files.get(m as usize)).collect();
+    let page = page_size(target.facts());
     if is_flat(&files, file.len() as u64, page) {
-        let read_only: Vec<&FileMapping> = files.iter().copied().filter(|f| !is_writable(core, f)).collect();
-        return match same(core, &read_only, file, |_, _| true)? {
+        let read_only: Vec<&FileMapping> = files.iter().copied().filter(|f| !is_writable(target, f)).collect();
+        return match same(target, &read_only, file, |_, _| true)? {
             0 => Some(Evidence::Pages),
             _ => Some(Evidence::Bytes),
         };
@@ -37,7 +38,7 @@ pub(super) fn compare(core: &Core, module: &Module, file: &[u8]) -> Option<Evide
     let base = files.iter().map(|f| f.range.start).min()?;
     let places: Option<Vec<Place<'_>>> =
         files.iter().map(|f| place(f, f.range.start.since(base), &image, page)).collect();
-    let headers = compare_headers(core, &files, &image, file)?;
+    let headers = compare_headers(target, &files, &image, file)?;
     let Some(places) = places else {
         // Laid out as no loader known here does. The headers decide, where they are there.
         return (headers > 0).then_some(Evidence::Bytes);
@@ -47,7 +48,7 @@ pub(super) fn compare(core: &Core, module: &Module, file: &[u8]) -> Option<Evide
         places.iter().zip(&files).filter_map(|(p, f)| Some((p.section()?, *f))).filter(|(s, _)| !s.writable).collect();
     let mut compared = headers;
     for (section, mapping) in constant {
-        compared += same(core, &[mapping], file, |offset, len| {
+        compared += same(target, &[mapping], file, |offset, len| {
             let inside =
                 offset >= section.file_offset && offset + len <= section.file_offset.saturating_add(section.file_size);
             inside && !moved.touches(offset, len)
@@ -63,9 +64,9 @@ pub(super) fn is_flat(files: &[&FileMapping], len: u64, page: u64) -> bool {
     files.iter().all(|f| f.range.start.since(base) == f.offset) && end == Some(len.next_multiple_of(page))
 }
 
-fn is_writable(core: &Core, mapping: &FileMapping) -> bool {
-    let piece = core.pieces.at(mapping.range.start);
-    piece.and_then(|p| core.segments.get(p.segment as usize)).is_some_and(|s| s.perms.write)
+fn is_writable(target: &dyn Target, mapping: &FileMapping) -> bool {
+    let piece = target.facts().space.pieces.at(mapping.range.start);
+    piece.and_then(|p| target.facts().space.mappings.get(p.mapping as usize)).is_some_and(|s| s.perms.write)
 }
 
 /// What a mapping shows of a file that is laid out by section.
@@ -100,9 +101,9 @@ fn place<'a>(mapping: &FileMapping, rva: u64, image: &'a PeImage, page: u64) -> 
 }
 
 /// Bytes of the headers that both have, by whichever mapping shows them; `None` where they differ.
-fn compare_headers(core: &Core, files: &[&FileMapping], image: &PeImage, file: &[u8]) -> Option<usize> {
+fn compare_headers(target: &dyn Target, files: &[&FileMapping], image: &PeImage, file: &[u8]) -> Option<usize> {
     let first: Vec<&FileMapping> = files.iter().copied().filter(|f| f.offset < image.size_of_headers).collect();
-    same(core, &first, file, |offset, len| offset + len <= image.size_of_headers)
+    same(target, &first, file, |offset, len| offset + len <= image.size_of_headers)
 }
 
 /// Bytes compared at a time; a relocation is never longer.
@@ -110,10 +111,10 @@ const UNIT: usize = 8;
 
 /// How many bytes of the mappings are in the core, and, of those that count by their
 /// offset in the file, equal to the file's; `None` where one is not.
-fn same(core: &Core, files: &[&FileMapping], file: &[u8], counts: impl Fn(u64, u64) -> bool) -> Option<usize> {
+fn same(target: &dyn Target, files: &[&FileMapping], file: &[u8], counts: impl Fn(u64, u64) -> bool) -> Option<usize> {
     let mut compared = 0;
     for mapping in files {
-        for run in core.dumped_runs(mapping.range) {
+        for run in target.dumped_runs(mapping.range) {
             let from = mapping.offset.checked_add(run.range.start.since(mapping.range.start))?;
             let Some(other) = usize::try_from(from).ok().and_then(|from| file.get(from..)) else { continue };
             for (i, (a, b)) in run.bytes.chunks(UNIT).zip(other.chunks(UNIT)).enumerate() {

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::notes::at;
 use crate::image::elf::{self, ElfImage};
 use crate::image::modules::{ModuleKind, page_size};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::{RangeMap, Ranged};
+use crate::target::at;
 
 /// One image.
 pub(crate) struct PlacedImage<'p, T> {
@@ -48,8 +48,8 @@ impl<'p, T: Default> PlacedImages<'p, T> {
             }
         }
         let _phase = process.enter(Phase::Modules);
-        let vdso = process.core.notes.auxv(at::SYSINFO_EHDR).map(Addr::new);
-        if let Some(image) = vdso.and_then(|base| elf::read(&process.memory, base, page_size(&process.core))) {
+        let vdso = process.auxv(at::SYSINFO_EHDR).map(Addr::new);
+        if let Some(image) = vdso.and_then(|base| elf::read(&process.memory, base, page_size(process.facts()))) {
             images.push(PlacedImage { elf: Cow::Owned(image), module: None, kept: T::default() });
         }
         let ranges: Vec<(AddrRange, usize)> = images.iter().enumerate().map(|(i, m)| (m.elf.range, i)).collect();

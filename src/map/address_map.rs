@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange, sweep};
-use crate::core::elf::Perms;
-use crate::core::mapping_name::MappingName;
-use crate::core::open::Core;
 use crate::map::base::{Base, BaseEntry};
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
 use crate::range_map::{RangeMap, Ranged};
+use crate::target::Facts;
+use crate::target::MappingName;
+use crate::target::Perms;
 
 /// A run of memory with one label.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl Ranged for Region {
 /// use coremap::map::{Confidence, Kind};
 ///
 /// # let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
-/// let process = Process::open(core, &Options::default(), &Progress::silent())?;
+/// let process = Process::open(facts, &Options::default(), &Progress::silent())?;
 /// let map = introspect(&process).map;
 /// let region = map.region_at(Addr::new(0x557a_682b_6b10)).ok_or("not mapped")?;
 /// assert_eq!((region.kind, region.confidence), (Kind::Malloc, Confidence::Exact));
@@ -95,8 +95,8 @@ impl AddressMap {
     /// In each place the claim of highest confidence wins, then the most
     /// specific kind, then the shorter range; what is still equal is decided
     /// by content, never by who claimed first.
-    pub fn resolve(core: &Core, claims: Claims) -> AddressMap {
-        let base = Base::of(core);
+    pub fn resolve(facts: &Facts, claims: Claims) -> AddressMap {
+        let base = Base::of(facts);
         let claims = claims.into_sorted();
         let items: Vec<_> = claims
             .iter()
@@ -105,11 +105,11 @@ impl AddressMap {
             .collect();
         let winners = sweep(&items);
         let mut map = AddressMap { base, claims, regions: RangeMap::default() };
-        map.lay(core, &winners);
+        map.lay(facts, &winners);
         map
     }
 
-    fn lay(&mut self, core: &Core, winners: &[(AddrRange, usize)]) {
+    fn lay(&mut self, facts: &Facts, winners: &[(AddrRange, usize)]) {
         let mut regions: Vec<Region> = Vec::with_capacity(self.base.entries.len() + winners.len());
         let mut w = 0;
         for entry in self.base.entries.iter() {
@@ -135,7 +135,7 @@ impl AddressMap {
             }
         }
         for region in &mut regions {
-            region.in_core = core.dumped_in(region.range);
+            region.in_core = facts.space.dumped_in(region.range);
         }
         // Made along the base, entry by entry.
         self.regions = RangeMap::from_sorted(regions).unwrap_or_default();

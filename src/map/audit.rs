@@ -1,8 +1,8 @@
 //! The invariants, checked on every run.
 
-use crate::core::open::Core;
 use crate::limits;
 use crate::map::{AddressMap, Claim, Confidence};
+use crate::target::Facts;
 use crate::units::exact;
 
 /// One thing that must hold, and whether it does.
@@ -32,7 +32,7 @@ pub struct Conflict {
 }
 
 /// Check that the labels cover the base exactly, once, in every column.
-pub fn invariants(map: &AddressMap, core: &Core) -> Vec<Invariant> {
+pub fn invariants(map: &AddressMap, facts: &Facts) -> Vec<Invariant> {
     let base = map.base.size();
     let sum = map.regions.iter().map(|r| r.range.len()).fold(0, u64::saturating_add);
     let in_core: u64 = map.regions.iter().map(|r| r.in_core).sum();
@@ -56,8 +56,8 @@ pub fn invariants(map: &AddressMap, core: &Core) -> Vec<Invariant> {
         },
         Invariant {
             name: "in_core",
-            ok: in_core == core.dumped_total(),
-            detail: format!("kinds {} bytes, core holds {} bytes", exact(in_core), exact(core.dumped_total())),
+            ok: in_core == facts.space.dumped_total(),
+            detail: format!("kinds {} bytes, core holds {} bytes", exact(in_core), exact(facts.space.dumped_total())),
         },
     ]
 }

@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange, sweep};
-use crate::core::elf::Perms;
-use crate::core::mapping_name::MappingName;
-use crate::core::open::Core;
 use crate::map::{Confidence, Kind};
 use crate::range_map::{RangeMap, Ranged};
+use crate::target::Facts;
+use crate::target::MappingName;
+use crate::target::Perms;
 
 /// A run of the base with one segment, one file and one set of permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,19 +46,19 @@ pub struct Base {
 
 impl Base {
     /// Join the core's segments and file mappings, by overlap.
-    pub fn of(core: &Core) -> Base {
+    pub fn of(facts: &Facts) -> Base {
         let files: Vec<(AddrRange, Reverse<usize>)> =
-            core.notes.files.iter().enumerate().map(|(i, f)| (f.range, Reverse(i))).collect();
+            facts.space.files.iter().enumerate().map(|(i, f)| (f.range, Reverse(i))).collect();
         let files = sweep(&files);
-        let mut entries = Vec::with_capacity(core.pieces.len() + files.len());
-        let mut loads: Vec<(AddrRange, u32)> = Vec::with_capacity(core.pieces.len());
-        let mapping = |segment: u32| core.segments[segment as usize].mapping;
-        for p in core.pieces.iter() {
+        let mut entries = Vec::with_capacity(facts.space.pieces.len() + files.len());
+        let mut loads: Vec<(AddrRange, u32)> = Vec::with_capacity(facts.space.pieces.len());
+        let mapping = |segment: u32| facts.space.mappings[segment as usize].whole;
+        for p in facts.space.pieces.iter() {
             match loads.last_mut() {
-                Some((last, segment)) if mapping(*segment) == mapping(p.segment) && last.end == p.range.start => {
+                Some((last, segment)) if mapping(*segment) == mapping(p.mapping) && last.end == p.range.start => {
                     last.end = p.range.end;
                 }
-                _ => loads.push((p.range, p.segment)),
+                _ => loads.push((p.range, p.mapping)),
             }
         }
         let (mut l, mut f) = (0, 0);
@@ -86,7 +86,7 @@ impl Base {
                 file.map(|(r, _)| if file_here.is_some() { r.end } else { r.start }),
             ];
             let Some(end) = ends.into_iter().flatten().min() else { break };
-            let mapping = file_here.map(|&(_, i)| (i, &core.notes.files[i]));
+            let mapping = file_here.map(|&(_, i)| (i, &facts.space.files[i]));
             let anonymous = mapping.and_then(|(_, m)| match MappingName::of(&m.path) {
                 MappingName::Anonymous(what) => Some(what),
                 _ => None,
@@ -95,7 +95,7 @@ impl Base {
             entries.push(BaseEntry {
                 range: AddrRange::new(start, end),
                 segment: load_here.map(|&(_, s)| s),
-                perms: load_here.map(|&(_, s)| core.segments[s as usize].perms),
+                perms: load_here.map(|&(_, s)| facts.space.mappings[s as usize].perms),
                 file: mapping.map(|(i, _)| i as u32),
                 file_offset: mapping.map_or(0, |(_, m)| m.offset.saturating_add(start.since(m.range.start))),
                 anonymous,
@@ -105,9 +105,9 @@ impl Base {
         Base {
             // Made in order of addresses, each from where the last one ended.
             entries: RangeMap::from_sorted(entries).unwrap_or_default(),
-            paths: core.notes.files.iter().map(|f| f.path.clone()).collect(),
-            flags_tell_no_access: core.producer.flags_tell_no_access(),
-            lists_all_files: core.producer.lists_all_files(&core.notes.files),
+            paths: facts.space.files.iter().map(|f| f.path.clone()).collect(),
+            flags_tell_no_access: facts.producer.flags_tell_no_access(),
+            lists_all_files: facts.producer.lists_all_files(&facts.space.files),
         }
     }
 

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::mapping_name::MappingName;
-use crate::core::notes::FileMapping;
-use crate::core::open::Core;
 use crate::limits;
 use crate::memory::scan::is_zero;
 use crate::range_map::{RangeMap, Ranged};
+use crate::target::FileMapping;
+use crate::target::MappingName;
+use crate::target::Target;
 
 /// A second view.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ const SAMPLES: u64 = 16;
 struct View {
     range: AddrRange,
     start: Addr,
-    perms: Option<crate::core::elf::Perms>,
+    perms: Option<crate::target::Perms>,
 }
 
 impl Ranged for View {
@@ -57,9 +57,9 @@ impl Ranged for View {
 
 /// Find all second views. The first view of a page is the executable one, else
 /// the lowest.
-pub fn find(core: &Core) -> Vec<Alias> {
+pub fn find(target: &dyn Target) -> Vec<Alias> {
     let mut by_path: BTreeMap<&Arc<str>, Vec<&FileMapping>> = BTreeMap::new();
-    for f in core.notes.files.iter().filter(|f| may_alias(&f.path)) {
+    for f in target.facts().space.files.iter().filter(|f| may_alias(&f.path)) {
         by_path.entry(&f.path).or_default().push(f);
     }
     let mut out = Vec::new();
@@ -69,7 +69,12 @@ pub fn find(core: &Core) -> Vec<Alias> {
             .map(|f| View {
                 range: AddrRange::sized(Addr::new(f.offset), f.range.len()),
                 start: f.range.start,
-                perms: core.pieces.at(f.range.start).map(|p| core.segments[p.segment as usize].perms),
+                perms: target
+                    .facts()
+                    .space
+                    .pieces
+                    .at(f.range.start)
+                    .map(|p| target.facts().space.mappings[p.mapping as usize].perms),
             })
             .collect();
         let firsts = RangeMap::resolve(
@@ -82,7 +87,7 @@ pub fn find(core: &Core) -> Vec<Alias> {
                 if out.len() >= limits::MAX_LIST {
                     return out;
                 }
-                out.extend(second_view(core, path, view, first));
+                out.extend(second_view(target, path, view, first));
             }
         }
     }
@@ -99,7 +104,7 @@ fn may_alias(path: &str) -> bool {
     }
 }
 
-fn second_view(core: &Core, path: &Arc<str>, view: &View, first: &View) -> Option<Alias> {
+fn second_view(target: &dyn Target, path: &Arc<str>, view: &View, first: &View) -> Option<Alias> {
     let common = view.range.intersect(&first.range)?;
     let at = |v: &View| v.start.saturating_add(common.start.since(v.range.start));
     let (here, there) = (at(view), at(first));
@@ -109,7 +114,7 @@ fn second_view(core: &Core, path: &Arc<str>, view: &View, first: &View) -> Optio
     let alias =
         |compared| Alias { range: AddrRange::sized(here, common.len()), first: there, path: path.clone(), compared };
     let writable = |v: &View| v.perms.map(|p| p.write);
-    match same_bytes(core, here, there, common.len()) {
+    match same_bytes(target, here, there, common.len()) {
         Some(Comparison::Equal) => Some(alias(true)),
         Some(Comparison::Differ) => None,
         // Nothing but zeros, or nothing dumped: two fresh files of one name
@@ -129,7 +134,7 @@ enum Comparison {
 
 /// Compare pages spread over both ranges; `None` where no page is in the core
 /// twice.
-fn same_bytes(core: &Core, a: Addr, b: Addr, len: u64) -> Option<Comparison> {
+fn same_bytes(target: &dyn Target, a: Addr, b: Addr, len: u64) -> Option<Comparison> {
     let page = crate::memory::scan::PAGE;
     let pages = len / page;
     let step = (pages / SAMPLES).max(1);
@@ -137,8 +142,8 @@ fn same_bytes(core: &Core, a: Addr, b: Addr, len: u64) -> Option<Comparison> {
     for i in (0..pages).step_by(step as usize).take(SAMPLES as usize + 1) {
         let bytes = |base: Addr| {
             let range = AddrRange::sized(base.saturating_add(i * page), page);
-            core.reads.note(range.start, range.len());
-            core.dumped_runs(range).first().filter(|r| r.range == range).map(|r| r.bytes)
+            target.reads().note(range.start, range.len());
+            target.dumped_runs(range).first().filter(|r| r.range == range).map(|r| r.bytes)
         };
         let (Some(x), Some(y)) = (bytes(a), bytes(b)) else { continue };
         if x != y {

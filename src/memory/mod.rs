@@ -3,18 +3,18 @@
 //! in it are followed by the walks of `walk.rs` alone.
 
 pub mod alias;
-mod core_memory;
 pub mod pointers;
+mod process_memory;
 pub mod scan;
 pub(crate) mod walk;
 pub(crate) mod window;
 
-pub use core_memory::{CoreMemory, Overlay, Pristine};
+pub use process_memory::{Overlay, Pristine, ProcessMemory};
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::reads::Loss;
 use crate::limits;
+use crate::target::reads::Loss;
 
 /// Why an address can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

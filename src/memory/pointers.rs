@@ -4,9 +4,9 @@
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::open::Core;
 use crate::phase::Phase;
 use crate::progress::Progress;
+use crate::target::Target;
 
 /// Bytes of a pointer, on both machines that are supported. Pointers are looked
 /// for at its multiples.
@@ -42,27 +42,27 @@ impl Task<'_> {
 /// Words in holes of the file are zero: they are not visited, whatever
 /// `values` is.
 pub fn pointers<S: Default + Send>(
-    core: &Core,
+    target: &dyn Target,
     within: &[AddrRange],
     values: AddrRange,
     progress: &Progress,
     visit: impl Fn(&mut S, Addr, Addr) + Sync,
     mut join: impl FnMut(S),
 ) -> u64 {
-    let _phase = core.reads.enter_if_none(Phase::Pointers);
-    let (tasks, scanned) = tasks(core, within);
+    let _phase = target.reads().enter_if_none(Phase::Pointers);
+    let (tasks, scanned) = tasks(target, within);
     let bytes = tasks.iter().map(|t| t.bytes.len() as u64).sum();
     progress.start(bytes);
     // Told to expect a scan, the kernel reads megabytes past the end of each part.
-    let parts = bytes < core.size / FEW;
+    let parts = bytes < target.facts().size / FEW;
     if !parts {
-        core.expect_scan();
+        target.expect_scan();
     }
     let (low, span) = (values.start.get(), values.len());
     let mut next = tasks.chunks(WAVE);
     let expect = |wave: &[Task<'_>]| match parts {
-        true => core.expect(wave.iter().map(Task::range)),
-        false => wave.iter().for_each(|task| core.expect_soon(task.range())),
+        true => target.expect(wave.iter().map(Task::range)),
+        false => wave.iter().for_each(|task| target.expect_soon(task.range())),
     };
     next.next().into_iter().for_each(expect);
     for wave in tasks.chunks(WAVE) {
@@ -87,11 +87,11 @@ pub fn pointers<S: Default + Send>(
 }
 
 /// Cut what the core holds of `within` into tasks, in order.
-fn tasks<'c>(core: &'c Core, within: &[AddrRange]) -> (Vec<Task<'c>>, u64) {
-    let extents = core.extents();
+fn tasks<'c>(target: &'c dyn Target, within: &[AddrRange]) -> (Vec<Task<'c>>, u64) {
+    let extents = target.extents();
     let mut out = Vec::new();
     let mut scanned = 0;
-    for run in within.iter().flat_map(|range| core.dumped_runs(*range)) {
+    for run in within.iter().flat_map(|range| target.dumped_runs(*range)) {
         scanned += run.range.len();
         let skip = run.range.start.align_up(WORD).since(run.range.start);
         // What is done of the run: a word may begin in one extent and end in the next.

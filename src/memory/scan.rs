@@ -7,9 +7,9 @@
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::open::{Core, Run};
-use crate::core::readahead::AHEAD;
 use crate::progress::Progress;
+use crate::target::AHEAD;
+use crate::target::{Run, Target};
 
 /// Pages are counted in this size, whatever the process's own page size.
 pub const PAGE: u64 = 4096;
@@ -63,11 +63,11 @@ pub fn is_filled(page: &[u8], fill: u8) -> bool {
 /// Pages are those of the segment: counted from the start of each dumped run,
 /// which producers align. A page that two ranges share is judged as a whole,
 /// and each range gets its own bytes of it.
-pub fn zero_pages(core: &Core, ranges: &[AddrRange], progress: &Progress) -> Vec<ZeroStat> {
+pub fn zero_pages(target: &dyn Target, ranges: &[AddrRange], progress: &Progress) -> Vec<ZeroStat> {
     let mut chunks: Vec<Run<'_>> = Vec::new();
     let mut total = 0;
-    for piece in core.pieces.iter() {
-        for run in core.dumped_runs(piece.range) {
+    for piece in target.facts().space.pieces.iter() {
+        for run in target.dumped_runs(piece.range) {
             let mut at = 0;
             while at < run.range.len() {
                 let len = CHUNK.min(run.range.len() - at);
@@ -86,14 +86,14 @@ pub fn zero_pages(core: &Core, ranges: &[AddrRange], progress: &Progress) -> Vec
         }
     }
     progress.start(total);
-    core.expect_scan();
-    let extents = core.extents();
+    target.expect_scan();
+    let extents = target.extents();
     let found: Vec<Vec<(usize, ZeroStat)>> = chunks
         .par_iter()
         .enumerate()
         .map(|(i, chunk)| {
             if let Some(later) = chunks.get(i + AHEAD) {
-                core.expect_soon(later.range);
+                target.expect_soon(later.range);
             }
             let mut out = Vec::new();
             let mut cursor = Cursor::new(ranges, chunk.range.start);

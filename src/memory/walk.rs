@@ -132,7 +132,7 @@ impl Walk<'_> {
             Memory::Shared(number) => {
                 let mut seen = self.walks.seen.lock().unwrap_or_else(PoisonError::into_inner);
                 match seen.get(&at) {
-                    Some(before) if before == number => return Err(Stop::Circle(at)),
+                    Some(before) if before == number => return Err(Stop::Cycle(at)),
                     Some(_) => return Err(Stop::Met(at)),
                     None => {}
                 }
@@ -143,7 +143,7 @@ impl Walk<'_> {
             }
             Memory::Own(seen) => {
                 if seen.contains(&at) {
-                    return Err(Stop::Circle(at));
+                    return Err(Stop::Cycle(at));
                 }
                 if self.left > 0 && !self.walks.is_spent() {
                     seen.insert(at);
@@ -151,7 +151,7 @@ impl Walk<'_> {
             }
             Memory::Mark { node, since, until } => {
                 if *node == Some(at) {
-                    return Err(Stop::Circle(at));
+                    return Err(Stop::Cycle(at));
                 }
                 *since += 1;
                 if since == until {
@@ -196,10 +196,10 @@ mod tests {
     fn a_circle_is_none_of_too_many_and_no_other_list() {
         let all = walks(100);
         assert_eq!(over(all.begin(), &[1, 2, 3]), Ok(()));
-        assert_eq!(over(all.begin(), &[4, 5, 4]), Err(Stop::Circle(Addr::new(4))));
+        assert_eq!(over(all.begin(), &[4, 5, 4]), Err(Stop::Cycle(Addr::new(4))));
         assert_eq!(over(all.begin(), &[6, 2, 7]), Err(Stop::Met(Addr::new(2))));
         assert_eq!(over(all.alone(), &[1, 2, 3]), Ok(()));
-        assert_eq!(over(all.alone(), &[1, 2, 1]), Err(Stop::Circle(Addr::new(1))));
+        assert_eq!(over(all.alone(), &[1, 2, 1]), Err(Stop::Cycle(Addr::new(1))));
         let left = Stop::TooMany { at: Addr::new(3), phase: Phase::Locks, most: 2 };
         assert_eq!(over(all.alone().at_most(2), &[1, 2, 3]), Err(left));
         assert_eq!(left.to_string(), "is left at 0x3: more than 2 steps of reading locks");

@@ -1,7 +1,7 @@
 //! Memory as words, run by run of what the core holds: for walks over heaps.
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::open::Core;
+use crate::target::Target;
 
 /// A run of dumped memory, from an address that is a multiple of 8 on.
 #[derive(Clone, Copy)]
@@ -15,11 +15,11 @@ pub(crate) struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// The dumped parts of `range`, by address.
-    pub(crate) fn all(core: &'a Core, range: AddrRange) -> Vec<Window<'a>> {
-        let runs = core.dumped_runs(range);
+    pub(crate) fn all(target: &'a dyn Target, range: AddrRange) -> Vec<Window<'a>> {
+        let runs = target.dumped_runs(range);
         runs.iter()
             .filter_map(|run| {
-                core.reads.note(run.range.start, run.range.len());
+                target.reads().note(run.range.start, run.range.len());
                 let start = run.range.start.align_up(8);
                 let bytes = run.bytes.get(start.since(run.range.start) as usize..)?;
                 Window::new(start, bytes)
@@ -28,15 +28,15 @@ impl<'a> Window<'a> {
     }
 
     /// The dumped parts of `range` that are no holes of the file: all other words are zero or unknown.
-    pub(crate) fn written(core: &'a Core, range: AddrRange) -> Vec<Window<'a>> {
+    pub(crate) fn written(target: &'a dyn Target, range: AddrRange) -> Vec<Window<'a>> {
         let mut out = Vec::new();
-        for run in core.dumped_runs(range) {
+        for run in target.dumped_runs(range) {
             let start = run.range.start.align_up(8);
             let skip = start.since(run.range.start);
             let words = run.bytes.get(skip as usize..).unwrap_or_default().as_chunks::<8>().0;
             // A word may begin in one extent and end in the next.
             let mut done = 0;
-            for extent in core.extents().within(run.offset..run.offset + run.range.len()) {
+            for extent in target.extents().within(run.offset..run.offset + run.range.len()) {
                 let from = ((extent.start - run.offset).saturating_sub(skip) / 8).max(done);
                 let to = (extent.end - run.offset).saturating_sub(skip).div_ceil(8).min(words.len() as u64);
                 let part = words.get(from as usize..to as usize).unwrap_or_default();

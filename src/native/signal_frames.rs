@@ -10,10 +10,10 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::elf::Arch;
 use crate::limits;
 use crate::memory::Memory;
-use crate::native::unwind::Regs;
+use crate::registers::Regs;
+use crate::target::Arch;
 
 /// Where things stand, in bytes from the start of the `ucontext`. Its head is that of
 /// both machines.

@@ -77,7 +77,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::core::elf::Truncation;
+use crate::target::Truncation;
 use crate::diag::Warning;
 use crate::map::audit::{Conflict, Invariant};
 

@@ -11,7 +11,7 @@ use memchr::{memchr, memchr2};
 
 use crate::memory::scan::is_zero;
 use crate::search::hex::Masked;
-use crate::search::spans::Window;
+use crate::search::window::Window;
 
 /// Bytes that go to the exact search around each match, and around rare bytes
 /// that aren't rare after all: so many are passed without a look.

@@ -1,6 +1,6 @@
 //! Bytes with wildcards, as people write them: `de ad ?? be`, `0xdeadbeef`, `4d5?`.
 
-use crate::search::pattern::PatternError;
+use crate::search::error::PatternError;
 
 /// Bytes to compare, and which of their bits count.
 #[derive(Debug, PartialEq, Eq)]

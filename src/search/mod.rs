@@ -8,13 +8,16 @@
 //! | file | holds |
 //! |---|---|
 //! | `pattern` | what a person asks for, checked and compiled |
+//! | `error` | why a pattern can't be searched for |
 //! | `hex` | bytes with wildcards, as text |
 //! | `utf16` | a regular expression turned into one over UTF-16LE bytes |
 //! | `needle` | one thing to look for, and how to find it in a block |
 //! | `gate` | a quick look at a chunk that rules most of them out |
+//! | `window` | what is searched in one go, and how far around a match it reaches |
 //! | `spans` | dumped memory as contiguous spans, cut into windows |
 //! | `scan` | the parallel pass, and which hits are kept |
 
+mod error;
 mod gate;
 mod hex;
 mod needle;
@@ -28,7 +31,9 @@ mod testcore;
 #[cfg(test)]
 mod tests;
 mod utf16;
+mod window;
 
+pub use error::PatternError;
 pub use needle::HitEncoding;
-pub use pattern::{Encoding, Pattern, PatternError, PatternOptions};
+pub use pattern::{Encoding, Pattern, PatternOptions};
 pub use scan::{Hit, SearchResult, search};

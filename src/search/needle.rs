@@ -172,8 +172,8 @@ fn anchor(masked: &Masked) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::error::PatternError;
     use crate::search::hex;
-    use crate::search::pattern::PatternError;
 
     fn starts(pattern: &str, hay: &[u8], within: Range<usize>) -> Result<Vec<usize>, PatternError> {
         let mut out = Vec::new();

@@ -13,16 +13,17 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::core::open::Core;
-use crate::core::readahead::AHEAD;
 use crate::limits;
 use crate::memory::scan::PAGE;
 use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::search::gate::{CHUNK, Gate, Probe, near_data};
 use crate::search::needle::HitEncoding;
-use crate::search::pattern::{Pattern, Reach};
-use crate::search::spans::{Spans, Window, intersect};
+use crate::search::pattern::Pattern;
+use crate::search::spans::{Spans, intersect};
+use crate::search::window::{Reach, Window};
+use crate::target::AHEAD;
+use crate::target::Target;
 
 /// Forms a pattern has at most.
 const FORMS: usize = 2;
@@ -86,33 +87,33 @@ const SIZES: Sizes = Sizes { task: 4 << 20, block: 256 << 10, page: PAGE as usiz
 /// use coremap::search::{HitEncoding, Pattern, PatternOptions, search};
 ///
 /// # let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
-/// let process = Process::open(core, &Options::default(), &Progress::silent())?;
+/// let process = Process::open(target, &Options::default(), &Progress::silent())?;
 /// let pattern = Pattern::new("coremap-marker-utf16", PatternOptions::default())?;
-/// let found = search(&process.core, &pattern, None, Some(10), &Progress::silent());
+/// let found = search(process.target(), &pattern, None, Some(10), &Progress::silent());
 /// assert!(found.hits.iter().any(|hit| hit.encoding == HitEncoding::Utf16));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn search(
-    core: &Core,
+    target: &dyn Target,
     pattern: &Pattern,
     ranges: Option<&[AddrRange]>,
     limit: Option<usize>,
     progress: &Progress,
 ) -> SearchResult {
-    search_sized(core, pattern, ranges, limit, progress, SIZES)
+    search_sized(target, pattern, ranges, limit, progress, SIZES)
 }
 
 pub(super) fn search_sized(
-    core: &Core,
+    target: &dyn Target,
     pattern: &Pattern,
     ranges: Option<&[AddrRange]>,
     limit: Option<usize>,
     progress: &Progress,
     sizes: Sizes,
 ) -> SearchResult {
-    let _phase = core.reads.enter(Phase::Search);
+    let _phase = target.reads().enter(Phase::Search);
     let reach = pattern.reach();
-    let spans = Spans::of(core, reach, sizes.block);
+    let spans = Spans::of(target, reach, sizes.block);
     // Joined, so that a border between two ranges is none.
     let ranges = ranges.map(|r| union(r.to_vec()));
     let within = |memory: &[AddrRange]| match &ranges {
@@ -129,8 +130,8 @@ pub(super) fn search_sized(
         Some(gate) => Skip::Gate(gate, sizes.chunk),
         None => Skip::Zeros(sizes.page),
     };
-    let scan = Scan { core, spans, pattern, reach, skip, progress };
-    core.expect_scan();
+    let scan = Scan { target, spans, pattern, reach, skip, progress };
+    target.expect_scan();
     let cap = limit.unwrap_or(usize::MAX).min(limits::MAX_HITS);
     let mut joined = Joined { hits: Vec::new(), total: 0, cap, carry: [Addr::NULL; FORMS] };
     let mut tasks = todo.iter().flat_map(|range| cut(*range, sizes.task));
@@ -177,7 +178,7 @@ enum Skip<'a> {
 }
 
 struct Scan<'a> {
-    core: &'a Core,
+    target: &'a dyn Target,
     spans: Spans<'a>,
     pattern: &'a Pattern,
     reach: Reach,
@@ -263,7 +264,7 @@ impl Joined {
             .enumerate()
             .map_init(Default::default, |probe, (i, task)| {
                 if let Some(later) = tasks.get(i + AHEAD) {
-                    scan.core.expect_soon(*later);
+                    scan.target.expect_soon(*later);
                 }
                 let (tallies, hits) = scan.task(*task, [Addr::NULL; FORMS], keeper.wants(i), probe);
                 keeper.give(i, hits);

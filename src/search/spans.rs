@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::core::open::Core;
-use crate::search::pattern::Reach;
+use crate::search::window::{Reach, Window};
+use crate::target::Target;
 
 /// Match starts that a copied window covers at least, so that a row of tiny
 /// parts costs few copies.
@@ -18,18 +18,6 @@ struct Part<'a> {
     bytes: Option<&'a [u8]>,
     /// Index of the span it belongs to.
     span: usize,
-}
-
-/// Bytes to be searched in one go.
-pub(super) struct Window<'b> {
-    /// The bytes, with context around those where a match may start.
-    pub(super) bytes: &'b [u8],
-    /// Address of the first of them.
-    pub(super) base: Addr,
-    /// Indices where a match may start.
-    pub(super) starts: Range<usize>,
-    /// Whether they are known to be zero without a look.
-    pub(super) zeros: bool,
 }
 
 /// All memory the core holds.
@@ -46,11 +34,11 @@ pub(super) struct Spans<'a> {
 
 impl<'a> Spans<'a> {
     /// The memory of `core`, for windows of at most `block` match starts.
-    pub(super) fn of(core: &'a Core, reach: Reach, block: usize) -> Spans<'a> {
+    pub(super) fn of(target: &'a dyn Target, reach: Reach, block: usize) -> Spans<'a> {
         let zeros = vec![0; reach.before + block + reach.after];
         let mut out = Spans { parts: Vec::new(), spans: Vec::new(), zeros, block, reach };
-        let extents = core.extents();
-        for run in core.dumped_runs(AddrRange::new(Addr::NULL, Addr::MAX)) {
+        let extents = target.extents();
+        for run in target.dumped_runs(AddrRange::new(Addr::NULL, Addr::MAX)) {
             match out.spans.last_mut() {
                 Some(last) if last.end == run.range.start => last.end = run.range.end,
                 _ => out.spans.push(run.range),

@@ -18,14 +18,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::elf::Arch;
-use crate::core::prstatus::Thread;
 use crate::dotnet::{CodeAt, ExplicitFrame, Method, Methods};
 use crate::limits;
 use crate::memory::{Fault, Memory};
 use crate::native::stacks::Stacks;
-use crate::native::unwind::{End, Regs, Step, Trust, Unwinder};
+use crate::native::unwind::{End, Step, Trust, Unwinder};
 use crate::process::Process;
+use crate::registers::Regs;
+use crate::target::Arch;
+use crate::target::Thread;
 
 /// The class whose methods find handlers of an exception (.NET 9 on).
 const DISPATCHER: &str = "System.Runtime.EH.";
@@ -124,7 +125,7 @@ impl<'a, 'p> Walker<'a, 'p> {
 
     /// The stack of a thread; `explicit`: the runtime's Frames on it, lowest first.
     pub fn walk(&self, thread: &Thread, explicit: Vec<ExplicitFrame>) -> Walk<'p> {
-        let regs = Regs::of_thread(self.process.core.arch, &thread.registers);
+        let regs = Regs::of_thread(self.process.arch(), &thread.registers);
         let mut step = Step { regs, exact: true, trust: Trust::Context };
         let mut state = State {
             frames: Vec::new(),
@@ -173,7 +174,7 @@ impl<'a, 'p> Walker<'a, 'p> {
     /// The stack that holds `sp`: one of the thread's, or whatever is mapped there.
     fn stack_at(&self, tid: u32, sp: Addr) -> Option<AddrRange> {
         let used = self.stacks.at(tid, sp).map(|s| s.stack);
-        used.or_else(|| self.process.core.pieces.at(sp).map(|p| p.range))
+        used.or_else(|| self.process.space().pieces.at(sp).map(|p| p.range))
     }
 
     fn leave_managed(
@@ -279,7 +280,7 @@ impl<'a, 'p> Walker<'a, 'p> {
     /// What a signal interrupted may be on another stack.
     fn is_caller(&self, state: &State<'p>, step: &Step, up: &Step) -> bool {
         let (here, there) = (step.regs.sp(), up.regs.sp());
-        let same = self.process.core.arch == Arch::Aarch64 && here == there && up.regs.ip() != step.regs.ip();
+        let same = self.process.arch() == Arch::Aarch64 && here == there && up.regs.ip() != step.regs.ip();
         let upward = there > here || same && step.exact;
         let interrupted = up.exact && !state.seen.contains(&(up.regs.ip(), there));
         (upward || interrupted) && self.unwinder.is_code(up.regs.ip())

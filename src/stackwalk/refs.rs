@@ -9,15 +9,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::prstatus::Thread;
 use crate::dotnet::{FrameSlots, FrameState, Methods, ProtectedRef, Runtime, StackRef, StackRefs, Stretch};
 use crate::limits;
 use crate::managed::{RefFrame, RefPlace};
 use crate::memory::Memory;
 use crate::native::stacks::{RED_ZONE, Stacks};
-use crate::native::unwind::registers::{self, x86_64::RBP};
-use crate::native::unwind::{End, Regs};
+use crate::native::unwind::End;
 use crate::process::Process;
+use crate::registers::Regs;
+use crate::registers::{self, x86_64::RBP};
+use crate::target::Thread;
 
 use super::{DISPATCHER, FrameKind, Known, Quiet, StackFrame, Walk, Walker, managed_threads};
 
@@ -32,7 +33,7 @@ pub fn stack_refs<'p>(
     let walker = Walker::new(process, runtimes, stacks);
     let mut out: Vec<StackRefs> = Vec::new();
     let mut left = limits::MAX_STACK_REFS;
-    for thread in &process.core.notes.threads {
+    for thread in process.threads() {
         // A stack may go through the code of several runtimes.
         let all = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
         let Some(own) = all.iter().find(|k| Arc::ptr_eq(&k.methods.types.runtime, runtime)) else { continue };

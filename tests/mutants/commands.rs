@@ -78,7 +78,7 @@ pub fn examine(path: &Path, rng: &mut Rng, ips: &[Addr], takes: impl Fn(&mut Rng
         return names(&Opened { session, silent }, &some, rng);
     }
     let session = Session::new(&process);
-    let broken: Vec<_> = audit::invariants(session.map(), &process.core).into_iter().filter(|i| !i.ok).collect();
+    let broken: Vec<_> = audit::invariants(session.map(), process.target()).into_iter().filter(|i| !i.ok).collect();
     if !broken.is_empty() {
         return Err(format!("{broken:?}"));
     }
@@ -271,11 +271,11 @@ fn search(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let pattern = Pattern::new("coremap-mark.r|lib[a-z]+[.]so", options).map_err(|e| e.to_string())?;
     let options = SearchOptions { kinds: Vec::new(), limit: Some(100), context: true };
     let hits = analysis::search(&o.session, "", &pattern, &options, &o.silent);
-    if hits.scanned > o.session.process.core.dumped_total() {
+    if hits.scanned > o.session.process.space().dumped_total() {
         return Err(format!(
             "{} bytes scanned, the core holds {}",
             hits.scanned,
-            o.session.process.core.dumped_total()
+            o.session.process.space().dumped_total()
         ));
     }
     o.show("search", hits, rng)
@@ -327,7 +327,7 @@ fn perfmap(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 fn threads(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = ThreadOptions { group: rng.below(2) == 0, ..ThreadOptions::default() };
     let threads = analysis::threads(&o.session, options);
-    let all = o.session.process.core.notes.threads.len();
+    let all = o.session.process.threads().len();
     if threads.threads.len() != all {
         return Err(format!("{} threads, the core has {all}", threads.threads.len()));
     }
@@ -362,5 +362,5 @@ fn shrunk(o: &Opened<'_>, _: &mut Rng) -> Verdict {
     let keep: Vec<AddrRange> = starts.iter().take(64).map(|r| AddrRange::sized(r.start, r.size.min(4096))).collect();
     // A note that claims the whole file (COREMAP_SEED=9000712) is written whole.
     let mut out = tempfile::tempfile().map_err(|e| e.to_string())?;
-    shrink::write(&o.session.process.core, &keep, &mut out).map(drop).map_err(|e| e.to_string())
+    shrink::write(&o.session.process, &keep, &mut out).map(drop).map_err(|e| e.to_string())
 }

@@ -100,7 +100,7 @@ fn keepers(session: &Session<'_>) -> (Vec<AddrRange>, bool) {
             let live =
                 session.sp_in(region).map_or(region.range.start, |sp| sp.align_down(PAGE).max(region.range.start));
             let range = AddrRange::new(live, region.range.end);
-            match left.checked_sub(session.process.core.dumped_in(range)) {
+            match left.checked_sub(session.process.space().dumped_in(range)) {
                 Some(rest) => left = rest,
                 None => {
                     all = false;

@@ -110,7 +110,7 @@ fn row(process: &Process, cluster: &Cluster) -> BlockClusterRow {
         size: *size,
         count: blocks.len() as u64,
         bytes: cluster.bytes(),
-        in_core: blocks.iter().map(|b| process.core.dumped_in(*b)).sum(),
+        in_core: blocks.iter().map(|b| process.space().dumped_in(*b)).sum(),
         content: content.name(),
         fill: content.fill.map(|b| format!("{b:#04x}")),
         text_percent: shares.then_some(content.text),
@@ -140,7 +140,7 @@ pub(in crate::analysis) fn survey(session: &Session<'_>, within: Vec<AddrRange>,
             share.push(Pointer { at, value });
         }
     };
-    let scanned = pointers(&session.process.core, &within, hull, progress, keep, |share: Vec<Pointer>| {
+    let scanned = pointers(session.process.target(), &within, hull, progress, keep, |share: Vec<Pointer>| {
         let room = limits::MAX_REFS.saturating_sub(kept.len());
         kept.extend(share.into_iter().take(room));
     });
@@ -157,7 +157,7 @@ fn clusters(session: &Session<'_>, blocks: &[(AddrRange, bool)]) -> Vec<Cluster>
     let _phase = session.process.enter(Phase::Anonymous);
     let described: Vec<(AddrRange, bool, Content)> = blocks
         .par_iter()
-        .map(|&(block, whole)| (block, whole, Content::of(&session.process.core, &session.map().base, block)))
+        .map(|&(block, whole)| (block, whole, Content::of(session.process.target(), &session.map().base, block)))
         .collect();
     let mut by_look: BTreeMap<(u64, &'static str, Option<u8>), Cluster> = BTreeMap::new();
     for (block, whole, content) in described {

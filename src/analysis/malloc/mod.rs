@@ -32,7 +32,7 @@ pub struct MallocOptions {
 pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progress) -> MallocReport {
     let malloc = session.malloc();
     let mut report = MallocReport { allocators: allocators(session.process, malloc), ..MallocReport::default() };
-    session.process.core.expect_scan();
+    session.process.target().expect_scan();
     progress.start(malloc.arenas.iter().map(Arena::committed).sum());
     let mut lists = FreeLists::read(session.process, malloc, &[]);
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);

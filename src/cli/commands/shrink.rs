@@ -30,7 +30,8 @@ pub(super) fn run(
         let what = if there.is_dir() { "is a directory" } else { "exists already, and shrink overwrites nothing" };
         return Err(Failure::Usage(format!("'{out}' {what}: name a new file, `coremap shrink -o NEW {core}`")));
     }
-    let options = Options { record: true, memory: common.memory, alone: true, ..Options::default() };
+    let options =
+        Options { record: true, memory: common.memory, alone: true, handle_sigbus: true, ..Options::default() };
     let process = Process::open(core, &options, &progress());
     clear();
     let process = process?;
@@ -68,12 +69,12 @@ pub(super) fn run(
             Purpose::Check => drop(analysis::check(&session)),
         }
     }
-    if let Some(page) = process.core.diag_page {
-        process.core.reads.note(page.range.start, DIAG_PAGE_SIZE);
+    if let Some(page) = process.facts().diag_page {
+        process.reads().note(page.range.start, DIAG_PAGE_SIZE);
     }
     let new = NewFile::create(out).map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))?;
     let mut writer = BufWriter::new(new.file());
-    let written = shrink::write(&process.core, &process.core.reads.ranges(), &mut writer);
+    let written = shrink::write(&process, &process.reads().ranges(), &mut writer);
     let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
     drop(writer);
     let shrunk = written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| {

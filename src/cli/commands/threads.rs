@@ -19,7 +19,7 @@ pub(super) fn run(common: &Common, core: &Path, args: &ThreadsArgs) -> Result<Ex
     let report = analysis::threads(&session, options);
     let nothing = report.threads.is_empty();
     if let (true, Some(tid)) = (nothing, args.tid) {
-        let all = process.core.notes.threads.len();
+        let all = process.threads().len();
         tell(&format!("there is no thread {tid} among the {all} of this core; `coremap stacks` lists them"));
     }
     let exit = if args.fold {

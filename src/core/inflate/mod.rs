@@ -173,7 +173,7 @@ pub fn to_temporary_file<R: Read>(
     let mut sink =
         Sink::new().map_err(|source| InflateError::Output { folder: std::env::temp_dir(), written: 0, source })?;
     let head = source.peek(HEAD).map_err(InflateError::Input)?;
-    let mut packing = Packing::detect(head);
+    let mut packing = Compression::detect(head);
     let (mut broken, mut trailing) = (None, false);
     if packing.is_none() {
         broken = plain(&mut source, &mut sink)?;
@@ -187,7 +187,7 @@ pub fn to_temporary_file<R: Read>(
                 let there = source.pass(8 + len).map_err(InflateError::Input)?;
                 if there { Ended::Whole } else { Ended::cut() }
             } else {
-                let Some(kind) = Packing::detect(head) else {
+                let Some(kind) = Compression::detect(head) else {
                     trailing = true;
                     break;
                 };

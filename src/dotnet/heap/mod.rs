@@ -118,7 +118,7 @@ impl<'p> Heap<'p> {
     fn objects(&self) -> &Objects<'p> {
         self.objects.get_or_init(|| {
             let ranges = self.parts.iter().map(|p| p.range);
-            Objects::new(Space::new(&self.types.process.core, ranges, MIN_OBJECT))
+            Objects::new(Space::new(self.types.process.target(), ranges, MIN_OBJECT))
         })
     }
 
@@ -265,10 +265,10 @@ fn string_form(types: &TypeSystem<'_>) -> Option<(u64, u64)> {
 /// The parts as far as together they have no more bytes than the core's file:
 /// where they have, it maps the same bytes many times, to keep us busy.
 fn affordable(types: &TypeSystem<'_>, mut all: Vec<Part>, notes: &mut Vec<String>) -> Vec<Part> {
-    let core = &types.process.core;
-    let mut left = core.size;
+    let facts = types.process.facts();
+    let mut left = facts.size;
     let whole = all.len();
-    let fits = |part: &Part| left.checked_sub(core.dumped_in(part.range)).inspect(|rest| left = *rest).is_some();
+    let fits = |part: &Part| left.checked_sub(facts.space.dumped_in(part.range)).inspect(|rest| left = *rest).is_some();
     let kept = all.iter().map(fits).take_while(|&fits| fits).count();
     all.truncate(kept);
     if kept < whole {

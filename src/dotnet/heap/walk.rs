@@ -78,7 +78,7 @@ impl Walker for HeapWalker<'_, '_> {
 
     fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
         let end = part.range.end.get();
-        let windows = Window::all(&self.heap.types.process.core, part.range);
+        let windows = Window::all(self.heap.types.process.target(), part.range);
         let mut contexts = self.heap.contexts_in(part.range).iter();
         let mut context = contexts.next();
         let mut at = part.range.start.get();

@@ -19,7 +19,7 @@ use crate::dotnet::versions::{CodeVersion, READY_TO_RUN, Versions};
 use crate::image::metadata::Token;
 use crate::limits;
 use crate::memory::Memory;
-use crate::native::unwind::Regs;
+use crate::registers::Regs;
 use crate::phase::Phase;
 use crate::range_map::RangeMap;
 

@@ -186,7 +186,7 @@ impl<'a> NativeSymbols<'a> {
     }
 
     fn stub(&self, image: &Image<'_>, symbols: &ImageSymbols, addr: Addr) -> Option<NativeSymbol> {
-        let (memory, arch) = (&self.process.memory, self.process.core.arch);
+        let (memory, arch) = (&self.process.memory, self.process.arch());
         let inside = |parts: &[AddrRange]| parts.iter().any(|p| p.contains(addr));
         if !inside(symbols.stubs.as_ref().unwrap_or(&symbols.parts)) {
             return None;
@@ -258,7 +258,7 @@ impl ImageSymbols {
         let module = image.module.and_then(|i| process.modules.get(i)).filter(|_| !process.symbols.is_empty());
         let Some(module) = module else { return Vec::new() };
         let open = |map| File::open(Bytes::File(Arc::new(map)));
-        let own = identity::file_of(&process.core, module, &process.symbols).and_then(open);
+        let own = identity::file_of(process.target(), module, &process.symbols).and_then(open);
         let debug = identity::debug_file_of(module, &process.symbols).and_then(open);
         let mut take = |file: &File, kind, text| {
             let source = self.sources.len() as u8;

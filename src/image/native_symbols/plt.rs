@@ -15,10 +15,10 @@ use super::Budget;
 use super::table::Names;
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::elf::Arch;
 use crate::image::elf::{ElfImage, dynamic_entry};
 use crate::limits;
 use crate::memory::Memory;
+use crate::target::Arch;
 
 /// `Elf64_Rela`
 mod rela {

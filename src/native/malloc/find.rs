@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::notes::at;
 use crate::image::{Module, ModuleKind};
 use crate::limits;
 use crate::map::{Base, Confidence};
 use crate::memory::walk::Walks;
 use crate::memory::{Fault, Memory};
+use crate::native::malloc::MallocHeap;
+use crate::native::malloc::mapped_chunk;
 use crate::native::malloc::shape::{Shape, StateShape};
-use crate::native::malloc::{MallocHeap, mapped};
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::target::at;
 
 /// The main arena, by its bins.
 pub(super) struct MainArena {
@@ -62,7 +63,7 @@ impl Finder<'_> {
         if let ModuleKind::Elf(image) = &module.kind {
             return image.segments.iter().filter(|s| s.perms.write).map(|s| s.range).collect();
         }
-        let files = module.mappings.iter().filter_map(|&i| process.core.notes.files.get(i as usize));
+        let files = module.mappings.iter().filter_map(|&i| process.files().get(i as usize));
         let entries = files.flat_map(|f| self.base.entries.overlapping(f.range));
         entries.filter(|e| e.perms.is_some_and(|p| p.write)).map(|e| e.range).collect()
     }
@@ -159,7 +160,7 @@ impl Finder<'_> {
         } else {
             // Somebody else moved the break, or the heap went on in an mmap, which
             // the kernel joins with those of single chunks below it.
-            let start = mapped::after(self, mapping.range.start, top);
+            let start = mapped_chunk::after(self.memory, self.shape, mapping.range.start, top);
             // Mappings are made downwards: older pieces of the heap lie above.
             let end = if self.chunk_size(end).is_some() { mapping.range.end } else { end };
             (AddrRange::new(start, end), Confidence::Derived, "the mapping that holds the top chunk")
@@ -316,7 +317,7 @@ impl Finder<'_> {
     /// Without the main arena's own word: the writable mapping next above the
     /// program that begins with a run of chunks.
     pub(super) fn guess_main_heap(&self, process: &Process) -> Option<MallocHeap> {
-        let program = process.core.notes.auxv(at::PHDR).map(Addr::new)?;
+        let program = process.auxv(at::PHDR).map(Addr::new)?;
         let module = process.modules.iter().find(|m| m.range.contains(program))?;
         for e in self.base.entries.overlapping(AddrRange::sized(module.range.end, limits::MAX_BRK_OFFSET)) {
             if e.file.is_some() || !e.perms.is_some_and(|p| p.read && p.write) {

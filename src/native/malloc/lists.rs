@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use crate::addr::Addr;
 use crate::limits;
 use crate::memory::walk::{Broken, Stop, Walks};
-use crate::memory::{CoreMemory, Memory};
+use crate::memory::{Memory, ProcessMemory};
 use crate::native::malloc::shape::Shape;
 use crate::native::malloc::tcache::{self, Linking, Tcache, ThreadWords};
 use crate::native::malloc::{Arena, Malloc, State};
@@ -57,7 +57,7 @@ impl FreeLists {
         if let Some(first) = unknown.first() {
             out.unknown.push(format!("the caches of {} threads (the first: thread {first})", unknown.len()));
         }
-        if process.core.notes.threads_lost {
+        if process.facts().threads_lost {
             out.unknown.push("the caches of threads that the core's notes lack".to_owned());
         }
         out.threads = words.arenas;
@@ -136,7 +136,7 @@ impl FreeLists {
 }
 
 struct Reader<'a> {
-    memory: &'a CoreMemory,
+    memory: &'a ProcessMemory,
     shape: &'a Shape,
     /// Of all arenas' bins. There may be millions of chunks, so none are remembered.
     walks: Walks,
@@ -194,7 +194,7 @@ impl Reader<'_> {
             let word = self.memory.u64(place).map_err(|_| "not in the core")?;
             Ok(linking.reveal(self.shape, place, word))
         });
-        if let Err(Broken::Stop(Stop::Circle(_))) = end {
+        if let Err(Broken::Stop(Stop::Cycle(_))) = end {
             // It was gone round more than once.
             let mut seen = HashSet::new();
             chunks.retain(|&chunk| seen.insert(chunk));

@@ -1,37 +1,13 @@
-//! Chunks with a mapping of their own: their header stands at the start of the
-//! mapping, or behind the padding that an alignment asked for.
+//! Where the chunks with a mapping of their own are.
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::map::{Claims, Confidence, Kind};
 use crate::native::malloc::Params;
 use crate::native::malloc::find::Finder;
+use crate::native::malloc::mapped_chunk::{MappedChunk, chunk_at};
 use crate::process::Process;
 use crate::range_map::RangeMap;
-
-/// One of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MappedChunk {
-    /// Its whole mapping.
-    pub range: AddrRange,
-    /// Where its header is: at the start, or `prev_size` bytes above it.
-    pub chunk: Addr,
-    /// Size of the chunk in bytes, as its header has it.
-    pub size: u64,
-    /// Exact where as many were found, with as many bytes, as malloc counts.
-    pub confidence: Confidence,
-}
-
-impl MappedChunk {
-    /// How it is known, in words.
-    pub fn evidence(&self) -> String {
-        let counted = match self.confidence {
-            Confidence::Exact => "as many were found as mp_.n_mmaps and mmapped_mem count",
-            _ => "their number and bytes are not those that mp_ counts, or mp_ was not found",
-        };
-        format!("mchunk_size {:#x} with IS_MMAPPED at {}; {counted}", self.size, self.chunk)
-    }
-}
 
 /// Find them in writable anonymous memory that nobody claimed for something else:
 /// from the start of each mapping on, as one follows the other where the kernel
@@ -52,11 +28,13 @@ pub(super) fn find(
     for range in open_ranges(finder, &taken) {
         let mut at = range.start;
         // Most mappings are none: their pages need not come into our own memory.
-        let head = at.checked_add(c.size).and_then(|at| process.core.peek(at)).map(u64::from_le_bytes);
+        let head = at.checked_add(c.size).and_then(|at| process.target().peek(at)).map(u64::from_le_bytes);
         if head.is_some_and(|head| head & c.flag_bits != c.is_mmapped) {
             continue;
         }
-        while let Some(c) = chunk_at(finder, at, range.end).filter(|_| found.len() < limits::MAX_MAPPED_CHUNKS) {
+        while let Some(c) =
+            chunk_at(finder.memory, finder.shape, at, range.end).filter(|_| found.len() < limits::MAX_MAPPED_CHUNKS)
+        {
             at = c.range.end;
             found.push(c);
         }
@@ -109,56 +87,6 @@ fn open_ranges(finder: &Finder<'_>, taken: &RangeMap<AddrRange>) -> Vec<AddrRang
     out
 }
 
-/// Where the chunks end that begin at `start` and follow each other, `end` at most.
-pub(super) fn after(finder: &Finder<'_>, start: Addr, end: Addr) -> Addr {
-    let mut at = start;
-    for _ in 0..limits::MAX_MAPPED_CHUNKS {
-        let Some(c) = chunk_at(finder, at, end) else { break };
-        at = c.range.end;
-    }
-    at
-}
-
-/// The chunk whose mapping begins at `start` and ends at `end` at the latest.
-fn chunk_at(finder: &Finder<'_>, start: Addr, end: Addr) -> Option<MappedChunk> {
-    let first = header(finder, start, start, end)?;
-    // The header at the start stays where an alignment made another one behind it.
-    let c = &finder.shape.chunk;
-    let mem = start.checked_add(c.mem)?;
-    let mut align = 2 * c.alignment;
-    while align < first.range.len() {
-        let aligned = mem.align_up(align).saturating_sub(c.mem);
-        for at in [aligned, aligned.saturating_add(align)] {
-            if let Some(second) = header(finder, start, at, first.range.end)
-                && at != start
-                && second.range == first.range
-            {
-                return Some(second);
-            }
-        }
-        align = align.saturating_mul(2);
-    }
-    Some(first)
-}
-
-/// The header at `at`, if it says that its mapping begins at `start` and is whole
-/// pages up to `end` at most.
-fn header(finder: &Finder<'_>, start: Addr, at: Addr, end: Addr) -> Option<MappedChunk> {
-    let c = &finder.shape.chunk;
-    let prev = finder.memory.u64(at.checked_add(c.prev_size)?).ok()?;
-    let head = finder.memory.u64(at.checked_add(c.size)?).ok()?;
-    let size = finder.shape.size_of(head);
-    if head & c.flag_bits != c.is_mmapped || prev & !c.mmap_hp != at.since(start) || !finder.shape.is_size(size) {
-        return None;
-    }
-    // Up to 2.42 the size goes to the mapping's end, later not quite.
-    let whole = [0, c.mmapped_tail].into_iter().find_map(|tail| {
-        let to = at.checked_add(size)?.checked_add(tail)?;
-        (to.is_aligned(4096) && to <= end).then_some(to)
-    })?;
-    Some(MappedChunk { range: AddrRange::new(start, whole), chunk: at, size, confidence: Confidence::Derived })
-}
-
 /// Look at the pages that the core holds of what is still open, until there are as
 /// many as malloc counts, or enough was looked at.
 fn probe(
@@ -169,8 +97,8 @@ fn probe(
     found: &mut Vec<MappedChunk>,
 ) {
     let wanted = params.map_or(0, |p| p.n_mmaps);
-    let core = &process.core;
-    let extents = core.extents();
+    let target = process.target();
+    let extents = target.extents();
     let mut probes = limits::MAX_MAPPED_PROBES;
     let mut more = Vec::new();
     let known = RangeMap::from_sorted(found.iter().map(|c| c.range).collect()).unwrap_or_default();
@@ -180,7 +108,7 @@ fn probe(
     ranges.sort_by_key(|r| (r.len(), *r));
     for range in ranges {
         let mut past = range.start;
-        for run in core.dumped_runs(range) {
+        for run in target.dumped_runs(range) {
             // Holes of the file are zero, and no chunk.
             for data in extents.within(run.offset..run.offset + run.range.len()) {
                 let mut at = run.range.start.saturating_add(data.start - run.offset).align_up(4096).max(past);
@@ -196,7 +124,7 @@ fn probe(
                         continue;
                     }
                     probes -= 1;
-                    match chunk_at(finder, at, range.end) {
+                    match chunk_at(finder.memory, finder.shape, at, range.end) {
                         Some(c) => {
                             at = c.range.end;
                             more.push(c);

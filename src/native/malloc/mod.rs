@@ -6,7 +6,8 @@
 //! | `find` | the main arena by the shape of its bins, the others by ring and heap_info |
 //! | `params` | `mp_`, by what its fields must satisfy |
 //! | `arena` | fields of each arena, and the parts of memory its chunks lie in |
-//! | `mapped` | chunks with a mapping of their own |
+//! | `mapped_chunk` | a chunk with a mapping of its own, by its header |
+//! | `mapped` | where those chunks are |
 //! | `tcache` | the threads' caches of freed blocks |
 //! | `lists` | fastbins and bins, and all free chunks in one sorted list |
 //! | `walk` | from chunk to chunk, and past what is none |
@@ -31,6 +32,7 @@ mod claim;
 mod find;
 mod lists;
 mod mapped;
+mod mapped_chunk;
 mod params;
 mod places;
 mod queue;
@@ -56,7 +58,7 @@ pub use arena::{Arena, Part};
 pub use blocks::{Block, BlockId, BlockMarks, Blocks};
 pub use claim::{claim, claim_mapped};
 pub use lists::FreeLists;
-pub use mapped::MappedChunk;
+pub use mapped_chunk::MappedChunk;
 pub use params::Params;
 pub use queue::BlockQueue;
 pub use tcache::Tcache;
@@ -169,7 +171,7 @@ impl Malloc {
         let _phase = process.enter(Phase::Blocks);
         let walked = parts.into_par_iter().map(|(i, arena, part)| {
             let mut sum = make(i);
-            let walked = Walker::new(&process.core, shape, lists).walk(arena, &part, |c| visit(&mut sum, c));
+            let walked = Walker::new(process.target(), shape, lists).walk(arena, &part, |c| visit(&mut sum, c));
             (i, part, sum, walked)
         });
         walked.collect()

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::elf::PieceState;
 use crate::limits;
 use crate::memory::walk::Walks;
-use crate::memory::{CoreMemory, Fault, FaultKind, Memory};
+use crate::memory::{Fault, FaultKind, Memory, ProcessMemory};
 use crate::native::malloc::Malloc;
 use crate::native::malloc::shape::{Shape, TcacheShape};
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::target::PieceState;
 
 /// How the links of single lists are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,12 +101,12 @@ impl ThreadWords {
             malloc.arenas.iter().enumerate().filter_map(|(i, a)| Some((a.state?.get(), i))).collect();
         let (mut arenas, mut caches): (Hits<usize>, Hits<Addr>) = Default::default();
         let mut unread = Vec::new();
-        let threads = &process.core.notes.threads;
+        let threads = process.threads();
         let near = |tp: Addr| AddrRange::new(tp.saturating_sub(reach), tp.saturating_add(reach));
-        process.core.expect(threads.iter().filter_map(|t| t.thread_pointer).map(near));
+        process.target().expect(threads.iter().filter_map(|t| t.thread_pointer).map(near));
         for thread in threads {
             let Some(tp) = thread.thread_pointer else { continue };
-            let Some(piece) = process.core.pieces.at(tp) else { continue };
+            let Some(piece) = process.space().pieces.at(tp) else { continue };
             let near = near(tp);
             let Some(range) = near.intersect(&piece.range) else { continue };
             let start = range.start.align_up(8);
@@ -188,7 +188,7 @@ pub(super) fn find(
 }
 
 struct Reader<'a> {
-    memory: &'a CoreMemory,
+    memory: &'a ProcessMemory,
     malloc: &'a Malloc,
     shape: &'a Shape,
     /// Of all caches, and of what looks like one.

@@ -1,11 +1,11 @@
 //! From chunk to chunk through one part of an arena, and past what is none.
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::open::Core;
 use crate::limits;
 use crate::memory::window::Window;
 use crate::native::malloc::shape::Shape;
 use crate::native::malloc::{Arena, FreeLists, Part};
+use crate::target::Target;
 
 /// Chunks in a row that make a place believed to be a chunk again.
 const CHAIN: usize = 8;
@@ -141,7 +141,7 @@ pub struct Walked {
 
 /// Walks the parts of one arena.
 pub(super) struct Walker<'a> {
-    core: &'a Core,
+    target: &'a dyn Target,
     shape: &'a Shape,
     lists: &'a FreeLists,
     page: u64,
@@ -149,13 +149,13 @@ pub(super) struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    pub(super) fn new(core: &'a Core, shape: &'a Shape, lists: &'a FreeLists) -> Walker<'a> {
-        Walker { core, shape, lists, page: crate::image::modules::page_size(core), searched: 0 }
+    pub(super) fn new(target: &'a dyn Target, shape: &'a Shape, lists: &'a FreeLists) -> Walker<'a> {
+        Walker { target, shape, lists, page: crate::image::modules::page_size(target.facts()), searched: 0 }
     }
 
     /// Visit the chunks of `part` by address.
     pub(super) fn walk(&mut self, arena: &Arena, part: &Part, visit: impl FnMut(&Chunk)) -> Walked {
-        let windows = Window::all(self.core, part.chunks);
+        let windows = Window::all(self.target, part.chunks);
         let top = arena.top.map_or(u64::MAX, |t| t.get());
         let start = part.chunks.start.get();
         let mut listed = self.lists.since(start);

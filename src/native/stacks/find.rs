@@ -4,9 +4,6 @@
 use std::collections::HashMap;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::Producer;
-use crate::core::notes::at;
-use crate::core::prstatus::Thread;
 use crate::limits;
 use crate::map::{Base, Confidence};
 use crate::memory::Memory;
@@ -17,22 +14,25 @@ use crate::native::stacks::space::Space;
 use crate::native::stacks::{Adrift, StackState, Stacks, ThreadStack};
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::target::Producer;
+use crate::target::Thread;
+use crate::target::at;
 use crate::units::exact;
 
 /// Find the stacks that structures tell of. What is left is for [`super::guess()`].
 pub fn find(process: &Process, base: &Base) -> Stacks {
     let _phase = process.enter(Phase::Stacks);
-    let space = Space::of(&process.core, base);
+    let space = Space::of(process.facts(), base);
     let finder = Finder {
         process,
         space: &space,
         main: main_stack(process, &space),
-        go: Go::new(&process.memory, process.core.arch, &space),
+        go: Go::new(&process.memory, process.arch(), &space),
     };
     let layout = finder.layout();
     let mut stacks = Stacks { layout, ..Stacks::default() };
     let mut own = finder.own(layout);
-    for thread in &process.core.notes.threads {
+    for thread in process.threads() {
         finder.place(thread, own.remove(&thread.tid), &mut stacks);
     }
     if let Some(layout) = layout {
@@ -52,7 +52,7 @@ struct Finder<'a> {
 
 impl Finder<'_> {
     fn threads(&self) -> &[Thread] {
-        &self.process.core.notes.threads
+        self.process.threads()
     }
 
     /// Thread pointers of all threads but the main one, whose stack the kernel made.
@@ -64,9 +64,9 @@ impl Finder<'_> {
 
     /// Where control blocks keep their stack.
     fn layout(&self) -> Option<RecordLayout> {
-        let core = &self.process.core;
+        let target = self.process.target();
         let plain: Vec<(Addr, Addr)> = self.pointers().map(|(t, pointer)| (pointer, t.registers.sp())).collect();
-        core.expect(plain.iter().map(|&(pointer, _)| stack_records::looked_at(pointer)));
+        target.expect(plain.iter().map(|&(pointer, _)| stack_records::looked_at(pointer)));
         let memory = &self.process.memory;
         let believed = |layout: RecordLayout, pointer: Addr, record: &StackRecord| {
             let pages = record.mapped.start.is_aligned(PAGE) && record.mapped.len().is_multiple_of(PAGE);
@@ -101,7 +101,7 @@ impl Finder<'_> {
     /// What a record must have besides its own shape: a control block that points to
     /// itself, and memory that a stack can lie in. Gives the stack's guard zone.
     fn believed(&self, layout: RecordLayout, pointer: Addr, record: &StackRecord) -> Option<AddrRange> {
-        let vouched = stack_records::vouched(&self.process.memory, self.process.core.arch, layout, pointer);
+        let vouched = stack_records::vouched(&self.process.memory, self.process.arch(), layout, pointer);
         // musl's control block stands above the stack, in the same mapping.
         let used = match layout.libc {
             Libc::Glibc => pointer,
@@ -144,7 +144,7 @@ impl Finder<'_> {
         let mut sp = sp;
         while !known(sp) && out.len() < limits::MAX_NESTED_STACKS {
             let Some(region) = self.space.writable_at(sp) else { break };
-            let frame = signal_frames::find(&self.process.memory, self.process.core.arch, sp, region);
+            let frame = signal_frames::find(&self.process.memory, self.process.arch(), sp, region);
             // The kernel writes down the alternate stack that it switched to: the
             // handler's frame lies on it. One handler may interrupt another there, and
             // was then called further up.
@@ -203,7 +203,7 @@ impl Finder<'_> {
     /// its mapping (MADV_GUARD_INSTALL); gdb 13 gives the whole mapping up at the first
     /// page that it can't read, and writes zeros.
     fn note_blank(&self) {
-        if self.process.core.producer != Producer::Gcore {
+        if self.process.producer() != Producer::Gcore {
             return;
         }
         let zero = |at: Addr| self.process.memory.bytes(at, BLANK).is_ok_and(|b| b.iter().all(|&b| b == 0));
@@ -242,7 +242,7 @@ impl Finder<'_> {
             let Some((record, zone)) = record.and_then(|r| Some((r, self.believed(layout, pointer, &r)?))) else {
                 continue;
             };
-            let lost = self.process.core.notes.threads_lost;
+            let lost = self.process.facts().threads_lost;
             let state = if lost { StackState::Unsure } else { StackState::Cached };
             stacks.push(ThreadStack { state, ..from_record(None, layout, pointer, record, zone) });
         }
@@ -252,7 +252,7 @@ impl Finder<'_> {
 /// The main thread's stack: the mapping the kernel put the auxiliary vector's
 /// strings into.
 fn main_stack(process: &Process, space: &Space<'_>) -> Option<(AddrRange, &'static str)> {
-    let notes = &process.core.notes;
+    let notes = process.facts();
     let keys = [(at::RANDOM, "the mapping that holds AT_RANDOM"), (at::EXECFN, "the mapping that holds AT_EXECFN")];
     keys.into_iter().find_map(|(key, how)| Some((space.run_at(Addr::new(notes.auxv(key)?))?, how)))
 }

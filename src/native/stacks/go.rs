@@ -9,12 +9,12 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
-use crate::core::elf::Arch;
-use crate::core::prstatus::Thread;
 use crate::layout::{GO_RUNTIME, Layout, StructView};
 use crate::limits;
 use crate::memory::Memory;
 use crate::native::stacks::space::Space;
+use crate::target::Arch;
+use crate::target::Thread;
 
 /// What a thread's `m` leads to.
 pub(super) struct GoThread {

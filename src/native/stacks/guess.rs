@@ -23,7 +23,7 @@ pub fn guess(process: &Process, base: &Base, claims: &Claims, malloc: &Malloc, s
         return;
     }
     let _phase = process.enter(Phase::Stacks);
-    let space = Space::of(&process.core, base);
+    let space = Space::of(process.facts(), base);
     let known: Vec<&Claim> = claims.iter().filter(|c| c.confidence > Confidence::Heuristic).collect();
     let taken = RangeMap::resolve(
         &known,
@@ -51,7 +51,7 @@ pub fn guess(process: &Process, base: &Base, claims: &Claims, malloc: &Malloc, s
             Err(_) => {}
         }
     }
-    stacks.order(process.core.notes.threads.iter().map(|t| t.tid));
+    stacks.order(process.threads().iter().map(|t| t.tid));
 }
 
 fn state(process: &Process, lost: Adrift) -> StackState {

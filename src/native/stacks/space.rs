@@ -2,10 +2,10 @@
 //! byte in use that is no memory to write to.
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::core::open::Core;
-use crate::core::producer::Producer;
 use crate::map::{Base, BaseEntry};
 use crate::range_map::RangeMap;
+use crate::target::Facts;
+use crate::target::Producer;
 
 /// Mappings of the process, as stacks ask for them.
 pub(super) struct Space<'a> {
@@ -18,9 +18,9 @@ pub(super) struct Space<'a> {
 }
 
 impl<'a> Space<'a> {
-    pub(super) fn of(core: &Core, base: &'a Base) -> Space<'a> {
+    pub(super) fn of(facts: &Facts, base: &'a Base) -> Space<'a> {
         let runs = union(base.entries.iter().filter(|e| is_anonymous(e) && is_writable(e)).map(|e| e.range).collect());
-        Space { base, runs: RangeMap::from_sorted(runs).unwrap_or_default(), producer: core.producer }
+        Space { base, runs: RangeMap::from_sorted(runs).unwrap_or_default(), producer: facts.producer }
     }
 
     /// The writable anonymous memory around an address, joined with what touches it.

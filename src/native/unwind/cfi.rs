@@ -12,11 +12,11 @@ use gimli::{
 };
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::elf::Arch;
 use crate::image::elf::ElfImage;
 use crate::limits;
 use crate::memory::{Fault, Memory};
-use crate::native::unwind::Regs;
+use crate::registers::Regs;
+use crate::target::Arch;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 

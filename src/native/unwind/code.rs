@@ -3,8 +3,8 @@
 //! Intel 64 architecture manual, volume 2, CALL; Arm architecture reference manual, BL and BLR.
 
 use crate::addr::Addr;
-use crate::core::elf::Arch;
 use crate::memory::Memory;
+use crate::target::Arch;
 
 /// `call rel32`
 const CALL_NEAR: u8 = 0xe8;

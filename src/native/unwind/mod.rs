@@ -6,7 +6,6 @@
 
 mod cfi;
 mod code;
-pub mod registers;
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -17,8 +16,8 @@ use crate::memory::{Fault, Memory};
 use crate::native::signal_frames;
 use crate::process::Process;
 use crate::range_map::{RangeMap, Ranged};
+use crate::registers::Regs;
 use cfi::{CfiError, Scratch, Tables};
-pub use registers::Regs;
 
 /// How a frame was found, surest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -122,7 +121,7 @@ impl<'p> Unwinder<'p> {
     pub fn new(process: &'p Process, code: impl IntoIterator<Item = AddrRange>) -> Unwinder<'p> {
         let images = PlacedImages::new(process);
         let of_images = images.iter().flat_map(|i| i.elf.segments.iter()).filter(|s| s.perms.exec).map(|s| s.range);
-        let of_core = process.core.segments.iter().filter(|s| s.perms.exec).map(|s| s.range);
+        let of_core = process.space().mappings.iter().filter(|s| s.perms.exec).map(|s| s.range);
         let executable = union(of_images.chain(of_core).chain(code).collect()).into_iter().map(Executable).collect();
         Unwinder {
             process,
@@ -228,7 +227,7 @@ impl<'p> Unwinder<'p> {
 
     /// Whether a signal's handler returns there.
     pub fn is_signal_return(&self, addr: Addr) -> bool {
-        code::is_signal_return(&self.process.memory, self.process.core.arch, addr)
+        code::is_signal_return(&self.process.memory, self.process.arch(), addr)
     }
 
     /// What a signal interrupted, where its handler is about to return: by what
@@ -259,6 +258,6 @@ impl<'p> Unwinder<'p> {
     /// Whether the instruction before an address is a call; `None` where that is
     /// not in the core.
     fn follows_call(&self, addr: Addr) -> Option<bool> {
-        code::follows_call(&self.process.memory, self.process.core.arch, addr)
+        code::follows_call(&self.process.memory, self.process.arch(), addr)
     }
 }

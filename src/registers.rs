@@ -4,8 +4,7 @@
 //! mapping); DWARF for the Arm 64-bit architecture, table 4.
 
 use crate::addr::Addr;
-use crate::core::elf::Arch;
-use crate::core::prstatus;
+use crate::target::{Arch, Registers};
 
 /// Registers that have a number here.
 const COUNT: usize = 33;
@@ -65,7 +64,7 @@ impl Regs {
     }
 
     /// Those of a thread at the dump.
-    pub fn of_thread(arch: Arch, registers: &prstatus::Registers) -> Regs {
+    pub fn of_thread(arch: Arch, registers: &Registers) -> Regs {
         let mut regs = Regs::new(arch, registers.ip(), registers.sp());
         for (name, value) in registers.iter() {
             let number = match arch {
@@ -116,30 +115,30 @@ impl Regs {
         self.get(self.fp_number()).map(Addr::new)
     }
 
-    pub(super) fn set_ip(&mut self, ip: u64) {
+    pub(crate) fn set_ip(&mut self, ip: u64) {
         let ip = if self.arch == Arch::Aarch64 { ip & AARCH64_ADDRESS } else { ip };
         self.set(self.ip_number(), Some(ip));
     }
 
-    pub(super) fn set_sp(&mut self, sp: Addr) {
+    pub(crate) fn set_sp(&mut self, sp: Addr) {
         self.set(self.sp_number(), Some(sp.get()));
     }
 
-    pub(super) fn fp_number(&self) -> u16 {
+    pub(crate) fn fp_number(&self) -> u16 {
         match self.arch {
             Arch::X86_64 => x86_64::RBP,
             Arch::Aarch64 => aarch64::FP,
         }
     }
 
-    pub(super) fn sp_number(&self) -> u16 {
+    pub(crate) fn sp_number(&self) -> u16 {
         match self.arch {
             Arch::X86_64 => x86_64::RSP,
             Arch::Aarch64 => aarch64::SP,
         }
     }
 
-    pub(super) fn ip_number(&self) -> u16 {
+    pub(crate) fn ip_number(&self) -> u16 {
         match self.arch {
             Arch::X86_64 => x86_64::RIP,
             Arch::Aarch64 => aarch64::PC,
@@ -147,7 +146,7 @@ impl Regs {
     }
 
     /// Where a function that calls no other finds its return address, if that is a register.
-    pub(super) fn link(&self) -> Option<u64> {
+    pub(crate) fn link(&self) -> Option<u64> {
         match self.arch {
             Arch::X86_64 => None,
             Arch::Aarch64 => self.get(aarch64::LR),

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::budget::{Allowed, Budget};
 use crate::phase::Phase;
+use crate::target::budget::{Allowed, Budget};
 
 /// Kept pages are of this size, counted from address 0.
 pub const PAGE: u64 = 4096;

@@ -1,15 +1,16 @@
-//! [`Memory`] over a core's segments, with bytes from proven files where the
-//! core left them out.
+//! [`Memory`] over the pieces of a target, with bytes from proven files where they
+//! were left out.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::elf::PieceState;
 use crate::core::mapped::MappedFile;
-use crate::core::open::Core;
-use crate::core::reads::Loss;
 use crate::memory::{Fault, FaultKind, Memory};
 use crate::range_map::{RangeMap, Ranged};
+use crate::target::PieceState;
+use crate::target::Target;
+use crate::target::reads::Loss;
 
 /// Bytes of a file on disk that stand in for a mapping's.
 pub struct Overlay {
@@ -27,35 +28,51 @@ impl Ranged for Overlay {
     }
 }
 
-/// A core's memory.
-pub struct CoreMemory {
-    core: Arc<Core>,
+/// Where the bytes at an address are.
+enum Source<'a> {
+    Here(&'a [u8]),
+    /// To be copied from this place of the target.
+    At(Range<u64>),
+}
+
+impl Source<'_> {
+    fn len(&self) -> u64 {
+        match self {
+            Source::Here(bytes) => bytes.len() as u64,
+            Source::At(place) => place.end - place.start,
+        }
+    }
+}
+
+/// The memory of a process.
+pub struct ProcessMemory {
+    target: Arc<dyn Target>,
     overlays: RangeMap<Overlay>,
-    /// Parts that the process may have written to; see [`CoreMemory::pristine`].
+    /// Parts that the process may have written to; see [`ProcessMemory::pristine`].
     originals: RangeMap<Overlay>,
     files: Vec<MappedFile>,
 }
 
-/// A core's memory where what the core left out of writable parts is as in the
+/// The same memory where what the dump left out of writable parts is as in the
 /// file: right for tables that nobody writes, wrong for anything else.
 #[derive(Clone, Copy)]
-pub struct Pristine<'m>(&'m CoreMemory);
+pub struct Pristine<'m>(&'m ProcessMemory);
 
-impl CoreMemory {
-    /// Only what the core holds.
-    pub fn new(core: Arc<Core>) -> CoreMemory {
-        CoreMemory { core, overlays: RangeMap::default(), originals: RangeMap::default(), files: Vec::new() }
+impl ProcessMemory {
+    /// Only what the target holds.
+    pub fn new(target: Arc<dyn Target>) -> ProcessMemory {
+        ProcessMemory { target, overlays: RangeMap::default(), originals: RangeMap::default(), files: Vec::new() }
     }
 
-    /// With `overlays` (into `files`) for what the core left out, and `originals`
-    /// for what it left out of writable parts.
+    /// With `overlays` (into `files`) for what was left out, and `originals`
+    /// for what was left out of writable parts.
     pub fn with_files(
-        core: Arc<Core>,
+        target: Arc<dyn Target>,
         overlays: RangeMap<Overlay>,
         originals: RangeMap<Overlay>,
         files: Vec<MappedFile>,
-    ) -> CoreMemory {
-        CoreMemory { core, overlays, originals, files }
+    ) -> ProcessMemory {
+        ProcessMemory { target, overlays, originals, files }
     }
 
     /// The view for tables of program files that nobody writes, whatever the
@@ -65,32 +82,32 @@ impl CoreMemory {
     }
 
     /// The longest run of bytes from `addr` on, within one piece.
-    fn run(&self, addr: Addr, pristine: bool) -> Result<&[u8], Fault> {
-        let i = self.core.pieces.index_at_or_above(addr);
-        let piece = self.core.pieces.get(i).filter(|p| p.range.contains(addr));
+    fn run(&self, addr: Addr, pristine: bool) -> Result<Source<'_>, Fault> {
+        let space = &self.target.facts().space;
+        let i = space.pieces.index_at_or_above(addr);
+        let piece = space.pieces.get(i).filter(|p| p.range.contains(addr));
         if let Some(piece) = piece
             && let PieceState::Dumped(offset) = piece.state
         {
             let skip = addr.since(piece.range.start);
-            let from = (offset + skip) as usize;
-            let to = (offset + piece.range.len()) as usize;
-            return Ok(&self.core.bytes()[from..to]);
+            let place = offset.saturating_add(skip)..offset.saturating_add(piece.range.len());
+            return Ok(self.target.slice(place.clone()).map_or(Source::At(place), Source::Here));
         }
         let kind = match piece.map(|p| p.state) {
             Some(PieceState::Truncated) => FaultKind::Truncated,
             Some(_) => FaultKind::NotDumped,
             // Known from NT_FILE alone (gcore's way to leave a mapping out).
-            None if self.core.is_listed(addr) => FaultKind::NotDumped,
+            None if space.is_listed(addr) => FaultKind::NotDumped,
             None => FaultKind::Unmapped,
         };
         // A piece with bytes of its own always speaks for itself.
-        let next = match (piece, self.core.pieces.get(i)) {
+        let next = match (piece, space.pieces.get(i)) {
             (Some(here), _) => here.range.end,
             (None, Some(next)) => next.range.start,
             (None, None) => Addr::MAX,
         };
         let original = || if pristine { self.overlay(&self.originals, addr, next) } else { None };
-        self.overlay(&self.overlays, addr, next).or_else(original).ok_or(Fault { addr, kind })
+        self.overlay(&self.overlays, addr, next).or_else(original).map(Source::Here).ok_or(Fault { addr, kind })
     }
 
     fn overlay(&self, overlays: &RangeMap<Overlay>, addr: Addr, next: Addr) -> Option<&[u8]> {
@@ -102,7 +119,7 @@ impl CoreMemory {
     }
 
     fn read_from(&self, addr: Addr, buf: &mut [u8], pristine: bool) -> Result<(), Fault> {
-        if let Some(loss) = self.core.reads.refuses(addr, buf.len() as u64) {
+        if let Some(loss) = self.target.reads().refuses(addr, buf.len() as u64) {
             return Err(Fault { addr, kind: loss.into() });
         }
         let mut at = addr;
@@ -110,15 +127,30 @@ impl CoreMemory {
         while done < buf.len() {
             let run = self.run(at, pristine).inspect_err(|fault| {
                 if fault.kind == FaultKind::Truncated {
-                    self.core.reads.lose(fault.addr, Loss::Cut);
+                    self.target.reads().lose(fault.addr, Loss::Cut);
                 }
             })?;
-            let n = run.len().min(buf.len() - done);
+            let n = match run {
+                Source::Here(bytes) => {
+                    let n = bytes.len().min(buf.len() - done);
+                    buf[done..done + n].copy_from_slice(&bytes[..n]);
+                    n
+                }
+                Source::At(place) => {
+                    let n = (place.end - place.start).min((buf.len() - done) as u64) as usize;
+                    match self.target.copy(place.start, &mut buf[done..done + n]) {
+                        Ok(n) if n > 0 => n,
+                        _ => {
+                            self.target.reads().lose(at, Loss::Failed);
+                            return Err(Fault { addr: at, kind: FaultKind::Failed });
+                        }
+                    }
+                }
+            };
             if n == 0 {
                 return Err(Fault { addr: at, kind: FaultKind::NotDumped });
             }
-            self.core.reads.note(at, n as u64);
-            buf[done..done + n].copy_from_slice(&run[..n]);
+            self.target.reads().note(at, n as u64);
             done += n;
             match at.checked_add(n as u64) {
                 Some(next) => at = next,
@@ -130,12 +162,13 @@ impl CoreMemory {
     }
 
     fn borrow_from(&self, addr: Addr, len: usize, pristine: bool) -> Option<&[u8]> {
-        let bytes = self.run(addr, pristine).ok()?.get(..len)?;
+        let Source::Here(bytes) = self.run(addr, pristine).ok()? else { return None };
+        let bytes = bytes.get(..len)?;
         // What is borrowed may be looked at for a word only: it counts as one read.
-        if self.core.reads.refuses(addr, 0).is_some() {
+        if self.target.reads().refuses(addr, 0).is_some() {
             return None;
         }
-        self.core.reads.note(addr, len as u64);
+        self.target.reads().note(addr, len as u64);
         Some(bytes)
     }
 
@@ -144,7 +177,7 @@ impl CoreMemory {
         while have < max {
             let Some(at) = addr.checked_add(have) else { break };
             match self.run(at, pristine) {
-                Ok(run) if !run.is_empty() => have += run.len() as u64,
+                Ok(run) if run.len() > 0 => have += run.len(),
                 _ => break,
             }
         }
@@ -159,12 +192,12 @@ impl CoreMemory {
             Some(if range.start > addr { range.start } else { range.end })
         }
         let originals = if pristine { border(&self.originals, addr) } else { None };
-        let borders = [border(&self.core.pieces, addr), border(&self.overlays, addr), originals];
+        let borders = [border(&self.target.facts().space.pieces, addr), border(&self.overlays, addr), originals];
         borders.into_iter().flatten().min().unwrap_or(Addr::MAX)
     }
 }
 
-impl Memory for CoreMemory {
+impl Memory for ProcessMemory {
     fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
         self.read_from(addr, buf, false)
     }
