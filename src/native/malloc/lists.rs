@@ -203,7 +203,7 @@ impl Reader<'_> {
     }
 
     /// Unsorted list, small and large bins: double lists, each link of which must
-    /// lead back, so that no circle but the whole one can be.
+    /// lead back, so that no cycle but the whole one can be.
     fn bins(&self, index: usize, arena: &Arena, out: &mut FreeLists) {
         let Some(bins) = arena.bins else { return };
         let (b, c) = (self.shape.bins, &self.shape.chunk);
