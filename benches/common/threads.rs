@@ -157,7 +157,7 @@ impl Made {
     /// What `count` more threads take.
     pub(crate) fn plan(session: &Session<'_>, count: u64) -> Fallible<Made> {
         let process = session.process;
-        let (models, last) = models(session, process.target())?;
+        let (models, last) = models(session, process.core().ok_or("no core file")?)?;
         let runtime = session.coreclr().first().ok_or("no runtime")?.runtime();
         let store = runtime.roots.pointer(&process.memory, &runtime.layout, "ThreadStore")?;
         let store = StructView::new(&process.memory, &runtime.layout, "ThreadStore", store);

@@ -6,7 +6,7 @@ use crate::units::exact;
 
 /// Check the invariants and list what contradicts.
 pub fn check(session: &Session<'_>) -> CheckReport {
-    let invariants = audit::invariants(session.map(), session.process.target());
+    let invariants = audit::invariants(session.map(), session.process.facts());
     for broken in invariants.iter().filter(|i| !i.ok) {
         session.process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
     }

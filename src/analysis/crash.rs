@@ -6,9 +6,9 @@
 //! signal of its own where it attached to a process that was well. createdump writes
 //! SIGABRT into every thread (3.1), or nothing into those that did not crash.
 
+use crate::process::Process;
 use crate::target::Producer;
 use crate::target::SignalInfo;
-use crate::process::Process;
 
 /// Why a process was dumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,6 @@
 use crate::addr::{Addr, AddrRange};
 use crate::analysis::crash;
 use crate::bytes::{self, printable};
-use crate::target::PieceState;
-use crate::target::at;
 use crate::image::ModuleKind;
 use crate::image::modules::page_size;
 use crate::limits;
@@ -14,6 +12,8 @@ use crate::native::stacks::Stacks;
 use crate::process::Process;
 use crate::report::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 use crate::session::Session;
+use crate::target::PieceState;
+use crate::target::at;
 use crate::units::human;
 
 /// Tell of the process; what its arguments and its environment hold only with `show_data`.

@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::sync::OnceLock;
 
 use crate::addr::{Addr, AddrRange};
-use crate::target::Arch;
 use crate::dotnet::gc_vars;
 use crate::dotnet::handles::{HandleList, SegmentList};
 use crate::dotnet::roots::{self, Roots, RootsError};
@@ -18,6 +17,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::target::Arch;
 
 /// Export: addresses of the runtime's globals, in the order of dacvars.h.
 const DAC_TABLE: &str = "g_dacTable";

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use crate::addr::{Addr, AddrRange};
-use crate::target::at;
-use crate::target::Facts;
 use crate::limits;
 use crate::map::Base;
 use crate::symbolicate::event::TextMapping;
 use crate::symbolicate::scan;
+use crate::target::Facts;
+use crate::target::at;
 
 /// A file mapped into the process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! What fills a block of memory.
 
 use crate::addr::{Addr, AddrRange};
-use crate::target::Target;
 use crate::map::Base;
 use crate::memory::scan::{PAGE, is_filled};
+use crate::target::Target;
 
 /// Most pages of a block that are looked at for text and pointers.
 pub(super) const SAMPLES: u64 = 64;

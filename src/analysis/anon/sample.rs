@@ -7,12 +7,12 @@ use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::analysis::anon::content::{Content, SAMPLES};
-use crate::target::Run;
 use crate::limits;
 use crate::memory::scan::PAGE;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::session::Session;
+use crate::target::Run;
 
 /// Pages of each block that is looked at, however many blocks there are.
 const FEWEST: usize = 2;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
-use crate::memory::{ProcessMemory, Memory};
+use crate::memory::{Memory, ProcessMemory};
 use crate::native::malloc::{Chunk, Malloc, State};
 use crate::process::Process;
 use crate::report::{ChunkRow, ChunkSum};

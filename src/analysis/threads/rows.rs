@@ -3,12 +3,12 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
-use crate::target::at;
 use crate::dotnet::{ExplicitFrame, Method};
 use crate::image::Module;
 use crate::process::Process;
 use crate::report::{FrameRow, Name};
 use crate::stackwalk::{FrameKind, StackFrame};
+use crate::target::at;
 
 /// A module's name; none where no file list gave it one.
 fn named(name: &str) -> Option<Name> {

@@ -2,15 +2,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
-<<<<<<< HEAD
 use coremap::analysis;
 use coremap::core::inflate::Compression;
 use coremap::session::Session;
-=======
-use coremap::analysis::{self, Names};
-use coremap::core::inflate::Compression;
-use coremap::introspect::identify;
->>>>>>> 5076c42 (Words of the field: a core is compressed, a list that comes back is a cycle)
 use coremap::symbolicate::{Options, SymbolicateError};
 
 use crate::cli::args::{Common, Format};

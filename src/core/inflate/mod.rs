@@ -173,11 +173,7 @@ pub fn to_temporary_file<R: Read>(
     let mut sink =
         Sink::new().map_err(|source| InflateError::Output { folder: std::env::temp_dir(), written: 0, source })?;
     let head = source.peek(HEAD).map_err(InflateError::Input)?;
-<<<<<<< HEAD
-    let mut packing = Compression::detect(head);
-=======
     let mut compression = Compression::detect(head);
->>>>>>> 5076c42 (Words of the field: a core is compressed, a list that comes back is a cycle)
     let (mut broken, mut trailing) = (None, false);
     if compression.is_none() {
         broken = plain(&mut source, &mut sink)?;

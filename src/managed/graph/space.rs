@@ -2,8 +2,8 @@
 //! lies in, found in two steps however many regions there are.
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::open::Core;
 use crate::phase::Phase;
+use crate::target::Target;
 
 /// A run of dumped heap.
 #[derive(Clone, Copy)]
@@ -48,12 +48,12 @@ const ADDRESS_BITS: u32 = 48;
 impl<'a> Space<'a> {
     /// The dumped parts of `ranges`, which are disjoint and sorted; no object takes less than
     /// `min_object` bytes.
-    pub fn new(core: &'a Core, ranges: impl Iterator<Item = AddrRange>, min_object: u64) -> Space<'a> {
-        let _phase = core.reads.enter_if_none(Phase::References);
+    pub fn new(target: &'a dyn Target, ranges: impl Iterator<Item = AddrRange>, min_object: u64) -> Space<'a> {
+        let _phase = target.reads().enter_if_none(Phase::References);
         let mut space = Space::empty(min_object);
         for range in ranges {
-            for run in core.dumped_runs(range) {
-                core.reads.note(run.range.start, run.range.len());
+            for run in target.dumped_runs(range) {
+                target.reads().note(run.range.start, run.range.len());
                 let start = run.range.start.align_up(8);
                 let bytes = run.bytes.get(start.since(run.range.start) as usize..).unwrap_or_default();
                 space.add(start, bytes);
