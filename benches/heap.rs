@@ -64,7 +64,7 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
     let (runtime, heaps) = found.runtimes.first().ok_or("no runtime")?;
     let types = TypeSystem::new(&process, runtime);
     let heap = Heap::open(&types, heaps);
-    process.core.expect_scan();
+    process.target().expect_scan();
     let begun = Instant::now();
     let silent = Progress::silent();
     let count = if strings {

@@ -12,10 +12,10 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use common::{ALL, Fallible, Fill, Scratch};
-use coremap::core::Core;
 use coremap::memory::scan;
 use coremap::progress::Progress;
 use coremap::search::{self, Pattern, PatternOptions};
+use coremap::target::Target;
 use divan::Bencher;
 use divan::counter::BytesCount;
 use rayon::prelude::*;
@@ -43,7 +43,7 @@ struct Subject {
 static SUBJECTS: OnceLock<Vec<Subject>> = OnceLock::new();
 
 /// Every byte, once, in parallel.
-fn plain_read(core: &Core) -> u64 {
+fn plain_read(core: &dyn Target) -> u64 {
     core.expect_scan();
     let runs = core.dumped_runs(ALL);
     let sum = |bytes: &[u8]| {
@@ -54,12 +54,12 @@ fn plain_read(core: &Core) -> u64 {
     runs.par_iter().flat_map(|r| r.bytes.par_chunks(4 << 20)).map(sum).reduce(|| 0, u64::wrapping_add)
 }
 
-fn zero_pages(core: &Core) -> u64 {
-    let ranges: Vec<_> = core.pieces.iter().map(|p| p.range).collect();
+fn zero_pages(core: &dyn Target) -> u64 {
+    let ranges: Vec<_> = core.facts().space.pieces.iter().map(|p| p.range).collect();
     scan::zero_pages(core, &ranges, &Progress::silent()).iter().map(|s| s.zero).sum()
 }
 
-fn search_both(core: &Core) -> u64 {
+fn search_both(core: &dyn Target) -> u64 {
     match Pattern::new(TEXT, PatternOptions::default()) {
         Ok(pattern) => search::search(core, &pattern, None, Some(100), &Progress::silent()).total,
         Err(_) => 0,
@@ -67,7 +67,7 @@ fn search_both(core: &Core) -> u64 {
 }
 
 /// A way of reading all memory: its name, and what it counts.
-type Way = (&'static str, fn(&Core) -> u64);
+type Way = (&'static str, fn(&dyn Target) -> u64);
 
 const WAYS: [Way; 3] =
     [("plain parallel read", plain_read), ("zero pages", zero_pages), ("search, UTF-8 and UTF-16", search_both)];
@@ -90,14 +90,14 @@ fn compare(subject: &Subject) -> Fallible {
         }
     }
     let core = common::open(&subject.path)?;
-    let bytes = core.dumped_total();
+    let bytes = core.facts().space.dumped_total();
     println!(
         "{}: {bytes} bytes of memory in the core, {} % in zero pages; {} threads; best of {ROUNDS}",
         subject.name,
         results[1] * 100 / bytes.max(1),
         rayon::current_num_threads()
     );
-    let holes = core.size.saturating_sub(core.extents().data_bytes());
+    let holes = core.facts().size.saturating_sub(core.extents().data_bytes());
     if holes > 0 {
         println!("holes of the file: {holes} bytes, which only the plain read reads");
     }
@@ -120,9 +120,9 @@ fn scan_all(bencher: Bencher<'_, '_>, name: &str) {
     let (Some((_, way)), Some(subject)) = (WAYS.iter().find(|w| w.0 == name), subjects().first()) else { return };
     let opened = || common::open(&subject.path).ok();
     bencher
-        .counter(BytesCount::new(opened().map_or(0, |c| c.dumped_total())))
+        .counter(BytesCount::new(opened().map_or(0, |c| c.facts.space.dumped_total())))
         .with_inputs(opened)
-        .bench_refs(|core| core.as_ref().map(way));
+        .bench_refs(|core| core.as_ref().map(|core| way(core)));
 }
 
 fn prepare() -> Fallible {

@@ -51,7 +51,7 @@ pub fn identify(process: &Process) -> Findings {
     });
     Findings {
         runtimes: runtimes.collect(),
-        map: AddressMap::resolve(&process.core, Claims::default()),
+        map: AddressMap::resolve(process.facts(), Claims::default()),
         stacks: Stacks::default(),
         malloc: Malloc::default(),
     }
@@ -59,7 +59,7 @@ pub fn identify(process: &Process) -> Findings {
 
 /// Run all introspectors and resolve what they claim.
 pub fn introspect(process: &Process) -> Findings {
-    let base = Base::of(&process.core);
+    let base = Base::of(process.facts());
     let mut claims = Claims::default();
     let modules = process.enter(Phase::Modules);
     image::claims::claim(process, &base, &mut claims);
@@ -84,7 +84,7 @@ pub fn introspect(process: &Process) -> Findings {
     if claims.is_full() {
         process.diag.partial("limit", "more claims on the memory than are taken; labels are incomplete");
     }
-    let map = AddressMap::resolve(&process.core, claims);
+    let map = AddressMap::resolve(process.facts(), claims);
     Findings { map, stacks, malloc, runtimes }
 }
 
@@ -106,7 +106,7 @@ fn dotnet(process: &Process, base: &Base, claims: &mut Claims) -> Vec<(Runtime, 
 
 /// createdump's own page: in the base, as it is a PT_LOAD, but no process's memory.
 fn claim_diag_page(process: &Process, claims: &mut Claims) {
-    if let Some(page) = process.core.diag_page {
+    if let Some(page) = process.facts().diag_page {
         claims.add(Claim {
             range: page.range,
             kind: Kind::AnonRO,
@@ -121,7 +121,7 @@ fn claim_diag_page(process: &Process, claims: &mut Claims) {
 /// Second views of shared pages.
 fn claim_aliases(process: &Process, claims: &mut Claims) {
     let _phase = process.enter(Phase::Aliases);
-    for alias in memory::alias::find(&process.core) {
+    for alias in memory::alias::find(process.target()) {
         claims.add(Claim {
             range: alias.range,
             kind: Kind::DoubleMapped,

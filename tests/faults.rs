@@ -27,7 +27,7 @@ fn run(path: &std::path::Path, command: &str, fail_at: u64) -> Result<Answer, St
     let options = Options { fail_at: Some(fail_at), ..Options::default() };
     let process = Process::open(path, &options, &silent).map_err(|e| e.to_string())?;
     let found = introspect(&process);
-    let broken: Vec<_> = audit::invariants(&found.map, &process.core).into_iter().filter(|i| !i.ok).collect();
+    let broken: Vec<_> = audit::invariants(&found.map, process.facts()).into_iter().filter(|i| !i.ok).collect();
     assert!(broken.is_empty(), "{command}, read {fail_at}: {broken:?}");
     let body = match command {
         "summary" => {
@@ -51,9 +51,9 @@ fn run(path: &std::path::Path, command: &str, fail_at: u64) -> Result<Answer, St
     let places = found.map.regions.iter();
     let places = places.map(|r| Place { range: r.range, kind: r.kind, confidence: r.confidence }).collect();
     // Whichever fails, a phase with a name tells of it.
-    assert_eq!(process.core.reads.unnamed(), 0, "{command}, read {fail_at}: reads without a phase");
+    assert_eq!(process.reads().unnamed(), 0, "{command}, read {fail_at}: reads without a phase");
     let partial = process.diag.is_partial();
-    Ok(Answer { body, places, partial, reads: process.core.reads.counted() })
+    Ok(Answer { body, places, partial, reads: process.reads().counted() })
 }
 
 /// Tries of one command where not all are asked for.

@@ -557,7 +557,7 @@ fn musl_as_nm_and_gdb_have_it() {
     let process = real_process("native-musl-gcore");
     let names = NativeSymbols::new(&process);
     let libc = start("native-musl-gcore", "/libc.so");
-    for thread in &process.core.notes.threads {
+    for thread in process.threads() {
         // In __syscall_cp_asm, which isn't exported; memset, the nearest below, has no size.
         is_named(&names, thread.registers.ip().get(), "-");
     }

@@ -154,8 +154,8 @@ proptest! {
         claims in prop::collection::vec(claim(), 0..24).prop_flat_map(|c| (Just(c.clone()), Just(c).prop_shuffle())),
     ) {
         let core = core_of(&loads, &files);
-        let one = AddressMap::resolve(&core, Claims::from(claims.0));
-        let other = AddressMap::resolve(&core, Claims::from(claims.1));
+        let one = AddressMap::resolve(&core.facts, Claims::from(claims.0));
+        let other = AddressMap::resolve(&core.facts, Claims::from(claims.1));
         prop_assert_eq!(labels(&one), labels(&other));
     }
 
@@ -166,8 +166,8 @@ proptest! {
         claims in prop::collection::vec(claim(), 0..24),
     ) {
         let core = core_of(&loads, &files);
-        let map = AddressMap::resolve(&core, Claims::from(claims.clone()));
-        for i in audit::invariants(&map, &core) {
+        let map = AddressMap::resolve(&core.facts, Claims::from(claims.clone()));
+        for i in audit::invariants(&map, &core.facts) {
             prop_assert!(i.ok, "{}: {}", i.name, i.detail);
         }
         // The base, byte by byte, from the numbers the core was made of.
@@ -185,6 +185,6 @@ proptest! {
             }
         }
         prop_assert_eq!(map.regions.iter().map(|r| r.in_core).sum::<u64>(), in_core);
-        prop_assert_eq!(core.dumped_total(), in_core);
+        prop_assert_eq!(core.facts.space.dumped_total(), in_core);
     }
 }

@@ -31,7 +31,7 @@ fn recorded<T>(name: &str, with: impl FnOnce(&[StackRefs], &Names<'_>) -> T) -> 
     let process = Process::open(&path, &Options::default(), &Progress::silent()).unwrap();
     let found = identify(&process);
     let names = Names::new(&process, &found);
-    let stacks = stacks::find(&process, &Base::of(&process.core));
+    let stacks = stacks::find(&process, &Base::of(process.facts()));
     let refs = stack_refs(&process, &stacks, names.runtimes(), &found.runtimes[0].0);
     with(&refs, &names)
 }

@@ -52,7 +52,7 @@ fn rows(core: &CoreBuilder) -> Vec<ThreadRow> {
     let process = Process::open(file.path(), &Options::default(), &Progress::silent()).unwrap();
     let found = identify(&process);
     let names = Names::new(&process, &found);
-    let stacks = stacks::find(&process, &Base::of(&process.core));
+    let stacks = stacks::find(&process, &Base::of(process.facts()));
     threads(&process, &names, &stacks, ThreadOptions::default()).threads
 }
 

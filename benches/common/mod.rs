@@ -11,12 +11,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::core::{Core, PieceState};
+use coremap::core::Core;
 use coremap::diag::Diagnostics;
 use coremap::introspect::{Findings, introspect};
 use coremap::memory::scan::is_zero;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::target::{PieceState, Target};
 
 pub(crate) type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
@@ -70,7 +71,9 @@ pub(crate) enum Fill {
 pub(crate) fn real_bytes(zeros: bool) -> Fallible<Vec<u8>> {
     let mut out = Vec::new();
     for name in ["dotnet31-kernel.core.zst", "dotnet31-createdump.core.zst", "native-glibc-kernel.core.gz"] {
-        for run in sample(name)?.dumped_runs(ALL) {
+        let sample = sample(name)?;
+        let target: &dyn Target = &sample;
+        for run in target.dumped_runs(ALL) {
             let pages = run.bytes.chunks_exact(PAGE as usize);
             pages.filter(|p| zeros || !is_zero(p)).for_each(|p| out.extend_from_slice(p));
         }
@@ -231,7 +234,7 @@ pub(crate) fn extended(
 
 /// Where in a core's file the byte at an address lies.
 pub(crate) fn offset_of(core: &Core, addr: Addr) -> Fallible<u64> {
-    let piece = core.pieces.at(addr).ok_or("not mapped")?;
+    let piece = core.facts.space.pieces.at(addr).ok_or("not mapped")?;
     match piece.state {
         PieceState::Dumped(offset) => Ok(offset + addr.since(piece.range.start)),
         _ => Err("not dumped".into()),

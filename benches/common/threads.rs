@@ -156,7 +156,7 @@ fn models(process: &Process, found: &Findings, core: &Core) -> Fallible<(Vec<Mod
 impl Made {
     /// What `count` more threads take.
     pub(crate) fn plan(process: &Process, found: &Findings, count: u64) -> Fallible<Made> {
-        let (models, last) = models(process, found, &process.core)?;
+        let (models, last) = models(process, found, process.core().ok_or("no core file")?)?;
         let (runtime, _) = found.runtimes.first().ok_or("no runtime")?;
         let store = runtime.roots.pointer(&process.memory, &runtime.layout, "ThreadStore")?;
         let store = StructView::new(&process.memory, &runtime.layout, "ThreadStore", store);

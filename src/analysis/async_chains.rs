@@ -39,7 +39,7 @@ pub fn async_chains(
     merge: bool,
     progress: &Progress,
 ) -> AsyncReport {
-    process.core.expect_scan();
+    process.target().expect_scan();
     let mut report = AsyncReport::default();
     for (runtime, heaps) in with_heap(&found.runtimes) {
         one(process, (runtime, heaps), names, merge, progress, &mut report);

@@ -4,9 +4,9 @@
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::core::producer::Producer;
 use crate::map::Kind;
 use crate::report::{BaseRow, DiffSide, KindRow, SCHEMA_VERSION, SummaryReport, TotalRow};
+use crate::target::Producer;
 
 const WRITERS: &[Producer] = &[Producer::Kernel, Producer::Gcore, Producer::Createdump];
 

@@ -7,7 +7,7 @@ use crate::units::exact;
 
 /// Check the invariants and list what contradicts.
 pub fn check(process: &Process, found: &Findings) -> CheckReport {
-    let invariants = audit::invariants(&found.map, &process.core);
+    let invariants = audit::invariants(&found.map, process.facts());
     for broken in invariants.iter().filter(|i| !i.ok) {
         process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
     }

@@ -6,9 +6,9 @@
 //! signal of its own where it attached to a process that was well. createdump writes
 //! SIGABRT into every thread (3.1), or nothing into those that did not crash.
 
-use crate::core::Producer;
-use crate::core::notes::SignalInfo;
 use crate::process::Process;
+use crate::target::Producer;
+use crate::target::SignalInfo;
 
 /// Why a process was dumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ const ATTACH_SIGNALS: [i32; 2] = [19, 5];
 
 /// Who crashed, and why.
 pub(super) fn crash(process: &Process) -> Crash {
-    let (notes, producer) = (&process.core.notes, process.core.producer);
+    let (notes, producer) = (process.facts(), process.producer());
     let stopped = |number: i32| producer == Producer::Gcore && ATTACH_SIGNALS.contains(&number);
     let info = notes.signal.filter(|s| s.signo != 0 && !stopped(s.signo));
     let mut marked = notes.threads.iter().filter(|t| t.signal != 0 && !stopped(i32::from(t.signal)));

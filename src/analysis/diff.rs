@@ -138,10 +138,10 @@ fn delta(old: u64, new: u64) -> i64 {
 /// A core as `diff` names it.
 pub fn side(process: &Process) -> DiffSide {
     DiffSide {
-        path: process.core.path.clone(),
+        path: process.facts().path.clone(),
         pid: process.pid(),
-        producer: process.core.producer.name(),
-        threads: process.core.notes.threads.len(),
-        truncated: process.core.truncation.is_some(),
+        producer: process.producer().name(),
+        threads: process.threads().len(),
+        truncated: process.facts().truncation.is_some(),
     }
 }

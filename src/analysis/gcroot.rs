@@ -22,7 +22,7 @@ pub fn gcroot(process: &Process, found: &Findings, addr: Addr, all: bool) -> GcR
 
 /// The same of several objects: heap, stacks and roots are read once for all of them.
 pub(super) fn gcroots(process: &Process, found: &Findings, addrs: &[Addr], all: bool) -> Vec<GcRootReport> {
-    process.core.expect_scan();
+    process.target().expect_scan();
     let of = |&object: &Addr| GcRootReport { object, ..GcRootReport::default() };
     let mut reports: Vec<GcRootReport> = addrs.iter().map(of).collect();
     // A stack may go through the code of several runtimes.

@@ -25,7 +25,7 @@ pub struct HeapStatOptions {
 
 /// Count the objects of all managed heaps by type.
 pub fn heapstat(process: &Process, found: &Findings, options: &HeapStatOptions, progress: &Progress) -> HeapStatReport {
-    process.core.expect_scan();
+    process.target().expect_scan();
     let mut report = HeapStatReport { strings: options.strings.then(StringsRow::default), ..HeapStatReport::default() };
     for (runtime, heaps) in with_heap(&found.runtimes) {
         one(process, runtime, heaps, options, progress, &mut report);

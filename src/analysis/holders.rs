@@ -78,7 +78,7 @@ pub fn holders(process: &Process, found: &Findings, limit: Option<usize>, progre
         true => *b,
         false => AddrRange::new(a.start.min(b.start), a.end.max(b.end)),
     });
-    pointers(&process.core, &heap, hull, progress, keep, |share: Vec<Word>| {
+    pointers(process.target(), &heap, hull, progress, keep, |share: Vec<Word>| {
         let room = limits::MAX_HELD.saturating_sub(words.len());
         left_out += share.len().saturating_sub(room) as u64;
         words.extend(share.into_iter().take(room));

@@ -1,8 +1,6 @@
 use crate::addr::{Addr, AddrRange};
 use crate::analysis::crash;
 use crate::bytes::{self, printable};
-use crate::core::elf::PieceState;
-use crate::core::notes::at;
 use crate::image::ModuleKind;
 use crate::image::modules::page_size;
 use crate::introspect::Findings;
@@ -14,6 +12,8 @@ use crate::native::stack_records::Libc;
 use crate::native::stacks::Stacks;
 use crate::process::Process;
 use crate::report::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
+use crate::target::PieceState;
+use crate::target::at;
 use crate::units::human;
 
 /// Tell of the process; what its arguments and its environment hold only with `show_data`.
@@ -33,7 +33,7 @@ pub fn info(process: &Process, found: &Findings, show_data: bool) -> InfoReport 
                     ModuleKind::Pe { .. } => Some("pe"),
                     ModuleKind::NoHeaders => None,
                 },
-                in_core: process.core.dumped_in(m.range),
+                in_core: process.space().dumped_in(m.range),
             })
             .collect(),
         completeness: completeness(process, found),
@@ -41,23 +41,22 @@ pub fn info(process: &Process, found: &Findings, show_data: bool) -> InfoReport 
 }
 
 fn process_row(process: &Process, stacks: &Stacks, show_data: bool) -> ProcessRow {
-    let core = &process.core;
-    let info = core.notes.process.as_ref();
+    let facts = process.facts();
+    let info = facts.process.as_ref();
     let strings = process.strings();
     let safe = |s: &str| printable(s).into_owned();
     let arguments = strings.map(|s| &s.args[..]);
     // The first 79 bytes of them, in one line.
     let line = info.map(|i| i.args.as_str()).filter(|line| !line.is_empty());
     let command_line = arguments.map(|args| args.iter().map(|a| safe(a)).collect()).or(line.map(|l| vec![safe(l)]));
-    let executable = core
-        .notes
+    let executable = facts
         .auxv(at::PHDR)
-        .or_else(|| core.notes.auxv(at::ENTRY))
+        .or_else(|| facts.auxv(at::ENTRY))
         .and_then(|a| process.modules.iter().find(|m| m.range.contains(Addr::new(a))))
         .map(|m| m.path.to_string())
         .filter(|p| !p.is_empty())
         .or_else(|| {
-            let path = core.notes.auxv(at::EXECFN)?;
+            let path = facts.auxv(at::EXECFN)?;
             process.memory.text(Addr::new(path), crate::limits::MAX_NAME).ok()
         })
         .map(|p| safe(&p));
@@ -84,7 +83,7 @@ fn process_row(process: &Process, stacks: &Stacks, show_data: bool) -> ProcessRo
         crash_thread: crash.tid,
         signal: crash.signal.map(signal_row),
         os: os_facts(process, stacks),
-        page_size: page_size(core),
+        page_size: page_size(facts),
     }
 }
 
@@ -162,7 +161,7 @@ fn banner(process: &Process, range: AddrRange) -> Option<String> {
 /// LINUX_VERSION_CODE in the vdso's note of owner "Linux", type 0
 /// (arch/x86/entry/vdso/note.S): 0xMMmmpp.
 fn kernel_version(process: &Process) -> Option<String> {
-    let base = Addr::new(process.core.notes.auxv(at::SYSINFO_EHDR)?);
+    let base = Addr::new(process.auxv(at::SYSINFO_EHDR)?);
     let vdso = process.memory.bytes(base, process.memory.readable(base, 8192) as usize).ok()?;
     // n_namesz 6, n_descsz 4, n_type 0, "Linux\0", padding
     let note = b"\x06\0\0\0\x04\0\0\0\0\0\0\0Linux\0\0\0";
@@ -172,11 +171,11 @@ fn kernel_version(process: &Process) -> Option<String> {
 }
 
 fn completeness(process: &Process, found: &Findings) -> Completeness {
-    let core = &process.core;
+    let facts = process.facts();
     let map = &found.map;
     // Bytes that are not there because the file ends were not left out.
     let cut_off = |range| {
-        let pieces = core.pieces.overlapping(range).filter(|p| p.state == PieceState::Truncated);
+        let pieces = facts.space.pieces.overlapping(range).filter(|p| p.state == PieceState::Truncated);
         pieces.filter_map(|p| p.range.intersect(&range)).map(|r| r.len()).fold(0, u64::saturating_add)
     };
     let missing = |f: &dyn Fn(&crate::map::Region) -> bool| {
@@ -186,7 +185,7 @@ fn completeness(process: &Process, found: &Findings) -> Completeness {
     let writable_missing =
         missing(&|r| r.file.is_none() && r.perms.is_some_and(|p| p.write) && r.kind != Kind::NoAccess);
     let file_missing = missing(&|r| r.file.is_some());
-    let truncated = core.truncation.map_or(0, |t| t.missing);
+    let truncated = facts.truncation.map_or(0, |t| t.missing);
     let mut notes = Vec::new();
     if truncated > 0 {
         notes.push(format!(
@@ -208,24 +207,24 @@ fn completeness(process: &Process, found: &Findings) -> Completeness {
             if unread > 0 { format!("{unread} files lack even their headers; ") } else { String::new() }
         ));
     }
-    if !core.notes.files.is_empty() && !core.producer.lists_all_files(&core.notes.files) {
+    if !facts.space.files.is_empty() && !facts.producer.lists_all_files(&facts.space.files) {
         notes.push(
             "no deleted file or memfd is listed; this createdump may leave them out, and they would count as anonymous"
                 .into(),
         );
     }
-    if core.notes.files.is_empty() {
+    if facts.space.files.is_empty() {
         notes.push(
             "no list of mapped files (NT_FILE): modules are known from the dynamic linker and their headers only"
                 .into(),
         );
     }
-    if core.notes.threads.iter().all(|t| t.thread_pointer.is_none()) {
+    if facts.threads.iter().all(|t| t.thread_pointer.is_none()) {
         notes.push("no thread pointers: stacks are known by their stack pointers only".into());
     }
     Completeness {
         mapped: map.base.size(),
-        in_core: core.dumped_total(),
+        in_core: facts.space.dumped_total(),
         writable_missing,
         file_missing,
         truncated,

@@ -72,7 +72,7 @@ pub fn leaks(process: &Process, found: &Findings, options: &LeaksOptions, progre
     if malloc.heaps.is_empty() && malloc.mapped.is_empty() {
         return LeaksReport::default();
     }
-    process.core.expect_scan();
+    process.target().expect_scan();
     let (lists, blocks) = blocks_of(process, malloc);
     let reach = Reach::new(process, &blocks);
     let reached = blocks.marks();

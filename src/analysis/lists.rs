@@ -79,7 +79,7 @@ fn list(
 
 /// List the objects of the types whose name matches.
 pub fn objects(process: &Process, found: &Findings, name: &Regex) -> ObjectsReport {
-    process.core.expect_scan();
+    process.target().expect_scan();
     let mut report = ObjectsReport::default();
     for (runtime, heaps) in with_heap(&found.runtimes) {
         let _phase = process.enter(Phase::References);
@@ -184,7 +184,7 @@ pub fn syncblocks(process: &Process, found: &Findings) -> SyncBlocksReport {
 
 /// List all exception objects.
 pub fn exceptions(process: &Process, found: &Findings) -> ExceptionsReport {
-    process.core.expect_scan();
+    process.target().expect_scan();
     let mut report = ExceptionsReport::default();
     for (runtime, heaps) in with_heap(&found.runtimes) {
         let _phase = process.enter(Phase::References);

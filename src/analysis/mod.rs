@@ -89,21 +89,21 @@ pub fn envelope<T>(command: &'static str, process: &Process, found: &Findings, b
         process.diag.partial(code, message);
     }
     process.tell_unread();
-    let core = &process.core;
+    let facts = process.facts();
     Envelope {
         schema_version: SCHEMA_VERSION,
         coremap: env!("CARGO_PKG_VERSION"),
         command,
         core: CoreRow {
-            path: core.path.clone(),
-            size: core.size,
-            packed: core.packing.map(|p| p.name()),
-            producer: core.producer.name(),
-            arch: core.arch.name(),
+            path: facts.path.clone(),
+            size: facts.size,
+            packed: facts.compression,
+            producer: facts.producer.name(),
+            arch: facts.arch.name(),
             pid: process.pid(),
-            truncated: core.truncation.is_some(),
-            truncation: core.truncation,
-            threads: core.notes.threads.len(),
+            truncated: facts.truncation.is_some(),
+            truncation: facts.truncation,
+            threads: facts.threads.len(),
             runtimes: found.runtimes.iter().map(|(r, heaps)| runtime_row(r, heaps)).collect(),
         },
         warnings: process.diag.warnings(),

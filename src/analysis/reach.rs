@@ -49,7 +49,7 @@ pub(super) struct Reach<'a> {
 impl<'a> Reach<'a> {
     pub(super) fn new(process: &'a Process, blocks: &'a Blocks) -> Reach<'a> {
         let _phase = process.enter(Phase::Pointers);
-        let parts = blocks.parts().map(|part| Window::written(&process.core, part)).collect();
+        let parts = blocks.parts().map(|part| Window::written(process.target(), part)).collect();
         Reach { process, blocks, parts, hull: blocks.hull() }
     }
 
@@ -64,8 +64,8 @@ impl<'a> Reach<'a> {
             }
         };
         let scanned =
-            pointers(&self.process.core, &within, self.hull, progress, |(): &mut (), _, value| add(value), |()| ());
-        let registers = self.process.core.notes.threads.iter().flat_map(|t| t.registers.iter());
+            pointers(self.process.target(), &within, self.hull, progress, |(): &mut (), _, value| add(value), |()| ());
+        let registers = self.process.threads().iter().flat_map(|t| t.registers.iter());
         registers.for_each(|(_, value)| add(Addr::new(value)));
         self.spread(&queue, marks);
         scanned

@@ -89,7 +89,7 @@ pub fn refs(process: &Process, found: &Findings, addr: Addr, options: &RefsOptio
             share.words.push(Pointer { at, value });
         }
     };
-    report.scanned = pointers(&process.core, &within, range, progress, keep, |share: Share| {
+    report.scanned = pointers(process.target(), &within, range, progress, keep, |share: Share| {
         report.inside += share.inside;
         report.total += share.total;
         let room = limits::MAX_REFS.saturating_sub(words.len());
@@ -180,7 +180,7 @@ fn with_names<R>(
 
 fn registers(process: &Process, target: AddrRange) -> Vec<RefRow> {
     let mut out = Vec::new();
-    for thread in &process.core.notes.threads {
+    for thread in process.threads() {
         for (register, value) in thread.registers.iter().filter(|(_, value)| target.contains(Addr::new(*value))) {
             out.push(RefRow {
                 value: Addr::new(value),

@@ -31,7 +31,7 @@ pub(super) fn with_retained(
     found: &Findings,
     mut with: impl for<'g, 'h, 'p> FnMut(&Retained<'g, 'h, 'p>, &mut ObjectNames<'g, 'h, 'p>, &Rooted<'_, '_>),
 ) {
-    process.core.expect_scan();
+    process.target().expect_scan();
     // A stack may go through the code of several runtimes.
     let runtimes: Vec<Methods<'_>> = found.runtimes.iter().map(|(r, _)| Methods::new(process, r)).collect();
     for (runtime, heaps) in with_heap(&found.runtimes) {

@@ -32,7 +32,7 @@ pub fn search(
 ) -> SearchReport {
     let ranges: Option<Vec<AddrRange>> = (!options.kinds.is_empty())
         .then(|| found.map.regions.iter().filter(|r| options.kinds.contains(&r.kind)).map(|r| r.range).collect());
-    let result = search::search(&process.core, pattern, ranges.as_deref(), options.limit, progress);
+    let result = search::search(process.target(), pattern, ranges.as_deref(), options.limit, progress);
     if result.capped && options.limit.is_none_or(|l| l > limits::MAX_HITS) {
         process.diag.note("limit", format!("{} hits, the first {} are listed", result.total, result.hits.len()));
     }

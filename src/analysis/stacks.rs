@@ -121,7 +121,7 @@ fn row(process: &Process, found: &Findings, s: &ThreadStack, zeros: Option<&Zero
         in_use: s.sp.map(|sp| s.stack.end.since(sp.max(s.stack.start))),
         touched: scanned
             .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(scan::PAGE).max(s.stack.start)))),
-        in_core: process.core.dumped_in(s.stack),
+        in_core: process.space().dumped_in(s.stack),
         zero: scanned.map(|z| z.zero),
         written: scanned.map(|z| z.written),
         confidence: Some(s.confidence.name()),

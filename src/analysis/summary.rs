@@ -29,8 +29,8 @@ pub fn summary(process: &Process, found: &Findings, zero_fill: bool, progress: &
         zero: add_some(|k| k.zero),
         written: add_some(|k| k.written),
     };
-    let base = BaseRow { size: map.base.size(), in_core: process.core.dumped_total() };
-    for broken in audit::invariants(map, &process.core).into_iter().filter(|i| !i.ok) {
+    let base = BaseRow { size: map.base.size(), in_core: process.space().dumped_total() };
+    for broken in audit::invariants(map, process.facts()).into_iter().filter(|i| !i.ok) {
         process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
     }
     let has_malloc = kinds.iter().any(|k| k.kind == Kind::Malloc.name());
@@ -69,8 +69,8 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
 
 fn findings(process: &Process, found: &Findings, zeros: Option<&ZeroMap>, split: Option<&Split>) -> Vec<Finding> {
     let mut out = Vec::new();
-    let core = &process.core;
-    if let Some(t) = core.truncation {
+    let facts = process.facts();
+    if let Some(t) = facts.truncation {
         out.push(Finding {
             id: "truncated",
             severity: Severity::Warning,

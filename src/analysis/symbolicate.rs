@@ -21,7 +21,7 @@ pub fn symbolicate(
     fold: bool,
     options: &Options,
 ) -> Result<SymbolicateReport, SymbolicateError> {
-    let mut mappings: Vec<Mapping> = symbolicate::mappings(&process.core);
+    let mut mappings: Vec<Mapping> = symbolicate::mappings(process.facts());
     mappings.extend(code_mappings(process, names));
     let summary = if fold {
         symbolicate::fold(input, output, names, &mappings, options)?
@@ -33,7 +33,7 @@ pub fn symbolicate(
 
 /// The mappings of .NET's memfd for code that NT_FILE does not list, as the runtime knows them.
 fn code_mappings(process: &Process, names: &Names<'_>) -> Vec<Mapping> {
-    let base = Base::of(&process.core);
+    let base = Base::of(process.facts());
     let mut out = Vec::new();
     for runtime in names.runtimes().iter().map(|methods| methods.types.runtime) {
         let (Some(found), Some(path)) = (executable_memory(process, runtime), runtime.code_file()) else { continue };

@@ -42,7 +42,7 @@ pub fn whatis(process: &Process, found: &Findings, addr: Addr, bytes: usize) -> 
         .collect();
     let mut byte = [0];
     let readable = match process.memory.read(addr, &mut byte) {
-        Ok(()) if process.core.dumped_in(crate::addr::AddrRange::sized(addr, 1)) == 1 => "in the core".to_owned(),
+        Ok(()) if process.space().dumped_in(crate::addr::AddrRange::sized(addr, 1)) == 1 => "in the core".to_owned(),
         Ok(()) => "filled in from a file under --symbols".to_owned(),
         Err(Fault { kind, .. }) => kind.text().to_owned(),
     };

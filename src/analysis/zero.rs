@@ -48,7 +48,7 @@ impl ZeroMap {
         }
         let _phase = process.enter(Phase::ZeroPages);
         let ranges: Vec<AddrRange> = parts.iter().map(|p| p.range).collect();
-        for (part, stat) in parts.iter_mut().zip(scan::zero_pages(&process.core, &ranges, progress)) {
+        for (part, stat) in parts.iter_mut().zip(scan::zero_pages(process.target(), &ranges, progress)) {
             part.stat = stat;
         }
         // Made along the regions, which are sorted and disjoint.

@@ -37,7 +37,7 @@ pub(crate) fn parse(text: &str, process: &Process) -> Result<Addr, String> {
 /// said rather than guessed.
 fn not_decimal(text: &str, addr: Addr, process: &Process) -> Result<Addr, String> {
     let Some(decimal) = text.parse().ok().filter(|_| !text.starts_with('0')).map(Addr::new) else { return Ok(addr) };
-    let mapped = |at: Addr| process.core.pieces.at(at).is_some() || process.core.is_listed(at);
+    let mapped = |at: Addr| process.space().pieces.at(at).is_some() || process.space().is_listed(at);
     if !mapped(addr) && mapped(decimal) {
         return Err(format!(
             "addresses are hexadecimal, and {addr} is not mapped; in decimal {text} is {decimal}: write that"

@@ -82,7 +82,7 @@ pub(crate) fn finish(process: &Process) -> Exit {
     if !process.diag.is_partial() {
         return Exit::Done;
     }
-    if process.core.is_shrunk() {
+    if process.facts().is_shrunk {
         tell(
             "this core was shrunk, so what is missing may be in the whole one; `coremap shrink --for` says what to keep \
              (stacks with what threads do: --for stacks,threads)",

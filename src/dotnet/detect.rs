@@ -4,7 +4,6 @@
 use std::cmp::Reverse;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::Arch;
 use crate::dotnet::gc_vars;
 use crate::dotnet::roots::{self, Roots, RootsError};
 use crate::image::elf::ElfImage;
@@ -15,6 +14,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::target::Arch;
 
 /// Export: addresses of the runtime's globals, in the order of dacvars.h.
 const DAC_TABLE: &str = "g_dacTable";
@@ -131,9 +131,9 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
         }
     };
     let said = version.as_ref().map(|(version, ..)| version.as_str());
-    if process.core.arch != Arch::X86_64 {
+    if process.arch() != Arch::X86_64 {
         let of = said.map_or(String::new(), |v| format!(" {v}"));
-        return unusable(format!("no layout of .NET{of} on {}", process.core.arch.name()));
+        return unusable(format!("no layout of .NET{of} on {}", process.arch().name()));
     }
     let candidates = candidates(version.as_ref().map(|v| v.1));
     let mut why = match said {

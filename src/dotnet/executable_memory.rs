@@ -72,7 +72,7 @@ pub fn executable_memory(process: &Process, runtime: &Runtime) -> Option<Executa
     let _phase = process.enter(Phase::CodeHeaps);
     let memory: &dyn Memory = &process.memory;
     let walks = Walks::new(Phase::CodeHeaps, limits::MAX_LOADER_BLOCKS);
-    let search = Search { memory, runtime, page: page_size(&process.core), walks };
+    let search = Search { memory, runtime, page: page_size(process.facts()), walks };
     let mut seen = HashSet::new();
     let mut best: Option<ExecutableMemory> = None;
     for part in image.writable_parts(memory) {

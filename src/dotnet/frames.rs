@@ -9,16 +9,16 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::core::elf::Arch;
 use crate::dotnet::detect::Runtime;
 use crate::dotnet::threads::ManagedThread;
 use crate::layout::{Layout, StructView};
 use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::{Stop, Walks};
-use crate::native::unwind::Regs;
-use crate::native::unwind::registers::x86_64::{R12, RBP, RBX};
 use crate::phase::Phase;
+use crate::registers::Regs;
+use crate::registers::x86_64::{R12, RBP, RBX};
+use crate::target::Arch;
 
 /// FRAME_TOP: the end of the list.
 const FRAME_TOP: Addr = Addr::MAX;

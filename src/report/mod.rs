@@ -77,9 +77,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::core::elf::Truncation;
 use crate::diag::Warning;
 use crate::map::audit::{Conflict, Invariant};
+use crate::target::Truncation;
 
 /// Version of the JSON form.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::notes::at;
-use crate::core::open::Core;
 use crate::limits;
 use crate::map::Base;
 use crate::symbolicate::event::TextMapping;
 use crate::symbolicate::scan;
+use crate::target::Facts;
+use crate::target::at;
 
 /// A file mapped into the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ pub struct Mapping {
 
 /// The file mappings of a core: NT_FILE, with the access its segments tell, and
 /// the vdso under the name perf has for it.
-pub fn mappings(core: &Core) -> Vec<Mapping> {
-    let base = Base::of(core);
+pub fn mappings(facts: &Facts) -> Vec<Mapping> {
+    let base = Base::of(facts);
     let mut out: Vec<Mapping> = base
         .entries
         .iter()
@@ -40,7 +40,7 @@ pub fn mappings(core: &Core) -> Vec<Mapping> {
             })
         })
         .collect();
-    if let Some(entry) = core.notes.auxv(at::SYSINFO_EHDR).and_then(|a| base.at(Addr::new(a)))
+    if let Some(entry) = facts.auxv(at::SYSINFO_EHDR).and_then(|a| base.at(Addr::new(a)))
         && entry.file.is_none()
     {
         let executable = entry.perms.map(|p| p.exec);

@@ -8,8 +8,7 @@ use coremap::addr::{Addr, AddrRange};
 use coremap::analysis::{self, Condition, Names, RegionOptions, Scope};
 use coremap::core::elf::{pieces, read_headers};
 use coremap::core::inflate::to_temporary_file;
-use coremap::core::reads::Reads;
-use coremap::core::{Arch, notes as core_notes};
+use coremap::core::notes as core_notes;
 use coremap::diag::Diagnostics;
 use coremap::dotnet::CodeAt;
 use coremap::image::metadata::{Metadata, Table, Token};
@@ -22,6 +21,8 @@ use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::search::{Encoding, Pattern, PatternOptions};
 use coremap::symbolicate::{self, Cost, Format, Kind, Namer, Resolved};
+use coremap::target::Arch;
+use coremap::target::Reads;
 
 use crate::support::{Rng, real};
 
@@ -225,7 +226,7 @@ impl GcInfo {
         let stacks = introspect(&process).stacks;
         drop(analysis::threads(&process, &names, &stacks, analysis::ThreadOptions::default()));
         let of_code = &names.runtimes()[0];
-        let ips = process.core.notes.threads.iter().map(|t| t.registers.ip());
+        let ips = process.threads().iter().map(|t| t.registers.ip());
         let words = real_ips(&process);
         let starts = ips.chain(words).filter_map(|ip| match of_code.at(ip) {
             Some(CodeAt::Method(method)) => Some(method.start),
@@ -240,7 +241,7 @@ impl GcInfo {
         let read: Vec<Addr> = all.difference(&before).copied().collect();
         // What was read before holds some of it too.
         let read = if read.is_empty() { all.into_iter().collect() } else { read };
-        let offsets = read.iter().flat_map(|&page| process.core.dumped_runs(AddrRange::sized(page, 4096)));
+        let offsets = read.iter().flat_map(|&page| process.target().dumped_runs(AddrRange::sized(page, 4096)));
         let pages = offsets.map(|run| (run.offset, run.bytes.to_vec())).collect();
         GcInfo { file, methods, pages }
     }
@@ -275,13 +276,13 @@ impl GcInfo {
 
 fn pages(process: &Process) -> BTreeSet<Addr> {
     let each = |range: AddrRange| (range.start.get()..range.end.get()).step_by(4096).map(|at| Addr::new(at & !4095));
-    process.core.reads.ranges().into_iter().flat_map(each).collect()
+    process.reads().ranges().into_iter().flat_map(each).collect()
 }
 
 /// Return addresses: words of the stacks.
 fn real_ips(process: &Process) -> Vec<Addr> {
     let mut out = Vec::new();
-    for thread in &process.core.notes.threads {
+    for thread in process.threads() {
         let sp = thread.registers.sp();
         let len = process.memory.readable(sp, 32 << 10) as usize;
         let Ok(bytes) = process.memory.bytes(sp, len) else { continue };

@@ -79,7 +79,7 @@ pub fn examine(path: &Path, rng: &mut Rng, ips: &[Addr], takes: impl Fn(&mut Rng
         return names(&Opened { process, found, silent }, &some, rng);
     }
     let found = introspect(&process);
-    let broken: Vec<_> = audit::invariants(&found.map, &process.core).into_iter().filter(|i| !i.ok).collect();
+    let broken: Vec<_> = audit::invariants(&found.map, process.facts()).into_iter().filter(|i| !i.ok).collect();
     if !broken.is_empty() {
         return Err(format!("{broken:?}"));
     }
@@ -273,8 +273,8 @@ fn search(o: &Opened, rng: &mut Rng) -> Verdict {
     let pattern = Pattern::new("coremap-mark.r|lib[a-z]+[.]so", options).map_err(|e| e.to_string())?;
     let options = SearchOptions { kinds: Vec::new(), limit: Some(100), context: true };
     let hits = analysis::search(&o.process, &o.found, "", &pattern, &options, &o.silent);
-    if hits.scanned > o.process.core.dumped_total() {
-        return Err(format!("{} bytes scanned, the core holds {}", hits.scanned, o.process.core.dumped_total()));
+    if hits.scanned > o.process.space().dumped_total() {
+        return Err(format!("{} bytes scanned, the core holds {}", hits.scanned, o.process.space().dumped_total()));
     }
     o.show("search", hits, rng)
 }
@@ -327,7 +327,7 @@ fn threads(o: &Opened, rng: &mut Rng) -> Verdict {
     let names = Names::new(&o.process, &o.found);
     let options = ThreadOptions { group: rng.below(2) == 0, ..ThreadOptions::default() };
     let threads = analysis::threads(&o.process, &names, &o.found.stacks, options);
-    let all = o.process.core.notes.threads.len();
+    let all = o.process.threads().len();
     if threads.threads.len() != all {
         return Err(format!("{} threads, the core has {all}", threads.threads.len()));
     }
@@ -363,5 +363,5 @@ fn shrunk(o: &Opened, _: &mut Rng) -> Verdict {
     let keep: Vec<AddrRange> = starts.iter().take(64).map(|r| AddrRange::sized(r.start, r.size.min(4096))).collect();
     // A note that claims the whole file (COREMAP_SEED=9000712) is written whole.
     let mut out = tempfile::tempfile().map_err(|e| e.to_string())?;
-    shrink::write(&o.process.core, &keep, &mut out).map(drop).map_err(|e| e.to_string())
+    shrink::write(&o.process, &keep, &mut out).map(drop).map_err(|e| e.to_string())
 }

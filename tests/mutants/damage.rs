@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use coremap::analysis::{self, Names};
-use coremap::core::PieceState;
 use coremap::introspect::introspect;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::target::PieceState;
 
 use super::patient::{PAGE, Patient};
 use crate::support::Rng;
@@ -135,8 +135,8 @@ fn read_pages(path: &Path) -> Vec<u64> {
     drop(analysis::syncblocks(&process, &found));
     drop(analysis::finalizers(&process, &found));
     let mut out = Vec::new();
-    for range in process.core.reads.ranges() {
-        for piece in process.core.pieces.overlapping(range) {
+    for range in process.reads().ranges() {
+        for piece in process.space().pieces.overlapping(range) {
             if let (Some(part), PieceState::Dumped(offset)) = (piece.range.intersect(&range), piece.state) {
                 let from = offset + part.start.since(piece.range.start);
                 let pages = from / PAGE as u64..(from + part.len()).div_ceil(PAGE as u64);

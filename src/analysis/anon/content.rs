@@ -1,9 +1,9 @@
 //! What fills a block of memory.
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::open::Core;
 use crate::map::Base;
 use crate::memory::scan::{PAGE, is_filled};
+use crate::target::Target;
 
 /// Most pages of a block that are looked at for text and pointers.
 pub(super) const SAMPLES: u64 = 64;
@@ -43,12 +43,12 @@ impl Content {
 
     /// What `range` holds: all that the core has of it is read, text and pointers are told by
     /// [`SAMPLES`] pages.
-    pub(super) fn of(core: &Core, base: &Base, range: AddrRange) -> Content {
-        let runs = core.dumped_runs(range);
+    pub(super) fn of(target: &dyn Target, base: &Base, range: AddrRange) -> Content {
+        let runs = target.dumped_runs(range);
         let Some(first) = runs.iter().find_map(|r| r.bytes.first()) else { return Content::default() };
         let step = range.len().div_ceil(PAGE).div_ceil(SAMPLES).max(1);
         // What could not be read may be anything.
-        let mut uniform = runs.iter().map(|r| r.range.len()).sum::<u64>() == core.dumped_in(range);
+        let mut uniform = runs.iter().map(|r| r.range.len()).sum::<u64>() == target.facts().space.dumped_in(range);
         let mut seen = Shares::default();
         for run in &runs {
             for (i, page) in run.bytes.chunks(PAGE as usize).enumerate() {

@@ -100,7 +100,7 @@ fn keepers(process: &Process, found: &Findings) -> (Vec<AddrRange>, bool) {
             // What is left over below the stack pointer keeps nothing.
             let live = found.sp_in(region).map_or(region.range.start, |sp| sp.align_down(PAGE).max(region.range.start));
             let range = AddrRange::new(live, region.range.end);
-            match left.checked_sub(process.core.dumped_in(range)) {
+            match left.checked_sub(process.space().dumped_in(range)) {
                 Some(rest) => left = rest,
                 None => {
                     all = false;

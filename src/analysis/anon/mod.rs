@@ -113,7 +113,7 @@ fn row(process: &Process, cluster: &Cluster) -> BlockClusterRow {
         size: *size,
         count: blocks.len() as u64,
         bytes: cluster.bytes(),
-        in_core: blocks.iter().map(|b| process.core.dumped_in(*b)).sum(),
+        in_core: blocks.iter().map(|b| process.space().dumped_in(*b)).sum(),
         content: content.name(),
         fill: content.fill.map(|b| format!("{b:#04x}")),
         text_percent: shares.then_some(content.text),
@@ -148,7 +148,7 @@ pub(in crate::analysis) fn survey(
             share.push(Pointer { at, value });
         }
     };
-    let scanned = pointers(&process.core, &within, hull, progress, keep, |share: Vec<Pointer>| {
+    let scanned = pointers(process.target(), &within, hull, progress, keep, |share: Vec<Pointer>| {
         let room = limits::MAX_REFS.saturating_sub(kept.len());
         kept.extend(share.into_iter().take(room));
     });
@@ -165,7 +165,7 @@ fn clusters(process: &Process, found: &Findings, blocks: &[(AddrRange, bool)]) -
     let _phase = process.enter(Phase::Anonymous);
     let described: Vec<(AddrRange, bool, Content)> = blocks
         .par_iter()
-        .map(|&(block, whole)| (block, whole, Content::of(&process.core, &found.map.base, block)))
+        .map(|&(block, whole)| (block, whole, Content::of(process.target(), &found.map.base, block)))
         .collect();
     let mut by_look: BTreeMap<(u64, &'static str, Option<u8>), Cluster> = BTreeMap::new();
     for (block, whole, content) in described {

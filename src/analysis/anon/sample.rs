@@ -7,12 +7,12 @@ use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::analysis::anon::content::{Content, SAMPLES};
-use crate::core::open::Run;
 use crate::introspect::Findings;
 use crate::limits;
 use crate::memory::scan::PAGE;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::target::Run;
 
 /// Pages of each block that is looked at, however many blocks there are.
 const FEWEST: usize = 2;
@@ -63,7 +63,7 @@ pub(super) fn largest(
     let sizes = sizes(blocks, least);
     let each = limits::MAX_FINDING_PAGES / sizes.len().max(1);
     let places: Vec<(usize, Vec<Vec<AddrRange>>)> = sizes.iter().map(|s| places(process, s, each)).collect();
-    process.core.expect(places.iter().flat_map(|(_, blocks)| blocks.iter().flatten().copied()));
+    process.target().expect(places.iter().flat_map(|(_, blocks)| blocks.iter().flatten().copied()));
     let patterns = sizes.iter().zip(&places).flat_map(|(size, (pages, places))| {
         let contents: Vec<Content> = places.par_iter().map(|places| content(process, found, places)).collect();
         patterns(size, *pages, &contents)
@@ -99,7 +99,7 @@ fn places(process: &Process, size: &Size, most: usize) -> (usize, Vec<Vec<AddrRa
     let pages = (most / n).clamp(FEWEST, SAMPLES as usize);
     let looked = spread(n, (most / pages).max(1)).filter_map(|i| size.blocks.get(i));
     let samples = looked.map(|block| {
-        let runs = process.core.dumped_runs(*block);
+        let runs = process.target().dumped_runs(*block);
         let held: u64 = runs.iter().map(|r| r.range.len().div_ceil(PAGE)).sum();
         let mut places = Vec::new();
         let (mut run, mut before) = (runs.iter().peekable(), 0);
@@ -116,7 +116,7 @@ fn places(process: &Process, size: &Size, most: usize) -> (usize, Vec<Vec<AddrRa
 }
 
 fn content(process: &Process, found: &Findings, places: &[AddrRange]) -> Content {
-    let pages: Vec<Vec<u8>> = places.iter().map(|page| process.core.copied(*page)).collect();
+    let pages: Vec<Vec<u8>> = places.iter().map(|page| process.target().copied(*page)).collect();
     Content::of_pages(&found.map.base, pages.iter().map(Vec::as_slice))
 }
 

@@ -32,7 +32,7 @@ pub struct MallocOptions {
 pub fn malloc(process: &Process, found: &Findings, options: &MallocOptions, progress: &Progress) -> MallocReport {
     let malloc = &found.malloc;
     let mut report = MallocReport { allocators: allocators(process, malloc), ..MallocReport::default() };
-    process.core.expect_scan();
+    process.target().expect_scan();
     progress.start(malloc.arenas.iter().map(Arena::committed).sum());
     let mut lists = FreeLists::read(process, malloc, &[]);
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
-use crate::memory::{CoreMemory, Memory};
+use crate::memory::{Memory, ProcessMemory};
 use crate::native::malloc::{Chunk, Malloc, State};
 use crate::process::Process;
 use crate::report::{ChunkRow, ChunkSum};
@@ -113,7 +113,7 @@ impl BySize {
 
 /// What is asked of blocks while they are counted.
 pub(in crate::analysis) struct Looker<'a> {
-    pub(super) memory: &'a CoreMemory,
+    pub(super) memory: &'a ProcessMemory,
     pub(super) malloc: &'a Malloc,
     /// Modules by address.
     pub(super) modules: Vec<AddrRange>,

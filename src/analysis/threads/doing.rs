@@ -49,7 +49,7 @@ pub fn doing<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks) -> Ha
     let locks = AllLocks::read(process, names.runtimes(), Quiet::Yes);
     let walker = Walker::new(process, names.runtimes(), stacks).at_most(limits::MAX_DOING_FRAMES);
     let mut natives = Natives { process, names, known: HashMap::new() };
-    let of_thread = |thread: &crate::core::prstatus::Thread| {
+    let of_thread = |thread: &crate::target::Thread| {
         let known = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
         let mut explicit: Vec<ExplicitFrame> = known.iter().flat_map(|k| k.frames.iter().cloned()).collect();
         explicit.sort_by_key(|f| f.addr);
@@ -61,7 +61,7 @@ pub fn doing<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks) -> Ha
         let text = told.map(|(text, last)| text + guess(&walk.frames, last));
         (thread.tid, Doing { managed_id: known.first().and_then(|k| k.thread.managed_id), text })
     };
-    process.core.notes.threads.iter().map(of_thread).collect()
+    process.threads().iter().map(of_thread).collect()
 }
 
 /// What to add where a frame up to that of the number `last` is a guess.

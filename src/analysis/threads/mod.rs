@@ -51,7 +51,7 @@ pub fn threads<'p>(process: &'p Process, names: &Names<'p>, stacks: &Stacks, opt
     let mut out = Vec::new();
     let mut short: BTreeMap<String, usize> = BTreeMap::new();
     let crash = crash(process);
-    for thread in &process.core.notes.threads {
+    for thread in process.threads() {
         if options.tid.is_some_and(|tid| tid != thread.tid) {
             continue;
         }

@@ -3,12 +3,12 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
-use crate::core::notes::at;
 use crate::dotnet::{ExplicitFrame, Method};
 use crate::image::Module;
 use crate::process::Process;
 use crate::report::{FrameRow, Name};
 use crate::stackwalk::{FrameKind, StackFrame};
+use crate::target::at;
 
 /// A module's name; none where no file list gave it one.
 fn named(name: &str) -> Option<Name> {
@@ -141,7 +141,7 @@ impl<'a, 'p> Rows<'a, 'p> {
         if let Some(module) = module_at(self.process, ip) {
             return FrameRow { module: named(module.name()), offset: Some(ip.since(module.range.start)), ..row };
         }
-        let vdso = self.process.core.notes.auxv(at::SYSINFO_EHDR).map(Addr::new);
+        let vdso = self.process.auxv(at::SYSINFO_EHDR).map(Addr::new);
         match vdso.filter(|&base| ip >= base && ip.since(base) < 16 << 10) {
             Some(base) => FrameRow { module: Some("[vdso]".into()), offset: Some(ip.since(base)), ..row },
             None => row,

@@ -24,7 +24,7 @@ pub(super) fn run(common: &Common, core: &Path, summary: bool) -> Result<Exit, F
     if common.form() != Format::Table {
         return answer("maddress", common, &process, &found, report);
     }
-    if process.core.truncation.is_some() {
+    if process.facts().truncation.is_some() {
         // SOS has no such line, but a table of half a process must say so first.
         let head = analysis::envelope("maddress", &process, &found, ()).core;
         let mut out = std::io::stdout().lock();

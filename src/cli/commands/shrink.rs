@@ -58,7 +58,7 @@ pub(super) fn run(
             }
             Purpose::Threads => {
                 let names = Names::new(&process, &found);
-                let stacks = stacks::find(&process, &Base::of(&process.core));
+                let stacks = stacks::find(&process, &Base::of(process.facts()));
                 drop(analysis::threads(&process, &names, &stacks, ThreadOptions::default()));
                 // Roots of stacks: GC info of their frames.
                 for (runtime, _) in &found.runtimes {
@@ -77,12 +77,12 @@ pub(super) fn run(
             Purpose::Check => drop(analysis::check(&process, &found)),
         }
     }
-    if let Some(page) = process.core.diag_page {
-        process.core.reads.note(page.range.start, DIAG_PAGE_SIZE);
+    if let Some(page) = process.facts().diag_page {
+        process.reads().note(page.range.start, DIAG_PAGE_SIZE);
     }
     let new = NewFile::create(out).map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))?;
     let mut writer = BufWriter::new(new.file());
-    let written = shrink::write(&process.core, &process.core.reads.ranges(), &mut writer);
+    let written = shrink::write(&process, &process.reads().ranges(), &mut writer);
     let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
     drop(writer);
     let shrunk = written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| {

@@ -30,7 +30,7 @@ pub(super) fn summary(common: &Common, core: &Path, zero_fill: bool, fail_if: &[
     let found = introspect(&process);
     let mut report = analysis::summary(&process, &found, zero_fill, &progress);
     clear();
-    let conditions = analysis::judge_summary(fail_if, &report, process.core.notes.threads.len() as u64);
+    let conditions = analysis::judge_summary(fail_if, &report, process.threads().len() as u64);
     report.conditions.clone_from(&conditions);
     let exit = answer("summary", common, &process, &found, report)?;
     Ok(held(&conditions, exit))

@@ -17,14 +17,14 @@ pub(super) fn run(common: &Common, core: &Path, args: &ThreadsArgs) -> Result<Ex
     let process = open(core, common, &progress())?;
     let found = identify(&process);
     let names = Names::new(&process, &found);
-    let stacks = stacks::find(&process, &Base::of(&process.core));
+    let stacks = stacks::find(&process, &Base::of(process.facts()));
     let options =
         ThreadOptions { managed: args.managed, native: args.native, tid: args.tid, group: args.group || args.fold };
     let report = analysis::threads(&process, &names, &stacks, options);
     names.note_missing();
     let nothing = report.threads.is_empty();
     if let (true, Some(tid)) = (nothing, args.tid) {
-        let all = process.core.notes.threads.len();
+        let all = process.threads().len();
         tell(&format!("there is no thread {tid} among the {all} of this core; `coremap stacks` lists them"));
     }
     let exit = if args.fold {

@@ -8,8 +8,8 @@
 use crate::addr::Addr;
 use crate::limits;
 use crate::memory::{Fault, Memory};
-use crate::native::unwind::Regs;
-use crate::native::unwind::registers::x86_64::{RIP, RSP};
+use crate::registers::Regs;
+use crate::registers::x86_64::{RIP, RSP};
 
 /// UNWIND_OP_CODES.
 mod op {

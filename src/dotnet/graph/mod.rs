@@ -125,7 +125,7 @@ impl<'h, 'p> Graph<'h, 'p> {
         Graph {
             heap,
             types,
-            space: Space::new(&types.process.core, heap.parts().iter().map(|p| p.range)),
+            space: Space::new(types.process.target(), heap.parts().iter().map(|p| p.range)),
             mask: heap.mask(),
             count_at: heap.count_at(),
             layouts: RwLock::default(),

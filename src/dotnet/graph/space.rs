@@ -2,9 +2,9 @@
 //! lies in, found in two steps however many regions there are.
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::open::Core;
 use crate::dotnet::heap::MIN_OBJECT;
 use crate::phase::Phase;
+use crate::target::Target;
 
 /// A run of dumped heap.
 #[derive(Clone, Copy)]
@@ -45,13 +45,13 @@ const ADDRESS_BITS: u32 = 48;
 
 impl<'a> Space<'a> {
     /// The dumped parts of `ranges`, which are disjoint and sorted.
-    pub(super) fn new(core: &'a Core, ranges: impl Iterator<Item = AddrRange>) -> Space<'a> {
-        let _phase = core.reads.enter_if_none(Phase::References);
+    pub(super) fn new(target: &'a dyn Target, ranges: impl Iterator<Item = AddrRange>) -> Space<'a> {
+        let _phase = target.reads().enter_if_none(Phase::References);
         let mut space =
             Space { runs: Vec::new(), top: vec![0; 1 << (ADDRESS_BITS - GIB)], pages: Vec::new(), words: 0 };
         for range in ranges {
-            for run in core.dumped_runs(range) {
-                core.reads.note(run.range.start, run.range.len());
+            for run in target.dumped_runs(range) {
+                target.reads().note(run.range.start, run.range.len());
                 let start = run.range.start.align_up(8);
                 let bytes = run.bytes.get(start.since(run.range.start) as usize..).unwrap_or_default();
                 space.add(start, bytes);

@@ -214,10 +214,10 @@ fn parts(heaps: &Heaps, notes: &mut Vec<String>) -> Vec<Part> {
 /// The parts as far as together they have no more bytes than the core's file:
 /// where they have, it maps the same bytes many times, to keep us busy.
 fn affordable(types: &TypeSystem<'_>, mut all: Vec<Part>, notes: &mut Vec<String>) -> Vec<Part> {
-    let core = &types.process.core;
-    let mut left = core.size;
+    let facts = types.process.facts();
+    let mut left = facts.size;
     let whole = all.len();
-    let fits = |part: &Part| left.checked_sub(core.dumped_in(part.range)).inspect(|rest| left = *rest).is_some();
+    let fits = |part: &Part| left.checked_sub(facts.space.dumped_in(part.range)).inspect(|rest| left = *rest).is_some();
     let kept = all.iter().map(fits).take_while(|&fits| fits).count();
     all.truncate(kept);
     if kept < whole {

@@ -112,7 +112,7 @@ impl<'h, 'p> Walker<'h, 'p> {
     /// Visit the objects of `part` by address; what is lost is added to `losses`.
     pub fn walk(&mut self, part: &Part, losses: &mut Losses, mut visit: impl FnMut(&Object)) {
         let end = part.range.end.get();
-        let windows = Window::all(&self.heap.types.process.core, part.range);
+        let windows = Window::all(self.heap.types.process.target(), part.range);
         let mut contexts = self.heap.contexts_in(part.range).iter();
         let mut context = contexts.next();
         let mut at = part.range.start.get();

@@ -13,8 +13,8 @@ use crate::dotnet::code::{CodeBlock, CodeRangeKind, DWARF, behind};
 use crate::layout::{DOTNET_X64, Layout, StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;
-use crate::native::unwind::Regs;
-use crate::native::unwind::registers::{self, x86_64::RSP};
+use crate::registers::Regs;
+use crate::registers::{self, x86_64::RSP};
 
 use super::Methods;
 
@@ -126,7 +126,7 @@ impl Methods<'_> {
         let newest = DOTNET_X64.iter().map(|t| t.0).max().unwrap_or(0);
         let bundled = || runtime.layout.value("TableGCInfoVersion").filter(|_| runtime.major <= newest);
         let version = runtime.layout.value("GCInfoVersion").or_else(bundled);
-        let encoding = version.and_then(|v| Encoding::of(self.types.process.core.arch, v));
+        let encoding = version.and_then(|v| Encoding::of(self.types.process.arch(), v));
         encoding.ok_or_else(|| match version {
             Some(version) => format!("GC info of version {version} is not known"),
             None => format!("the GC info of {} is not known", runtime.name()),

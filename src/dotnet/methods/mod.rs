@@ -20,10 +20,10 @@ use crate::dotnet::versions::{CodeVersion, READY_TO_RUN, Versions};
 use crate::image::metadata::Token;
 use crate::limits;
 use crate::memory::Memory;
-use crate::native::unwind::Regs;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::RangeMap;
+use crate::registers::Regs;
 
 /// Code of one method, in one of its versions.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::core::elf::Arch;
+use crate::target::Arch;
 
 fn x64(version: u64) -> Encoding {
     Encoding::of(Arch::X86_64, version).unwrap()
