@@ -7,7 +7,7 @@ use crate::bytes;
 use crate::target::{Arch, Registers, Thread};
 
 /// Where things stand in an NT_PRSTATUS descriptor, in bytes.
-mod prstatus {
+mod at {
     /// `pr_cursig`, i16
     pub(super) const SIGNAL: usize = 12;
     /// `pr_pid`, i32: the thread's id
@@ -18,12 +18,12 @@ mod prstatus {
 
 /// Parse one NT_PRSTATUS descriptor; `None` where it is too short.
 pub(super) fn parse(desc: &[u8], arch: Arch) -> Option<Thread> {
-    let places = (0..Registers::count(arch)).map(|i| prstatus::REGISTERS + 8 * i);
-    let values: Option<Vec<u64>> = places.map(|at| bytes::u64_at(desc, at)).collect();
+    let places = (0..Registers::count(arch)).map(|i| at::REGISTERS + 8 * i);
+    let values: Option<Vec<u64>> = places.map(|place| bytes::u64_at(desc, place)).collect();
     let registers = Registers::new(arch, values?)?;
     Some(Thread {
-        tid: bytes::u32_at(desc, prstatus::TID)?,
-        signal: bytes::u16_at(desc, prstatus::SIGNAL)?,
+        tid: bytes::u32_at(desc, at::TID)?,
+        signal: bytes::u16_at(desc, at::SIGNAL)?,
         thread_pointer: registers.thread_pointer(),
         registers,
     })
