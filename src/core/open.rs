@@ -1,4 +1,4 @@
-//! Opening a core: plain files are mapped, packed ones and standard input are
+//! Opening a core: plain files are mapped, compressed ones and standard input are
 //! inflated to an unlinked temporary file first.
 
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use crate::core::elf::{self, HeaderError, Segment};
 use crate::core::extents;
-use crate::core::inflate::{self, InflateError, Inflated, Packing};
+use crate::core::inflate::{self, Compression, InflateError, Inflated};
 use crate::core::mapped::MappedFile;
 use crate::core::notes::{self, Notes};
 use crate::core::producer;
@@ -44,7 +44,7 @@ pub enum OpenError {
         /// As given.
         path: String,
     },
-    /// The packed stream can't be unpacked to the temporary file.
+    /// The compressed stream can't be decompressed to the temporary file.
     #[error("{path}: unpacking: {source}")]
     Inflate {
         /// As given.
@@ -62,7 +62,7 @@ pub enum OpenError {
     },
 }
 
-/// An opened core file: a [`Target`] whose places are offsets in the (unpacked) file.
+/// An opened core file: a [`Target`] whose places are offsets in the (decompressed) file.
 pub struct Core {
     /// What is known of the process and of the file.
     pub facts: Facts,
@@ -99,11 +99,11 @@ impl Core {
     ) -> Result<Core, OpenError> {
         let name = path.to_string_lossy().into_owned();
         let io_error = |source| OpenError::Io { path: name.clone(), source };
-        let unpack_error = |source| OpenError::Inflate { path: name.clone(), source };
+        let decompress_error = |source| OpenError::Inflate { path: name.clone(), source };
         if path.as_os_str() == "-" {
             let input = io::stdin().lock();
-            let out = inflate::to_temporary_file(input, None, allowed.memory, progress).map_err(unpack_error)?;
-            return Core::from_unpacked(name, out, reads, allowed, diag);
+            let out = inflate::to_temporary_file(input, None, allowed.memory, progress).map_err(decompress_error)?;
+            return Core::from_decompressed(name, out, reads, allowed, diag);
         }
         let meta = std::fs::metadata(path).map_err(io_error)?;
         if !meta.is_file() {
@@ -113,16 +113,16 @@ impl Core {
         let file = File::open(path).map_err(io_error)?;
         let mut head = Vec::new();
         (&file).take(16).read_to_end(&mut head).map_err(io_error)?;
-        if Packing::detect(&head).is_none() {
+        if Compression::detect(&head).is_none() {
             return Core::from_file(name, file, None, &[], reads, allowed, diag);
         }
         (&file).seek(SeekFrom::Start(0)).map_err(io_error)?;
         progress.start(meta.len());
-        let out = inflate::to_temporary_file(&file, Some(&file), allowed.memory, progress).map_err(unpack_error)?;
-        Core::from_unpacked(name, out, reads, allowed, diag)
+        let out = inflate::to_temporary_file(&file, Some(&file), allowed.memory, progress).map_err(decompress_error)?;
+        Core::from_decompressed(name, out, reads, allowed, diag)
     }
 
-    fn from_unpacked(
+    fn from_decompressed(
         path: String,
         out: Inflated,
         reads: Reads,
@@ -135,13 +135,13 @@ impl Core {
         if out.trailing {
             diag.note("trailing", "behind the packed core the file goes on with bytes that are not packed: left out");
         }
-        Core::from_file(path, out.file, out.packing, &out.holes, reads, allowed, diag)
+        Core::from_file(path, out.file, out.compression, &out.holes, reads, allowed, diag)
     }
 
     fn from_file(
         path: String,
         file: File,
-        packing: Option<Packing>,
+        compression: Option<Compression>,
         holes: &[Range<u64>],
         reads: Reads,
         allowed: Allowed,
@@ -149,7 +149,7 @@ impl Core {
     ) -> Result<Core, OpenError> {
         let size = file.metadata().map_err(|source| OpenError::Io { path: path.clone(), source })?.len();
         if size == 0 {
-            return Err(match packing {
+            return Err(match compression {
                 Some(_) => {
                     let nothing = "nothing comes out of it: is it cut off?";
                     let source = InflateError::Input(io::Error::new(io::ErrorKind::UnexpectedEof, nothing));
@@ -183,7 +183,7 @@ impl Core {
         let facts = Facts {
             path,
             size,
-            compression: packing.map(Packing::name),
+            compression: compression.map(Compression::name),
             arch: headers.arch,
             producer,
             space: space.with_files(files),
@@ -202,7 +202,7 @@ impl Core {
         Ok(Core { facts, segments, note_segments, reads, extents, bytes, file })
     }
 
-    /// All bytes of the (unpacked) file.
+    /// All bytes of the (decompressed) file.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

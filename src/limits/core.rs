@@ -43,11 +43,11 @@ pub const MAX_READ_AHEAD: u64 = 1 << 30;
 /// process's dumped memory cannot exceed its machine's.
 pub const MAX_INFLATED: u64 = 1 << 44;
 
-/// Bytes that one window or dictionary may take while a core is unpacked, where `--memory`
+/// Bytes that one window or dictionary may take while a core is decompressed, where `--memory`
 /// gives none: `xz -9` takes 65 MiB, `zstd --long=27` 128 MiB.
 pub const MAX_UNPACK_MEMORY: u64 = 512 << 20;
 
-/// Zeros in an unpacked core from which on they are kept apart as a hole: a mapping of its
+/// Zeros in a decompressed core from which on they are kept apart as a hole: a mapping of its
 /// own is worth that.
 pub const LEAST_HOLE: u64 = 256 << 10;
 

@@ -48,7 +48,7 @@ pub const MAX_SIGNATURE_DEPTH: u32 = 64;
 /// Types in one signature: a method has at most 65,534 locals.
 pub const MAX_SIGNATURE_NODES: u32 = 1 << 16;
 
-/// Bytes of one portable PDB, packed or not: the largest known have under 20 MiB.
+/// Bytes of one portable PDB, compressed or not: the largest known have under 20 MiB.
 pub const MAX_PDB: u64 = 256 << 20;
 
 /// Entries of one PE file's debug directory; real ones have up to 5.
@@ -70,11 +70,11 @@ pub const MAX_SYMBOL_NAME: usize = 16 << 10;
 /// and so double with each of its bytes.
 pub const MAX_DEMANGLED: usize = 64 << 10;
 
-/// Bytes of one unpacked .gnu_debugdata (glibc's takes 300 KiB), and of the
-/// memory that unpacking it may take.
+/// Bytes of one decompressed .gnu_debugdata (glibc's takes 300 KiB), and of the
+/// memory that decompressing it may take.
 pub const MAX_DEBUGDATA: usize = 64 << 20;
 
-/// Bytes of .gnu_debugdata unpacked for all modules together.
+/// Bytes of .gnu_debugdata decompressed for all modules together.
 pub const MAX_ALL_DEBUGDATA: usize = 512 << 20;
 
 /// How far a symbol without a size is believed to reach where no section table

@@ -1,6 +1,6 @@
 //! Lists that are followed in the dumped process's memory: each ends, whatever the core says.
 //!
-//! A list in a damaged or crafted core may run in a circle, lead into another one, or go on
+//! A list in a damaged or crafted core may run in a cycle, lead into another one, or go on
 //! through all memory. Each walk remembers what it saw, and all walks of a phase share one
 //! budget of steps: thousands of lists that each end in time may not do so together.
 //! `tests/walkers.rs` looks that no list is followed without.
@@ -19,7 +19,7 @@ use crate::phase::Phase;
 pub(crate) enum Stop {
     /// The walk was at this node before.
     #[error("runs in a circle at {0}")]
-    Circle(Addr),
+    Cycle(Addr),
     /// Another walk of the same kind was.
     #[error("leads into another list at {0}")]
     Met(Addr),
@@ -76,7 +76,7 @@ impl Walks {
         Walk { walks: self, left: u64::MAX, most: u64::MAX, memory: Memory::Own(HashSet::new()) }
     }
 
-    /// The same without a set of nodes, for lists of millions: a circle is noticed after
+    /// The same without a set of nodes, for lists of millions: a cycle is noticed after
     /// three times its nodes at most.
     pub(crate) fn light(&self) -> Walk<'_> {
         let memory = Memory::Mark { node: None, since: 0, until: 1 };
@@ -132,7 +132,7 @@ impl Walk<'_> {
             Memory::Shared(number) => {
                 let mut seen = self.walks.seen.lock().unwrap_or_else(PoisonError::into_inner);
                 match seen.get(&at) {
-                    Some(before) if before == number => return Err(Stop::Circle(at)),
+                    Some(before) if before == number => return Err(Stop::Cycle(at)),
                     Some(_) => return Err(Stop::Met(at)),
                     None => {}
                 }
@@ -143,7 +143,7 @@ impl Walk<'_> {
             }
             Memory::Own(seen) => {
                 if seen.contains(&at) {
-                    return Err(Stop::Circle(at));
+                    return Err(Stop::Cycle(at));
                 }
                 if self.left > 0 && !self.walks.is_spent() {
                     seen.insert(at);
@@ -151,7 +151,7 @@ impl Walk<'_> {
             }
             Memory::Mark { node, since, until } => {
                 if *node == Some(at) {
-                    return Err(Stop::Circle(at));
+                    return Err(Stop::Cycle(at));
                 }
                 *since += 1;
                 if since == until {
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_none_of_too_many_and_no_other_list() {
+    fn a_cycle_is_none_of_too_many_and_no_other_list() {
         let all = walks(100);
         assert_eq!(over(all.begin(), &[1, 2, 3]), Ok(()));
-        assert_eq!(over(all.begin(), &[4, 5, 4]), Err(Stop::Circle(Addr::new(4))));
+        assert_eq!(over(all.begin(), &[4, 5, 4]), Err(Stop::Cycle(Addr::new(4))));
         assert_eq!(over(all.begin(), &[6, 2, 7]), Err(Stop::Met(Addr::new(2))));
         assert_eq!(over(all.alone(), &[1, 2, 3]), Ok(()));
-        assert_eq!(over(all.alone(), &[1, 2, 1]), Err(Stop::Circle(Addr::new(1))));
+        assert_eq!(over(all.alone(), &[1, 2, 1]), Err(Stop::Cycle(Addr::new(1))));
         let left = Stop::TooMany { at: Addr::new(3), phase: Phase::Locks, most: 2 };
         assert_eq!(over(all.alone().at_most(2), &[1, 2, 3]), Err(left));
         assert_eq!(left.to_string(), "is left at 0x3: more than 2 steps of reading locks");
@@ -223,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn light_walks_notice_circles_of_any_length_and_lead() {
+    fn light_walks_notice_cycles_of_any_length_and_lead() {
         for lead in 0..20u64 {
-            for circle in 1..20u64 {
+            for cycle in 1..20u64 {
                 let all = walks(1000);
                 let mut walk = all.light();
-                let at = |i: u64| Addr::new(if i < lead { 100 + i } else { 200 + (i - lead) % circle });
+                let at = |i: u64| Addr::new(if i < lead { 100 + i } else { 200 + (i - lead) % cycle });
                 let taken = (0..).take_while(|&i| walk.step(at(i)).is_ok()).count() as u64;
-                assert!(taken >= circle && taken <= 3 * (lead + circle), "{lead} {circle}: {taken}");
+                assert!(taken >= cycle && taken <= 3 * (lead + cycle), "{lead} {cycle}: {taken}");
                 assert!(!all.is_spent());
             }
         }

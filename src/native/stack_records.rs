@@ -332,7 +332,7 @@ fn ring(memory: &dyn Memory, walks: &Walks, start: Addr, live: impl Fn(Addr) -> 
         out.push(at);
         memory.ptr(at)
     });
-    let Err(Broken::Stop(Stop::Circle(first))) = end else { return Vec::new() };
+    let Err(Broken::Stop(Stop::Cycle(first))) = end else { return Vec::new() };
     let out = out.split_off(out.iter().position(|&n| n == first).unwrap_or(0));
     if first == start || out.iter().any(|&n| live(n)) { out } else { Vec::new() }
 }

@@ -3,7 +3,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
 use coremap::analysis::{self, Names};
-use coremap::core::inflate::Packing;
+use coremap::core::inflate::Compression;
 use coremap::introspect::identify;
 use coremap::symbolicate::{Options, SymbolicateError};
 
@@ -72,7 +72,7 @@ fn is_text(path: &Path, core: &Path, head: &[u8]) -> Result<(), Failure> {
             let core = core.display();
             format!("'{name}' is perf's own data: `perf script -i {name} | coremap symbolicate - {core}`")
         }
-        _ => match Packing::detect(head) {
+        _ => match Compression::detect(head) {
             Some(packing) => format!(
                 "'{name}' is packed (.{}): unpack it, or print it first if it is heaptrack's own data; a packed core \
                  comes last, `coremap symbolicate FILE CORE`",

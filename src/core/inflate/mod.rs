@@ -1,7 +1,7 @@
 //! Compressed cores and standard input: inflated into an unlinked temporary
 //! file, with runs of zero blocks left as holes.
 //!
-//! A packed file may have several parts, one behind the other: frames as pzstd and lz4
+//! A compressed file may have several parts, one behind the other: frames as pzstd and lz4
 //! write them, streams of pixz, members of `cat a.gz b.gz`. Together they are one core.
 //! Zeros between and behind them are padding, and zstd's skippable frames are skipped.
 
@@ -21,9 +21,9 @@ use crate::units::{human, round};
 use sink::Sink;
 use source::Source;
 
-/// What a stream of bytes is packed with, told by its first bytes.
+/// What a stream of bytes is compressed with, told by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
+pub enum Compression {
     /// zstd frames, RFC 8878.
     Zstd,
     /// gzip members, RFC 1952.
@@ -34,27 +34,27 @@ pub enum Packing {
     Lz4,
 }
 
-impl Packing {
-    /// The packing whose magic number `head` begins with. A skippable frame, which
+impl Compression {
+    /// The compression whose magic number `head` begins with. A skippable frame, which
     /// zstd and lz4 have in common, counts as zstd's: pzstd begins with one.
-    pub fn detect(head: &[u8]) -> Option<Packing> {
+    pub fn detect(head: &[u8]) -> Option<Compression> {
         match head {
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Packing::Zstd),
-            [0x1f, 0x8b, ..] => Some(Packing::Gzip),
-            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Packing::Xz),
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Compression::Zstd),
+            [0x1f, 0x8b, ..] => Some(Compression::Gzip),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Compression::Xz),
             // The second is the form of before 2013, `lz4 -l`.
-            [0x04, 0x22, 0x4d, 0x18, ..] | [0x02, 0x21, 0x4c, 0x18, ..] => Some(Packing::Lz4),
-            _ => skippable(head).map(|_| Packing::Zstd),
+            [0x04, 0x22, 0x4d, 0x18, ..] | [0x02, 0x21, 0x4c, 0x18, ..] => Some(Compression::Lz4),
+            _ => skippable(head).map(|_| Compression::Zstd),
         }
     }
 
     /// The usual file ending, without its dot.
     pub fn name(self) -> &'static str {
         match self {
-            Packing::Zstd => "zst",
-            Packing::Gzip => "gz",
-            Packing::Xz => "xz",
-            Packing::Lz4 => "lz4",
+            Compression::Zstd => "zst",
+            Compression::Gzip => "gz",
+            Compression::Xz => "xz",
+            Compression::Lz4 => "lz4",
         }
     }
 }
@@ -73,15 +73,15 @@ pub struct Inflated {
     pub file: File,
     /// Long runs of zeros in it, sorted and disjoint, that take no room on the disk.
     pub holes: Vec<Range<u64>>,
-    /// What it was packed with, by its first part.
-    pub packing: Option<Packing>,
+    /// What it was compressed with, by its first part.
+    pub compression: Option<Compression>,
     /// Why the stream ended before its end, if it did.
     pub broken: Option<String>,
-    /// Whether something follows that is not packed, and was left out.
+    /// Whether something follows that is not compressed, and was left out.
     pub trailing: bool,
 }
 
-/// Why a core could not be unpacked.
+/// Why a core could not be decompressed.
 #[derive(Debug, thiserror::Error)]
 pub enum InflateError {
     /// More memory than is allowed.
@@ -107,12 +107,12 @@ pub enum InflateError {
     Output {
         /// Where the file is.
         folder: PathBuf,
-        /// Bytes unpacked by then.
+        /// Bytes decompressed by then.
         written: u64,
         /// The system's reason.
         source: io::Error,
     },
-    /// The packed file can't be read.
+    /// The compressed file can't be read.
     #[error(transparent)]
     Input(io::Error),
 }
@@ -154,8 +154,8 @@ impl Ended {
     }
 }
 
-/// Copy `input`, unpacked where it is packed, into an unlinked temporary file under
-/// `$TMPDIR`. `memory`: bytes that windows and dictionaries may take; `file`: the packed
+/// Copy `input`, decompressed where it is compressed, into an unlinked temporary file under
+/// `$TMPDIR`. `memory`: bytes that windows and dictionaries may take; `file`: the compressed
 /// file where `input` is one, to look at its end.
 ///
 /// A stream that breaks off half way gives what came before, and the reason.
@@ -173,33 +173,33 @@ pub fn to_temporary_file<R: Read>(
     let mut sink =
         Sink::new().map_err(|source| InflateError::Output { folder: std::env::temp_dir(), written: 0, source })?;
     let head = source.peek(HEAD).map_err(InflateError::Input)?;
-    let mut packing = Packing::detect(head);
+    let mut compression = Compression::detect(head);
     let (mut broken, mut trailing) = (None, false);
-    if packing.is_none() {
+    if compression.is_none() {
         broken = plain(&mut source, &mut sink)?;
     } else {
         let mut parts = 0u64;
         let mut frames = zstd::Frames::default();
-        let told = file.filter(|_| packing == Some(Packing::Xz)).and_then(xz::told_size);
+        let told = file.filter(|_| compression == Some(Compression::Xz)).and_then(xz::told_size);
         while source.pass_zeros().map_err(InflateError::Input)? {
             let head = source.peek(HEAD).map_err(InflateError::Input)?;
             let ended = if let Some(len) = skippable(head) {
                 let there = source.pass(8 + len).map_err(InflateError::Input)?;
                 if there { Ended::Whole } else { Ended::cut() }
             } else {
-                let Some(kind) = Packing::detect(head) else {
+                let Some(kind) = Compression::detect(head) else {
                     trailing = true;
                     break;
                 };
                 parts += 1;
                 if parts == 1 {
-                    packing = Some(kind);
+                    compression = Some(kind);
                 }
                 match kind {
-                    Packing::Zstd => frames.unpack(&mut source, &mut sink, memory)?,
-                    Packing::Xz => xz::unpack(&mut source, &mut sink, memory, told)?,
-                    Packing::Gzip => read(flate2::bufread::GzDecoder::new(&mut source), &mut sink)?,
-                    Packing::Lz4 => lz4(&mut source, &mut sink)?,
+                    Compression::Zstd => frames.decompress(&mut source, &mut sink, memory)?,
+                    Compression::Xz => xz::decompress(&mut source, &mut sink, memory, told)?,
+                    Compression::Gzip => read(flate2::bufread::GzDecoder::new(&mut source), &mut sink)?,
+                    Compression::Lz4 => lz4(&mut source, &mut sink)?,
                 }
             };
             if let Ended::Broken(why) = ended {
@@ -211,13 +211,13 @@ pub fn to_temporary_file<R: Read>(
     let written = sink.len();
     let (file, holes) =
         sink.finish().map_err(|source| InflateError::Output { folder: std::env::temp_dir(), written, source })?;
-    Ok(Inflated { file, holes, packing, broken, trailing })
+    Ok(Inflated { file, holes, compression, broken, trailing })
 }
 
 /// Bytes that tell what comes next: those of a skippable frame's header.
 const HEAD: usize = 8;
 
-/// What is not packed at all. Why it ended, if it did not end by itself.
+/// What is not compressed at all. Why it ended, if it did not end by itself.
 fn plain<R: Read>(source: &mut Source<'_, R>, sink: &mut Sink) -> Result<Option<String>, InflateError> {
     Ok(match read(source, sink)? {
         Ended::Whole => None,

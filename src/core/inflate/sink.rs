@@ -12,7 +12,7 @@ const HOLE: usize = 4096;
 /// Bytes gathered before they are written.
 const BUFFER: usize = 1 << 20;
 
-/// The unlinked temporary file that an unpacked core goes to, with its zeros as holes.
+/// The unlinked temporary file that a decompressed core goes to, with its zeros as holes.
 pub(super) struct Sink {
     file: File,
     buffer: Vec<u8>,
@@ -123,7 +123,7 @@ fn blocks(bytes: &[u8], first: usize) -> impl Iterator<Item = &[u8]> {
     std::iter::once(head).chain(tail.chunks(HOLE))
 }
 
-/// A word at a time, several at once: a byte at a time takes as long as unpacking.
+/// A word at a time, several at once: a byte at a time takes as long as decompression.
 fn is_zero(block: &[u8]) -> bool {
     let (parts, rest) = block.as_chunks::<64>();
     parts.iter().all(|part| part.iter().fold(0, |all, b| all | b) == 0) && rest.iter().all(|&b| b == 0)

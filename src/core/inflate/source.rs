@@ -2,7 +2,7 @@ use std::io::{self, BufRead, Read};
 
 use crate::progress::Progress;
 
-/// The packed bytes: a reader that can look ahead, and that knows whether somebody asked
+/// The compressed bytes: a reader that can look ahead, and that knows whether somebody asked
 /// for more than there is.
 pub(super) struct Source<'a, R> {
     inner: R,

@@ -13,8 +13,8 @@ fn noise(len: u32, seed: u32) -> Vec<u8> {
     (0..len).map(next).collect()
 }
 
-fn unpacked(packed: &[u8]) -> Result<(Vec<u8>, Inflated), Box<dyn std::error::Error>> {
-    let mut out = to_temporary_file(packed, None, None, &Progress::silent())?;
+fn decompressed(compressed: &[u8]) -> Result<(Vec<u8>, Inflated), Box<dyn std::error::Error>> {
+    let mut out = to_temporary_file(compressed, None, None, &Progress::silent())?;
     let mut bytes = Vec::new();
     out.file.rewind()?;
     out.file.read_to_end(&mut bytes)?;
@@ -43,8 +43,8 @@ fn lz4(bytes: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish().map_err(io::Error::other)
 }
 
-type Pack = fn(&[u8]) -> io::Result<Vec<u8>>;
-const PACKINGS: [(&str, Pack); 4] = [("zst", zst), ("gz", gz), ("xz", xz), ("lz4", lz4)];
+type Compress = fn(&[u8]) -> io::Result<Vec<u8>>;
+const COMPRESSIONS: [(&str, Compress); 4] = [("zst", zst), ("gz", gz), ("xz", xz), ("lz4", lz4)];
 
 /// A skippable frame with that in it.
 fn skipped(bytes: &[u8]) -> Vec<u8> {
@@ -56,7 +56,7 @@ fn zeros_become_holes_and_bytes_stay() -> Fallible {
     let mut data = vec![0u8; 3 << 20];
     data[5000] = 1;
     data[(2 << 20) + 17] = 2;
-    let (bytes, out) = unpacked(&zst(&data)?)?;
+    let (bytes, out) = decompressed(&zst(&data)?)?;
     assert!(out.broken.is_none());
     assert!(out.file.metadata()?.blocks() * 512 < 100 << 10);
     assert!(bytes == data);
@@ -71,44 +71,49 @@ fn parts_one_behind_the_other_are_one_file() -> Fallible {
     middle[700_000] = 9;
     let parts = [noise(1_200_003, 1), middle, noise(70_001, 7)];
     let whole = parts.concat();
-    for (name, pack) in PACKINGS {
+    for (name, compress) in COMPRESSIONS {
         for padding in [0, 4, 512] {
-            let mut packed = Vec::new();
+            let mut compressed = Vec::new();
             for part in &parts {
-                packed.extend(pack(part)?);
-                packed.extend(vec![0; padding]);
+                compressed.extend(compress(part)?);
+                compressed.extend(vec![0; padding]);
             }
-            let (bytes, out) = unpacked(&packed)?;
+            let (bytes, out) = decompressed(&compressed)?;
             assert_eq!((&out.broken, out.trailing), (&None, false), "{name}, {padding}");
-            assert_eq!(out.packing.map(Packing::name), Some(name));
+            assert_eq!(out.compression.map(Compression::name), Some(name));
             assert!(bytes == whole, "{name}, {padding}: {} bytes of {}", bytes.len(), whole.len());
         }
     }
     let mixed = [zst(&parts[0])?, xz(&parts[1])?, gz(&parts[2])?].concat();
-    assert!(unpacked(&mixed)?.0 == whole);
+    assert!(decompressed(&mixed)?.0 == whole);
     Ok(())
 }
 
 #[test]
 fn skippable_frames_are_skipped_wherever_they_are() -> Fallible {
     let data = noise(100_000, 3);
-    for (name, pack) in PACKINGS {
-        let packed =
-            [skipped(b"first"), pack(&data[..50_000])?, skipped(b""), pack(&data[50_000..])?, skipped(&[1; 999])];
-        let (bytes, out) = unpacked(&packed.concat())?;
+    for (name, compress) in COMPRESSIONS {
+        let compressed = [
+            skipped(b"first"),
+            compress(&data[..50_000])?,
+            skipped(b""),
+            compress(&data[50_000..])?,
+            skipped(&[1; 999]),
+        ];
+        let (bytes, out) = decompressed(&compressed.concat())?;
         assert!(bytes == data && out.broken.is_none() && !out.trailing, "{name}: {:?}", out.broken);
-        assert_eq!(out.packing.map(Packing::name), Some(name));
+        assert_eq!(out.compression.map(Compression::name), Some(name));
     }
     let cut = [zst(&data)?, skipped(&[1; 999])[..500].to_vec()].concat();
-    assert!(unpacked(&cut)?.1.broken.is_some());
+    assert!(decompressed(&cut)?.1.broken.is_some());
     Ok(())
 }
 
 #[test]
-fn what_follows_and_is_not_packed_is_left_out_and_told() -> Fallible {
+fn what_follows_and_is_not_compressed_is_left_out_and_told() -> Fallible {
     let data = noise(100_000, 5);
-    for (name, pack) in PACKINGS {
-        let (bytes, out) = unpacked(&[pack(&data)?, b"garbage".to_vec()].concat())?;
+    for (name, compress) in COMPRESSIONS {
+        let (bytes, out) = decompressed(&[compress(&data)?, b"garbage".to_vec()].concat())?;
         assert!(bytes == data && out.broken.is_none() && out.trailing, "{name}: {:?}", out.broken);
     }
     Ok(())
@@ -117,23 +122,23 @@ fn what_follows_and_is_not_packed_is_left_out_and_told() -> Fallible {
 #[test]
 fn a_cut_stream_gives_what_came_before() -> Fallible {
     let data = noise(3 << 20, 0);
-    for (name, pack) in PACKINGS {
-        let (one, two) = (pack(&data[..1 << 20])?, pack(&data[1 << 20..])?);
-        let packed = [&one[..], &two].concat();
+    for (name, compress) in COMPRESSIONS {
+        let (one, two) = (compress(&data[..1 << 20])?, compress(&data[1 << 20..])?);
+        let compressed = [&one[..], &two].concat();
         // Within a part, right before the end of the last, and within its first bytes.
-        for cut in [one.len() + two.len() / 2, packed.len() - 1, one.len() + 3, one.len() - 1] {
-            let (bytes, out) = unpacked(&packed[..cut])?;
-            assert!(out.broken.is_some() || out.trailing, "{name} cut at {cut} of {}", packed.len());
+        for cut in [one.len() + two.len() / 2, compressed.len() - 1, one.len() + 3, one.len() - 1] {
+            let (bytes, out) = decompressed(&compressed[..cut])?;
+            assert!(out.broken.is_some() || out.trailing, "{name} cut at {cut} of {}", compressed.len());
             assert!(data.starts_with(&bytes), "{name} cut at {cut}");
         }
     }
     // Wherever it is cut: the end of a block too, where lz4 has nothing to miss.
     let data = noise(300_000, 0);
-    for (name, pack) in PACKINGS {
-        let packed = pack(&data)?;
-        let ends = [19 + (64 << 10) + 4, packed.len() - 8];
-        for cut in (20..packed.len()).step_by(packed.len() / 100).chain(ends) {
-            assert!(unpacked(&packed[..cut])?.1.broken.is_some(), "{name} cut at {cut}");
+    for (name, compress) in COMPRESSIONS {
+        let compressed = compress(&data)?;
+        let ends = [19 + (64 << 10) + 4, compressed.len() - 8];
+        for cut in (20..compressed.len()).step_by(compressed.len() / 100).chain(ends) {
+            assert!(decompressed(&compressed[..cut])?.1.broken.is_some(), "{name} cut at {cut}");
         }
     }
     Ok(())
@@ -165,8 +170,8 @@ fn a_window_that_memory_is_too_small_for_is_the_file_itself() -> Fallible {
         let frame = long(&data, told)?;
         assert!(frame.len() < 40 << 20, "nothing is matched");
         // The second begins somewhere in a page.
-        let packed = [frame, long(&data[4_000_000..], told)?].concat();
-        let mut out = to_temporary_file(&packed[..], None, Some(8 << 20), &Progress::silent())?;
+        let compressed = [frame, long(&data[4_000_000..], told)?].concat();
+        let mut out = to_temporary_file(&compressed[..], None, Some(8 << 20), &Progress::silent())?;
         assert_eq!((&out.broken, out.trailing), (&None, false));
         let mut bytes = Vec::new();
         out.file.rewind()?;
@@ -174,7 +179,7 @@ fn a_window_that_memory_is_too_small_for_is_the_file_itself() -> Fallible {
         assert!(bytes == [&data[..], &data[4_000_000..]].concat(), "told {told}");
         assert!(out.holes.iter().any(|h| h.end - h.start > 30 << 20), "{:?}", out.holes);
         // A cut one ends where it is cut.
-        let out = to_temporary_file(&packed[..packed.len() / 3], None, Some(8 << 20), &Progress::silent())?;
+        let out = to_temporary_file(&compressed[..compressed.len() / 3], None, Some(8 << 20), &Progress::silent())?;
         assert!(out.broken.is_some() && out.file.metadata()?.len() > 0);
     }
     Ok(())
@@ -186,16 +191,16 @@ fn a_dictionary_is_refused_by_what_comes_out_and_not_by_what_it_claims() -> Fall
     options.dict_size(256 << 20);
     let mut filters = liblzma::stream::Filters::new();
     filters.lzma2(&options);
-    let packed = |bytes: &[u8]| {
+    let compressed = |bytes: &[u8]| {
         let stream = liblzma::stream::Stream::new_stream_encoder(&filters, liblzma::stream::Check::Crc32)?;
         let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
         encoder.write_all(bytes)?;
         encoder.finish()
     };
-    let small = packed(&noise(1 << 20, 1))?;
+    let small = compressed(&noise(1 << 20, 1))?;
     let out = to_temporary_file(&small[..], None, Some(8 << 20), &Progress::silent())?;
     assert_eq!((out.broken, out.file.metadata()?.len()), (None, 1 << 20));
-    let large = packed(&vec![0; 20 << 20])?;
+    let large = compressed(&vec![0; 20 << 20])?;
     let mut file = tempfile::tempfile()?;
     file.write_all(&large)?;
     for file in [None, Some(&file)] {

@@ -17,9 +17,9 @@ const EDGE: u64 = 12;
 /// Bytes of an index that are read: some 10 for each block, and blocks are MiBs.
 const MAX_INDEX: u64 = 16 << 20;
 
-/// Unpack the stream that comes next. `memory`: what its dictionary may take; `told`: what
+/// Decompress the stream that comes next. `memory`: what its dictionary may take; `told`: what
 /// the file's indexes say how much comes out of it.
-pub(super) fn unpack<R: Read>(
+pub(super) fn decompress<R: Read>(
     source: &mut Source<'_, R>,
     sink: &mut Sink,
     memory: u64,
@@ -32,14 +32,14 @@ pub(super) fn unpack<R: Read>(
     // What it needs, once that is known to be more than is allowed.
     let mut needs = None;
     loop {
-        let (packed, action) = match source.fill_buf() {
+        let (compressed, action) = match source.fill_buf() {
             Ok([]) => (&[][..], Action::Finish),
-            Ok(packed) => (packed, Action::Run),
+            Ok(compressed) => (compressed, Action::Run),
             Err(e) => return Ok(Ended::broken(&e.to_string())),
         };
         let (before_in, before_out) = (stream.total_in(), stream.total_out());
-        let cut = packed.is_empty();
-        let status = stream.process(packed, sink.room(), action);
+        let cut = compressed.is_empty();
+        let status = stream.process(compressed, sink.room(), action);
         let (taken, given) = (stream.total_in() - before_in, stream.total_out() - before_out);
         source.consume(taken as usize);
         sink.advance(given as usize).map_err(|e| InflateError::output(e, sink))?;
@@ -89,7 +89,7 @@ fn usage(stream: &mut Stream, limit: u64) -> u64 {
     taken
 }
 
-/// How much all streams of `file` unpack to, by their indexes; `None` where it does not end
+/// How much all streams of `file` decompress to, by their indexes; `None` where it does not end
 /// as such a file does. Only a hint: nothing has been checked.
 pub(super) fn told_size(file: &File) -> Option<u64> {
     let mut end = file.metadata().ok()?.len();
@@ -110,9 +110,9 @@ pub(super) fn told_size(file: &File) -> Option<u64> {
         let len = (u64::from(bytes::u32_at(&footer, 4)?) + 1) * 4;
         let mut index = vec![0; usize::try_from(len.min(MAX_INDEX)).ok()?];
         file.read_exact_at(&mut index, at(end, EDGE + len)?).ok()?;
-        let (packed, unpacked) = sums(&index)?;
-        total = total.saturating_add(unpacked);
-        end = at(end, packed.saturating_add(len + 2 * EDGE))?;
+        let (compressed, decompressed) = sums(&index)?;
+        total = total.saturating_add(decompressed);
+        end = at(end, compressed.saturating_add(len + 2 * EDGE))?;
         if end == 0 {
             return Some(total);
         }
@@ -135,13 +135,13 @@ fn sums(index: &[u8]) -> Option<(u64, u64)> {
         }
         None
     };
-    let (mut packed, mut unpacked) = (0u64, 0u64);
+    let (mut compressed, mut decompressed) = (0u64, 0u64);
     for _ in 0..number()? {
         let Some(size) = number() else { break };
-        packed = packed.saturating_add(size.checked_next_multiple_of(4)?);
-        unpacked = unpacked.saturating_add(number()?);
+        compressed = compressed.saturating_add(size.checked_next_multiple_of(4)?);
+        decompressed = decompressed.saturating_add(number()?);
     }
-    Some((packed, unpacked))
+    Some((compressed, decompressed))
 }
 
 #[cfg(test)]

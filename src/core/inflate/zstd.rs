@@ -1,5 +1,5 @@
-//! Frames of zstd (RFC 8878), where a window larger than unpacking may take memory for is
-//! read back from the file that the core is unpacked to.
+//! Frames of zstd (RFC 8878), where a window larger than decompression may take memory for is
+//! read back from the file that the core is decompressed to.
 
 use std::io::{BufRead, Read};
 
@@ -63,15 +63,15 @@ impl Header {
     }
 }
 
-/// Unpacks frames, with one context for all of them.
+/// Decompresses frames, with one context for all of them.
 #[derive(Default)]
 pub(super) struct Frames {
     context: Option<DCtx<'static>>,
 }
 
 impl Frames {
-    /// Unpack the frame that comes next. `memory`: what its window may take.
-    pub(super) fn unpack<R: Read>(
+    /// Decompress the frame that comes next. `memory`: what its window may take.
+    pub(super) fn decompress<R: Read>(
         &mut self,
         source: &mut Source<'_, R>,
         sink: &mut Sink,
@@ -96,12 +96,12 @@ impl Frames {
 /// The decoder has its window to itself.
 fn narrow<R: Read>(context: &mut DCtx<'_>, source: &mut Source<'_, R>, sink: &mut Sink) -> Result<Ended, InflateError> {
     loop {
-        let packed = match source.fill_buf() {
+        let compressed = match source.fill_buf() {
             Ok([]) => return Ok(Ended::cut()),
-            Ok(packed) => packed,
+            Ok(compressed) => compressed,
             Err(e) => return Ok(Ended::broken(&e.to_string())),
         };
-        let mut input = InBuffer::around(packed);
+        let mut input = InBuffer::around(compressed);
         let mut output = OutBuffer::around(sink.room());
         let code = context.decompress_stream(&mut output, &mut input);
         let (taken, given) = (input.pos(), output.pos());
@@ -134,12 +134,12 @@ fn wide<R: Read>(
     // One block at a time: so many bytes hold the next one, the decoder says.
     let mut wanted = HEADER;
     let ended = loop {
-        let packed = match source.fill_buf() {
+        let compressed = match source.fill_buf() {
             Ok([]) => break Ended::cut(),
-            Ok(packed) => packed,
+            Ok(compressed) => compressed,
             Err(e) => break Ended::broken(&e.to_string()),
         };
-        let mut input = InBuffer::around(&packed[..wanted.clamp(1, packed.len())]);
+        let mut input = InBuffer::around(&compressed[..wanted.clamp(1, compressed.len())]);
         let mut output = OutBuffer::around_pos(window.bytes(), at);
         let code = context.decompress_stream(&mut output, &mut input);
         at = output.pos();
@@ -187,16 +187,16 @@ mod tests {
 
     #[test]
     fn a_frame_tells_its_window_and_its_content() -> std::io::Result<()> {
-        let packed = zstd::encode_all(&[7u8; 100_000][..], 1)?;
-        let header = Header::parse(&packed).ok_or(std::io::ErrorKind::InvalidData)?;
+        let compressed = zstd::encode_all(&[7u8; 100_000][..], 1)?;
+        let header = Header::parse(&compressed).ok_or(std::io::ErrorKind::InvalidData)?;
         // A stream does not tell its content.
         assert_eq!(header.content, None);
         assert!(header.window >= 100_000, "{}", header.window);
-        let packed = zstd::bulk::compress(&[7u8; 100_000], 1)?;
-        let header = Header::parse(&packed).ok_or(std::io::ErrorKind::InvalidData)?;
+        let compressed = zstd::bulk::compress(&[7u8; 100_000], 1)?;
+        let header = Header::parse(&compressed).ok_or(std::io::ErrorKind::InvalidData)?;
         assert_eq!((header.window, header.content), (100_000, Some(100_000)));
-        for cut in 0..packed.len().min(HEADER) {
-            let _ = Header::parse(&packed[..cut]);
+        for cut in 0..compressed.len().min(HEADER) {
+            let _ = Header::parse(&compressed[..cut]);
         }
         Ok(())
     }

@@ -207,7 +207,7 @@ impl Radix<'_> {
             // A fragment that spans several chunks stands in each chunk's list.
             Ok(()) | Err(Broken::Stop(Stop::Met(_))) => {}
             Err(Broken::Stop(Stop::TooMany { .. })) => drop(self.is_full()),
-            Err(Broken::Stop(Stop::Circle(at))) => self.circle(at),
+            Err(Broken::Stop(Stop::Cycle(at))) => self.circle(at),
             Err(Broken::Unreadable(_, e)) => self.note(format!("fragment of the map of code ranges: {e}")),
         }
     }

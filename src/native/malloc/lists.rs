@@ -194,7 +194,7 @@ impl Reader<'_> {
             let word = self.memory.u64(place).map_err(|_| "not in the core")?;
             Ok(linking.reveal(self.shape, place, word))
         });
-        if let Err(Broken::Stop(Stop::Circle(_))) = end {
+        if let Err(Broken::Stop(Stop::Cycle(_))) = end {
             // It was gone round more than once.
             let mut seen = HashSet::new();
             chunks.retain(|&chunk| seen.insert(chunk));
@@ -203,7 +203,7 @@ impl Reader<'_> {
     }
 
     /// Unsorted list, small and large bins: double lists, each link of which must
-    /// lead back, so that no circle but the whole one can be.
+    /// lead back, so that no cycle but the whole one can be.
     fn bins(&self, index: usize, arena: &Arena, out: &mut FreeLists) {
         let Some(bins) = arena.bins else { return };
         let (b, c) = (self.shape.bins, &self.shape.chunk);
