@@ -3,6 +3,7 @@
 //!
 //! Structure: Microsoft PE/COFF specification.
 
+use byteorder::{ByteOrder, LittleEndian};
 use goblin::pe::header::Header;
 
 use crate::addr::{Addr, AddrRange};
@@ -150,7 +151,7 @@ impl Relocated {
             let (block, after) = rest.split_at(size);
             rest = after;
             for entry in block.get(8..).unwrap_or_default().as_chunks::<2>().0 {
-                let offset = u32::from(u16::from_le_bytes(*entry) & 0xfff);
+                let offset = u32::from(LittleEndian::read_u16(entry) & 0xfff);
                 at.extend(page.checked_add(offset).and_then(|rva| image.rva_to_offset(rva, true)));
             }
         }

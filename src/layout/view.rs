@@ -1,5 +1,7 @@
 //! A struct in the process's memory, its fields read by name.
 
+use byteorder::{ByteOrder, LittleEndian};
+
 use crate::addr::Addr;
 use crate::layout::{Layout, LayoutError};
 use crate::memory::{Fault, Memory};
@@ -96,7 +98,7 @@ impl<'a> StructView<'a> {
         self.read(field, |m, a| {
             let mut buf = [0; 2];
             m.read(a, &mut buf)?;
-            Ok(u16::from_le_bytes(buf))
+            Ok(LittleEndian::read_u16(&buf))
         })
     }
 

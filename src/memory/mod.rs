@@ -11,6 +11,8 @@ pub(crate) mod window;
 
 pub use process_memory::{Overlay, Pristine, ProcessMemory};
 
+use byteorder::{ByteOrder, LittleEndian};
+
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::limits;
@@ -108,7 +110,7 @@ pub trait Memory: Sync {
     fn u64(&self, addr: Addr) -> Result<u64, Fault> {
         let mut buf = [0; 8];
         self.read(addr, &mut buf)?;
-        Ok(u64::from_le_bytes(buf))
+        Ok(LittleEndian::read_u64(&buf))
     }
 
     /// The u32 at `addr`.
@@ -118,7 +120,7 @@ pub trait Memory: Sync {
     fn u32(&self, addr: Addr) -> Result<u32, Fault> {
         let mut buf = [0; 4];
         self.read(addr, &mut buf)?;
-        Ok(u32::from_le_bytes(buf))
+        Ok(LittleEndian::read_u32(&buf))
     }
 
     /// The pointer at `addr`.

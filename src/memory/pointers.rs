@@ -1,6 +1,7 @@
 //! Words of dumped memory that lead into given addresses: one parallel pass at
 //! memory speed, holes of the file skipped.
 
+use byteorder::{ByteOrder, LittleEndian};
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
@@ -72,7 +73,7 @@ pub fn pointers<S: Default + Send>(
             .map(|task| {
                 let mut state = S::default();
                 for (i, word) in task.bytes.as_chunks::<{ WORD as usize }>().0.iter().enumerate() {
-                    let value = u64::from_le_bytes(*word);
+                    let value = LittleEndian::read_u64(word);
                     if value.wrapping_sub(low) < span {
                         visit(&mut state, task.start.saturating_add(WORD * i as u64), Addr::new(value));
                     }

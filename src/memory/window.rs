@@ -1,5 +1,7 @@
 //! Memory as words, run by run of what the core holds: for walks over heaps.
 
+use byteorder::{ByteOrder, LittleEndian};
+
 use crate::addr::{Addr, AddrRange};
 use crate::target::Target;
 
@@ -60,7 +62,7 @@ impl<'a> Window<'a> {
     #[inline(always)]
     pub(crate) fn word(&self, at: u64) -> Option<u64> {
         let index = (at.wrapping_sub(self.start) >> 3) as usize;
-        self.words.get(index).map(|w| u64::from_le_bytes(*w))
+        self.words.get(index).map(|w| LittleEndian::read_u64(w))
     }
 
     /// Its words that lie in `range`, whole.

@@ -1,5 +1,7 @@
 //! Where the chunks with a mapping of their own are.
 
+use byteorder::{ByteOrder, LittleEndian};
+
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::map::{Claims, Confidence, Kind};
@@ -28,7 +30,10 @@ pub(super) fn find(
     for range in open_ranges(finder, &taken) {
         let mut at = range.start;
         // Most mappings are none: their pages need not come into our own memory.
-        let head = at.checked_add(c.size).and_then(|at| process.target().peek(at)).map(u64::from_le_bytes);
+        let head = at
+            .checked_add(c.size)
+            .and_then(|at| process.target().peek::<8>(at))
+            .map(|head| LittleEndian::read_u64(&head));
         if head.is_some_and(|head| head & c.flag_bits != c.is_mmapped) {
             continue;
         }

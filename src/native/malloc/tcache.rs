@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use byteorder::{ByteOrder, LittleEndian};
+
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::limits;
@@ -117,7 +119,7 @@ impl ThreadWords {
                 continue;
             };
             for (i, word) in words.as_chunks::<8>().0.iter().enumerate() {
-                let word = u64::from_le_bytes(*word);
+                let word = LittleEndian::read_u64(word);
                 let mem = Addr::new(word);
                 if word < 4096 || !mem.is_aligned(8) {
                     continue;
