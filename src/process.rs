@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::bytes;
+use crate::core::mapped;
 use crate::core::open::{Core, OpenError};
 use crate::diag::Diagnostics;
 use crate::image::identity;
@@ -26,12 +27,18 @@ use crate::units::round;
 pub struct Options {
     /// `--symbols` directories.
     pub symbols: Vec<PathBuf>,
-    /// Bytes of memory that may be taken (`--memory`), for unpacking and for the answer;
+    /// Bytes of memory that may be taken (`--memory`), for decompression and for the answer;
     /// `None`: what [`limits`] allow by the size of the core.
     pub memory: Option<u64>,
     /// Whether this program does nothing but answer: then the memory that it has taken is
     /// held to what the core can be worth.
     pub alone: bool,
+    /// Have a handler of SIGBUS in this program, so that it outlives a core file that becomes
+    /// shorter, or whose disk fails, while it is read ([`mapped::handle_sigbus`]): what can't
+    /// be read is zero then, and the answer partial. Without it such a read ends the program:
+    /// files are mapped, and the system has no other way to tell. So can a full tmpfs below
+    /// `$TMPDIR`, where a compressed core is decompressed to.
+    pub handle_sigbus: bool,
     /// Record which pages are read ([`Process::reads`]).
     pub record: bool,
     /// Make the read of this number fail, from 1 on: for tests.
@@ -101,6 +108,9 @@ impl Process {
     /// # Errors
     /// Where it is no core, or a `--symbols` directory can't be listed.
     pub fn open(path: &Path, options: &Options, progress: &Progress) -> Result<Process, ProcessError> {
+        if options.handle_sigbus {
+            mapped::handle_sigbus();
+        }
         let diag = Diagnostics::default();
         let dirs = SymbolDirs::open(&options.symbols).map_err(ProcessError::Symbols)?;
         let reads = if options.record { Reads::recording() } else { Reads::default() };

@@ -448,7 +448,7 @@ fn a_core_that_shrinks_while_it_is_mapped_is_no_crash() {
     use coremap::process::{Options, Process};
     let core = small_core().load(Load::at(0x9000_0000).bytes(vec![5; 1 << 20])).write();
     let silent = coremap::progress::Progress::silent();
-    let process = Process::open(core.path(), &Options::default(), &silent).unwrap();
+    let process = Process::open(core.path(), &Options { handle_sigbus: true, ..Options::default() }, &silent).unwrap();
     core.as_file().set_len(4096).unwrap();
     let found = coremap::introspect::introspect(&process);
     let report = coremap::analysis::summary(&process, &found, true, &silent);

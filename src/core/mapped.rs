@@ -1,18 +1,19 @@
 //! The only file with `unsafe`: files mapped into our own memory, and the
 //! handler that keeps us alive when such a file can't give what it should.
 //!
-//! Reading a mapped page that its file does not give raises SIGBUS. The handler puts
-//! zero pages in its place and remembers why: the file became shorter ([`Loss::Shrank`])
-//! or its disk failed ([`Loss::Unreadable`]). The command then says that its answer is
-//! partial. A hole of a file on a full tmpfs raises SIGBUS too, as there is no page
-//! left to read it into: that is a zero page, and no loss.
+//! Reading a mapped page that its file does not give raises SIGBUS, which ends the program.
+//! Who asks for it ([`handle_sigbus`]) gets a handler that puts zero pages in its place and
+//! remembers why: the file became shorter ([`Loss::Shrank`]) or its disk failed
+//! ([`Loss::Unreadable`]). The command then says that its answer is partial. A hole of a file
+//! on a full tmpfs raises SIGBUS too, as there is no page left to read it into: that is a zero
+//! page, and no loss. What is not of our mappings goes to the handler that was there before.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
 use std::os::fd::AsRawFd;
-use std::sync::Once;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 /// Mappings the handler knows. The core, and files that `--symbols` brought in.
@@ -36,8 +37,8 @@ static FILES: [AtomicI32; SLOTS] = [const { AtomicI32::new(-1) }; SLOTS];
 static SHRANK: AtomicBool = AtomicBool::new(false);
 static UNREADABLE: AtomicBool = AtomicBool::new(false);
 static UNREAD: AtomicUsize = AtomicUsize::new(0);
-static PAGE: AtomicUsize = AtomicUsize::new(4096);
-static INSTALL: Once = Once::new();
+/// What happened on SIGBUS before our handler was there, once it is.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Why pages of mapped files were taken as zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,6 @@ struct Slot {
 
 impl Slot {
     fn take(at: *const u8, len: usize, offset: u64, file: &File) -> io::Result<Slot> {
-        INSTALL.call_once(install_handler);
         for index in 0..SLOTS {
             if STARTS[index].compare_exchange(0, at as usize, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 // Where descriptors are used up, the handler can do without.
@@ -111,7 +111,7 @@ impl MappedFile {
         // SAFETY: the mapping is read-only and private to this struct. Another
         // process may change the file, so its bytes are never trusted to stay
         // the same between two reads; if it shrinks, the SIGBUS handler
-        // supplies zero pages.
+        // supplies zero pages, or without it the process ends.
         let map = unsafe { memmap2::Mmap::map(file)? };
         // Structures are read here and there; without this the kernel reads
         // megabytes ahead of each (and fills holes of sparse files with pages).
@@ -218,7 +218,7 @@ impl Window {
 /// # Safety
 /// The range lies in a mapping of ours, and what it held is not needed.
 unsafe fn zero(at: usize, len: usize) -> bool {
-    let page = PAGE.load(Ordering::Relaxed);
+    let page = page();
     let (start, end) = (at.next_multiple_of(page), at.saturating_add(len) / page * page);
     if start >= end {
         return false;
@@ -237,33 +237,60 @@ unsafe fn zero(at: usize, len: usize) -> bool {
     got != libc::MAP_FAILED
 }
 
+/// Bytes of a page of this machine. Async-signal-safe: it asks the auxiliary vector or a
+/// number kept of it.
 fn page() -> usize {
-    INSTALL.call_once(install_handler);
-    PAGE.load(Ordering::Relaxed)
+    rustix::param::page_size()
 }
 
-fn install_handler() {
-    // SAFETY: sigaction is called with a zero-initialised struct filled in
-    // below; the handler only uses async-signal-safe calls (mmap, fstat and lseek
+/// Have zero pages taken for what mapped files can't give, from now on, in all of this process:
+/// otherwise reading such a page ends it. The handler of SIGBUS that was there before still
+/// gets what is no page of ours. It stays until the process ends; a second call does nothing.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use std::sync::atomic::{AtomicBool, Ordering};
+/// use signal_hook::consts::SIGBUS;
+///
+/// let seen = Arc::new(AtomicBool::new(false));
+/// signal_hook::flag::register(SIGBUS, seen.clone())?;
+/// coremap::core::mapped::handle_sigbus();
+/// signal_hook::low_level::raise(SIGBUS)?;
+/// assert!(seen.load(Ordering::Relaxed));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn handle_sigbus() {
+    page();
+    BEFORE.get_or_init(install_handler);
+}
+
+/// Returns the action that was there before.
+fn install_handler() -> libc::sigaction {
+    // SAFETY: sigaction is called with zero-initialised structs, filled in
+    // below or by it; the handler only uses async-signal-safe calls (mmap, fstat and lseek
     // are bare system calls in every libc we build for) and atomics.
     unsafe {
-        PAGE.store(libc::sysconf(libc::_SC_PAGESIZE) as usize, Ordering::Relaxed);
+        let mut before: libc::sigaction = std::mem::zeroed();
         let mut action: libc::sigaction = std::mem::zeroed();
         let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_sigbus;
         action.sa_sigaction = handler as usize;
-        action.sa_flags = libc::SA_SIGINFO;
+        // On the stack for signals, where a thread has one: as a handler before us may need it.
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         libc::sigemptyset(&mut action.sa_mask);
-        libc::sigaction(libc::SIGBUS, &action, std::ptr::null_mut());
+        libc::sigaction(libc::SIGBUS, &action, &mut before);
+        before
     }
 }
 
-extern "C" fn on_sigbus(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo for SIGBUS; errno is this thread's.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
         let addr = (*info).si_addr() as usize;
-        for slot in 0..SLOTS {
+        // Sent by a process (si_code up to 0) it has no address.
+        let slots = if (*info).si_code > 0 { SLOTS } else { 0 };
+        for slot in 0..slots {
             let start = STARTS[slot].load(Ordering::Acquire);
             let len = LENGTHS[slot].load(Ordering::Acquire);
             if start != 0 && addr.wrapping_sub(start) < len && replaced(slot, start, len, addr) {
@@ -271,8 +298,35 @@ extern "C" fn on_sigbus(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
                 return;
             }
         }
-        // Not ours: let it kill the process as it would have.
-        libc::signal(libc::SIGBUS, libc::SIG_DFL);
+        *errno = before;
+        pass_on(signal, info, context);
+    }
+}
+
+/// What is not ours goes to who had the signal before us.
+///
+/// # Safety
+/// For the handler only, with what the kernel gave it.
+unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // Not known yet: the signal came while the handler was being installed.
+    let (handler, flags) = BEFORE.get().map_or((libc::SIG_DFL, 0), |b| (b.sa_sigaction, b.sa_flags));
+    // SAFETY: a handler that sigaction gave back has the signature that its flags tell.
+    unsafe {
+        match handler {
+            // Let it end the process as it would have: the access is made once more.
+            libc::SIG_DFL | libc::SIG_IGN => {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            handler if flags & libc::SA_SIGINFO != 0 => {
+                let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+                    std::mem::transmute(handler);
+                handler(signal, info, context);
+            }
+            handler => {
+                let handler: extern "C" fn(libc::c_int) = std::mem::transmute(handler);
+                handler(signal);
+            }
+        }
     }
 }
 
@@ -281,7 +335,7 @@ extern "C" fn on_sigbus(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
 /// # Safety
 /// For the handler only: `start` and `len` are of a mapping of ours, read-only at `addr`.
 unsafe fn replaced(slot: usize, start: usize, len: usize, addr: usize) -> bool {
-    let page = PAGE.load(Ordering::Relaxed);
+    let page = page();
     let at = addr & !(page - 1);
     let rest = (start + len).next_multiple_of(page) - at;
     let offset = OFFSETS[slot].load(Ordering::Acquire) + (at - start) as u64;
@@ -341,89 +395,4 @@ unsafe fn what_is_at(file: libc::c_int, offset: u64) -> There {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    #[test]
-    fn a_file_cut_while_mapped_reads_as_zero_and_is_noticed() -> io::Result<()> {
-        let mut file = tempfile::tempfile()?;
-        file.write_all(&vec![7u8; 64 << 10])?;
-        let map = MappedFile::map(&file)?;
-        file.set_len(4096)?;
-        assert_eq!(map[100], 7);
-        assert_eq!(map[60 << 10], 0);
-        assert!(losses().any(|loss| loss == Loss::Shrank));
-        Ok(())
-    }
-
-    /// Lines of /proc/self/maps within these bytes.
-    fn mappings(bytes: &[u8]) -> io::Result<usize> {
-        let range = bytes.as_ptr_range();
-        let maps = std::fs::read_to_string("/proc/self/maps")?;
-        let starts = maps.lines().filter_map(|l| usize::from_str_radix(l.split('-').next()?, 16).ok());
-        Ok(starts.filter(|at| (range.start as usize..range.end as usize).contains(at)).count())
-    }
-
-    #[test]
-    fn what_is_cut_off_is_one_mapping_whatever_is_read_of_it() -> io::Result<()> {
-        let pages = 1000;
-        let file = tempfile::tempfile()?;
-        file.set_len(pages * 4096)?;
-        let map = MappedFile::map(&file)?;
-        file.set_len(4096)?;
-        // Every other page: a mapping for each of them would be hundreds.
-        for page in (2..pages as usize).step_by(2) {
-            assert_eq!(map[page * 4096], 0);
-        }
-        assert!(mappings(&map)? <= 3, "{}", mappings(&map)?);
-        Ok(())
-    }
-
-    #[test]
-    fn a_disk_that_is_gone_takes_no_mapping_for_each_page() -> io::Result<()> {
-        // Without a descriptor the handler takes each page for one that can't be read.
-        let pages = 60_000;
-        let file = tempfile::tempfile()?;
-        file.set_len(pages as u64 * 4096)?;
-        let mut map = MappedFile::map(&file)?;
-        FILES[map._slot.index].store(-1, Ordering::Release);
-        map._slot._file = None;
-        file.set_len(0)?;
-        for page in (0..pages).step_by(2).chain((1..pages).step_by(2)) {
-            assert_eq!(map[page * 4096], 0);
-        }
-        assert!(mappings(&map)? < 10_000, "{}", mappings(&map)?);
-        assert!(losses().any(|loss| loss == Loss::Unreadable));
-        Ok(())
-    }
-
-    #[test]
-    fn holes_are_no_pages_of_the_file() -> io::Result<()> {
-        let mut file = tempfile::tempfile()?;
-        file.write_all(&vec![7; 100_000])?;
-        // Only whole pages of what is told to be zero are taken for that.
-        let map = MappedFile::with_holes(&file, &[5000..20_000, 90_000..200_000])?;
-        assert_eq!((map[8191], map[8192], map[16_383], map[16_384]), (7, 0, 0, 7));
-        assert_eq!((map[90_112 - 1], map[90_112], map[98_304 - 1], map.len()), (7, 0, 0, 100_000));
-        Ok(())
-    }
-
-    #[test]
-    fn a_window_reads_back_what_its_file_has() -> io::Result<()> {
-        use std::os::unix::fs::FileExt;
-        let file = tempfile::tempfile()?;
-        let bytes: Vec<u8> = (0..200_000u32).map(|i| (i / 7) as u8).collect();
-        file.write_all_at(&bytes, 1234)?;
-        let mut window = Window::reserve(&file, 1234, 300_000)?;
-        window.bytes()[..200_000].copy_from_slice(&bytes);
-        for upto in [10, 100_000, 150_001, 150_002] {
-            window.settle(&file, upto, &[])?;
-            assert!(window.bytes()[..200_000] == bytes);
-            // What is not done can be written still.
-            window.bytes()[upto..].fill(9);
-            window.bytes()[upto..200_000].copy_from_slice(&bytes[upto..]);
-        }
-        Ok(())
-    }
-}
+mod tests;

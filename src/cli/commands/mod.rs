@@ -158,7 +158,13 @@ fn respond<R: Render>(
 
 /// Open the core, with a bar where that takes long (unpacking).
 fn open(path: &Path, common: &Common, progress: &Progress) -> Result<Process, Failure> {
-    let options = Options { symbols: common.symbols.clone(), memory: common.memory, alone: true, ..Options::default() };
+    let options = Options {
+        symbols: common.symbols.clone(),
+        memory: common.memory,
+        alone: true,
+        handle_sigbus: true,
+        ..Options::default()
+    };
     let process = Process::open(path, &options, progress);
     progress::clear();
     Ok(process?)

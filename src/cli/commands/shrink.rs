@@ -32,7 +32,8 @@ pub(super) fn run(
         let what = if there.is_dir() { "is a directory" } else { "exists already, and shrink overwrites nothing" };
         return Err(Failure::Usage(format!("'{out}' {what}: name a new file, `coremap shrink -o NEW {core}`")));
     }
-    let options = Options { record: true, memory: common.memory, alone: true, ..Options::default() };
+    let options =
+        Options { record: true, memory: common.memory, alone: true, handle_sigbus: true, ..Options::default() };
     let process = Process::open(core, &options, &progress());
     clear();
     let process = process?;

@@ -1,0 +1,87 @@
+use super::*;
+use std::io::Write;
+
+#[test]
+fn a_file_cut_while_mapped_reads_as_zero_and_is_noticed() -> io::Result<()> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(&vec![7u8; 64 << 10])?;
+    handle_sigbus();
+    let map = MappedFile::map(&file)?;
+    file.set_len(4096)?;
+    assert_eq!(map[100], 7);
+    assert_eq!(map[60 << 10], 0);
+    assert!(losses().any(|loss| loss == Loss::Shrank));
+    Ok(())
+}
+
+/// Lines of /proc/self/maps within these bytes.
+fn mappings(bytes: &[u8]) -> io::Result<usize> {
+    let range = bytes.as_ptr_range();
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let starts = maps.lines().filter_map(|l| usize::from_str_radix(l.split('-').next()?, 16).ok());
+    Ok(starts.filter(|at| (range.start as usize..range.end as usize).contains(at)).count())
+}
+
+#[test]
+fn what_is_cut_off_is_one_mapping_whatever_is_read_of_it() -> io::Result<()> {
+    handle_sigbus();
+    let pages = 1000;
+    let file = tempfile::tempfile()?;
+    file.set_len(pages * 4096)?;
+    let map = MappedFile::map(&file)?;
+    file.set_len(4096)?;
+    // Every other page: a mapping for each of them would be hundreds.
+    for page in (2..pages as usize).step_by(2) {
+        assert_eq!(map[page * 4096], 0);
+    }
+    assert!(mappings(&map)? <= 3, "{}", mappings(&map)?);
+    Ok(())
+}
+
+#[test]
+fn a_disk_that_is_gone_takes_no_mapping_for_each_page() -> io::Result<()> {
+    // Without a descriptor the handler takes each page for one that can't be read.
+    handle_sigbus();
+    let pages = 60_000;
+    let file = tempfile::tempfile()?;
+    file.set_len(pages as u64 * 4096)?;
+    let mut map = MappedFile::map(&file)?;
+    FILES[map._slot.index].store(-1, Ordering::Release);
+    map._slot._file = None;
+    file.set_len(0)?;
+    for page in (0..pages).step_by(2).chain((1..pages).step_by(2)) {
+        assert_eq!(map[page * 4096], 0);
+    }
+    assert!(mappings(&map)? < 10_000, "{}", mappings(&map)?);
+    assert!(losses().any(|loss| loss == Loss::Unreadable));
+    Ok(())
+}
+
+#[test]
+fn holes_are_no_pages_of_the_file() -> io::Result<()> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(&vec![7; 100_000])?;
+    // Only whole pages of what is told to be zero are taken for that.
+    let map = MappedFile::with_holes(&file, &[5000..20_000, 90_000..200_000])?;
+    assert_eq!((map[8191], map[8192], map[16_383], map[16_384]), (7, 0, 0, 7));
+    assert_eq!((map[90_112 - 1], map[90_112], map[98_304 - 1], map.len()), (7, 0, 0, 100_000));
+    Ok(())
+}
+
+#[test]
+fn a_window_reads_back_what_its_file_has() -> io::Result<()> {
+    use std::os::unix::fs::FileExt;
+    let file = tempfile::tempfile()?;
+    let bytes: Vec<u8> = (0..200_000u32).map(|i| (i / 7) as u8).collect();
+    file.write_all_at(&bytes, 1234)?;
+    let mut window = Window::reserve(&file, 1234, 300_000)?;
+    window.bytes()[..200_000].copy_from_slice(&bytes);
+    for upto in [10, 100_000, 150_001, 150_002] {
+        window.settle(&file, upto, &[])?;
+        assert!(window.bytes()[..200_000] == bytes);
+        // What is not done can be written still.
+        window.bytes()[upto..].fill(9);
+        window.bytes()[upto..200_000].copy_from_slice(&bytes[upto..]);
+    }
+    Ok(())
+}
