@@ -4,14 +4,15 @@
 //! with how it is known, and nothing counts twice. Data flows one way:
 //!
 //! ```text
-//! core file -> Core (segments, notes) -> Process (memory, modules, threads)
+//! core file -> Core, a Target (facts, bytes) -> Process (memory, modules)
 //!           -> introspectors make Claims -> AddressMap (resolved)
 //!           -> analyses -> report (plain data) -> render (table, json, csv)
 //! ```
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`core`] | the file: opening, ELF headers, notes, producers |
+//! | [`target`] | what is looked at, whatever it came from: facts and bytes |
+//! | [`core`] | a core file as a target: opening, ELF headers, notes, producers |
 //! | [`memory`] | reads that give bytes or the reason why not; page scans |
 //! | [`map`] | kinds, claims, and the one label for each byte |
 //! | [`image`] | ELF and PE files as they lie in memory |
@@ -26,6 +27,9 @@
 //! | [`search`] | text, patterns and bytes in the dumped memory |
 //! | [`report`] | the structs those answers are made of: the JSON contract |
 //! | [`render`] | reports as tables, JSON and CSV |
+//!
+//! Core files are mapped: one that becomes shorter while it is read ends the program, unless
+//! [`process::Options::handle_sigbus`] is set.
 //!
 //! From a file to an answer:
 //!
