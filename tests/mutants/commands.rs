@@ -78,7 +78,7 @@ pub fn examine(path: &Path, rng: &mut Rng, ips: &[Addr], takes: impl Fn(&mut Rng
         return names(&Opened { session, silent }, &some, rng);
     }
     let session = Session::new(&process);
-    let broken: Vec<_> = audit::invariants(session.map(), process.target()).into_iter().filter(|i| !i.ok).collect();
+    let broken: Vec<_> = audit::invariants(session.map(), process.facts()).into_iter().filter(|i| !i.ok).collect();
     if !broken.is_empty() {
         return Err(format!("{broken:?}"));
     }
