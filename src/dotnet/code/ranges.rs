@@ -5,7 +5,7 @@
 //! src/coreclr/vm/codeman.h, RangeSection and RangeSectionMap.
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::detect::Runtime;
+use crate::dotnet::runtime::Runtime;
 use crate::layout::{LayoutError, StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;

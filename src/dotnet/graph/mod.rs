@@ -30,7 +30,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::addr::Addr;
-use crate::dotnet::handles::{Handle, HandleKind};
+use crate::dotnet::gc::{Handle, HandleKind};
 use crate::dotnet::heap::{Heap, MIN_OBJECT, MethodTableInfo, TypeIndex};
 use crate::dotnet::types::TypeSystem;
 use space::Space;

@@ -13,9 +13,9 @@ use std::collections::HashSet;
 
 use crate::addr::{Addr, union};
 use crate::dotnet::Heaps;
-use crate::dotnet::finalizers;
+use crate::dotnet::gc::finalizers;
+use crate::dotnet::gc::{Handle, HandleKind};
 use crate::dotnet::graph::{Graph, RefFrame, RefPlace, StackRefs};
-use crate::dotnet::handles::{Handle, HandleKind};
 use crate::dotnet::heap::FREE;
 use crate::dotnet::methods::SlotPlace;
 use crate::dotnet::threads::{ManagedThread, threads};

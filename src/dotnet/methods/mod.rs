@@ -2,9 +2,13 @@
 
 mod all;
 mod gc_slots;
+mod il_map;
+mod versions;
 
 pub use all::StubBlock;
 pub use gc_slots::{FrameSlot, FrameSlots, FrameState, GcInfoFacts, SlotPlace};
+pub use il_map::{IlStep, step_at};
+pub use versions::CodeVersion;
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,10 +17,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::Addr;
 use crate::dotnet::code::{self, CodeBlock, CodeHeap, CodeRange, CodeRangeKind, ReadyToRun, ReadyToRunMethod, Stub};
-use crate::dotnet::detect::Runtime;
-use crate::dotnet::il_map::{self, IlStep};
+use crate::dotnet::runtime::Runtime;
 use crate::dotnet::types::{MethodDesc, ModuleInfo, TypeSystem};
-use crate::dotnet::versions::{CodeVersion, READY_TO_RUN, Versions};
 use crate::image::metadata::Token;
 use crate::limits;
 use crate::memory::Memory;
@@ -24,6 +26,8 @@ use crate::native::unwind::Regs;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::RangeMap;
+
+use versions::{READY_TO_RUN, Versions};
 
 /// Code of one method, in one of its versions.
 #[derive(Debug)]

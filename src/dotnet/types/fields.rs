@@ -5,8 +5,8 @@
 
 use crate::addr::Addr;
 use crate::bytes::{u32_at, u64_at};
-use crate::dotnet::types::display_names::split_arity;
-use crate::dotnet::types::names::Text;
+use crate::dotnet::naming::display_names::split_arity;
+use crate::dotnet::naming::names::Text;
 use crate::dotnet::types::{ModuleInfo, Scope, TypeArg, TypeSystem};
 use crate::image::metadata::sig::{ElementType, FieldSig, Type};
 use crate::image::metadata::{Metadata, Table, Token};

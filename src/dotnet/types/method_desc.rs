@@ -157,7 +157,7 @@ impl<'p> TypeSystem<'p> {
     }
 
     /// The signature that a descriptor without metadata holds itself.
-    pub(super) fn stored_signature(&self, desc: &MethodDesc) -> Option<Vec<u8>> {
+    pub(in crate::dotnet) fn stored_signature(&self, desc: &MethodDesc) -> Option<Vec<u8>> {
         use Classification as C;
         if !matches!(desc.classification, C::Dynamic | C::EeImpl | C::Array) {
             return None;

@@ -48,7 +48,7 @@ const MARK_BITS: u64 = 7;
 
 /// Stands for a true primitive whose EEClass is not in the core: only its name
 /// tells which.
-pub(super) const PRIMITIVE_BY_NAME: u8 = 0xff;
+pub(in crate::dotnet) const PRIMITIVE_BY_NAME: u8 = 0xff;
 
 /// Object's own size without fields: sync block, MethodTable, count of elements.
 const ARRAY_BASE_SIZE: u64 = 24;

@@ -7,7 +7,7 @@
 
 use crate::addr::Addr;
 use crate::dotnet::Heaps;
-use crate::dotnet::detect::Runtime;
+use crate::dotnet::runtime::Runtime;
 use crate::layout::StructView;
 use crate::limits;
 use crate::memory::Memory;

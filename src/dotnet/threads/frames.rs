@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use crate::addr::Addr;
 use crate::core::elf::Arch;
-use crate::dotnet::detect::Runtime;
+use crate::dotnet::runtime::Runtime;
 use crate::dotnet::threads::ManagedThread;
 use crate::layout::{Layout, StructView};
 use crate::limits;

@@ -7,7 +7,7 @@
 //! from .NET 6 on, and what these announce.
 
 use crate::addr::Addr;
-use crate::dotnet::detect::Runtime;
+use crate::dotnet::runtime::Runtime;
 use crate::limits;
 use crate::memory::Memory;
 

@@ -5,7 +5,7 @@
 //! slot is believed only where what it leads to has the right shape.
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::gc_vars;
+use crate::dotnet::gc::vars;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::Symbol;
 use crate::layout::{Global, Layout};
@@ -118,7 +118,7 @@ fn gc_dac_vars(memory: &dyn Memory, image: &ElfImage, slot: Addr, major: u32) ->
         return None;
     }
     let vars = memory.ptr(slot).ok()?;
-    gc_vars::looks_like(memory, vars, major).then_some(vars)
+    vars::looks_like(memory, vars, major).then_some(vars)
 }
 
 /// Without the export (3.1 has none; a kernel's core lacks the symbol table): in
@@ -151,7 +151,7 @@ fn by_shape(
 
 /// Whether the image has a table of a runtime's globals, of whatever version: one that
 /// leads to GcDacVars from some slot.
-pub(super) fn has_table(memory: &dyn Memory, image: &ElfImage) -> bool {
+pub(in crate::dotnet) fn has_table(memory: &dyn Memory, image: &ElfImage) -> bool {
     let in_part = |part: AddrRange, wide: bool| {
         let Some(words) = words(memory, image, part, wide) else { return false };
         let mut tables = Tables { image, words: &words, end: 0 };

@@ -5,10 +5,8 @@
 //! signature's are those of sigformat.cpp.
 
 use crate::addr::Addr;
-use crate::dotnet::types::method_desc::{Classification, DynamicKind, MethodDesc};
-use crate::dotnet::types::signature_text::{self, Context};
-use crate::dotnet::types::type_handle::{Shape, TypeHandle};
-use crate::dotnet::types::{ModuleInfo, TypeSystem};
+use crate::dotnet::naming::signatures::{self, Context};
+use crate::dotnet::types::{Classification, DynamicKind, MethodDesc, ModuleInfo, Shape, TypeHandle, TypeSystem};
 use crate::image::metadata::sig::MethodSig;
 use crate::image::metadata::{Metadata, Table, Token};
 use crate::limits;
@@ -25,20 +23,20 @@ const ARRAY_METHODS: [&str; 3] = ["Get", "Set", "Address"];
 
 /// Text that grows up to a limit.
 #[derive(Default)]
-pub(super) struct Text(String);
+pub(in crate::dotnet) struct Text(String);
 
 impl Text {
-    pub(super) fn push(&mut self, text: &str) {
+    pub(in crate::dotnet) fn push(&mut self, text: &str) {
         if self.0.len() < limits::MAX_TYPE_NAME {
             self.0.push_str(text);
         }
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(in crate::dotnet) fn is_full(&self) -> bool {
         self.0.len() >= limits::MAX_TYPE_NAME
     }
 
-    pub(super) fn into_string(mut self) -> String {
+    pub(in crate::dotnet) fn into_string(mut self) -> String {
         if self.is_full() {
             let cut = (0..=limits::MAX_TYPE_NAME).rev().find(|&at| self.0.is_char_boundary(at));
             self.0.truncate(cut.unwrap_or(0));
@@ -47,7 +45,7 @@ impl Text {
         self.0
     }
 
-    pub(super) fn escaped(&mut self, name: &str) {
+    pub(in crate::dotnet) fn escaped(&mut self, name: &str) {
         if !name.contains(RESERVED) {
             return self.push(name);
         }
@@ -98,7 +96,7 @@ impl<'p> TypeSystem<'p> {
         out.push(&row.name);
         if let Ok(signature) = MethodSig::parse(row.signature) {
             let context = Context { types: self, module: Some(module), class: &[], method: &[] };
-            out.push(&signature_text::parameters(&context, &row.name, &signature));
+            out.push(&signatures::parameters(&context, &row.name, &signature));
         }
         Some(out.into_string())
     }
@@ -142,7 +140,7 @@ impl<'p> TypeSystem<'p> {
         let signature = MethodSig::parse(blob).ok()?;
         let class = self.class_instantiation(desc.method_table).unwrap_or_default();
         let context = Context { types: self, module, class: &class, method };
-        Some(signature_text::parameters(&context, name, &signature))
+        Some(signatures::parameters(&context, name, &signature))
     }
 
     /// A type's name with its namespace and full instantiation:
@@ -258,7 +256,7 @@ impl<'p> TypeSystem<'p> {
         }
     }
 
-    pub(super) fn parameter_name(&self, module: Addr, token: Token) -> String {
+    pub(in crate::dotnet) fn parameter_name(&self, module: Addr, token: Token) -> String {
         let module = self.module(module);
         let name = module.metadata.as_ref().and_then(|m| Some(m.generic_param(token.rid())?.name.into_owned()));
         name.unwrap_or_else(|| format!("(type parameter {token})"))
@@ -266,13 +264,13 @@ impl<'p> TypeSystem<'p> {
 }
 
 /// What stands for the name of a TypeDef that has none, in its place of the chain.
-pub(super) fn unnamed(module: &ModuleInfo<'_>, rid: u32, place: usize) -> String {
+pub(in crate::dotnet) fn unnamed(module: &ModuleInfo<'_>, rid: u32, place: usize) -> String {
     let token = Token::new(Table::TypeDef, rid);
     if place == 0 { format!("{}!{token}", module.name()) } else { token.to_string() }
 }
 
 /// `[,]`; an array of one dimension that is not counted from 0 is `[*]`.
-pub(super) fn dimensions(rank: u32) -> String {
+pub(in crate::dotnet) fn dimensions(rank: u32) -> String {
     match rank {
         0 | 1 => "[*]".into(),
         _ => format!("[{}]", ",".repeat(rank.min(limits::MAX_TYPE_DEPTH) as usize - 1)),

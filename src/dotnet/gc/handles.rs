@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::detect::Runtime;
 use crate::dotnet::gc::GcError;
+use crate::dotnet::runtime::Runtime;
 use crate::layout::{Layout, LayoutError, StructView};
 use crate::limits;
 use crate::memory::Memory;
@@ -19,7 +19,7 @@ use crate::process::Process;
 
 /// Ranges of all segments of all handle tables, and what broke the walk off, if
 /// anything did.
-pub(super) fn read(process: &Process, runtime: &Runtime) -> (Vec<AddrRange>, Option<GcError>) {
+pub(in crate::dotnet) fn read(process: &Process, runtime: &Runtime) -> (Vec<AddrRange>, Option<GcError>) {
     let _phase = process.enter(Phase::Handles);
     let mut out = Vec::new();
     let broken = walk(process, runtime, &mut out).err();

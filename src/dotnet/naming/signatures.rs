@@ -4,9 +4,8 @@
 //! of type names: primitives without namespace, nested types without the types
 //! around them, generic arguments in `<>`.
 
-use crate::dotnet::types::names::Text;
-use crate::dotnet::types::type_handle::{PRIMITIVE_BY_NAME, Shape, TypeHandle};
-use crate::dotnet::types::{ModuleInfo, TypeSystem};
+use crate::dotnet::naming::names::Text;
+use crate::dotnet::types::{ModuleInfo, PRIMITIVE_BY_NAME, Shape, TypeHandle, TypeSystem};
 use crate::image::metadata::sig::{ElementType, MethodSig, Type};
 use crate::image::metadata::{Metadata, Table, Token};
 use crate::limits;
@@ -18,11 +17,11 @@ const VARARG: u8 = 5;
 const CONVENTION_MASK: u8 = 0xf;
 
 /// What a signature's tokens and type parameters refer to.
-pub(super) struct Context<'a, 'p> {
-    pub(super) types: &'a TypeSystem<'p>,
-    pub(super) module: Option<&'a ModuleInfo<'p>>,
-    pub(super) class: &'a [TypeHandle],
-    pub(super) method: &'a [TypeHandle],
+pub(in crate::dotnet) struct Context<'a, 'p> {
+    pub(in crate::dotnet) types: &'a TypeSystem<'p>,
+    pub(in crate::dotnet) module: Option<&'a ModuleInfo<'p>>,
+    pub(in crate::dotnet) class: &'a [TypeHandle],
+    pub(in crate::dotnet) method: &'a [TypeHandle],
 }
 
 /// The parameters in parentheses.
@@ -30,7 +29,7 @@ pub(super) struct Context<'a, 'p> {
 /// SOS takes the text from the first `(` of the whole signature on, return type
 /// included; where that is a function pointer, its parameters and the name once
 /// more come first. So do ours.
-pub(super) fn parameters(context: &Context<'_, '_>, name: &str, signature: &MethodSig) -> String {
+pub(in crate::dotnet) fn parameters(context: &Context<'_, '_>, name: &str, signature: &MethodSig) -> String {
     let mut out = Text::default();
     let fixed = signature.sentinel.unwrap_or(signature.params.len());
     context.list(&mut out, signature.params.iter().take(fixed), signature.convention & CONVENTION_MASK == VARARG, 0);

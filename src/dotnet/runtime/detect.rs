@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 
 use crate::addr::{Addr, AddrRange};
 use crate::core::Arch;
-use crate::dotnet::gc_vars;
-use crate::dotnet::roots::{self, Roots, RootsError};
+use crate::dotnet::gc::vars;
+use crate::dotnet::runtime::globals::{self, Roots, RootsError};
 use crate::image::elf::ElfImage;
 use crate::image::symbols::{self, Symbol};
 use crate::image::{Module, ModuleKind};
@@ -124,7 +124,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
     // Programs of .NET's own that have no runtime inside carry a version text too:
     // `dotnet`, and what starts an application.
     let unusable = |why: String| {
-        if exported || named || (text.is_some() && roots::has_table(memory, image)) {
+        if exported || named || (text.is_some() && globals::has_table(memory, image)) {
             Detection::Unusable(format!("{}: {why}", module.path))
         } else {
             Detection::NotMine
@@ -240,7 +240,7 @@ fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candi
     };
     if candidate.by_shape {
         let vars = roots(&layout, Vec::new())?.gc_dac_vars.ok_or(Misfit::Shape)?;
-        if !gc_vars::are_those_of(memory, vars, &layout) {
+        if !vars::are_those_of(memory, vars, &layout) {
             return Err(Misfit::Shape);
         }
     }

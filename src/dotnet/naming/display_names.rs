@@ -6,9 +6,8 @@
 //! nested types, and without their assemblies.
 
 use crate::addr::Addr;
-use crate::dotnet::types::names::{Text, dimensions, unnamed};
-use crate::dotnet::types::type_handle::{Shape, TypeHandle};
-use crate::dotnet::types::{ModuleInfo, TypeSystem};
+use crate::dotnet::naming::names::{Text, dimensions, unnamed};
+use crate::dotnet::types::{ModuleInfo, Shape, TypeHandle, TypeSystem};
 use crate::image::metadata::Token;
 use crate::limits;
 
@@ -103,7 +102,7 @@ impl<'p> TypeSystem<'p> {
 }
 
 /// ``Dictionary`2`` is `Dictionary` with two parameters of its own.
-pub(super) fn split_arity(name: &str) -> (&str, usize) {
+pub(in crate::dotnet) fn split_arity(name: &str) -> (&str, usize) {
     let split = name.rsplit_once(ARITY).and_then(|(head, count)| Some((head, count.parse::<u16>().ok()?)));
     split.map_or((name, 0), |(head, count)| (head, usize::from(count)))
 }
