@@ -50,12 +50,13 @@ pub fn claim(process: &Process, base: &Base, runtime: &Runtime, claims: &mut Cla
     }
     drop(phase);
     let (segments, broken) = gc::read_handle_table(process, runtime);
+    let claimed = runtime.layout.constant("HandleTable", "claimed").is_ok();
     // 3.1's table is read for its handles only: no official answer tells its ranges.
-    for range in segments.into_iter().filter(|_| runtime.major >= 8) {
+    for range in segments.into_iter().filter(|_| claimed) {
         out.exact(range, Kind::HandleTable, "handle table segment", "g_HandleTableMap, SegmentList");
     }
     // 3.1's data-access variables do not describe the handle table's insides.
-    if let Some(e) = broken.filter(|_| runtime.major >= 8) {
+    if let Some(e) = broken.filter(|_| claimed) {
         tell("handle table", &e);
     }
     let phase = process.enter(Phase::LoaderHeaps);

@@ -185,7 +185,7 @@ struct SegmentLayout {
 impl SegmentLayout {
     fn new(layout: &Layout) -> Result<SegmentLayout, LayoutError> {
         let field = |name| layout.positive("TableSegment", name);
-        let constant = |name| layout.positive("constants_TableSegment", name);
+        let constant = |name| layout.constant("TableSegment", name);
         Ok(SegmentLayout {
             block_type: field("rgBlockType")?,
             user_data: field("rgUserData")?,

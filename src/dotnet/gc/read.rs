@@ -126,7 +126,7 @@ impl Reader<'_> {
 
     /// An entry of one of the arrays of field offsets; -1 says "has no such".
     fn offset(&self, array: &str, indices: &str, field: &str) -> Option<u64> {
-        let index = self.runtime.layout.positive(indices, field).ok()?;
+        let index = self.runtime.layout.constant(indices, field).ok()?;
         let at = self.vars.ptr(array).ok()?.checked_add(index.checked_mul(4)?)?;
         u64::try_from(self.memory.u32(at).ok()? as i32).ok()
     }
@@ -242,7 +242,7 @@ impl Reader<'_> {
     ) -> Result<(Segment, Addr), GcError> {
         let view = StructView::new(self.memory, &self.runtime.layout, "dac_heap_segment", at);
         let flags = view.u64("flags")?;
-        let read_only = self.runtime.layout.positive("constants_segment_flags", "readonly")?;
+        let read_only = self.runtime.layout.constant("segment_flags", "readonly")?;
         let start = view.ptr("mem")?;
         let generation = match generation {
             _ if flags & read_only != 0 => Generation::Frozen,

@@ -10,7 +10,7 @@ use crate::dotnet::runtime::globals::{self, Roots, RootsError};
 use crate::image::elf::ElfImage;
 use crate::image::symbols::{self, Symbol};
 use crate::image::{Module, ModuleKind};
-use crate::layout::{DOTNET_X64, Layout, LayoutError, read_descriptor};
+use crate::layout::{DOTNET_X64, Layout, LayoutError, Table, read_descriptor};
 use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
@@ -43,6 +43,8 @@ pub struct Runtime {
     pub version: String,
     /// What the version is known from.
     pub version_source: String,
+    /// Whether the layout's table is that of its major version, and not one of an older version.
+    pub own_table: bool,
     /// What the layout is made of.
     pub layout_source: String,
     /// Structs and slots.
@@ -176,6 +178,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             major,
             version,
             version_source,
+            own_table: candidate.major == major,
             layout_source,
             layout,
             roots,
@@ -193,7 +196,7 @@ struct Exports {
 /// A bundled table that may be the runtime's.
 struct Candidate {
     major: u32,
-    text: &'static str,
+    table: &'static Table,
     /// Nothing but the structures speaks for it: what GcDacVars says of itself must
     /// be what the table has.
     by_shape: bool,
@@ -204,7 +207,7 @@ struct Candidate {
 /// the structures decide; then a newer version may still fit the newest table, as far as
 /// that is checked. A version between two tables or before them belongs to neither.
 fn candidates(version: Option<u32>) -> Vec<Candidate> {
-    let of = |&(major, text): &(u32, &'static str), by_shape| Candidate { major, text, by_shape };
+    let of = |(major, table): &'static (u32, Table), by_shape| Candidate { major: *major, table, by_shape };
     if let Some(own) = DOTNET_X64.iter().find(|t| Some(t.0) == version) {
         return vec![of(own, false)];
     }
@@ -233,17 +236,17 @@ enum Misfit {
 
 fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candidate) -> Result<Fitted, Misfit> {
     let memory = &process.memory;
-    let mut layout = Layout::parse(candidate.text).map_err(Misfit::Layout)?;
-    let mut layout_source = layout.id.clone();
-    let roots = |layout: &Layout, pointers| {
-        Roots::find(memory, image, layout, candidate.major, exports.table, pointers).map_err(Misfit::Roots)
-    };
+    let table = candidate.table.layout().map_err(Misfit::Layout)?;
+    let roots =
+        |layout: &Layout, pointers| Roots::find(memory, image, layout, exports.table, pointers).map_err(Misfit::Roots);
     if candidate.by_shape {
-        let vars = roots(&layout, Vec::new())?.gc_dac_vars.ok_or(Misfit::Shape)?;
-        if !vars::are_those_of(memory, vars, &layout) {
+        let vars = roots(table, Vec::new())?.gc_dac_vars.ok_or(Misfit::Shape)?;
+        if !vars::are_those_of(memory, vars, table) {
             return Err(Misfit::Shape);
         }
     }
+    let mut layout = table.clone();
+    let mut layout_source = layout.id.clone();
     let mut pointers = Vec::new();
     if let Some(symbol) = exports.descriptor {
         match read_descriptor(memory, symbol.addr) {

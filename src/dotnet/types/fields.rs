@@ -163,7 +163,7 @@ impl<'p> TypeSystem<'p> {
     pub fn parent(&self, method_table: Addr) -> Result<Addr, ViewError> {
         let view = self.view("MethodTable", method_table);
         let parent = view.ptr("ParentMethodTable")?;
-        let Ok(indirect) = self.runtime.layout.positive("constants_MTFlags", "HasIndirectParent") else {
+        let Ok(indirect) = self.runtime.layout.constant("MTFlags", "HasIndirectParent") else {
             return Ok(parent);
         };
         if parent.is_null() || u64::from(view.u32("MTFlags")?) & indirect == 0 {
