@@ -27,7 +27,7 @@ fn run(path: &std::path::Path, command: &str, fail_at: u64) -> Result<Answer, St
     let options = Options { fail_at: Some(fail_at), ..Options::default() };
     let process = Process::open(path, &options, &silent).map_err(|e| e.to_string())?;
     let session = Session::new(&process);
-    let broken: Vec<_> = audit::invariants(session.map(), process.target()).into_iter().filter(|i| !i.ok).collect();
+    let broken: Vec<_> = audit::invariants(session.map(), process.facts()).into_iter().filter(|i| !i.ok).collect();
     assert!(broken.is_empty(), "{command}, read {fail_at}: {broken:?}");
     let body = match command {
         "summary" => {

@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::dotnet::gc_roots;
-use crate::dotnet::handles::handles;
+use crate::dotnet::claim::read_heaps;
+use crate::dotnet::gc::{self, handles};
 use crate::dotnet::heap::Heap;
-use crate::dotnet::stack_refs::StackRefs;
-use crate::dotnet::{Detection, Handle, Heaps, Methods, Runtime, TypeSystem, detect, read_heaps};
+use crate::dotnet::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect};
 use crate::managed::Roots;
 use crate::map::Claims;
 use crate::process::Process;
@@ -109,7 +108,7 @@ impl<'p> CoreClr<'p> {
     /// What keeps its objects; `stacks`: what its threads hold.
     pub fn roots(&self, stacks: &[StackRefs]) -> Roots {
         self.handles();
-        let roots = gc_roots::roots(self.objects(), self.heaps(), stacks);
+        let roots = gc::roots(self.objects(), self.heaps(), stacks);
         self.tell("roots", &roots.notes);
         roots
     }

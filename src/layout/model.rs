@@ -1,13 +1,11 @@
-//! A layout: types with their fields' offsets, globals, contract versions.
-//!
-//! Form: dotnet/runtime, docs/design/datacontracts/data_descriptor.md (the
-//! compact one), with two keys of ours: `from` (where the numbers come from)
-//! and `note` within a type.
+//! A layout: types with their fields' offsets, constants, globals, contract versions,
+//! and where each offset comes from.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits;
-use std::collections::BTreeMap;
 
-use serde_json::Value;
+use super::Origin;
 
 /// Key that holds a type's size.
 const SIZE: &str = "!";
@@ -49,14 +47,25 @@ pub enum LayoutError {
     },
 }
 
-/// A layout.
+/// An offset, or a type's size.
+#[derive(Clone, Debug)]
+struct Offset {
+    bytes: i64,
+    origin: Option<Origin>,
+}
+
+/// A layout: a value made of JSON, of what a runtime says in its memory, or of both.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// Its name.
     pub id: String,
     /// Where its numbers come from.
     pub from: String,
-    types: BTreeMap<String, BTreeMap<String, i64>>,
+    /// Id of the table that it adds to.
+    pub base: Option<String>,
+    origin: Option<Origin>,
+    types: BTreeMap<String, BTreeMap<String, Offset>>,
+    constants: BTreeMap<String, BTreeMap<String, u64>>,
     globals: BTreeMap<String, Global>,
     contracts: BTreeMap<String, String>,
     /// Whether it has more than is taken of one.
@@ -64,71 +73,92 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Parse JSON text; what is not understood is left out, what is too large
-    /// is refused.
+    /// An empty layout, whose offsets are to come from `origin`.
+    pub fn new(id: &str, from: &str, origin: Origin) -> Layout {
+        Layout { id: id.into(), from: from.into(), origin: Some(origin), ..Layout::default() }
+    }
+
+    /// Add a type without fields, if it is not there.
+    pub fn put_type(&mut self, kind: &str) {
+        if self.types.len() < limits::MAX_DESCRIPTOR_ENTRIES {
+            self.types.entry(kind.to_owned()).or_default();
+        }
+    }
+
+    /// Add or replace the offset of a field, in bytes; of field `!`, the type's size.
     ///
     /// # Errors
-    /// [`LayoutError::Parse`]
-    pub fn parse(text: &str) -> Result<Layout, LayoutError> {
-        let fail = |what: String| LayoutError::Parse(what);
-        let root: Value = serde_json::from_str(text).map_err(|e| fail(e.to_string()))?;
-        let word = |key: &str| root.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let mut layout = Layout { id: word("id"), from: word("from"), ..Layout::default() };
-        let most = limits::MAX_DESCRIPTOR_ENTRIES;
-        let table = |key: &str| root.get(key).and_then(Value::as_object);
-        let mut capped =
-            ["types", "globals", "contracts"].into_iter().filter_map(table).any(|entries| entries.len() > most);
-        let table = |key: &str| table(key).into_iter().flatten().take(most);
-        for (kind, fields) in table("types") {
-            let fields = fields.as_object().ok_or_else(|| fail(format!("type {kind} is not an object")))?;
-            let mut offsets = BTreeMap::new();
-            capped |= fields.len() > most;
-            for (field, value) in fields.iter().take(most) {
-                // [offset, "type"] or offset
-                let value = value.as_array().and_then(|a| a.first()).unwrap_or(value);
-                let Some(offset) = number(value) else { continue };
-                let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-                if kind.starts_with("constants") || offset.unsigned_abs() <= limits::MAX_FIELD_OFFSET.unsigned_abs() {
-                    offsets.insert(field.clone(), offset);
-                } else {
-                    return Err(fail(format!("{kind}.{field} = {offset} is no offset")));
-                }
-            }
-            layout.types.insert(kind.clone(), offsets);
+    /// [`LayoutError::Parse`], where no struct is so large.
+    pub fn put(&mut self, kind: &str, field: &str, offset: i64) -> Result<(), LayoutError> {
+        if offset.unsigned_abs() > limits::MAX_FIELD_OFFSET.unsigned_abs() {
+            return Err(LayoutError::Parse(format!("{kind}.{field} = {offset} is no offset")));
         }
-        for (name, value) in table("globals") {
-            if let Some(global) = parse_global(value) {
-                layout.globals.insert(name.clone(), global);
-            }
-        }
-        for (name, version) in table("contracts") {
-            let version = version.as_str().map_or_else(|| version.to_string(), str::to_owned);
-            layout.contracts.insert(name.clone(), version);
-        }
-        layout.capped = capped;
-        Ok(layout)
+        let offset = Offset { bytes: offset, origin: self.origin.clone() };
+        self.types.entry(kind.to_owned()).or_default().insert(field.to_owned(), offset);
+        Ok(())
+    }
+
+    /// Add or replace a number that is no offset: a flag, a count.
+    pub fn put_constant(&mut self, group: &str, name: &str, value: u64) {
+        self.constants.entry(group.to_owned()).or_default().insert(name.to_owned(), value);
+    }
+
+    /// Add or replace a global.
+    pub fn put_global(&mut self, name: &str, global: Global) {
+        self.globals.insert(name.to_owned(), global);
+    }
+
+    /// Add or replace a contract's version.
+    pub fn put_contract(&mut self, name: &str, version: &str) {
+        self.contracts.insert(name.to_owned(), version.to_owned());
     }
 
     /// Put `over` on top: its fields and globals win, what it lacks stays.
     pub fn overlay(&mut self, over: &Layout) {
         for (kind, fields) in &over.types {
-            self.types.entry(kind.clone()).or_default().extend(fields.iter().map(|(k, v)| (k.clone(), *v)));
+            self.types.entry(kind.clone()).or_default().extend(fields.iter().map(|(k, v)| (k.clone(), v.clone())));
+        }
+        for (group, numbers) in &over.constants {
+            self.constants.entry(group.clone()).or_default().extend(numbers.iter().map(|(k, v)| (k.clone(), *v)));
         }
         self.globals.extend(over.globals.iter().map(|(k, v)| (k.clone(), v.clone())));
         self.contracts.extend(over.contracts.iter().map(|(k, v)| (k.clone(), v.clone())));
+        self.capped |= over.capped;
         self.id = format!("{} over {}", over.id, self.id);
     }
 
-    /// Offset of a field in bytes (or a number of the table's own).
+    /// This layout on top of the table that it adds to.
+    #[must_use]
+    pub fn on(&self, base: &Layout) -> Layout {
+        let mut whole = base.clone();
+        whole.overlay(self);
+        Layout { id: self.id.clone(), from: self.from.clone(), base: None, origin: self.origin.clone(), ..whole }
+    }
+
+    /// Offset of a field in bytes.
     ///
     /// # Errors
     /// [`LayoutError::MissingField`]
     pub fn field(&self, kind: &str, field: &str) -> Result<i64, LayoutError> {
-        self.types.get(kind).and_then(|t| t.get(field)).copied().ok_or_else(|| LayoutError::MissingField {
-            layout: self.id.clone(),
-            kind: kind.into(),
-            field: field.into(),
-        })
+        self.types
+            .get(kind)
+            .and_then(|t| t.get(field))
+            .map(|offset| offset.bytes)
+            .ok_or_else(|| self.missing(kind, field))
+    }
+
+    /// Where a field's offset comes from; `None` where there is no such field.
+    pub fn origin(&self, kind: &str, field: &str) -> Option<&Origin> {
+        self.types.get(kind)?.get(field)?.origin.as_ref()
+    }
+
+    /// Where the offsets of a type come from, each source once.
+    pub fn origins(&self, kind: &str) -> BTreeSet<&Origin> {
+        self.types.get(kind).into_iter().flatten().filter_map(|(_, offset)| offset.origin.as_ref()).collect()
+    }
+
+    fn missing(&self, kind: &str, field: &str) -> LayoutError {
+        LayoutError::MissingField { layout: self.id.clone(), kind: kind.into(), field: field.into() }
     }
 
     /// Size of a type in bytes.
@@ -144,12 +174,20 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::MissingField`], also where the number is negative.
     pub fn positive(&self, kind: &str, field: &str) -> Result<u64, LayoutError> {
-        let value = self.field(kind, field)?;
-        u64::try_from(value).map_err(|_| LayoutError::MissingField {
-            layout: self.id.clone(),
-            kind: kind.into(),
-            field: field.into(),
-        })
+        // The first form of tables had constants as types.
+        if let Some(group) = kind.strip_prefix("constants_") {
+            return self.constant(group, field);
+        }
+        u64::try_from(self.field(kind, field)?).map_err(|_| self.missing(kind, field))
+    }
+
+    /// A number that is no offset: a flag, a count, an index.
+    ///
+    /// # Errors
+    /// [`LayoutError::MissingField`]
+    pub fn constant(&self, group: &str, name: &str) -> Result<u64, LayoutError> {
+        let found = self.constants.get(group).and_then(|numbers| numbers.get(name)).copied();
+        found.ok_or_else(|| self.missing(&format!("constants {group}"), name))
     }
 
     /// A global.
@@ -180,34 +218,25 @@ impl Layout {
     pub fn contract(&self, name: &str) -> Option<&str> {
         self.contracts.get(name).map(String::as_str)
     }
-}
 
-/// A number, or one in text, decimal or `0x…`.
-fn number(value: &Value) -> Option<i128> {
-    match value {
-        Value::Number(n) => n.as_i64().map(i128::from).or_else(|| n.as_u64().map(i128::from)),
-        Value::String(s) => match s.strip_prefix("0x") {
-            Some(hex) => u64::from_str_radix(hex, 16).ok().map(i128::from),
-            None => s.parse().ok(),
-        },
-        _ => None,
+    /// All offsets and sizes: type, field (`!` for the size), bytes.
+    pub fn offsets(&self) -> impl Iterator<Item = (&str, &str, i64)> {
+        self.types.iter().flat_map(|(kind, fields)| fields.iter().map(move |(f, o)| (&**kind, &**f, o.bytes)))
     }
-}
 
-/// `value`, `[value, "type"]`, `[index]` or `[[index], "type"]`.
-fn parse_global(value: &Value) -> Option<Global> {
-    let plain = |v: &Value| match number(v) {
-        Some(n) => u64::try_from(n).ok().map(Global::Value),
-        None => v.as_str().map(|s| Global::Text(s.to_owned())),
-    };
-    let index = |v: &Value| number(v).and_then(|n| usize::try_from(n).ok()).map(Global::Pointer);
-    match value.as_array().map(Vec::as_slice) {
-        None => plain(value),
-        Some([only]) => index(only),
-        Some([Value::Array(inner), _]) => inner.first().and_then(index),
-        Some([Value::String(text), Value::String(kind)]) if kind == "string" => Some(Global::Text(text.clone())),
-        Some([first, _]) => plain(first),
-        Some(_) => None,
+    /// All constants: group, name, number.
+    pub fn constants(&self) -> impl Iterator<Item = (&str, &str, u64)> {
+        self.constants.iter().flat_map(|(group, numbers)| numbers.iter().map(move |(n, v)| (&**group, &**n, *v)))
+    }
+
+    /// All globals.
+    pub fn globals(&self) -> impl Iterator<Item = (&str, &Global)> {
+        self.globals.iter().map(|(name, global)| (&**name, global))
+    }
+
+    /// All contracts: name, version.
+    pub fn contracts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.contracts.iter().map(|(name, version)| (&**name, &**version))
     }
 }
 
@@ -216,49 +245,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_of_fields_and_globals() -> Result<(), LayoutError> {
-        let layout = Layout::parse(
-            r#"{"types":{"Thread":{"Id":16,"GCHandle":[304,"GCHandle"],"!":400,"note":"x"}},
-                "globals":{"A":["0xc","uint8"],"B":[[2],"pointer"],"C":[3],"D":["1","string"],"E":7},
-                "contracts":{"Thread":1,"GC":"c2"}}"#,
-        )?;
-        assert_eq!(layout.field("Thread", "GCHandle")?, 304);
-        assert_eq!(layout.size("Thread")?, 400);
-        assert_eq!(layout.global("A")?, &Global::Value(12));
-        assert_eq!(layout.global("B")?, &Global::Pointer(2));
-        assert_eq!(layout.global("C")?, &Global::Pointer(3));
-        assert_eq!(layout.global("D")?, &Global::Text("1".into()));
-        assert_eq!(layout.contract("GC"), Some("c2"));
+    fn an_overlay_wins_keeps_the_rest_and_tells_whose_is_what() -> Result<(), LayoutError> {
+        let mut under = Layout::parse(r#"{"id":"u","types":{"T":{"A":1,"B":2}},"constants":{"C":{"X":1}}}"#)?;
+        under.overlay(&Layout::parse_from(r#"{"id":"o","types":{"T":{"B":3}}}"#, Some(Origin::Descriptor))?);
+        assert_eq!((under.field("T", "A")?, under.field("T", "B")?, under.constant("C", "X")?), (1, 3, 1));
+        let table = Origin::Table("u".into());
+        assert_eq!((under.origin("T", "A"), under.origin("T", "B")), (Some(&table), Some(&Origin::Descriptor)));
+        assert_eq!(under.origins("T").len(), 2);
         Ok(())
     }
 
     #[test]
-    fn what_is_cut_of_a_layout_is_marked() -> Result<(), LayoutError> {
-        let fields = |n: usize| (0..n).map(|i| format!(r#""F{i}":{}"#, i % 64)).collect::<Vec<_>>().join(",");
-        let most = limits::MAX_DESCRIPTOR_ENTRIES;
-        for (n, capped) in [(most, false), (most + 1, true)] {
-            assert_eq!(
-                Layout::parse(&format!(r#"{{"types":{{"T":{{{}}}}}}}"#, fields(n)))?.capped,
-                capped,
-                "{n} fields"
-            );
-            assert_eq!(Layout::parse(&format!(r#"{{"globals":{{{}}}}}"#, fields(n)))?.capped, capped, "{n} globals");
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn hostile_layouts_are_refused() {
-        assert!(Layout::parse(r#"{"types":{"T":{"F":9223372036854775807}}}"#).is_err());
-        assert!(Layout::parse("[".repeat(100_000).as_str()).is_err());
-        assert!(Layout::parse(r#"{"types":{"T":7}}"#).is_err());
-    }
-
-    #[test]
-    fn an_overlay_wins_and_keeps_the_rest() -> Result<(), LayoutError> {
-        let mut under = Layout::parse(r#"{"id":"u","types":{"T":{"A":1,"B":2}}}"#)?;
-        under.overlay(&Layout::parse(r#"{"id":"o","types":{"T":{"B":3}}}"#)?);
-        assert_eq!((under.field("T", "A")?, under.field("T", "B")?), (1, 3));
+    fn a_layout_can_come_from_the_runtimes_own_tables() -> Result<(), LayoutError> {
+        let origin = Origin::Runtime("gHotSpotVMStructs".into());
+        let mut layout = Layout::new("vmStructs", "the runtime's own tables", origin.clone());
+        layout.put("Klass", "_name", 24)?;
+        layout.put("Klass", "!", 184)?;
+        assert!(layout.put("Klass", "_far", i64::MAX).is_err());
+        assert_eq!((layout.field("Klass", "_name")?, layout.size("Klass")?), (24, 184));
+        assert_eq!(layout.origin("Klass", "_name"), Some(&origin));
+        assert!(layout.field("Klass", "_far").is_err());
         Ok(())
     }
 }

@@ -5,8 +5,8 @@
 //! LoaderCodeHeap), dynamicmethod.h (HostCodeHeap).
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::detect::Runtime;
 use crate::dotnet::loader::{AllocatorHeaps, BlockWalk, HeapBlock, LoaderError};
+use crate::dotnet::runtime::Runtime;
 use crate::layout::{StructView, ViewError};
 use crate::limits;
 use crate::map::Kind;

@@ -7,7 +7,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::dotnet::code::nibble;
 use crate::dotnet::code::ranges::CodeRange;
 use crate::dotnet::code::unwind_info::UnwindEntry;
-use crate::dotnet::detect::Runtime;
+use crate::dotnet::runtime::Runtime;
 use crate::layout::{StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;

@@ -5,7 +5,7 @@
 //! src/coreclr/vm/codeman.h, RangeSection and RangeSectionMap.
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::detect::Runtime;
+use crate::dotnet::runtime::Runtime;
 use crate::layout::{LayoutError, StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;
@@ -99,7 +99,7 @@ fn section(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<CodeRange
     let view = StructView::new(memory, layout, "RangeSection", at);
     let (begin, end) = (view.ptr("RangeBegin")?, view.ptr("RangeEndOpen")?);
     let flags = u64::from(view.u32("Flags")?);
-    let flag = |name| layout.positive("constants_RangeSectionFlags", name).is_ok_and(|bit| flags & bit != 0);
+    let flag = |name| layout.constant("RangeSectionFlags", name).is_ok_and(|bit| flags & bit != 0);
     let kind = if flag("CodeHeap") {
         CodeRangeKind::Heap(view.ptr("HeapList")?)
     } else if flag("RangeList") {
@@ -136,9 +136,8 @@ struct Radix<'a> {
 impl Radix<'_> {
     fn run(&mut self, top: Addr) -> Result<(), LayoutError> {
         let layout = &self.runtime.layout;
-        let entries =
-            1u64 << layout.positive("constants_RangeSectionMap", "bits_per_level")?.min(limits::MAX_RANGE_BITS);
-        let levels = layout.positive("constants_RangeSectionMap", "levels")?.min(limits::MAX_RANGE_LEVELS);
+        let entries = 1u64 << layout.constant("RangeSectionMap", "bits_per_level")?.min(limits::MAX_RANGE_BITS);
+        let levels = layout.constant("RangeSectionMap", "levels")?.min(limits::MAX_RANGE_LEVELS);
         let top = top.saturating_add(layout.positive("RangeSectionMap", "TopLevelData")?);
         self.level(top, levels as u32, entries);
         Ok(())

@@ -13,7 +13,7 @@ use crate::bytes::u32_at;
 use crate::dotnet::code::instances;
 use crate::dotnet::code::native_format::{NativeArray, unsigned};
 use crate::dotnet::code::unwind_info::UnwindEntry;
-use crate::dotnet::detect::Runtime;
+use crate::dotnet::runtime::Runtime;
 use crate::image::metadata::{Table, Token};
 use crate::layout::{StructView, ViewError};
 use crate::limits;

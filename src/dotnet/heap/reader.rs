@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::addr::Addr;
-use crate::dotnet::handles::{Handle, HandleKind, handles};
+use crate::dotnet::gc::{Handle, HandleKind, handles};
 use crate::dotnet::heap::gcdesc::References;
 use crate::dotnet::heap::{Heap, MIN_OBJECT, MethodTableInfo};
 use crate::managed::graph::Space;

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use crate::addr::Addr;
 use crate::dotnet::code::gc_info::{At, Encoding, GcInfo, Place, Slot, StackBase};
 use crate::dotnet::code::{CodeBlock, CodeRangeKind, DWARF, behind};
-use crate::layout::{DOTNET_X64, Layout, StructView, ViewError};
+use crate::layout::{Layout, StructView, ViewError};
 use crate::limits;
 use crate::managed::FrameSlotPlace;
 use crate::memory::Memory;
@@ -101,8 +101,7 @@ impl Methods<'_> {
     /// Which GC info a runtime's code has; newer runtimes tell themselves.
     fn gc_encoding(&self) -> Result<Encoding, String> {
         let runtime = &self.types.runtime;
-        let newest = DOTNET_X64.iter().map(|t| t.0).max().unwrap_or(0);
-        let bundled = || runtime.layout.value("TableGCInfoVersion").filter(|_| runtime.major <= newest);
+        let bundled = || runtime.layout.value("TableGCInfoVersion").filter(|_| runtime.own_table);
         let version = runtime.layout.value("GCInfoVersion").or_else(bundled);
         let encoding = version.and_then(|v| Encoding::of(self.types.process.arch(), v));
         encoding.ok_or_else(|| match version {
@@ -256,7 +255,7 @@ impl Methods<'_> {
 /// EEJitManager::InitializeEHEnumeration; inc/corhdr.h, EE_ILEXCEPTION_CLAUSE).
 fn filters(memory: &dyn Memory, layout: &Layout, eh_info: Addr) -> Result<Vec<u64>, ViewError> {
     let word = memory.u64(eh_info.saturating_sub(8)).map_err(ViewError::fault("EEILException", "count"))?;
-    let filter = layout.positive("EEILExceptionClause", "FilterFlag")?;
+    let filter = layout.constant("EEILExceptionClause", "FilterFlag")?;
     let (first, size) = (layout.positive("EEILException", "Clauses")?, layout.size("EEILExceptionClause")?);
     let mut out = Vec::new();
     for i in 0..word.min(limits::MAX_EH_CLAUSES) {

@@ -2,9 +2,13 @@
 
 mod all;
 mod gc_slots;
+mod il_map;
+mod versions;
 
 pub use all::StubBlock;
 pub use gc_slots::{FrameSlot, FrameSlots, FrameState, GcInfoFacts};
+pub use il_map::{IlStep, step_at};
+pub use versions::CodeVersion;
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -13,15 +17,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::addr::Addr;
 use crate::dotnet::code::{self, CodeBlock, CodeHeap, CodeRange, CodeRangeKind, ReadyToRun, ReadyToRunMethod, Stub};
-use crate::dotnet::il_map::{self, IlStep};
 use crate::dotnet::types::{MethodDesc, ModuleInfo, TypeSystem};
-use crate::dotnet::versions::{CodeVersion, READY_TO_RUN, Versions};
 use crate::image::metadata::Token;
 use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
 use crate::range_map::RangeMap;
 use crate::registers::Regs;
+
+use versions::{READY_TO_RUN, Versions};
 
 /// Code of one method, in one of its versions.
 #[derive(Debug)]

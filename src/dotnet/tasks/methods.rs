@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::bytes::get;
+use crate::dotnet::naming::enclosing_chain;
 use crate::dotnet::types::{ModuleInfo, TypeSystem};
-use crate::image::metadata::token::HAS_CUSTOM_ATTRIBUTE;
+use crate::image::metadata::coded::HAS_CUSTOM_ATTRIBUTE;
 use crate::image::metadata::{Metadata, Table, Token};
 use crate::limits;
 
@@ -38,7 +39,7 @@ impl<'t, 'p> AsyncMethods<'t, 'p> {
         let module = types.module(types.module_of(machine).ok()?);
         let token = types.type_token(machine).ok()?;
         let metadata = module.metadata.as_ref()?;
-        let name = reflection_name(types, metadata, token)?;
+        let name = reflection_name(metadata, token)?;
         let methods = self.known.entry(module.addr).or_insert_with(|| attributes(metadata));
         let found = methods.get(&name).map(|&rid| Token::new(Table::MethodDef, rid));
         let by_attribute = found.and_then(|token| types.definition_name(&module, token));
@@ -48,8 +49,8 @@ impl<'t, 'p> AsyncMethods<'t, 'p> {
 }
 
 /// As attributes name types: namespaces with dots, nested types behind `+`.
-fn reflection_name(types: &TypeSystem<'_>, metadata: &Metadata<'_>, token: Token) -> Option<String> {
-    let chain = types.enclosing_chain(metadata, token);
+fn reflection_name(metadata: &Metadata<'_>, token: Token) -> Option<String> {
+    let chain = enclosing_chain(metadata, token);
     let mut out = String::new();
     for (i, &rid) in chain.iter().rev().enumerate() {
         let row = metadata.type_def(rid)?;
@@ -111,7 +112,7 @@ fn by_name<'p>(
     match (first, second) {
         // One of several of that name can't be told.
         (Some(rid), None) => types.definition_name(module, Token::new(Table::MethodDef, rid)),
-        _ => Some(format!("{}.{inner}", reflection_name(types, metadata, Token::new(Table::TypeDef, outer))?)),
+        _ => Some(format!("{}.{inner}", reflection_name(metadata, Token::new(Table::TypeDef, outer))?)),
     }
 }
 

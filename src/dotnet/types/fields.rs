@@ -5,11 +5,9 @@
 
 use crate::addr::Addr;
 use crate::bytes::{u32_at, u64_at};
-use crate::dotnet::types::display_names::split_arity;
-use crate::dotnet::types::names::Text;
-use crate::dotnet::types::{ModuleInfo, Scope, TypeArg, TypeSystem};
-use crate::image::metadata::sig::{ElementType, FieldSig, Type};
-use crate::image::metadata::{Metadata, Table, Token};
+use crate::dotnet::types::{ModuleInfo, TypeSystem};
+use crate::image::metadata::sig::{FieldSig, Type};
+use crate::image::metadata::{Table, Token};
 use crate::layout::ViewError;
 use crate::limits;
 use crate::memory::walk::Walks;
@@ -165,7 +163,7 @@ impl<'p> TypeSystem<'p> {
     pub fn parent(&self, method_table: Addr) -> Result<Addr, ViewError> {
         let view = self.view("MethodTable", method_table);
         let parent = view.ptr("ParentMethodTable")?;
-        let Ok(indirect) = self.runtime.layout.positive("constants_MTFlags", "HasIndirectParent") else {
+        let Ok(indirect) = self.runtime.layout.constant("MTFlags", "HasIndirectParent") else {
             return Ok(parent);
         };
         if parent.is_null() || u64::from(view.u32("MTFlags")?) & indirect == 0 {
@@ -203,95 +201,9 @@ impl<'p> TypeSystem<'p> {
         name.unwrap_or_else(|| field.token.to_string())
     }
 
-    /// A field's type as its signature has it, where its owner's type parameters
-    /// stand for `scope`; `None` where there is no metadata.
-    pub fn field_type(&self, field: &FieldDesc, scope: &Scope) -> Option<String> {
-        let module = self.module(self.module_of(field.method_table).ok()?);
-        let signature = self.field_signature(&module, field)?;
-        let mut out = Text::default();
-        self.signature_type(&mut out, &module, &signature, scope, 0);
-        Some(out.into_string())
-    }
-
     pub(in crate::dotnet) fn field_signature(&self, module: &ModuleInfo<'p>, field: &FieldDesc) -> Option<Type> {
         let row = module.metadata.as_ref()?.field(field.token.rid())?;
         FieldSig::parse(row.signature).ok().map(|s| s.ty)
-    }
-
-    /// A type of a signature with full names, as heap listings show types.
-    fn signature_type(&self, out: &mut Text, module: &ModuleInfo<'p>, ty: &Type, class: &Scope, depth: u32) {
-        if depth > limits::MAX_TYPE_DEPTH || out.is_full() {
-            return out.push("…");
-        }
-        let mut suffixed = |of: &Type, suffix: &str| {
-            self.signature_type(out, module, of, class, depth + 1);
-            out.push(suffix);
-        };
-        match ty {
-            Type::SzArray(of) => suffixed(of, "[]"),
-            Type::Array { element, rank, .. } => {
-                suffixed(element, &format!("[{}]", ",".repeat((*rank).clamp(1, 32) as usize - 1)));
-            }
-            Type::Ptr(of) => suffixed(of, "*"),
-            Type::ByRef(of) => suffixed(of, "&"),
-            Type::Modified { inner, .. } | Type::Pinned(inner) => suffixed(inner, ""),
-            Type::Primitive(element) => out.push(primitive(*element)),
-            Type::ValueType(token) | Type::Class(token) => {
-                for (i, part) in named(module.metadata.as_ref(), *token).split('+').enumerate() {
-                    if i > 0 {
-                        out.push("+");
-                    }
-                    out.escaped(part);
-                }
-            }
-            Type::Internal(handle) => out.push(&self.display_name(Addr::new(*handle))),
-            Type::Var(n) => match class.get(*n as usize) {
-                Some(TypeArg::Loaded(argument)) => out.push(&self.display_name(argument.0)),
-                Some(TypeArg::Written(w)) => {
-                    self.signature_type(out, &self.module(w.module), &w.ty, &w.scope, depth + 1);
-                }
-                None => out.push(&format!("!{n}")),
-            },
-            Type::MVar(n) => out.push(&format!("!!{n}")),
-            Type::FnPtr(_) => out.push("(fnptr)"),
-            Type::GenericInst { definition, arguments } => {
-                let name = match &**definition {
-                    Type::ValueType(token) | Type::Class(token) => named(module.metadata.as_ref(), *token),
-                    _ => "?".into(),
-                };
-                let mut rest = arguments.as_slice();
-                let parts: Vec<&str> = name.split('+').collect();
-                for (i, part) in parts.iter().enumerate() {
-                    if i > 0 {
-                        out.push("+");
-                    }
-                    let (bare, arity) = split_arity(part);
-                    out.escaped(bare);
-                    // Names that count no parameters, as F# makes them: the last has all.
-                    let arity = if i + 1 == parts.len() { rest.len() } else { arity };
-                    let (own, others) = rest.split_at_checked(arity).unwrap_or((rest, &[]));
-                    rest = others;
-                    self.signature_arguments(out, module, own, class, depth);
-                }
-            }
-        }
-    }
-
-    fn signature_arguments(
-        &self,
-        out: &mut Text,
-        module: &ModuleInfo<'p>,
-        arguments: &[Type],
-        class: &Scope,
-        depth: u32,
-    ) {
-        for (i, argument) in arguments.iter().enumerate() {
-            out.push(if i == 0 { "<" } else { ", " });
-            self.signature_type(out, module, argument, class, depth + 1);
-        }
-        if !arguments.is_empty() {
-            out.push(">");
-        }
     }
 
     /// What a module's map from TypeDef or TypeRef to MethodTables has for a token.
@@ -348,10 +260,6 @@ impl<'p> TypeSystem<'p> {
     }
 }
 
-fn named(metadata: Option<&Metadata<'_>>, token: Token) -> String {
-    metadata.and_then(|m| m.full_name(token)).unwrap_or_else(|| token.to_string())
-}
-
 /// The number of that index in packed fields: each has its length less one in 5
 /// bits, and then its bits.
 fn unpack(bytes: &[u8], index: u32) -> Option<u32> {
@@ -378,30 +286,6 @@ fn bit_field(bytes: &[u8], at: u32, len: u32) -> Option<u32> {
         Some(u64::from_le_bytes(padded))
     })?;
     Some((word >> (at % 8) & ((1 << len) - 1)) as u32)
-}
-
-pub(super) fn primitive(element: ElementType) -> &'static str {
-    use ElementType as E;
-    match element {
-        E::Void => "System.Void",
-        E::Boolean => "System.Boolean",
-        E::Char => "System.Char",
-        E::I1 => "System.SByte",
-        E::U1 => "System.Byte",
-        E::I2 => "System.Int16",
-        E::U2 => "System.UInt16",
-        E::I4 => "System.Int32",
-        E::U4 => "System.UInt32",
-        E::I8 => "System.Int64",
-        E::U8 => "System.UInt64",
-        E::R4 => "System.Single",
-        E::R8 => "System.Double",
-        E::String => "System.String",
-        E::TypedByRef => "System.TypedReference",
-        E::I => "System.IntPtr",
-        E::U => "System.UIntPtr",
-        E::Object => "System.Object",
-    }
 }
 
 #[cfg(test)]

@@ -38,9 +38,9 @@ pub enum TypeArg {
 /// A type of a signature.
 #[derive(Debug)]
 pub struct Written {
-    pub(super) module: Addr,
-    pub(super) ty: Type,
-    pub(super) scope: Scope,
+    pub(in crate::dotnet) module: Addr,
+    pub(in crate::dotnet) ty: Type,
+    pub(in crate::dotnet) scope: Scope,
 }
 
 /// A struct where it is used.
@@ -233,7 +233,7 @@ impl<'p> TypeSystem<'p> {
                 *rank == dimensions && inner(element, own)
             }
             (Type::Primitive(element), Shape::Named { primitive, .. }) => {
-                primitive == *element as u8 || self.display_name(handle.0) == super::fields::primitive(*element)
+                primitive == *element as u8 || self.display_name(handle.0) == element.type_name()
             }
             (Type::ValueType(token) | Type::Class(token), Shape::Named { arguments, .. }) => {
                 arguments.is_empty() && self.is_definition(w.module, *token, handle.0)

@@ -122,7 +122,7 @@ impl<'p> TypeSystem<'p> {
 
     /// One of the descriptor's flags, by its name in the layout.
     pub fn method_flag(&self, desc: &MethodDesc, name: &str) -> bool {
-        let bit = self.runtime.layout.positive("constants_MethodDescBits", name);
+        let bit = self.runtime.layout.constant("MethodDescBits", name);
         bit.is_ok_and(|bit| bit < 64 && desc.word >> bit & 1 != 0)
     }
 
@@ -151,13 +151,12 @@ impl<'p> TypeSystem<'p> {
             return None;
         }
         let flags = u64::from(self.view("StoredSigMethodDesc", desc.addr).u32("ExtendedFlags").ok()?);
-        let is =
-            |name| self.runtime.layout.positive("constants_DynamicMethodDesc", name).is_ok_and(|bit| flags & bit != 0);
+        let is = |name| self.runtime.layout.constant("DynamicMethodDesc", name).is_ok_and(|bit| flags & bit != 0);
         if is("IsILStub") { Some(DynamicKind::IlStub) } else { is("IsLCGMethod").then_some(DynamicKind::Lcg) }
     }
 
     /// The signature that a descriptor without metadata holds itself.
-    pub(super) fn stored_signature(&self, desc: &MethodDesc) -> Option<Vec<u8>> {
+    pub(in crate::dotnet) fn stored_signature(&self, desc: &MethodDesc) -> Option<Vec<u8>> {
         use Classification as C;
         if !matches!(desc.classification, C::Dynamic | C::EeImpl | C::Array) {
             return None;

@@ -1,16 +1,13 @@
 //! The runtime's type system: modules with their metadata, type handles, method
-//! descriptors, and the names that SOS gives to them.
+//! descriptors, fields. What they are called is `naming`'s.
 //!
 //! docs/design/datacontracts: RuntimeTypeSystem.md, Loader.md, EcmaMetadata.md;
 //! src/coreclr/vm: methodtable.h, method.hpp, typedesc.h, ceeload.h.
 
-mod display_names;
 mod fields;
 mod instances;
 mod method_desc;
 mod module;
-mod names;
-mod signature_text;
 mod statics;
 mod type_handle;
 
@@ -18,14 +15,15 @@ pub use fields::{FieldDesc, Storage};
 pub use instances::{Scope, Struct, TypeArg};
 pub use method_desc::{Classification, DynamicKind, MethodDesc};
 pub use module::ModuleInfo;
+pub(super) use type_handle::PRIMITIVE_BY_NAME;
 pub use type_handle::{Shape, TypeHandle};
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::addr::Addr;
-use crate::dotnet::detect::Runtime;
 use crate::dotnet::loader;
+use crate::dotnet::runtime::Runtime;
 use crate::image::metadata::Metadata;
 use crate::layout::StructView;
 use crate::limits;

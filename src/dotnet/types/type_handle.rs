@@ -48,7 +48,7 @@ const MARK_BITS: u64 = 7;
 
 /// Stands for a true primitive whose EEClass is not in the core: only its name
 /// tells which.
-pub(super) const PRIMITIVE_BY_NAME: u8 = 0xff;
+pub(in crate::dotnet) const PRIMITIVE_BY_NAME: u8 = 0xff;
 
 /// Object's own size without fields: sync block, MethodTable, count of elements.
 const ARRAY_BASE_SIZE: u64 = 24;
@@ -214,7 +214,7 @@ impl<'p> TypeSystem<'p> {
     /// type, and that each object of the type keeps.
     pub fn loader_allocator_object(&self, method_table: Addr) -> Option<Addr> {
         let mt_flags = self.view("MethodTable", method_table).u32("MTFlags").ok()?;
-        let collectible = self.runtime.layout.positive("constants_MTFlags", "Collectible").ok()?;
+        let collectible = self.runtime.layout.constant("MTFlags", "Collectible").ok()?;
         if u64::from(mt_flags) & collectible == 0 {
             return None;
         }
@@ -254,8 +254,8 @@ impl<'p> TypeSystem<'p> {
         let view = self.view("MethodTable", method_table);
         let layout = &self.runtime.layout;
         let (Ok(mask), Ok(mark)) = (
-            layout.positive("constants_MethodTable", "MultipurposeSlotsMask"),
-            layout.positive("constants_MethodTable", "HasModuleOverride"),
+            layout.constant("MethodTable", "MultipurposeSlotsMask"),
+            layout.constant("MethodTable", "HasModuleOverride"),
         ) else {
             return view.ptr("Module");
         };

@@ -5,18 +5,23 @@
 //! costs the cells it reads. The bytes are not trusted: a row, an offset or a
 //! coded index that leads nowhere gives `None`.
 
+pub mod coded;
+mod columns;
 mod locate;
 mod names;
 mod rows;
 pub mod sig;
+mod table;
 mod tables;
 #[cfg(test)]
 pub(in crate::image) mod testblob;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
-pub mod token;
+mod token;
 
+pub use coded::Coded;
+pub use columns::Column;
 #[cfg(test)]
 pub(in crate::image) use locate::FileBytes;
 pub use locate::{CliHeader, cli_header, find_root};
@@ -24,8 +29,8 @@ pub use rows::{
     Assembly, AssemblyRef, ClassLayout, Constant, ExportedType, Field, GenericParam, MemberRef, MethodDef, MethodSpec,
     ModuleRow, Param, TypeDef, TypeRef,
 };
-pub use tables::{Column, Table};
-pub use token::{Coded, Token};
+pub use table::Table;
+pub use token::Token;
 
 use std::borrow::Cow;
 use std::ops::Range;

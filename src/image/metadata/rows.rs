@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::token::{
+use super::coded::{
     CUSTOM_ATTRIBUTE_TYPE, Coded, HAS_CONSTANT, HAS_CUSTOM_ATTRIBUTE, IMPLEMENTATION, MEMBER_REF_PARENT,
     METHOD_DEF_OR_REF, RESOLUTION_SCOPE, TYPE_DEF_OR_REF, TYPE_OR_METHOD_DEF,
 };

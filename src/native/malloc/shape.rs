@@ -123,12 +123,12 @@ impl Shape {
     /// # Errors
     /// Where the table lacks a field.
     pub(super) fn bundled() -> Result<Shape, LayoutError> {
-        Shape::of(&Layout::parse(layout::GLIBC_MALLOC)?)
+        Shape::of(layout::GLIBC_MALLOC.layout()?)
     }
 
     fn of(table: &Layout) -> Result<Shape, LayoutError> {
         let chunk = |field| table.positive("malloc_chunk", field);
-        let bins = |field| table.positive("malloc_bins", field);
+        let bins = |field| table.constant("malloc_bins", field);
         let heap = |field| table.positive("heap_info", field);
         let start = |field| table.positive("malloc_state_start", field);
         Ok(Shape {
@@ -154,14 +154,14 @@ impl Shape {
                 bin: bins("bin")?,
                 header: bins("header")?,
                 small: bins("small")?,
-                fast_count: table.positive("malloc_fastbins", "count")?,
-                fast_slot: table.positive("malloc_fastbins", "slot")?,
+                fast_count: table.constant("malloc_fastbins", "count")?,
+                fast_slot: table.constant("malloc_fastbins", "slot")?,
             },
             states: vec![state(table, "malloc_state", true)?, state(table, "malloc_state_before_2.23", false)?],
             starts_with_fastbins: vec![start("have_fastchunks")?, start("fastbins")?],
             start_without_fastbins: start("no_fastbins")?,
             flags: table.positive("malloc_flags", "flags")?,
-            noncontiguous: table.positive("malloc_flags", "NONCONTIGUOUS_BIT")?,
+            noncontiguous: table.constant("malloc_flags", "NONCONTIGUOUS_BIT")?,
             heap: HeapShape {
                 ar_ptr: heap("ar_ptr")?,
                 prev: heap("prev")?,
@@ -169,7 +169,7 @@ impl Shape {
                 mprotect_size: heap("mprotect_size")?,
                 min_size: heap("min_size")?,
                 max_size: heap("max_size")?,
-                heap_max: table.positive("constants_heap", "HEAP_MAX_SIZE")?,
+                heap_max: table.constant("heap", "HEAP_MAX_SIZE")?,
             },
             params: [
                 ("malloc_par_2.43", false),
@@ -184,7 +184,7 @@ impl Shape {
                 .into_iter()
                 .map(|(since, name)| tcache(table, since, name))
                 .collect::<Result<_, _>>()?,
-            safe_linking: table.positive("constants_heap", "safe_linking_shift")?,
+            safe_linking: table.constant("heap", "safe_linking_shift")?,
         })
     }
 

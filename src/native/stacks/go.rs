@@ -47,13 +47,13 @@ pub(super) struct Go<'a> {
     memory: &'a dyn Memory,
     space: &'a Space<'a>,
     arch: Arch,
-    layout: Layout,
+    layout: &'static Layout,
 }
 
 impl<'a> Go<'a> {
     /// For a process; `None` where the table of the structures can't be read.
     pub(super) fn new(memory: &'a dyn Memory, arch: Arch, space: &'a Space<'a>) -> Option<Go<'a>> {
-        Some(Go { memory, space, arch, layout: Layout::parse(GO_RUNTIME).ok()? })
+        Some(Go { memory, space, arch, layout: GO_RUNTIME.layout().ok()? })
     }
 
     /// What Go knows of a thread, if it is one of Go's.
@@ -91,7 +91,7 @@ impl<'a> Go<'a> {
     }
 
     fn g(&self, kind: &str, at: Addr, field: &str) -> Option<Addr> {
-        StructView::new(self.memory, &self.layout, kind, at).ptr(field).ok().filter(|p| !p.is_null() && p.is_aligned(8))
+        StructView::new(self.memory, self.layout, kind, at).ptr(field).ok().filter(|p| !p.is_null() && p.is_aligned(8))
     }
 
     /// The `m` of a `g`, if it leads back to itself by its g0.
@@ -103,7 +103,7 @@ impl<'a> Go<'a> {
 
     /// The stack of a `g`, if that is memory to write to.
     fn stack_of(&self, g: Addr) -> Option<AddrRange> {
-        let view = StructView::new(self.memory, &self.layout, "g", g);
+        let view = StructView::new(self.memory, self.layout, "g", g);
         let (lo, hi) = (view.ptr("stack.lo").ok()?, view.ptr("stack.hi").ok()?);
         let range = AddrRange::new(lo, hi);
         let top = hi.checked_sub(8)?;

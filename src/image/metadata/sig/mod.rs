@@ -88,6 +88,31 @@ impl ElementType {
             _ => return None,
         })
     }
+
+    /// The type that has it, with its namespace.
+    pub fn type_name(self) -> &'static str {
+        use ElementType as E;
+        match self {
+            E::Void => "System.Void",
+            E::Boolean => "System.Boolean",
+            E::Char => "System.Char",
+            E::I1 => "System.SByte",
+            E::U1 => "System.Byte",
+            E::I2 => "System.Int16",
+            E::U2 => "System.UInt16",
+            E::I4 => "System.Int32",
+            E::U4 => "System.UInt32",
+            E::I8 => "System.Int64",
+            E::U8 => "System.UInt64",
+            E::R4 => "System.Single",
+            E::R8 => "System.Double",
+            E::String => "System.String",
+            E::TypedByRef => "System.TypedReference",
+            E::I => "System.IntPtr",
+            E::U => "System.UIntPtr",
+            E::Object => "System.Object",
+        }
+    }
 }
 
 /// The type that a custom modifier names.

@@ -4,7 +4,8 @@
 //! ten thousand deep is an error, and costs no stack.
 
 use super::{ElementType, MethodSig, ModifierRef, SigError, Type};
-use crate::image::metadata::token::{TYPE_DEF_OR_REF, Token};
+use crate::image::metadata::Token;
+use crate::image::metadata::coded::TYPE_DEF_OR_REF;
 use crate::limits;
 
 const PTR: u8 = 0x0f;

@@ -7,7 +7,7 @@
 
 use crate::addr::Addr;
 use crate::dotnet::Heaps;
-use crate::dotnet::detect::Runtime;
+use crate::dotnet::runtime::Runtime;
 use crate::layout::StructView;
 use crate::limits;
 use crate::memory::Memory;
@@ -62,7 +62,7 @@ fn queues(process: &Process, runtime: &Runtime, heaps: &Heaps) -> Vec<(u32, Addr
     let count = heaps.segments.iter().map(|s| s.heap.saturating_add(1)).max().unwrap_or(0);
     let array = vars.ptr("g_heaps").ok().and_then(at);
     let offset = || {
-        let index = runtime.layout.positive("gc_heap_fields", "finalize_queue").ok()?;
+        let index = runtime.layout.constant("gc_heap_fields", "finalize_queue").ok()?;
         let place = vars.ptr("gc_heap_field_offsets").ok()?.checked_add(index.checked_mul(4)?)?;
         u64::try_from(memory.u32(place).ok()? as i32).ok()
     };

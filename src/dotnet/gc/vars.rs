@@ -12,16 +12,14 @@ const GENERATION_SIZE: std::ops::Range<u64> = 0x20..0x2000;
 const GENERATIONS: std::ops::RangeInclusive<u64> = 4..=8;
 
 /// Whether what is at `addr` begins like GcDacVars: u8 major, u8 minor, six
-/// zero bytes, u64 generation size, and from .NET 5 on u64 number of generations.
-pub(super) fn looks_like(memory: &dyn Memory, addr: Addr, runtime_major: u32) -> bool {
+/// zero bytes, u64 generation size, and where they are `counted` (from .NET 5 on) u64
+/// number of generations.
+pub(in crate::dotnet) fn looks_like(memory: &dyn Memory, addr: Addr, counted: bool) -> bool {
     let test = || {
         let head = memory.u64(addr).ok()?;
         let size = memory.u64(addr.checked_add(8)?).ok()?;
         let [major, _minor, rest @ ..] = head.to_le_bytes();
-        let counted = match runtime_major {
-            ..=3 => true,
-            _ => GENERATIONS.contains(&memory.u64(addr.checked_add(16)?).ok()?),
-        };
+        let counted = !counted || GENERATIONS.contains(&memory.u64(addr.checked_add(16)?).ok()?);
         Some((1..=MAX_MAJOR).contains(&major) && rest == [0; 6] && GENERATION_SIZE.contains(&size) && counted)
     };
     test() == Some(true)
@@ -29,10 +27,9 @@ pub(super) fn looks_like(memory: &dyn Memory, addr: Addr, runtime_major: u32) ->
 
 /// Whether GcDacVars says of itself what the layout's runtime does: its version, and
 /// the size of a generation, differ between the versions that have a layout.
-pub(super) fn are_those_of(memory: &dyn Memory, addr: Addr, layout: &Layout) -> bool {
+pub(in crate::dotnet) fn are_those_of(memory: &dyn Memory, addr: Addr, layout: &Layout) -> bool {
     let vars = StructView::new(memory, layout, "GcDacVars", addr);
-    let is =
-        |field: &str, have: Option<u64>| have.is_some() && layout.positive("constants_GcDacVars", field).ok() == have;
+    let is = |field: &str, have: Option<u64>| have.is_some() && layout.constant("GcDacVars", field).ok() == have;
     is("major", vars.u8("major").ok().map(u64::from))
         && is("minor", vars.u8("minor").ok().map(u64::from))
         && is("generation_size", vars.u64("generation_size").ok())

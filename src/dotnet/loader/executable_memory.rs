@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::detect::Runtime;
+use crate::dotnet::runtime::Runtime;
 use crate::image::ModuleKind;
 use crate::image::modules::page_size;
 use crate::layout::StructView;
@@ -194,7 +194,7 @@ impl<'a> Search<'a> {
 
 impl ExecutableMemory {
     /// What is known of the blocks beside what lies in them.
-    pub(super) fn labels(&self, process: &Process, runtime: &Runtime) -> Vec<Label> {
+    pub(in crate::dotnet) fn labels(&self, process: &Process, runtime: &Runtime) -> Vec<Label> {
         let sure = if self.missing == 0 { Confidence::Exact } else { Confidence::Derived };
         let file = runtime.code_file().unwrap_or_default();
         let stub = runtime.layout.text("CallCountingStub").and_then(from_hex);
@@ -222,12 +222,12 @@ impl ExecutableMemory {
 }
 
 /// What a range is.
-pub(super) struct Label {
-    pub(super) range: AddrRange,
-    pub(super) kind: Kind,
-    pub(super) confidence: Confidence,
-    pub(super) detail: String,
-    pub(super) evidence: String,
+pub(in crate::dotnet) struct Label {
+    pub(in crate::dotnet) range: AddrRange,
+    pub(in crate::dotnet) kind: Kind,
+    pub(in crate::dotnet) confidence: Confidence,
+    pub(in crate::dotnet) detail: String,
+    pub(in crate::dotnet) evidence: String,
 }
 
 /// Bytes of pairs of digits.

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::dotnet::detect::Runtime;
+use crate::dotnet::runtime::Runtime;
 use crate::dotnet::threads::threads;
 use crate::layout::{StructView, ViewError};
 use crate::limits;
@@ -119,10 +119,14 @@ fn blocks(process: &Process, runtime: &Runtime, out: &mut Vec<SyncBlock>) -> Res
                 broken += 1;
                 continue;
             }
-            let state = view.u32("LockState").unwrap_or(0);
+            // Nothing is said of a lock whose state is not in the core, not that it is free.
+            let (Ok(state), Ok(recursion)) = (view.u32("LockState"), view.u32("Recursion")) else {
+                broken += 1;
+                continue;
+            };
             block.held = state & LOCKED != 0;
             block.waiting = state >> WAITER_SHIFT;
-            block.recursion = view.u32("Recursion").unwrap_or(0);
+            block.recursion = recursion;
             if block.held {
                 block.owner = if view.has("HoldingThread") {
                     view.ptr("HoldingThread").ok().map(at_address)

@@ -13,11 +13,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::addr::{Addr, union};
 use crate::dotnet::Heaps;
-use crate::dotnet::finalizers;
-use crate::dotnet::handles::handles;
+use crate::dotnet::gc::{finalizers, handles};
 use crate::dotnet::heap::Heap;
-use crate::dotnet::stack_refs::StackRefs;
-use crate::dotnet::threads::{ManagedThread, threads};
+use crate::dotnet::threads::{ManagedThread, StackRefs, threads};
 use crate::dotnet::types::TypeSystem;
 use crate::limits;
 use crate::managed::{FREE, FrameSlotPlace, Heap as _, RefPlace, Root, RootKind, Roots, StackCoverage, locate};
@@ -29,7 +27,7 @@ const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 1, "ThreadStatics");
 const FINALIZER_QUEUE: RootKind = RootKind::Of(u8::MAX, "FinalizerQueue");
 
 /// All roots of `heap`; `stacks`: what the threads hold.
-pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, stacks: &[StackRefs]) -> Roots {
+pub(in crate::dotnet) fn roots(heap: &Heap<'_>, heaps: &Heaps, stacks: &[StackRefs]) -> Roots {
     let mut roots = Roots { stacks: coverage(stacks), ..Roots::default() };
     let types = heap.type_system();
     let (process, runtime) = (types.process, &*types.runtime);

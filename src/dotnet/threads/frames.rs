@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::dotnet::detect::Runtime;
+use crate::dotnet::runtime::Runtime;
 use crate::dotnet::threads::ManagedThread;
 use crate::layout::{Layout, StructView};
 use crate::limits;

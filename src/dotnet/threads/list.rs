@@ -5,8 +5,8 @@
 //! ThreadStore, RuntimeThreadLocals), gcheaputilities.h (ee_alloc_context).
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::detect::Runtime;
-use crate::dotnet::roots::RootsError;
+use crate::dotnet::runtime::RootsError;
+use crate::dotnet::runtime::Runtime;
 use crate::layout::{Layout, StructView, ViewError};
 use crate::limits;
 use crate::memory::walk::Walks;
@@ -28,14 +28,14 @@ pub struct AllocContext {
 
 impl AllocContext {
     /// The gc_alloc_context at `at`; none where it is empty or makes no sense.
-    pub(super) fn read(memory: &dyn Memory, layout: &Layout, at: Addr) -> Option<AllocContext> {
+    pub(in crate::dotnet) fn read(memory: &dyn Memory, layout: &Layout, at: Addr) -> Option<AllocContext> {
         let view = StructView::new(memory, layout, "GCAllocContext", at);
         let (pointer, limit) = (view.ptr("Pointer").ok()?, view.ptr("Limit").ok()?);
         (!pointer.is_null() && pointer <= limit).then_some(AllocContext { pointer, limit })
     }
 
     /// The one that code without a thread uses, on machines with one processor.
-    pub(super) fn global(memory: &dyn Memory, runtime: &Runtime) -> Option<AllocContext> {
+    pub(in crate::dotnet) fn global(memory: &dyn Memory, runtime: &Runtime) -> Option<AllocContext> {
         let at = runtime.roots.global(&runtime.layout, "GlobalAllocContext").ok()?;
         AllocContext::in_ee(memory, &runtime.layout, at)
     }
@@ -101,7 +101,7 @@ pub fn threads<'r>(
 }
 
 /// The threads, and what is wrong with the list.
-pub(super) type ThreadList = Result<(Vec<ManagedThread>, Option<String>), ThreadsError>;
+pub(in crate::dotnet) type ThreadList = Result<(Vec<ManagedThread>, Option<String>), ThreadsError>;
 
 fn read(process: &Process, runtime: &Runtime) -> ThreadList {
     let _phase = process.enter(Phase::ManagedThreads);

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::detect::Runtime;
 use crate::dotnet::gc::GcError;
+use crate::dotnet::runtime::Runtime;
 use crate::layout::{Layout, LayoutError, StructView};
 use crate::limits;
 use crate::managed::RootKind;
@@ -20,7 +20,7 @@ use crate::process::Process;
 
 /// Ranges of all segments of all handle tables, and what broke the walk off, if
 /// anything did.
-pub(super) fn read<'r>(process: &Process, runtime: &'r Runtime) -> &'r SegmentList {
+pub(in crate::dotnet) fn read<'r>(process: &Process, runtime: &'r Runtime) -> &'r SegmentList {
     runtime.read.handle_segments.get_or_init(|| {
         let _phase = process.enter(Phase::Handles);
         let mut out = Vec::new();
@@ -30,10 +30,10 @@ pub(super) fn read<'r>(process: &Process, runtime: &'r Runtime) -> &'r SegmentLi
 }
 
 /// Ranges of segments, and what broke the walk off.
-pub(super) type SegmentList = (Vec<AddrRange>, Option<GcError>);
+pub(in crate::dotnet) type SegmentList = (Vec<AddrRange>, Option<GcError>);
 
 /// Handles by address, and what could not be read of them.
-pub(super) type HandleList = (Vec<Handle>, Vec<String>);
+pub(in crate::dotnet) type HandleList = (Vec<Handle>, Vec<String>);
 
 fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
     let memory: &dyn Memory = &process.memory;
@@ -209,7 +209,7 @@ struct SegmentLayout {
 impl SegmentLayout {
     fn new(layout: &Layout) -> Result<SegmentLayout, LayoutError> {
         let field = |name| layout.positive("TableSegment", name);
-        let constant = |name| layout.positive("constants_TableSegment", name);
+        let constant = |name| layout.constant("TableSegment", name);
         Ok(SegmentLayout {
             block_type: field("rgBlockType")?,
             user_data: field("rgUserData")?,

@@ -97,7 +97,7 @@ fn not_counted(types: &TypeSystem<'_>) -> Result<HashSet<Addr>, ViewError> {
         }
         return Ok(out);
     }
-    let Ok(disabled) = layout.positive("constants_CallCountingStage", "Disabled") else { return Ok(out) };
+    let Ok(disabled) = layout.constant("CallCountingStage", "Disabled") else { return Ok(out) };
     let manager = types.view("LoaderAllocator", allocator).ptr("CallCountingManager")?;
     // There is none where methods are not tiered.
     if manager.is_null() {
@@ -198,7 +198,7 @@ impl TypeSystem<'_> {
             return "MinOptJitted";
         }
         let aggressive = asks(AGGRESSIVE_OPTIMIZATION);
-        if aggressive && self.runtime.layout.field("constants_Tiers", "AggressiveIsTier1").is_ok() {
+        if aggressive && self.runtime.layout.constant("Tiers", "AggressiveIsTier1").is_ok() {
             "OptimizedTier1"
         } else if !self.method_flag(desc, "IsEligibleForTieredCompilation") || known.optimized.contains(&desc.addr) {
             "Optimized"
@@ -209,7 +209,7 @@ impl TypeSystem<'_> {
 
     /// Whether the JIT must not optimize a module's code (DebuggableAttribute, or a debugger).
     fn is_unoptimized(&self, module: Addr) -> bool {
-        let allow = self.runtime.layout.positive("constants_ModuleFlags", "DEBUGGER_ALLOW_JIT_OPTS_PRIV");
+        let allow = self.runtime.layout.constant("ModuleFlags", "DEBUGGER_ALLOW_JIT_OPTS_PRIV");
         let flags = self.view("Module", module).u32("Flags");
         allow.is_ok_and(|allow| flags.is_ok_and(|flags| u64::from(flags) & allow == 0))
     }
@@ -235,7 +235,7 @@ impl TypeSystem<'_> {
         let layout = &self.runtime.layout;
         TIERS
             .iter()
-            .find(|(name, _)| layout.positive("constants_OptimizationTier", name).ok() == Some(u64::from(number)))
+            .find(|(name, _)| layout.constant("OptimizationTier", name).ok() == Some(u64::from(number)))
             .map(|(_, words)| *words)
     }
 }

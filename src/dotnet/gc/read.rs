@@ -6,9 +6,9 @@
 //! (card_table_info). Field order of GcDacVars: layout/tables/dotnet-*.json.
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::Sink;
-use crate::dotnet::detect::Runtime;
-use crate::dotnet::segment::{Generation, Segment};
+use crate::dotnet::claim::Sink;
+use crate::dotnet::gc::{Generation, Segment};
+use crate::dotnet::runtime::Runtime;
 use crate::dotnet::threads::AllocContext;
 use crate::layout::{LayoutError, StructView, ViewError};
 use crate::limits;
@@ -20,7 +20,7 @@ use crate::process::Process;
 
 /// Why the GC can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum GcError {
+pub(in crate::dotnet) enum GcError {
     #[error("its description of itself (GcDacVars) is not in the core")]
     NoVars,
     #[error(transparent)]
@@ -50,18 +50,18 @@ impl<E: Into<GcError> + std::fmt::Display> From<Broken<E>> for GcError {
 
 /// What was found.
 #[derive(Default)]
-pub(super) struct GcHeap {
-    pub(super) segments: Vec<Segment>,
+pub(in crate::dotnet) struct GcHeap {
+    pub(in crate::dotnet) segments: Vec<Segment>,
     /// What the generations themselves allocate from, while there is any.
-    pub(super) contexts: Vec<AllocContext>,
-    pub(super) server: bool,
-    pub(super) in_gc: bool,
-    pub(super) regions: bool,
+    pub(in crate::dotnet) contexts: Vec<AllocContext>,
+    pub(in crate::dotnet) server: bool,
+    pub(in crate::dotnet) in_gc: bool,
+    pub(in crate::dotnet) regions: bool,
     free: Vec<(AddrRange, AddrRange, String)>,
     bookkeeping: Vec<AddrRange>,
     reserve: Option<AddrRange>,
     /// What could not be read, in words.
-    pub(super) notes: Vec<String>,
+    pub(in crate::dotnet) notes: Vec<String>,
 }
 
 /// Generations walked (gen0, gen1, gen2, LOH, POH).
@@ -79,7 +79,7 @@ struct Reader<'a> {
 }
 
 /// Read the GC of `runtime`.
-pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<GcHeap, GcError> {
+pub(in crate::dotnet) fn read(process: &Process, runtime: &Runtime) -> Result<GcHeap, GcError> {
     let memory: &dyn Memory = &process.memory;
     let vars = runtime.roots.gc_dac_vars.ok_or(GcError::NoVars)?;
     let vars = StructView::new(memory, &runtime.layout, "GcDacVars", vars);
@@ -126,7 +126,7 @@ impl Reader<'_> {
 
     /// An entry of one of the arrays of field offsets; -1 says "has no such".
     fn offset(&self, array: &str, indices: &str, field: &str) -> Option<u64> {
-        let index = self.runtime.layout.positive(indices, field).ok()?;
+        let index = self.runtime.layout.constant(indices, field).ok()?;
         let at = self.vars.ptr(array).ok()?.checked_add(index.checked_mul(4)?)?;
         u64::try_from(self.memory.u32(at).ok()? as i32).ok()
     }
@@ -242,7 +242,7 @@ impl Reader<'_> {
     ) -> Result<(Segment, Addr), GcError> {
         let view = StructView::new(self.memory, &self.runtime.layout, "dac_heap_segment", at);
         let flags = view.u64("flags")?;
-        let read_only = self.runtime.layout.positive("constants_segment_flags", "readonly")?;
+        let read_only = self.runtime.layout.constant("segment_flags", "readonly")?;
         let start = view.ptr("mem")?;
         let generation = match generation {
             _ if flags & read_only != 0 => Generation::Frozen,
@@ -354,7 +354,7 @@ impl Reader<'_> {
 }
 
 impl GcHeap {
-    pub(super) fn claim(&self, out: &mut Sink<'_>) {
+    pub(in crate::dotnet) fn claim(&self, out: &mut Sink<'_>) {
         for s in &self.segments {
             let detail = format!("heap {} {}", s.heap, s.generation.name());
             let evidence = format!("heap_segment at {}", s.address);

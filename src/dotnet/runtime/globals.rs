@@ -5,7 +5,7 @@
 //! slot is believed only where what it leads to has the right shape.
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::gc_vars;
+use crate::dotnet::gc::vars;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::Symbol;
 use crate::layout::{Global, Layout};
@@ -51,19 +51,19 @@ impl Roots {
         memory: &dyn Memory,
         image: &ElfImage,
         layout: &Layout,
-        major: u32,
         table: Option<Symbol>,
         pointers: Vec<Addr>,
     ) -> Result<Roots, RootsError> {
-        let wide = major >= FIRST_WIDE;
+        let wide = layout.constant("DacTable", "slot").map_err(|_| RootsError::NoTable)? == WIDE;
+        let counted = layout.field("GcDacVars", "total_generation_count").is_ok();
         if let Some(symbol) = table {
             let slots = read_slots(memory, image, symbol, wide);
             if !slots.is_empty() {
-                let gc = slots.iter().find_map(|&s| gc_dac_vars(memory, image, s, major));
+                let gc = slots.iter().find_map(|&s| gc_dac_vars(memory, image, s, counted));
                 return Ok(Roots { slots, pointers, gc_dac_vars: gc, source: "export g_dacTable".into() });
             }
         }
-        by_shape(memory, image, layout, major, wide, pointers).ok_or(RootsError::NoTable)
+        by_shape(memory, image, layout, wide, pointers).ok_or(RootsError::NoTable)
     }
 
     /// Address of a global: by the descriptor's name, else by its slot.
@@ -91,8 +91,8 @@ impl Roots {
     }
 }
 
-/// .NET 6 and earlier keep 32-bit RVAs, 7 and later addresses.
-const FIRST_WIDE: u32 = 7;
+/// Bytes of a slot that holds an address; one that holds an RVA has 4.
+const WIDE: u64 = 8;
 
 fn read_slots(memory: &dyn Memory, image: &ElfImage, symbol: Symbol, wide: bool) -> Vec<Addr> {
     let width = if wide { 8 } else { 4 };
@@ -112,33 +112,28 @@ fn read_slots(memory: &dyn Memory, image: &ElfImage, symbol: Symbol, wide: bool)
         .collect()
 }
 
-/// GcDacVars where `slot` is the address of `g_gcDacGlobals`.
-fn gc_dac_vars(memory: &dyn Memory, image: &ElfImage, slot: Addr, major: u32) -> Option<Addr> {
+/// GcDacVars where `slot` is the address of `g_gcDacGlobals`; `counted`: they say how many
+/// generations there are.
+fn gc_dac_vars(memory: &dyn Memory, image: &ElfImage, slot: Addr, counted: bool) -> Option<Addr> {
     if !image.range.contains(slot) {
         return None;
     }
     let vars = memory.ptr(slot).ok()?;
-    gc_vars::looks_like(memory, vars, major).then_some(vars)
+    vars::looks_like(memory, vars, counted).then_some(vars)
 }
 
 /// Without the export (3.1 has none; a kernel's core lacks the symbol table): in
 /// the image's data, the word that leads to GcDacVars, at its slot in a run of
 /// others that lead into the image.
-fn by_shape(
-    memory: &dyn Memory,
-    image: &ElfImage,
-    layout: &Layout,
-    major: u32,
-    wide: bool,
-    pointers: Vec<Addr>,
-) -> Option<Roots> {
+fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool, pointers: Vec<Addr>) -> Option<Roots> {
     let slot = layout.value("DacSlot.GcDacGlobals")? as usize;
+    let counted = layout.field("GcDacVars", "total_generation_count").is_ok();
     for part in image.writable_parts(memory) {
         let words = words(memory, image, part, wide)?;
         let mut tables = Tables { image, words: &words, end: 0 };
         for (first, &word) in words.iter().skip(slot).enumerate().filter(|(_, w)| image.range.contains(**w)) {
             let Some(slots) = tables.at(first) else { continue };
-            if let Some(vars) = gc_dac_vars(memory, image, word, major) {
+            if let Some(vars) = gc_dac_vars(memory, image, word, counted) {
                 let width = if wide { 8 } else { 4 };
                 let start = part.start.saturating_add(width * first as u64);
                 let source = format!("g_dacTable by its shape at {start}");
@@ -150,8 +145,8 @@ fn by_shape(
 }
 
 /// Whether the image has a table of a runtime's globals, of whatever version: one that
-/// leads to GcDacVars from some slot.
-pub(super) fn has_table(memory: &dyn Memory, image: &ElfImage) -> bool {
+/// leads to GcDacVars from some slot. Those whose table holds RVAs did not count their generations.
+pub(in crate::dotnet) fn has_table(memory: &dyn Memory, image: &ElfImage) -> bool {
     let in_part = |part: AddrRange, wide: bool| {
         let Some(words) = words(memory, image, part, wide) else { return false };
         let mut tables = Tables { image, words: &words, end: 0 };
@@ -160,7 +155,7 @@ pub(super) fn has_table(memory: &dyn Memory, image: &ElfImage) -> bool {
             if let Some(slots) = tables.at(i) {
                 in_table = i + slots.len();
             }
-            i < in_table && gc_dac_vars(memory, image, word, if wide { FIRST_WIDE } else { 0 }).is_some()
+            i < in_table && gc_dac_vars(memory, image, word, wide).is_some()
         })
     };
     let mut parts = image.writable_parts(memory).into_iter();

@@ -32,7 +32,7 @@ impl Generation {
     ];
 
     /// All of them in the words that all runtimes share.
-    pub(super) const MANAGED: [managed::Generation; Generation::ALL.len()] = {
+    pub(in crate::dotnet) const MANAGED: [managed::Generation; Generation::ALL.len()] = {
         let mut out = [Generation::Gen0.managed(); Generation::ALL.len()];
         let mut i = 0;
         while i < out.len() {
@@ -43,7 +43,7 @@ impl Generation {
     };
 
     /// The same in the words that all runtimes share.
-    pub(super) const fn managed(self) -> managed::Generation {
+    pub(in crate::dotnet) const fn managed(self) -> managed::Generation {
         managed::Generation { number: self as u8, name: self.name(), frozen: matches!(self, Generation::Frozen) }
     }
 

@@ -7,7 +7,7 @@
 //! from .NET 6 on, and what these announce.
 
 use crate::addr::Addr;
-use crate::dotnet::detect::Runtime;
+use crate::dotnet::runtime::Runtime;
 use crate::limits;
 use crate::memory::Memory;
 
@@ -67,7 +67,7 @@ pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jit
     let (bounds, _vars) = (lengths.number()?, lengths.number()?);
     let start = at.saturating_add(lengths.at.div_ceil(2) as u64);
     let bytes = bounds_at(memory, start, bounds)?;
-    match layout.positive("constants_DebugInfo", "source_type_bits") {
+    match layout.constant("DebugInfo", "source_type_bits") {
         Ok(bits) => packed::decode(&bytes, bits.min(8) as u32),
         Err(_) => decode(&bytes),
     }

@@ -5,14 +5,13 @@ use std::cmp::Reverse;
 use std::sync::OnceLock;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::gc_vars;
-use crate::dotnet::handles::{HandleList, SegmentList};
-use crate::dotnet::roots::{self, Roots, RootsError};
+use crate::dotnet::gc::{HandleList, SegmentList, vars};
+use crate::dotnet::runtime::globals::{self, Roots, RootsError};
 use crate::dotnet::threads::ThreadList;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::{self, Symbol};
 use crate::image::{Module, ModuleKind};
-use crate::layout::{DOTNET_X64, Layout, LayoutError, read_descriptor};
+use crate::layout::{DOTNET_X64, Layout, LayoutError, Table, read_descriptor};
 use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
@@ -46,6 +45,8 @@ pub struct Runtime {
     pub version: String,
     /// What the version is known from.
     pub version_source: String,
+    /// Whether the layout's table is that of its major version, and not one of an older version.
+    pub own_table: bool,
     /// What the layout is made of.
     pub layout_source: String,
     /// Structs and slots.
@@ -53,15 +54,15 @@ pub struct Runtime {
     /// Where its globals are.
     pub roots: Roots,
     /// Lists of it that were read.
-    pub(super) read: Read,
+    pub(in crate::dotnet) read: Read,
 }
 
 /// Lists that several questions need, each read when it is first asked for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Read {
-    pub(super) threads: OnceLock<ThreadList>,
-    pub(super) handle_segments: OnceLock<SegmentList>,
-    pub(super) handles: OnceLock<HandleList>,
+pub(in crate::dotnet) struct Read {
+    pub(in crate::dotnet) threads: OnceLock<ThreadList>,
+    pub(in crate::dotnet) handle_segments: OnceLock<SegmentList>,
+    pub(in crate::dotnet) handles: OnceLock<HandleList>,
 }
 
 impl Runtime {
@@ -137,7 +138,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
     // Programs of .NET's own that have no runtime inside carry a version text too:
     // `dotnet`, and what starts an application.
     let unusable = |why: String| {
-        if exported || named || (text.is_some() && roots::has_table(memory, image)) {
+        if exported || named || (text.is_some() && globals::has_table(memory, image)) {
             Detection::Unusable(format!("{}: {why}", module.path))
         } else {
             Detection::NotMine
@@ -189,6 +190,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             major,
             version,
             version_source,
+            own_table: candidate.major == major,
             layout_source,
             layout,
             roots,
@@ -207,7 +209,7 @@ struct Exports {
 /// A bundled table that may be the runtime's.
 struct Candidate {
     major: u32,
-    text: &'static str,
+    table: &'static Table,
     /// Nothing but the structures speaks for it: what GcDacVars says of itself must
     /// be what the table has.
     by_shape: bool,
@@ -218,7 +220,7 @@ struct Candidate {
 /// the structures decide; then a newer version may still fit the newest table, as far as
 /// that is checked. A version between two tables or before them belongs to neither.
 fn candidates(version: Option<u32>) -> Vec<Candidate> {
-    let of = |&(major, text): &(u32, &'static str), by_shape| Candidate { major, text, by_shape };
+    let of = |(major, table): &'static (u32, Table), by_shape| Candidate { major: *major, table, by_shape };
     if let Some(own) = DOTNET_X64.iter().find(|t| Some(t.0) == version) {
         return vec![of(own, false)];
     }
@@ -247,17 +249,17 @@ enum Misfit {
 
 fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candidate) -> Result<Fitted, Misfit> {
     let memory = &process.memory;
-    let mut layout = Layout::parse(candidate.text).map_err(Misfit::Layout)?;
-    let mut layout_source = layout.id.clone();
-    let roots = |layout: &Layout, pointers| {
-        Roots::find(memory, image, layout, candidate.major, exports.table, pointers).map_err(Misfit::Roots)
-    };
+    let table = candidate.table.layout().map_err(Misfit::Layout)?;
+    let roots =
+        |layout: &Layout, pointers| Roots::find(memory, image, layout, exports.table, pointers).map_err(Misfit::Roots);
     if candidate.by_shape {
-        let vars = roots(&layout, Vec::new())?.gc_dac_vars.ok_or(Misfit::Shape)?;
-        if !gc_vars::are_those_of(memory, vars, &layout) {
+        let vars = roots(table, Vec::new())?.gc_dac_vars.ok_or(Misfit::Shape)?;
+        if !vars::are_those_of(memory, vars, table) {
             return Err(Misfit::Shape);
         }
     }
+    let mut layout = table.clone();
+    let mut layout_source = layout.id.clone();
     let mut pointers = Vec::new();
     if let Some(symbol) = exports.descriptor {
         match read_descriptor(memory, symbol.addr) {

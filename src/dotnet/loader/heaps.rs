@@ -8,8 +8,8 @@
 use std::collections::HashSet;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::detect::Runtime;
-use crate::dotnet::roots::RootsError;
+use crate::dotnet::runtime::RootsError;
+use crate::dotnet::runtime::Runtime;
 use crate::layout::{StructView, ViewError};
 use crate::limits;
 use crate::map::Kind;
@@ -44,7 +44,7 @@ pub struct AllocatorHeaps {
 
 /// Why loader heaps can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum LoaderError {
+pub(in crate::dotnet) enum LoaderError {
     #[error(transparent)]
     Roots(#[from] RootsError),
     #[error(transparent)]
@@ -73,7 +73,10 @@ const STUB_HEAPS: &[(&str, Kind)] = &[
 ];
 
 /// All loader heaps, and what could not be read, in words.
-pub(super) fn read(process: &Process, runtime: &Runtime) -> Result<(Vec<AllocatorHeaps>, Vec<String>), LoaderError> {
+pub(in crate::dotnet) fn read(
+    process: &Process,
+    runtime: &Runtime,
+) -> Result<(Vec<AllocatorHeaps>, Vec<String>), LoaderError> {
     let memory: &dyn Memory = &process.memory;
     let mut notes = Vec::new();
     let system = runtime.roots.pointer(memory, &runtime.layout, "SystemDomain")?;
@@ -163,21 +166,21 @@ fn heap_blocks(
 
 /// Walks lists of LoaderHeapBlocks, each block once: heaps that share a list
 /// would otherwise multiply it.
-pub(super) struct BlockWalk {
+pub(in crate::dotnet) struct BlockWalk {
     walks: Walks,
     /// What broke a walk off, in words.
-    pub(super) notes: Vec<String>,
+    pub(in crate::dotnet) notes: Vec<String>,
 }
 
 impl BlockWalk {
     /// No block was met yet.
-    pub(super) fn new(phase: Phase) -> BlockWalk {
+    pub(in crate::dotnet) fn new(phase: Phase) -> BlockWalk {
         BlockWalk { walks: Walks::new(phase, limits::MAX_LOADER_BLOCKS), notes: Vec::new() }
     }
 
     /// The blocks from `first` on; all count as current until their heap's
     /// allocation pointer says otherwise.
-    pub(super) fn list(
+    pub(in crate::dotnet) fn list(
         &mut self,
         memory: &dyn Memory,
         runtime: &Runtime,
@@ -223,7 +226,7 @@ fn collectible(memory: &dyn Memory, runtime: &Runtime, global: Addr) -> Result<V
 }
 
 /// The DomainAssemblies of the process's AppDomain.
-pub(super) fn domain_assemblies(memory: &dyn Memory, runtime: &Runtime) -> Result<Vec<Addr>, LoaderError> {
+pub(in crate::dotnet) fn domain_assemblies(memory: &dyn Memory, runtime: &Runtime) -> Result<Vec<Addr>, LoaderError> {
     let layout = &runtime.layout;
     if layout.field("AppDomain", "DomainAssemblyList").is_err() {
         return Ok(Vec::new());

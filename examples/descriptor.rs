@@ -1,0 +1,157 @@
+//! What the .NET runtime in a core says of its own structs, against a bundled table:
+//! where both say the same, where they differ, and what only one of them has. For who
+//! makes a table for a new version; docs/adding.md tells how.
+//!
+//! ```text
+//! cargo run --release --example descriptor -- CORE [--against MAJOR] [--all] [--table]
+//! ```
+//!
+//! `--all` lists what is equal too, and all that no table asks for; `--table` writes
+//! the beginning of a table instead: every name of the old one, with the descriptor's number,
+//! or `null` where that must be found elsewhere.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use coremap::addr::Addr;
+use coremap::dotnet::{Detection, detect};
+use coremap::image::{ModuleKind, symbols};
+use coremap::layout::{DOTNET_X64, Global, Layout, read_descriptor};
+use coremap::process::{Options, Process};
+use coremap::progress::Progress;
+
+type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+/// Export of the contract descriptor (.NET 9 and later).
+const DESCRIPTOR: &str = "DotNetRuntimeContractDescriptor";
+
+fn main() -> Fallible {
+    let (mut core, mut against, mut all, mut table) = (None, None, false, false);
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--all" => all = true,
+            "--table" => table = true,
+            "--against" => against = Some(args.next().ok_or("--against needs a major version")?.parse::<u32>()?),
+            _ => core = Some(arg),
+        }
+    }
+    let core = core.ok_or("usage: descriptor CORE [--against MAJOR] [--all] [--table]")?;
+    let process = Process::open(Path::new(&core), &Options::default(), &Progress::silent())?;
+    let mut out = std::io::stdout().lock();
+    for detection in detect(&process) {
+        match detection {
+            Detection::Found(r) => {
+                writeln!(std::io::stderr(), "{}: {}, layout: {}", r.path, r.name(), r.layout_source)?;
+                against = against.or(Some(r.major));
+            }
+            Detection::Unusable(why) => writeln!(std::io::stderr(), "{why}")?,
+            Detection::NotMine => {}
+        }
+    }
+    // The newest table that is not newer than what is asked for.
+    let newest = DOTNET_X64.iter().rfind(|(major, _)| against.is_none_or(|a| *major <= a));
+    let known = newest.ok_or("no table is so old")?.1.layout()?;
+    let (own, pointers) = descriptor(&process)?;
+    if table {
+        write_table(&mut out, known, &own)
+    } else {
+        writeln!(out, "{} pointers; against {}", pointers.len(), known.id)?;
+        compare(&mut out, known, &own, all)
+    }
+}
+
+fn descriptor(process: &Process) -> Fallible<(Layout, Vec<Addr>)> {
+    for module in &process.modules {
+        let ModuleKind::Elf(image) = &module.kind else { continue };
+        if let Some(symbol) = symbols::find(&process.memory, image, DESCRIPTOR) {
+            return Ok(read_descriptor(&process.memory, symbol.addr)?);
+        }
+    }
+    Err("no module exports a contract descriptor: .NET 8 and earlier have none, and the kernel's cores lack the symbols"
+        .into())
+}
+
+/// Numbers by name.
+type Numbers = BTreeMap<String, String>;
+
+fn compare(out: &mut impl Write, table: &Layout, own: &Layout, all: bool) -> Fallible {
+    let fields = |l: &Layout| -> Numbers { l.offsets().map(|(t, f, o)| (format!("{t}.{f}"), o.to_string())).collect() };
+    part(out, "fields", &fields(table), &fields(own), all)?;
+    // Sizes and offsets are the table's; flags and counts are in none of the descriptor's types.
+    let globals = |l: &Layout| -> Numbers {
+        l.globals()
+            .map(|(name, global)| (name.strip_prefix("DacSlot.").unwrap_or(name).to_owned(), text(global)))
+            .collect()
+    };
+    part(out, "globals", &globals(table), &globals(own), all)?;
+    let contracts = |l: &Layout| -> Numbers {
+        l.contracts().map(|(name, version)| (name.to_owned(), version.to_owned())).collect()
+    };
+    part(out, "contracts", &contracts(table), &contracts(own), all)
+}
+
+fn text(global: &Global) -> String {
+    match global {
+        Global::Value(value) => value.to_string(),
+        Global::Pointer(index) => format!("pointer {index}"),
+        Global::Text(text) => format!("{text:?}"),
+    }
+}
+
+fn part(out: &mut impl Write, what: &str, table: &Numbers, own: &Numbers, all: bool) -> Fallible {
+    let both = || table.iter().filter_map(|(name, here)| Some((name, here, own.get(name)?)));
+    writeln!(out, "\n{what} equal: {}", both().filter(|(_, a, b)| a == b).count())?;
+    for (name, here, _) in both().filter(|(_, a, b)| all && a == b) {
+        writeln!(out, "  {name:<55} {here}")?;
+    }
+    writeln!(out, "{what} different: {}", both().filter(|(_, a, b)| a != b).count())?;
+    for (name, here, there) in both().filter(|(_, a, b)| a != b) {
+        writeln!(out, "  {name:<55} table {here}, descriptor {there}")?;
+    }
+    let only = |from: &Numbers, other: &Numbers| {
+        from.iter()
+            .filter(|(name, _)| !other.contains_key(*name))
+            .map(|(n, v)| (n.clone(), v.clone()))
+            .collect::<Vec<_>>()
+    };
+    let (here, there) = (only(table, own), only(own, table));
+    writeln!(out, "{what} only in the table: {}", here.len())?;
+    for (name, value) in &here {
+        writeln!(out, "  {name:<55} {value}")?;
+    }
+    writeln!(out, "{what} only in the descriptor: {}", there.len())?;
+    // Of types that no code asks for there are many.
+    let kind = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
+    let kinds: std::collections::BTreeSet<String> = table.keys().map(|name| kind(name)).collect();
+    for (name, value) in there.iter().filter(|(name, _)| all || kinds.contains(&kind(name))) {
+        writeln!(out, "  {name:<55} {value}")?;
+    }
+    Ok(())
+}
+
+fn write_table(out: &mut impl Write, table: &Layout, own: &Layout) -> Fallible {
+    let mut types: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (kind, field, _) in table.offsets() {
+        let number = own.field(kind, field).map_or("null".to_owned(), |n| n.to_string());
+        types.entry(kind).or_default().push(format!("\"{field}\": {number}"));
+    }
+    let types: Vec<String> =
+        types.iter().map(|(kind, fields)| format!("    \"{kind}\": {{{}}}", fields.join(", "))).collect();
+    let mut constants: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (group, name, _) in table.constants() {
+        constants.entry(group).or_default().push(format!("\"{name}\": null"));
+    }
+    let constants: Vec<String> =
+        constants.iter().map(|(group, names)| format!("    \"{group}\": {{{}}}", names.join(", "))).collect();
+    let globals: Vec<String> = table
+        .globals()
+        .map(|(name, _)| format!("    \"{name}\": {}", own.value(name).map_or("null".into(), |n| n.to_string())))
+        .collect();
+    writeln!(out, "{{\n  \"version\": 0,\n  \"id\": \"\",\n  \"from\": \"\",")?;
+    writeln!(out, "  \"types\": {{\n{}\n  }},", types.join(",\n"))?;
+    writeln!(out, "  \"constants\": {{\n{}\n  }},", constants.join(",\n"))?;
+    writeln!(out, "  \"globals\": {{\n{}\n  }}\n}}", globals.join(",\n"))?;
+    Ok(())
+}

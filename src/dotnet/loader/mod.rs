@@ -1,0 +1,9 @@
+//! What the loader allocates from: loader heaps of every loader allocator, and
+//! the memory for code that they and the JIT share.
+
+mod executable_memory;
+mod heaps;
+
+pub use executable_memory::{CodeBlock, CodeView, ExecutableMemory, executable_memory};
+pub use heaps::{AllocatorHeaps, HeapBlock};
+pub(super) use heaps::{BlockWalk, LoaderError, domain_assemblies, read};
