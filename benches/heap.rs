@@ -94,7 +94,7 @@ fn timed<R>(with: impl FnOnce(&Made, Graph<'_>, &[Root]) -> Fallible<R>) -> Fall
     let runtime = session.coreclr().first().ok_or("no runtime")?;
     runtime.heaps();
     let begun = Instant::now();
-    let answer = with(made, Graph::new(runtime.objects()), &runtime.roots(&[]).all)?;
+    let answer = with(made, Graph::new(runtime.objects()), &runtime.roots_with(&[]).all)?;
     Ok((begun.elapsed(), answer))
 }
 

@@ -1,18 +1,19 @@
 //! What was read of one process, kept by one owner: each part is made when it is first
 //! asked for, and borrowed from then on.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use crate::addr::Addr;
-use crate::dotnet::{CoreClr, Methods};
+use crate::dotnet::CoreClr;
 use crate::image::NativeSymbols;
 use crate::introspect::{Introspection, introspect};
-use crate::managed::Roots;
+use crate::managed::{ManagedRuntime, Mark, Roots};
 use crate::map::{AddressMap, Kind, Owner, Region};
 use crate::native::malloc::{Blocks, FreeLists, Malloc, read_blocks};
 use crate::native::stacks::{self, Stacks};
 use crate::process::Process;
-use crate::stackwalk::stack_refs;
+use crate::stackwalk::Walker;
+use crate::target::Thread;
 
 /// A process that questions are asked about.
 ///
@@ -34,8 +35,9 @@ use crate::stackwalk::stack_refs;
 pub struct Session<'p> {
     /// The process.
     pub process: &'p Process,
-    runtimes: OnceLock<Vec<CoreClr<'p>>>,
-    methods: OnceLock<Vec<Arc<Methods<'p>>>>,
+    /// Runtimes that the user of the library knows of.
+    others: Vec<Box<dyn ManagedRuntime + 'p>>,
+    coreclr: OnceLock<Vec<CoreClr<'p>>>,
     /// Stacks that are no guesses.
     stacks: OnceLock<Stacks>,
     whole: OnceLock<Introspection>,
@@ -46,10 +48,15 @@ pub struct Session<'p> {
 impl<'p> Session<'p> {
     /// Questions about `process`. Nothing is read yet.
     pub fn new(process: &'p Process) -> Session<'p> {
+        Session::with_runtimes(process, Vec::new())
+    }
+
+    /// The same, with runtimes beside those that are found.
+    pub fn with_runtimes(process: &'p Process, others: Vec<Box<dyn ManagedRuntime + 'p>>) -> Session<'p> {
         Session {
             process,
-            runtimes: OnceLock::new(),
-            methods: OnceLock::new(),
+            others,
+            coreclr: OnceLock::new(),
             stacks: OnceLock::new(),
             whole: OnceLock::new(),
             blocks: OnceLock::new(),
@@ -81,30 +88,57 @@ impl<'p> Session<'p> {
     fn whole(&self) -> &Introspection {
         self.whole.get_or_init(|| {
             introspect(self.process, self.known_stacks(), |claims| {
-                self.coreclr().iter().for_each(|runtime| runtime.claim(claims));
+                self.runtimes().iter().for_each(|runtime| runtime.claim(claims));
             })
         })
     }
 
-    /// The managed runtimes of the process.
-    pub fn runtimes(&self) -> &[CoreClr<'p>] {
-        self.coreclr()
+    /// The managed runtimes of the process. Their places here are the numbers that frames
+    /// of stacks have.
+    pub fn runtimes(&self) -> Vec<&(dyn ManagedRuntime + 'p)> {
+        let found = self.coreclr().iter().map(|runtime| runtime as &dyn ManagedRuntime);
+        found.chain(self.others.iter().map(|runtime| &**runtime)).collect()
     }
 
-    /// The .NET runtimes of the process.
+    /// Those of them that are .NET's, for what only these have.
     pub fn coreclr(&self) -> &[CoreClr<'p>] {
-        self.runtimes.get_or_init(|| CoreClr::find(self.process))
+        self.coreclr.get_or_init(|| CoreClr::find(self.process))
     }
 
-    /// The code of each of them, in the same order.
-    pub fn methods(&self) -> &[Arc<Methods<'p>>] {
-        self.methods.get_or_init(|| self.coreclr().iter().map(|r| r.methods().clone()).collect())
+    /// Follows stacks, through the code of all runtimes; `stacks`: where they lie.
+    pub fn walker<'s>(&'s self, stacks: &'s Stacks) -> Walker<'s, 'p> {
+        Walker::new(self.process, self.runtimes().iter().map(|runtime| runtime.code()).collect(), stacks)
     }
 
-    /// What keeps the objects of a runtime.
-    pub fn roots(&self, runtime: &CoreClr<'p>) -> Roots {
-        // A stack may go through the code of several runtimes.
-        runtime.roots(&stack_refs(self.process, self.stacks(), self.methods(), runtime.runtime()))
+    /// The marks of all runtimes on a thread's stack, lowest first.
+    pub fn marks(&self, tid: u32) -> Vec<Mark> {
+        let of = |runtime: &&dyn ManagedRuntime| runtime.threads().by_tid.get(&tid).cloned().unwrap_or_default();
+        let mut marks: Vec<Mark> = self.runtimes().iter().flat_map(of).flat_map(|thread| thread.marks).collect();
+        marks.sort_by_key(|mark| mark.addr);
+        marks
+    }
+
+    /// Tell what of the runtimes' threads could not be read.
+    pub fn tell_threads(&self) {
+        for runtime in self.runtimes() {
+            for (code, note) in &runtime.threads().notes {
+                self.process.diag.partial(code, note.clone());
+            }
+        }
+    }
+
+    /// What keeps the objects of the runtime of that number.
+    pub fn roots(&self, number: usize) -> Roots {
+        let runtimes = self.runtimes();
+        let Some(runtime) = runtimes.get(number) else { return Roots::default() };
+        self.tell_threads();
+        let walker = self.walker(self.stacks());
+        runtime.roots(number, &mut |tid| Some(walker.walk(self.thread(tid)?, self.marks(tid))))
+    }
+
+    /// The thread of that number, with its registers.
+    pub fn thread(&self, tid: u32) -> Option<&'p Thread> {
+        self.process.threads().iter().find(|thread| thread.tid == tid)
     }
 
     /// All blocks of malloc, with the lists that tell which of them are free.

@@ -11,7 +11,6 @@ use coremap::managed::{FrameSlotPlace, RefPlace};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::session::Session;
-use coremap::stackwalk::stack_refs;
 use serde_json::Value;
 use support::real::hex;
 
@@ -27,8 +26,9 @@ fn recorded<T>(name: &str, with: impl FnOnce(&[StackRefs], &Session<'_>) -> T) -
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/cores/{name}.core.zst"));
     let process = Process::open(&path, &Options::default(), &Progress::silent()).unwrap();
     let session = Session::new(&process);
-    let runtime = session.coreclr()[0].runtime();
-    let refs = stack_refs(&process, session.known_stacks(), session.methods(), runtime);
+    let walker = session.walker(session.known_stacks());
+    let mut walk = |tid| Some(walker.walk(session.thread(tid)?, session.marks(tid)));
+    let refs = session.coreclr()[0].stack_refs(0, &mut walk);
     with(&refs, &session)
 }
 
@@ -67,7 +67,7 @@ fn compare(name: &str) -> (usize, BTreeSet<String>) {
             // Interior pointers may lead to the stack or to statics: no roots.
             more.extend(left.iter().filter(|k| !k.interior).map(|k| match (k.place, k.frame) {
                 (RefPlace::Listed(_, list), _) => list.to_owned(),
-                (_, Some(frame)) => match session.methods()[0].at(frame.ip) {
+                (_, Some(frame)) => match session.coreclr()[0].methods().at(frame.ip) {
                     Some(CodeAt::Method(method)) => method.name.clone(),
                     _ => frame.ip.to_string(),
                 },
@@ -100,7 +100,7 @@ fn every_official_root_of_a_stack_is_found_without_symbols() {
 #[test]
 fn gc_info_agrees_with_unwind_data_on_the_size_of_code() {
     recorded("dotnet8-threads", |refs, session| {
-        let methods = &session.methods()[0];
+        let methods = &session.coreclr()[0].methods();
         let ips: BTreeSet<_> = refs.iter().flat_map(|s| &s.known).filter_map(|k| Some(k.frame?.ip)).collect();
         let (mut jitted, mut precompiled) = (0, 0);
         for ip in ips {

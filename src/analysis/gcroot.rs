@@ -1,10 +1,9 @@
 use crate::addr::Addr;
-use crate::analysis::managed::{ObjectNames, tell_in_gc};
+use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::roots::{root_row, stack_roots};
-use crate::dotnet::CoreClr;
 use crate::limits;
-use crate::managed::Link;
 use crate::managed::graph::{Graph, Path, Search};
+use crate::managed::{Link, ManagedRuntime, ObjectNames};
 use crate::phase::Phase;
 use crate::report::{ChainRow, GcRootReport, RootPathRow};
 use crate::session::Session;
@@ -23,18 +22,19 @@ pub(super) fn gcroots(session: &Session<'_>, addrs: &[Addr], all: bool) -> Vec<G
     session.process.target().expect_scan();
     let of = |&object: &Addr| GcRootReport { object, ..GcRootReport::default() };
     let mut reports: Vec<GcRootReport> = addrs.iter().map(of).collect();
-    for runtime in session.runtimes() {
+    for number in 0..session.runtimes().len() {
         let mut open: Vec<&mut GcRootReport> = reports.iter_mut().filter(|r| r.name.is_none()).collect();
         if open.is_empty() {
             break;
         }
-        of_runtime(session, runtime, &mut open, all);
+        of_runtime(session, number, &mut open, all);
     }
     reports
 }
 
 /// Fill in the reports of objects that are on this runtime's heap.
-fn of_runtime<'p>(session: &Session<'p>, runtime: &CoreClr<'p>, reports: &mut Vec<&mut GcRootReport>, all: bool) {
+fn of_runtime(session: &Session<'_>, number: usize, reports: &mut Vec<&mut GcRootReport>, all: bool) {
+    let Some(&runtime) = session.runtimes().get(number) else { return };
     let Some(heap) = runtime.heap() else { return };
     let _phase = session.process.enter(Phase::References);
     let mut names = ObjectNames::new(heap);
@@ -48,7 +48,7 @@ fn of_runtime<'p>(session: &Session<'p>, runtime: &CoreClr<'p>, reports: &mut Ve
         return;
     }
     tell_in_gc(session.process, runtime, heap);
-    let roots = session.roots(runtime);
+    let roots = session.roots(number);
     let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
     for report in reports {
         report.stacks = stack_roots(&roots);
@@ -61,7 +61,7 @@ fn of_runtime<'p>(session: &Session<'p>, runtime: &CoreClr<'p>, reports: &mut Ve
     }
 }
 
-fn row(names: &mut ObjectNames<'_>, runtime: &CoreClr<'_>, path: &Path) -> RootPathRow {
+fn row(names: &mut ObjectNames<'_>, runtime: &dyn ManagedRuntime, path: &Path) -> RootPathRow {
     let mut chain: Vec<ChainRow> = path
         .steps
         .iter()

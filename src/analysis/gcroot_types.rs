@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use regex::Regex;
 
 use crate::addr::Addr;
-use crate::analysis::managed::ObjectNames;
 use crate::analysis::roots::{Rooted, root_row, with_retained};
 use crate::limits;
 use crate::managed::graph::{FieldKey, Retained, ShapeIndex, Shapes, Tree};
-use crate::managed::{RootKind, Tally, TypeIndex};
+use crate::managed::{ObjectNames, RootKind, Tally, TypeIndex};
 use crate::process::Process;
 use crate::report::{ChainRow, GcRootTypesReport, Name, RootGroupRow, RootPathRow, StepRow};
 use crate::session::Session;
@@ -39,7 +38,7 @@ fn one<'g>(
     process: &Process,
     retained: &Retained<'g>,
     names: &mut ObjectNames<'g>,
-    rooted: &Rooted<'_, '_>,
+    rooted: &Rooted<'_>,
     name: &Regex,
     top: usize,
     report: &mut GcRootTypesReport,
@@ -97,16 +96,16 @@ fn one<'g>(
     report.groups.extend(all.iter().map(|(shape, group)| view.group(*shape, group)));
 }
 
-struct View<'v, 'g, 'p> {
+struct View<'v, 'g> {
     retained: &'v Retained<'g>,
     names: &'v mut ObjectNames<'g>,
-    rooted: &'v Rooted<'v, 'p>,
+    rooted: &'v Rooted<'v>,
     statics: HashMap<Addr, Name>,
     shapes: Shapes<'v, 'g>,
     tree: Tree,
 }
 
-impl View<'_, '_, '_> {
+impl View<'_, '_> {
     fn group(&mut self, shape: ShapeIndex, group: &Group) -> RootGroupRow {
         let steps = self.shapes.steps(shape);
         let longest = self.tree.way(group.last);

@@ -1,9 +1,10 @@
 use regex::Regex;
 
-use crate::analysis::managed::tell_walk;
-use crate::dotnet::CoreClr;
+use crate::analysis::heap_notes::tell_walk;
 use crate::limits;
-use crate::managed::{FREE, FreeBlock, Generation, Heap, HeapStat, Selection, StringStat, TypeStat, stat, strings};
+use crate::managed::{
+    FREE, FreeBlock, Generation, Heap, HeapStat, ManagedRuntime, Selection, StringStat, TypeStat, stat, strings,
+};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
@@ -40,7 +41,7 @@ pub fn heapstat(session: &Session<'_>, options: &HeapStatOptions, progress: &Pro
 
 fn one(
     process: &Process,
-    runtime: &CoreClr<'_>,
+    runtime: &dyn ManagedRuntime,
     heap: &dyn Heap,
     options: &HeapStatOptions,
     progress: &Progress,
@@ -78,7 +79,7 @@ fn one(
 }
 
 /// What makes the sums less than the whole.
-fn tell(process: &Process, runtime: &CoreClr<'_>, heap: &dyn Heap, stat: &HeapStat) {
+fn tell(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: &HeapStat) {
     let name = runtime.label();
     if heap.in_gc() {
         process.diag.partial(

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::analysis::anon;
-use crate::analysis::managed::{ObjectNames, tell_in_gc};
+use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::reach::Reach;
-use crate::dotnet::CoreClr;
 use crate::limits;
-use crate::managed::{FREE, Link, locate};
+use crate::managed::{FREE, Link, ManagedRuntime, ObjectNames, locate};
 use crate::map::Kind;
 use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
@@ -89,7 +88,7 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
             .partial("limit", format!("{} more words of the heap lead to native memory", exact(left_out)));
     }
     let mut groups: BTreeMap<(usize, u64, Option<u64>), Group> = BTreeMap::new();
-    for (i, runtime) in session.runtimes().iter().enumerate() {
+    for (i, runtime) in session.runtimes().into_iter().enumerate() {
         group(session.process, runtime, i, &mut words, &held, &mut groups);
     }
     report(groups.into_values().collect(), &Reach::new(session.process, blocks), limit)
@@ -98,7 +97,7 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
 /// Put the words of one runtime's objects to the fields of their types.
 fn group(
     process: &Process,
-    runtime: &CoreClr<'_>,
+    runtime: &dyn ManagedRuntime,
     number: usize,
     words: &mut [Word],
     held: &dyn Fn(Addr) -> Option<Held>,

@@ -2,27 +2,25 @@
 //! report. They know no terminal and no file format.
 
 mod anon;
-mod async_chains;
 mod baseline;
 mod check;
 mod conditions;
 mod crash;
 mod diff;
 mod distribution;
+mod dotnet;
 mod gcroot;
 mod gcroot_types;
-mod handles;
-mod heap;
+mod heap_notes;
 mod heapstat;
 mod holders;
 mod info;
 mod ip2method;
 mod leaks;
-mod lists;
 mod malloc;
-mod managed;
 mod naming;
 mod object;
+mod objects;
 mod perfmap;
 mod place;
 mod reach;
@@ -39,24 +37,22 @@ mod whatis;
 mod zero;
 
 pub use anon::anon;
-pub use async_chains::async_chains;
 pub use baseline::{Baseline, BaselineError};
 pub use check::check;
 pub use conditions::{Condition, Scope, judge_diff, judge_summary};
 pub use diff::{DiffInput, diff, side};
+pub use dotnet::{async_chains, exceptions, finalizers, handles, heap, syncblocks};
 pub use gcroot::gcroot;
 pub use gcroot_types::gcroot_types;
-pub use handles::handles;
-pub use heap::heap;
 pub use heapstat::{HeapStatOptions, heapstat};
 pub use holders::holders;
 pub use info::info;
 pub use ip2method::ip2method;
 pub use leaks::{LeaksOptions, leaks};
-pub use lists::{exceptions, finalizers, objects, syncblocks};
 pub use malloc::{MallocOptions, malloc};
-pub use naming::{Code, Names, Source};
+pub use naming::{Code, Names};
 pub use object::object;
+pub use objects::objects;
 pub use perfmap::perfmap;
 pub use refs::{RefsOptions, Span, refs};
 pub use regions::{RegionOptions, regions};
@@ -69,8 +65,7 @@ pub use threads::{Doing, ThreadOptions, doing, threads};
 pub use whatis::whatis;
 
 use crate::core::mapped::{self, Loss};
-use crate::dotnet::CoreClr;
-use crate::report::{CoreRow, Envelope, RuntimeRow, SCHEMA_VERSION};
+use crate::report::{CoreRow, Envelope, SCHEMA_VERSION};
 use crate::session::Session;
 
 /// Put a command's answer into the envelope all answers share.
@@ -103,25 +98,9 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
             truncated: facts.truncation.is_some(),
             truncation: facts.truncation,
             threads: facts.threads.len(),
-            runtimes: session.coreclr().iter().map(runtime_row).collect(),
+            runtimes: session.runtimes().iter().map(|runtime| runtime.row()).collect(),
         },
         warnings: session.process.diag.warnings(),
         body,
-    }
-}
-
-fn runtime_row(clr: &CoreClr<'_>) -> RuntimeRow {
-    let runtime = clr.runtime();
-    let heaps = clr.heaps_if_read().filter(|heaps| !heaps.segments.is_empty());
-    RuntimeRow {
-        name: ".NET".into(),
-        version: Some(runtime.version.clone()),
-        module: crate::bytes::printable(&runtime.path).into_owned(),
-        base: runtime.base,
-        gc: heaps.map(|heaps| if heaps.server { "server" } else { "workstation" }),
-        layout_source: format!(
-            "{}; {}; version from {}",
-            runtime.layout_source, runtime.roots.source, runtime.version_source
-        ),
     }
 }

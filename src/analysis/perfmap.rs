@@ -1,5 +1,6 @@
 use crate::analysis::naming::Names;
 use crate::limits;
+use crate::managed::CodeEntry;
 use crate::report::{PerfMapReport, PerfMapRow};
 use crate::session::Session;
 
@@ -8,17 +9,16 @@ pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
     let names = Names::new(session);
     let mut entries = Vec::new();
     let mut room = limits::MAX_METHOD_NAMES;
-    for methods in names.runtimes() {
-        methods.all(|found| {
-            let Some(rest) = room.checked_sub(found.as_ref().map_or(0, |m| m.name.len())) else {
+    for code in names.runtimes() {
+        code.each(&mut |found| {
+            let length = if let CodeEntry::Method(method, _) = &found { method.name.len() } else { 0 };
+            let Some(rest) = room.checked_sub(length) else {
                 names.partial(format!("the names of methods end after {} bytes", limits::MAX_METHOD_NAMES));
                 return false;
             };
             room = rest;
             match found {
-                Ok(method) => {
-                    let versions = methods.versions(&method);
-                    let tier = versions.iter().find(|v| v.code == method.start).map(|v| v.tier);
+                CodeEntry::Method(method, tier) => {
                     let name = one_line(&method.name);
                     let cold = method.cold.map(|(start, size)| PerfMapRow {
                         start,
@@ -30,10 +30,10 @@ pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
                     entries.push(PerfMapRow { start: method.start, size: method.size, name, tier, part: None });
                     entries.extend(cold);
                 }
-                Err(stubs) => entries.push(PerfMapRow {
-                    start: stubs.start,
-                    size: stubs.size,
-                    name: format!("stub<{}>", stubs.kind),
+                CodeEntry::Stubs(start, size, kind) => entries.push(PerfMapRow {
+                    start,
+                    size,
+                    name: format!("stub<{kind}>"),
                     tier: None,
                     part: Some("stubs"),
                 }),

@@ -4,11 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::analysis::managed::ObjectNames;
 use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::limits;
-use crate::managed::{FREE, Link, locate};
+use crate::managed::{FREE, Link, ObjectNames, locate};
 use crate::map::{Kind, Owner, Region};
 use crate::memory::pointers::pointers;
 use crate::process::Process;
@@ -150,7 +149,7 @@ fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
             }
         }
         (Span::Thing, Some(region)) if region.kind == Kind::GCHeap => {
-            for heap in session.runtimes().iter().filter_map(|runtime| runtime.heap()) {
+            for heap in session.runtimes().into_iter().filter_map(|runtime| runtime.heap()) {
                 let mut names = ObjectNames::new(heap);
                 let object = names.containing(addr);
                 let object = object.and_then(|at| names.object(at).map(|(name, size)| (at, name, size)));
@@ -205,7 +204,7 @@ pub(super) fn objects(session: &Session<'_>, rows: &mut [RefRow]) {
         in_handles(session, rows);
     }
     if rows.iter().any(|r| r.kind == Some(Kind::GCHeap.name())) {
-        for heap in session.runtimes().iter().filter_map(|runtime| runtime.heap()) {
+        for heap in session.runtimes().into_iter().filter_map(|runtime| runtime.heap()) {
             in_objects(&mut ObjectNames::new(heap), rows);
         }
     }

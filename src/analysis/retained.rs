@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use regex::Regex;
 
 use crate::addr::Addr;
-use crate::analysis::managed::ObjectNames;
 use crate::analysis::roots::with_retained;
 use crate::limits;
 use crate::managed::graph::Retained;
-use crate::managed::{Link, Root, RootKind, TypeIndex, TypeInfo};
+use crate::managed::{Link, ObjectNames, Root, RootKind, TypeIndex, TypeInfo};
 use crate::report::{Name, ObjectsRow, RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow, TypeRow};
 use crate::session::Session;
 

@@ -1,21 +1,20 @@
 //! Roots as rows of reports, and what they keep.
 
-use crate::analysis::managed::{ObjectNames, tell_in_gc, tell_walk};
+use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::bytes::printable;
-use crate::dotnet::{CodeAt, CoreClr};
 use crate::managed::graph::{Graph, Retained};
-use crate::managed::{RefPlace, Root, RootKind, Roots};
+use crate::managed::{CodeAt, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots};
 use crate::phase::Phase;
 use crate::report::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 use crate::session::Session;
 use crate::units::exact;
 
 /// The roots of one runtime's objects.
-pub(super) struct Rooted<'a, 'p> {
+pub(super) struct Rooted<'a> {
     /// All of them.
     pub(super) roots: &'a [Root],
     /// The runtime, for the names of frames.
-    pub(super) runtime: &'a CoreClr<'p>,
+    pub(super) runtime: &'a dyn ManagedRuntime,
     /// How the stacks were read.
     pub(super) stacks: StackRootsRow,
 }
@@ -24,15 +23,15 @@ pub(super) struct Rooted<'a, 'p> {
 /// many. What makes it less than the whole is told.
 pub(super) fn with_retained(
     session: &Session<'_>,
-    mut with: impl for<'g> FnMut(&Retained<'g>, &mut ObjectNames<'g>, &Rooted<'_, '_>),
+    mut with: impl for<'g> FnMut(&Retained<'g>, &mut ObjectNames<'g>, &Rooted<'_>),
 ) {
     let process = session.process;
     process.target().expect_scan();
-    for runtime in session.runtimes() {
+    for (number, runtime) in session.runtimes().into_iter().enumerate() {
         let Some(heap) = runtime.heap() else { continue };
         let _phase = process.enter(Phase::References);
         tell_in_gc(process, runtime, heap);
-        let roots = session.roots(runtime);
+        let roots = session.roots(number);
         let graph = Graph::new(heap);
         let retained = match Retained::find(graph, &roots.all) {
             Ok(retained) => retained,
@@ -74,10 +73,10 @@ pub(super) fn stack_roots(roots: &Roots) -> StackRootsRow {
 }
 
 /// The frame that holds a root, with the name of its method.
-fn frame(runtime: &CoreClr<'_>, root: &Root) -> Option<RootFrameRow> {
+fn frame(runtime: &dyn ManagedRuntime, root: &Root) -> Option<RootFrameRow> {
     let frame = root.frame?;
     // A call that never returns may be the last instruction.
-    let method = match runtime.methods().at(if frame.exact { frame.ip } else { frame.ip.saturating_sub(1) })? {
+    let method = match runtime.code().code_at(if frame.exact { frame.ip } else { frame.ip.saturating_sub(1) })? {
         CodeAt::Method(method) => Some(printable(&method.name).into_owned()),
         _ => None,
     };
@@ -85,7 +84,7 @@ fn frame(runtime: &CoreClr<'_>, root: &Root) -> Option<RootFrameRow> {
 }
 
 /// A path from `root`; `chain`: the objects on it.
-pub(super) fn root_row(runtime: &CoreClr<'_>, root: &Root, chain: Vec<ChainRow>) -> RootPathRow {
+pub(super) fn root_row(runtime: &dyn ManagedRuntime, root: &Root, chain: Vec<ChainRow>) -> RootPathRow {
     RootPathRow {
         root_kind: root.kind.name().to_owned(),
         root_address: root.address,

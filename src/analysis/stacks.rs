@@ -5,11 +5,9 @@ use crate::analysis::crash::crash;
 use crate::analysis::distribution::most_common;
 use crate::analysis::threads::Doing;
 use crate::analysis::zero::ZeroMap;
-use crate::dotnet::has_coreclr;
 use crate::map::{Confidence, Kind};
 use crate::memory::scan;
 use crate::native::{StackState, ThreadStack};
-use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity, StackGroup, StackRow, StacksReport, StacksTotal};
 use crate::session::Session;
@@ -35,7 +33,7 @@ pub fn stacks(
     }
     let total = sum(&rows, zero_fill);
     let groups = groups(&rows, zero_fill);
-    let findings = verdict(session.process, &rows);
+    let findings = verdict(session, &rows);
     StacksReport { stacks: rows, groups, total, findings }
 }
 
@@ -160,7 +158,7 @@ const NAMED: usize = 8;
 const LARGE_RESERVE: u64 = 1 << 30;
 
 /// What the stacks come to, and where their size comes from.
-pub(super) fn verdict(process: &Process, rows: &[StackRow]) -> Vec<Finding> {
+pub(super) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> Vec<Finding> {
     let threads: Vec<&StackRow> = rows.iter().filter(|r| r.state == "thread").collect();
     let mut out = Vec::new();
     let reserve: u64 = threads.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add);
@@ -190,7 +188,7 @@ pub(super) fn verdict(process: &Process, rows: &[StackRow]) -> Vec<Finding> {
             None => text.push_str("; how much of it was ever written: --zero-fill"),
         }
         text.push_str(". ");
-        let (knob, evidence) = size_source(process, size);
+        let (knob, evidence) = size_source(session, size);
         text.push_str(&knob);
         out.push(Finding {
             id: "stacks",
@@ -261,7 +259,8 @@ pub(super) fn verdict(process: &Process, rows: &[StackRow]) -> Vec<Finding> {
 }
 
 /// Where a thread's stack size comes from: the runtime's knob, else ulimit -s.
-fn size_source(process: &Process, size: u64) -> (String, String) {
+fn size_source(session: &Session<'_>, size: u64) -> (String, String) {
+    let process = session.process;
     for knob in STACK_SIZE_KNOBS {
         let Some(value) = process.environment(knob) else { continue };
         let evidence = format!("environment on the main stack: {knob}");
@@ -277,10 +276,7 @@ fn size_source(process: &Process, size: u64) -> (String, String) {
         };
         return (told, evidence);
     }
-    let knob = if has_coreclr(process) {
-        "The size comes from `ulimit -s`, or for .NET threads from DOTNET_DefaultStackSize, which is hexadecimal: 180000 means 1.5 MiB (it is not set here, or not visible)."
-    } else {
-        "The size comes from `ulimit -s` where the program sets none."
-    };
+    let advice = session.runtimes().iter().find_map(|runtime| runtime.stack_size_advice());
+    let knob = advice.unwrap_or("The size comes from `ulimit -s` where the program sets none.");
     (knob.to_owned(), "stack fields of the threads' control blocks".to_owned())
 }

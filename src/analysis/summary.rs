@@ -80,7 +80,7 @@ fn findings(session: &Session<'_>, zeros: Option<&ZeroMap>, split: Option<&Split
     out.extend(anon::finding(session));
     out.extend(split.into_iter().flat_map(|s| quick(session.malloc(), s)));
     let rows = measure(session, zeros);
-    out.extend(verdict(session.process, &rows));
+    out.extend(verdict(session, &rows));
     out.sort_by_key(|f| Reverse(f.severity));
     out
 }

@@ -2,7 +2,7 @@ use std::io::{BufRead, Write};
 
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
-use crate::dotnet::executable_memory;
+use crate::managed::CodeStub;
 use crate::report::{SymbolicateReport, TextFrameRow};
 use crate::session::Session;
 use crate::symbolicate::{self, Kind, Mapping, Namer, Options, Resolved, Summary, SymbolicateError};
@@ -31,23 +31,19 @@ pub fn symbolicate(
     Ok(report(summary?))
 }
 
-/// The mappings of .NET's memfd for code that NT_FILE does not list, as the runtime knows them.
+/// The mappings of files for code that NT_FILE does not list, as the runtimes know them.
 fn code_mappings(session: &Session<'_>) -> Vec<Mapping> {
     let base = session.process.base();
     let mut out = Vec::new();
-    for runtime in session.coreclr().iter().map(|runtime| runtime.runtime()) {
-        let found = executable_memory(session.process, runtime);
-        let (Some(found), Some(path)) = (found, runtime.code_file()) else { continue };
-        for block in &found.blocks {
-            for entry in base.entries.overlapping(block.range).filter(|e| e.file.is_none()) {
-                let Some(range) = entry.range.intersect(&block.range) else { continue };
-                out.push(Mapping {
-                    range,
-                    file_offset: block.offset.saturating_add(range.start.since(block.range.start)),
-                    path: path.to_owned(),
-                    executable: entry.perms.map(|p| p.exec),
-                });
-            }
+    for file in session.runtimes().iter().flat_map(|runtime| runtime.code().files()) {
+        for entry in base.entries.overlapping(file.range).filter(|e| e.file.is_none()) {
+            let Some(range) = entry.range.intersect(&file.range) else { continue };
+            out.push(Mapping {
+                range,
+                file_offset: file.offset.saturating_add(range.start.since(file.range.start)),
+                path: file.path.clone(),
+                executable: entry.perms.map(|p| p.exec),
+            });
         }
     }
     out
@@ -84,11 +80,11 @@ impl Namer for Names<'_, '_> {
                 symbol: method.name.clone(),
                 offset: method.offset_of(ip),
                 kind: Kind::Managed,
-                module: Some(method.module.name().into_owned()),
+                module: Some(method.module.clone()),
             }),
-            Code::Stub(stub, Some(method)) => Some(Resolved {
-                symbol: format!("[{}] {method}", stub.kind.name()),
-                offset: Some(ip.since(stub.start)),
+            Code::Stub(CodeStub { kind, start, of: Some(method), .. }) => Some(Resolved {
+                symbol: format!("[{kind}] {method}"),
+                offset: Some(ip.since(start)),
                 kind: Kind::Managed,
                 module: None,
             }),
@@ -98,7 +94,7 @@ impl Namer for Names<'_, '_> {
                 kind: Kind::Native,
                 module: Some(self.native_module(&symbol).to_owned()),
             }),
-            Code::Stub(_, None) | Code::Other(_) | Code::None => None,
+            Code::Stub(_) | Code::Other(_) | Code::None => None,
         }
     }
 }

@@ -2,13 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::addr::Addr;
+use crate::bytes::printable;
 use crate::dotnet::claim::read_heaps;
 use crate::dotnet::gc::{self, handles};
 use crate::dotnet::heap::Heap;
-use crate::dotnet::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect};
-use crate::managed::Roots;
-use crate::map::Claims;
+use crate::dotnet::threads::{self, Known, Locks, stack_refs};
+use crate::dotnet::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect, object};
+use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Walk};
+use crate::map::{Claims, Confidence};
 use crate::process::Process;
+use crate::report::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, ThrownRow, WaitRow};
 
 /// One CoreCLR of a process. Each part is read when it is first asked for, and kept: its
 /// heaps, types, threads, handles, code.
@@ -19,6 +23,8 @@ pub struct CoreClr<'p> {
     types: OnceLock<Arc<TypeSystem<'p>>>,
     methods: OnceLock<Arc<Methods<'p>>>,
     heap: OnceLock<Heap<'p>>,
+    known: OnceLock<Known>,
+    locks: OnceLock<(Locks, Vec<String>)>,
     told: OnceLock<()>,
 }
 
@@ -44,6 +50,8 @@ impl<'p> CoreClr<'p> {
             types: OnceLock::new(),
             methods: OnceLock::new(),
             heap: OnceLock::new(),
+            known: OnceLock::new(),
+            locks: OnceLock::new(),
             told: OnceLock::new(),
         }
     }
@@ -51,11 +59,6 @@ impl<'p> CoreClr<'p> {
     /// What it is, and where its globals are.
     pub fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
-    }
-
-    /// `.NET 8.0.33`
-    pub fn label(&self) -> String {
-        self.runtime.name()
     }
 
     /// What its GC, its loader and its code manager say of their memory.
@@ -72,11 +75,6 @@ impl<'p> CoreClr<'p> {
         self.heaps.get_or_init(|| read_heaps(self.process, &self.runtime))
     }
 
-    /// Claim its memory.
-    pub fn claim(&self, claims: &mut Claims) {
-        self.read().1.iter().for_each(|claim| claims.add(claim.clone()));
-    }
-
     /// Its modules, types and method descriptors.
     pub fn types(&self) -> &Arc<TypeSystem<'p>> {
         self.types.get_or_init(|| Arc::new(TypeSystem::new(self.process, self.runtime.clone())))
@@ -88,7 +86,7 @@ impl<'p> CoreClr<'p> {
     }
 
     /// Its objects; `None` where no segment of its GC is known.
-    pub fn heap(&self) -> Option<&Heap<'p>> {
+    pub fn heap_of_objects(&self) -> Option<&Heap<'p>> {
         let heaps = self.heaps();
         (!heaps.segments.is_empty()).then(|| self.objects())
     }
@@ -105,12 +103,27 @@ impl<'p> CoreClr<'p> {
         handles
     }
 
+    /// Its threads with their marks, and what else it knows of them.
+    fn known(&self) -> &Known {
+        self.known.get_or_init(|| Known::read(self.process, &self.runtime))
+    }
+
+    /// What its threads hold on their stacks, as `walk` follows these; in their frames this
+    /// runtime is that of number `own`.
+    pub fn stack_refs(&self, own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Vec<StackRefs> {
+        stack_refs(self.process, self.methods(), self.known(), own, walk)
+    }
+
     /// What keeps its objects; `stacks`: what its threads hold.
-    pub fn roots(&self, stacks: &[StackRefs]) -> Roots {
+    pub fn roots_with(&self, stacks: &[StackRefs]) -> Roots {
         self.handles();
         let roots = gc::roots(self.objects(), self.heaps(), stacks);
         self.tell("roots", &roots.notes);
         roots
+    }
+
+    fn locks(&self) -> &(Locks, Vec<String>) {
+        self.locks.get_or_init(|| Locks::read(self.process, self.types()))
     }
 
     /// Tell what makes answers less than whole.
@@ -118,5 +131,90 @@ impl<'p> CoreClr<'p> {
         for note in notes {
             self.process.diag.partial("heap", format!("{}: {what}: {note}", self.runtime.name()));
         }
+    }
+}
+
+impl ManagedRuntime for CoreClr<'_> {
+    fn row(&self) -> RuntimeRow {
+        let runtime = &self.runtime;
+        let heaps = self.heaps_if_read().filter(|heaps| !heaps.segments.is_empty());
+        RuntimeRow {
+            name: ".NET".into(),
+            version: Some(runtime.version.clone()),
+            module: printable(&runtime.path).into_owned(),
+            base: runtime.base,
+            gc: heaps.map(|heaps| if heaps.server { "server" } else { "workstation" }),
+            layout_source: format!(
+                "{}; {}; version from {}",
+                runtime.layout_source, runtime.roots.source, runtime.version_source
+            ),
+        }
+    }
+
+    /// `.NET 8.0.33`
+    fn label(&self) -> String {
+        self.runtime.name()
+    }
+
+    fn claim(&self, claims: &mut Claims) {
+        self.read().1.iter().for_each(|claim| claims.add(claim.clone()));
+    }
+
+    fn heap(&self) -> Option<&dyn managed::Heap> {
+        self.heap_of_objects().map(|heap| heap as &dyn managed::Heap)
+    }
+
+    fn code(&self) -> &dyn ManagedCode {
+        &**self.methods()
+    }
+
+    fn threads(&self) -> &ManagedThreads {
+        &self.known().threads
+    }
+
+    fn roots(&self, own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        self.roots_with(&self.stack_refs(own, walk))
+    }
+
+    fn object(&self, addr: Addr) -> Option<ObjectReport> {
+        object::object(self, addr)
+    }
+
+    fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
+        let Some(known) = self.known().by_address.get(&thread.address) else { return };
+        let (types, thread) = (self.types(), &known.thread);
+        row.managed_id = thread.managed_id;
+        row.managed_name = types.thread_name(thread).map(|name| printable(&name).into_owned());
+        row.state = thread.state.map(|bits| threads::state(&self.runtime, bits));
+        row.gc_mode = thread.cooperative.map(|yes| if yes { "cooperative" } else { "preemptive" });
+        row.exception = types
+            .thrown_exception(thread)
+            .map(|e| ThrownRow { r#type: printable(&e.type_name).into_owned(), address: e.object });
+    }
+
+    fn role(
+        &self,
+        thread: Option<&ManagedThread>,
+        row: &ThreadRow,
+        frames: &[FrameRow],
+    ) -> Option<(&'static str, Confidence)> {
+        let known = thread.and_then(|thread| self.known().by_address.get(&thread.address));
+        threads::role(self.process, &self.runtime, known, row, frames)
+    }
+
+    fn wait(&self, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
+        let known = self.known().by_address.get(&thread.address)?;
+        self.locks().0.wait(self.methods(), &known.thread, frames)
+    }
+
+    fn lock_notes(&self) -> &[String] {
+        &self.locks().1
+    }
+
+    fn stack_size_advice(&self) -> Option<&'static str> {
+        Some(
+            "The size comes from `ulimit -s`, or for .NET threads from DOTNET_DefaultStackSize, which is hexadecimal: \
+             180000 means 1.5 MiB (it is not set here, or not visible).",
+        )
     }
 }

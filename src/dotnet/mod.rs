@@ -12,6 +12,7 @@ pub mod heap;
 mod loader;
 mod methods;
 mod naming;
+mod object;
 mod runtime;
 pub mod tasks;
 mod threads;
@@ -23,11 +24,12 @@ pub use core_clr::CoreClr;
 pub use gc::{Generation, Handle, HandleKind, Segment, finalizers, handles};
 pub use loader::{AllocatorHeaps, CodeBlock, CodeView, ExecutableMemory, HeapBlock, executable_memory};
 pub use methods::{
-    CodeAt, CodeVersion, FrameSlot, FrameSlots, FrameState, GcInfoFacts, IlStep, Method, Methods, StubBlock, step_at,
+    CodeAt, FrameSlot, FrameSlots, FrameState, GcInfoFacts, IlStep, Method, Methods, StubBlock, step_at,
 };
+pub(crate) use object::string_text;
 pub use runtime::{Detection, Runtime, detect, has_coreclr};
 pub use threads::{
-    AllocContext, ExplicitFrame, FrameClasses, ManagedThread, ProtectedRef, StackRef, StackRefs, Stretch, ThreadsError,
+    AllocContext, FrameClasses, KnownThread, ManagedThread, StackRef, StackRefs, Stretch, ThreadsError,
     ThrownException, sync_blocks, threads,
 };
 pub use types::{

@@ -5,16 +5,26 @@
 //! worked out from the answers stands here once: sums by type, equal strings, shortest
 //! paths from roots, dominators.
 
+mod code;
+mod frames;
 pub mod graph;
 mod heap;
+mod names;
 mod roots;
+mod runtime;
 mod stat;
 mod strings;
 
+pub use code::{
+    CodeAt, CodeEntry, CodeFile, CodeStub, CodeVersion, ManagedCode, Method, MethodDetail, MethodRole, Source,
+};
+pub use frames::{FrameKind, Mark, ProtectedRef, StackFrame, Walk};
 pub use heap::{
     Elements, FREE, Generation, Heap, Link, Loss, Losses, Node, Object, ObjectReader, Part, StringContent, StringUnits,
     TypeIndex, TypeInfo, Walker, locate,
 };
+pub(crate) use names::ObjectNames;
 pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, StackCoverage};
+pub use runtime::{ManagedRuntime, ManagedThread, ManagedThreads};
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};

@@ -1,16 +1,9 @@
-//! Stacks of threads: native and managed frames and the runtime's explicit
-//! Frames, in one list.
+//! Stacks of threads: native and managed frames and the marks of runtimes, in one list.
 //!
 //! Every frame is left by the surest way there is: managed ones by the
 //! runtime's unwind data, native ones by their module's. Where a module's is not
-//! at hand, the next explicit Frame leads to managed code again; that is how
+//! at hand, the next mark leads to managed code again; that is how
 //! the runtime itself walks (docs/design/datacontracts/StackWalk.md).
-
-mod managed;
-mod refs;
-
-pub use managed::{Known, Quiet, managed_threads};
-pub use refs::stack_refs;
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -18,8 +11,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::{CodeAt, ExplicitFrame, Method, Methods};
 use crate::limits;
+use crate::managed::{CodeAt, FrameKind, ManagedCode, Mark, Method, MethodRole, StackFrame, Walk};
 use crate::memory::{Fault, Memory};
 use crate::native::stacks::Stacks;
 use crate::native::unwind::{End, Step, Trust, Unwinder};
@@ -28,60 +21,11 @@ use crate::registers::Regs;
 use crate::target::Arch;
 use crate::target::Thread;
 
-/// The class whose methods find handlers of an exception (.NET 9 on).
-const DISPATCHER: &str = "System.Runtime.EH.";
-
-/// What a frame is.
-#[derive(Clone)]
-pub enum FrameKind<'p> {
-    /// Of a managed method, in the runtime of that index.
-    Managed(usize, Arc<Method<'p>>),
-    /// Of the runtime's own managed code that finds handlers of an exception, and
-    /// is done with it: the handler runs, or it was not found.
-    Dispatch(usize, Arc<Method<'p>>),
-    /// Of code of a module, of a stub, or of nothing known.
-    Native,
-    /// One of the runtime's marks.
-    Explicit(Box<ExplicitFrame>),
-}
-
-/// A frame of a stack.
-#[derive(Clone)]
-pub struct StackFrame<'p> {
-    /// Its registers; of an explicit Frame, those that it keeps.
-    pub regs: Regs,
-    /// Where its code is: a return address, unless `exact`.
-    pub ip: Addr,
-    /// Its stack pointer; of an explicit Frame its own address.
-    pub sp: Addr,
-    /// Whether `ip` is where it was interrupted.
-    pub exact: bool,
-    /// How it was found.
-    pub trust: Trust,
-    /// What it is.
-    pub kind: FrameKind<'p>,
-}
-
-impl StackFrame<'_> {
-    /// The address to ask names and lines for: that of the call.
-    pub fn code(&self) -> Addr {
-        if self.exact { self.ip } else { self.ip.saturating_sub(1) }
-    }
-}
-
-/// A stack, and why it ends.
-pub struct Walk<'p> {
-    /// Its frames, that of the latest call first.
-    pub frames: Vec<StackFrame<'p>>,
-    /// Why there are no more.
-    pub end: End,
-}
-
 /// Follows the stacks of one process.
 pub struct Walker<'a, 'p> {
     process: &'p Process,
     unwinder: Unwinder<'p>,
-    methods: &'a [Arc<Methods<'p>>],
+    codes: Vec<&'a dyn ManagedCode>,
     stacks: &'a Stacks,
     /// Frames that all stacks may still have.
     left: Cell<usize>,
@@ -90,10 +34,10 @@ pub struct Walker<'a, 'p> {
 }
 
 /// A stack as far as it was followed.
-struct State<'p> {
-    frames: Vec<StackFrame<'p>>,
-    /// Explicit Frames that were not passed yet, lowest first.
-    pending: VecDeque<ExplicitFrame>,
+struct State {
+    frames: Vec<StackFrame>,
+    /// Marks that were not passed yet, lowest first.
+    pending: VecDeque<Mark>,
     seen: HashSet<(Addr, Addr)>,
     scans: usize,
     /// Since the last managed frame: native code, and a Frame that leads back.
@@ -104,14 +48,14 @@ struct State<'p> {
 }
 
 impl<'a, 'p> Walker<'a, 'p> {
-    /// For `process`, whose managed code is in `methods`.
-    pub fn new(process: &'p Process, methods: &'a [Arc<Methods<'p>>], stacks: &'a Stacks) -> Walker<'a, 'p> {
-        // Of an assembly that the core left out, the runtime alone knows it.
-        let code = methods.iter().flat_map(|m| m.ranges().iter().map(|r| r.range));
+    /// For `process`, whose runtimes have this code, in their order.
+    pub fn new(process: &'p Process, codes: Vec<&'a dyn ManagedCode>, stacks: &'a Stacks) -> Walker<'a, 'p> {
+        // Of a file that the core left out, the runtime alone knows it.
+        let ranges = codes.iter().flat_map(|code| code.ranges());
         Walker {
             process,
-            unwinder: Unwinder::new(process, code),
-            methods,
+            unwinder: Unwinder::new(process, ranges),
+            codes,
             stacks,
             left: Cell::new(limits::MAX_ALL_FRAMES),
             most: limits::MAX_STACK_FRAMES,
@@ -123,13 +67,13 @@ impl<'a, 'p> Walker<'a, 'p> {
         Walker { most, ..self }
     }
 
-    /// The stack of a thread; `explicit`: the runtime's Frames on it, lowest first.
-    pub fn walk(&self, thread: &Thread, explicit: Vec<ExplicitFrame>) -> Walk<'p> {
+    /// The stack of a thread; `marks`: those of runtimes on it, lowest first.
+    pub fn walk(&self, thread: &Thread, marks: Vec<Mark>) -> Walk {
         let regs = Regs::of_thread(self.process.arch(), &thread.registers);
         let mut step = Step { regs, exact: true, trust: Trust::Context };
         let mut state = State {
             frames: Vec::new(),
-            pending: explicit.into(),
+            pending: marks.into(),
             seen: HashSet::new(),
             scans: 0,
             native: false,
@@ -162,10 +106,10 @@ impl<'a, 'p> Walker<'a, 'p> {
         Walk { frames: state.frames, end }
     }
 
-    fn managed_at(&self, step: &Step) -> Option<(usize, Arc<Method<'p>>)> {
+    fn managed_at(&self, step: &Step) -> Option<(usize, Arc<Method>)> {
         let ip = step.regs.ip();
         let at = if step.exact { ip } else { ip.saturating_sub(1) };
-        self.methods.iter().enumerate().find_map(|(i, methods)| match methods.at(at)? {
+        self.codes.iter().enumerate().find_map(|(i, code)| match code.code_at(at)? {
             CodeAt::Method(method) => Some((i, method)),
             _ => None,
         })
@@ -179,14 +123,14 @@ impl<'a, 'p> Walker<'a, 'p> {
 
     fn leave_managed(
         &self,
-        state: &mut State<'p>,
+        state: &mut State,
         step: &Step,
         stack: Option<AddrRange>,
         runtime: usize,
-        method: Arc<Method<'p>>,
+        method: Arc<Method>,
     ) -> Result<Step, End> {
         let sp = step.regs.sp();
-        let up = self.methods.get(runtime).and_then(|m| m.unwind(&step.regs, step.exact).ok());
+        let up = self.codes.get(runtime).and_then(|code| code.unwind(&step.regs, step.exact).ok());
         let up = up.map(|regs| Step { regs, exact: false, trust: Trust::UnwindData });
         let up = up.filter(|up| self.is_caller(state, step, up));
         // A Frame that is part of a managed frame marks the call out of it.
@@ -194,7 +138,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         if state.native || state.frames.is_empty() {
             state.unmarked_run = state.native && !state.marked;
         }
-        let dispatch = state.unmarked_run && method.name.starts_with(DISPATCHER);
+        let dispatch = state.unmarked_run && method.role == MethodRole::Dispatcher;
         let kind = if dispatch { FrameKind::Dispatch(runtime, method) } else { FrameKind::Managed(runtime, method) };
         state.push(step, kind);
         (state.native, state.marked) = (false, false);
@@ -204,7 +148,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         }
     }
 
-    fn leave_native(&self, state: &mut State<'p>, step: &Step, stack: Option<AddrRange>) -> Result<Step, End> {
+    fn leave_native(&self, state: &mut State, step: &Step, stack: Option<AddrRange>) -> Result<Step, End> {
         match self.unwinder.by_unwind_data(step) {
             Ok(up) if self.is_caller(state, step, &up) => Ok(up),
             _ if self.unwinder.is_signal_return(step.regs.ip()) => {
@@ -220,29 +164,23 @@ impl<'a, 'p> Walker<'a, 'p> {
                 self.without_data(state, step, stack, end)
             }
             // Frames that lead on say that it is not the bottom.
-            Err(End::Bottom) => self.explicit_frame(state, step).and_then(|at| state.follow(at)).ok_or(End::Bottom),
+            Err(End::Bottom) => self.next_mark(state, step).and_then(|at| state.follow(at)).ok_or(End::Bottom),
             Err(end) => self.without_data(state, step, stack, end),
         }
     }
 
     /// The frame above, where no unwind data tells it.
-    fn without_data(
-        &self,
-        state: &mut State<'p>,
-        step: &Step,
-        stack: Option<AddrRange>,
-        end: End,
-    ) -> Result<Step, End> {
-        let fits = |state: &State<'p>, up: Option<Step>| up.filter(|up| self.is_caller(state, step, up));
+    fn without_data(&self, state: &mut State, step: &Step, stack: Option<AddrRange>, end: End) -> Result<Step, End> {
+        let fits = |state: &State, up: Option<Step>| up.filter(|up| self.is_caller(state, step, up));
         if let Some(stack) = stack.filter(|_| step.exact)
             && let Some(up) = fits(state, self.unwinder.by_leaf(step, stack))
         {
             return Ok(up);
         }
         let chained = stack.and_then(|stack| fits(state, self.unwinder.by_frame_pointer(step, stack)));
-        let marked = self.explicit_frame(state, step);
+        let marked = self.next_mark(state, step);
         // The thread's own frame pointer may be anything; a chain of them that
-        // passes by an explicit Frame has missed what that one marks.
+        // passes by an mark has missed what that one marks.
         let chained = chained.filter(|up| match marked.and_then(|at| state.pending.get(at)?.regs.as_ref()) {
             Some(regs) => step.trust != Trust::Context && up.regs.sp() <= regs.sp(),
             None => true,
@@ -267,8 +205,8 @@ impl<'a, 'p> Walker<'a, 'p> {
         }
     }
 
-    /// Which of the explicit Frames that were not passed yet leads on.
-    fn explicit_frame(&self, state: &State<'p>, step: &Step) -> Option<usize> {
+    /// Which of the marks that were not passed yet leads on.
+    fn next_mark(&self, state: &State, step: &Step) -> Option<usize> {
         state.pending.iter().position(|frame| {
             let Some(regs) = &frame.regs else { return false };
             let fresh = (regs.ip(), regs.sp()) != (step.regs.ip(), step.regs.sp());
@@ -278,7 +216,7 @@ impl<'a, 'p> Walker<'a, 'p> {
 
     /// Whether `up` can be the caller's frame: in code, and further up the stack.
     /// What a signal interrupted may be on another stack.
-    fn is_caller(&self, state: &State<'p>, step: &Step, up: &Step) -> bool {
+    fn is_caller(&self, state: &State, step: &Step, up: &Step) -> bool {
         let (here, there) = (step.regs.sp(), up.regs.sp());
         let same = self.process.arch() == Arch::Aarch64 && here == there && up.regs.ip() != step.regs.ip();
         let upward = there > here || same && step.exact;
@@ -287,8 +225,8 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 }
 
-impl<'p> State<'p> {
-    /// Put the explicit Frames below `limit` into their place.
+impl State {
+    /// Put the marks below `limit` into their place.
     fn pass(&mut self, limit: Addr) {
         while self.pending.front().is_some_and(|f| f.addr < limit) {
             let Some(frame) = self.pending.pop_front() else { return };
@@ -302,19 +240,19 @@ impl<'p> State<'p> {
                 sp,
                 exact,
                 trust: Trust::Frame,
-                kind: FrameKind::Explicit(Box::new(frame)),
+                kind: FrameKind::Mark(Box::new(frame)),
             });
         }
     }
 
-    /// Go on where an explicit Frame leads to.
+    /// Go on where an mark leads to.
     fn follow(&mut self, at: usize) -> Option<Step> {
         let frame = self.pending.get(at)?.clone();
         self.pass(frame.addr.saturating_add(1));
         Some(Step { regs: frame.regs?, exact: frame.exact, trust: Trust::Frame })
     }
 
-    fn push(&mut self, step: &Step, kind: FrameKind<'p>) {
+    fn push(&mut self, step: &Step, kind: FrameKind) {
         let (ip, sp) = (step.regs.ip(), step.regs.sp());
         // Only what a signal interrupted is looked up again.
         if step.exact {

@@ -223,7 +223,7 @@ impl GcInfo {
         let process = Process::open(file.path(), &options, &Progress::silent()).unwrap();
         let session = Session::new(&process);
         drop(analysis::threads(&session, analysis::ThreadOptions::default()));
-        let of_code = &session.methods()[0];
+        let of_code = session.coreclr()[0].methods();
         let ips = process.threads().iter().map(|t| t.registers.ip());
         let words = real_ips(&process);
         let starts = ips.chain(words).filter_map(|ip| match of_code.at(ip) {
@@ -248,7 +248,7 @@ impl GcInfo {
     pub(crate) fn read(&self) -> u64 {
         let Ok(process) = Process::open(self.file.path(), &Options::default(), &Progress::silent()) else { return 0 };
         let session = Session::new(&process);
-        let Some(of_code) = session.methods().first() else { return 0 };
+        let Some(of_code) = session.coreclr().first().map(|runtime| runtime.methods()) else { return 0 };
         self.methods.iter().filter(|&&start| of_code.gc_info_facts(start).is_ok()).count() as u64
     }
 

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
-use crate::analysis::threads::waits::AllLocks;
+use crate::analysis::threads::known_to;
 use crate::bytes::printable;
-use crate::dotnet::{ExplicitFrame, Method};
 use crate::limits;
+use crate::managed::{FrameKind, Method, MethodRole, StackFrame};
 use crate::process::Process;
 use crate::session::Session;
-use crate::stackwalk::{FrameKind, Quiet, StackFrame, Walker, managed_threads};
+use crate::target::Thread;
 
 use super::rows::module_at;
 
@@ -24,16 +24,6 @@ pub struct Doing {
     pub text: Option<String>,
 }
 
-/// Modules of managed code that are the framework's begin with these.
-const FRAMEWORK: [&str; 4] = ["System.", "Microsoft.", "mscorlib", "netstandard"];
-
-/// Methods that the runtime makes for calls of native functions.
-const IL_STUB: &str = "ILStubClass.";
-
-/// Methods that every thread begins with.
-const BEGINNINGS: [&str; 3] =
-    ["System.Threading.Thread.Start", "System.Threading.Thread+StartHelper.", "System.Threading.ThreadHelper."];
-
 /// Native modules in which a thread waits for others: libc and its kin.
 const WAITS: [&str; 5] = ["libc.", "libc-", "libpthread", "ld-", "[vdso]"];
 
@@ -46,51 +36,39 @@ const FOR: &str = " ← ";
 /// What each thread does, by the system's number.
 pub fn doing(session: &Session<'_>) -> HashMap<u32, Doing> {
     let (process, names) = (session.process, &Names::new(session));
-    let known = managed_threads(process, names.runtimes(), Quiet::Yes);
-    let locks = AllLocks::read(process, names.runtimes(), Quiet::Yes);
-    let walker = Walker::new(process, names.runtimes(), session.stacks()).at_most(limits::MAX_DOING_FRAMES);
+    let runtimes = session.runtimes();
+    let walker = session.walker(session.stacks()).at_most(limits::MAX_DOING_FRAMES);
     let mut natives = Natives { process, names, known: HashMap::new() };
-    let of_thread = |thread: &crate::target::Thread| {
-        let known = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
-        let mut explicit: Vec<ExplicitFrame> = known.iter().flat_map(|k| k.frames.iter().cloned()).collect();
-        explicit.sort_by_key(|f| f.addr);
-        let walk = walker.walk(thread, explicit);
-        let wait = known.iter().find_map(|k| locks.wait(k, &walk.frames));
+    let of_thread = |thread: &Thread| {
+        let known = known_to(&runtimes, thread.tid);
+        let walk = walker.walk(thread, session.marks(thread.tid));
+        let wait = known.iter().find_map(|(runtime, known)| runtime.wait(known, &walk.frames));
         let locked = wait.is_some_and(|w| w.kind == "lock");
         let told = managed(&walk.frames, locked, || natives.first(&walk.frames));
         let told = told.or_else(|| natives.text(&walk.frames));
         let text = told.map(|(text, last)| text + guess(&walk.frames, last));
-        (thread.tid, Doing { managed_id: known.first().and_then(|k| k.thread.managed_id), text })
+        (thread.tid, Doing { managed_id: known.first().and_then(|(_, known)| known.id), text })
     };
     process.threads().iter().map(of_thread).collect()
 }
 
 /// What to add where a frame up to that of the number `last` is a guess.
-fn guess(frames: &[StackFrame<'_>], last: usize) -> &'static str {
+fn guess(frames: &[StackFrame], last: usize) -> &'static str {
     if frames.iter().take(last.saturating_add(1)).any(|f| f.trust.is_guess()) { " (guess)" } else { "" }
 }
 
 /// By managed frames: the innermost, and the innermost that is not the framework's; and
 /// the number of the frame that is furthest out of those. `native`: the innermost native
 /// function.
-fn managed(
-    frames: &[StackFrame<'_>],
-    locked: bool,
-    native: impl FnOnce() -> Option<String>,
-) -> Option<(String, usize)> {
-    let methods = || {
-        frames.iter().enumerate().filter_map(|(i, f)| match &f.kind {
-            FrameKind::Managed(_, method) => Some((i, &**method)),
-            _ => None,
-        })
-    };
+fn managed(frames: &[StackFrame], locked: bool, native: impl FnOnce() -> Option<String>) -> Option<(String, usize)> {
+    let methods = || frames.iter().enumerate().filter_map(|(i, f)| Some((i, &**f.method()?)));
     let (_, first) = methods().next()?;
     let own = methods().find(|(_, m)| !is_framework(m));
-    let begins = |m: &Method<'_>| BEGINNINGS.iter().any(|start| m.name.starts_with(start));
+    let begins = |m: &Method| m.role == MethodRole::ThreadStart;
     let (last, outer) = own.or_else(|| methods().rfind(|(_, m)| !begins(m)))?;
     let top = match is_framework(first) {
         _ if locked => Some("lock".to_owned()),
-        true if first.name.starts_with(IL_STUB) => native().or_else(|| Some("P/Invoke".to_owned())),
+        true if first.role == MethodRole::NativeCall => native().or_else(|| Some("P/Invoke".to_owned())),
         true => Some(short(&first.name)),
         false => None,
     };
@@ -99,9 +77,8 @@ fn managed(
     Some((printable(&parts.join(FOR)).into_owned(), last))
 }
 
-fn is_framework(method: &Method<'_>) -> bool {
-    let module = method.module.name();
-    FRAMEWORK.iter().any(|start| module.starts_with(start)) || method.name.starts_with(IL_STUB)
+fn is_framework(method: &Method) -> bool {
+    method.role != MethodRole::Program
 }
 
 /// A method's name without parameters and type arguments.
@@ -143,14 +120,14 @@ struct Natives<'n, 's, 'p> {
 
 impl Natives<'_, '_, '_> {
     /// The innermost function that has a name.
-    fn first(&mut self, frames: &[StackFrame<'_>]) -> Option<String> {
+    fn first(&mut self, frames: &[StackFrame]) -> Option<String> {
         let native = frames.iter().filter(|f| matches!(f.kind, FrameKind::Native)).take(NATIVE_FRAMES);
         native.filter_map(|f| self.place(f).0).next()
     }
 
     /// The innermost function, and the innermost that is not the C library's; and the
     /// number of the frame that is furthest out of those.
-    fn text(&mut self, frames: &[StackFrame<'_>]) -> Option<(String, usize)> {
+    fn text(&mut self, frames: &[StackFrame]) -> Option<(String, usize)> {
         let native = frames.iter().enumerate().filter(|(_, f)| matches!(f.kind, FrameKind::Native)).take(NATIVE_FRAMES);
         let places: Vec<_> = native.map(|(i, f)| (i, self.place(f))).collect();
         let waits = |module: &str| WAITS.iter().any(|start| module.starts_with(start));
@@ -165,7 +142,7 @@ impl Natives<'_, '_, '_> {
         }
     }
 
-    fn place(&mut self, frame: &StackFrame<'_>) -> Place {
+    fn place(&mut self, frame: &StackFrame) -> Place {
         let code = frame.code();
         if let Some(known) = self.known.get(&code) {
             return known.clone();

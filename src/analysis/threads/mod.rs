@@ -3,27 +3,24 @@
 mod doing;
 mod groups;
 mod lock_findings;
-mod roles;
 mod rows;
-mod waits;
 
 use std::collections::BTreeMap;
 
 use crate::analysis::crash::{self, crash};
 use crate::analysis::naming::Names;
 use crate::bytes::printable;
-use crate::dotnet::ExplicitFrame;
+use crate::managed::{ManagedRuntime, ManagedThread};
+use crate::map::Confidence;
 use crate::memory::Memory;
 use crate::native::unwind::End;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{ThreadRow, ThreadsReport, ThrownRow};
+use crate::report::{FrameRow, ThreadRow, ThreadsReport};
 use crate::session::Session;
-use crate::stackwalk::{Known, Quiet, Walker, managed_threads};
 
 pub use doing::{Doing, doing};
 use rows::{Rows, module_at};
-use waits::AllLocks;
 
 /// Modules listed by name in a warning.
 const NAMED: usize = 8;
@@ -44,10 +41,15 @@ pub struct ThreadOptions {
 /// Follow the stacks of all threads asked for.
 pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     let (process, names) = (session.process, &Names::new(session));
-    let known = managed_threads(process, names.runtimes(), Quiet::No);
-    let locks = AllLocks::read(process, names.runtimes(), Quiet::No);
+    let runtimes = session.runtimes();
+    session.tell_threads();
+    for runtime in &runtimes {
+        for note in runtime.lock_notes() {
+            process.diag.partial("heap", format!("{}: sync blocks: {note}", runtime.label()));
+        }
+    }
     let _phase = process.enter(Phase::Frames);
-    let walker = Walker::new(process, names.runtimes(), session.known_stacks());
+    let walker = session.walker(session.known_stacks());
     let mut rows = Rows::new(process, names);
     let mut out = Vec::new();
     let mut short: BTreeMap<String, usize> = BTreeMap::new();
@@ -56,10 +58,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
         if options.tid.is_some_and(|tid| tid != thread.tid) {
             continue;
         }
-        let of_thread = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
-        let mut explicit: Vec<ExplicitFrame> = of_thread.iter().flat_map(|k| k.frames.iter().cloned()).collect();
-        explicit.sort_by_key(|f| f.addr);
-        let walk = walker.walk(thread, explicit);
+        let walk = walker.walk(thread, session.marks(thread.tid));
         if let Some(module) = missing_module(process, walk.end) {
             *short.entry(module).or_insert(0) += 1;
         }
@@ -73,13 +72,14 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
             end: Some(walk.end.text()),
             ..ThreadRow::default()
         };
+        let known = known_to(&runtimes, thread.tid);
         // A thread that was in several runtimes is told by the first.
-        if let Some(first) = of_thread.first() {
-            describe(first, &mut row);
+        if let Some((runtime, known)) = known.first() {
+            runtime.describe(known, &mut row);
         }
-        row.waits_for = of_thread.iter().find_map(|k| locks.wait(k, &walk.frames));
+        row.waits_for = known.iter().find_map(|(runtime, known)| runtime.wait(known, &walk.frames));
         let frames: Vec<_> = walk.frames.iter().map(|f| rows.frame(f)).collect();
-        let role = roles::role(process, thread.tid, &row, of_thread.first().is_some_and(|k| k.finalizer), &frames);
+        let role = role(process, &runtimes, &known, &row, &frames);
         row.role = role.map(|r| r.0);
         row.role_confidence = role.map(|r| r.1.name());
         row.frames = frames;
@@ -90,12 +90,40 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
         });
         out.push(row);
     }
-    names.note_missing();
     note_missing(process, &short);
     note_guesses(process, &out);
+    names.note_missing();
     let findings = lock_findings::findings(&out);
     let groups = options.group.then(|| groups::merge(&mut out));
     ThreadsReport { threads: out, groups, findings }
+}
+
+/// A thread, and the runtime that knows it so.
+type Known<'s> = (&'s dyn ManagedRuntime, &'s ManagedThread);
+
+/// What the runtimes know of a thread.
+fn known_to<'s>(runtimes: &[&'s dyn ManagedRuntime], tid: u32) -> Vec<Known<'s>> {
+    let of = |runtime: &&'s dyn ManagedRuntime| {
+        let runtime = *runtime;
+        runtime.threads().by_tid.get(&tid).into_iter().flatten().map(move |thread| (runtime, thread))
+    };
+    runtimes.iter().flat_map(of).collect()
+}
+
+/// What a thread is for, and how sure that is: as its runtime says, or any other that is
+/// there, as it may have native threads of its own.
+fn role(
+    process: &Process,
+    runtimes: &[&dyn ManagedRuntime],
+    known: &[Known<'_>],
+    row: &ThreadRow,
+    frames: &[FrameRow],
+) -> Option<(&'static str, Confidence)> {
+    let told = match known.first() {
+        Some((runtime, thread)) => runtime.role(Some(thread), row, frames),
+        None => runtimes.iter().find_map(|runtime| runtime.role(None, row, frames)),
+    };
+    told.or_else(|| (process.main_tid() == Some(row.tid)).then_some(("main", Confidence::Exact)))
 }
 
 /// The module at whose code a stack ended because that is not in the core.
@@ -140,15 +168,4 @@ fn note_guesses(process: &Process, rows: &[ThreadRow]) {
             format!("of {} stacks some frames are guesses, marked as such: {}", rows.len(), told.join(", ")),
         );
     }
-}
-
-fn describe(known: &Known<'_, '_>, row: &mut ThreadRow) {
-    let (types, thread) = (&known.methods.types, &known.thread);
-    row.managed_id = thread.managed_id;
-    row.managed_name = types.thread_name(thread).map(|name| printable(&name).into_owned());
-    row.state = thread.state.map(|bits| roles::state(types, bits));
-    row.gc_mode = thread.cooperative.map(|yes| if yes { "cooperative" } else { "preemptive" });
-    row.exception = types
-        .thrown_exception(thread)
-        .map(|e| ThrownRow { r#type: printable(&e.type_name).into_owned(), address: e.object });
 }

@@ -3,11 +3,10 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
-use crate::dotnet::{ExplicitFrame, Method};
 use crate::image::Module;
+use crate::managed::{FrameKind, Mark, Method, StackFrame};
 use crate::process::Process;
 use crate::report::{FrameRow, Name};
-use crate::stackwalk::{FrameKind, StackFrame};
 use crate::target::at;
 
 /// A module's name; none where no file list gave it one.
@@ -42,10 +41,10 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
         Rows { process, names, native, managed, methods }
     }
 
-    pub(super) fn frame(&mut self, frame: &StackFrame<'p>) -> FrameRow {
+    pub(super) fn frame(&mut self, frame: &StackFrame) -> FrameRow {
         let key = (frame.ip, frame.exact);
         let mut row = match &frame.kind {
-            FrameKind::Explicit(mark) => self.mark(mark),
+            FrameKind::Mark(mark) => self.mark(mark),
             FrameKind::Native => match self.native.get(&key) {
                 Some(row) => row.clone(),
                 None => {
@@ -75,39 +74,29 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
         row
     }
 
-    fn mark(&mut self, mark: &ExplicitFrame) -> FrameRow {
+    fn mark(&mut self, mark: &Mark) -> FrameRow {
         let names = self.names;
-        let name = mark.method_desc.and_then(|desc| {
-            let of = || {
-                names.runtimes().iter().find_map(|methods| {
-                    let types = &methods.types;
-                    let desc = types.method_desc(desc).ok()?;
-                    // Any word can be read as a MethodDesc.
-                    let module = types.module(types.module_of(desc.method_table).ok()?);
-                    (module.metadata.is_some() || !module.path.is_empty())
-                        .then(|| Name::from(&*printable(&types.method_name(&desc))))
-                })
-            };
-            self.methods.entry(desc).or_insert_with(of).clone()
+        let name = mark.method.and_then(|id| {
+            let of = || names.runtimes().iter().find_map(|code| code.name_of(id).map(|n| Name::from(&*printable(&n))));
+            self.methods.entry(id).or_insert_with(of).clone()
         });
         FrameRow {
             kind: "frame",
             frame: Some(mark.class),
-            method_desc: mark.method_desc.filter(|_| name.is_some()),
+            method_desc: mark.method.filter(|_| name.is_some()),
             method: name,
             ..FrameRow::default()
         }
     }
 
-    fn of_method(&self, frame: &StackFrame<'p>, runtime: usize, method: &Method<'p>) -> FrameRow {
-        let source = self.names.runtimes().get(runtime).map(|methods| self.names.source(methods, method, frame.code()));
-        let source = source.unwrap_or_default();
+    fn of_method(&self, frame: &StackFrame, runtime: usize, method: &Method) -> FrameRow {
+        let source = self.names.source(runtime, method, frame.code());
         FrameRow {
             kind: "managed",
             method: Some(Name::from(&*method.name)),
-            method_desc: method.desc.as_ref().map(|d| d.addr),
-            module: Some(Name::from(&*method.module.name())),
-            token: Some(Name::from(method.token.to_string())),
+            method_desc: method.id,
+            module: Some(Name::from(&*method.module)),
+            token: method.token.as_deref().map(Name::from),
             offset: method.offset_of(frame.code()).map(|at| at + u64::from(!frame.exact)),
             il_offset: source.il_offset,
             file: source.file.map(Name::from),
@@ -116,7 +105,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
         }
     }
 
-    fn of_native(&self, frame: &StackFrame<'p>) -> FrameRow {
+    fn of_native(&self, frame: &StackFrame) -> FrameRow {
         let row = FrameRow { kind: "native", ..FrameRow::default() };
         match self.names.code(frame.code()) {
             Code::Native(symbol) => FrameRow {
@@ -125,10 +114,10 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
                 offset: Some(symbol.offset + u64::from(!frame.exact)),
                 ..row
             },
-            Code::Stub(stub, of) => {
-                let of = of.map(|m| format!(" of {}", printable(&m))).unwrap_or_default();
+            Code::Stub(stub) => {
+                let of = stub.of.map(|m| format!(" of {}", printable(&m))).unwrap_or_default();
                 FrameRow {
-                    method: Some(Name::from(format!("{}{of}", stub.kind.name()))),
+                    method: Some(Name::from(format!("{}{of}", stub.kind))),
                     offset: Some(frame.ip.since(stub.start)),
                     ..row
                 }

@@ -8,7 +8,6 @@ use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::report::ShrinkReport;
 use coremap::session::Session;
-use coremap::stackwalk::stack_refs;
 use coremap::{analysis, shrink};
 
 use crate::cli::args::{Common, Purpose};
@@ -56,8 +55,10 @@ pub(super) fn run(
             Purpose::Threads => {
                 drop(analysis::threads(&session, ThreadOptions::default()));
                 // Roots of stacks: GC info of their frames.
-                for runtime in session.coreclr() {
-                    drop(stack_refs(&process, session.known_stacks(), session.methods(), runtime.runtime()));
+                for (number, runtime) in session.coreclr().iter().enumerate() {
+                    let walker = session.walker(session.known_stacks());
+                    let mut walk = |tid| Some(walker.walk(session.thread(tid)?, session.marks(tid)));
+                    drop(runtime.stack_refs(number, &mut walk));
                 }
             }
             Purpose::Async => drop(analysis::async_chains(&session, true, &silent)),

@@ -1,6 +1,7 @@
 //! From an address to a method: code ranges, code blocks, descriptors, names.
 
 mod all;
+mod as_code;
 mod gc_slots;
 mod il_map;
 mod versions;
@@ -8,7 +9,6 @@ mod versions;
 pub use all::StubBlock;
 pub use gc_slots::{FrameSlot, FrameSlots, FrameState, GcInfoFacts};
 pub use il_map::{IlStep, step_at};
-pub use versions::CodeVersion;
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -20,6 +20,7 @@ use crate::dotnet::code::{self, CodeBlock, CodeHeap, CodeRange, CodeRangeKind, R
 use crate::dotnet::types::{MethodDesc, ModuleInfo, TypeSystem};
 use crate::image::metadata::Token;
 use crate::limits;
+use crate::managed::{self, CodeVersion, MethodRole};
 use crate::memory::Memory;
 use crate::phase::Phase;
 use crate::range_map::RangeMap;
@@ -47,6 +48,7 @@ pub struct Method<'p> {
     /// Whether the JIT made it (and not crossgen).
     pub jitted: bool,
     debug: Debug,
+    facts: OnceLock<Arc<managed::Method>>,
 }
 
 /// Where a method's debug info is.
@@ -61,8 +63,48 @@ enum Debug {
 impl Method<'_> {
     /// Bytes from the start of the part that `ip` is in; `None` in no part of it.
     pub fn offset_of(&self, ip: Addr) -> Option<u64> {
-        let within = |start: Addr, size: u64| (ip >= start && ip.since(start) < size).then(|| ip.since(start));
-        within(self.start, self.size).or_else(|| self.cold.and_then(|(start, size)| within(start, size)))
+        self.facts().offset_of(ip)
+    }
+
+    /// The same in words that all runtimes share.
+    pub fn facts(&self) -> &Arc<managed::Method> {
+        self.facts.get_or_init(|| {
+            let module = self.module.name();
+            Arc::new(managed::Method {
+                role: role(&self.name, &module),
+                name: self.name.clone(),
+                module: module.into_owned(),
+                id: self.desc.as_ref().map(|d| d.addr),
+                token: Some(self.token.to_string()),
+                start: self.start,
+                size: self.size,
+                cold: self.cold,
+            })
+        })
+    }
+}
+
+/// Modules of managed code that are the framework's begin with these.
+const FRAMEWORK: [&str; 4] = ["System.", "Microsoft.", "mscorlib", "netstandard"];
+
+/// Methods that the runtime makes for calls of native functions.
+const IL_STUB: &str = "ILStubClass.";
+
+/// Methods that every thread begins with.
+const BEGINNINGS: [&str; 3] =
+    ["System.Threading.Thread.Start", "System.Threading.Thread+StartHelper.", "System.Threading.ThreadHelper."];
+
+/// The class whose methods find handlers of an exception (.NET 9 on).
+const DISPATCHER: &str = "System.Runtime.EH.";
+
+/// What a method is for, by its name and that of its module.
+fn role(name: &str, module: &str) -> MethodRole {
+    match name {
+        _ if name.starts_with(IL_STUB) => MethodRole::NativeCall,
+        _ if name.starts_with(DISPATCHER) => MethodRole::Dispatcher,
+        _ if BEGINNINGS.iter().any(|start| name.starts_with(start)) => MethodRole::ThreadStart,
+        _ if FRAMEWORK.iter().any(|start| module.starts_with(start)) => MethodRole::Framework,
+        _ => MethodRole::Program,
     }
 }
 
@@ -267,6 +309,7 @@ impl<'p> Methods<'p> {
             cold: None,
             jitted: true,
             debug: Debug::At(Addr::NULL),
+            facts: OnceLock::new(),
         })
     }
 
@@ -292,6 +335,7 @@ impl<'p> Methods<'p> {
                     cold: None,
                     jitted: false,
                     debug: Debug::At(Addr::NULL),
+                    facts: OnceLock::new(),
                 }
             }
         };

@@ -11,21 +11,9 @@ use crate::addr::Addr;
 use crate::dotnet::types::{MethodDesc, TypeSystem};
 use crate::layout::ViewError;
 use crate::limits;
+use crate::managed::CodeVersion;
 use crate::memory::walk::{Broken, Walks};
 use crate::phase::Phase;
-
-/// One native code version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CodeVersion {
-    /// Where its code begins; 0 where it has none yet.
-    pub code: Addr,
-    /// How it was compiled, in SOS's words.
-    pub tier: &'static str,
-    /// Its NativeCodeVersionNode; 0 for the default version.
-    pub node: Addr,
-    /// Id of the IL version that it was compiled from; 0 for the original IL.
-    pub il_version: u64,
-}
 
 /// Names of OptimizationTier (codeversion.h) and what SOS calls them.
 const TIERS: &[(&str, &str)] = &[

@@ -13,6 +13,7 @@ use crate::dotnet::runtime::Runtime;
 use crate::dotnet::threads::ManagedThread;
 use crate::layout::{Layout, StructView};
 use crate::limits;
+use crate::managed::{Mark, ProtectedRef};
 use crate::memory::Memory;
 use crate::memory::walk::{Stop, Walks};
 use crate::phase::Phase;
@@ -102,33 +103,6 @@ const CONTEXT: [(&str, u16); 15] = [
 const CALLEE_SAVED: [(&str, u16); 6] =
     [("R12", R12), ("R13", 13), ("R14", 14), ("R15", 15), ("Rbx", RBX), ("Rbp", RBP)];
 
-/// One explicit Frame.
-#[derive(Clone, Debug)]
-pub struct ExplicitFrame {
-    /// Where on the stack it is.
-    pub addr: Addr,
-    /// Its class, as in the runtime.
-    pub class: &'static str,
-    /// The method called, where it keeps one.
-    pub method_desc: Option<Addr>,
-    /// Registers of the frame it was made for: one in managed code, or one in the
-    /// runtime that leads to it. Unknown ones are not kept.
-    pub regs: Option<Regs>,
-    /// Whether these are from where it was interrupted, and not from a call.
-    pub exact: bool,
-    /// Where references stand that it tells of.
-    pub objects: Vec<ProtectedRef>,
-}
-
-/// A reference that the runtime's own code keeps from the collector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProtectedRef {
-    /// Where it stands.
-    pub address: Addr,
-    /// Whether it may lead into an object, or out of the heap.
-    pub interior: bool,
-}
-
 /// The classes of one runtime's Frames.
 pub struct FrameClasses<'p> {
     memory: &'p dyn Memory,
@@ -163,8 +137,8 @@ impl<'p> FrameClasses<'p> {
 
     /// The list that begins at `first`, and what broke it off, in words. A Frame
     /// made later lies lower: a list that goes down ends there.
-    pub fn list(&self, first: Addr) -> (Vec<ExplicitFrame>, Option<String>) {
-        let mut out: Vec<ExplicitFrame> = Vec::new();
+    pub fn list(&self, first: Addr) -> (Vec<Mark>, Option<String>) {
+        let mut out: Vec<Mark> = Vec::new();
         let end = self.frames.begin().follow(first, |at| {
             if out.last().is_some_and(|last| last.addr >= at) {
                 return Err("it turns back there".to_owned());
@@ -173,10 +147,10 @@ impl<'p> FrameClasses<'p> {
             let identifier = view.u64("Identifier").map_err(|e| e.to_string())?;
             let next = view.ptr("Next").map_err(|e| e.to_string())?;
             let (class, keeps) = self.by_identifier.get(&identifier).copied().unwrap_or(("Frame", Keeps::Nothing));
-            out.push(ExplicitFrame {
+            out.push(Mark {
                 addr: at,
                 class,
-                method_desc: self.method(at, keeps),
+                method: self.method(at, keeps),
                 regs: self.regs(at, class, keeps),
                 objects: self.objects(at, class).map_err(|e| format!("what its references are {e}"))?,
                 exact: matches!(keeps, Keeps::ContextPointer) || class == "FaultingExceptionFrame",

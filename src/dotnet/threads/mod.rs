@@ -2,13 +2,22 @@
 //! Frames on their stacks, their managed objects, and the locks they hold.
 
 mod frames;
+mod known;
 mod list;
 mod objects;
+mod references;
+mod roles;
 mod stack_refs;
 pub mod sync_blocks;
+mod waits;
 
-pub use frames::{ExplicitFrame, FrameClasses, ProtectedRef};
+pub use frames::FrameClasses;
+pub(super) use known::Known;
+pub use known::KnownThread;
 pub(super) use list::ThreadList;
 pub use list::{AllocContext, ManagedThread, ThreadsError, threads};
 pub use objects::ThrownException;
+pub(super) use references::stack_refs;
+pub(super) use roles::{role, state};
 pub use stack_refs::{StackRef, StackRefs, Stretch};
+pub(super) use waits::Locks;

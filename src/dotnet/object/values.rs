@@ -10,23 +10,23 @@ use crate::memory::Memory;
 
 /// CorElementType (ECMA-335 II.23.1.16).
 pub(super) mod cor {
-    pub(in crate::analysis::object) const BOOLEAN: u8 = 0x02;
-    pub(in crate::analysis::object) const CHAR: u8 = 0x03;
-    pub(in crate::analysis::object) const I1: u8 = 0x04;
-    pub(in crate::analysis::object) const U1: u8 = 0x05;
-    pub(in crate::analysis::object) const I2: u8 = 0x06;
-    pub(in crate::analysis::object) const U2: u8 = 0x07;
-    pub(in crate::analysis::object) const I4: u8 = 0x08;
-    pub(in crate::analysis::object) const U4: u8 = 0x09;
-    pub(in crate::analysis::object) const I8: u8 = 0x0a;
-    pub(in crate::analysis::object) const U8: u8 = 0x0b;
-    pub(in crate::analysis::object) const R4: u8 = 0x0c;
-    pub(in crate::analysis::object) const R8: u8 = 0x0d;
-    pub(in crate::analysis::object) const PTR: u8 = 0x0f;
-    pub(in crate::analysis::object) const BYREF: u8 = 0x10;
-    pub(in crate::analysis::object) const I: u8 = 0x18;
-    pub(in crate::analysis::object) const U: u8 = 0x19;
-    pub(in crate::analysis::object) const FNPTR: u8 = 0x1b;
+    pub(in crate::dotnet::object) const BOOLEAN: u8 = 0x02;
+    pub(in crate::dotnet::object) const CHAR: u8 = 0x03;
+    pub(in crate::dotnet::object) const I1: u8 = 0x04;
+    pub(in crate::dotnet::object) const U1: u8 = 0x05;
+    pub(in crate::dotnet::object) const I2: u8 = 0x06;
+    pub(in crate::dotnet::object) const U2: u8 = 0x07;
+    pub(in crate::dotnet::object) const I4: u8 = 0x08;
+    pub(in crate::dotnet::object) const U4: u8 = 0x09;
+    pub(in crate::dotnet::object) const I8: u8 = 0x0a;
+    pub(in crate::dotnet::object) const U8: u8 = 0x0b;
+    pub(in crate::dotnet::object) const R4: u8 = 0x0c;
+    pub(in crate::dotnet::object) const R8: u8 = 0x0d;
+    pub(in crate::dotnet::object) const PTR: u8 = 0x0f;
+    pub(in crate::dotnet::object) const BYREF: u8 = 0x10;
+    pub(in crate::dotnet::object) const I: u8 = 0x18;
+    pub(in crate::dotnet::object) const U: u8 = 0x19;
+    pub(in crate::dotnet::object) const FNPTR: u8 = 0x1b;
 }
 
 /// A tick is 100 ns.

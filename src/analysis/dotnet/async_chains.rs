@@ -1,12 +1,12 @@
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::analysis::managed::tell_in_gc;
-use crate::analysis::naming::{Code, Names, note_missing};
+use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::dotnet::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
 use crate::dotnet::{CoreClr, TypeSystem};
-use crate::managed::Heap as _;
+use crate::managed::{Heap as _, ManagedRuntime as _};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
@@ -50,7 +50,7 @@ fn one<'p>(
     report: &mut AsyncReport,
 ) {
     let _phase = process.enter(Phase::Tasks);
-    let Some(heap) = runtime.heap() else { return };
+    let Some(heap) = runtime.heap_of_objects() else { return };
     let types = runtime.types();
     tell_in_gc(process, runtime, heap);
     runtime.tell("heap", heap.notes());
@@ -72,7 +72,7 @@ fn one<'p>(
     let mut rows = Rows { names, types, tasks: &tasks, methods: AsyncMethods::new(types), known: HashMap::new() };
     report.chains.extend(chains.list.iter().map(|chain| rows.chain(chain)));
     // Without the core library's no task is known as one.
-    note_missing(process, types);
+    runtime.code().tell_missing();
 }
 
 /// Makes rows of chains.
@@ -209,7 +209,7 @@ impl Rows<'_, '_, '_, '_, '_> {
         };
         let name = |ip| match self.names.code(ip) {
             Code::Managed(_, method) => Some(printable(&method.name).into_owned()),
-            Code::Stub(_, Some(name)) => Some(printable(&name).into_owned()),
+            Code::Stub(stub) => stub.of.map(|name| printable(&name).into_owned()),
             _ => None,
         };
         // A static method is behind a stub that moves the arguments.

@@ -5,8 +5,8 @@
 //! (StackTraceElement). Fields are found by their names.
 
 use crate::addr::Addr;
-use crate::analysis::object::{HEADER, Show};
 use crate::dotnet::heap::MethodTableInfo;
+use crate::dotnet::object::{HEADER, Show};
 use crate::dotnet::{CodeAt, FieldDesc, Methods};
 use crate::limits;
 use crate::report::{

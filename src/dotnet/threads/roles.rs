@@ -1,8 +1,12 @@
-use crate::dotnet::TypeSystem;
+use crate::dotnet::Runtime;
+use crate::dotnet::threads::KnownThread;
 use crate::image::modules::is_pe_name;
 use crate::map::Confidence;
 use crate::process::Process;
 use crate::report::{FrameRow, ThreadRow};
+
+/// Of Thread::ThreadState: it works for the thread pool.
+const POOL_WORKER: &str = "TPWorkerThread";
 
 /// Thread::ThreadState, as the layouts name it, and in words.
 const STATES: [(&str, &str); 11] = [
@@ -10,7 +14,7 @@ const STATES: [(&str, &str); 11] = [
     ("Dead", "ended"),
     ("Detached", "detached"),
     ("Background", "background"),
-    ("TPWorkerThread", "thread pool"),
+    (POOL_WORKER, "thread pool"),
     ("Interruptible", "in a wait"),
     ("Interrupted", "interrupted"),
     ("AbortRequested", "abort requested"),
@@ -54,26 +58,29 @@ const MODULES: [(&str, &str); 3] = [
 ];
 
 /// A thread's state in words.
-pub(super) fn state(types: &TypeSystem<'_>, bits: u32) -> String {
-    let layout = &types.runtime.layout;
-    let is = |name: &str| layout.positive("constants_ThreadState", name).is_ok_and(|bit| u64::from(bits) & bit != 0);
-    let words: Vec<&str> = STATES.iter().filter(|(name, _)| is(name)).map(|s| s.1).collect();
+pub(in crate::dotnet) fn state(runtime: &Runtime, bits: u32) -> String {
+    let words: Vec<&str> = STATES.iter().filter(|(name, _)| has_state(runtime, bits, name)).map(|s| s.1).collect();
     if words.is_empty() { "running".into() } else { words.join(", ") }
 }
 
+/// Whether a thread's state has the bit of that name.
+fn has_state(runtime: &Runtime, bits: u32, name: &str) -> bool {
+    runtime.layout.constant("ThreadState", name).is_ok_and(|bit| u64::from(bits) & bit != 0)
+}
+
 /// What a thread is for, and how sure that is.
-pub(super) fn role(
+pub(in crate::dotnet) fn role(
     process: &Process,
-    tid: u32,
+    runtime: &Runtime,
+    known: Option<&KnownThread>,
     row: &ThreadRow,
-    finalizer: bool,
     frames: &[FrameRow],
 ) -> Option<(&'static str, Confidence)> {
-    if finalizer {
+    if known.is_some_and(|known| known.finalizer) {
         return Some(("finalizer", Confidence::Exact));
     }
     let main = process.main_tid();
-    if main == Some(tid) {
+    if main == Some(row.tid) {
         return Some(("main", Confidence::Exact));
     }
     let managed = || frames.iter().rev().filter(|f| f.kind == "managed").filter_map(|f| f.method.as_deref());
@@ -84,7 +91,7 @@ pub(super) fn role(
     }
     // A frame without a name may be the one that says more.
     let sure = if frames.iter().any(is_nameless) { Confidence::Heuristic } else { Confidence::Derived };
-    if row.state.as_deref().is_some_and(|s| s.contains("thread pool")) {
+    if known.and_then(|known| known.thread.state).is_some_and(|bits| has_state(runtime, bits, POOL_WORKER)) {
         return Some(("threadpool worker", sure));
     }
     // It may be the main one where that is not known.

@@ -1,5 +1,6 @@
 use crate::addr::Addr;
-use crate::analysis::managed::{ObjectNames, tell_in_gc};
+use crate::analysis::heap_notes::tell_in_gc;
+use crate::managed::{ManagedRuntime as _, ObjectNames};
 use crate::report::{HandleKindRow, HandleRow, HandlesReport};
 use crate::session::Session;
 

@@ -1,103 +1,61 @@
-//! Objects of a managed runtime by name, for the commands that follow references.
+//! Objects by name: their types, and the fields by which they hold others.
 
 use std::collections::HashMap;
 
 use crate::addr::Addr;
-use crate::dotnet::CoreClr;
-use crate::limits;
 use crate::managed::graph::FieldKey;
-use crate::managed::{Heap, Link, Losses, Node, ObjectReader, TypeIndex, TypeInfo, locate};
-use crate::process::Process;
+use crate::managed::{Heap, Link, Node, ObjectReader, TypeIndex, TypeInfo, locate};
 use crate::report::Name;
-use crate::units::exact;
-
-/// Tell that objects may be half moved.
-pub(super) fn tell_in_gc(process: &Process, runtime: &CoreClr<'_>, heap: &dyn Heap) {
-    if heap.in_gc() {
-        process.diag.partial(
-            "heap-in-gc",
-            format!(
-                "{}: the dump was taken in the middle of a collection; references may lead to where objects were or will be",
-                runtime.label()
-            ),
-        );
-    }
-}
-
-/// Tell what of the heap could not be walked.
-pub(super) fn tell_walk(process: &Process, runtime: &CoreClr<'_>, heap: &dyn Heap, losses: &Losses) {
-    let name = runtime.label();
-    for note in heap.notes() {
-        process.diag.partial("heap-walk", format!("{name}: {note}"));
-    }
-    if heap.has_too_many_types() {
-        process
-            .diag
-            .partial("limit", format!("more than {} types; objects of the others are lost", limits::MAX_METHOD_TABLES));
-    }
-    if let Some(first) = losses.places.first() {
-        let places = if losses.count == 1 { "one place".into() } else { format!("{} places", exact(losses.count)) };
-        process.diag.partial(
-            "heap-walk",
-            format!(
-                "{name}: {} bytes of the heap in {places} could not be walked; the first: {}, {}",
-                exact(losses.bytes),
-                first.range,
-                first.reason
-            ),
-        );
-    }
-}
 
 /// Names of types and of the fields by which objects hold others, each made once.
-pub(super) struct ObjectNames<'g> {
-    pub(super) heap: &'g dyn Heap,
-    pub(super) reader: Box<dyn ObjectReader + 'g>,
+pub(crate) struct ObjectNames<'g> {
+    pub(crate) heap: &'g dyn Heap,
+    pub(crate) reader: Box<dyn ObjectReader + 'g>,
     names: HashMap<TypeIndex, Name>,
     fields: HashMap<(TypeIndex, u64), Name>,
 }
 
 impl<'g> ObjectNames<'g> {
-    pub(super) fn new(heap: &'g dyn Heap) -> ObjectNames<'g> {
+    pub(crate) fn new(heap: &'g dyn Heap) -> ObjectNames<'g> {
         ObjectNames { heap, reader: heap.reader(), names: HashMap::new(), fields: HashMap::new() }
     }
 
     /// The object at `addr`, if one is there.
-    pub(super) fn node(&mut self, addr: Addr) -> Option<Node> {
+    pub(crate) fn node(&mut self, addr: Addr) -> Option<Node> {
         self.reader.node(addr.get())
     }
 
     /// What is known of the type of the object at `addr`.
-    pub(super) fn info(&mut self, addr: Addr) -> Option<TypeInfo> {
+    pub(crate) fn info(&mut self, addr: Addr) -> Option<TypeInfo> {
         self.heap.type_info(self.node(addr)?.kind)
     }
 
     /// Type and size of the object at `addr`.
-    pub(super) fn object(&mut self, addr: Addr) -> Option<(Name, u64)> {
+    pub(crate) fn object(&mut self, addr: Addr) -> Option<(Name, u64)> {
         let node = self.node(addr)?;
         Some((self.of_kind(node.kind), node.size))
     }
 
     /// The name of a type.
-    pub(super) fn of_kind(&mut self, kind: TypeIndex) -> Name {
+    pub(crate) fn of_kind(&mut self, kind: TypeIndex) -> Name {
         let heap = self.heap;
         self.names.entry(kind).or_insert_with(|| heap.type_name(kind).into()).clone()
     }
 
     /// The static field that is at `place`, in words. Looked for in the modules of
     /// the types of `objects` first, then in all others.
-    pub(super) fn static_at(&mut self, place: Addr, objects: impl Iterator<Item = Addr>) -> Option<Name> {
+    pub(crate) fn static_at(&mut self, place: Addr, objects: impl Iterator<Item = Addr>) -> Option<Name> {
         let near: Vec<TypeIndex> = objects.filter_map(|object| Some(self.node(object)?.kind)).collect();
         self.heap.static_at(place, &near).map(Name::from)
     }
 
     /// Names of all static variables, by where they are.
-    pub(super) fn all_statics(&self) -> HashMap<Addr, Name> {
+    pub(crate) fn all_statics(&self) -> HashMap<Addr, Name> {
         self.heap.statics().into_iter().map(|(at, name)| (at, name.into())).collect()
     }
 
     /// How objects of a type hold others, in words.
-    pub(super) fn key(&mut self, kind: TypeIndex, key: FieldKey, statics: &HashMap<Addr, Name>) -> Option<Name> {
+    pub(crate) fn key(&mut self, kind: TypeIndex, key: FieldKey, statics: &HashMap<Addr, Name>) -> Option<Name> {
         Some(match key {
             FieldKey::Root => return None,
             FieldKey::Field(offset) => self.field(kind, offset),
@@ -111,7 +69,7 @@ impl<'g> ObjectNames<'g> {
     }
 
     /// How the object at `addr` holds another: a field, an element, or in words.
-    pub(super) fn link(&mut self, addr: Addr, link: Link) -> Option<Name> {
+    pub(crate) fn link(&mut self, addr: Addr, link: Link) -> Option<Name> {
         let offset = match link {
             Link::Beside(how) => return Some(how.into()),
             Link::Field(offset) => offset,
@@ -138,7 +96,7 @@ impl<'g> ObjectNames<'g> {
     }
 
     /// The object that `addr` leads into.
-    pub(super) fn containing(&self, addr: Addr) -> Option<Addr> {
+    pub(crate) fn containing(&self, addr: Addr) -> Option<Addr> {
         let mut found = None;
         locate(self.heap, &mut [addr], |at| *at, |_, _, object| found = Some(object.addr));
         found

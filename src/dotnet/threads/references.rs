@@ -6,40 +6,37 @@
 //! docs/design/datacontracts/StackWalk.md.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::{FrameSlots, FrameState, Methods, ProtectedRef, Runtime, StackRef, StackRefs, Stretch};
+use crate::dotnet::threads::known::Known;
+use crate::dotnet::threads::{KnownThread, StackRef, StackRefs, Stretch};
+use crate::dotnet::{FrameSlots, FrameState, Methods};
 use crate::limits;
-use crate::managed::{RefFrame, RefPlace};
+use crate::managed::{FrameKind, MethodRole, ProtectedRef, RefFrame, RefPlace, StackFrame, Walk};
 use crate::memory::Memory;
-use crate::native::stacks::{RED_ZONE, Stacks};
+use crate::native::stacks::RED_ZONE;
 use crate::native::unwind::End;
 use crate::process::Process;
 use crate::registers::Regs;
 use crate::registers::{self, x86_64::RBP};
 use crate::target::Thread;
 
-use super::{DISPATCHER, FrameKind, Known, Quiet, StackFrame, Walk, Walker, managed_threads};
-
-/// What the threads of `runtime`, which is one of `runtimes`, hold on their stacks.
-pub fn stack_refs<'p>(
-    process: &'p Process,
-    stacks: &Stacks,
-    runtimes: &[Arc<Methods<'p>>],
-    runtime: &Arc<Runtime>,
+/// What the threads of a runtime hold on their stacks, as `walk` follows these; in their
+/// frames the runtime is that of number `own`.
+pub(in crate::dotnet) fn stack_refs(
+    process: &Process,
+    methods: &Methods<'_>,
+    known: &Known,
+    own: usize,
+    walk: &mut dyn FnMut(u32) -> Option<Walk>,
 ) -> Vec<StackRefs> {
-    let known = managed_threads(process, runtimes, Quiet::No);
-    let walker = Walker::new(process, runtimes, stacks);
     let mut out: Vec<StackRefs> = Vec::new();
     let mut left = limits::MAX_STACK_REFS;
     for thread in process.threads() {
-        // A stack may go through the code of several runtimes.
-        let all = known.get(&thread.tid).map(Vec::as_slice).unwrap_or_default();
-        let Some(own) = all.iter().find(|k| Arc::ptr_eq(&k.methods.types.runtime, runtime)) else { continue };
-        let mut explicit: Vec<_> = all.iter().flat_map(|k| k.frames.iter().cloned()).collect();
-        explicit.sort_by_key(|f| f.addr);
-        let refs = walker.refs(thread, own, &walker.walk(thread, explicit), left);
+        let Some(ours) = known.threads.of(thread.tid).and_then(|t| known.by_address.get(&t.address)) else { continue };
+        let Some(walk) = walk(thread.tid) else { continue };
+        let reader = Reader { process, methods, own };
+        let refs = reader.refs(thread, ours, &walk, left);
         left = left.saturating_sub(refs.known.len());
         out.push(refs);
     }
@@ -48,6 +45,13 @@ pub fn stack_refs<'p>(
         process.diag.partial("limit", format!("stacks hold more than {most} references; the rest is not listed"));
     }
     out
+}
+
+/// Reads the references of stacks.
+struct Reader<'a, 'p> {
+    process: &'a Process,
+    methods: &'a Methods<'p>,
+    own: usize,
 }
 
 /// Why words of a stack are taken for references.
@@ -109,12 +113,12 @@ struct Refs {
     done: Addr,
 }
 
-impl Walker<'_, '_> {
+impl Reader<'_, '_> {
     /// What the stack of `thread` holds, by the frames of `walk`; `known` is what
     /// its runtime says of it. At most `room` references.
-    pub fn refs(&self, thread: &Thread, known: &Known<'_, '_>, walk: &Walk<'_>, room: usize) -> StackRefs {
+    fn refs(&self, thread: &Thread, known: &KnownThread, walk: &Walk, room: usize) -> StackRefs {
         let sp = thread.registers.sp();
-        let first = walk.frames.iter().find(|f| !matches!(f.kind, FrameKind::Explicit(_)));
+        let first = walk.frames.iter().find(|f| !matches!(f.kind, FrameKind::Mark(_)));
         let managed = first.is_some_and(|f| matches!(f.kind, FrameKind::Managed(..) | FrameKind::Dispatch(..)));
         let mut refs = Refs {
             out: StackRefs { thread: thread.tid, sp, ..StackRefs::default() },
@@ -135,7 +139,7 @@ impl Walker<'_, '_> {
         let mut last = sp;
         for (i, frame) in walk.frames.iter().enumerate() {
             match &frame.kind {
-                FrameKind::Explicit(mark) => {
+                FrameKind::Mark(mark) => {
                     refs.leaf &= mark.regs.is_none();
                     refs.state = match mark.class {
                         "FaultingExceptionFrame" => Some(FrameState::Aborted),
@@ -156,13 +160,17 @@ impl Walker<'_, '_> {
                     }
                     continue;
                 }
+                // What is another runtime's holds none of this one's objects.
+                FrameKind::Managed(runtime, _) | FrameKind::Dispatch(runtime, _) if *runtime != self.own => {
+                    refs.below.get_or_insert(frame.sp);
+                }
                 FrameKind::Native => {
                     if frame.trust.is_guess() {
                         refs.stretch(last, frame.sp, why::GUESSED);
                     }
                     refs.below.get_or_insert(frame.sp);
                 }
-                FrameKind::Managed(runtime, _) | FrameKind::Dispatch(runtime, _) => {
+                FrameKind::Managed(..) | FrameKind::Dispatch(..) => {
                     if frame.trust.is_guess() {
                         refs.stretch(last, frame.sp, why::GUESSED);
                     }
@@ -170,9 +178,9 @@ impl Walker<'_, '_> {
                         true => FrameState::Interrupted,
                         false => FrameState::Call,
                     });
-                    let next = walk.frames.iter().skip(i + 1).find(|f| !matches!(f.kind, FrameKind::Explicit(_)));
-                    let slots = self.methods.get(*runtime).map(|m| m.frame_slots(&frame.regs, state));
-                    let slots = slots.and_then(Result::ok).filter(|_| refs.out.known.len() < room);
+                    let next = walk.frames.iter().skip(i + 1).find(|f| !matches!(f.kind, FrameKind::Mark(_)));
+                    let slots = self.methods.frame_slots(&frame.regs, state).ok();
+                    let slots = slots.filter(|_| refs.out.known.len() < room);
                     if let Some(handler) = slots.as_ref().filter(|s| s.handler && s.only_leaf) {
                         refs.handler(walk.frames.get(i + 1..).unwrap_or_default(), frame, handler.start);
                     }
@@ -213,7 +221,7 @@ impl Refs {
         }));
     }
 
-    fn managed(&mut self, frame: &StackFrame<'_>, state: FrameState, slots: Option<FrameSlots>, above: Option<Addr>) {
+    fn managed(&mut self, frame: &StackFrame, state: FrameState, slots: Option<FrameSlots>, above: Option<Addr>) {
         let why = self.why.take();
         if let (Some(from), Some(why)) = (self.below.take(), why) {
             self.stretch(from, frame.sp, why);
@@ -248,9 +256,9 @@ impl Refs {
 
     /// The handler's method is found up the stack by its code and frame pointer:
     /// it tells nothing of its own, and frames before it were unwound.
-    fn handler(&mut self, above: &[StackFrame<'_>], frame: &StackFrame<'_>, start: Addr) {
+    fn handler(&mut self, above: &[StackFrame], frame: &StackFrame, start: Addr) {
         let Some(pointer) = frame.regs.get(RBP) else { return };
-        let of = |f: &&StackFrame<'_>| match &f.kind {
+        let of = |f: &&StackFrame| match &f.kind {
             FrameKind::Managed(_, m) | FrameKind::Dispatch(_, m) => {
                 m.start == start && f.regs.get(RBP) == Some(pointer)
             }
@@ -265,7 +273,7 @@ impl Refs {
         }
     }
 
-    fn known(&mut self, frame: &StackFrame<'_>, slots: &FrameSlots) {
+    fn known(&mut self, frame: &StackFrame, slots: &FrameSlots) {
         let told = |pointer| self.told.contains(&(slots.start, pointer));
         if !slots.funclet && slots.only_leaf && frame.regs.get(RBP).is_some_and(told) {
             return;
@@ -287,10 +295,10 @@ impl Refs {
 }
 
 /// Whether a frame is of the runtime's managed code that handles exceptions.
-fn dispatches(frame: &StackFrame<'_>) -> bool {
+fn dispatches(frame: &StackFrame) -> bool {
     match &frame.kind {
         FrameKind::Dispatch(..) => true,
-        FrameKind::Managed(_, method) => method.name.starts_with(DISPATCHER),
+        FrameKind::Managed(_, method) => method.role == MethodRole::Dispatcher,
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! `object`: one object with its fields, statics and elements, and what it stands
+//! One object with its fields, statics and elements, and what it stands
 //! for in words.
 
 mod special;
@@ -8,15 +8,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::addr::Addr;
-use crate::analysis::managed::{ObjectNames, tell_in_gc};
 use crate::dotnet::heap::{Heap, MethodTableInfo, VALUE_TYPE};
 use crate::dotnet::{CoreClr, FieldDesc, Scope, Shape, Storage, Struct, TypeHandle, TypeSystem, threads};
 use crate::limits;
-use crate::managed::Heap as _;
-use crate::phase::Phase;
-use crate::process::Process;
+use crate::managed::{Heap as _, ObjectNames};
 use crate::report::{DimensionRow, ElementRow, FieldRow, Name, ObjectReport, ThreadValueRow};
-use crate::session::Session;
 use values::{Known, is_plain, number};
 
 /// Room of an object's sync block, which its size counts.
@@ -26,28 +22,17 @@ const HEADER: u64 = 8;
 const CORE_LIBRARY: &str = "System.Private.CoreLib";
 
 /// Show the object at `addr`, or that `addr` leads into.
-pub fn object(session: &Session<'_>, addr: Addr) -> ObjectReport {
-    for runtime in session.coreclr() {
-        if let Some(report) = one(session.process, runtime, addr) {
-            return report;
-        }
-    }
-    ObjectReport { object: addr, ..ObjectReport::default() }
-}
-
-fn one(process: &Process, runtime: &CoreClr<'_>, addr: Addr) -> Option<ObjectReport> {
-    let heap = runtime.heap()?;
+pub(super) fn object(runtime: &CoreClr<'_>, addr: Addr) -> Option<ObjectReport> {
+    let heap = runtime.heap_of_objects()?;
     let types = runtime.types();
-    let _phase = process.enter(Phase::References);
     let mut names = ObjectNames::new(heap);
     let target = names.object(addr).map(|_| addr).or_else(|| names.containing(addr))?;
     let (name, size) = names.object(target)?;
-    tell_in_gc(process, runtime, heap);
     let info = heap.method_table(names.node(target)?.kind)?;
     let part = heap.parts().iter().find(|p| p.range.contains(target));
     let module = types.module_of(info.address).ok().map(|m| types.module(m).name().into_owned());
-    let mut show =
-        Show { runtime, heap, names, structs: HashMap::new(), left: limits::MAX_SHOWN_ROWS, known: HashMap::new() };
+    let (structs, known) = Default::default();
+    let mut show = Show { runtime, heap, names, structs, left: limits::MAX_SHOWN_ROWS, known };
     let mut report = ObjectReport {
         object: target,
         name: Some(name),
@@ -350,7 +335,7 @@ fn indices(index: u64, dimensions: &[DimensionRow]) -> Vec<i64> {
 }
 
 /// The text of a string, at most `most` units of it.
-pub(super) fn string_text(types: &TypeSystem<'_>, string: Addr, most: usize) -> Option<String> {
+pub(crate) fn string_text(types: &TypeSystem<'_>, string: Addr, most: usize) -> Option<String> {
     let view = types.view("String", string);
     let length = view.u32("m_StringLength").ok()? as usize;
     let shown = length.min(most);

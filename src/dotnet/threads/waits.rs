@@ -7,18 +7,17 @@
 //! System.Threading.Monitor, Lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::bytes::printable;
-use crate::dotnet::sync_blocks::{self, SyncBlock};
-use crate::dotnet::{ManagedThread, Method, Methods, TypeHandle, TypeSystem, threads};
+use crate::dotnet::threads::sync_blocks::{self, SyncBlock};
+use crate::dotnet::{CodeAt, ManagedThread, Methods, TypeHandle, TypeSystem, threads};
 use crate::limits;
+use crate::managed::{FrameKind, Method, StackFrame};
 use crate::map::Confidence;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::WaitRow;
-use crate::stackwalk::{FrameKind, Known, Quiet, StackFrame};
 
 /// The Frame of helpers that protect one object, such as the one that takes locks.
 const ONE_OBJECT: &str = "HelperMethodFrame_1OBJ";
@@ -32,35 +31,9 @@ const THREADING: &str = "System.Threading.";
 /// How many managed frames may lie between a wait and the Lock that makes it.
 const WAIT_FRAMES: usize = 8;
 
-/// The locks of all runtimes, in their order.
-pub(super) struct AllLocks<'a, 'p>(Vec<(&'a Methods<'p>, Locks)>);
-
-impl<'a, 'p> AllLocks<'a, 'p> {
-    /// Read them.
-    pub(super) fn read(process: &Process, runtimes: &'a [Arc<Methods<'p>>], quiet: Quiet) -> AllLocks<'a, 'p> {
-        let _phase = process.enter(Phase::Locks);
-        let of = |methods: &'a Arc<Methods<'p>>| {
-            let runtime = &methods.types.runtime;
-            let (threads, _) = threads(process, runtime).unwrap_or_default();
-            let (locks, notes) = Locks::read(process, &methods.types, threads);
-            for note in notes.iter().filter(|_| quiet == Quiet::No) {
-                process.diag.partial("heap", format!("{}: sync blocks: {note}", runtime.name()));
-            }
-            (&**methods, locks)
-        };
-        AllLocks(runtimes.iter().map(of).collect())
-    }
-
-    /// What a thread of these frames waits for.
-    pub(super) fn wait(&self, known: &Known<'_, '_>, frames: &[StackFrame<'_>]) -> Option<WaitRow> {
-        let (methods, locks) =
-            self.0.iter().find(|(m, _)| Arc::ptr_eq(&m.types.runtime, &known.methods.types.runtime))?;
-        locks.wait(&methods.types, &known.thread, frames)
-    }
-}
-
 /// The locks of one runtime.
-struct Locks {
+#[derive(Debug)]
+pub(in crate::dotnet) struct Locks {
     /// Sync blocks whose lock is held while others want it, by object.
     wanted: HashMap<Addr, SyncBlock>,
     /// Threads in Monitor.Wait, by their Thread: the object.
@@ -71,7 +44,9 @@ struct Locks {
 
 impl Locks {
     /// Read them, and what can't be read, in words.
-    fn read(process: &Process, types: &TypeSystem<'_>, threads: &[ManagedThread]) -> (Locks, Vec<String>) {
+    pub(in crate::dotnet) fn read(process: &Process, types: &TypeSystem<'_>) -> (Locks, Vec<String>) {
+        let _phase = process.enter(Phase::Locks);
+        let (threads, _) = threads(process, &types.runtime).unwrap_or_default();
         let (blocks, notes) = sync_blocks::read(process, &types.runtime);
         let pulse = blocks.iter().flat_map(|b| b.pulse.iter().filter_map(|t| Some((t.address?, b.object))));
         let pulse = pulse.collect();
@@ -81,37 +56,47 @@ impl Locks {
     }
 
     /// What a thread of these frames waits for.
-    fn wait(&self, types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame<'_>]) -> Option<WaitRow> {
+    pub(in crate::dotnet) fn wait(
+        &self,
+        methods: &Methods<'_>,
+        thread: &ManagedThread,
+        frames: &[StackFrame],
+    ) -> Option<WaitRow> {
+        let types = &methods.types;
         if let Some(&object) = self.pulse.get(&thread.address) {
             let how = "its Thread is in the list of those that wait to be pulsed";
             return Some(row(types, "pulse", object, how, Confidence::Exact));
         }
         let wait = self.by_helper(types, thread, frames);
-        let wait = wait.or_else(|| self.by_monitor(types, thread, frames));
+        let wait = wait.or_else(|| self.by_monitor(methods, thread, frames));
         wait.or_else(|| self.by_lock(types, thread, frames))
     }
 
     /// Up to .NET 9 the helper that takes a lock protects its object by a Frame.
-    fn by_helper(&self, types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame<'_>]) -> Option<WaitRow> {
+    fn by_helper(&self, types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
         // Below it lie marks of the runtime's own (up to 3.1), above it managed code.
-        let object = frames
-            .iter()
-            .take_while(|f| matches!(f.kind, FrameKind::Native | FrameKind::Explicit(_)))
-            .find_map(|f| match &f.kind {
-                FrameKind::Explicit(mark) if mark.class == ONE_OBJECT => {
+        let object = frames.iter().take_while(|f| matches!(f.kind, FrameKind::Native | FrameKind::Mark(_))).find_map(
+            |f| match &f.kind {
+                FrameKind::Mark(mark) if mark.class == ONE_OBJECT => {
                     mark.objects.first().and_then(|o| types.memory.ptr(o.address).ok()).filter(|o| !o.is_null())
                 }
                 _ => None,
-            });
+            },
+        );
         let block = self.wanted_by(thread, object?)?;
         let how = "the runtime's helper protects it on the stack, and its sync block has waiters";
         Some(self.owned_by(types, block, how, Confidence::Derived))
     }
 
     /// Methods of Monitor give the runtime a pointer to where they keep the object.
-    fn by_monitor(&self, types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame<'_>]) -> Option<WaitRow> {
+    fn by_monitor(&self, methods: &Methods<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
+        let types = &methods.types;
         let (first, method) = managed(frames).next()?;
-        let named = method.module.missing.is_none();
+        // Without metadata its name is a number.
+        let named = match methods.at(method.start) {
+            Some(CodeAt::Method(ours)) => ours.module.missing.is_none(),
+            _ => true,
+        };
         if named && !method.name.starts_with(MONITOR) {
             return None;
         }
@@ -140,7 +125,7 @@ impl Locks {
     }
 
     /// System.Threading.Lock is managed: its methods wait like any other.
-    fn by_lock(&self, types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame<'_>]) -> Option<WaitRow> {
+    fn by_lock(&self, types: &TypeSystem<'_>, thread: &ManagedThread, frames: &[StackFrame]) -> Option<WaitRow> {
         let waits = || managed(frames).take(WAIT_FRAMES).take_while(|(_, m)| m.name.starts_with(THREADING));
         let (first, _) = waits().next()?;
         let (last, _) = waits().filter(|(_, m)| m.name.starts_with(LOCK)).last()?;
@@ -187,19 +172,16 @@ fn row(types: &TypeSystem<'_>, kind: &'static str, object: Addr, how: &'static s
 }
 
 /// Managed frames with their places, that of the latest call first.
-fn managed<'f, 'p>(frames: &'f [StackFrame<'p>]) -> impl Iterator<Item = (usize, &'f Method<'p>)> {
-    frames.iter().enumerate().filter_map(|(i, f)| match &f.kind {
-        FrameKind::Managed(_, method) => Some((i, &**method)),
-        _ => None,
-    })
+fn managed(frames: &[StackFrame]) -> impl Iterator<Item = (usize, &Method)> {
+    frames.iter().enumerate().filter_map(|(i, f)| Some((i, &**f.method()?)))
 }
 
 /// The words of the frames from `first` to `last`: up to the stack pointer of
 /// the one above.
-fn words(types: &TypeSystem<'_>, frames: &[StackFrame<'_>], first: usize, last: usize) -> Vec<u64> {
+fn words(types: &TypeSystem<'_>, frames: &[StackFrame], first: usize, last: usize) -> Vec<u64> {
     let below = frames.get(first).map(|f| f.regs.sp());
     let calls = frames.get(last + 1..).unwrap_or_default().iter();
-    let above = calls.filter(|f| !matches!(f.kind, FrameKind::Explicit(_))).map(|f| f.regs.sp()).next();
+    let above = calls.filter(|f| !matches!(f.kind, FrameKind::Mark(_))).map(|f| f.regs.sp()).next();
     let Some((from, to)) = below.zip(above).filter(|(from, to)| from <= to) else { return Vec::new() };
     let len = to.since(from).min(limits::MAX_LOCK_FRAMES);
     let bytes = types.memory.bytes(from, types.memory.readable(from, len) as usize).unwrap_or_default();

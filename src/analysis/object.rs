@@ -1,0 +1,17 @@
+use crate::addr::Addr;
+use crate::analysis::heap_notes::tell_in_gc;
+use crate::phase::Phase;
+use crate::report::ObjectReport;
+use crate::session::Session;
+
+/// Show the object at `addr`, or that `addr` leads into.
+pub fn object(session: &Session<'_>, addr: Addr) -> ObjectReport {
+    let _phase = session.process.enter(Phase::References);
+    for runtime in session.runtimes() {
+        if let (Some(heap), Some(report)) = (runtime.heap(), runtime.object(addr)) {
+            tell_in_gc(session.process, runtime, heap);
+            return report;
+        }
+    }
+    ObjectReport { object: addr, ..ObjectReport::default() }
+}

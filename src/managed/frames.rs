@@ -1,0 +1,90 @@
+//! Frames of a stack: native ones, managed ones, and the marks that runtimes leave.
+
+use std::sync::Arc;
+
+use crate::addr::Addr;
+use crate::managed::Method;
+use crate::native::unwind::{End, Trust};
+use crate::registers::Regs;
+
+/// A reference that the runtime's own code keeps from the collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProtectedRef {
+    /// Where it stands.
+    pub address: Addr,
+    /// Whether it may lead into an object, or out of the heap.
+    pub interior: bool,
+}
+
+/// A mark of a runtime on a stack: it tells of a transition between managed and native
+/// code (an explicit Frame of CoreCLR, a JavaFrameAnchor of HotSpot).
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// Where on the stack it is.
+    pub addr: Addr,
+    /// Its class, as in the runtime.
+    pub class: &'static str,
+    /// The method called, as the runtime knows it, where it keeps one.
+    pub method: Option<Addr>,
+    /// Registers of the frame it was made for: one in managed code, or one in the
+    /// runtime that leads to it. Unknown ones are not kept.
+    pub regs: Option<Regs>,
+    /// Whether these are from where it was interrupted, and not from a call.
+    pub exact: bool,
+    /// Where references stand that it tells of.
+    pub objects: Vec<ProtectedRef>,
+}
+
+/// What a frame is.
+#[derive(Clone)]
+pub enum FrameKind {
+    /// Of a managed method, in the runtime of that number.
+    Managed(usize, Arc<Method>),
+    /// Of the runtime's own managed code that finds handlers of an exception, and
+    /// is done with it: the handler runs, or it was not found.
+    Dispatch(usize, Arc<Method>),
+    /// Of code of a module, of a stub, or of nothing known.
+    Native,
+    /// A mark of a runtime.
+    Mark(Box<Mark>),
+}
+
+/// A frame of a stack.
+#[derive(Clone)]
+pub struct StackFrame {
+    /// Its registers; of a mark, those that it keeps.
+    pub regs: Regs,
+    /// Where its code is: a return address, unless `exact`.
+    pub ip: Addr,
+    /// Its stack pointer; of a mark its own address.
+    pub sp: Addr,
+    /// Whether `ip` is where it was interrupted.
+    pub exact: bool,
+    /// How it was found.
+    pub trust: Trust,
+    /// What it is.
+    pub kind: FrameKind,
+}
+
+impl StackFrame {
+    /// The address to ask names and lines for: that of the call.
+    pub fn code(&self) -> Addr {
+        if self.exact { self.ip } else { self.ip.saturating_sub(1) }
+    }
+
+    /// The managed method that runs in it.
+    pub fn method(&self) -> Option<&Arc<Method>> {
+        match &self.kind {
+            FrameKind::Managed(_, method) => Some(method),
+            _ => None,
+        }
+    }
+}
+
+/// A stack, and why it ends.
+pub struct Walk {
+    /// Its frames, that of the latest call first.
+    pub frames: Vec<StackFrame>,
+    /// Why there are no more.
+    pub end: End,
+}

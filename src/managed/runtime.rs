@@ -1,0 +1,96 @@
+//! A managed runtime as one asks it, whatever it is.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::managed::{Heap, ManagedCode, Mark, Roots, StackFrame, Walk};
+use crate::map::{Claims, Confidence};
+use crate::report::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
+
+/// A thread as a runtime knows it.
+#[derive(Clone, Debug)]
+pub struct ManagedThread {
+    /// What the runtime knows it by.
+    pub address: Addr,
+    /// The runtime's number of it.
+    pub id: Option<u32>,
+    /// Its marks on the stack, lowest first.
+    pub marks: Vec<Mark>,
+}
+
+/// The threads of a runtime.
+#[derive(Clone, Debug, Default)]
+pub struct ManagedThreads {
+    /// By the system's number.
+    pub by_tid: HashMap<u32, Vec<ManagedThread>>,
+    /// What could not be read: code of a warning, and words.
+    pub notes: Vec<(&'static str, String)>,
+}
+
+impl ManagedThreads {
+    /// The first that is of the system's thread.
+    pub fn of(&self, tid: u32) -> Option<&ManagedThread> {
+        self.by_tid.get(&tid)?.first()
+    }
+}
+
+/// A managed runtime of a process. Each answer is read when it is first asked for.
+///
+/// What only one of them has (handles of CoreCLR, say) is asked of its own type.
+pub trait ManagedRuntime: Sync {
+    /// Who it is, as it stands at the head of every answer.
+    fn row(&self) -> RuntimeRow;
+
+    /// Name and version in a few words, for warnings.
+    fn label(&self) -> String;
+
+    /// Say what memory is its own.
+    fn claim(&self, claims: &mut Claims);
+
+    /// Its objects; `None` where no part of its heap is known.
+    fn heap(&self) -> Option<&dyn Heap>;
+
+    /// Its code.
+    fn code(&self) -> &dyn ManagedCode;
+
+    /// Its threads.
+    fn threads(&self) -> &ManagedThreads;
+
+    /// What keeps its objects. `walk` follows the stack of a thread by the system's number;
+    /// in its frames this runtime is that of number `own`.
+    fn roots(&self, own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots;
+
+    /// The object at `addr`, or that it leads into, with its fields.
+    fn object(&self, _addr: Addr) -> Option<ObjectReport> {
+        None
+    }
+
+    /// Fill in what the runtime says of a thread.
+    fn describe(&self, _thread: &ManagedThread, _row: &mut ThreadRow) {}
+
+    /// What the thread is for, and how sure that is, by its row without frames, and its
+    /// frames.
+    fn role(
+        &self,
+        _thread: Option<&ManagedThread>,
+        _row: &ThreadRow,
+        _frames: &[FrameRow],
+    ) -> Option<(&'static str, Confidence)> {
+        None
+    }
+
+    /// The lock that a thread of these frames waits for.
+    fn wait(&self, _thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
+        None
+    }
+
+    /// What could not be read of its locks.
+    fn lock_notes(&self) -> &[String] {
+        &[]
+    }
+
+    /// What decides how large the stacks of its threads are, in a sentence.
+    fn stack_size_advice(&self) -> Option<&'static str> {
+        None
+    }
+}
