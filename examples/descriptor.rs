@@ -79,11 +79,16 @@ type Numbers = BTreeMap<String, String>;
 fn compare(out: &mut impl Write, table: &Layout, own: &Layout, all: bool) -> Fallible {
     let fields = |l: &Layout| -> Numbers { l.offsets().map(|(t, f, o)| (format!("{t}.{f}"), o.to_string())).collect() };
     part(out, "fields", &fields(table), &fields(own), all)?;
-    // Sizes and offsets are the table's; flags and counts are in none of the descriptor's types.
+    // Slots and the descriptor's pointers are two ways to one global: neither number tells of the other.
+    let slots: Vec<&str> = table.globals().filter_map(|(name, _)| name.strip_prefix("DacSlot.")).collect();
+    let (led, alone): (Vec<&str>, Vec<&str>) =
+        slots.iter().partition(|name| matches!(own.global(name), Ok(Global::Pointer(_))));
+    writeln!(out, "\nslots that the descriptor has a pointer for: {}", led.join(", "))?;
+    writeln!(out, "slots that only the table has: {}", alone.join(", "))?;
     let globals = |l: &Layout| -> Numbers {
-        l.globals()
-            .map(|(name, global)| (name.strip_prefix("DacSlot.").unwrap_or(name).to_owned(), text(global)))
-            .collect()
+        let numbers =
+            l.globals().filter(|(name, global)| !name.starts_with("DacSlot.") && !matches!(global, Global::Pointer(_)));
+        numbers.map(|(name, global)| (name.to_owned(), text(global))).collect()
     };
     part(out, "globals", &globals(table), &globals(own), all)?;
     let contracts = |l: &Layout| -> Numbers {
@@ -121,8 +126,9 @@ fn part(out: &mut impl Write, what: &str, table: &Numbers, own: &Numbers, all: b
     for (name, value) in &here {
         writeln!(out, "  {name:<55} {value}")?;
     }
-    writeln!(out, "{what} only in the descriptor: {}", there.len())?;
     // Of types that no code asks for there are many.
+    let hint = if all { "" } else { " (those of types that the table has; all by --all)" };
+    writeln!(out, "{what} only in the descriptor: {}{hint}", there.len())?;
     let kind = |name: &str| name.split('.').next().unwrap_or(name).to_owned();
     let kinds: std::collections::BTreeSet<String> = table.keys().map(|name| kind(name)).collect();
     for (name, value) in there.iter().filter(|(name, _)| all || kinds.contains(&kind(name))) {

@@ -42,7 +42,7 @@ impl Graph {
         // 16 bytes from 8 on, of 32; and all of an array behind its count.
         let pair = fake.method_table(REFERENCES, 32, &[16 - 32, 8, 1]);
         let array = fake.method_table(ARRAY, 24, &[-24, 16, 1]);
-        for block in 0..fake.table.at("constants_TableSegment", "BlocksPerSegment") {
+        for block in 0..fake.table.at("TableSegment", "BlocksPerSegment") {
             fake.poke(HANDLES + fake.table.at("TableSegment", "rgBlockType") + block, &[0xff]);
             fake.poke(HANDLES + fake.table.at("TableSegment", "rgUserData") + block, &[0xff]);
         }

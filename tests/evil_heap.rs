@@ -42,7 +42,6 @@ impl Heap {
         let plain = fake.method_table(0, PLAIN as u32, &[]);
         let array = fake.method_table(0x8008_0008, 24, &[]);
         let string = fake.method_table(0x8000_0002, 22, &[]);
-        fake.set_global("StringMethodTable", string);
         Heap { fake, free, plain, array, string, words: Vec::new() }
     }
 

@@ -28,6 +28,7 @@ impl Layout {
         let fail = |what: String| LayoutError::Parse(what);
         let root: Value = serde_json::from_str(text).map_err(|e| fail(e.to_string()))?;
         let word = |key: &str| root.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let said = origin.is_some();
         let origin = origin.unwrap_or_else(|| Origin::Table(word("id").into()));
         let mut layout = Layout::new(&word("id"), &word("from"), origin);
         layout.base = Some(word("base")).filter(|base| !base.is_empty());
@@ -42,7 +43,9 @@ impl Layout {
                 }
             }
         }
-        for (group, numbers) in entries(&root, "constants", &mut layout.capped) {
+        // A key of ours: what is read of a process's memory says nothing of them.
+        let groups = if said { None } else { Some(entries(&root, "constants", &mut layout.capped)) };
+        for (group, numbers) in groups.into_iter().flatten() {
             let numbers = numbers.as_object().ok_or_else(|| fail(format!("constants {group} are not an object")))?;
             for (name, value) in capped(numbers, &mut layout.capped) {
                 if let Some(value) = number(value).and_then(|n| u64::try_from(n).ok()) {

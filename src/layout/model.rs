@@ -174,10 +174,6 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::MissingField`], also where the number is negative.
     pub fn positive(&self, kind: &str, field: &str) -> Result<u64, LayoutError> {
-        // The first form of tables had constants as types.
-        if let Some(group) = kind.strip_prefix("constants_") {
-            return self.constant(group, field);
-        }
         u64::try_from(self.field(kind, field)?).map_err(|_| self.missing(kind, field))
     }
 

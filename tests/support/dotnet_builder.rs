@@ -54,10 +54,11 @@ impl Table {
         Table(serde_json::from_str(include_str!("../../src/layout/tables/dotnet-8-x64.json")).unwrap())
     }
 
-    /// Offset of a field.
+    /// Offset of a field, or a constant of a group.
     #[track_caller]
     pub fn at(&self, kind: &str, field: &str) -> u64 {
-        self.0["types"][kind][field].as_u64().unwrap_or_else(|| panic!("the table has no {kind}.{field}"))
+        let number = self.0["types"][kind][field].as_u64().or_else(|| self.0["constants"][kind][field].as_u64());
+        number.unwrap_or_else(|| panic!("the table has no {kind}.{field}"))
     }
 
     pub fn size(&self, kind: &str) -> u64 {
@@ -192,7 +193,7 @@ impl Fake {
     pub fn segment(&mut self, start: u64, kind: &'static str) -> u64 {
         let at = self.make("dac_heap_segment");
         let end = start + COMMITTED;
-        for (field, value) in [("mem", start + 0x20), ("allocated", end), ("committed", end), ("used", end)] {
+        for (field, value) in [("mem", start + 0x20), ("allocated", end), ("committed", end)] {
             self.set("dac_heap_segment", at, field, value);
         }
         self.set("dac_heap_segment", at, "reserved", start + REGION);

@@ -91,7 +91,7 @@ impl Fake {
         self.small("MethodDesc", first, "Flags3AndTokenRemainder", &7u16.to_le_bytes());
         self.small("MethodDesc", first + 16, "ChunkIndex", &[2]);
         self.small("MethodDesc", first + 16, "Flags", &7u16.to_le_bytes());
-        let lcg = self.table.at("constants_DynamicMethodDesc", "IsLCGMethod") as u32;
+        let lcg = self.table.at("DynamicMethodDesc", "IsLCGMethod") as u32;
         self.small("StoredSigMethodDesc", first + 16, "ExtendedFlags", &lcg.to_le_bytes());
         code.name = FREE + (5 << 40);
         self.map(code.name, [b"Emitted\0".to_vec(), vec![0; 0x5000]].concat());
@@ -101,7 +101,7 @@ impl Fake {
     fn jitted(&mut self, code: &mut Code) {
         let node = self.code_nodes[0];
         code.nibbles = self.room_for(0x1000 / 256 * 4);
-        for (field, value) in [("StartAddress", CODE), ("EndAddress", HEAP_END), ("MapBase", CODE)] {
+        for (field, value) in [("EndAddress", HEAP_END), ("MapBase", CODE)] {
             self.set("CodeHeapListNode", node, field, value);
         }
         self.set("CodeHeapListNode", node, "HeaderMap", code.nibbles);
@@ -147,7 +147,7 @@ impl Fake {
         {
             let (section, fragment) = (self.make("RangeSection"), self.make("RangeSectionFragment"));
             self.set("RangeSection", section, field, value);
-            let flags = if field == "HeapList" { self.table.at("constants_RangeSectionFlags", "CodeHeap") } else { 0 };
+            let flags = if field == "HeapList" { self.table.at("RangeSectionFlags", "CodeHeap") } else { 0 };
             self.small("RangeSection", section, "Flags", &(flags as u32).to_le_bytes());
             for (kind, at) in [("RangeSection", section), ("RangeSectionFragment", fragment)] {
                 self.set(kind, at, "RangeBegin", begin);
