@@ -1,0 +1,58 @@
+//! How a target was made, and what that means for reading it.
+
+use crate::addr::{Addr, AddrRange};
+use crate::target::space::FileMapping;
+
+/// Program that wrote the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Producer {
+    /// The Linux kernel.
+    Kernel,
+    /// gdb's generate-core-file.
+    Gcore,
+    /// .NET's createdump.
+    Createdump,
+    /// Something else (qemu, a JVM's or Go's own writer, a shrunk core, …).
+    Unknown,
+}
+
+impl Producer {
+    /// Name as in the JSON contract.
+    pub fn name(self) -> &'static str {
+        match self {
+            Producer::Kernel => "kernel",
+            Producer::Gcore => "gcore",
+            Producer::Createdump => "createdump",
+            Producer::Unknown => "unknown",
+        }
+    }
+
+    /// Whether PT_LOAD flags tell PROT_NONE from read-only. gdb writes its
+    /// reservations as `R`.
+    pub fn flags_tell_no_access(self) -> bool {
+        self != Producer::Gcore
+    }
+
+    /// Whether NT_FILE lists every file mapping. Some createdump versions leave
+    /// out "(deleted)" files and memfds (10.0.14 does, 8.0.33 does not), so where
+    /// none is listed an anonymous label may hide one.
+    pub fn lists_all_files(self, files: &[FileMapping]) -> bool {
+        match self {
+            Producer::Createdump => files.iter().any(|f| f.path.ends_with(" (deleted)")),
+            _ => !files.is_empty(),
+        }
+    }
+}
+
+/// What createdump's diagnostic page says.
+#[derive(Clone, Copy, Debug)]
+pub struct DiagPage {
+    /// Addresses of the page; not memory of the process.
+    pub range: AddrRange,
+    /// Version of the header.
+    pub version: i32,
+    /// Address of the exception record the runtime passed, if any.
+    pub exception_record: Option<Addr>,
+    /// Base of the runtime's module (version 2 and later).
+    pub runtime_base: Option<Addr>,
+}

@@ -1,0 +1,112 @@
+//! Threads and their registers.
+//!
+//! Names and order of registers: `elf_gregset_t` of each machine (sys/user.h
+//! `user_regs_struct`, asm/ptrace.h `user_pt_regs`).
+
+use crate::addr::Addr;
+use crate::target::facts::Arch;
+
+/// The general registers of a machine, each 64 bits.
+struct RegisterSet {
+    /// Index of the instruction pointer
+    ip: usize,
+    /// Index of the stack pointer
+    sp: usize,
+    /// Index of the frame pointer
+    fp: usize,
+    /// Index of the thread pointer, where it is among these registers
+    tls: Option<usize>,
+    /// Names, in the kernel's order
+    names: &'static [&'static str],
+}
+
+/// `user_regs_struct` of x86_64: r15 first, fs_base at 21.
+const X86_64: RegisterSet = RegisterSet {
+    ip: 16,
+    sp: 19,
+    fp: 4,
+    tls: Some(21),
+    names: &[
+        "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9", "r8", "rax", "rcx", "rdx", "rsi", "rdi",
+        "orig_rax", "rip", "cs", "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs",
+    ],
+};
+
+/// `user_pt_regs` of aarch64: x0..x30, sp, pc, pstate. The thread pointer is none of them.
+const AARCH64: RegisterSet = RegisterSet {
+    ip: 32,
+    sp: 31,
+    fp: 29,
+    tls: None,
+    names: &[
+        "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16",
+        "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp", "pc",
+        "pstate",
+    ],
+};
+
+fn set(arch: Arch) -> &'static RegisterSet {
+    match arch {
+        Arch::X86_64 => &X86_64,
+        Arch::Aarch64 => &AARCH64,
+    }
+}
+
+/// General registers of one thread.
+#[derive(Clone, Debug)]
+pub struct Registers {
+    arch: Arch,
+    values: Vec<u64>,
+}
+
+impl Registers {
+    /// How many a thread of this machine has.
+    pub fn count(arch: Arch) -> usize {
+        set(arch).names.len()
+    }
+
+    /// All of them, in the kernel's order; `None` where there are more or fewer than
+    /// [`Registers::count`].
+    pub fn new(arch: Arch, values: Vec<u64>) -> Option<Registers> {
+        (values.len() == Registers::count(arch)).then_some(Registers { arch, values })
+    }
+
+    /// The thread pointer, where it is among them. glibc and musl never leave it 0 in a
+    /// running thread.
+    pub fn thread_pointer(&self) -> Option<Addr> {
+        set(self.arch).tls.map(|i| Addr::new(self.values[i])).filter(|a| !a.is_null())
+    }
+
+    /// Instruction pointer.
+    pub fn ip(&self) -> Addr {
+        Addr::new(self.values[set(self.arch).ip])
+    }
+
+    /// Stack pointer.
+    pub fn sp(&self) -> Addr {
+        Addr::new(self.values[set(self.arch).sp])
+    }
+
+    /// Frame pointer (rbp, x29); may hold anything in code built without one.
+    pub fn fp(&self) -> Addr {
+        Addr::new(self.values[set(self.arch).fp])
+    }
+
+    /// All registers with their names, in the kernel's order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        set(self.arch).names.iter().copied().zip(self.values.iter().copied())
+    }
+}
+
+/// One thread of the process.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Signal this thread was stopped by (0 where the producer writes none).
+    pub signal: u16,
+    /// Registers at the dump.
+    pub registers: Registers,
+    /// Thread pointer: fs_base or tpidr_el0; `None` where it is not known.
+    pub thread_pointer: Option<Addr>,
+}
