@@ -37,7 +37,7 @@
 //! use coremap::process::{Options, Process};
 //! use coremap::progress::Progress;
 //!
-//! let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
+//! let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
 //! let process = Process::open(core, &Options::default(), &Progress::silent())?;
 //! let found = introspect(&process);
 //! let report = analysis::summary(&process, &found, false, &Progress::silent());
@@ -58,7 +58,7 @@
 //! # use coremap::{analysis, introspect::introspect, render};
 //! # use coremap::process::{Options, Process};
 //! # use coremap::progress::Progress;
-//! # let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
+//! # let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
 //! # let process = Process::open(core, &Options::default(), &Progress::silent())?;
 //! # let found = introspect(&process);
 //! # let report = analysis::summary(&process, &found, false, &Progress::silent());

@@ -85,7 +85,7 @@ const SIZES: Sizes = Sizes { task: 4 << 20, block: 256 << 10, page: PAGE as usiz
 /// # use coremap::progress::Progress;
 /// use coremap::search::{HitEncoding, Pattern, PatternOptions, search};
 ///
-/// # let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
+/// # let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
 /// let process = Process::open(core, &Options::default(), &Progress::silent())?;
 /// let pattern = Pattern::new("coremap-marker-utf16", PatternOptions::default())?;
 /// let found = search(&process.core, &pattern, None, Some(10), &Progress::silent());
