@@ -11,6 +11,7 @@ use crate::support::run::run;
 fn each_core_has_what_its_purposes_need_and_nothing_else() {
     assert!(all().len() >= 27, "{} cores", all().len());
     let readme = include_str!("../../testdata/README.md");
+    let named: BTreeSet<&str> = readme.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
     for case in all() {
         let name = &case.name;
         assert!(!case.made.is_empty() && !case.serves.is_empty(), "{name}");
@@ -23,10 +24,7 @@ fn each_core_has_what_its_purposes_need_and_nothing_else() {
         let there = std::fs::read_dir(&case.folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
         let there: BTreeSet<String> = there.collect();
         assert_eq!(there, files.into_iter().map(str::to_owned).collect(), "{name}");
-        assert!(
-            readme.contains(&format!("**{name}**")) || readme.contains(&format!("`{name}`")),
-            "{name}: not in testdata/README.md"
-        );
+        assert!(named.contains(name.as_str()), "{name}: not in testdata/README.md");
     }
 }
 

@@ -31,11 +31,11 @@ use crate::support::{Rng, methods, number, real};
 use crate::watch::Watch;
 use coremap::addr::Addr;
 
-/// Mutants of each core where nothing else is asked for: about a minute in all.
-const MUTANTS: u64 = 150;
+/// Mutants of each core where nothing else is asked for: about a minute of two processors in all.
+const MUTANTS: u64 = 100;
 
 /// Moves of each core beside those of its first mapping to 0 and its last to the end.
-const MOVES: u64 = 2;
+const MOVES: u64 = 1;
 
 /// Of so many mutants each command sees one: what all commands read is damaged
 /// more often than what one of them reads alone.
