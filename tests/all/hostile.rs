@@ -10,7 +10,7 @@ use crate::support::builder::{CoreBuilder, Count, Load, R, W, X, file_with, imag
 use crate::support::cases::names;
 use crate::support::commands::{FRAMES, of_cores};
 use crate::support::real;
-use crate::support::run::{Output, bounded, program, run, shell};
+use crate::support::run::{Output, bounded, in_own_process, program, run, shell};
 use crate::support::{elf, methods, notes};
 use coremap::analysis;
 use coremap::introspect::introspect;
@@ -457,6 +457,11 @@ fn text_at_the_ends_of_the_address_space_is_shown_with_context() {
 
 #[test]
 fn a_core_that_shrinks_while_it_is_mapped_is_no_crash() {
+    // Losses are told of all that a process has mapped.
+    in_own_process("hostile::a_core_that_shrinks_while_it_is_mapped_is_no_crash", shrinks_while_it_is_mapped);
+}
+
+fn shrinks_while_it_is_mapped() {
     let core = small_core().load(Load::at(0x9000_0000).bytes(vec![5; 1 << 20])).write();
     let silent = Progress::silent();
     let process = Process::open(core.path(), &Options::default(), &silent).unwrap();

@@ -1,7 +1,7 @@
 //! All tests over whole cores and over the program, in one program: the library is linked once.
 //! Its tests are threads of one process, so none may change or count what the process has: its
-//! environment, folder, limits, signals, memory, files read. What needs that runs the program as a
-//! child (`support::run`), or counts what its own thread does (`watch`, `support::cpu`).
+//! environment, folder, limits, signals, memory, files read. What needs that runs the program, or
+//! itself, as a child (`support::run`), or counts what its own thread does (`watch`, `support::cpu`).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 #![allow(unreachable_pub, reason = "what a module shares is said by `pub`, and nobody uses this program's")]
 

@@ -38,7 +38,9 @@ fn what_is_said_of_each_core_is_what_it_says_itself() {
         assert_eq!(core["producer"], *case.producer, "{name}");
         let os = info["process"]["os"].as_array().unwrap();
         if let Some(libc) = os.iter().find(|o| o["what"] == "libc") {
-            assert_eq!(Some(libc["value"].as_str().unwrap()), case.libc.as_deref(), "{name}");
+            // With its version, where the core has the text of it.
+            let told = libc["value"].as_str().unwrap().to_lowercase();
+            assert!(case.libc.as_ref().is_some_and(|said| told.contains(said)), "{name}: {told}");
         }
         // Not every runtime is one that coremap knows.
         let known = core["runtimes"].as_array().unwrap();

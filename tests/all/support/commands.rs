@@ -204,8 +204,10 @@ pub const RUNS: &[Run] = &[
 
 /// The folder of the unpacked cores, those that `args` name among them.
 pub fn unpacked(args: &[&str]) -> PathBuf {
-    let cores = args.iter().filter_map(|a| a.strip_suffix(".core")).filter(|name| !NEW.starts_with(name));
-    cores.map(real::plain).last().unwrap_or_else(|| real::plain("native-glibc-kernel")).parent().unwrap().to_owned()
+    for name in args.iter().filter(|a| **a != NEW).filter_map(|a| a.strip_suffix(".core")) {
+        real::plain(name);
+    }
+    real::folder().to_owned()
 }
 
 /// Run the program with `args` and then `form`, among the unpacked cores.

@@ -33,6 +33,11 @@ pub fn official(name: &str) -> Value {
     serde_json::from_str(&beside(name, "official.json")).unwrap()
 }
 
+/// Where the unpacked cores are: in cargo's own folder for tests, as nothing runs when a test ends.
+pub fn folder() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
 /// The core unpacked, once for all tests, zeros as holes.
 pub fn plain(name: &str) -> PathBuf {
     static DONE: OnceLock<Mutex<BTreeMap<String, PathBuf>>> = OnceLock::new();
@@ -40,9 +45,8 @@ pub fn plain(name: &str) -> PathBuf {
     if let Some(path) = done.get(name) {
         return path.clone();
     }
-    // Left in cargo's own folder for tests: nothing runs when a test ends.
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.core"));
-    let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder().join(format!("{name}.core"));
+    let mut file = tempfile::NamedTempFile::new_in(folder()).unwrap();
     write_sparse(file.as_file_mut(), &bytes(name));
     file.persist(&path).unwrap();
     done.insert(name.to_owned(), path.clone());

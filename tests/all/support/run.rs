@@ -96,6 +96,20 @@ pub fn bounded(args: &[&str], core: &Path) -> Run {
     Run::of(command)
 }
 
+/// Run the body of the test `name` in a process of its own, as it changes what all threads of one share.
+/// The test calls this and nothing else.
+#[track_caller]
+pub fn in_own_process(name: &str, body: impl FnOnce()) {
+    const ALONE: &str = "COREMAP_TEST_ALONE";
+    if std::env::var(ALONE).is_ok_and(|alone| alone == name) {
+        return body();
+    }
+    let this = std::env::current_exe().unwrap();
+    let out = Command::new(this).args(["--exact", name, "--nocapture"]).env(ALONE, name).output().unwrap();
+    let told = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success() && told.contains("1 passed"), "{told}{}", String::from_utf8_lossy(&out.stderr));
+}
+
 /// What a bounded run may map beside the core.
 const ADDRESS_SPACE: u64 = 600 << 20;
 
