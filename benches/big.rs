@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use common::{FREE, Fallible, Load, PAGE, Scratch, heap, threads};
 use coremap::session::Session;
 
-const SAMPLE: &str = "dotnet31-createdump.core.zst";
+const SAMPLE: &str = "dotnet31-createdump/core.zst";
 
 /// Where the mappings go.
 const MAPPINGS: u64 = FREE + (2 << 40);

@@ -24,7 +24,7 @@ use coremap::session::Session;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 
-const SAMPLE: &str = "dotnet31-createdump.core.zst";
+const SAMPLE: &str = "dotnet31-createdump/core.zst";
 
 /// Nodes where the environment does not say, and in a mere test run.
 const NODES: u64 = 2_000_000;

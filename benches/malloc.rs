@@ -4,7 +4,8 @@
 //! `COREMAP_BENCH_HEAP` is the heap's size in MiB; 64 where it is a mere test run.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "shares its builder with the tests")]
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/all/support/mod.rs"]
+#[allow(dead_code, unreachable_pub, reason = "it uses one builder")]
 mod support;
 
 use std::time::{Duration, Instant};

@@ -151,7 +151,7 @@ fn prepare() -> Fallible {
     let (path, _scratch) = match std::env::var_os("COREMAP_BENCH_CORE") {
         Some(path) => (PathBuf::from(path), None),
         None => {
-            let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores/dotnet8-methods.core.zst");
+            let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores/dotnet8-methods/core.zst");
             let scratch = common::plain(&packed)?;
             (scratch.path(), Some(scratch))
         }

@@ -133,7 +133,7 @@ fn prepare() -> Fallible {
         // A mere test run needs no gigabytes.
         let size = if common::measuring() { SIZE } else { 1 << 20 };
         for (name, fill) in [("real memory", Fill::Real), ("real memory without its zero pages", Fill::Written)] {
-            let made = common::grown("native-glibc-kernel.core.gz", size, fill)?;
+            let made = common::grown("native-glibc-kernel/core.gz", size, fill)?;
             list.push(Subject { name, path: made.path(), _made: Some(made) });
         }
     }

@@ -21,7 +21,7 @@ use divan::Bencher;
 const CHILD: &str = "COREMAP_BENCH_CHILD";
 
 /// A real process; the others are this one with more memory.
-const SAMPLE: &str = "dotnet31-kernel.core.zst";
+const SAMPLE: &str = "dotnet31-kernel/core.zst";
 
 /// Rounds of which the best counts.
 const ROUNDS: usize = 9;

@@ -67,7 +67,7 @@ check() {
     # A core of the very architecture, and one of .NET: packed ones, so that the
     # C parts run too.
     local core
-    for core in native-aarch64-qemu.core.zst dotnet31-gcore.core.xz; do
+    for core in native-aarch64-qemu/core.zst dotnet31-gcore/core.xz; do
         "${run[@]}" "$program" summary "testdata/cores/$core" | head -n 4
     done
 }

@@ -41,7 +41,7 @@
 //! use coremap::process::{Options, Process};
 //! use coremap::progress::Progress;
 //!
-//! let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
+//! let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
 //! let process = Process::open(core, &Options::default(), &Progress::silent())?;
 //! let found = introspect(&process);
 //! let report = analysis::summary(&process, &found, false, &Progress::silent());
@@ -62,7 +62,7 @@
 //! # use coremap::{analysis, introspect::introspect, render};
 //! # use coremap::process::{Options, Process};
 //! # use coremap::progress::Progress;
-//! # let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
+//! # let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
 //! # let process = Process::open(core, &Options::default(), &Progress::silent())?;
 //! # let found = introspect(&process);
 //! # let report = analysis::summary(&process, &found, false, &Progress::silent());

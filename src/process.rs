@@ -76,7 +76,7 @@ pub struct ProcessStrings {
 /// use coremap::addr::Addr;
 /// use coremap::memory::{FaultKind, Memory};
 ///
-/// let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
+/// let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
 /// let process = Process::open(core, &Options::default(), &Progress::silent())?;
 /// assert_eq!(process.pid(), Some(9854));
 /// assert!(process.modules.iter().any(|m| m.path.ends_with("/libc.so.6")));

@@ -69,7 +69,7 @@ pub(crate) enum Fill {
 /// Pages that real processes had in their memory.
 pub(crate) fn real_bytes(zeros: bool) -> Fallible<Vec<u8>> {
     let mut out = Vec::new();
-    for name in ["dotnet31-kernel.core.zst", "dotnet31-createdump.core.zst", "native-glibc-kernel.core.gz"] {
+    for name in ["dotnet31-kernel/core.zst", "dotnet31-createdump/core.zst", "native-glibc-kernel/core.gz"] {
         let sample = sample(name)?;
         let target: &dyn Target = &sample;
         for run in target.dumped_runs(ALL) {

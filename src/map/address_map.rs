@@ -68,8 +68,8 @@ impl Ranged for Region {
 /// use coremap::introspect::introspect;
 /// use coremap::map::{Confidence, Kind};
 ///
-/// # let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
-/// let process = Process::open(facts, &Options::default(), &Progress::silent())?;
+/// # let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
+/// let process = Process::open(core, &Options::default(), &Progress::silent())?;
 /// let map = introspect(&process).map;
 /// let region = map.region_at(Addr::new(0x557a_682b_6b10)).ok_or("not mapped")?;
 /// assert_eq!((region.kind, region.confidence), (Kind::Malloc, Confidence::Exact));

@@ -3,7 +3,7 @@
 //! A list in a damaged or crafted core may run in a cycle, lead into another one, or go on
 //! through all memory. Each walk remembers what it saw, and all walks of a phase share one
 //! budget of steps: thousands of lists that each end in time may not do so together.
-//! `tests/walkers.rs` looks that no list is followed without.
+//! `tests/all/source_rules.rs` looks that no list is followed without.
 //!
 //! What is passed by address order (chunks of a heap, objects of a segment) is no list.
 

@@ -86,8 +86,8 @@ const SIZES: Sizes = Sizes { task: 4 << 20, block: 256 << 10, page: PAGE as usiz
 /// # use coremap::progress::Progress;
 /// use coremap::search::{HitEncoding, Pattern, PatternOptions, search};
 ///
-/// # let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
-/// let process = Process::open(target, &Options::default(), &Progress::silent())?;
+/// # let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
+/// let process = Process::open(core, &Options::default(), &Progress::silent())?;
 /// let pattern = Pattern::new("coremap-marker-utf16", PatternOptions::default())?;
 /// let found = search(process.target(), &pattern, None, Some(10), &Progress::silent());
 /// assert!(found.hits.iter().any(|hit| hit.encoding == HitEncoding::Utf16));

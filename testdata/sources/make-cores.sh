@@ -134,16 +134,17 @@ gcore_to() { # file
 }
 
 deliver() { # core stem ext
-    cp "$RUN/truth.json" "$OUT/$2.truth.json"
-    rm -f "$OUT/$2.core.$3"
+    mkdir -p "$OUT/$2"
+    cp "$RUN/truth.json" "$OUT/$2/truth.json"
+    rm -f "$OUT/$2/core.$3"
     case $3 in
-    zst) zstd -q --ultra -22 --long=27 "$1" -o "$OUT/$2.core.zst" ;;
-    xz) xz -9e -c "$1" > "$OUT/$2.core.xz" ;;
-    gz) gzip -9 -n -c "$1" > "$OUT/$2.core.gz" ;;
-    lz4) lz4 -q -12 --content-size "$1" "$OUT/$2.core.lz4" ;;
+    zst) zstd -q --ultra -22 --long=27 "$1" -o "$OUT/$2/core.zst" ;;
+    xz) xz -9e -c "$1" > "$OUT/$2/core.xz" ;;
+    gz) gzip -9 -n -c "$1" > "$OUT/$2/core.gz" ;;
+    lz4) lz4 -q -12 --content-size "$1" "$OUT/$2/core.lz4" ;;
     esac
-    chmod 644 "$OUT/$2.core.$3"
-    printf '%s: %s bytes, packed %s\n' "$2" "$(stat -c %s "$1")" "$(stat -c %s "$OUT/$2.core.$3")"
+    chmod 644 "$OUT/$2/core.$3"
+    printf '%s: %s bytes, packed %s\n' "$2" "$(stat -c %s "$1")" "$(stat -c %s "$OUT/$2/core.$3")"
 }
 
 dotnet_kernel() {
@@ -207,7 +208,8 @@ P
     "$FX/createdump" --full -f "$RUN/cd.core" "$PID" > "$RUN/cd.log" 2>&1
     stop
     "${COREMAP:-coremap}" shrink --for async -o "$RUN/s.core" "$RUN/cd.core"
-    xz -9e -c "$RUN/s.core" > "$OUT/dotnet31-pending.core.xz"
+    mkdir -p "$OUT/dotnet31-pending"
+    xz -9e -c "$RUN/s.core" > "$OUT/dotnet31-pending/core.xz"
 }
 
 native_kernel() {
@@ -279,9 +281,10 @@ both_ways() { # stem truth-file program [arguments...]
         esac
         # What Go's own report of the crash says of each thread: where it was.
         sed -n 's/^\(r[si]p\) *0x/interrupted \1 0x/p' "$RUN/err" >> "$RUN/told"
-        cp "$RUN/told" "$OUT/$stem-$how.truth.txt"
-        zstd -q --ultra -22 --long=27 -f "$(core_file)" -o "$OUT/$stem-$how.core.zst"
-        chmod 644 "$OUT/$stem-$how.core.zst"
+        mkdir -p "$OUT/$stem-$how"
+        cp "$RUN/told" "$OUT/$stem-$how/truth.txt"
+        zstd -q --ultra -22 --long=27 -f "$(core_file)" -o "$OUT/$stem-$how/core.zst"
+        chmod 644 "$OUT/$stem-$how/core.zst"
     done
 }
 

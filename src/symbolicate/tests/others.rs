@@ -194,7 +194,7 @@ fn text_that_only_looks_like_a_tools_is_any_text() {
 
 #[test]
 fn the_mappings_of_a_core() -> Result<(), crate::core::open::OpenError> {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores/native-glibc-kernel.core.gz");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores/native-glibc-kernel/core.gz");
     let diag = crate::diag::Diagnostics::default();
     let core = crate::core::open::Core::open(&path, &diag, &crate::progress::Progress::silent())?;
     let maps = mappings(&core.facts);

@@ -1,0 +1,88 @@
+//! What is a .NET runtime, and of which version: its structures decide, and no text.
+
+use serde_json::Value;
+
+use crate::support::dotnet_builder::{FREE, Fake, IMAGE, SLOTS, VARS};
+use crate::support::run::bounded;
+
+/// The runtimes that `summary` lists, its warnings, and its exit status.
+fn found(fake: &Fake) -> (Vec<Value>, String, i32) {
+    let file = fake.core().write();
+    let out = bounded(&["summary", "--json"], file.path()).go();
+    let answer = out.json();
+    let runtimes = answer["core"]["runtimes"].as_array().unwrap().clone();
+    (runtimes, answer["warnings"].to_string(), out.code.unwrap())
+}
+
+#[track_caller]
+fn is(runtime: &Value, version: &str, layout: &str) {
+    assert_eq!(runtime["version"], version, "{runtime}");
+    assert!(runtime["layout_source"].as_str().unwrap().starts_with(layout), "{runtime}");
+}
+
+#[test]
+fn the_host_program_is_no_runtime() {
+    // The host may be of any version: 7 has no layout, 8 has, 42 is nobody's.
+    for version in ["7.0.2024.26716", "8.0.3326.52219", "42.42.42.42424", "3.100.2.1"] {
+        let mut fake = Fake::dotnet_8();
+        let text = format!("@(#)Version {version} @Commit: x");
+        fake.program(FREE, "/usr/share/dotnet/dotnet", text.as_bytes());
+        let (runtimes, warnings, code) = found(&fake);
+        assert_eq!((runtimes.len(), code), (1, 0), "{version}: {warnings}");
+        is(&runtimes[0], "8.0.33", "dotnet-8-x64");
+    }
+}
+
+#[test]
+fn a_program_that_has_the_runtime_inside_is_one() {
+    // Of 7, which has no layout: what it is has to be said.
+    let mut fake = Fake::dotnet_8();
+    let table = 0x1100;
+    let mut data = b"@(#)Version 7.0.2024.26716 @Commit: x".to_vec();
+    data.resize(0x100, 0);
+    data.extend((0..128).flat_map(|i| (FREE + table + 0x700 + 8 * i).to_le_bytes()));
+    data.resize(0x800, 0);
+    // Each slot leads to a word of its own; GcDacVars hangs off another slot than in 8.
+    let vars = FREE + 0x1c00;
+    data.resize(0xc00, 0);
+    data[0x800 + 8 * 40..][..8].copy_from_slice(&vars.to_le_bytes());
+    data.extend([2, 1, 0, 0, 0, 0, 0, 0]);
+    data.extend([0x108u64, 5].into_iter().flat_map(u64::to_le_bytes));
+    fake.program(FREE, "/srv/app/app", &data);
+    let (runtimes, warnings, code) = found(&fake);
+    assert_eq!((runtimes.len(), code), (1, 4), "{warnings}");
+    assert!(warnings.contains("/srv/app/app: no layout of .NET 7.0.20 is known"), "{warnings}");
+}
+
+#[test]
+fn structures_are_judged_before_the_text() {
+    // A build of one's own calls itself 42, whatever it is of.
+    let mut fake = Fake::dotnet_8();
+    fake.poke(VARS_AT, &[2, 1]);
+    fake.put(VARS_AT + 8, 0x108);
+    fake.version("@(#)Version 42.42.42.42424 @Commit: x");
+    let (runtimes, warnings, code) = found(&fake);
+    assert_eq!(code, 4);
+    is(&runtimes[0], "42.42.0", "dotnet-8-x64");
+    assert!(warnings.contains("that of 8 is tried"), "{warnings}");
+    // No text at all.
+    fake.version("");
+    fake.path = Some("/x/libcoreclr.so");
+    let (runtimes, warnings, code) = found(&fake);
+    assert_eq!(code, 4);
+    is(&runtimes[0], "8.0", "dotnet-8-x64");
+    assert!(warnings.contains("its version is not in the core; by its structures it is .NET 8.0"), "{warnings}");
+    // A GC that no known version has.
+    fake.put(VARS_AT + 8, 0x118);
+    let (runtimes, warnings, _) = found(&fake);
+    assert!(runtimes.is_empty());
+    assert!(warnings.contains("its structures fit no layout that is known"), "{warnings}");
+    // And a table without any.
+    for i in 0..128 {
+        fake.put(IMAGE + SLOTS + 8 * i, 0);
+    }
+    assert!(found(&fake).0.is_empty());
+}
+
+/// GcDacVars.
+const VARS_AT: u64 = IMAGE + VARS;

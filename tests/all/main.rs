@@ -1,0 +1,51 @@
+//! All tests over whole cores and over the program, in one program: the library is linked once.
+//! Its tests are threads of one process, so none may change or count what the process has: its
+//! environment, folder, limits, signals, memory, files read. What needs that runs the program, or
+//! itself, as a child (`support::run`), or counts what its own thread does (`watch`, `support::cpu`).
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(unreachable_pub, reason = "what a module shares is said by `pub`, and nobody uses this program's")]
+
+mod support;
+
+mod amplification;
+mod async_chains;
+mod caps;
+mod cli;
+mod contract;
+mod cores;
+mod csv;
+mod dotnet_cores;
+mod dotnet_detect;
+mod evil_dotnet;
+mod evil_graph;
+mod evil_heap;
+mod evil_lists;
+mod evil_methods;
+mod executable_memory;
+mod faults;
+mod fences;
+mod fuzz;
+mod hostile;
+mod look;
+mod malloc;
+mod methods;
+mod mistakes;
+mod mutations;
+mod native_symbols;
+mod objects;
+mod package;
+mod properties;
+mod recorded;
+mod refs;
+mod retained;
+mod schema;
+mod source_rules;
+mod speed;
+mod stack_roots;
+mod stacks;
+mod symbolicate;
+mod symbols_pe;
+mod threads;
+mod toy_runtime;
+mod unpacking;
+mod watch;

@@ -1,0 +1,280 @@
+//! glibc's malloc: heaps made by hand in the form of each release, damaged and
+//! hostile ones, and a recorded core with what its own program said.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::support::builder::small_core;
+use crate::support::malloc_builder::{ARENA, Fake, HEAP, TID, VERSIONS};
+use crate::support::run::{program, run};
+use crate::support::{elf, real};
+use serde_json::Value;
+
+fn malloc(fake: &Fake, status: i32) -> Value {
+    let core = fake.core().write();
+    let out =
+        program(["malloc", "--chunks", "--json", core.path().to_str().unwrap()]).within(Duration::from_secs(20)).go();
+    out.exits(status);
+    let v = out.json();
+    adds_up(&v);
+    v
+}
+
+/// What every answer must satisfy: each arena's bytes are all accounted for.
+#[track_caller]
+fn adds_up(v: &Value) {
+    for a in v["arenas"].as_array().unwrap() {
+        let parts = ["used_bytes", "free_bytes", "top", "trimmed", "overhead", "foreign", "unknown"];
+        let sum: u64 = parts.iter().map(|p| a[p].as_u64().unwrap()).sum();
+        assert_eq!(a["committed"], sum, "{a}");
+    }
+    let t = &v["total"];
+    let parts = ["used_bytes", "free_bytes", "top", "trimmed", "overhead", "foreign", "unknown"];
+    assert_eq!(t["committed"], parts.iter().map(|p| t[p].as_u64().unwrap()).sum::<u64>());
+}
+
+fn chunks(v: &Value) -> Vec<(u64, u64, String, String)> {
+    let text = |v: &Value| v.as_str().unwrap().to_owned();
+    let rows = v["chunks"].as_array().unwrap().iter();
+    rows.map(|c| (real::hex(&c["address"]), c["size"].as_u64().unwrap(), text(&c["state"]), text(&c["where"])))
+        .collect()
+}
+
+#[test]
+fn each_release_has_its_form() {
+    for version in VERSIONS {
+        let fake = Fake::new(version);
+        let v = malloc(&fake, 0);
+        let expected: Vec<_> = fake.expected.iter().map(|&(a, n, s, w)| (a, n, s.to_owned(), w.to_owned())).collect();
+        assert_eq!(chunks(&v), expected, "{}", version.name);
+        assert_eq!(v["mmapped"]["complete"], true, "{}", version.name);
+        assert_eq!(v["params"]["mmapped_mem"], 0x31000, "{}", version.name);
+        let arena = &v["arenas"][0];
+        assert_eq!(real::hex(&arena["address"]), ARENA, "{}", version.name);
+        assert_eq!(arena["attached_threads"], if version.threads { 1.into() } else { Value::Null });
+        if version.tcache.0 > 0 {
+            assert_eq!(v["tcaches"][0]["tid"], TID, "{}", version.name);
+            assert_eq!(v["tcaches"][0]["count"], 3);
+        }
+    }
+}
+
+#[test]
+fn the_summary_divides_malloc_alike() {
+    for version in VERSIONS {
+        let fake = Fake::new(version);
+        let total = &malloc(&fake, 0)["total"];
+        let core = fake.core().write();
+        let v = run(["summary", "--json", core.path().to_str().unwrap()]).json();
+        let kind = v["kinds"].as_array().unwrap().iter().find(|k| k["kind"] == "Malloc").unwrap();
+        let n = |v: &Value| v.as_u64().unwrap();
+        let split = &v["malloc"];
+        let parts = ["used", "free", "overhead", "unknown"].map(|p| n(&split[p]));
+        assert_eq!(parts.iter().sum::<u64>(), n(&kind["size"]), "{}", version.name);
+        assert_eq!(parts[0], n(&total["used_bytes"]), "{}", version.name);
+        assert_eq!(parts[1], n(&total["free_bytes"]) + n(&total["top"]), "{}", version.name);
+        assert_eq!(parts[3], 0, "{}", version.name);
+    }
+}
+
+#[test]
+fn past_a_damaged_chunk_the_walk_goes_on() {
+    for version in VERSIONS {
+        for size in [0x4141_4141_4141_4141u64, 0, 7, !15, 0x21000 << 20, 0x18] {
+            let mut fake = Fake::new(version);
+            let (at, lost) = (fake.damaged, fake.expected.iter().find(|e| e.0 == fake.damaged + 16).unwrap().1);
+            fake.put(at + 8, size);
+            let v = malloc(&fake, 4);
+            let got = chunks(&v);
+            let rest = fake.expected.iter().filter(|e| e.0 != at + 16);
+            for &(a, n, s, w) in rest {
+                assert!(got.contains(&(a, n, s.into(), w.into())), "{}: {a:#x} {w} after size {size:#x}", version.name);
+            }
+            assert_eq!(v["lost"]["bytes"], lost, "{} {size:#x}", version.name);
+            assert_eq!(v["lost"]["places"][0]["start"], format!("{at:#x}"));
+        }
+    }
+}
+
+#[test]
+fn circles_end() {
+    for version in VERSIONS {
+        // The thread's cache: the second block leads back to the first.
+        if version.tcache.0 > 0 {
+            let mut fake = Fake::new(version);
+            let (first, second) = (fake.cached[0] + 16, fake.cached[1] + 16);
+            let link = if version.safe { (second >> 12) ^ first } else { first };
+            fake.put(second, link);
+            malloc(&fake, 4);
+        }
+        if version.fastbins {
+            let mut fake = Fake::new(version);
+            let (first, place) = (fake.fast[0], fake.fast[1] + 16);
+            fake.put(place, if version.safe { (place >> 12) ^ first } else { first });
+            let v = malloc(&fake, 4);
+            assert!(v["warnings"].to_string().contains("fastbin 2"), "{}: {}", version.name, v["warnings"]);
+        }
+        // A bin's chunk that leads to itself.
+        let mut fake = Fake::new(version);
+        let binned = fake.binned;
+        fake.put(binned + 16, binned);
+        let core = fake.core().write();
+        let out = program(["malloc", "--json", core.path().to_str().unwrap()]).within(Duration::from_secs(20)).go();
+        out.is_sound();
+        // The ring of arenas: into the heap, and back to itself.
+        let mut fake = Fake::new(version);
+        fake.put(ARENA + version.start + 2048, HEAP + 0x100);
+        fake.put(HEAP + 0x100 + version.start + 2048, HEAP + 0x100);
+        let core = fake.core().write();
+        program(["malloc", "--json", core.path().to_str().unwrap()]).within(Duration::from_secs(20)).go().is_sound();
+    }
+}
+
+#[test]
+fn lying_sizes_of_the_arena_are_no_panic() {
+    for version in VERSIONS {
+        for value in [0u64, 1, 0x10, 0x1000, HEAP, u64::MAX, !15, 1 << 63, HEAP + 0x20ff0] {
+            for field in [-16i64, -8, -96, 2048, 2064, 2072, 2080] {
+                let mut fake = Fake::new(version);
+                fake.put((ARENA + version.start).wrapping_add_signed(field), value);
+                for command in ["malloc", "summary"] {
+                    let core = fake.core().write();
+                    let out = program([command, "--json", core.path().to_str().unwrap()])
+                        .within(Duration::from_secs(20))
+                        .go();
+                    out.is_sound();
+                    if command == "malloc" {
+                        adds_up(&out.json());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_dumped_is_unknown() {
+    // Only the heap's first page is there, and its chunks go on behind it.
+    let fake = Fake::new(VERSIONS[3]);
+    let mut cut = fake.core().build();
+    // p_filesz of the heap's PT_LOAD.
+    let at = (0..64).map(|i| 64 + 56 * i).find(|&p| cut[p + 16..p + 24] == HEAP.to_le_bytes()).unwrap();
+    cut[at + 32..at + 40].copy_from_slice(&0x1000u64.to_le_bytes());
+    let file = crate::support::builder::file_with(&cut);
+    let out = program(["malloc", "--chunks", "--json", file.path().to_str().unwrap()]).go();
+    let v = out.json();
+    adds_up(&v);
+    let a = &v["arenas"][0];
+    let last = fake.expected.iter().rfind(|e| e.3 != "mmapped" && e.0 - 16 < HEAP + 0x1000).unwrap();
+    let behind = HEAP + 0x21000 - (last.0 - 16 + last.1);
+    assert_eq!(a["unknown"].as_u64().unwrap(), behind + last.1, "{a}");
+}
+
+#[test]
+fn without_an_allocator_that_is_said() {
+    let core = small_core().write();
+    let out = run(["malloc", core.path().to_str().unwrap()]);
+    out.exits(4);
+    assert!(out.stderr.contains("no allocator that is known"), "{}", out.stderr);
+    let musl = real::plain("native-musl-gcore");
+    let out = run(["malloc", musl.to_str().unwrap()]);
+    out.exits(4);
+    assert!(out.stderr.contains("this process has musl"), "{}", out.stderr);
+}
+
+/// Names that programs rely on; the sums of the two lists are those of the total.
+#[test]
+fn the_contract() {
+    let core = real::plain("native-malloc-gcore");
+    let v = run(["malloc", "--json", core.to_str().unwrap()]).json();
+    assert!(v["chunks"].is_null(), "chunks are listed where they are asked for");
+    let n = |v: &Value| v.as_u64().unwrap();
+    let sum = |list: &str, field: &str| v[list].as_array().unwrap().iter().map(|r| n(&r[field])).sum::<u64>();
+    assert_eq!(sum("sizes", "used"), n(&v["total"]["used"]));
+    assert_eq!(sum("sizes", "used_bytes"), n(&v["total"]["used_bytes"]));
+    assert_eq!(sum("sizes", "free"), n(&v["total"]["free"]));
+    assert_eq!(sum("sizes", "free_bytes"), n(&v["total"]["free_bytes"]));
+    assert_eq!(sum("clusters", "count"), n(&v["total"]["used"]));
+    assert_eq!(sum("clusters", "bytes"), n(&v["total"]["used_bytes"]));
+    for s in v["sizes"].as_array().unwrap() {
+        assert!(n(&s["size_class"]).is_power_of_two());
+    }
+    for c in v["clusters"].as_array().unwrap() {
+        for field in ["size", "count", "bytes", "first_word", "fill", "example", "kind"] {
+            assert!(c.get(field).is_some(), "{field} in {c}");
+        }
+    }
+    // 80 blocks of 2,500 bytes that begin with 0x06.
+    let blocks = v["clusters"].as_array().unwrap().iter().find(|c| c["size"] == 2512).unwrap();
+    assert_eq!((&blocks["count"], &blocks["first_word"]), (&80.into(), &"0x606060606060606".into()));
+    let few = run(["malloc", "--json", "--limit", "2", core.to_str().unwrap()]).json();
+    assert_eq!(few["clusters"].as_array().unwrap().len(), 2);
+    assert_eq!(few["clusters_total"].as_u64().unwrap() as usize, v["clusters"].as_array().unwrap().len());
+}
+
+/// A kernel that is told so leaves the headers of libraries out (coredump_filter without
+/// bit 4), and libc's data is all there is of it.
+#[test]
+fn the_main_arena_is_found_without_libcs_headers() {
+    for name in ["native-malloc-gcore", "native-glibc-kernel", "native-leaks"] {
+        let ask = |command: &str, core: &Path| run([command, "--json", core.to_str().unwrap()]).json();
+        let libc = |info: &Value| {
+            let modules = info["modules"].as_array().unwrap();
+            modules.iter().find(|m| m["path"].as_str().unwrap().ends_with("/libc.so.6")).unwrap().clone()
+        };
+        let whole = real::plain(name);
+        let base = real::hex(&libc(&ask("info", &whole))["base"]);
+        let mut bytes = real::bytes(name);
+        let load = *elf::read(&bytes).loads.iter().find(|l| base.wrapping_sub(l.vaddr) < l.filesz).unwrap();
+        let at = (load.offset + base - load.vaddr) as usize;
+        bytes[at..at + 4096].fill(0);
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        real::write_sparse(file.as_file_mut(), &bytes);
+        assert!(libc(&ask("info", file.path()))["kind"].is_null(), "{name}: its headers are still there");
+        let (whole, without) = (ask("malloc", &whole), ask("malloc", file.path()));
+        adds_up(&without);
+        for part in ["arenas", "total", "mmapped", "params"] {
+            assert_eq!(without[part], whole[part], "{name}: {part}");
+        }
+    }
+}
+
+/// The recorded program's own list of blocks, and glibc's counts of it.
+#[test]
+fn a_real_heap_as_its_program_knew_it() {
+    let core = real::plain("native-malloc-gcore");
+    let truth = real::told("native-malloc-gcore");
+    let out = run(["malloc", "--chunks", "--json", core.to_str().unwrap()]);
+    out.exits(0);
+    let v = out.json();
+    adds_up(&v);
+    let got: BTreeMap<u64, (u64, String, String)> = chunks(&v).into_iter().map(|(a, n, s, w)| (a, (n, s, w))).collect();
+    let blocks = truth["blocks"].as_array().unwrap();
+    let live: Vec<u64> = blocks.iter().filter(|b| b[2] == true).map(|b| real::hex(&b[0])).collect();
+    assert!(live.len() > 250);
+    for b in blocks {
+        let at = real::hex(&b[0]);
+        if b[2] == true {
+            let (size, state, kept) = &got[&at];
+            let header = if kept == "mmapped" { 16 } else { 8 };
+            assert_eq!((size - header, state.as_str()), (b[1].as_u64().unwrap(), "used"), "{b}");
+        } else if !live.contains(&at) {
+            // Joined with a neighbour, or free under its own address; or given
+            // out again to the C library, which is in no list of the program's.
+            let used = got.get(&at).filter(|(_, state, _)| state == "used");
+            assert!(used.is_none_or(|(size, ..)| *size == 288), "{b} is called used: {used:?}");
+        }
+    }
+    // mallinfo2 counts caches as used, and all of the break.
+    let n = |v: &Value| v.as_u64().unwrap();
+    let arenas = v["arenas"].as_array().unwrap();
+    let sum = |f: &dyn Fn(&Value) -> u64| arenas.iter().map(f).sum::<u64>();
+    let cached = sum(&|a| n(&a["free_by"]["tcache"]["bytes"]));
+    let info = &truth["mallinfo2"];
+    assert_eq!(n(&info["fordblks"]), sum(&|a| n(&a["free_bytes"]) + n(&a["top"])) - cached);
+    assert_eq!(n(&info["uordblks"]), sum(&|a| n(&a["used_bytes"]) + n(&a["overhead"]) + n(&a["foreign"])) + cached);
+    assert_eq!((&info["hblks"], &info["hblkhd"]), (&v["mmapped"]["count"], &v["mmapped"]["bytes"]));
+    assert_eq!(arenas.len(), 3);
+    assert!(n(&v["total"]["foreign"]) >= 1000);
+}

@@ -1,0 +1,164 @@
+//! Rules of the source that no lint knows, by its text: lists in the process's memory are followed
+//! by `memory::walk` alone, and addresses are reckoned with by `Addr` alone.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+/// Loops that look like walks over lists and are none: file, a part of the loop's first line,
+/// and why.
+const NO_LISTS: &[(&str, &str, &str)] = &[
+    ("src/memory/walk.rs", "while !at.is_null()", "the walker itself"),
+    ("src/native/malloc/find.rs", "while at < e.range.end && !at.is_null()", "multiples of HEAP_MAX_SIZE, upwards"),
+    (
+        "src/native/malloc/find.rs",
+        "while let Some(size) = self.chunk_size(at)",
+        "chunks, upwards, at most GUESS_CHUNKS",
+    ),
+    ("src/dotnet/heap/walk.rs", "while at < window.end && at < end", "objects, upwards, to the end of their segment"),
+    ("src/dotnet/heap/walk.rs", "while at < stop", "objects, upwards, to the end of their segment"),
+    ("src/dotnet/heap/walk.rs", "for _ in 0..CHAIN", "objects, upwards, CHAIN of them"),
+    ("src/process.rs", "while let Some(pointer) = word(at)", "the words of envp, upwards, at most MAX_ARGS"),
+    ("src/process.rs", "while let Some(value) = word(at)", "the words of argv, downwards, at most MAX_ARGS"),
+];
+
+/// Arithmetic beside `.get()` that is none on an address: file, a part of the line, and why.
+const NO_ADDRESSES: &[(&str, &str, &str)] = &[
+    ("src/search/scan.rs", "last.get().len()", "a cell of hits"),
+    ("src/target/budget.rs", "PENDING.get() + 1", "a cell that counts units of work"),
+    ("src/stackwalk/mod.rs", "self.left.get().saturating_sub(", "a cell that counts frames"),
+    ("src/dotnet/types/instances.rs", "self.left.get().checked_sub(1)", "a cell that counts steps"),
+    ("src/native/malloc/tcache.rs", "(place.get() >> shape.safe_linking) ^ word", "bits: what PROTECT_PTR does"),
+    ("src/dotnet/graph/space.rs", "start.get() >> MIB..=", "the number of a page"),
+    ("src/target/reads.rs", "get() / PAGE", "the number of a page"),
+    ("src/dotnet/graph/mod.rs", "hash(handle.object.get()) >>", "bits of a hash"),
+];
+
+fn files(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, out);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+/// Each file of the library and the program, without its unit tests: path, and its lines.
+fn sources() -> Vec<(String, Vec<String>)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut all = Vec::new();
+    files(&root.join("src"), &mut all);
+    all.sort();
+    let name = |p: &Path| p.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+    let all = all.iter().map(|p| (name(p), std::fs::read_to_string(p).unwrap()));
+    let no_tests = all.filter(|(p, _)| !p.contains("/tests") && !p.ends_with("tests.rs"));
+    no_tests
+        .map(|(path, text)| {
+            let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
+            let lines = code.lines().map(|l| l.split("//").next().unwrap().to_owned());
+            (path, lines.collect())
+        })
+        .collect()
+}
+
+fn allowed(list: &[(&str, &str, &str)], path: &str, line: &str) -> bool {
+    list.iter().any(|(file, part, _)| *file == path && line.contains(part))
+}
+
+/// A loop: its first line's number, that line, and all of it.
+fn loops(lines: &[String]) -> Vec<(usize, String, String)> {
+    let begins = Regex::new(r"^\s*(let \w+ = |break |\w+ => )?(while|loop|for _ in)\b").unwrap();
+    let mut out = Vec::new();
+    for (i, line) in lines.iter().enumerate().filter(|(_, l)| begins.is_match(l)) {
+        let indent = line.len() - line.trim_start().len();
+        // rustfmt closes a block where its first line began.
+        let closes = |l: &&String| l.starts_with(&format!("{:indent$}}}", "")) && l.trim_start().starts_with('}');
+        let rest = &lines[i + 1..];
+        let len = rest.iter().position(|l| closes(&l)).map_or(rest.len(), |n| n + 1);
+        out.push((i + 1, line.trim().to_owned(), lines[i..=(i + len).min(lines.len() - 1)].join("\n")));
+    }
+    out
+}
+
+/// Whether a loop goes from node to node: it reads pointers, and goes on at what it read.
+fn follows(text: &str) -> bool {
+    let reads = Regex::new(r"\.ptr\(|\.is_null\(\)|\.parent\(|chunk_size\(|word\(at\)|reveal\(").unwrap();
+    let goes_on = Regex::new(r"(?m)(^\s*|=> |\{ )\*?(at|next|node|link|list|block|segment|map|chunk|state|class|parent|frame|entry|data|\w*_at) = ").unwrap();
+    reads.is_match(text) && goes_on.is_match(text)
+}
+
+/// Where lists are followed without the walker.
+fn without_walker(path: &str, lines: &[String]) -> Vec<String> {
+    let mut out = Vec::new();
+    for (number, first, text) in loops(lines) {
+        let walks = text.contains("walk.step(") || text.contains("self.step(");
+        if follows(&text) && !(walks && path != "src/memory/walk.rs") && !allowed(NO_LISTS, path, &first) {
+            out.push(format!("{path}:{number}: {first}"));
+        }
+    }
+    out
+}
+
+/// Where numbers of addresses are reckoned with.
+fn by_number(path: &str, lines: &[String]) -> Vec<String> {
+    let after = Regex::new(r"\.get\(\)\)? *(\+|-|\*|/|%|<<|>>)[^>=]").unwrap();
+    let before = Regex::new(r"[\w)\]] (\+|-|\*|/|%|<<|>>) &?\(?[\w.?()]*\.get\(\)").unwrap();
+    let named = Regex::new(r"\.get\(\)\??\.(checked|saturating|wrapping|overflowing)_(add|sub|mul|shl|neg)").unwrap();
+    let wrong = |l: &str| after.is_match(l) || before.is_match(l) || named.is_match(l);
+    let lines = lines.iter().enumerate().filter(|(_, l)| wrong(l) && !allowed(NO_ADDRESSES, path, l));
+    lines.map(|(i, l)| format!("{path}:{}: {}", i + 1, l.trim())).collect()
+}
+
+fn all(rule: fn(&str, &[String]) -> Vec<String>) -> Vec<String> {
+    sources().iter().filter(|(path, _)| path != "src/addr.rs").flat_map(|(path, lines)| rule(path, lines)).collect()
+}
+
+#[test]
+fn lists_are_followed_by_the_walker() {
+    let found = all(without_walker);
+    assert!(found.is_empty(), "use memory::walk, or say in NO_LISTS why it is no list:\n{}", found.join("\n"));
+}
+
+#[test]
+fn addresses_are_reckoned_with_by_their_type() {
+    let found = all(by_number);
+    assert!(found.is_empty(), "use a method of Addr, or say in NO_ADDRESSES what it is:\n{}", found.join("\n"));
+}
+
+#[test]
+fn what_is_allowed_is_there() {
+    let sources = sources();
+    let mut gone = String::new();
+    for (file, part, _) in NO_LISTS.iter().chain(NO_ADDRESSES) {
+        let lines = sources.iter().find(|(path, _)| path == file).map(|(_, lines)| lines);
+        if !lines.is_some_and(|lines| lines.iter().any(|l| l.contains(part))) {
+            writeln!(gone, "{file}: {part}").unwrap();
+        }
+    }
+    assert!(gone.is_empty(), "{gone}");
+}
+
+#[test]
+fn a_new_walk_by_hand_is_noticed() {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let by_hand = [
+        "    while !at.is_null() && out.len() < limits::MAX_LIST {\n        out.push(at);\n        at = memory.ptr(at)?;\n    }",
+        "    for _ in 0..limits::MAX_LIST {\n        match view.ptr(\"Next\") {\n            Ok(next) => at = next,\n        }\n    }",
+        "    while let Some(node) = next {\n        next = memory.ptr(node).ok();\n    }",
+        "    loop {\n        match types.parent(class) {\n            Ok(parent) => class = parent,\n        }\n    }",
+    ];
+    for text in by_hand {
+        assert_eq!(without_walker("src/new.rs", &lines(text)).len(), 1, "{text}");
+    }
+    let sound = "    while !at.is_null() {\n        walk.step(at)?;\n        at = memory.ptr(at)?;\n    }";
+    assert!(without_walker("src/new.rs", &lines(sound)).is_empty());
+    for text in ["x.get() + 1", "1 + x.get()", "a.b.get() - c.get()", "x.get() << 3", "x.get().wrapping_sub(1)"] {
+        assert_eq!(by_number("src/new.rs", &lines(text)).len(), 1, "{text}");
+    }
+    for text in ["x.get() & 1", "f(x.get())", "list.get(i) + 1", "cell.get()"] {
+        assert!(by_number("src/new.rs", &lines(text)).is_empty(), "{text}");
+    }
+}

@@ -1,0 +1,238 @@
+//! Every command of the program once, and runs of them over the recorded cores, for all tests
+//! that go through all of them: CSV, schema, tables, damaged cores, cores without a runtime.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use serde_json::Value;
+
+use super::real;
+use super::run::{Output, program};
+
+/// What a command needs for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// No core: it tells of the program.
+    Nothing,
+    Core,
+    /// A core of a process with a .NET runtime.
+    Dotnet,
+}
+
+/// A command.
+#[derive(Debug)]
+pub struct Command {
+    pub name: &'static str,
+    pub needs: Needs,
+    /// Options and arguments before the core with which it can be asked of any core.
+    pub asked: &'static [&'static str],
+    /// Whether it is run over each core that was made to be bad. The others read nothing that one of
+    /// these does not.
+    pub hostile: bool,
+}
+
+const fn of(name: &'static str, needs: Needs, asked: &'static [&'static str], hostile: bool) -> Command {
+    Command { name, needs, asked, hostile }
+}
+
+use Needs::{Core, Dotnet, Nothing};
+
+pub const COMMANDS: &[Command] = &[
+    of("info", Core, &[], true),
+    of("summary", Core, &["--zero-fill"], true),
+    of("regions", Core, &[], true),
+    of("maddress", Core, &[], true),
+    of("stacks", Core, &["--zero-fill"], true),
+    of("threads", Core, &[], true),
+    of("async", Dotnet, &[], false),
+    of("heap", Dotnet, &["--loader"], false),
+    of("heapstat", Dotnet, &["--strings"], true),
+    of("objects", Dotnet, &["--type", "."], false),
+    of("object", Dotnet, &["0x400000"], false),
+    of("gcroot", Dotnet, &["--type", "."], true),
+    of("retained", Dotnet, &[], true),
+    of("handles", Dotnet, &[], false),
+    of("finalizers", Dotnet, &[], false),
+    of("syncblocks", Dotnet, &[], false),
+    of("exceptions", Dotnet, &[], false),
+    of("malloc", Core, &[], false),
+    of("search", Core, &["marker"], true),
+    of("whatis", Core, &["0x400000"], true),
+    of("refs", Core, &["0x400000"], false),
+    of("leaks", Core, &[], false),
+    of("holders", Dotnet, &[], false),
+    of("anon", Core, &[], false),
+    of("ip2method", Core, &["0x400000", "0", "ffffffffffffffff"], true),
+    of("symbolicate", Core, &[FRAMES], true),
+    of("perfmap", Dotnet, &[], true),
+    of("diff", Core, &[GLIBC], false),
+    of("shrink", Core, &["-o", NEW], false),
+    of("check", Core, &[], true),
+    of("schema", Nothing, &[], false),
+    of("completions", Nothing, &["bash"], false),
+    of("man", Nothing, &[], false),
+];
+
+/// Those that answer of a core.
+pub fn of_cores() -> impl Iterator<Item = &'static Command> {
+    COMMANDS.iter().filter(|c| c.needs != Nothing)
+}
+
+pub const GLIBC: &str = "native-glibc-kernel.core";
+pub const MUSL: &str = "native-musl-gcore.core";
+pub const MALLOC: &str = "native-malloc-gcore.core";
+pub const LEAKS: &str = "native-leaks.core";
+pub const AARCH64: &str = "native-aarch64-qemu.core";
+pub const CREATEDUMP: &str = "dotnet31-createdump.core";
+pub const GCORE: &str = "dotnet31-gcore.core";
+pub const PENDING: &str = "dotnet31-pending.core";
+pub const OBJECTS: &str = "dotnet8-objects.core";
+pub const THREADS: &str = "dotnet8-threads.core";
+pub const METHODS: &str = "dotnet8-methods.core";
+pub const KERNEL10: &str = "dotnet10-kernel-shrunk.core";
+pub const SERVER: &str = "dotnet10-server-ingc-shrunk.core";
+
+/// Stands for a text for `symbolicate`: two words of a trace.
+pub const FRAMES: &str = "frames.txt";
+
+/// Stands for a file that is to be written.
+pub const NEW: &str = "new.core";
+
+/// A command with arguments and cores, and what is looked at in its answer.
+#[derive(Debug)]
+pub struct Run {
+    pub args: &'static [&'static str],
+    /// A place in the JSON that must be filled, so that the schema has something to check.
+    pub there: Option<&'static str>,
+    /// The list in the JSON that has as many entries as the CSV has rows; empty where no list
+    /// has. `None`: the CSV is not looked at.
+    pub rows: Option<&'static str>,
+    /// Whether it is looked at on terminals: tables and prose. Frames and addresses in text are
+    /// words that are never broken.
+    pub table: bool,
+}
+
+const fn run(args: &'static [&'static str]) -> Run {
+    Run { args, there: None, rows: None, table: false }
+}
+
+impl Run {
+    const fn json(self, there: &'static str) -> Run {
+        Run { there: Some(there), ..self }
+    }
+
+    const fn csv(self, rows: &'static str) -> Run {
+        Run { rows: Some(rows), ..self }
+    }
+
+    const fn table(self) -> Run {
+        Run { table: true, ..self }
+    }
+}
+
+/// Each command that answers of a core, with each option that changes the form of its answer.
+pub const RUNS: &[Run] = &[
+    run(&["info", GLIBC]).json("/modules/0").csv("/modules").table(),
+    run(&["info", "--show-data", CREATEDUMP]).json("/core/runtimes/0"),
+    run(&["info", AARCH64]).json("/process"),
+    run(&["summary", "--zero-fill", CREATEDUMP]).json("/kinds/0/zero").csv("/kinds").table(),
+    run(&["summary", "--zero-fill", THREADS]).table(),
+    run(&["summary", GLIBC]).json("/malloc/used"),
+    run(&["regions", CREATEDUMP]).json("/regions/0").csv("/regions"),
+    run(&["regions", "--kind", "stack", "--sort", "size", GLIBC]).csv("/regions"),
+    run(&["regions", SERVER]).table(),
+    run(&["regions", GLIBC]).table(),
+    run(&["maddress", GLIBC]).json("/regions/0").csv("/regions"),
+    run(&["maddress", SERVER]).table(),
+    run(&["maddress", "--summary", CREATEDUMP]).csv("").table(),
+    run(&["stacks", "--zero-fill", GLIBC]).json("/stacks/0/touched").table(),
+    run(&["stacks", THREADS]).json("/groups/0").table(),
+    run(&["stacks", "--zero-fill", THREADS]).csv("/stacks").table(),
+    run(&["threads", CREATEDUMP]).json("/threads/0/frames/0"),
+    run(&["threads", "--group", THREADS]).json("/groups/0/frames/0").csv(""),
+    run(&["threads", GLIBC]).json("/threads/0/frames/0"),
+    run(&["threads", THREADS]).csv(""),
+    run(&["threads", "--tid", "20805", THREADS]).csv("/threads/0/frames"),
+    run(&["async", "--all", PENDING]).json("/chains/0/frames/0").csv(""),
+    run(&["heap", CREATEDUMP]).csv("/segments"),
+    run(&["heap", "--loader", CREATEDUMP]).json("/core/runtimes/0").csv("/loader").table(),
+    run(&["heap", "--loader", SERVER]).table(),
+    run(&["heapstat", CREATEDUMP]).csv("/types"),
+    run(&["heapstat", "--strings", CREATEDUMP]).json("/types/0").table(),
+    run(&["heapstat", "--strings", OBJECTS]).csv("/strings/duplicates"),
+    run(&["heapstat", OBJECTS]).table(),
+    run(&["objects", "--type", "Dictionary", OBJECTS]).json("/objects/0").csv("/objects").table(),
+    run(&["object", "0x7f4e2cc08dd0", OBJECTS]).json("/fields/0").csv("").table(),
+    run(&["object", "0x7f4e31500f20", OBJECTS]).json("/exception").csv(""),
+    run(&["object", "0x7f4e2cc08bc8", OBJECTS]).json("/collection").csv(""),
+    run(&["object", "0x7f4e314ea4c0", OBJECTS]).json("/delegate"),
+    run(&["gcroot", "0x7f61f606c590", CREATEDUMP]).json("/paths/0/chain/0").csv(""),
+    run(&["gcroot", "--type", "^app", CREATEDUMP]).json("/groups/0").csv(""),
+    run(&["retained", "--top", "5", CREATEDUMP]).json("/types/0").csv("").table(),
+    run(&["retained", "--object", "0x7f61f606c590", CREATEDUMP]).json("/object").csv(""),
+    run(&["handles", CREATEDUMP]).json("/handles/0").csv("/handles").table(),
+    run(&["handles", OBJECTS]).table(),
+    run(&["finalizers", CREATEDUMP]).json("/types/0").csv("/objects").table(),
+    run(&["syncblocks", CREATEDUMP]).json("/core/runtimes/0").csv("/blocks"),
+    run(&["syncblocks", OBJECTS]).table(),
+    run(&["exceptions", OBJECTS]).json("/exceptions/0").csv("/exceptions").table(),
+    run(&["malloc", MALLOC]).json("/clusters/0").csv("/clusters").table(),
+    run(&["malloc", "--chunks", "--limit", "50", MALLOC]).json("/chunks/0").csv("/chunks").table(),
+    run(&["search", "--context", "coremap-", GLIBC]).json("/hits/0/context").csv("/hits").table(),
+    run(&["whatis", "--bytes", "16", "0x557a682b6b10", GLIBC]).json("/block"),
+    run(&["whatis", "0x7fe720000000", GLIBC]).json("/neighbours/0"),
+    run(&["whatis", "0x7fe744a0fdd0", GLIBC]).csv(""),
+    run(&["whatis", "--bytes", "64", "0x7f4e2cc08dd0", OBJECTS]).table(),
+    run(&["refs", "--region", "0x7fe744a0fdd0", GLIBC]).json("/refs/0").csv("/refs").table(),
+    run(&["leaks", LEAKS]).csv("/clusters").table(),
+    run(&["leaks", "--blocks", LEAKS]).json("/clusters/0").csv("/blocks").table(),
+    run(&["holders", CREATEDUMP]).json("/core/runtimes/0").csv("/holders").table(),
+    run(&["anon", GLIBC]).json("/clusters/0").csv("/clusters").table(),
+    run(&["anon", KERNEL10]).table(),
+    run(&["ip2method", "0x7f8e3e84433c", "0x10", METHODS]).json("/results/0/method").csv("/results"),
+    run(&["ip2method", "--short", "0x7f8e3e84433c", METHODS]).csv("/results"),
+    run(&["symbolicate", FRAMES, METHODS]).json("/frames/0/symbol").csv("/frames"),
+    run(&["perfmap", METHODS]).json("/entries/0").csv("/entries"),
+    run(&["diff", GLIBC, CREATEDUMP]).json("/kinds/0"),
+    run(&["diff", CREATEDUMP, GCORE]).json("/types/0").csv("/kinds").table(),
+    run(&["diff", MUSL, GLIBC]).table(),
+    run(&["shrink", "-o", NEW, GLIBC]).json("/segments").csv(""),
+    run(&["check", GLIBC]).json("/invariants/0").csv("/invariants"),
+    run(&["check", CREATEDUMP]).table(),
+];
+
+/// The folder of the unpacked cores, those that `args` name among them.
+pub fn unpacked(args: &[&str]) -> PathBuf {
+    for name in args.iter().filter(|a| **a != NEW).filter_map(|a| a.strip_suffix(".core")) {
+        real::plain(name);
+    }
+    real::folder().to_owned()
+}
+
+/// Run the program with `args` and then `form`, among the unpacked cores.
+pub fn answer(args: &[&str], form: &[&str]) -> Output {
+    let (dir, text) = (tempfile::tempdir().unwrap(), frames());
+    let (text, new) = (text.path().to_str().unwrap(), dir.path().join(NEW));
+    let words = args.iter().map(|&a| match a {
+        FRAMES => text,
+        NEW => new.to_str().unwrap(),
+        a => a,
+    });
+    let out = program(words.chain(form.iter().copied())).dir(&unpacked(args)).go();
+    out.is_sound();
+    out
+}
+
+/// What [`FRAMES`] stands for.
+pub fn frames() -> tempfile::NamedTempFile {
+    super::builder::file_with(b"0x7f8e3e84433c 0x7f8e3e8317b9\n")
+}
+
+/// The JSON of a run, which is made once for all tests.
+pub fn json(args: &'static [&'static str]) -> Value {
+    type Answers = Mutex<BTreeMap<&'static [&'static str], Arc<OnceLock<Value>>>>;
+    static ANSWERS: OnceLock<Answers> = OnceLock::new();
+    let place = ANSWERS.get_or_init(Mutex::default).lock().unwrap().entry(args).or_default().clone();
+    place.get_or_init(|| answer(args, &["--json"]).json()).clone()
+}

@@ -1,0 +1,260 @@
+//! A runtime that coremap has never heard of, on a core made by hand: what it tells by the
+//! interface (`managed::ManagedRuntime`) is enough for the commands that ask any runtime.
+
+use coremap::addr::{Addr, AddrRange};
+use coremap::analysis::{self, HeapStatOptions, RetainedOptions, ThreadOptions};
+use coremap::managed::graph::Space;
+use coremap::managed::{
+    CodeAt, CodeEntry, Generation, Heap, Link, Losses, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads,
+    Method, MethodRole, Node, Object, ObjectReader, Part, Root, RootKind, Roots, TypeIndex, TypeInfo, Walk, Walker,
+};
+use coremap::map::{Claim, Claims, Confidence, Kind, Owner};
+use coremap::memory::Memory;
+use coremap::process::{Options, Process};
+use coremap::progress::Progress;
+use coremap::registers::Regs;
+use coremap::report::{RuntimeRow, ThreadRow};
+use coremap::session::Session;
+
+use crate::support::builder::{CoreBuilder, Load, R, X};
+use crate::support::notes;
+
+const HEAP: u64 = 0x10_0000;
+const CODE: u64 = 0x20_0000;
+const STACK: u64 = 0x7000_0000;
+const TID: u32 = 7;
+
+/// Bytes of a method; each begins at a multiple of them.
+const METHOD: u64 = 16;
+const METHODS: [&str; 3] = ["Main()", "Work()", "Wait()"];
+
+/// An object is the number of its type, then as many words as a type has fields.
+const TYPES: [(&str, &[&str]); 3] = [("Free", &[]), ("Node", &["next", "name"]), ("Text", &["length"])];
+const YOUNG: Generation = Generation { number: 0, name: "young", frozen: false };
+
+/// The runtime. Its root is the word at the top of its only thread's stack.
+struct Toy<'p> {
+    process: &'p Process,
+    parts: Vec<Part>,
+    space: Space<'p>,
+    threads: ManagedThreads,
+}
+
+impl<'p> Toy<'p> {
+    fn new(process: &'p Process) -> Toy<'p> {
+        let range = AddrRange::sized(Addr::new(HEAP), 8 * heap().len() as u64);
+        let mut threads = ManagedThreads::default();
+        let thread = ManagedThread { address: Addr::new(STACK), id: Some(1), marks: Vec::new() };
+        threads.by_tid.insert(TID, vec![thread]);
+        Toy {
+            process,
+            parts: vec![Part { heap: 0, generation: YOUNG, range }],
+            space: Space::new(process.target(), [range].into_iter(), 16),
+            threads,
+        }
+    }
+
+    fn object(&self, at: u64) -> Option<Object> {
+        let kind = self.process.memory.u64(Addr::new(at)).ok().filter(|&k| k < TYPES.len() as u64)?;
+        let size = 8 + 8 * TYPES[kind as usize].1.len() as u64;
+        Some(Object { addr: Addr::new(at), kind: TypeIndex(kind as u32), size })
+    }
+}
+
+impl Heap for Toy<'_> {
+    fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+    fn generations(&self) -> &[Generation] {
+        &[YOUNG]
+    }
+    fn space(&self) -> &Space<'_> {
+        &self.space
+    }
+    fn types(&self) -> usize {
+        TYPES.len()
+    }
+    fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
+        let address = Addr::new(u64::from(kind.0));
+        Some(TypeInfo { address, free: kind.0 == 0, string: kind.0 == 2, elements: None })
+    }
+    fn type_name(&self, kind: TypeIndex) -> String {
+        TYPES[kind.0 as usize].0.to_owned()
+    }
+    fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
+        TYPES[kind.0 as usize].1.get(offset as usize / 8 - 1).map(|&name| name.to_owned())
+    }
+    fn walker(&self) -> Box<dyn Walker + '_> {
+        Box::new(Eyes(self))
+    }
+    fn reader(&self) -> Box<dyn ObjectReader + '_> {
+        Box::new(Eyes(self))
+    }
+}
+
+/// Walks, and looks at single objects.
+struct Eyes<'t, 'p>(&'t Toy<'p>);
+
+impl Walker for Eyes<'_, '_> {
+    fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
+        let mut at = part.range.start.get();
+        while at < part.range.end.get() {
+            let Some(object) = self.0.object(at) else {
+                return losses.add(at, part.range.end.get(), || "no object".into());
+            };
+            visit(&object);
+            at += object.size;
+        }
+    }
+}
+
+impl ObjectReader for Eyes<'_, '_> {
+    fn node(&mut self, addr: u64) -> Option<Node> {
+        let inside = self.0.space.run(addr).is_some();
+        let object = self.0.object(addr).filter(|_| inside)?;
+        Some(Node { kind: object.kind, size: object.size, counted_size: object.size })
+    }
+    fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
+        let fields = self.node(addr).filter(|node| node.kind.0 == 1).map_or(0, |_| 2);
+        for field in from..fields {
+            let offset = 8 + 8 * u64::from(field);
+            let value = self.0.process.memory.u64(Addr::new(addr + offset)).unwrap_or(0);
+            if value != 0 && !visit(field, Link::Field(offset), value) {
+                return;
+            }
+        }
+    }
+}
+
+impl ManagedCode for Toy<'_> {
+    fn ranges(&self) -> Vec<AddrRange> {
+        vec![AddrRange::sized(Addr::new(CODE), METHOD * METHODS.len() as u64)]
+    }
+    fn code_at(&self, ip: Addr) -> Option<CodeAt> {
+        let number = (ip.get().checked_sub(CODE)? / METHOD) as usize;
+        let method = Method {
+            name: (*METHODS.get(number)?).to_owned(),
+            module: "toy".into(),
+            id: None,
+            token: None,
+            start: Addr::new(CODE + METHOD * number as u64),
+            size: METHOD,
+            cold: None,
+            role: MethodRole::Program,
+        };
+        Some(CodeAt::Method(method.into()))
+    }
+    /// A frame is nothing but its return address.
+    fn unwind(&self, regs: &Regs, _exact: bool) -> Result<Regs, String> {
+        let ip = self.process.memory.ptr(regs.sp()).map_err(|fault| fault.to_string())?;
+        Ok(Regs::new(self.process.arch(), ip, regs.sp().saturating_add(8)))
+    }
+    fn each(&self, visit: &mut dyn FnMut(CodeEntry) -> bool) {
+        for number in 0..METHODS.len() as u64 {
+            if let Some(CodeAt::Method(method)) = self.code_at(Addr::new(CODE + METHOD * number)) {
+                visit(CodeEntry::Method(method, None));
+            }
+        }
+    }
+}
+
+impl ManagedRuntime for Toy<'_> {
+    fn row(&self) -> RuntimeRow {
+        let (version, gc) = (Some("1".into()), Some("toy"));
+        let (module, base, layout_source) = ("toy".into(), Addr::new(CODE), "this test".into());
+        RuntimeRow { name: "Toy".into(), version, module, base, gc, layout_source }
+    }
+    fn label(&self) -> String {
+        "Toy 1".into()
+    }
+    fn claim(&self, claims: &mut Claims) {
+        let confidence = Confidence::Exact;
+        let (owner, detail, evidence) = (Owner::None, "toy heap".into(), "this test says so".into());
+        claims.add(Claim { range: self.parts[0].range, kind: Kind::GCHeap, confidence, owner, detail, evidence });
+    }
+    fn heap(&self) -> Option<&dyn Heap> {
+        Some(self)
+    }
+    fn code(&self) -> &dyn ManagedCode {
+        self
+    }
+    fn threads(&self) -> &ManagedThreads {
+        &self.threads
+    }
+    fn roots(&self, own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        assert_eq!((own, walk(TID).map(|walk| walk.frames.len())), (0, Some(3)));
+        let at = Addr::new(STACK + 0xff8);
+        let object = self.process.memory.ptr(at).unwrap();
+        Roots { all: vec![Root { thread: Some(TID), ..Root::new(RootKind::Stack, at, object) }], ..Roots::default() }
+    }
+    fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
+        (row.managed_id, row.managed_name) = (thread.id, Some("toy worker".into()));
+    }
+}
+
+/// Three nodes of a list, of which the second has a name; one that nobody holds; free space.
+fn heap() -> Vec<u64> {
+    let node = |number: u64| HEAP + 24 * number;
+    let nodes = [[1, node(1), 0], [1, node(2), node(4)], [1, 0, 0], [1, node(0), 0]];
+    nodes.into_iter().flatten().chain([2, 5, 0, 0]).collect()
+}
+
+fn core() -> CoreBuilder {
+    let bytes = |words: &[u64]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+    let mut stack = vec![0; 512];
+    // Wait, called by Work, called by Main, called by nobody.
+    (stack[256], stack[257], stack[511]) = (CODE + METHOD + 4, CODE + 4, HEAP);
+    let registers = [(16, CODE + 2 * METHOD + 3), (19, STACK + 8 * 256)];
+    CoreBuilder::x86_64()
+        .loads([Load::at(HEAP).bytes(bytes(&heap())), Load::at(CODE).flags(R | X).bytes(vec![0x90; 48])])
+        .load(Load::at(STACK).bytes(bytes(&stack)))
+        .note(notes::prstatus_with(TID, &registers))
+}
+
+#[test]
+fn a_runtime_of_fifty_lines_gets_every_answer() {
+    let silent = Progress::silent();
+    let file = core().write();
+    let process = Process::open(file.path(), &Options::default(), &silent).unwrap();
+    let session = Session::with_runtimes(&process, vec![Box::new(Toy::new(&process))]);
+
+    let summary = analysis::summary(&session, false, &silent);
+    let gc_heap = summary.kinds.iter().find(|k| k.kind == "GCHeap").unwrap();
+    assert_eq!(gc_heap.size, 8 * heap().len() as u64);
+    assert_eq!(summary.total.size, summary.base.size);
+    let head = analysis::envelope("summary", &session, summary).core;
+    assert_eq!((head.runtimes[0].name.as_str(), head.runtimes[0].gc), ("Toy", Some("toy")));
+
+    let stat = analysis::heapstat(&session, &HeapStatOptions::default(), &silent);
+    let rows: Vec<_> = stat.types.iter().map(|t| (t.name.as_str(), t.count, t.size)).collect();
+    assert_eq!(rows, [("Node", 4, 96), ("Free", 2, 16), ("Text", 1, 16)]);
+    assert_eq!((stat.types[0].generations[0].generation, stat.lost.bytes), ("young", 0));
+
+    // The text is held by the second node, which the first holds, which the stack holds.
+    let text = Addr::new(HEAP + 96);
+    let paths = analysis::gcroot(&session, text, false);
+    assert_eq!((paths.name.as_deref(), paths.paths.len()), (Some("Text"), 1));
+    let path = &paths.paths[0];
+    assert_eq!(
+        (path.root_kind.as_str(), path.thread, path.root_address),
+        ("Stack", Some(TID), Addr::new(STACK + 0xff8))
+    );
+    let fields: Vec<_> = path.chain.iter().map(|row| row.field.as_deref().unwrap_or("-")).collect();
+    assert_eq!(fields, ["next", "name", "-"]);
+
+    let kept = analysis::retained(&session, &RetainedOptions { top: 10, ..RetainedOptions::default() });
+    assert_eq!((kept.live.objects, kept.live.size), (4, 88));
+    assert_eq!((kept.unreachable.objects, kept.unreachable.size), (1, 24));
+    assert_eq!((kept.objects[0].object, kept.objects[0].retained), (Addr::new(HEAP), Some(88)));
+
+    let threads = analysis::threads(&session, ThreadOptions::default()).threads;
+    let names: Vec<_> = threads[0].frames.iter().map(|f| (f.kind, f.method.as_deref().unwrap_or("-"))).collect();
+    assert_eq!(names, [("managed", "Wait()"), ("managed", "Work()"), ("managed", "Main()")]);
+    assert_eq!((threads[0].managed_id, threads[0].managed_name.as_deref()), (Some(1), Some("toy worker")));
+
+    let ips = analysis::ip2method(&session, &[Addr::new(CODE + METHOD + 1), Addr::new(STACK)]);
+    assert_eq!((ips.results[0].method.as_deref(), ips.results[0].offset), (Some("Work()"), Some(1)));
+    assert!(!ips.results[1].found && ips.results[1].reason.as_deref().unwrap().contains("Stack"));
+    assert_eq!(analysis::perfmap(&session).entries.len(), METHODS.len());
+    assert!(process.diag.warnings().is_empty(), "{:?}", process.diag.warnings());
+}
