@@ -15,7 +15,7 @@ use common::{ALL, Fallible, Fill, Scratch};
 use coremap::memory::scan;
 use coremap::progress::Progress;
 use coremap::search::{self, Pattern, PatternOptions};
-use coremap::target::Target;
+use coremap::targets::Target;
 use divan::Bencher;
 use divan::counter::BytesCount;
 use rayon::prelude::*;

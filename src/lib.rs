@@ -100,5 +100,5 @@ pub mod session;
 pub mod shrink;
 pub mod stackwalk;
 pub mod symbolicate;
-pub mod target;
+pub mod targets;
 pub mod units;

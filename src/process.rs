@@ -18,9 +18,9 @@ use crate::map::Base;
 use crate::memory::{Fault, Memory, ProcessMemory};
 use crate::phase::Phase;
 use crate::progress::Progress;
-use crate::target::budget::{self, Allowed, Spent};
-use crate::target::reads::{InPhase, Loss};
-use crate::target::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Target, Thread, at};
+use crate::targets::budget::{self, Allowed, Spent};
+use crate::targets::reads::{InPhase, Loss};
+use crate::targets::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Target, Thread, at};
 use crate::units::round;
 
 /// What the user gives beside the core.

@@ -4,7 +4,7 @@
 //! mapping); DWARF for the Arm 64-bit architecture, table 4.
 
 use crate::addr::Addr;
-use crate::target::{Arch, Registers};
+use crate::targets::{Arch, Registers};
 
 /// Registers that have a number here.
 const COUNT: usize = 33;

@@ -5,15 +5,15 @@ use std::sync::OnceLock;
 
 use crate::addr::Addr;
 use crate::dotnet::CoreClr;
-use crate::image::NativeSymbols;
 use crate::introspect::{Introspection, introspect};
 use crate::managed::{ManagedRuntime, Mark, Roots};
 use crate::map::{AddressMap, Kind, Owner, Region};
+use crate::native::NativeSymbols;
 use crate::native::malloc::{Blocks, FreeLists, Malloc, read_blocks};
 use crate::native::stacks::{self, Stacks};
 use crate::process::Process;
 use crate::stackwalk::Walker;
-use crate::target::Thread;
+use crate::targets::Thread;
 
 /// A process that questions are asked about.
 ///

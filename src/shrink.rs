@@ -12,7 +12,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::core::open::Core;
 use crate::limits;
 use crate::process::Process;
-use crate::target::PieceState;
+use crate::targets::PieceState;
 
 /// Sizes and offsets of ELF64 structures (System V ABI).
 mod elf64 {

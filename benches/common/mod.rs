@@ -16,7 +16,7 @@ use coremap::diag::Diagnostics;
 use coremap::memory::scan::is_zero;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::target::{PieceState, Target};
+use coremap::targets::{PieceState, Target};
 
 pub(crate) type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
 

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::map::Kind;
 use crate::report::{BaseRow, DiffSide, KindRow, SCHEMA_VERSION, SummaryReport, TotalRow};
-use crate::target::Producer;
+use crate::targets::Producer;
 
 const WRITERS: &[Producer] = &[Producer::Kernel, Producer::Gcore, Producer::Createdump];
 

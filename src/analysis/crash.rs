@@ -7,8 +7,8 @@
 //! SIGABRT into every thread (3.1), or nothing into those that did not crash.
 
 use crate::process::Process;
-use crate::target::Producer;
-use crate::target::SignalInfo;
+use crate::targets::Producer;
+use crate::targets::SignalInfo;
 
 /// Why a process was dumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

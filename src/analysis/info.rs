@@ -12,8 +12,8 @@ use crate::native::stacks::Stacks;
 use crate::process::Process;
 use crate::report::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 use crate::session::Session;
-use crate::target::PieceState;
-use crate::target::at;
+use crate::targets::PieceState;
+use crate::targets::at;
 use crate::units::human;
 
 /// Tell of the process; what its arguments and its environment hold only with `show_data`.

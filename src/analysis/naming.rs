@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::addr::Addr;
 use crate::analysis::place::place;
 use crate::bytes::printable;
-use crate::image::NativeSymbol;
 use crate::managed::{CodeAt, CodeStub, ManagedCode, Method, Source};
 use crate::map::Kind;
+use crate::native::NativeSymbol;
 use crate::session::Session;
 
 /// Heaps of a runtime that hold stubs.

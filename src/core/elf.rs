@@ -15,7 +15,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::diag::Diagnostics;
 use crate::limits;
 use crate::range_map::RangeMap;
-use crate::target::{Arch, Perms, Piece, PieceState, Reads, Truncation};
+use crate::targets::{Arch, Perms, Piece, PieceState, Reads, Truncation};
 
 /// `e_phnum` value that says "see section header 0".
 const PN_XNUM: u16 = 0xffff;

@@ -6,7 +6,7 @@ use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
 use crate::limits;
-use crate::target::Extents;
+use crate::targets::Extents;
 
 /// Ask the file system. Where it can't tell, the whole file counts as data.
 pub(super) fn of(file: &File, len: u64) -> Extents {

@@ -1,6 +1,6 @@
 //! The core file as a file: opening, ELF headers, notes, threads' registers,
 //! which producer wrote it, and how much of it is missing. What comes of it is a
-//! [`target`](crate::target).
+//! [`target`](crate::targets).
 //!
 //! Knows nothing of what the memory means. Nothing in here may depend on any
 //! room above it but `target`.

@@ -13,7 +13,7 @@ use crate::bytes;
 use crate::core::prstatus;
 use crate::diag::Diagnostics;
 use crate::limits;
-use crate::target::{Arch, FileMapping, ProcessInfo, Reads, SignalInfo, Thread};
+use crate::targets::{Arch, FileMapping, ProcessInfo, Reads, SignalInfo, Thread};
 
 /// Note types used, with their owner "CORE" or "LINUX" (elf.h).
 mod nt {

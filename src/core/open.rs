@@ -16,8 +16,8 @@ use crate::core::producer;
 use crate::core::readahead;
 use crate::diag::Diagnostics;
 use crate::progress::Progress;
-use crate::target::budget::Allowed;
-use crate::target::{AddressSpace, Extents, Facts, Mapping, Reads, Target};
+use crate::targets::budget::Allowed;
+use crate::targets::{AddressSpace, Extents, Facts, Mapping, Reads, Target};
 
 /// Why a core could not be opened.
 #[derive(Debug, thiserror::Error)]

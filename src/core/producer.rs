@@ -21,7 +21,7 @@ use crate::core::elf::Headers;
 use crate::core::notes::Notes;
 use crate::diag::Diagnostics;
 use crate::range_map::RangeMap;
-use crate::target::{DiagPage, Piece, PieceState, Producer, Reads};
+use crate::targets::{DiagPage, Piece, PieceState, Producer, Reads};
 
 /// Where createdump puts its diagnostic page on 64-bit Linux
 /// (`SpecialDiagInfoAddress`, src/coreclr/debug/createdump/specialdiaginfo.h).

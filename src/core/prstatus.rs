@@ -4,7 +4,7 @@
 //! and for all 64-bit machines up to the registers, which are [`Registers`] in their order.
 
 use crate::bytes;
-use crate::target::{Arch, Registers, Thread};
+use crate::targets::{Arch, Registers, Thread};
 
 /// Where things stand in an NT_PRSTATUS descriptor, in bytes.
 mod at {

@@ -1,9 +1,9 @@
 //! What the runtime's structures say of memory, as claims on it.
 
-use crate::addr::AddrRange;
 use crate::dotnet::loader::executable_memory;
+use crate::dotnet::sink::Sink;
 use crate::dotnet::{AllocContext, AllocatorHeaps, Runtime, Segment, code, gc, loader};
-use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
+use crate::map::{Claims, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
 
@@ -29,7 +29,7 @@ pub struct Heaps {
 /// Each part is a phase of its own: one that fails is a diagnostic.
 pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims) {
     let mut heaps = Heaps::default();
-    let mut out = Sink { runtime, base: process.base(), claims: Claims::default() };
+    let mut out = Sink::new(process, runtime);
     let tell = |what: &str, e: &dyn std::fmt::Display| {
         process.diag.partial("dotnet", format!("{}: {what}: {e}", runtime.name()));
     };
@@ -99,34 +99,5 @@ pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims
         }
         drop(phase);
     }
-    (heaps, out.claims)
-}
-
-/// Where a runtime's claims go.
-pub(super) struct Sink<'a> {
-    runtime: &'a Runtime,
-    base: &'a Base,
-    claims: Claims,
-}
-
-impl Sink<'_> {
-    pub(super) fn exact(&mut self, range: AddrRange, kind: Kind, detail: &str, evidence: &str) {
-        self.add(range, kind, Confidence::Exact, detail, evidence);
-    }
-
-    pub(super) fn add(&mut self, range: AddrRange, kind: Kind, confidence: Confidence, detail: &str, evidence: &str) {
-        // A structure that lies may name half the address space: only what the
-        // core maps is worth a claim.
-        if self.base.entries.overlapping(range).next().is_none() {
-            return;
-        }
-        self.claims.add(Claim {
-            range,
-            kind,
-            confidence,
-            owner: Owner::Module(self.runtime.module as u32),
-            detail: detail.into(),
-            evidence: evidence.into(),
-        });
-    }
+    (heaps, out.into_claims())
 }

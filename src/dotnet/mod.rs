@@ -14,6 +14,7 @@ mod methods;
 mod naming;
 mod object;
 mod runtime;
+mod sink;
 pub mod tasks;
 mod threads;
 mod types;

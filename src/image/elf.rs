@@ -18,7 +18,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
-use crate::target::Perms;
+use crate::targets::Perms;
 
 /// NT_GNU_BUILD_ID (elf.h).
 const NT_GNU_BUILD_ID: u32 = 3;

@@ -12,7 +12,7 @@ use crate::image::pe_identity::{self, Evidence};
 use crate::image::symbol_dirs::{Found, Place, SymbolDirs};
 use crate::memory::Overlay;
 use crate::range_map::RangeMap;
-use crate::target::{Facts, Target};
+use crate::targets::{Facts, Target};
 
 /// How a file was proven to be the module's, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,20 +1,16 @@
 //! Program files as they lie in memory: ELF modules, PE files, the vdso; their
 //! sections, build ids, and the files on disk that are proven to be the same.
 
-pub mod claims;
 pub mod elf;
 pub mod identity;
 pub mod metadata;
 pub mod modules;
-pub mod native_symbols;
 pub mod pdb;
 pub mod pe;
 mod pe_identity;
-pub(crate) mod placed;
 mod section;
 pub mod symbol_dirs;
 pub mod symbols;
 
 pub use modules::{Module, ModuleKind};
-pub use native_symbols::{NativeSymbol, NativeSymbols};
 pub use section::Section;

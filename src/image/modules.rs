@@ -14,9 +14,9 @@ use crate::image::pe::{self, PeImage};
 use crate::image::section::Section;
 use crate::limits;
 use crate::memory::Memory;
-use crate::target::MappingName;
-use crate::target::{Facts, Target};
-use crate::target::{FileMapping, at};
+use crate::targets::MappingName;
+use crate::targets::{Facts, Target};
+use crate::targets::{FileMapping, at};
 
 /// What a module is.
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@
 
 use crate::image::modules::{Module, page_size};
 use crate::image::pe::{self, PeImage, PeSection, Relocated};
-use crate::target::FileMapping;
-use crate::target::Target;
+use crate::targets::FileMapping;
+use crate::targets::Target;
 
 /// What speaks for a file, the weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,13 +12,13 @@ use crate::limits;
 use crate::memory::Memory;
 
 /// `Elf64_Sym`
-pub(super) mod sym {
-    pub(in crate::image) const SIZE: u64 = 24;
-    pub(in crate::image) const NAME: usize = 0;
-    pub(in crate::image) const INFO: usize = 4;
-    pub(in crate::image) const SHNDX: usize = 6;
-    pub(in crate::image) const VALUE: usize = 8;
-    pub(in crate::image) const LEN: usize = 16;
+pub(crate) mod sym {
+    pub(crate) const SIZE: u64 = 24;
+    pub(crate) const NAME: usize = 0;
+    pub(crate) const INFO: usize = 4;
+    pub(crate) const SHNDX: usize = 6;
+    pub(crate) const VALUE: usize = 8;
+    pub(crate) const LEN: usize = 16;
 }
 
 /// An exported symbol.

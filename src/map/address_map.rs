@@ -7,9 +7,9 @@ use crate::addr::{Addr, AddrRange, sweep};
 use crate::map::base::{Base, BaseEntry};
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
 use crate::range_map::{RangeMap, Ranged};
-use crate::target::Facts;
-use crate::target::MappingName;
-use crate::target::Perms;
+use crate::targets::Facts;
+use crate::targets::MappingName;
+use crate::targets::Perms;
 
 /// A run of memory with one label.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use crate::limits;
 use crate::map::{AddressMap, Claim, Confidence};
-use crate::target::Facts;
+use crate::targets::Facts;
 use crate::units::exact;
 
 /// One thing that must hold, and whether it does.

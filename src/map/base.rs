@@ -7,9 +7,9 @@ use std::sync::Arc;
 use crate::addr::{Addr, AddrRange, sweep};
 use crate::map::{Confidence, Kind};
 use crate::range_map::{RangeMap, Ranged};
-use crate::target::Facts;
-use crate::target::MappingName;
-use crate::target::Perms;
+use crate::targets::Facts;
+use crate::targets::MappingName;
+use crate::targets::Perms;
 
 /// A run of the base with one segment, one file and one set of permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::memory::scan::is_zero;
 use crate::range_map::{RangeMap, Ranged};
-use crate::target::FileMapping;
-use crate::target::MappingName;
-use crate::target::Target;
+use crate::targets::FileMapping;
+use crate::targets::MappingName;
+use crate::targets::Target;
 
 /// A second view.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ const SAMPLES: u64 = 16;
 struct View {
     range: AddrRange,
     start: Addr,
-    perms: Option<crate::target::Perms>,
+    perms: Option<crate::targets::Perms>,
 }
 
 impl Ranged for View {

@@ -16,7 +16,7 @@ use byteorder::{ByteOrder, LittleEndian};
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::limits;
-use crate::target::reads::Loss;
+use crate::targets::reads::Loss;
 
 /// Why an address can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

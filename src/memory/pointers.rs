@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::addr::{Addr, AddrRange};
 use crate::phase::Phase;
 use crate::progress::Progress;
-use crate::target::Target;
+use crate::targets::Target;
 
 /// Bytes of a pointer, on both machines that are supported. Pointers are looked
 /// for at its multiples.

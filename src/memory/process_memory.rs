@@ -8,9 +8,9 @@ use crate::addr::{Addr, AddrRange};
 use crate::core::mapped::MappedFile;
 use crate::memory::{Fault, FaultKind, Memory};
 use crate::range_map::{RangeMap, Ranged};
-use crate::target::PieceState;
-use crate::target::Target;
-use crate::target::reads::Loss;
+use crate::targets::PieceState;
+use crate::targets::Target;
+use crate::targets::reads::Loss;
 
 /// Bytes of a file on disk that stand in for a mapping's.
 pub struct Overlay {

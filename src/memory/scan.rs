@@ -8,8 +8,8 @@ use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::progress::Progress;
-use crate::target::AHEAD;
-use crate::target::{Run, Target};
+use crate::targets::AHEAD;
+use crate::targets::{Run, Target};
 
 /// Pages are counted in this size, whatever the process's own page size.
 pub const PAGE: u64 = 4096;

@@ -3,7 +3,7 @@
 use byteorder::{ByteOrder, LittleEndian};
 
 use crate::addr::{Addr, AddrRange};
-use crate::target::Target;
+use crate::targets::Target;
 
 /// A run of dumped memory, from an address that is a multiple of 8 on.
 #[derive(Clone, Copy)]

@@ -1,10 +1,14 @@
-//! What the C library knows of its own memory: thread stacks and malloc's heaps.
+//! Native code and what the C library knows of its own memory: thread stacks, malloc's heaps,
+//! names of functions, unwinding.
 
 pub mod libc;
 pub mod malloc;
+pub(crate) mod placed;
 pub mod signal_frames;
 pub mod stack_records;
 pub mod stacks;
+pub mod symbols;
 pub mod unwind;
 
 pub use stacks::{StackState, ThreadStack};
+pub use symbols::{NativeSymbol, NativeSymbols};

@@ -13,7 +13,7 @@ use crate::bytes;
 use crate::limits;
 use crate::memory::Memory;
 use crate::registers::Regs;
-use crate::target::Arch;
+use crate::targets::Arch;
 
 /// Where things stand, in bytes from the start of the `ucontext`. Its head is that of
 /// both machines.

@@ -16,7 +16,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::{Broken, Stop, Walks};
 use crate::phase::Phase;
-use crate::target::Arch;
+use crate::targets::Arch;
 
 /// Which C library's control block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

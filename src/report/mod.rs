@@ -79,7 +79,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::diag::Warning;
 use crate::map::audit::{Conflict, Invariant};
-use crate::target::Truncation;
+use crate::targets::Truncation;
 
 /// Version of the JSON form.
 pub const SCHEMA_VERSION: u32 = 1;

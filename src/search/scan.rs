@@ -22,8 +22,8 @@ use crate::search::needle::HitEncoding;
 use crate::search::pattern::Pattern;
 use crate::search::spans::{Spans, intersect};
 use crate::search::window::{Reach, Window};
-use crate::target::AHEAD;
-use crate::target::Target;
+use crate::targets::AHEAD;
+use crate::targets::Target;
 
 /// Forms a pattern has at most.
 const FORMS: usize = 2;

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::search::window::{Reach, Window};
-use crate::target::Target;
+use crate::targets::Target;
 
 /// Match starts that a copied window covers at least, so that a row of tiny
 /// parts costs few copies.

@@ -7,7 +7,7 @@ use crate::search::scan::{Sizes, search_sized};
 use crate::search::testcore::{Fallible, core, hole, load};
 use crate::search::utf16::encode;
 use crate::search::*;
-use crate::target::Target;
+use crate::targets::Target;
 
 const TEXT: PatternOptions = PatternOptions { ignore_case: false, regex: false, hex: false, encoding: Encoding::Both };
 const FOLD: PatternOptions = PatternOptions { ignore_case: true, ..TEXT };

@@ -18,8 +18,8 @@ use crate::native::stacks::Stacks;
 use crate::native::unwind::{End, Step, Trust, Unwinder};
 use crate::process::Process;
 use crate::registers::Regs;
-use crate::target::Arch;
-use crate::target::Thread;
+use crate::targets::Arch;
+use crate::targets::Thread;
 
 /// Follows the stacks of one process.
 pub struct Walker<'a, 'p> {

@@ -8,8 +8,8 @@ use crate::limits;
 use crate::map::Base;
 use crate::symbolicate::event::TextMapping;
 use crate::symbolicate::scan;
-use crate::target::Facts;
-use crate::target::at;
+use crate::targets::Facts;
+use crate::targets::at;
 
 /// A file mapped into the process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use crate::support::real;
 use crate::support::run::{Output, bounded, in_own_process, program, run, shell};
 use crate::support::{elf, methods, notes};
 use coremap::analysis;
-use coremap::session::Session;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::session::Session;
 
 /// Exit 3 and one line that begins with the program's name.
 #[track_caller]

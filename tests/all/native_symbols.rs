@@ -8,7 +8,7 @@ use crate::support::Rng;
 use crate::support::builder::{CoreBuilder, Load, R, W, X, file_with};
 use crate::support::{notes, real};
 use coremap::addr::Addr;
-use coremap::image::{NativeSymbol, NativeSymbols};
+use coremap::native::{NativeSymbol, NativeSymbols};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 

@@ -26,12 +26,12 @@ const NO_LISTS: &[(&str, &str, &str)] = &[
 /// Arithmetic beside `.get()` that is none on an address: file, a part of the line, and why.
 const NO_ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/search/scan.rs", "last.get().len()", "a cell of hits"),
-    ("src/target/budget.rs", "PENDING.get() + 1", "a cell that counts units of work"),
+    ("src/targets/budget.rs", "PENDING.get() + 1", "a cell that counts units of work"),
     ("src/stackwalk/mod.rs", "self.left.get().saturating_sub(", "a cell that counts frames"),
     ("src/dotnet/types/instances.rs", "self.left.get().checked_sub(1)", "a cell that counts steps"),
     ("src/native/malloc/tcache.rs", "(place.get() >> shape.safe_linking) ^ word", "bits: what PROTECT_PTR does"),
     ("src/dotnet/graph/space.rs", "start.get() >> MIB..=", "the number of a page"),
-    ("src/target/reads.rs", "get() / PAGE", "the number of a page"),
+    ("src/targets/reads.rs", "get() / PAGE", "the number of a page"),
     ("src/dotnet/graph/mod.rs", "hash(handle.object.get()) >>", "bits of a hash"),
 ];
 

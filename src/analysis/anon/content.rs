@@ -3,7 +3,7 @@
 use crate::addr::{Addr, AddrRange};
 use crate::map::Base;
 use crate::memory::scan::{PAGE, is_filled};
-use crate::target::Target;
+use crate::targets::Target;
 
 /// Most pages of a block that are looked at for text and pointers.
 pub(super) const SAMPLES: u64 = 64;

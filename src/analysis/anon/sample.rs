@@ -12,7 +12,7 @@ use crate::memory::scan::PAGE;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::session::Session;
-use crate::target::Run;
+use crate::targets::Run;
 
 /// Pages of each block that is looked at, however many blocks there are.
 const FEWEST: usize = 2;

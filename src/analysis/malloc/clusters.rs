@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::addr::Addr;
 use crate::analysis::malloc::tally::{Alike, BySize, Content, OfSize};
 use crate::bytes::printable;
-use crate::image::NativeSymbols;
+use crate::native::NativeSymbols;
 use crate::process::Process;
 use crate::report::{ClusterRow, SizeClassRow};
 

@@ -10,7 +10,7 @@ use crate::limits;
 use crate::managed::{FrameKind, Method, MethodRole, StackFrame};
 use crate::process::Process;
 use crate::session::Session;
-use crate::target::Thread;
+use crate::targets::Thread;
 
 use super::rows::module_at;
 

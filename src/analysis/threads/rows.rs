@@ -7,7 +7,7 @@ use crate::image::Module;
 use crate::managed::{FrameKind, Mark, Method, StackFrame};
 use crate::process::Process;
 use crate::report::{FrameRow, Name};
-use crate::target::at;
+use crate::targets::at;
 
 /// A module's name; none where no file list gave it one.
 fn named(name: &str) -> Option<Name> {

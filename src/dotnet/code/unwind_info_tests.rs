@@ -1,7 +1,7 @@
 use super::*;
 use crate::memory::FaultKind;
 use crate::registers::x86_64::{RBP, RBX};
-use crate::target::Arch;
+use crate::targets::Arch;
 
 /// Where the image, its code and the stack of these tests are.
 const BASE: u64 = 0x10_0000;

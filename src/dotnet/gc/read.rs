@@ -6,9 +6,9 @@
 //! (card_table_info). Field order of GcDacVars: layout/tables/dotnet-*.json.
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::claim::Sink;
 use crate::dotnet::gc::{Generation, Segment};
 use crate::dotnet::runtime::Runtime;
+use crate::dotnet::sink::Sink;
 use crate::dotnet::threads::AllocContext;
 use crate::layout::{LayoutError, StructView, ViewError};
 use crate::limits;

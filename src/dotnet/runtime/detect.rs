@@ -16,7 +16,7 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::target::Arch;
+use crate::targets::Arch;
 
 /// Export: addresses of the runtime's globals, in the order of dacvars.h.
 const DAC_TABLE: &str = "g_dacTable";

@@ -19,7 +19,7 @@ use crate::memory::walk::{Stop, Walks};
 use crate::phase::Phase;
 use crate::registers::Regs;
 use crate::registers::x86_64::{R12, RBP, RBX};
-use crate::target::Arch;
+use crate::targets::Arch;
 
 /// FRAME_TOP: the end of the list.
 const FRAME_TOP: Addr = Addr::MAX;

@@ -19,7 +19,7 @@ use crate::native::unwind::End;
 use crate::process::Process;
 use crate::registers::Regs;
 use crate::registers::{self, x86_64::RBP};
-use crate::target::Thread;
+use crate::targets::Thread;
 
 /// What the threads of a runtime hold on their stacks, as `walk` follows these; in their
 /// frames the runtime is that of number `own`.

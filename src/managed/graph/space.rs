@@ -3,7 +3,7 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::phase::Phase;
-use crate::target::Target;
+use crate::targets::Target;
 
 /// A run of dumped heap.
 #[derive(Clone, Copy)]

@@ -15,7 +15,7 @@ use crate::native::malloc::mapped_chunk;
 use crate::native::malloc::shape::{Shape, StateShape};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::target::at;
+use crate::targets::at;
 
 /// The main arena, by its bins.
 pub(super) struct MainArena {

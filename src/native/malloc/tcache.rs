@@ -15,7 +15,7 @@ use crate::native::malloc::Malloc;
 use crate::native::malloc::shape::{Shape, TcacheShape};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::target::PieceState;
+use crate::targets::PieceState;
 
 /// How the links of single lists are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use crate::limits;
 use crate::memory::window::Window;
 use crate::native::malloc::shape::Shape;
 use crate::native::malloc::{Arena, FreeLists, Part};
-use crate::target::Target;
+use crate::targets::Target;
 
 /// Chunks in a row that make a place believed to be a chunk again.
 const CHAIN: usize = 8;

@@ -14,9 +14,9 @@ use crate::native::stacks::space::Space;
 use crate::native::stacks::{Adrift, StackState, Stacks, ThreadStack};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::target::Producer;
-use crate::target::Thread;
-use crate::target::at;
+use crate::targets::Producer;
+use crate::targets::Thread;
+use crate::targets::at;
 use crate::units::exact;
 
 /// Find the stacks that structures tell of. What is left is for [`super::guess()`].

@@ -13,8 +13,8 @@ use crate::layout::{GO_RUNTIME, Layout, StructView};
 use crate::limits;
 use crate::memory::Memory;
 use crate::native::stacks::space::Space;
-use crate::target::Arch;
-use crate::target::Thread;
+use crate::targets::Arch;
+use crate::targets::Thread;
 
 /// What a thread's `m` leads to.
 pub(super) struct GoThread {

@@ -4,8 +4,8 @@
 use crate::addr::{Addr, AddrRange, union};
 use crate::map::{Base, BaseEntry};
 use crate::range_map::RangeMap;
-use crate::target::Facts;
-use crate::target::Producer;
+use crate::targets::Facts;
+use crate::targets::Producer;
 
 /// Mappings of the process, as stacks ask for them.
 pub(super) struct Space<'a> {

@@ -16,7 +16,7 @@ use crate::image::elf::ElfImage;
 use crate::limits;
 use crate::memory::{Fault, Memory};
 use crate::registers::Regs;
-use crate::target::Arch;
+use crate::targets::Arch;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 

@@ -4,7 +4,7 @@
 
 use crate::addr::Addr;
 use crate::memory::Memory;
-use crate::target::Arch;
+use crate::targets::Arch;
 
 /// `call rel32`
 const CALL_NEAR: u8 = 0xe8;

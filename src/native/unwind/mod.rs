@@ -10,9 +10,9 @@ mod code;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::addr::{Addr, AddrRange, union};
-use crate::image::placed::{PlacedImage, PlacedImages};
 use crate::limits;
 use crate::memory::{Fault, Memory};
+use crate::native::placed::{PlacedImage, PlacedImages};
 use crate::native::signal_frames;
 use crate::process::Process;
 use crate::range_map::{RangeMap, Ranged};

@@ -21,8 +21,8 @@ use coremap::progress::Progress;
 use coremap::search::{Encoding, Pattern, PatternOptions};
 use coremap::session::Session;
 use coremap::symbolicate::{self, Cost, Format, Kind, Namer, Resolved};
-use coremap::target::Arch;
-use coremap::target::Reads;
+use coremap::targets::Arch;
+use coremap::targets::Reads;
 
 use crate::support::{Rng, real};
 

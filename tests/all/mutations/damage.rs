@@ -7,7 +7,7 @@ use coremap::analysis;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::session::Session;
-use coremap::target::PieceState;
+use coremap::targets::PieceState;
 
 use super::patient::{PAGE, Patient};
 use crate::support::Rng;

@@ -14,7 +14,7 @@
 //! A ReadyToRun image has the version of the runtime that takes it: 9 takes
 //! images of 8 too, and both have the same form; 10 refuses older ones.
 
-use crate::target::Arch;
+use crate::targets::Arch;
 
 /// Versions that are known, with what sets them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::target::Arch;
+use crate::targets::Arch;
 
 fn x64(version: u64) -> Encoding {
     Encoding::of(Arch::X86_64, version).unwrap()

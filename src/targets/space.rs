@@ -61,7 +61,7 @@ pub enum PieceState {
     NotDumped,
     /// Its bytes should be in the file, but the file ends before them.
     Truncated,
-    /// Its bytes are there, from this place on ([`Target`](crate::target::Target)): the
+    /// Its bytes are there, from this place on ([`Target`](crate::targets::Target)): the
     /// offset in a core file.
     Dumped(u64),
 }

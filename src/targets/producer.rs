@@ -1,7 +1,7 @@
 //! How a target was made, and what that means for reading it.
 
 use crate::addr::{Addr, AddrRange};
-use crate::target::space::FileMapping;
+use crate::targets::space::FileMapping;
 
 /// Program that wrote the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,9 +19,9 @@ use goblin::elf::section_header as sh;
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::image::identity;
-use crate::image::placed::{PlacedImage, PlacedImages};
 use crate::limits;
 use crate::memory::Memory;
+use crate::native::placed::{PlacedImage, PlacedImages};
 use crate::process::Process;
 use dynamic::Dynamic;
 use files::File;

@@ -8,10 +8,10 @@ use crate::image::modules::{Module, ModuleKind, page_size};
 use crate::limits;
 use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
 use crate::process::Process;
-use crate::target::at;
+use crate::targets::at;
 
 /// Claim what modules and the vdso hold.
-pub fn claim(process: &Process, base: &Base, claims: &mut Claims) {
+pub(super) fn claim(process: &Process, base: &Base, claims: &mut Claims) {
     for (i, module) in process.modules.iter().enumerate() {
         if claims.is_full() {
             break;

@@ -10,7 +10,7 @@ use crate::image::modules::{ModuleKind, page_size};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::range_map::{RangeMap, Ranged};
-use crate::target::at;
+use crate::targets::at;
 
 /// One image.
 pub(crate) struct PlacedImage<'p, T> {

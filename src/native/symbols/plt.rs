@@ -18,7 +18,7 @@ use crate::bytes;
 use crate::image::elf::{ElfImage, dynamic_entry};
 use crate::limits;
 use crate::memory::Memory;
-use crate::target::Arch;
+use crate::targets::Arch;
 
 /// `Elf64_Rela`
 mod rela {

@@ -1,14 +1,16 @@
 //! Who claims memory, and the map that follows: each introspector looks at the
 //! process and says what it knows; none knows of another.
 
+mod images;
+
 use crate::diag::Diagnostics;
 use crate::map::{AddressMap, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory;
+use crate::native;
 use crate::native::malloc::Malloc;
 use crate::native::stacks::Stacks;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::{image, native};
 
 /// What introspection found.
 pub(crate) struct Introspection {
@@ -26,7 +28,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     let base = process.base();
     let mut claims = Claims::default();
     let modules = process.enter(Phase::Modules);
-    image::claims::claim(process, base, &mut claims);
+    images::claim(process, base, &mut claims);
     drop(modules);
     claim_diag_page(process, &mut claims);
     claim_aliases(process, &mut claims);

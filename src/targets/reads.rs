@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
 use crate::phase::Phase;
-use crate::target::budget::{Allowed, Budget};
+use crate::targets::budget::{Allowed, Budget};
 
 /// Kept pages are of this size, counted from address 0.
 pub const PAGE: u64 = 4096;

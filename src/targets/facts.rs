@@ -1,9 +1,9 @@
 //! What is known of a target once it is open: plain data.
 
 use crate::addr::Addr;
-use crate::target::producer::{DiagPage, Producer};
-use crate::target::space::AddressSpace;
-use crate::target::threads::Thread;
+use crate::targets::producer::{DiagPage, Producer};
+use crate::targets::space::AddressSpace;
+use crate::targets::threads::Thread;
 
 /// Entries of the auxiliary vector that are read (linux/auxvec.h).
 pub mod at {

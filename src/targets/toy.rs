@@ -14,7 +14,7 @@ use crate::progress::Progress;
 use crate::range_map::RangeMap;
 use crate::search::{Pattern, PatternOptions, search};
 use crate::session::Session;
-use crate::target::{
+use crate::targets::{
     AddressSpace, Arch, Extents, Facts, FileMapping, Mapping, Perms, Piece, PieceState, Reads, Registers, Target,
     Thread,
 };
