@@ -1,6 +1,7 @@
 //! What is known of a target once it is open: plain data.
 
 use crate::addr::Addr;
+use crate::targets::Arch;
 use crate::targets::producer::{DiagPage, Producer};
 use crate::targets::space::AddressSpace;
 use crate::targets::threads::Thread;
@@ -25,25 +26,6 @@ pub mod at {
     pub const EXECFN: u64 = 31;
     /// Where the vdso is mapped.
     pub const SYSINFO_EHDR: u64 = 33;
-}
-
-/// Machine the process ran on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arch {
-    /// x86_64
-    X86_64,
-    /// aarch64
-    Aarch64,
-}
-
-impl Arch {
-    /// Name as in the JSON contract.
-    pub fn name(self) -> &'static str {
-        match self {
-            Arch::X86_64 => "x86_64",
-            Arch::Aarch64 => "aarch64",
-        }
-    }
 }
 
 /// What is known of the process by itself (NT_PRPSINFO in a core).

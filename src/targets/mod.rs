@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `facts` | plain data, known once the target is open |
 //! | `space` | its mappings, pieces and files, and which of the bytes are there |
+//! | `arch` | machines |
 //! | `threads` | threads and their registers |
 //! | `producer` | how it was made, and what that means for reading it |
 //! | `mapping_name` | what the name of a mapping says that it is |
@@ -17,6 +18,7 @@
 //!
 //! Nothing in here may depend on any room above it, nor on `core`.
 
+mod arch;
 pub(crate) mod budget;
 pub mod extents;
 pub mod facts;
@@ -25,15 +27,14 @@ pub mod producer;
 pub mod reads;
 pub mod space;
 pub mod threads;
-#[cfg(test)]
-mod toy;
 
 use std::any::Any;
 use std::io;
 use std::ops::Range;
 
+pub use arch::Arch;
 pub use extents::Extents;
-pub use facts::{Arch, Facts, ProcessInfo, SignalInfo, Truncation, at};
+pub use facts::{Facts, ProcessInfo, SignalInfo, Truncation, at};
 pub use mapping_name::MappingName;
 pub use producer::{DiagPage, Producer};
 pub use reads::Reads;

@@ -4,7 +4,7 @@
 //! `user_regs_struct`, asm/ptrace.h `user_pt_regs`).
 
 use crate::addr::Addr;
-use crate::targets::facts::Arch;
+use crate::targets::Arch;
 
 /// The general registers of a machine, each 64 bits.
 struct RegisterSet {

@@ -47,5 +47,6 @@ mod symbolicate;
 mod symbols_pe;
 mod threads;
 mod toy_runtime;
+mod toy_target;
 mod unpacking;
 mod watch;

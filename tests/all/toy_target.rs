@@ -1,20 +1,19 @@
-//! A target of a few pages made by hand: no ELF, no file, no core. It shows that the rooms
-//! above need none of these.
+//! A target of a few pages made by hand: no ELF, no file, no core. The answers need none of these.
 
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::addr::{Addr, AddrRange};
-use crate::analysis;
-use crate::map::audit;
-use crate::memory::{FaultKind, Memory};
-use crate::process::Process;
-use crate::progress::Progress;
-use crate::range_map::RangeMap;
-use crate::search::{Pattern, PatternOptions, search};
-use crate::session::Session;
-use crate::targets::{
+use coremap::addr::{Addr, AddrRange};
+use coremap::analysis;
+use coremap::map::audit;
+use coremap::memory::{FaultKind, Memory};
+use coremap::process::Process;
+use coremap::progress::Progress;
+use coremap::range_map::RangeMap;
+use coremap::search::{Pattern, PatternOptions, search};
+use coremap::session::Session;
+use coremap::targets::{
     AddressSpace, Arch, Extents, Facts, FileMapping, Mapping, Perms, Piece, PieceState, Reads, Registers, Target,
     Thread,
 };
@@ -103,7 +102,7 @@ fn what_is_no_core_file_gets_the_same_answers() -> Result<(), Box<dyn std::error
         assert_eq!(report.total.zero, Some(2 * PAGE), "text lies over a border of pages");
         assert!(audit::invariants(session.map(), process.facts()).iter().all(|i| i.ok));
         let stack = session.map().region_at(STACK.saturating_add(PAGE)).ok_or("no stack")?;
-        assert_eq!(stack.kind, crate::map::Kind::Stack);
+        assert_eq!(stack.kind, coremap::map::Kind::Stack);
 
         let (mut text, at) = ([0; 5], HEAP.saturating_add(2 * PAGE - 2));
         process.memory.read(at, &mut text)?;
