@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 
 use crate::addr::Addr;
+use crate::diag::was_read;
 use crate::dotnet::CoreClr;
 use crate::introspect::{Introspection, introspect};
 use crate::managed::{ManagedRuntime, Mark, Roots};
@@ -77,7 +78,10 @@ impl<'p> Session<'p> {
     /// Stacks of threads that something tells of: without the guesses, which the whole map
     /// is needed for.
     pub fn known_stacks(&self) -> &Stacks {
-        self.stacks.get_or_init(|| stacks::find(self.process, self.process.base()))
+        self.stacks.get_or_init(|| {
+            was_read("stacks");
+            stacks::find(self.process, self.process.base())
+        })
     }
 
     /// glibc's malloc.
@@ -87,6 +91,7 @@ impl<'p> Session<'p> {
 
     fn whole(&self) -> &Introspection {
         self.whole.get_or_init(|| {
+            was_read("map");
             introspect(self.process, self.known_stacks(), |claims| {
                 self.runtimes().iter().for_each(|runtime| runtime.claim(claims));
             })
@@ -102,7 +107,10 @@ impl<'p> Session<'p> {
 
     /// Those of them that are .NET's, for what only these have.
     pub fn coreclr(&self) -> &[CoreClr<'p>] {
-        self.coreclr.get_or_init(|| CoreClr::find(self.process))
+        self.coreclr.get_or_init(|| {
+            was_read("runtimes");
+            CoreClr::find(self.process)
+        })
     }
 
     /// Follows stacks, through the code of all runtimes; `stacks`: where they lie.
@@ -143,7 +151,10 @@ impl<'p> Session<'p> {
 
     /// All blocks of malloc, with the lists that tell which of them are free.
     pub fn blocks(&self) -> &(FreeLists, Blocks) {
-        self.blocks.get_or_init(|| read_blocks(self.process, self.malloc()))
+        self.blocks.get_or_init(|| {
+            was_read("blocks of malloc");
+            read_blocks(self.process, self.malloc())
+        })
     }
 
     /// Names of native code.

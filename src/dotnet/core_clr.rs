@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
 use crate::bytes::printable;
+use crate::diag::was_read;
 use crate::dotnet::claim::read_heaps;
 use crate::dotnet::gc::{self, handles};
 use crate::dotnet::heap::Heap;
@@ -72,17 +73,26 @@ impl<'p> CoreClr<'p> {
     }
 
     fn read(&self) -> &(Heaps, Claims) {
-        self.heaps.get_or_init(|| read_heaps(self.process, &self.runtime))
+        self.heaps.get_or_init(|| {
+            was_read("heaps");
+            read_heaps(self.process, &self.runtime)
+        })
     }
 
     /// Its modules, types and method descriptors.
     pub fn types(&self) -> &Arc<TypeSystem<'p>> {
-        self.types.get_or_init(|| Arc::new(TypeSystem::new(self.process, self.runtime.clone())))
+        self.types.get_or_init(|| {
+            was_read("types");
+            Arc::new(TypeSystem::new(self.process, self.runtime.clone()))
+        })
     }
 
     /// Its code.
     pub fn methods(&self) -> &Arc<Methods<'p>> {
-        self.methods.get_or_init(|| Arc::new(Methods::new(self.types().clone())))
+        self.methods.get_or_init(|| {
+            was_read("code");
+            Arc::new(Methods::new(self.types().clone()))
+        })
     }
 
     /// Its objects; `None` where no segment of its GC is known.
@@ -93,7 +103,10 @@ impl<'p> CoreClr<'p> {
 
     /// Its objects, also where there is no segment that could hold any.
     pub fn objects(&self) -> &Heap<'p> {
-        self.heap.get_or_init(|| Heap::open(self.types().clone(), self.heaps()))
+        self.heap.get_or_init(|| {
+            was_read("objects");
+            Heap::open(self.types().clone(), self.heaps())
+        })
     }
 
     /// Its handles, by address. What is wrong with their table is told once.
@@ -105,7 +118,10 @@ impl<'p> CoreClr<'p> {
 
     /// Its threads with their marks, and what else it knows of them.
     fn known(&self) -> &Known {
-        self.known.get_or_init(|| Known::read(self.process, &self.runtime))
+        self.known.get_or_init(|| {
+            was_read("marks of threads");
+            Known::read(self.process, &self.runtime)
+        })
     }
 
     /// What its threads hold on their stacks, as `walk` follows these; in their frames this

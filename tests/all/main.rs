@@ -33,6 +33,7 @@ mod mistakes;
 mod mutations;
 mod native_symbols;
 mod objects;
+mod once;
 mod package;
 mod properties;
 mod recorded;

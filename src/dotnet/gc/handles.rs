@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
+use crate::diag::was_read;
 use crate::dotnet::gc::GcError;
 use crate::dotnet::runtime::Runtime;
 use crate::layout::{Layout, LayoutError, StructView};
@@ -23,6 +24,7 @@ use crate::process::Process;
 pub(in crate::dotnet) fn read<'r>(process: &Process, runtime: &'r Runtime) -> &'r SegmentList {
     runtime.read.handle_segments.get_or_init(|| {
         let _phase = process.enter(Phase::Handles);
+        was_read("handle table");
         let mut out = Vec::new();
         let broken = walk(process, runtime, &mut out).err();
         (out, broken)
@@ -232,6 +234,7 @@ pub fn handles<'r>(process: &Process, runtime: &'r Runtime) -> &'r HandleList {
 }
 
 fn read_handles(process: &Process, runtime: &Runtime) -> HandleList {
+    was_read("handles");
     let _phase = process.enter(Phase::Handles);
     let (segments, broken) = read(process, runtime);
     let mut notes: Vec<String> = broken.iter().map(ToString::to_string).collect();

@@ -5,6 +5,7 @@
 //! ThreadStore, RuntimeThreadLocals), gcheaputilities.h (ee_alloc_context).
 
 use crate::addr::{Addr, AddrRange};
+use crate::diag::was_read;
 use crate::dotnet::runtime::RootsError;
 use crate::dotnet::runtime::Runtime;
 use crate::layout::{Layout, StructView, ViewError};
@@ -104,6 +105,7 @@ pub fn threads<'r>(
 pub(in crate::dotnet) type ThreadList = Result<(Vec<ManagedThread>, Option<String>), ThreadsError>;
 
 fn read(process: &Process, runtime: &Runtime) -> ThreadList {
+    was_read("threads");
     let _phase = process.enter(Phase::ManagedThreads);
     let memory: &dyn Memory = &process.memory;
     let layout = &runtime.layout;

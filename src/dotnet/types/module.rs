@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use crate::addr::Addr;
+use crate::diag::was_read;
 use crate::dotnet::types::TypeSystem;
 use crate::image::metadata::{Metadata, find_root};
 use crate::image::modules::file_name;
@@ -54,6 +55,7 @@ impl<'p> ModuleInfo<'p> {
 
     /// Read what there is of it; its metadata only if that is `wanted`.
     pub(super) fn read(types: &TypeSystem<'p>, addr: Addr, wanted: bool) -> ModuleInfo<'p> {
+        was_read(&format!("module at {addr}"));
         let path = path(types, addr).unwrap_or_default();
         let base = image_base(types, addr).unwrap_or(Addr::NULL);
         let image = if base.is_null() { None } else { pe::read(types.memory, base) };

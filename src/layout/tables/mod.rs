@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use super::{Layout, LayoutError};
+use crate::diag::was_read;
 
 /// A bundled table, parsed when it is first asked for.
 pub struct Table {
@@ -22,6 +23,7 @@ impl Table {
     pub fn layout(&self) -> Result<&Layout, LayoutError> {
         let parse = || {
             let own = Layout::parse(self.text)?;
+            was_read(&own.id);
             let Some(id) = &own.base else { return Ok(own) };
             let missing = || LayoutError::Parse(format!("{}: no table is its base, {id}", own.id));
             let (_, text) = BASES.iter().find(|(base, _)| base == id).ok_or_else(missing)?;
