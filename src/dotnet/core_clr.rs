@@ -12,6 +12,7 @@ use crate::dotnet::threads::{self, Known, Locks, stack_refs};
 use crate::dotnet::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect, object};
 use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Walk};
 use crate::map::{Claims, Confidence};
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, ThrownRow, WaitRow};
 
@@ -105,6 +106,7 @@ impl<'p> CoreClr<'p> {
     pub fn objects(&self) -> &Heap<'p> {
         self.heap.get_or_init(|| {
             was_read("objects");
+            let _phase = self.process.enter(Phase::Objects);
             Heap::open(self.types().clone(), self.heaps())
         })
     }

@@ -30,9 +30,9 @@ const NO_ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/stackwalk/mod.rs", "self.left.get().saturating_sub(", "a cell that counts frames"),
     ("src/dotnet/types/instances.rs", "self.left.get().checked_sub(1)", "a cell that counts steps"),
     ("src/native/malloc/tcache.rs", "(place.get() >> shape.safe_linking) ^ word", "bits: what PROTECT_PTR does"),
-    ("src/dotnet/graph/space.rs", "start.get() >> MIB..=", "the number of a page"),
+    ("src/managed/graph/space.rs", "start.get() >> MIB..=", "the number of a page"),
     ("src/targets/reads.rs", "get() / PAGE", "the number of a page"),
-    ("src/dotnet/graph/mod.rs", "hash(handle.object.get()) >>", "bits of a hash"),
+    ("src/dotnet/heap/reader.rs", "hash(handle.object.get()) >>", "bits of a hash"),
 ];
 
 fn files(dir: &Path, out: &mut Vec<PathBuf>) {
