@@ -1,50 +1,25 @@
 //! coremap tells where the memory of a process went, from its core dump alone.
 //!
 //! A core file is an address space. Every byte of it gets exactly one label,
-//! with how it is known, and nothing counts twice. Data flows one way:
+//! with how it is known, and nothing counts twice.
 //!
-//! ```text
-//! core file -> Core, a Target (facts, bytes) -> Process (memory, modules)
-//!           -> introspectors make Claims -> AddressMap (resolved)
-//!           -> analyses -> report (plain data) -> render (table, json, csv)
-//! ```
+//! # From a file to an answer
 //!
-//! | module | holds |
-//! |---|---|
-//! | [`target`] | what is looked at, whatever it came from: facts and bytes |
-//! | [`core`] | a core file as a target: opening, ELF headers, notes, producers |
-//! | [`memory`] | reads that give bytes or the reason why not; page scans |
-//! | [`map`] | kinds, claims, and the one label for each byte |
-//! | [`image`] | ELF and PE files as they lie in memory |
-//! | [`layout`] | struct layouts as data |
-//! | [`dotnet`] | CoreCLR's own structures: GC, loader heaps, code heaps |
-//! | [`native`] | thread stacks and malloc heaps of the C library |
-//! | [`stackwalk`] | stacks of threads, native and managed frames in one |
-//! | [`introspect`] | who claims memory, and the map that follows |
-//! | [`analysis`] | answers to the commands, as plain data |
-//! | [`shrink`] | a smaller core that still answers |
-//! | [`symbolicate`] | texts of tracing tools, with their addresses named |
-//! | [`search`] | text, patterns and bytes in the dumped memory |
-//! | [`report`] | the structs those answers are made of: the JSON contract |
-//! | [`render`] | reports as tables, JSON and CSV |
-//!
-//! Core files are mapped: one that becomes shorter while it is read ends the program, unless
-//! [`process::Options::handle_sigbus`] is set.
-//!
-//! From a file to an answer:
+//! Open a process, ask a [`Session`](session::Session) about it. The session reads what a question
+//! needs, once, and lends it to the next question.
 //!
 //! ```
 //! use std::path::Path;
 //!
 //! use coremap::analysis;
-//! use coremap::introspect::introspect;
 //! use coremap::process::{Options, Process};
 //! use coremap::progress::Progress;
+//! use coremap::session::Session;
 //!
 //! let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
 //! let process = Process::open(core, &Options::default(), &Progress::silent())?;
-//! let found = introspect(&process);
-//! let report = analysis::summary(&process, &found, false, &Progress::silent());
+//! let session = Session::new(&process);
+//! let report = analysis::summary(&session, false, &Progress::silent());
 //! for kind in &report.kinds {
 //!     println!("{:20} {:>14}", kind.kind, kind.size);
 //! }
@@ -52,27 +27,84 @@
 //! assert_eq!(report.total.size, report.base.size);
 //! // What could not be read or understood is told, not guessed.
 //! assert!(process.diag.warnings().is_empty());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 //!
-//! The same as the program prints it with `--json`:
+//! // The map itself: what is the memory that a thread's stack pointer leads to?
+//! let thread = &process.threads()[0];
+//! let region = session.map().region_at(thread.registers.sp()).expect("every mapped byte has a label");
+//! assert_eq!(region.kind.name(), "Stack");
 //!
-//! ```
-//! # use std::path::Path;
-//! # use coremap::{analysis, introspect::introspect, render};
-//! # use coremap::process::{Options, Process};
-//! # use coremap::progress::Progress;
-//! # let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
-//! # let process = Process::open(core, &Options::default(), &Progress::silent())?;
-//! # let found = introspect(&process);
-//! # let report = analysis::summary(&process, &found, false, &Progress::silent());
-//! let answer = analysis::envelope("summary", &process, &found, report);
+//! // The same as the program prints it with `--json`.
+//! let answer = analysis::envelope("summary", &session, report);
 //! let mut text = Vec::new();
-//! render::json(&answer, &mut text)?;
+//! coremap::render::json(&answer, &mut text)?;
 //! let read: serde_json::Value = serde_json::from_slice(&text)?;
 //! assert_eq!(read["core"]["pid"], 9854);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Objects of a managed runtime
+//!
+//! [`Session::runtimes`](session::Session::runtimes) gives them, whatever they are
+//! ([`managed::ManagedRuntime`]).
+//!
+//! ```
+//! # use std::path::Path;
+//! # use coremap::process::{Options, Process};
+//! # use coremap::progress::Progress;
+//! # use coremap::session::Session;
+//! use coremap::managed::{Selection, stat};
+//!
+//! let core = Path::new("testdata/cores/dotnet8-objects/core.zst");
+//! let process = Process::open(core, &Options::default(), &Progress::silent())?;
+//! let session = Session::new(&process);
+//! for runtime in session.runtimes() {
+//!     println!("{}: {} threads", runtime.label(), runtime.threads().by_tid.len());
+//!     let Some(heap) = runtime.heap() else { continue };
+//!     let sums = stat(heap, &Selection::default(), &Progress::silent());
+//!     for biggest in sums.types.iter().take(3) {
+//!         println!("{:>10} {}", biggest.total.size, heap.type_name(biggest.kind));
+//!     }
+//!     assert!(sums.types.iter().any(|t| heap.type_name(t.kind) == "System.String"));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Rooms
+//!
+//! Data flows one way:
+//!
+//! ```text
+//! core file -> Core, a Target (facts, bytes) -> Process (memory, modules)
+//!           -> Session: introspectors make Claims -> AddressMap (resolved); runtimes
+//!           -> analyses -> report (plain data) -> render (table, json, csv)
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`session`] | what was read of a process: start here |
+//! | [`analysis`] | answers to the commands, as plain data |
+//! | [`report`] | the structs those answers are made of: the JSON contract |
+//! | [`render`] | reports as tables, JSON and CSV |
+//! | [`process`] | opening; memory, modules and what went wrong so far |
+//! | [`map`] | kinds, claims, and the one label for each byte |
+//! | [`managed`] | what is asked of a managed runtime, whatever it is |
+//! | [`search`] | text, patterns and bytes in the dumped memory |
+//! | [`symbolicate`] | texts of tracing tools, with their addresses named |
+//! | [`shrink`] | a smaller core that still answers |
+//! | [`targets`] | what is looked at, whatever it came from: facts and bytes |
+//! | [`core`] | a core file as a target: opening, ELF headers, notes, producers |
+//! | [`memory`] | reads that give bytes or the reason why not; page scans |
+//! | [`image`] | ELF and PE files as they lie in memory |
+//! | [`layout`] | struct layouts as data |
+//! | [`dotnet`] | CoreCLR's own structures: GC, loader heaps, code heaps |
+//! | [`native`] | thread stacks and malloc heaps of the C library, native symbols |
+//! | [`stackwalk`] | stacks of threads, native and managed frames in one |
+//!
+//! Core files are mapped: one that becomes shorter while it is read ends the program, unless
+//! [`process::Options::handle_sigbus`] is set.
+//!
+//! The program `coremap` and what it alone needs (arguments, progress bar, log) come with the feature
+//! `cli`, which is on unless one says `default-features = false`.
 
 pub mod addr;
 pub mod analysis;

@@ -49,6 +49,7 @@ pub struct Options {
 
 /// Why a process could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ProcessError {
     /// The core.
     #[error(transparent)]

@@ -21,6 +21,7 @@ pub struct Baseline {
 
 /// Why a file is no summary.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum BaselineError {
     /// Not JSON.
     #[error("not JSON: {0}")]

@@ -44,6 +44,7 @@ pub struct Segment {
 
 /// Why a file is not a core that can be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum HeaderError {
     /// First bytes are not `\x7fELF`.
     #[error("not an ELF file{}", hint(.0))]

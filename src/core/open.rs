@@ -21,6 +21,7 @@ use crate::targets::{AddressSpace, Extents, Facts, Mapping, Reads, Target};
 
 /// Why a core could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The file can't be opened or read.
     #[error("{path}: {source}")]

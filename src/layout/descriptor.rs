@@ -23,6 +23,7 @@ mod header {
 
 /// Why there is no descriptor to use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DescriptorError {
     /// Its bytes are not in the core.
     #[error("contract descriptor: {0}")]

@@ -23,6 +23,7 @@ pub enum Global {
 
 /// Why a layout can't answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LayoutError {
     /// Not JSON, or not of the form.
     #[error("layout: {0}")]

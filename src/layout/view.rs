@@ -8,6 +8,7 @@ use crate::memory::{Fault, Memory};
 
 /// Why a field can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ViewError {
     /// The layout does not know it.
     #[error(transparent)]

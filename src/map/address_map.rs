@@ -65,12 +65,13 @@ impl Ranged for Region {
 /// # use coremap::process::{Options, Process};
 /// # use coremap::progress::Progress;
 /// use coremap::addr::Addr;
-/// use coremap::introspect::introspect;
 /// use coremap::map::{Confidence, Kind};
+/// use coremap::session::Session;
 ///
 /// # let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
 /// let process = Process::open(core, &Options::default(), &Progress::silent())?;
-/// let map = introspect(&process).map;
+/// let session = Session::new(&process);
+/// let map = session.map();
 /// let region = map.region_at(Addr::new(0x557a_682b_6b10)).ok_or("not mapped")?;
 /// assert_eq!((region.kind, region.confidence), (Kind::Malloc, Confidence::Exact));
 /// assert!(map.region_at(Addr::new(0x1000)).is_none());

@@ -4,6 +4,7 @@ use crate::limits;
 
 /// Why a pattern can't be searched for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PatternError {
     /// Nothing to look for.
     #[error("the pattern is empty")]

@@ -194,6 +194,7 @@ pub struct Summary {
 
 /// Why a text could not be rewritten or folded.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SymbolicateError {
     /// Reading the text.
     #[error("reading the text: {0}")]

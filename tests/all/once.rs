@@ -20,7 +20,7 @@ fn reads(args: &[&str]) -> BTreeMap<String, usize> {
 
 #[test]
 fn one_gcroot_reads_each_part_once() {
-    let core = real::plain("dotnet31-createdump");
+    let core = real::plain("dotnet8-objects");
     let core = core.to_str().unwrap();
     let strings = run(["objects", "--type", "System.String$", "--json", core]).json();
     let object = strings["objects"][0]["address"].as_str().unwrap().to_owned();

@@ -83,6 +83,7 @@ pub struct Inflated {
 
 /// Why a core could not be decompressed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum InflateError {
     /// More memory than is allowed.
     #[error("{what} takes {} of memory, and unpacking may take {}: --memory {} allows it", human(*needs), round(*allowed), suggested(*needs))]

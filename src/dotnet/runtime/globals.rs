@@ -14,6 +14,7 @@ use crate::memory::Memory;
 
 /// Why the globals can't be found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RootsError {
     /// No table of globals, exported or by shape.
     #[error("its table of globals (g_dacTable) is not in the core")]

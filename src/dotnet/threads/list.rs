@@ -80,6 +80,7 @@ pub struct ManagedThread {
 
 /// Why the list can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ThreadsError {
     /// Its global.
     #[error(transparent)]

@@ -42,6 +42,7 @@ use tables::Tables;
 
 /// Why there is no metadata to be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MetadataError {
     /// Another signature where BSJB should be.
     #[error("no metadata root: its signature is 0x{0:08x}")]

@@ -43,6 +43,7 @@ impl std::fmt::Display for PdbId {
 
 /// Why a portable PDB can't be read.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum PdbError {
     /// It is none, or is damaged.
     #[error("not a portable PDB: {0}")]

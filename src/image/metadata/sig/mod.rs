@@ -16,6 +16,7 @@ use reader::{FIELD, KIND, LOCALS, METHOD_SPEC};
 
 /// Why a signature can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SigError {
     /// Its bytes end within it.
     #[error("signature cut off")]
