@@ -1,6 +1,6 @@
 use crate::analysis::naming::Names;
 use crate::limits;
-use crate::managed::CodeEntry;
+use crate::managed::CodeEntryKind;
 use crate::report::{PerfMapReport, PerfMapRow};
 use crate::session::Session;
 
@@ -11,33 +11,25 @@ pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
     let mut room = limits::MAX_METHOD_NAMES;
     for code in names.runtimes() {
         code.each(&mut |found| {
-            let length = if let CodeEntry::Method(method, _) = &found { method.name.len() } else { 0 };
-            let Some(rest) = room.checked_sub(length) else {
+            let (start, size) = (found.start, found.size);
+            let (name, tier, cold) = match found.kind {
+                CodeEntryKind::Method { name, tier, cold } => (name, tier, cold),
+                CodeEntryKind::Stubs(kind) => {
+                    let name = format!("stub<{kind}>");
+                    entries.push(PerfMapRow { start, size, name, tier: None, part: Some("stubs") });
+                    return true;
+                }
+            };
+            let Some(rest) = room.checked_sub(name.len()) else {
                 names.partial(format!("the names of methods end after {} bytes", limits::MAX_METHOD_NAMES));
                 return false;
             };
             room = rest;
-            match found {
-                CodeEntry::Method(method, tier) => {
-                    let name = one_line(&method.name);
-                    let cold = method.cold.map(|(start, size)| PerfMapRow {
-                        start,
-                        size,
-                        name: name.clone(),
-                        tier,
-                        part: Some("cold"),
-                    });
-                    entries.push(PerfMapRow { start: method.start, size: method.size, name, tier, part: None });
-                    entries.extend(cold);
-                }
-                CodeEntry::Stubs(start, size, kind) => entries.push(PerfMapRow {
-                    start,
-                    size,
-                    name: format!("stub<{kind}>"),
-                    tier: None,
-                    part: Some("stubs"),
-                }),
-            }
+            let name = one_line(name);
+            let cold =
+                cold.map(|(start, size)| PerfMapRow { start, size, name: name.clone(), tier, part: Some("cold") });
+            entries.push(PerfMapRow { start, size, name, tier, part: None });
+            entries.extend(cold);
             true
         });
     }

@@ -74,12 +74,30 @@ pub enum CodeAt {
 }
 
 /// A row of all code there is.
-#[derive(Clone, Debug)]
-pub enum CodeEntry {
-    /// A method, and how it was compiled.
-    Method(Arc<Method>, Option<&'static str>),
-    /// A block of stubs: start, bytes, and of which kind.
-    Stubs(Addr, u64, String),
+#[derive(Clone, Copy, Debug)]
+pub struct CodeEntry<'a> {
+    /// What it is.
+    pub kind: CodeEntryKind<'a>,
+    /// Where it begins.
+    pub start: Addr,
+    /// Its bytes.
+    pub size: u64,
+}
+
+/// What a row of code is.
+#[derive(Clone, Copy, Debug)]
+pub enum CodeEntryKind<'a> {
+    /// A method.
+    Method {
+        /// Its name, as in [`Method::name`].
+        name: &'a str,
+        /// How it was compiled.
+        tier: Option<&'static str>,
+        /// A part of it that lies elsewhere: start and bytes.
+        cold: Option<(Addr, u64)>,
+    },
+    /// A block of stubs of this kind.
+    Stubs(u64),
 }
 
 /// Where in a method's source an address is.
@@ -174,7 +192,7 @@ pub trait ManagedCode: Sync {
     }
 
     /// Visit all code, as long as `visit` says to go on.
-    fn each(&self, visit: &mut dyn FnMut(CodeEntry) -> bool);
+    fn each(&self, visit: &mut dyn FnMut(CodeEntry<'_>) -> bool);
 
     /// Files that the code lies in.
     fn files(&self) -> Vec<CodeFile> {

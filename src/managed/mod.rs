@@ -16,7 +16,8 @@ mod stat;
 mod strings;
 
 pub use code::{
-    CodeAt, CodeEntry, CodeFile, CodeStub, CodeVersion, ManagedCode, Method, MethodDetail, MethodRole, Source,
+    CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, ManagedCode, Method, MethodDetail, MethodRole,
+    Source,
 };
 pub use frames::{FrameKind, Mark, ProtectedRef, StackFrame, Walk};
 pub use heap::{

@@ -5,8 +5,9 @@ use coremap::addr::{Addr, AddrRange};
 use coremap::analysis::{self, HeapStatOptions, RetainedOptions, ThreadOptions};
 use coremap::managed::graph::Space;
 use coremap::managed::{
-    CodeAt, CodeEntry, Generation, Heap, Link, Losses, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads,
-    Method, MethodRole, Node, Object, ObjectReader, Part, Root, RootKind, Roots, TypeIndex, TypeInfo, Walk, Walker,
+    CodeAt, CodeEntry, CodeEntryKind, Generation, Heap, Link, Losses, ManagedCode, ManagedRuntime, ManagedThread,
+    ManagedThreads, Method, MethodRole, Node, Object, ObjectReader, Part, Root, RootKind, Roots, TypeIndex, TypeInfo,
+    Walk, Walker,
 };
 use coremap::map::{Claim, Claims, Confidence, Kind, Owner};
 use coremap::memory::Memory;
@@ -149,10 +150,11 @@ impl ManagedCode for Toy<'_> {
         let ip = self.process.memory.ptr(regs.sp()).map_err(|fault| fault.to_string())?;
         Ok(Regs::new(self.process.arch(), ip, regs.sp().saturating_add(8)))
     }
-    fn each(&self, visit: &mut dyn FnMut(CodeEntry) -> bool) {
+    fn each(&self, visit: &mut dyn FnMut(CodeEntry<'_>) -> bool) {
         for number in 0..METHODS.len() as u64 {
             if let Some(CodeAt::Method(method)) = self.code_at(Addr::new(CODE + METHOD * number)) {
-                visit(CodeEntry::Method(method, None));
+                let kind = CodeEntryKind::Method { name: &method.name, tier: None, cold: None };
+                visit(CodeEntry { kind, start: method.start, size: method.size });
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::bytes::printable;
 use crate::dotnet::code::Stub;
 use crate::dotnet::loader::executable_memory;
 use crate::dotnet::methods::{CodeAt, Methods, step_at};
-use crate::managed::{self, CodeEntry, CodeFile, CodeStub, ManagedCode, Method, MethodDetail, Source};
+use crate::managed::{self, CodeEntry, CodeEntryKind, CodeFile, CodeStub, ManagedCode, Method, MethodDetail, Source};
 use crate::registers::Regs;
 
 /// Modules listed by name in a warning.
@@ -73,15 +73,16 @@ impl ManagedCode for Methods<'_> {
         (module.metadata.is_some() || !module.path.is_empty()).then(|| self.types.method_name(&desc))
     }
 
-    fn each(&self, visit: &mut dyn FnMut(CodeEntry) -> bool) {
-        self.all(|found| {
-            visit(match found {
-                Ok(method) => {
-                    let tier = self.versions(&method).iter().find(|v| v.code == method.start).map(|v| v.tier);
-                    CodeEntry::Method(method.facts().clone(), tier)
-                }
-                Err(stubs) => CodeEntry::Stubs(stubs.start, stubs.size, stubs.kind.to_string()),
-            })
+    fn each(&self, visit: &mut dyn FnMut(CodeEntry<'_>) -> bool) {
+        self.all(|found| match found {
+            Ok(method) => {
+                let tier = self.versions(&method).iter().find(|v| v.code == method.start).map(|v| v.tier);
+                let kind = CodeEntryKind::Method { name: &method.name, tier, cold: method.cold };
+                visit(CodeEntry { kind, start: method.start, size: method.size })
+            }
+            Err(stubs) => {
+                visit(CodeEntry { kind: CodeEntryKind::Stubs(stubs.kind), start: stubs.start, size: stubs.size })
+            }
         });
     }
 
