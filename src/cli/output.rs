@@ -73,6 +73,14 @@ pub(crate) fn answer<T: Render>(
     Ok(finish(session.process))
 }
 
+/// Write a text that tells of the program itself, and of no core.
+pub(crate) fn write_text(text: &[u8]) -> Result<Exit, Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text)?;
+    out.flush()?;
+    Ok(Exit::Done)
+}
+
 /// Warnings to stderr; the status that says whether anything is missing.
 pub(crate) fn finish(process: &Process) -> Exit {
     process.tell_unread();
