@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use coremap::analysis::envelope;
+use coremap::commands::{self, Subject};
 use coremap::dotnet::has_coreclr;
 use coremap::process::Process;
 use coremap::render::{self, Document, Look, Render};
@@ -46,8 +47,8 @@ pub(crate) fn answer<T: Render>(
     body: T,
 ) -> Result<Exit, Failure> {
     let report = envelope(command, session, body);
-    let without_runtime =
-        (report.body.of_runtime() && report.core.runtimes.is_empty()).then(|| no_runtime(session.process));
+    let of_runtime = commands::named(command).is_some_and(|command| command.subject == Subject::Runtime);
+    let without_runtime = (of_runtime && report.core.runtimes.is_empty()).then(|| no_runtime(session.process));
     let mut out = BufWriter::new(io::stdout().lock());
     match common.form() {
         Format::Json => render::json(&report, &mut out)?,

@@ -1,5 +1,6 @@
 //! One file a command: its arguments, and what it does with them. Its row in [`COMMANDS`] is all
-//! that the rest of the program knows of it.
+//! that the rest of the program knows of it, beside what the library's table says
+//! (`coremap::commands`).
 
 mod anon;
 mod async_chains;
@@ -37,6 +38,7 @@ mod whatis;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
+use coremap::commands;
 
 use crate::cli::args::{Common, Format};
 use crate::cli::{Exit, Failure};
@@ -86,9 +88,9 @@ const COMMANDS: &[Row] = &[
     row::<diff::Diff>(),
     row::<shrink::Shrink>(),
     row::<check::Check>(),
-    row::<schema::Schema>().without_rows("it is JSON"),
-    row::<completions::Completions>().without_rows("they are a script for a shell"),
-    row::<man::Man>().without_rows("it is a page for man"),
+    row::<schema::Schema>(),
+    row::<completions::Completions>(),
+    row::<man::Man>(),
 ];
 
 /// A command as the rest of the program sees it.
@@ -98,21 +100,13 @@ struct Row {
     describe: fn(clap::Command) -> clap::Command,
     /// Takes its arguments out of what clap read.
     read: fn(&ArgMatches) -> Result<Run, clap::Error>,
-    /// Of a command that has no rows to write as CSV: what it writes.
-    without_rows: Option<&'static str>,
 }
 
 /// A command with its arguments, ready to run.
 type Run = Box<dyn Fn(&Common) -> Result<Exit, Failure>>;
 
 const fn row<C: Command + 'static>() -> Row {
-    Row { name: C::NAME, describe: C::augment_args, read: read::<C>, without_rows: None }
-}
-
-impl Row {
-    const fn without_rows(self, what: &'static str) -> Row {
-        Row { without_rows: Some(what), ..self }
-    }
+    Row { name: C::NAME, describe: C::augment_args, read: read::<C> }
 }
 
 fn read<C: Command + 'static>(matches: &ArgMatches) -> Result<Run, clap::Error> {
@@ -129,8 +123,10 @@ pub(crate) struct Chosen {
 impl Chosen {
     /// Run it.
     pub(crate) fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        if let (Some(what), Format::Csv) = (self.row.without_rows, common.form()) {
-            return Err(Failure::Usage(format!("there is no CSV of {}: {what}", self.row.name)));
+        let name = self.row.name;
+        let without_rows = commands::named(name).and_then(|command| command.without_rows);
+        if let (Some(what), Format::Csv) = (without_rows, common.form()) {
+            return Err(Failure::Usage(format!("there is no CSV of {name}: {what}")));
         }
         (self.run)(common)
     }
@@ -161,5 +157,18 @@ impl Subcommand for Chosen {
 
     fn has_subcommand(name: &str) -> bool {
         COMMANDS.iter().any(|row| row.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_has_the_same_commands_in_the_same_words() {
+        let described = |row: &Row| (row.describe)(clap::Command::new(row.name)).get_about().map(ToString::to_string);
+        let here: Vec<_> = COMMANDS.iter().map(|row| (row.name, described(row).unwrap_or_default())).collect();
+        let there: Vec<_> = commands::COMMANDS.iter().map(|c| (c.name, c.sentence.to_owned())).collect();
+        assert_eq!(here, there);
     }
 }

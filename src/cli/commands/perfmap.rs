@@ -27,7 +27,9 @@ impl Command for Perfmap {
         let session = Session::new(&process);
         let report = analysis::perfmap(&session);
         let nothing = report.entries.is_empty();
-        if nothing {
+        // In CSV the answer itself says that there is no runtime.
+        let said = session.runtimes().is_empty() && common.form() == Format::Csv;
+        if nothing && !said {
             let why = if session.runtimes().is_empty() {
                 no_runtime(&process)
             } else {

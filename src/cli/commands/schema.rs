@@ -1,6 +1,6 @@
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use coremap::report::schema;
+use coremap::commands::schema;
 
 use crate::cli::args::Common;
 use crate::cli::commands::Command;

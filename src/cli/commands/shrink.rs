@@ -152,3 +152,18 @@ impl Command for Shrink {
         answer(Self::NAME, common, &session, report)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use coremap::commands::Subject;
+
+    use super::*;
+
+    #[test]
+    fn purposes_are_commands_of_cores() {
+        for purpose in Purpose::value_variants().iter().filter_map(ValueEnum::to_possible_value) {
+            let command = coremap::commands::named(purpose.get_name());
+            assert!(command.is_some_and(|c| c.subject != Subject::Program), "{}", purpose.get_name());
+        }
+    }
+}
