@@ -88,6 +88,7 @@
 //! | [`process`] | opening; memory, modules and what went wrong so far |
 //! | [`map`] | kinds, claims, and the one label for each byte |
 //! | [`managed`] | what is asked of a managed runtime, whatever it is |
+//! | [`commands`] | every command: its name, what it is asked of, the schema of its answer |
 //! | [`search`] | text, patterns and bytes in the dumped memory |
 //! | [`symbolicate`] | texts of tracing tools, with their addresses named |
 //! | [`shrink`] | a smaller core that still answers |
@@ -109,6 +110,7 @@
 pub mod addr;
 pub mod analysis;
 pub mod bytes;
+pub mod commands;
 pub mod core;
 pub mod diag;
 pub mod dotnet;

@@ -1,14 +1,14 @@
-//! The command line: arguments, one thin file a command, exit statuses,
+//! The command line: arguments, one file a command, exit statuses,
 //! progress on stderr.
 
 mod address;
 mod args;
+mod ask;
 mod commands;
 mod exit;
 mod interrupt;
 mod new_file;
 mod output;
-mod package_args;
 mod pool;
 mod progress;
 mod values;
@@ -44,7 +44,7 @@ pub(crate) fn main() -> ExitCode {
     if let Some(sentence) = pool::start() {
         output::tell(&format!("warning: threads: {sentence}"));
     }
-    match commands::run(&args) {
+    match args.command.run(&args.common) {
         Ok(exit) => exit.into(),
         Err(failure) => {
             if !failure.is_broken_pipe() {

@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use coremap::analysis::envelope;
+use coremap::commands::{self, Subject};
 use coremap::dotnet::has_coreclr;
 use coremap::process::Process;
 use coremap::render::{self, Document, Look, Render};
@@ -46,8 +47,8 @@ pub(crate) fn answer<T: Render>(
     body: T,
 ) -> Result<Exit, Failure> {
     let report = envelope(command, session, body);
-    let without_runtime =
-        (report.body.of_runtime() && report.core.runtimes.is_empty()).then(|| no_runtime(session.process));
+    let of_runtime = commands::named(command).is_some_and(|command| command.subject == Subject::Runtime);
+    let without_runtime = (of_runtime && report.core.runtimes.is_empty()).then(|| no_runtime(session.process));
     let mut out = BufWriter::new(io::stdout().lock());
     match common.form() {
         Format::Json => render::json(&report, &mut out)?,
@@ -71,6 +72,14 @@ pub(crate) fn answer<T: Render>(
     }
     out.flush()?;
     Ok(finish(session.process))
+}
+
+/// Write a text that tells of the program itself, and of no core.
+pub(crate) fn write_text(text: &[u8]) -> Result<Exit, Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text)?;
+    out.flush()?;
+    Ok(Exit::Done)
 }
 
 /// Warnings to stderr; the status that says whether anything is missing.

@@ -14,10 +14,6 @@ const LISTED: usize = 3;
 const SHOWN: usize = 64;
 
 impl Render for AsyncReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.chains.is_empty() {

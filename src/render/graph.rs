@@ -14,10 +14,6 @@ use crate::units::exact;
 const ENDS: usize = 16;
 
 impl Render for HandlesReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.handles.is_empty() {
@@ -53,10 +49,6 @@ impl Render for HandlesReport {
 }
 
 impl Render for GcRootReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         let Some(name) = &self.name else {

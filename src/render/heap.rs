@@ -10,10 +10,6 @@ use crate::report::{HeapReport, LoaderHeapRow};
 use crate::units::{exact, human};
 
 impl Render for HeapReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         match &self.gc {

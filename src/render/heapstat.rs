@@ -18,10 +18,6 @@ const BLOCKS: usize = 20;
 const PLACES: usize = 5;
 
 impl Render for HeapStatReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.types.is_empty() {

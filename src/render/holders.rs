@@ -14,10 +14,6 @@ use crate::units::{exact, human};
 const SHOWN: usize = 40;
 
 impl Render for HoldersReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.holders.is_empty() {

@@ -51,11 +51,6 @@ pub trait Render: Serialize {
         true
     }
 
-    /// Whether it tells of a .NET runtime, and of nothing where there is none.
-    fn of_runtime(&self) -> bool {
-        false
-    }
-
     /// Write the main rows as CSV.
     ///
     /// # Errors

@@ -20,10 +20,6 @@ const VALUE: usize = 36;
 const STRING: &str = "System.String";
 
 impl Render for ObjectReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         let Some(name) = &self.name else {

@@ -11,10 +11,6 @@ use crate::report::{ExceptionsReport, FinalizersReport, LockThreadRow, Name, Obj
 use crate::units::exact;
 
 impl Render for ObjectsReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.objects.is_empty() {
@@ -39,10 +35,6 @@ impl Render for ObjectsReport {
 }
 
 impl Render for FinalizersReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if !self.types.is_empty() {
@@ -79,10 +71,6 @@ fn thread(t: &LockThreadRow) -> String {
 const WAITERS: usize = 3;
 
 impl Render for SyncBlocksReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.blocks.is_empty() {
@@ -151,10 +139,6 @@ impl Render for SyncBlocksReport {
 }
 
 impl Render for ExceptionsReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.exceptions.is_empty() {

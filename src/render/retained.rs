@@ -15,10 +15,6 @@ use crate::units::exact;
 const UNREACHABLE: usize = 5;
 
 impl Render for RetainedReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         match &self.object {

@@ -15,10 +15,6 @@ use crate::units::exact;
 const TYPES: usize = 5;
 
 impl Render for GcRootTypesReport {
-    fn of_runtime(&self) -> bool {
-        true
-    }
-
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         let (live, dead) = (self.live, self.unreachable);

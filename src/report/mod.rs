@@ -22,7 +22,6 @@ mod perfmap;
 mod refs;
 mod regions;
 mod retained;
-pub mod schema;
 mod shrink;
 mod stacks;
 mod summary;
@@ -30,6 +29,7 @@ mod symbolicate;
 mod threads;
 mod whatis;
 
+pub use crate::commands::schema;
 pub use anon::{AnonReport, BlockClusterRow, OwnerRow};
 pub use async_chains::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 pub use conditions::ConditionRow;

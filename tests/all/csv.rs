@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::commands::{self, COMMANDS, GLIBC, Needs, OBJECTS, RUNS, THREADS, of_cores};
+use crate::support::commands::{self, COMMANDS, GLIBC, OBJECTS, RUNS, THREADS, of_cores};
 use crate::support::run::Output;
+use coremap::commands::Subject;
 use serde_json::Value;
 
 /// Columns of numbers: digits alone, and a sign where one can be.
@@ -169,7 +170,7 @@ fn elements_and_entries_of_an_object_are_rows() {
 fn every_command_has_rows_or_says_that_it_has_none() {
     let with_rows: BTreeSet<&str> = RUNS.iter().filter(|r| r.rows.is_some()).map(|r| r.args[0]).collect();
     assert_eq!(with_rows, of_cores().map(|c| c.name).collect());
-    for command in COMMANDS.iter().filter(|c| c.needs == Needs::Nothing) {
+    for command in COMMANDS.iter().filter(|c| c.subject == Subject::Program) {
         let said = answer(&[&[command.name], command.asked].concat(), "csv");
         said.exits(2);
         assert_eq!(said.stdout, "", "{command:?}");
@@ -190,7 +191,7 @@ fn whatever_core_there_is_one_heading_and_rows_as_long() {
 
 #[test]
 fn without_a_runtime_there_is_a_heading_and_a_sentence() {
-    for command in of_cores().filter(|c| c.needs == Needs::Dotnet) {
+    for command in of_cores().filter(|c| c.subject == Subject::Runtime) {
         let out = answer(&[&[command.name], command.asked, &[GLIBC]].concat(), "csv");
         out.exits(1);
         let (heading, rows) = rows(command.name, &out.stdout);

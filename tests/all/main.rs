@@ -14,6 +14,7 @@ mod cli;
 mod contract;
 mod cores;
 mod csv;
+mod documents;
 mod dotnet_cores;
 mod dotnet_detect;
 mod evil_dotnet;

@@ -4,9 +4,10 @@
 use std::path::Path;
 
 use crate::support::builder::{file_with, small_core};
-use crate::support::commands::{CREATEDUMP, GLIBC, Needs, THREADS, of_cores, unpacked};
+use crate::support::commands::{CREATEDUMP, GLIBC, THREADS, of_cores, unpacked};
 use crate::support::real;
 use crate::support::run::{Output, program};
+use coremap::commands::Subject;
 use tempfile::TempDir;
 
 const SHRUNK: &str = "dotnet8-shrunk.core";
@@ -188,7 +189,7 @@ fn names_that_are_not_there() {
 fn a_native_process_has_no_managed_anything() {
     let dir = desk(&[]);
     let here = dir.path();
-    let asked = of_cores().filter(|c| c.needs == Needs::Dotnet && c.name != "perfmap");
+    let asked = of_cores().filter(|c| c.subject == Subject::Runtime && c.name != "perfmap");
     let asked = asked.map(|c| [&[c.name], c.asked].concat());
     for args in asked.chain([vec!["object", "0x7fe744a0fdd0"], vec!["gcroot", "0x7fe744a0fdd0"]]) {
         let args = [args, vec!["core"]].concat();

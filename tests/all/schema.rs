@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::commands::{self, COMMANDS, GLIBC, Needs, RUNS, of_cores};
+use crate::support::commands::{self, COMMANDS, EXAMPLES, GLIBC, RUNS, of_cores};
 use crate::support::run::run;
+use coremap::commands::Subject;
 use serde_json::{Value, json};
 
 fn schema(command: Option<&str>) -> Value {
@@ -90,6 +91,7 @@ fn commands() -> BTreeSet<String> {
 fn the_tests_know_every_command() {
     let known: BTreeSet<&str> = COMMANDS.iter().map(|c| c.name).chain(["help"]).collect();
     assert_eq!(known, commands().iter().map(String::as_str).collect());
+    assert_eq!(EXAMPLES.len(), COMMANDS.len(), "an example of a command that is gone, or two of one");
 }
 
 #[test]
@@ -101,7 +103,7 @@ fn every_command_that_answers_has_a_schema_and_a_run_here() {
     assert_eq!(told, expected);
     let tried: BTreeSet<&str> = RUNS.iter().filter(|r| r.there.is_some()).map(|r| r.args[0]).collect();
     assert_eq!(tried, expected);
-    for command in COMMANDS.iter().filter(|c| c.needs == Needs::Nothing) {
+    for command in COMMANDS.iter().filter(|c| c.subject == Subject::Program) {
         run(["schema", command.name]).exits(2);
     }
 }

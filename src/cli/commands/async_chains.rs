@@ -1,17 +1,31 @@
-use std::path::Path;
-
+use clap::Args;
 use coremap::analysis;
 
-use crate::cli::args::Common;
-use crate::cli::commands::ask;
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::ask;
+use crate::cli::commands::Command;
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(common: &Common, core: &Path, all: bool) -> Result<Exit, Failure> {
-    ask(
-        common,
-        core,
-        "async",
-        |session, progress| analysis::async_chains(session, !all, progress),
-        |r| r.chains.is_empty(),
-    )
+/// What async methods wait for, and who waits for them: SOS dumpasync, equal chains merged
+#[derive(Args, Debug)]
+pub(super) struct Async {
+    /// Every chain, not only those that differ
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Async {
+    const NAME: &'static str = "async";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        ask(
+            common,
+            &self.core.core,
+            Self::NAME,
+            |session, progress| analysis::async_chains(session, !self.all, progress),
+            |r| r.chains.is_empty(),
+        )
+    }
 }

@@ -1,8 +1,9 @@
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use coremap::analysis::{self, Baseline, Condition, DiffInput, HeapStatOptions, MallocOptions};
+use clap::Args;
+use coremap::analysis::{self, Baseline, Condition, DiffInput, HeapStatOptions, MallocOptions, Scope};
 use coremap::limits;
 use coremap::process::Process;
 use coremap::progress::Progress;
@@ -10,55 +11,73 @@ use coremap::report::{DiffReport, DiffSide, HeapStatReport, SummaryReport};
 use coremap::session::Session;
 
 use crate::cli::args::Common;
-use crate::cli::commands::open;
+use crate::cli::ask::open;
+use crate::cli::commands::Command;
 use crate::cli::output::{answer, finish, held, tell};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(common: &Common, old: &Path, new: &Path, fail_if: &[Condition]) -> Result<Exit, Failure> {
-    if old.as_os_str() == "-" && new.as_os_str() == "-" {
-        return Err(Failure::Usage("only one of the two cores can come from standard input".into()));
-    }
-    if read_if_json(new)?.is_some() {
-        let name = new.display();
-        return Err(Failure::Usage(format!(
-            "{name} is JSON; a baseline is the older side: coremap diff BASELINE CORE"
-        )));
-    }
-    let silent = Progress::silent();
-    let before = match read_if_json(old)? {
-        Some(text) => {
-            let name = old.display().to_string();
-            let base = Baseline::parse(&name, &text).map_err(|e| Failure::Beside(format!("{name}: {e}")))?;
-            Old::Baseline(name, Box::new(base))
+/// Two cores side by side: counts and sizes by kind, types, blocks of malloc
+#[derive(Args, Debug)]
+pub(super) struct Diff {
+    /// Exit with 1 if this holds, as 'gcheap.delta>20%' or 'threads.new>200' (repeatable)
+    #[arg(long, value_name = "CONDITION", value_parser = condition, long_help = CONDITION)]
+    fail_if: Vec<Condition>,
+    /// The older core, or what summary --json said of it
+    old: PathBuf,
+    /// The newer core
+    new: PathBuf,
+}
+
+impl Command for Diff {
+    const NAME: &'static str = "diff";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let (old, new) = (self.old.as_path(), self.new.as_path());
+        if old.as_os_str() == "-" && new.as_os_str() == "-" {
+            return Err(Failure::Usage("only one of the two cores can come from standard input".into()));
         }
-        None => Old::Core(Box::new(open(old, common, &progress())?)),
-    };
-    let after = open(new, common, &progress())?;
-    let session = Session::new(&after);
-    let (report, partial) = match &before {
-        Old::Baseline(name, base) => {
-            let summary = analysis::summary(&session, false, &silent);
-            let core = analysis::side(&after);
-            let report = analysis::diff(
-                DiffInput { core: &base.core, summary: &base.summary, heap: None, malloc: None },
-                DiffInput { core: &core, summary: &summary, heap: None, malloc: None },
-            );
-            if base.core.truncated {
-                tell(&format!("warning: truncated: {name}: the core that it was made of was cut off"));
+        if read_if_json(new)?.is_some() {
+            let name = new.display();
+            return Err(Failure::Usage(format!(
+                "{name} is JSON; a baseline is the older side: coremap diff BASELINE CORE"
+            )));
+        }
+        let silent = Progress::silent();
+        let before = match read_if_json(old)? {
+            Some(text) => {
+                let name = old.display().to_string();
+                let base = Baseline::parse(&name, &text).map_err(|e| Failure::Beside(format!("{name}: {e}")))?;
+                Old::Baseline(name, Box::new(base))
             }
-            (report, base.core.truncated)
-        }
-        Old::Core(before) => {
-            let report = two_cores(&Session::new(before), &session, &silent);
-            // The envelope and its warnings are the newer core's; the older's go first.
-            (report, finish(before) == Exit::Partial)
-        }
-    };
-    let conditions = analysis::judge_diff(fail_if, &report);
-    let report = DiffReport { conditions: conditions.clone(), ..report };
-    let exit = answer("diff", common, &session, report)?;
-    Ok(held(&conditions, if partial { Exit::Partial } else { exit }))
+            None => Old::Core(Box::new(open(old, common, &progress())?)),
+        };
+        let after = open(new, common, &progress())?;
+        let session = Session::new(&after);
+        let (report, partial) = match &before {
+            Old::Baseline(name, base) => {
+                let summary = analysis::summary(&session, false, &silent);
+                let core = analysis::side(&after);
+                let report = analysis::diff(
+                    DiffInput { core: &base.core, summary: &base.summary, heap: None, malloc: None },
+                    DiffInput { core: &core, summary: &summary, heap: None, malloc: None },
+                );
+                if base.core.truncated {
+                    tell(&format!("warning: truncated: {name}: the core that it was made of was cut off"));
+                }
+                (report, base.core.truncated)
+            }
+            Old::Core(before) => {
+                let report = two_cores(&Session::new(before), &session, &silent);
+                // The envelope and its warnings are the newer core's; the older's go first.
+                (report, finish(before) == Exit::Partial)
+            }
+        };
+        let conditions = analysis::judge_diff(&self.fail_if, &report);
+        let report = DiffReport { conditions: conditions.clone(), ..report };
+        let exit = answer(Self::NAME, common, &session, report)?;
+        Ok(held(&conditions, if partial { Exit::Partial } else { exit }))
+    }
 }
 
 /// What a core is compared with.
@@ -118,4 +137,18 @@ fn read_if_json(path: &Path) -> Result<Option<Vec<u8>>, Failure> {
         return Err(failed("too long for a summary".into()));
     }
     Ok(Some(text))
+}
+
+const CONDITION: &str = "\
+Exit with 1 if this holds, and say so on stderr and in the JSON. Repeatable.
+
+KIND.COLUMN, one of > >= < <= ==, and a limit: 'gcheap.delta>20%', 'total.delta>100MiB',
+'threads.new>200'.
+KIND: a kind in any case of letters, total, or threads.
+COLUMN: old, new, delta; old_count, new_count, delta_count; old_in_core, new_in_core,
+delta_in_core; of threads old, new, delta.
+Limit: a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the old figure.";
+
+fn condition(text: &str) -> Result<Condition, String> {
+    Condition::parse(text, Scope::Diff)
 }

@@ -1,38 +1,67 @@
 use std::path::Path;
 
+use clap::Args;
 use coremap::analysis;
 
 use crate::cli::args::Common;
-use crate::cli::commands::{ask, ask_at, type_pattern};
+use crate::cli::ask::{ask, ask_at, type_pattern};
+use crate::cli::commands::Command;
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(
-    common: &Common,
-    words: &[String],
+/// Why objects are alive: shortest paths from roots to one, or to all of a type, with field names
+// One list, since clap would take what stands before an option for the core.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "coremap gcroot [OPTIONS] <ADDR> <CORE>\n       coremap gcroot [OPTIONS] --type <RE> <CORE>"
+)]
+pub(super) struct Gcroot {
+    /// The object, or an address within it; and last the core file, plain or packed, - for standard input
+    #[arg(required = true, num_args = 1..=2, value_name = "ADDR CORE")]
+    words: Vec<String>,
+    /// Paths from all roots that lead to the object, however many
+    #[arg(long, conflicts_with = "type")]
     all: bool,
-    types: Option<&str>,
+    /// All objects of the types whose name matches this regular expression, grouped by the way they are held
+    #[arg(long, value_name = "RE")]
+    r#type: Option<String>,
+    /// With --type: list at most this many ways, those that keep most
+    #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-) -> Result<Exit, Failure> {
-    match (types, words) {
-        (Some(types), [core]) => of_types(common, Path::new(core), types, top),
-        (None, [text, core]) => of_object(common, Path::new(core), text, all),
-        (Some(_), _) => Err(Failure::Usage("either an address or --type: `coremap gcroot --type RE CORE`".into())),
-        (None, _) => Err(Failure::Usage("an address, then the core: `coremap gcroot ADDR CORE`".into())),
+}
+
+impl Command for Gcroot {
+    const NAME: &'static str = "gcroot";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        match (self.r#type.as_deref(), self.words.as_slice()) {
+            (Some(types), [core]) => self.of_types(common, Path::new(core), types),
+            (None, [text, core]) => self.of_object(common, Path::new(core), text),
+            (Some(_), _) => Err(Failure::Usage("either an address or --type: `coremap gcroot --type RE CORE`".into())),
+            (None, _) => Err(Failure::Usage("an address, then the core: `coremap gcroot ADDR CORE`".into())),
+        }
     }
 }
 
-fn of_object(common: &Common, core: &Path, text: &str, all: bool) -> Result<Exit, Failure> {
-    ask_at(
-        common,
-        core,
-        "gcroot",
-        text,
-        |session, addr, _| analysis::gcroot(session, addr, all),
-        |r| r.paths.is_empty(),
-    )
-}
+impl Gcroot {
+    fn of_object(&self, common: &Common, core: &Path, text: &str) -> Result<Exit, Failure> {
+        ask_at(
+            common,
+            core,
+            Self::NAME,
+            text,
+            |session, addr, _| analysis::gcroot(session, addr, self.all),
+            |r| r.paths.is_empty(),
+        )
+    }
 
-fn of_types(common: &Common, core: &Path, text: &str, top: usize) -> Result<Exit, Failure> {
-    let name = type_pattern(text)?;
-    ask(common, core, "gcroot", |session, _| analysis::gcroot_types(session, &name, top), |r| r.groups.is_empty())
+    fn of_types(&self, common: &Common, core: &Path, text: &str) -> Result<Exit, Failure> {
+        let name = type_pattern(text)?;
+        ask(
+            common,
+            core,
+            Self::NAME,
+            |session, _| analysis::gcroot_types(session, &name, self.top),
+            |r| r.groups.is_empty(),
+        )
+    }
 }

@@ -1,23 +1,54 @@
-use std::path::Path;
-
+use clap::Args;
 use coremap::analysis::{self, HeapStatOptions};
+use coremap::dotnet::Generation;
 use coremap::managed::Selection;
 
-use crate::cli::args::{Common, HeapStatArgs};
-use crate::cli::commands::{ask, type_pattern};
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::{ask, type_pattern};
+use crate::cli::commands::Command;
+use crate::cli::values::generation;
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(common: &Common, core: &Path, args: &HeapStatArgs) -> Result<Exit, Failure> {
-    // An expression that can't be is told before a big core is opened.
-    let name = args.r#type.as_deref().map(type_pattern).transpose()?;
-    let selection =
-        Selection { generation: args.generation.map(|g| g.name()), heap: args.heap, min: args.min, max: args.max };
-    let options = HeapStatOptions { name, selection, strings: args.strings };
-    ask(
-        common,
-        core,
-        "heapstat",
-        |session, progress| analysis::heapstat(session, &options, progress),
-        |r| r.types.is_empty(),
-    )
+/// The objects on the managed heap: count and size by type, biggest first
+#[derive(Args, Debug)]
+pub(super) struct Heapstat {
+    /// Only types whose name matches this regular expression
+    #[arg(long, value_name = "RE")]
+    r#type: Option<String>,
+    /// Only this generation: gen0, gen1, gen2, loh, poh or frozen
+    #[arg(long, value_name = "G", value_parser = generation)]
+    generation: Option<Generation>,
+    /// Only this GC heap (server GC has several)
+    #[arg(long, value_name = "N")]
+    heap: Option<u32>,
+    /// Only objects of at least this many bytes
+    #[arg(long, value_name = "N")]
+    min: Option<u64>,
+    /// Only objects of at most this many bytes
+    #[arg(long, value_name = "N")]
+    max: Option<u64>,
+    /// Strings of equal content too: how many, how much they waste, and their text
+    #[arg(long)]
+    strings: bool,
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Heapstat {
+    const NAME: &'static str = "heapstat";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        // An expression that can't be is told before a big core is opened.
+        let name = self.r#type.as_deref().map(type_pattern).transpose()?;
+        let selection =
+            Selection { generation: self.generation.map(|g| g.name()), heap: self.heap, min: self.min, max: self.max };
+        let options = HeapStatOptions { name, selection, strings: self.strings };
+        ask(
+            common,
+            &self.core.core,
+            Self::NAME,
+            |session, progress| analysis::heapstat(session, &options, progress),
+            |r| r.types.is_empty(),
+        )
+    }
 }

@@ -1,37 +1,53 @@
 use std::io::{BufWriter, Write};
-use std::path::Path;
 
+use clap::Args;
 use coremap::analysis::{self, RegionOptions};
 use coremap::render;
 use coremap::session::Session;
 
-use crate::cli::args::{Common, Format};
-use crate::cli::commands::open;
+use crate::cli::args::{Common, CoreArg, Format};
+use crate::cli::ask::open;
+use crate::cli::commands::Command;
 use crate::cli::output::{self, answer, finish};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(common: &Common, core: &Path, summary: bool) -> Result<Exit, Failure> {
-    let process = open(core, common, &progress())?;
-    let session = Session::new(&process);
-    let report = analysis::regions(&session, &RegionOptions::default());
-    if summary && common.form() == Format::Csv {
-        let mut out = BufWriter::new(std::io::stdout().lock());
-        render::maddress_summary_csv(&report.regions, &mut out)?;
+/// The same map in the columns and words of SOS !maddress
+#[derive(Args, Debug)]
+pub(super) struct Maddress {
+    /// Only the sums by kind
+    #[arg(long)]
+    summary: bool,
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Maddress {
+    const NAME: &'static str = "maddress";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let core = &self.core.core;
+        let process = open(core, common, &progress())?;
+        let session = Session::new(&process);
+        let report = analysis::regions(&session, &RegionOptions::default());
+        if self.summary && common.form() == Format::Csv {
+            let mut out = BufWriter::new(std::io::stdout().lock());
+            render::maddress_summary_csv(&report.regions, &mut out)?;
+            out.flush()?;
+            return Ok(finish(&process));
+        }
+        if common.form() != Format::Table {
+            return answer(Self::NAME, common, &session, report);
+        }
+        if process.facts().truncation.is_some() {
+            // SOS has no such line, but a table of half a process must say so first.
+            let head = analysis::envelope(Self::NAME, &session, ()).core;
+            let mut out = std::io::stdout().lock();
+            render::write(&render::headline(&head), output::look(), &mut out)?;
+        }
+        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        render::maddress(&report.regions, self.summary, output::look().width, &mut out)?;
         out.flush()?;
-        return Ok(finish(&process));
+        Ok(finish(&process))
     }
-    if common.form() != Format::Table {
-        return answer("maddress", common, &session, report);
-    }
-    if process.facts().truncation.is_some() {
-        // SOS has no such line, but a table of half a process must say so first.
-        let head = analysis::envelope("maddress", &session, ()).core;
-        let mut out = std::io::stdout().lock();
-        render::write(&render::headline(&head), output::look(), &mut out)?;
-    }
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    render::maddress(&report.regions, summary, output::look().width, &mut out)?;
-    out.flush()?;
-    Ok(finish(&process))
 }

@@ -1,29 +1,35 @@
-use std::path::Path;
+use clap::Args;
+use coremap::analysis::{self, MallocOptions};
 
-use coremap::analysis::{self, LeaksOptions, MallocOptions};
-
-use crate::cli::args::{Common, MallocArgs};
-use crate::cli::commands::ask;
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::ask;
+use crate::cli::commands::Command;
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(common: &Common, core: &Path, args: &MallocArgs) -> Result<Exit, Failure> {
-    let options = MallocOptions { chunks: args.chunks, limit: args.limit };
-    ask(
-        common,
-        core,
-        "malloc",
-        |session, progress| analysis::malloc(session, &options, progress),
-        |r| r.arenas.is_empty() && r.mmapped.count == 0,
-    )
+/// Native memory: glibc's malloc by arena, size and blocks that are alike
+#[derive(Args, Debug)]
+pub(super) struct Malloc {
+    /// Every chunk: what malloc returned, size, used or free, where it is kept
+    #[arg(long)]
+    chunks: bool,
+    /// List at most this many clusters, or chunks (all are counted)
+    #[arg(long, visible_alias = "top", value_name = "N")]
+    limit: Option<usize>,
+    #[command(flatten)]
+    core: CoreArg,
 }
 
-pub(super) fn leaks(common: &Common, core: &Path, blocks: bool, limit: Option<usize>) -> Result<Exit, Failure> {
-    let options = LeaksOptions { blocks, limit };
-    ask(
-        common,
-        core,
-        "leaks",
-        |session, progress| analysis::leaks(session, &options, progress),
-        |r| r.leaked.count == 0,
-    )
+impl Command for Malloc {
+    const NAME: &'static str = "malloc";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let options = MallocOptions { chunks: self.chunks, limit: self.limit };
+        ask(
+            common,
+            &self.core.core,
+            Self::NAME,
+            |session, progress| analysis::malloc(session, &options, progress),
+            |r| r.arenas.is_empty() && r.mmapped.count == 0,
+        )
+    }
 }

@@ -1,171 +1,174 @@
-//! One thin file a command: open, ask the analysis, answer.
+//! One file a command: its arguments, and what it does with them. Its row in [`COMMANDS`] is all
+//! that the rest of the program knows of it, beside what the library's table says
+//! (`coremap::commands`).
 
+mod anon;
 mod async_chains;
+mod check;
+mod completions;
 mod diff;
+mod exceptions;
+mod finalizers;
 mod gcroot;
-mod graph;
+mod handles;
+mod heap;
 mod heapstat;
+mod holders;
+mod info;
 mod ip2method;
+mod leaks;
 mod maddress;
 mod malloc;
-mod package;
+mod man;
+mod object;
+mod objects;
 mod perfmap;
 mod refs;
+mod regions;
 mod retained;
+mod schema;
 mod search;
 mod shrink;
-mod simple;
+mod stacks;
+mod summary;
 mod symbolicate;
+mod syncblocks;
 mod threads;
 mod whatis;
 
-use std::path::Path;
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
+use coremap::commands;
 
-use coremap::addr::Addr;
-use coremap::limits;
-use coremap::process::{Options, Process};
-use coremap::progress::Progress;
-use coremap::render::Render;
-use coremap::session::Session;
-use regex::{Regex, RegexBuilder};
+use crate::cli::args::{Common, Format};
+use crate::cli::{Exit, Failure};
 
-use crate::cli::args::{Args, Command, Common, Format};
-use crate::cli::output::answer;
-use crate::cli::package_args::PackageCommand;
-use crate::cli::{Exit, Failure, address, progress};
+/// A command: its arguments as clap reads them. The comment on the type is its help, and those on
+/// the fields are the help of its options.
+pub(crate) trait Command: Args {
+    /// Its name, on the command line and in the JSON.
+    const NAME: &'static str;
 
-/// Run the command asked for.
-pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let common = &args.common;
-    if let (Some(instead), Format::Csv) = (without_rows(&args.command), common.form()) {
-        return Err(Failure::Usage(format!("there is no CSV of {instead}")));
+    /// Answer it.
+    ///
+    /// # Errors
+    /// Why it could not be.
+    fn run(&self, common: &Common) -> Result<Exit, Failure>;
+}
+
+/// Every command, in the order of the help.
+const COMMANDS: &[Row] = &[
+    row::<info::Info>(),
+    row::<summary::Summary>(),
+    row::<regions::Regions>(),
+    row::<maddress::Maddress>(),
+    row::<stacks::Stacks>(),
+    row::<threads::Threads>(),
+    row::<async_chains::Async>(),
+    row::<heap::Heap>(),
+    row::<heapstat::Heapstat>(),
+    row::<objects::Objects>(),
+    row::<object::Object>(),
+    row::<gcroot::Gcroot>(),
+    row::<retained::Retained>(),
+    row::<handles::Handles>(),
+    row::<finalizers::Finalizers>(),
+    row::<syncblocks::Syncblocks>(),
+    row::<exceptions::Exceptions>(),
+    row::<malloc::Malloc>(),
+    row::<search::Search>(),
+    row::<whatis::Whatis>(),
+    row::<refs::Refs>(),
+    row::<leaks::Leaks>(),
+    row::<holders::Holders>(),
+    row::<anon::Anon>(),
+    row::<ip2method::Ip2method>(),
+    row::<symbolicate::Symbolicate>(),
+    row::<perfmap::Perfmap>(),
+    row::<diff::Diff>(),
+    row::<shrink::Shrink>(),
+    row::<check::Check>(),
+    row::<schema::Schema>(),
+    row::<completions::Completions>(),
+    row::<man::Man>(),
+];
+
+/// A command as the rest of the program sees it.
+struct Row {
+    name: &'static str,
+    /// Adds its help, options and arguments.
+    describe: fn(clap::Command) -> clap::Command,
+    /// Takes its arguments out of what clap read.
+    read: fn(&ArgMatches) -> Result<Run, clap::Error>,
+}
+
+/// A command with its arguments, ready to run.
+type Run = Box<dyn Fn(&Common) -> Result<Exit, Failure>>;
+
+const fn row<C: Command + 'static>() -> Row {
+    Row { name: C::NAME, describe: C::augment_args, read: read::<C> }
+}
+
+fn read<C: Command + 'static>(matches: &ArgMatches) -> Result<Run, clap::Error> {
+    let command = C::from_arg_matches(matches)?;
+    Ok(Box::new(move |common| command.run(common)))
+}
+
+/// The command asked for.
+pub(crate) struct Chosen {
+    row: &'static Row,
+    run: Run,
+}
+
+impl Chosen {
+    /// Run it.
+    pub(crate) fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let name = self.row.name;
+        let without_rows = commands::named(name).and_then(|command| command.without_rows);
+        if let (Some(what), Format::Csv) = (without_rows, common.form()) {
+            return Err(Failure::Usage(format!("there is no CSV of {name}: {what}")));
+        }
+        (self.run)(common)
     }
-    match &args.command {
-        Command::Info { show_data, core } => simple::info(common, &core.core, *show_data),
-        Command::Summary { zero_fill, fail_if, core } => simple::summary(common, &core.core, *zero_fill, fail_if),
-        Command::Regions { kind, sort, core } => simple::regions(common, &core.core, kind, *sort),
-        Command::Stacks { zero_fill, core } => simple::stacks(common, &core.core, *zero_fill),
-        Command::Shrink { out, purpose, address, core } => shrink::run(common, &core.core, out, purpose, address),
-        Command::Check { core } => simple::check(common, &core.core),
-        Command::Heap { loader, core } => simple::heap(common, &core.core, *loader),
-        Command::Objects { r#type, core } => graph::objects(common, &core.core, r#type),
-        Command::Object { address, core } => graph::object(common, &core.core, address),
-        Command::Finalizers { core } => graph::finalizers(common, &core.core),
-        Command::Syncblocks { core } => graph::syncblocks(common, &core.core),
-        Command::Exceptions { core } => graph::exceptions(common, &core.core),
-        Command::Handles { core } => graph::handles(common, &core.core),
-        Command::Gcroot { words, all, r#type, top } => gcroot::run(common, words, *all, r#type.as_deref(), *top),
-        Command::Retained { args, core } => retained::run(common, &core.core, args),
-        Command::Heapstat { args, core } => heapstat::run(common, &core.core, args),
-        Command::Maddress { summary, core } => maddress::run(common, &core.core, *summary),
-        Command::Malloc { args, core } => malloc::run(common, &core.core, args),
-        Command::Search { args, core } => search::run(common, &core.core, args),
-        Command::Whatis { address, bytes, core } => whatis::run(common, &core.core, address, *bytes),
-        Command::Leaks { blocks, limit, core } => malloc::leaks(common, &core.core, *blocks, *limit),
-        Command::Holders { limit, core } => refs::holders(common, &core.core, *limit),
-        Command::Anon { core } => refs::anon(common, &core.core),
-        Command::Refs { args, core } => refs::run(common, &core.core, args),
-        Command::Ip2method { words, short } => ip2method::run(common, words, *short),
-        Command::Symbolicate { fold, text, core } => symbolicate::run(common, &core.core, text, *fold),
-        Command::Threads { args, core } => threads::run(common, &core.core, args),
-        Command::Async { all, core } => async_chains::run(common, &core.core, *all),
-        Command::Perfmap { core } => perfmap::run(common, &core.core),
-        Command::Diff { fail_if, old, new } => diff::run(common, old, new, fail_if),
-        Command::Package(command) => package::run(command),
+}
+
+impl FromArgMatches for Chosen {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Chosen, clap::Error> {
+        let found = matches.subcommand();
+        let found = found.and_then(|(name, matches)| Some((COMMANDS.iter().find(|row| row.name == name)?, matches)));
+        let (row, matches) = found.ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))?;
+        Ok(Chosen { row, run: (row.read)(matches)? })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Chosen::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 
-/// Of a command that has no rows to write as CSV: what it writes.
-fn without_rows(command: &Command) -> Option<&'static str> {
-    match command {
-        Command::Package(PackageCommand::Schema { .. }) => Some("schema: it is JSON"),
-        Command::Package(PackageCommand::Completions { .. }) => Some("completions: they are a script for a shell"),
-        Command::Package(PackageCommand::Man { .. }) => Some("man: it is a page for man"),
-        _ => None,
+impl Subcommand for Chosen {
+    fn augment_subcommands(program: clap::Command) -> clap::Command {
+        COMMANDS.iter().fold(program, |program, row| program.subcommand((row.describe)(clap::Command::new(row.name))))
+    }
+
+    fn augment_subcommands_for_update(program: clap::Command) -> clap::Command {
+        Chosen::augment_subcommands(program)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        COMMANDS.iter().any(|row| row.name == name)
     }
 }
 
-/// The expression that `--type` gives for names of types.
-fn type_pattern(text: &str) -> Result<Regex, Failure> {
-    let built = RegexBuilder::new(text).size_limit(limits::MAX_REGEX).build();
-    built
-        .map_err(|e| Failure::Usage(format!("--type '{text}' is no regular expression: {}", last_line(&e.to_string()))))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Of what the regex crate says the last line tells what is wrong; those above it
-/// draw the place.
-fn last_line(text: &str) -> &str {
-    text.lines().last().unwrap_or_default().trim_start_matches("error: ")
-}
-
-/// Arguments in the wrong order get a sentence: `first` is a file, and the core
-/// is none. `what` comes first, and the usage is `usage`.
-fn not_swapped(first: &str, core: &Path, what: &str, usage: &str) -> Result<(), Failure> {
-    if core.exists() || core.as_os_str() == "-" || !Path::new(first).is_file() {
-        return Ok(());
+    #[test]
+    fn the_library_has_the_same_commands_in_the_same_words() {
+        let described = |row: &Row| (row.describe)(clap::Command::new(row.name)).get_about().map(ToString::to_string);
+        let here: Vec<_> = COMMANDS.iter().map(|row| (row.name, described(row).unwrap_or_default())).collect();
+        let there: Vec<_> = commands::COMMANDS.iter().map(|c| (c.name, c.sentence.to_owned())).collect();
+        assert_eq!(here, there);
     }
-    Err(Failure::Usage(format!(
-        "'{first}' is a file and '{}' is not: the {what} comes first, `coremap {usage}`",
-        core.display()
-    )))
-}
-
-/// Open the core, ask the analysis, answer; where `is_empty`, nothing was found.
-fn ask<R: Render>(
-    common: &Common,
-    core: &Path,
-    command: &'static str,
-    analyse: impl FnOnce(&Session<'_>, &Progress) -> R,
-    is_empty: impl FnOnce(&R) -> bool,
-) -> Result<Exit, Failure> {
-    let progress = progress::progress();
-    let process = open(core, common, &progress)?;
-    respond(common, &process, &progress, command, analyse, is_empty)
-}
-
-/// The same of the address that `text` means.
-fn ask_at<R: Render>(
-    common: &Common,
-    core: &Path,
-    command: &'static str,
-    text: &str,
-    analyse: impl FnOnce(&Session<'_>, Addr, &Progress) -> R,
-    is_empty: impl FnOnce(&R) -> bool,
-) -> Result<Exit, Failure> {
-    not_swapped(text, core, "address", &format!("{command} ADDR CORE"))?;
-    let progress = progress::progress();
-    let process = open(core, common, &progress)?;
-    let addr = address::parse(text, &process).map_err(Failure::Usage)?;
-    let analyse = |session: &Session<'_>, progress: &_| analyse(session, addr, progress);
-    respond(common, &process, &progress, command, analyse, is_empty)
-}
-
-/// Ask the analysis of an open core, answer; where `is_empty`, nothing was found.
-fn respond<R: Render>(
-    common: &Common,
-    process: &Process,
-    progress: &Progress,
-    command: &'static str,
-    analyse: impl FnOnce(&Session<'_>, &Progress) -> R,
-    is_empty: impl FnOnce(&R) -> bool,
-) -> Result<Exit, Failure> {
-    let session = Session::new(process);
-    let report = analyse(&session, progress);
-    progress::clear();
-    let nothing = is_empty(&report);
-    Ok(answer(command, common, &session, report)?.or_nothing(nothing))
-}
-
-/// Open the core, with a bar where that takes long (unpacking).
-fn open(path: &Path, common: &Common, progress: &Progress) -> Result<Process, Failure> {
-    let options = Options {
-        symbols: common.symbols.clone(),
-        memory: common.memory,
-        alone: true,
-        handle_sigbus: true,
-        ..Options::default()
-    };
-    let process = Process::open(path, &options, progress);
-    progress::clear();
-    Ok(process?)
 }

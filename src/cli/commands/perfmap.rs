@@ -1,33 +1,50 @@
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
+use clap::Args;
 use coremap::analysis;
 use coremap::render::perf_map;
 use coremap::session::Session;
 
-use crate::cli::args::{Common, Format};
-use crate::cli::commands::open;
+use crate::cli::args::{Common, CoreArg, Format};
+use crate::cli::ask::open;
+use crate::cli::commands::Command;
 use crate::cli::output::{answer, finish, no_runtime, tell};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(common: &Common, core: &Path) -> Result<Exit, Failure> {
-    let process = open(core, common, &progress())?;
-    let session = Session::new(&process);
-    let report = analysis::perfmap(&session);
-    let nothing = report.entries.is_empty();
-    if nothing {
-        let why =
-            if session.runtimes().is_empty() { no_runtime(&process) } else { "no managed code was found in this core" };
-        tell(why);
+/// The map of jitted code that perf reads as /tmp/perf-PID.map
+#[derive(Args, Debug)]
+pub(super) struct Perfmap {
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Perfmap {
+    const NAME: &'static str = "perfmap";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let process = open(&self.core.core, common, &progress())?;
+        let session = Session::new(&process);
+        let report = analysis::perfmap(&session);
+        let nothing = report.entries.is_empty();
+        // In CSV the answer itself says that there is no runtime.
+        let said = session.runtimes().is_empty() && common.form() == Format::Csv;
+        if nothing && !said {
+            let why = if session.runtimes().is_empty() {
+                no_runtime(&process)
+            } else {
+                "no managed code was found in this core"
+            };
+            tell(why);
+        }
+        let exit = if common.form() == Format::Table {
+            let mut out = BufWriter::new(io::stdout().lock());
+            perf_map(&report, &mut out)?;
+            out.flush()?;
+            finish(&process)
+        } else {
+            answer(Self::NAME, common, &session, report)?
+        };
+        Ok(exit.or_nothing(nothing))
     }
-    let exit = if common.form() == Format::Table {
-        let mut out = BufWriter::new(io::stdout().lock());
-        perf_map(&report, &mut out)?;
-        out.flush()?;
-        finish(&process)
-    } else {
-        answer("perfmap", common, &session, report)?
-    };
-    Ok(exit.or_nothing(nothing))
 }

@@ -1,41 +1,55 @@
-//! Who points at memory, and at memory that nobody claims.
-
-use std::path::Path;
-
+use clap::Args;
 use coremap::analysis::{self, RefsOptions, Span};
+use coremap::map::Kind;
 
-use crate::cli::args::{Common, RefsArgs};
-use crate::cli::commands::{ask, ask_at};
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::ask_at;
+use crate::cli::commands::Command;
+use crate::cli::values::kind;
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(common: &Common, core: &Path, args: &RefsArgs) -> Result<Exit, Failure> {
-    let span = match (args.exact, args.length, args.region) {
-        (true, _, _) => Span::Exact,
-        (_, Some(length), _) => Span::Length(length),
-        (_, _, true) => Span::Region,
-        _ => Span::Thing,
-    };
-    let options = RefsOptions { span, kinds: args.kind.clone(), limit: args.limit };
-    ask_at(
-        common,
-        core,
-        "refs",
-        &args.address,
-        |session, addr, progress| analysis::refs(session, addr, &options, progress),
-        |r| r.total == 0,
-    )
+/// Who points at an address: registers, stacks, objects, all other memory
+#[derive(Args, Debug)]
+pub(super) struct Refs {
+    /// The address; the whole object or block that it is in, where it is in one
+    address: String,
+    /// Only pointers to this very address
+    #[arg(long, conflicts_with_all = ["length", "region"])]
+    exact: bool,
+    /// Pointers into this many bytes from the address on
+    #[arg(long, value_name = "N", conflicts_with = "region")]
+    length: Option<u64>,
+    /// Pointers into the whole region that holds the address
+    #[arg(long)]
+    region: bool,
+    /// Only pointers in regions of this kind (repeatable)
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    kind: Vec<Kind>,
+    /// List at most this many (all are counted)
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    limit: usize,
+    #[command(flatten)]
+    core: CoreArg,
 }
 
-pub(super) fn anon(common: &Common, core: &Path) -> Result<Exit, Failure> {
-    ask(common, core, "anon", analysis::anon, |r| r.clusters.is_empty())
-}
+impl Command for Refs {
+    const NAME: &'static str = "refs";
 
-pub(super) fn holders(common: &Common, core: &Path, limit: Option<usize>) -> Result<Exit, Failure> {
-    ask(
-        common,
-        core,
-        "holders",
-        |session, progress| analysis::holders(session, limit, progress),
-        |r| r.holders.is_empty(),
-    )
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let span = match (self.exact, self.length, self.region) {
+            (true, _, _) => Span::Exact,
+            (_, Some(length), _) => Span::Length(length),
+            (_, _, true) => Span::Region,
+            _ => Span::Thing,
+        };
+        let options = RefsOptions { span, kinds: self.kind.clone(), limit: self.limit };
+        ask_at(
+            common,
+            &self.core.core,
+            Self::NAME,
+            &self.address,
+            |session, addr, progress| analysis::refs(session, addr, &options, progress),
+            |r| r.total == 0,
+        )
+    }
 }

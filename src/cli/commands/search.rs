@@ -1,35 +1,82 @@
-use std::path::Path;
-
+use clap::{Args, ValueEnum};
 use coremap::analysis::{self, SearchOptions};
+use coremap::map::Kind;
 use coremap::search::{self, Pattern, PatternOptions};
 
-use crate::cli::args::{Common, Encoding, SearchArgs};
-use crate::cli::commands::{ask, last_line, not_swapped};
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::{ask, last_line, not_swapped};
+use crate::cli::commands::Command;
+use crate::cli::values::kind;
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(common: &Common, core: &Path, args: &SearchArgs) -> Result<Exit, Failure> {
-    // A pattern that can't be is told before a big core is opened.
-    let pattern = Pattern::new(
-        &args.pattern,
-        PatternOptions {
-            ignore_case: args.ignore_case,
-            regex: args.regex,
-            hex: args.hex,
-            encoding: match args.encoding {
-                Encoding::Both => search::Encoding::Both,
-                Encoding::Utf8 => search::Encoding::Utf8,
-                Encoding::Utf16 => search::Encoding::Utf16,
+/// Encodings of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Encoding {
+    /// UTF-8 and UTF-16LE
+    Both,
+    /// UTF-8
+    Utf8,
+    /// UTF-16, little-endian
+    Utf16,
+}
+
+/// Find text (UTF-8 and UTF-16 at once), a regular expression or bytes
+#[derive(Args, Debug)]
+pub(super) struct Search {
+    /// What to look for
+    pattern: String,
+    /// Upper and lower case alike
+    #[arg(short = 'i', long)]
+    ignore_case: bool,
+    /// PATTERN is a regular expression
+    #[arg(long, conflicts_with = "hex")]
+    regex: bool,
+    /// PATTERN is bytes in hexadecimal; ?? is any byte
+    #[arg(long)]
+    hex: bool,
+    /// Encodings of text to look for
+    #[arg(long, value_enum, default_value_t = Encoding::Both, value_name = "ENC")]
+    encoding: Encoding,
+    /// Only in regions of this kind (repeatable)
+    #[arg(long, value_name = "KIND", value_parser = kind)]
+    kind: Vec<Kind>,
+    /// List at most this many hits (all are counted)
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Show the text around each hit
+    #[arg(long)]
+    context: bool,
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Search {
+    const NAME: &'static str = "search";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        // A pattern that can't be is told before a big core is opened.
+        let pattern = Pattern::new(
+            &self.pattern,
+            PatternOptions {
+                ignore_case: self.ignore_case,
+                regex: self.regex,
+                hex: self.hex,
+                encoding: match self.encoding {
+                    Encoding::Both => search::Encoding::Both,
+                    Encoding::Utf8 => search::Encoding::Utf8,
+                    Encoding::Utf16 => search::Encoding::Utf16,
+                },
             },
-        },
-    )
-    .map_err(|e| Failure::Usage(format!("the pattern: {}", last_line(&e.to_string()))))?;
-    not_swapped(&args.pattern, core, "pattern", "search PATTERN CORE")?;
-    let options = SearchOptions { kinds: args.kind.clone(), limit: args.limit, context: args.context };
-    ask(
-        common,
-        core,
-        "search",
-        |session, progress| analysis::search(session, &args.pattern, &pattern, &options, progress),
-        |r| r.total == 0,
-    )
+        )
+        .map_err(|e| Failure::Usage(format!("the pattern: {}", last_line(&e.to_string()))))?;
+        not_swapped(&self.pattern, &self.core.core, "pattern", "search PATTERN CORE")?;
+        let options = SearchOptions { kinds: self.kind.clone(), limit: self.limit, context: self.context };
+        ask(
+            common,
+            &self.core.core,
+            Self::NAME,
+            |session, progress| analysis::search(session, &self.pattern, &pattern, &options, progress),
+            |r| r.total == 0,
+        )
+    }
 }

@@ -1,14 +1,16 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
 use coremap::analysis;
 use coremap::core::inflate::Compression;
 use coremap::session::Session;
 use coremap::symbolicate::{Options, SymbolicateError};
 
-use crate::cli::args::{Common, Format};
-use crate::cli::commands::open;
+use crate::cli::args::{Common, CoreArg, Format};
+use crate::cli::ask::open;
+use crate::cli::commands::Command;
 use crate::cli::output::{answer, finish, tell};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
@@ -16,43 +18,61 @@ use crate::cli::{Exit, Failure};
 /// Bytes of text read at once.
 const BUFFER: usize = 1 << 18;
 
-pub(super) fn run(common: &Common, core: &Path, text: &Path, fold: bool) -> Result<Exit, Failure> {
-    if text == Path::new("-") && core == Path::new("-") {
-        return Err(Failure::Usage("standard input can't be both the text and the core".into()));
+/// Give names to the addresses in the text of perf, heaptrack, memleak or gdb
+#[derive(Args, Debug)]
+pub(super) struct Symbolicate {
+    /// Print folded stacks, for flame graphs
+    #[arg(long)]
+    fold: bool,
+    /// The text; - for standard input
+    #[arg(value_name = "FILE")]
+    text: PathBuf,
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Symbolicate {
+    const NAME: &'static str = "symbolicate";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let (text, core) = (self.text.as_path(), self.core.core.as_path());
+        if text == Path::new("-") && core == Path::new("-") {
+            return Err(Failure::Usage("standard input can't be both the text and the core".into()));
+        }
+        let mut input: Box<dyn BufRead> = if text == Path::new("-") {
+            Box::new(BufReader::with_capacity(BUFFER, io::stdin().lock()))
+        } else {
+            let file = File::open(text).map_err(|e| unreadable(text, &e))?;
+            Box::new(BufReader::with_capacity(BUFFER, file))
+        };
+        is_text(text, core, input.fill_buf().map_err(|e| unreadable(text, &e))?)?;
+        let process = open(core, common, &progress())?;
+        let session = Session::new(&process);
+        let options = Options::default();
+        let rows = common.form() != Format::Table;
+        let report = if rows {
+            analysis::symbolicate(&session, &mut *input, &mut io::sink(), self.fold, &options)
+        } else {
+            let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
+            let report = analysis::symbolicate(&session, &mut *input, &mut out, self.fold, &options);
+            out.flush()?;
+            report
+        };
+        let report = report.map_err(|e| match e {
+            SymbolicateError::Write(e) => Failure::Output(e),
+            SymbolicateError::Read(e) => unreadable(text, &e),
+            e => Failure::Usage(format!("{}: {e}", text.display())),
+        })?;
+        let nothing = report.named == 0;
+        let exit = if rows {
+            answer(Self::NAME, common, &session, report)?
+        } else {
+            let exit = finish(&process);
+            tell(&format!("{} of {} addresses named ({} text)", report.named, report.addresses, report.format));
+            exit
+        };
+        Ok(exit.or_nothing(nothing))
     }
-    let mut input: Box<dyn BufRead> = if text == Path::new("-") {
-        Box::new(BufReader::with_capacity(BUFFER, io::stdin().lock()))
-    } else {
-        let file = File::open(text).map_err(|e| unreadable(text, &e))?;
-        Box::new(BufReader::with_capacity(BUFFER, file))
-    };
-    is_text(text, core, input.fill_buf().map_err(|e| unreadable(text, &e))?)?;
-    let process = open(core, common, &progress())?;
-    let session = Session::new(&process);
-    let options = Options::default();
-    let rows = common.form() != Format::Table;
-    let report = if rows {
-        analysis::symbolicate(&session, &mut *input, &mut io::sink(), fold, &options)
-    } else {
-        let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-        let report = analysis::symbolicate(&session, &mut *input, &mut out, fold, &options);
-        out.flush()?;
-        report
-    };
-    let report = report.map_err(|e| match e {
-        SymbolicateError::Write(e) => Failure::Output(e),
-        SymbolicateError::Read(e) => unreadable(text, &e),
-        e => Failure::Usage(format!("{}: {e}", text.display())),
-    })?;
-    let nothing = report.named == 0;
-    let exit = if rows {
-        answer("symbolicate", common, &session, report)?
-    } else {
-        let exit = finish(&process);
-        tell(&format!("{} of {} addresses named ({} text)", report.named, report.addresses, report.format));
-        exit
-    };
-    Ok(exit.or_nothing(nothing))
 }
 
 fn unreadable(text: &Path, e: &io::Error) -> Failure {

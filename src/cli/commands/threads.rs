@@ -1,34 +1,61 @@
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
+use clap::Args;
 use coremap::analysis::{self, ThreadOptions};
 use coremap::render::folded;
 use coremap::session::Session;
 
-use crate::cli::args::{Common, ThreadsArgs};
-use crate::cli::commands::open;
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::open;
+use crate::cli::commands::Command;
 use crate::cli::output::{answer, finish, tell};
 use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(common: &Common, core: &Path, args: &ThreadsArgs) -> Result<Exit, Failure> {
-    let process = open(core, common, &progress())?;
-    let session = Session::new(&process);
-    let options =
-        ThreadOptions { managed: args.managed, native: args.native, tid: args.tid, group: args.group || args.fold };
-    let report = analysis::threads(&session, options);
-    let nothing = report.threads.is_empty();
-    if let (true, Some(tid)) = (nothing, args.tid) {
-        let all = process.threads().len();
-        tell(&format!("there is no thread {tid} among the {all} of this core; `coremap stacks` lists them"));
+/// What every thread is doing: native and managed frames in one stack
+#[derive(Args, Debug)]
+pub(super) struct Threads {
+    /// Only managed frames and the runtime's own marks, as SOS clrstack shows them
+    #[arg(long, conflicts_with = "native")]
+    managed: bool,
+    /// Only native frames
+    #[arg(long)]
+    native: bool,
+    /// Only this thread
+    #[arg(long, value_name = "TID")]
+    tid: Option<u32>,
+    /// Merge equal stacks, those of most threads first
+    #[arg(long)]
+    group: bool,
+    /// Print folded stacks, for flame graphs
+    #[arg(long, conflicts_with_all = ["format", "json"])]
+    fold: bool,
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Threads {
+    const NAME: &'static str = "threads";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let process = open(&self.core.core, common, &progress())?;
+        let session = Session::new(&process);
+        let options =
+            ThreadOptions { managed: self.managed, native: self.native, tid: self.tid, group: self.group || self.fold };
+        let report = analysis::threads(&session, options);
+        let nothing = report.threads.is_empty();
+        if let (true, Some(tid)) = (nothing, self.tid) {
+            let all = process.threads().len();
+            tell(&format!("there is no thread {tid} among the {all} of this core; `coremap stacks` lists them"));
+        }
+        let exit = if self.fold {
+            let mut out = BufWriter::new(io::stdout().lock());
+            folded(&report, &mut out)?;
+            out.flush()?;
+            finish(&process)
+        } else {
+            answer(Self::NAME, common, &session, report)?
+        };
+        Ok(exit.or_nothing(nothing))
     }
-    let exit = if args.fold {
-        let mut out = BufWriter::new(io::stdout().lock());
-        folded(&report, &mut out)?;
-        out.flush()?;
-        finish(&process)
-    } else {
-        answer("threads", common, &session, report)?
-    };
-    Ok(exit.or_nothing(nothing))
 }

@@ -1,25 +1,42 @@
-use std::path::Path;
-
+use clap::Args;
 use coremap::analysis;
 use coremap::limits;
 
-use crate::cli::args::Common;
-use crate::cli::commands::ask_at;
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::ask_at;
+use crate::cli::commands::Command;
 use crate::cli::{Exit, Failure};
 
-pub(super) fn run(common: &Common, core: &Path, text: &str, bytes: usize) -> Result<Exit, Failure> {
-    let most = limits::MAX_SHOWN_BYTES;
-    ask_at(
-        common,
-        core,
-        "whatis",
-        text,
-        |session, addr, _| {
-            if bytes > most {
-                session.process.diag.note("limit", format!("--bytes {bytes}: the first {most} are shown"));
-            }
-            analysis::whatis(session, addr, bytes.min(most))
-        },
-        |r| r.region.is_none(),
-    )
+/// Everything known of one address, with the evidence
+#[derive(Args, Debug)]
+pub(super) struct Whatis {
+    /// The address
+    address: String,
+    /// Show this many bytes from there on
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    bytes: usize,
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Whatis {
+    const NAME: &'static str = "whatis";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let most = limits::MAX_SHOWN_BYTES;
+        ask_at(
+            common,
+            &self.core.core,
+            Self::NAME,
+            &self.address,
+            |session, addr, _| {
+                let bytes = self.bytes;
+                if bytes > most {
+                    session.process.diag.note("limit", format!("--bytes {bytes}: the first {most} are shown"));
+                }
+                analysis::whatis(session, addr, bytes.min(most))
+            },
+            |r| r.region.is_none(),
+        )
+    }
 }

@@ -165,7 +165,7 @@ impl<'g, 'p> Reader<'g, 'p> {
         let (heap, objects) = (self.heap, self.objects);
         let made =
             objects.dependents.get_or_init(|| Dependents::new(&handles(heap.types.process, &heap.types.runtime).0));
-        *self.dependents.insert(made)
+        self.dependents.insert(made)
     }
 }
 

@@ -362,5 +362,5 @@ fn shrunk(o: &Opened<'_>, _: &mut Rng) -> Verdict {
     let keep: Vec<AddrRange> = starts.iter().take(64).map(|r| AddrRange::sized(r.start, r.size.min(4096))).collect();
     // A note that claims the whole file (COREMAP_SEED=9000712) is written whole.
     let mut out = tempfile::tempfile().map_err(|e| e.to_string())?;
-    shrink::write(&o.session.process, &keep, &mut out).map(drop).map_err(|e| e.to_string())
+    shrink::write(o.session.process, &keep, &mut out).map(drop).map_err(|e| e.to_string())
 }

@@ -3,28 +3,19 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
+use coremap::commands::Subject;
 use serde_json::Value;
 
 use super::real;
 use super::run::{Output, program};
 
-/// What a command needs for an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
-    /// No core: it tells of the program.
-    Nothing,
-    Core,
-    /// A core of a process with a .NET runtime.
-    Dotnet,
-}
-
-/// A command.
+/// A command, and how the tests ask it.
 #[derive(Debug)]
 pub struct Command {
     pub name: &'static str,
-    pub needs: Needs,
+    pub subject: Subject,
     /// Options and arguments before the core with which it can be asked of any core.
     pub asked: &'static [&'static str],
     /// Whether it is run over each core that was made to be bad. The others read nothing that one of
@@ -32,51 +23,54 @@ pub struct Command {
     pub hostile: bool,
 }
 
-const fn of(name: &'static str, needs: Needs, asked: &'static [&'static str], hostile: bool) -> Command {
-    Command { name, needs, asked, hostile }
-}
-
-use Needs::{Core, Dotnet, Nothing};
-
-pub const COMMANDS: &[Command] = &[
-    of("info", Core, &[], true),
-    of("summary", Core, &["--zero-fill"], true),
-    of("regions", Core, &[], true),
-    of("maddress", Core, &[], true),
-    of("stacks", Core, &["--zero-fill"], true),
-    of("threads", Core, &[], true),
-    of("async", Dotnet, &[], false),
-    of("heap", Dotnet, &["--loader"], false),
-    of("heapstat", Dotnet, &["--strings"], true),
-    of("objects", Dotnet, &["--type", "."], false),
-    of("object", Dotnet, &["0x400000"], false),
-    of("gcroot", Dotnet, &["--type", "."], true),
-    of("retained", Dotnet, &[], true),
-    of("handles", Dotnet, &[], false),
-    of("finalizers", Dotnet, &[], false),
-    of("syncblocks", Dotnet, &[], false),
-    of("exceptions", Dotnet, &[], false),
-    of("malloc", Core, &[], false),
-    of("search", Core, &["marker"], true),
-    of("whatis", Core, &["0x400000"], true),
-    of("refs", Core, &["0x400000"], false),
-    of("leaks", Core, &[], false),
-    of("holders", Dotnet, &[], false),
-    of("anon", Core, &[], false),
-    of("ip2method", Core, &["0x400000", "0", "ffffffffffffffff"], true),
-    of("symbolicate", Core, &[FRAMES], true),
-    of("perfmap", Dotnet, &[], true),
-    of("diff", Core, &[GLIBC], false),
-    of("shrink", Core, &["-o", NEW], false),
-    of("check", Core, &[], true),
-    of("schema", Nothing, &[], false),
-    of("completions", Nothing, &["bash"], false),
-    of("man", Nothing, &[], false),
+/// Of each command, `asked` and `hostile`.
+pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
+    ("info", &[], true),
+    ("summary", &["--zero-fill"], true),
+    ("regions", &[], true),
+    ("maddress", &[], true),
+    ("stacks", &["--zero-fill"], true),
+    ("threads", &[], true),
+    ("async", &[], false),
+    ("heap", &["--loader"], false),
+    ("heapstat", &["--strings"], true),
+    ("objects", &["--type", "."], false),
+    ("object", &["0x400000"], false),
+    ("gcroot", &["--type", "."], true),
+    ("retained", &[], true),
+    ("handles", &[], false),
+    ("finalizers", &[], false),
+    ("syncblocks", &[], false),
+    ("exceptions", &[], false),
+    ("malloc", &[], false),
+    ("search", &["marker"], true),
+    ("whatis", &["0x400000"], true),
+    ("refs", &["0x400000"], false),
+    ("leaks", &[], false),
+    ("holders", &[], false),
+    ("anon", &[], false),
+    ("ip2method", &["0x400000", "0", "ffffffffffffffff"], true),
+    ("symbolicate", &[FRAMES], true),
+    ("perfmap", &[], true),
+    ("diff", &[GLIBC], false),
+    ("shrink", &["-o", NEW], false),
+    ("check", &[], true),
+    ("schema", &[], false),
+    ("completions", &["bash"], false),
+    ("man", &[], false),
 ];
+
+/// The library's commands, each with its example.
+pub static COMMANDS: LazyLock<Vec<Command>> = LazyLock::new(|| {
+    let example = |name| EXAMPLES.iter().find(|e| e.0 == name).unwrap_or_else(|| panic!("EXAMPLES has no {name}"));
+    let all = coremap::commands::COMMANDS.iter();
+    let all = all.map(|c| (c, example(c.name)));
+    all.map(|(c, e)| Command { name: c.name, subject: c.subject, asked: e.1, hostile: e.2 }).collect()
+});
 
 /// Those that answer of a core.
 pub fn of_cores() -> impl Iterator<Item = &'static Command> {
-    COMMANDS.iter().filter(|c| c.needs != Nothing)
+    COMMANDS.iter().filter(|c| c.subject != Subject::Program)
 }
 
 pub const GLIBC: &str = "native-glibc-kernel.core";

@@ -1,0 +1,100 @@
+//! What commands have in common: open the core, ask the analysis, answer.
+
+use std::path::Path;
+
+use coremap::addr::Addr;
+use coremap::limits;
+use coremap::process::{Options, Process};
+use coremap::progress::Progress;
+use coremap::render::Render;
+use coremap::session::Session;
+use regex::{Regex, RegexBuilder};
+
+use crate::cli::args::Common;
+use crate::cli::output::answer;
+use crate::cli::{Exit, Failure, address, progress};
+
+/// The expression that `--type` gives for names of types.
+pub(super) fn type_pattern(text: &str) -> Result<Regex, Failure> {
+    let built = RegexBuilder::new(text).size_limit(limits::MAX_REGEX).build();
+    built
+        .map_err(|e| Failure::Usage(format!("--type '{text}' is no regular expression: {}", last_line(&e.to_string()))))
+}
+
+/// Of what the regex crate says the last line tells what is wrong; those above it
+/// draw the place.
+pub(super) fn last_line(text: &str) -> &str {
+    text.lines().last().unwrap_or_default().trim_start_matches("error: ")
+}
+
+/// Arguments in the wrong order get a sentence: `first` is a file, and the core
+/// is none. `what` comes first, and the usage is `usage`.
+pub(super) fn not_swapped(first: &str, core: &Path, what: &str, usage: &str) -> Result<(), Failure> {
+    if core.exists() || core.as_os_str() == "-" || !Path::new(first).is_file() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "'{first}' is a file and '{}' is not: the {what} comes first, `coremap {usage}`",
+        core.display()
+    )))
+}
+
+/// Open the core, ask the analysis, answer; where `is_empty`, nothing was found.
+pub(super) fn ask<R: Render>(
+    common: &Common,
+    core: &Path,
+    command: &'static str,
+    analyse: impl FnOnce(&Session<'_>, &Progress) -> R,
+    is_empty: impl FnOnce(&R) -> bool,
+) -> Result<Exit, Failure> {
+    let progress = progress::progress();
+    let process = open(core, common, &progress)?;
+    respond(common, &process, &progress, command, analyse, is_empty)
+}
+
+/// The same of the address that `text` means.
+pub(super) fn ask_at<R: Render>(
+    common: &Common,
+    core: &Path,
+    command: &'static str,
+    text: &str,
+    analyse: impl FnOnce(&Session<'_>, Addr, &Progress) -> R,
+    is_empty: impl FnOnce(&R) -> bool,
+) -> Result<Exit, Failure> {
+    not_swapped(text, core, "address", &format!("{command} ADDR CORE"))?;
+    let progress = progress::progress();
+    let process = open(core, common, &progress)?;
+    let addr = address::parse(text, &process).map_err(Failure::Usage)?;
+    let analyse = |session: &Session<'_>, progress: &_| analyse(session, addr, progress);
+    respond(common, &process, &progress, command, analyse, is_empty)
+}
+
+/// Ask the analysis of an open core, answer; where `is_empty`, nothing was found.
+pub(super) fn respond<R: Render>(
+    common: &Common,
+    process: &Process,
+    progress: &Progress,
+    command: &'static str,
+    analyse: impl FnOnce(&Session<'_>, &Progress) -> R,
+    is_empty: impl FnOnce(&R) -> bool,
+) -> Result<Exit, Failure> {
+    let session = Session::new(process);
+    let report = analyse(&session, progress);
+    progress::clear();
+    let nothing = is_empty(&report);
+    Ok(answer(command, common, &session, report)?.or_nothing(nothing))
+}
+
+/// Open the core, with a bar where that takes long (unpacking).
+pub(super) fn open(path: &Path, common: &Common, progress: &Progress) -> Result<Process, Failure> {
+    let options = Options {
+        symbols: common.symbols.clone(),
+        memory: common.memory,
+        alone: true,
+        handle_sigbus: true,
+        ..Options::default()
+    };
+    let process = Process::open(path, &options, progress);
+    progress::clear();
+    Ok(process?)
+}

@@ -1,0 +1,25 @@
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::cli::args::{self, Common};
+use crate::cli::commands::Command;
+use crate::cli::output::write_text;
+use crate::cli::{Exit, Failure};
+
+/// The completions of a shell, for its startup file
+#[derive(Args, Debug)]
+pub(super) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+impl Command for Completions {
+    const NAME: &'static str = "completions";
+
+    fn run(&self, _: &Common) -> Result<Exit, Failure> {
+        // By way of memory: the generator takes a closed pipe for a reason to panic.
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut args::Args::command(), "coremap", &mut text);
+        write_text(&text)
+    }
+}

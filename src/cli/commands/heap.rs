@@ -1,0 +1,33 @@
+use clap::Args;
+use coremap::analysis;
+use coremap::session::Session;
+
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::open;
+use crate::cli::commands::Command;
+use crate::cli::output::answer;
+use crate::cli::progress::progress;
+use crate::cli::{Exit, Failure};
+
+/// The managed heap: segments or regions by heap and generation
+#[derive(Args, Debug)]
+pub(super) struct Heap {
+    /// The loader heaps too: blocks, committed and wasted bytes
+    #[arg(long)]
+    loader: bool,
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Heap {
+    const NAME: &'static str = "heap";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let process = open(&self.core.core, common, &progress())?;
+        let session = Session::new(&process);
+        let report = analysis::heap(&session, self.loader);
+        let nothing = report.gc.is_none();
+        let exit = answer(Self::NAME, common, &session, report)?;
+        Ok(exit.or_nothing(nothing))
+    }
+}

@@ -1,0 +1,30 @@
+use clap::Args;
+use coremap::analysis;
+use coremap::session::Session;
+
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::open;
+use crate::cli::commands::Command;
+use crate::cli::output::answer;
+use crate::cli::progress::progress;
+use crate::cli::{Exit, Failure};
+
+/// The process, its system, its modules, and what the dump holds
+#[derive(Args, Debug)]
+pub(super) struct Info {
+    /// Print the command line and values of environment variables too, not only names
+    #[arg(long)]
+    show_data: bool,
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Info {
+    const NAME: &'static str = "info";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let process = open(&self.core.core, common, &progress())?;
+        let session = Session::new(&process);
+        answer(Self::NAME, common, &session, analysis::info(&session, self.show_data))
+    }
+}

@@ -1,0 +1,34 @@
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory};
+
+use crate::cli::args::{self, Common};
+use crate::cli::commands::Command;
+use crate::cli::output::write_text;
+use crate::cli::{Exit, Failure};
+
+/// The manual page, in the form that man reads
+#[derive(Args, Debug)]
+pub(super) struct Man {
+    /// Write the pages of the program and of every command into this folder instead
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl Command for Man {
+    const NAME: &'static str = "man";
+
+    fn run(&self, _: &Common) -> Result<Exit, Failure> {
+        let program = args::Args::command();
+        if let Some(dir) = &self.dir {
+            let told = |e: io::Error| Failure::Usage(format!("{}: {e}", dir.display()));
+            std::fs::create_dir_all(dir).map_err(told)?;
+            clap_mangen::generate_to(program, dir).map_err(told)?;
+            return Ok(Exit::Done);
+        }
+        let mut page = Vec::new();
+        clap_mangen::Man::new(program).render(&mut page)?;
+        write_text(&page)
+    }
+}

@@ -1,0 +1,32 @@
+use clap::Args;
+use coremap::analysis;
+
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::{ask, type_pattern};
+use crate::cli::commands::Command;
+use crate::cli::{Exit, Failure};
+
+/// The objects of types, with address and size
+#[derive(Args, Debug)]
+pub(super) struct Objects {
+    /// Types whose name matches this regular expression
+    #[arg(long, value_name = "RE")]
+    r#type: String,
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Objects {
+    const NAME: &'static str = "objects";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let name = type_pattern(&self.r#type)?;
+        ask(
+            common,
+            &self.core.core,
+            Self::NAME,
+            |session, _| analysis::objects(session, &name),
+            |r| r.objects.is_empty(),
+        )
+    }
+}

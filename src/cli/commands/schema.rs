@@ -1,0 +1,30 @@
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use coremap::commands::schema;
+
+use crate::cli::args::Common;
+use crate::cli::commands::Command;
+use crate::cli::output::write_text;
+use crate::cli::{Exit, Failure};
+
+/// The JSON Schema of what a command answers with --json, or of all commands' answers
+#[derive(Args, Debug)]
+pub(super) struct Schema {
+    /// The command
+    #[arg(value_parser = PossibleValuesParser::new(schema::commands()), hide_possible_values = true)]
+    command: Option<String>,
+}
+
+impl Command for Schema {
+    const NAME: &'static str = "schema";
+
+    fn run(&self, _: &Common) -> Result<Exit, Failure> {
+        let schema = match &self.command {
+            None => schema::all(),
+            Some(name) => schema::of(name).ok_or_else(|| Failure::Usage(format!("{name} has no answer in JSON")))?,
+        };
+        let mut text = serde_json::to_string_pretty(&schema).map_err(std::io::Error::from)?;
+        text.push('\n');
+        write_text(text.as_bytes())
+    }
+}

@@ -1,0 +1,34 @@
+use clap::Args;
+use coremap::analysis;
+use coremap::session::Session;
+
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::open;
+use crate::cli::commands::Command;
+use crate::cli::output::answer;
+use crate::cli::progress::{clear, progress};
+use crate::cli::{Exit, Failure};
+
+/// Thread stacks: reserved, guard, in use, high-water mark
+#[derive(Args, Debug)]
+pub(super) struct Stacks {
+    /// Read the stacks' pages: what was ever written, what is zero
+    #[arg(long)]
+    zero_fill: bool,
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Stacks {
+    const NAME: &'static str = "stacks";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let progress = progress();
+        let process = open(&self.core.core, common, &progress)?;
+        let session = Session::new(&process);
+        let doing = analysis::doing(&session);
+        let report = analysis::stacks(&session, &doing, self.zero_fill, &progress);
+        clear();
+        answer(Self::NAME, common, &session, report)
+    }
+}

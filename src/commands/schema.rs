@@ -1,0 +1,69 @@
+//! The JSON contract as a JSON Schema (draft 2020-12), made from the very
+//! structs that the answers are made of.
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::Value;
+
+use super::{COMMANDS, Command, named};
+use crate::report::{Envelope, SCHEMA_VERSION};
+
+/// Adds the definition of a whole answer, and gives a reference to it.
+pub(super) type Answer = fn(&mut SchemaGenerator) -> Schema;
+
+pub(super) fn answer<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<Envelope<T>>()
+}
+
+/// Names of the commands that answer in JSON.
+pub fn commands() -> impl Iterator<Item = &'static str> {
+    answering().map(|command| command.name)
+}
+
+fn answering() -> impl Iterator<Item = &'static Command> {
+    COMMANDS.iter().filter(|command| !command.answers.is_empty())
+}
+
+/// The schema of what one command answers; `None` where there is no such command, or it answers nothing.
+///
+/// ```
+/// let schema = coremap::commands::schema::of("summary").unwrap();
+/// assert_eq!(schema["properties"]["command"]["const"], "summary");
+/// assert!(coremap::commands::schema::of("nothing").is_none());
+/// ```
+pub fn of(command: &str) -> Option<Value> {
+    let command = named(command).filter(|command| !command.answers.is_empty())?;
+    let mut generator = generator();
+    let schema = one(command, &mut generator);
+    Some(whole(schema, generator, &format!("coremap {} --json", command.name)))
+}
+
+/// The schema of what any command answers, told apart by its field `command`.
+pub fn all() -> Value {
+    let mut generator = generator();
+    let any: Vec<Schema> = answering().map(|command| one(command, &mut generator)).collect();
+    whole(json_schema!({ "oneOf": any }), generator, "coremap --json")
+}
+
+/// As values are written: what is always there is required, `null` or not.
+fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12().for_serialize().into_generator()
+}
+
+fn one(command: &Command, generator: &mut SchemaGenerator) -> Schema {
+    let forms: Vec<Schema> = command.answers.iter().map(|form| form(generator)).collect();
+    let (version, name) = (SCHEMA_VERSION, command.name);
+    json_schema!({
+        "properties": { "schema_version": { "const": version }, "command": { "const": name } },
+        "anyOf": forms,
+    })
+}
+
+/// With the definitions that it refers to.
+fn whole(mut schema: Schema, mut generator: SchemaGenerator, title: &str) -> Value {
+    let definitions = generator.take_definitions(true);
+    schema.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+    schema.insert("title".into(), title.into());
+    schema.insert("$defs".into(), definitions.into());
+    schema.to_value()
+}
