@@ -27,7 +27,6 @@
 //! | [`search`] | text, patterns and bytes in the dumped memory |
 //! | [`report`] | the structs those answers are made of: the JSON contract |
 //! | [`render`] | reports as tables, JSON and CSV |
-//! | [`commands`] | every command: its name, what it is asked of, the schema of its answer |
 //!
 //! Core files are mapped: one that becomes shorter while it is read ends the program, unless
 //! [`process::Options::handle_sigbus`] is set.
