@@ -172,6 +172,23 @@ pub trait ObjectReader: Send {
     /// was told it; 0 is the first. `visit` gets place, how, and what; it tells whether to
     /// go on.
     fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool);
+
+    /// The same into a list, some at once: put up to `most` of what the object holds into `out`, with
+    /// their places. Gives the place to go on from where there may be more. Who follows all
+    /// references of a heap asks so: a call for each reference is what would take longest.
+    fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
+        out.clear();
+        let mut next = None;
+        self.each_from(addr, from, &mut |place, _, value| {
+            if out.len() < most {
+                out.push((place, value));
+                return true;
+            }
+            next = Some(place);
+            false
+        });
+        next
+    }
 }
 
 impl dyn ObjectReader + '_ {

@@ -158,27 +158,7 @@ impl<'g, 'p> Reader<'g, 'p> {
     }
 
     #[inline(always)]
-    fn dependents(&mut self) -> &'g Dependents {
-        if let Some(known) = self.dependents {
-            return known;
-        }
-        let (heap, objects) = (self.heap, self.objects);
-        let made =
-            objects.dependents.get_or_init(|| Dependents::new(&handles(heap.types.process, &heap.types.runtime).0));
-        self.dependents.insert(made)
-    }
-}
-
-impl ObjectReader for Reader<'_, '_> {
-    #[inline]
-    fn node(&mut self, addr: u64) -> Option<Node> {
-        let found = self.find(addr)?;
-        let (layout, size) = (found.layout, found.size);
-        let counted_size = if layout.info.counted() { size.max(MIN_OBJECT) } else { size };
-        Some(Node { kind: layout.kind, size, counted_size })
-    }
-
-    fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
+    fn visit_from(&mut self, addr: u64, from: u32, mut visit: impl FnMut(u32, Link, u64) -> bool) {
         let secondaries = self.dependents().with(addr);
         if let Some(found) = self.find(addr) {
             let references = &found.layout.references;
@@ -204,6 +184,45 @@ impl ObjectReader for Reader<'_, '_> {
                 }
             }
         }
+    }
+
+    #[inline(always)]
+    fn dependents(&mut self) -> &'g Dependents {
+        if let Some(known) = self.dependents {
+            return known;
+        }
+        let (heap, objects) = (self.heap, self.objects);
+        let made =
+            objects.dependents.get_or_init(|| Dependents::new(&handles(heap.types.process, &heap.types.runtime).0));
+        self.dependents.insert(made)
+    }
+}
+
+impl ObjectReader for Reader<'_, '_> {
+    #[inline]
+    fn node(&mut self, addr: u64) -> Option<Node> {
+        let found = self.find(addr)?;
+        let (layout, size) = (found.layout, found.size);
+        let counted_size = if layout.info.counted() { size.max(MIN_OBJECT) } else { size };
+        Some(Node { kind: layout.kind, size, counted_size })
+    }
+
+    fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
+        self.visit_from(addr, from, visit);
+    }
+
+    fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
+        out.clear();
+        let mut next = None;
+        self.visit_from(addr, from, |place, _, value| {
+            if out.len() < most {
+                out.push((place, value));
+                return true;
+            }
+            next = Some(place);
+            false
+        });
+        next
     }
 }
 

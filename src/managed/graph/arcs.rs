@@ -7,6 +7,9 @@ use rayon::prelude::*;
 
 use crate::managed::graph::live::{CHUNK, Live, TooMany};
 
+/// References of an object that are read at once.
+const AT_ONCE: usize = 256;
+
 /// For each number, the numbers that have a reference to it.
 pub(super) struct Arcs {
     /// Where those of each number end in `from`; those of the next begin there.
@@ -86,21 +89,25 @@ fn each(live: &Live<'_>, parents: &[u32], visit: impl Fn(u32, u32) + Sync) -> (u
         let mut reader = graph.reader();
         let from = chunk * CHUNK;
         let (mut count, mut strays) = (0_u64, 0_u64);
+        let mut held = Vec::new();
         live.slots.each(graph.space, from..(from + CHUNK).min(len), |v, addr| {
             if v == 0 {
                 return;
             }
-            reader.each(addr.get(), |_, value| {
-                match live.slots.find(graph.space, value) {
-                    Some((_, to)) if matters(v, to) => {
-                        count += 1;
-                        visit(v, to);
+            let mut from = Some(0);
+            while let Some(start) = from {
+                from = reader.targets(addr.get(), start, AT_ONCE, &mut held);
+                for &(_, value) in &held {
+                    match live.slots.find(graph.space, value) {
+                        Some((_, to)) if matters(v, to) => {
+                            count += 1;
+                            visit(v, to);
+                        }
+                        Some(_) => {}
+                        None => strays += 1,
                     }
-                    Some(_) => {}
-                    None => strays += 1,
                 }
-                true
-            });
+            }
         });
         (count, strays)
     };

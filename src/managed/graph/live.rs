@@ -20,6 +20,11 @@ const NO_SLOT: u32 = u32::MAX;
 /// Slots that a thread takes at once.
 pub(super) const CHUNK: usize = 1 << 16;
 
+/// References of an object that are read at first, and then at once: of a large array the
+/// first that is not numbered yet is enough for now.
+const FEW: usize = 4;
+const MANY: usize = 64;
+
 /// More objects than can be numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {} objects: what keeps what is not told", crate::limits::MAX_LIVE_OBJECTS)]
@@ -118,18 +123,26 @@ impl<'g> Live<'g> {
     /// length need none of it, where they end in the next node.
     fn descend(&mut self, reader: &mut dyn ObjectReader, stack: &mut Vec<Frame>, parents: &mut Vec<u32>) {
         let graph = self.graph;
+        let mut held = Vec::new();
         while let Some(mut at) = stack.pop() {
             loop {
                 let (mut child, mut more) = (None, None);
-                reader.each_from(at.addr, at.place, &mut |place, _, value| {
-                    let Some((slot, 0)) = self.slots.find(graph.space, value) else { return true };
-                    match child {
-                        None => child = Some((slot, value)),
-                        Some((first, _)) if first == slot => {}
-                        Some(_) => more = Some(place),
+                let (mut from, mut most) = (Some(at.place), FEW);
+                while let (Some(start), None) = (from, more) {
+                    from = reader.targets(at.addr, start, most, &mut held);
+                    for &(place, value) in &held {
+                        let Some((slot, 0)) = self.slots.find(graph.space, value) else { continue };
+                        match child {
+                            None => child = Some((slot, value)),
+                            Some((first, _)) if first == slot => {}
+                            Some(_) => {
+                                more = Some(place);
+                                break;
+                            }
+                        }
                     }
-                    more.is_none()
-                });
+                    most = MANY;
+                }
                 let Some((slot, addr)) = child else { break };
                 let number = self.number(slot, at.number, parents);
                 if let Some(place) = more {
