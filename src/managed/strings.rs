@@ -73,7 +73,7 @@ pub fn strings(heap: &dyn Heap, selection: &Selection, count: u64, progress: &Pr
         let shards: Vec<Shard> = (0..SHARDS).map(|_| Mutex::default()).collect();
         let visit = |string: &Object| {
             let Some(content) = heap.string_content(string) else { return false };
-            let hash = hasher.hash_one((content.length, content.units, content.bytes));
+            let hash = hasher.hash_one((content.length, content.bytes));
             if hash % passes == pass {
                 add(&shards, hash, content.length, string);
             }
