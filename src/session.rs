@@ -25,7 +25,7 @@ use crate::targets::Thread;
 /// use coremap::progress::Progress;
 /// use coremap::session::Session;
 ///
-/// let core = Path::new("testdata/cores/native-glibc-kernel.core.gz");
+/// let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
 /// let process = Process::open(core, &Options::default(), &Progress::silent())?;
 /// let session = Session::new(&process);
 /// // The map is made for the first of these and serves both.

@@ -40,7 +40,7 @@ pub(crate) fn main() -> ExitCode {
     };
     start_log(args.common.verbose);
     interrupt::clean_up_when_ended();
-    own_up();
+    install_panic_hook();
     if let Some(sentence) = pool::start() {
         output::tell(&format!("warning: threads: {sentence}"));
     }
@@ -88,8 +88,8 @@ fn escaped(e: clap::Error) -> clap::Error {
     }
 }
 
-/// After a panic say whose mistake it is, and what still helps.
-fn own_up() {
+/// A panic hook that says whose mistake it is, and what still helps.
+fn install_panic_hook() {
     std::panic::set_hook(Box::new(move |panic| {
         progress::clear();
         let thread = std::thread::current();

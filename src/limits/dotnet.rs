@@ -109,7 +109,7 @@ pub const MAX_GC_BOOKKEEPING: u64 = 1 << 36;
 pub const MAX_CODE_RANGES: usize = 1 << 16;
 
 /// Things wrong with the ranges of code that are told; a map with so many
-/// circles is no longer followed.
+/// cycles is no longer followed.
 pub const MAX_CODE_RANGE_NOTES: usize = 64;
 
 /// Blocks of jitted code in all code heaps; 16 words of their maps count as one.

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use tabled::builder::Builder;
-use tabled::settings::{Padding, Style};
+use tabled::settings::object::Columns;
+use tabled::settings::width::WidthList;
+use tabled::settings::{Alignment, Padding, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::bytes::printable;
@@ -138,19 +140,18 @@ fn write_table(table: &TableBlock<'_>, look: Look, out: &mut dyn Write) -> io::R
 fn lay_out(table: &TableBlock<'_>, kept: &[usize], widths: &[usize], rows: &[Cow<'_, [String]>]) -> Vec<String> {
     let mut builder = Builder::with_capacity(rows.len(), kept.len());
     for row in rows {
-        let cells = kept.iter().filter_map(|&i| {
-            let text = shorten(&printable(row.get(i)?), widths[i], table.columns[i].cut);
-            let fill = " ".repeat(widths[i].saturating_sub(columns(&text)));
-            Some(match table.columns[i].align {
-                Align::Left => text + &fill,
-                Align::Right => fill + &text,
-            })
-        });
-        builder.push_record(cells);
+        builder.push_record(
+            kept.iter().filter_map(|&i| Some(shorten(&printable(row.get(i)?), widths[i], table.columns[i].cut))),
+        );
     }
     let mut built = builder.build();
     built.with(Style::empty());
     built.with(Padding::new(0, GAP, 0, 0));
+    for (at, _) in kept.iter().enumerate().filter(|(_, i)| table.columns[**i].align == Align::Right) {
+        built.modify(Columns::one(at), Alignment::right());
+    }
+    // Rows are laid out some at a time: a part of them does not tell how wide a column is.
+    built.with(WidthList::from_iter(kept.iter().map(|&i| widths[i] + GAP)));
     built.to_string().lines().map(|line| line.trim_end().to_owned()).collect()
 }
 

@@ -96,7 +96,7 @@ impl Rows<'_, '_, '_, '_, '_> {
         }
         let (end, end_object) = match chain.end {
             End::Nobody => ("nobody", None),
-            End::Circle => ("circle", None),
+            End::Cycle => ("circle", None),
             End::Thread(object) => ("thread", Some(object)),
             End::Callback(object) => ("callback", Some(object)),
             End::Other(object) => ("other", Some(object)),
@@ -104,7 +104,7 @@ impl Rows<'_, '_, '_, '_, '_> {
         let end_name = match chain.end {
             End::Callback(object) => self.delegate(object),
             End::Other(object) => self.types.type_of(object).map(|mt| self.type_name(mt)),
-            End::Nobody | End::Circle | End::Thread(_) => None,
+            End::Nobody | End::Cycle | End::Thread(_) => None,
         };
         AsyncChainRow {
             count: chain.count,

@@ -14,7 +14,7 @@ const MANY: usize = 2;
 /// Deadlocks first, then locks that several wait for.
 pub(super) fn findings(rows: &[ThreadRow]) -> Vec<Finding> {
     let by_tid: HashMap<u32, &ThreadRow> = rows.iter().map(|r| (r.tid, r)).collect();
-    let mut out: Vec<Finding> = circles(rows, &by_tid).iter().map(|circle| deadlock(circle)).collect();
+    let mut out: Vec<Finding> = cycles(rows, &by_tid).iter().map(|cycle| deadlock(cycle)).collect();
     let mut crowds: BTreeMap<Addr, Vec<(&ThreadRow, &WaitRow)>> = BTreeMap::new();
     for row in rows {
         if let Some(wait) = lock(row) {
@@ -33,7 +33,7 @@ fn lock(row: &ThreadRow) -> Option<&WaitRow> {
 
 /// Threads of which each waits for a lock that the next one holds, the last for one
 /// of the first.
-fn circles<'r>(rows: &'r [ThreadRow], by_tid: &HashMap<u32, &'r ThreadRow>) -> Vec<Vec<&'r ThreadRow>> {
+fn cycles<'r>(rows: &'r [ThreadRow], by_tid: &HashMap<u32, &'r ThreadRow>) -> Vec<Vec<&'r ThreadRow>> {
     let next = |row: &ThreadRow| by_tid.get(&lock(row)?.owner_tid?).copied();
     let mut out = Vec::new();
     let mut done: BTreeSet<u32> = BTreeSet::new();
@@ -55,8 +55,8 @@ fn circles<'r>(rows: &'r [ThreadRow], by_tid: &HashMap<u32, &'r ThreadRow>) -> V
     out
 }
 
-fn deadlock(circle: &[&ThreadRow]) -> Finding {
-    let parts: Vec<String> = circle
+fn deadlock(cycle: &[&ThreadRow]) -> Finding {
+    let parts: Vec<String> = cycle
         .iter()
         .take(LISTED)
         .filter_map(|row| {
@@ -65,13 +65,13 @@ fn deadlock(circle: &[&ThreadRow]) -> Finding {
             Some(format!("{} waits for {}, held by {owner}", title(row), object(wait)))
         })
         .collect();
-    let more = circle.len().saturating_sub(LISTED);
+    let more = cycle.len().saturating_sub(LISTED);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     Finding {
         id: "deadlock",
         severity: Severity::Warning,
-        text: format!("deadlock of {} threads: {}{more}.", circle.len(), parts.join("; ")),
-        evidence: circle.iter().filter_map(|row| Some(lock(row)?.how)).next().unwrap_or_default().to_owned(),
+        text: format!("deadlock of {} threads: {}{more}.", cycle.len(), parts.join("; ")),
+        evidence: cycle.iter().filter_map(|row| Some(lock(row)?.how)).next().unwrap_or_default().to_owned(),
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_once_whoever_leads_into_it() {
+    fn a_cycle_is_found_once_whoever_leads_into_it() {
         // 1 -> 2 -> 3 -> 4 -> 2; 5 waits for itself, 6 for a thread that runs, 7 for nobody known.
         let rows = [
             waiting(1, 0x10, Some(2)),
@@ -132,7 +132,7 @@ mod tests {
             ThreadRow { tid: 8, ..ThreadRow::default() },
         ];
         let by_tid = rows.iter().map(|r| (r.tid, r)).collect();
-        let found: Vec<Vec<u32>> = circles(&rows, &by_tid).iter().map(|c| c.iter().map(|r| r.tid).collect()).collect();
+        let found: Vec<Vec<u32>> = cycles(&rows, &by_tid).iter().map(|c| c.iter().map(|r| r.tid).collect()).collect();
         assert_eq!(found, [vec![2, 3, 4], vec![5]]);
         let ids: Vec<_> = findings(&rows).iter().map(|f| f.id).collect();
         // Two want the object at 0x10.

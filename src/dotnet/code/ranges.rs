@@ -65,7 +65,7 @@ pub(in crate::dotnet) fn read(memory: &dyn Memory, runtime: &Runtime) -> (RangeM
                     found: &mut found,
                     notes: &mut notes,
                     walks: Walks::new(Phase::Code, limits::MAX_CODE_RANGES),
-                    circles: 0,
+                    cycles: 0,
                     full: false,
                 };
                 if let Err(e) = walk.run(top) {
@@ -129,7 +129,7 @@ struct Radix<'a> {
     found: &'a mut Vec<CodeRange>,
     notes: &'a mut Vec<String>,
     walks: Walks,
-    circles: usize,
+    cycles: usize,
     full: bool,
 }
 
@@ -149,7 +149,7 @@ impl Radix<'_> {
         }
         // It is a tree: each of its tables is reached once.
         if self.walks.begin().step(at).is_err() {
-            self.circle(at);
+            self.cycle(at);
             return;
         }
         let bytes = match self.memory.bytes(at, entries as usize * 8) {
@@ -171,7 +171,7 @@ impl Radix<'_> {
 
     /// Whether so much was read, or wrong, that the rest is left alone; told once.
     fn is_full(&mut self) -> bool {
-        let full = self.walks.is_spent() || self.circles >= limits::MAX_CODE_RANGE_NOTES;
+        let full = self.walks.is_spent() || self.cycles >= limits::MAX_CODE_RANGE_NOTES;
         if full && !self.full {
             self.full = true;
             self.notes.push("the map of code ranges makes no sense and is not followed to its end".to_owned());
@@ -186,8 +186,8 @@ impl Radix<'_> {
         }
     }
 
-    fn circle(&mut self, at: Addr) {
-        self.circles += 1;
+    fn cycle(&mut self, at: Addr) {
+        self.cycles += 1;
         self.note(format!("the map of code ranges runs in a circle at {at}"));
     }
 
@@ -206,7 +206,7 @@ impl Radix<'_> {
             // A fragment that spans several chunks stands in each chunk's list.
             Ok(()) | Err(Broken::Stop(Stop::Met(_))) => {}
             Err(Broken::Stop(Stop::TooMany { .. })) => drop(self.is_full()),
-            Err(Broken::Stop(Stop::Cycle(at))) => self.circle(at),
+            Err(Broken::Stop(Stop::Cycle(at))) => self.cycle(at),
             Err(Broken::Unreadable(_, e)) => self.note(format!("fragment of the map of code ranges: {e}")),
         }
     }

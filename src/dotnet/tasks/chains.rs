@@ -84,7 +84,7 @@ impl Tasks {
         for (i, _) in self.nodes.iter().enumerate().filter(|(_, n)| !n.follows) {
             follower.from(i as u32);
         }
-        // What is left waits in circles.
+        // What is left waits in cycles.
         for i in 0..self.nodes.len() {
             if follower.seen.get(i) == Some(&false) {
                 follower.from(i as u32);
@@ -111,7 +111,7 @@ impl Follower<'_> {
             *turn += 1;
             match follower {
                 Some(to) if on_path.contains_key(&to) || on_path.len() >= limits::MAX_ASYNC_DEPTH => {
-                    *behind = behind.map(|_| End::Circle);
+                    *behind = behind.map(|_| End::Cycle);
                 }
                 Some(to) => {
                     *behind = None;
@@ -165,7 +165,7 @@ impl Follower<'_> {
                 End::Thread(_) => 1,
                 End::Callback(_) => 2,
                 End::Other(_) => 3,
-                End::Circle => 4,
+                End::Cycle => 4,
             };
             (nodes().map(Part::of).collect(), kind)
         };
@@ -249,13 +249,13 @@ mod tests {
     }
 
     #[test]
-    fn circles_end() {
+    fn cycles_end() {
         // Each waits for the other, and one for itself.
         let tasks = tasks(&[(1, &[1]), (1, &[0]), (1, &[2])]);
         let chains = tasks.chains(true);
         assert!(!chains.cut);
         assert_eq!(counts(&chains), [(1, vec![0, 1]), (1, vec![2])]);
-        assert!(chains.list.iter().all(|c| c.end == End::Circle));
+        assert!(chains.list.iter().all(|c| c.end == End::Cycle));
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub enum End {
     /// Nothing waits for the last task.
     Nobody,
     /// One of the chain itself: it will never be done. (Or it is longer than any is followed.)
-    Circle,
+    Cycle,
     /// A thread that is blocked until then; the object that wakes it.
     Thread(Addr),
     /// A delegate.

@@ -8,7 +8,7 @@
 //! compressed; the first of a bucket stands where later the semidominator is, the
 //! next of a bucket where later the dominator is.
 
-use crate::managed::graph::arcs::Arcs;
+use crate::managed::graph::edges::Edges;
 
 const NONE: u32 = u32::MAX;
 
@@ -49,8 +49,8 @@ impl Forest {
 }
 
 /// For each vertex its immediate dominator, which has a lower number. Number 0 is
-/// the root. `parents` tell the tree of the search, `arcs` all other edges.
-pub(super) fn dominators(parents: Vec<u32>, arcs: &Arcs) -> Vec<u32> {
+/// the root. `parents` tell the tree of the search, `others` the edges that are not of it.
+pub(super) fn dominators(parents: Vec<u32>, others: &Edges) -> Vec<u32> {
     let len = parents.len() as u32;
     let labels = (0..len).collect();
     let mut forest = Forest { ancestors: parents, semis: vec![NONE; len as usize], labels, path: Vec::new() };
@@ -58,7 +58,7 @@ pub(super) fn dominators(parents: Vec<u32>, arcs: &Arcs) -> Vec<u32> {
     for w in (1..len).rev() {
         let parent = forest.ancestors[w as usize];
         let mut semi = parent;
-        for &v in arcs.to(w) {
+        for &v in others.to(w) {
             let candidate = if v < w {
                 v
             } else {
@@ -150,9 +150,9 @@ mod tests {
     fn agree(len: usize, edges: &[(usize, usize)], dense: bool) {
         let (parents, edges) = search(len, edges);
         // Edges of the tree may be among the others or not.
-        let arcs: Vec<_> = edges.iter().copied().filter(|e| dense || parents[e.1 as usize] != e.0).collect();
-        let arcs = Arcs::of(parents.len(), &arcs);
-        assert_eq!(dominators(parents.clone(), &arcs), naive(parents.len(), &edges), "{edges:?}");
+        let others: Vec<_> = edges.iter().copied().filter(|e| dense || parents[e.1 as usize] != e.0).collect();
+        let others = Edges::of(parents.len(), &others);
+        assert_eq!(dominators(parents.clone(), &others), naive(parents.len(), &edges), "{edges:?}");
     }
 
     #[test]
@@ -182,8 +182,8 @@ mod tests {
             (12, 8),
         ];
         let (parents, numbered) = search(13, &edges);
-        let arcs = Arcs::of(13, &numbered);
-        let idoms = dominators(parents, &arcs);
+        let edges = Edges::of(13, &numbered);
+        let idoms = dominators(parents, &edges);
         // In the order of the search: R A D L H E K I B C F G J. The paper's
         // dominators: I, K, C, H, E, A, D, B of R; F, G of C; L of D; J of G.
         assert_eq!(idoms, [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 9, 9, 11]);
@@ -213,8 +213,8 @@ mod tests {
         ends[LEN as usize - 1] = from.len() as u32;
         from.extend(1..LEN);
         ends.push(from.len() as u32);
-        let arcs = Arcs::raw(ends, from);
-        let idoms = dominators(parents, &arcs);
+        let edges = Edges::raw(ends, from);
+        let idoms = dominators(parents, &edges);
         assert!((1..LEN).all(|v| idoms[v as usize] == v - 1));
         assert_eq!(idoms[LEN as usize], 1);
     }

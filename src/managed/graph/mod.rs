@@ -1,8 +1,8 @@
 //! Objects and the references between them, of any runtime: shortest paths from roots,
 //! what lives, what dominates what, and the shapes of ways.
 
-mod arcs;
 mod dominators;
+mod edges;
 mod live;
 mod retained;
 mod search;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use crate::managed::graph::arcs::Arcs;
 use crate::managed::graph::dominators::dominators;
+use crate::managed::graph::edges::Edges;
 use crate::managed::graph::live::CHUNK;
 use crate::managed::graph::{Graph, Live, TooMany};
 use crate::managed::{Root, Tally, TypeIndex};
@@ -48,9 +48,9 @@ impl<'g> Retained<'g> {
     /// [`TooMany`]
     pub fn find(graph: Graph<'g>, roots: &[Root]) -> Result<Retained<'g>, TooMany> {
         let (live, parents) = Live::find(graph, roots)?;
-        let (arcs, strays) = Arcs::read(&live, &parents)?;
-        let idoms = dominators(parents, &arcs);
-        drop(arcs);
+        let (edges, strays) = Edges::read(&live, &parents)?;
+        let idoms = dominators(parents, &edges);
+        drop(edges);
         let (mut retained, kinds, total) = sizes(&live);
         for w in (1..retained.len()).rev() {
             let own = retained[w];

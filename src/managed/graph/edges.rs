@@ -11,28 +11,28 @@ use crate::managed::graph::live::{CHUNK, Live, TooMany};
 const AT_ONCE: usize = 256;
 
 /// For each number, the numbers that have a reference to it.
-pub(super) struct Arcs {
+pub(super) struct Edges {
     /// Where those of each number end in `from`; those of the next begin there.
     ends: Vec<u32>,
     from: Vec<u32>,
 }
 
-impl Arcs {
+impl Edges {
     /// From pairs of numbers, and how many numbers there are.
     #[cfg(test)]
-    pub(super) fn of(len: usize, pairs: &[(u32, u32)]) -> Arcs {
+    pub(super) fn of(len: usize, pairs: &[(u32, u32)]) -> Edges {
         let (mut ends, mut from) = (Vec::new(), Vec::new());
         for to in 0..len as u32 {
             from.extend(pairs.iter().filter(|p| p.1 == to).map(|p| p.0));
             ends.push(from.len() as u32);
         }
-        Arcs { ends, from }
+        Edges { ends, from }
     }
 
     /// As they are.
     #[cfg(test)]
-    pub(super) fn raw(ends: Vec<u32>, from: Vec<u32>) -> Arcs {
-        Arcs { ends, from }
+    pub(super) fn raw(ends: Vec<u32>, from: Vec<u32>) -> Edges {
+        Edges { ends, from }
     }
 
     /// Read the heap twice: to count them, and to keep them. With them, how many
@@ -40,7 +40,7 @@ impl Arcs {
     ///
     /// # Errors
     /// [`TooMany`]
-    pub(super) fn read(live: &Live<'_>, parents: &[u32]) -> Result<(Arcs, u64), TooMany> {
+    pub(super) fn read(live: &Live<'_>, parents: &[u32]) -> Result<(Edges, u64), TooMany> {
         let zeros = |n: usize| (0..n).map(|_| AtomicU32::new(0)).collect::<Vec<_>>();
         let mut ends = zeros(parents.len());
         let (count, strays) = each(live, parents, |_, to| {
@@ -64,7 +64,7 @@ impl Arcs {
             }
         });
         let plain = |all: Vec<AtomicU32>| all.into_iter().map(AtomicU32::into_inner).collect();
-        Ok((Arcs { ends: plain(ends), from: plain(from) }, strays))
+        Ok((Edges { ends: plain(ends), from: plain(from) }, strays))
     }
 
     /// The numbers that have a reference to this one.
