@@ -20,7 +20,7 @@ pub fn symbolicate(
     options: &Options,
 ) -> Result<SymbolicateReport, SymbolicateError> {
     let names = &Names::new(session);
-    let mut mappings: Vec<Mapping> = symbolicate::mappings(session.process.facts());
+    let mut mappings: Vec<Mapping> = symbolicate::mappings(session.process.facts(), session.process.base());
     mappings.extend(code_mappings(session));
     let summary = if fold {
         symbolicate::fold(input, output, names, &mappings, options)

@@ -50,7 +50,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     if claims.is_full() {
         process.diag.partial("limit", "more claims on the memory than are taken; labels are incomplete");
     }
-    Introspection { map: AddressMap::resolve(process.facts(), claims), stacks, malloc }
+    Introspection { map: AddressMap::resolve(process.facts(), base.clone(), claims), stacks, malloc }
 }
 
 /// createdump's own page: in the base, as it is a PT_LOAD, but no process's memory.

@@ -35,22 +35,15 @@ const NO_ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/dotnet/heap/reader.rs", "hash(handle.object.get()) >>", "bits of a hash"),
 ];
 
-fn files(dir: &Path, out: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
-    }
+fn files(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let all = walkdir::WalkDir::new(dir).sort_by_file_name().into_iter().map(|entry| entry.unwrap().into_path());
+    all.filter(|path| path.extension().is_some_and(|e| e == "rs"))
 }
 
 /// Each file of the library and the program, without its unit tests: path, and its lines.
 fn sources() -> Vec<(String, Vec<String>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut all = Vec::new();
-    files(&root.join("src"), &mut all);
+    let mut all: Vec<PathBuf> = files(&root.join("src")).collect();
     all.sort();
     let name = |p: &Path| p.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
     let all = all.iter().map(|p| (name(p), std::fs::read_to_string(p).unwrap()));

@@ -41,7 +41,7 @@ pub fn doing(session: &Session<'_>) -> HashMap<u32, Doing> {
     let mut natives = Natives { process, names, known: HashMap::new() };
     let of_thread = |thread: &Thread| {
         let known = known_to(&runtimes, thread.tid);
-        let walk = walker.walk(thread, session.marks(thread.tid));
+        let walk = session.walk(&walker, thread);
         let wait = known.iter().find_map(|(runtime, known)| runtime.wait(known, &walk.frames));
         let locked = wait.is_some_and(|w| w.kind == "lock");
         let told = managed(&walk.frames, locked, || natives.first(&walk.frames));

@@ -58,7 +58,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
         if options.tid.is_some_and(|tid| tid != thread.tid) {
             continue;
         }
-        let walk = walker.walk(thread, session.marks(thread.tid));
+        let walk = session.walk(&walker, thread);
         if let Some(module) = missing_module(process, walk.end) {
             *short.entry(module).or_insert(0) += 1;
         }

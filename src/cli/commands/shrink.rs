@@ -64,8 +64,7 @@ impl Purpose {
                 // Roots of stacks: GC info of their frames.
                 for (number, runtime) in session.coreclr().iter().enumerate() {
                     let walker = session.walker(session.known_stacks());
-                    let mut walk = |tid| Some(walker.walk(session.thread(tid)?, session.marks(tid)));
-                    drop(runtime.stack_refs(number, &mut walk));
+                    drop(runtime.stack_refs(number, &mut |tid| session.walk_tid(&walker, tid)));
                 }
             }
             Purpose::Async => drop(analysis::async_chains(session, true, silent)),
