@@ -5,6 +5,8 @@
 #[doc(hidden)]
 pub mod alias;
 #[doc(hidden)]
+pub mod content;
+#[doc(hidden)]
 pub mod pointers;
 mod process_memory;
 pub mod scan;
