@@ -11,7 +11,7 @@
 //! ```
 //! use std::path::Path;
 //!
-//! use coremap::analysis;
+//! use coremap::commands;
 //! use coremap::process::{Options, Process};
 //! use coremap::progress::Progress;
 //! use coremap::session::Session;
@@ -19,7 +19,7 @@
 //! let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
 //! let process = Process::open(core, &Options::default(), &Progress::silent())?;
 //! let session = Session::new(&process);
-//! let report = analysis::summary(&session, false, &Progress::silent());
+//! let report = commands::summary(&session, false, &Progress::silent());
 //! for kind in &report.kinds {
 //!     println!("{:20} {:>14}", kind.kind, kind.size);
 //! }
@@ -34,7 +34,7 @@
 //! assert_eq!(region.kind.name(), "Stack");
 //!
 //! // The same as the program prints it with `--json`.
-//! let answer = analysis::envelope("summary", &session, report);
+//! let answer = commands::envelope("summary", &session, report);
 //! let mut text = Vec::new();
 //! coremap::render::json(&answer, &mut text)?;
 //! let read: serde_json::Value = serde_json::from_slice(&text)?;
@@ -108,7 +108,7 @@
 //! `cli`, which is on unless one says `default-features = false`.
 
 pub mod addr;
-pub mod analysis;
+pub(crate) mod analysis;
 pub mod bytes;
 pub mod commands;
 pub mod core;

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-use coremap::analysis::envelope;
+use coremap::commands::envelope;
 use coremap::commands::{self, Subject};
 use coremap::dotnet::has_coreclr;
 use coremap::process::Process;
