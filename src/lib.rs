@@ -76,19 +76,18 @@
 //! ```text
 //! core file -> Core, a Target (facts, bytes) -> Process (memory, modules)
 //!           -> Session: introspectors make Claims -> AddressMap (resolved); runtimes
-//!           -> analyses -> report (plain data) -> render (table, json, csv)
+//!           -> a command's analysis -> its report (plain data) -> its table, json, csv
 //! ```
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`session`] | what was read of a process: start here |
-//! | [`analysis`] | answers to the commands, as plain data |
-//! | [`report`] | the structs those answers are made of: the JSON contract |
-//! | [`render`] | reports as tables, JSON and CSV |
+//! | [`commands`] | every command: the function that answers, its report, its table, the schema |
+//! | [`report`] | what every answer begins with, and the rows that several of them have |
+//! | [`render`] | how reports are written: tables, JSON and CSV |
 //! | [`process`] | opening; memory, modules and what went wrong so far |
 //! | [`map`] | kinds, claims, and the one label for each byte |
 //! | [`managed`] | what is asked of a managed runtime, whatever it is |
-//! | [`commands`] | every command: its name, what it is asked of, the schema of its answer |
 //! | [`search`] | text, patterns and bytes in the dumped memory |
 //! | [`symbolicate`] | texts of tracing tools, with their addresses named |
 //! | [`shrink`] | a smaller core that still answers |
