@@ -2,8 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::ObjectsRow;
-use crate::report::{Name, RootPathRow, StackRootsRow};
+use crate::report::{Name, ObjectsRow, RootPathRow, StackRootsRow};
 
 /// `gcroot`: why an object is alive.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! `object`: one object and what is in it. Runtimes make this answer: [`ObjectReport`](crate::report::ObjectReport).
+//! `object`: one object and what is in it. Runtimes make this answer: [`ObjectReport`].
 
 mod analysis;
 mod table;

@@ -2,8 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Name;
-use crate::report::{ObjectsRow, StackRootsRow, TypeRow};
+use crate::report::{Name, ObjectsRow, StackRootsRow, TypeRow};
 
 /// `retained`: what would be freed with what. Sizes in bytes, as `heapstat` counts
 /// them.
