@@ -21,7 +21,7 @@ use crate::targets::Thread;
 ///
 /// ```
 /// # use std::path::Path;
-/// use coremap::analysis;
+/// use coremap::commands;
 /// use coremap::process::{Options, Process};
 /// use coremap::progress::Progress;
 /// use coremap::session::Session;
@@ -30,7 +30,7 @@ use crate::targets::Thread;
 /// let process = Process::open(core, &Options::default(), &Progress::silent())?;
 /// let session = Session::new(&process);
 /// // The map is made for the first of these and serves both.
-/// let summary = analysis::summary(&session, false, &Progress::silent());
+/// let summary = commands::summary(&session, false, &Progress::silent());
 /// assert_eq!(summary.total.count, session.map().regions.len() as u64);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

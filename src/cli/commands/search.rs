@@ -1,5 +1,5 @@
 use clap::{Args, ValueEnum};
-use coremap::analysis::{self, SearchOptions};
+use coremap::commands::{self, SearchOptions};
 use coremap::map::Kind;
 use coremap::search::{self, Pattern, PatternOptions};
 
@@ -75,7 +75,7 @@ impl Command for Search {
             common,
             core,
             Self::NAME,
-            |session, progress| analysis::search(session, text, &pattern, &options, progress),
+            |session, progress| commands::search(session, text, &pattern, &options, progress),
             |r| r.total == 0,
         )
     }
