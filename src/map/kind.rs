@@ -18,6 +18,11 @@ pub enum Kind {
     Image,
     Vdso,
     Malloc,
+    Allocator,
+    RuntimeHeap,
+    LibraryBuffer,
+    SanitizerShadow,
+    Tls,
     Stack,
     StackGuard,
     // .NET, in the words of SOS.
@@ -58,6 +63,11 @@ impl Kind {
         Kind::Image,
         Kind::Vdso,
         Kind::Malloc,
+        Kind::Allocator,
+        Kind::RuntimeHeap,
+        Kind::LibraryBuffer,
+        Kind::SanitizerShadow,
+        Kind::Tls,
         Kind::Stack,
         Kind::StackGuard,
         Kind::GCHeapReserve,
@@ -97,6 +107,11 @@ impl Kind {
             Kind::Image => "Image",
             Kind::Vdso => "Vdso",
             Kind::Malloc => "Malloc",
+            Kind::Allocator => "Allocator",
+            Kind::RuntimeHeap => "RuntimeHeap",
+            Kind::LibraryBuffer => "LibraryBuffer",
+            Kind::SanitizerShadow => "SanitizerShadow",
+            Kind::Tls => "Tls",
             Kind::Stack => "Stack",
             Kind::StackGuard => "StackGuard",
             Kind::GCHeapReserve => "GCHeapReserve",
@@ -139,12 +154,14 @@ impl Kind {
             Kind::GCHeapReserve => 4,
             Kind::Image => 5,
             Kind::Vdso => 6,
-            Kind::Malloc => 7,
-            Kind::Stack => 8,
-            Kind::StackGuard => 9,
+            // Below malloc's: what is recognised gives way to what is walked.
+            Kind::Allocator | Kind::RuntimeHeap | Kind::LibraryBuffer | Kind::SanitizerShadow | Kind::Tls => 7,
+            Kind::Malloc => 8,
+            Kind::Stack => 9,
+            Kind::StackGuard => 10,
             // The runtime's own structures, all of one rank: they do not
             // overlap, and where they do `check` says so.
-            _ => 10,
+            _ => 11,
         }
     }
 }
