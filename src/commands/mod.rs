@@ -33,6 +33,7 @@ pub mod stacks;
 pub mod summary;
 pub mod symbolicate;
 pub mod threads;
+pub mod triage;
 pub mod whatis;
 
 pub use anon::anon;
@@ -66,4 +67,5 @@ pub use stacks::stacks;
 pub use summary::summary;
 pub use symbolicate::symbolicate;
 pub use threads::{Doing, ThreadOptions, doing, threads};
+pub use triage::{TriageOptions, triage};
 pub use whatis::whatis;

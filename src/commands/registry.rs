@@ -3,11 +3,12 @@
 use crate::commands::command::{Command, of_program};
 use crate::commands::{
     anon, check, diff, dotnet, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc, object, objects,
-    perfmap, refs, regions, retained, search, shrink, stacks, summary, symbolicate, threads, whatis,
+    perfmap, refs, regions, retained, search, shrink, stacks, summary, symbolicate, threads, triage, whatis,
 };
 
 /// All of them, in the order of the help.
 pub const COMMANDS: &[Command] = &[
+    triage::COMMAND,
     info::COMMAND,
     summary::COMMAND,
     regions::COMMAND,

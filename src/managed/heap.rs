@@ -14,6 +14,9 @@ pub struct TypeIndex(pub u32);
 /// The type of the space between objects, where a runtime fills it with objects of their own.
 pub const FREE: TypeIndex = TypeIndex(0);
 
+/// What listings call such space, as SOS does.
+pub const FREE_NAME: &str = "Free";
+
 /// An object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Object {

@@ -22,8 +22,8 @@ pub use code::{
 pub use frames::{FrameKind, Mark, ProtectedRef, StackFrame, Walk};
 pub(crate) use heap::Batch;
 pub use heap::{
-    Elements, FREE, Generation, Heap, Link, Loss, Losses, Node, Object, ObjectReader, Part, StringContent, StringUnits,
-    TypeIndex, TypeInfo, Walker, locate,
+    Elements, FREE, FREE_NAME, Generation, Heap, Link, Loss, Losses, Node, Object, ObjectReader, Part, StringContent,
+    StringUnits, TypeIndex, TypeInfo, Walker, locate,
 };
 pub(crate) use names::ObjectNames;
 pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, StackCoverage};

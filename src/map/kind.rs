@@ -143,6 +143,13 @@ impl Kind {
         Kind::ALL.iter().copied().find(|k| k.name().eq_ignore_ascii_case(name))
     }
 
+    /// Whether it is of an allocator, runtime or library that is recognised and not walked: regions of different
+    /// owners have it, and their details tell whose they are.
+    pub fn is_recognised(self) -> bool {
+        use Kind::{Allocator, LibraryBuffer, RuntimeHeap, SanitizerShadow, Tls};
+        matches!(self, Allocator | RuntimeHeap | LibraryBuffer | SanitizerShadow | Tls)
+    }
+
     /// How much a label of this kind says: among claims of equal confidence the
     /// more specific wins. What a mapping is says less than what lies in it.
     pub fn specificity(self) -> u8 {

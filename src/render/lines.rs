@@ -55,9 +55,34 @@ pub(crate) fn headline(core: &CoreRow) -> Document<'_> {
     doc
 }
 
+/// Columns of a size and a share before the text of a finding.
+const TITLE: usize = 22;
+
+/// A finding with its bytes and share before it, and how it is known and what shows more below.
+pub(crate) fn triaged(doc: &mut Document<'_>, finding: &Finding) {
+    let mark = mark(finding.severity);
+    let bytes = finding.bytes.map_or_else(String::new, human);
+    let share = finding.share.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0));
+    doc.line(String::new());
+    doc.titled(format!("{mark} {bytes:>11} {share:>7} {}", finding.text), TITLE);
+    let sure = finding.confidence.map_or_else(String::new, |c| format!(" ({})", c.name()));
+    let indent = " ".repeat(TITLE);
+    doc.line(format!("{indent}how: {}{sure}", finding.evidence));
+    if let Some(command) = &finding.command {
+        doc.whole(format!("{indent}{command}"));
+    }
+}
+
+fn mark(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "‼",
+        Severity::Warning => "!",
+        Severity::Info => "·",
+    }
+}
+
 pub(crate) fn findings(doc: &mut Document<'_>, list: &[Finding]) {
     for f in list {
-        let mark = if f.severity == Severity::Warning { "!" } else { "·" };
-        doc.line(format!("{mark} {}", f.text));
+        doc.line(format!("{} {}", mark(f.severity), f.text));
     }
 }

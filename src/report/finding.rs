@@ -3,25 +3,71 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::map::Confidence;
+
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.
+    #[default]
     Info,
     /// Likely part of the problem.
     Warning,
+    /// The process can't go on, or the core tells less than it should.
+    Critical,
 }
 
 /// Something a reader should notice.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Finding {
     /// Stable name.
     pub id: &'static str,
     /// How much it matters.
     pub severity: Severity,
+    /// Bytes of memory that it is about; `null` where it is about none, or their number is not known.
+    pub bytes: Option<u64>,
+    /// What of all that was written it has, from 0 to 1; `null` where pages were not looked at.
+    pub share: Option<f64>,
+    /// How sure it is; `null` where it only counts.
+    pub confidence: Option<Confidence>,
     /// In words.
     pub text: String,
     /// What it rests on.
     pub evidence: String,
+    /// The command that shows more, ready to be typed.
+    pub command: Option<String>,
+    /// The id of the finding whose bytes these are a part of; `null` where no other counts them.
+    pub within: Option<&'static str>,
+}
+
+impl Finding {
+    /// A finding that is about no bytes so far.
+    pub fn new(id: &'static str, severity: Severity, text: impl Into<String>, evidence: impl Into<String>) -> Finding {
+        Finding { id, severity, text: text.into(), evidence: evidence.into(), ..Finding::default() }
+    }
+
+    /// The same about so many bytes.
+    #[must_use]
+    pub fn about(self, bytes: u64) -> Finding {
+        Finding { bytes: Some(bytes), ..self }
+    }
+
+    /// The same with what sort of knowledge it is.
+    #[must_use]
+    pub fn known(self, confidence: Confidence) -> Finding {
+        Finding { confidence: Some(confidence), ..self }
+    }
+
+    /// The same as a part of another.
+    #[must_use]
+    pub fn within(self, id: &'static str) -> Finding {
+        Finding { within: Some(id), ..self }
+    }
+
+    /// The same with the command that shows more, without its core.
+    #[must_use]
+    pub fn more(self, command: impl Into<String>) -> Finding {
+        Finding { command: Some(command.into()), ..self }
+    }
 }

@@ -34,6 +34,7 @@ mod summary;
 mod symbolicate;
 mod syncblocks;
 mod threads;
+mod triage;
 mod whatis;
 
 use clap::error::ErrorKind;
@@ -58,6 +59,7 @@ pub(crate) trait Command: Args {
 
 /// Every command, in the order of the help.
 const COMMANDS: &[Row] = &[
+    row::<triage::Triage>(),
     row::<info::Info>(),
     row::<summary::Summary>(),
     row::<regions::Regions>(),

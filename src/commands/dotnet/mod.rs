@@ -4,6 +4,7 @@
 pub mod async_chains;
 pub mod exceptions;
 pub mod finalizers;
+pub(in crate::commands) mod findings;
 pub mod handles;
 pub mod heap;
 pub mod syncblocks;

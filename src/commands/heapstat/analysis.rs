@@ -4,7 +4,8 @@ use crate::analysis::heap_notes::tell_walk;
 use crate::commands::heapstat::report::{DuplicateRow, FreeBlockRow, HeapStatReport, StringsRow};
 use crate::limits;
 use crate::managed::{
-    FREE, FreeBlock, Generation, Heap, HeapStat, ManagedRuntime, Selection, StringStat, TypeStat, stat, strings,
+    FREE, FREE_NAME, FreeBlock, Generation, Heap, HeapStat, ManagedRuntime, Selection, StringStat, TypeStat, stat,
+    strings,
 };
 use crate::phase::Phase;
 use crate::process::Process;
@@ -111,7 +112,7 @@ fn type_row(name: String, stat: &TypeStat, generations: &[Generation]) -> TypeRo
 
 fn free_block(heap: &dyn Heap, block: &FreeBlock) -> FreeBlockRow {
     let next_type = block.next.and_then(|(_, kind)| match kind {
-        FREE => Some("Free".to_owned()),
+        FREE => Some(FREE_NAME.to_owned()),
         kind => heap.type_info(kind).map(|_| heap.type_name(kind)),
     });
     FreeBlockRow {

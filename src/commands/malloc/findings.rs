@@ -1,6 +1,7 @@
 //! Patterns of leaks in what malloc holds.
 
 use crate::commands::malloc::report::MallocTotal;
+use crate::map::Confidence;
 use crate::native::malloc::{Malloc, Split};
 use crate::report::{ClusterRow, Finding, Severity};
 use crate::units::{exact, round};
@@ -37,6 +38,11 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
                 exact(malloc.arenas.len() as u64)
             ),
             evidence: "free chunks in bins, fastbins, thread caches and tops".into(),
+            bytes: Some(split.free),
+            confidence: Some(Confidence::Derived),
+            command: Some("malloc".into()),
+            within: Some("malloc"),
+            ..Finding::default()
         });
     }
     let mapped: u64 = malloc.mapped.iter().map(|m| m.size).fold(0, u64::saturating_add);
@@ -51,6 +57,11 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
                 round(mapped)
             ),
             evidence: "chunks with the IS_MMAPPED bit at the start of anonymous mappings".into(),
+            bytes: Some(mapped),
+            confidence: Some(Confidence::Derived),
+            command: Some("malloc".into()),
+            within: Some("malloc"),
+            ..Finding::default()
         });
     }
     out
@@ -85,6 +96,11 @@ pub(super) fn equal_blocks(clusters: &[ClusterRow], total: &MallocTotal) -> Vec<
                     c.example
                 ),
                 evidence: format!("used chunks of one size; first at {}", c.example),
+                bytes: Some(c.bytes),
+                confidence: Some(Confidence::Derived),
+                command: Some(format!("refs {}", c.example)),
+                within: Some("malloc"),
+                ..Finding::default()
             }
         })
         .collect()

@@ -196,6 +196,9 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
             severity: if reserve >= LARGE_RESERVE { Severity::Warning } else { Severity::Info },
             text,
             evidence,
+            bytes: Some(reserve),
+            command: Some("stacks --zero-fill".into()),
+            ..Finding::default()
         });
     }
     for row in rows.iter().filter(|r| r.tid.is_some()) {
@@ -209,6 +212,7 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
                     round(row.reserved.unwrap_or(0))
                 ),
                 evidence: "its stack pointer, or the one that a signal interrupted".into(),
+                ..Finding::default()
             });
         }
     }
@@ -237,6 +241,7 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
             severity: Severity::Info,
             text: format!("{what}: {}{more}.", named.join(", ")),
             evidence: "stack pointers".into(),
+            ..Finding::default()
         });
     }
     let cached = rows.iter().filter(|r| r.state == "cached");
@@ -253,6 +258,7 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
                 ),
             },
             evidence: "glibc's list stack_cache".into(),
+            ..Finding::default()
         });
     }
     out.sort_by_key(|f| Reverse(f.severity));

@@ -2,17 +2,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::analysis::zero::ZeroMap;
-use crate::commands::anon;
-use crate::commands::malloc::quick;
-use crate::commands::stacks::{measure, verdict};
 use crate::commands::summary::report::{BaseRow, KindRow, MallocSplit, SummaryReport, TotalRow};
+use crate::commands::triage;
 use crate::map::{AddressMap, Kind, audit};
 use crate::memory::scan::ZeroStat;
-use crate::native::malloc::{self, Split};
+use crate::native::malloc;
 use crate::progress::Progress;
-use crate::report::{Finding, Severity};
 use crate::session::Session;
-use crate::units::human;
 
 /// Sum the map by kind; with `zero_fill`, count zero pages too.
 pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> SummaryReport {
@@ -35,7 +31,7 @@ pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> S
     }
     let has_malloc = kinds.iter().any(|k| k.kind == Kind::Malloc.name());
     let split = has_malloc.then(|| malloc::split(session.process, session.map(), session.malloc()));
-    let findings = findings(session, zeros.as_ref(), split.as_ref());
+    let findings = triage::quick(session, zeros.as_ref());
     let malloc = split.map(|s| MallocSplit { used: s.used, free: s.free, overhead: s.overhead, unknown: s.unknown });
     SummaryReport { kinds, total, base, malloc, findings, conditions: Vec::new() }
 }
@@ -65,23 +61,4 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
     let mut rows: Vec<KindRow> = rows.into_values().collect();
     rows.sort_by_key(|r| (Reverse(r.size), r.kind));
     rows
-}
-
-fn findings(session: &Session<'_>, zeros: Option<&ZeroMap>, split: Option<&Split>) -> Vec<Finding> {
-    let mut out = Vec::new();
-    let facts = session.process.facts();
-    if let Some(t) = facts.truncation {
-        out.push(Finding {
-            id: "truncated",
-            severity: Severity::Warning,
-            text: format!("The core is cut off: {} of its memory is missing from the file.", human(t.missing)),
-            evidence: format!("headers call for {} bytes, the file has {}", t.expected, t.actual),
-        });
-    }
-    out.extend(anon::finding(session));
-    out.extend(split.into_iter().flat_map(|s| quick(session.malloc(), s)));
-    let rows = measure(session, zeros);
-    out.extend(verdict(session, &rows));
-    out.sort_by_key(|f| Reverse(f.severity));
-    out
 }

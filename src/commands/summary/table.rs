@@ -6,6 +6,9 @@ use crate::render::lines::findings;
 use crate::render::{Render, csv_rows};
 use crate::units::{exact, human};
 
+/// Findings that are shown, those of most weight.
+const TOLD: usize = 3;
+
 impl Render for SummaryReport {
     fn document(&self) -> Document<'_> {
         let zero_fill = self.total.zero.is_some();
@@ -81,7 +84,11 @@ impl Render for SummaryReport {
             if ok { "=" } else { "≠" },
             exact(self.base.in_core)
         ));
-        findings(&mut doc, &self.findings);
+        findings(&mut doc, self.findings.get(..TOLD).unwrap_or(&self.findings));
+        match self.findings.len().saturating_sub(TOLD) {
+            0 => {}
+            more => doc.line(format!("{more} more findings, and each with what it rests on: coremap triage")),
+        }
         doc
     }
 

@@ -28,7 +28,7 @@ use crate::dotnet::{Generation, Heaps};
 use crate::limits;
 use crate::managed::graph::Space;
 use crate::managed::{
-    self, Elements, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
+    self, Elements, FREE_NAME, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
 };
 use method_tables::MethodTables;
 use names::Statics;
@@ -184,7 +184,7 @@ impl managed::Heap for Heap<'_> {
     fn type_name(&self, kind: TypeIndex) -> String {
         match self.tables.get(kind) {
             Some(info) if !info.free => self.types.display_name(info.address),
-            _ => "Free".into(),
+            _ => FREE_NAME.into(),
         }
     }
 

@@ -62,10 +62,8 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
         }
     }
     let count = carriers.known.len();
-    let evidence = format!(
-        "{count} carriers of {} allocators, whose neighbours in the list lead back",
-        carriers.allocators.len()
-    );
+    let evidence =
+        format!("{count} carriers of {} allocators, whose neighbours in the list lead back", carriers.allocators.len());
     let ranges = carriers.known.into_iter().collect();
     found.add(ranges, &Label::derived(Kind::RuntimeHeap, image.owner, "BEAM: carriers", evidence));
 }
@@ -89,7 +87,8 @@ fn is_linked(scene: &Scene<'_>, at: Addr, head: &Head) -> Option<bool> {
     if head.next.is_null() && head.prev.is_null() {
         return None;
     }
-    let back = |a: Addr, word: usize| a.is_null() || scene.words::<3>(a).is_some_and(|w| w.get(word) == Some(&at.get()));
+    let back =
+        |a: Addr, word: usize| a.is_null() || scene.words::<3>(a).is_some_and(|w| w.get(word) == Some(&at.get()));
     Some(back(head.next, 2) && back(head.prev, 1))
 }
 

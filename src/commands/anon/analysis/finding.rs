@@ -5,7 +5,7 @@ use crate::commands::anon::analysis::content::SAMPLES;
 use crate::commands::anon::analysis::sample::{Pattern, largest};
 use crate::commands::anon::analysis::{is_anonymous, survey};
 use crate::limits;
-use crate::map::{Kind, Region};
+use crate::map::{Confidence, Kind, Region};
 use crate::memory::scan::PAGE;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
@@ -58,6 +58,10 @@ pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<Finding> {
             "first at {}; {where_from}{how_far}; content by samples, up to {} pages of {each}",
             pattern.first, pattern.pages
         ),
+        bytes: Some(pattern.bytes()),
+        confidence: Some(Confidence::Heuristic),
+        command: Some("anon".into()),
+        ..Finding::default()
     })
 }
 

@@ -69,9 +69,11 @@ fn deadlock(cycle: &[&ThreadRow]) -> Finding {
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     Finding {
         id: "deadlock",
-        severity: Severity::Warning,
+        severity: Severity::Critical,
         text: format!("deadlock of {} threads: {}{more}.", cycle.len(), parts.join("; ")),
         evidence: cycle.iter().filter_map(|row| Some(lock(row)?.how)).next().unwrap_or_default().to_owned(),
+        command: Some("threads".into()),
+        ..Finding::default()
     }
 }
 
@@ -95,6 +97,8 @@ fn waiters(crowd: &[(&ThreadRow, &WaitRow)], by_tid: &HashMap<u32, &ThreadRow>) 
         severity: Severity::Info,
         text: format!("{} threads wait for the lock of {}, held by {held}{does}.", crowd.len(), object(wait)),
         evidence: wait.how.to_owned(),
+        command: Some("threads".into()),
+        ..Finding::default()
     })
 }
 

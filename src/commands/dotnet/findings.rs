@@ -1,0 +1,65 @@
+//! What only .NET's heaps tell: exceptions that are kept, finalizers that are due, async methods and timers by the
+//! thousands.
+
+use std::collections::BTreeMap;
+
+use crate::commands::dotnet::async_chains::async_chains;
+use crate::commands::dotnet::exceptions::exceptions;
+use crate::commands::dotnet::finalizers::finalizers;
+use crate::progress::Progress;
+use crate::report::{Finding, Severity, TypeRow};
+use crate::session::Session;
+use crate::units::exact;
+
+/// From how many on each is told.
+const EXCEPTIONS: usize = 16;
+const FINALIZERS: u64 = 256;
+const CHAINS: u64 = 1000;
+const TIMERS: u64 = 1000;
+
+/// The type of each timer that is set (System.Private.CoreLib).
+const TIMER: &str = "System.Threading.TimerQueueTimer";
+
+/// What counts of types tell.
+pub(in crate::commands) fn of_types(types: &[TypeRow]) -> Vec<Finding> {
+    let timers = types.iter().find(|t| t.name == TIMER && t.count >= TIMERS);
+    let timer = timers.map(|t| {
+        let text = format!("{} timers are set or were not disposed of.", exact(t.count));
+        let finding = Finding::new("timers", Severity::Warning, text, format!("objects of {TIMER}"));
+        finding.about(t.size).more(format!("gcroot --type {TIMER}")).within("managed-heap")
+    });
+    timer.into_iter().collect()
+}
+
+/// What its lists tell; `all`: what needs a pass over the heap too.
+pub(in crate::commands) fn of_session(session: &Session<'_>, all: bool, progress: &Progress) -> Vec<Finding> {
+    if session.coreclr().is_empty() || !all {
+        return Vec::new();
+    }
+    let mut out = Vec::new();
+    let finalizers = finalizers(session);
+    if finalizers.ready >= FINALIZERS {
+        let text = format!(
+            "{} objects wait for their finalizer to run: the finalizer thread is behind, or blocked.",
+            exact(finalizers.ready)
+        );
+        out.push(Finding::new("finalizer-queue", Severity::Warning, text, "the collector's queue").more("finalizers"));
+    }
+    let thrown: Vec<_> = exceptions(session).exceptions.into_iter().filter(|e| e.thrown == Some(true)).collect();
+    if thrown.len() >= EXCEPTIONS {
+        let mut types: BTreeMap<String, u64> = BTreeMap::new();
+        thrown.iter().for_each(|e| *types.entry(e.name.to_string()).or_default() += 1);
+        let most = types.iter().max_by_key(|(_, count)| **count);
+        let most = most.map_or_else(String::new, |(name, count)| format!(", {} of them {name}", exact(*count)));
+        let text = format!("{} exceptions that were thrown are on the heap{most}.", exact(thrown.len() as u64));
+        out.push(Finding::new("exceptions", Severity::Info, text, "objects with a stack trace").more("exceptions"));
+    }
+    let chains = async_chains(session, true, progress);
+    if chains.total >= CHAINS {
+        let most = chains.chains.first();
+        let most = most.map_or_else(String::new, |c| format!("; {} of them wait for {}", exact(c.count), c.awaiting));
+        let text = format!("{} chains of async methods are not done{most}.", exact(chains.total));
+        out.push(Finding::new("async-chains", Severity::Warning, text, "state machines on the heap").more("async"));
+    }
+    out
+}

@@ -1,0 +1,51 @@
+//! The time that may be taken.
+
+use std::time::{Duration, Instant};
+
+/// A budget of time, by the clock: people wait by it.
+pub(super) struct Budget {
+    end: Option<Instant>,
+    /// What was left out, in words.
+    pub(super) left_out: Vec<String>,
+}
+
+impl Budget {
+    /// From now on.
+    pub(super) fn new(time: Option<Duration>) -> Budget {
+        Budget { end: time.and_then(|time| Instant::now().checked_add(time)), left_out: Vec::new() }
+    }
+
+    /// Whether there is time for what reads `bytes` at so many bytes a second; where not, `what` is told as left
+    /// out. A guess by what such passes have been measured to take (docs/performance.md).
+    pub(super) fn allows(&mut self, what: &str, bytes: u64, a_second: u64) -> bool {
+        let Some(end) = self.end else { return true };
+        let takes = Duration::from_secs_f64(bytes as f64 / a_second.max(1) as f64);
+        let left = end.saturating_duration_since(Instant::now());
+        if takes <= left && !left.is_zero() {
+            return true;
+        }
+        self.left_out.push(format!(
+            "{what}: it may take {:.1} s, and {:.1} s are left",
+            takes.as_secs_f64(),
+            left.as_secs_f64()
+        ));
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_take_longer_is_left_out_and_told() {
+        let mut all = Budget::new(None);
+        assert!(all.allows("everything", u64::MAX, 1));
+        let mut little = Budget::new(Some(Duration::from_secs(5)));
+        assert!(little.allows("a page", 4096, 1 << 30));
+        assert!(!little.allows("a heap", 100 << 30, 1 << 30));
+        assert_eq!(little.left_out.len(), 1);
+        assert!(little.left_out[0].starts_with("a heap: it may take 100.0 s"), "{:?}", little.left_out);
+        assert!(!Budget::new(Some(Duration::ZERO)).allows("anything", 0, 1));
+    }
+}

@@ -1,0 +1,121 @@
+//! Heaps of managed runtimes: what is on them, what keeps it, what is wasted.
+
+use crate::analysis::roots::with_retained;
+use crate::commands::dotnet;
+use crate::commands::heapstat::{self, HeapStatOptions, HeapStatReport};
+use crate::commands::triage::analysis::budget::Budget;
+use crate::commands::triage::analysis::suspects::suspects;
+use crate::commands::triage::analysis::tally::{Subject, Tally};
+use crate::commands::triage::analysis::{Found, biggest, counted, plain};
+use crate::managed::FREE_NAME;
+use crate::map::Confidence;
+use crate::progress::Progress;
+use crate::report::{Finding, Severity};
+use crate::session::Session;
+use crate::units::round;
+
+/// Bytes of a heap that passes of each sort go through in a second (docs/performance.md).
+const COUNTED: u64 = 1 << 30;
+const STRINGS: u64 = 200 << 20;
+const GRAPH: u64 = 80 << 20;
+
+/// Percent of a heap, and bytes, from which on waste is told.
+const MUCH: u64 = 20;
+const LARGE: u64 = 16 << 20;
+
+/// Types that are named.
+const TYPES: usize = 4;
+
+/// What the managed heaps hold.
+pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, progress: &Progress, found: &mut Found) {
+    let Some(share) = tally.shares.get(&Subject::ManagedHeap) else { return };
+    let runtimes = session.runtimes();
+    let names: Vec<String> = runtimes.iter().map(|runtime| runtime.label()).collect();
+    let title = format!("The managed heap of {}", names.join(" and "));
+    let sentence = |text: String| {
+        plain("managed-heap", text, "the collector's segments or regions", share.written).known(Confidence::Exact)
+    };
+    if runtimes.iter().all(|runtime| runtime.heap().is_none())
+        || !budget.allows("objects by type", share.in_core, COUNTED)
+    {
+        found.findings.push(sentence(format!("{title}: {} written.", round(share.written))).more("heap"));
+        return;
+    }
+    let strings = budget.allows("equal strings", share.written, STRINGS);
+    let report = heapstat::heapstat(session, &HeapStatOptions { strings, ..HeapStatOptions::default() }, progress);
+    let types = report.types.iter().filter(|t| t.name != FREE_NAME).map(|t| (t.name.clone(), t.size)).collect();
+    let objects = report.total.objects.saturating_sub(report.free.objects);
+    let size = report.total.size.saturating_sub(report.free.size);
+    let text = format!(
+        "{title}: {} in {}, {} free between them. Most: {}.",
+        round(size),
+        counted(objects, "object", "objects"),
+        round(report.free.size),
+        biggest(types, TYPES)
+    );
+    found.findings.push(sentence(text).more("heapstat"));
+    found.findings.extend(fragmented(&report));
+    found.findings.extend(equal_strings(&report));
+    found.findings.extend(dotnet::findings::of_types(&report.types));
+    if budget.allows("what keeps the objects", share.written, GRAPH) {
+        with_retained(session, |retained, names, _| {
+            found.findings.extend(suspects(retained, names));
+            let dead = retained.live.unreachable().values().fold(0u64, |sum, tally| sum.saturating_add(tally.size));
+            found.findings.extend(unreachable(dead, retained.total.size));
+        });
+    }
+    found.findings.extend(dotnet::findings::of_session(
+        session,
+        budget.allows("exceptions, finalizers and async methods", share.written, COUNTED),
+        progress,
+    ));
+}
+
+fn is_much(bytes: u64, whole: u64) -> bool {
+    bytes >= LARGE && bytes.saturating_mul(100) >= whole.saturating_mul(MUCH)
+}
+
+/// Free space between objects.
+fn fragmented(report: &HeapStatReport) -> Option<Finding> {
+    let free = report.types.iter().find(|t| t.name == FREE_NAME)?;
+    if !is_much(free.size, report.total.size) {
+        return None;
+    }
+    let parts = free.generations.iter().map(|g| (g.generation.to_string(), g.size)).collect();
+    let text = format!(
+        "Fragmentation: {} of the managed heap is free space between objects ({}): pinned objects, or a large object heap \
+         that is not compacted.",
+        round(free.size),
+        biggest(parts, TYPES)
+    );
+    let finding =
+        Finding::new("heap-fragmentation", Severity::Warning, text, "objects of the type Free, by generation");
+    Some(finding.about(free.size).known(Confidence::Exact).more("heapstat --type Free").within("managed-heap"))
+}
+
+/// Objects that nothing keeps.
+fn unreachable(dead: u64, live: u64) -> Option<Finding> {
+    if !is_much(dead, live.saturating_add(dead)) {
+        return None;
+    }
+    let text = format!(
+        "{} of the objects are unreachable and not collected yet: no leak, a collection would free them.",
+        round(dead)
+    );
+    let finding = Finding::new("unreachable", Severity::Info, text, "no root leads to them");
+    Some(finding.about(dead).known(Confidence::Derived).more("retained").within("managed-heap"))
+}
+
+/// Text that is there many times.
+fn equal_strings(report: &HeapStatReport) -> Option<Finding> {
+    let strings = report.strings.as_ref().filter(|s| is_much(s.wasted, report.total.size))?;
+    let text = format!(
+        "Equal strings: {} would do with {} less; there are {} and {} different texts.",
+        counted(strings.total.objects, "string", "strings"),
+        round(strings.wasted),
+        round(strings.total.size),
+        crate::units::exact(strings.distinct)
+    );
+    let finding = Finding::new("equal-strings", Severity::Warning, text, "contents of all strings, compared");
+    Some(finding.about(strings.wasted).known(Confidence::Exact).more("heapstat --strings").within("managed-heap"))
+}

@@ -1,0 +1,133 @@
+//! A sentence on each subject that needs no look into it.
+
+use std::collections::BTreeMap;
+
+use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
+use crate::commands::triage::analysis::{biggest, counted, plain};
+use crate::map::{Confidence, Kind, Region};
+use crate::report::{Finding, Severity};
+use crate::session::Session;
+use crate::units::{human, round};
+
+/// Files that are named.
+const FILES: usize = 3;
+
+/// What the core itself lacks.
+pub(super) fn state_of_core(session: &Session<'_>) -> Vec<Finding> {
+    let truncated = session.process.facts().truncation.map(|t| {
+        let text = format!("The core is cut off: {} of its memory is missing from the file.", human(t.missing));
+        let evidence = format!("headers call for {} bytes, the file has {}", t.expected, t.actual);
+        Finding::new("truncated", Severity::Warning, text, evidence).known(Confidence::Exact).more("info")
+    });
+    truncated.into_iter().collect()
+}
+
+/// Subjects of which the map tells all there is to say. Malloc, stacks, managed heaps and anonymous memory have
+/// rooms of their own.
+pub(super) fn subjects(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
+    tally.shares.iter().filter_map(|(subject, share)| sentence(session, tally, subject, share)).collect()
+}
+
+fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Share) -> Option<Finding> {
+    let regions = || share.regions.iter().filter_map(|&i| session.map().regions.get(i));
+    let pieces = counted(share.regions.len() as u64, "region", "regions");
+    let written = share.written;
+    Some(match subject {
+        Subject::Malloc | Subject::Stacks | Subject::ManagedHeap | Subject::Anonymous => return None,
+        _ if written == 0 && *subject != Subject::Reserved => return None,
+        Subject::Images => {
+            let files = by_file(session, tally, share);
+            let text = format!("Program files: code, constants and their own data, {}.", biggest(files, FILES));
+            plain("images", text, "ELF and PE headers in memory", written)
+                .known(Confidence::Exact)
+                .more("regions --kind Image")
+        }
+        Subject::Files => {
+            let files = by_file(session, tally, share);
+            let text = format!("Mapped files that are no programs: {}.", biggest(files, FILES));
+            plain("mapped-files", text, "NT_FILE", written).known(Confidence::Exact).more("regions --kind MappedFile")
+        }
+        Subject::Shared => {
+            let files = by_file(session, tally, share);
+            let text = format!("Shared memory and memfd: {pieces}: {}.", biggest(files, FILES));
+            plain("shared-memory", text, "names of mappings", written)
+                .known(Confidence::Exact)
+                .more("regions --kind SharedMemory")
+        }
+        Subject::RuntimeData => {
+            let text = format!(
+                "The managed runtime's own structures and jitted code: {}.",
+                biggest(by_kind(tally, regions(), share), FILES)
+            );
+            plain("runtime", text, "the runtime's lists of loader heaps and code", written)
+                .known(Confidence::Exact)
+                .more("heap --loader")
+        }
+        Subject::Recognised(kind, owner) => {
+            let confidence = regions().map(|r| r.confidence).min().unwrap_or(Confidence::Heuristic);
+            let text = format!(
+                "{owner}: {} in {pieces}, {} of it written. {}",
+                round(share.in_core),
+                round(written),
+                what(*kind)
+            );
+            let evidence =
+                regions().next().and_then(|r| r.claim).and_then(|claim| session.map().claims.get(claim as usize));
+            let evidence = evidence.map(|claim| claim.evidence.to_string()).unwrap_or_default();
+            plain(id(*kind), text, &evidence, written).known(confidence).more(format!("regions --kind {kind}"))
+        }
+        Subject::System => {
+            let text = "The kernel's own pages in the process (vdso, vvar).".to_owned();
+            plain("system", text, "auxiliary vector", written).known(Confidence::Exact)
+        }
+        Subject::Reserved => {
+            let text = format!(
+                "Reserved and never used: {} of address space in {pieces} without access. It is in no memory count of the system.",
+                round(share.size)
+            );
+            let finding = Finding::new("reserved", Severity::Info, text, "no access, or beyond what a heap committed");
+            finding.about(written).known(Confidence::Exact).more("regions --kind NoAccess")
+        }
+    })
+}
+
+/// Stable names of what is recognised.
+fn id(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Allocator => "allocator",
+        Kind::RuntimeHeap => "runtime-heap",
+        _ => "recognised",
+    }
+}
+
+/// What recognising means for who reads of it.
+fn what(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Allocator => {
+            "Another allocator than glibc's: its blocks are not walked, so that used and free are one sum."
+        }
+        Kind::RuntimeHeap => "A runtime's heap that is recognised and not walked: live and dead objects are one sum.",
+        _ => "",
+    }
+}
+
+/// Written bytes by the name of the file.
+fn by_file(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, u64)> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for &i in &share.regions {
+        let Some(region) = session.map().regions.get(i) else { continue };
+        let path = region.file.as_deref().unwrap_or(&region.detail);
+        let name = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path);
+        *sums.entry(name).or_default() += tally.written.get(i).copied().unwrap_or(0);
+    }
+    sums.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
+}
+
+/// Written bytes by kind.
+fn by_kind<'r>(tally: &Tally, regions: impl Iterator<Item = &'r Region>, share: &Share) -> Vec<(String, u64)> {
+    let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
+    for (region, i) in regions.zip(&share.regions) {
+        *sums.entry(region.kind).or_default() += tally.written.get(*i).copied().unwrap_or(0);
+    }
+    sums.into_iter().map(|(kind, bytes)| (kind.to_string(), bytes)).collect()
+}

@@ -1,0 +1,162 @@
+//! The way from a session to what has the memory: all of it by subject first (`tally.rs`), then a sentence for each
+//! subject, and beside it what stands out within. What takes long comes last and only as far as the budget goes.
+
+mod anonymous;
+mod budget;
+mod heap;
+mod lines;
+mod native;
+mod running;
+mod suspects;
+mod tally;
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use crate::analysis::zero::ZeroMap;
+use crate::commands::triage::analysis::budget::Budget;
+use crate::commands::triage::analysis::tally::Tally;
+use crate::commands::triage::report::{NamedRow, TriageReport, UnnamedRow};
+use crate::progress::Progress;
+use crate::report::{Finding, Severity};
+use crate::session::Session;
+use crate::units::human;
+
+/// How much time to take.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TriageOptions {
+    /// What takes longer is left out, and told; `None`: all of it, however long that takes.
+    pub budget: Option<Duration>,
+}
+
+/// Stretches of memory without a name that are listed.
+const UNNAMED: usize = 100;
+
+/// What is found, with what of the memory it leaves without a name.
+#[derive(Default)]
+struct Found {
+    findings: Vec<Finding>,
+    unnamed: Vec<UnnamedRow>,
+}
+
+/// Tell what has the memory, most important first.
+pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progress) -> TriageReport {
+    let mut budget = Budget::new(options.budget);
+    let map = session.map();
+    let zeros = ZeroMap::scan(session, None, progress);
+    let tally = Tally::of(&map.regions, Some(&zeros.by_region(map.regions.len())));
+    let mut found = Found::default();
+    found.findings.extend(lines::state_of_core(session));
+    found.findings.extend(lines::subjects(session, &tally));
+    native::malloc(session, &tally, &mut budget, progress, &mut found);
+    native::stacks(session, &tally, &zeros, &mut found);
+    anonymous::anonymous(session, &tally, &mut budget, progress, &mut found);
+    running::threads(session, &mut budget, &mut found);
+    heap::heap(session, &tally, &mut budget, progress, &mut found);
+    let Found { mut findings, mut unnamed } = found;
+    let written = tally.total();
+    finish(session, &mut findings, Some(written));
+    unnamed.sort_by_key(|row| (Reverse(row.bytes), row.start));
+    let nameless: u64 = unnamed.iter().map(|row| row.bytes).fold(0, u64::saturating_add);
+    let more_unnamed = unnamed.len().saturating_sub(UNNAMED) as u64;
+    unnamed.truncate(UNNAMED);
+    let named = written.saturating_sub(nameless);
+    TriageReport {
+        size: map.base.size(),
+        in_core: session.process.space().dumped_total(),
+        written,
+        named: NamedRow { bytes: named, share: share(named, written) },
+        unnamed,
+        more_unnamed,
+        findings,
+        left_out: budget.left_out,
+        conditions: Vec::new(),
+    }
+}
+
+/// What can be told without reading more than a summary does.
+pub(in crate::commands) fn quick(session: &Session<'_>, zeros: Option<&ZeroMap>) -> Vec<Finding> {
+    let by_region = zeros.map(|zeros| zeros.by_region(session.map().regions.len()));
+    let tally = Tally::of(&session.map().regions, by_region.as_deref());
+    let mut findings = lines::state_of_core(session);
+    findings.extend(lines::subjects(session, &tally));
+    findings.extend(native::quick(session, &tally, zeros));
+    findings.extend(anonymous::quick(session, &tally));
+    finish(session, &mut findings, zeros.map(|_| tally.total()));
+    findings
+}
+
+/// Put the most important first, and add what all have alike: their share, and the core after the command.
+fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>) {
+    let core = quoted(&session.process.facts().path);
+    for finding in findings.iter_mut() {
+        finding.share = finding.share.or_else(|| Some(share(finding.bytes?, written?)));
+        if let Some(command) = &mut finding.command {
+            *command = format!("coremap {command} {core}");
+        }
+    }
+    findings.sort_by_key(|f| (Reverse(f.severity), Reverse(f.bytes.unwrap_or(0))));
+}
+
+/// `part` of `whole`, from 0 to 1, to four places.
+fn share(part: u64, whole: u64) -> f64 {
+    match whole {
+        0 => 0.0,
+        _ => (part as f64 / whole as f64).min(1.0).mul_add(1e4, 0.0).round() / 1e4,
+    }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
+    if !path.is_empty() && path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', r"'\''"))
+    }
+}
+
+/// A sentence on a subject: it counts, and says nothing of what is wrong.
+fn plain(id: &'static str, text: String, evidence: &str, bytes: u64) -> Finding {
+    Finding::new(id, Severity::Info, text, evidence).about(bytes)
+}
+
+/// `1 mapping`, `12 mappings`.
+fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", crate::units::exact(n), if n == 1 { one } else { many })
+}
+
+/// Names with sizes, those of most bytes first: `libc.so.6 2.1 MiB, app 1 MiB and 12 more`.
+fn biggest(mut sizes: Vec<(String, u64)>, most: usize) -> String {
+    sizes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let more = sizes.len().saturating_sub(most);
+    let told: Vec<String> = sizes.iter().take(most).map(|(name, bytes)| format!("{name} {}", human(*bytes))).collect();
+    match more {
+        0 => told.join(", "),
+        n => format!("{} and {}", told.join(", "), counted(n as u64, "other", "others")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_quoted_where_a_shell_would_read_them_otherwise() {
+        assert_eq!(quoted("/var/core.1234"), "/var/core.1234");
+        assert_eq!(quoted("my core"), "'my core'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+
+    #[test]
+    fn shares_are_of_the_whole_and_never_more() {
+        assert_eq!((share(1, 3), share(0, 0), share(5, 4)), (0.3333, 0.0, 1.0));
+    }
+
+    #[test]
+    fn the_biggest_are_named_and_the_others_counted() {
+        let sizes = vec![("a".to_owned(), 1024), ("b".to_owned(), 4096), ("c".to_owned(), 2048)];
+        assert_eq!(biggest(sizes.clone(), 2), "b 4.00 KiB, c 2.00 KiB and 1 other");
+        assert_eq!(biggest(sizes, 3), "b 4.00 KiB, c 2.00 KiB, a 1.00 KiB");
+    }
+}

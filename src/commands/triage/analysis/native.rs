@@ -1,0 +1,149 @@
+//! glibc's malloc, and the stacks of threads.
+
+use crate::analysis::zero::ZeroMap;
+use crate::commands::malloc::{self, MallocOptions, MallocReport};
+use crate::commands::stacks::{measure, verdict};
+use crate::commands::triage::analysis::budget::Budget;
+use crate::commands::triage::analysis::tally::{Subject, Tally};
+use crate::commands::triage::analysis::{Found, counted, plain};
+use crate::map::Confidence;
+use crate::native::malloc as glibc;
+use crate::progress::Progress;
+use crate::report::{ClusterRow, Finding, Severity};
+use crate::session::Session;
+use crate::units::{exact, round};
+
+/// Bytes of malloc's heaps that are walked in a second.
+const WALKED: u64 = 500 << 20;
+
+/// Clusters that are asked for.
+const CLUSTERS: usize = 50;
+
+/// Percent of all written bytes from which on one block is told alone, and its least size.
+const ONE_BLOCK: u64 = 10;
+const LARGE_BLOCK: u64 = 16 << 20;
+
+/// Percent of the blocks with mappings of their own that equal blocks tell of already.
+const TOLD: u64 = 80;
+
+/// What malloc holds, by a walk of its heaps.
+pub(super) fn malloc(
+    session: &Session<'_>,
+    tally: &Tally,
+    budget: &mut Budget,
+    progress: &Progress,
+    found: &mut Found,
+) {
+    let Some(share) = tally.shares.get(&Subject::Malloc) else { return };
+    if !budget.allows("blocks of malloc", share.in_core, WALKED) {
+        found.findings.extend(quick_malloc(session, share.written));
+        return;
+    }
+    let options = MallocOptions { chunks: false, limit: Some(CLUSTERS) };
+    let report = malloc::malloc(session, &options, progress);
+    let total = &report.total;
+    let text = format!(
+        "glibc's malloc: {} used in {}, {} free in {}{}.",
+        round(total.used_bytes),
+        counted(total.used, "block", "blocks"),
+        round(total.free_bytes.saturating_add(total.top)),
+        counted(report.arenas.len() as u64, "arena", "arenas"),
+        match total.trimmable {
+            0 => String::new(),
+            bytes => format!("; malloc_trim would give back {}", round(bytes)),
+        }
+    );
+    found.findings.push(
+        plain("malloc", text, "a walk of its heaps, chunk by chunk", share.written)
+            .known(Confidence::Derived)
+            .more("malloc"),
+    );
+    let patterns = patterns(&report);
+    let told = report
+        .clusters
+        .iter()
+        .filter(|c| c.mmapped && patterns.iter().any(|p| p.evidence.contains(&c.example.to_string())));
+    let told: u64 = told.map(|c| c.bytes).fold(0, u64::saturating_add);
+    let split = glibc::split(session.process, session.map(), session.malloc());
+    let mut quick = malloc::quick(session.malloc(), &split);
+    quick.retain(|f| f.id != "malloc-mmapped" || told.saturating_mul(100) < f.bytes.unwrap_or(0).saturating_mul(TOLD));
+    found.findings.extend(patterns);
+    found.findings.extend(large_block(&report, tally.total()));
+    found.findings.extend(quick);
+}
+
+/// Blocks that are alike.
+fn patterns(report: &MallocReport) -> Vec<Finding> {
+    report.findings.clone()
+}
+
+/// One block that has much of all memory: a vector, a buffer, an arena of somebody else.
+fn large_block(report: &MallocReport, written: u64) -> Option<Finding> {
+    let large =
+        |c: &&ClusterRow| c.size >= LARGE_BLOCK && c.size.saturating_mul(100) >= written.saturating_mul(ONE_BLOCK);
+    let block = report.clusters.iter().filter(large).max_by_key(|c| c.size)?;
+    let text = format!(
+        "{} of malloc {} {} bytes ({}): a vector or buffer that grew. `coremap refs {}` tells who points at it.",
+        counted(block.count, "block", "blocks"),
+        if block.count == 1 { "has" } else { "have" },
+        exact(block.size),
+        round(block.bytes),
+        block.example
+    );
+    let finding =
+        Finding::new("malloc-large-block", Severity::Warning, text, format!("used chunk at {}", block.example));
+    Some(finding.about(block.bytes).known(Confidence::Derived).more(format!("refs {}", block.example)).within("malloc"))
+}
+
+fn quick_malloc(session: &Session<'_>, written: u64) -> Vec<Finding> {
+    let split = glibc::split(session.process, session.map(), session.malloc());
+    let text = format!(
+        "glibc's malloc: {} used, {} free, {} with mappings of their own.",
+        round(split.used),
+        round(split.free),
+        counted(session.malloc().mapped.len() as u64, "block", "blocks")
+    );
+    let mut out = vec![
+        plain("malloc", text, "its arenas and lists of free chunks", written).known(Confidence::Derived).more("malloc"),
+    ];
+    out.extend(malloc::quick(session.malloc(), &split));
+    out
+}
+
+/// What stacks have.
+pub(super) fn stacks(session: &Session<'_>, tally: &Tally, zeros: &ZeroMap, found: &mut Found) {
+    found.findings.extend(of_stacks(session, tally, Some(zeros)));
+}
+
+fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> Vec<Finding> {
+    let Some(share) = tally.shares.get(&Subject::Stacks) else { return Vec::new() };
+    let rows = measure(session, zeros);
+    let mut out = verdict(session, &rows);
+    match out.iter_mut().find(|f| f.id == "stacks") {
+        // What it is about is the reserve; what counts is what was written.
+        Some(told) => told.share = zeros.map(|_| super::share(share.written, tally.total())),
+        None => {
+            let stacks = rows.iter().filter(|row| row.low.is_some()).count() as u64;
+            let text = format!(
+                "{}: {} of address space{}.",
+                counted(stacks, "thread stack", "thread stacks"),
+                round(share.size),
+                zeros.map_or_else(String::new, |_| format!(", {} of it written", round(share.written)))
+            );
+            out.push(
+                plain("stacks", text, "control blocks of threads and stack pointers", share.written)
+                    .known(Confidence::Derived)
+                    .more("stacks --zero-fill"),
+            );
+        }
+    }
+    out
+}
+
+/// What of malloc and stacks a summary tells.
+pub(super) fn quick(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> Vec<Finding> {
+    let malloc = tally.shares.get(&Subject::Malloc);
+    let mut out = malloc.map(|share| quick_malloc(session, share.written)).unwrap_or_default();
+    out.extend(of_stacks(session, tally, zeros));
+    out
+}

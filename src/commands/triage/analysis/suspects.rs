@@ -1,0 +1,129 @@
+//! Objects by which much is kept, as a person would name them: where one object keeps nearly all that its owner
+//! does, the way down is followed; where it spreads out, the last on the way is where memory gathers. (MAT calls
+//! it an accumulation point.)
+
+use std::collections::BTreeMap;
+
+use crate::addr::Addr;
+use crate::managed::ObjectNames;
+use crate::managed::graph::Retained;
+use crate::map::Confidence;
+use crate::report::{Finding, Severity};
+use crate::units::{exact, round};
+
+/// Percent of what lives from which on an object is looked at, and the least bytes.
+const LOOKED_AT: u64 = 5;
+const LEAST: u64 = 1 << 20;
+
+/// Percent of what lives from which on it is a warning.
+const MUCH: u64 = 10;
+
+/// Share of what an object keeps, in percent, that large parts must make up for it to be a way only.
+const WAY: u64 = 50;
+
+/// Suspects that are told.
+const TOLD: usize = 5;
+
+/// Steps of a way that are named; of a longer one, the ends.
+const STEPS: usize = 3;
+
+/// Where memory gathers, and the way there from where it branched off.
+#[derive(Debug, PartialEq, Eq)]
+struct Suspect {
+    /// Numbers of the objects on the way, the last is where it gathers.
+    way: Vec<u32>,
+}
+
+/// What keeps most of the live objects, in sentences.
+pub(super) fn suspects(retained: &Retained<'_>, names: &mut ObjectNames<'_>) -> Vec<Finding> {
+    let total = retained.total.size;
+    let least = (total / 100).saturating_mul(LOOKED_AT).max(LEAST);
+    let large = (1..retained.live.len() as u32).filter(|&n| retained.live.object(n).is_some());
+    let large = large.filter(|&n| retained.bytes(n) >= least).map(|n| (n, retained.dominator(n), retained.bytes(n)));
+    let mut found = gathered(large.collect());
+    found.sort_by_key(|s| std::cmp::Reverse(s.way.first().map_or(0, |&n| retained.bytes(n))));
+    found.truncate(TOLD);
+    found.iter().filter_map(|suspect| sentence(suspect, retained, names, total)).collect()
+}
+
+/// Where memory gathers, among `large` objects: number, dominator's number, bytes.
+fn gathered(large: Vec<(u32, u32, u64)>) -> Vec<Suspect> {
+    let known: BTreeMap<u32, u64> = large.iter().map(|&(n, _, bytes)| (n, bytes)).collect();
+    let mut parts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut ways: Vec<Vec<u32>> = Vec::new();
+    for &(n, up, _) in &large {
+        if known.contains_key(&up) { parts.entry(up).or_default().push(n) } else { ways.push(vec![n]) }
+    }
+    let mut out = Vec::new();
+    while let Some(mut way) = ways.pop() {
+        let Some(&last) = way.last() else { continue };
+        let bytes = known.get(&last).copied().unwrap_or(0);
+        let below = parts.get(&last).map(Vec::as_slice).unwrap_or_default();
+        let sum: u64 = below.iter().filter_map(|n| known.get(n)).sum();
+        if sum.saturating_mul(100) < bytes.saturating_mul(WAY) {
+            out.push(Suspect { way });
+        } else if let [one] = below {
+            // Dominators make no cycle, so that this ends.
+            way.push(*one);
+            ways.push(way);
+        } else {
+            ways.extend(below.iter().map(|&n| vec![n]));
+        }
+    }
+    out
+}
+
+fn sentence(suspect: &Suspect, retained: &Retained<'_>, names: &mut ObjectNames<'_>, total: u64) -> Option<Finding> {
+    let (&first, &last) = suspect.way.first().zip(suspect.way.last())?;
+    let (bytes, object) = (retained.bytes(first), retained.live.object(first)?);
+    let mut way: Vec<String> = suspect.way.iter().map(|&n| named(names, retained.live.object(n))).collect();
+    if way.len() > STEPS {
+        way.splice(1..way.len() - (STEPS - 1), ["…".to_owned()]);
+    }
+    let mut held: Vec<_> =
+        retained.types(last).into_iter().filter(|sum| Some(sum.kind) != retained.kind(last)).collect();
+    held.sort_by_key(|sum| std::cmp::Reverse(sum.own.size));
+    let held: Vec<String> = held
+        .iter()
+        .take(2)
+        .map(|sum| format!("{} {}", exact(sum.own.count), names.of_kind(sum.kind).shown()))
+        .collect();
+    let text = format!(
+        "{} at {object} keeps {}, {} % of all live objects{}{}.",
+        way.first()?,
+        round(bytes),
+        bytes.saturating_mul(100).checked_div(total).unwrap_or(0),
+        if way.len() > 1 { format!(", by way of {}", way.get(1..)?.join(" → ")) } else { String::new() },
+        if held.is_empty() { String::new() } else { format!(": {}", held.join(", ")) },
+    );
+    let severe = bytes.saturating_mul(100) >= total.saturating_mul(MUCH);
+    let severity = if severe { Severity::Warning } else { Severity::Info };
+    let finding =
+        Finding::new("retained", severity, text, "dominators of the live objects: what would be freed with it");
+    Some(finding.about(bytes).known(Confidence::Derived).more(format!("gcroot {object}")).within("managed-heap"))
+}
+
+fn named(names: &mut ObjectNames<'_>, object: Option<Addr>) -> String {
+    object.and_then(|at| names.object(at)).map_or_else(|| "an object".to_owned(), |(name, _)| name.shown().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ways(large: &[(u32, u32, u64)]) -> Vec<Vec<u32>> {
+        let mut out: Vec<Vec<u32>> = gathered(large.to_vec()).into_iter().map(|s| s.way).collect();
+        out.sort();
+        out
+    }
+
+    #[test]
+    fn memory_gathers_where_the_way_spreads_out() {
+        // 1 (statics) keeps a cache 2 -> 3 -> 4 with thousands of small ones, and a list 5.
+        assert_eq!(ways(&[(1, 0, 100), (2, 1, 60), (3, 2, 60), (4, 3, 59), (5, 1, 30)]), [vec![2, 3, 4], vec![5]]);
+        // One with small parts only is where it is.
+        assert_eq!(ways(&[(1, 0, 100)]), [vec![1]]);
+        // A large part that is little of it does not lead away from it.
+        assert_eq!(ways(&[(1, 0, 100), (2, 1, 10)]), [vec![1]]);
+    }
+}

@@ -1,0 +1,107 @@
+//! All memory by what it belongs to: each region to one subject, so that nothing counts twice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::map::{Kind, Region};
+use crate::memory::scan::ZeroStat;
+
+/// What memory belongs to, as the findings tell of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Subject {
+    /// Blocks of glibc's malloc, used and free.
+    Malloc,
+    /// Stacks of threads, with their guards.
+    Stacks,
+    /// Objects of a managed runtime that is walked, and its collector's tables.
+    ManagedHeap,
+    /// What else such a runtime made: loader heaps, stubs, jitted code.
+    RuntimeData,
+    /// Program files.
+    Images,
+    /// Other files, mapped.
+    Files,
+    /// Shared memory and memfd.
+    Shared,
+    /// An allocator or runtime that is recognised and not walked, by its name.
+    Recognised(Kind, Arc<str>),
+    /// What nobody claims and somebody may write.
+    Anonymous,
+    /// What the kernel and the dump's producer put there.
+    System,
+    /// Address space that is kept and never used.
+    Reserved,
+}
+
+impl Subject {
+    /// What a region belongs to.
+    pub(super) fn of(region: &Region) -> Subject {
+        match region.kind {
+            Kind::NoAccess | Kind::GCHeapReserve => Subject::Reserved,
+            Kind::AnonRO | Kind::AnonRW | Kind::AnonRX | Kind::AnonRWX => Subject::Anonymous,
+            Kind::MappedFile => Subject::Files,
+            Kind::SharedMemory | Kind::DoubleMapped => Subject::Shared,
+            Kind::Image => Subject::Images,
+            Kind::Vdso => Subject::System,
+            Kind::Malloc => Subject::Malloc,
+            Kind::Stack | Kind::StackGuard => Subject::Stacks,
+            Kind::GCHeap | Kind::GCHeapToBeFreed | Kind::GCBookkeeping | Kind::HandleTable => Subject::ManagedHeap,
+            kind if kind.is_recognised() => Subject::Recognised(kind, owner(&region.detail)),
+            _ => Subject::RuntimeData,
+        }
+    }
+}
+
+/// Who a recognised region is of: what its detail says before the first comma, as `V8 page`, without what tells
+/// one from the next.
+fn owner(detail: &Arc<str>) -> Arc<str> {
+    match detail.split_once([',', ':']) {
+        Some((owner, _)) => owner.trim_end().into(),
+        None => detail.clone(),
+    }
+}
+
+/// Memory of one subject. Sizes in bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Share {
+    /// Address space.
+    pub(super) size: u64,
+    /// Held by the core.
+    pub(super) in_core: u64,
+    /// In pages that are not all zero; where no page was looked at, as much as is in the core.
+    pub(super) written: u64,
+    /// Regions, by their places in the map.
+    pub(super) regions: Vec<usize>,
+}
+
+/// All regions by subject.
+pub(super) struct Tally {
+    pub(super) shares: BTreeMap<Subject, Share>,
+    /// Written bytes of each region.
+    pub(super) written: Vec<u64>,
+}
+
+impl Tally {
+    /// The regions of a map; `zeros`: what a scan found in each.
+    pub(super) fn of(regions: &[Region], zeros: Option<&[ZeroStat]>) -> Tally {
+        let mut shares: BTreeMap<Subject, Share> = BTreeMap::new();
+        let written = |(i, region): (usize, &Region)| match zeros {
+            Some(zeros) => zeros.get(i).map_or(0, |stat| stat.written),
+            None => region.in_core,
+        };
+        let written: Vec<u64> = regions.iter().enumerate().map(written).collect();
+        for (i, (region, written)) in regions.iter().zip(&written).enumerate() {
+            let share = shares.entry(Subject::of(region)).or_default();
+            share.size = share.size.saturating_add(region.range.len());
+            share.in_core = share.in_core.saturating_add(region.in_core);
+            share.written = share.written.saturating_add(*written);
+            share.regions.push(i);
+        }
+        Tally { shares, written }
+    }
+
+    /// Written bytes in all.
+    pub(super) fn total(&self) -> u64 {
+        self.shares.values().map(|share| share.written).fold(0, u64::saturating_add)
+    }
+}
