@@ -81,7 +81,8 @@ fn huge_blocks(scene: &Scene<'_>, heap: Addr, chunks: &BTreeSet<Addr>) -> Vec<Ad
     let block = |at: Addr| {
         let [start, size, next] = scene.words(at).filter(|_| in_chunk(at))?;
         let (start, next) = (Addr::new(start), Addr::new(next));
-        let sound = start.is_aligned(CHUNK) && size.is_multiple_of(4096) && size > 0 && (next.is_null() || in_chunk(next));
+        let sound =
+            start.is_aligned(CHUNK) && size.is_multiple_of(4096) && size > 0 && (next.is_null() || in_chunk(next));
         (sound && scene.open_at(start).is_some()).then(|| (AddrRange::sized(start, size), next))
     };
     let words: [u64; HEAP_WORDS] = scene.words(heap).unwrap_or([0; HEAP_WORDS]);

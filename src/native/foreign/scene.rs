@@ -176,7 +176,14 @@ impl<'a> Scene<'a> {
             let evidence: std::sync::Arc<str> = evidence.into();
             for range in self.open_within(*range) {
                 let (kind, confidence, owner) = (label.kind, label.confidence, label.owner);
-                claims.add(Claim { range, kind, confidence, owner, detail: detail.clone(), evidence: evidence.clone() });
+                claims.add(Claim {
+                    range,
+                    kind,
+                    confidence,
+                    owner,
+                    detail: detail.clone(),
+                    evidence: evidence.clone(),
+                });
             }
         }
         self.open = without(&self.open, &union(proven));
