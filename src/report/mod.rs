@@ -8,6 +8,7 @@
 mod blocks;
 mod conditions;
 mod finding;
+mod finding_ids;
 mod listed;
 mod lost;
 mod name;
@@ -20,6 +21,7 @@ mod threads;
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
 pub use conditions::ConditionRow;
 pub use finding::{Finding, Severity};
+pub use finding_ids::{FINDING_IDS, finding_id};
 pub use listed::ListedObject;
 pub use lost::{AddrRangeRow, LossRow, LostRow};
 pub use name::Name;

@@ -196,7 +196,8 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
             severity: if reserve >= LARGE_RESERVE { Severity::Warning } else { Severity::Info },
             text,
             evidence,
-            bytes: Some(reserve),
+            // Where the reserve is the news, that; else what counts as memory.
+            bytes: if reserve >= LARGE_RESERVE { Some(reserve) } else { written },
             command: Some("stacks --zero-fill".into()),
             ..Finding::default()
         });

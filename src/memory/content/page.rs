@@ -16,12 +16,16 @@ pub enum Content {
     Utf8,
     /// Text of two bytes a letter, as .NET, Java and Windows keep it.
     Utf16,
+    /// Nearly all zeros, and here and there a word: tables and buffers that are hardly used.
+    Sparse,
     /// Bits or flags: nearly all bytes are 0x00 or 0xff.
     Bitmap,
     /// Addresses of mapped memory, in one word of four or more: nodes, tables, objects.
     Pointers,
     /// Numbers with a fraction, 8 or 4 bytes each.
     Float,
+    /// Structures: some addresses, and beside them small numbers and zeros.
+    Structures,
     /// All byte values equally often: compressed, encrypted or random.
     Random,
     /// None of these.
@@ -45,6 +49,13 @@ const TEXT: usize = 75;
 
 /// Percent of words that must be addresses. Tables of structures have one in three or four words.
 const POINTERS: usize = 25;
+
+/// Percent of words that must be zero in what is hardly used.
+const EMPTY: usize = 90;
+
+/// Percent of words that must be addresses among structures, and that must be addresses, zero or small numbers.
+const SOME_POINTERS: usize = 4;
+const SMALL_WORDS: usize = 60;
 
 /// Percent of words, other than 0, that must be plausible as numbers with a fraction.
 const FLOATS: usize = 90;
@@ -83,15 +94,31 @@ impl Content {
         if percent(zeros + set, page.len()) >= FLAGS && percent(set, page.len()) >= SET {
             return Content::Bitmap;
         }
-        let values = all.iter().map(|word| u64::from_le_bytes(*word));
-        if percent(values.filter(|&word| word != 0 && words.is_address(word)).count(), all.len()) >= POINTERS {
+        let (mut empty, mut addresses, mut small) = (0, 0, 0);
+        for word in all.iter().map(|word| u64::from_le_bytes(*word)) {
+            match word {
+                0 => empty += 1,
+                word if words.is_address(word) => addresses += 1,
+                word if word <= u64::from(u32::MAX) => small += 1,
+                _ => {}
+            }
+        }
+        if percent(addresses, all.len()) >= POINTERS {
             return Content::Pointers;
+        }
+        if percent(empty, all.len()) >= EMPTY {
+            return Content::Sparse;
         }
         if page.len() >= FEWEST && is_even(&counts, page.len()) {
             return Content::Random;
         }
         if has_fractions(all) || has_short_fractions(page.as_chunks::<4>().0) {
             return Content::Float;
+        }
+        if percent(addresses, all.len()) >= SOME_POINTERS
+            && percent(empty + addresses + small, all.len()) >= SMALL_WORDS
+        {
+            return Content::Structures;
         }
         Content::Mixed
     }
@@ -119,9 +146,11 @@ impl Content {
             Content::Word(_) => "one repeated word",
             Content::Utf8 => "text",
             Content::Utf16 => "UTF-16 text",
+            Content::Sparse => "nearly all zero",
             Content::Bitmap => "bitmap",
             Content::Pointers => "pointers",
             Content::Float => "floating point",
+            Content::Structures => "structures with pointers",
             Content::Random => "compressed or random",
             Content::Mixed => "mixed",
         }
@@ -281,7 +310,8 @@ mod tests {
         assert_eq!(of(random().flat_map(u64::to_le_bytes)), Content::Random);
         assert_eq!(of(random().map(|n| if n % 5 == 0 { 0xff } else { 0 })), Content::Bitmap);
         // Zeros with little else are no bitmap.
-        assert_eq!(of(random().map(|n| if n % 50 == 0 { 1 } else { 0 })), Content::Mixed);
+        let word = |n: u64| if n % 50 == 0 { n } else { 0 };
+        assert_eq!(of(random().flat_map(|n| word(n).to_le_bytes())), Content::Sparse);
     }
 
     #[test]
@@ -291,6 +321,9 @@ mod tests {
         let page: Vec<u8> = nodes.flat_map(u64::to_le_bytes).take(4096).collect();
         assert_eq!(Content::of_page(&page, &mapped), Content::Pointers);
         assert_eq!(Content::of_page(&page, &NONE), Content::Mixed);
+        let records = (0..).flat_map(|n: u64| [0x7f00_0000_1000 + n * 64, n, 3, 0, 0, n * 7, 1, 1, 1, 1]);
+        let page: Vec<u8> = records.flat_map(u64::to_le_bytes).take(4096).collect();
+        assert_eq!(Content::of_page(&page, &mapped), Content::Structures);
     }
 
     #[test]

@@ -25,6 +25,8 @@ const FLAGS: u64 = 7;
 struct Carriers<'a> {
     scene: &'a Scene<'a>,
     known: BTreeSet<AddrRange>,
+    /// Of a known allocator, but in no list.
+    cached: BTreeSet<AddrRange>,
     allocators: BTreeSet<Addr>,
     walks: Walks,
 }
@@ -40,32 +42,18 @@ struct Head {
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let Some(image) = scene.named(&["beam"]) else { return };
     let walks = Walks::new(Phase::Foreign, limits::MAX_FOREIGN_RANGES);
-    let mut carriers = Carriers { scene, known: BTreeSet::new(), allocators: BTreeSet::new(), walks };
-    let mut alone = Vec::new();
-    for range in scene.open() {
-        let mut at = range.start.align_up(PAGE);
-        // One behind the other, where mappings became one.
-        while let Some(head) = carriers.add(at).filter(|h| !h.range.is_empty()) {
-            at = head.range.end.align_up(PAGE);
-        }
-        alone.push(range.start.align_up(PAGE));
-    }
-    scene.each_aligned(UNIT, |at| {
-        carriers.add(at);
-        alone.push(at);
-        true
-    });
-    // One that is alone in its list has no neighbour to vouch for it, but an allocator that others have.
-    for at in alone {
-        if let Some(head) = head(scene, at).filter(|h| carriers.allocators.contains(&h.allocator)) {
-            carriers.known.insert(head.range);
-        }
-    }
-    let count = carriers.known.len();
+    let mut carriers =
+        Carriers { scene, known: BTreeSet::new(), cached: BTreeSet::new(), allocators: BTreeSet::new(), walks };
+    carriers.look(true);
+    // What has no neighbour to vouch for it has an allocator that others have; and it leads on to more.
+    carriers.look(false);
+    let Carriers { known, cached, allocators, .. } = carriers;
     let evidence =
-        format!("{count} carriers of {} allocators, whose neighbours in the list lead back", carriers.allocators.len());
-    let ranges = carriers.known.into_iter().collect();
-    found.add(ranges, &Label::derived(Kind::RuntimeHeap, image.owner, "BEAM: carriers", evidence));
+        format!("{} carriers of {} allocators, whose neighbours in the list lead back", known.len(), allocators.len());
+    let cached: Vec<AddrRange> = cached.difference(&known).copied().collect();
+    found.add(known.into_iter().collect(), &Label::derived(Kind::RuntimeHeap, image.owner, "BEAM: carriers", evidence));
+    let evidence = "a carrier's head with an allocator that others have, in no list: freed, and kept for the next";
+    found.add(cached, &Label::heuristic(Kind::RuntimeHeap, image.owner, "BEAM: carriers kept free", evidence));
 }
 
 fn head(scene: &Scene<'_>, at: Addr) -> Option<Head> {
@@ -93,14 +81,31 @@ fn is_linked(scene: &Scene<'_>, at: Addr, head: &Head) -> Option<bool> {
 }
 
 impl Carriers<'_> {
+    /// Look at all places where carriers may begin, for those that others vouch for or the rest.
+    fn look(&mut self, linked: bool) {
+        let scene = self.scene;
+        let mut take = |at| if linked { self.linked(at) } else { self.of_known(at) };
+        for range in scene.open() {
+            let mut at = range.start.align_up(PAGE);
+            // One behind the other, where mappings became one.
+            while let Some(head) = take(at) {
+                at = head.range.end;
+            }
+        }
+        scene.each_aligned(UNIT, |at| {
+            take(at);
+            true
+        });
+    }
+
     /// The carrier at `at` and those of its list, if their links prove them.
-    fn add(&mut self, at: Addr) -> Option<Head> {
+    fn linked(&mut self, at: Addr) -> Option<Head> {
         let first = head(self.scene, at)?;
         if self.known.contains(&first.range) {
             return Some(first);
         }
         if is_linked(self.scene, at, &first) != Some(true) {
-            return self.allocators.contains(&first.allocator).then_some(first);
+            return None;
         }
         for forward in [true, false] {
             // Both ways from the same carrier: a ring or a list that was seen ends the walk.
@@ -116,6 +121,17 @@ impl Carriers<'_> {
             }
         }
         Some(first)
+    }
+
+    /// The carrier at `at`, whoever leads to it, if it is of an allocator that is known.
+    fn of_known(&mut self, at: Addr) -> Option<Head> {
+        let head = head(self.scene, at).filter(|h| self.allocators.contains(&h.allocator))?;
+        match is_linked(self.scene, at, &head) {
+            Some(true) => return self.linked(at),
+            None => self.known.insert(head.range),
+            Some(false) => self.cached.insert(head.range),
+        };
+        Some(head)
     }
 }
 

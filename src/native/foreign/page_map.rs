@@ -3,7 +3,8 @@
 //! The upper level is a table in the allocator's own data, each of its words leads to a leaf, and a leaf has a word for
 //! each page: the structure of the extent (jemalloc) or span (tcmalloc) that holds the page, which
 //! says where it begins and how long it is. So each entry proves itself: the structure must hold the very page whose word led to
-//! it. That holds whatever the module is called, and where the allocator is linked into the program.
+//! it, and all entries of the upper level must lie within the image's data. That holds whatever the module is called, and where the
+//! allocator is linked into the program.
 //!
 //! Sources: jemalloc 5 rtree.h (`rtree_leaf_elm_t`, compact leaves), edata.h and base.c; gperftools pagemap.h (`TCMalloc_PageMap2`)
 //! and span.h. Measured on jemalloc 5.3.0 and gperftools 2.10.
@@ -12,7 +13,7 @@ use std::collections::BTreeSet;
 
 use super::found::{Found, Label};
 use super::scene::{Image, Scene};
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
 use crate::map::{Kind, Owner};
 
@@ -79,7 +80,9 @@ fn edata(scene: &Scene<'_>, word: u64, page: u32) -> Option<Holder> {
     let [_, start, size] = scene.words(at)?;
     let start = Addr::new(start).align_down(1 << page);
     let range = AddrRange::sized(start, size & !0xfff);
-    range.end.is_aligned(1 << page).then_some(Holder { at, range })
+    // What is not mapped in one piece is no extent, but an object with two words that look so.
+    let whole = scene.open_at(start).is_some_and(|open| open.covers(&range));
+    (whole && range.end.is_aligned(1 << page)).then_some(Holder { at, range })
 }
 
 /// `Span`: its first page's number, and how many pages.
@@ -89,14 +92,15 @@ fn span(scene: &Scene<'_>, word: u64, page: u32) -> Option<Holder> {
     let [first, count] = scene.words(at)?;
     let fits = |n: u64| n >> (ADDRESS_BITS - page) == 0;
     let range = AddrRange::sized(Addr::new(first << page), count << page);
-    (fits(first) && fits(count) && count > 0).then_some(Holder { at, range })
+    let whole = scene.open_at(range.start).is_some_and(|open| open.covers(&range));
+    (fits(first) && fits(count) && count > 0 && whole).then_some(Holder { at, range })
 }
 
 /// Look in every image whose data has room for the upper level.
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     for image in &scene.images {
-        // Half the bits of a page's number, at 8 bytes each: 1 MiB for tcmalloc, 2 MiB for jemalloc; the root may
-        // be a little smaller than a leaf.
+        // Half the bits of a page's number, at 8 bytes each: 1 MiB for tcmalloc, 2 MiB for jemalloc, less where
+        // pages are larger.
         if image.data_len() < 8 << ((ADDRESS_BITS - 16) / 2) {
             continue;
         }
@@ -164,12 +168,14 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn all(&self, image: &Image<'_>) -> Parts {
         let mut parts = Parts::default();
+        let data = union(image.writable.clone());
+        let windows = self.windows();
         // Leaves are aligned to a cache line at least.
-        let mut leaves: Vec<Addr> = self.scene.pointers(image, 64).into_iter().map(|p| p.to).collect();
-        leaves.sort_unstable();
-        leaves.dedup();
-        for &leaf in leaves.iter().take(limits::MAX_PAGE_MAP_LEAVES) {
-            for window in self.windows() {
+        for pointer in self.scene.pointers(image, 64).into_iter().take(limits::MAX_PAGE_MAP_LEAVES) {
+            let of =
+                |w: &&AddrRange| self.root(pointer.place, w.start).is_some_and(|r| data.iter().any(|d| d.covers(&r)));
+            for &window in windows.iter().filter(of) {
+                let leaf = pointer.to;
                 if self.is_leaf(leaf, window) {
                     self.read(leaf, window, &mut parts);
                     parts.leaves.push(AddrRange::sized(leaf, 8 << self.leaf_bits()));
@@ -181,6 +187,12 @@ impl Reader<'_> {
 
     fn leaf_bits(&self) -> u32 {
         (ADDRESS_BITS - self.page).div_ceil(2)
+    }
+
+    /// The upper level, if its entry for a window stands at `place`.
+    fn root(&self, place: Addr, window: Addr) -> Option<AddrRange> {
+        let index = window.since(Addr::NULL) >> (self.leaf_bits() + self.page);
+        Some(AddrRange::sized(place.checked_sub(8 * index)?, 8 << (ADDRESS_BITS - self.page - self.leaf_bits())))
     }
 
     /// The parts of the address space that have open memory, each as much as one leaf covers.
@@ -254,4 +266,62 @@ fn base_blocks(scene: &Scene<'_>) -> Vec<AddrRange> {
         true
     });
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Lab, range};
+    use super::*;
+
+    const DATA: u64 = 0x10_0000;
+    const HEAP: u64 = 0x40_4000_0000;
+    const OWN: u64 = 0x41_0000_0000;
+
+    /// A root at DATA + 0x1000, a leaf and two structures at OWN; `word` makes an entry of a structure, `structure`
+    /// tells where its memory is.
+    fn ask(page: u32, slots: [u64; 2], structures: [[u64; 3]; 2], entry: u64) -> Vec<(AddrRange, Label)> {
+        let leaf_bits = (ADDRESS_BITS - page).div_ceil(2);
+        let mut lab = Lab::default();
+        lab.map(DATA, 3 << 20).put(DATA + 0x1000 + 8 * (HEAP >> (leaf_bits + page)) + entry, &[OWN]);
+        lab.map(OWN, 4 << 20).map(HEAP, 0x10000);
+        for (i, structure) in structures.into_iter().enumerate() {
+            let at = OWN + (3 << 20) + 128 * i as u64;
+            lab.put(at, &structure);
+            lab.put(OWN + 8 * ((HEAP >> page) + slots[i] & (1 << leaf_bits) - 1), &[at]);
+        }
+        lab.ask(find, ("libjemalloc.so.2", range(DATA, 3 << 20)), &[range(HEAP, 0x10000), range(OWN, 4 << 20)])
+    }
+
+    #[test]
+    fn extents_of_jemalloc_are_found_by_its_map() {
+        let extents = [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000 | 5]];
+        let found = ask(12, [0, 4], extents, 0);
+        assert_eq!(found[0].0, range(HEAP, 0x3000));
+        assert_eq!(found[1].0, range(HEAP + 0x4000, 0x1000));
+        assert_eq!(found[2].0, range(OWN, 2 << 20));
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn an_extent_elsewhere_or_a_root_elsewhere_is_none() {
+        assert!(ask(12, [3, 8], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0).is_empty());
+        assert!(ask(12, [0, 4], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 8).is_empty());
+        // Not in one piece: two words of some object.
+        assert!(ask(12, [0, 4], [[0, HEAP, 1 << 40], [0, HEAP, 1 << 41]], 0).is_empty());
+    }
+
+    #[test]
+    fn spans_of_tcmalloc_are_found_by_its_map() {
+        // Eight of them, as the image is not named for it.
+        let mut lab = Lab::default();
+        lab.map(DATA, 3 << 20).put(DATA + 0x1000 + 8 * (HEAP >> 31), &[OWN]);
+        lab.map(OWN, 4 << 20).map(HEAP, 0x10000);
+        for i in 0..8 {
+            let at = OWN + (3 << 20) + 48 * i;
+            lab.put(at, &[(HEAP >> 13) + i, 1]).put(OWN + 8 * (((HEAP >> 13) + i) & ((1 << 18) - 1)), &[at]);
+        }
+        let open = [range(HEAP, 0x10000), range(OWN, 4 << 20)];
+        let found = lab.ask(find, ("server", range(DATA, 3 << 20)), &open);
+        assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(HEAP, 0x10000), "tcmalloc"));
+    }
 }

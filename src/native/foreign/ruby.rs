@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::found::{Found, Label};
-use super::scene::Scene;
+use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
 
@@ -18,6 +18,12 @@ const MAX_FIRST: u64 = 1024;
 
 /// Pages that must have the address in the same word: a process begins with some hundreds.
 const ENOUGH: usize = 8;
+
+/// TRANSIENT_HEAP_TOTAL_SIZE
+const TRANSIENT_HEAP: u64 = 32 << 20;
+
+/// The page at the end of each stack of a fiber.
+const GUARD: u64 = 4096;
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let Some(image) = scene.named(&["libruby", "ruby"]) else { return };
@@ -31,7 +37,32 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let Some(pages) = by_word.into_values().max_by_key(Vec::len).filter(|p| p.len() >= ENOUGH) else { return };
     let first = pages.first().map_or(Addr::NULL, |p| p.start);
     let evidence = format!("{} pages (first: {first}) with a heap_page that points back", pages.len());
-    found.add(pages, &Label::derived(Kind::RuntimeHeap, image.owner, "Ruby: pages of objects", evidence));
+    let owner = image.owner;
+    found.add(pages, &Label::derived(Kind::RuntimeHeap, owner, "Ruby: pages of objects", evidence));
+    let evidence = "a pointer in Ruby's data to the start of a range of 32 MiB";
+    found.add(transient(scene, image), &Label::heuristic(Kind::RuntimeHeap, owner, "Ruby: transient heap", evidence));
+    let evidence = "ranges of one size with a page without access between each two, in a process of Ruby's";
+    found.add(fibers(scene), &Label::heuristic(Kind::RuntimeHeap, owner, "Ruby: stacks of fibers", evidence));
+}
+
+/// The transient heap (transient_heap.c, 2.6 to 3.2): one reservation, in blocks of 32 KiB.
+fn transient(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
+    let starts = scene.pointers(image, 32 << 10).into_iter().map(|p| p.to);
+    let whole = |at: Addr| {
+        let range = AddrRange::sized(at, TRANSIENT_HEAP);
+        scene.open_at(at).filter(|open| open.start == at && open.covers(&range)).map(|_| range)
+    };
+    starts.filter_map(whole).collect()
+}
+
+/// The pool of fibers' stacks (cont.c), which are all of one size, each with a guard.
+fn fibers(scene: &Scene<'_>) -> Vec<AddrRange> {
+    let mut out = Vec::new();
+    let next = |a: &AddrRange, b: &AddrRange| a.len() == b.len() && b.start.checked_since(a.end) == Some(GUARD);
+    for row in scene.open().chunk_by(next).filter(|row| row.len() >= ENOUGH) {
+        out.extend_from_slice(row);
+    }
+    out
 }
 
 /// Which word of the heap_page leads back to the page at `at`.

@@ -40,14 +40,15 @@ pub(super) fn suspects(retained: &Retained<'_>, names: &mut ObjectNames<'_>) -> 
     let least = (total / 100).saturating_mul(LOOKED_AT).max(LEAST);
     let large = (1..retained.live.len() as u32).filter(|&n| retained.live.object(n).is_some());
     let large = large.filter(|&n| retained.bytes(n) >= least).map(|n| (n, retained.dominator(n), retained.bytes(n)));
-    let mut found = gathered(large.collect());
+    let mut found = gathered(large.collect(), |n| retained.kind(n));
     found.sort_by_key(|s| std::cmp::Reverse(s.way.first().map_or(0, |&n| retained.bytes(n))));
     found.truncate(TOLD);
     found.iter().filter_map(|suspect| sentence(suspect, retained, names, total)).collect()
 }
 
-/// Where memory gathers, among `large` objects: number, dominator's number, bytes.
-fn gathered(large: Vec<(u32, u32, u64)>) -> Vec<Suspect> {
+/// Where memory gathers, among `large` objects: number, dominator's number, bytes. Large parts of one kind are
+/// told together, as their owner's.
+fn gathered<K: PartialEq>(large: Vec<(u32, u32, u64)>, kind: impl Fn(u32) -> K) -> Vec<Suspect> {
     let known: BTreeMap<u32, u64> = large.iter().map(|&(n, _, bytes)| (n, bytes)).collect();
     let mut parts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let mut ways: Vec<Vec<u32>> = Vec::new();
@@ -60,7 +61,8 @@ fn gathered(large: Vec<(u32, u32, u64)>) -> Vec<Suspect> {
         let bytes = known.get(&last).copied().unwrap_or(0);
         let below = parts.get(&last).map(Vec::as_slice).unwrap_or_default();
         let sum: u64 = below.iter().filter_map(|n| known.get(n)).sum();
-        if sum.saturating_mul(100) < bytes.saturating_mul(WAY) {
+        let alike = below.len() > 1 && below.windows(2).all(|pair| matches!(pair, [a, b] if kind(*a) == kind(*b)));
+        if alike || sum.saturating_mul(100) < bytes.saturating_mul(WAY) {
             out.push(Suspect { way });
         } else if let [one] = below {
             // Dominators make no cycle, so that this ends.
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
 
     fn ways(large: &[(u32, u32, u64)]) -> Vec<Vec<u32>> {
-        let mut out: Vec<Vec<u32>> = gathered(large.to_vec()).into_iter().map(|s| s.way).collect();
+        let mut out: Vec<Vec<u32>> = gathered(large.to_vec(), |n| n).into_iter().map(|s| s.way).collect();
         out.sort();
         out
     }
@@ -123,6 +125,9 @@ mod tests {
         assert_eq!(ways(&[(1, 0, 100), (2, 1, 60), (3, 2, 60), (4, 3, 59), (5, 1, 30)]), [vec![2, 3, 4], vec![5]]);
         // One with small parts only is where it is.
         assert_eq!(ways(&[(1, 0, 100)]), [vec![1]]);
+        // Parts of one kind are no ways of their own.
+        let alike = gathered(vec![(1, 0, 100), (2, 1, 30), (3, 1, 30), (4, 1, 30)], |n| n > 1);
+        assert_eq!(alike, [Suspect { way: vec![1] }]);
         // A large part that is little of it does not lead away from it.
         assert_eq!(ways(&[(1, 0, 100), (2, 1, 10)]), [vec![1]]);
     }

@@ -1,0 +1,45 @@
+//! Names of findings: what `--fail-if finding=ID` takes. They stay as they are from one version to the next.
+
+/// Each name of a finding, and what it says in a sentence.
+pub const FINDING_IDS: &[(&str, &str)] = &[
+    ("allocator", "Memory of an allocator that is recognised and not walked: jemalloc, tcmalloc, mimalloc, musl's."),
+    ("anonymous", "Anonymous memory that nobody claims, told by what fills it."),
+    ("anonymous-blocks", "Equal blocks of anonymous memory: a leak of mappings looks so."),
+    ("async-chains", "Async methods by the thousands that are not done."),
+    ("cached-stacks", "Stacks that are kept for reuse after their threads ended."),
+    ("crash", "The signal that ended the process."),
+    ("deadlock", "Threads that wait for one another's locks."),
+    ("equal-strings", "Strings of equal content that are there many times."),
+    ("exceptions", "Exceptions that were thrown and are still on the heap."),
+    ("finalizer-queue", "Objects whose finalizers are due and do not run."),
+    ("heap-fragmentation", "Free space between objects of the managed heap."),
+    ("images", "Program files in memory."),
+    ("lock-waiters", "Several threads that wait for one lock."),
+    ("malloc", "What glibc's malloc holds, used and free."),
+    ("malloc-equal-blocks", "Blocks of malloc that are alike and many: a leak of malloc looks so."),
+    ("malloc-large-block", "One block of malloc that has much of all memory."),
+    ("malloc-mmapped", "Large blocks of malloc with mappings of their own."),
+    ("malloc-mostly-free", "Memory that was given back to malloc and not to the system."),
+    ("managed-heap", "Objects of a managed runtime."),
+    ("mapped-files", "Mapped files that are no programs."),
+    ("other-stacks", "Threads that run on stacks that are not their own."),
+    ("recognised", "Memory of a library or runtime that is known by its shape."),
+    ("reserved", "Address space that is kept and never used."),
+    ("retained", "An object that keeps much of all live objects."),
+    ("runtime", "A managed runtime's own structures and jitted code."),
+    ("runtime-heap", "Heap of a runtime that is recognised and not walked: V8, Go, Ruby, PHP and others."),
+    ("same-stack", "Many threads that stand in the same place."),
+    ("shared-memory", "Shared memory and memfd."),
+    ("stack-overflow", "A thread that ran out of its stack."),
+    ("stacks", "Stacks of threads."),
+    ("system", "The kernel's own pages."),
+    ("timers", "Timers by the thousands."),
+    ("truncated", "The core is cut off."),
+    ("unnamed", "Memory that nobody can name."),
+    ("unreachable", "Objects that a collection would free."),
+];
+
+/// The name as it is written here, in whatever case of letters it is given.
+pub fn finding_id(name: &str) -> Option<&'static str> {
+    FINDING_IDS.iter().map(|(id, _)| *id).find(|id| id.eq_ignore_ascii_case(name))
+}
