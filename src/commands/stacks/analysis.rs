@@ -163,8 +163,8 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
     let threads: Vec<&StackRow> = rows.iter().filter(|r| r.state == "thread").collect();
     let mut out = Vec::new();
     let reserve: u64 = threads.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add);
-    let Some((size, same)) = most_common(threads.iter().filter_map(|r| r.reserved)) else { return out };
-    if threads.len() >= MANY_STACKS || reserve >= LARGE_RESERVE {
+    let most = most_common(threads.iter().filter_map(|r| r.reserved));
+    if let Some((size, same)) = most.filter(|_| threads.len() >= MANY_STACKS || reserve >= LARGE_RESERVE) {
         let written: Option<u64> =
             threads.iter().map(|r| r.written).try_fold(0u64, |sum, w| Some(sum.saturating_add(w?)));
         let mut text = format!("{} thread stacks reserve {}", threads.len(), round(reserve));
@@ -245,25 +245,39 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
             ..Finding::default()
         });
     }
-    let cached = rows.iter().filter(|r| r.state == "cached");
-    let (count, bytes) = cached.fold((0, 0u64), |(n, b), r| (n + 1, b.saturating_add(r.reserved.unwrap_or(0))));
-    if count > 0 {
-        out.push(Finding {
-            id: "cached-stacks",
-            severity: Severity::Info,
-            text: match count {
-                1 => format!("1 stack ({}) is kept for reuse after its thread ended.", round(bytes)),
-                n => format!(
-                    "{n} stacks ({}) are kept for reuse after their threads ended; glibc keeps up to 40 MiB of them.",
-                    round(bytes)
-                ),
-            },
-            evidence: "glibc's list stack_cache".into(),
-            ..Finding::default()
-        });
-    }
+    out.extend(kept(rows));
     out.sort_by_key(|f| Reverse(f.severity));
     out
+}
+
+/// Stacks that glibc keeps for reuse, in bytes (`stack_cache_maxsize`, nptl/allocatestack.c).
+const CACHE: u64 = 40 << 20;
+
+/// Stacks that are kept after their threads ended.
+fn kept(rows: &[StackRow]) -> Option<Finding> {
+    let cached: Vec<&StackRow> = rows.iter().filter(|r| r.state == "cached").collect();
+    let reserved = cached.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add);
+    let (severity, text) = match cached.len() {
+        0 => return None,
+        1 => (Severity::Info, format!("1 stack ({}) is kept for reuse after its thread ended.", round(reserved))),
+        n if reserved <= CACHE => (
+            Severity::Info,
+            format!(
+                "{n} stacks ({}) are kept for reuse after their threads ended; glibc keeps up to 40 MiB of them.",
+                round(reserved)
+            ),
+        ),
+        n => (
+            Severity::Warning,
+            format!(
+                "{n} stacks ({}) are kept after their threads ended. glibc keeps up to 40 MiB for reuse: the others are \
+                 of threads that nobody joined (pthread_join) or detached.",
+                round(reserved)
+            ),
+        ),
+    };
+    let finding = Finding::new("cached-stacks", severity, text, "glibc's lists of stacks").more("stacks --zero-fill");
+    Some(if severity == Severity::Warning { finding.about(reserved) } else { finding }.within("stacks"))
 }
 
 /// Where a thread's stack size comes from: the runtime's knob, else ulimit -s.

@@ -4,7 +4,16 @@ use crate::commands::triage::report::TriageReport;
 use crate::render::document::Document;
 use crate::render::lines::triaged;
 use crate::render::{Render, csv_rows};
+use crate::report::{Finding, Severity};
 use crate::units::round;
+
+/// Share of what was written below which a count of bytes is no line of its own.
+const SMALL: f64 = 0.001;
+
+/// Whether a finding only counts, and little.
+fn is_small(finding: &Finding) -> bool {
+    finding.severity == Severity::Info && finding.bytes.is_some() && finding.share.is_some_and(|share| share < SMALL)
+}
 
 impl Render for TriageReport {
     fn document(&self) -> Document<'_> {
@@ -16,8 +25,20 @@ impl Render for TriageReport {
             round(self.size),
             self.named.share * 100.0
         ));
-        for finding in &self.findings {
+        let (small, told): (Vec<&Finding>, Vec<&Finding>) = self.findings.iter().partition(|f| is_small(f));
+        for finding in told {
             triaged(&mut doc, finding);
+        }
+        if !small.is_empty() {
+            let bytes = small.iter().filter_map(|f| f.bytes).fold(0, u64::saturating_add);
+            let names: Vec<&str> = small.iter().map(|f| f.id).collect();
+            doc.line(String::new());
+            doc.line(format!(
+                "· below {:.1} %, {} together: {} (--json tells of each)",
+                SMALL * 100.0,
+                round(bytes),
+                names.join(", ")
+            ));
         }
         for left in &self.left_out {
             doc.line(format!("· left out for want of time (--budget): {left}"));

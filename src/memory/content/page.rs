@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(of(random().flat_map(u64::to_le_bytes)), Content::Random);
         assert_eq!(of(random().map(|n| if n % 5 == 0 { 0xff } else { 0 })), Content::Bitmap);
         // Zeros with little else are no bitmap.
-        let word = |n: u64| if n % 50 == 0 { n } else { 0 };
+        let word = |n: u64| if n.is_multiple_of(50) { n } else { 0 };
         assert_eq!(of(random().flat_map(|n| word(n).to_le_bytes())), Content::Sparse);
     }
 

@@ -14,6 +14,7 @@ use crate::native::stacks::space::Space;
 use crate::native::stacks::{Adrift, StackState, Stacks, ThreadStack};
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::targets::Arch;
 use crate::targets::Producer;
 use crate::targets::Thread;
 use crate::targets::at;
@@ -28,7 +29,9 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
         space: &space,
         main: main_stack(process, &space),
         go: Go::new(&process.memory, process.arch(), &space),
+        kept: Vec::new(),
     };
+    let finder = Finder { kept: finder.kept(), ..finder };
     let layout = finder.layout();
     let mut stacks = Stacks { layout, ..Stacks::default() };
     let mut own = finder.own(layout);
@@ -48,6 +51,8 @@ struct Finder<'a> {
     /// The main thread's stack, and how it is known.
     main: Option<(AddrRange, &'static str)>,
     go: Option<Go<'a>>,
+    /// Control blocks of threads that ended, where no thread but the main one lives to lead to them.
+    kept: Vec<Addr>,
 }
 
 impl Finder<'_> {
@@ -62,10 +67,34 @@ impl Finder<'_> {
         others.filter_map(|t| Some((t, t.thread_pointer?)))
     }
 
+    /// Where all threads but the main one ended, no thread pointer leads to the stacks that are left. The control
+    /// block at the upper end of each does: as glibc lays it out, its first and third words hold its own address
+    /// (`tcbhead_t`: tcb, self), as on x86_64 alone.
+    fn kept(&self) -> Vec<Addr> {
+        if self.process.arch() != Arch::X86_64 || self.pointers().next().is_some() {
+            return Vec::new();
+        }
+        let memory = &self.process.memory;
+        let tops: Vec<AddrRange> = self.space.tops(PAGE).take(limits::MAX_LIST).collect();
+        self.process.target().expect(tops.iter().copied());
+        let mut out = Vec::new();
+        for top in tops {
+            let Ok(page) = memory.bytes(top.start, PAGE as usize) else { continue };
+            let words: Vec<u64> = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).collect();
+            let at = |i: usize| top.start.saturating_add(8 * i as u64);
+            let is_block = |i: &usize| words.get(*i) == Some(&at(*i).get()) && words.get(i + SELF) == words.get(*i);
+            out.extend((0..words.len()).find(is_block).map(at));
+        }
+        out
+    }
+
     /// Where control blocks keep their stack.
     fn layout(&self) -> Option<RecordLayout> {
         let target = self.process.target();
-        let plain: Vec<(Addr, Addr)> = self.pointers().map(|(t, pointer)| (pointer, t.registers.sp())).collect();
+        let live = self.pointers().map(|(t, pointer)| (pointer, t.registers.sp()));
+        // Right below the block the stack of one that ended begins.
+        let ended = self.kept.iter().map(|pointer| (*pointer, pointer.wrapping_offset(-8)));
+        let plain: Vec<(Addr, Addr)> = live.chain(ended).collect();
         target.expect(plain.iter().map(|&(pointer, _)| stack_records::looked_at(pointer)));
         let memory = &self.process.memory;
         let believed = |layout: RecordLayout, pointer: Addr, record: &StackRecord| {
@@ -225,8 +254,9 @@ impl Finder<'_> {
     /// Stacks that glibc keeps after their threads ended.
     fn ended(&self, layout: RecordLayout, stacks: &mut Stacks) {
         let memory = &self.process.memory;
-        let live: Vec<Addr> = self.pointers().map(|(_, pointer)| pointer).collect();
-        let (ended, given_up) = stack_records::ended_threads(memory, layout, &live);
+        let live: Vec<Addr> = self.pointers().map(|(_, pointer)| pointer).chain(self.kept.iter().copied()).collect();
+        let (mut ended, given_up) = stack_records::ended_threads(memory, layout, &live);
+        ended.extend(&self.kept);
         let why = given_up.map(|why| match why {
             GivenUp::NotAllAsked => format!(
                 "the first of {} control blocks lead to no list of stacks and the others were not asked",
@@ -260,6 +290,9 @@ fn main_stack(process: &Process, space: &Space<'_>) -> Option<(AddrRange, &'stat
 /// Bytes at a stack pointer, and at a thread pointer, that are not all zero in a thread
 /// that lives.
 const BLANK: usize = 24;
+
+/// Words from a control block's address of itself to the second one (`tcbhead_t`, x86_64).
+const SELF: usize = 2;
 
 /// What stacks that a library maps are multiples of.
 const PAGE: u64 = 4096;

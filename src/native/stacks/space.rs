@@ -7,6 +7,9 @@ use crate::range_map::RangeMap;
 use crate::targets::Facts;
 use crate::targets::Producer;
 
+/// Pages of the smallest stack there is (PTHREAD_STACK_MIN, 16 KiB).
+const SMALLEST: u64 = 4;
+
 /// Mappings of the process, as stacks ask for them.
 pub(super) struct Space<'a> {
     base: &'a Base,
@@ -21,6 +24,15 @@ impl<'a> Space<'a> {
     pub(super) fn of(facts: &Facts, base: &'a Base) -> Space<'a> {
         let runs = union(base.entries.iter().filter(|e| is_anonymous(e) && is_writable(e)).map(|e| e.range).collect());
         Space { base, runs: RangeMap::from_sorted(runs).unwrap_or_default(), producer: facts.producer }
+    }
+
+    /// The uppermost `size` bytes of each writable anonymous mapping that is some times as large.
+    pub(super) fn tops(&self, size: u64) -> impl Iterator<Item = AddrRange> {
+        let large =
+            move |e: &&BaseEntry| is_anonymous(e) && is_writable(e) && e.range.len() >= size.saturating_mul(SMALLEST);
+        let top =
+            move |e: &BaseEntry| AddrRange::new(e.range.end.checked_sub(size).unwrap_or(e.range.start), e.range.end);
+        self.base.entries.iter().filter(large).map(top)
     }
 
     /// The writable anonymous memory around an address, joined with what touches it.

@@ -11,6 +11,7 @@ mod suspects;
 mod tally;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::analysis::zero::ZeroMap;
@@ -89,8 +90,11 @@ pub(in crate::commands) fn quick(session: &Session<'_>, zeros: Option<&ZeroMap>)
 /// Put the most important first, and add what all have alike: their share, and the core after the command.
 fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>) {
     let core = quoted(&session.process.facts().path);
+    // A part is no larger a share than the whole: what malloc gave out need not have been written.
+    let wholes: BTreeMap<&str, u64> = findings.iter().filter_map(|f| Some((f.id, f.bytes?))).collect();
     for finding in findings.iter_mut() {
-        finding.share = finding.share.or_else(|| Some(share(finding.bytes?, written?)));
+        let most = finding.within.and_then(|id| wholes.get(id)).copied().unwrap_or(u64::MAX);
+        finding.share = finding.share.or_else(|| Some(share(finding.bytes?.min(most), written?)));
         if let Some(command) = &mut finding.command {
             *command = format!("coremap {command} {core}");
         }
