@@ -136,3 +136,4 @@ pub mod stackwalk;
 pub mod symbolicate;
 pub mod targets;
 pub mod units;
+mod words;

@@ -1,7 +1,7 @@
 use crate::analysis::naming::Names;
 use crate::limits;
 use crate::managed::CodeEntryKind;
-use crate::report::{PerfMapReport, PerfMapRow};
+use crate::report::{CodePart, PerfMapReport, PerfMapRow};
 use crate::session::Session;
 
 /// All code that the process's runtimes made or loaded, by address.
@@ -16,7 +16,7 @@ pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
                 CodeEntryKind::Method { name, tier, cold } => (name, tier, cold),
                 CodeEntryKind::Stubs(kind) => {
                     let name = format!("stub<{kind}>");
-                    entries.push(PerfMapRow { start, size, name, tier: None, part: Some("stubs") });
+                    entries.push(PerfMapRow { start, size, name, tier: None, part: Some(CodePart::Stubs) });
                     return true;
                 }
             };
@@ -26,8 +26,13 @@ pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
             };
             room = rest;
             let name = one_line(name);
-            let cold =
-                cold.map(|(start, size)| PerfMapRow { start, size, name: name.clone(), tier, part: Some("cold") });
+            let cold = cold.map(|(start, size)| PerfMapRow {
+                start,
+                size,
+                name: name.clone(),
+                tier,
+                part: Some(CodePart::Cold),
+            });
             entries.push(PerfMapRow { start, size, name, tier, part: None });
             entries.extend(cold);
             true

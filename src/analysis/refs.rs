@@ -12,7 +12,7 @@ use crate::map::{Kind, Owner, Region};
 use crate::memory::pointers::pointers;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::report::{RefCountRow, RefRow, RefsReport, TargetRow};
+use crate::report::{RefCountRow, RefRow, RefsReport, TargetKind, TargetRow};
 use crate::session::Session;
 use crate::units::exact;
 
@@ -131,21 +131,21 @@ fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
     let mut out = TargetRow {
         start: addr,
         end: addr.saturating_add(1),
-        what: "address",
-        kind: region.map(|r| r.kind.name()),
+        what: TargetKind::Address,
+        kind: region.map(|r| r.kind),
         name: None,
         detail: region.map(|r| place(session, r, addr)).unwrap_or_default(),
     };
     match (span, region) {
-        (Span::Length(length), _) => (out.end, out.what) = (addr.saturating_add(length.max(1)), "range"),
+        (Span::Length(length), _) => (out.end, out.what) = (addr.saturating_add(length.max(1)), TargetKind::Range),
         (Span::Region, Some(region)) => {
-            (out.start, out.end, out.what) = (region.range.start, region.range.end, "region");
+            (out.start, out.end, out.what) = (region.range.start, region.range.end, TargetKind::Region);
             out.detail = printable(&region.detail).into_owned();
         }
         (Span::Thing, Some(region)) if region.kind == Kind::Malloc => {
             if let Some(block) = session.blocks().1.at(addr) {
                 (out.start, out.end) = (block.range.start, block.range.end);
-                out.what = if block.used { "block" } else { "free block" };
+                out.what = if block.used { TargetKind::Block } else { TargetKind::FreeBlock };
             }
         }
         (Span::Thing, Some(region)) if region.kind == Kind::GCHeap => {
@@ -154,7 +154,7 @@ fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
                 let object = names.containing(addr);
                 let object = object.and_then(|at| names.object(at).map(|(name, size)| (at, name, size)));
                 if let Some((object, name, size)) = object {
-                    (out.start, out.end, out.what) = (object, object.saturating_add(size.max(1)), "object");
+                    (out.start, out.end, out.what) = (object, object.saturating_add(size.max(1)), TargetKind::Object);
                     out.name = Some(name);
                 }
             }
@@ -186,7 +186,7 @@ pub(super) fn row(session: &Session<'_>, target: AddrRange, at: Addr, value: Add
     let mut out = RefRow { address: Some(at), value, offset: value.since(target.start), ..RefRow::default() };
     // Every dumped byte has a region; a word without one would be a bug of the map.
     let Some(region) = session.map().region_at(at) else { return out };
-    out.kind = Some(region.kind.name());
+    out.kind = Some(region.kind);
     out.from = region.kind.name().to_owned();
     out.detail = place(session, region, at);
     if let (Kind::Stack, Owner::Thread(tid)) = (region.kind, region.owner) {
@@ -200,10 +200,10 @@ pub(super) fn row(session: &Session<'_>, target: AddrRange, at: Addr, value: Add
 pub(super) fn objects(session: &Session<'_>, rows: &mut [RefRow]) {
     rows.sort_by_key(|r| r.address);
     in_blocks(session, rows);
-    if rows.iter().any(|r| r.kind == Some(Kind::HandleTable.name())) {
+    if rows.iter().any(|r| r.kind == Some(Kind::HandleTable)) {
         in_handles(session, rows);
     }
-    if rows.iter().any(|r| r.kind == Some(Kind::GCHeap.name())) {
+    if rows.iter().any(|r| r.kind == Some(Kind::GCHeap)) {
         for heap in session.runtimes().into_iter().filter_map(|runtime| runtime.heap()) {
             in_objects(&mut ObjectNames::new(heap), rows);
         }
@@ -224,7 +224,7 @@ fn in_handles(session: &Session<'_>, rows: &mut [RefRow]) {
 
 /// Of words in malloc's heaps: which block each is in.
 fn in_blocks(session: &Session<'_>, rows: &mut [RefRow]) {
-    let mut here = rows.iter_mut().filter(|r| r.kind == Some(Kind::Malloc.name())).peekable();
+    let mut here = rows.iter_mut().filter(|r| r.kind == Some(Kind::Malloc)).peekable();
     if here.peek().is_none() {
         return;
     }

@@ -4,11 +4,12 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
+use crate::map::Kind;
 use crate::render::document::{Cut, Document, Rows, TableBlock, percent, size};
 use crate::render::{Render, csv_rows};
 use crate::report::{
-    CheckReport, CoreRow, Finding, InfoReport, Name, ProcessRow, RegionRow, RegionsReport, SearchReport, Severity,
-    SummaryReport, WhatisReport,
+    CheckReport, CoreRow, Finding, ImageFormat, InfoReport, Name, ProcessRow, RegionRow, RegionsReport, SearchReport,
+    Severity, SummaryReport, WhatisReport,
 };
 use crate::units::{exact, human};
 
@@ -18,8 +19,8 @@ pub(super) fn headline(core: &CoreRow) -> Document<'_> {
     if let Some(packed) = core.packed {
         parts[0].push_str(&format!(" unpacked from .{packed}"));
     }
-    parts.push(core.producer.to_owned());
-    parts.push(core.arch.to_owned());
+    parts.push(core.producer.to_string());
+    parts.push(core.arch.to_string());
     for r in &core.runtimes {
         let gc = r.gc.map_or_else(String::new, |gc| format!(" ({gc} GC)"));
         parts.push(format!("{} {}{gc}", r.name, r.version.as_deref().unwrap_or("?")));
@@ -69,7 +70,7 @@ impl Render for SummaryReport {
         }
         for k in &self.kinds {
             let mut row = vec![
-                k.kind.to_owned(),
+                k.kind.to_string(),
                 exact(k.count),
                 human(k.size),
                 exact(k.size),
@@ -152,13 +153,13 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
         // Where the detail is the file itself, once is enough.
         let detail = if r.file.as_ref() == Some(&r.detail) { String::new() } else { r.detail.shown() };
         vec![
-            r.kind.to_owned(),
+            r.kind.to_string(),
             r.start.to_string(),
             r.end.to_string(),
             human(r.size),
             r.perms.clone(),
             human(r.in_core),
-            r.confidence.to_owned(),
+            r.confidence.to_string(),
             detail,
             r.file.as_ref().map(Name::shown).unwrap_or_default(),
         ]
@@ -205,7 +206,12 @@ impl Render for SearchReport {
         };
         let widest = self.hits.iter().filter_map(|h| before(h.context.as_deref()?)).max().unwrap_or(0);
         for h in &self.hits {
-            let mut row = vec![h.address.to_string(), h.encoding.to_owned(), h.kind.to_owned(), h.detail.clone()];
+            let mut row = vec![
+                h.address.to_string(),
+                h.encoding.to_string(),
+                h.kind.map_or("?", Kind::name).to_owned(),
+                h.detail.clone(),
+            ];
             if with_context {
                 let context = h.context.as_deref().unwrap_or_default();
                 // Where memory begins just before the hit, less stands before it.
@@ -354,7 +360,7 @@ impl Render for InfoReport {
         );
         field("crash thread", p.crash_thread.map(|v| v.to_string()));
         for fact in &p.os {
-            field(fact.what, Some(format!("{} — {}", fact.value, fact.evidence)));
+            field(fact.what.name(), Some(format!("{} — {}", fact.value, fact.evidence)));
         }
         field("page size", Some(format!("{} bytes", exact(p.page_size))));
         field("environment", p.environment.as_ref().map(|e| variables(p, e)));
@@ -380,7 +386,7 @@ impl Render for InfoReport {
                 m.base.to_string(),
                 human(m.size),
                 human(m.in_core),
-                m.kind.unwrap_or("?").to_owned(),
+                m.kind.map_or("?", ImageFormat::name).to_owned(),
                 m.build_id.clone().unwrap_or_default(),
                 m.path.clone(),
             ]);

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::dotnet::Generation;
 use crate::render::document::{Cut, Document, TableBlock, percent};
 use crate::render::{Render, csv_rows};
+use crate::report::Generation;
 use crate::report::{FreeBlockRow, HeapStatReport, StringsRow, TypeRow};
 use crate::units::exact;
 

@@ -269,7 +269,7 @@ fn cluster_table(clusters: &[ClusterRow], leaked: bool) -> TableBlock<'_> {
             (_, _, Some(word)) => word.to_string(),
             _ => "(differs)".into(),
         };
-        let kind = if c.mmapped { format!("{}, mmapped", c.kind) } else { c.kind.to_owned() };
+        let kind = if c.mmapped { format!("{}, mmapped", c.kind) } else { c.kind.to_string() };
         let mut row = vec![exact(c.size), exact(c.count), exact(c.bytes)];
         if !leaked {
             row.push(exact(c.free));
@@ -286,9 +286,9 @@ fn chunk_table(chunks: &[ChunkRow], main: Option<Addr>) -> TableBlock<'_> {
         table.rows.push(vec![
             c.address.to_string(),
             exact(c.size),
-            c.state.to_owned(),
+            c.state.to_string(),
             // Of most it is the state once more.
-            if c.r#where == c.state { String::new() } else { c.r#where.to_owned() },
+            if c.r#where.name() == c.state.name() { String::new() } else { c.r#where.to_string() },
             match c.arena {
                 Some(arena) if Some(arena) == main => "main".to_owned(),
                 Some(arena) => arena.to_string(),

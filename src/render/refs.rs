@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use crate::map::Kind;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
-use crate::report::{Name, RefRow, RefsReport, TargetRow};
+use crate::report::{Name, RefRow, RefsReport, TargetKind, TargetRow};
 use crate::units::{exact, human};
 
 impl Render for RefsReport {
@@ -55,9 +56,9 @@ impl Render for RefsReport {
 
 fn target(t: &TargetRow) -> String {
     let name = t.name.as_ref().map_or_else(String::new, |n| format!(" {}", n.shown()));
-    let kind = t.kind.unwrap_or("not mapped");
+    let kind = t.kind.map_or("not mapped", Kind::name);
     let range = match t.what {
-        "address" => t.start.to_string(),
+        TargetKind::Address => t.start.to_string(),
         _ => format!("{}-{} ({} bytes)", t.start, t.end, exact(t.end.since(t.start))),
     };
     let detail = if t.detail.is_empty() || t.name.is_some() { String::new() } else { format!(": {}", t.detail) };

@@ -2,8 +2,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Name;
 use crate::report::ObjectsRow;
+use crate::report::{HandleKind, Name};
 
 /// `handles`: the GC handles that lead to objects.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -19,8 +19,8 @@ pub struct HandlesReport {
 pub struct HandleRow {
     /// Where it is.
     pub address: Addr,
-    /// Its kind, as SOS names it.
-    pub kind: &'static str,
+    /// What it does for the object.
+    pub kind: HandleKind,
     /// The object.
     pub object: Addr,
     /// Its type; `null` where it is not in the core.
@@ -36,7 +36,7 @@ pub struct HandleRow {
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct HandleKindRow {
     /// The kind.
-    pub kind: &'static str,
+    pub kind: HandleKind,
     /// How many.
     pub count: u64,
 }
@@ -99,7 +99,7 @@ impl StackRootsRow {
 /// Why parts of stacks were taken word by word.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StretchRow {
-    /// In words.
+    /// In a sentence.
     pub why: &'static str,
     /// On how many threads' stacks.
     pub threads: u64,
@@ -108,14 +108,14 @@ pub struct StretchRow {
 /// A path from a root.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RootPathRow {
-    /// StrongHandle, PinnedHandle, ThreadStatics, FinalizerQueue, Stack, Stack (conservative), …
+    /// In the runtime's own words: StrongHandle, PinnedHandle, ThreadStatics, FinalizerQueue, Stack, Stack (conservative), …
     pub root_kind: String,
     /// Where the root is; for a register, the stack pointer of its frame, or of
     /// its thread.
     pub root_address: Addr,
     /// The thread that it is of.
     pub thread: Option<u32>,
-    /// The register that it is.
+    /// The register that it is, by the machine's name of it.
     pub register: Option<&'static str>,
     /// Of a stack: whether GC info says that it is a reference; `false`: the word
     /// is the address of an object, which may be chance. `null` for other roots.

@@ -60,7 +60,7 @@ pub struct TypeRow {
 /// Objects of one type in one generation.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct GenerationRow {
-    /// gen0, gen1, gen2, loh, poh, frozen or ephemeral.
+    /// In the runtime's own words; .NET: gen0, gen1, gen2, loh, poh, frozen or ephemeral.
     pub generation: &'static str,
     /// Number of objects.
     pub count: u64,
@@ -77,7 +77,7 @@ pub struct FreeBlockRow {
     pub size: u64,
     /// Number of its GC heap.
     pub heap: u32,
-    /// Generation.
+    /// Generation, in the runtime's own words.
     pub generation: &'static str,
     /// The object behind it; `null` at the end of its segment.
     pub next: Option<Addr>,

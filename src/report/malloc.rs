@@ -2,7 +2,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{Finding, LostRow};
+use crate::map::Confidence;
+use crate::report::{AllocatorName, ChunkPlace, ChunkState, ClusterContent, Finding, LostRow};
 
 /// `malloc`: glibc's heaps, arena by arena, and the blocks in them.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -40,8 +41,8 @@ pub struct MallocReport {
 /// One allocator.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AllocatorRow {
-    /// glibc, musl, jemalloc, ….
-    pub name: &'static str,
+    /// Which one.
+    pub name: AllocatorName,
     /// What it is in.
     pub module: String,
     /// How it is known.
@@ -117,8 +118,8 @@ pub struct ArenaRow {
     pub address: Addr,
     /// Whether it is the process's first, on the break.
     pub main: bool,
-    /// exact, derived or heuristic.
-    pub confidence: &'static str,
+    /// How sure it is one.
+    pub confidence: Confidence,
     /// Heaps it consists of.
     pub heaps: u64,
     /// Memory it has.
@@ -236,8 +237,8 @@ pub struct ClusterRow {
     pub fill: Option<u8>,
     /// What malloc returned for one of them.
     pub example: Addr,
-    /// zero, fill, symbol, word or mixed.
-    pub kind: &'static str,
+    /// What they have in common beside their size.
+    pub kind: ClusterContent,
     /// Where the first word points to, if into a module.
     pub symbol: Option<String>,
     /// Free chunks of the same size.
@@ -253,7 +254,7 @@ pub struct TcacheRow {
     pub address: Addr,
     /// Its thread; `null` where no thread's TLS points to it.
     pub tid: Option<u32>,
-    /// First glibc with its form.
+    /// First glibc with its form, as `2.26`.
     pub since: &'static str,
     /// Blocks in it.
     pub count: u64,
@@ -268,10 +269,10 @@ pub struct ChunkRow {
     pub address: Addr,
     /// Size of the chunk in bytes.
     pub size: u64,
-    /// used, free or unknown.
-    pub state: &'static str,
+    /// Whether it is the program's.
+    pub state: ChunkState,
     /// Its arena; `null` for mmapped chunks.
     pub arena: Option<Addr>,
-    /// used, tcache, fastbin, unsorted, smallbin, largebin, unlisted, top, mmapped.
-    pub r#where: &'static str,
+    /// Where malloc keeps it.
+    pub r#where: ChunkPlace,
 }

@@ -13,6 +13,7 @@ mod heapstat;
 mod holders;
 mod info;
 mod ip2method;
+mod kind_or_total;
 mod leaks;
 mod malloc;
 mod name;
@@ -30,6 +31,11 @@ mod threads;
 mod whatis;
 
 pub use crate::commands::schema;
+pub use crate::words::{
+    AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, ChunkPlace, ChunkState, ClusterContent, CodeKind,
+    CodePart, Compression, FieldStorage, FinalizerState, FrameRowKind, GcMode, Generation, HandleKind, HitEncoding,
+    ImageFormat, OsSubject, StackState, TargetKind, TaskStatus, TextFormat, Trust, WaitKind,
+};
 pub use anon::{AnonReport, BlockClusterRow, OwnerRow};
 pub use async_chains::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 pub use conditions::ConditionRow;
@@ -46,6 +52,7 @@ pub use heapstat::{
 pub use holders::{HeldTotal, HolderRow, HoldersReport};
 pub use info::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
 pub use ip2method::{Ip2MethodReport, IpRow, VersionRow};
+pub use kind_or_total::KindOrTotal;
 pub use leaks::{LeakedRow, LeaksReport};
 pub use malloc::{
     AllocatorRow, ArenaRow, ChunkRow, ChunkSum, ClusterRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
@@ -78,8 +85,9 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::diag::Warning;
+use crate::map::Kind;
 use crate::map::audit::{Conflict, Invariant};
-use crate::targets::Truncation;
+use crate::targets::{Arch, Producer, Truncation};
 
 /// Version of the JSON form.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -110,12 +118,12 @@ pub struct CoreRow {
     pub path: String,
     /// Size of the (unpacked) file in bytes.
     pub size: u64,
-    /// What it was packed with: zst, gz, xz, lz4.
-    pub packed: Option<&'static str>,
-    /// kernel, gcore, createdump or unknown.
-    pub producer: &'static str,
-    /// x86_64 or aarch64.
-    pub arch: &'static str,
+    /// What it was packed with.
+    pub packed: Option<Compression>,
+    /// The program that wrote it.
+    pub producer: Producer,
+    /// The machine.
+    pub arch: Arch,
     /// Process id.
     pub pid: Option<u32>,
     /// Whether the file is cut off.
@@ -139,7 +147,7 @@ pub struct RuntimeRow {
     pub module: String,
     /// Where it is loaded.
     pub base: Addr,
-    /// workstation or server; `null` where its GC can't be read.
+    /// Its collector, in the runtime's own words (.NET: workstation or server); `null` where its GC can't be read.
     pub gc: Option<&'static str>,
     /// What its structs are read by.
     pub layout_source: String,
@@ -163,10 +171,10 @@ pub struct SearchReport {
 pub struct HitRow {
     /// Where it begins.
     pub address: Addr,
-    /// utf8, utf16 or hex.
-    pub encoding: &'static str,
+    /// In which form it was found.
+    pub encoding: HitEncoding,
     /// Kind of the region it lies in.
-    pub kind: &'static str,
+    pub kind: Option<Kind>,
     /// Which one, and where in it.
     pub detail: String,
     /// Its length in bytes.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Name;
+use crate::report::{FinalizerState, Generation, Name};
 
 /// `objects`: objects of the types asked for.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -27,7 +27,7 @@ pub struct ListedObject {
     pub name: Name,
     /// Its size.
     pub size: u64,
-    /// Generation that it is in.
+    /// Generation that it is in, in the runtime's own words.
     pub generation: &'static str,
     /// Number of its GC heap.
     pub heap: u32,
@@ -56,10 +56,10 @@ pub struct FinalizerRow {
     pub name: Option<Name>,
     /// Its size.
     pub size: Option<u64>,
-    /// registered or ready.
-    pub state: &'static str,
+    /// Whether its finalizer is due.
+    pub state: FinalizerState,
     /// Generation it is registered for.
-    pub generation: Option<&'static str>,
+    pub generation: Option<Generation>,
     /// Number of its GC heap.
     pub heap: u32,
 }
@@ -70,8 +70,8 @@ pub struct FinalizerTypeRow {
     /// The type.
     #[serde(rename = "type")]
     pub name: Name,
-    /// registered or ready.
-    pub state: &'static str,
+    /// Whether its finalizer is due.
+    pub state: FinalizerState,
     /// How many.
     pub count: u64,
 }
@@ -143,6 +143,6 @@ pub struct ExceptionRow {
     pub inner: Option<Addr>,
     /// Whether it has a stack trace, as those do that were thrown.
     pub thrown: Option<bool>,
-    /// Generation that it is in.
+    /// Generation that it is in, in the runtime's own words.
     pub generation: &'static str,
 }

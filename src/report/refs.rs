@@ -2,7 +2,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Name;
+use crate::map::Kind;
+use crate::report::{Name, TargetKind};
 
 /// `refs`: who points at an address, or into what lies there.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -30,10 +31,10 @@ pub struct TargetRow {
     pub start: Addr,
     /// First address after it.
     pub end: Addr,
-    /// object, block, free block, region, range or address.
-    pub what: &'static str,
+    /// What it is.
+    pub what: TargetKind,
     /// Kind of the region it lies in; `null` where nothing is mapped.
-    pub kind: Option<&'static str>,
+    pub kind: Option<Kind>,
     /// Type of an object.
     #[serde(rename = "type")]
     pub name: Option<Name>,
@@ -63,10 +64,10 @@ pub struct RefRow {
     /// block, or else the kind of the region it lies in.
     pub from: String,
     /// Kind of the region it lies in.
-    pub kind: Option<&'static str>,
+    pub kind: Option<Kind>,
     /// The thread whose stack or register it is.
     pub thread: Option<u32>,
-    /// The register.
+    /// The register, by the machine's name of it.
     pub register: Option<&'static str>,
     /// The object it is in.
     pub object: Option<Addr>,

@@ -47,7 +47,7 @@ pub(super) fn of(cluster: &Cluster, rows: &[RefRow]) -> Vec<OwnerRow> {
     let mut groups: BTreeMap<Key, Group<'_>> = BTreeMap::new();
     for row in rows.iter().filter(|r| starts.contains(&r.value)) {
         let module =
-            (row.kind == Some(Kind::Image.name())).then(|| row.detail.split(' ').next().unwrap_or_default().to_owned());
+            (row.kind == Some(Kind::Image)).then(|| row.detail.split(' ').next().unwrap_or_default().to_owned());
         let key = Key {
             from: row.from.clone(),
             name: row.name.as_ref().map(|n| n.to_string()),

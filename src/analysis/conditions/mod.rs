@@ -5,7 +5,7 @@ mod parse;
 mod tests;
 
 use crate::map::Kind;
-use crate::report::{ConditionRow, DiffReport, DiffRow, KindRow, SummaryReport};
+use crate::report::{ConditionRow, DiffReport, DiffRow, KindOrTotal, KindRow, SummaryReport};
 use crate::units::{exact, human};
 
 /// The report a condition is about.
@@ -130,13 +130,13 @@ impl Condition {
 pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: u64) -> Vec<ConditionRow> {
     let t = &report.total;
     let total = KindRow {
-        kind: "total",
         count: t.count,
         size: t.size,
         in_core: t.in_core,
         largest: t.size,
         zero: t.zero,
         written: t.written,
+        ..KindRow::default()
     };
     let none = KindRow::default();
     let figure = |row: &KindRow, column: &str| match column {
@@ -153,9 +153,7 @@ pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: 
             let value = match c.subject {
                 Subject::Threads => threads,
                 Subject::Total => figure(&total, c.column),
-                Subject::Kind(k) => {
-                    figure(report.kinds.iter().find(|row| row.kind == k.name()).unwrap_or(&none), c.column)
-                }
+                Subject::Kind(k) => figure(report.kinds.iter().find(|row| row.kind == k).unwrap_or(&none), c.column),
             };
             c.judge(i128::from(value), figure(&total, c.column), "the total")
         })
@@ -177,7 +175,7 @@ pub fn judge_diff(conditions: &[Condition], report: &DiffReport) -> Vec<Conditio
                     ..DiffRow::default()
                 },
                 Subject::Total => &report.total,
-                Subject::Kind(k) => report.kinds.iter().find(|row| row.kind == k.name()).unwrap_or(&none),
+                Subject::Kind(k) => report.kinds.iter().find(|row| row.kind == KindOrTotal::Kind(k)).unwrap_or(&none),
             };
             let (value, whole) = match c.column {
                 "old" => (i128::from(row.old), row.old),

@@ -10,7 +10,7 @@ use crate::managed::{Heap as _, ManagedRuntime as _};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::report::{AsyncChainRow, AsyncFrameRow, AsyncReport, Name};
+use crate::report::{AsyncChainRow, AsyncEnd, AsyncFrameRow, AsyncPart, AsyncReport, Name};
 use crate::session::Session;
 use crate::units::exact;
 
@@ -95,11 +95,11 @@ impl Rows<'_, '_, '_, '_, '_> {
             first.awaiting = Some(awaiting.clone());
         }
         let (end, end_object) = match chain.end {
-            End::Nobody => ("nobody", None),
-            End::Cycle => ("circle", None),
-            End::Thread(object) => ("thread", Some(object)),
-            End::Callback(object) => ("callback", Some(object)),
-            End::Other(object) => ("other", Some(object)),
+            End::Nobody => (AsyncEnd::Nobody, None),
+            End::Cycle => (AsyncEnd::Circle, None),
+            End::Thread(object) => (AsyncEnd::Thread, Some(object)),
+            End::Callback(object) => (AsyncEnd::Callback, Some(object)),
+            End::Other(object) => (AsyncEnd::Other, Some(object)),
         };
         let end_name = match chain.end {
             End::Callback(object) => self.delegate(object),
@@ -126,7 +126,7 @@ impl Rows<'_, '_, '_, '_, '_> {
                     let method = self.methods.of(machine.method_table);
                     let token = method.as_ref().and_then(|(_, token, _)| token.map(|t| t.to_string()));
                     AsyncFrameRow {
-                        kind: "method",
+                        kind: AsyncPart::Method,
                         r#type: Name::from(self.type_name(machine.method_table)),
                         module: method.as_ref().map(|(_, _, module)| printable(&module.name()).into_owned()),
                         method: method.map(|(name, ..)| printable(&name).into_owned()),
@@ -135,7 +135,7 @@ impl Rows<'_, '_, '_, '_, '_> {
                     }
                 }
                 None => AsyncFrameRow {
-                    kind: if node.task { "task" } else { "source" },
+                    kind: if node.task { AsyncPart::Task } else { AsyncPart::Source },
                     r#type: Name::from(self.type_name(node.method_table)),
                     ..AsyncFrameRow::default()
                 },
@@ -144,7 +144,7 @@ impl Rows<'_, '_, '_, '_, '_> {
             row
         });
         let mut row = AsyncFrameRow { object: node.addr, state: node.state, ..row };
-        if row.kind == "task" {
+        if row.kind == AsyncPart::Task {
             row.method = self.reference(node, "m_action").and_then(|delegate| self.delegate(delegate));
         }
         row

@@ -11,8 +11,8 @@ use crate::limits;
 use crate::managed::{ManagedRuntime as _, ObjectNames, TypeIndex};
 use crate::phase::Phase;
 use crate::report::{
-    ExceptionRow, ExceptionsReport, FinalizerRow, FinalizerTypeRow, FinalizersReport, LockThreadRow, SyncBlockRow,
-    SyncBlocksReport,
+    ExceptionRow, ExceptionsReport, FinalizerRow, FinalizerState, FinalizerTypeRow, FinalizersReport, LockThreadRow,
+    SyncBlockRow, SyncBlocksReport,
 };
 use crate::session::Session;
 
@@ -36,7 +36,7 @@ pub fn finalizers(session: &Session<'_>) -> FinalizersReport {
                         object,
                         name,
                         size,
-                        state: if generation.is_some() { "registered" } else { "ready" },
+                        state: if generation.is_some() { FinalizerState::Registered } else { FinalizerState::Ready },
                         generation,
                         heap: queue.heap,
                     });
@@ -44,7 +44,7 @@ pub fn finalizers(session: &Session<'_>) -> FinalizersReport {
             }
         }
     }
-    let mut by_type: BTreeMap<(&str, &'static str), u64> = BTreeMap::new();
+    let mut by_type: BTreeMap<(&str, FinalizerState), u64> = BTreeMap::new();
     for row in &report.objects {
         *by_type.entry((row.name.as_deref().unwrap_or("?"), row.state)).or_default() += 1;
     }
