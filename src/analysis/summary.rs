@@ -62,7 +62,7 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
         }
     }
     let mut rows: Vec<KindRow> = rows.into_values().collect();
-    rows.sort_by_key(|r| (Reverse(r.size), r.kind));
+    rows.sort_by_key(|r| (Reverse(r.size), r.kind.name()));
     rows
 }
 

@@ -113,7 +113,7 @@ fn shortly(c: &BlockClusterRow) -> String {
             (Some(_), _) if o.objects == 1 => "an object".into(),
             (Some(_), _) => format!("{} objects", exact(o.objects)),
             (None, Some(module)) => module.clone(),
-            (None, None) => o.from.clone(),
+            (None, None) => o.from.to_string(),
         },
     }
 }

@@ -27,7 +27,7 @@ impl Render for RefsReport {
         }
         table = table.flexible("Where");
         for r in &self.refs {
-            let mut cells = vec![r.from.clone(), r.address.map_or_else(|| "-".into(), |a| a.to_string())];
+            let mut cells = vec![r.from.to_string(), r.address.map_or_else(|| "-".into(), |a| a.to_string())];
             if offsets {
                 cells.push(format!("+{:#x}", r.offset));
             }

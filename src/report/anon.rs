@@ -3,7 +3,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::map::Confidence;
-use crate::report::{BlockBorders, BlockContent, Name};
+use crate::report::{BlockBorders, BlockContent, Name, PointerSource};
 
 /// `anon`: anonymous memory that no runtime, heap or stack claims.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -57,7 +57,7 @@ pub struct BlockClusterRow {
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct OwnerRow {
     /// What the words are of, as in `refs`.
-    pub from: String,
+    pub from: PointerSource,
     /// Type of the objects they are in.
     #[serde(rename = "type")]
     pub name: Option<Name>,

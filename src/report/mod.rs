@@ -20,6 +20,7 @@ mod name;
 mod object;
 mod objects;
 mod perfmap;
+mod pointer_source;
 mod refs;
 mod regions;
 mod retained;
@@ -69,6 +70,7 @@ pub use objects::{
     ObjectsReport, SyncBlockRow, SyncBlocksReport,
 };
 pub use perfmap::{PerfMapReport, PerfMapRow};
+pub use pointer_source::PointerSource;
 pub use refs::{RefCountRow, RefRow, RefsReport, TargetRow};
 pub use regions::{RegionRow, RegionsReport};
 pub use retained::{RetainedReport, RetainedRow, RetainedTypeRow, RootSumRow};

@@ -3,7 +3,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::map::Kind;
-use crate::report::{Name, TargetKind};
+use crate::report::{Name, PointerSource, TargetKind};
 
 /// `refs`: who points at an address, or into what lies there.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -46,7 +46,7 @@ pub struct TargetRow {
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RefCountRow {
     /// Which sort, see [`RefRow::from`].
-    pub from: String,
+    pub from: PointerSource,
     /// How many.
     pub count: u64,
 }
@@ -60,9 +60,8 @@ pub struct RefRow {
     pub value: Addr,
     /// Bytes from the start of the target to where it points.
     pub offset: u64,
-    /// register, stack, stack (left over), handle, object, free object space, free
-    /// block, or else the kind of the region it lies in.
-    pub from: String,
+    /// What it is of.
+    pub from: PointerSource,
     /// Kind of the region it lies in.
     pub kind: Option<Kind>,
     /// The thread whose stack or register it is.

@@ -63,6 +63,36 @@ macro_rules! words {
 }
 pub(crate) use words;
 
+/// The same for an enum that has another one in it, so that its values are no plain list: by its
+/// `name` and `all`. `$about` describes it in the schema.
+macro_rules! worded {
+    ($name:ident, $about:literal) => {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let words: Vec<&str> = $name::all().map($name::name).collect();
+                schemars::json_schema!({ "description": $about, "type": "string", "enum": words })
+            }
+        }
+    };
+}
+pub(crate) use worded;
+
 #[cfg(test)]
 mod tests {
     use super::*;
