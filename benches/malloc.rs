@@ -10,7 +10,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use coremap::analysis::{self, MallocOptions};
+use coremap::commands::{self, MallocOptions};
 use coremap::native::malloc::FreeLists;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
@@ -53,7 +53,7 @@ fn main() {
     tell("walk alone", best(walk));
     tell("free lists (summary)", best(|| FreeLists::read(&process, session.malloc(), &[]).len() as u64));
     let whole = || {
-        let report = analysis::malloc(&session, &MallocOptions::default(), &silent);
+        let report = commands::malloc(&session, &MallocOptions::default(), &silent);
         assert!(report.lost.count == 0 && report.total.used + report.total.free > chunks);
         report.total.used + report.total.free
     };

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use common::Fallible;
 use coremap::addr::Addr;
-use coremap::analysis;
+use coremap::commands;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::session::Session;
@@ -47,7 +47,7 @@ fn open(path: &Path) -> Fallible<Process> {
 /// Addresses all over the methods, not one after the other.
 fn text(process: &Process) -> Fallible<(String, Addr)> {
     let methods: Vec<(u64, u64)> =
-        analysis::perfmap(&Session::new(process)).entries.iter().map(|e| (e.start.get(), e.size)).collect();
+        commands::perfmap(&Session::new(process)).entries.iter().map(|e| (e.start.get(), e.size)).collect();
     let mut out = String::new();
     let mut first = None;
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
@@ -70,18 +70,18 @@ fn text(process: &Process) -> Fallible<(String, Addr)> {
 fn symbolicate(sample: &Sample, fold: bool) -> u64 {
     let options = coremap::symbolicate::Options::default();
     let mut input = sample.text.as_bytes();
-    let report = analysis::symbolicate(&Session::new(&sample.process), &mut input, &mut io::sink(), fold, &options);
+    let report = commands::symbolicate(&Session::new(&sample.process), &mut input, &mut io::sink(), fold, &options);
     report.map_or(0, |r| r.named)
 }
 
 /// From nothing: open, find the runtime, answer.
 fn ip2method(sample: &Sample) -> bool {
     let Ok(process) = open(&sample.path) else { return false };
-    analysis::ip2method(&Session::new(&process), &[sample.ip]).results.iter().all(|r| r.found)
+    commands::ip2method(&Session::new(&process), &[sample.ip]).results.iter().all(|r| r.found)
 }
 
 fn perfmap(sample: &Sample) -> usize {
-    analysis::perfmap(&Session::new(&sample.process)).entries.len()
+    commands::perfmap(&Session::new(&sample.process)).entries.len()
 }
 
 #[divan::bench(args = [false, true], sample_count = 10, sample_size = 1)]

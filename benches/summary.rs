@@ -49,7 +49,7 @@ static CORES: OnceLock<Vec<(&'static str, Scratch)>> = OnceLock::new();
 fn sum_up(path: &Path) -> Fallible<(u64, Process)> {
     let silent = Progress::silent();
     let process = Process::open(path, &Options::default(), &silent)?;
-    let size = coremap::analysis::summary(&Session::new(&process), false, &silent).total.size;
+    let size = coremap::commands::summary(&Session::new(&process), false, &silent).total.size;
     Ok((size, process))
 }
 

@@ -11,7 +11,7 @@
 //! ```
 //! use std::path::Path;
 //!
-//! use coremap::analysis;
+//! use coremap::commands;
 //! use coremap::process::{Options, Process};
 //! use coremap::progress::Progress;
 //! use coremap::session::Session;
@@ -19,7 +19,7 @@
 //! let core = Path::new("testdata/cores/native-glibc-kernel/core.gz");
 //! let process = Process::open(core, &Options::default(), &Progress::silent())?;
 //! let session = Session::new(&process);
-//! let report = analysis::summary(&session, false, &Progress::silent());
+//! let report = commands::summary(&session, false, &Progress::silent());
 //! for kind in &report.kinds {
 //!     println!("{:20} {:>14}", kind.kind, kind.size);
 //! }
@@ -34,7 +34,7 @@
 //! assert_eq!(region.kind.name(), "Stack");
 //!
 //! // The same as the program prints it with `--json`.
-//! let answer = analysis::envelope("summary", &session, report);
+//! let answer = commands::envelope("summary", &session, report);
 //! let mut text = Vec::new();
 //! coremap::render::json(&answer, &mut text)?;
 //! let read: serde_json::Value = serde_json::from_slice(&text)?;
@@ -76,30 +76,29 @@
 //! ```text
 //! core file -> Core, a Target (facts, bytes) -> Process (memory, modules)
 //!           -> Session: introspectors make Claims -> AddressMap (resolved); runtimes
-//!           -> analyses -> report (plain data) -> render (table, json, csv)
+//!           -> a command's analysis -> its report (plain data) -> its table, json, csv
 //! ```
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`session`] | what was read of a process: start here |
-//! | [`analysis`] | answers to the commands, as plain data |
-//! | [`report`] | the structs those answers are made of: the JSON contract |
-//! | [`render`] | reports as tables, JSON and CSV |
+//! | [`commands`] | every command: the function that answers, its report, its table, the schema |
+//! | [`report`] | what every answer begins with, and the rows that several of them have |
+//! | [`render`] | how reports are written: tables, JSON and CSV |
 //! | [`process`] | opening; memory, modules and what went wrong so far |
 //! | [`map`] | kinds, claims, and the one label for each byte |
 //! | [`managed`] | what is asked of a managed runtime, whatever it is |
-//! | [`commands`] | every command: its name, what it is asked of, the schema of its answer |
 //! | [`search`] | text, patterns and bytes in the dumped memory |
 //! | [`symbolicate`] | texts of tracing tools, with their addresses named |
 //! | [`shrink`] | a smaller core that still answers |
 //! | [`targets`] | what is looked at, whatever it came from: facts and bytes |
-//! | [`core`] | a core file as a target: opening, ELF headers, notes, producers |
 //! | [`memory`] | reads that give bytes or the reason why not; page scans |
-//! | [`image`] | ELF and PE files as they lie in memory |
 //! | [`layout`] | struct layouts as data |
-//! | [`dotnet`] | CoreCLR's own structures: GC, loader heaps, code heaps |
-//! | [`native`] | thread stacks and malloc heaps of the C library, native symbols |
-//! | [`stackwalk`] | stacks of threads, native and managed frames in one |
+//!
+//! What these are built on (ELF and PE files in memory, core files, CoreCLR's structures, stacks and malloc of
+//! the C library) is not for users of the library: it changes with every runtime that is added. Its modules can be
+//! reached, since tests and benches of coremap ask them, but are in no documentation and promise nothing;
+//! docs/design.md tells of them.
 //!
 //! Core files are mapped: one that becomes shorter while it is read ends the program, unless
 //! [`process::Options::handle_sigbus`] is set.
@@ -108,23 +107,30 @@
 //! `cli`, which is on unless one says `default-features = false`.
 
 pub mod addr;
-pub mod analysis;
+pub(crate) mod analysis;
+#[doc(hidden)]
 pub mod bytes;
 pub mod commands;
+#[doc(hidden)]
 pub mod core;
 pub mod diag;
+#[doc(hidden)]
 pub mod dotnet;
+#[doc(hidden)]
 pub mod image;
 mod introspect;
 pub mod layout;
+#[doc(hidden)]
 pub mod limits;
 pub mod managed;
 pub mod map;
 pub mod memory;
+#[doc(hidden)]
 pub mod native;
 pub(crate) mod phase;
 pub mod process;
 pub mod progress;
+#[doc(hidden)]
 pub mod range_map;
 pub mod registers;
 pub mod render;
@@ -132,8 +138,10 @@ pub mod report;
 pub mod search;
 pub mod session;
 pub mod shrink;
+#[doc(hidden)]
 pub mod stackwalk;
 pub mod symbolicate;
 pub mod targets;
+#[doc(hidden)]
 pub mod units;
 mod words;

@@ -21,6 +21,8 @@ pub(crate) enum Phase {
     MappedChunks,
     /// Blocks of malloc, one by one or by its lists.
     Blocks,
+    /// Allocators and runtimes that are recognised and not walked.
+    Foreign,
     /// Which runtimes there are.
     Runtime,
     /// Segments and regions of the GC.
@@ -61,7 +63,7 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Phase; 26] = [
+    pub(crate) const ALL: [Phase; 27] = [
         Phase::Question,
         Phase::Modules,
         Phase::Strings,
@@ -70,6 +72,7 @@ impl Phase {
         Phase::Malloc,
         Phase::MappedChunks,
         Phase::Blocks,
+        Phase::Foreign,
         Phase::Runtime,
         Phase::GcHeap,
         Phase::Handles,
@@ -114,6 +117,7 @@ impl Phase {
                 ("malloc's mappings", "blocks with a mapping of their own may count as anonymous memory")
             }
             Phase::Blocks => ("malloc's blocks", "blocks may be missing, and what is used or free be unknown"),
+            Phase::Foreign => ("other allocators and runtimes", "their memory may count as anonymous memory"),
             Phase::Runtime => {
                 ("runtimes", ".NET may be missed or not be read, and what it owns count as anonymous memory")
             }

@@ -1,13 +1,14 @@
 //! What was read of one process, kept by one owner: each part is made when it is first
 //! asked for, and borrowed from then on.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::addr::Addr;
 use crate::diag::was_read;
 use crate::dotnet::CoreClr;
 use crate::introspect::{Introspection, introspect};
-use crate::managed::{ManagedRuntime, Mark, Roots};
+use crate::managed::{ManagedRuntime, Mark, Roots, Walk};
 use crate::map::{AddressMap, Kind, Owner, Region};
 use crate::native::NativeSymbols;
 use crate::native::malloc::{Blocks, FreeLists, Malloc, read_blocks};
@@ -20,7 +21,7 @@ use crate::targets::Thread;
 ///
 /// ```
 /// # use std::path::Path;
-/// use coremap::analysis;
+/// use coremap::commands;
 /// use coremap::process::{Options, Process};
 /// use coremap::progress::Progress;
 /// use coremap::session::Session;
@@ -29,7 +30,7 @@ use crate::targets::Thread;
 /// let process = Process::open(core, &Options::default(), &Progress::silent())?;
 /// let session = Session::new(&process);
 /// // The map is made for the first of these and serves both.
-/// let summary = analysis::summary(&session, false, &Progress::silent());
+/// let summary = commands::summary(&session, false, &Progress::silent());
 /// assert_eq!(summary.total.count, session.map().regions.len() as u64);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -44,6 +45,7 @@ pub struct Session<'p> {
     whole: OnceLock<Introspection>,
     blocks: OnceLock<(FreeLists, Blocks)>,
     symbols: OnceLock<NativeSymbols<'p>>,
+    threads: OnceLock<HashMap<u32, &'p Thread>>,
 }
 
 impl<'p> Session<'p> {
@@ -62,6 +64,7 @@ impl<'p> Session<'p> {
             whole: OnceLock::new(),
             blocks: OnceLock::new(),
             symbols: OnceLock::new(),
+            threads: OnceLock::new(),
         }
     }
 
@@ -71,12 +74,14 @@ impl<'p> Session<'p> {
     }
 
     /// Stacks of threads, those that are guesses too.
+    #[doc(hidden)]
     pub fn stacks(&self) -> &Stacks {
         &self.whole().stacks
     }
 
     /// Stacks of threads that something tells of: without the guesses, which the whole map
     /// is needed for.
+    #[doc(hidden)]
     pub fn known_stacks(&self) -> &Stacks {
         self.stacks.get_or_init(|| {
             was_read("stacks");
@@ -85,6 +90,7 @@ impl<'p> Session<'p> {
     }
 
     /// glibc's malloc.
+    #[doc(hidden)]
     pub fn malloc(&self) -> &Malloc {
         &self.whole().malloc
     }
@@ -106,6 +112,7 @@ impl<'p> Session<'p> {
     }
 
     /// Those of them that are .NET's, for what only these have.
+    #[doc(hidden)]
     pub fn coreclr(&self) -> &[CoreClr<'p>] {
         self.coreclr.get_or_init(|| {
             was_read("runtimes");
@@ -114,12 +121,25 @@ impl<'p> Session<'p> {
     }
 
     /// Follows stacks, through the code of all runtimes; `stacks`: where they lie.
+    #[doc(hidden)]
     pub fn walker<'s>(&'s self, stacks: &'s Stacks) -> Walker<'s, 'p> {
         Walker::new(self.process, self.runtimes().iter().map(|runtime| runtime.code()).collect(), stacks)
     }
 
+    /// The stack of a thread, as `walker` follows it through the marks of all runtimes.
+    #[doc(hidden)]
+    pub fn walk(&self, walker: &Walker<'_, 'p>, thread: &Thread) -> Walk {
+        walker.walk(thread, self.marks(thread.tid))
+    }
+
+    /// The same of the thread of that number; `None` where there is none.
+    #[doc(hidden)]
+    pub fn walk_tid(&self, walker: &Walker<'_, 'p>, tid: u32) -> Option<Walk> {
+        Some(self.walk(walker, self.thread(tid)?))
+    }
+
     /// The marks of all runtimes on a thread's stack, lowest first.
-    pub fn marks(&self, tid: u32) -> Vec<Mark> {
+    fn marks(&self, tid: u32) -> Vec<Mark> {
         let of = |runtime: &&dyn ManagedRuntime| runtime.threads().by_tid.get(&tid).cloned().unwrap_or_default();
         let mut marks: Vec<Mark> = self.runtimes().iter().flat_map(of).flat_map(|thread| thread.marks).collect();
         marks.sort_by_key(|mark| mark.addr);
@@ -141,15 +161,17 @@ impl<'p> Session<'p> {
         let Some(runtime) = runtimes.get(number) else { return Roots::default() };
         self.tell_threads();
         let walker = self.walker(self.stacks());
-        runtime.roots(number, &mut |tid| Some(walker.walk(self.thread(tid)?, self.marks(tid))))
+        runtime.roots(number, &mut |tid| self.walk_tid(&walker, tid))
     }
 
     /// The thread of that number, with its registers.
     pub fn thread(&self, tid: u32) -> Option<&'p Thread> {
-        self.process.threads().iter().find(|thread| thread.tid == tid)
+        let by_tid = || self.process.threads().iter().rev().map(|thread| (thread.tid, thread)).collect();
+        self.threads.get_or_init(by_tid).get(&tid).copied()
     }
 
     /// All blocks of malloc, with the lists that tell which of them are free.
+    #[doc(hidden)]
     pub fn blocks(&self) -> &(FreeLists, Blocks) {
         self.blocks.get_or_init(|| {
             was_read("blocks of malloc");
@@ -158,6 +180,7 @@ impl<'p> Session<'p> {
     }
 
     /// Names of native code.
+    #[doc(hidden)]
     pub fn symbols(&self) -> &NativeSymbols<'p> {
         self.symbols.get_or_init(|| NativeSymbols::new(self.process))
     }

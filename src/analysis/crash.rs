@@ -12,27 +12,27 @@ use crate::targets::SignalInfo;
 
 /// Why a process was dumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Crash {
+pub(crate) struct Crash {
     /// The thread, where the producer tells.
-    pub(super) tid: Option<u32>,
+    pub(crate) tid: Option<u32>,
     /// The signal, where the core proves one.
-    pub(super) signal: Option<Signal>,
+    pub(crate) signal: Option<Signal>,
 }
 
 /// A signal, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Signal {
+pub(crate) struct Signal {
     /// Its number.
-    pub(super) number: i32,
+    pub(crate) number: i32,
     /// NT_SIGINFO of it.
-    pub(super) info: Option<SignalInfo>,
+    pub(crate) info: Option<SignalInfo>,
 }
 
 /// Signals by which gdb stops a process it attaches to: SIGSTOP, SIGTRAP.
 const ATTACH_SIGNALS: [i32; 2] = [19, 5];
 
 /// Who crashed, and why.
-pub(super) fn crash(process: &Process) -> Crash {
+pub(crate) fn crash(process: &Process) -> Crash {
     let (notes, producer) = (process.facts(), process.producer());
     let stopped = |number: i32| producer == Producer::Gcore && ATTACH_SIGNALS.contains(&number);
     let info = notes.signal.filter(|s| s.signo != 0 && !stopped(s.signo));
@@ -53,7 +53,7 @@ pub(super) fn crash(process: &Process) -> Crash {
 }
 
 /// A signal's name.
-pub(super) fn name(number: i32) -> String {
+pub(crate) fn name(number: i32) -> String {
     SIGNALS.iter().find(|(n, _)| *n == number).map_or_else(|| format!("signal {number}"), |(_, s)| (*s).into())
 }
 

@@ -6,7 +6,7 @@ use crate::process::Process;
 use crate::units::exact;
 
 /// Tell that objects may be half moved.
-pub(super) fn tell_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap) {
+pub(crate) fn tell_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap) {
     if heap.in_gc() {
         process.diag.partial(
             "heap-in-gc",
@@ -19,7 +19,7 @@ pub(super) fn tell_in_gc(process: &Process, runtime: &dyn ManagedRuntime, heap: 
 }
 
 /// Tell what of the heap could not be walked.
-pub(super) fn tell_walk(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, losses: &Losses) {
+pub(crate) fn tell_walk(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, losses: &Losses) {
     let name = runtime.label();
     for note in heap.notes() {
         process.diag.partial("heap-walk", format!("{name}: {note}"));

@@ -25,7 +25,7 @@ const STUB_HEAPS: [Kind; 9] = [
 ];
 
 /// What code an address is of.
-pub enum Code {
+pub(crate) enum Code {
     /// A managed method, of the runtime of that number.
     Managed(usize, Arc<Method>),
     /// A stub.
@@ -39,39 +39,39 @@ pub enum Code {
 }
 
 /// Everything that gives names to code.
-pub struct Names<'s, 'p> {
+pub(crate) struct Names<'s, 'p> {
     session: &'s Session<'p>,
     runtimes: Vec<&'s dyn ManagedCode>,
 }
 
 impl<'s, 'p> Names<'s, 'p> {
     /// Names in the session's process.
-    pub fn new(session: &'s Session<'p>) -> Names<'s, 'p> {
+    pub(crate) fn new(session: &'s Session<'p>) -> Names<'s, 'p> {
         Names { session, runtimes: session.runtimes().iter().map(|runtime| runtime.code()).collect() }
     }
 
     /// The code of the runtime of that number.
-    pub fn runtime(&self, number: usize) -> Option<&'s dyn ManagedCode> {
+    pub(crate) fn runtime(&self, number: usize) -> Option<&'s dyn ManagedCode> {
         self.runtimes.get(number).copied()
     }
 
     /// The code of all runtimes.
-    pub fn runtimes(&self) -> &[&'s dyn ManagedCode] {
+    pub(crate) fn runtimes(&self) -> &[&'s dyn ManagedCode] {
         &self.runtimes
     }
 
     /// Tell that names are missing.
-    pub(super) fn partial(&self, why: String) {
+    pub(crate) fn partial(&self, why: String) {
         self.session.process.diag.partial("dotnet", why);
     }
 
     /// Tell what names were asked for that could not be had, and what would help.
-    pub fn note_missing(&self) {
+    pub(crate) fn note_missing(&self) {
         self.runtimes.iter().for_each(|code| code.tell_missing());
     }
 
     /// What code `ip` is of.
-    pub fn code(&self, ip: Addr) -> Code {
+    pub(crate) fn code(&self, ip: Addr) -> Code {
         for (number, code) in self.runtimes.iter().enumerate() {
             match code.code_at(ip) {
                 None => {}
@@ -84,12 +84,12 @@ impl<'s, 'p> Names<'s, 'p> {
     }
 
     /// Name of the module that a symbol is in.
-    pub fn native_module(&self, symbol: &NativeSymbol) -> &'s str {
+    pub(crate) fn native_module(&self, symbol: &NativeSymbol) -> &'s str {
         self.session.symbols().module_name(symbol)
     }
 
     /// IL offset and line of an address in a method of the runtime of that number.
-    pub fn source(&self, runtime: usize, method: &Method, ip: Addr) -> Source {
+    pub(crate) fn source(&self, runtime: usize, method: &Method, ip: Addr) -> Source {
         self.runtime(runtime).map(|code| code.source(method, ip)).unwrap_or_default()
     }
 
@@ -109,7 +109,7 @@ impl<'s, 'p> Names<'s, 'p> {
     }
 
     /// In words: what code an address is of, if any.
-    pub fn describe(&self, ip: Addr) -> Option<String> {
+    pub(crate) fn describe(&self, ip: Addr) -> Option<String> {
         match self.code(ip) {
             Code::Managed(_, method) => {
                 let offset = method.offset_of(ip).unwrap_or(0);
@@ -140,7 +140,7 @@ impl<'s, 'p> Names<'s, 'p> {
     }
 
     /// In words: what an address is that is of no managed method.
-    pub fn explain(&self, ip: Addr, code: &Code) -> String {
+    pub(crate) fn explain(&self, ip: Addr, code: &Code) -> String {
         let mut parts = vec![self.words(code)];
         parts.retain(|p| !p.is_empty());
         // The whole map is made only where an address needs it.

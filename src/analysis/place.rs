@@ -7,7 +7,7 @@ use crate::map::{Kind, Owner, Region};
 use crate::session::Session;
 
 /// `libc.so.6 .text+0x1234`, `thread 17, SP+0x80`, `arena 0x7f… +0x40`.
-pub(super) fn place(session: &Session<'_>, region: &Region, addr: Addr) -> String {
+pub(crate) fn place(session: &Session<'_>, region: &Region, addr: Addr) -> String {
     if let Owner::Module(i) = region.owner
         && let Some(module) = session.process.modules.get(i as usize)
     {

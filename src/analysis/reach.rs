@@ -15,16 +15,16 @@ use crate::report::ChunkSum;
 use crate::session::Session;
 
 /// Follows pointers from block to block.
-pub(super) struct Reach<'a> {
+pub(crate) struct Reach<'a> {
     process: &'a Process,
-    pub(super) blocks: &'a Blocks,
+    pub(crate) blocks: &'a Blocks,
     /// The memory of each part of the heap.
     parts: Vec<Vec<Window<'a>>>,
     hull: AddrRange,
 }
 
 impl<'a> Reach<'a> {
-    pub(super) fn new(process: &'a Process, blocks: &'a Blocks) -> Reach<'a> {
+    pub(crate) fn new(process: &'a Process, blocks: &'a Blocks) -> Reach<'a> {
         let _phase = process.enter(Phase::Pointers);
         let parts = blocks.parts().map(|part| Window::written(process.target(), part)).collect();
         Reach { process, blocks, parts, hull: blocks.hull() }
@@ -32,7 +32,7 @@ impl<'a> Reach<'a> {
 
     /// Mark all used blocks that can be reached from outside the heap; returns how
     /// many bytes were looked through for pointers to them.
-    pub(super) fn mark_from_roots(&self, session: &Session<'_>, marks: &BlockMarks, progress: &Progress) -> u64 {
+    pub(crate) fn mark_from_roots(&self, session: &Session<'_>, marks: &BlockMarks, progress: &Progress) -> u64 {
         let within = roots(session);
         let queue = BlockQueue::new(self.blocks);
         let add = |value: Addr| {
@@ -49,7 +49,7 @@ impl<'a> Reach<'a> {
     }
 
     /// Blocks that can be reached from `first`, them included.
-    pub(super) fn sum(&self, first: impl Iterator<Item = BlockId>) -> ChunkSum {
+    pub(crate) fn sum(&self, first: impl Iterator<Item = BlockId>) -> ChunkSum {
         let marks = self.blocks.marks();
         let queue = BlockQueue::new(self.blocks);
         first.filter(|id| marks.mark(*id)).for_each(|id| queue.push(id));
@@ -74,7 +74,7 @@ impl<'a> Reach<'a> {
 
     /// Visit the used blocks that words of `block`, which lies in part `part`, lead into.
     #[inline]
-    pub(super) fn each(&self, part: usize, block: &Block, mut visit: impl FnMut(BlockId)) {
+    pub(crate) fn each(&self, part: usize, block: &Block, mut visit: impl FnMut(BlockId)) {
         let Some(windows) = self.parts.get(part) else { return };
         let (low, span) = (self.hull.start.get(), self.hull.len());
         let first = windows.partition_point(|w| w.end <= block.range.start.get());

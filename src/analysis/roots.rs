@@ -10,18 +10,18 @@ use crate::session::Session;
 use crate::units::exact;
 
 /// The roots of one runtime's objects.
-pub(super) struct Rooted<'a> {
+pub(crate) struct Rooted<'a> {
     /// All of them.
-    pub(super) roots: &'a [Root],
+    pub(crate) roots: &'a [Root],
     /// The runtime, for the names of frames.
-    pub(super) runtime: &'a dyn ManagedRuntime,
+    pub(crate) runtime: &'a dyn ManagedRuntime,
     /// How the stacks were read.
-    pub(super) stacks: StackRootsRow,
+    pub(crate) stacks: StackRootsRow,
 }
 
 /// Find what all objects of each runtime keep, and use it; nothing where there are too
 /// many. What makes it less than the whole is told.
-pub(super) fn with_retained(
+pub(crate) fn with_retained(
     session: &Session<'_>,
     mut with: impl for<'g> FnMut(&Retained<'g>, &mut ObjectNames<'g>, &Rooted<'_>),
 ) {
@@ -58,7 +58,7 @@ pub(super) fn with_retained(
 }
 
 /// How the stacks were read.
-pub(super) fn stack_roots(roots: &Roots) -> StackRootsRow {
+pub(crate) fn stack_roots(roots: &Roots) -> StackRootsRow {
     let of = |kind| roots.all.iter().filter(|r| r.kind == kind).count() as u64;
     let stacks = &roots.stacks;
     StackRootsRow {
@@ -84,7 +84,7 @@ fn frame(runtime: &dyn ManagedRuntime, root: &Root) -> Option<RootFrameRow> {
 }
 
 /// A path from `root`; `chain`: the objects on it.
-pub(super) fn root_row(runtime: &dyn ManagedRuntime, root: &Root, chain: Vec<ChainRow>) -> RootPathRow {
+pub(crate) fn root_row(runtime: &dyn ManagedRuntime, root: &Root, chain: Vec<ChainRow>) -> RootPathRow {
     RootPathRow {
         root_kind: root.kind.name().to_owned(),
         root_address: root.address,

@@ -22,13 +22,13 @@ impl Ranged for Part {
 }
 
 /// What a scan found.
-pub(super) struct ZeroMap {
+pub(crate) struct ZeroMap {
     parts: RangeMap<Part>,
 }
 
 impl ZeroMap {
     /// Scan all regions, or only those of one kind.
-    pub(super) fn scan(session: &Session<'_>, only: Option<Kind>, progress: &Progress) -> ZeroMap {
+    pub(crate) fn scan(session: &Session<'_>, only: Option<Kind>, progress: &Progress) -> ZeroMap {
         let mut cuts: Vec<Addr> = session.stacks().list.iter().flat_map(|s| [s.stack.start, s.stack.end]).collect();
         cuts.sort_unstable();
         let mut parts = Vec::new();
@@ -55,7 +55,7 @@ impl ZeroMap {
     }
 
     /// What was found in each region, by its index.
-    pub(super) fn by_region(&self, regions: usize) -> Vec<ZeroStat> {
+    pub(crate) fn by_region(&self, regions: usize) -> Vec<ZeroStat> {
         let mut out = vec![ZeroStat::default(); regions];
         for p in self.parts.iter() {
             out[p.region].merge(p.stat);
@@ -64,7 +64,7 @@ impl ZeroMap {
     }
 
     /// What was found within `range`, whose ends no part crosses.
-    pub(super) fn within(&self, range: AddrRange) -> ZeroStat {
+    pub(crate) fn within(&self, range: AddrRange) -> ZeroStat {
         let mut out = ZeroStat::default();
         for p in self.parts.overlapping(range).filter(|p| range.covers(&p.range)) {
             out.merge(p.stat);

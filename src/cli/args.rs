@@ -16,7 +16,9 @@ or not a core; 4 done, but part of the core could not be read or understood (the
 what).
 
 A core may be plain ELF or packed (.zst .gz .xz .lz4), or - for standard input.
-Addresses: 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000, libc.so.6+0x10.")]
+Addresses: 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000, libc.so.6+0x10.
+A core alone means its summary. Words of SOS are understood: clrstack, dumpheap -stat, eeheap,
+ip2md, dumpasync, gchandles, finalizequeue, syncblk, dumpobj, parallelstacks and others.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) common: Common,

@@ -27,16 +27,13 @@ pub(super) fn last_line(text: &str) -> &str {
     text.lines().last().unwrap_or_default().trim_start_matches("error: ")
 }
 
-/// Arguments in the wrong order get a sentence: `first` is a file, and the core
-/// is none. `what` comes first, and the usage is `usage`.
-pub(super) fn not_swapped(first: &str, core: &Path, what: &str, usage: &str) -> Result<(), Failure> {
+/// What is asked and the core, in this order: `coremap search CORE text` is meant as it stands. `core` is
+/// the last argument, `first` what stands before it.
+pub(super) fn in_order<'a>(first: &'a str, core: &'a Path) -> (&'a str, &'a Path) {
     if core.exists() || core.as_os_str() == "-" || !Path::new(first).is_file() {
-        return Ok(());
+        return (first, core);
     }
-    Err(Failure::Usage(format!(
-        "'{first}' is a file and '{}' is not: the {what} comes first, `coremap {usage}`",
-        core.display()
-    )))
+    core.to_str().map_or((first, core), |text| (text, Path::new(first)))
 }
 
 /// Open the core, ask the analysis, answer; where `is_empty`, nothing was found.
@@ -61,7 +58,7 @@ pub(super) fn ask_at<R: Render>(
     analyse: impl FnOnce(&Session<'_>, Addr, &Progress) -> R,
     is_empty: impl FnOnce(&R) -> bool,
 ) -> Result<Exit, Failure> {
-    not_swapped(text, core, "address", &format!("{command} ADDR CORE"))?;
+    let (text, core) = in_order(text, core);
     let progress = progress::progress();
     let process = open(core, common, &progress)?;
     let addr = address::parse(text, &process).map_err(Failure::Usage)?;

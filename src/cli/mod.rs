@@ -12,9 +12,9 @@ mod output;
 mod pool;
 mod progress;
 mod values;
+mod words;
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -25,7 +25,7 @@ pub(crate) use exit::{Exit, Failure};
 
 /// Run the program.
 pub(crate) fn main() -> ExitCode {
-    let args = match args::Args::try_parse() {
+    let args = match args::Args::try_parse_from(words::in_our_words(std::env::args_os().collect())) {
         Ok(args) => args,
         Err(e) => {
             if let Some(sentence) = mistake(&e) {
@@ -57,22 +57,12 @@ pub(crate) fn main() -> ExitCode {
 
 /// What would help more than clap's own words.
 fn mistake(e: &clap::Error) -> Option<String> {
-    let word = |kind| match e.get(kind) {
-        Some(ContextValue::String(word)) => Some(word.as_str()),
-        _ => None,
-    };
-    match e.kind() {
-        ErrorKind::InvalidSubcommand => {
-            let word = word(ContextKind::InvalidSubcommand)?;
-            let file = Path::new(word).exists();
-            file.then(|| format!("'{word}' is a file, and a command comes first: `coremap summary {word}`"))
-        }
-        ErrorKind::UnknownArgument => {
-            let form = word(ContextKind::InvalidArg)?.strip_prefix("--")?;
-            matches!(form, "csv" | "table").then(|| format!("there is no --{form}: write --format {form}"))
-        }
-        _ => None,
+    if e.kind() != ErrorKind::UnknownArgument {
+        return None;
     }
+    let Some(ContextValue::String(word)) = e.get(ContextKind::InvalidArg) else { return None };
+    let form = word.strip_prefix("--")?;
+    matches!(form, "csv" | "table").then(|| format!("there is no --{form}: write --format {form}"))
 }
 
 /// clap repeats arguments as they are. Where one of them holds what a terminal would obey

@@ -2,8 +2,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-use coremap::analysis::envelope;
-use coremap::commands::{self, Subject};
+use coremap::commands::{self, Subject, envelope};
 use coremap::dotnet::has_coreclr;
 use coremap::process::Process;
 use coremap::render::{self, Document, Look, Render};

@@ -2,18 +2,12 @@
 //! structs that the answers are made of.
 
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
-use super::{COMMANDS, Command, named};
-use crate::report::{Envelope, SCHEMA_VERSION};
-
-/// Adds the definition of a whole answer, and gives a reference to it.
-pub(super) type Answer = fn(&mut SchemaGenerator) -> Schema;
-
-pub(super) fn answer<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<Envelope<T>>()
-}
+use crate::commands::command::Command;
+use crate::commands::registry::{COMMANDS, named};
+use crate::report::SCHEMA_VERSION;
 
 /// Names of the commands that answer in JSON.
 pub fn commands() -> impl Iterator<Item = &'static str> {

@@ -46,11 +46,13 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     // And last what is no more than a guess.
     native::stacks::guess(process, base, &claims, &malloc, &mut stacks);
     native::stacks::claim(process, &stacks, true, &mut claims);
+    // After the guesses: a stack that a program made in another allocator's memory stays a stack.
+    native::foreign::claim(process, base, &mut claims);
     note_missing_stacks(&stacks, &process.diag);
     if claims.is_full() {
         process.diag.partial("limit", "more claims on the memory than are taken; labels are incomplete");
     }
-    Introspection { map: AddressMap::resolve(process.facts(), claims), stacks, malloc }
+    Introspection { map: AddressMap::resolve(process.facts(), base.clone(), claims), stacks, malloc }
 }
 
 /// createdump's own page: in the base, as it is a PT_LOAD, but no process's memory.

@@ -50,10 +50,13 @@ pub enum LayoutError {
 
 /// An offset, or a type's size.
 #[derive(Clone, Debug)]
-struct Offset {
-    bytes: i64,
+pub(super) struct Offset {
+    pub(super) bytes: i64,
     origin: Option<Origin>,
 }
+
+/// The fields of one type, and under `!` its size.
+pub(super) type Fields = BTreeMap<String, Offset>;
 
 /// A layout: a value made of JSON, of what a runtime says in its memory, or of both.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +68,7 @@ pub struct Layout {
     /// Id of the table that it adds to.
     pub base: Option<String>,
     origin: Option<Origin>,
-    types: BTreeMap<String, BTreeMap<String, Offset>>,
+    types: BTreeMap<String, Fields>,
     constants: BTreeMap<String, BTreeMap<String, u64>>,
     globals: BTreeMap<String, Global>,
     contracts: BTreeMap<String, String>,
@@ -158,7 +161,12 @@ impl Layout {
         self.types.get(kind).into_iter().flatten().filter_map(|(_, offset)| offset.origin.as_ref()).collect()
     }
 
-    fn missing(&self, kind: &str, field: &str) -> LayoutError {
+    /// All fields of a type, for who asks for several of them.
+    pub(super) fn fields(&self, kind: &str) -> Option<&Fields> {
+        self.types.get(kind)
+    }
+
+    pub(super) fn missing(&self, kind: &str, field: &str) -> LayoutError {
         LayoutError::MissingField { layout: self.id.clone(), kind: kind.into(), field: field.into() }
     }
 

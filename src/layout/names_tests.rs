@@ -44,15 +44,9 @@ struct Asked {
     texts: BTreeSet<String>,
 }
 
-fn files(dir: &Path, out: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
-    }
+fn files(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let all = walkdir::WalkDir::new(dir).sort_by_file_name().into_iter().map(|entry| entry.unwrap().into_path());
+    all.filter(|path| path.extension().is_some_and(|e| e == "rs"))
 }
 
 /// A pattern, compiled once.
@@ -81,11 +75,9 @@ fn call_end(text: &str, at: usize) -> usize {
 impl Asked {
     fn of_source() -> Asked {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-        let mut all = Vec::new();
-        files(&root, &mut all);
         let mut asked = Asked::default();
         let own = root.join("layout");
-        for path in all.iter().filter(|p| !p.starts_with(&own) && !p.ends_with("tests.rs")) {
+        for path in files(&root).filter(|p| !p.starts_with(&own) && !p.ends_with("tests.rs")) {
             let text = std::fs::read_to_string(path).unwrap();
             let code = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
             let lines = code.lines().filter(|l| !l.trim_start().starts_with("//"));

@@ -3,6 +3,7 @@
 use byteorder::{ByteOrder, LittleEndian};
 
 use crate::addr::Addr;
+use crate::layout::model::Fields;
 use crate::layout::{Layout, LayoutError};
 use crate::memory::{Fault, Memory};
 
@@ -38,6 +39,7 @@ pub struct StructView<'a> {
     memory: &'a dyn Memory,
     layout: &'a Layout,
     kind: &'a str,
+    fields: Option<&'a Fields>,
     /// Where it is.
     pub addr: Addr,
 }
@@ -45,7 +47,7 @@ pub struct StructView<'a> {
 impl<'a> StructView<'a> {
     /// The struct of type `kind` at `addr`.
     pub fn new(memory: &'a dyn Memory, layout: &'a Layout, kind: &'a str, addr: Addr) -> StructView<'a> {
-        StructView { memory, layout, kind, addr }
+        StructView { memory, layout, kind, fields: layout.fields(kind), addr }
     }
 
     /// Address of a field.
@@ -53,13 +55,14 @@ impl<'a> StructView<'a> {
     /// # Errors
     /// Where the layout does not know it.
     pub fn addr_of(&self, field: &str) -> Result<Addr, ViewError> {
-        let offset = self.layout.field(self.kind, field)?;
-        Ok(self.addr.wrapping_offset(offset))
+        let offset = self.fields.and_then(|fields| fields.get(field));
+        let offset = offset.ok_or_else(|| self.layout.missing(self.kind, field))?;
+        Ok(self.addr.wrapping_offset(offset.bytes))
     }
 
     /// Whether the layout knows a field.
     pub fn has(&self, field: &str) -> bool {
-        self.layout.field(self.kind, field).is_ok()
+        self.fields.is_some_and(|fields| fields.contains_key(field))
     }
 
     fn read<T>(&self, field: &str, f: impl Fn(&'a dyn Memory, Addr) -> Result<T, Fault>) -> Result<T, ViewError> {

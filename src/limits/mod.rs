@@ -9,12 +9,14 @@
 
 mod core;
 mod dotnet;
+mod foreign;
 mod image;
 mod native;
 mod output;
 
 pub use self::core::*;
 pub use dotnet::*;
+pub use foreign::*;
 pub use image::*;
 pub use native::*;
 pub use output::*;

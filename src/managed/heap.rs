@@ -163,6 +163,33 @@ pub trait Walker: Send {
     }
 }
 
+/// What an object holds, some at once ([`ObjectReader::targets`]).
+pub(crate) struct Batch<'o> {
+    out: &'o mut Vec<(u32, u64)>,
+    most: usize,
+    /// The place to go on from, where not all fitted.
+    pub(crate) next: Option<u32>,
+}
+
+impl<'o> Batch<'o> {
+    /// Up to `most`, into `out`.
+    pub(crate) fn new(out: &'o mut Vec<(u32, u64)>, most: usize) -> Batch<'o> {
+        out.clear();
+        Batch { out, most, next: None }
+    }
+
+    /// One more; whether there is room for others.
+    #[inline]
+    pub(crate) fn take(&mut self, place: u32, value: u64) -> bool {
+        if self.out.len() < self.most {
+            self.out.push((place, value));
+            return true;
+        }
+        self.next = Some(place);
+        false
+    }
+}
+
 /// Looks at single objects and what they hold. Each thread has its own.
 pub trait ObjectReader: Send {
     /// The object at `addr`, if one may be there.
@@ -177,17 +204,9 @@ pub trait ObjectReader: Send {
     /// their places. Gives the place to go on from where there may be more. Who follows all
     /// references of a heap asks so: a call for each reference is what would take longest.
     fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
-        out.clear();
-        let mut next = None;
-        self.each_from(addr, from, &mut |place, _, value| {
-            if out.len() < most {
-                out.push((place, value));
-                return true;
-            }
-            next = Some(place);
-            false
-        });
-        next
+        let mut batch = Batch::new(out, most);
+        self.each_from(addr, from, &mut |place, _, value| batch.take(place, value));
+        batch.next
     }
 }
 

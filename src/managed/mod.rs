@@ -20,6 +20,7 @@ pub use code::{
     Source,
 };
 pub use frames::{FrameKind, Mark, ProtectedRef, StackFrame, Walk};
+pub(crate) use heap::Batch;
 pub use heap::{
     Elements, FREE, Generation, Heap, Link, Loss, Losses, Node, Object, ObjectReader, Part, StringContent, StringUnits,
     TypeIndex, TypeInfo, Walker, locate,

@@ -91,13 +91,12 @@ pub struct AddressMap {
 }
 
 impl AddressMap {
-    /// Resolve `claims` over the core's base.
+    /// Resolve `claims` over the base of the process that `facts` are of.
     ///
     /// In each place the claim of highest confidence wins, then the most
     /// specific kind, then the shorter range; what is still equal is decided
     /// by content, never by who claimed first.
-    pub fn resolve(facts: &Facts, claims: Claims) -> AddressMap {
-        let base = Base::of(facts);
+    pub fn resolve(facts: &Facts, base: Base, claims: Claims) -> AddressMap {
         let claims = claims.into_sorted();
         let items: Vec<_> = claims
             .iter()

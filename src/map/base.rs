@@ -35,6 +35,7 @@ impl Ranged for BaseEntry {
 }
 
 /// The whole base.
+#[derive(Clone)]
 pub struct Base {
     /// Its runs.
     pub entries: RangeMap<BaseEntry>,

@@ -22,6 +22,11 @@ words! {
         Image = "Image",
         Vdso = "Vdso",
         Malloc = "Malloc",
+        Allocator = "Allocator",
+        RuntimeHeap = "RuntimeHeap",
+        LibraryBuffer = "LibraryBuffer",
+        SanitizerShadow = "SanitizerShadow",
+        Tls = "Tls",
         Stack = "Stack",
         StackGuard = "StackGuard",
         // .NET, in the words of SOS.
@@ -66,12 +71,14 @@ impl Kind {
             Kind::GCHeapReserve => 4,
             Kind::Image => 5,
             Kind::Vdso => 6,
-            Kind::Malloc => 7,
-            Kind::Stack => 8,
-            Kind::StackGuard => 9,
+            // Below malloc's: what is recognised gives way to what is walked.
+            Kind::Allocator | Kind::RuntimeHeap | Kind::LibraryBuffer | Kind::SanitizerShadow | Kind::Tls => 7,
+            Kind::Malloc => 8,
+            Kind::Stack => 9,
+            Kind::StackGuard => 10,
             // The runtime's own structures, all of one rank: they do not
             // overlap, and where they do `check` says so.
-            _ => 10,
+            _ => 11,
         }
     }
 }

@@ -2,7 +2,11 @@
 //! page scans, and bytes filled in from files that are proven the same build. Lists
 //! in it are followed by the walks of `walk.rs` alone.
 
+#[doc(hidden)]
 pub mod alias;
+#[doc(hidden)]
+pub mod content;
+#[doc(hidden)]
 pub mod pointers;
 mod process_memory;
 pub mod scan;

@@ -1,6 +1,7 @@
 //! Native code and what the C library knows of its own memory: thread stacks, malloc's heaps,
-//! names of functions, unwinding.
+//! names of functions, unwinding; and whose memory it is where neither is.
 
+pub(crate) mod foreign;
 pub mod libc;
 pub mod malloc;
 pub(crate) mod placed;

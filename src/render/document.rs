@@ -73,7 +73,7 @@ impl Column {
 }
 
 /// Least width that a flexible column is cut to.
-pub(super) const MIN_FLEXIBLE: usize = 12;
+pub(crate) const MIN_FLEXIBLE: usize = 12;
 
 /// Rows of a table, a cell for each column.
 pub enum Rows<'a> {
@@ -219,16 +219,16 @@ impl<'a> Document<'a> {
 }
 
 /// A size in words, or `-` where it is unknown.
-pub(super) fn size(n: Option<u64>) -> String {
+pub(crate) fn size(n: Option<u64>) -> String {
     n.map_or_else(|| "-".to_owned(), human)
 }
 
 /// An exact size, or `-` where it is unknown.
-pub(super) fn exact_or_dash(n: Option<u64>) -> String {
+pub(crate) fn exact_or_dash(n: Option<u64>) -> String {
     n.map_or_else(|| "-".to_owned(), exact)
 }
 
 /// `97.3` as a share of `whole`; empty where there is no whole.
-pub(super) fn percent(part: u64, whole: u64) -> String {
+pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { String::new() } else { format!("{:.1}", part as f64 * 100.0 / whole as f64) }
 }

@@ -9,7 +9,7 @@ use serde_json::ser::{CharEscape, Formatter, PrettyFormatter, Serializer};
 use crate::bytes::is_harmful;
 
 /// Write a value, indented.
-pub(super) fn pretty<T: Serialize>(value: &T, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn pretty<T: Serialize>(value: &T, out: &mut dyn Write) -> io::Result<()> {
     let form = Escaped(PrettyFormatter::new());
     value.serialize(&mut Serializer::with_formatter(out, form)).map_err(io::Error::from)
 }

@@ -1,38 +1,14 @@
-//! Reports as tables, JSON and CSV. Everything that reaches a terminal goes
+//! How answers are written: tables, JSON and CSV, and what the tables of several commands share. Everything that reaches a terminal goes
 //! through `table`, which takes control characters out.
 
-mod anon;
-mod async_chains;
-mod commands;
-mod diff;
-mod document;
-mod graph;
-mod heap;
-mod heapstat;
-mod holders;
-mod ip2method;
+pub(crate) mod clusters;
+pub(crate) mod document;
 mod json;
-mod maddress;
-mod malloc;
-mod object;
-mod objects;
-mod perfmap;
-mod refs;
-mod retained;
-mod root_groups;
+pub(crate) mod lines;
 mod safe;
-mod shrink;
-mod stack_tree;
-mod stacks;
-mod symbolicate;
-mod table;
-mod threads;
+pub(crate) mod table;
 
 pub use document::{Align, Block, Column, Cut, Document, Rows, TableBlock};
-pub use ip2method::Short;
-pub use maddress::{maddress, maddress_summary_csv};
-pub use perfmap::perf_map;
-pub use threads::folded;
 
 use crate::report::{CoreRow, Envelope};
 pub use table::{Look, write};
@@ -60,7 +36,7 @@ pub trait Render: Serialize {
 
 /// The line a table begins with: what core this is, and whether it is whole.
 pub fn headline(core: &CoreRow) -> Document<'_> {
-    commands::headline(core)
+    lines::headline(core)
 }
 
 /// Write a report as JSON: one object, indented.
@@ -81,7 +57,7 @@ pub fn csv_rows<T: Serialize + Default>(rows: &[T], out: &mut dyn Write) -> io::
 }
 
 /// The same of rows that are made one by one.
-fn csv_each<T: Serialize + Default, R: Serialize>(
+pub(crate) fn csv_each<T: Serialize + Default, R: Serialize>(
     rows: impl Iterator<Item = R>,
     out: &mut dyn Write,
 ) -> io::Result<()> {

@@ -7,14 +7,14 @@ use crate::bytes::printable;
 
 /// Passes on what is written a line at a time, control characters escaped but for
 /// tabs and the ends of lines, which CSV puts in quotes.
-pub(super) struct Safe<'a> {
+pub(crate) struct Safe<'a> {
     out: &'a mut dyn Write,
     /// A line that is not whole yet; a character may be cut at its end.
     pending: Vec<u8>,
 }
 
 impl<'a> Safe<'a> {
-    pub(super) fn new(out: &'a mut dyn Write) -> Safe<'a> {
+    pub(crate) fn new(out: &'a mut dyn Write) -> Safe<'a> {
         Safe { out, pending: Vec::new() }
     }
 

@@ -195,7 +195,7 @@ fn fit(table: &TableBlock<'_>, limit: usize, kept: &mut Vec<usize>, widths: &mut
 }
 
 /// A cell in so many columns, with `…` for what is cut off.
-pub(super) fn shorten(cell: &str, width: usize, cut: Cut) -> String {
+pub(crate) fn shorten(cell: &str, width: usize, cut: Cut) -> String {
     let whole = columns(cell);
     if whole <= width {
         return cell.to_owned();
@@ -217,7 +217,7 @@ pub(super) fn shorten(cell: &str, width: usize, cut: Cut) -> String {
 }
 
 /// Columns that a printable text takes.
-pub(super) fn columns(text: &str) -> usize {
+pub(crate) fn columns(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.width() }
 }
 

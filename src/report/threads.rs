@@ -1,3 +1,5 @@
+//! Threads and their frames: runtimes fill them in.
+
 use std::collections::HashMap;
 
 use schemars::JsonSchema;
@@ -5,19 +7,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::map::Confidence;
-use crate::report::{Finding, FrameRowKind, GcMode, Name, Trust, WaitKind};
-
-/// `threads`: what every thread is doing.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ThreadsReport {
-    /// All threads of the core, in its order; without frames where they are grouped.
-    pub threads: Vec<ThreadRow>,
-    /// Equal stacks merged, those of most threads first; where asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub groups: Option<Vec<GroupRow>>,
-    /// What a reader should notice: deadlocks, locks that many wait for.
-    pub findings: Vec<Finding>,
-}
+use crate::report::{FrameRowKind, GcMode, Name, Trust, WaitKind};
 
 /// One thread.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -177,15 +167,4 @@ impl FrameNames {
         let next = self.known.len() as u32;
         *self.known.entry(frame.name()).or_insert(next)
     }
-}
-
-/// Threads with the same stack.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct GroupRow {
-    /// How many.
-    pub count: usize,
-    /// Which.
-    pub tids: Vec<u32>,
-    /// Their stack, as of the first of them.
-    pub frames: Vec<FrameRow>,
 }

@@ -26,8 +26,7 @@ pub struct Mapping {
 
 /// The file mappings of a core: NT_FILE, with the access its segments tell, and
 /// the vdso under the name perf has for it.
-pub fn mappings(facts: &Facts) -> Vec<Mapping> {
-    let base = Base::of(facts);
+pub fn mappings(facts: &Facts, base: &Base) -> Vec<Mapping> {
     let mut out: Vec<Mapping> = base
         .entries
         .iter()

@@ -37,7 +37,7 @@ fn claims_that_are_not_compared_are_counted() {
                 evidence: "x".into(),
             });
         }
-        audit::conflicts(&AddressMap::resolve(process.facts(), claims)).1
+        audit::conflicts(&AddressMap::resolve(process.facts(), process.base().clone(), claims)).1
     };
     assert_eq!(left_out(limits::MAX_OPEN_CLAIMS), 0);
     assert_eq!(left_out(limits::MAX_OPEN_CLAIMS + 50), 50);

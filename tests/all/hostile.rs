@@ -12,7 +12,7 @@ use crate::support::commands::{FRAMES, of_cores};
 use crate::support::real;
 use crate::support::run::{Output, bounded, in_own_process, program, run, shell};
 use crate::support::{elf, methods, notes};
-use coremap::analysis;
+use coremap::commands;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::session::Session;
@@ -129,11 +129,11 @@ fn summed_up(path: &Path, cut: usize, partial: bool) {
         return;
     };
     let session = Session::new(&process);
-    let sum = analysis::summary(&session, false, &silent);
+    let sum = commands::summary(&session, false, &silent);
     assert_eq!((sum.total.size, sum.total.in_core), (sum.base.size, sum.base.in_core), "cut at {cut}");
     let kinds = sum.kinds.iter().fold((0, 0), |all, k| (all.0 + k.size, all.1 + k.in_core));
     assert_eq!(kinds, (sum.base.size, sum.base.in_core), "cut at {cut}");
-    let answer = analysis::envelope("summary", &session, sum);
+    let answer = commands::envelope("summary", &session, sum);
     assert!(!partial || answer.core.truncated, "cut at {cut}");
     assert_eq!(process.diag.is_partial(), partial, "cut at {cut}: {:?}", answer.warnings);
 }
@@ -467,9 +467,9 @@ fn shrinks_while_it_is_mapped() {
     let process = Process::open(core.path(), &Options { handle_sigbus: true, ..Options::default() }, &silent).unwrap();
     core.as_file().set_len(4096).unwrap();
     let session = Session::new(&process);
-    let report = analysis::summary(&session, true, &silent);
+    let report = commands::summary(&session, true, &silent);
     assert_eq!(report.total.size, report.base.size);
-    let answer = analysis::envelope("summary", &session, report);
+    let answer = commands::envelope("summary", &session, report);
     assert!(answer.warnings.iter().any(|w| w.code == "shrank"), "{:?}", answer.warnings);
     assert!(process.diag.is_partial());
 }

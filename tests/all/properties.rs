@@ -6,7 +6,7 @@ use crate::support::notes;
 use coremap::addr::{Addr, AddrRange, sweep, union};
 use coremap::core::Core;
 use coremap::diag::Diagnostics;
-use coremap::map::{AddressMap, Claim, Claims, Confidence, Kind, Owner, audit};
+use coremap::map::{AddressMap, Base, Claim, Claims, Confidence, Kind, Owner, audit};
 use coremap::progress::Progress;
 use coremap::range_map::{RangeMap, Ranged};
 use proptest::prelude::*;
@@ -151,8 +151,8 @@ proptest! {
         claims in prop::collection::vec(claim(), 0..24).prop_flat_map(|c| (Just(c.clone()), Just(c).prop_shuffle())),
     ) {
         let core = core_of(&loads, &files);
-        let one = AddressMap::resolve(&core.facts, Claims::from(claims.0));
-        let other = AddressMap::resolve(&core.facts, Claims::from(claims.1));
+        let one = AddressMap::resolve(&core.facts, Base::of(&core.facts), Claims::from(claims.0));
+        let other = AddressMap::resolve(&core.facts, Base::of(&core.facts), Claims::from(claims.1));
         prop_assert_eq!(labels(&one), labels(&other));
     }
 
@@ -163,7 +163,7 @@ proptest! {
         claims in prop::collection::vec(claim(), 0..24),
     ) {
         let core = core_of(&loads, &files);
-        let map = AddressMap::resolve(&core.facts, Claims::from(claims.clone()));
+        let map = AddressMap::resolve(&core.facts, Base::of(&core.facts), Claims::from(claims.clone()));
         for i in audit::invariants(&map, &core.facts) {
             prop_assert!(i.ok, "{}: {}", i.name, i.detail);
         }

@@ -1,6 +1,8 @@
 //! Rules of the source that no lint knows, by its text: lists in the process's memory are followed
-//! by `memory::walk` alone, and addresses are reckoned with by `Addr` alone.
+//! by `memory::walk` alone, addresses are reckoned with by `Addr` alone, and no arrow between rooms leads up from
+//! below the commands, or out of .NET's.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -35,22 +37,19 @@ const NO_ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/dotnet/heap/reader.rs", "hash(handle.object.get()) >>", "bits of a hash"),
 ];
 
-fn files(dir: &Path, out: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
-    }
+/// What knows of .NET among what serves every runtime: file, a part of the line, and why.
+const NAMES_DOTNET: &[(&str, &str, &str)] =
+    &[("src/commands/refs/analysis.rs", "session.coreclr()", "words in handle tables: no other runtime has them")];
+
+fn files(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let all = walkdir::WalkDir::new(dir).sort_by_file_name().into_iter().map(|entry| entry.unwrap().into_path());
+    all.filter(|path| path.extension().is_some_and(|e| e == "rs"))
 }
 
 /// Each file of the library and the program, without its unit tests: path, and its lines.
 fn sources() -> Vec<(String, Vec<String>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut all = Vec::new();
-    files(&root.join("src"), &mut all);
+    let mut all: Vec<PathBuf> = files(&root.join("src")).collect();
     all.sort();
     let name = |p: &Path| p.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
     let all = all.iter().map(|p| (name(p), std::fs::read_to_string(p).unwrap()));
@@ -128,11 +127,98 @@ fn addresses_are_reckoned_with_by_their_type() {
     assert!(found.is_empty(), "use a method of Addr, or say in NO_ADDRESSES what it is:\n{}", found.join("\n"));
 }
 
+/// Rooms that serve every runtime; of the commands all but those in the folder `dotnet`.
+const OF_EVERY_RUNTIME: [&str; 6] =
+    ["src/commands/", "src/analysis/", "src/render/", "src/report/", "src/managed/", "src/stackwalk/"];
+
+/// Where .NET is named among what serves every runtime.
+fn of_dotnet(path: &str, lines: &[String]) -> Vec<String> {
+    if path.starts_with("src/commands/dotnet/") || !OF_EVERY_RUNTIME.iter().any(|room| path.starts_with(room)) {
+        return Vec::new();
+    }
+    let names = |l: &str| l.contains("crate::dotnet") || l.contains("coreclr()");
+    let lines = lines.iter().enumerate().filter(|(_, l)| names(l) && !allowed(NAMES_DOTNET, path, l));
+    lines.map(|(i, l)| format!("{path}:{}: {}", i + 1, l.trim())).collect()
+}
+
+/// Where a room below the commands names them, or one of the rooms that they share one above itself.
+fn upwards(path: &str, lines: &[String]) -> Vec<String> {
+    let above: &[&str] = match path.split('/').nth(1) {
+        Some("commands" | "cli") => &[],
+        Some("analysis") => &["crate::commands", "crate::render"],
+        Some("render") => &["crate::commands", "crate::analysis", "crate::session"],
+        _ => &["crate::commands", "crate::analysis", "crate::render"],
+    };
+    let lines = lines.iter().enumerate().filter(|(_, l)| above.iter().any(|room| l.contains(room)));
+    lines.map(|(i, l)| format!("{path}:{}: {}", i + 1, l.trim())).collect()
+}
+
+/// The folder of a command that a file is in.
+fn command_of(path: &str) -> Option<&str> {
+    let inside = path.strip_prefix("src/commands/")?;
+    inside.strip_prefix("dotnet/").unwrap_or(inside).split_once('/').map(|(folder, _)| folder)
+}
+
+/// For each command those whose findings or rows it uses.
+fn arrows(sources: &[(String, Vec<String>)]) -> BTreeMap<&str, BTreeSet<String>> {
+    let named = Regex::new(r"crate::commands::(?:dotnet::)?(\w+)").unwrap();
+    let folders: BTreeSet<&str> = sources.iter().filter_map(|(path, _)| command_of(path)).collect();
+    let mut out: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for (path, lines) in sources {
+        let Some(from) = command_of(path) else { continue };
+        let to = lines.iter().flat_map(|l| named.captures_iter(l)).map(|c| c[1].to_owned());
+        out.entry(from).or_default().extend(to.filter(|to| to != from && folders.contains(to.as_str())));
+    }
+    out
+}
+
+/// What is left when all are taken away that use nothing but what was taken away: circles, and what leads to them.
+fn circles(mut arrows: BTreeMap<&str, BTreeSet<String>>) -> BTreeMap<&str, BTreeSet<String>> {
+    loop {
+        let left: BTreeSet<String> = arrows.keys().map(|&from| from.to_owned()).collect();
+        let before = arrows.len();
+        arrows.retain(|_, to| !to.is_disjoint(&left));
+        if arrows.len() == before {
+            return arrows;
+        }
+    }
+}
+
+#[test]
+fn only_its_own_rooms_name_dotnet() {
+    let found = all(of_dotnet);
+    assert!(found.is_empty(), "ask crate::managed, or move it to commands/dotnet:\n{}", found.join("\n"));
+    let line = ["use crate::dotnet::CoreClr;".to_owned()];
+    assert_eq!(of_dotnet("src/commands/new/analysis.rs", &line).len(), 1);
+    assert!(of_dotnet("src/commands/dotnet/new/analysis.rs", &line).is_empty());
+}
+
+#[test]
+fn no_arrow_leads_up_to_the_commands() {
+    let found = all(upwards);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    let line = ["use crate::commands::summary::SummaryReport;".to_owned()];
+    assert_eq!(upwards("src/report/new.rs", &line).len(), 1);
+    assert!(upwards("src/cli/new.rs", &line).is_empty());
+}
+
+#[test]
+fn commands_use_each_other_without_a_circle() {
+    let sources = sources();
+    let arrows = arrows(&sources);
+    assert!(arrows["diff"].contains("summary"), "{arrows:?}");
+    let in_circles = circles(arrows.clone());
+    assert!(in_circles.is_empty(), "{in_circles:?}");
+    let mut with_one = arrows;
+    with_one.entry("summary").or_default().insert("diff".into());
+    assert!(circles(with_one).contains_key("summary"));
+}
+
 #[test]
 fn what_is_allowed_is_there() {
     let sources = sources();
     let mut gone = String::new();
-    for (file, part, _) in NO_LISTS.iter().chain(NO_ADDRESSES) {
+    for (file, part, _) in NO_LISTS.iter().chain(NO_ADDRESSES).chain(NAMES_DOTNET) {
         let lines = sources.iter().find(|(path, _)| path == file).map(|(_, lines)| lines);
         if !lines.is_some_and(|lines| lines.iter().any(|l| l.contains(part))) {
             writeln!(gone, "{file}: {part}").unwrap();

@@ -65,7 +65,7 @@ fn sum_up(path: &Path) -> (String, u64) {
     let process = Process::open(path, &Options::default(), &silent).unwrap();
     let session = Session::new(&process);
     let (mapped, read) = (touched(path), read_from_files());
-    let report = coremap::analysis::summary(&session, false, &silent);
+    let report = coremap::commands::summary(&session, false, &silent);
     let bytes = read_from_files() - read + touched(path).saturating_sub(mapped);
     (report.findings.first().map_or_else(String::new, |f| format!("{} ({})", f.text, f.evidence)), bytes)
 }

@@ -21,8 +21,7 @@ fn recorded<T>(name: &str, with: impl FnOnce(&[StackRefs], &Session<'_>) -> T) -
     let process = Process::open(&real::plain(name), &Options::default(), &Progress::silent()).unwrap();
     let session = Session::new(&process);
     let walker = session.walker(session.known_stacks());
-    let mut walk = |tid| Some(walker.walk(session.thread(tid)?, session.marks(tid)));
-    let refs = session.coreclr()[0].stack_refs(0, &mut walk);
+    let refs = session.coreclr()[0].stack_refs(0, &mut |tid| session.walk_tid(&walker, tid));
     with(&refs, &session)
 }
 

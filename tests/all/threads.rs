@@ -6,7 +6,7 @@ use crate::support::builder::{CoreBuilder, Load, R, W, X};
 use crate::support::notes;
 use crate::support::real::{self, hex, official};
 use crate::support::run::run;
-use coremap::analysis::{ThreadOptions, threads};
+use coremap::commands::{ThreadOptions, threads};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::report::{ThreadRow, Trust};

@@ -2,7 +2,7 @@
 //! interface (`managed::ManagedRuntime`) is enough for the commands that ask any runtime.
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::analysis::{self, HeapStatOptions, RetainedOptions, ThreadOptions};
+use coremap::commands::{self, HeapStatOptions, RetainedOptions, ThreadOptions};
 use coremap::managed::graph::Space;
 use coremap::managed::{
     CodeAt, CodeEntry, CodeEntryKind, Generation, Heap, Link, Losses, ManagedCode, ManagedRuntime, ManagedThread,
@@ -220,21 +220,21 @@ fn a_runtime_of_fifty_lines_gets_every_answer() {
     let process = Process::open(file.path(), &Options::default(), &silent).unwrap();
     let session = Session::with_runtimes(&process, vec![Box::new(Toy::new(&process))]);
 
-    let summary = analysis::summary(&session, false, &silent);
+    let summary = commands::summary(&session, false, &silent);
     let gc_heap = summary.kinds.iter().find(|k| k.kind == Kind::GCHeap).unwrap();
     assert_eq!(gc_heap.size, 8 * heap().len() as u64);
     assert_eq!(summary.total.size, summary.base.size);
-    let head = analysis::envelope("summary", &session, summary).core;
+    let head = commands::envelope("summary", &session, summary).core;
     assert_eq!((head.runtimes[0].name.as_str(), head.runtimes[0].gc), ("Toy", Some("toy")));
 
-    let stat = analysis::heapstat(&session, &HeapStatOptions::default(), &silent);
+    let stat = commands::heapstat(&session, &HeapStatOptions::default(), &silent);
     let rows: Vec<_> = stat.types.iter().map(|t| (t.name.as_str(), t.count, t.size)).collect();
     assert_eq!(rows, [("Node", 4, 96), ("Free", 2, 16), ("Text", 1, 16)]);
     assert_eq!((stat.types[0].generations[0].generation, stat.lost.bytes), ("young", 0));
 
     // The text is held by the second node, which the first holds, which the stack holds.
     let text = Addr::new(HEAP + 96);
-    let paths = analysis::gcroot(&session, text, false);
+    let paths = commands::gcroot(&session, text, false);
     assert_eq!((paths.name.as_deref(), paths.paths.len()), (Some("Text"), 1));
     let path = &paths.paths[0];
     assert_eq!(
@@ -244,19 +244,19 @@ fn a_runtime_of_fifty_lines_gets_every_answer() {
     let fields: Vec<_> = path.chain.iter().map(|row| row.field.as_deref().unwrap_or("-")).collect();
     assert_eq!(fields, ["next", "name", "-"]);
 
-    let kept = analysis::retained(&session, &RetainedOptions { top: 10, ..RetainedOptions::default() });
+    let kept = commands::retained(&session, &RetainedOptions { top: 10, ..RetainedOptions::default() });
     assert_eq!((kept.live.objects, kept.live.size), (4, 88));
     assert_eq!((kept.unreachable.objects, kept.unreachable.size), (1, 24));
     assert_eq!((kept.objects[0].object, kept.objects[0].retained), (Addr::new(HEAP), Some(88)));
 
-    let threads = analysis::threads(&session, ThreadOptions::default()).threads;
+    let threads = commands::threads(&session, ThreadOptions::default()).threads;
     let names: Vec<_> = threads[0].frames.iter().map(|f| (f.kind, f.method.as_deref().unwrap_or("-"))).collect();
     assert_eq!(names, ["Wait()", "Work()", "Main()"].map(|name| (FrameRowKind::Managed, name)));
     assert_eq!((threads[0].managed_id, threads[0].managed_name.as_deref()), (Some(1), Some("toy worker")));
 
-    let ips = analysis::ip2method(&session, &[Addr::new(CODE + METHOD + 1), Addr::new(STACK)]);
+    let ips = commands::ip2method(&session, &[Addr::new(CODE + METHOD + 1), Addr::new(STACK)]);
     assert_eq!((ips.results[0].method.as_deref(), ips.results[0].offset), (Some("Work()"), Some(1)));
     assert!(!ips.results[1].found && ips.results[1].reason.as_deref().unwrap().contains("Stack"));
-    assert_eq!(analysis::perfmap(&session).entries.len(), METHODS.len());
+    assert_eq!(commands::perfmap(&session).entries.len(), METHODS.len());
     assert!(process.diag.warnings().is_empty(), "{:?}", process.diag.warnings());
 }

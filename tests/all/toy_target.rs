@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::analysis;
+use coremap::commands;
 use coremap::map::audit;
 use coremap::memory::{FaultKind, Memory};
 use coremap::process::Process;
@@ -95,7 +95,7 @@ fn what_is_no_core_file_gets_the_same_answers() -> Result<(), Box<dyn std::error
         let process = Process::of(Arc::new(toy(has_slices).ok_or("registers")?));
         assert!(process.core().is_none());
         let session = Session::new(&process);
-        let report = analysis::summary(&session, true, &Progress::silent());
+        let report = commands::summary(&session, true, &Progress::silent());
         // Four pages of heap, two of stack, two of the file; five of them are there.
         assert_eq!((report.total.size, report.base.size), (8 * PAGE, 8 * PAGE));
         assert_eq!(report.total.in_core, 5 * PAGE);
@@ -113,7 +113,7 @@ fn what_is_no_core_file_gets_the_same_answers() -> Result<(), Box<dyn std::error
         let pattern = Pattern::new("world", PatternOptions::default())?;
         let hits = search(process.target(), &pattern, None, None, &Progress::silent()).hits;
         assert_eq!(hits.iter().map(|hit| hit.address).collect::<Vec<_>>(), [at]);
-        let envelope = analysis::envelope("summary", &session, report);
+        let envelope = commands::envelope("summary", &session, report);
         assert_eq!((envelope.core.path.as_str(), envelope.core.threads), ("toy", 1));
     }
     Ok(())

@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
@@ -17,6 +17,6 @@ impl Command for Anon {
     const NAME: &'static str = "anon";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        ask(common, &self.core.core, Self::NAME, analysis::anon, |r| r.clusters.is_empty())
+        ask(common, &self.core.core, Self::NAME, commands::anon, |r| r.clusters.is_empty())
     }
 }

@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
@@ -24,7 +24,7 @@ impl Command for Async {
             common,
             &self.core.core,
             Self::NAME,
-            |session, progress| analysis::async_chains(session, !self.all, progress),
+            |session, progress| commands::async_chains(session, !self.all, progress),
             |r| r.chains.is_empty(),
         )
     }

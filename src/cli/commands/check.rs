@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
@@ -22,6 +22,6 @@ impl Command for Check {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let process = open(&self.core.core, common, &progress())?;
         let session = Session::new(&process);
-        answer(Self::NAME, common, &session, analysis::check(&session))
+        answer(Self::NAME, common, &session, commands::check(&session))
     }
 }

@@ -3,11 +3,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use coremap::analysis::{self, Baseline, Condition, DiffInput, HeapStatOptions, MallocOptions, Scope};
+use coremap::commands::diff::{DiffReport, DiffSide};
+use coremap::commands::heapstat::HeapStatReport;
+use coremap::commands::summary::SummaryReport;
+use coremap::commands::{self, Baseline, Condition, DiffInput, HeapStatOptions, MallocOptions, Scope};
 use coremap::limits;
 use coremap::process::Process;
 use coremap::progress::Progress;
-use coremap::report::{DiffReport, DiffSide, HeapStatReport, SummaryReport};
 use coremap::session::Session;
 
 use crate::cli::args::Common;
@@ -56,9 +58,9 @@ impl Command for Diff {
         let session = Session::new(&after);
         let (report, partial) = match &before {
             Old::Baseline(name, base) => {
-                let summary = analysis::summary(&session, false, &silent);
-                let core = analysis::side(&after);
-                let report = analysis::diff(
+                let summary = commands::summary(&session, false, &silent);
+                let core = commands::side(&after);
+                let report = commands::diff(
                     DiffInput { core: &base.core, summary: &base.summary, heap: None, malloc: None },
                     DiffInput { core: &core, summary: &summary, heap: None, malloc: None },
                 );
@@ -73,7 +75,7 @@ impl Command for Diff {
                 (report, finish(before) == Exit::Partial)
             }
         };
-        let conditions = analysis::judge_diff(&self.fail_if, &report);
+        let conditions = commands::judge_diff(&self.fail_if, &report);
         let report = DiffReport { conditions: conditions.clone(), ..report };
         let exit = answer(Self::NAME, common, &session, report)?;
         Ok(held(&conditions, if partial { Exit::Partial } else { exit }))
@@ -99,9 +101,9 @@ struct Side<'a, 'p> {
 impl<'a, 'p> Side<'a, 'p> {
     fn of(session: &'a Session<'p>, silent: &Progress) -> Side<'a, 'p> {
         Side {
-            core: analysis::side(session.process),
-            summary: analysis::summary(session, false, silent),
-            heap: analysis::heapstat(session, &HeapStatOptions::default(), silent),
+            core: commands::side(session.process),
+            summary: commands::summary(session, false, silent),
+            heap: commands::heapstat(session, &HeapStatOptions::default(), silent),
             session,
         }
     }
@@ -111,9 +113,9 @@ fn two_cores(old: &Session<'_>, new: &Session<'_>, silent: &Progress) -> DiffRep
     let (old, new) = (Side::of(old, silent), Side::of(new, silent));
     // Another allocator's blocks can't be compared, and that is no news here.
     let both = !old.session.malloc().arenas.is_empty() && !new.session.malloc().arenas.is_empty();
-    let blocks = |s: &Side<'_, '_>| both.then(|| analysis::malloc(s.session, &MallocOptions::default(), silent));
+    let blocks = |s: &Side<'_, '_>| both.then(|| commands::malloc(s.session, &MallocOptions::default(), silent));
     let (old_malloc, new_malloc) = (blocks(&old), blocks(&new));
-    analysis::diff(
+    commands::diff(
         DiffInput { core: &old.core, summary: &old.summary, heap: Some(&old.heap), malloc: old_malloc.as_ref() },
         DiffInput { core: &new.core, summary: &new.summary, heap: Some(&new.heap), malloc: new_malloc.as_ref() },
     )

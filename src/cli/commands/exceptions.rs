@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
@@ -21,7 +21,7 @@ impl Command for Exceptions {
             common,
             &self.core.core,
             Self::NAME,
-            |session, _| analysis::exceptions(session),
+            |session, _| commands::exceptions(session),
             |r| r.exceptions.is_empty(),
         )
     }

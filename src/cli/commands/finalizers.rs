@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
@@ -17,6 +17,6 @@ impl Command for Finalizers {
     const NAME: &'static str = "finalizers";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        ask(common, &self.core.core, Self::NAME, |session, _| analysis::finalizers(session), |r| r.objects.is_empty())
+        ask(common, &self.core.core, Self::NAME, |session, _| commands::finalizers(session), |r| r.objects.is_empty())
     }
 }

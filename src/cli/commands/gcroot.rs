@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 
 use crate::cli::args::Common;
 use crate::cli::ask::{ask, ask_at, type_pattern};
@@ -49,7 +49,7 @@ impl Gcroot {
             core,
             Self::NAME,
             text,
-            |session, addr, _| analysis::gcroot(session, addr, self.all),
+            |session, addr, _| commands::gcroot(session, addr, self.all),
             |r| r.paths.is_empty(),
         )
     }
@@ -60,7 +60,7 @@ impl Gcroot {
             common,
             core,
             Self::NAME,
-            |session, _| analysis::gcroot_types(session, &name, self.top),
+            |session, _| commands::gcroot_types(session, &name, self.top),
             |r| r.groups.is_empty(),
         )
     }

@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
@@ -17,6 +17,6 @@ impl Command for Handles {
     const NAME: &'static str = "handles";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        ask(common, &self.core.core, Self::NAME, |session, _| analysis::handles(session), |r| r.handles.is_empty())
+        ask(common, &self.core.core, Self::NAME, |session, _| commands::handles(session), |r| r.handles.is_empty())
     }
 }

@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
@@ -25,7 +25,7 @@ impl Command for Heap {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let process = open(&self.core.core, common, &progress())?;
         let session = Session::new(&process);
-        let report = analysis::heap(&session, self.loader);
+        let report = commands::heap(&session, self.loader);
         let nothing = report.gc.is_none();
         let exit = answer(Self::NAME, common, &session, report)?;
         Ok(exit.or_nothing(nothing))

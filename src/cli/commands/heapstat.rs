@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis::{self, HeapStatOptions};
+use coremap::commands::{self, HeapStatOptions};
 use coremap::dotnet::Generation;
 use coremap::managed::Selection;
 
@@ -47,7 +47,7 @@ impl Command for Heapstat {
             common,
             &self.core.core,
             Self::NAME,
-            |session, progress| analysis::heapstat(session, &options, progress),
+            |session, progress| commands::heapstat(session, &options, progress),
             |r| r.types.is_empty(),
         )
     }

@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
@@ -24,7 +24,7 @@ impl Command for Holders {
             common,
             &self.core.core,
             Self::NAME,
-            |session, progress| analysis::holders(session, self.limit, progress),
+            |session, progress| commands::holders(session, self.limit, progress),
             |r| r.holders.is_empty(),
         )
     }

@@ -3,10 +3,10 @@ use std::path::Path;
 
 use clap::Args;
 use coremap::addr::Addr;
-use coremap::analysis;
+use coremap::commands;
+use coremap::commands::ip2method::Short;
 use coremap::limits;
 use coremap::process::Process;
-use coremap::render::Short;
 use coremap::session::Session;
 
 use crate::cli::args::Common;
@@ -51,7 +51,7 @@ impl Command for Ip2method {
         let process = open(core, common, &progress())?;
         let ips = addresses(texts, &process)?;
         let session = Session::new(&process);
-        let report = analysis::ip2method(&session, &ips);
+        let report = commands::ip2method(&session, &ips);
         let nothing = report.results.iter().all(|r| !r.found);
         let exit = if self.short {
             answer(Self::NAME, common, &session, Short(report))?

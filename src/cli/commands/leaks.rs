@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis::{self, LeaksOptions};
+use coremap::commands::{self, LeaksOptions};
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
@@ -28,7 +28,7 @@ impl Command for Leaks {
             common,
             &self.core.core,
             Self::NAME,
-            |session, progress| analysis::leaks(session, &options, progress),
+            |session, progress| commands::leaks(session, &options, progress),
             |r| r.leaked.count == 0,
         )
     }

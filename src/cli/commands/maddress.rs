@@ -1,7 +1,7 @@
 use std::io::{BufWriter, Write};
 
 use clap::Args;
-use coremap::analysis::{self, RegionOptions};
+use coremap::commands::{self, RegionOptions};
 use coremap::render;
 use coremap::session::Session;
 
@@ -29,10 +29,10 @@ impl Command for Maddress {
         let core = &self.core.core;
         let process = open(core, common, &progress())?;
         let session = Session::new(&process);
-        let report = analysis::regions(&session, &RegionOptions::default());
+        let report = commands::regions(&session, &RegionOptions::default());
         if self.summary && common.form() == Format::Csv {
             let mut out = BufWriter::new(std::io::stdout().lock());
-            render::maddress_summary_csv(&report.regions, &mut out)?;
+            commands::maddress::maddress_summary_csv(&report.regions, &mut out)?;
             out.flush()?;
             return Ok(finish(&process));
         }
@@ -41,12 +41,12 @@ impl Command for Maddress {
         }
         if process.facts().truncation.is_some() {
             // SOS has no such line, but a table of half a process must say so first.
-            let head = analysis::envelope(Self::NAME, &session, ()).core;
+            let head = commands::envelope(Self::NAME, &session, ()).core;
             let mut out = std::io::stdout().lock();
             render::write(&render::headline(&head), output::look(), &mut out)?;
         }
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-        render::maddress(&report.regions, self.summary, output::look().width, &mut out)?;
+        commands::maddress::maddress(&report.regions, self.summary, output::look().width, &mut out)?;
         out.flush()?;
         Ok(finish(&process))
     }

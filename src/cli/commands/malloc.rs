@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis::{self, MallocOptions};
+use coremap::commands::{self, MallocOptions};
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
@@ -28,7 +28,7 @@ impl Command for Malloc {
             common,
             &self.core.core,
             Self::NAME,
-            |session, progress| analysis::malloc(session, &options, progress),
+            |session, progress| commands::malloc(session, &options, progress),
             |r| r.arenas.is_empty() && r.mmapped.count == 0,
         )
     }

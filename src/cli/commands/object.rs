@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask_at;
@@ -24,7 +24,7 @@ impl Command for Object {
             &self.core.core,
             Self::NAME,
             &self.address,
-            |session, addr, _| analysis::object(session, addr),
+            |session, addr, _| commands::object(session, addr),
             |r| r.name.is_none(),
         )
     }

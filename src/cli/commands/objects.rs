@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::{ask, type_pattern};
@@ -25,7 +25,7 @@ impl Command for Objects {
             common,
             &self.core.core,
             Self::NAME,
-            |session, _| analysis::objects(session, &name),
+            |session, _| commands::objects(session, &name),
             |r| r.objects.is_empty(),
         )
     }

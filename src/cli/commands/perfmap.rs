@@ -1,8 +1,8 @@
 use std::io::{self, BufWriter, Write};
 
 use clap::Args;
-use coremap::analysis;
-use coremap::render::perf_map;
+use coremap::commands;
+use coremap::commands::perfmap::perf_map;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg, Format};
@@ -25,7 +25,7 @@ impl Command for Perfmap {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let process = open(&self.core.core, common, &progress())?;
         let session = Session::new(&process);
-        let report = analysis::perfmap(&session);
+        let report = commands::perfmap(&session);
         let nothing = report.entries.is_empty();
         // In CSV the answer itself says that there is no runtime.
         let said = session.runtimes().is_empty() && common.form() == Format::Csv;

@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis::{self, RefsOptions, Span};
+use coremap::commands::{self, RefsOptions, Span};
 use coremap::map::Kind;
 
 use crate::cli::args::{Common, CoreArg};
@@ -48,7 +48,7 @@ impl Command for Refs {
             &self.core.core,
             Self::NAME,
             &self.address,
-            |session, addr, progress| analysis::refs(session, addr, &options, progress),
+            |session, addr, progress| commands::refs(session, addr, &options, progress),
             |r| r.total == 0,
         )
     }

@@ -1,5 +1,5 @@
 use clap::{Args, ValueEnum};
-use coremap::analysis::{self, RegionOptions};
+use coremap::commands::{self, RegionOptions};
 use coremap::map::Kind;
 use coremap::session::Session;
 
@@ -40,6 +40,6 @@ impl Command for Regions {
         let process = open(&self.core.core, common, &progress())?;
         let session = Session::new(&process);
         let options = RegionOptions { kinds: self.kind.clone(), by_size: self.sort == Sort::Size };
-        answer(Self::NAME, common, &session, analysis::regions(&session, &options))
+        answer(Self::NAME, common, &session, commands::regions(&session, &options))
     }
 }

@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis::{self, RetainedOptions};
+use coremap::commands::{self, RetainedOptions};
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
@@ -33,7 +33,7 @@ impl Command for Retained {
         let process = open(&self.core.core, common, &progress)?;
         let object = self.object.as_deref().map(|text| address::parse(text, &process)).transpose();
         let options = RetainedOptions { name, object: object.map_err(Failure::Usage)?, top: self.top };
-        let analyse = |session: &Session<'_>, _: &_| analysis::retained(session, &options);
+        let analyse = |session: &Session<'_>, _: &_| commands::retained(session, &options);
         respond(common, &process, &progress, Self::NAME, analyse, |r| r.types.is_empty())
     }
 }

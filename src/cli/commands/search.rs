@@ -1,10 +1,10 @@
 use clap::{Args, ValueEnum};
-use coremap::analysis::{self, SearchOptions};
+use coremap::commands::{self, SearchOptions};
 use coremap::map::Kind;
 use coremap::search::{self, Pattern, PatternOptions};
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::{ask, last_line, not_swapped};
+use crate::cli::ask::{ask, in_order, last_line};
 use crate::cli::commands::Command;
 use crate::cli::values::kind;
 use crate::cli::{Exit, Failure};
@@ -54,9 +54,10 @@ impl Command for Search {
     const NAME: &'static str = "search";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let (text, core) = in_order(&self.pattern, &self.core.core);
         // A pattern that can't be is told before a big core is opened.
         let pattern = Pattern::new(
-            &self.pattern,
+            text,
             PatternOptions {
                 ignore_case: self.ignore_case,
                 regex: self.regex,
@@ -69,13 +70,12 @@ impl Command for Search {
             },
         )
         .map_err(|e| Failure::Usage(format!("the pattern: {}", last_line(&e.to_string()))))?;
-        not_swapped(&self.pattern, &self.core.core, "pattern", "search PATTERN CORE")?;
         let options = SearchOptions { kinds: self.kind.clone(), limit: self.limit, context: self.context };
         ask(
             common,
-            &self.core.core,
+            core,
             Self::NAME,
-            |session, progress| analysis::search(session, &self.pattern, &pattern, &options, progress),
+            |session, progress| commands::search(session, text, &pattern, &options, progress),
             |r| r.total == 0,
         )
     }

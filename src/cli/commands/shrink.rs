@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use coremap::addr::Addr;
-use coremap::analysis::ThreadOptions;
+use coremap::commands::shrink::ShrinkReport;
+use coremap::commands::{self, ThreadOptions};
 use coremap::core::producer::DIAG_PAGE_SIZE;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::report::ShrinkReport;
 use coremap::session::Session;
-use coremap::{analysis, shrink};
+use coremap::shrink;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::commands::Command;
@@ -48,33 +48,32 @@ impl Purpose {
     /// Run the very commands, so that what they read is what is kept.
     fn read(self, session: &Session<'_>, ips: &[Addr], silent: &Progress) {
         match self {
-            Purpose::Info => drop(analysis::info(session, false)),
-            Purpose::Summary => drop(analysis::summary(session, false, silent)),
-            Purpose::Regions => drop(analysis::regions(session, &analysis::RegionOptions::default())),
-            Purpose::Stacks => drop(analysis::stacks(session, &HashMap::new(), false, silent)),
-            Purpose::Heap => drop(analysis::heap(session, true)),
+            Purpose::Info => drop(commands::info(session, false)),
+            Purpose::Summary => drop(commands::summary(session, false, silent)),
+            Purpose::Regions => drop(commands::regions(session, &commands::RegionOptions::default())),
+            Purpose::Stacks => drop(commands::stacks(session, &HashMap::new(), false, silent)),
+            Purpose::Heap => drop(commands::heap(session, true)),
             Purpose::Ip2method => {
-                drop(analysis::ip2method(session, ips));
+                drop(commands::ip2method(session, ips));
                 if ips.is_empty() {
-                    drop(analysis::perfmap(session));
+                    drop(commands::perfmap(session));
                 }
             }
             Purpose::Threads => {
-                drop(analysis::threads(session, ThreadOptions::default()));
+                drop(commands::threads(session, ThreadOptions::default()));
                 // Roots of stacks: GC info of their frames.
                 for (number, runtime) in session.coreclr().iter().enumerate() {
                     let walker = session.walker(session.known_stacks());
-                    let mut walk = |tid| Some(walker.walk(session.thread(tid)?, session.marks(tid)));
-                    drop(runtime.stack_refs(number, &mut walk));
+                    drop(runtime.stack_refs(number, &mut |tid| session.walk_tid(&walker, tid)));
                 }
             }
-            Purpose::Async => drop(analysis::async_chains(session, true, silent)),
+            Purpose::Async => drop(commands::async_chains(session, true, silent)),
             Purpose::Object => {
                 for &at in ips {
-                    drop(analysis::object(session, at));
+                    drop(commands::object(session, at));
                 }
             }
-            Purpose::Check => drop(analysis::check(session)),
+            Purpose::Check => drop(commands::check(session)),
         }
     }
 }

@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
@@ -26,8 +26,8 @@ impl Command for Stacks {
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let doing = analysis::doing(&session);
-        let report = analysis::stacks(&session, &doing, self.zero_fill, &progress);
+        let doing = commands::doing(&session);
+        let report = commands::stacks(&session, &doing, self.zero_fill, &progress);
         clear();
         answer(Self::NAME, common, &session, report)
     }

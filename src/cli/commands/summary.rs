@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis::{self, Condition, Scope};
+use coremap::commands::{self, Condition, Scope};
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
@@ -35,9 +35,9 @@ impl Command for Summary {
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let mut report = analysis::summary(&session, self.zero_fill, &progress);
+        let mut report = commands::summary(&session, self.zero_fill, &progress);
         clear();
-        let conditions = analysis::judge_summary(&self.fail_if, &report, process.threads().len() as u64);
+        let conditions = commands::judge_summary(&self.fail_if, &report, process.threads().len() as u64);
         report.conditions.clone_from(&conditions);
         let exit = answer(Self::NAME, common, &session, report)?;
         Ok(held(&conditions, exit))

@@ -3,7 +3,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 use coremap::core::inflate::Compression;
 use coremap::session::Session;
 use coremap::symbolicate::{Options, SymbolicateError};
@@ -51,10 +51,10 @@ impl Command for Symbolicate {
         let options = Options::default();
         let rows = common.form() != Format::Table;
         let report = if rows {
-            analysis::symbolicate(&session, &mut *input, &mut io::sink(), self.fold, &options)
+            commands::symbolicate(&session, &mut *input, &mut io::sink(), self.fold, &options)
         } else {
             let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
-            let report = analysis::symbolicate(&session, &mut *input, &mut out, self.fold, &options);
+            let report = commands::symbolicate(&session, &mut *input, &mut out, self.fold, &options);
             out.flush()?;
             report
         };

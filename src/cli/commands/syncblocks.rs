@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
@@ -17,6 +17,6 @@ impl Command for Syncblocks {
     const NAME: &'static str = "syncblocks";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        ask(common, &self.core.core, Self::NAME, |session, _| analysis::syncblocks(session), |r| r.blocks.is_empty())
+        ask(common, &self.core.core, Self::NAME, |session, _| commands::syncblocks(session), |r| r.blocks.is_empty())
     }
 }

@@ -1,8 +1,8 @@
 use std::io::{self, BufWriter, Write};
 
 use clap::Args;
-use coremap::analysis::{self, ThreadOptions};
-use coremap::render::folded;
+use coremap::commands::threads::folded;
+use coremap::commands::{self, ThreadOptions};
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
@@ -42,7 +42,7 @@ impl Command for Threads {
         let session = Session::new(&process);
         let options =
             ThreadOptions { managed: self.managed, native: self.native, tid: self.tid, group: self.group || self.fold };
-        let report = analysis::threads(&session, options);
+        let report = commands::threads(&session, options);
         let nothing = report.threads.is_empty();
         if let (true, Some(tid)) = (nothing, self.tid) {
             let all = process.threads().len();

@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::analysis;
+use coremap::commands;
 use coremap::limits;
 
 use crate::cli::args::{Common, CoreArg};
@@ -34,7 +34,7 @@ impl Command for Whatis {
                 if bytes > most {
                     session.process.diag.note("limit", format!("--bytes {bytes}: the first {most} are shown"));
                 }
-                analysis::whatis(session, addr, bytes.min(most))
+                commands::whatis(session, addr, bytes.min(most))
             },
             |r| r.region.is_none(),
         )

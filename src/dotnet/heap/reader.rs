@@ -12,7 +12,7 @@ use crate::dotnet::gc::{Handle, HandleKind, handles};
 use crate::dotnet::heap::gcdesc::References;
 use crate::dotnet::heap::{Heap, MIN_OBJECT, MethodTableInfo};
 use crate::managed::graph::Space;
-use crate::managed::{Link, Node, ObjectReader, TypeIndex};
+use crate::managed::{Batch, Link, Node, ObjectReader, TypeIndex};
 
 /// How an object is held that is in no field of another.
 const ALLOCATOR: Link = Link::Beside("(loader allocator)");
@@ -212,17 +212,9 @@ impl ObjectReader for Reader<'_, '_> {
     }
 
     fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
-        out.clear();
-        let mut next = None;
-        self.visit_from(addr, from, |place, _, value| {
-            if out.len() < most {
-                out.push((place, value));
-                return true;
-            }
-            next = Some(place);
-            false
-        });
-        next
+        let mut batch = Batch::new(out, most);
+        self.visit_from(addr, from, |place, _, value| batch.take(place, value));
+        batch.next
     }
 }
 

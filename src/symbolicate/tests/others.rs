@@ -197,7 +197,7 @@ fn the_mappings_of_a_core() -> Result<(), crate::core::open::OpenError> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores/native-glibc-kernel/core.gz");
     let diag = crate::diag::Diagnostics::default();
     let core = crate::core::open::Core::open(&path, &diag, &crate::progress::Progress::silent())?;
-    let maps = mappings(&core.facts);
+    let maps = mappings(&core.facts, &crate::map::Base::of(&core.facts));
     let code = |m: &&Mapping| m.path.ends_with("/libc.so.6") && m.executable == Some(true);
     assert_eq!(maps.iter().filter(code).count(), 1);
     assert_eq!(maps.iter().filter(|m| m.path == "[vdso]" && m.file_offset == 0).count(), 1);

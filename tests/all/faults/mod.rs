@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use self::compare::{Answer, Place};
 use crate::support::real;
 use crate::watch;
-use coremap::analysis::{self, HeapStatOptions, ThreadOptions};
+use coremap::commands::{self, HeapStatOptions, ThreadOptions};
 use coremap::map::audit;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
@@ -29,20 +29,20 @@ fn run(path: &std::path::Path, command: &str, fail_at: u64) -> Result<Answer, St
     assert!(broken.is_empty(), "{command}, read {fail_at}: {broken:?}");
     let body = match command {
         "summary" => {
-            let sum = analysis::summary(&session, true, &silent);
+            let sum = commands::summary(&session, true, &silent);
             assert_eq!(sum.total.size, sum.base.size, "read {fail_at}");
             assert_eq!(sum.total.in_core, sum.base.in_core, "read {fail_at}");
-            serde_json::to_value(analysis::envelope("summary", &session, sum)).unwrap()
+            serde_json::to_value(commands::envelope("summary", &session, sum)).unwrap()
         }
         "heapstat" => {
-            let heap = analysis::heapstat(&session, &HeapStatOptions::default(), &silent);
+            let heap = commands::heapstat(&session, &HeapStatOptions::default(), &silent);
             let sum = heap.types.iter().fold((0, 0), |sum, t| (sum.0 + t.count, sum.1 + t.size));
             assert_eq!(sum, (heap.total.objects, heap.total.size), "read {fail_at}");
-            serde_json::to_value(analysis::envelope("heapstat", &session, heap)).unwrap()
+            serde_json::to_value(commands::envelope("heapstat", &session, heap)).unwrap()
         }
         _ => {
-            let threads = analysis::threads(&session, ThreadOptions::default());
-            serde_json::to_value(analysis::envelope("threads", &session, threads)).unwrap()
+            let threads = commands::threads(&session, ThreadOptions::default());
+            serde_json::to_value(commands::envelope("threads", &session, threads)).unwrap()
         }
     };
     let places = session.map().regions.iter();

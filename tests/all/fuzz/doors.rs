@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::analysis::{self, Condition, RegionOptions, Scope};
+use coremap::commands::{self, Condition, RegionOptions, Scope};
 use coremap::core::elf::{pieces, read_headers};
 use coremap::core::inflate::to_temporary_file;
 use coremap::core::notes as core_notes;
@@ -57,10 +57,10 @@ pub(crate) fn core(bytes: &[u8]) -> bool {
     let silent = Progress::silent();
     let Ok(process) = Process::open(file.path(), &Options::default(), &silent) else { return false };
     let session = Session::new(&process);
-    let sum = analysis::summary(&session, true, &silent);
+    let sum = commands::summary(&session, true, &silent);
     assert_eq!((sum.total.size, sum.total.in_core), (sum.base.size, sum.base.in_core));
-    drop(analysis::info(&session, true));
-    drop(analysis::regions(&session, &RegionOptions::default()));
+    drop(commands::info(&session, true));
+    drop(commands::regions(&session, &RegionOptions::default()));
     true
 }
 
@@ -222,7 +222,7 @@ impl GcInfo {
         let options = Options { record: true, ..Options::default() };
         let process = Process::open(file.path(), &options, &Progress::silent()).unwrap();
         let session = Session::new(&process);
-        drop(analysis::threads(&session, analysis::ThreadOptions::default()));
+        drop(commands::threads(&session, commands::ThreadOptions::default()));
         let of_code = session.coreclr()[0].methods();
         let ips = process.threads().iter().map(|t| t.registers.ip());
         let words = real_ips(&process);

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::analysis::{
+use coremap::commands::{
     self, DiffInput, HeapStatOptions, LeaksOptions, MallocOptions, RefsOptions, RegionOptions, RetainedOptions,
     SearchOptions, Span, ThreadOptions,
 };
@@ -30,25 +30,25 @@ type Command = fn(&Opened<'_>, &mut Rng) -> Verdict;
 
 /// Each command of the program, by its name.
 pub const COMMANDS: &[(&str, Command)] = &[
-    ("info", |o, rng| o.show("info", analysis::info(&o.session, rng.below(2) == 0), rng)),
+    ("info", |o, rng| o.show("info", commands::info(&o.session, rng.below(2) == 0), rng)),
     ("summary", summary),
-    ("regions", |o, rng| o.show("regions", analysis::regions(&o.session, &RegionOptions::default()), rng)),
+    ("regions", |o, rng| o.show("regions", commands::regions(&o.session, &RegionOptions::default()), rng)),
     ("maddress", maddress),
     ("stacks", stacks),
-    ("check", |o, rng| o.show("check", analysis::check(&o.session), rng)),
-    ("heap", |o, rng| o.show("heap", analysis::heap(&o.session, true), rng)),
+    ("check", |o, rng| o.show("check", commands::check(&o.session), rng)),
+    ("heap", |o, rng| o.show("heap", commands::heap(&o.session, true), rng)),
     ("objects", objects),
     ("object", object),
-    ("finalizers", |o, rng| o.show("finalizers", analysis::finalizers(&o.session), rng)),
-    ("syncblocks", |o, rng| o.show("syncblocks", analysis::syncblocks(&o.session), rng)),
-    ("exceptions", |o, rng| o.show("exceptions", analysis::exceptions(&o.session), rng)),
-    ("handles", |o, rng| o.show("handles", analysis::handles(&o.session), rng)),
+    ("finalizers", |o, rng| o.show("finalizers", commands::finalizers(&o.session), rng)),
+    ("syncblocks", |o, rng| o.show("syncblocks", commands::syncblocks(&o.session), rng)),
+    ("exceptions", |o, rng| o.show("exceptions", commands::exceptions(&o.session), rng)),
+    ("handles", |o, rng| o.show("handles", commands::handles(&o.session), rng)),
     ("gcroot", gcroot),
     ("retained", retained),
     ("heapstat", heapstat),
     ("malloc", malloc),
     ("leaks", leaks),
-    ("holders", |o, rng| o.show("holders", analysis::holders(&o.session, Some(100), &o.silent), rng)),
+    ("holders", |o, rng| o.show("holders", commands::holders(&o.session, Some(100), &o.silent), rng)),
     ("refs", refs),
     ("anon", anon),
     ("search", search),
@@ -99,7 +99,7 @@ impl Opened<'_> {
             0 => body.csv(&mut out),
             1 => render::write(&body.document(), Look { width: Some(80), color: true }, &mut out),
             2 => render::write(&body.document(), Look { width: None, color: false }, &mut out),
-            _ => render::json(&analysis::envelope(command, &self.session, body), &mut out),
+            _ => render::json(&commands::envelope(command, &self.session, body), &mut out),
         }
         .map_err(|e| e.to_string())
     }
@@ -107,7 +107,7 @@ impl Opened<'_> {
     /// The start of a region, of an object or a block, or any number.
     fn some_address(&self, rng: &mut Rng) -> Addr {
         let segments: Vec<_> = self.session.coreclr().iter().flat_map(|r| &r.heaps().segments).collect();
-        let regions = analysis::regions(&self.session, &RegionOptions::default()).regions;
+        let regions = commands::regions(&self.session, &RegionOptions::default()).regions;
         match rng.below(4) {
             0 if !segments.is_empty() => {
                 let objects = segments[rng.below(segments.len() as u64) as usize].start;
@@ -124,7 +124,7 @@ impl Opened<'_> {
 }
 
 fn summary(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let sum = analysis::summary(&o.session, rng.below(4) == 0, &o.silent);
+    let sum = commands::summary(&o.session, rng.below(4) == 0, &o.silent);
     if sum.total.size != sum.base.size || sum.total.in_core != sum.base.in_core {
         return Err(format!("kinds {:?}, base {:?}", sum.total, sum.base));
     }
@@ -136,14 +136,19 @@ fn summary(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 }
 
 fn maddress(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let regions = analysis::regions(&o.session, &RegionOptions::default());
-    drop(render::maddress(&regions.regions, rng.below(2) == 0, (rng.below(2) == 0).then_some(80), &mut Vec::new()));
+    let regions = commands::regions(&o.session, &RegionOptions::default());
+    drop(commands::maddress::maddress(
+        &regions.regions,
+        rng.below(2) == 0,
+        (rng.below(2) == 0).then_some(80),
+        &mut Vec::new(),
+    ));
     Ok(())
 }
 
 fn stacks(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let doing = analysis::doing(&o.session);
-    let stacks = analysis::stacks(&o.session, &doing, rng.below(4) == 0, &o.silent);
+    let doing = commands::doing(&o.session);
+    let stacks = commands::stacks(&o.session, &doing, rng.below(4) == 0, &o.silent);
     for s in &stacks.stacks {
         let within = |part: Option<u64>| part.is_none_or(|part| Some(part) <= s.reserved);
         if !within(s.in_use) || !within(s.touched) || !within(Some(s.in_core)) && s.low.is_some() {
@@ -155,7 +160,7 @@ fn stacks(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 
 fn objects(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let name = Regex::new("String|Task|Lab").map_err(|e| e.to_string())?;
-    let report = analysis::objects(&o.session, &name);
+    let report = commands::objects(&o.session, &name);
     if report.more == 0 && report.objects.iter().map(|x| x.size).sum::<u64>() != report.size {
         return Err(format!("objects are not {} bytes together", report.size));
     }
@@ -165,19 +170,19 @@ fn objects(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 fn object(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     for _ in 0..4 {
         let at = o.some_address(rng);
-        o.show("object", analysis::object(&o.session, at), rng)?;
+        o.show("object", commands::object(&o.session, at), rng)?;
     }
     Ok(())
 }
 
 fn gcroot(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let at = o.some_address(rng);
-    o.show("gcroot", analysis::gcroot(&o.session, at, rng.below(2) == 0), rng)
+    o.show("gcroot", commands::gcroot(&o.session, at, rng.below(2) == 0), rng)
 }
 
 fn heapstat(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = HeapStatOptions { strings: rng.below(4) == 0, ..HeapStatOptions::default() };
-    let heap = analysis::heapstat(&o.session, &options, &o.silent);
+    let heap = commands::heapstat(&o.session, &options, &o.silent);
     let (objects, size) = heap.types.iter().fold((0, 0), |sum, t| (sum.0 + t.count, sum.1 + t.size));
     if (objects, size) != (heap.total.objects, heap.total.size) {
         return Err(format!("types are {objects} objects of {size} bytes, in all {:?}", heap.total));
@@ -190,9 +195,9 @@ fn heapstat(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 
 /// Live and unreachable objects are those of the heap, and what is kept is no more.
 fn retained(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let heap = analysis::heapstat(&o.session, &HeapStatOptions::default(), &o.silent);
+    let heap = commands::heapstat(&o.session, &HeapStatOptions::default(), &o.silent);
     let options = RetainedOptions { top: 100, ..RetainedOptions::default() };
-    let kept = analysis::retained(&o.session, &options);
+    let kept = commands::retained(&o.session, &options);
     let (objects, size) = (kept.live.objects + kept.unreachable.objects, kept.live.size + kept.unreachable.size);
     let all = (heap.total.objects - heap.free.objects, heap.total.size - heap.free.size);
     if (objects, size) != all {
@@ -205,21 +210,21 @@ fn retained(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     o.show("retained", kept, rng)?;
     if rng.below(2) == 0 {
         let every = Regex::new(".").map_err(|e| e.to_string())?;
-        let ways = analysis::gcroot_types(&o.session, &every, usize::MAX);
+        let ways = commands::gcroot_types(&o.session, &every, usize::MAX);
         if ways.more == 0 && ways.groups.iter().map(|g| g.count).sum::<u64>() != live {
             return Err("not all live objects are in a group".into());
         }
         o.show("gcroot", ways, rng)?;
         let object = Some(o.some_address(rng));
         let one = RetainedOptions { object, top: 10, ..RetainedOptions::default() };
-        o.show("retained", analysis::retained(&o.session, &one), rng)?;
+        o.show("retained", commands::retained(&o.session, &one), rng)?;
     }
     Ok(())
 }
 
 fn malloc(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = MallocOptions { chunks: rng.below(4) == 0, limit: Some(100) };
-    let report = analysis::malloc(&o.session, &options, &o.silent);
+    let report = commands::malloc(&o.session, &options, &o.silent);
     for a in &report.arenas {
         let parts = a.used_bytes + a.free_bytes + a.top + a.trimmed + a.overhead + a.foreign + a.unknown;
         if parts != a.committed {
@@ -231,7 +236,7 @@ fn malloc(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 
 fn leaks(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = LeaksOptions { blocks: rng.below(2) == 0, limit: Some(100) };
-    let report = analysis::leaks(&o.session, &options, &o.silent);
+    let report = commands::leaks(&o.session, &options, &o.silent);
     let (leaked, reachable) = (report.leaked, report.reachable);
     if (leaked.count + reachable.count, leaked.bytes + reachable.bytes) != (report.used.count, report.used.bytes) {
         return Err(format!("{leaked:?} leaked, {reachable:?} reachable of {:?}", report.used));
@@ -246,7 +251,7 @@ fn refs(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let span = [Span::Region, Span::Thing, Span::Exact, Span::Length(rng.next() >> rng.below(64))];
     let span = span[rng.below(4) as usize];
     let options = RefsOptions { span, kinds: Vec::new(), limit: 100 };
-    let report = analysis::refs(&o.session, o.some_address(rng), &options, &o.silent);
+    let report = commands::refs(&o.session, o.some_address(rng), &options, &o.silent);
     let counted: u64 = report.counts.iter().map(|c| c.count).sum();
     // Beyond a limit it is not told what the words are of, and that is said.
     let limited =
@@ -258,7 +263,7 @@ fn refs(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 }
 
 fn anon(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let report = analysis::anon(&o.session, &o.silent);
+    let report = commands::anon(&o.session, &o.silent);
     let blocks: u64 = report.clusters.iter().map(|c| c.bytes).sum();
     if blocks > report.size {
         return Err(format!("{blocks} bytes in blocks of {}", report.size));
@@ -270,7 +275,7 @@ fn search(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = PatternOptions { ignore_case: true, regex: true, hex: false, encoding: Encoding::Both };
     let pattern = Pattern::new("coremap-mark.r|lib[a-z]+[.]so", options).map_err(|e| e.to_string())?;
     let options = SearchOptions { kinds: Vec::new(), limit: Some(100), context: true };
-    let hits = analysis::search(&o.session, "", &pattern, &options, &o.silent);
+    let hits = commands::search(&o.session, "", &pattern, &options, &o.silent);
     if hits.scanned > o.session.process.space().dumped_total() {
         return Err(format!(
             "{} bytes scanned, the core holds {}",
@@ -284,20 +289,20 @@ fn search(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 fn whatis(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     for _ in 0..4 {
         let at = o.some_address(rng);
-        o.show("whatis", analysis::whatis(&o.session, at, 64), rng)?;
+        o.show("whatis", commands::whatis(&o.session, at, 64), rng)?;
     }
     Ok(())
 }
 
 fn name_code(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let regions = analysis::regions(&o.session, &RegionOptions::default()).regions;
+    let regions = commands::regions(&o.session, &RegionOptions::default()).regions;
     let ips: Vec<Addr> = regions.iter().take(20).map(|r| r.start).chain([o.some_address(rng)]).collect();
     names(o, &ips, rng)
 }
 
 /// An answer or a reason for each address, and a text that keeps its lines.
 fn names(o: &Opened<'_>, ips: &[Addr], rng: &mut Rng) -> Verdict {
-    let report = analysis::ip2method(&o.session, ips);
+    let report = commands::ip2method(&o.session, ips);
     for row in &report.results {
         if row.found == row.reason.is_some() || row.found == row.method.is_none() {
             return Err(format!("neither an answer nor a reason: {row:?}"));
@@ -307,7 +312,7 @@ fn names(o: &Opened<'_>, ips: &[Addr], rng: &mut Rng) -> Verdict {
     let text: String = ips.iter().map(|ip| format!("\t{:16x} [unknown] ([unknown])\n", ip.get())).collect();
     let mut out = Vec::new();
     let options = coremap::symbolicate::Options::default();
-    let named = analysis::symbolicate(&o.session, &mut text.as_bytes(), &mut out, false, &options);
+    let named = commands::symbolicate(&o.session, &mut text.as_bytes(), &mut out, false, &options);
     named.map_err(|e| e.to_string())?;
     let lines = out.iter().filter(|b| **b == b'\n').count();
     if lines != ips.len() {
@@ -317,7 +322,7 @@ fn names(o: &Opened<'_>, ips: &[Addr], rng: &mut Rng) -> Verdict {
 }
 
 fn perfmap(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let map = analysis::perfmap(&o.session);
+    let map = commands::perfmap(&o.session);
     if !map.entries.is_sorted_by_key(|e| e.start) || map.entries.iter().any(|e| e.name.contains('\n')) {
         return Err("the map is not in order".into());
     }
@@ -326,7 +331,7 @@ fn perfmap(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 
 fn threads(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let options = ThreadOptions { group: rng.below(2) == 0, ..ThreadOptions::default() };
-    let threads = analysis::threads(&o.session, options);
+    let threads = commands::threads(&o.session, options);
     let all = o.session.process.threads().len();
     if threads.threads.len() != all {
         return Err(format!("{} threads, the core has {all}", threads.threads.len()));
@@ -335,7 +340,7 @@ fn threads(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 }
 
 fn async_chains(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let chains = analysis::async_chains(&o.session, rng.below(2) == 0, &o.silent);
+    let chains = commands::async_chains(&o.session, rng.below(2) == 0, &o.silent);
     if chains.total != chains.chains.iter().map(|c| c.count).sum::<u64>() {
         return Err(format!("{} chains, by kind they are others: {:?}", chains.total, chains.chains));
     }
@@ -344,12 +349,12 @@ fn async_chains(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 
 /// With itself: nothing changed.
 fn diff(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let summary = analysis::summary(&o.session, false, &o.silent);
-    let heap = analysis::heapstat(&o.session, &HeapStatOptions::default(), &o.silent);
-    let malloc = analysis::malloc(&o.session, &MallocOptions::default(), &o.silent);
-    let core = analysis::side(o.session.process);
+    let summary = commands::summary(&o.session, false, &o.silent);
+    let heap = commands::heapstat(&o.session, &HeapStatOptions::default(), &o.silent);
+    let malloc = commands::malloc(&o.session, &MallocOptions::default(), &o.silent);
+    let core = commands::side(o.session.process);
     let side = DiffInput { core: &core, summary: &summary, heap: Some(&heap), malloc: Some(&malloc) };
-    let report = analysis::diff(side, side);
+    let report = commands::diff(side, side);
     if report.total.delta != 0 || report.kinds.iter().any(|k| k.delta != 0 || k.delta_count != 0) {
         return Err(format!("a core differs from itself: {:?}", report.total));
     }
@@ -358,7 +363,7 @@ fn diff(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 
 /// Writing what is kept of a core: any pages.
 fn shrunk(o: &Opened<'_>, _: &mut Rng) -> Verdict {
-    let starts = analysis::regions(&o.session, &RegionOptions::default()).regions;
+    let starts = commands::regions(&o.session, &RegionOptions::default()).regions;
     let keep: Vec<AddrRange> = starts.iter().take(64).map(|r| AddrRange::sized(r.start, r.size.min(4096))).collect();
     // A note that claims the whole file (COREMAP_SEED=9000712) is written whole.
     let mut out = tempfile::tempfile().map_err(|e| e.to_string())?;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use coremap::analysis;
+use coremap::commands;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::session::Session;
@@ -126,13 +126,13 @@ fn one<'a, T>(list: &'a [T], rng: &mut Rng) -> Option<&'a T> {
 fn read_pages(path: &Path) -> Vec<u64> {
     let process = Process::open(path, &Options { record: true, ..Options::default() }, &Progress::silent()).unwrap();
     let session = Session::new(&process);
-    drop(analysis::info(&session, true));
-    drop(analysis::threads(&session, analysis::ThreadOptions::default()));
-    drop(analysis::heapstat(&session, &analysis::HeapStatOptions::default(), &Progress::silent()));
-    drop(analysis::handles(&session));
-    drop(analysis::exceptions(&session));
-    drop(analysis::syncblocks(&session));
-    drop(analysis::finalizers(&session));
+    drop(commands::info(&session, true));
+    drop(commands::threads(&session, commands::ThreadOptions::default()));
+    drop(commands::heapstat(&session, &commands::HeapStatOptions::default(), &Progress::silent()));
+    drop(commands::handles(&session));
+    drop(commands::exceptions(&session));
+    drop(commands::syncblocks(&session));
+    drop(commands::finalizers(&session));
     let mut out = Vec::new();
     for range in process.reads().ranges() {
         for piece in process.space().pieces.overlapping(range) {

@@ -1,0 +1,106 @@
+//! Used blocks that are alike, and sizes by power of two.
+
+use std::collections::BTreeMap;
+
+use crate::addr::Addr;
+use crate::analysis::blocks::tally::{Alike, BySize, Content, OfSize};
+use crate::bytes::printable;
+use crate::native::NativeSymbols;
+use crate::process::Process;
+use crate::report::{ClusterContent, ClusterRow, SizeClassRow};
+
+/// Blocks with one first word are a cluster where they are at least so many, and
+/// this share of all of their size.
+const LEAST: u64 = 2;
+const SHARE: u64 = 20;
+
+/// The clusters, most bytes first.
+pub(crate) fn clusters(process: &Process, arenas: &BySize, mapped: &BySize) -> Vec<ClusterRow> {
+    let symbols = NativeSymbols::new(process);
+    let mut out = Vec::new();
+    for (sizes, mmapped) in [(arenas, false), (mapped, true)] {
+        for (size, of) in sizes.iter().filter(|(_, of)| of.used > 0) {
+            let row = |alike: &Alike| row(process, &symbols, size, of, alike, mmapped);
+            let (kept, rest): (Vec<&Alike>, Vec<&Alike>) = of.alike.iter().partition(|a| is_cluster(of, a));
+            out.extend(kept.into_iter().map(row));
+            if let Some(first) = rest.first() {
+                let count = rest.iter().map(|a| a.count).sum();
+                let content = if rest.len() == 1 && count == of.used { first.content } else { Content::Mixed };
+                out.push(row(&Alike { content, count, example: first.example }));
+            }
+        }
+    }
+    out.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(b.size.cmp(&a.size)).then(a.example.cmp(&b.example)));
+    out
+}
+
+fn is_cluster(of: &OfSize, alike: &Alike) -> bool {
+    match alike.content {
+        Content::Mixed => false,
+        _ => alike.count >= LEAST && alike.count >= of.used / SHARE,
+    }
+}
+
+fn row(
+    process: &Process,
+    symbols: &NativeSymbols<'_>,
+    size: u64,
+    of: &OfSize,
+    alike: &Alike,
+    mmapped: bool,
+) -> ClusterRow {
+    let (kind, first_word, fill) = match alike.content {
+        Content::Fill(0) => (ClusterContent::Zero, Some(0), Some(0)),
+        Content::Fill(byte) => (ClusterContent::Fill, Some(u64::from_ne_bytes([byte; 8])), Some(byte)),
+        Content::Symbol(word) => (ClusterContent::Symbol, Some(word), None),
+        Content::Word(word) => (ClusterContent::Word, Some(word), None),
+        Content::Mixed => (ClusterContent::Mixed, None, None),
+    };
+    let symbol = match alike.content {
+        Content::Symbol(word) => Some(target(process, symbols, Addr::new(word))),
+        _ => None,
+    };
+    ClusterRow {
+        size,
+        count: alike.count,
+        bytes: alike.count.saturating_mul(size),
+        first_word: first_word.map(Addr::new),
+        fill,
+        example: alike.example,
+        kind,
+        symbol,
+        free: of.free,
+        mmapped,
+    }
+}
+
+/// `vtable for Node+0x10 (libnode.so)`, or the module and section.
+fn target(process: &Process, symbols: &NativeSymbols<'_>, word: Addr) -> String {
+    let named = symbols.resolve_data(word).or_else(|| symbols.resolve(word));
+    if let Some(s) = named {
+        let offset = if s.offset == 0 { String::new() } else { format!("+{:#x}", s.offset) };
+        return format!("{}{offset} ({})", printable(&s.name), printable(symbols.module_name(&s)));
+    }
+    let Some(module) = process.modules.iter().find(|m| m.range.contains(word)) else { return word.to_string() };
+    let place = match module.section_at(word) {
+        Some(s) => format!("{}+{:#x}", s.name, word.since(s.range.start)),
+        None => format!("+{:#x}", word.since(module.range.start)),
+    };
+    format!("{} {}", printable(module.name()), printable(&place))
+}
+
+/// Chunks by power of two, those with the most used bytes first.
+pub(crate) fn size_classes(arenas: &BySize, mapped: &BySize) -> Vec<SizeClassRow> {
+    let mut rows: BTreeMap<u64, SizeClassRow> = BTreeMap::new();
+    for (size, of) in arenas.iter().chain(mapped.iter()) {
+        let class = size.checked_next_power_of_two().unwrap_or(u64::MAX);
+        let row = rows.entry(class).or_insert(SizeClassRow { size_class: class, ..SizeClassRow::default() });
+        row.used += of.used;
+        row.free += of.free;
+        row.used_bytes = row.used_bytes.saturating_add(of.used.saturating_mul(size));
+        row.free_bytes = row.free_bytes.saturating_add(of.free.saturating_mul(size));
+    }
+    let mut rows: Vec<SizeClassRow> = rows.into_values().collect();
+    rows.sort_by_key(|r| std::cmp::Reverse((r.used_bytes.saturating_add(r.free_bytes), r.size_class)));
+    rows
+}

@@ -1,0 +1,24 @@
+//! Chunks of malloc, counted by size and by what makes them alike.
+
+mod clusters;
+mod tally;
+
+use crate::limits;
+use crate::native::malloc::FreeLists;
+use crate::process::Process;
+use crate::units::exact;
+
+pub(crate) use clusters::{clusters, size_classes};
+pub(crate) use tally::{BySize, Looker, Tally};
+
+/// Tell which lists of free chunks are not whole.
+pub(crate) fn tell_lists(process: &Process, lists: &FreeLists) {
+    lists.tell_unknown(process);
+    for (_, what) in &lists.broken {
+        process.diag.partial("malloc-list", format!("a list of free chunks ends early: {what}"));
+    }
+    if lists.capped {
+        let most = exact(limits::MAX_FREE_CHUNKS as u64);
+        process.diag.partial("limit", format!("more than {most} free chunks; where the others are kept is not told"));
+    }
+}

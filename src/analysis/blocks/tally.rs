@@ -1,0 +1,224 @@
+//! Counting chunks while they pass: by state, by size, and by what blocks of one
+//! size begin with. Memory follows the number of sizes, not of chunks.
+
+use std::collections::BTreeMap;
+
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::memory::{Memory, ProcessMemory};
+use crate::native::malloc::{Chunk, Malloc, State};
+use crate::process::Process;
+use crate::report::{ChunkPlace, ChunkRow, ChunkState, ChunkSum};
+
+/// First words of blocks of one size that are told apart.
+const WORDS: usize = 16;
+
+/// Bytes of a block that are looked at for a fill byte.
+const FILLED: u64 = 4096;
+
+/// Bytes that malloc may add to a request: they keep what was there before.
+const SLACK: u64 = 15;
+
+/// What a block begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Content {
+    /// This byte, all through.
+    Fill(u8),
+    /// An address in a module.
+    Symbol(u64),
+    /// This word.
+    Word(u64),
+    /// Anything.
+    Mixed,
+}
+
+/// Blocks of one size and content.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alike {
+    pub(crate) content: Content,
+    pub(crate) count: u64,
+    pub(crate) example: Addr,
+}
+
+/// Chunks of one size.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OfSize {
+    pub(crate) used: u64,
+    pub(crate) free: u64,
+    pub(crate) alike: Vec<Alike>,
+}
+
+impl OfSize {
+    fn add(&mut self, content: Content, count: u64, example: Addr) {
+        let full = self.alike.len() >= WORDS;
+        let found = self.alike.iter().position(|a| a.content == content);
+        let place =
+            found.or_else(|| if full { self.alike.iter().position(|a| a.content == Content::Mixed) } else { None });
+        match place {
+            Some(i) => self.alike[i].count += count,
+            None => self.alike.push(Alike { content: if full { Content::Mixed } else { content }, count, example }),
+        }
+    }
+}
+
+/// Chunks by size: small ones by index, others in a tree.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BySize {
+    small: Vec<OfSize>,
+    large: BTreeMap<u64, OfSize>,
+    /// Whether there were more sizes than are told apart.
+    pub(crate) capped: bool,
+}
+
+/// Sizes below this are kept by index.
+const SMALL: u64 = 32 << 10;
+
+/// Sizes are multiples of this.
+const STEP: u64 = 16;
+
+impl BySize {
+    fn of(&mut self, size: u64) -> &mut OfSize {
+        let i = (size / STEP) as usize;
+        if size < SMALL {
+            if i >= self.small.len() {
+                self.small.resize_with(i + 1, OfSize::default);
+            }
+            return &mut self.small[i];
+        }
+        let full = self.large.len() >= limits::MAX_CHUNK_SIZES && !self.large.contains_key(&size);
+        self.capped |= full;
+        // Beyond the cap, sizes are rounded up to a power of two.
+        self.large.entry(if full { size.checked_next_power_of_two().unwrap_or(size) } else { size }).or_default()
+    }
+
+    /// Sizes with their chunks.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &OfSize)> {
+        let small = self.small.iter().enumerate().map(|(i, s)| (i as u64 * STEP, s));
+        small.chain(self.large.iter().map(|(size, s)| (*size, s))).filter(|(_, s)| s.used + s.free > 0)
+    }
+
+    /// Put `other` to these.
+    pub(crate) fn merge(&mut self, other: &BySize) {
+        self.capped |= other.capped;
+        for (size, s) in other.iter() {
+            let mine = self.of(size);
+            mine.used += s.used;
+            mine.free += s.free;
+            for a in &s.alike {
+                mine.add(a.content, a.count, a.example);
+            }
+        }
+    }
+}
+
+/// What is asked of blocks while they are counted.
+pub(crate) struct Looker<'a> {
+    pub(crate) memory: &'a ProcessMemory,
+    pub(crate) malloc: &'a Malloc,
+    /// Modules by address.
+    pub(crate) modules: Vec<AddrRange>,
+    /// Chunks to list, of each part.
+    pub(crate) list: usize,
+}
+
+impl<'a> Looker<'a> {
+    /// For blocks of `malloc`; of each part, `list` chunks are listed at most.
+    pub(crate) fn new(process: &'a Process, malloc: &'a Malloc, list: usize) -> Looker<'a> {
+        Looker { memory: &process.memory, malloc, modules: process.modules.iter().map(|m| m.range).collect(), list }
+    }
+
+    /// What the block of a used chunk holds.
+    fn content(&self, block: Addr, first: Option<u64>, usable: u64) -> Content {
+        let Some(word) = first else { return Content::Mixed };
+        let byte = word as u8;
+        if word == u64::from_ne_bytes([byte; 8]) {
+            // Requests of up to 8 bytes can't be told from a block that is all one word.
+            let len = usable.saturating_sub(SLACK).clamp(8, FILLED);
+            let all = self.memory.borrow(block, len as usize).is_some_and(|b| b.iter().all(|&b| b == byte));
+            if all {
+                return Content::Fill(byte);
+            }
+        }
+        let i = self.modules.partition_point(|m| m.end.get() <= word);
+        match self.modules.get(i) {
+            Some(m) if m.start.get() <= word => Content::Symbol(word),
+            _ => Content::Word(word),
+        }
+    }
+}
+
+/// Chunks counted in one part.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) arena: Addr,
+    pub(crate) states: [ChunkSum; State::COUNT],
+    pub(crate) sizes: BySize,
+    pub(crate) chunks: Vec<ChunkRow>,
+    pub(crate) listable: u64,
+    /// Used chunks of the size of a thread's cache.
+    pub(crate) caches: Vec<Addr>,
+    /// Whether there are more than are kept.
+    pub(crate) more_caches: bool,
+}
+
+impl Tally {
+    /// Count a chunk of an arena.
+    pub(crate) fn add(&mut self, chunk: &Chunk, look: &Looker<'_>) {
+        if let Some(sum) = self.states.get_mut(chunk.state as usize) {
+            sum.add(chunk.size);
+        }
+        let block = look.malloc.block(chunk.address);
+        match chunk.state {
+            State::Used => {
+                let usable = look.malloc.usable(chunk.size, false);
+                if look.malloc.is_cache_size(chunk.size) {
+                    self.more_caches |= self.caches.len() >= limits::MAX_TCACHES;
+                    if !self.more_caches {
+                        self.caches.push(chunk.address);
+                    }
+                }
+                self.used(chunk.size, block, look.content(block, chunk.first_word, usable));
+            }
+            State::Top | State::Unknown => {}
+            _ => self.sizes.of(chunk.size).free += 1,
+        }
+        self.list(block, chunk.size, chunk.state, Some(self.arena), chunk.state.place(), look);
+    }
+
+    /// Count a chunk with a mapping of its own.
+    pub(crate) fn add_mapped(&mut self, chunk: Addr, size: u64, freed: bool, look: &Looker<'_>) {
+        let block = look.malloc.block(chunk);
+        let state = if freed { State::Tcache } else { State::Used };
+        if let Some(sum) = self.states.get_mut(state as usize) {
+            sum.add(size);
+        }
+        if freed {
+            self.sizes.of(size).free += 1;
+        } else {
+            let first = look.memory.u64(block).ok();
+            self.used(size, block, look.content(block, first, look.malloc.usable(size, true)));
+        }
+        self.list(block, size, state, None, ChunkPlace::Mmapped, look);
+    }
+
+    fn used(&mut self, size: u64, block: Addr, content: Content) {
+        let of = self.sizes.of(size);
+        of.used += 1;
+        of.add(content, 1, block);
+    }
+
+    fn list(&mut self, block: Addr, size: u64, state: State, arena: Option<Addr>, kept: ChunkPlace, look: &Looker<'_>) {
+        if look.list == 0 {
+            return;
+        }
+        self.listable += 1;
+        if self.chunks.len() < look.list {
+            let word = match state {
+                State::Used => ChunkState::Used,
+                State::Unknown => ChunkState::Unknown,
+                _ => ChunkState::Free,
+            };
+            self.chunks.push(ChunkRow { address: block, size, state: word, arena, r#where: kept });
+        }
+    }
+}

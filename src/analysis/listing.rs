@@ -1,0 +1,65 @@
+//! Objects listed one by one.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+
+use crate::limits;
+use crate::managed::{Heap, Losses, ManagedRuntime, Part, TypeIndex};
+use crate::process::Process;
+use crate::report::{ListedObject, Name};
+use crate::units::exact;
+
+/// Objects that `pick` takes, by address, and how many more there are than listed.
+pub(crate) fn list(
+    process: &Process,
+    runtime: &dyn ManagedRuntime,
+    heap: &dyn Heap,
+    pick: &(dyn Fn(TypeIndex) -> bool + Sync),
+) -> (Vec<ListedObject>, u64) {
+    struct Share {
+        known: HashMap<u32, Option<Name>>,
+        out: Vec<ListedObject>,
+        more: u64,
+        losses: Losses,
+    }
+    let fresh = || Share { known: HashMap::new(), out: Vec::new(), more: 0, losses: Losses::default() };
+    let of_part = |mut share: Share, part: &Part| {
+        let Share { known, out, more, losses } = &mut share;
+        heap.walker().walk(part, losses, &mut |object| {
+            let name = known
+                .entry(object.kind.0)
+                .or_insert_with(|| pick(object.kind).then(|| heap.type_name(object.kind).into()));
+            let Some(name) = name else { return };
+            if out.len() >= limits::MAX_LISTED_OBJECTS {
+                *more += 1;
+                return;
+            }
+            out.push(ListedObject {
+                address: object.addr,
+                name: name.clone(),
+                size: object.size,
+                generation: part.generation.name,
+                heap: part.heap,
+            });
+        });
+        share
+    };
+    let join = |mut a: Share, b: Share| {
+        a.out.extend(b.out);
+        a.more += b.more;
+        a.losses.bytes = a.losses.bytes.saturating_add(b.losses.bytes);
+        a
+    };
+    let mut share = heap.parts().par_iter().fold(fresh, of_part).reduce(fresh, join);
+    if share.losses.bytes > 0 {
+        process.diag.partial(
+            "heap-walk",
+            format!("{}: {} bytes of the heap could not be walked", runtime.label(), exact(share.losses.bytes)),
+        );
+    }
+    share.out.sort_by_key(|o| o.address);
+    share.more += share.out.len().saturating_sub(limits::MAX_LISTED_OBJECTS) as u64;
+    share.out.truncate(limits::MAX_LISTED_OBJECTS);
+    (share.out, share.more)
+}

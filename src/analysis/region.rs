@@ -1,0 +1,19 @@
+//! A region of the map as a row.
+
+use crate::map::Region;
+use crate::report::{RegionRow, Shown};
+
+/// One region as a row.
+pub(crate) fn row(r: &Region, names: &mut Shown) -> RegionRow {
+    RegionRow {
+        start: r.range.start,
+        end: r.range.end,
+        size: r.range.len(),
+        kind: r.kind,
+        detail: names.of(&r.detail),
+        perms: r.perms_text(),
+        file: r.file.as_ref().map(|path| names.of(path)),
+        in_core: r.in_core,
+        confidence: r.confidence,
+    }
+}

@@ -1,0 +1,160 @@
+//! Words that people bring with them: SOS's names for what a command of ours does, and a core without
+//! a command. They become our own words before the arguments are read.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::CommandFactory;
+use coremap::commands;
+
+use crate::cli::args::Args;
+
+/// A word of SOS, and what it becomes.
+struct Alias {
+    word: &'static str,
+    /// Our command, with options that it always has.
+    ours: &'static [&'static str],
+    /// Options as SOS writes them; with each ours, or nothing where that is what the command does anyway.
+    options: &'static [(&'static str, &'static [&'static str])],
+}
+
+const fn alias(
+    word: &'static str,
+    ours: &'static [&'static str],
+    options: &'static [(&'static str, &'static [&'static str])],
+) -> Alias {
+    Alias { word, ours, options }
+}
+
+/// The words, as `dotnet-dump analyze` and SOS have them. What has no counterpart is not here:
+/// clap says which of our words is most like it.
+const ALIASES: &[Alias] = &[
+    alias("address", &["regions"], &[("-summary", &[])]),
+    alias("clrmodules", &["info"], &[]),
+    alias("clrstack", &["threads", "--managed"], &[("-all", &[]), ("-f", &[])]),
+    alias("clrthreads", &["threads", "--managed"], &[]),
+    alias("do", &["object"], &[]),
+    alias("dumpasync", &["async"], &[("-stat", &[]), ("-tasks", &[]), ("-completed", &[]), ("-fields", &[])]),
+    alias("dumpheap", &["heapstat"], DUMPHEAP),
+    alias("dumpmd", &["whatis"], &[]),
+    alias("dumpmt", &["whatis"], &[]),
+    alias("dumpobj", &["object"], &[]),
+    alias("eeheap", &["heap"], &[("-gc", &[]), ("-loader", &["--loader"])]),
+    alias("finalizequeue", &["finalizers"], &[("-stat", &[])]),
+    alias("gchandles", &["handles"], &[("-stat", &[])]),
+    alias("gcwhere", &["whatis"], &[]),
+    alias("ip2md", &["ip2method"], &[]),
+    alias("lm", &["info"], &[]),
+    alias("modules", &["info"], &[]),
+    alias("parallelstacks", &["threads", "--group", "--managed"], &[]),
+    alias("pathto", &["gcroot"], &[]),
+    alias("printexception", &["exceptions"], &[]),
+    alias("pstacks", &["threads", "--group", "--managed"], &[]),
+    alias("syncblk", &["syncblocks"], &[]),
+    alias("verifyheap", &["check"], &[]),
+];
+
+const DUMPHEAP: &[(&str, &[&str])] = &[
+    ("-stat", &[]),
+    ("-type", &["--type"]),
+    ("-min", &["--min"]),
+    ("-max", &["--max"]),
+    ("-strings", &["--strings"]),
+    ("-gen", &["--generation"]),
+];
+
+/// The program's arguments in our own words.
+pub(super) fn in_our_words(args: Vec<OsString>) -> Vec<OsString> {
+    let Some(at) = command_at(&args) else { return args };
+    let Some(word) = args.get(at).and_then(|arg| arg.to_str()).map(str::to_owned) else {
+        return with_summary(args, at);
+    };
+    if let Some(alias) = ALIASES.iter().find(|alias| alias.word.eq_ignore_ascii_case(&word)) {
+        return translated(args, at, alias);
+    }
+    if commands::named(&word).is_some() || word == "help" {
+        return args;
+    }
+    with_summary(args, at)
+}
+
+/// Where a core stands in place of a command: its summary is meant.
+fn with_summary(mut args: Vec<OsString>, at: usize) -> Vec<OsString> {
+    let is_core = |arg: &OsString| arg == OsStr::new("-") || Path::new(arg).is_file();
+    if args.get(at).is_some_and(is_core) {
+        args.insert(at, "summary".into());
+    }
+    args
+}
+
+fn translated(mut args: Vec<OsString>, at: usize, alias: &Alias) -> Vec<OsString> {
+    let rest = args.split_off(at);
+    args.extend(alias.ours.iter().map(Into::into));
+    for arg in rest.into_iter().skip(1) {
+        match alias.options.iter().find(|(theirs, _)| arg.eq_ignore_ascii_case(theirs)) {
+            Some((_, ours)) => args.extend(ours.iter().map(Into::into)),
+            None => args.push(arg),
+        }
+    }
+    args
+}
+
+/// The place of the first argument that is no option of the program, nor an option's value.
+fn command_at(args: &[OsString]) -> Option<usize> {
+    let program = Args::command();
+    let with_value = |name: &str| {
+        let named =
+            program.get_arguments().find(|a| a.get_long().is_some_and(|long| Some(long) == name.strip_prefix("--")));
+        named.is_some_and(|a| a.get_action().takes_values())
+    };
+    let mut at = 1;
+    loop {
+        let arg = args.get(at)?;
+        match arg.to_str() {
+            Some("--") => return None,
+            Some(option) if option.len() > 1 && option.starts_with('-') => at += 1 + usize::from(with_value(option)),
+            _ => return Some(at),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours(line: &str) -> String {
+        let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+        in_our_words(words).join(OsStr::new(" ")).into_string().unwrap_or_default()
+    }
+
+    #[test]
+    fn words_of_sos_become_ours() {
+        assert_eq!(ours("coremap ip2md 0x10 core"), "coremap ip2method 0x10 core");
+        assert_eq!(ours("coremap --json dumpheap -stat core"), "coremap --json heapstat core");
+        assert_eq!(
+            ours("coremap --format csv DumpHeap -type Foo -min 85000 core"),
+            "coremap --format csv heapstat --type Foo --min 85000 core"
+        );
+        assert_eq!(ours("coremap eeheap -loader core"), "coremap heap --loader core");
+        assert_eq!(ours("coremap clrstack -all core"), "coremap threads --managed core");
+    }
+
+    #[test]
+    fn each_leads_to_a_command_of_ours_and_takes_no_word_of_one() {
+        for alias in ALIASES {
+            assert!(alias.ours.first().is_some_and(|ours| commands::named(ours).is_some()), "{}", alias.word);
+            assert!(commands::named(alias.word).is_none(), "{}", alias.word);
+        }
+    }
+
+    #[test]
+    fn a_core_alone_is_asked_for_its_summary() {
+        assert_eq!(ours("coremap Cargo.toml"), "coremap summary Cargo.toml");
+        assert_eq!(ours("coremap --json --format json Cargo.toml"), "coremap --json --format json summary Cargo.toml");
+        assert_eq!(ours("coremap -"), "coremap summary -");
+        // What is neither stays as it is, and is told.
+        assert_eq!(ours("coremap sumary Cargo.toml"), "coremap sumary Cargo.toml");
+        assert_eq!(ours("coremap --version"), "coremap --version");
+        assert_eq!(ours("coremap help summary"), "coremap help summary");
+    }
+}

@@ -1,0 +1,114 @@
+//! What `summary` says of anonymous memory, without reading all of the core.
+
+use crate::addr::{AddrRange, union};
+use crate::commands::anon::analysis::content::SAMPLES;
+use crate::commands::anon::analysis::sample::{Pattern, largest};
+use crate::commands::anon::analysis::{is_anonymous, survey};
+use crate::limits;
+use crate::map::{Kind, Region};
+use crate::memory::scan::PAGE;
+use crate::progress::Progress;
+use crate::report::{BlockContent, Finding, Severity};
+use crate::session::Session;
+use crate::units::{exact, round};
+
+/// Bytes of anonymous memory in the core from which on it is looked at.
+const LARGE: u64 = 64 << 20;
+
+/// Equal blocks that make a pattern.
+const MANY: u64 = 8;
+
+/// Bytes of one block from which on it is told alone.
+const HUGE: u64 = 1 << 30;
+
+/// Kinds of memory in which owners keep pointers, those first that are small.
+const KEEPERS: [Kind; 5] = [Kind::HandleTable, Kind::Stack, Kind::Image, Kind::Malloc, Kind::GCHeap];
+
+/// The pattern of most bytes in anonymous memory, where there is much of it.
+pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<Finding> {
+    let anonymous = session.map().regions.iter().filter(|r| is_anonymous(r));
+    if anonymous.map(|r| r.in_core).fold(0, u64::saturating_add) < LARGE {
+        return None;
+    }
+    let (within, all) = keepers(session);
+    let survey = survey(session, within, &Progress::silent());
+    let pattern = largest(session, &survey.blocks, LARGE)?;
+    if pattern.blocks < MANY && pattern.size < HUGE {
+        return None;
+    }
+    let where_from = match pattern.cut {
+        true => "borders by the pointers to them",
+        false => "each a mapping of its own",
+    };
+    let how_far = if all { "" } else { " (not all memory was searched for pointers; `coremap anon` does)" };
+    let each = if pattern.looked < pattern.of {
+        format!("{} of {} blocks of this size", exact(pattern.looked as u64), exact(pattern.of as u64))
+    } else {
+        "each".to_owned()
+    };
+    Some(Finding {
+        id: "anonymous-blocks",
+        severity: Severity::Warning,
+        text: format!(
+            "{}{}: anonymous memory that no GC, malloc, loader heap or stack owns. `coremap anon` tells who points at them.",
+            blocks(&pattern),
+            if pattern.cut { ", told apart by the pointers to them" } else { "" }
+        ),
+        evidence: format!(
+            "first at {}; {where_from}{how_far}; content by samples, up to {} pages of {each}",
+            pattern.first, pattern.pages
+        ),
+    })
+}
+
+fn blocks(pattern: &Pattern) -> String {
+    // A page or two is no more than a hint.
+    let few = pattern.pages < SAMPLES as usize && (pattern.pages as u64) < pattern.size.div_ceil(PAGE);
+    let sampled = few || pattern.looked < pattern.of;
+    let each = if pattern.looked < pattern.of {
+        format!("{} of them", exact(pattern.looked as u64))
+    } else {
+        "each".to_owned()
+    };
+    let content = match (pattern.content.look(), pattern.content.fill) {
+        (BlockContent::Fill | BlockContent::Zero, Some(fill)) if sampled => {
+            format!(", byte {fill:#04x} in the {} pages of {each} looked at", pattern.pages)
+        }
+        _ if sampled => String::new(),
+        (BlockContent::Fill, Some(fill)) => format!(", filled with byte {fill:#04x}"),
+        (BlockContent::Zero, _) => ", all zero".to_owned(),
+        (BlockContent::Text, _) => ", mostly text".to_owned(),
+        (BlockContent::Pointers, _) => ", many pointers in them".to_owned(),
+        _ => String::new(),
+    };
+    let (about, size) = (if pattern.about { "About " } else { "" }, round(pattern.size));
+    match pattern.blocks {
+        1 => format!("One block of {size}{content}"),
+        n => format!("{about}{} equal blocks of {size} ({} together){content}", exact(n), round(pattern.bytes())),
+    }
+}
+
+/// Where owners keep pointers, as far as that is little; and whether it is all.
+fn keepers(session: &Session<'_>) -> (Vec<AddrRange>, bool) {
+    let mut left = limits::MAX_FINDING_SCAN;
+    let mut all = true;
+    let mut out = Vec::new();
+    for kind in KEEPERS {
+        let of_kind = |r: &&Region| r.kind == kind && r.perms.is_none_or(|p| p.write);
+        for region in session.map().regions.iter().filter(of_kind) {
+            // What is left over below the stack pointer keeps nothing.
+            let live =
+                session.sp_in(region).map_or(region.range.start, |sp| sp.align_down(PAGE).max(region.range.start));
+            let range = AddrRange::new(live, region.range.end);
+            match left.checked_sub(session.process.space().dumped_in(range)) {
+                Some(rest) => left = rest,
+                None => {
+                    all = false;
+                    continue;
+                }
+            }
+            out.push(range);
+        }
+    }
+    (union(out), all)
+}

@@ -1,0 +1,187 @@
+//! Equal blocks, and what fills them, by a fixed number of pages however much memory they are.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use crate::addr::{Addr, AddrRange};
+use crate::commands::anon::analysis::content::{Content, SAMPLES};
+use crate::limits;
+use crate::memory::scan::PAGE;
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::report::BlockContent;
+use crate::session::Session;
+use crate::targets::Run;
+
+/// Pages of each block that is looked at, however many blocks there are.
+const FEWEST: usize = 2;
+
+/// Equal blocks.
+pub(super) struct Pattern {
+    /// Size of each.
+    pub(super) size: u64,
+    /// How many; a guess where not all were looked at and they differed.
+    pub(super) blocks: u64,
+    /// Whether that is a guess.
+    pub(super) about: bool,
+    /// Blocks of this size, of which `looked` were looked at, at up to `pages` pages of each.
+    pub(super) of: usize,
+    pub(super) looked: usize,
+    pub(super) pages: usize,
+    /// The first that was seen.
+    pub(super) first: Addr,
+    /// What they hold.
+    pub(super) content: Content,
+    /// Whether any of this size was cut out of a region.
+    pub(super) cut: bool,
+}
+
+impl Pattern {
+    /// Bytes of all blocks.
+    pub(super) fn bytes(&self) -> u64 {
+        self.size.saturating_mul(self.blocks)
+    }
+}
+
+/// Blocks of one size.
+struct Size {
+    size: u64,
+    blocks: Vec<AddrRange>,
+    cut: bool,
+}
+
+/// The pattern of most bytes among `blocks` (by address; whether each is a whole region) that
+/// are `least` bytes or more together.
+pub(super) fn largest(session: &Session<'_>, blocks: &[(AddrRange, bool)], least: u64) -> Option<Pattern> {
+    let _phase = session.process.enter(Phase::Anonymous);
+    let sizes = sizes(blocks, least);
+    let each = limits::MAX_FINDING_PAGES / sizes.len().max(1);
+    let places: Vec<(usize, Vec<Vec<AddrRange>>)> = sizes.iter().map(|s| places(session.process, s, each)).collect();
+    session.process.target().expect(places.iter().flat_map(|(_, blocks)| blocks.iter().flatten().copied()));
+    let patterns = sizes.iter().zip(&places).flat_map(|(size, (pages, places))| {
+        let contents: Vec<Content> = places.par_iter().map(|places| content(session, places)).collect();
+        patterns(size, *pages, &contents)
+    });
+    patterns.filter(|p| p.bytes() >= least).max_by_key(|p| (p.bytes(), Reverse(p.first)))
+}
+
+/// Sizes whose blocks are `least` bytes or more together, those of most bytes.
+fn sizes(blocks: &[(AddrRange, bool)], least: u64) -> Vec<Size> {
+    let mut by_size: BTreeMap<u64, Size> = BTreeMap::new();
+    for &(block, whole) in blocks {
+        let size = block.len();
+        let of = by_size.entry(size).or_insert_with(|| Size { size, blocks: Vec::new(), cut: false });
+        of.blocks.push(block);
+        of.cut |= !whole;
+    }
+    let bytes = |s: &Size| s.size.saturating_mul(s.blocks.len() as u64);
+    let mut sizes: Vec<Size> = by_size.into_values().filter(|s| bytes(s) >= least).collect();
+    sizes.sort_by_key(|s| (Reverse(bytes(s)), s.blocks.first().map(|b| b.start)));
+    sizes.truncate(limits::MAX_FINDING_SIZES);
+    sizes
+}
+
+/// Which of `n` things are looked at where that can be `most`: spread evenly, the first among them.
+fn spread(n: usize, most: usize) -> impl Iterator<Item = usize> {
+    let of = most.min(n);
+    (0..of).map(move |i| (i as u128 * n as u128 / of as u128) as usize)
+}
+
+/// The samples of each block that is looked at, `most` together; and the most pages of a block.
+fn places(process: &Process, size: &Size, most: usize) -> (usize, Vec<Vec<AddrRange>>) {
+    let n = size.blocks.len().max(1);
+    let pages = (most / n).clamp(FEWEST, SAMPLES as usize);
+    let looked = spread(n, (most / pages).max(1)).filter_map(|i| size.blocks.get(i));
+    let samples = looked.map(|block| {
+        let runs = process.target().dumped_runs(*block);
+        let held: u64 = runs.iter().map(|r| r.range.len().div_ceil(PAGE)).sum();
+        let mut places = Vec::new();
+        let (mut run, mut before) = (runs.iter().peekable(), 0);
+        for page in spread(held as usize, pages).map(|p| p as u64) {
+            while let Some(r) = run.next_if(|r| before + r.range.len().div_ceil(PAGE) <= page) {
+                before += r.range.len().div_ceil(PAGE);
+            }
+            let page = |r: &Run<'_>| AddrRange::sized(r.range.start.saturating_add((page - before) * PAGE), PAGE);
+            places.extend(run.peek().and_then(|r| page(r).intersect(&r.range)));
+        }
+        places
+    });
+    (pages, samples.collect())
+}
+
+fn content(session: &Session<'_>, places: &[AddrRange]) -> Content {
+    let pages: Vec<Vec<u8>> = places.iter().map(|page| session.process.target().copied(*page)).collect();
+    Content::of_pages(&session.map().base, pages.iter().map(Vec::as_slice))
+}
+
+/// Blocks of one size by what they hold, told by those that were looked at.
+fn patterns(size: &Size, pages: usize, contents: &[Content]) -> Vec<Pattern> {
+    let (of, looked) = (size.blocks.len(), contents.len());
+    let blocks = spread(of, looked).filter_map(|i| size.blocks.get(i));
+    let mut by_look: BTreeMap<(BlockContent, Option<u8>), (u64, Addr, Content)> = BTreeMap::new();
+    for (block, content) in blocks.zip(contents) {
+        let first = (0, block.start, *content);
+        by_look.entry((content.look(), content.fill)).or_insert(first).0 += 1;
+    }
+    let alike = by_look.len() == 1;
+    let all = |seen: u64| (u128::from(seen) * of as u128 / looked.max(1) as u128) as u64;
+    let pattern = |(seen, first, content)| Pattern {
+        size: size.size,
+        blocks: all(seen),
+        about: !alike && looked < of,
+        of,
+        looked,
+        pages,
+        first,
+        content,
+        cut: size.cut,
+    };
+    by_look.into_values().map(pattern).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(fill: u8) -> Content {
+        Content { fill: Some(fill), text: 0, pointers: 0, known: true }
+    }
+
+    fn blocks(n: u64, size: u64) -> Vec<AddrRange> {
+        (0..n).map(|i| AddrRange::sized(Addr::new(0x10_0000 + i * size), size)).collect()
+    }
+
+    #[test]
+    fn places_are_spread_evenly_and_never_more_than_there_are() {
+        assert_eq!(spread(10, 4).collect::<Vec<_>>(), [0, 2, 5, 7]);
+        assert_eq!(spread(3, 64).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(spread(0, 4).count(), 0);
+        assert_eq!(spread(usize::MAX, 2).collect::<Vec<_>>(), [0, usize::MAX / 2]);
+    }
+
+    #[test]
+    fn what_samples_tell_of_the_others_is_a_guess_only_where_they_differ() {
+        let size = Size { size: 0x1000, blocks: blocks(1000, 0x1000), cut: false };
+        let same = patterns(&size, 2, &[content(7); 100]);
+        assert_eq!(same.iter().map(|p| (p.blocks, p.about)).collect::<Vec<_>>(), [(1000, false)]);
+        let mut differ = [content(7); 100];
+        differ[10..40].fill(content(9));
+        let differ = patterns(&size, 2, &differ);
+        assert_eq!(differ.iter().map(|p| (p.blocks, p.about)).collect::<Vec<_>>(), [(700, true), (300, true)]);
+        // Where all were looked at, nothing is guessed.
+        let size = Size { blocks: blocks(2, 0x1000), ..size };
+        let all = patterns(&size, 2, &[content(7), content(9)]);
+        assert_eq!(all.iter().map(|p| (p.blocks, p.about)).collect::<Vec<_>>(), [(1, false), (1, false)]);
+    }
+
+    #[test]
+    fn only_sizes_of_enough_bytes_count_those_of_most_first() {
+        let mut all: Vec<(AddrRange, bool)> = blocks(3, 0x1000).into_iter().map(|b| (b, true)).collect();
+        all.extend(blocks(2, 0x10000).into_iter().map(|b| (b, false)));
+        let found: Vec<(u64, bool)> = sizes(&all, 0x3000).iter().map(|s| (s.size, s.cut)).collect();
+        assert_eq!(found, [(0x10000, true), (0x1000, false)]);
+        assert_eq!(sizes(&all, 0x3001).len(), 1);
+    }
+}

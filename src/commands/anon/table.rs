@@ -1,0 +1,129 @@
+//! Anonymous memory as a document.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::commands::anon::report::{AnonReport, BlockClusterRow};
+use crate::map::Confidence;
+use crate::render::document::{Document, TableBlock};
+use crate::render::{Render, csv_rows};
+use crate::report::{BlockBorders, BlockContent};
+use crate::units::{exact, human, round};
+
+impl Render for AnonReport {
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        if self.clusters.is_empty() {
+            doc.line("no anonymous memory that something else does not claim");
+            return doc;
+        }
+        let mut table = TableBlock::default()
+            .number("Blocks")
+            .number("Of size")
+            .number("Together")
+            .number("In core")
+            .optional()
+            .text("Content")
+            .text("Example")
+            .flexible("Owner (a guess)");
+        for c in &self.clusters {
+            table.rows.push(vec![
+                exact(c.count),
+                round(c.size),
+                human(c.bytes),
+                human(c.in_core),
+                content(c),
+                c.example.to_string(),
+                shortly(c),
+            ]);
+        }
+        doc.table(table);
+        let more = match self.more {
+            0 => String::new(),
+            n => format!("; {} smaller clusters are not listed", exact(n)),
+        };
+        doc.line(format!(
+            "{} in {} regions that no heap, stack or runtime claims, {} of it in the core{more}",
+            human(self.size),
+            exact(self.regions),
+            human(self.in_core)
+        ));
+        if self.clusters.iter().any(|c| c.borders == BlockBorders::Pointers) {
+            doc.line("Blocks within a region are told apart by the pointers to their starts.");
+        }
+        for c in self.clusters.iter().filter(|c| c.bytes >= TOLD).take(OWNERS) {
+            if let Some(owner) = &c.owner {
+                doc.line(format!("· {} × {}, a guess: {owner}", exact(c.count), round(c.size)));
+            }
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.clusters.iter().map(Row::of).collect::<Vec<_>>(), out)
+    }
+}
+
+/// A cluster in CSV, which has no room for the list of owners.
+#[derive(Default, Serialize)]
+struct Row<'a> {
+    size: u64,
+    count: u64,
+    bytes: u64,
+    in_core: u64,
+    content: BlockContent,
+    fill: Option<&'a str>,
+    text_percent: Option<u64>,
+    pointer_percent: Option<u64>,
+    example: Addr,
+    borders: BlockBorders,
+    owner: Option<&'a str>,
+    confidence: Option<Confidence>,
+}
+
+impl<'a> Row<'a> {
+    fn of(c: &'a BlockClusterRow) -> Row<'a> {
+        Row {
+            size: c.size,
+            count: c.count,
+            bytes: c.bytes,
+            in_core: c.in_core,
+            content: c.content,
+            fill: c.fill.as_deref(),
+            text_percent: c.text_percent,
+            pointer_percent: c.pointer_percent,
+            example: c.example,
+            borders: c.borders,
+            owner: c.owner.as_deref(),
+            confidence: c.confidence,
+        }
+    }
+}
+
+/// Clusters whose owner is told in full, and from how many bytes on.
+const OWNERS: usize = 8;
+const TOLD: u64 = 1 << 20;
+
+/// What sort of owner it is.
+fn shortly(c: &BlockClusterRow) -> String {
+    match c.owners.first().filter(|_| c.owner.is_some()) {
+        None => "-".into(),
+        Some(o) => match (&o.name, &o.module) {
+            (Some(_), _) if o.objects == 1 => "an object".into(),
+            (Some(_), _) => format!("{} objects", exact(o.objects)),
+            (None, Some(module)) => module.clone(),
+            (None, None) => o.from.to_string(),
+        },
+    }
+}
+
+fn content(c: &BlockClusterRow) -> String {
+    match (&c.fill, c.content) {
+        (Some(fill), BlockContent::Fill) => format!("all {fill}"),
+        (_, BlockContent::Text) => format!("text {}%", c.text_percent.unwrap_or(0)),
+        (_, BlockContent::Pointers) => format!("pointers {}%", c.pointer_percent.unwrap_or(0)),
+        (_, other) => other.to_string(),
+    }
+}

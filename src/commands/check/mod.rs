@@ -1,0 +1,14 @@
+//! `check`: the invariants: every byte has one label, and the sums hold.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::check;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command =
+    of_process("check", &[answer::<CheckReport>], "Check the invariants: every byte has one label, and the sums hold");

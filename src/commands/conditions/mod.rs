@@ -1,0 +1,196 @@
+//! `--fail-if`: figures of a report held against limits, for CI.
+
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use crate::commands::diff::{DiffReport, DiffRow};
+use crate::commands::summary::{KindRow, SummaryReport};
+use crate::map::Kind;
+use crate::report::{ConditionRow, KindOrTotal};
+use crate::units::{exact, human};
+
+/// The report a condition is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// `summary`: percentages are of the total in the same column (of the total's
+    /// size for the largest region).
+    Summary,
+    /// `diff`: percentages are of the older core's figure.
+    Diff,
+}
+
+/// A limit on one figure of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    text: String,
+    subject: Subject,
+    column: &'static str,
+    op: Op,
+    limit: Limit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    Kind(Kind),
+    Total,
+    Threads,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Op {
+    Above,
+    AtLeast,
+    Below,
+    AtMost,
+    Equal,
+}
+
+/// `mantissa / scale` of a unit, or of a hundredth: exact, as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit {
+    Figure { mantissa: i128, scale: i128, unit: u64 },
+    Percent { mantissa: i128, scale: i128 },
+}
+
+impl Condition {
+    /// Read one, as `stack.written>1GiB` or `gcheap.delta>20%`.
+    ///
+    /// # Errors
+    /// What is wrong with it and what there is instead, in a sentence.
+    pub fn parse(text: &str, scope: Scope) -> Result<Condition, String> {
+        parse::parse(text, scope)
+    }
+
+    /// Whether its column is there only after a scan of all pages.
+    pub fn needs_scan(&self) -> bool {
+        matches!(self.column, "written" | "zero")
+    }
+
+    /// As it was given.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Hold it against a figure. `whole`: what percentages are of, and its name.
+    fn judge(&self, value: i128, whole: u64, of: &str) -> ConditionRow {
+        let (left, right) = match self.limit {
+            Limit::Figure { mantissa, scale, unit } => (value * scale, mantissa * i128::from(unit)),
+            Limit::Percent { mantissa, scale } => (value * 100 * scale, mantissa * i128::from(whole)),
+        };
+        let (holds, relation, other) = match self.op {
+            Op::Above => (left > right, "more than", "not more than"),
+            Op::AtLeast => (left >= right, "at least", "less than"),
+            Op::Below => (left < right, "less than", "not less than"),
+            Op::AtMost => (left <= right, "at most", "more than"),
+            Op::Equal => (left == right, "as much as", "not"),
+        };
+        let limit = self.text.trim_start_matches(|c| !matches!(c, '<' | '>' | '=')).trim_start_matches(['<', '>', '=']);
+        let percentage = matches!(self.limit, Limit::Percent { .. });
+        let mut text = format!("{} {} is {}", self.name(), self.column, self.in_words(value));
+        if percentage {
+            let share = match whole {
+                0 => "with nothing".to_owned(),
+                _ => format!("{:.1} %", value as f64 * 100.0 / whole as f64),
+            };
+            text.push_str(&format!(", {share} of {of} ({})", exact(whole)));
+        }
+        text.push_str(&format!(": {} {}", if holds { relation } else { other }, limit.trim()));
+        ConditionRow {
+            condition: self.text.clone(),
+            holds,
+            value: i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX }),
+            whole: percentage.then_some(whole),
+            text,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self.subject {
+            Subject::Kind(k) => k.name(),
+            Subject::Total => "total",
+            Subject::Threads => "threads:",
+        }
+    }
+
+    fn in_words(&self, value: i128) -> String {
+        let n = u64::try_from(value.unsigned_abs()).unwrap_or(u64::MAX);
+        let sign = match value {
+            v if v < 0 => "-",
+            v if v > 0 && self.column.starts_with("delta") => "+",
+            _ => "",
+        };
+        if self.column.ends_with("count") || self.subject == Subject::Threads {
+            return format!("{sign}{}", exact(n));
+        }
+        format!("{sign}{} ({sign}{} bytes)", human(n), exact(n))
+    }
+}
+
+/// Hold conditions against a summary of a process with so many threads. A kind
+/// that the core has nothing of counts as 0.
+pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: u64) -> Vec<ConditionRow> {
+    let t = &report.total;
+    let total = KindRow {
+        count: t.count,
+        size: t.size,
+        in_core: t.in_core,
+        largest: t.size,
+        zero: t.zero,
+        written: t.written,
+        ..KindRow::default()
+    };
+    let none = KindRow::default();
+    let figure = |row: &KindRow, column: &str| match column {
+        "size" => row.size,
+        "in_core" => row.in_core,
+        "written" => row.written.unwrap_or(0),
+        "zero" => row.zero.unwrap_or(0),
+        "largest" => row.largest,
+        _ => row.count,
+    };
+    conditions
+        .iter()
+        .map(|c| {
+            let value = match c.subject {
+                Subject::Threads => threads,
+                Subject::Total => figure(&total, c.column),
+                Subject::Kind(k) => figure(report.kinds.iter().find(|row| row.kind == k).unwrap_or(&none), c.column),
+            };
+            c.judge(i128::from(value), figure(&total, c.column), "the total")
+        })
+        .collect()
+}
+
+/// Hold conditions against a comparison. A kind that neither core has anything of
+/// counts as 0.
+pub fn judge_diff(conditions: &[Condition], report: &DiffReport) -> Vec<ConditionRow> {
+    let none = DiffRow::default();
+    conditions
+        .iter()
+        .map(|c| {
+            let row = match c.subject {
+                Subject::Threads => &DiffRow {
+                    old: report.threads.old,
+                    new: report.threads.new,
+                    delta: report.threads.delta,
+                    ..DiffRow::default()
+                },
+                Subject::Total => &report.total,
+                Subject::Kind(k) => report.kinds.iter().find(|row| row.kind == KindOrTotal::Kind(k)).unwrap_or(&none),
+            };
+            let (value, whole) = match c.column {
+                "old" => (i128::from(row.old), row.old),
+                "new" => (i128::from(row.new), row.old),
+                "delta" => (i128::from(row.delta), row.old),
+                "old_count" => (i128::from(row.old_count), row.old_count),
+                "new_count" => (i128::from(row.new_count), row.old_count),
+                "delta_count" => (i128::from(row.delta_count), row.old_count),
+                "old_in_core" => (i128::from(row.old_in_core), row.old_in_core),
+                "new_in_core" => (i128::from(row.new_in_core), row.old_in_core),
+                _ => (i128::from(row.delta_in_core), row.old_in_core),
+            };
+            c.judge(value, whole, "old")
+        })
+        .collect()
+}

@@ -1,0 +1,109 @@
+//! `stack.written>1GiB` as data. What it can't be is said with what it can be.
+
+use crate::commands::conditions::{Condition, Limit, Op, Scope, Subject};
+use crate::map::Kind;
+use crate::units;
+
+/// Digits of a number, before and after its point: what 64 bits hold.
+const MAX_DIGITS: usize = 18;
+
+/// Names of the columns that `summary` has.
+const SUMMARY: &[&str] = &["size", "in_core", "written", "zero", "count", "largest"];
+
+/// Names of the columns that `diff` has.
+const DIFF: &[&str] =
+    &["old", "new", "delta", "old_count", "new_count", "delta_count", "old_in_core", "new_in_core", "delta_in_core"];
+
+/// Read a condition.
+///
+/// # Errors
+/// A sentence for who wrote it.
+pub(super) fn parse(text: &str, scope: Scope) -> Result<Condition, String> {
+    let example = match scope {
+        Scope::Summary => "stack.written>1GiB",
+        Scope::Diff => "gcheap.delta>20%",
+    };
+    let form = || format!("a condition is KIND.COLUMN, a comparison and a size or percentage, as in '{example}'");
+    let at = text.find(['<', '>', '=', '!']).ok_or_else(form)?;
+    let (left, rest) = text.split_at(at);
+    let (op, right) = [("<=", Op::AtMost), (">=", Op::AtLeast), ("==", Op::Equal), ("<", Op::Below), (">", Op::Above)]
+        .into_iter()
+        .find_map(|(sign, op)| Some((op, rest.strip_prefix(sign)?)))
+        .ok_or_else(|| "comparisons are > >= < <= and ==".to_owned())?;
+    let (name, column) = left.trim().split_once('.').ok_or_else(|| format!("{}; it has no column", form()))?;
+    let subject = subject(name.trim())?;
+    let column = find_column(column.trim(), subject, scope)?;
+    let limit = limit(right.trim(), column.ends_with("count") || subject == Subject::Threads)?;
+    if scope == Scope::Summary && matches!(limit, Limit::Percent { .. }) {
+        match subject {
+            Subject::Kind(_) => {}
+            Subject::Total => return Err("a percentage is of the total, and the total is always 100 % of it".into()),
+            Subject::Threads => return Err("a number of threads is no percentage of anything".into()),
+        }
+    }
+    Ok(Condition { text: text.to_owned(), subject, column, op, limit })
+}
+
+fn subject(name: &str) -> Result<Subject, String> {
+    match name.to_ascii_lowercase().as_str() {
+        "total" => Ok(Subject::Total),
+        "threads" => Ok(Subject::Threads),
+        _ => Kind::from_name(name).map(Subject::Kind).ok_or_else(|| {
+            let all: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
+            format!("there is no kind '{name}'; there are total, threads, {}", all.join(", "))
+        }),
+    }
+}
+
+fn find_column(name: &str, subject: Subject, scope: Scope) -> Result<&'static str, String> {
+    let of = |all: &'static [&'static str]| {
+        let found = all.iter().copied().find(|c| c.eq_ignore_ascii_case(name));
+        found.ok_or_else(|| all.join(", "))
+    };
+    let (found, whose) = match (scope, subject) {
+        (Scope::Summary, Subject::Threads) => (of(&["count"]), "threads have"),
+        (Scope::Diff, Subject::Threads) => (of(&["old", "new", "delta"]), "threads have"),
+        // The largest region of all kinds is none of the sums.
+        (Scope::Summary, Subject::Total) => (of(&["size", "in_core", "written", "zero", "count"]), "total has"),
+        (Scope::Summary, Subject::Kind(_)) => (of(SUMMARY), "summary has"),
+        (Scope::Diff, _) => (of(DIFF), "diff has"),
+    };
+    found.map_err(|all| format!("there is no column '{name}'; {whose} {all}"))
+}
+
+fn limit(text: &str, counts: bool) -> Result<Limit, String> {
+    let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '-' | '+')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let (mantissa, scale) = decimal(number)
+        .ok_or_else(|| format!("'{text}' is no size, number or percentage; write 1GiB, 500MB or 10%"))?;
+    let unit = unit.trim().to_ascii_lowercase();
+    if unit == "%" {
+        return Ok(Limit::Percent { mantissa, scale });
+    }
+    if unit.is_empty() {
+        return Ok(Limit::Figure { mantissa, scale, unit: 1 });
+    }
+    match units::multiple(&unit) {
+        Some(_) if counts => Err(format!("this column is a number of things: '{text}' can't be a size")),
+        Some(unit) => Ok(Limit::Figure { mantissa, scale, unit }),
+        None => Err(format!(
+            "'{unit}' is no unit; there are KiB, MiB, GiB, TiB (of 1,024), KB, MB, GB, TB (of 1,000), B and %"
+        )),
+    }
+}
+
+/// `-1.5` as -15 and 10.
+fn decimal(text: &str) -> Option<(i128, i128)> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let all = format!("{whole}{fraction}");
+    let fits = !whole.is_empty() && all.len() <= MAX_DIGITS && all.bytes().all(|b| b.is_ascii_digit());
+    let dangling = digits.ends_with('.');
+    if !fits || dangling {
+        return None;
+    }
+    Some((sign * all.parse::<i128>().ok()?, 10i128.checked_pow(u32::try_from(fraction.len()).ok()?)?))
+}

@@ -1,0 +1,19 @@
+//! `diff`: two cores side by side, or one and the answer of another.
+
+mod analysis;
+mod baseline;
+mod report;
+mod table;
+
+pub use analysis::{DiffInput, diff, side};
+pub use baseline::{Baseline, BaselineError};
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command = of_process(
+    "diff",
+    &[answer::<DiffReport>],
+    "Two cores side by side: counts and sizes by kind, types, blocks of malloc",
+);

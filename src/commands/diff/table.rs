@@ -1,0 +1,131 @@
+//! Two cores side by side, as a document.
+
+use std::io::{self, Write};
+
+use crate::commands::diff::report::{DiffReport, DiffRow, SizeDelta, TypeDelta};
+use crate::render::document::{Document, TableBlock};
+use crate::render::{Render, csv_rows};
+use crate::units::{exact, human};
+
+impl Render for DiffReport {
+    fn wants_headline(&self) -> bool {
+        false
+    }
+
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        for (name, side) in [("old", &self.old), ("new", &self.new)] {
+            let cut = if side.truncated { "  TRUNCATED: part of its memory is missing" } else { "" };
+            doc.line(format!("{name}  {}  {} threads{cut}", side.path, side.threads));
+        }
+        let mut table = TableBlock::default()
+            .text("Kind")
+            .number("Count old")
+            .optional()
+            .number("Count new")
+            .optional()
+            .number("Size old")
+            .number("Size new")
+            .number("Change")
+            .number("Change (bytes)")
+            .optional_rank(2)
+            .number("In core change")
+            .optional_rank(3);
+        let cells = |r: &DiffRow, name: &str| {
+            vec![
+                name.to_owned(),
+                exact(r.old_count),
+                exact(r.new_count),
+                human(r.old),
+                human(r.new),
+                signed(r.delta, human),
+                signed(r.delta, exact),
+                signed(r.delta_in_core, human),
+            ]
+        };
+        table.rows.extend(self.kinds.iter().map(|r| cells(r, r.kind.name())));
+        table.footer = Some(cells(&self.total, "[TOTAL]"));
+        doc.table(table);
+        if let Some(types) = &self.types {
+            doc.line("");
+            doc.table(type_deltas(types));
+            if types.len() > TYPES_SHOWN {
+                doc.line(format!(
+                    "{} more types changed less (--json has all)",
+                    exact((types.len() - TYPES_SHOWN) as u64)
+                ));
+            }
+        }
+        if let Some(sizes) = self.malloc.as_ref().filter(|s| !s.is_empty()) {
+            doc.line("");
+            doc.table(size_deltas(sizes));
+            if sizes.len() > SIZES_SHOWN {
+                let more = exact((sizes.len() - SIZES_SHOWN) as u64);
+                doc.line(format!("{more} more sizes of blocks changed less (--json has all)"));
+            }
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.kinds, out)
+    }
+}
+
+/// Types that a person is shown; the rest changed less.
+const TYPES_SHOWN: usize = 40;
+
+fn type_deltas(types: &[TypeDelta]) -> TableBlock<'_> {
+    let mut table = TableBlock::default()
+        .number("Objects old")
+        .optional()
+        .number("Objects new")
+        .number("Size old")
+        .optional_rank(2)
+        .number("Size new")
+        .number("Change (bytes)")
+        .flexible("Type")
+        .least(30);
+    table.rows.extend(types.iter().take(TYPES_SHOWN).map(|t| {
+        vec![exact(t.old_count), exact(t.new_count), human(t.old), human(t.new), signed(t.delta, exact), t.name.clone()]
+    }));
+    table
+}
+
+/// Sizes of blocks that a person is shown; the rest changed less.
+const SIZES_SHOWN: usize = 20;
+
+fn size_deltas(sizes: &[SizeDelta]) -> TableBlock<'_> {
+    let mut table = TableBlock::default()
+        .number("Blocks old")
+        .optional()
+        .number("Blocks new")
+        .number("Change")
+        .number("Size old")
+        .optional_rank(2)
+        .number("Size new")
+        .number("Change (bytes)")
+        .number("malloc chunk")
+        .text("Kept");
+    table.rows.extend(sizes.iter().take(SIZES_SHOWN).map(|s| {
+        vec![
+            exact(s.old_count),
+            exact(s.new_count),
+            signed(s.delta_count, exact),
+            human(s.old),
+            human(s.new),
+            signed(s.delta, exact),
+            exact(s.size),
+            if s.mmapped { "mmapped" } else { "in arenas" }.to_owned(),
+        ]
+    }));
+    table
+}
+
+fn signed(v: i64, f: fn(u64) -> String) -> String {
+    match v {
+        0 => "0".to_owned(),
+        v if v > 0 => format!("+{}", f(v.unsigned_abs())),
+        v => format!("-{}", f(v.unsigned_abs())),
+    }
+}

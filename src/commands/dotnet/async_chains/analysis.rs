@@ -1,0 +1,223 @@
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::naming::{Code, Names};
+use crate::bytes::printable;
+use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
+use crate::dotnet::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
+use crate::dotnet::{CoreClr, TypeSystem};
+use crate::managed::{Heap as _, ManagedRuntime as _};
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::report::{AsyncEnd, AsyncPart, Name};
+use crate::session::Session;
+use crate::units::exact;
+
+/// What is waited for, by the beginning of its type's name.
+const AWAITED: [(&str, &str); 9] = [
+    ("System.Threading.SemaphoreSlim+TaskNode", "SemaphoreSlim.WaitAsync"),
+    ("System.Net.Sockets.Socket+AwaitableSocketAsyncEventArgs", "a socket's operation"),
+    ("System.Net.Sockets.SocketAsyncEventArgs", "a socket's operation"),
+    ("System.Threading.Channels.AsyncOperation", "a channel"),
+    ("System.Threading.Channels.ChannelUtilities", "a channel"),
+    ("System.IO.Pipelines.Pipe+", "a pipe"),
+    ("System.Threading.PeriodicTimer+", "a PeriodicTimer"),
+    ("System.Threading.Tasks.Task+WhenAllPromise", "Task.WhenAll"),
+    ("System.Threading.Tasks.Task+WhenAnyPromise", "Task.WhenAny"),
+];
+
+/// Promises of Task.Delay, with and without a token to cancel it.
+const DELAY: &str = "System.Threading.Tasks.Task+DelayPromise";
+
+/// Follow all async methods that are not done.
+pub fn async_chains(session: &Session<'_>, merge: bool, progress: &Progress) -> AsyncReport {
+    session.process.target().expect_scan();
+    let (names, mut report) = (&Names::new(session), AsyncReport::default());
+    for runtime in session.coreclr() {
+        one(session.process, runtime, names, merge, progress, &mut report);
+    }
+    report.chains.sort_by_key(|c| std::cmp::Reverse(c.count));
+    report
+}
+
+fn one<'p>(
+    process: &Process,
+    runtime: &CoreClr<'p>,
+    names: &Names<'_, 'p>,
+    merge: bool,
+    progress: &Progress,
+    report: &mut AsyncReport,
+) {
+    let _phase = process.enter(Phase::Tasks);
+    let Some(heap) = runtime.heap_of_objects() else { return };
+    let types = runtime.types();
+    tell_in_gc(process, runtime, heap);
+    runtime.tell("heap", heap.notes());
+    let tasks = Tasks::find(heap, progress);
+    if tasks.lost > 0 {
+        runtime.tell("async", [&format!("{} bytes of the heap could not be walked", exact(tasks.lost))]);
+    }
+    if tasks.more > 0 {
+        process.diag.partial("limit", format!("{} more tasks are left out", exact(tasks.more)));
+    }
+    let chains = tasks.chains(merge);
+    if chains.cut {
+        process.diag.partial("limit", "there are more chains of tasks than are followed; those at hand are shown");
+    }
+    let of_methods = || tasks.nodes.iter().filter(|n| n.machine.is_some() && n.state.is_some());
+    report.total += chains.total;
+    report.methods += of_methods().count() as u64;
+    report.ready += of_methods().filter(|n| matches!(n.awaits, Awaits::Done(_))).count() as u64;
+    let mut rows = Rows { names, types, tasks: &tasks, methods: AsyncMethods::new(types), known: HashMap::new() };
+    report.chains.extend(chains.list.iter().map(|chain| rows.chain(chain)));
+    // Without the core library's no task is known as one.
+    runtime.code().tell_missing();
+}
+
+/// Makes rows of chains.
+struct Rows<'r, 'n, 's, 't, 'p> {
+    names: &'n Names<'s, 'p>,
+    types: &'t TypeSystem<'p>,
+    tasks: &'r Tasks,
+    methods: AsyncMethods<'t, 'p>,
+    /// Rows of types, without what differs from object to object.
+    known: HashMap<Addr, AsyncFrameRow>,
+}
+
+impl Rows<'_, '_, '_, '_, '_> {
+    fn chain(&mut self, chain: &Chain) -> AsyncChainRow {
+        let tasks = self.tasks;
+        let nodes: Vec<&Node> = chain.nodes.iter().filter_map(|&i| tasks.nodes.get(i as usize)).collect();
+        let mut frames: Vec<AsyncFrameRow> = nodes.iter().map(|node| self.frame(node)).collect();
+        let awaiting = nodes.first().map(|node| self.awaiting(node)).unwrap_or_default();
+        if let Some(first) = frames.first_mut() {
+            first.awaiting = Some(awaiting.clone());
+        }
+        let (end, end_object) = match chain.end {
+            End::Nobody => (AsyncEnd::Nobody, None),
+            End::Cycle => (AsyncEnd::Circle, None),
+            End::Thread(object) => (AsyncEnd::Thread, Some(object)),
+            End::Callback(object) => (AsyncEnd::Callback, Some(object)),
+            End::Other(object) => (AsyncEnd::Other, Some(object)),
+        };
+        let end_name = match chain.end {
+            End::Callback(object) => self.delegate(object),
+            End::Other(object) => self.types.type_of(object).map(|mt| self.type_name(mt)),
+            End::Nobody | End::Cycle | End::Thread(_) => None,
+        };
+        AsyncChainRow {
+            count: chain.count,
+            objects: chain.last.clone(),
+            roots: chain.roots,
+            awaiting,
+            frames,
+            end,
+            end_object,
+            end_name,
+        }
+    }
+
+    fn frame(&mut self, node: &Node) -> AsyncFrameRow {
+        let known = self.known.get(&node.method_table).cloned();
+        let row = known.unwrap_or_else(|| {
+            let row = match &node.machine {
+                Some(machine) => {
+                    let method = self.methods.of(machine.method_table);
+                    let token = method.as_ref().and_then(|(_, token, _)| token.map(|t| t.to_string()));
+                    AsyncFrameRow {
+                        kind: AsyncPart::Method,
+                        r#type: Name::from(self.type_name(machine.method_table)),
+                        module: method.as_ref().map(|(_, _, module)| printable(&module.name()).into_owned()),
+                        method: method.map(|(name, ..)| printable(&name).into_owned()),
+                        token,
+                        ..AsyncFrameRow::default()
+                    }
+                }
+                None => AsyncFrameRow {
+                    kind: if node.task { AsyncPart::Task } else { AsyncPart::Source },
+                    r#type: Name::from(self.type_name(node.method_table)),
+                    ..AsyncFrameRow::default()
+                },
+            };
+            self.known.insert(node.method_table, row.clone());
+            row
+        });
+        let mut row = AsyncFrameRow { object: node.addr, state: node.state, ..row };
+        if row.kind == AsyncPart::Task {
+            row.method = self.reference(node, "m_action").and_then(|delegate| self.delegate(delegate));
+        }
+        row
+    }
+
+    /// What is waited for, by the first part of a chain.
+    fn awaiting(&self, node: &Node) -> String {
+        if node.machine.is_some() {
+            return match node.awaits {
+                Awaits::Done(_) => "nothing: what it awaited is done, and it has not gone on yet".into(),
+                Awaits::Unknown => "not known: its awaiter holds no object (as that of Task.Yield)".into(),
+                Awaits::Nothing => "nothing: it runs, or has not begun".into(),
+                Awaits::Object(object) => format!("the object {object}, which is not in the core"),
+            };
+        }
+        let name = self.type_name(node.method_table);
+        if let Some(source) = self.tasks.sources.get(&node.addr) {
+            let of = self.types.type_of(*source).map(|mt| self.type_name(mt));
+            let of = of.unwrap_or_else(|| "TaskCompletionSource".into());
+            return of.strip_prefix("System.Threading.Tasks.").unwrap_or(&of).to_owned();
+        }
+        if name.starts_with(DELAY) {
+            return match self.delay(node) {
+                Some(u32::MAX) => "Task.Delay without end".into(),
+                Some(ms) => format!("Task.Delay of {} ms", exact(u64::from(ms))),
+                None => "Task.Delay".into(),
+            };
+        }
+        if let Some((_, words)) = AWAITED.iter().find(|(start, _)| name.starts_with(start)) {
+            return (*words).to_owned();
+        }
+        match self.reference(node, "m_action").and_then(|delegate| self.delegate(delegate)) {
+            Some(method) => format!("a task that runs, or is to run: {method}"),
+            None if node.task => format!("a {name} that nothing known completes"),
+            None => format!("a {name}"),
+        }
+    }
+
+    /// Milliseconds that a Task.Delay was asked for.
+    fn delay(&self, node: &Node) -> Option<u32> {
+        let timer = self.reference(node, "_timer")?;
+        let at = self.field(self.types.type_of(timer)?, "_dueTime")?;
+        self.types.memory.u32(timer.checked_add(at)?).ok()
+    }
+
+    fn field(&self, method_table: Addr, name: &str) -> Option<u64> {
+        let fields = self.types.object_fields(method_table);
+        fields.iter().find(|f| self.types.field_name(f) == name).map(|f| f.offset)
+    }
+
+    fn reference(&self, node: &Node, field: &str) -> Option<Addr> {
+        let at = node.addr.checked_add(self.field(node.method_table, field)?)?;
+        self.types.memory.ptr(at).ok().filter(|o| !o.is_null())
+    }
+
+    /// The method that a delegate calls.
+    fn delegate(&self, delegate: Addr) -> Option<String> {
+        let method_table = self.types.type_of(delegate)?;
+        let code = |field| {
+            let at = delegate.checked_add(self.field(method_table, field)?)?;
+            self.types.memory.ptr(at).ok().filter(|p| !p.is_null())
+        };
+        let name = |ip| match self.names.code(ip) {
+            Code::Managed(_, method) => Some(printable(&method.name).into_owned()),
+            Code::Stub(stub) => stub.of.map(|name| printable(&name).into_owned()),
+            _ => None,
+        };
+        // A static method is behind a stub that moves the arguments.
+        code("_methodPtrAux").and_then(name).or_else(|| code("_methodPtr").and_then(name))
+    }
+
+    fn type_name(&self, method_table: Addr) -> String {
+        printable(&self.types.display_name(method_table)).into_owned()
+    }
+}

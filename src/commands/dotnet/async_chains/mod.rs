@@ -1,0 +1,17 @@
+//! `async`: what async methods wait for, and who waits for them.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::async_chains;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_runtime};
+
+/// Its row in the table of commands.
+pub(in crate::commands) const COMMAND: Command = of_runtime(
+    "async",
+    &[answer::<AsyncReport>],
+    "What async methods wait for, and who waits for them: SOS dumpasync, equal chains merged",
+);

@@ -1,0 +1,128 @@
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
+use crate::render::{Document, Render, csv_rows};
+use crate::report::{AsyncEnd, AsyncPart};
+use crate::units::exact;
+
+/// Objects listed of each chain.
+const LISTED: usize = 3;
+
+/// Parts of a chain that are shown; of longer ones the first and last.
+const SHOWN: usize = 64;
+
+impl Render for AsyncReport {
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        if self.chains.is_empty() {
+            doc.line("no async method that waits was found");
+            return doc;
+        }
+        doc.line(format!(
+            "{} async methods are not done, in {} chains, {} different{}",
+            exact(self.methods),
+            exact(self.total),
+            exact(self.chains.len() as u64),
+            match self.ready {
+                0 => String::new(),
+                1 => "; 1 of them could go on: what it awaits is done".to_owned(),
+                n => format!("; {} of them could go on: what they await is done", exact(n)),
+            }
+        ));
+        for chain in &self.chains {
+            show(&mut doc, chain);
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        #[derive(Default, Serialize)]
+        struct Row<'a> {
+            chain: usize,
+            count: u64,
+            object: Addr,
+            kind: AsyncPart,
+            method: Option<&'a str>,
+            r#type: &'a str,
+            state: Option<i32>,
+            awaiting: Option<&'a str>,
+        }
+        let rows = self.chains.iter().enumerate().flat_map(|(i, c)| {
+            c.frames.iter().map(move |f| Row {
+                chain: i,
+                count: c.count,
+                object: f.object,
+                kind: f.kind,
+                method: f.method.as_deref(),
+                r#type: &f.r#type,
+                state: f.state,
+                awaiting: f.awaiting.as_deref(),
+            })
+        });
+        csv_rows(&rows.collect::<Vec<_>>(), out)
+    }
+}
+
+fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
+    doc.line("");
+    // Of what waits for nothing there is nothing to wait for.
+    let head = match chain.awaiting.strip_prefix("nothing: ") {
+        Some(why) => format!("{} × {why}", exact(chain.count)),
+        None => {
+            let wait = if chain.count == 1 { "waits" } else { "wait" };
+            let objects = match (chain.roots, chain.frames.first()) {
+                (0 | 1, first) => first.map(|f| format!(" at {}", f.object)).unwrap_or_default(),
+                (roots, _) => format!(", {} different ones", exact(roots)),
+            };
+            format!("{} × {wait} for {}{objects}", exact(chain.count), chain.awaiting)
+        }
+    };
+    doc.line(head);
+    let more = chain.frames.len().saturating_sub(SHOWN);
+    let tail = chain.frames.len().saturating_sub(SHOWN / 2);
+    for (i, frame) in chain.frames.iter().enumerate() {
+        if more > 0 && i == SHOWN / 2 {
+            doc.line(format!("    … {} more …", exact(more as u64)));
+        }
+        if more == 0 || i < SHOWN / 2 || i >= tail {
+            doc.titled(format!("    {}", line(frame)), 6);
+        }
+    }
+    let mut different: Vec<Addr> = Vec::new();
+    for object in &chain.objects {
+        if !different.contains(object) {
+            different.push(*object);
+        }
+    }
+    let objects: Vec<String> = different.iter().take(LISTED).map(Addr::to_string).collect();
+    let unlisted = chain.count.saturating_sub(chain.objects.len() as u64);
+    let more = unlisted.saturating_add(different.len().saturating_sub(objects.len()) as u64);
+    let more = if more > 0 { format!(" and {} more", exact(more)) } else { String::new() };
+    let who = match (chain.end, &chain.end_name) {
+        (AsyncEnd::Thread, _) => "a thread is blocked until it is done".to_owned(),
+        (AsyncEnd::Callback, Some(method)) => format!("then calls {method}"),
+        (AsyncEnd::Callback, None) => "then calls a delegate".to_owned(),
+        (AsyncEnd::Circle, _) => "one of these awaits it: none will ever be done".to_owned(),
+        (AsyncEnd::Other, Some(kind)) => format!("then goes on with a {kind}"),
+        _ => "nothing awaits it".to_owned(),
+    };
+    doc.line(format!("  ~ {who}: {}{more}", objects.join(" ")));
+}
+
+/// One part of a chain.
+fn line(frame: &AsyncFrameRow) -> String {
+    let state = match frame.state {
+        Some(-1) => " (runs)".to_owned(),
+        Some(n) => format!(" (await {n})"),
+        None => String::new(),
+    };
+    match (frame.kind, &frame.method) {
+        (AsyncPart::Method, Some(method)) => format!("{method}{state}"),
+        (AsyncPart::Method, None) => format!("{}{state}", frame.r#type.shown()),
+        (_, Some(method)) => format!("{} of {method}", frame.r#type.shown()),
+        _ => frame.r#type.shown(),
+    }
+}

@@ -1,0 +1,14 @@
+//! `exceptions`: the exception objects on the heap.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::exceptions;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_runtime};
+
+/// Its row in the table of commands.
+pub(in crate::commands) const COMMAND: Command =
+    of_runtime("exceptions", &[answer::<ExceptionsReport>], "The exception objects on the managed heap");

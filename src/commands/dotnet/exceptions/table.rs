@@ -1,0 +1,43 @@
+use std::io::{self, Write};
+
+use crate::commands::dotnet::exceptions::report::ExceptionsReport;
+use crate::render::document::{Cut, Document, TableBlock};
+use crate::render::{Render, csv_rows};
+use crate::units::exact;
+
+impl Render for ExceptionsReport {
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        if self.exceptions.is_empty() {
+            doc.line("no exceptions");
+            return doc;
+        }
+        let mut table = TableBlock::default()
+            .text("Object")
+            .text("HResult")
+            .text("Thrown")
+            .optional()
+            .flexible("Type")
+            .flexible("Message")
+            .cut(Cut::End);
+        for e in &self.exceptions {
+            table.rows.push(vec![
+                e.object.to_string(),
+                e.hresult.clone().unwrap_or_else(|| "-".into()),
+                e.thrown.map_or("-", |t| if t { "yes" } else { "no" }).to_owned(),
+                e.name.shown(),
+                e.message.clone().unwrap_or_default(),
+            ]);
+        }
+        doc.table(table);
+        doc.line(format!("{} exceptions", exact(self.exceptions.len() as u64)));
+        if self.more > 0 {
+            doc.line(format!("and {} more", exact(self.more)));
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.exceptions, out)
+    }
+}

@@ -1,0 +1,17 @@
+//! `finalizers`: the objects with finalizers.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::finalizers;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_runtime};
+
+/// Its row in the table of commands.
+pub(in crate::commands) const COMMAND: Command = of_runtime(
+    "finalizers",
+    &[answer::<FinalizersReport>],
+    "Objects with finalizers: registered, and ready to be finalized",
+);

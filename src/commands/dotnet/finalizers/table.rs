@@ -1,0 +1,29 @@
+use std::io::{self, Write};
+
+use crate::commands::dotnet::finalizers::report::FinalizersReport;
+use crate::render::document::{Document, TableBlock};
+use crate::render::{Render, csv_rows};
+use crate::units::exact;
+
+impl Render for FinalizersReport {
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        if !self.types.is_empty() {
+            let mut table = TableBlock::default().number("Count").text("State").flexible("Type");
+            for t in &self.types {
+                table.rows.push(vec![exact(t.count), t.state.to_string(), t.name.shown()]);
+            }
+            doc.table(table);
+        }
+        doc.line(format!(
+            "{} objects registered, {} ready for finalization",
+            exact(self.registered),
+            exact(self.ready)
+        ));
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.objects, out)
+    }
+}

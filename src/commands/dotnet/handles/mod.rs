@@ -1,0 +1,14 @@
+//! `handles`: the GC handles, and the objects that they lead to.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::handles;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_runtime};
+
+/// Its row in the table of commands.
+pub(in crate::commands) const COMMAND: Command =
+    of_runtime("handles", &[answer::<HandlesReport>], "The GC handles, and the objects they lead to");

@@ -1,0 +1,86 @@
+use crate::addr::AddrRange;
+use crate::commands::dotnet::heap::report::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
+use crate::dotnet::HeapBlock;
+use crate::map::Base;
+use crate::session::Session;
+
+/// Tell of the managed heap; with `loader`, of the loader heaps too.
+pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
+    let runtimes = session.coreclr();
+    let mut segments: Vec<SegmentRow> = runtimes
+        .iter()
+        .flat_map(|runtime| &runtime.heaps().segments)
+        .map(|s| SegmentRow {
+            heap: s.heap,
+            generation: s.generation,
+            address: s.address,
+            start: s.start,
+            end: s.end,
+            committed_end: s.committed.end,
+            reserved_end: s.reserved_end,
+            allocated: s.end.since(s.start),
+            committed: s.committed.len(),
+        })
+        .collect();
+    segments.sort_by_key(|s| (s.heap, s.generation.name(), s.start));
+    let with_gc = runtimes.iter().map(|r| (r.runtime(), r.heaps())).find(|(_, h)| !h.segments.is_empty());
+    let gc = with_gc.map(|(runtime, heaps)| GcRow {
+        version: runtime.version.clone(),
+        server: heaps.server,
+        heaps: heaps.segments.iter().map(|s| u64::from(s.heap) + 1).max().unwrap_or(0),
+        regions: heaps.regions,
+        in_progress: heaps.in_gc,
+    });
+    let sum = |f: fn(&SegmentRow) -> u64| segments.iter().map(f).fold(0, u64::saturating_add);
+    HeapReport {
+        committed: gc.as_ref().map(|_| sum(|s| s.committed)),
+        allocated: gc.as_ref().map(|_| sum(|s| s.allocated)),
+        gc,
+        loader: loader.then(|| loader_rows(session)),
+        segments,
+    }
+}
+
+fn loader_rows(session: &Session<'_>) -> Vec<LoaderHeapRow> {
+    let base = session.process.base();
+    let mut out: Vec<LoaderHeapRow> = Vec::new();
+    for allocator in session.coreclr().iter().flat_map(|runtime| &runtime.heaps().loader) {
+        for block in &allocator.blocks {
+            let committed = committed(base, block.range);
+            let row = LoaderBlockRow { start: block.range.start, size: block.range.len(), committed };
+            let wasted = wasted(block, committed);
+            match out.last_mut() {
+                Some(last) if last.allocator_address == allocator.address && last.kind == block.kind => {
+                    last.size += committed;
+                    last.wasted += wasted;
+                    last.blocks.push(row);
+                }
+                _ => out.push(LoaderHeapRow {
+                    allocator: allocator.name.clone(),
+                    allocator_address: allocator.address,
+                    kind: block.kind,
+                    size: committed,
+                    wasted,
+                    blocks: vec![row],
+                }),
+            }
+        }
+    }
+    out
+}
+
+/// Bytes of a block that are mapped with some access.
+fn committed(base: &Base, block: AddrRange) -> u64 {
+    base.entries
+        .overlapping(block)
+        .filter(|e| e.perms.is_some_and(|p| p.read || p.write || p.exec))
+        .filter_map(|e| e.range.intersect(&block))
+        .map(|r| r.len())
+        .sum()
+}
+
+/// What a heap reserved in a block and will never use: it allocates from its
+/// current block only.
+fn wasted(block: &HeapBlock, committed: u64) -> u64 {
+    if block.current { 0 } else { block.range.len().saturating_sub(committed) }
+}

@@ -1,0 +1,14 @@
+//! `heap`: the GC's segments or regions, and the runtime's own heaps.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::heap;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_runtime};
+
+/// Its row in the table of commands.
+pub(in crate::commands) const COMMAND: Command =
+    of_runtime("heap", &[answer::<HeapReport>], "The managed heap: segments or regions by heap and generation");

@@ -1,0 +1,132 @@
+//! The managed heap as a document.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::commands::dotnet::heap::report::{HeapReport, LoaderHeapRow};
+use crate::map::Kind;
+use crate::render::document::{Document, TableBlock};
+use crate::render::{Render, csv_rows};
+use crate::units::{exact, human};
+
+impl Render for HeapReport {
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        match &self.gc {
+            Some(gc) => doc.line(format!(
+                "{} GC of .NET {}: {}, {}{}",
+                if gc.server { "server" } else { "workstation" },
+                gc.version,
+                if gc.heaps == 1 { "1 heap".to_owned() } else { format!("{} heaps", gc.heaps) },
+                if gc.regions { "regions" } else { "segments" },
+                if gc.in_progress { "; the dump was taken in the middle of a collection" } else { "" }
+            )),
+            None => doc.line("no .NET runtime whose heap can be read"),
+        }
+        if !self.segments.is_empty() {
+            doc.table(segment_table(self));
+        }
+        if let (Some(allocated), Some(committed)) = (self.allocated, self.committed) {
+            doc.line(format!("allocated {} bytes, committed {} bytes", exact(allocated), exact(committed)));
+        }
+        if let Some(loader) = &self.loader {
+            doc.line("");
+            doc.table(loader_table(loader));
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        // As --strings and --chunks do: what was asked for beside the rest.
+        match &self.loader {
+            Some(loader) => {
+                let rows = loader.iter().map(|l| LoaderCsv {
+                    kind: l.kind,
+                    allocator: &l.allocator,
+                    blocks: l.blocks.len(),
+                    size: l.size,
+                    wasted: l.wasted,
+                });
+                csv_rows(&rows.collect::<Vec<_>>(), out)
+            }
+            None => csv_rows(&self.segments, out),
+        }
+    }
+}
+
+#[derive(Default, Serialize)]
+struct LoaderCsv<'a> {
+    kind: Kind,
+    allocator: &'a str,
+    blocks: usize,
+    size: u64,
+    wasted: u64,
+}
+
+fn segment_table(report: &HeapReport) -> TableBlock<'_> {
+    let mut table = TableBlock::default()
+        .number("Heap")
+        .text("Generation")
+        .text("Segment")
+        .optional_rank(2)
+        .text("Start")
+        .text("Allocated to")
+        .text("Committed to")
+        .optional()
+        .text("Reserved to")
+        .optional_rank(3)
+        .number("Allocated")
+        .number("Committed");
+    for s in &report.segments {
+        table.rows.push(vec![
+            s.heap.to_string(),
+            s.generation.to_string(),
+            s.address.to_string(),
+            s.start.to_string(),
+            s.end.to_string(),
+            s.committed_end.to_string(),
+            s.reserved_end.to_string(),
+            human(s.allocated),
+            human(s.committed),
+        ]);
+    }
+    let mut footer = vec![String::new(); table.columns.len()];
+    footer[0] = "[TOTAL]".into();
+    footer[7] = report.allocated.map_or_else(String::new, human);
+    footer[8] = report.committed.map_or_else(String::new, human);
+    table.footer = Some(footer);
+    table
+}
+
+fn loader_table(rows: &[LoaderHeapRow]) -> TableBlock<'_> {
+    let mut table = TableBlock::default()
+        .text("Loader heap")
+        .number("Blocks")
+        .number("Committed")
+        .number("Bytes")
+        .optional()
+        .number("Wasted")
+        .flexible("Of")
+        .least(30);
+    for r in rows {
+        table.rows.push(vec![
+            r.kind.to_string(),
+            exact(r.blocks.len() as u64),
+            human(r.size),
+            exact(r.size),
+            human(r.wasted),
+            r.allocator.clone(),
+        ]);
+    }
+    let sum = |f: fn(&LoaderHeapRow) -> u64| rows.iter().map(f).fold(0, u64::saturating_add);
+    table.footer = Some(vec![
+        "[TOTAL]".into(),
+        exact(sum(|r| r.blocks.len() as u64)),
+        human(sum(|r| r.size)),
+        exact(sum(|r| r.size)),
+        human(sum(|r| r.wasted)),
+        String::new(),
+    ]);
+    table
+}

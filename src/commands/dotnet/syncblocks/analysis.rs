@@ -1,0 +1,31 @@
+use crate::analysis::heap_notes::tell_in_gc;
+use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlockRow, SyncBlocksReport};
+use crate::dotnet::sync_blocks::{self, LockThread};
+use crate::managed::ObjectNames;
+use crate::phase::Phase;
+use crate::session::Session;
+
+/// List sync blocks with owners and waiters of their locks.
+pub fn syncblocks(session: &Session<'_>) -> SyncBlocksReport {
+    let mut report = SyncBlocksReport::default();
+    let thread = |t: &LockThread| LockThreadRow { address: t.address, tid: t.os_id, managed_id: t.managed_id };
+    for runtime in session.coreclr() {
+        let (blocks, notes) = sync_blocks::read(session.process, runtime.runtime());
+        runtime.tell("sync blocks", &notes);
+        let _phase = session.process.enter(Phase::References);
+        tell_in_gc(session.process, runtime, runtime.objects());
+        let mut names = ObjectNames::new(runtime.objects());
+        report.blocks.extend(blocks.iter().map(|b| SyncBlockRow {
+            index: b.index,
+            address: b.address,
+            object: b.object,
+            name: names.object(b.object).map(|(name, _)| name),
+            held: b.held,
+            owner: b.owner.as_ref().map(thread),
+            recursion: b.recursion,
+            waiting: b.waiting,
+            pulse: b.pulse.iter().map(thread).collect(),
+        }));
+    }
+    report
+}

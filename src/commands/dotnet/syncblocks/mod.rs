@@ -1,0 +1,14 @@
+//! `syncblocks`: the locks of objects: who owns them, who waits.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::syncblocks;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_runtime};
+
+/// Its row in the table of commands.
+pub(in crate::commands) const COMMAND: Command =
+    of_runtime("syncblocks", &[answer::<SyncBlocksReport>], "Contended locks: who owns them, who waits");

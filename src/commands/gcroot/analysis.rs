@@ -1,0 +1,84 @@
+use crate::addr::Addr;
+use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::roots::{root_row, stack_roots};
+use crate::commands::gcroot::report::GcRootReport;
+use crate::limits;
+use crate::managed::graph::{Graph, Path, Search};
+use crate::managed::{Link, ManagedRuntime, ObjectNames};
+use crate::phase::Phase;
+use crate::report::{ChainRow, RootPathRow};
+use crate::session::Session;
+
+/// Types of a path in whose modules the static field is looked for that it begins with.
+const STATIC_TYPES: usize = 8;
+
+/// Tell why the object at `addr` is alive: a shortest path from each root that
+/// leads to it, with `all` from all of them.
+pub fn gcroot(session: &Session<'_>, addr: Addr, all: bool) -> GcRootReport {
+    gcroots(session, &[addr], all).pop().unwrap_or_default()
+}
+
+/// The same of several objects: heap, stacks and roots are read once for all of them.
+pub(in crate::commands) fn gcroots(session: &Session<'_>, addrs: &[Addr], all: bool) -> Vec<GcRootReport> {
+    session.process.target().expect_scan();
+    let of = |&object: &Addr| GcRootReport { object, ..GcRootReport::default() };
+    let mut reports: Vec<GcRootReport> = addrs.iter().map(of).collect();
+    for number in 0..session.runtimes().len() {
+        let mut open: Vec<&mut GcRootReport> = reports.iter_mut().filter(|r| r.name.is_none()).collect();
+        if open.is_empty() {
+            break;
+        }
+        of_runtime(session, number, &mut open, all);
+    }
+    reports
+}
+
+/// Fill in the reports of objects that are on this runtime's heap.
+fn of_runtime(session: &Session<'_>, number: usize, reports: &mut Vec<&mut GcRootReport>, all: bool) {
+    let Some(&runtime) = session.runtimes().get(number) else { return };
+    let Some(heap) = runtime.heap() else { return };
+    let _phase = session.process.enter(Phase::References);
+    let mut names = ObjectNames::new(heap);
+    reports.retain_mut(|report| {
+        let target = names.object(report.object).map(|_| report.object).or_else(|| names.containing(report.object));
+        let Some((target, (name, size))) = target.and_then(|t| Some((t, names.object(t)?))) else { return false };
+        (report.object, report.name, report.size) = (target, Some(name), Some(size));
+        true
+    });
+    if reports.is_empty() {
+        return;
+    }
+    tell_in_gc(session.process, runtime, heap);
+    let roots = session.roots(number);
+    let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
+    for report in reports {
+        report.stacks = stack_roots(&roots);
+        let found = Search::new(Graph::new(heap), report.object).run(&roots.all, most);
+        report.roots = roots.all.len() as u64;
+        report.visited = found.objects;
+        report.more = found.more;
+        report.paths = found.paths.iter().map(|path| row(&mut names, runtime, path)).collect();
+        report.paths.sort_by_key(|p| p.chain.len());
+    }
+}
+
+fn row(names: &mut ObjectNames<'_>, runtime: &dyn ManagedRuntime, path: &Path) -> RootPathRow {
+    let mut chain: Vec<ChainRow> = path
+        .steps
+        .iter()
+        .map(|&(object, link)| {
+            let name = names.object(object).map(|(name, _)| name);
+            ChainRow { object, name, field: link.and_then(|link| names.link(object, link)) }
+        })
+        .collect();
+    let arrays = usize::from(path.root.static_arrays);
+    for (i, (row, &(object, link))) in chain.iter_mut().zip(&path.steps).enumerate().take(arrays) {
+        let Some(Link::Field(offset)) = link else { continue };
+        let held = path.steps.iter().skip(i + 1).map(|s| s.0).take(STATIC_TYPES);
+        if let Some(name) = names.static_at(object.saturating_add(offset), held) {
+            let index = row.field.as_deref().unwrap_or_default();
+            row.field = Some(format!("{index} ({name})").into());
+        }
+    }
+    root_row(runtime, &path.root, chain)
+}

@@ -1,0 +1,21 @@
+//! `gcroot`: why objects are alive: paths from roots to one of them, or the shapes of the paths to all of a type.
+
+mod analysis;
+mod report;
+mod table;
+mod types;
+mod types_table;
+
+pub use analysis::gcroot;
+pub(in crate::commands) use analysis::gcroots;
+pub use report::*;
+pub use types::gcroot_types;
+
+use crate::commands::command::{Command, answer, of_runtime};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command = of_runtime(
+    "gcroot",
+    &[answer::<GcRootReport>, answer::<GcRootTypesReport>],
+    "Why objects are alive: shortest paths from roots to one, or to all of a type, with field names",
+);

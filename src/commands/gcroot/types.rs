@@ -1,0 +1,174 @@
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use regex::Regex;
+
+use crate::addr::Addr;
+use crate::analysis::roots::{Rooted, root_row, with_retained};
+use crate::commands::gcroot::report::{GcRootTypesReport, RootGroupRow, StepRow};
+use crate::limits;
+use crate::managed::graph::{FieldKey, Retained, ShapeIndex, Shapes, Tree};
+use crate::managed::{ObjectNames, RootKind, Tally, TypeIndex};
+use crate::process::Process;
+use crate::report::{ChainRow, Name, RootPathRow};
+use crate::session::Session;
+
+/// Tell what keeps the objects of the types whose name matches: their shortest
+/// paths from roots, by shape, at most `top` of them.
+pub fn gcroot_types(session: &Session<'_>, name: &Regex, top: usize) -> GcRootTypesReport {
+    let mut report = GcRootTypesReport::default();
+    with_retained(session, |retained, names, rooted| {
+        report.roots += rooted.roots.len() as u64;
+        report.stacks.merge(&rooted.stacks);
+        one(session.process, retained, names, rooted, name, top.min(limits::MAX_TOP), &mut report);
+    });
+    report
+}
+
+/// What is kept in one way.
+#[derive(Default)]
+struct Group {
+    own: Tally,
+    retained: u64,
+    /// Numbers of the first object, and the last: of the shortest path and the longest.
+    first: u32,
+    last: u32,
+}
+
+fn one<'g>(
+    process: &Process,
+    retained: &Retained<'g>,
+    names: &mut ObjectNames<'g>,
+    rooted: &Rooted<'_>,
+    name: &Regex,
+    top: usize,
+    report: &mut GcRootTypesReport,
+) {
+    let sums = retained.types(0);
+    let mut wanted: HashSet<TypeIndex> = HashSet::new();
+    let mut found: BTreeSet<Name> = BTreeSet::new();
+    for sum in &sums {
+        let of = names.of_kind(sum.kind);
+        if name.is_match(&of) {
+            wanted.insert(sum.kind);
+            found.insert(of);
+            report.live = report.live.plus(sum.own.count, sum.own.size);
+        }
+    }
+    report.types.extend(found);
+    for (kind, tally) in retained.live.unreachable() {
+        if name.is_match(&names.of_kind(kind)) {
+            report.unreachable = report.unreachable.plus(tally.count, tally.size);
+        }
+    }
+    if wanted.is_empty() {
+        return;
+    }
+    let statics = names.all_statics();
+    let places: HashSet<Addr> = statics.keys().copied().collect();
+    let mut shapes = Shapes::new(retained, &places);
+    let tree = Tree::shortest(&retained.live, |number, parent, link| shapes.enter(number, parent, link));
+    if shapes.is_full() {
+        process.diag.partial("limit", "more shapes of paths than are told apart: some are told as shorter ones");
+    }
+    let outermost = retained.outermost(|kind| wanted.contains(&kind));
+    let mut groups: BTreeMap<ShapeIndex, Group> = BTreeMap::new();
+    for &number in tree.order() {
+        if !retained.kind(number).is_some_and(|kind| wanted.contains(&kind)) {
+            continue;
+        }
+        let group = groups.entry(shapes.of(number)).or_default();
+        let size = retained.live.object(number).and_then(|at| names.node(at).map(|n| n.counted_size));
+        group.own.count = group.own.count.saturating_add(1);
+        group.own.size = group.own.size.saturating_add(size.unwrap_or(0));
+        if outermost.get(number as usize) == Some(&true) {
+            group.retained = group.retained.saturating_add(retained.bytes(number));
+        }
+        if group.own.count == 1 {
+            group.first = number;
+        }
+        group.last = number;
+    }
+    let mut all: Vec<(ShapeIndex, Group)> = groups.into_iter().collect();
+    all.sort_by_key(|(shape, g)| (Reverse(g.retained), Reverse(g.own.count), *shape));
+    report.more += all.len().saturating_sub(top) as u64;
+    all.truncate(top);
+    let mut view = View { retained, names, rooted, statics, shapes, tree };
+    report.groups.extend(all.iter().map(|(shape, group)| view.group(*shape, group)));
+}
+
+struct View<'v, 'g> {
+    retained: &'v Retained<'g>,
+    names: &'v mut ObjectNames<'g>,
+    rooted: &'v Rooted<'v>,
+    statics: HashMap<Addr, Name>,
+    shapes: Shapes<'v, 'g>,
+    tree: Tree,
+}
+
+impl View<'_, '_> {
+    fn group(&mut self, shape: ShapeIndex, group: &Group) -> RootGroupRow {
+        let steps = self.shapes.steps(shape);
+        let longest = self.tree.way(group.last);
+        let mut met: HashMap<ShapeIndex, u64> = HashMap::new();
+        for &number in &longest {
+            *met.entry(self.shapes.of(number)).or_default() += 1;
+        }
+        let mut root_name = None;
+        let mut chain: Vec<StepRow> = Vec::new();
+        for (i, &step) in steps.iter().enumerate().skip(1) {
+            let Some(kind) = self.shapes.get(step).and_then(|s| s.kind) else { continue };
+            let next = steps.get(i + 1).and_then(|&next| self.shapes.get(next)).map(|next| next.by);
+            if let Some(FieldKey::Static(place)) = next {
+                root_name = self.statics.get(&place).cloned();
+            }
+            let loops = self.shapes.get(step).map(|s| s.loops.clone()).unwrap_or_default();
+            let through = loops.into_iter().filter_map(|by| self.names.key(kind, by, &self.statics)).collect();
+            let repeats = met.get(&step).map_or(0, |n| n.saturating_sub(1));
+            chain.push(StepRow {
+                name: self.names.of_kind(kind),
+                field: next.and_then(|by| self.names.key(kind, by, &self.statics)),
+                repeats,
+                through: if repeats > 0 { through } else { Vec::new() },
+            });
+        }
+        let (kind, example) = self.example(group.first);
+        RootGroupRow {
+            count: group.own.count,
+            size: group.own.size,
+            retained: group.retained,
+            root_kind: kind.map_or("", RootKind::name).to_owned(),
+            root_name,
+            chain,
+            longest: longest.len().saturating_sub(1) as u64,
+            example,
+        }
+    }
+
+    /// The shortest path to an object, and the kind of its root.
+    fn example(&mut self, number: u32) -> (Option<RootKind>, RootPathRow) {
+        let way = self.tree.way(number);
+        let kind = way.first().and_then(|&n| self.retained.live.source(n)).map(|s| s.kind);
+        let objects: Vec<Addr> =
+            way.iter().filter_map(|&n| self.retained.live.object(n)).take(limits::MAX_PATH).collect();
+        let first = objects.first().copied().unwrap_or_default();
+        let root = self.rooted.roots.iter().find(|r| r.object == first && Some(r.kind) == kind);
+        let mut chain: Vec<ChainRow> = Vec::new();
+        for (i, &object) in objects.iter().enumerate() {
+            let link = objects.get(i + 1).and_then(|next| self.names.reader.link(object.get(), next.get()));
+            let field = link.and_then(|link| self.names.link(object, link));
+            chain.push(ChainRow { object, name: self.names.object(object).map(|(name, _)| name), field });
+        }
+        let row = match root {
+            Some(root) => root_row(self.rooted.runtime, root, chain),
+            // A frozen object is its own root.
+            None => RootPathRow {
+                root_kind: kind.map_or("", RootKind::name).to_owned(),
+                root_address: first,
+                chain,
+                ..RootPathRow::default()
+            },
+        };
+        (kind, row)
+    }
+}

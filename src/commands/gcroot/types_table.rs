@@ -1,0 +1,111 @@
+//! Ways from roots to the objects of some types, as a document.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::commands::gcroot::report::{GcRootTypesReport, RootGroupRow, StepRow};
+use crate::render::document::Document;
+use crate::render::lines::stack_lines;
+use crate::render::{Render, csv_rows};
+use crate::report::Name;
+use crate::units::exact;
+
+/// Types named to people.
+const TYPES: usize = 5;
+
+impl Render for GcRootTypesReport {
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        let (live, dead) = (self.live, self.unreachable);
+        if live.objects == 0 && dead.objects == 0 {
+            doc.line("no objects of such a type");
+            return doc;
+        }
+        let mut types: Vec<String> = self.types.iter().take(TYPES).map(Name::shown).collect();
+        if self.types.len() > TYPES {
+            types.push(format!("and {} more types", self.types.len() - TYPES));
+        }
+        doc.line(format!("{} live objects, {} bytes: {}", exact(live.objects), exact(live.size), types.join(", ")));
+        if dead.objects > 0 {
+            doc.line(format!("{} more, {} bytes, that no root leads to", exact(dead.objects), exact(dead.size)));
+        }
+        for group in &self.groups {
+            doc.line("");
+            group_lines(&mut doc, group);
+        }
+        if self.more > 0 {
+            doc.line("");
+            doc.line(format!("and {} more ways; --top", exact(self.more)));
+        }
+        if !self.groups.is_empty() {
+            doc.line("");
+            stack_lines(&mut doc, &self.stacks);
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        #[derive(Default, Serialize)]
+        struct Step<'a> {
+            group: usize,
+            count: u64,
+            size: u64,
+            retained: u64,
+            root_kind: &'a str,
+            root_name: Option<&'a str>,
+            step: usize,
+            r#type: &'a str,
+            field: Option<&'a str>,
+            repeats: u64,
+            example: Option<Addr>,
+        }
+        let steps = self.groups.iter().enumerate().flat_map(|(group, g)| {
+            let example = g.example.chain.last().map(|c| c.object);
+            g.chain.iter().enumerate().map(move |(step, s)| Step {
+                group,
+                count: g.count,
+                size: g.size,
+                retained: g.retained,
+                root_kind: &g.root_kind,
+                root_name: g.root_name.as_deref(),
+                step,
+                r#type: &s.name,
+                field: s.field.as_deref(),
+                repeats: s.repeats,
+                example,
+            })
+        });
+        csv_rows(&steps.collect::<Vec<_>>(), out)
+    }
+}
+
+fn group_lines(doc: &mut Document<'_>, group: &RootGroupRow) {
+    let objects = if group.count == 1 { "1 object".to_owned() } else { format!("{} objects", exact(group.count)) };
+    // Nothing of their own: what they hold is held by others of the types asked for.
+    let retain = match group.retained {
+        0 => "held by those above".to_owned(),
+        n => format!("retain {}", exact(n)),
+    };
+    doc.line(format!("{objects}, {} bytes, {retain}: {}", exact(group.size), group.root_kind));
+    for step in &group.chain {
+        doc.line(format!("    -> {}", step_text(step)));
+    }
+    if let Some(last) = group.example.chain.last() {
+        doc.line(format!("    for example {} from {}", last.object, group.example.root_address));
+    }
+}
+
+fn step_text(step: &StepRow) -> String {
+    let dotted = |f: &Name| if f.starts_with(['[', '(']) { format!(" {f}") } else { format!(" .{f}") };
+    let repeats = match step.repeats {
+        0 => String::new(),
+        n => {
+            let through: Vec<String> = step.through.iter().map(|f| dotted(f).trim_start().to_owned()).collect();
+            let by = if through.is_empty() { String::new() } else { format!(" by {}", through.join(", ")) };
+            format!(" (up to {} in a row{by})", exact(n.saturating_add(1)))
+        }
+    };
+    format!("{}{repeats}{}", step.name.shown(), step.field.as_ref().map(dotted).unwrap_or_default())
+}

@@ -1,0 +1,146 @@
+use regex::Regex;
+
+use crate::analysis::heap_notes::tell_walk;
+use crate::commands::heapstat::report::{DuplicateRow, FreeBlockRow, HeapStatReport, StringsRow};
+use crate::limits;
+use crate::managed::{
+    FREE, FreeBlock, Generation, Heap, HeapStat, ManagedRuntime, Selection, StringStat, TypeStat, stat, strings,
+};
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::report::{GenerationRow, LossRow, LostRow, ObjectsRow, TypeRow};
+use crate::session::Session;
+
+/// What to count.
+#[derive(Clone, Debug, Default)]
+pub struct HeapStatOptions {
+    /// Only types whose name matches.
+    pub name: Option<Regex>,
+    /// Only these objects.
+    pub selection: Selection,
+    /// Strings by content too.
+    pub strings: bool,
+}
+
+/// Count the objects of all managed heaps by type.
+pub fn heapstat(session: &Session<'_>, options: &HeapStatOptions, progress: &Progress) -> HeapStatReport {
+    session.process.target().expect_scan();
+    let mut report = HeapStatReport { strings: options.strings.then(StringsRow::default), ..HeapStatReport::default() };
+    for runtime in session.runtimes() {
+        if let Some(heap) = runtime.heap() {
+            one(session.process, runtime, heap, options, progress, &mut report);
+        }
+    }
+    report.types.sort_by(|a, b| b.size.cmp(&a.size).then(a.method_table.cmp(&b.method_table)));
+    let total = report.types.iter().fold(ObjectsRow::default(), |sum, t| sum.plus(t.count, t.size));
+    report.total = total;
+    report
+}
+
+fn one(
+    process: &Process,
+    runtime: &dyn ManagedRuntime,
+    heap: &dyn Heap,
+    options: &HeapStatOptions,
+    progress: &Progress,
+    report: &mut HeapStatReport,
+) {
+    let phase = process.enter(Phase::Objects);
+    let stat = stat(heap, &options.selection, progress);
+    drop(phase);
+    tell(process, runtime, heap, &stat);
+    let phase = process.enter(Phase::Types);
+    let mut room = limits::MAX_NAMES;
+    for t in &stat.types {
+        if t.info.free {
+            report.free = report.free.plus(t.total.count, t.total.size);
+        }
+        let name = if room > 0 { heap.type_name(t.kind) } else { format!("(type {})", t.info.address) };
+        room = room.saturating_sub(name.len());
+        if options.name.as_ref().is_none_or(|re| re.is_match(&name)) {
+            report.types.push(type_row(name, t, heap.generations()));
+        }
+    }
+    if room == 0 {
+        process.diag.partial("limit", "names of types take more room than is given to them; the smallest have none");
+    }
+    report.fragmentation.extend(stat.free_blocks.iter().map(|block| free_block(heap, block)));
+    drop(phase);
+    report.unused = report.unused.saturating_add(stat.unused);
+    report.in_progress |= heap.in_gc();
+    add_lost(&mut report.lost, &stat);
+    if let Some(rows) = &mut report.strings {
+        let _phase = process.enter(Phase::Objects);
+        let count = stat.types.iter().find(|t| t.info.string).map_or(0, |t| t.total.count);
+        add_strings(rows, strings(heap, &options.selection, count, progress));
+    }
+}
+
+/// What makes the sums less than the whole.
+fn tell(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: &HeapStat) {
+    let name = runtime.label();
+    if heap.in_gc() {
+        process.diag.partial(
+            "heap-in-gc",
+            format!("{name}: the dump was taken in the middle of a collection; objects that were being moved are missed or counted twice"),
+        );
+    }
+    tell_walk(process, runtime, heap, &stat.losses);
+    if stat.more_free_blocks > 0 {
+        process.diag.note(
+            "limit",
+            format!(
+                "the first {} large free blocks are listed, {} more are not",
+                limits::MAX_FREE_BLOCKS,
+                stat.more_free_blocks
+            ),
+        );
+    }
+}
+
+fn type_row(name: String, stat: &TypeStat, generations: &[Generation]) -> TypeRow {
+    let generations = generations
+        .iter()
+        .zip(&stat.by_generation)
+        .filter(|(_, tally)| tally.count > 0)
+        .map(|(g, tally)| GenerationRow { generation: g.name, count: tally.count, size: tally.size })
+        .collect();
+    TypeRow { method_table: stat.info.address, name, count: stat.total.count, size: stat.total.size, generations }
+}
+
+fn free_block(heap: &dyn Heap, block: &FreeBlock) -> FreeBlockRow {
+    let next_type = block.next.and_then(|(_, kind)| match kind {
+        FREE => Some("Free".to_owned()),
+        kind => heap.type_info(kind).map(|_| heap.type_name(kind)),
+    });
+    FreeBlockRow {
+        address: block.addr,
+        size: block.size,
+        heap: block.heap,
+        generation: block.generation.name,
+        next: block.next.map(|(addr, _)| addr),
+        next_type,
+    }
+}
+
+fn add_lost(row: &mut LostRow, stat: &HeapStat) {
+    row.bytes = row.bytes.saturating_add(stat.losses.bytes);
+    row.count = row.count.saturating_add(stat.losses.count);
+    row.places.extend(stat.losses.places.iter().map(|l| LossRow { range: l.range.into(), reason: l.reason.clone() }));
+}
+
+fn add_strings(rows: &mut StringsRow, stat: StringStat) {
+    rows.total = rows.total.plus(stat.total.count, stat.total.size);
+    rows.distinct = rows.distinct.saturating_add(stat.distinct);
+    rows.wasted = rows.wasted.saturating_add(stat.wasted);
+    rows.unreadable = rows.unreadable.saturating_add(stat.unreadable);
+    rows.duplicates.extend(stat.duplicates.into_iter().map(|d| DuplicateRow {
+        count: d.count,
+        length: d.length,
+        wasted: d.wasted,
+        example: d.example,
+        value: d.value,
+        cut: d.cut,
+    }));
+}

@@ -1,0 +1,17 @@
+//! `heapstat`: the objects of the heap, counted by type.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::{HeapStatOptions, heapstat};
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_runtime};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command = of_runtime(
+    "heapstat",
+    &[answer::<HeapStatReport>],
+    "The objects on the managed heap: count and size by type, biggest first",
+);

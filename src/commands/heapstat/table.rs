@@ -1,0 +1,159 @@
+//! Objects by type as a document.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::commands::heapstat::report::{FreeBlockRow, HeapStatReport, StringsRow};
+use crate::render::document::{Cut, Document, TableBlock, percent};
+use crate::render::{Render, csv_rows};
+use crate::report::{Generation, TypeRow};
+use crate::units::exact;
+
+/// Free blocks shown to people.
+const BLOCKS: usize = 20;
+
+/// Places shown to people that could not be walked.
+const PLACES: usize = 5;
+
+impl Render for HeapStatReport {
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        if self.types.is_empty() {
+            doc.line("no such objects");
+        } else {
+            doc.table(type_table(self));
+        }
+        if self.free.objects > 0 {
+            // Of the objects asked for, where there are any.
+            let share = match self.total.size {
+                0 => String::new(),
+                total => format!(" ({} %)", percent(self.free.size, total.max(self.free.size))),
+            };
+            let (count, size) = (exact(self.free.objects), exact(self.free.size));
+            doc.line(format!("free between objects: {count} blocks, {size} bytes{share}"));
+        }
+        if !self.fragmentation.is_empty() {
+            doc.line("");
+            doc.table(block_table(&self.fragmentation));
+            let more = self.fragmentation.len().saturating_sub(BLOCKS);
+            if more > 0 {
+                doc.line(format!("and {} more", exact(more as u64)));
+            }
+        }
+        if self.in_progress {
+            doc.line("! the dump was taken in the middle of a collection");
+        }
+        if self.lost.count > 0 {
+            let bytes = exact(self.lost.bytes);
+            doc.line(format!(
+                "! {bytes} bytes could not be walked, and are in no sum; {} places:",
+                exact(self.lost.count)
+            ));
+            for place in self.lost.places.iter().take(PLACES) {
+                let range = &place.range;
+                doc.line(format!("! {}-{} {} bytes: {}", range.start, range.end, exact(range.size), place.reason));
+            }
+        }
+        if let Some(strings) = &self.strings {
+            doc.line("");
+            string_lines(&mut doc, strings);
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        match &self.strings {
+            Some(strings) => csv_rows(&strings.duplicates, out),
+            None => csv_rows(&self.types.iter().map(CsvRow::of).collect::<Vec<_>>(), out),
+        }
+    }
+}
+
+/// As SOS has it, but the biggest first.
+fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
+    let mut table = TableBlock::default().text("MT").number("Count").number("TotalSize").flexible("Class Name");
+    for t in &report.types {
+        table.rows.push(vec![t.method_table.to_string(), exact(t.count), exact(t.size), t.name.clone()]);
+    }
+    table.footer = Some(vec!["[TOTAL]".into(), exact(report.total.objects), exact(report.total.size), String::new()]);
+    table
+}
+
+fn block_table(blocks: &[FreeBlockRow]) -> TableBlock<'_> {
+    let mut table = TableBlock::default()
+        .text("Free block")
+        .number("Size")
+        .text("Generation")
+        .text("Followed by")
+        .flexible("Class Name");
+    let mut worst: Vec<&FreeBlockRow> = blocks.iter().collect();
+    worst.sort_by_key(|b| (std::cmp::Reverse(b.size), b.address));
+    for b in worst.into_iter().take(BLOCKS) {
+        table.rows.push(vec![
+            b.address.to_string(),
+            exact(b.size),
+            b.generation.to_owned(),
+            b.next.map_or_else(|| "end of segment".into(), |a| a.to_string()),
+            b.next_type.clone().unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+fn string_lines(doc: &mut Document<'_>, strings: &StringsRow) {
+    doc.line(format!(
+        "{} strings, {} bytes; {} different ones, {} bytes wasted on duplicates",
+        exact(strings.total.objects),
+        exact(strings.total.size),
+        exact(strings.distinct),
+        exact(strings.wasted)
+    ));
+    if strings.duplicates.is_empty() {
+        return;
+    }
+    let mut table =
+        TableBlock::default().number("Count").number("Length").number("Wasted").flexible("String").cut(Cut::End);
+    for d in &strings.duplicates {
+        let value = if d.cut { format!("{}…", d.value) } else { d.value.clone() };
+        table.rows.push(vec![exact(d.count), exact(u64::from(d.length)), exact(d.wasted), value]);
+    }
+    doc.table(table);
+}
+
+#[derive(Default, Serialize)]
+struct CsvRow<'a> {
+    method_table: Addr,
+    r#type: &'a str,
+    count: u64,
+    size: u64,
+    gen0: u64,
+    gen1: u64,
+    gen2: u64,
+    loh: u64,
+    poh: u64,
+    frozen: u64,
+    ephemeral: u64,
+}
+
+impl<'a> CsvRow<'a> {
+    fn of(row: &'a TypeRow) -> CsvRow<'a> {
+        let size = |generation: Generation| {
+            row.generations.iter().find(|g| g.generation == generation.name()).map_or(0, |g| g.size)
+        };
+        CsvRow {
+            method_table: row.method_table,
+            r#type: &row.name,
+            count: row.count,
+            size: row.size,
+            gen0: size(Generation::Gen0),
+            gen1: size(Generation::Gen1),
+            gen2: size(Generation::Gen2),
+            loh: size(Generation::Loh),
+            poh: size(Generation::Poh),
+            frozen: size(Generation::Frozen),
+            ephemeral: size(Generation::Ephemeral),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! `holders`: native memory that managed objects point at.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::holders;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_runtime};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command = of_runtime(
+    "holders",
+    &[answer::<HoldersReport>],
+    "Native memory that managed objects point at: blocks and bytes by type and field",
+);

@@ -1,0 +1,108 @@
+//! Managed types that hold native memory, as a document.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::commands::holders::report::{HolderRow, HoldersReport};
+use crate::render::document::{Document, TableBlock};
+use crate::render::{Render, csv_rows};
+use crate::report::ChunkSum;
+use crate::units::{exact, human};
+
+/// Rows shown to people.
+const SHOWN: usize = 40;
+
+impl Render for HoldersReport {
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        if self.holders.is_empty() {
+            doc.line("no object points at a block of malloc or at an anonymous mapping");
+            return doc;
+        }
+        let mut table = TableBlock::default()
+            .number("Objects")
+            .number("Malloc")
+            .number("Blocks")
+            .number("Mmap")
+            .number("Blocks")
+            .number("Reaches")
+            .optional()
+            .text("Example")
+            .optional()
+            .flexible("Type and field")
+            .least(30);
+        for h in self.holders.iter().take(SHOWN) {
+            table.rows.push(vec![
+                exact(h.objects),
+                bytes(&h.malloc),
+                count(&h.malloc),
+                bytes(&h.mmap),
+                count(&h.mmap),
+                h.reaches.as_ref().map_or_else(|| "-".into(), bytes),
+                h.object.to_string(),
+                place(h),
+            ]);
+        }
+        doc.table(table);
+        let more = self.more + self.holders.len().saturating_sub(SHOWN) as u64;
+        if more > 0 {
+            doc.line(format!("and {} more", exact(more)));
+        }
+        let t = &self.total;
+        doc.line(format!(
+            "objects point at {} blocks of malloc, {}, and at {} anonymous mappings or blocks in them, {}",
+            exact(t.malloc.count),
+            human(t.malloc.bytes),
+            exact(t.mmap.count),
+            human(t.mmap.bytes)
+        ));
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        #[derive(Default, Serialize)]
+        struct Row<'a> {
+            r#type: Option<&'a str>,
+            field: Option<&'a str>,
+            objects: u64,
+            malloc_blocks: u64,
+            malloc_bytes: u64,
+            mmap_blocks: u64,
+            mmap_bytes: u64,
+            reaches_bytes: Option<u64>,
+            object: Addr,
+            block: Addr,
+        }
+        let rows = self.holders.iter().map(|h| Row {
+            r#type: h.name.as_deref(),
+            field: h.field.as_deref(),
+            objects: h.objects,
+            malloc_blocks: h.malloc.count,
+            malloc_bytes: h.malloc.bytes,
+            mmap_blocks: h.mmap.count,
+            mmap_bytes: h.mmap.bytes,
+            reaches_bytes: h.reaches.map(|r| r.bytes),
+            object: h.object,
+            block: h.block,
+        });
+        csv_rows(&rows.collect::<Vec<_>>(), out)
+    }
+}
+
+fn bytes(sum: &ChunkSum) -> String {
+    if sum.count == 0 { "-".into() } else { human(sum.bytes) }
+}
+
+fn count(sum: &ChunkSum) -> String {
+    if sum.count == 0 { "-".into() } else { exact(sum.count) }
+}
+
+fn place(h: &HolderRow) -> String {
+    let name = h.name.as_ref().map_or_else(|| "?".into(), |n| n.shown());
+    match &h.field {
+        Some(field) => format!("{name}.{}", field.shown()),
+        None => name,
+    }
+}

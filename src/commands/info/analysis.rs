@@ -1,0 +1,262 @@
+use crate::addr::{Addr, AddrRange};
+use crate::analysis::crash;
+use crate::bytes::{self, printable};
+use crate::commands::info::report::{Completeness, InfoReport, ModuleRow, OsFact, ProcessRow, SignalRow};
+use crate::image::ModuleKind;
+use crate::image::modules::page_size;
+use crate::limits;
+use crate::map::Kind;
+use crate::memory::Memory;
+use crate::native::libc;
+use crate::native::stack_records::Libc;
+use crate::native::stacks::Stacks;
+use crate::process::Process;
+use crate::report::{ImageFormat, OsSubject};
+use crate::session::Session;
+use crate::targets::PieceState;
+use crate::targets::at;
+use crate::units::human;
+
+/// Tell of the process; what its arguments and its environment hold only with `show_data`.
+pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
+    InfoReport {
+        process: process_row(session.process, session.stacks(), show_data),
+        modules: session
+            .process
+            .modules
+            .iter()
+            .map(|m| ModuleRow {
+                path: printable(&m.path).into_owned(),
+                base: m.range.start,
+                size: m.range.len(),
+                build_id: m.build_id(),
+                kind: match &m.kind {
+                    ModuleKind::Elf(_) => Some(ImageFormat::Elf),
+                    ModuleKind::Pe { .. } => Some(ImageFormat::Pe),
+                    ModuleKind::NoHeaders => None,
+                },
+                in_core: session.process.space().dumped_in(m.range),
+            })
+            .collect(),
+        completeness: completeness(session),
+    }
+}
+
+fn process_row(process: &Process, stacks: &Stacks, show_data: bool) -> ProcessRow {
+    let facts = process.facts();
+    let info = facts.process.as_ref();
+    let strings = process.strings();
+    let safe = |s: &str| printable(s).into_owned();
+    let arguments = strings.map(|s| &s.args[..]);
+    // The first 79 bytes of them, in one line.
+    let line = info.map(|i| i.args.as_str()).filter(|line| !line.is_empty());
+    let command_line = arguments.map(|args| args.iter().map(|a| safe(a)).collect()).or(line.map(|l| vec![safe(l)]));
+    let executable = facts
+        .auxv(at::PHDR)
+        .or_else(|| facts.auxv(at::ENTRY))
+        .and_then(|a| process.modules.iter().find(|m| m.range.contains(Addr::new(a))))
+        .map(|m| m.path.to_string())
+        .filter(|p| !p.is_empty())
+        .or_else(|| {
+            let path = facts.auxv(at::EXECFN)?;
+            process.memory.text(Addr::new(path), crate::limits::MAX_NAME).ok()
+        })
+        .map(|p| safe(&p));
+    let program = arguments.and_then(|args| Some(args.first()?.as_str())).or(line);
+    let program = program.and_then(|text| program_name(text, executable.as_deref())).map(safe);
+    let entries = strings.map(|s| &s.environment[..]);
+    let environment = entries.map(|entries| {
+        let shown = entries.iter().filter_map(|e| if show_data { Some(e.as_str()) } else { variable(e) });
+        shown.map(|text| printable(text).into_owned()).collect()
+    });
+    let crash = crash::crash(process);
+    ProcessRow {
+        pid: process.pid(),
+        parent: info.map(|i| i.ppid).filter(|&p| p != 0),
+        uid: info.map(|i| i.uid),
+        name: info.map(|i| safe(&i.name)),
+        program,
+        arguments: arguments.map(|args| args.len().saturating_sub(1) as u64),
+        command_line_withheld: !show_data && command_line.is_some(),
+        command_line: command_line.filter(|_| show_data),
+        executable,
+        environment,
+        environment_withheld: entries.filter(|_| !show_data).map_or(0, |e| e.len() as u64),
+        crash_thread: crash.tid,
+        signal: crash.signal.map(signal_row),
+        os: os_facts(process, stacks),
+        page_size: page_size(facts),
+    }
+}
+
+/// The file name in `argv[0]`. Programs write what they do over it, as `postgres: user
+/// database SELECT`: of that the first word.
+fn program_name<'a>(text: &'a str, executable: Option<&str>) -> Option<&'a str> {
+    let last = |path: &'a str| path.rsplit('/').next().unwrap_or(path);
+    let whole = last(text);
+    let of_file = executable.and_then(|e| e.rsplit('/').next()) == Some(whole);
+    let name = if of_file { whole } else { last(text.split_whitespace().next().unwrap_or_default()) };
+    Some(name).filter(|name| !name.is_empty())
+}
+
+/// The name of a variable. An entry without `=`, or with what no name holds before it, is
+/// data: programs write over their environment too.
+fn variable(entry: &str) -> Option<&str> {
+    let (name, _) = entry.split_once('=')?;
+    let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '%' | '(' | ')');
+    (!name.is_empty() && name.len() <= limits::MAX_VARIABLE && name.chars().all(of_name)).then_some(name)
+}
+
+fn signal_row(signal: crash::Signal) -> SignalRow {
+    let name = crash::name(signal.number);
+    let has_address = matches!(name.as_str(), "SIGSEGV" | "SIGBUS" | "SIGILL" | "SIGFPE" | "SIGTRAP");
+    // si_code up to 0 means sent by a process: then si_addr is not an address.
+    let fault = signal.info.filter(|s| has_address && s.code > 0);
+    SignalRow { number: signal.number, name, code: signal.info.map(|s| s.code), address: fault.map(|s| s.addr) }
+}
+
+/// What the core proves of the system, each with its evidence. One string found
+/// somewhere proves nothing: .NET hosts hold the names of every distribution.
+fn os_facts(process: &Process, stacks: &Stacks) -> Vec<OsFact> {
+    let mut out = Vec::new();
+    let mut add = |what, value: String, evidence: String| out.push(OsFact { what, value, evidence });
+    match kernel_version(process) {
+        Some(version) => add(OsSubject::Kernel, format!("Linux {version}"), "the vdso's ELF note \"Linux\"".into()),
+        None => add(OsSubject::Kernel, "Linux".into(), "the core's notes are those of Linux".into()),
+    }
+    let libcs = process.modules.iter().filter_map(|m| Some((m, libc::which(process, m)?)));
+    let mut loaded = false;
+    for (m, (libc, _)) in libcs.take(limits::MAX_BANNERS) {
+        loaded = true;
+        let path = printable(&m.path);
+        let banner = if libc == Libc::Glibc { banner(process, m.range) } else { None };
+        match banner {
+            Some(text) => add(OsSubject::Libc, text, format!("the version text inside {path}")),
+            None => add(OsSubject::Libc, libc.name().into(), format!("loaded: {path}")),
+        }
+        if m.path.contains("-linux-gnu/") {
+            add(OsSubject::Distribution, "Debian family (multiarch library paths)".into(), format!("loaded: {path}"));
+        }
+    }
+    // Linked into the program, it has no module.
+    if let Some(layout) = stacks.layout.filter(|_| !loaded) {
+        add(OsSubject::Libc, layout.libc.name().into(), "thread control blocks of its form".into());
+    }
+    out
+}
+
+/// "GNU C Library (Debian GLIBC 2.36-9+deb12u10) stable release version 2.36."
+fn banner(process: &Process, range: AddrRange) -> Option<String> {
+    const START: &[u8] = b"GNU C Library (";
+    let finder = memchr::memmem::Finder::new(START);
+    let searched = AddrRange::sized(range.start, range.len().min(limits::MAX_BANNER_SEARCH));
+    for part in process.memory.readable_parts(searched, limits::MAX_BANNER_SEARCH) {
+        let bytes = process.memory.bytes(part.start, part.len() as usize).ok()?;
+        if let Some(i) = finder.find(&bytes) {
+            let line = bytes[i..].split(|&b| b == b'\n' || b == 0).next()?;
+            return Some(printable(&String::from_utf8_lossy(&line[..line.len().min(200)])).into_owned());
+        }
+    }
+    None
+}
+
+/// LINUX_VERSION_CODE in the vdso's note of owner "Linux", type 0
+/// (arch/x86/entry/vdso/note.S): 0xMMmmpp.
+fn kernel_version(process: &Process) -> Option<String> {
+    let base = Addr::new(process.auxv(at::SYSINFO_EHDR)?);
+    let vdso = process.memory.bytes(base, process.memory.readable(base, 8192) as usize).ok()?;
+    // n_namesz 6, n_descsz 4, n_type 0, "Linux\0", padding
+    let note = b"\x06\0\0\0\x04\0\0\0\0\0\0\0Linux\0\0\0";
+    let found = memchr::memmem::find(&vdso, note)?;
+    let code = bytes::u32_at(&vdso, found + note.len())?;
+    Some(format!("{}.{}.{}", code >> 16, (code >> 8) & 0xff, code & 0xff))
+}
+
+fn completeness(session: &Session<'_>) -> Completeness {
+    let facts = session.process.facts();
+    let map = session.map();
+    // Bytes that are not there because the file ends were not left out.
+    let cut_off = |range| {
+        let pieces = facts.space.pieces.overlapping(range).filter(|p| p.state == PieceState::Truncated);
+        pieces.filter_map(|p| p.range.intersect(&range)).map(|r| r.len()).fold(0, u64::saturating_add)
+    };
+    let missing = |f: &dyn Fn(&crate::map::Region) -> bool| {
+        let left_out = |r: &crate::map::Region| (r.range.len() - r.in_core).saturating_sub(cut_off(r.range));
+        map.regions.iter().filter(|r| f(r)).map(left_out).fold(0, u64::saturating_add)
+    };
+    let writable_missing =
+        missing(&|r| r.file.is_none() && r.perms.is_some_and(|p| p.write) && r.kind != Kind::NoAccess);
+    let file_missing = missing(&|r| r.file.is_some());
+    let truncated = facts.truncation.map_or(0, |t| t.missing);
+    let mut notes = Vec::new();
+    if truncated > 0 {
+        notes.push(format!(
+            "cut off: {} of memory is missing at the end of the file; what lies there can't be read",
+            human(truncated)
+        ));
+    }
+    if writable_missing > 0 {
+        notes.push(format!(
+            "{} of writable memory was left out (a mini, triage or heap-only dump, coredump_filter, or MADV_DONTDUMP); what lay there can't be read",
+            human(writable_missing)
+        ));
+    }
+    let unread = session.process.modules.iter().filter(|m| matches!(m.kind, ModuleKind::NoHeaders)).count();
+    if file_missing > 0 {
+        notes.push(format!(
+            "{} of file mappings was left out, as usual; {}--symbols DIR with the program's files fills it in",
+            human(file_missing),
+            if unread > 0 { format!("{unread} files lack even their headers; ") } else { String::new() }
+        ));
+    }
+    if !facts.space.files.is_empty() && !facts.producer.lists_all_files(&facts.space.files) {
+        notes.push(
+            "no deleted file or memfd is listed; this createdump may leave them out, and they would count as anonymous"
+                .into(),
+        );
+    }
+    if facts.space.files.is_empty() {
+        notes.push(
+            "no list of mapped files (NT_FILE): modules are known from the dynamic linker and their headers only"
+                .into(),
+        );
+    }
+    if facts.threads.iter().all(|t| t.thread_pointer.is_none()) {
+        notes.push("no thread pointers: stacks are known by their stack pointers only".into());
+    }
+    Completeness {
+        mapped: map.base.size(),
+        in_core: facts.space.dumped_total(),
+        writable_missing,
+        file_missing,
+        truncated,
+        notes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_told_without_what_was_written_over_its_name() {
+        let name = |text| program_name(text, Some("/opt/My App/the server"));
+        assert_eq!(name("/usr/bin/dotnet"), Some("dotnet"));
+        assert_eq!(name("-bash"), Some("-bash"));
+        assert_eq!(name("/opt/My App/the server"), Some("the server"));
+        assert_eq!(name("postgres: alice payroll 10.0.0.1(1234) SELECT"), Some("postgres:"));
+        assert_eq!(name("curl https://alice:secret@example.org/x"), Some("curl"));
+        assert_eq!((name(""), name("dir/")), (None, None));
+    }
+
+    #[test]
+    fn what_is_no_variable_is_data() {
+        assert_eq!(variable("PATH=/bin"), Some("PATH"));
+        assert_eq!(variable("BASH_FUNC_which%%=() { :; }"), Some("BASH_FUNC_which%%"));
+        assert_eq!(variable("EMPTY="), Some("EMPTY"));
+        for data in ["hunter2", "=x", "a b=c", "https://x?token=abc", "se\u{1b}cret=1", ""] {
+            assert_eq!(variable(data), None, "{data}");
+        }
+        assert_eq!(variable(&format!("{}=", "A".repeat(2000))), None);
+    }
+}

@@ -1,0 +1,174 @@
+//! Used blocks of malloc that no pointer reaches, together by likeness.
+
+use crate::analysis::blocks::{BySize, Looker, Tally, clusters, tell_lists};
+use crate::analysis::reach::Reach;
+use crate::commands::leaks::report::{LeakedRow, LeaksReport};
+use crate::limits;
+use crate::map::Kind;
+use crate::native::malloc::{BlockMarks, Blocks, Chunk, Malloc, State};
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::report::ChunkSum;
+use crate::session::Session;
+use crate::units::human;
+
+/// What to list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LeaksOptions {
+    /// Every leaked block.
+    pub blocks: bool,
+    /// Clusters, or blocks, at most.
+    pub limit: Option<usize>,
+}
+
+/// Leaked and reachable blocks of one part of the heap.
+#[derive(Default)]
+struct Share {
+    leaked: Tally,
+    direct: ChunkSum,
+    reachable: ChunkSum,
+    blocks: Vec<LeakedRow>,
+}
+
+/// What is known of all blocks.
+struct Known<'a> {
+    malloc: &'a Malloc,
+    blocks: &'a Blocks,
+    /// What can be reached from outside the heap.
+    reached: BlockMarks,
+    /// What a leaked block points at.
+    pointed: BlockMarks,
+    look: Looker<'a>,
+    /// Leaked blocks to list, of each part.
+    list: usize,
+}
+
+impl Known<'_> {
+    fn add(&self, share: &mut Share, chunk: &Chunk, mapped: bool) {
+        let block = self.malloc.block(chunk.address);
+        match self.blocks.id_at(block) {
+            Some(id) if !self.reached.has(id) => {
+                if mapped {
+                    share.leaked.add_mapped(chunk.address, chunk.size, false, &self.look);
+                } else {
+                    share.leaked.add(chunk, &self.look);
+                }
+                let direct = !self.pointed.has(id);
+                if direct {
+                    share.direct.add(chunk.size);
+                }
+                if share.blocks.len() < self.list {
+                    share.blocks.push(LeakedRow { address: block, size: chunk.size, direct });
+                }
+            }
+            _ => share.reachable.add(chunk.size),
+        }
+    }
+}
+
+/// Tell which blocks leaked.
+pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress) -> LeaksReport {
+    let malloc = session.malloc();
+    let read = tell_unread(session.process, malloc);
+    if malloc.heaps.is_empty() && malloc.mapped.is_empty() {
+        return LeaksReport::default();
+    }
+    session.process.target().expect_scan();
+    let (lists, blocks) = session.blocks();
+    let reach = Reach::new(session.process, blocks);
+    let reached = blocks.marks();
+    let scanned = reach.mark_from_roots(session, &reached, progress);
+    let pointed = blocks.marks();
+    blocks.each_unmarked(&reached, |part, block| {
+        reach.each(part, &block, |to| {
+            if to != block.id {
+                pointed.mark(to);
+            }
+        });
+    });
+    let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
+    let list = if options.blocks { most } else { 0 };
+    let known = Known { malloc, blocks, reached, pointed, look: Looker::new(session.process, malloc, 0), list };
+    let walked = malloc.walk(
+        session.process,
+        lists,
+        |_| Share::default(),
+        |share, c| {
+            if c.state == State::Used {
+                known.add(share, c, false);
+            }
+        },
+    );
+    tell_lists(session.process, lists);
+    let lost: u64 = walked.iter().map(|(_, _, _, w)| w.lost_bytes).fold(0, u64::saturating_add);
+    if lost > 0 {
+        session.process.diag.partial("malloc-walk", format!("{} of malloc's heaps could not be walked", human(lost)));
+    }
+    let mut mapped = Share::default();
+    for c in malloc.mapped.iter().filter(|c| lists.state_of(c.chunk).is_none()) {
+        known.add(&mut mapped, &Chunk { address: c.chunk, size: c.size, state: State::Used, first_word: None }, true);
+    }
+    let complete = tell_missing(session) & read;
+    let mut report = LeaksReport { scanned, complete, ..LeaksReport::default() };
+    let mut sizes = BySize::default();
+    let mut rows = Vec::new();
+    for share in walked.into_iter().map(|(_, _, share, _)| share).inspect(|s| sizes.merge(&s.leaked.sizes)) {
+        add(&mut report, &share);
+        rows.extend(share.blocks);
+    }
+    add(&mut report, &mapped);
+    rows.extend(mapped.blocks);
+    rows.truncate(list);
+    report.used = report.leaked;
+    report.used.merge(report.reachable);
+    report.clusters = clusters(session.process, &sizes, &mapped.leaked.sizes);
+    report.clusters_total = report.clusters.len() as u64;
+    report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
+    report.blocks = options.blocks.then_some(rows);
+    report
+}
+
+fn add(report: &mut LeaksReport, share: &Share) {
+    report.leaked.merge(share.leaked.states.get(State::Used as usize).copied().unwrap_or_default());
+    report.direct.merge(share.direct);
+    report.reachable.merge(share.reachable);
+}
+
+/// Whether all memory that may hold pointers is in the core; what is not is told.
+fn tell_missing(session: &Session<'_>) -> bool {
+    let wanted = session.map().regions.iter().filter(|r| {
+        !matches!(r.kind, Kind::Image | Kind::NoAccess | Kind::DoubleMapped | Kind::GCHeapReserve)
+            && r.perms.is_some_and(|p| p.write)
+    });
+    let missing = wanted.map(|r| r.range.len().saturating_sub(r.in_core)).fold(0, u64::saturating_add);
+    if missing > 0 {
+        session.process.diag.partial(
+            "leaks-incomplete",
+            format!(
+                "{} of writable memory is not in the core: blocks called leaked may be reached from there",
+                human(missing)
+            ),
+        );
+    }
+    missing == 0
+}
+
+/// Whether the blocks that the process uses are those of glibc's malloc, which alone
+/// is looked through; what else there is, is told.
+fn tell_unread(process: &Process, malloc: &Malloc) -> bool {
+    let other = malloc.allocators(process).into_iter().next().filter(|a| !a.walked);
+    let nothing = malloc.heaps.is_empty() && malloc.mapped.is_empty();
+    let text = match (other, nothing) {
+        (Some(other), true) => {
+            format!("nothing was looked at: this process's malloc is {}, whose blocks are not read", other.name)
+        }
+        (Some(other), false) => format!(
+            "only blocks of glibc's malloc were looked at: most come from {}, whose blocks are not read",
+            other.name
+        ),
+        (None, true) => "nothing was looked at: no heap of glibc's malloc was found in this process".to_owned(),
+        (None, false) => return true,
+    };
+    process.diag.partial("leaks-unread", text);
+    false
+}

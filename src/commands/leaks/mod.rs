@@ -1,0 +1,14 @@
+//! `leaks`: used blocks of malloc that no pointer reaches.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::{LeaksOptions, leaks};
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command =
+    of_process("leaks", &[answer::<LeaksReport>], "Used blocks of malloc that no pointer reaches, alike ones together");

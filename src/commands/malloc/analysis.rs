@@ -1,0 +1,266 @@
+//! `malloc`: arenas, sizes, and blocks that are alike.
+
+use crate::analysis::blocks::{BySize, Looker, Tally, clusters, size_classes, tell_lists};
+use crate::commands::malloc::findings;
+use crate::commands::malloc::report::{
+    AllocatorRow, ArenaRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal, MmappedRow, TcacheRow,
+};
+use crate::limits;
+use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked, tell_more_caches};
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::report::{ChunkSum, LossRow, LostRow};
+use crate::session::Session;
+use crate::units::exact;
+
+/// What to list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MallocOptions {
+    /// Every chunk.
+    pub chunks: bool,
+    /// Clusters, or chunks, at most.
+    pub limit: Option<usize>,
+}
+
+/// Walk all heaps of glibc's malloc.
+pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progress) -> MallocReport {
+    let malloc = session.malloc();
+    let mut report = MallocReport { allocators: allocators(session.process, malloc), ..MallocReport::default() };
+    session.process.target().expect_scan();
+    progress.start(malloc.arenas.iter().map(Arena::committed).sum());
+    let mut lists = FreeLists::read(session.process, malloc, &[]);
+    let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
+    let look = Looker::new(session.process, malloc, if options.chunks { most } else { 0 });
+    let name = |i: usize| malloc.arenas.get(i).map(Arena::address).unwrap_or_default();
+    let walk = |lists: &FreeLists| {
+        let make = |i| Tally { arena: name(i), ..Tally::default() };
+        malloc.walk(session.process, lists, make, |tally, chunk| tally.add(chunk, &look))
+    };
+    let mut walked = walk(&lists);
+    let mut seen: Vec<_> = walked.iter().flat_map(|(_, _, tally, _)| tally.caches.iter().copied()).collect();
+    if seen.len() > limits::MAX_TCACHES || walked.iter().any(|(_, _, tally, _)| tally.more_caches) {
+        tell_more_caches(session.process);
+    }
+    seen.truncate(limits::MAX_TCACHES);
+    if let Some(with_others) = lists.with_caches(session.process, malloc, &seen) {
+        lists = with_others;
+        walked = walk(&lists);
+    }
+    tell_lists(session.process, &lists);
+    let mut sizes = BySize::default();
+    let mut chunks = Vec::new();
+    let mut listable = 0;
+    for (i, arena) in malloc.arenas.iter().enumerate() {
+        let parts: Vec<_> = walked.iter().filter(|(of, ..)| *of == i).collect();
+        let row = arena_row(i, arena, &lists, parts.iter().map(|(_, part, tally, walked)| (part, tally, walked)));
+        report.total.committed += row.committed;
+        add_to_total(&mut report.total, &row);
+        report.arenas.push(row);
+        for (_, _, tally, walked) in parts {
+            sizes.merge(&tally.sizes);
+            listable += tally.listable;
+            chunks.extend(tally.chunks.iter().take(most - chunks.len().min(most)).cloned());
+            add_losses(&mut report.lost, walked);
+        }
+    }
+    let mut mapped = Tally::default();
+    for c in &malloc.mapped {
+        mapped.add_mapped(c.chunk, c.size, lists.state_of(c.chunk).is_some(), &look);
+    }
+    report.mmapped = mmapped_row(malloc, &mapped, &mut report.total);
+    chunks.extend(mapped.chunks.iter().take(most - chunks.len().min(most)).cloned());
+    listable += mapped.listable;
+    report.params = malloc.params.map(|p| MallocParamsRow {
+        address: p.address,
+        n_mmaps: p.n_mmaps,
+        max_n_mmaps: p.max_n_mmaps,
+        mmapped_mem: p.mmapped_mem,
+        max_mmapped_mem: p.max_mmapped_mem,
+        mmap_threshold: p.mmap_threshold,
+        trim_threshold: p.trim_threshold,
+    });
+    report.sizes = size_classes(&sizes, &mapped.sizes);
+    report.clusters = clusters(session.process, &sizes, &mapped.sizes);
+    report.findings = findings::equal_blocks(&report.clusters, &report.total);
+    report.clusters_total = report.clusters.len() as u64;
+    report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
+    report.tcaches = lists
+        .tcaches
+        .iter()
+        .map(|t| TcacheRow { address: t.address, tid: t.tid, since: t.since, count: t.len() as u64, broken: t.broken })
+        .collect();
+    if options.chunks {
+        report.chunks = Some(chunks);
+        report.chunks_total = Some(listable);
+    }
+    tell(session.process, malloc, &report, walked.iter().map(|(_, _, _, w)| w.off_border).sum());
+    if sizes.capped || mapped.sizes.capped {
+        session.process.diag.partial("limit", "more sizes of chunks than are told apart; some are rounded up");
+    }
+    report
+}
+
+fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
+    let found = malloc.allocators(process);
+    for other in found.iter().filter(|a| !a.walked) {
+        process.diag.partial(
+            "allocator",
+            format!(
+                "this process has {} ({}, {}): its blocks are in no sum here; in the map they are anonymous memory",
+                other.name, other.module, other.evidence
+            ),
+        );
+    }
+    if found.is_empty() {
+        process.diag.partial(
+            "allocator",
+            "no allocator that is known: neither glibc's main arena nor a library of another one was found",
+        );
+    }
+    let row = |a: crate::native::malloc::Allocator| AllocatorRow {
+        name: a.name,
+        module: crate::bytes::printable(&a.module).into_owned(),
+        evidence: a.evidence,
+        walked: a.walked,
+    };
+    found.into_iter().map(row).collect()
+}
+
+/// What makes the sums less than the whole.
+fn tell(process: &Process, malloc: &Malloc, report: &MallocReport, off_border: u64) {
+    let lost = &report.lost;
+    if let Some(first) = lost.places.first() {
+        process.diag.partial(
+            "malloc-walk",
+            format!(
+                "{} bytes of malloc's heaps in {} places could not be walked; the first: {}-{}, {}",
+                exact(lost.bytes),
+                exact(lost.count),
+                first.range.start,
+                first.range.end,
+                first.reason
+            ),
+        );
+    }
+    if off_border > 0 {
+        let what = format!("{} free chunks of the lists are not where a chunk begins", exact(off_border));
+        process.diag.partial("malloc-walk", what);
+    }
+    if let Some(p) = malloc.params.filter(|_| report.mmapped.complete == Some(false)) {
+        process.diag.partial(
+            "malloc-mmapped",
+            format!(
+                "found {} chunks with mappings of their own, {} bytes; malloc counts {}, {} bytes",
+                exact(report.mmapped.count),
+                exact(report.mmapped.bytes),
+                exact(p.n_mmaps),
+                exact(p.mmapped_mem)
+            ),
+        );
+    }
+}
+
+fn arena_row<'a>(
+    index: usize,
+    arena: &Arena,
+    lists: &FreeLists,
+    parts: impl Iterator<Item = (&'a Part, &'a Tally, &'a Walked)>,
+) -> ArenaRow {
+    let mut states = [ChunkSum::default(); State::COUNT];
+    let (mut trimmed, mut overhead, mut foreign, mut lost, mut trimmable, mut largest) = (0, 0, 0, 0, 0, 0);
+    for (part, tally, walked) in parts {
+        for (sum, of) in states.iter_mut().zip(tally.states) {
+            sum.merge(of);
+        }
+        trimmed += part.committed.end.since(part.chunks.end);
+        overhead += part.chunks.start.since(part.committed.start) + walked.fences;
+        foreign += walked.foreign;
+        lost += walked.lost_bytes;
+        trimmable += walked.trimmable;
+        largest = largest.max(walked.largest_free);
+    }
+    let of = |state: State| states.get(state as usize).copied().unwrap_or_default();
+    let free_by = FreeRow {
+        tcache: of(State::Tcache),
+        fastbin: of(State::Fastbin),
+        unsorted: of(State::Unsorted),
+        smallbin: of(State::Small),
+        largebin: of(State::Large),
+        unlisted: of(State::Unlisted),
+    };
+    let mut free = ChunkSum::default();
+    let all = [free_by.tcache, free_by.fastbin, free_by.unsorted, free_by.smallbin, free_by.largebin, free_by.unlisted];
+    all.into_iter().for_each(|sum| free.merge(sum));
+    let used = of(State::Used);
+    let inside = used.bytes.saturating_add(free.bytes);
+    ArenaRow {
+        address: arena.address(),
+        main: arena.main,
+        confidence: arena.confidence,
+        heaps: arena.parts.len() as u64,
+        committed: arena.committed(),
+        system_mem: arena.system_mem,
+        max_system_mem: arena.max_system_mem,
+        attached_threads: arena.attached_threads,
+        tids: lists.threads.iter().filter(|(i, _)| *i == index).map(|(_, tid)| *tid).collect(),
+        used: used.count,
+        used_bytes: used.bytes,
+        free: free.count,
+        free_bytes: free.bytes,
+        free_by,
+        top: of(State::Top).bytes,
+        trimmed,
+        overhead,
+        foreign,
+        unknown: lost + of(State::Unknown).bytes,
+        lost,
+        fragmentation: (inside > 0).then(|| (free.bytes as f64 / inside as f64 * 1e4).round() / 1e4),
+        largest_free: largest,
+        trimmable,
+        last_remainder: arena.last_remainder,
+    }
+}
+
+fn add_to_total(total: &mut MallocTotal, row: &ArenaRow) {
+    total.used += row.used;
+    total.used_bytes += row.used_bytes;
+    total.free += row.free;
+    total.free_bytes += row.free_bytes;
+    total.top += row.top;
+    total.trimmed += row.trimmed;
+    total.overhead += row.overhead;
+    total.foreign += row.foreign;
+    total.unknown += row.unknown;
+    total.trimmable += row.trimmable;
+}
+
+fn mmapped_row(malloc: &Malloc, tally: &Tally, total: &mut MallocTotal) -> MmappedRow {
+    let bytes: u64 = malloc.mapped.iter().map(|c| c.range.len()).sum();
+    let of = |state: State| tally.states.get(state as usize).copied().unwrap_or_default();
+    let (used, free) = (of(State::Used), of(State::Tcache));
+    total.committed += bytes;
+    total.used += used.count;
+    total.used_bytes += used.bytes;
+    total.free += free.count;
+    total.free_bytes += free.bytes;
+    total.overhead += bytes.saturating_sub(used.bytes).saturating_sub(free.bytes);
+    let count = malloc.mapped.len() as u64;
+    let complete = malloc.params.map(|p| p.n_mmaps == count && p.mmapped_mem == bytes);
+    MmappedRow { count, bytes, free: free.count, complete }
+}
+
+fn add_losses(row: &mut LostRow, walked: &Walked) {
+    row.bytes += walked.lost_bytes;
+    row.count += walked.losses;
+    let lost = walked.lost.iter().filter(|l| l.damage != Damage::Foreign);
+    let room = limits::MAX_LOSSES.saturating_sub(row.places.len());
+    row.places.extend(lost.take(room).map(|l| LossRow { range: l.range.into(), reason: reason(l) }));
+}
+
+fn reason(lost: &Lost) -> String {
+    match lost.damage {
+        Damage::NotDumped => "not in the core".into(),
+        Damage::BadSize(word) => format!("{word:#x} is no chunk's size; goes on at the next run of chunks"),
+        Damage::Foreign => "taken from the break by somebody else".into(),
+    }
+}

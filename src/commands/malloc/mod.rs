@@ -1,0 +1,19 @@
+//! `malloc`: malloc's arenas, sizes, and blocks that are alike.
+
+mod analysis;
+mod findings;
+mod report;
+mod table;
+
+pub use analysis::{MallocOptions, malloc};
+pub(in crate::commands) use findings::quick;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command = of_process(
+    "malloc",
+    &[answer::<MallocReport>],
+    "Native memory: glibc's malloc by arena, size and blocks that are alike",
+);

@@ -1,0 +1,199 @@
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::map::Confidence;
+use crate::report::{AllocatorName, ChunkRow, ChunkSum, ClusterRow, Finding, LostRow, SizeClassRow};
+
+/// `malloc`: glibc's heaps, arena by arena, and the blocks in them.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct MallocReport {
+    /// Allocators of the process; blocks come from the first, as far as is known.
+    pub allocators: Vec<AllocatorRow>,
+    /// malloc's own parameters; `null` where they were not found.
+    pub params: Option<MallocParamsRow>,
+    /// Arenas, the main one first.
+    pub arenas: Vec<ArenaRow>,
+    /// Chunks with a mapping of their own.
+    pub mmapped: MmappedRow,
+    /// Sums over arenas and mmapped chunks.
+    pub total: MallocTotal,
+    /// Chunks by size: powers of two, the biggest first.
+    pub sizes: Vec<SizeClassRow>,
+    /// Used blocks that are alike, the most bytes first.
+    pub clusters: Vec<ClusterRow>,
+    /// Number of all clusters, also those beyond the limit.
+    pub clusters_total: u64,
+    /// What a reader should notice.
+    pub findings: Vec<Finding>,
+    /// The threads' caches.
+    pub tcaches: Vec<TcacheRow>,
+    /// Bytes that no chunk covers.
+    pub lost: LostRow,
+    /// Every chunk, by arena and address, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<Vec<ChunkRow>>,
+    /// Number of all chunks, also those beyond the limit, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chunks_total: Option<u64>,
+}
+
+/// One allocator.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AllocatorRow {
+    /// Which one.
+    pub name: AllocatorName,
+    /// What it is in.
+    pub module: String,
+    /// How it is known.
+    pub evidence: String,
+    /// Whether its blocks are counted here.
+    pub walked: bool,
+}
+
+/// Fields of `mp_`. Sizes in bytes.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct MallocParamsRow {
+    /// Where it is.
+    pub address: Addr,
+    /// Chunks with a mapping of their own.
+    pub n_mmaps: u64,
+    /// The most there were at a time.
+    pub max_n_mmaps: u64,
+    /// Bytes of these mappings.
+    pub mmapped_mem: u64,
+    /// The most there were at a time.
+    pub max_mmapped_mem: u64,
+    /// Requests from this size on get a mapping of their own.
+    pub mmap_threshold: u64,
+    /// A free top larger than this is given back.
+    pub trim_threshold: u64,
+}
+
+/// Free chunks by where they are kept; the top is not among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FreeRow {
+    /// In threads' caches.
+    pub tcache: ChunkSum,
+    /// In fastbins.
+    pub fastbin: ChunkSum,
+    /// Freed, not yet sorted into a bin.
+    pub unsorted: ChunkSum,
+    /// In bins of one size.
+    pub smallbin: ChunkSum,
+    /// In bins of a range of sizes.
+    pub largebin: ChunkSum,
+    /// Free by the chunk behind, but in no list.
+    pub unlisted: ChunkSum,
+}
+
+/// One arena. Sizes in bytes. `committed` is the sum of `used_bytes`, `free_bytes`,
+/// `top`, `trimmed`, `overhead`, `foreign` and `unknown`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ArenaRow {
+    /// Its `malloc_state`.
+    pub address: Addr,
+    /// Whether it is the process's first, on the break.
+    pub main: bool,
+    /// How sure it is one.
+    pub confidence: Confidence,
+    /// Heaps it consists of.
+    pub heaps: u64,
+    /// Memory it has.
+    pub committed: u64,
+    /// What it says it took from the system; `null` where it says nothing.
+    pub system_mem: Option<u64>,
+    /// The most it ever had.
+    pub max_system_mem: Option<u64>,
+    /// Number of threads that use it; `null` before glibc 2.23.
+    pub attached_threads: Option<u64>,
+    /// Those of them whose TLS is in the core.
+    pub tids: Vec<u32>,
+    /// Used chunks.
+    pub used: u64,
+    /// Their bytes.
+    pub used_bytes: u64,
+    /// Free chunks but the top.
+    pub free: u64,
+    /// Their bytes.
+    pub free_bytes: u64,
+    /// The same by where they are kept.
+    pub free_by: FreeRow,
+    /// The last, free chunk.
+    pub top: u64,
+    /// Given back to the system, still mapped, above the top.
+    pub trimmed: u64,
+    /// malloc's own structures and end marks.
+    pub overhead: u64,
+    /// Of the main arena: what others took from the break.
+    pub foreign: u64,
+    /// Not in the core or damaged, or chunks of which the next is not in the core.
+    pub unknown: u64,
+    /// Of `unknown`, bytes without any chunk.
+    pub lost: u64,
+    /// `free_bytes` as a share of used and free bytes, 0 to 1; `null` where there are none.
+    pub fragmentation: Option<f64>,
+    /// Largest free chunk but the top.
+    pub largest_free: u64,
+    /// What `malloc_trim(0)` would give back: whole pages in free chunks, threads'
+    /// caches excepted, and of the main arena the top.
+    pub trimmable: u64,
+    /// The rest of the last small block that was split.
+    pub last_remainder: Option<Addr>,
+}
+
+/// Chunks with a mapping of their own. Sizes in bytes.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub struct MmappedRow {
+    /// Number.
+    pub count: u64,
+    /// Of their mappings.
+    pub bytes: u64,
+    /// Of these, freed and in a thread's cache (from glibc 2.43 on).
+    pub free: u64,
+    /// Whether number and bytes are those that malloc counts; `null` where its
+    /// counts were not found.
+    pub complete: Option<bool>,
+}
+
+/// Sums. Sizes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MallocTotal {
+    /// All that is committed.
+    pub committed: u64,
+    /// Used chunks.
+    pub used: u64,
+    /// Their bytes.
+    pub used_bytes: u64,
+    /// Free chunks but tops.
+    pub free: u64,
+    /// Their bytes.
+    pub free_bytes: u64,
+    /// Tops.
+    pub top: u64,
+    /// Given back, still mapped.
+    pub trimmed: u64,
+    /// Structures, marks, padding.
+    pub overhead: u64,
+    /// What others took from the break.
+    pub foreign: u64,
+    /// Not in the core or damaged.
+    pub unknown: u64,
+    /// What `malloc_trim(0)` would give back.
+    pub trimmable: u64,
+}
+
+/// One thread's cache.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TcacheRow {
+    /// The struct.
+    pub address: Addr,
+    /// Its thread; `null` where no thread's TLS points to it.
+    pub tid: Option<u32>,
+    /// First glibc with its form, as `2.26`.
+    pub since: &'static str,
+    /// Blocks in it.
+    pub count: u64,
+    /// Lists in it that do not end as they must.
+    pub broken: u64,
+}

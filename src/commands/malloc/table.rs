@@ -1,0 +1,216 @@
+//! malloc's arenas, sizes and clusters as a document.
+
+use std::io::{self, Write};
+
+use crate::addr::Addr;
+use crate::commands::malloc::report::{ArenaRow, MallocReport};
+use crate::render::clusters::{CHUNKS, SHOWN, cluster_table, more};
+use crate::render::document::{Document, TableBlock, percent, size};
+use crate::render::lines::findings;
+use crate::render::{Render, csv_rows};
+use crate::report::{ChunkRow, SizeClassRow};
+use crate::units::{exact, human};
+
+/// Places shown to people that could not be walked.
+const PLACES: usize = 5;
+
+impl Render for MallocReport {
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        for a in &self.allocators {
+            let walked = if a.walked { "" } else { "; its blocks are not walked" };
+            let module = if a.module.is_empty() { String::new() } else { format!(" in {}", a.module) };
+            doc.line(format!("{}{module}: {}{walked}", a.name, a.evidence));
+        }
+        if self.total.committed == 0 {
+            doc.line("no memory of glibc's malloc");
+            return doc;
+        }
+        if let Some(chunks) = &self.chunks {
+            let main = self.arenas.iter().find(|a| a.main).map(|a| a.address);
+            doc.table(chunk_table(chunks, main));
+            more(&mut doc, self.chunks_total.unwrap_or(0), chunks.len().min(CHUNKS));
+            return doc;
+        }
+        totals(&mut doc, self);
+        doc.line("");
+        doc.table(arena_table(self));
+        more(&mut doc, self.arenas.len() as u64, shown(self).len());
+        doc.line("");
+        doc.table(size_table(&self.sizes));
+        doc.line("");
+        doc.table(cluster_table(&self.clusters, false));
+        more(&mut doc, self.clusters_total, self.clusters.len().min(SHOWN));
+        findings(&mut doc, &self.findings);
+        if self.lost.count > 0 {
+            let (bytes, count) = (exact(self.lost.bytes), exact(self.lost.count));
+            doc.line(format!("! {bytes} bytes could not be walked, and are in no sum but unknown; {count} places:"));
+            for place in self.lost.places.iter().take(PLACES) {
+                let range = &place.range;
+                doc.line(format!("! {}-{} {} bytes: {}", range.start, range.end, exact(range.size), place.reason));
+            }
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        match &self.chunks {
+            Some(chunks) => csv_rows(chunks, out),
+            None => csv_rows(&self.clusters, out),
+        }
+    }
+}
+
+fn totals(doc: &mut Document<'_>, report: &MallocReport) {
+    let t = &report.total;
+    let mut parts = vec![
+        format!("used {} in {} blocks", human(t.used_bytes), exact(t.used)),
+        format!("free {} in {}", human(t.free_bytes), exact(t.free)),
+        format!("tops {}", human(t.top)),
+    ];
+    for (what, bytes) in [
+        ("given back, still mapped", t.trimmed),
+        ("overhead", t.overhead),
+        ("others' sbrk", t.foreign),
+        ("unknown", t.unknown),
+    ] {
+        if bytes > 0 {
+            parts.push(format!("{what} {}", human(bytes)));
+        }
+    }
+    doc.line(format!("{} ({} bytes): {}", human(t.committed), exact(t.committed), parts.join(" · ")));
+    let m = &report.mmapped;
+    let complete = match m.complete {
+        Some(true) => ", as many as malloc counts",
+        Some(false) => ", not as many as malloc counts",
+        None => "",
+    };
+    doc.line(format!("mmapped: {} chunks, {} bytes{complete}", exact(m.count), exact(m.bytes)));
+    doc.line(format!("malloc_trim(0) would give back {} ({} bytes)", human(t.trimmable), exact(t.trimmable)));
+}
+
+/// The arenas shown, those with most memory first.
+fn shown(report: &MallocReport) -> Vec<&ArenaRow> {
+    let mut arenas: Vec<&ArenaRow> = report.arenas.iter().collect();
+    arenas.sort_by_key(|a| (std::cmp::Reverse(a.committed), a.address));
+    arenas.truncate(SHOWN);
+    arenas
+}
+
+fn arena_table(report: &MallocReport) -> TableBlock<'_> {
+    let mut table = TableBlock::default()
+        .text("Arena")
+        .number("Size")
+        .number("Used")
+        .number("Free")
+        .number("Top")
+        .number("Trim")
+        .number("Frag %")
+        .optional()
+        .number("Threads")
+        .optional()
+        .number("Blocks")
+        .optional()
+        .number("Heaps")
+        .optional()
+        .number("Tcache")
+        .optional()
+        .number("Fastbins")
+        .optional()
+        .number("Largest free")
+        .optional()
+        .number("Most ever")
+        .optional()
+        .number("Unknown")
+        .optional();
+    for a in shown(report) {
+        table.rows.push(vec![
+            if a.main { "main".into() } else { a.address.to_string() },
+            human(a.committed),
+            human(a.used_bytes),
+            human(a.free_bytes),
+            human(a.top),
+            human(a.trimmable),
+            a.fragmentation.map_or_else(|| "-".into(), |f| format!("{:.1}", f * 100.0)),
+            a.attached_threads.map_or_else(|| "-".into(), exact),
+            exact(a.used),
+            exact(a.heaps),
+            human(a.free_by.tcache.bytes),
+            human(a.free_by.fastbin.bytes),
+            human(a.largest_free),
+            size(a.max_system_mem),
+            human(a.unknown),
+        ]);
+    }
+    let sum = |f: fn(&ArenaRow) -> u64| report.arenas.iter().map(f).fold(0, u64::saturating_add);
+    // With the mappings of single chunks the sum is that of the lines above.
+    let mapped = &report.mmapped;
+    if mapped.count > 0 {
+        let mut row = vec!["-".to_owned(); table.columns.len()];
+        row[0] = "(mmapped)".into();
+        row[1] = human(mapped.bytes);
+        row[2] = human(report.total.used_bytes.saturating_sub(sum(|a| a.used_bytes)));
+        row[8] = exact(mapped.count);
+        table.rows.push(row);
+    }
+    let (used, free) = (report.total.used_bytes, report.total.free_bytes);
+    table.footer = Some(vec![
+        "[TOTAL]".into(),
+        human(report.total.committed),
+        human(used),
+        human(free),
+        human(sum(|a| a.top)),
+        human(sum(|a| a.trimmable)),
+        percent(free, used.saturating_add(free)),
+        String::new(),
+        exact(report.total.used),
+        exact(sum(|a| a.heaps)),
+        human(sum(|a| a.free_by.tcache.bytes)),
+        human(sum(|a| a.free_by.fastbin.bytes)),
+        String::new(),
+        String::new(),
+        human(sum(|a| a.unknown)),
+    ]);
+    table
+}
+
+fn size_table(sizes: &[SizeClassRow]) -> TableBlock<'_> {
+    let mut table = TableBlock::default()
+        .number("Chunks up to")
+        .number("Used")
+        .number("Bytes used")
+        .number("%")
+        .number("Free")
+        .number("Bytes free");
+    let total: u64 = sizes.iter().map(|s| s.used_bytes).fold(0, u64::saturating_add);
+    for s in sizes {
+        table.rows.push(vec![
+            crate::units::round(s.size_class),
+            exact(s.used),
+            exact(s.used_bytes),
+            percent(s.used_bytes, total),
+            exact(s.free),
+            exact(s.free_bytes),
+        ]);
+    }
+    table
+}
+
+fn chunk_table(chunks: &[ChunkRow], main: Option<Addr>) -> TableBlock<'_> {
+    let mut table = TableBlock::default().text("Address").number("Chunk").text("State").text("Where").text("Arena");
+    for c in chunks.iter().take(CHUNKS) {
+        table.rows.push(vec![
+            c.address.to_string(),
+            exact(c.size),
+            c.state.to_string(),
+            // Of most it is the state once more.
+            if c.r#where.name() == c.state.name() { String::new() } else { c.r#where.to_string() },
+            match c.arena {
+                Some(arena) if Some(arena) == main => "main".to_owned(),
+                Some(arena) => arena.to_string(),
+                None => "-".to_owned(),
+            },
+        ]);
+    }
+    table
+}

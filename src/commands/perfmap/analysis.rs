@@ -1,0 +1,51 @@
+use crate::analysis::naming::Names;
+use crate::commands::perfmap::report::{PerfMapReport, PerfMapRow};
+use crate::limits;
+use crate::managed::CodeEntryKind;
+use crate::report::CodePart;
+use crate::session::Session;
+
+/// All code that the process's runtimes made or loaded, by address.
+pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
+    let names = Names::new(session);
+    let mut entries = Vec::new();
+    let mut room = limits::MAX_METHOD_NAMES;
+    for code in names.runtimes() {
+        code.each(&mut |found| {
+            let (start, size) = (found.start, found.size);
+            let (name, tier, cold) = match found.kind {
+                CodeEntryKind::Method { name, tier, cold } => (name, tier, cold),
+                CodeEntryKind::Stubs(kind) => {
+                    let name = format!("stub<{kind}>");
+                    entries.push(PerfMapRow { start, size, name, tier: None, part: Some(CodePart::Stubs) });
+                    return true;
+                }
+            };
+            let Some(rest) = room.checked_sub(name.len()) else {
+                names.partial(format!("the names of methods end after {} bytes", limits::MAX_METHOD_NAMES));
+                return false;
+            };
+            room = rest;
+            let name = one_line(name);
+            let cold = cold.map(|(start, size)| PerfMapRow {
+                start,
+                size,
+                name: name.clone(),
+                tier,
+                part: Some(CodePart::Cold),
+            });
+            entries.push(PerfMapRow { start, size, name, tier, part: None });
+            entries.extend(cold);
+            true
+        });
+    }
+    names.note_missing();
+    entries.retain(|e| e.size > 0);
+    entries.sort_by_key(|e| (e.start, e.size));
+    PerfMapReport { entries }
+}
+
+/// The form has one line an entry, and names come from the core.
+fn one_line(name: &str) -> String {
+    crate::bytes::printable(name).into_owned()
+}

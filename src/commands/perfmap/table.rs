@@ -1,0 +1,46 @@
+use std::io::{self, Write};
+
+use crate::bytes::printable;
+use crate::commands::perfmap::report::{PerfMapReport, PerfMapRow};
+use crate::render::{Document, Render, TableBlock, csv_rows};
+use crate::report::CodePart;
+
+/// The line of /tmp/perf-PID.map (perf's tools/perf/Documentation/jit-interface.txt):
+/// start and size in hexadecimal, then the name.
+fn line(row: &PerfMapRow) -> String {
+    let tier = row.tier.map(|t| format!("[{t}]")).unwrap_or_default();
+    let part = row.part.filter(|p| *p == CodePart::Cold).map(|p| format!("[{p}]")).unwrap_or_default();
+    format!("{:x} {:x} {}{tier}{part}", row.start.get(), row.size, row.name)
+}
+
+/// Write the map as perf reads it.
+///
+/// # Errors
+/// Those of writing.
+pub fn perf_map(report: &PerfMapReport, out: &mut dyn Write) -> io::Result<()> {
+    for row in &report.entries {
+        writeln!(out, "{}", printable(&line(row)))?;
+    }
+    Ok(())
+}
+
+impl Render for PerfMapReport {
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        let mut table = TableBlock::default().text("Start").number("Size").text("Tier").flexible("Name");
+        for row in &self.entries {
+            table.rows.push(vec![
+                row.start.to_string(),
+                row.size.to_string(),
+                row.tier.or(row.part.map(CodePart::name)).unwrap_or("").to_owned(),
+                row.name.clone(),
+            ]);
+        }
+        doc.table(table);
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.entries, out)
+    }
+}

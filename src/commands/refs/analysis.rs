@@ -1,0 +1,254 @@
+//! Who points at an address: registers, stacks, handles, objects with their
+//! fields, data of modules, and all other memory.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::addr::{Addr, AddrRange, union};
+use crate::analysis::place::place;
+use crate::bytes::printable;
+use crate::commands::refs::report::{RefCountRow, RefRow, RefsReport, TargetRow};
+use crate::limits;
+use crate::managed::{FREE, Link, ObjectNames, locate};
+use crate::map::{Kind, Owner, Region};
+use crate::memory::pointers::pointers;
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::report::{HandleKind, PointerSource, TargetKind};
+use crate::session::Session;
+use crate::units::exact;
+
+/// What is to be pointed at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Span {
+    /// The object or block of malloc that the address is in, or else the address alone.
+    #[default]
+    Thing,
+    /// The address alone.
+    Exact,
+    /// So many bytes from the address on.
+    Length(u64),
+    /// The region that the address is in.
+    Region,
+}
+
+/// What to look for, where, and how much to tell.
+#[derive(Clone, Debug, Default)]
+pub struct RefsOptions {
+    /// What is to be pointed at.
+    pub span: Span,
+    /// Only pointers in regions of these kinds; everywhere where empty.
+    pub kinds: Vec<Kind>,
+    /// Pointers listed at most.
+    pub limit: usize,
+}
+
+/// A word that points at the target.
+#[derive(Clone, Copy)]
+struct Pointer {
+    at: Addr,
+    value: Addr,
+}
+
+/// Words found in one piece of memory.
+#[derive(Default)]
+struct Share {
+    words: Vec<Pointer>,
+    total: u64,
+    inside: u64,
+}
+
+/// Sorts of words that tell of an owner, those first that tell most; all
+/// other memory comes after them, and last what nobody uses any more.
+const ORDER: [PointerSource; 5] = [
+    PointerSource::Register,
+    PointerSource::Stack,
+    PointerSource::Handle,
+    PointerSource::Object,
+    PointerSource::Region(Kind::Image),
+];
+
+/// Tell who points at `addr`.
+pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: &Progress) -> RefsReport {
+    let target = target(session, addr, options.span);
+    let range = AddrRange::new(target.start, target.end);
+    let mut report = RefsReport { address: addr, target, ..RefsReport::default() };
+    let wanted = |r: &&Region| match options.kinds.as_slice() {
+        // The other view of a page would say everything twice.
+        [] => r.kind != Kind::DoubleMapped,
+        kinds => kinds.contains(&r.kind),
+    };
+    let within = union(session.map().regions.iter().filter(wanted).map(|r| r.range).collect());
+    let mut words: Vec<Pointer> = Vec::new();
+    let keep = |share: &mut Share, at, value| {
+        if range.contains(at) {
+            share.inside += 1;
+            return;
+        }
+        share.total += 1;
+        if share.words.len() < limits::MAX_REFS {
+            share.words.push(Pointer { at, value });
+        }
+    };
+    report.scanned = pointers(session.process.target(), &within, range, progress, keep, |share: Share| {
+        report.inside += share.inside;
+        report.total += share.total;
+        let room = limits::MAX_REFS.saturating_sub(words.len());
+        words.extend(share.words.into_iter().take(room));
+    });
+    if report.total > words.len() as u64 {
+        let (all, told) = (exact(report.total), exact(words.len() as u64));
+        session
+            .process
+            .diag
+            .note("limit", format!("{all} words point there; only of the first {told} is told what they are"));
+    }
+    let mut rows = if options.kinds.is_empty() { registers(session.process, range) } else { Vec::new() };
+    report.total += rows.len() as u64;
+    rows.extend(words.iter().map(|w| row(session, range, w.at, w.value)));
+    objects(session, &mut rows);
+    let mut counts: BTreeMap<(usize, PointerSource), u64> = BTreeMap::new();
+    for row in &rows {
+        *counts.entry((rank(row.from), row.from)).or_default() += 1;
+    }
+    report.counts = counts.into_iter().map(|((_, from), count)| RefCountRow { from, count }).collect();
+    rows.sort_by_key(|r| (rank(r.from), r.address, r.thread));
+    rows.truncate(options.limit);
+    report.refs = rows;
+    report
+}
+
+fn rank(from: PointerSource) -> usize {
+    if from.is_dead() {
+        return ORDER.len() + 1;
+    }
+    ORDER.iter().position(|o| *o == from).unwrap_or(ORDER.len())
+}
+
+/// What is pointed at.
+fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
+    let region = session.map().region_at(addr);
+    let mut out = TargetRow {
+        start: addr,
+        end: addr.saturating_add(1),
+        what: TargetKind::Address,
+        kind: region.map(|r| r.kind),
+        name: None,
+        detail: region.map(|r| place(session, r, addr)).unwrap_or_default(),
+    };
+    match (span, region) {
+        (Span::Length(length), _) => (out.end, out.what) = (addr.saturating_add(length.max(1)), TargetKind::Range),
+        (Span::Region, Some(region)) => {
+            (out.start, out.end, out.what) = (region.range.start, region.range.end, TargetKind::Region);
+            out.detail = printable(&region.detail).into_owned();
+        }
+        (Span::Thing, Some(region)) if region.kind == Kind::Malloc => {
+            if let Some(block) = session.blocks().1.at(addr) {
+                (out.start, out.end) = (block.range.start, block.range.end);
+                out.what = if block.used { TargetKind::Block } else { TargetKind::FreeBlock };
+            }
+        }
+        (Span::Thing, Some(region)) if region.kind == Kind::GCHeap => {
+            for heap in session.runtimes().into_iter().filter_map(|runtime| runtime.heap()) {
+                let mut names = ObjectNames::new(heap);
+                let object = names.containing(addr);
+                let object = object.and_then(|at| names.object(at).map(|(name, size)| (at, name, size)));
+                if let Some((object, name, size)) = object {
+                    (out.start, out.end, out.what) = (object, object.saturating_add(size.max(1)), TargetKind::Object);
+                    out.name = Some(name);
+                }
+            }
+        }
+        _ => {}
+    }
+    out
+}
+
+fn registers(process: &Process, target: AddrRange) -> Vec<RefRow> {
+    let mut out = Vec::new();
+    for thread in process.threads() {
+        for (register, value) in thread.registers.iter().filter(|(_, value)| target.contains(Addr::new(*value))) {
+            out.push(RefRow {
+                value: Addr::new(value),
+                offset: Addr::new(value).since(target.start),
+                from: PointerSource::Register,
+                thread: Some(thread.tid),
+                register: Some(register),
+                ..RefRow::default()
+            });
+        }
+    }
+    out
+}
+
+/// What a word is of, as far as its region tells.
+pub(in crate::commands) fn row(session: &Session<'_>, target: AddrRange, at: Addr, value: Addr) -> RefRow {
+    let mut out = RefRow { address: Some(at), value, offset: value.since(target.start), ..RefRow::default() };
+    // Every dumped byte has a region; a word without one would be a bug of the map.
+    let Some(region) = session.map().region_at(at) else { return out };
+    out.kind = Some(region.kind);
+    out.from = PointerSource::Region(region.kind);
+    out.detail = place(session, region, at);
+    if let (Kind::Stack, Owner::Thread(tid)) = (region.kind, region.owner) {
+        out.thread = Some(tid);
+        out.from = if session.is_left_over(region, at) { PointerSource::StackLeftOver } else { PointerSource::Stack };
+    }
+    out
+}
+
+/// Tell which objects, handles and blocks of malloc the words are of.
+pub(in crate::commands) fn objects(session: &Session<'_>, rows: &mut [RefRow]) {
+    rows.sort_by_key(|r| r.address);
+    in_blocks(session, rows);
+    if rows.iter().any(|r| r.kind == Some(Kind::HandleTable)) {
+        in_handles(session, rows);
+    }
+    if rows.iter().any(|r| r.kind == Some(Kind::GCHeap)) {
+        for heap in session.runtimes().into_iter().filter_map(|runtime| runtime.heap()) {
+            in_objects(&mut ObjectNames::new(heap), rows);
+        }
+    }
+}
+
+/// Of words in tables of handles: of which kind each is.
+fn in_handles(session: &Session<'_>, rows: &mut [RefRow]) {
+    let all = session.coreclr().iter().flat_map(|runtime| runtime.handles());
+    let handles: HashMap<Addr, HandleKind> = all.map(|h| (h.address, h.kind)).collect();
+    for row in rows.iter_mut() {
+        if let Some(kind) = row.address.and_then(|at| handles.get(&at)) {
+            row.from = PointerSource::Handle;
+            row.detail = format!("{kind} handle");
+        }
+    }
+}
+
+/// Of words in malloc's heaps: which block each is in.
+fn in_blocks(session: &Session<'_>, rows: &mut [RefRow]) {
+    let mut here = rows.iter_mut().filter(|r| r.kind == Some(Kind::Malloc)).peekable();
+    if here.peek().is_none() {
+        return;
+    }
+    let (_, blocks) = session.blocks();
+    for row in here {
+        let Some((at, block)) = row.address.and_then(|at| Some((at, blocks.at(at)?))) else { continue };
+        let (start, size) = (block.range.start, exact(block.range.len()));
+        row.from = if block.used { row.from } else { PointerSource::FreeBlock };
+        row.detail = format!("{start}+{:#x}, a block of {size} bytes", at.since(start));
+    }
+}
+
+/// Of `rows` by address: which object of the heap each is in.
+fn in_objects(names: &mut ObjectNames<'_>, rows: &mut [RefRow]) {
+    // Registers, which have no address, are in no object.
+    let address = |row: &RefRow| row.address.unwrap_or_default();
+    locate(names.heap, rows, address, |row, part, object| {
+        if object.kind == FREE {
+            row.from = PointerSource::FreeObjectSpace;
+            return;
+        }
+        row.from = PointerSource::Object;
+        row.object = Some(object.addr);
+        row.name = names.object(object.addr).map(|(name, _)| name);
+        row.field = names.link(object.addr, Link::Field(address(row).since(object.addr)));
+        row.detail = part.generation.name.to_owned();
+    });
+}

@@ -1,0 +1,18 @@
+//! `refs`: who points at an address.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::{RefsOptions, Span, refs};
+pub(in crate::commands) use analysis::{objects, row};
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command = of_process(
+    "refs",
+    &[answer::<RefsReport>],
+    "Who points at an address: registers, stacks, objects, all other memory",
+);

@@ -1,0 +1,62 @@
+use std::io::{self, Write};
+
+use crate::commands::regions::report::RegionsReport;
+use crate::render::document::{Document, Rows, TableBlock};
+use crate::render::{Render, csv_rows};
+use crate::report::{Name, RegionRow};
+use crate::units::{exact, human};
+
+fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
+    let mut table = TableBlock::default()
+        .text("Kind")
+        .text("Start")
+        .text("End")
+        .optional()
+        .number("Size")
+        .text("Perms")
+        .number("In core")
+        .optional_rank(2)
+        .text("Known")
+        .optional_rank(4)
+        .flexible("Detail")
+        .least(20)
+        .flexible("File")
+        .optional_rank(3);
+    let row = |r: &RegionRow| {
+        // Where the detail is the file itself, once is enough.
+        let detail = if r.file.as_ref() == Some(&r.detail) { String::new() } else { r.detail.shown() };
+        vec![
+            r.kind.to_string(),
+            r.start.to_string(),
+            r.end.to_string(),
+            human(r.size),
+            r.perms.clone(),
+            human(r.in_core),
+            r.confidence.to_string(),
+            detail,
+            r.file.as_ref().map(Name::shown).unwrap_or_default(),
+        ]
+    };
+    table.rows = Rows::Made(rows.len(), Box::new(move |i| rows.get(i).map(row).unwrap_or_default()));
+    table
+}
+
+impl Render for RegionsReport {
+    fn document(&self) -> Document<'_> {
+        let mut table = region_table(&self.regions);
+        let sum = |f: fn(&RegionRow) -> u64| self.regions.iter().map(f).fold(0, u64::saturating_add);
+        let mut footer = vec![String::new(); table.columns.len()];
+        footer[0] = "[TOTAL]".into();
+        footer[1] = format!("{} regions", exact(self.regions.len() as u64));
+        footer[3] = human(sum(|r| r.size));
+        footer[5] = human(sum(|r| r.in_core));
+        table.footer = Some(footer);
+        let mut doc = Document::default();
+        doc.table(table);
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.regions, out)
+    }
+}

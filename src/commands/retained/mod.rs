@@ -1,0 +1,17 @@
+//! `retained`: what would be freed with what.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::{RetainedOptions, retained};
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_runtime};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command = of_runtime(
+    "retained",
+    &[answer::<RetainedReport>],
+    "What would be freed with what: types and objects by the bytes that only they keep",
+);

@@ -1,0 +1,208 @@
+//! What would be freed with what, as a document.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::commands::retained::report::{RetainedReport, RetainedRow};
+use crate::render::document::{Document, TableBlock, exact_or_dash, percent};
+use crate::render::lines::stack_lines;
+use crate::render::{Render, csv_rows};
+use crate::report::Name;
+use crate::units::exact;
+
+/// Types of unreachable objects shown to people.
+const UNREACHABLE: usize = 5;
+
+impl Render for RetainedReport {
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        match &self.object {
+            Some(object) if object.name.is_none() => {
+                doc.line(format!("no object at {}", object.object));
+                return doc;
+            }
+            Some(object) => {
+                object_lines(&mut doc, object, &self.dominators);
+                if object.retained.is_none() {
+                    return doc;
+                }
+            }
+            None => total_lines(&mut doc, self),
+        }
+        doc.line("");
+        if self.types.is_empty() {
+            doc.line("no live objects of such a type");
+        } else {
+            doc.table(type_table(self));
+            if self.more_types > 0 {
+                doc.line(format!("and {} more types; --top", exact(self.more_types)));
+            }
+        }
+        if !self.objects.is_empty() {
+            doc.line("");
+            doc.table(object_table(self));
+        }
+        if self.object.is_none() && !self.unreachable_types.is_empty() {
+            doc.line("");
+            doc.table(unreachable_table(self));
+        }
+        if self.object.is_none() {
+            doc.line("");
+            stack_lines(&mut doc, &self.stacks);
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        #[derive(Default, Serialize)]
+        struct Row<'a> {
+            of: &'static str,
+            address: Addr,
+            r#type: Option<&'a str>,
+            count: u64,
+            size: Option<u64>,
+            retained: Option<u64>,
+            dominator: Option<Addr>,
+            dominator_type: Option<&'a str>,
+            dominator_field: Option<&'a str>,
+            root_kind: Option<&'a str>,
+        }
+        let types = self.types.iter().map(|t| Row {
+            of: "type",
+            address: t.method_table,
+            r#type: Some(&t.name),
+            count: t.count,
+            size: Some(t.size),
+            retained: Some(t.retained),
+            ..Row::default()
+        });
+        let objects = self.objects.iter().map(|o| Row {
+            of: "object",
+            address: o.object,
+            r#type: o.name.as_deref(),
+            count: 1,
+            size: o.size,
+            retained: o.retained,
+            dominator: o.dominator,
+            dominator_type: o.dominator_type.as_deref(),
+            dominator_field: o.dominator_field.as_deref(),
+            root_kind: o.root_kind.as_deref(),
+        });
+        csv_rows(&types.chain(objects).collect::<Vec<_>>(), out)
+    }
+}
+
+fn total_lines(doc: &mut Document<'_>, report: &RetainedReport) {
+    let (live, dead) = (report.live, report.unreachable);
+    let whole = live.size.saturating_add(dead.size);
+    let mut table = TableBlock::default().text("Kept by").number("Roots").number("Retained").number("%");
+    let mut row = |what: &str, count: String, size: u64| {
+        table.rows.push(vec![what.to_owned(), count, exact(size), percent(size, whole)]);
+    };
+    for root in &report.roots {
+        row(&format!("{} alone", root.root_kind), exact(root.count), root.retained);
+    }
+    row("several kinds of roots", String::new(), report.several);
+    row("none: not collected yet", String::new(), dead.size);
+    table.footer = Some(vec!["[TOTAL]".into(), String::new(), exact(whole), String::new()]);
+    doc.table(table);
+    doc.line(format!(
+        "{} live objects, {} bytes; {} unreachable, {} bytes",
+        exact(live.objects),
+        exact(live.size),
+        exact(dead.objects),
+        exact(dead.size)
+    ));
+}
+
+fn object_lines(doc: &mut Document<'_>, object: &RetainedRow, dominators: &[RetainedRow]) {
+    let name = object.name.as_ref().map_or_else(|| "?".into(), Name::shown);
+    let size = exact_or_dash(object.size);
+    let Some(retained) = object.retained else {
+        doc.line(format!("{} {name}, {size} bytes: no root leads to it", object.object));
+        return;
+    };
+    doc.line(format!("{} {name}, {size} bytes, retains {}", object.object, exact(retained)));
+    for row in std::iter::once(object).chain(dominators) {
+        match row.dominator {
+            Some(_) => doc.line(format!("    kept by {}", holder(row))),
+            None => doc.line(format!("    kept by roots: {}", holder(row))),
+        }
+    }
+    if dominators.last().is_some_and(|last| last.dominator.is_some()) {
+        doc.line("    …");
+    }
+}
+
+/// What an object goes with.
+fn holder(row: &RetainedRow) -> String {
+    if let Some(dominator) = row.dominator {
+        let name = row.dominator_type.as_ref().map_or_else(|| "?".into(), Name::shown);
+        let field = match &row.dominator_field {
+            Some(field) if field.starts_with(['[', '(']) => format!(" {field}"),
+            Some(field) => format!(" .{field}"),
+            None => " …".into(),
+        };
+        return format!("{dominator} {name}{field}");
+    }
+    let thread = row.thread.map(|t| format!(" of thread {t}")).unwrap_or_default();
+    match (row.root_kind.as_deref(), row.root_address) {
+        (kind, Some(at)) => {
+            let others = if kind == Some("several") && row.root_kinds.len() == 1 { " and others" } else { "" };
+            format!("{}{others}{thread} at {at}", row.root_kinds.join(", "))
+        }
+        (Some("several"), None) => "roots of several kinds".into(),
+        (Some(kind), None) => format!("{kind}, several"),
+        (None, None) => "-".into(),
+    }
+}
+
+fn type_table(report: &RetainedReport) -> TableBlock<'_> {
+    let mut table =
+        TableBlock::default().text("MT").number("Count").number("TotalSize").number("Retained").flexible("Class Name");
+    for t in &report.types {
+        table.rows.push(vec![
+            t.method_table.to_string(),
+            exact(t.count),
+            exact(t.size),
+            exact(t.retained),
+            t.name.shown(),
+        ]);
+    }
+    table
+}
+
+fn object_table(report: &RetainedReport) -> TableBlock<'_> {
+    let mut table = TableBlock::default()
+        .text("Object")
+        .number("Size")
+        .optional()
+        .number("Retained")
+        .flexible("Class Name")
+        .least(18);
+    // With an object asked for, it is the same for all.
+    let inside = report.object.is_some();
+    table = if inside { table.flexible("Field") } else { table.flexible("Kept by").least(30) };
+    for o in &report.objects {
+        let by = if inside { o.dominator_field.as_ref().map_or_else(|| "…".into(), Name::shown) } else { holder(o) };
+        table.rows.push(vec![
+            o.object.to_string(),
+            exact_or_dash(o.size),
+            exact_or_dash(o.retained),
+            o.name.as_ref().map_or_else(|| "?".into(), Name::shown),
+            by,
+        ]);
+    }
+    table
+}
+
+fn unreachable_table(report: &RetainedReport) -> TableBlock<'_> {
+    let mut table =
+        TableBlock::default().text("Unreachable MT").number("Count").number("TotalSize").flexible("Class Name");
+    for t in report.unreachable_types.iter().take(UNREACHABLE) {
+        table.rows.push(vec![t.method_table.to_string(), exact(t.count), exact(t.size), t.name.clone()]);
+    }
+    table
+}

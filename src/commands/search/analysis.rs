@@ -1,0 +1,86 @@
+use crate::addr::AddrRange;
+use crate::analysis::place::place;
+use crate::bytes::printable;
+use crate::commands::search::report::{HitRow, SearchReport};
+use crate::limits;
+use crate::map::Kind;
+use crate::memory::Memory;
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::search::{self, Hit, HitEncoding, Pattern};
+use crate::session::Session;
+
+/// Where to look, and how much to tell.
+#[derive(Clone, Debug, Default)]
+pub struct SearchOptions {
+    /// Only in regions of these kinds; everywhere where empty.
+    pub kinds: Vec<Kind>,
+    /// Hits listed at most.
+    pub limit: Option<usize>,
+    /// Show the text around each hit.
+    pub context: bool,
+}
+
+/// Look for `pattern` in all that the core holds.
+pub fn search(
+    session: &Session<'_>,
+    text: &str,
+    pattern: &Pattern,
+    options: &SearchOptions,
+    progress: &Progress,
+) -> SearchReport {
+    let ranges: Option<Vec<AddrRange>> = (!options.kinds.is_empty())
+        .then(|| session.map().regions.iter().filter(|r| options.kinds.contains(&r.kind)).map(|r| r.range).collect());
+    let result = search::search(session.process.target(), pattern, ranges.as_deref(), options.limit, progress);
+    if result.capped && options.limit.is_none_or(|l| l > limits::MAX_HITS) {
+        session
+            .process
+            .diag
+            .note("limit", format!("{} hits, the first {} are listed", result.total, result.hits.len()));
+    }
+    if let Some(note) = pattern.note() {
+        session.process.diag.note("pattern", note);
+    }
+    let hits = result.hits.iter().map(|h| row(session, h, options.context)).collect();
+    SearchReport { pattern: text.to_owned(), hits, total: result.total, scanned: result.scanned }
+}
+
+fn row(session: &Session<'_>, hit: &Hit, context: bool) -> HitRow {
+    let region = session.map().region_at(hit.address);
+    HitRow {
+        address: hit.address,
+        encoding: hit.encoding,
+        // Every dumped byte has a region; a hit without one would be a bug of the map.
+        kind: region.map(|r| r.kind),
+        detail: region.map_or_else(String::new, |r| place(session, r, hit.address)),
+        length: u64::from(hit.len),
+        context: context.then(|| context_of(session.process, hit)),
+    }
+}
+
+/// Bytes shown on each side of a hit.
+const CONTEXT: u64 = 48;
+
+/// The text around a hit, as far as it is text: what is not becomes a dot.
+fn context_of(process: &Process, hit: &Hit) -> String {
+    let wide = hit.encoding == HitEncoding::Utf16;
+    let unit = if wide { 2 } else { 1 };
+    let side = CONTEXT * unit;
+    let before = (1..=side / unit)
+        .take_while(|i| process.memory.readable(hit.address.saturating_sub(i * unit), 1) == 1)
+        .count() as u64
+        * unit;
+    let start = hit.address.saturating_sub(before);
+    let before = hit.address.since(start);
+    let len = process.memory.readable(start, before + u64::from(hit.len) + side);
+    let Ok(bytes) = process.memory.bytes(start, len as usize) else { return String::new() };
+    let text: String = if wide {
+        let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
+        char::decode_utf16(units).map(|c| c.unwrap_or('.')).collect()
+    } else {
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let dotted: String =
+        text.chars().map(|c| if c.is_control() || c == char::REPLACEMENT_CHARACTER { '.' } else { c }).collect();
+    printable(&dotted).into_owned()
+}

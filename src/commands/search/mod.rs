@@ -1,0 +1,17 @@
+//! `search`: text or bytes in the dumped memory.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::{SearchOptions, search};
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command = of_process(
+    "search",
+    &[answer::<SearchReport>],
+    "Find text (UTF-8 and UTF-16 at once), a regular expression or bytes",
+);

@@ -1,0 +1,12 @@
+//! `shrink`: a smaller core that still answers. What is written is made by [`crate::shrink`].
+
+mod report;
+mod table;
+
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command =
+    of_process("shrink", &[answer::<ShrinkReport>], "Write a smaller core that still answers some commands");

@@ -1,0 +1,276 @@
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use crate::analysis::crash::crash;
+use crate::analysis::zero::ZeroMap;
+use crate::commands::stacks::distribution::most_common;
+use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport, StacksTotal};
+use crate::commands::threads::Doing;
+use crate::map::{Confidence, Kind};
+use crate::memory::scan;
+use crate::native::{StackState, ThreadStack};
+use crate::progress::Progress;
+use crate::report::{Finding, Severity};
+use crate::session::Session;
+use crate::units::round;
+
+/// Measure all stacks; with `zero_fill`, what of them was ever written. `doing`: what
+/// each thread does.
+pub fn stacks(
+    session: &Session<'_>,
+    doing: &HashMap<u32, Doing>,
+    zero_fill: bool,
+    progress: &Progress,
+) -> StacksReport {
+    let zeros = zero_fill.then(|| ZeroMap::scan(session, Some(Kind::Stack), progress));
+    let mut rows = measure(session, zeros.as_ref());
+    let crashed = crash(session.process).tid;
+    for row in &mut rows {
+        row.crashed = row.tid.is_some() && row.tid == crashed;
+        let Some(doing) = row.tid.or(row.used_by).and_then(|tid| doing.get(&tid)) else { continue };
+        row.managed_id = doing.managed_id;
+        // Once a thread, beside its own stack.
+        row.does = doing.text.clone().filter(|_| row.tid.is_some());
+    }
+    let total = sum(&rows, zero_fill);
+    let groups = groups(&rows, zero_fill);
+    let findings = verdict(session, &rows);
+    StacksReport { stacks: rows, groups, total, findings }
+}
+
+/// Threads that a group lists by number.
+const LISTED: usize = 64;
+
+/// Stacks of threads by what these do.
+fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
+    let mut by_text: BTreeMap<Option<&str>, StackGroup> = BTreeMap::new();
+    for row in rows.iter().filter(|r| r.tid.is_some()) {
+        let group = by_text.entry(row.does.as_deref()).or_insert_with(|| StackGroup {
+            does: row.does.clone(),
+            touched: zero_fill.then_some(0),
+            written: zero_fill.then_some(0),
+            ..StackGroup::default()
+        });
+        let add = |sum: u64, more: Option<u64>| sum.saturating_add(more.unwrap_or(0));
+        group.count += 1;
+        group.reserved = add(group.reserved, row.reserved);
+        group.in_use = add(group.in_use, row.in_use);
+        group.touched = group.touched.map(|sum| add(sum, row.touched));
+        group.written = group.written.map(|sum| add(sum, row.written));
+        if group.tids.len() < LISTED {
+            group.tids.extend(row.tid);
+        }
+    }
+    let mut out: Vec<StackGroup> = by_text.into_values().collect();
+    out.sort_by_key(|g| (Reverse(g.count), Reverse(g.reserved)));
+    out
+}
+
+/// A row for each stack and each thread without one.
+pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap>) -> Vec<StackRow> {
+    let mut rows: Vec<StackRow> = session.stacks().list.iter().map(|s| row(session, s, zeros)).collect();
+    for lost in &session.stacks().without {
+        rows.push(StackRow {
+            tid: Some(lost.tid),
+            name: session.process.thread_name(lost.tid),
+            state: StackState::Unknown,
+            sp: Some(lost.sp),
+            current: true,
+            source: lost.why.clone(),
+            ..StackRow::default()
+        });
+    }
+    rows
+}
+
+fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> StackRow {
+    let scanned = zeros.map(|z| z.within(s.stack));
+    let own = s.state.is_own();
+    let kind =
+        session.map().region_at(s.sp.filter(|sp| s.stack.contains(*sp)).unwrap_or(s.zone.end.max(s.stack.start)));
+    StackRow {
+        tid: s.tid.filter(|_| own),
+        used_by: s.tid.filter(|_| !own),
+        name: s.tid.and_then(|t| session.process.thread_name(t)),
+        managed_id: None,
+        crashed: false,
+        does: None,
+        state: s.state,
+        kind: kind.map(|r| r.kind),
+        low: Some(s.stack.start),
+        high: Some(s.stack.end),
+        reserved: Some(s.stack.len()),
+        guard: match (s.guard, s.state) {
+            (Some(guard), _) => Some(guard.len().saturating_add(s.zone.len())),
+            // The kernel keeps a gap below the main stack, no guard mapping.
+            (None, StackState::Main) => Some(0),
+            (None, _) if s.confidence == Confidence::Heuristic => None,
+            (None, _) => Some(s.zone.len()),
+        },
+        sp: s.sp,
+        current: s.current,
+        // One that overflowed has its stack pointer in the guard.
+        in_use: s.sp.map(|sp| s.stack.end.since(sp.max(s.stack.start))),
+        touched: scanned
+            .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(scan::PAGE).max(s.stack.start)))),
+        in_core: session.process.space().dumped_in(s.stack),
+        zero: scanned.map(|z| z.zero),
+        written: scanned.map(|z| z.written),
+        confidence: Some(s.confidence),
+        source: s.source.clone(),
+    }
+}
+
+fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
+    // What runs on a block of malloc counts there.
+    let known = || rows.iter().filter(|r| r.low.is_some() && r.kind == Some(Kind::Stack));
+    let add = |f: fn(&StackRow) -> Option<u64>| known().filter_map(f).fold(0, u64::saturating_add);
+    StacksTotal {
+        count: known().count() as u64,
+        cached: known().filter(|r| r.state == StackState::Cached).count() as u64,
+        reserved: add(|r| r.reserved),
+        guard: add(|r| r.guard),
+        in_use: add(|r| r.in_use),
+        touched: zero_fill.then(|| add(|r| r.touched)),
+        in_core: add(|r| Some(r.in_core)),
+        zero: zero_fill.then(|| add(|r| r.zero)),
+        written: zero_fill.then(|| add(|r| r.written)),
+    }
+}
+
+/// Environment variables that set a .NET thread's stack size, newest name first.
+const STACK_SIZE_KNOBS: [&str; 3] =
+    ["DOTNET_DefaultStackSize", "DOTNET_Thread_DefaultStackSize", "COMPlus_DefaultStackSize"];
+
+/// From how many threads on their stacks are worth a word.
+const MANY_STACKS: usize = 32;
+
+/// Threads named in a finding.
+const NAMED: usize = 8;
+
+/// Reserve that makes stacks a warning.
+const LARGE_RESERVE: u64 = 1 << 30;
+
+/// What the stacks come to, and where their size comes from.
+pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> Vec<Finding> {
+    let threads: Vec<&StackRow> = rows.iter().filter(|r| r.state == StackState::Thread).collect();
+    let mut out = Vec::new();
+    let reserve: u64 = threads.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add);
+    let Some((size, same)) = most_common(threads.iter().filter_map(|r| r.reserved)) else { return out };
+    if threads.len() >= MANY_STACKS || reserve >= LARGE_RESERVE {
+        let written: Option<u64> =
+            threads.iter().map(|r| r.written).try_fold(0u64, |sum, w| Some(sum.saturating_add(w?)));
+        let mut text = format!("{} thread stacks reserve {}", threads.len(), round(reserve));
+        text.push_str(&if same == threads.len() {
+            format!(", {} each", round(size))
+        } else {
+            format!(", {} of them {} each", same, round(size))
+        });
+        match written {
+            Some(written) => {
+                let share = written as f64 * 100.0 / reserve.max(1) as f64;
+                text.push_str(&format!(
+                    "; {} of it ({share:.1} %) was ever written. A page that is zero need never have been resident: compare with RSS before blaming the stacks",
+                    round(written)
+                ));
+                let mut depths: Vec<u64> = threads.iter().filter_map(|r| r.touched).collect();
+                depths.sort_unstable();
+                if let (Some(&median), Some(&deepest)) = (depths.get(depths.len() / 2), depths.last()) {
+                    text.push_str(&format!(". High-water mark: median {}, deepest {}", round(median), round(deepest)));
+                }
+            }
+            None => text.push_str("; how much of it was ever written: --zero-fill"),
+        }
+        text.push_str(". ");
+        let (knob, evidence) = size_source(session, size);
+        text.push_str(&knob);
+        out.push(Finding {
+            id: "stacks",
+            severity: if reserve >= LARGE_RESERVE { Severity::Warning } else { Severity::Info },
+            text,
+            evidence,
+        });
+    }
+    for row in rows.iter().filter(|r| r.tid.is_some()) {
+        let below = row.sp.zip(row.low).filter(|(sp, low)| sp < low && row.guard.is_some_and(|g| low.since(*sp) <= g));
+        if let (Some((sp, _)), Some(tid)) = (below, row.tid) {
+            out.push(Finding {
+                id: "stack-overflow",
+                severity: Severity::Warning,
+                text: format!(
+                    "Thread {tid} overflowed its stack of {}: it had come down to {sp}, which is in the guard.",
+                    round(row.reserved.unwrap_or(0))
+                ),
+                evidence: "its stack pointer, or the one that a signal interrupted".into(),
+            });
+        }
+    }
+    let on = |state: StackState| -> Vec<u32> {
+        rows.iter().filter(|r| r.state == state && r.current).filter_map(|r| r.used_by).collect()
+    };
+    let told = [
+        (
+            on(StackState::Signal),
+            "runs a signal handler on a signal stack; of its own stack, what lies above the interrupted SP is in use",
+            "run signal handlers on signal stacks; of their own stacks, what lies above the interrupted SP is in use",
+        ),
+        (
+            on(StackState::Switched),
+            "runs on a stack that it switched to (a coroutine's, a fiber's, a goroutine's)",
+            "run on stacks that they switched to (coroutines', fibers', goroutines')",
+        ),
+    ];
+    for (tids, one, many) in told.into_iter().filter(|(tids, ..)| !tids.is_empty()) {
+        let named: Vec<String> = tids.iter().take(NAMED).map(u32::to_string).collect();
+        let more = tids.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let what = if tids.len() == 1 { format!("1 thread {one}") } else { format!("{} threads {many}", tids.len()) };
+        out.push(Finding {
+            id: "other-stacks",
+            severity: Severity::Info,
+            text: format!("{what}: {}{more}.", named.join(", ")),
+            evidence: "stack pointers".into(),
+        });
+    }
+    let cached = rows.iter().filter(|r| r.state == StackState::Cached);
+    let (count, bytes) = cached.fold((0, 0u64), |(n, b), r| (n + 1, b.saturating_add(r.reserved.unwrap_or(0))));
+    if count > 0 {
+        out.push(Finding {
+            id: "cached-stacks",
+            severity: Severity::Info,
+            text: match count {
+                1 => format!("1 stack ({}) is kept for reuse after its thread ended.", round(bytes)),
+                n => format!(
+                    "{n} stacks ({}) are kept for reuse after their threads ended; glibc keeps up to 40 MiB of them.",
+                    round(bytes)
+                ),
+            },
+            evidence: "glibc's list stack_cache".into(),
+        });
+    }
+    out.sort_by_key(|f| Reverse(f.severity));
+    out
+}
+
+/// Where a thread's stack size comes from: the runtime's knob, else ulimit -s.
+fn size_source(session: &Session<'_>, size: u64) -> (String, String) {
+    let process = session.process;
+    for knob in STACK_SIZE_KNOBS {
+        let Some(value) = process.environment(knob) else { continue };
+        let evidence = format!("environment on the main stack: {knob}");
+        // The runtime reads it as hexadecimal, with or without 0x. What is no number may be
+        // anything, and is nobody's business.
+        let told = match u64::from_str_radix(value.trim_start_matches("0x"), 16) {
+            Ok(bytes) => {
+                let seen = bytes.checked_next_multiple_of(4096) == Some(size);
+                let seen = if seen { "the size seen" } else { "not the size seen" };
+                format!("{knob} in its environment, read as hexadecimal, is {}, {seen}.", round(bytes))
+            }
+            Err(_) => format!("{knob} in its environment is not a hexadecimal number."),
+        };
+        return (told, evidence);
+    }
+    let advice = session.runtimes().iter().find_map(|runtime| runtime.stack_size_advice());
+    let knob = advice.unwrap_or("The size comes from `ulimit -s` where the program sets none.");
+    (knob.to_owned(), "stack fields of the threads' control blocks".to_owned())
+}

@@ -1,0 +1,159 @@
+use std::io::{self, Write};
+
+use crate::addr::Addr;
+use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport};
+use crate::map::{Confidence, Kind};
+use crate::render::document::{Cut, TableBlock, exact_or_dash, size};
+use crate::render::lines::findings;
+use crate::render::{Document, Render, csv_rows};
+use crate::report::StackState;
+use crate::units::{exact, human};
+
+/// Groups of threads that are shown; the rest is summed up.
+const SHOWN: usize = 24;
+
+/// Width of what a thread does that other columns give way to: where it waits, and
+/// the method that brought it there, `Monitor.Wait ← Lab.Parking.Park`.
+const DOES: usize = 31;
+
+impl Render for StacksReport {
+    fn document(&self) -> Document<'_> {
+        let zero_fill = self.total.zero.is_some();
+        let mut table = TableBlock::default()
+            .number("Tid")
+            .text("Name")
+            .text("Low")
+            .optional_rank(3)
+            .text("High")
+            .optional_rank(4)
+            .number("Reserved")
+            .number("Guard")
+            .optional_rank(2)
+            .number("In use")
+            .optional()
+            .number("In core")
+            .optional_rank(2);
+        if zero_fill {
+            table = table.number("Touched").number("Written").optional();
+            table = table.number("Zero").optional_rank(2);
+        }
+        // Worth a column of figures where not all is sure.
+        let sure = self.stacks.iter().all(|s| s.confidence == Some(Confidence::Exact));
+        table = table.text("Known").optional_rank(if sure { 5 } else { 0 });
+        let told = self.stacks.iter().any(|s| s.does.is_some());
+        if told {
+            table = table.flexible("Does").least(DOES).cut(Cut::Middle);
+        }
+        for s in &self.stacks {
+            let addr = |a: Option<Addr>| a.map_or_else(|| "-".to_owned(), |a| a.to_string());
+            let mut row = vec![
+                s.tid.or(s.used_by).map_or_else(|| "-".to_owned(), |t| t.to_string()),
+                name(s),
+                addr(s.low),
+                addr(s.high),
+                size(s.reserved),
+                size(s.guard),
+                s.in_use.map_or_else(|| "SP elsewhere".to_owned(), human),
+                human(s.in_core),
+            ];
+            if s.state == StackState::Cached {
+                row[6] = "-".into();
+            }
+            if zero_fill {
+                row.extend([size(s.touched), size(s.written), size(s.zero)]);
+            }
+            row.push(known(s));
+            if told {
+                let unknown = if s.tid.is_some() { "-" } else { "" };
+                row.push(s.does.clone().unwrap_or_else(|| unknown.to_owned()));
+            }
+            table.rows.push(row);
+        }
+        let t = &self.total;
+        let mut footer = vec![
+            "[TOTAL]".to_owned(),
+            format!("{} stacks", exact(t.count)),
+            String::new(),
+            String::new(),
+            human(t.reserved),
+            human(t.guard),
+            human(t.in_use),
+            human(t.in_core),
+        ];
+        if zero_fill {
+            footer.extend([size(t.touched), size(t.written), size(t.zero)]);
+        }
+        footer.push(String::new());
+        if told {
+            footer.push(String::new());
+        }
+        table.footer = Some(footer);
+        let mut doc = Document::default();
+        doc.table(table);
+        doc.line(format!(
+            "reserved {} bytes; in use (SP to top) {}; touched (lowest non-zero page to top) {}; written {}; zero {}",
+            exact(t.reserved),
+            exact(t.in_use),
+            exact_or_dash(t.touched),
+            exact_or_dash(t.written),
+            exact_or_dash(t.zero)
+        ));
+        if told {
+            groups(&mut doc, &self.groups);
+        }
+        findings(&mut doc, &self.findings);
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.stacks, out)
+    }
+}
+
+/// The thread's name, or what the stack is where it is not a thread's own.
+fn name(s: &StackRow) -> String {
+    let what = match s.state {
+        StackState::Cached => "(ended)",
+        StackState::Signal => "(signal stack)",
+        StackState::Switched => "(switched to)",
+        _ if s.crashed => "(crashed)",
+        _ => "",
+    };
+    let name = s.name.as_deref().filter(|_| s.tid.is_some()).unwrap_or_default();
+    [name, what].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// How sure it is, and where it counts, if not as Stack.
+fn known(s: &StackRow) -> String {
+    let sure = s.confidence.map_or("unknown", Confidence::name);
+    match s.kind.filter(|kind| s.low.is_some() && *kind != Kind::Stack) {
+        Some(kind) => format!("{sure}, counts as {kind}"),
+        None => sure.to_owned(),
+    }
+}
+
+/// Threads by what they do, those of most first.
+fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
+    let zero_fill = groups.iter().any(|g| g.written.is_some());
+    let mut table = TableBlock::default().number("Threads").number("Reserved").number("In use").optional();
+    if zero_fill {
+        table = table.number("Touched").number("Written").optional();
+    }
+    table = table.flexible("Does").least(DOES).cut(Cut::Middle);
+    for g in groups.iter().take(SHOWN) {
+        let mut row = vec![exact(g.count), human(g.reserved), human(g.in_use)];
+        if zero_fill {
+            row.extend([size(g.touched), size(g.written)]);
+        }
+        row.push(g.does.clone().unwrap_or_else(|| "-".to_owned()));
+        table.rows.push(row);
+    }
+    doc.line("");
+    doc.table(table);
+    let rest = groups.get(SHOWN..).unwrap_or_default();
+    if !rest.is_empty() {
+        let threads = rest.iter().map(|g| g.count).sum();
+        doc.line(format!("and {} threads that do {} other things", exact(threads), exact(rest.len() as u64)));
+    }
+    doc.line("");
+}

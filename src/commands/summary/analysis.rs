@@ -1,0 +1,87 @@
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::analysis::zero::ZeroMap;
+use crate::commands::anon;
+use crate::commands::malloc::quick;
+use crate::commands::stacks::{measure, verdict};
+use crate::commands::summary::report::{BaseRow, KindRow, MallocSplit, SummaryReport, TotalRow};
+use crate::map::{AddressMap, Kind, audit};
+use crate::memory::scan::ZeroStat;
+use crate::native::malloc::{self, Split};
+use crate::progress::Progress;
+use crate::report::{Finding, Severity};
+use crate::session::Session;
+use crate::units::human;
+
+/// Sum the map by kind; with `zero_fill`, count zero pages too.
+pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> SummaryReport {
+    let map = session.map();
+    let zeros = zero_fill.then(|| ZeroMap::scan(session, None, progress));
+    let by_region = zeros.as_ref().map(|z| z.by_region(map.regions.len()));
+    let kinds = sum_kinds(map, by_region.as_deref());
+    let add = |f: fn(&KindRow) -> u64| kinds.iter().map(f).fold(0, u64::saturating_add);
+    let add_some = |f: fn(&KindRow) -> Option<u64>| zero_fill.then(|| kinds.iter().filter_map(f).sum());
+    let total = TotalRow {
+        count: add(|k| k.count),
+        size: add(|k| k.size),
+        in_core: add(|k| k.in_core),
+        zero: add_some(|k| k.zero),
+        written: add_some(|k| k.written),
+    };
+    let base = BaseRow { size: map.base.size(), in_core: session.process.space().dumped_total() };
+    for broken in audit::invariants(map, session.process.facts()).into_iter().filter(|i| !i.ok) {
+        session.process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
+    }
+    let has_malloc = kinds.iter().any(|k| k.kind == Kind::Malloc);
+    let split = has_malloc.then(|| malloc::split(session.process, session.map(), session.malloc()));
+    let findings = findings(session, zeros.as_ref(), split.as_ref());
+    let malloc = split.map(|s| MallocSplit { used: s.used, free: s.free, overhead: s.overhead, unknown: s.unknown });
+    SummaryReport { kinds, total, base, malloc, findings, conditions: Vec::new() }
+}
+
+fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
+    let mut rows: BTreeMap<Kind, KindRow> = BTreeMap::new();
+    for (i, r) in map.regions.iter().enumerate() {
+        let row = rows.entry(r.kind).or_insert_with(|| KindRow {
+            kind: r.kind,
+            count: 0,
+            size: 0,
+            in_core: 0,
+            largest: 0,
+            zero: zeros.map(|_| 0),
+            written: zeros.map(|_| 0),
+        });
+        row.count += 1;
+        row.size = row.size.saturating_add(r.range.len());
+        row.in_core += r.in_core;
+        row.largest = row.largest.max(r.range.len());
+        if let Some(zeros) = zeros {
+            let stat = zeros[i];
+            row.zero = row.zero.map(|z| z + stat.zero);
+            row.written = row.written.map(|w| w + stat.written);
+        }
+    }
+    let mut rows: Vec<KindRow> = rows.into_values().collect();
+    rows.sort_by_key(|r| (Reverse(r.size), r.kind.name()));
+    rows
+}
+
+fn findings(session: &Session<'_>, zeros: Option<&ZeroMap>, split: Option<&Split>) -> Vec<Finding> {
+    let mut out = Vec::new();
+    let facts = session.process.facts();
+    if let Some(t) = facts.truncation {
+        out.push(Finding {
+            id: "truncated",
+            severity: Severity::Warning,
+            text: format!("The core is cut off: {} of its memory is missing from the file.", human(t.missing)),
+            evidence: format!("headers call for {} bytes, the file has {}", t.expected, t.actual),
+        });
+    }
+    out.extend(anon::finding(session));
+    out.extend(split.into_iter().flat_map(|s| quick(session.malloc(), s)));
+    let rows = measure(session, zeros);
+    out.extend(verdict(session, &rows));
+    out.sort_by_key(|f| Reverse(f.severity));
+    out
+}

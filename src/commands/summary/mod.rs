@@ -1,0 +1,14 @@
+//! `summary`: where the memory went, by kind, and what of all that coremap finds a reader should notice.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::summary;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command =
+    of_process("summary", &[answer::<SummaryReport>], "Where the memory went: sizes by kind, biggest first");

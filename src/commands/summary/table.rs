@@ -1,0 +1,91 @@
+use std::io::{self, Write};
+
+use crate::commands::summary::report::SummaryReport;
+use crate::render::document::{Document, TableBlock, percent, size};
+use crate::render::lines::findings;
+use crate::render::{Render, csv_rows};
+use crate::units::{exact, human};
+
+impl Render for SummaryReport {
+    fn document(&self) -> Document<'_> {
+        let zero_fill = self.total.zero.is_some();
+        let mut table = TableBlock::default()
+            .text("Kind")
+            .number("Count")
+            .optional_rank(1)
+            .number("Size")
+            .number("Bytes")
+            .optional_rank(3)
+            .number("%")
+            .number("In core")
+            .number("%")
+            .optional_rank(2)
+            .number("Largest")
+            .optional_rank(5);
+        if zero_fill {
+            table = table.number("Written").number("Zero").number("Zero %").optional_rank(4);
+        }
+        for k in &self.kinds {
+            let mut row = vec![
+                k.kind.to_string(),
+                exact(k.count),
+                human(k.size),
+                exact(k.size),
+                percent(k.size, self.total.size),
+                human(k.in_core),
+                percent(k.in_core, self.total.in_core),
+                human(k.largest),
+            ];
+            if zero_fill {
+                row.extend([size(k.written), size(k.zero), percent(k.zero.unwrap_or(0), k.in_core)]);
+            }
+            table.rows.push(row);
+        }
+        let t = &self.total;
+        let mut footer = vec![
+            "[TOTAL]".to_owned(),
+            exact(t.count),
+            human(t.size),
+            exact(t.size),
+            percent(t.size, t.size),
+            human(t.in_core),
+            percent(t.in_core, t.in_core),
+            String::new(),
+        ];
+        if zero_fill {
+            footer.extend([size(t.written), size(t.zero), percent(t.zero.unwrap_or(0), t.in_core)]);
+        }
+        table.footer = Some(footer);
+        let mut doc = Document::default();
+        doc.table(table);
+        if let Some(m) = &self.malloc {
+            let unknown = if m.unknown > 0 { format!(" · not known {}", exact(m.unknown)) } else { String::new() };
+            if (m.used, m.free) == (0, 0) && m.unknown > 0 {
+                doc.line(format!("Malloc: not known what is used of {} bytes: see malloc", exact(m.unknown)));
+            } else {
+                doc.line(format!(
+                    "Malloc: used {} · free {} · overhead {}{unknown} bytes",
+                    exact(m.used),
+                    exact(m.free),
+                    exact(m.overhead)
+                ));
+            }
+        }
+        let ok = t.size == self.base.size && t.in_core == self.base.in_core;
+        doc.line(format!(
+            "check: kinds {} {} base {} bytes (PT_LOAD and NT_FILE); in core {} {} {} bytes",
+            exact(t.size),
+            if t.size == self.base.size { "=" } else { "≠" },
+            exact(self.base.size),
+            exact(t.in_core),
+            if ok { "=" } else { "≠" },
+            exact(self.base.in_core)
+        ));
+        findings(&mut doc, &self.findings);
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_rows(&self.kinds, out)
+    }
+}

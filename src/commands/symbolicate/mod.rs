@@ -1,0 +1,17 @@
+//! `symbolicate`: names for the addresses in the texts of tracing tools.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::symbolicate;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command = of_process(
+    "symbolicate",
+    &[answer::<SymbolicateReport>],
+    "Give names to the addresses in the text of perf, heaptrack, memleak or gdb",
+);

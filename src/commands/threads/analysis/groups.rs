@@ -1,0 +1,30 @@
+use std::collections::HashMap;
+
+use crate::commands::threads::report::GroupRow;
+use crate::report::{FrameNames, FrameRowKind, ThreadRow};
+
+/// Move frames out of rows into one group for each different stack. Of a frame that was
+/// found in several ways the group tells the least sure.
+pub(super) fn merge(rows: &mut [ThreadRow]) -> Vec<GroupRow> {
+    let mut names = FrameNames::default();
+    let mut index: HashMap<Vec<(FrameRowKind, u32)>, usize> = HashMap::new();
+    let mut out: Vec<GroupRow> = Vec::new();
+    for row in rows {
+        let frames = std::mem::take(&mut row.frames);
+        let key = frames.iter().map(|f| (f.kind, names.number(f))).collect();
+        let at = *index.entry(key).or_insert(out.len());
+        match out.get_mut(at) {
+            Some(group) => {
+                for (merged, frame) in group.frames.iter_mut().zip(&frames).filter(|(m, f)| f.doubt() > m.doubt()) {
+                    merged.trust = frame.trust;
+                }
+                group.count += 1;
+                group.tids.push(row.tid);
+            }
+            None => out.push(GroupRow { count: 1, tids: vec![row.tid], frames }),
+        }
+    }
+    // A stable sort: groups of one size keep the core's order.
+    out.sort_by_key(|g| std::cmp::Reverse(g.count));
+    out
+}

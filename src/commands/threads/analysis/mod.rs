@@ -1,0 +1,172 @@
+//! What every thread is doing: its stack, its names, what it is for.
+
+mod doing;
+mod groups;
+mod lock_findings;
+mod rows;
+
+use std::collections::BTreeMap;
+
+use crate::analysis::crash::{self, crash};
+use crate::analysis::naming::Names;
+use crate::bytes::printable;
+use crate::commands::threads::report::ThreadsReport;
+use crate::managed::{ManagedRuntime, ManagedThread};
+use crate::map::Confidence;
+use crate::memory::Memory;
+use crate::native::unwind::End;
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::report::{FrameRow, FrameRowKind, ThreadRow, Trust};
+use crate::session::Session;
+
+pub use doing::{Doing, doing};
+use rows::{Rows, module_at};
+
+/// Modules listed by name in a warning.
+const NAMED: usize = 8;
+
+/// Which threads and frames are asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreadOptions {
+    /// Only managed frames and the runtime's marks.
+    pub managed: bool,
+    /// Only native frames.
+    pub native: bool,
+    /// Only this thread.
+    pub tid: Option<u32>,
+    /// Merge equal stacks.
+    pub group: bool,
+}
+
+/// Follow the stacks of all threads asked for.
+pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
+    let (process, names) = (session.process, &Names::new(session));
+    let runtimes = session.runtimes();
+    session.tell_threads();
+    for runtime in &runtimes {
+        for note in runtime.lock_notes() {
+            process.diag.partial("heap", format!("{}: sync blocks: {note}", runtime.label()));
+        }
+    }
+    let _phase = process.enter(Phase::Frames);
+    let walker = session.walker(session.known_stacks());
+    let mut rows = Rows::new(process, names);
+    let mut out = Vec::new();
+    let mut short: BTreeMap<String, usize> = BTreeMap::new();
+    let crash = crash(process);
+    for thread in process.threads() {
+        if options.tid.is_some_and(|tid| tid != thread.tid) {
+            continue;
+        }
+        let walk = session.walk(&walker, thread);
+        if let Some(module) = missing_module(process, walk.end) {
+            *short.entry(module).or_insert(0) += 1;
+        }
+        let signal = crash.signal.filter(|_| crash.tid == Some(thread.tid));
+        let mut row = ThreadRow {
+            tid: thread.tid,
+            name: process.thread_name(thread.tid),
+            crashed: crash.tid == Some(thread.tid),
+            signal: signal.and_then(|s| u16::try_from(s.number).ok()),
+            signal_name: signal.map(|s| crash::name(s.number)),
+            end: Some(walk.end.text()),
+            ..ThreadRow::default()
+        };
+        let known = known_to(&runtimes, thread.tid);
+        // A thread that was in several runtimes is told by the first.
+        if let Some((runtime, known)) = known.first() {
+            runtime.describe(known, &mut row);
+        }
+        row.waits_for = known.iter().find_map(|(runtime, known)| runtime.wait(known, &walk.frames));
+        let frames: Vec<_> = walk.frames.iter().map(|f| rows.frame(f)).collect();
+        let role = role(process, &runtimes, &known, &row, &frames);
+        row.role = role.map(|r| r.0);
+        row.role_confidence = role.map(|r| r.1);
+        row.frames = frames;
+        row.frames.retain(|f| match (options.managed, options.native) {
+            (true, false) => f.kind != FrameRowKind::Native,
+            (false, true) => f.kind == FrameRowKind::Native,
+            _ => true,
+        });
+        out.push(row);
+    }
+    note_missing(process, &short);
+    note_guesses(process, &out);
+    names.note_missing();
+    let findings = lock_findings::findings(&out);
+    let groups = options.group.then(|| groups::merge(&mut out));
+    ThreadsReport { threads: out, groups, findings }
+}
+
+/// A thread, and the runtime that knows it so.
+type Known<'s> = (&'s dyn ManagedRuntime, &'s ManagedThread);
+
+/// What the runtimes know of a thread.
+fn known_to<'s>(runtimes: &[&'s dyn ManagedRuntime], tid: u32) -> Vec<Known<'s>> {
+    let of = |runtime: &&'s dyn ManagedRuntime| {
+        let runtime = *runtime;
+        runtime.threads().by_tid.get(&tid).into_iter().flatten().map(move |thread| (runtime, thread))
+    };
+    runtimes.iter().flat_map(of).collect()
+}
+
+/// What a thread is for, and how sure that is: as its runtime says, or any other that is
+/// there, as it may have native threads of its own.
+fn role(
+    process: &Process,
+    runtimes: &[&dyn ManagedRuntime],
+    known: &[Known<'_>],
+    row: &ThreadRow,
+    frames: &[FrameRow],
+) -> Option<(&'static str, Confidence)> {
+    let told = match known.first() {
+        Some((runtime, thread)) => runtime.role(Some(thread), row, frames),
+        None => runtimes.iter().find_map(|runtime| runtime.role(None, row, frames)),
+    };
+    told.or_else(|| (process.main_tid() == Some(row.tid)).then_some(("main", Confidence::Exact)))
+}
+
+/// The module at whose code a stack ended because that is not in the core.
+fn missing_module(process: &Process, end: End) -> Option<String> {
+    let End::NoUnwindData(ip) = end else { return None };
+    let module = module_at(process, ip)?;
+    (process.memory.readable(ip, 1) == 0).then(|| printable(module.name()).into_owned())
+}
+
+/// Tell how many stacks ended early for want of which modules.
+fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
+    if short.is_empty() {
+        return;
+    }
+    let names: Vec<String> = short.iter().take(NAMED).map(|(name, n)| format!("{name} ({n})")).collect();
+    let more = short.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    process.diag.partial(
+        "unwind",
+        format!(
+            "{} stacks end at code that is not in the core: {}{more}; give the program's files with --symbols DIR",
+            short.values().sum::<usize>(),
+            names.join(", ")
+        ),
+    );
+}
+
+/// Tell how many stacks rest on guesses, as a frame's mark is easily overlooked.
+fn note_guesses(process: &Process, rows: &[ThreadRow]) {
+    let with = |trust: Trust| rows.iter().filter(|t| t.frames.iter().any(|f| f.trust == trust)).count();
+    let told = |n: usize, how: &str| (n > 0).then(|| format!("{n} by {how}"));
+    let told: Vec<String> = [
+        told(with(Trust::Scan), "looking through the stack for return addresses"),
+        told(with(Trust::FramePointer), "frame pointers alone"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !told.is_empty() {
+        process.diag.partial(
+            "unwind-guess",
+            format!("of {} stacks some frames are guesses, marked as such: {}", rows.len(), told.join(", ")),
+        );
+    }
+}

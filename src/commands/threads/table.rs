@@ -1,0 +1,253 @@
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::bytes::printable;
+use crate::commands::threads::report::ThreadsReport;
+use crate::commands::threads::tree::{Branch, fold, tree};
+use crate::map::Confidence;
+use crate::render::lines::findings;
+use crate::render::{Document, Render, csv_each};
+use crate::report::{FrameRow, FrameRowKind, GcMode, ThreadRow, Trust, WaitKind, WaitRow};
+
+/// Spaces a level of the tree is set in; deeper ones than this stay there.
+const INDENT: usize = 2;
+const MAX_INDENT: usize = 40;
+
+/// Columns before a frame's name: in the tree its count, in a thread its address.
+const COUNT: usize = 5;
+const ADDRESS: usize = 19;
+
+/// Numbers of threads listed in the tree.
+const LISTED: usize = 8;
+
+impl Render for ThreadsReport {
+    fn document(&self) -> Document<'_> {
+        let mut doc = Document::default();
+        findings(&mut doc, &self.findings);
+        match &self.groups {
+            Some(groups) => {
+                doc.line(format!("{} threads, {} different stacks", self.threads.len(), groups.len()));
+                let rows: HashMap<u32, &ThreadRow> = self.threads.iter().map(|t| (t.tid, t)).collect();
+                let branches = tree(groups);
+                doc.each(branches.len(), move |i| {
+                    let mut part = Document::default();
+                    if let Some(branch) = branches.get(i) {
+                        show_branch(&mut part, branch, &rows);
+                    }
+                    part
+                });
+            }
+            None => doc.each(self.threads.len(), |i| {
+                let mut part = Document::default();
+                if let Some(thread) = self.threads.get(i) {
+                    part.line("");
+                    show_thread(&mut part, thread);
+                }
+                part
+            }),
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(groups) = &self.groups {
+            let rows = groups.iter().enumerate().flat_map(|(i, g)| {
+                g.frames.iter().map(move |f| GroupCsv { group: i, count: g.count, method: f.title() })
+            });
+            return csv_each::<GroupCsv, _>(rows, out);
+        }
+        let rows = self.threads.iter().flat_map(|t| t.frames.iter().map(|f| CsvRow::of(t, f)));
+        csv_each::<CsvRow<'_>, _>(rows, out)
+    }
+}
+
+/// Folded stacks, a line each: frames from the outermost on, and how many threads.
+///
+/// # Errors
+/// Those of writing.
+pub fn folded(report: &ThreadsReport, out: &mut dyn Write) -> io::Result<()> {
+    for (stack, count) in fold(report.groups.as_deref().unwrap_or_default()) {
+        writeln!(out, "{} {count}", printable(&stack.line()))?;
+    }
+    Ok(())
+}
+
+fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
+    let mut head = format!("Thread {}", thread.tid);
+    if let Some(name) = &thread.name {
+        head.push_str(&format!(" {name}"));
+    }
+    if let Some(id) = thread.managed_id {
+        head.push_str(&format!(", managed {id}"));
+    }
+    if let Some(name) = &thread.managed_name {
+        head.push_str(&format!(" \"{name}\""));
+    }
+    if let Some(role) = thread.role {
+        let guess = if thread.role_confidence == Some(Confidence::Heuristic) { " (heuristic)" } else { "" };
+        head.push_str(&format!(": {role}{guess}"));
+    }
+    for more in [thread.state.as_deref(), thread.gc_mode.map(GcMode::name)].into_iter().flatten() {
+        head.push_str(&format!(", {more}"));
+    }
+    if thread.crashed {
+        let signal = thread.signal_name.as_deref().map_or_else(String::new, |name| format!(" by {name}"));
+        head.push_str(&format!(", crashed{signal}"));
+    }
+    doc.line(head);
+    if let Some(exception) = &thread.exception {
+        doc.line(format!("  threw {} at {}", exception.r#type, exception.address));
+    }
+    if let Some(wait) = &thread.waits_for {
+        doc.line(format!("  {}", wait_line(wait)));
+    }
+    for (frame, times) in runs(thread.frames.iter()) {
+        doc.titled(frame_line(frame, times), ADDRESS + 2);
+    }
+    if let Some(end) = thread.end.as_ref().filter(|e| !e.starts_with("the thread began")) {
+        doc.line(format!("  (no further: {end})"));
+    }
+}
+
+/// What a thread waits for, in words.
+fn wait_line(wait: &WaitRow) -> String {
+    let object = format!("{} ({})", wait.object, wait.r#type.as_deref().unwrap_or("type unknown"));
+    let guess = if wait.confidence == Confidence::Heuristic { " (heuristic)" } else { "" };
+    if wait.kind == WaitKind::Pulse {
+        return format!("waits to be pulsed on {object}{guess}");
+    }
+    let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
+    let holder = match (wait.owner_tid, managed) {
+        (Some(tid), Some(managed)) => format!("thread {tid}, {managed}"),
+        (Some(tid), None) => format!("thread {tid}"),
+        (None, Some(managed)) => format!("{managed}, which is not in the core"),
+        (None, None) => "nobody that is known".to_owned(),
+    };
+    format!("waits for the lock of {object}, held by {holder}{guess}")
+}
+
+/// Frames of the same function in a row, counted.
+fn runs<'a>(frames: impl Iterator<Item = &'a FrameRow>) -> Vec<(&'a FrameRow, usize)> {
+    let mut out: Vec<(&FrameRow, usize)> = Vec::new();
+    for frame in frames {
+        match out.last_mut() {
+            Some((last, times)) if last.ip == frame.ip && last.kind == frame.kind && last.title() == frame.title() => {
+                *times += 1;
+            }
+            _ => out.push((frame, 1)),
+        }
+    }
+    out
+}
+
+fn frame_line(frame: &FrameRow, times: usize) -> String {
+    let ip = frame.ip.map_or_else(|| " ".repeat(16), |ip| format!("{:016x}", ip.get()));
+    let offset = match (frame.offset, &frame.method, frame.frame) {
+        (Some(offset), Some(_), None) => format!("+{offset:#x}"),
+        _ => String::new(),
+    };
+    let place = match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => format!(" [{} @ {line}]", file.shown()),
+        _ => String::new(),
+    };
+    let trust = match frame.trust {
+        Trust::Signal => " (interrupted by a signal)",
+        _ => FrameRow::mark(frame.doubt()),
+    };
+    let times = if times > 1 { format!("  × {times}") } else { String::new() };
+    format!("  {ip} {}{offset}{place}{trust}{times}", frame.shown())
+}
+
+fn show_branch(doc: &mut Document<'_>, branch: &Branch<'_>, rows: &HashMap<u32, &ThreadRow>) {
+    let indent = " ".repeat((branch.depth * INDENT).min(MAX_INDENT));
+    if branch.depth == 0 {
+        doc.line("");
+    }
+    let mut named: Vec<(String, usize)> = Vec::new();
+    for (frame, doubt) in &branch.frames {
+        let title = format!("{}{}", frame.shown(), FrameRow::mark(*doubt));
+        match named.last_mut() {
+            Some((last, times)) if *last == title => *times += 1,
+            _ => named.push((title, 1)),
+        }
+    }
+    for (title, times) in named {
+        let times = if times > 1 { format!("  × {times}") } else { String::new() };
+        // What is wrapped stands further in than the next frame.
+        doc.titled(format!("{indent}{:>4} {title}{times}", branch.count), indent.len() + COUNT + 2);
+    }
+    if !branch.tids.is_empty() {
+        let crashed = |tid: &u32| rows.get(tid).is_some_and(|t| t.crashed);
+        let listed: Vec<String> = branch.tids.iter().take(LISTED).map(u32::to_string).collect();
+        let more = branch.tids.len().saturating_sub(LISTED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        doc.line(format!("{indent}   ~ {}{more}", listed.join(" ")));
+        for thread in branch.tids.iter().filter(|tid| crashed(tid)).filter_map(|tid| rows.get(tid)) {
+            let signal = thread.signal_name.as_deref().map_or_else(String::new, |name| format!(" by {name}"));
+            doc.line(format!("{indent}     thread {} crashed{signal}", thread.tid));
+        }
+        let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+        for wait in branch.tids.iter().filter_map(|tid| rows.get(tid)?.waits_for.as_ref()) {
+            *lines.entry(wait_line(wait)).or_insert(0) += 1;
+        }
+        let more = lines.len().saturating_sub(LISTED);
+        for (line, times) in lines.into_iter().take(LISTED) {
+            let times = if times < branch.tids.len() { format!(" ({times} of them)") } else { String::new() };
+            doc.line(format!("{indent}     {line}{times}"));
+        }
+        if more > 0 {
+            doc.line(format!("{indent}     and {more} other objects"));
+        }
+    }
+}
+
+#[derive(Default, Serialize)]
+struct GroupCsv {
+    group: usize,
+    count: usize,
+    method: String,
+}
+
+#[derive(Default, Serialize)]
+struct CsvRow<'a> {
+    tid: u32,
+    managed_id: Option<u32>,
+    ip: Option<Addr>,
+    sp: Addr,
+    kind: FrameRowKind,
+    method: Option<&'a str>,
+    frame: Option<&'static str>,
+    method_desc: Option<Addr>,
+    module: Option<&'a str>,
+    token: Option<&'a str>,
+    offset: Option<u64>,
+    il_offset: Option<i64>,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    trust: Trust,
+}
+
+impl<'a> CsvRow<'a> {
+    fn of(thread: &ThreadRow, frame: &'a FrameRow) -> CsvRow<'a> {
+        CsvRow {
+            tid: thread.tid,
+            managed_id: thread.managed_id,
+            ip: frame.ip,
+            sp: frame.sp,
+            kind: frame.kind,
+            method: frame.method.as_deref(),
+            frame: frame.frame,
+            method_desc: frame.method_desc,
+            module: frame.module.as_deref(),
+            token: frame.token.as_deref(),
+            offset: frame.offset,
+            il_offset: frame.il_offset,
+            file: frame.file.as_deref(),
+            line: frame.line,
+            trust: frame.trust,
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! `whatis`: everything known of one address.
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::whatis;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command =
+    of_process("whatis", &[answer::<WhatisReport>], "Everything known of one address, with the evidence");

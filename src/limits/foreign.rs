@@ -1,0 +1,25 @@
+//! Allocators and runtimes that are recognised and not walked.
+
+/// Words of one image's writable data that are taken for pointers into memory that nobody claims: the
+/// data of an allocator has thousands.
+pub const MAX_FOREIGN_POINTERS: usize = 1 << 16;
+
+/// Aligned places at which one recogniser looks for a page of its runtime's: 4 TiB of Ruby's.
+pub const MAX_FOREIGN_PLACES: usize = 1 << 26;
+
+/// Structures that one recogniser reads: one for some KiB of memory.
+pub const MAX_FOREIGN_STEPS: usize = 32 << 20;
+
+/// Ranges of memory that one recogniser names, neighbours joined.
+pub const MAX_FOREIGN_RANGES: usize = 1 << 20;
+
+/// Bytes of an arena's description in which Go's table of spans is looked for: before 1.20 there are 2 MiB of
+/// bitmap before it.
+pub const MAX_GO_ARENA_HEADER: u64 = 3 << 20;
+
+/// Tables that one image's pointers lead to and that are tried as a leaf of a page map.
+pub const MAX_PAGE_MAP_LEAVES: usize = 4096;
+
+/// Largest mapping that is the main thread's TLS because its control block lies in it: the dynamic linker takes
+/// a few pages, and more only for what the first libraries need.
+pub const MAX_TLS_MAPPING: u64 = 1 << 20;

@@ -1,0 +1,97 @@
+//! mimalloc: segments, whose cookie is their address and the process's secret.
+//!
+//! `_mi_ptr_cookie(segment)` is the address XOR the main heap's cookie, which is a random number in the library's
+//! own data. So a word in the head of an aligned block that gives a number of that data, XORed with the block's address, proves
+//! the segment. The size in slices stands behind the cookie. Source: mimalloc types.h (`mi_segment_t`) of 1.6 to 2.1; measured on
+//! 2.0.9.
+
+use std::collections::HashSet;
+
+use super::found::{Found, Label};
+use super::scene::Scene;
+use crate::addr::AddrRange;
+use crate::map::Kind;
+
+/// Segments are multiples of 32 MiB since 2.0, of 4 MiB before.
+const SEGMENT: u64 = 32 << 20;
+const OLD_SEGMENT: u64 = 4 << 20;
+
+/// MI_SEGMENT_SLICE_SIZE
+const SLICE: u64 = 64 << 10;
+
+/// Most slices of one segment that are believed: 1 TiB.
+const MAX_SLICES: u64 = 1 << 24;
+
+/// Data of a program that is looked through for the cookie where the module is not named mimalloc.
+const MAX_PROGRAM_DATA: u64 = 1 << 20;
+
+/// Whether a number can be a cookie: random in all its bits, as no address and no count is.
+fn is_random(word: u64) -> bool {
+    let high = word >> 48;
+    high != 0 && high != 0xffff && word & 0xffff_ffff != 0
+}
+
+pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+    let named = |i: &&super::scene::Image<'_>| i.name.starts_with("libmimalloc");
+    let linked = |i: &&super::scene::Image<'_>| {
+        i.is_program && (i.data_len() <= MAX_PROGRAM_DATA || i.exports(scene.memory, &["mi_malloc"]))
+    };
+    let images = scene.images.iter().find(named).or_else(|| scene.images.iter().find(linked));
+    let Some(image) = images else { return };
+    let mut data = HashSet::new();
+    for part in &image.writable {
+        scene.each_word(*part, |_, word| {
+            if is_random(word) {
+                data.insert(word);
+            }
+        });
+    }
+    if data.is_empty() {
+        return;
+    }
+    let mut segments = Vec::new();
+    let mut first = None;
+    scene.each_aligned(OLD_SEGMENT, |at| {
+        // mi_segment_t begins with the memory's id, a commit mask of 64 bytes and links: the cookie is
+        // among its first 64 words.
+        let Some(words) = scene.words::<64>(at) else { return true };
+        let cookie = words.iter().position(|w| *w != 0 && data.contains(&(w ^ at.get())));
+        if let Some(i) = cookie {
+            first.get_or_insert(at);
+            let slices = words.get(i + 1).copied().filter(|n| (1..=MAX_SLICES).contains(n) && at.is_aligned(SEGMENT));
+            let len = slices.map_or(if at.is_aligned(SEGMENT) { SEGMENT } else { OLD_SEGMENT }, |n| n * SLICE);
+            segments.push(AddrRange::sized(at, len));
+        }
+        true
+    });
+    let Some(first) = first else { return };
+    let evidence = format!(
+        "{} segments (first: {first}) with a cookie: their address XOR one random number of {}'s data",
+        segments.len(),
+        image.name
+    );
+    found.add(segments, &Label::derived(Kind::Allocator, image.owner, "mimalloc", evidence));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Lab, range};
+    use super::*;
+
+    const COOKIE: u64 = 0x3f12_8899_aabb_ccdd;
+
+    fn lab(cookie: u64) -> Vec<(AddrRange, Label)> {
+        let mut lab = Lab::default();
+        lab.map(0x10_0000, 0x1000).put(0x10_0100, &[7, COOKIE]);
+        lab.map(0x3_0000_0000, 0x10000).put(0x3_0000_0080, &[3, cookie ^ 0x3_0000_0000, 512]);
+        lab.ask(find, ("libmimalloc.so.2", range(0x10_0000, 0x1000)), &[range(0x3_0000_0000, 0x10000)])
+    }
+
+    #[test]
+    fn a_cookie_proves_a_segment_and_another_number_does_not() {
+        let found = lab(COOKIE);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].0, range(0x3_0000_0000, 512 << 16));
+        assert!(lab(COOKIE ^ 2).is_empty());
+    }
+}

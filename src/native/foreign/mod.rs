@@ -1,0 +1,78 @@
+//! Whose anonymous memory it is where neither glibc nor .NET knows: other allocators, other runtimes, and
+//! what libraries map for themselves. They are recognised and not walked: the answer is a name and bytes.
+//!
+//! A recogniser is a file with one function, and a row in [`RECOGNISERS`]. It sees a [`Scene`]: the memory that
+//! nobody claimed so far, and the images that are loaded. First it asks for a hint (a module's name, a symbol, a table
+//! in an image's data), so that a process without its runtime costs next to nothing. Then it looks for what
+//! proves itself: pointers back and forth, a magic number, a sum that comes out. Such a claim is derived. What only
+//! lies as that runtime's memory does is heuristic, and nothing here is ever exact. What is
+//! neither stays AnonRW: a wrong name misleads more than none.
+//!
+//! | file | knows |
+//! |---|---|
+//! | `page_map` | jemalloc and tcmalloc, by their maps from a page to what holds it |
+//! | `mimalloc` | segments, by their cookie |
+//! | `mallocng` | musl's groups, by their meta areas |
+//! | `v8`, `go`, `cpython`, `ruby`, `php`, `beam` | heaps of these runtimes |
+//! | `sanitizer` | shadow of AddressSanitizer and what its allocator mapped |
+//! | `openblas` | working buffers of OpenBLAS |
+//! | `tls` | the main thread's control block and what lies beside it |
+
+mod beam;
+mod cpython;
+mod found;
+mod go;
+mod mallocng;
+mod mimalloc;
+mod openblas;
+mod page_map;
+mod php;
+mod ruby;
+mod sanitizer;
+mod scene;
+#[cfg(test)]
+mod testing;
+mod tls;
+mod v8;
+
+use crate::map::{Base, Claims};
+use crate::phase::Phase;
+use crate::process::Process;
+use found::Found;
+use scene::Scene;
+
+/// One recogniser: what it looks for, in a word, and its function.
+type Recogniser = (&'static str, fn(&Scene<'_>, &mut Found));
+
+/// All of them, in the order in which they look. What one proves, the next ones no longer see.
+const RECOGNISERS: &[Recogniser] = &[
+    ("page maps", page_map::find),
+    ("mimalloc", mimalloc::find),
+    ("mallocng", mallocng::find),
+    ("V8", v8::find),
+    ("Go", go::find),
+    ("CPython", cpython::find),
+    ("Ruby", ruby::find),
+    ("PHP", php::find),
+    ("BEAM", beam::find),
+    ("sanitizers", sanitizer::find),
+    ("OpenBLAS", openblas::find),
+    ("TLS", tls::find),
+];
+
+/// Claim what can be recognised of the memory that nobody claimed.
+pub(crate) fn claim(process: &Process, base: &Base, claims: &mut Claims) {
+    let _phase = process.enter(Phase::Foreign);
+    let mut scene = Scene::of(process, base, claims);
+    for (name, find) in RECOGNISERS {
+        if scene.is_empty() {
+            return;
+        }
+        let mut found = Found::default();
+        find(&scene, &mut found);
+        if !found.is_empty() {
+            tracing::debug!(name, "recognised");
+        }
+        scene.settle(found, claims);
+    }
+}

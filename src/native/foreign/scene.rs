@@ -1,0 +1,207 @@
+//! What recognisers see: memory that nobody claimed, and the images with their data.
+
+use byteorder::{ByteOrder, LittleEndian};
+
+use super::found::Found;
+use crate::addr::{Addr, AddrRange, union};
+use crate::image::elf::ElfImage;
+use crate::image::{ModuleKind, symbols};
+use crate::limits;
+use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
+use crate::memory::Memory;
+use crate::process::Process;
+use crate::range_map::RangeMap;
+use crate::targets::Arch;
+
+/// Bytes of data that are read at once.
+const BLOCK: u64 = 1 << 20;
+
+/// A program or library.
+pub(super) struct Image<'a> {
+    /// File name, in lower case.
+    pub(super) name: String,
+    /// Its module.
+    pub(super) owner: Owner,
+    /// What of its writable segments the core holds.
+    pub(super) writable: Vec<AddrRange>,
+    /// Its headers; `None` in tests.
+    pub(super) elf: Option<&'a ElfImage>,
+    /// Whether it is the program itself.
+    pub(super) is_program: bool,
+}
+
+impl Image<'_> {
+    /// Bytes of its writable data.
+    pub(super) fn data_len(&self) -> u64 {
+        self.writable.iter().map(AddrRange::len).fold(0, u64::saturating_add)
+    }
+
+    /// Whether it exports one of these symbols, as far as the core has its tables.
+    pub(super) fn exports(&self, memory: &dyn Memory, names: &[&str]) -> bool {
+        self.elf.is_some_and(|elf| names.iter().any(|name| symbols::find(memory, elf, name).is_some()))
+    }
+}
+
+/// A word of an image's data that leads into memory that nobody claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pointer {
+    /// Where it stands.
+    pub(super) place: Addr,
+    /// Where it leads to.
+    pub(super) to: Addr,
+}
+
+/// All that recognisers look at.
+pub(super) struct Scene<'a> {
+    pub(super) memory: &'a dyn Memory,
+    pub(super) arch: Arch,
+    pub(super) images: Vec<Image<'a>>,
+    /// That of the main thread.
+    pub(super) thread_pointer: Option<Addr>,
+    /// Writable anonymous memory that nobody claimed, joined where it touches.
+    open: RangeMap<AddrRange>,
+}
+
+impl<'a> Scene<'a> {
+    pub(super) fn of(process: &'a Process, base: &Base, claims: &Claims) -> Scene<'a> {
+        let memory: &dyn Memory = &process.memory;
+        let anonymous = base.entries.iter().filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write));
+        let taken = claims.iter().filter(|c| c.kind.specificity() > Kind::AnonRW.specificity()).map(|c| c.range);
+        let open = without(&union(anonymous.map(|e| e.range).collect()), &union(taken.collect()));
+        let program = process.auxv(crate::targets::at::PHDR).map(Addr::new);
+        let images = process.modules.iter().enumerate().filter_map(|(i, module)| {
+            let ModuleKind::Elf(elf) = &module.kind else { return None };
+            Some(Image {
+                name: module.name().to_ascii_lowercase(),
+                owner: Owner::Module(i as u32),
+                writable: elf.writable_parts(memory),
+                elf: Some(elf),
+                is_program: program.is_some_and(|p| elf.range.contains(p)),
+            })
+        });
+        let images = images.collect();
+        let main = process.threads().iter().find(|t| Some(t.tid) == process.main_tid());
+        let thread_pointer = main.and_then(|t| t.thread_pointer);
+        Scene { memory, arch: process.arch(), images, thread_pointer, open }
+    }
+
+    /// A scene made by hand.
+    #[cfg(test)]
+    pub(super) fn new(memory: &'a dyn Memory, images: Vec<Image<'a>>, open: Vec<AddrRange>) -> Scene<'a> {
+        let open = RangeMap::from_sorted(union(open)).unwrap_or_default();
+        Scene { memory, arch: Arch::X86_64, images, thread_pointer: None, open }
+    }
+
+    /// Whether all memory is claimed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// The memory that nobody claimed, by address.
+    pub(super) fn open(&self) -> &[AddrRange] {
+        &self.open
+    }
+
+    /// The range of it that holds an address.
+    pub(super) fn open_at(&self, addr: Addr) -> Option<AddrRange> {
+        self.open.at(addr).copied()
+    }
+
+    /// What of it lies in `range`.
+    pub(super) fn open_within(&self, range: AddrRange) -> Vec<AddrRange> {
+        self.open.overlapping(range).filter_map(|r| r.intersect(&range)).collect()
+    }
+
+    /// The first image whose name begins so.
+    pub(super) fn named(&self, starts: &[&str]) -> Option<&Image<'a>> {
+        self.images.iter().find(|i| starts.iter().any(|s| i.name.starts_with(s)))
+    }
+
+    /// The words at an address.
+    pub(super) fn words<const N: usize>(&self, at: Addr) -> Option<[u64; N]> {
+        let mut out = [0; N];
+        let read = self.memory.bytes(at, N.checked_mul(8)?).ok()?;
+        LittleEndian::read_u64_into(&read, &mut out);
+        Some(out)
+    }
+
+    /// Visit the words of `range` that can be read and are not zero, with their places.
+    pub(super) fn each_word(&self, range: AddrRange, mut visit: impl FnMut(Addr, u64)) {
+        for part in self.memory.readable_parts(range, BLOCK) {
+            let Ok(read) = self.memory.bytes(part.start, part.len() as usize) else { continue };
+            for (i, word) in read.as_chunks::<8>().0.iter().enumerate() {
+                let word = u64::from_le_bytes(*word);
+                if word != 0 {
+                    visit(part.start.saturating_add(8 * i as u64), word);
+                }
+            }
+        }
+    }
+
+    /// Words of an image's data that lead into memory that nobody claimed, to a multiple of `align`.
+    pub(super) fn pointers(&self, image: &Image<'_>, align: u64) -> Vec<Pointer> {
+        let mut out = Vec::new();
+        for &part in &image.writable {
+            self.each_word(part, |place, word| {
+                let to = Addr::new(word);
+                if to.is_aligned(align) && out.len() < limits::MAX_FOREIGN_POINTERS && self.open_at(to).is_some() {
+                    out.push(Pointer { place, to });
+                }
+            });
+        }
+        out
+    }
+
+    /// The multiples of `align` in it whose bytes the core holds, for as long as `visit` wants more.
+    pub(super) fn each_aligned(&self, align: u64, mut visit: impl FnMut(Addr) -> bool) {
+        let mut left = limits::MAX_FOREIGN_PLACES;
+        for part in self.open.iter().flat_map(|r| self.memory.readable_parts(*r, u64::MAX)) {
+            let mut at = part.start.align_up(align);
+            while at < part.end && left > 0 {
+                left -= 1;
+                if !visit(at) {
+                    return;
+                }
+                at = at.saturating_add(align);
+            }
+        }
+    }
+
+    /// Make claims of what a recogniser found, as far as nobody claimed it. What it proved is open no longer.
+    pub(super) fn settle(&mut self, found: Found, claims: &mut Claims) {
+        let list = found.into_list();
+        let proven = list.iter().filter(|(_, l)| l.confidence > Confidence::Heuristic).map(|(r, _)| *r).collect();
+        for (range, label) in &list {
+            let (detail, evidence): (std::sync::Arc<str>, _) = (label.detail.as_str().into(), label.evidence.as_str());
+            let evidence: std::sync::Arc<str> = evidence.into();
+            for range in self.open_within(*range) {
+                let (kind, confidence, owner) = (label.kind, label.confidence, label.owner);
+                claims.add(Claim {
+                    range,
+                    kind,
+                    confidence,
+                    owner,
+                    detail: detail.clone(),
+                    evidence: evidence.clone(),
+                });
+            }
+        }
+        self.open = without(&self.open, &union(proven));
+    }
+}
+
+/// `ranges` without `taken`, both sorted and disjoint.
+fn without(ranges: &[AddrRange], taken: &[AddrRange]) -> RangeMap<AddrRange> {
+    let taken = RangeMap::from_sorted(taken.to_vec()).unwrap_or_default();
+    let mut out = Vec::new();
+    for r in ranges {
+        let mut at = r.start;
+        for t in taken.overlapping(*r) {
+            out.push(AddrRange::new(at, t.start));
+            at = at.max(t.end);
+        }
+        out.push(AddrRange::new(at, r.end));
+    }
+    out.retain(|r| !r.is_empty());
+    RangeMap::from_sorted(out).unwrap_or_default()
+}

@@ -1,0 +1,74 @@
+//! A scene of a few pages made by hand.
+
+use std::collections::BTreeMap;
+
+use super::found::{Found, Label};
+use super::scene::{Image, Scene};
+use crate::addr::{Addr, AddrRange};
+use crate::map::Owner;
+use crate::memory::{Fault, FaultKind, Memory};
+
+/// Blocks of bytes by address.
+#[derive(Default)]
+pub(super) struct Lab {
+    blocks: BTreeMap<Addr, Vec<u8>>,
+}
+
+impl Lab {
+    /// Zeros from `at` on.
+    pub(super) fn map(&mut self, at: u64, len: usize) -> &mut Lab {
+        self.blocks.insert(Addr::new(at), vec![0; len]);
+        self
+    }
+
+    /// Write words from `at` on.
+    pub(super) fn put(&mut self, at: u64, words: &[u64]) -> &mut Lab {
+        let at = Addr::new(at);
+        let (start, block) = self.blocks.range_mut(..=at).next_back().unwrap();
+        let from = at.since(*start) as usize;
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        block[from..from + bytes.len()].copy_from_slice(&bytes);
+        self
+    }
+
+    fn block(&self, at: Addr) -> Option<&[u8]> {
+        let (start, block) = self.blocks.range(..=at).next_back()?;
+        block.get(at.since(*start) as usize..).filter(|rest| !rest.is_empty())
+    }
+
+    /// What a recogniser says where `open` is claimed by nobody, and `data` is that of an image.
+    pub(super) fn ask(
+        &self,
+        find: fn(&Scene<'_>, &mut Found),
+        image: (&str, AddrRange),
+        open: &[AddrRange],
+    ) -> Vec<(AddrRange, Label)> {
+        let (name, data) = image;
+        let writable = self.readable_parts(data, u64::MAX);
+        let image = Image { name: name.into(), owner: Owner::None, writable, elf: None, is_program: true };
+        let mut found = Found::default();
+        find(&Scene::new(self, vec![image], open.to_vec()), &mut found);
+        found.into_list()
+    }
+}
+
+/// `len` bytes from `start` on.
+pub(super) fn range(start: u64, len: u64) -> AddrRange {
+    AddrRange::sized(Addr::new(start), len)
+}
+
+impl Memory for Lab {
+    fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+        let bytes = self.block(addr).and_then(|b| b.get(..buf.len()));
+        buf.copy_from_slice(bytes.ok_or(Fault { addr, kind: FaultKind::Unmapped })?);
+        Ok(())
+    }
+
+    fn readable(&self, addr: Addr, max: u64) -> u64 {
+        self.block(addr).map_or(0, |b| b.len() as u64).min(max)
+    }
+
+    fn past_gap(&self, addr: Addr) -> Addr {
+        self.blocks.range(addr..).next().map_or(Addr::MAX, |(start, _)| *start)
+    }
+}

@@ -1,0 +1,25 @@
+//! TLS of the main thread, which the dynamic linker puts into a small mapping of its own.
+//!
+//! Source: the x86_64 TLS ABI: the word at the thread pointer is the thread pointer.
+
+use super::found::{Found, Label};
+use super::scene::Scene;
+use crate::addr::AddrRange;
+use crate::limits;
+use crate::map::{Kind, Owner};
+
+/// Page that holds the control block, where its mapping is too large to be that alone.
+const PAGE: u64 = 4096;
+
+pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+    let Some(block) = scene.thread_pointer else { return };
+    let Some(mapping) = scene.open_at(block) else { return };
+    if !scene.memory.ptr(block).is_ok_and(|this| this == block) {
+        return;
+    }
+    let small = mapping.len() <= limits::MAX_TLS_MAPPING;
+    let range = if small { mapping } else { AddrRange::sized(block.align_down(PAGE), PAGE) };
+    let evidence = format!("the main thread's thread pointer, {block}, leads here, and the word there to itself");
+    let detail = "TLS of the main thread, and what the dynamic linker keeps beside it";
+    found.add(vec![range], &Label::derived(Kind::Tls, Owner::None, detail, evidence));
+}

@@ -1,0 +1,49 @@
+//! Blocks of malloc that are alike, as a table.
+
+use crate::render::document::{Document, TableBlock};
+use crate::report::ClusterRow;
+use crate::units::exact;
+
+/// Clusters and arenas shown to people where they do not say how many.
+pub(crate) const SHOWN: usize = 20;
+
+/// Chunks shown to people where they do not say how many.
+pub(crate) const CHUNKS: usize = 1000;
+
+/// Columns of a word of memory: `0x` and 16 digits.
+const WORD: usize = 18;
+
+pub(crate) fn more(doc: &mut Document<'_>, all: u64, shown: usize) {
+    let more = all.saturating_sub(shown as u64);
+    if more > 0 {
+        doc.line(format!("and {} more", exact(more)));
+    }
+}
+
+/// Chunks that are alike. A leaked one is in use, and free ones of its size are
+/// no leak.
+pub(crate) fn cluster_table(clusters: &[ClusterRow], leaked: bool) -> TableBlock<'_> {
+    let mut table =
+        TableBlock::default().number("Chunk").number(if leaked { "Leaked" } else { "Used" }).number("Bytes");
+    if !leaked {
+        table = table.number("Free");
+    }
+    table = table.text("Example").flexible("Begins with").least(WORD).text("Kind").optional();
+    for c in clusters.iter().take(SHOWN) {
+        let begins = match (&c.symbol, c.fill, c.first_word) {
+            (Some(symbol), _, _) => symbol.clone(),
+            (_, Some(0), _) => "zeros".into(),
+            (_, Some(byte), _) => format!("all 0x{byte:02x}"),
+            (_, _, Some(word)) => word.to_string(),
+            _ => "(differs)".into(),
+        };
+        let kind = if c.mmapped { format!("{}, mmapped", c.kind) } else { c.kind.to_string() };
+        let mut row = vec![exact(c.size), exact(c.count), exact(c.bytes)];
+        if !leaked {
+            row.push(exact(c.free));
+        }
+        row.extend([c.example.to_string(), begins, kind]);
+        table.rows.push(row);
+    }
+    table
+}

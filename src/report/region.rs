@@ -1,0 +1,31 @@
+//! Regions of the map.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::map::{Confidence, Kind};
+use crate::report::Name;
+
+/// One region.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct RegionRow {
+    /// First address.
+    pub start: Addr,
+    /// First address after it.
+    pub end: Addr,
+    /// Length in bytes.
+    pub size: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// Which one: thread, arena, file and section.
+    pub detail: Name,
+    /// As in /proc/PID/maps; `?` where the core can't tell.
+    pub perms: String,
+    /// File mapped here.
+    pub file: Option<Name>,
+    /// Bytes of it that the core holds.
+    pub in_core: u64,
+    /// How sure its kind is.
+    pub confidence: Confidence,
+}
