@@ -144,3 +144,4 @@ pub mod symbolicate;
 pub mod targets;
 #[doc(hidden)]
 pub mod units;
+mod words;

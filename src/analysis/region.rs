@@ -9,11 +9,11 @@ pub(crate) fn row(r: &Region, names: &mut Shown) -> RegionRow {
         start: r.range.start,
         end: r.range.end,
         size: r.range.len(),
-        kind: r.kind.name(),
+        kind: r.kind,
         detail: names.of(&r.detail),
         perms: r.perms_text(),
         file: r.file.as_ref().map(|path| names.of(path)),
         in_core: r.in_core,
-        confidence: r.confidence.name(),
+        confidence: r.confidence,
     }
 }

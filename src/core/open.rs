@@ -184,7 +184,7 @@ impl Core {
         let facts = Facts {
             path,
             size,
-            compression: compression.map(Compression::name),
+            compression,
             arch: headers.arch,
             producer,
             space: space.with_files(files),

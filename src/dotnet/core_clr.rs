@@ -14,7 +14,7 @@ use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThread, ManagedTh
 use crate::map::{Claims, Confidence};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, ThrownRow, WaitRow};
+use crate::report::{FrameRow, GcMode, ObjectReport, RuntimeRow, ThreadRow, ThrownRow, WaitRow};
 
 /// One CoreCLR of a process. Each part is read when it is first asked for, and kept: its
 /// heaps, types, threads, handles, code.
@@ -204,7 +204,7 @@ impl ManagedRuntime for CoreClr<'_> {
         row.managed_id = thread.managed_id;
         row.managed_name = types.thread_name(thread).map(|name| printable(&name).into_owned());
         row.state = thread.state.map(|bits| threads::state(&self.runtime, bits));
-        row.gc_mode = thread.cooperative.map(|yes| if yes { "cooperative" } else { "preemptive" });
+        row.gc_mode = thread.cooperative.map(|yes| if yes { GcMode::Cooperative } else { GcMode::Preemptive });
         row.exception = types
             .thrown_exception(thread)
             .map(|e| ThrownRow { r#type: printable(&e.type_name).into_owned(), address: e.object });

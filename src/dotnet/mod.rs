@@ -34,6 +34,6 @@ pub use threads::{
     ThrownException, sync_blocks, threads,
 };
 pub use types::{
-    Classification, DynamicKind, FieldDesc, MethodDesc, ModuleInfo, Scope, Shape, Storage, Struct, TypeArg, TypeHandle,
-    TypeSystem,
+    Classification, DynamicKind, FieldDesc, FieldStorage, MethodDesc, ModuleInfo, Scope, Shape, Struct, TypeArg,
+    TypeHandle, TypeSystem,
 };

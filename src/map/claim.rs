@@ -5,27 +5,19 @@ use std::sync::Arc;
 use crate::addr::AddrRange;
 use crate::limits;
 use crate::map::Kind;
+use crate::words::words;
 
-/// How sure a label is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Confidence {
-    /// A guess by what it looks like; its evidence names the guess.
-    Heuristic,
-    /// A structure plus arithmetic.
-    Derived,
-    /// A structure, header or note says so.
-    Exact,
-}
-
-impl Confidence {
-    /// The word printed and used in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Confidence::Heuristic => "heuristic",
-            Confidence::Derived => "derived",
-            Confidence::Exact => "exact",
-        }
+words! {
+    /// How sure a label is.
+    #[derive(Default)]
+    pub enum Confidence {
+        /// A guess by what it looks like; its evidence names the guess.
+        #[default]
+        Heuristic = "heuristic",
+        /// A structure plus arithmetic.
+        Derived = "derived",
+        /// A structure, header or note says so.
+        Exact = "exact",
     }
 }
 

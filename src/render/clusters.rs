@@ -37,7 +37,7 @@ pub(crate) fn cluster_table(clusters: &[ClusterRow], leaked: bool) -> TableBlock
             (_, _, Some(word)) => word.to_string(),
             _ => "(differs)".into(),
         };
-        let kind = if c.mmapped { format!("{}, mmapped", c.kind) } else { c.kind.to_owned() };
+        let kind = if c.mmapped { format!("{}, mmapped", c.kind) } else { c.kind.to_string() };
         let mut row = vec![exact(c.size), exact(c.count), exact(c.bytes)];
         if !leaked {
             row.push(exact(c.free));

@@ -32,8 +32,8 @@ pub(crate) fn headline(core: &CoreRow) -> Document<'_> {
     if let Some(packed) = core.packed {
         parts[0].push_str(&format!(" unpacked from .{packed}"));
     }
-    parts.push(core.producer.to_owned());
-    parts.push(core.arch.to_owned());
+    parts.push(core.producer.to_string());
+    parts.push(core.arch.to_string());
     for r in &core.runtimes {
         let gc = r.gc.map_or_else(String::new, |gc| format!(" ({gc} GC)"));
         parts.push(format!("{} {}{gc}", r.name, r.version.as_deref().unwrap_or("?")));

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::report::{ChunkPlace, ChunkState, ClusterContent};
 
 /// Number and bytes of chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -59,8 +60,8 @@ pub struct ClusterRow {
     pub fill: Option<u8>,
     /// What malloc returned for one of them.
     pub example: Addr,
-    /// zero, fill, symbol, word or mixed.
-    pub kind: &'static str,
+    /// What they have in common beside their size.
+    pub kind: ClusterContent,
     /// Where the first word points to, if into a module.
     pub symbol: Option<String>,
     /// Free chunks of the same size.
@@ -76,10 +77,10 @@ pub struct ChunkRow {
     pub address: Addr,
     /// Size of the chunk in bytes.
     pub size: u64,
-    /// used, free or unknown.
-    pub state: &'static str,
+    /// Whether it is the program's.
+    pub state: ChunkState,
     /// Its arena; `null` for mmapped chunks.
     pub arena: Option<Addr>,
-    /// used, tcache, fastbin, unsorted, smallbin, largebin, unlisted, top, mmapped.
-    pub r#where: &'static str,
+    /// Where malloc keeps it.
+    pub r#where: ChunkPlace,
 }

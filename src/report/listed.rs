@@ -16,7 +16,7 @@ pub struct ListedObject {
     pub name: Name,
     /// Its size.
     pub size: u64,
-    /// Generation that it is in.
+    /// Generation that it is in, in the runtime's own words.
     pub generation: &'static str,
     /// Number of its GC heap.
     pub heap: u32,

@@ -9,19 +9,27 @@ mod blocks;
 mod conditions;
 mod finding;
 mod finding_ids;
+mod kind_or_total;
 mod listed;
 mod lost;
 mod name;
 mod object;
+mod pointer_source;
 mod region;
 mod roots;
 mod sums;
 mod threads;
 
+pub use crate::words::{
+    AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, ChunkPlace, ChunkState, ClusterContent, CodeKind,
+    CodePart, Compression, FieldStorage, FinalizerState, FrameRowKind, GcMode, Generation, HandleKind, HitEncoding,
+    ImageFormat, OsSubject, StackState, TargetKind, TaskStatus, TextFormat, Trust, WaitKind,
+};
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
 pub use conditions::ConditionRow;
 pub use finding::{Finding, Severity};
 pub use finding_ids::{FINDING_IDS, finding_id};
+pub use kind_or_total::KindOrTotal;
 pub use listed::ListedObject;
 pub use lost::{AddrRangeRow, LossRow, LostRow};
 pub use name::Name;
@@ -30,6 +38,7 @@ pub use object::{
     CallRow, CollectionDetail, DelegateDetail, DimensionRow, ElementRow, EntryRow, ExceptionDetail, FieldRow,
     ObjectReport, ThreadValueRow, TraceRow,
 };
+pub use pointer_source::PointerSource;
 pub use region::RegionRow;
 pub use roots::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 pub use sums::{GenerationRow, ObjectsRow, TypeRow};
@@ -41,7 +50,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::diag::Warning;
-use crate::targets::Truncation;
+use crate::targets::{Arch, Producer, Truncation};
 
 /// Version of the JSON form.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -72,12 +81,12 @@ pub struct CoreRow {
     pub path: String,
     /// Size of the (unpacked) file in bytes.
     pub size: u64,
-    /// What it was packed with: zst, gz, xz, lz4.
-    pub packed: Option<&'static str>,
-    /// kernel, gcore, createdump or unknown.
-    pub producer: &'static str,
-    /// x86_64 or aarch64.
-    pub arch: &'static str,
+    /// What it was packed with.
+    pub packed: Option<Compression>,
+    /// The program that wrote it.
+    pub producer: Producer,
+    /// The machine.
+    pub arch: Arch,
     /// Process id.
     pub pid: Option<u32>,
     /// Whether the file is cut off.
@@ -101,7 +110,7 @@ pub struct RuntimeRow {
     pub module: String,
     /// Where it is loaded.
     pub base: Addr,
-    /// workstation or server; `null` where its GC can't be read.
+    /// Its collector, in the runtime's own words (.NET: workstation or server); `null` where its GC can't be read.
     pub gc: Option<&'static str>,
     /// What its structs are read by.
     pub layout_source: String,

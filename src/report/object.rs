@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Name;
+use crate::report::{FieldStorage, Name, TaskStatus};
 
 /// `object`: one object, its fields and their values. What can't be read, or is
 /// not known, is `null`.
@@ -19,7 +19,7 @@ pub struct ObjectReport {
     pub method_table: Option<Addr>,
     /// Its size.
     pub size: Option<u64>,
-    /// Generation that it is in.
+    /// Generation that it is in, in the runtime's own words: gen2, loh.
     pub generation: Option<&'static str>,
     /// Number of its GC heap.
     pub heap: Option<u32>,
@@ -42,7 +42,7 @@ pub struct ObjectReport {
     /// What an exception says; `null` for other objects.
     pub exception: Option<ExceptionDetail>,
     /// A task's TaskStatus; `null` for other objects.
-    pub task_status: Option<&'static str>,
+    pub task_status: Option<TaskStatus>,
     /// What a collection holds; `null` for other objects, and those of kinds not known.
     pub collection: Option<CollectionDetail>,
 }
@@ -135,8 +135,8 @@ pub struct FieldRow {
     /// Its type, as declared.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// instance, static, thread static or static in the image.
-    pub storage: &'static str,
+    /// Where its value is kept.
+    pub storage: FieldStorage,
     /// Where its value is.
     pub address: Option<Addr>,
     /// Its value as text: numbers, `null`, text of strings, what well-known structs

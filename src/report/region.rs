@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::map::{Confidence, Kind};
 use crate::report::Name;
 
 /// One region.
@@ -15,8 +16,8 @@ pub struct RegionRow {
     pub end: Addr,
     /// Length in bytes.
     pub size: u64,
-    /// Name of the kind.
-    pub kind: &'static str,
+    /// What it is.
+    pub kind: Kind,
     /// Which one: thread, arena, file and section.
     pub detail: Name,
     /// As in /proc/PID/maps; `?` where the core can't tell.
@@ -25,6 +26,6 @@ pub struct RegionRow {
     pub file: Option<Name>,
     /// Bytes of it that the core holds.
     pub in_core: u64,
-    /// exact, derived or heuristic.
-    pub confidence: &'static str,
+    /// How sure its kind is.
+    pub confidence: Confidence,
 }

@@ -42,7 +42,7 @@ impl StackRootsRow {
 /// Why parts of stacks were taken word by word.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct StretchRow {
-    /// In words.
+    /// In a sentence.
     pub why: &'static str,
     /// On how many threads' stacks.
     pub threads: u64,
@@ -51,14 +51,14 @@ pub struct StretchRow {
 /// A path from a root.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RootPathRow {
-    /// StrongHandle, PinnedHandle, ThreadStatics, FinalizerQueue, Stack, Stack (conservative), …
+    /// In the runtime's own words: StrongHandle, PinnedHandle, ThreadStatics, FinalizerQueue, Stack, Stack (conservative), …
     pub root_kind: String,
     /// Where the root is; for a register, the stack pointer of its frame, or of
     /// its thread.
     pub root_address: Addr,
     /// The thread that it is of.
     pub thread: Option<u32>,
-    /// The register that it is.
+    /// The register that it is, by the machine's name of it.
     pub register: Option<&'static str>,
     /// Of a stack: whether GC info says that it is a reference; `false`: the word
     /// is the address of an object, which may be chance. `null` for other roots.

@@ -40,7 +40,7 @@ pub struct TypeRow {
 /// Objects of one type in one generation.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct GenerationRow {
-    /// gen0, gen1, gen2, loh, poh, frozen or ephemeral.
+    /// In the runtime's own words; .NET: gen0, gen1, gen2, loh, poh, frozen or ephemeral.
     pub generation: &'static str,
     /// Number of objects.
     pub count: u64,

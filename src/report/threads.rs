@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Name;
+use crate::map::Confidence;
+use crate::report::{FrameRowKind, GcMode, Name, Trust, WaitKind};
 
 /// One thread.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -19,14 +20,14 @@ pub struct ThreadRow {
     pub managed_id: Option<u32>,
     /// The name that managed code gave to it.
     pub managed_name: Option<String>,
-    /// What it is for.
+    /// What it is for, in the runtime's own words.
     pub role: Option<&'static str>,
-    /// How sure the role is: exact, derived or heuristic.
-    pub role_confidence: Option<&'static str>,
+    /// How sure the role is.
+    pub role_confidence: Option<Confidence>,
     /// Thread::ThreadState in words.
     pub state: Option<String>,
-    /// cooperative (a collection must wait for it) or preemptive.
-    pub gc_mode: Option<&'static str>,
+    /// Whether a collection must wait for it.
+    pub gc_mode: Option<GcMode>,
     /// The exception that it threw last.
     pub exception: Option<ThrownRow>,
     /// The lock it waits for.
@@ -55,8 +56,8 @@ pub struct ThrownRow {
 /// What a thread waits for.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct WaitRow {
-    /// lock: to take it; pulse: in Monitor.Wait, which gave the lock up.
-    pub kind: &'static str,
+    /// What for.
+    pub kind: WaitKind,
     /// The object that is locked.
     pub object: Addr,
     /// Its type.
@@ -66,10 +67,10 @@ pub struct WaitRow {
     pub owner_tid: Option<u32>,
     /// The same, by the runtime's number.
     pub owner_managed_id: Option<u32>,
-    /// How it is known, in words.
+    /// How it is known, in a sentence.
     pub how: &'static str,
-    /// exact, derived or heuristic.
-    pub confidence: &'static str,
+    /// How sure that is.
+    pub confidence: Confidence,
 }
 
 /// A frame of a stack.
@@ -80,11 +81,11 @@ pub struct FrameRow {
     pub ip: Option<Addr>,
     /// Its stack pointer; of an explicit Frame its own address.
     pub sp: Addr,
-    /// managed, native, or frame: the runtime's own marks.
-    pub kind: &'static str,
+    /// What it is of.
+    pub kind: FrameRowKind,
     /// The method or function.
     pub method: Option<Name>,
-    /// Class of an explicit Frame.
+    /// Class of an explicit Frame, in the runtime's own words.
     pub frame: Option<&'static str>,
     /// MethodDesc.
     pub method_desc: Option<Addr>,
@@ -101,18 +102,17 @@ pub struct FrameRow {
     pub file: Option<Name>,
     /// Line.
     pub line: Option<u32>,
-    /// How it was found: context, signal frame, unwind data, frame, frame pointer or
-    /// scan. The last two are guesses.
-    pub trust: &'static str,
+    /// How it was found.
+    pub trust: Trust,
 }
 
 impl FrameRow {
     /// How little sure it is: 0 where nothing is guessed.
     pub fn doubt(&self) -> u8 {
         match self.trust {
-            "frame pointer" => 1,
-            "scan" => 2,
-            _ => 0,
+            Trust::FramePointer => 1,
+            Trust::Scan => 2,
+            Trust::Context | Trust::Signal | Trust::UnwindData | Trust::Frame => 0,
         }
     }
 
@@ -144,7 +144,7 @@ impl FrameRow {
         match (&self.method, self.frame, &self.module) {
             (Some(method), Some(frame), _) => format!("[{frame}: {}]", text(method)),
             (None, Some(frame), _) => format!("[{frame}]"),
-            (Some(method), None, Some(module)) if self.kind == "native" => {
+            (Some(method), None, Some(module)) if self.kind == FrameRowKind::Native => {
                 format!("{}!{}", text(module), text(method))
             }
             (Some(method), None, _) => text(method),

@@ -8,29 +8,7 @@ use regex::bytes::Regex;
 
 use crate::search::gate::commonness;
 use crate::search::hex::Masked;
-
-/// In which form a hit was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum HitEncoding {
-    /// Text as UTF-8.
-    Utf8,
-    /// Text as UTF-16LE, at any address, even or odd.
-    Utf16,
-    /// The bytes themselves.
-    Hex,
-}
-
-impl HitEncoding {
-    /// Name as in the JSON contract.
-    pub fn name(self) -> &'static str {
-        match self {
-            HitEncoding::Utf8 => "utf8",
-            HitEncoding::Utf16 => "utf16",
-            HitEncoding::Hex => "hex",
-        }
-    }
-}
+pub use crate::words::HitEncoding;
 
 /// One thing to look for.
 pub(super) struct Needle {

@@ -43,30 +43,8 @@ use std::io::{self, BufRead, Write};
 
 use crate::addr::Addr;
 
+pub use crate::words::{CodeKind as Kind, TextFormat as Format};
 pub use places::{Mapping, mappings};
-
-/// What kind of code a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Kind {
-    /// Code of a managed runtime: jitted, ahead-of-time compiled, its stubs.
-    Managed,
-    /// Code of a native module.
-    Native,
-    /// Not known.
-    #[default]
-    Unknown,
-}
-
-impl Kind {
-    /// Name as in the JSON contract.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Managed => "managed",
-            Kind::Native => "native",
-            Kind::Unknown => "unknown",
-        }
-    }
-}
 
 /// The name of a code address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,37 +65,6 @@ pub trait Namer: Sync {
     /// instruction: of a return address the caller has taken one off. `None`
     /// where there is no code or no name.
     fn name(&self, ip: Addr) -> Option<Resolved>;
-}
-
-/// Which tool wrote a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// `perf script`
-    Perf,
-    /// `heaptrack_print`
-    Heaptrack,
-    /// memleak, bcc's or libbpf's
-    Memleak,
-    /// gdb's `backtrace`
-    Gdb,
-    /// Folded stacks, as heaptrack_print's `-F` or stackcollapse write them
-    Folded,
-    /// Any other
-    Plain,
-}
-
-impl Format {
-    /// Name as in the JSON contract.
-    pub fn name(self) -> &'static str {
-        match self {
-            Format::Perf => "perf",
-            Format::Heaptrack => "heaptrack",
-            Format::Memleak => "memleak",
-            Format::Gdb => "gdb",
-            Format::Folded => "folded",
-            Format::Plain => "plain",
-        }
-    }
 }
 
 /// Which of heaptrack's costs the folded stacks weigh.

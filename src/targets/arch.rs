@@ -1,20 +1,13 @@
 //! Machines.
 
-/// Machine the process ran on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arch {
-    /// x86_64
-    X86_64,
-    /// aarch64
-    Aarch64,
-}
+use crate::words::words;
 
-impl Arch {
-    /// Name as in the JSON contract.
-    pub fn name(self) -> &'static str {
-        match self {
-            Arch::X86_64 => "x86_64",
-            Arch::Aarch64 => "aarch64",
-        }
+words! {
+    /// Machine the process ran on.
+    pub enum Arch {
+        /// x86_64
+        X86_64 = "x86_64",
+        /// aarch64
+        Aarch64 = "aarch64",
     }
 }

@@ -5,6 +5,7 @@ use crate::targets::Arch;
 use crate::targets::producer::{DiagPage, Producer};
 use crate::targets::space::AddressSpace;
 use crate::targets::threads::Thread;
+use crate::words::Compression;
 
 /// Entries of the auxiliary vector that are read (linux/auxvec.h).
 pub mod at {
@@ -74,8 +75,8 @@ pub struct Facts {
     /// Bytes that it takes as a file, after decompression; what an answer may take is
     /// reckoned by it.
     pub size: u64,
-    /// Name of the compression it came in, if any.
-    pub compression: Option<&'static str>,
+    /// The compression it came in, if any.
+    pub compression: Option<Compression>,
     /// Machine.
     pub arch: Arch,
     /// How it was made.

@@ -2,31 +2,25 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::targets::space::FileMapping;
+use crate::words::words;
 
-/// Program that wrote the core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Producer {
-    /// The Linux kernel.
-    Kernel,
-    /// gdb's generate-core-file.
-    Gcore,
-    /// .NET's createdump.
-    Createdump,
-    /// Something else (qemu, a JVM's or Go's own writer, a shrunk core, …).
-    Unknown,
+words! {
+    /// Program that wrote the core.
+    #[derive(Default)]
+    pub enum Producer {
+        /// The Linux kernel.
+        Kernel = "kernel",
+        /// gdb's generate-core-file.
+        Gcore = "gcore",
+        /// .NET's createdump.
+        Createdump = "createdump",
+        /// Something else (qemu, a JVM's or Go's own writer, a shrunk core, …).
+        #[default]
+        Unknown = "unknown",
+    }
 }
 
 impl Producer {
-    /// Name as in the JSON contract.
-    pub fn name(self) -> &'static str {
-        match self {
-            Producer::Kernel => "kernel",
-            Producer::Gcore => "gcore",
-            Producer::Createdump => "createdump",
-            Producer::Unknown => "unknown",
-        }
-    }
-
     /// Whether PT_LOAD flags tell PROT_NONE from read-only. gdb writes its
     /// reservations as `R`.
     pub fn flags_tell_no_access(self) -> bool {

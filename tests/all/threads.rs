@@ -9,7 +9,7 @@ use crate::support::run::run;
 use coremap::commands::{ThreadOptions, threads};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::report::ThreadRow;
+use coremap::report::{ThreadRow, Trust};
 use coremap::session::Session;
 use serde_json::Value;
 
@@ -58,7 +58,7 @@ fn ips(row: &ThreadRow) -> Vec<u64> {
     row.frames.iter().map(|f| f.ip.unwrap().get()).collect()
 }
 
-fn trusts(row: &ThreadRow) -> Vec<&str> {
+fn trusts(row: &ThreadRow) -> Vec<Trust> {
     row.frames.iter().map(|f| f.trust).collect()
 }
 
@@ -70,7 +70,7 @@ fn end(row: &ThreadRow) -> &str {
 fn a_stack_pointer_to_nowhere() {
     for sp in [0, 8, 0xdead_0000, u64::MAX, u64::MAX - 7] {
         let row = walked([code()], &[(RIP, CALLED), (RSP, sp)]);
-        assert_eq!(trusts(&row), ["context"]);
+        assert_eq!(trusts(&row), [Trust::Context]);
         assert!(end(&row).contains("in no stack"), "{}", end(&row));
     }
 }
@@ -92,7 +92,7 @@ fn a_chain_of_frame_pointers() {
     let words = [(a, b), (a + 8, CALLED), (b, c), (b + 8, CALLED + 2), (c, 0), (c + 8, 0)];
     let row = walked([code(), stack(&words)], &[(RIP, CODE), (RSP, STACK + 0x100), (RBP, a)]);
     assert_eq!(ips(&row), [CODE, CALLED, CALLED + 2]);
-    assert_eq!(trusts(&row), ["context", "frame pointer", "frame pointer"]);
+    assert_eq!(trusts(&row), [Trust::Context, Trust::FramePointer, Trust::FramePointer]);
     assert_eq!(row.frames.iter().map(|f| f.sp.get()).collect::<Vec<_>>(), [STACK + 0x100, a + 16, b + 16]);
 }
 
@@ -113,7 +113,7 @@ fn return_addresses_without_frame_pointers_are_looked_for() {
     // What follows no call, and what is no code, is passed over.
     let words = [(STACK + 0x120, CODE + 1), (STACK + 0x128, STACK), (STACK + 0x130, CALLED)];
     let row = walked([code(), stack(&words)], &[(RIP, CODE), (RSP, STACK + 0x100)]);
-    assert_eq!((ips(&row), trusts(&row)), (vec![CODE, CALLED], vec!["context", "scan"]));
+    assert_eq!((ips(&row), trusts(&row)), (vec![CODE, CALLED], vec![Trust::Context, Trust::Scan]));
     assert_eq!(row.frames[1].sp.get(), STACK + 0x138);
 }
 
@@ -195,7 +195,7 @@ fn a_stack_full_of_return_addresses_is_bounded() {
 fn a_stack_that_is_not_in_the_dump() {
     let gone = Load::at(STACK).flags(R | W).memsz(STACK_LEN);
     let row = walked([code(), gone], &[(RIP, CODE), (RSP, STACK + 0x100), (RBP, STACK + 0x200)]);
-    assert_eq!(trusts(&row), ["context"]);
+    assert_eq!(trusts(&row), [Trust::Context]);
     assert!(end(&row).contains("not in the dump"), "{}", end(&row));
 }
 
@@ -298,7 +298,7 @@ fn a_thread_in_the_vdso() {
     let words = [(STACK + 0x110, CALLED)];
     let row = in_vdso(&words, &[(RIP, FUNCTION + 4), (RSP, STACK + 0x100)]);
     assert_eq!(ips(&row)[..2], [FUNCTION + 4, CALLED]);
-    assert_eq!(trusts(&row)[..2], ["context", "unwind data"]);
+    assert_eq!(trusts(&row)[..2], [Trust::Context, Trust::UnwindData]);
     assert_eq!(row.frames[0].module.as_deref(), Some("[vdso]"));
     assert_eq!(row.frames[1].sp.get(), STACK + 0x118);
 }
@@ -317,7 +317,7 @@ fn a_thread_in_a_signal_handler() {
     ];
     let row = in_vdso(&words, &[(RIP, CODE), (RSP, STACK + 0xf00), (RBP, frame)]);
     assert_eq!(ips(&row)[..4], [CODE, TRAMPOLINE, FUNCTION, CALLED]);
-    assert_eq!(trusts(&row)[..4], ["context", "frame pointer", "unwind data", "unwind data"]);
+    assert_eq!(trusts(&row)[..4], [Trust::Context, Trust::FramePointer, Trust::UnwindData, Trust::UnwindData]);
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn a_signal_handler_without_unwind_data() {
     let more = Load::at(CODE + 0x2000).flags(R | X).bytes(SIGRETURN);
     let row = walked([code(), more, stack(&words)], &[(RIP, CODE), (RSP, STACK + 0xf00), (RBP, frame)]);
     assert_eq!(ips(&row)[..4], [CODE, CODE + 0x2000, CODE, CALLED]);
-    assert_eq!(trusts(&row)[..4], ["context", "frame pointer", "signal frame", "frame pointer"]);
+    assert_eq!(trusts(&row)[..4], [Trust::Context, Trust::FramePointer, Trust::Signal, Trust::FramePointer]);
 }
 
 fn answer(name: &str) -> HashMap<u64, Value> {

@@ -14,7 +14,7 @@ use coremap::memory::Memory;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::registers::Regs;
-use coremap::report::{RuntimeRow, ThreadRow};
+use coremap::report::{FrameRowKind, RuntimeRow, ThreadRow};
 use coremap::session::Session;
 
 use crate::support::builder::{CoreBuilder, Load, R, X};
@@ -221,7 +221,7 @@ fn a_runtime_of_fifty_lines_gets_every_answer() {
     let session = Session::with_runtimes(&process, vec![Box::new(Toy::new(&process))]);
 
     let summary = commands::summary(&session, false, &silent);
-    let gc_heap = summary.kinds.iter().find(|k| k.kind == "GCHeap").unwrap();
+    let gc_heap = summary.kinds.iter().find(|k| k.kind == Kind::GCHeap).unwrap();
     assert_eq!(gc_heap.size, 8 * heap().len() as u64);
     assert_eq!(summary.total.size, summary.base.size);
     let head = commands::envelope("summary", &session, summary).core;
@@ -251,7 +251,7 @@ fn a_runtime_of_fifty_lines_gets_every_answer() {
 
     let threads = commands::threads(&session, ThreadOptions::default()).threads;
     let names: Vec<_> = threads[0].frames.iter().map(|f| (f.kind, f.method.as_deref().unwrap_or("-"))).collect();
-    assert_eq!(names, [("managed", "Wait()"), ("managed", "Work()"), ("managed", "Main()")]);
+    assert_eq!(names, ["Wait()", "Work()", "Main()"].map(|name| (FrameRowKind::Managed, name)));
     assert_eq!((threads[0].managed_id, threads[0].managed_name.as_deref()), (Some(1), Some("toy worker")));
 
     let ips = commands::ip2method(&session, &[Addr::new(CODE + METHOD + 1), Addr::new(STACK)]);

@@ -7,7 +7,7 @@ use crate::analysis::blocks::tally::{Alike, BySize, Content, OfSize};
 use crate::bytes::printable;
 use crate::native::NativeSymbols;
 use crate::process::Process;
-use crate::report::{ClusterRow, SizeClassRow};
+use crate::report::{ClusterContent, ClusterRow, SizeClassRow};
 
 /// Blocks with one first word are a cluster where they are at least so many, and
 /// this share of all of their size.
@@ -50,11 +50,11 @@ fn row(
     mmapped: bool,
 ) -> ClusterRow {
     let (kind, first_word, fill) = match alike.content {
-        Content::Fill(0) => ("zero", Some(0), Some(0)),
-        Content::Fill(byte) => ("fill", Some(u64::from_ne_bytes([byte; 8])), Some(byte)),
-        Content::Symbol(word) => ("symbol", Some(word), None),
-        Content::Word(word) => ("word", Some(word), None),
-        Content::Mixed => ("mixed", None, None),
+        Content::Fill(0) => (ClusterContent::Zero, Some(0), Some(0)),
+        Content::Fill(byte) => (ClusterContent::Fill, Some(u64::from_ne_bytes([byte; 8])), Some(byte)),
+        Content::Symbol(word) => (ClusterContent::Symbol, Some(word), None),
+        Content::Word(word) => (ClusterContent::Word, Some(word), None),
+        Content::Mixed => (ClusterContent::Mixed, None, None),
     };
     let symbol = match alike.content {
         Content::Symbol(word) => Some(target(process, symbols, Addr::new(word))),

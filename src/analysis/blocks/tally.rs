@@ -8,7 +8,7 @@ use crate::limits;
 use crate::memory::{Memory, ProcessMemory};
 use crate::native::malloc::{Chunk, Malloc, State};
 use crate::process::Process;
-use crate::report::{ChunkRow, ChunkSum};
+use crate::report::{ChunkPlace, ChunkRow, ChunkState, ChunkSum};
 
 /// First words of blocks of one size that are told apart.
 const WORDS: usize = 16;
@@ -182,7 +182,7 @@ impl Tally {
             State::Top | State::Unknown => {}
             _ => self.sizes.of(chunk.size).free += 1,
         }
-        self.list(block, chunk.size, chunk.state, Some(self.arena), chunk.state.name(), look);
+        self.list(block, chunk.size, chunk.state, Some(self.arena), chunk.state.place(), look);
     }
 
     /// Count a chunk with a mapping of its own.
@@ -198,7 +198,7 @@ impl Tally {
             let first = look.memory.u64(block).ok();
             self.used(size, block, look.content(block, first, look.malloc.usable(size, true)));
         }
-        self.list(block, size, state, None, "mmapped", look);
+        self.list(block, size, state, None, ChunkPlace::Mmapped, look);
     }
 
     fn used(&mut self, size: u64, block: Addr, content: Content) {
@@ -207,24 +207,16 @@ impl Tally {
         of.add(content, 1, block);
     }
 
-    fn list(
-        &mut self,
-        block: Addr,
-        size: u64,
-        state: State,
-        arena: Option<Addr>,
-        kept: &'static str,
-        look: &Looker<'_>,
-    ) {
+    fn list(&mut self, block: Addr, size: u64, state: State, arena: Option<Addr>, kept: ChunkPlace, look: &Looker<'_>) {
         if look.list == 0 {
             return;
         }
         self.listable += 1;
         if self.chunks.len() < look.list {
             let word = match state {
-                State::Used => "used",
-                State::Unknown => "unknown",
-                _ => "free",
+                State::Used => ChunkState::Used,
+                State::Unknown => ChunkState::Unknown,
+                _ => ChunkState::Free,
             };
             self.chunks.push(ChunkRow { address: block, size, state: word, arena, r#where: kept });
         }

@@ -2,7 +2,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Name;
+use crate::map::Confidence;
+use crate::report::{BlockBorders, BlockContent, Name, PointerSource};
 
 /// `anon`: anonymous memory that no runtime, heap or stack claims.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -32,8 +33,8 @@ pub struct BlockClusterRow {
     pub bytes: u64,
     /// Of those, held by the core.
     pub in_core: u64,
-    /// fill, zero, text, pointers, data or not in the core.
-    pub content: &'static str,
+    /// What they hold.
+    pub content: BlockContent,
     /// The byte that fills the blocks, as `0x14`.
     pub fill: Option<String>,
     /// Of the pages looked at, the share of bytes that are text, in percent.
@@ -42,21 +43,21 @@ pub struct BlockClusterRow {
     pub pointer_percent: Option<u64>,
     /// Start of the first of them.
     pub example: Addr,
-    /// How the blocks are told apart: each a region, or cut where pointers lead.
-    pub borders: &'static str,
+    /// How the blocks are told apart.
+    pub borders: BlockBorders,
     /// Who points at their starts, those first that point at most blocks.
     pub owners: Vec<OwnerRow>,
     /// Best guess of the owner, in words.
     pub owner: Option<String>,
     /// Always a guess: heuristic; `null` where there is none.
-    pub confidence: Option<&'static str>,
+    pub confidence: Option<Confidence>,
 }
 
 /// Words of one sort that point at the blocks of a cluster.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct OwnerRow {
     /// What the words are of, as in `refs`.
-    pub from: String,
+    pub from: PointerSource,
     /// Type of the objects they are in.
     #[serde(rename = "type")]
     pub name: Option<Name>,

@@ -6,8 +6,10 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::anon::report::{AnonReport, BlockClusterRow};
+use crate::map::Confidence;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
+use crate::report::{BlockBorders, BlockContent};
 use crate::units::{exact, human, round};
 
 impl Render for AnonReport {
@@ -48,7 +50,7 @@ impl Render for AnonReport {
             exact(self.regions),
             human(self.in_core)
         ));
-        if self.clusters.iter().any(|c| c.borders == "pointers") {
+        if self.clusters.iter().any(|c| c.borders == BlockBorders::Pointers) {
             doc.line("Blocks within a region are told apart by the pointers to their starts.");
         }
         for c in self.clusters.iter().filter(|c| c.bytes >= TOLD).take(OWNERS) {
@@ -71,14 +73,14 @@ struct Row<'a> {
     count: u64,
     bytes: u64,
     in_core: u64,
-    content: &'a str,
+    content: BlockContent,
     fill: Option<&'a str>,
     text_percent: Option<u64>,
     pointer_percent: Option<u64>,
     example: Addr,
-    borders: &'a str,
+    borders: BlockBorders,
     owner: Option<&'a str>,
-    confidence: Option<&'a str>,
+    confidence: Option<Confidence>,
 }
 
 impl<'a> Row<'a> {
@@ -112,16 +114,16 @@ fn shortly(c: &BlockClusterRow) -> String {
             (Some(_), _) if o.objects == 1 => "an object".into(),
             (Some(_), _) => format!("{} objects", exact(o.objects)),
             (None, Some(module)) => module.clone(),
-            (None, None) => o.from.clone(),
+            (None, None) => o.from.to_string(),
         },
     }
 }
 
 fn content(c: &BlockClusterRow) -> String {
     match (&c.fill, c.content) {
-        (Some(fill), "fill") => format!("all {fill}"),
-        (_, "text") => format!("text {}%", c.text_percent.unwrap_or(0)),
-        (_, "pointers") => format!("pointers {}%", c.pointer_percent.unwrap_or(0)),
-        (_, other) => other.to_owned(),
+        (Some(fill), BlockContent::Fill) => format!("all {fill}"),
+        (_, BlockContent::Text) => format!("text {}%", c.text_percent.unwrap_or(0)),
+        (_, BlockContent::Pointers) => format!("pointers {}%", c.pointer_percent.unwrap_or(0)),
+        (_, other) => other.to_string(),
     }
 }

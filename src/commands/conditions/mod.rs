@@ -7,7 +7,7 @@ mod tests;
 use crate::commands::diff::{DiffReport, DiffRow};
 use crate::commands::summary::{KindRow, SummaryReport};
 use crate::map::Kind;
-use crate::report::ConditionRow;
+use crate::report::{ConditionRow, KindOrTotal};
 use crate::units::{exact, human};
 
 /// The report a condition is about.
@@ -132,13 +132,13 @@ impl Condition {
 pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: u64) -> Vec<ConditionRow> {
     let t = &report.total;
     let total = KindRow {
-        kind: "total",
         count: t.count,
         size: t.size,
         in_core: t.in_core,
         largest: t.size,
         zero: t.zero,
         written: t.written,
+        ..KindRow::default()
     };
     let none = KindRow::default();
     let figure = |row: &KindRow, column: &str| match column {
@@ -155,9 +155,7 @@ pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: 
             let value = match c.subject {
                 Subject::Threads => threads,
                 Subject::Total => figure(&total, c.column),
-                Subject::Kind(k) => {
-                    figure(report.kinds.iter().find(|row| row.kind == k.name()).unwrap_or(&none), c.column)
-                }
+                Subject::Kind(k) => figure(report.kinds.iter().find(|row| row.kind == k).unwrap_or(&none), c.column),
             };
             c.judge(i128::from(value), figure(&total, c.column), "the total")
         })
@@ -179,7 +177,7 @@ pub fn judge_diff(conditions: &[Condition], report: &DiffReport) -> Vec<Conditio
                     ..DiffRow::default()
                 },
                 Subject::Total => &report.total,
-                Subject::Kind(k) => report.kinds.iter().find(|row| row.kind == k.name()).unwrap_or(&none),
+                Subject::Kind(k) => report.kinds.iter().find(|row| row.kind == KindOrTotal::Kind(k)).unwrap_or(&none),
             };
             let (value, whole) = match c.column {
                 "old" => (i128::from(row.old), row.old),

@@ -1,13 +1,16 @@
 use super::{Condition, Scope, judge_diff, judge_summary};
 use crate::commands::diff::{CountDelta, DiffReport, DiffRow, DiffSide};
 use crate::commands::summary::{BaseRow, KindRow, SummaryReport, TotalRow};
+use crate::map::Kind;
+use crate::report::KindOrTotal;
+use crate::targets::Producer;
 
 const GIB: u64 = 1 << 30;
 
 /// Stack: 1 GiB in 4 regions, half of it zero; the total is 4 GiB in 10.
 fn summary() -> SummaryReport {
     let stack = KindRow {
-        kind: "Stack",
+        kind: Kind::Stack,
         count: 4,
         size: GIB,
         in_core: GIB,
@@ -34,12 +37,13 @@ fn holds(text: &str) -> bool {
 fn diff_holds(text: &str) -> bool {
     let row =
         |kind, old: u64, new: u64| DiffRow { kind, old, new, delta: new as i64 - old as i64, ..DiffRow::default() };
-    let side = || DiffSide { path: String::new(), pid: None, producer: "kernel", threads: 0, truncated: false };
+    let of = |kind, old, new| row(KindOrTotal::Kind(kind), old, new);
+    let side = || DiffSide { path: String::new(), pid: None, producer: Producer::Kernel, threads: 0, truncated: false };
     let report = DiffReport {
         old: side(),
         new: side(),
-        kinds: vec![row("GCHeap", 100, 120), row("Malloc", 0, 7), row("AnonRW", 10, 4)],
-        total: row("total", 110, 131),
+        kinds: vec![of(Kind::GCHeap, 100, 120), of(Kind::Malloc, 0, 7), of(Kind::AnonRW, 10, 4)],
+        total: row(KindOrTotal::Total, 110, 131),
         threads: CountDelta { old: 10, new: 15, delta: 5 },
         types: None,
         malloc: None,

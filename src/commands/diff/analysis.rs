@@ -5,8 +5,9 @@ use crate::commands::diff::report::{CountDelta, DiffReport, DiffRow, DiffSide, S
 use crate::commands::heapstat::HeapStatReport;
 use crate::commands::malloc::MallocReport;
 use crate::commands::summary::{KindRow, SummaryReport};
+use crate::map::Kind;
 use crate::process::Process;
-use crate::report::{ClusterRow, TypeRow};
+use crate::report::{ClusterRow, KindOrTotal, TypeRow};
 
 /// One of two cores to compare.
 #[derive(Clone, Copy)]
@@ -23,7 +24,7 @@ pub struct DiffInput<'a> {
 
 /// Put two cores side by side.
 pub fn diff(old: DiffInput<'_>, new: DiffInput<'_>) -> DiffReport {
-    let mut kinds: BTreeMap<&'static str, (Option<&KindRow>, Option<&KindRow>)> = BTreeMap::new();
+    let mut kinds: BTreeMap<Kind, (Option<&KindRow>, Option<&KindRow>)> = BTreeMap::new();
     for k in &old.summary.kinds {
         kinds.entry(k.kind).or_default().0 = Some(k);
     }
@@ -31,15 +32,16 @@ pub fn diff(old: DiffInput<'_>, new: DiffInput<'_>) -> DiffReport {
         kinds.entry(k.kind).or_default().1 = Some(k);
     }
     let figures = |k: Option<&KindRow>| k.map_or((0, 0, 0), |k| (k.count, k.size, k.in_core));
-    let mut rows: Vec<DiffRow> = kinds.into_iter().map(|(kind, (a, b))| row(kind, figures(a), figures(b))).collect();
-    rows.sort_by_key(|r| (Reverse(r.delta.unsigned_abs()), Reverse(r.new), r.kind));
+    let mut rows: Vec<DiffRow> =
+        kinds.into_iter().map(|(kind, (a, b))| row(KindOrTotal::Kind(kind), figures(a), figures(b))).collect();
+    rows.sort_by_key(|r| (Reverse(r.delta.unsigned_abs()), Reverse(r.new), r.kind.name()));
     let total = |s: &SummaryReport| (s.total.count, s.total.size, s.total.in_core);
     let threads = |s: &DiffSide| s.threads as u64;
     DiffReport {
         old: old.core.clone(),
         new: new.core.clone(),
         kinds: rows,
-        total: row("total", total(old.summary), total(new.summary)),
+        total: row(KindOrTotal::Total, total(old.summary), total(new.summary)),
         threads: CountDelta {
             old: threads(old.core),
             new: threads(new.core),
@@ -117,7 +119,7 @@ fn sizes(old: &MallocReport, new: &MallocReport) -> Option<Vec<SizeDelta>> {
     Some(rows)
 }
 
-fn row(kind: &'static str, old: (u64, u64, u64), new: (u64, u64, u64)) -> DiffRow {
+fn row(kind: KindOrTotal, old: (u64, u64, u64), new: (u64, u64, u64)) -> DiffRow {
     DiffRow {
         kind,
         old_count: old.0,
@@ -141,7 +143,7 @@ pub fn side(process: &Process) -> DiffSide {
     DiffSide {
         path: process.facts().path.clone(),
         pid: process.pid(),
-        producer: process.producer().name(),
+        producer: process.producer(),
         threads: process.threads().len(),
         truncated: process.facts().truncation.is_some(),
     }

@@ -10,8 +10,6 @@ use crate::map::Kind;
 use crate::report::SCHEMA_VERSION;
 use crate::targets::Producer;
 
-const WRITERS: &[Producer] = &[Producer::Kernel, Producer::Gcore, Producer::Createdump];
-
 /// A summary read back.
 #[derive(Clone, Debug)]
 pub struct Baseline {
@@ -72,7 +70,7 @@ impl Baseline {
             core: DiffSide {
                 path: path.to_owned(),
                 pid: core["pid"].as_u64().and_then(|p| u32::try_from(p).ok()),
-                producer: WRITERS.iter().map(|p| p.name()).find(|n| *n == producer).unwrap_or("unknown"),
+                producer: Producer::ALL.iter().copied().find(|p| p.name() == producer).unwrap_or_default(),
                 threads: usize::try_from(number(core, "threads")?).unwrap_or(usize::MAX),
                 truncated: core["truncated"] == true,
             },
@@ -93,7 +91,7 @@ fn kind(row: &Value) -> Result<KindRow, BaselineError> {
     let kind = Kind::from_name(name)
         .ok_or_else(|| form(format!("kind '{name}' is not known to this version; write the summary anew")))?;
     Ok(KindRow {
-        kind: kind.name(),
+        kind,
         count: number(row, "count")?,
         size: number(row, "size")?,
         in_core: number(row, "in_core")?,
@@ -124,8 +122,11 @@ mod tests {
     fn a_summary_is_read_back() -> Result<(), BaselineError> {
         assert!(Baseline::is_json(GOOD.as_bytes()) && !Baseline::is_json(b"\x7fELF") && !Baseline::is_json(b""));
         let b = Baseline::parse("base.json", GOOD.as_bytes())?;
-        assert_eq!((b.core.pid, b.core.producer, b.core.threads), (Some(7), "kernel", 3));
-        assert_eq!((b.summary.kinds[0].kind, b.summary.kinds[0].size, b.summary.total.in_core), ("Stack", 8192, 4096));
+        assert_eq!((b.core.pid, b.core.producer, b.core.threads), (Some(7), Producer::Kernel, 3));
+        assert_eq!(
+            (b.summary.kinds[0].kind, b.summary.kinds[0].size, b.summary.total.in_core),
+            (Kind::Stack, 8192, 4096)
+        );
         Ok(())
     }
 

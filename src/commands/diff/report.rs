@@ -1,7 +1,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::report::ConditionRow;
+use crate::report::{ConditionRow, KindOrTotal};
+use crate::targets::Producer;
 
 /// `diff`: two cores side by side, or a core beside what `summary --json` said of
 /// an older one. Sizes in bytes.
@@ -89,7 +90,7 @@ pub struct DiffSide {
     /// Process id.
     pub pid: Option<u32>,
     /// Producer.
-    pub producer: &'static str,
+    pub producer: Producer,
     /// Number of threads.
     pub threads: usize,
     /// Whether the file is cut off.
@@ -99,8 +100,8 @@ pub struct DiffSide {
 /// One kind in both cores.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct DiffRow {
-    /// Name of the kind, or `total`.
-    pub kind: &'static str,
+    /// The kind, or `total`.
+    pub kind: KindOrTotal,
     /// Regions in the older.
     pub old_count: u64,
     /// Regions in the newer.

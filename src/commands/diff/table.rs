@@ -43,7 +43,7 @@ impl Render for DiffReport {
                 signed(r.delta_in_core, human),
             ]
         };
-        table.rows.extend(self.kinds.iter().map(|r| cells(r, r.kind)));
+        table.rows.extend(self.kinds.iter().map(|r| cells(r, r.kind.name())));
         table.footer = Some(cells(&self.total, "[TOTAL]"));
         doc.table(table);
         if let Some(types) = &self.types {

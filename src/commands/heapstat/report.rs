@@ -35,7 +35,7 @@ pub struct FreeBlockRow {
     pub size: u64,
     /// Number of its GC heap.
     pub heap: u32,
-    /// Generation.
+    /// Generation, in the runtime's own words.
     pub generation: &'static str,
     /// The object behind it; `null` at the end of its segment.
     pub next: Option<Addr>,

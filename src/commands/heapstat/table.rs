@@ -6,10 +6,9 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::heapstat::report::{FreeBlockRow, HeapStatReport, StringsRow};
-use crate::dotnet::Generation;
 use crate::render::document::{Cut, Document, TableBlock, percent};
 use crate::render::{Render, csv_rows};
-use crate::report::TypeRow;
+use crate::report::{Generation, TypeRow};
 use crate::units::exact;
 
 /// Free blocks shown to people.

@@ -11,6 +11,7 @@ use crate::native::libc;
 use crate::native::stack_records::Libc;
 use crate::native::stacks::Stacks;
 use crate::process::Process;
+use crate::report::{ImageFormat, OsSubject};
 use crate::session::Session;
 use crate::targets::PieceState;
 use crate::targets::at;
@@ -30,8 +31,8 @@ pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
                 size: m.range.len(),
                 build_id: m.build_id(),
                 kind: match &m.kind {
-                    ModuleKind::Elf(_) => Some("elf"),
-                    ModuleKind::Pe { .. } => Some("pe"),
+                    ModuleKind::Elf(_) => Some(ImageFormat::Elf),
+                    ModuleKind::Pe { .. } => Some(ImageFormat::Pe),
                     ModuleKind::NoHeaders => None,
                 },
                 in_core: session.process.space().dumped_in(m.range),
@@ -120,8 +121,8 @@ fn os_facts(process: &Process, stacks: &Stacks) -> Vec<OsFact> {
     let mut out = Vec::new();
     let mut add = |what, value: String, evidence: String| out.push(OsFact { what, value, evidence });
     match kernel_version(process) {
-        Some(version) => add("kernel", format!("Linux {version}"), "the vdso's ELF note \"Linux\"".into()),
-        None => add("kernel", "Linux".into(), "the core's notes are those of Linux".into()),
+        Some(version) => add(OsSubject::Kernel, format!("Linux {version}"), "the vdso's ELF note \"Linux\"".into()),
+        None => add(OsSubject::Kernel, "Linux".into(), "the core's notes are those of Linux".into()),
     }
     let libcs = process.modules.iter().filter_map(|m| Some((m, libc::which(process, m)?)));
     let mut loaded = false;
@@ -130,16 +131,16 @@ fn os_facts(process: &Process, stacks: &Stacks) -> Vec<OsFact> {
         let path = printable(&m.path);
         let banner = if libc == Libc::Glibc { banner(process, m.range) } else { None };
         match banner {
-            Some(text) => add("libc", text, format!("the version text inside {path}")),
-            None => add("libc", libc.name().into(), format!("loaded: {path}")),
+            Some(text) => add(OsSubject::Libc, text, format!("the version text inside {path}")),
+            None => add(OsSubject::Libc, libc.name().into(), format!("loaded: {path}")),
         }
         if m.path.contains("-linux-gnu/") {
-            add("distribution", "Debian family (multiarch library paths)".into(), format!("loaded: {path}"));
+            add(OsSubject::Distribution, "Debian family (multiarch library paths)".into(), format!("loaded: {path}"));
         }
     }
     // Linked into the program, it has no module.
     if let Some(layout) = stacks.layout.filter(|_| !loaded) {
-        add("libc", layout.libc.name().into(), "thread control blocks of its form".into());
+        add(OsSubject::Libc, layout.libc.name().into(), "thread control blocks of its form".into());
     }
     out
 }

@@ -2,6 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::report::{ImageFormat, OsSubject};
 
 /// `info`: the process and what the dump holds of it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -66,8 +67,8 @@ pub struct SignalRow {
 /// Something known of the operating system.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct OsFact {
-    /// What it is about: libc, kernel, distribution.
-    pub what: &'static str,
+    /// What it is about.
+    pub what: OsSubject,
     /// What is known.
     pub value: String,
     /// What proves it.
@@ -85,8 +86,8 @@ pub struct ModuleRow {
     pub size: u64,
     /// GNU build id.
     pub build_id: Option<String>,
-    /// elf, pe, or `null` where its headers are not in the core.
-    pub kind: Option<&'static str>,
+    /// Its form; `null` where its headers are not in the core.
+    pub kind: Option<ImageFormat>,
     /// Bytes of it that the core holds.
     pub in_core: u64,
 }

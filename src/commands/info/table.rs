@@ -3,6 +3,7 @@ use std::io::{self, Write};
 use crate::commands::info::report::{InfoReport, ProcessRow};
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
+use crate::report::ImageFormat;
 use crate::units::{exact, human};
 
 /// A command line of which only the program is told.
@@ -55,7 +56,7 @@ impl Render for InfoReport {
         );
         field("crash thread", p.crash_thread.map(|v| v.to_string()));
         for fact in &p.os {
-            field(fact.what, Some(format!("{} — {}", fact.value, fact.evidence)));
+            field(fact.what.name(), Some(format!("{} — {}", fact.value, fact.evidence)));
         }
         field("page size", Some(format!("{} bytes", exact(p.page_size))));
         field("environment", p.environment.as_ref().map(|e| variables(p, e)));
@@ -81,7 +82,7 @@ impl Render for InfoReport {
                 m.base.to_string(),
                 human(m.size),
                 human(m.in_core),
-                m.kind.unwrap_or("?").to_owned(),
+                m.kind.map_or("?", ImageFormat::name).to_owned(),
                 m.build_id.clone().unwrap_or_default(),
                 m.path.clone(),
             ]);

@@ -43,7 +43,7 @@ pub struct IpRow {
     pub cold_start: Option<Addr>,
     /// Bytes of the cold part.
     pub cold_size: Option<u64>,
-    /// How this code was compiled: QuickJitted, OptimizedTier1, ReadyToRun, …
+    /// How this code was compiled, in the runtime's own words: QuickJitted, OptimizedTier1, ReadyToRun, …
     pub tier: Option<&'static str>,
     /// Whether the JIT compiled it.
     pub jitted: Option<bool>,
@@ -66,7 +66,7 @@ pub struct IpRow {
 pub struct VersionRow {
     /// Where its code begins; `null` where it has none yet.
     pub code: Option<Addr>,
-    /// How it was compiled.
+    /// How it was compiled, in the runtime's own words.
     pub tier: &'static str,
     /// NativeCodeVersionNode; `null` for the default version.
     pub node: Option<Addr>,

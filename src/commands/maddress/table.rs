@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use crate::map::Kind;
 use crate::render::csv_rows;
 use crate::render::document::Cut;
 use crate::render::table::{columns, shorten};
@@ -50,17 +51,22 @@ impl Words<'_> {
     fn of(row: &RegionRow) -> Words<'_> {
         let protect = protect(&row.perms);
         let memory_type = match row.kind {
-            "Image" => "MEM_IMAGE",
-            "MappedFile" | "SharedMemory" | "DoubleMapped" => "MEM_MAPPED",
+            Kind::Image => "MEM_IMAGE",
+            Kind::MappedFile | Kind::SharedMemory | Kind::DoubleMapped => "MEM_MAPPED",
             _ => "MEM_PRIVATE",
         };
         // What SOS has no word for it calls by its protection.
         let kind = match row.kind {
-            "AnonRW" | "AnonRO" | "AnonRX" | "AnonRWX" | "NoAccess" | "Malloc" | "StackGuard" | "Vdso" => {
-                protect.to_owned()
-            }
-            "MappedFile" | "SharedMemory" | "DoubleMapped" => protect.replacen("PAGE_", "MAPPED_", 1),
-            kind => kind.to_owned(),
+            Kind::AnonRW
+            | Kind::AnonRO
+            | Kind::AnonRX
+            | Kind::AnonRWX
+            | Kind::NoAccess
+            | Kind::Malloc
+            | Kind::StackGuard
+            | Kind::Vdso => protect.to_owned(),
+            Kind::MappedFile | Kind::SharedMemory | Kind::DoubleMapped => protect.replacen("PAGE_", "MAPPED_", 1),
+            kind => kind.to_string(),
         };
         let state = if protect == "PAGE_NOACCESS" { "MEM_RESERVE" } else { "MEM_COMMIT" };
         Words { row, kind, memory_type, state, protect }

@@ -196,7 +196,7 @@ fn arena_row<'a>(
     ArenaRow {
         address: arena.address(),
         main: arena.main,
-        confidence: arena.confidence.name(),
+        confidence: arena.confidence,
         heaps: arena.parts.len() as u64,
         committed: arena.committed(),
         system_mem: arena.system_mem,

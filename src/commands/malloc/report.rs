@@ -2,7 +2,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{ChunkRow, ChunkSum, ClusterRow, Finding, LostRow, SizeClassRow};
+use crate::map::Confidence;
+use crate::report::{AllocatorName, ChunkRow, ChunkSum, ClusterRow, Finding, LostRow, SizeClassRow};
 
 /// `malloc`: glibc's heaps, arena by arena, and the blocks in them.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -40,8 +41,8 @@ pub struct MallocReport {
 /// One allocator.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct AllocatorRow {
-    /// glibc, musl, jemalloc, ….
-    pub name: &'static str,
+    /// Which one.
+    pub name: AllocatorName,
     /// What it is in.
     pub module: String,
     /// How it is known.
@@ -94,8 +95,8 @@ pub struct ArenaRow {
     pub address: Addr,
     /// Whether it is the process's first, on the break.
     pub main: bool,
-    /// exact, derived or heuristic.
-    pub confidence: &'static str,
+    /// How sure it is one.
+    pub confidence: Confidence,
     /// Heaps it consists of.
     pub heaps: u64,
     /// Memory it has.
@@ -189,7 +190,7 @@ pub struct TcacheRow {
     pub address: Addr,
     /// Its thread; `null` where no thread's TLS points to it.
     pub tid: Option<u32>,
-    /// First glibc with its form.
+    /// First glibc with its form, as `2.26`.
     pub since: &'static str,
     /// Blocks in it.
     pub count: u64,

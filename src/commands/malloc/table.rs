@@ -202,9 +202,9 @@ fn chunk_table(chunks: &[ChunkRow], main: Option<Addr>) -> TableBlock<'_> {
         table.rows.push(vec![
             c.address.to_string(),
             exact(c.size),
-            c.state.to_owned(),
+            c.state.to_string(),
             // Of most it is the state once more.
-            if c.r#where == c.state { String::new() } else { c.r#where.to_owned() },
+            if c.r#where.name() == c.state.name() { String::new() } else { c.r#where.to_string() },
             match c.arena {
                 Some(arena) if Some(arena) == main => "main".to_owned(),
                 Some(arena) => arena.to_string(),

@@ -93,7 +93,7 @@ impl Render for ObjectReport {
                     name: name.clone(),
                     offset: Some(f.offset),
                     r#type: f.kind.as_deref(),
-                    storage: f.storage,
+                    storage: f.storage.name(),
                     thread,
                     value,
                     object,

@@ -2,6 +2,7 @@ use crate::analysis::naming::Names;
 use crate::commands::perfmap::report::{PerfMapReport, PerfMapRow};
 use crate::limits;
 use crate::managed::CodeEntryKind;
+use crate::report::CodePart;
 use crate::session::Session;
 
 /// All code that the process's runtimes made or loaded, by address.
@@ -16,7 +17,7 @@ pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
                 CodeEntryKind::Method { name, tier, cold } => (name, tier, cold),
                 CodeEntryKind::Stubs(kind) => {
                     let name = format!("stub<{kind}>");
-                    entries.push(PerfMapRow { start, size, name, tier: None, part: Some("stubs") });
+                    entries.push(PerfMapRow { start, size, name, tier: None, part: Some(CodePart::Stubs) });
                     return true;
                 }
             };
@@ -26,8 +27,13 @@ pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
             };
             room = rest;
             let name = one_line(name);
-            let cold =
-                cold.map(|(start, size)| PerfMapRow { start, size, name: name.clone(), tier, part: Some("cold") });
+            let cold = cold.map(|(start, size)| PerfMapRow {
+                start,
+                size,
+                name: name.clone(),
+                tier,
+                part: Some(CodePart::Cold),
+            });
             entries.push(PerfMapRow { start, size, name, tier, part: None });
             entries.extend(cold);
             true

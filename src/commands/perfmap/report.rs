@@ -2,6 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::report::CodePart;
 
 /// `perfmap`: what /tmp/perf-PID.map would hold.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -19,8 +20,8 @@ pub struct PerfMapRow {
     pub size: u64,
     /// Its name.
     pub name: String,
-    /// How it was compiled.
+    /// How it was compiled, in the runtime's own words: QuickJitted, OptimizedTier1, …
     pub tier: Option<&'static str>,
-    /// `cold` or `stubs`, where it is not a method's main part.
-    pub part: Option<&'static str>,
+    /// Which part it is, where it is not a method's main one.
+    pub part: Option<CodePart>,
 }

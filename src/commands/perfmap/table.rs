@@ -3,12 +3,13 @@ use std::io::{self, Write};
 use crate::bytes::printable;
 use crate::commands::perfmap::report::{PerfMapReport, PerfMapRow};
 use crate::render::{Document, Render, TableBlock, csv_rows};
+use crate::report::CodePart;
 
 /// The line of /tmp/perf-PID.map (perf's tools/perf/Documentation/jit-interface.txt):
 /// start and size in hexadecimal, then the name.
 fn line(row: &PerfMapRow) -> String {
     let tier = row.tier.map(|t| format!("[{t}]")).unwrap_or_default();
-    let part = row.part.filter(|p| *p == "cold").map(|p| format!("[{p}]")).unwrap_or_default();
+    let part = row.part.filter(|p| *p == CodePart::Cold).map(|p| format!("[{p}]")).unwrap_or_default();
     format!("{:x} {:x} {}{tier}{part}", row.start.get(), row.size, row.name)
 }
 
@@ -31,7 +32,7 @@ impl Render for PerfMapReport {
             table.rows.push(vec![
                 row.start.to_string(),
                 row.size.to_string(),
-                row.tier.or(row.part).unwrap_or("").to_owned(),
+                row.tier.or(row.part.map(CodePart::name)).unwrap_or("").to_owned(),
                 row.name.clone(),
             ]);
         }

@@ -13,6 +13,7 @@ use crate::map::{Kind, Owner, Region};
 use crate::memory::pointers::pointers;
 use crate::process::Process;
 use crate::progress::Progress;
+use crate::report::{HandleKind, PointerSource, TargetKind};
 use crate::session::Session;
 use crate::units::exact;
 
@@ -57,11 +58,14 @@ struct Share {
 }
 
 /// Sorts of words that tell of an owner, those first that tell most; all
-/// other memory comes after them.
-const ORDER: [&str; 5] = ["register", "stack", "handle", "object", Kind::Image.name()];
-
-/// Sorts that tell of none: what nobody uses any more.
-const LAST: [&str; 4] = [Kind::GCHeapToBeFreed.name(), "free object space", "free block", "stack (left over)"];
+/// other memory comes after them, and last what nobody uses any more.
+const ORDER: [PointerSource; 5] = [
+    PointerSource::Register,
+    PointerSource::Stack,
+    PointerSource::Handle,
+    PointerSource::Object,
+    PointerSource::Region(Kind::Image),
+];
 
 /// Tell who points at `addr`.
 pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: &Progress) -> RefsReport {
@@ -102,24 +106,19 @@ pub fn refs(session: &Session<'_>, addr: Addr, options: &RefsOptions, progress: 
     report.total += rows.len() as u64;
     rows.extend(words.iter().map(|w| row(session, range, w.at, w.value)));
     objects(session, &mut rows);
-    let mut counts: BTreeMap<(usize, String), u64> = BTreeMap::new();
+    let mut counts: BTreeMap<(usize, PointerSource), u64> = BTreeMap::new();
     for row in &rows {
-        *counts.entry((rank(&row.from), row.from.clone())).or_default() += 1;
+        *counts.entry((rank(row.from), row.from)).or_default() += 1;
     }
     report.counts = counts.into_iter().map(|((_, from), count)| RefCountRow { from, count }).collect();
-    rows.sort_by_key(|r| (rank(&r.from), r.address, r.thread));
+    rows.sort_by_key(|r| (rank(r.from), r.address, r.thread));
     rows.truncate(options.limit);
     report.refs = rows;
     report
 }
 
-/// Whether words of this sort are of no use to anybody any more.
-pub(in crate::commands) fn is_dead(from: &str) -> bool {
-    LAST.contains(&from)
-}
-
-fn rank(from: &str) -> usize {
-    if is_dead(from) {
+fn rank(from: PointerSource) -> usize {
+    if from.is_dead() {
         return ORDER.len() + 1;
     }
     ORDER.iter().position(|o| *o == from).unwrap_or(ORDER.len())
@@ -131,21 +130,21 @@ fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
     let mut out = TargetRow {
         start: addr,
         end: addr.saturating_add(1),
-        what: "address",
-        kind: region.map(|r| r.kind.name()),
+        what: TargetKind::Address,
+        kind: region.map(|r| r.kind),
         name: None,
         detail: region.map(|r| place(session, r, addr)).unwrap_or_default(),
     };
     match (span, region) {
-        (Span::Length(length), _) => (out.end, out.what) = (addr.saturating_add(length.max(1)), "range"),
+        (Span::Length(length), _) => (out.end, out.what) = (addr.saturating_add(length.max(1)), TargetKind::Range),
         (Span::Region, Some(region)) => {
-            (out.start, out.end, out.what) = (region.range.start, region.range.end, "region");
+            (out.start, out.end, out.what) = (region.range.start, region.range.end, TargetKind::Region);
             out.detail = printable(&region.detail).into_owned();
         }
         (Span::Thing, Some(region)) if region.kind == Kind::Malloc => {
             if let Some(block) = session.blocks().1.at(addr) {
                 (out.start, out.end) = (block.range.start, block.range.end);
-                out.what = if block.used { "block" } else { "free block" };
+                out.what = if block.used { TargetKind::Block } else { TargetKind::FreeBlock };
             }
         }
         (Span::Thing, Some(region)) if region.kind == Kind::GCHeap => {
@@ -154,7 +153,7 @@ fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
                 let object = names.containing(addr);
                 let object = object.and_then(|at| names.object(at).map(|(name, size)| (at, name, size)));
                 if let Some((object, name, size)) = object {
-                    (out.start, out.end, out.what) = (object, object.saturating_add(size.max(1)), "object");
+                    (out.start, out.end, out.what) = (object, object.saturating_add(size.max(1)), TargetKind::Object);
                     out.name = Some(name);
                 }
             }
@@ -171,7 +170,7 @@ fn registers(process: &Process, target: AddrRange) -> Vec<RefRow> {
             out.push(RefRow {
                 value: Addr::new(value),
                 offset: Addr::new(value).since(target.start),
-                from: "register".into(),
+                from: PointerSource::Register,
                 thread: Some(thread.tid),
                 register: Some(register),
                 ..RefRow::default()
@@ -186,12 +185,12 @@ pub(in crate::commands) fn row(session: &Session<'_>, target: AddrRange, at: Add
     let mut out = RefRow { address: Some(at), value, offset: value.since(target.start), ..RefRow::default() };
     // Every dumped byte has a region; a word without one would be a bug of the map.
     let Some(region) = session.map().region_at(at) else { return out };
-    out.kind = Some(region.kind.name());
-    out.from = region.kind.name().to_owned();
+    out.kind = Some(region.kind);
+    out.from = PointerSource::Region(region.kind);
     out.detail = place(session, region, at);
     if let (Kind::Stack, Owner::Thread(tid)) = (region.kind, region.owner) {
         out.thread = Some(tid);
-        out.from = if session.is_left_over(region, at) { "stack (left over)" } else { "stack" }.into();
+        out.from = if session.is_left_over(region, at) { PointerSource::StackLeftOver } else { PointerSource::Stack };
     }
     out
 }
@@ -200,10 +199,10 @@ pub(in crate::commands) fn row(session: &Session<'_>, target: AddrRange, at: Add
 pub(in crate::commands) fn objects(session: &Session<'_>, rows: &mut [RefRow]) {
     rows.sort_by_key(|r| r.address);
     in_blocks(session, rows);
-    if rows.iter().any(|r| r.kind == Some(Kind::HandleTable.name())) {
+    if rows.iter().any(|r| r.kind == Some(Kind::HandleTable)) {
         in_handles(session, rows);
     }
-    if rows.iter().any(|r| r.kind == Some(Kind::GCHeap.name())) {
+    if rows.iter().any(|r| r.kind == Some(Kind::GCHeap)) {
         for heap in session.runtimes().into_iter().filter_map(|runtime| runtime.heap()) {
             in_objects(&mut ObjectNames::new(heap), rows);
         }
@@ -213,10 +212,10 @@ pub(in crate::commands) fn objects(session: &Session<'_>, rows: &mut [RefRow]) {
 /// Of words in tables of handles: of which kind each is.
 fn in_handles(session: &Session<'_>, rows: &mut [RefRow]) {
     let all = session.coreclr().iter().flat_map(|runtime| runtime.handles());
-    let handles: HashMap<Addr, &'static str> = all.map(|h| (h.address, h.kind.name())).collect();
+    let handles: HashMap<Addr, HandleKind> = all.map(|h| (h.address, h.kind)).collect();
     for row in rows.iter_mut() {
         if let Some(kind) = row.address.and_then(|at| handles.get(&at)) {
-            row.from = "handle".into();
+            row.from = PointerSource::Handle;
             row.detail = format!("{kind} handle");
         }
     }
@@ -224,7 +223,7 @@ fn in_handles(session: &Session<'_>, rows: &mut [RefRow]) {
 
 /// Of words in malloc's heaps: which block each is in.
 fn in_blocks(session: &Session<'_>, rows: &mut [RefRow]) {
-    let mut here = rows.iter_mut().filter(|r| r.kind == Some(Kind::Malloc.name())).peekable();
+    let mut here = rows.iter_mut().filter(|r| r.kind == Some(Kind::Malloc)).peekable();
     if here.peek().is_none() {
         return;
     }
@@ -232,7 +231,7 @@ fn in_blocks(session: &Session<'_>, rows: &mut [RefRow]) {
     for row in here {
         let Some((at, block)) = row.address.and_then(|at| Some((at, blocks.at(at)?))) else { continue };
         let (start, size) = (block.range.start, exact(block.range.len()));
-        row.from = if block.used { row.from.clone() } else { "free block".into() };
+        row.from = if block.used { row.from } else { PointerSource::FreeBlock };
         row.detail = format!("{start}+{:#x}, a block of {size} bytes", at.since(start));
     }
 }
@@ -243,10 +242,10 @@ fn in_objects(names: &mut ObjectNames<'_>, rows: &mut [RefRow]) {
     let address = |row: &RefRow| row.address.unwrap_or_default();
     locate(names.heap, rows, address, |row, part, object| {
         if object.kind == FREE {
-            row.from = "free object space".into();
+            row.from = PointerSource::FreeObjectSpace;
             return;
         }
-        row.from = "object".into();
+        row.from = PointerSource::Object;
         row.object = Some(object.addr);
         row.name = names.object(object.addr).map(|(name, _)| name);
         row.field = names.link(object.addr, Link::Field(address(row).since(object.addr)));

@@ -5,7 +5,7 @@ mod report;
 mod table;
 
 pub use analysis::{RefsOptions, Span, refs};
-pub(in crate::commands) use analysis::{is_dead, objects, row};
+pub(in crate::commands) use analysis::{objects, row};
 pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};

@@ -2,7 +2,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Name;
+use crate::map::Kind;
+use crate::report::{Name, PointerSource, TargetKind};
 
 /// `refs`: who points at an address, or into what lies there.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -30,10 +31,10 @@ pub struct TargetRow {
     pub start: Addr,
     /// First address after it.
     pub end: Addr,
-    /// object, block, free block, region, range or address.
-    pub what: &'static str,
+    /// What it is.
+    pub what: TargetKind,
     /// Kind of the region it lies in; `null` where nothing is mapped.
-    pub kind: Option<&'static str>,
+    pub kind: Option<Kind>,
     /// Type of an object.
     #[serde(rename = "type")]
     pub name: Option<Name>,
@@ -45,7 +46,7 @@ pub struct TargetRow {
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct RefCountRow {
     /// Which sort, see [`RefRow::from`].
-    pub from: String,
+    pub from: PointerSource,
     /// How many.
     pub count: u64,
 }
@@ -59,14 +60,13 @@ pub struct RefRow {
     pub value: Addr,
     /// Bytes from the start of the target to where it points.
     pub offset: u64,
-    /// register, stack, stack (left over), handle, object, free object space, free
-    /// block, or else the kind of the region it lies in.
-    pub from: String,
+    /// What it is of.
+    pub from: PointerSource,
     /// Kind of the region it lies in.
-    pub kind: Option<&'static str>,
+    pub kind: Option<Kind>,
     /// The thread whose stack or register it is.
     pub thread: Option<u32>,
-    /// The register.
+    /// The register, by the machine's name of it.
     pub register: Option<&'static str>,
     /// The object it is in.
     pub object: Option<Addr>,

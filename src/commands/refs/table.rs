@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use crate::commands::refs::report::{RefRow, RefsReport, TargetRow};
+use crate::map::Kind;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
-use crate::report::Name;
+use crate::report::{Name, TargetKind};
 use crate::units::{exact, human};
 
 impl Render for RefsReport {
@@ -27,7 +28,7 @@ impl Render for RefsReport {
         }
         table = table.flexible("Where");
         for r in &self.refs {
-            let mut cells = vec![r.from.clone(), r.address.map_or_else(|| "-".into(), |a| a.to_string())];
+            let mut cells = vec![r.from.to_string(), r.address.map_or_else(|| "-".into(), |a| a.to_string())];
             if offsets {
                 cells.push(format!("+{:#x}", r.offset));
             }
@@ -56,9 +57,9 @@ impl Render for RefsReport {
 
 fn target(t: &TargetRow) -> String {
     let name = t.name.as_ref().map_or_else(String::new, |n| format!(" {}", n.shown()));
-    let kind = t.kind.unwrap_or("not mapped");
+    let kind = t.kind.map_or("not mapped", Kind::name);
     let range = match t.what {
-        "address" => t.start.to_string(),
+        TargetKind::Address => t.start.to_string(),
         _ => format!("{}-{} ({} bytes)", t.start, t.end, exact(t.end.since(t.start))),
     };
     let detail = if t.detail.is_empty() || t.name.is_some() { String::new() } else { format!(": {}", t.detail) };

@@ -26,13 +26,13 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
         // Where the detail is the file itself, once is enough.
         let detail = if r.file.as_ref() == Some(&r.detail) { String::new() } else { r.detail.shown() };
         vec![
-            r.kind.to_owned(),
+            r.kind.to_string(),
             r.start.to_string(),
             r.end.to_string(),
             human(r.size),
             r.perms.clone(),
             human(r.in_core),
-            r.confidence.to_owned(),
+            r.confidence.to_string(),
             detail,
             r.file.as_ref().map(Name::shown).unwrap_or_default(),
         ]

@@ -49,9 +49,9 @@ fn row(session: &Session<'_>, hit: &Hit, context: bool) -> HitRow {
     let region = session.map().region_at(hit.address);
     HitRow {
         address: hit.address,
-        encoding: hit.encoding.name(),
+        encoding: hit.encoding,
         // Every dumped byte has a region; a hit without one would be a bug of the map.
-        kind: region.map_or("?", |r| r.kind.name()),
+        kind: region.map(|r| r.kind),
         detail: region.map_or_else(String::new, |r| place(session, r, hit.address)),
         length: u64::from(hit.len),
         context: context.then(|| context_of(session.process, hit)),

@@ -2,6 +2,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::map::Kind;
+use crate::report::HitEncoding;
 
 /// `search`
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -21,10 +23,10 @@ pub struct SearchReport {
 pub struct HitRow {
     /// Where it begins.
     pub address: Addr,
-    /// utf8, utf16 or hex.
-    pub encoding: &'static str,
+    /// In which form it was found.
+    pub encoding: HitEncoding,
     /// Kind of the region it lies in.
-    pub kind: &'static str,
+    pub kind: Option<Kind>,
     /// Which one, and where in it.
     pub detail: String,
     /// Its length in bytes.

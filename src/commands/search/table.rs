@@ -3,6 +3,7 @@ use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 use crate::commands::search::report::SearchReport;
+use crate::map::Kind;
 use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::units::{exact, human};
@@ -25,7 +26,12 @@ impl Render for SearchReport {
         };
         let widest = self.hits.iter().filter_map(|h| before(h.context.as_deref()?)).max().unwrap_or(0);
         for h in &self.hits {
-            let mut row = vec![h.address.to_string(), h.encoding.to_owned(), h.kind.to_owned(), h.detail.clone()];
+            let mut row = vec![
+                h.address.to_string(),
+                h.encoding.to_string(),
+                h.kind.map_or("?", Kind::name).to_owned(),
+                h.detail.clone(),
+            ];
             if with_context {
                 let context = h.context.as_deref().unwrap_or_default();
                 // Where memory begins just before the hit, less stands before it.

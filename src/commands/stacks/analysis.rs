@@ -73,7 +73,7 @@ pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap
         rows.push(StackRow {
             tid: Some(lost.tid),
             name: session.process.thread_name(lost.tid),
-            state: "unknown",
+            state: StackState::Unknown,
             sp: Some(lost.sp),
             current: true,
             source: lost.why.clone(),
@@ -95,15 +95,8 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
         managed_id: None,
         crashed: false,
         does: None,
-        state: match s.state {
-            StackState::Main => "main",
-            StackState::Thread => "thread",
-            StackState::Signal => "signal",
-            StackState::Switched => "switched",
-            StackState::Cached => "cached",
-            StackState::Unsure => "unknown",
-        },
-        kind: kind.map(|r| r.kind.name()),
+        state: s.state,
+        kind: kind.map(|r| r.kind),
         low: Some(s.stack.start),
         high: Some(s.stack.end),
         reserved: Some(s.stack.len()),
@@ -123,18 +116,18 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
         in_core: session.process.space().dumped_in(s.stack),
         zero: scanned.map(|z| z.zero),
         written: scanned.map(|z| z.written),
-        confidence: Some(s.confidence.name()),
+        confidence: Some(s.confidence),
         source: s.source.clone(),
     }
 }
 
 fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
     // What runs on a block of malloc counts there.
-    let known = || rows.iter().filter(|r| r.low.is_some() && r.kind == Some(Kind::Stack.name()));
+    let known = || rows.iter().filter(|r| r.low.is_some() && r.kind == Some(Kind::Stack));
     let add = |f: fn(&StackRow) -> Option<u64>| known().filter_map(f).fold(0, u64::saturating_add);
     StacksTotal {
         count: known().count() as u64,
-        cached: known().filter(|r| r.state == "cached").count() as u64,
+        cached: known().filter(|r| r.state == StackState::Cached).count() as u64,
         reserved: add(|r| r.reserved),
         guard: add(|r| r.guard),
         in_use: add(|r| r.in_use),
@@ -160,7 +153,7 @@ const LARGE_RESERVE: u64 = 1 << 30;
 
 /// What the stacks come to, and where their size comes from.
 pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> Vec<Finding> {
-    let threads: Vec<&StackRow> = rows.iter().filter(|r| r.state == "thread").collect();
+    let threads: Vec<&StackRow> = rows.iter().filter(|r| r.state == StackState::Thread).collect();
     let mut out = Vec::new();
     let reserve: u64 = threads.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add);
     let most = most_common(threads.iter().filter_map(|r| r.reserved));
@@ -217,17 +210,17 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
             });
         }
     }
-    let on = |state: &str| -> Vec<u32> {
+    let on = |state: StackState| -> Vec<u32> {
         rows.iter().filter(|r| r.state == state && r.current).filter_map(|r| r.used_by).collect()
     };
     let told = [
         (
-            on("signal"),
+            on(StackState::Signal),
             "runs a signal handler on a signal stack; of its own stack, what lies above the interrupted SP is in use",
             "run signal handlers on signal stacks; of their own stacks, what lies above the interrupted SP is in use",
         ),
         (
-            on("switched"),
+            on(StackState::Switched),
             "runs on a stack that it switched to (a coroutine's, a fiber's, a goroutine's)",
             "run on stacks that they switched to (coroutines', fibers', goroutines')",
         ),
@@ -255,7 +248,7 @@ const CACHE: u64 = 40 << 20;
 
 /// Stacks that are kept after their threads ended.
 fn kept(rows: &[StackRow]) -> Option<Finding> {
-    let cached: Vec<&StackRow> = rows.iter().filter(|r| r.state == "cached").collect();
+    let cached: Vec<&StackRow> = rows.iter().filter(|r| r.state == StackState::Cached).collect();
     let reserved = cached.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add);
     let (severity, text) = match cached.len() {
         0 => return None,

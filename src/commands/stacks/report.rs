@@ -2,7 +2,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Finding;
+use crate::map::{Confidence, Kind};
+use crate::report::{Finding, StackState};
 
 /// `stacks`: what threads reserve, and what they used of it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -35,13 +36,11 @@ pub struct StackRow {
     /// What the thread does: the function it is in, and whose code called for it;
     /// `null` where neither is known.
     pub does: Option<String>,
-    /// main, thread; signal: the alternate signal stack that a handler runs on;
-    /// switched: a coroutine's, fiber's or goroutine's that the thread is on; cached, or
-    /// unknown where no stack was found.
-    pub state: &'static str,
+    /// What it is used for; unknown, too, where no stack was found.
+    pub state: StackState,
     /// What the map calls this memory: Stack, or Malloc where the program runs on a
     /// block of malloc. Only Stack counts in the total.
-    pub kind: Option<&'static str>,
+    pub kind: Option<Kind>,
     /// Lowest usable address.
     pub low: Option<Addr>,
     /// First address above the stack.
@@ -67,8 +66,8 @@ pub struct StackRow {
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
-    /// exact, derived or heuristic.
-    pub confidence: Option<&'static str>,
+    /// How sure that is; `null` where no stack was found.
+    pub confidence: Option<Confidence>,
     /// How it is known.
     pub source: String,
 }

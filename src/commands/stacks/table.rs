@@ -2,9 +2,11 @@ use std::io::{self, Write};
 
 use crate::addr::Addr;
 use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport};
+use crate::map::{Confidence, Kind};
 use crate::render::document::{Cut, TableBlock, exact_or_dash, size};
 use crate::render::lines::findings;
 use crate::render::{Document, Render, csv_rows};
+use crate::report::StackState;
 use crate::units::{exact, human};
 
 /// Groups of threads that are shown; the rest is summed up.
@@ -36,7 +38,7 @@ impl Render for StacksReport {
             table = table.number("Zero").optional_rank(2);
         }
         // Worth a column of figures where not all is sure.
-        let sure = self.stacks.iter().all(|s| s.confidence == Some("exact"));
+        let sure = self.stacks.iter().all(|s| s.confidence == Some(Confidence::Exact));
         table = table.text("Known").optional_rank(if sure { 5 } else { 0 });
         let told = self.stacks.iter().any(|s| s.does.is_some());
         if told {
@@ -54,7 +56,7 @@ impl Render for StacksReport {
                 s.in_use.map_or_else(|| "SP elsewhere".to_owned(), human),
                 human(s.in_core),
             ];
-            if s.state == "cached" {
+            if s.state == StackState::Cached {
                 row[6] = "-".into();
             }
             if zero_fill {
@@ -111,9 +113,9 @@ impl Render for StacksReport {
 /// The thread's name, or what the stack is where it is not a thread's own.
 fn name(s: &StackRow) -> String {
     let what = match s.state {
-        "cached" => "(ended)",
-        "signal" => "(signal stack)",
-        "switched" => "(switched to)",
+        StackState::Cached => "(ended)",
+        StackState::Signal => "(signal stack)",
+        StackState::Switched => "(switched to)",
         _ if s.crashed => "(crashed)",
         _ => "",
     };
@@ -123,8 +125,8 @@ fn name(s: &StackRow) -> String {
 
 /// How sure it is, and where it counts, if not as Stack.
 fn known(s: &StackRow) -> String {
-    let sure = s.confidence.unwrap_or("unknown");
-    match s.kind.filter(|kind| s.low.is_some() && *kind != "Stack") {
+    let sure = s.confidence.map_or("unknown", Confidence::name);
+    match s.kind.filter(|kind| s.low.is_some() && *kind != Kind::Stack) {
         Some(kind) => format!("{sure}, counts as {kind}"),
         None => sure.to_owned(),
     }

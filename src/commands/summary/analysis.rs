@@ -29,7 +29,7 @@ pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> S
     for broken in audit::invariants(map, session.process.facts()).into_iter().filter(|i| !i.ok) {
         session.process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
     }
-    let has_malloc = kinds.iter().any(|k| k.kind == Kind::Malloc.name());
+    let has_malloc = kinds.iter().any(|k| k.kind == Kind::Malloc);
     let split = has_malloc.then(|| malloc::split(session.process, session.map(), session.malloc()));
     let findings = triage::quick(session, zeros.as_ref());
     let malloc = split.map(|s| MallocSplit { used: s.used, free: s.free, overhead: s.overhead, unknown: s.unknown });
@@ -40,7 +40,7 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
     let mut rows: BTreeMap<Kind, KindRow> = BTreeMap::new();
     for (i, r) in map.regions.iter().enumerate() {
         let row = rows.entry(r.kind).or_insert_with(|| KindRow {
-            kind: r.kind.name(),
+            kind: r.kind,
             count: 0,
             size: 0,
             in_core: 0,
@@ -59,6 +59,6 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
         }
     }
     let mut rows: Vec<KindRow> = rows.into_values().collect();
-    rows.sort_by_key(|r| (Reverse(r.size), r.kind));
+    rows.sort_by_key(|r| (Reverse(r.size), r.kind.name()));
     rows
 }

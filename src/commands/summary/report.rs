@@ -1,6 +1,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::map::Kind;
 use crate::report::{ConditionRow, Finding};
 
 /// `summary`: where the memory is, by kind.
@@ -37,8 +38,8 @@ pub struct MallocSplit {
 /// One kind. Sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct KindRow {
-    /// Name of the kind.
-    pub kind: &'static str,
+    /// The kind.
+    pub kind: Kind,
     /// Number of regions.
     pub count: u64,
     /// Address space.

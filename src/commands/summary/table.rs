@@ -30,7 +30,7 @@ impl Render for SummaryReport {
         }
         for k in &self.kinds {
             let mut row = vec![
-                k.kind.to_owned(),
+                k.kind.to_string(),
                 exact(k.count),
                 human(k.size),
                 exact(k.size),

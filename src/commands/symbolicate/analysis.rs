@@ -51,7 +51,7 @@ fn code_mappings(session: &Session<'_>) -> Vec<Mapping> {
 
 fn report(summary: Summary) -> SymbolicateReport {
     SymbolicateReport {
-        format: summary.format.name(),
+        format: summary.format,
         lines: summary.lines,
         addresses: summary.addresses,
         named: summary.named,
@@ -64,7 +64,7 @@ fn report(summary: Summary) -> SymbolicateReport {
                 dso: f.dso,
                 resolved: f.resolved,
                 symbol: f.symbol,
-                kind: f.kind.name(),
+                kind: f.kind,
                 module: f.module,
                 count: f.count,
                 note: f.note,

@@ -2,12 +2,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::report::{CodeKind, TextFormat};
 
 /// `symbolicate`: the addresses of a text, and what they are.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SymbolicateReport {
-    /// What the text was taken for: perf, heaptrack, memleak, gdb, folded, plain.
-    pub format: &'static str,
+    /// What the text was taken for.
+    pub format: TextFormat,
     /// Its lines.
     pub lines: u64,
     /// Addresses in it.
@@ -31,12 +32,12 @@ pub struct TextFrameRow {
     pub resolved: Option<Addr>,
     /// Its name.
     pub symbol: Option<String>,
-    /// managed, native or unknown.
-    pub kind: &'static str,
+    /// What kind of code it is.
+    pub kind: CodeKind,
     /// Its module.
     pub module: Option<String>,
     /// How often it is in the text.
     pub count: u64,
-    /// What stood in the way.
+    /// What stood in the way, in a sentence.
     pub note: Option<&'static str>,
 }

@@ -12,7 +12,7 @@ impl Render for SymbolicateReport {
             table.rows.push(vec![
                 exact(frame.count),
                 frame.address.to_string(),
-                frame.kind.to_owned(),
+                frame.kind.to_string(),
                 frame.symbol.clone().or_else(|| frame.note.map(str::to_owned)).unwrap_or_default(),
             ]);
         }

@@ -7,9 +7,10 @@ use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::commands::threads::report::ThreadsReport;
 use crate::commands::threads::tree::{Branch, fold, tree};
+use crate::map::Confidence;
 use crate::render::lines::findings;
 use crate::render::{Document, Render, csv_each};
-use crate::report::{FrameRow, ThreadRow, WaitRow};
+use crate::report::{FrameRow, FrameRowKind, GcMode, ThreadRow, Trust, WaitKind, WaitRow};
 
 /// Spaces a level of the tree is set in; deeper ones than this stay there.
 const INDENT: usize = 2;
@@ -86,10 +87,10 @@ fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
         head.push_str(&format!(" \"{name}\""));
     }
     if let Some(role) = thread.role {
-        let guess = if thread.role_confidence == Some("heuristic") { " (heuristic)" } else { "" };
+        let guess = if thread.role_confidence == Some(Confidence::Heuristic) { " (heuristic)" } else { "" };
         head.push_str(&format!(": {role}{guess}"));
     }
-    for more in [thread.state.as_deref(), thread.gc_mode].into_iter().flatten() {
+    for more in [thread.state.as_deref(), thread.gc_mode.map(GcMode::name)].into_iter().flatten() {
         head.push_str(&format!(", {more}"));
     }
     if thread.crashed {
@@ -114,8 +115,8 @@ fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
 /// What a thread waits for, in words.
 fn wait_line(wait: &WaitRow) -> String {
     let object = format!("{} ({})", wait.object, wait.r#type.as_deref().unwrap_or("type unknown"));
-    let guess = if wait.confidence == "heuristic" { " (heuristic)" } else { "" };
-    if wait.kind == "pulse" {
+    let guess = if wait.confidence == Confidence::Heuristic { " (heuristic)" } else { "" };
+    if wait.kind == WaitKind::Pulse {
         return format!("waits to be pulsed on {object}{guess}");
     }
     let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
@@ -153,7 +154,7 @@ fn frame_line(frame: &FrameRow, times: usize) -> String {
         _ => String::new(),
     };
     let trust = match frame.trust {
-        "signal frame" => " (interrupted by a signal)",
+        Trust::Signal => " (interrupted by a signal)",
         _ => FrameRow::mark(frame.doubt()),
     };
     let times = if times > 1 { format!("  × {times}") } else { String::new() };
@@ -216,7 +217,7 @@ struct CsvRow<'a> {
     managed_id: Option<u32>,
     ip: Option<Addr>,
     sp: Addr,
-    kind: &'static str,
+    kind: FrameRowKind,
     method: Option<&'a str>,
     frame: Option<&'static str>,
     method_desc: Option<Addr>,
@@ -226,7 +227,7 @@ struct CsvRow<'a> {
     il_offset: Option<i64>,
     file: Option<&'a str>,
     line: Option<u32>,
-    trust: &'static str,
+    trust: Trust,
 }
 
 impl<'a> CsvRow<'a> {

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use crate::commands::threads::report::GroupRow;
-use crate::report::{FrameNames, FrameRow};
+use crate::report::{FrameNames, FrameRow, FrameRowKind};
 
 /// How little sure each frame of each group is, the outermost frame first: where stacks
 /// are the same so far, as little as in the least sure of them, so that one name does
 /// not stand there as two.
 fn doubts(groups: &[GroupRow], names: &mut FrameNames) -> Vec<Vec<u8>> {
-    let mut nodes: HashMap<(usize, &'static str, u32), usize> = HashMap::new();
+    let mut nodes: HashMap<(usize, FrameRowKind, u32), usize> = HashMap::new();
     let mut doubt: Vec<u8> = vec![0];
     let paths: Vec<Vec<usize>> = groups
         .iter()

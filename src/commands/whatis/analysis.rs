@@ -33,9 +33,9 @@ pub fn whatis(session: &Session<'_>, addr: Addr, bytes: usize) -> WhatisReport {
         .map(|(_, c)| ClaimRow {
             start: c.range.start,
             end: c.range.end,
-            kind: c.kind.name(),
+            kind: c.kind,
             detail: crate::bytes::printable(&c.detail).into_owned(),
-            confidence: c.confidence.name(),
+            confidence: c.confidence,
             evidence: crate::bytes::printable(&c.evidence).into_owned(),
         })
         .collect();

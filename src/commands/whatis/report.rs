@@ -2,6 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::map::{Confidence, Kind};
 use crate::report::RegionRow;
 
 /// `whatis`: everything known of one address.
@@ -39,11 +40,11 @@ pub struct ClaimRow {
     /// First address after it.
     pub end: Addr,
     /// Kind it claims.
-    pub kind: &'static str,
+    pub kind: Kind,
     /// Which one.
     pub detail: String,
-    /// exact, derived or heuristic.
-    pub confidence: &'static str,
+    /// How sure it is.
+    pub confidence: Confidence,
     /// Its evidence.
     pub evidence: String,
 }

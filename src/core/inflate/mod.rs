@@ -18,21 +18,9 @@ use std::path::PathBuf;
 use crate::limits;
 use crate::progress::Progress;
 use crate::units::{human, round};
+pub use crate::words::Compression;
 use sink::Sink;
 use source::Source;
-
-/// What a stream of bytes is compressed with, told by its first bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compression {
-    /// zstd frames, RFC 8878.
-    Zstd,
-    /// gzip members, RFC 1952.
-    Gzip,
-    /// The .xz container.
-    Xz,
-    /// The lz4 frame format (`lz4 -9 core`), not bare blocks.
-    Lz4,
-}
 
 impl Compression {
     /// The compression whose magic number `head` begins with. A skippable frame, which
@@ -45,16 +33,6 @@ impl Compression {
             // The second is the form of before 2013, `lz4 -l`.
             [0x04, 0x22, 0x4d, 0x18, ..] | [0x02, 0x21, 0x4c, 0x18, ..] => Some(Compression::Lz4),
             _ => skippable(head).map(|_| Compression::Zstd),
-        }
-    }
-
-    /// The usual file ending, without its dot.
-    pub fn name(self) -> &'static str {
-        match self {
-            Compression::Zstd => "zst",
-            Compression::Gzip => "gz",
-            Compression::Xz => "xz",
-            Compression::Lz4 => "lz4",
         }
     }
 }

@@ -12,12 +12,14 @@ use crate::layout::StructView;
 use crate::limits;
 use crate::memory::Memory;
 use crate::process::Process;
+use crate::words::Generation;
 
 /// Generations, where the runtime does not count them (3.1: no POH).
 const GENERATIONS: u64 = 4;
 
-/// Generations that are in the names below.
-const NAMES: [&str; 5] = ["gen0", "gen1", "gen2", "loh", "poh"];
+/// Which generation each number is.
+const BY_NUMBER: [Generation; 5] =
+    [Generation::Gen0, Generation::Gen1, Generation::Gen2, Generation::Loh, Generation::Poh];
 
 /// Segments of the array behind those of generations (ExtraSegCount): critical
 /// objects and others.
@@ -29,7 +31,7 @@ pub struct FinalizeQueue {
     /// Number of the GC heap.
     pub heap: u32,
     /// Registered objects: generation and where it stands in the array.
-    pub registered: Vec<(&'static str, Addr, Addr)>,
+    pub registered: Vec<(Generation, Addr, Addr)>,
     /// Objects whose finalizer is due: where they stand in the array, and they.
     pub ready: Vec<(Addr, Addr)>,
 }
@@ -84,7 +86,7 @@ fn queue(process: &Process, runtime: &Runtime, heap: u32, at: Addr) -> Result<Fi
         .filter(|vars| vars.has("total_generation_count"))
         .and_then(|vars| vars.u64("total_generation_count").ok())
         .unwrap_or(GENERATIONS)
-        .min(NAMES.len() as u64);
+        .min(BY_NUMBER.len() as u64);
     let segments = generations + DUE;
     let fill = |i: u64| memory.ptr(at.saturating_add(8 * i)).map_err(|e| e.to_string());
     // The array's start stands behind the segments' ends.
@@ -100,8 +102,8 @@ fn queue(process: &Process, runtime: &Runtime, heap: u32, at: Addr) -> Result<Fi
         for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
             let (place, object) = (start.saturating_add(8 * i as u64), Addr::new(u64::from_le_bytes(*word)));
             // The oldest generation comes first.
-            match generations.checked_sub(segment + 1) {
-                Some(g) => out.registered.push((NAMES.get(g as usize).copied().unwrap_or(""), place, object)),
+            match generations.checked_sub(segment + 1).and_then(|g| BY_NUMBER.get(g as usize)) {
+                Some(&generation) => out.registered.push((generation, place, object)),
                 None => out.ready.push((place, object)),
             }
         }

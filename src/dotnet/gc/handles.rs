@@ -18,6 +18,7 @@ use crate::memory::Memory;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::process::Process;
+pub use crate::words::HandleKind;
 
 /// Ranges of all segments of all handle tables, and what broke the walk off, if
 /// anything did.
@@ -88,37 +89,6 @@ fn heaps(memory: &dyn Memory, vars: &StructView<'_>) -> u64 {
     count.map_or(1, |n| u64::from(n).clamp(1, limits::MAX_HANDLE_TABLES))
 }
 
-/// What a handle does for the object it leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum HandleKind {
-    /// Forgets it when it becomes finalizable.
-    WeakShort,
-    /// Forgets it when it is gone.
-    WeakLong,
-    /// Keeps it.
-    Strong,
-    /// Keeps it where it is.
-    Pinned,
-    /// Keeps it or not, as its user says.
-    Variable,
-    /// Keeps it while somebody outside counts it.
-    RefCounted,
-    /// Keeps another object while this one lives.
-    Dependent,
-    /// Keeps it where it is until an I/O is done.
-    AsyncPinned,
-    /// Keeps it, and knows what it holds.
-    SizedRef,
-    /// Forgets it, but not its COM side.
-    WeakNativeCom,
-    /// Forgets it; leads into it too.
-    WeakInteriorPointer,
-    /// Keeps it while another runtime's object lives.
-    CrossReference,
-    /// A number that is not known.
-    Other(u8),
-}
-
 impl HandleKind {
     fn of(number: u8) -> HandleKind {
         use HandleKind as K;
@@ -135,27 +105,7 @@ impl HandleKind {
             9 => K::WeakNativeCom,
             10 => K::WeakInteriorPointer,
             11 => K::CrossReference,
-            other => K::Other(other),
-        }
-    }
-
-    /// Its name, as SOS `gchandles` has it.
-    pub fn name(self) -> &'static str {
-        use HandleKind as K;
-        match self {
-            K::WeakShort => "WeakShort",
-            K::WeakLong => "WeakLong",
-            K::Strong => "Strong",
-            K::Pinned => "Pinned",
-            K::Variable => "Variable",
-            K::RefCounted => "RefCounted",
-            K::Dependent => "Dependent",
-            K::AsyncPinned => "AsyncPinned",
-            K::SizedRef => "SizedRef",
-            K::WeakNativeCom => "WeakNativeCom",
-            K::WeakInteriorPointer => "WeakInteriorPointer",
-            K::CrossReference => "CrossReference",
-            K::Other(_) => "Unknown",
+            _ => K::Unknown,
         }
     }
 

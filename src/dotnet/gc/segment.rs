@@ -3,34 +3,9 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::managed;
-
-/// Which part of the heap a segment belongs to, in the words of `heap`'s JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs, reason = "the GC's own terms")]
-pub enum Generation {
-    Gen0,
-    Gen1,
-    Gen2,
-    Loh,
-    Poh,
-    Frozen,
-    /// The one segment that holds generations 0, 1 and the end of 2, where the
-    /// GC works by segments and not by regions.
-    Ephemeral,
-}
+pub use crate::words::Generation;
 
 impl Generation {
-    /// All of them.
-    pub const ALL: [Generation; 7] = [
-        Generation::Gen0,
-        Generation::Gen1,
-        Generation::Gen2,
-        Generation::Loh,
-        Generation::Poh,
-        Generation::Frozen,
-        Generation::Ephemeral,
-    ];
-
     /// All of them in the words that all runtimes share.
     pub(in crate::dotnet) const MANAGED: [managed::Generation; Generation::ALL.len()] = {
         let mut out = [Generation::Gen0.managed(); Generation::ALL.len()];
@@ -49,20 +24,7 @@ impl Generation {
 
     /// The one of that name.
     pub fn from_name(name: &str) -> Option<Generation> {
-        Generation::ALL.into_iter().find(|g| g.name().eq_ignore_ascii_case(name))
-    }
-
-    /// Name as in the JSON contract.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Generation::Gen0 => "gen0",
-            Generation::Gen1 => "gen1",
-            Generation::Gen2 => "gen2",
-            Generation::Loh => "loh",
-            Generation::Poh => "poh",
-            Generation::Frozen => "frozen",
-            Generation::Ephemeral => "ephemeral",
-        }
+        Generation::ALL.iter().copied().find(|g| g.name().eq_ignore_ascii_case(name))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::addr::Addr;
 use crate::dotnet::heap::Heap;
 use crate::dotnet::threads::threads;
-use crate::dotnet::types::{FieldDesc, Scope, Storage, TypeSystem};
+use crate::dotnet::types::{FieldDesc, FieldStorage, Scope, TypeSystem};
 use crate::limits;
 use crate::managed::TypeIndex;
 
@@ -41,7 +41,7 @@ impl Heap<'_> {
         let element = self.types.element_type(info.address)?;
         let own = self.types.own_fields(element).ok().filter(|_| self.types.is_value_type(element) == Ok(true))?;
         // A number's one field says nothing that its type does not.
-        let mut instance = own.iter().filter(|f| f.storage == Storage::Instance);
+        let mut instance = own.iter().filter(|f| f.storage == FieldStorage::Instance);
         let number = instance.next().is_some_and(|f| is_number(f.element)) && instance.next().is_none();
         if number { None } else { name_at(&self.types, &own, rest, None, 0) }
     }
@@ -101,7 +101,7 @@ impl Heap<'_> {
             if let Some(at) = types.static_address(&field) {
                 out.insert(at, format!("static {}", name()).into());
             }
-            if field.storage != Storage::ThreadStatic {
+            if field.storage != FieldStorage::ThreadStatic {
                 continue;
             }
             for thread in threads {
@@ -134,7 +134,7 @@ fn name_at(
     scope: Option<&Scope>,
     depth: u32,
 ) -> Option<String> {
-    let instance = |f: &&FieldDesc| f.storage == Storage::Instance && f.offset <= offset;
+    let instance = |f: &&FieldDesc| f.storage == FieldStorage::Instance && f.offset <= offset;
     let field = fields.iter().filter(instance).max_by_key(|f| f.offset)?;
     let name = types.field_name(field);
     if field.element != VALUE_TYPE || depth >= limits::MAX_TYPE_DEPTH {

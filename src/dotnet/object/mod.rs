@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::addr::Addr;
 use crate::dotnet::heap::{Heap, MethodTableInfo, VALUE_TYPE};
-use crate::dotnet::{CoreClr, FieldDesc, Scope, Shape, Storage, Struct, TypeHandle, TypeSystem, threads};
+use crate::dotnet::{CoreClr, FieldDesc, FieldStorage, Scope, Shape, Struct, TypeHandle, TypeSystem, threads};
 use crate::limits;
 use crate::managed::{Heap as _, ObjectNames};
 use crate::report::{DimensionRow, ElementRow, FieldRow, Name, ObjectReport, ThreadValueRow};
@@ -97,7 +97,8 @@ impl<'g, 'p> Show<'g, 'p> {
             .map(|f| self.row(f, &types.scope_of(f.method_table), at.saturating_add(f.offset), 0))
             .collect();
         let own = types.own_fields(info.address).unwrap_or_default();
-        report.statics = own.iter().filter(|f| f.storage != Storage::Instance).map(|f| self.static_row(f)).collect();
+        report.statics =
+            own.iter().filter(|f| f.storage != FieldStorage::Instance).map(|f| self.static_row(f)).collect();
         self.special(report, at, &fields);
     }
 
@@ -166,7 +167,7 @@ impl<'g, 'p> Show<'g, 'p> {
             name: self.types().field_name(field),
             offset: field.offset,
             kind: self.types().field_type(field, scope),
-            storage: storage(field.storage),
+            storage: field.storage,
             ..FieldRow::default()
         }
     }
@@ -189,7 +190,7 @@ impl<'g, 'p> Show<'g, 'p> {
             return (value, Vec::new());
         }
         let mut own = self.types().own_fields(of.method_table).unwrap_or_default();
-        own.retain(|f| f.storage == Storage::Instance);
+        own.retain(|f| f.storage == FieldStorage::Instance);
         own.sort_by_key(|f| (f.offset, f.token.0));
         if own.is_empty() {
             return (value.or_else(|| Some("{}".into())), Vec::new());
@@ -232,7 +233,7 @@ impl<'g, 'p> Show<'g, 'p> {
     fn static_row(&mut self, field: &FieldDesc) -> FieldRow {
         let types = self.types();
         let scope = types.scope_of(field.method_table);
-        if field.storage == Storage::ThreadStatic {
+        if field.storage == FieldStorage::ThreadStatic {
             return self.thread_static_row(field, &scope);
         }
         match types.static_address(field) {
@@ -242,7 +243,7 @@ impl<'g, 'p> Show<'g, 'p> {
     }
 
     fn static_value(&mut self, field: &FieldDesc, scope: &Scope, place: Addr) -> FieldRow {
-        if field.element == VALUE_TYPE && field.storage != Storage::Rva {
+        if field.element == VALUE_TYPE && field.storage != FieldStorage::Image {
             // Static value types live in boxes.
             let boxed = self.types().memory.ptr(place).ok().filter(|b| !b.is_null());
             return match boxed {
@@ -346,15 +347,6 @@ pub(crate) fn string_text(types: &TypeSystem<'_>, string: Addr, most: usize) -> 
         text.push('…');
     }
     Some(text)
-}
-
-fn storage(storage: Storage) -> &'static str {
-    match storage {
-        Storage::Instance => "instance",
-        Storage::Static => "static",
-        Storage::ThreadStatic => "thread static",
-        Storage::Rva => "static in the image",
-    }
 }
 
 #[cfg(test)]

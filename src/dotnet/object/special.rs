@@ -10,19 +10,20 @@ use crate::dotnet::object::{HEADER, Show};
 use crate::dotnet::{CodeAt, FieldDesc, Methods};
 use crate::limits;
 use crate::report::{
-    CallRow, CollectionDetail, DelegateDetail, ElementRow, EntryRow, ExceptionDetail, FieldRow, ObjectReport, TraceRow,
+    CallRow, CollectionDetail, DelegateDetail, ElementRow, EntryRow, ExceptionDetail, FieldRow, ObjectReport,
+    TaskStatus, TraceRow,
 };
 
 /// Task.cs: the bits of `m_stateFlags` that tell a task's status, as
 /// Task.Status asks for them.
-const TASK_STATES: [(u32, &str); 7] = [
-    (0x20_0000, "Faulted"),
-    (0x40_0000, "Canceled"),
-    (0x100_0000, "RanToCompletion"),
-    (0x80_0000, "WaitingForChildrenToComplete"),
-    (0x2_0000, "Running"),
-    (0x1_0000, "WaitingToRun"),
-    (0x200_0000, "WaitingForActivation"),
+const TASK_STATES: [(u32, TaskStatus); 7] = [
+    (0x20_0000, TaskStatus::Faulted),
+    (0x40_0000, TaskStatus::Canceled),
+    (0x100_0000, TaskStatus::RanToCompletion),
+    (0x80_0000, TaskStatus::WaitingForChildrenToComplete),
+    (0x2_0000, TaskStatus::Running),
+    (0x1_0000, TaskStatus::WaitingToRun),
+    (0x200_0000, TaskStatus::WaitingForActivation),
 ];
 
 /// Dictionary.cs: an entry whose `next` is below this is free.
@@ -79,10 +80,10 @@ impl Show<'_, '_> {
         self.method_table(object).filter(|info| !info.free)
     }
 
-    fn task_status(&self, fields: &Fields<'_>) -> Option<&'static str> {
+    fn task_status(&self, fields: &Fields<'_>) -> Option<TaskStatus> {
         let flags = self.int(fields, "m_stateFlags")?;
         let found = TASK_STATES.iter().find(|(bit, _)| flags & bit != 0);
-        Some(found.map_or("Created", |(_, name)| name))
+        Some(found.map_or(TaskStatus::Created, |(_, status)| *status))
     }
 
     fn delegate(&mut self, fields: &Fields<'_>) -> DelegateDetail {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::addr::Addr;
-use crate::dotnet::types::{FieldDesc, Shape, Storage, TypeSystem};
+use crate::dotnet::types::{FieldDesc, FieldStorage, Shape, TypeSystem};
 use crate::image::metadata::sig::Type;
 
 /// The base of all tasks.
@@ -95,7 +95,7 @@ impl<'t, 'p> Shapes<'t, 'p> {
         let Ok(Shape::Named { method_table: machine, .. }) = types.shape(handle) else { return None };
         let object = types.is_value_type(machine) == Ok(false);
         let mut own: Vec<FieldDesc> = types.own_fields(machine).ok()?;
-        own.retain(|f| f.storage == Storage::Instance);
+        own.retain(|f| f.storage == FieldStorage::Instance);
         own.sort_by_key(|f| f.offset);
         let shift = if object { METHOD_TABLE } else { 0 };
         let names: Vec<String> = own.iter().map(|f| types.field_name(f)).collect();

@@ -3,7 +3,7 @@ use crate::dotnet::threads::KnownThread;
 use crate::image::modules::is_pe_name;
 use crate::map::Confidence;
 use crate::process::Process;
-use crate::report::{FrameRow, ThreadRow};
+use crate::report::{FrameRow, FrameRowKind, ThreadRow};
 
 /// Of Thread::ThreadState: it works for the thread pool.
 const POOL_WORKER: &str = "TPWorkerThread";
@@ -83,7 +83,8 @@ pub(in crate::dotnet) fn role(
     if main == Some(row.tid) {
         return Some(("main", Confidence::Exact));
     }
-    let managed = || frames.iter().rev().filter(|f| f.kind == "managed").filter_map(|f| f.method.as_deref());
+    let managed =
+        || frames.iter().rev().filter(|f| f.kind == FrameRowKind::Managed).filter_map(|f| f.method.as_deref());
     let by_method =
         managed().find_map(|name| METHODS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, role)| *role));
     if let Some(role) = by_method {
@@ -110,15 +111,15 @@ const UNNAMED: &[&str] = &["!0x", "(method 0x", "(type 0x", "(no name)", "!!"];
 /// a name is a method whose tables can't be read.
 fn is_nameless(frame: &FrameRow) -> bool {
     match frame.kind {
-        "managed" => frame.method.as_deref().is_none_or(|m| UNNAMED.iter().any(|mark| m.contains(mark))),
-        "native" => frame.method.is_none() && frame.module.as_deref().is_none_or(is_pe_name),
-        _ => false,
+        FrameRowKind::Managed => frame.method.as_deref().is_none_or(|m| UNNAMED.iter().any(|mark| m.contains(mark))),
+        FrameRowKind::Native => frame.method.is_none() && frame.module.as_deref().is_none_or(is_pe_name),
+        FrameRowKind::Frame => false,
     }
 }
 
 /// By functions and modules of a thread that runs no managed code.
 fn by_native(row: &ThreadRow, frames: &[FrameRow]) -> Option<&'static str> {
-    let native = || frames.iter().rev().filter(|f| f.kind == "native");
+    let native = || frames.iter().rev().filter(|f| f.kind == FrameRowKind::Native);
     let functions = || native().filter_map(|f| f.method.as_deref());
     let by_function =
         functions().find_map(|name| FUNCTIONS.iter().find(|(part, _)| name.contains(part)).map(|(_, role)| *role));

@@ -17,7 +17,7 @@ use crate::managed::{FrameKind, Method, StackFrame};
 use crate::map::Confidence;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::WaitRow;
+use crate::report::{WaitKind, WaitRow};
 
 /// The Frame of helpers that protect one object, such as the one that takes locks.
 const ONE_OBJECT: &str = "HelperMethodFrame_1OBJ";
@@ -65,7 +65,7 @@ impl Locks {
         let types = &methods.types;
         if let Some(&object) = self.pulse.get(&thread.address) {
             let how = "its Thread is in the list of those that wait to be pulsed";
-            return Some(row(types, "pulse", object, how, Confidence::Exact));
+            return Some(row(types, WaitKind::Pulse, object, how, Confidence::Exact));
         }
         let wait = self.by_helper(types, thread, frames);
         let wait = wait.or_else(|| self.by_monitor(methods, thread, frames));
@@ -140,7 +140,7 @@ impl Locks {
         Some(WaitRow {
             owner_tid: Some(owner),
             owner_managed_id: self.by_tid.get(&owner).copied(),
-            ..row(types, "lock", object, how, Confidence::Derived)
+            ..row(types, WaitKind::Lock, object, how, Confidence::Derived)
         })
     }
 
@@ -160,15 +160,15 @@ impl Locks {
         WaitRow {
             owner_tid: block.owner.as_ref().and_then(|o| o.os_id),
             owner_managed_id: block.owner.as_ref().and_then(|o| o.managed_id),
-            ..row(types, "lock", block.object, how, confidence)
+            ..row(types, WaitKind::Lock, block.object, how, confidence)
         }
     }
 }
 
-fn row(types: &TypeSystem<'_>, kind: &'static str, object: Addr, how: &'static str, confidence: Confidence) -> WaitRow {
+fn row(types: &TypeSystem<'_>, kind: WaitKind, object: Addr, how: &'static str, confidence: Confidence) -> WaitRow {
     let named = types.type_of(object).filter(|&mt| types.shape(TypeHandle(mt)).is_ok());
     let name = named.map(|mt| printable(&types.display_name(mt)).into_owned());
-    WaitRow { kind, object, r#type: name, how, confidence: confidence.name(), ..WaitRow::default() }
+    WaitRow { kind, object, r#type: name, how, confidence, ..WaitRow::default() }
 }
 
 /// Managed frames with their places, that of the latest call first.

@@ -12,6 +12,7 @@ use crate::layout::ViewError;
 use crate::limits;
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
+use crate::words::FieldStorage;
 
 /// What the two words of a FieldDesc hold beside its MethodTable.
 mod bits {
@@ -39,19 +40,6 @@ mod packed {
     pub(super) const STATIC_FIELDS: u32 = 2;
 }
 
-/// Where a field's value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Storage {
-    /// In each object.
-    Instance,
-    /// Once.
-    Static,
-    /// Once for each thread.
-    ThreadStatic,
-    /// In the module's image.
-    Rva,
-}
-
 /// A field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldDesc {
@@ -62,7 +50,7 @@ pub struct FieldDesc {
     /// Its row in Field.
     pub token: Token,
     /// Where its value is.
-    pub storage: Storage,
+    pub storage: FieldStorage,
     /// Offset of its value: in an object from its start on, in a value type from
     /// the value's, for statics from their base.
     pub offset: u64,
@@ -80,13 +68,13 @@ impl FieldDesc {
     fn read(address: Addr, method_table: Addr, bytes: &[u8], words: (usize, usize)) -> Option<FieldDesc> {
         let (first, second) = (u32_at(bytes, words.0)?, u32_at(bytes, words.1)?);
         let storage = if first & bits::STATIC == 0 {
-            Storage::Instance
+            FieldStorage::Instance
         } else if first & bits::THREAD_STATIC != 0 {
-            Storage::ThreadStatic
+            FieldStorage::ThreadStatic
         } else if first & bits::RVA != 0 {
-            Storage::Rva
+            FieldStorage::Image
         } else {
-            Storage::Static
+            FieldStorage::Static
         };
         Some(FieldDesc {
             address,
@@ -135,7 +123,7 @@ impl<'p> TypeSystem<'p> {
             let own = self.own_fields(at).unwrap_or_default();
             out.extend(
                 own.into_iter()
-                    .filter(|f| f.storage == Storage::Instance)
+                    .filter(|f| f.storage == FieldStorage::Instance)
                     .map(|f| FieldDesc { offset: f.offset + METHOD_TABLE, ..f }),
             );
         }
@@ -309,10 +297,14 @@ mod tests {
             .collect();
         assert_eq!(
             all,
-            [(0x2e4, Storage::Instance, 0, 8), (0x2e5, Storage::Instance, 4, 3), (0x2e3, Storage::Static, 0, 0x12)]
+            [
+                (0x2e4, FieldStorage::Instance, 0, 8),
+                (0x2e5, FieldStorage::Instance, 4, 3),
+                (0x2e3, FieldStorage::Static, 0, 0x12)
+            ]
         );
-        assert_eq!(desc(0x0300_0001, 0).map(|f| f.storage), Some(Storage::ThreadStatic));
-        assert_eq!(desc(0x0500_0001, 0).map(|f| f.storage), Some(Storage::Rva));
+        assert_eq!(desc(0x0300_0001, 0).map(|f| f.storage), Some(FieldStorage::ThreadStatic));
+        assert_eq!(desc(0x0500_0001, 0).map(|f| f.storage), Some(FieldStorage::Image));
         assert_eq!(desc(1, u32::MAX).map(|f| (f.offset, f.element)), Some((0x07ff_ffff, 0x1f)));
         assert_eq!(FieldDesc::read(Addr::NULL, Addr::NULL, &[0; 15], (8, 12)), None);
     }

@@ -11,7 +11,8 @@ mod module;
 mod statics;
 mod type_handle;
 
-pub use fields::{FieldDesc, Storage};
+pub use crate::words::FieldStorage;
+pub use fields::FieldDesc;
 pub use instances::{Scope, Struct, TypeArg};
 pub use method_desc::{Classification, DynamicKind, MethodDesc};
 pub use module::ModuleInfo;

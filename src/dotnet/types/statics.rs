@@ -7,7 +7,7 @@
 
 use crate::addr::Addr;
 use crate::bytes::{u16_at, u32_at, u64_at};
-use crate::dotnet::types::{FieldDesc, Storage, TypeSystem};
+use crate::dotnet::types::{FieldDesc, FieldStorage, TypeSystem};
 use crate::image::metadata::{Table, Token};
 use crate::layout::StructView;
 use crate::limits;
@@ -61,9 +61,9 @@ impl TypeSystem<'_> {
     /// [`TypeSystem::thread_static_address`].
     pub fn static_address(&self, field: &FieldDesc) -> Option<Addr> {
         match field.storage {
-            Storage::Static => {}
-            Storage::Rva => return self.rva_static(field),
-            Storage::Instance | Storage::ThreadStatic => return None,
+            FieldStorage::Static => {}
+            FieldStorage::Image => return self.rva_static(field),
+            FieldStorage::Instance | FieldStorage::ThreadStatic => return None,
         }
         let view = self.view("MethodTable", field.method_table);
         let is_object = field.is_object();
@@ -93,7 +93,7 @@ impl TypeSystem<'_> {
             }
             let own = self.own_fields(method_table).unwrap_or_default();
             *left = left.saturating_sub(own.len());
-            out.extend(own.into_iter().filter(|f| f.storage != Storage::Instance));
+            out.extend(own.into_iter().filter(|f| f.storage != FieldStorage::Instance));
             if out.len() >= limits::MAX_STATICS {
                 *left = 0;
             }
@@ -155,7 +155,7 @@ impl TypeSystem<'_> {
     /// Where a thread's value of a thread static is; `None` where the thread has
     /// none: it then has the default.
     pub fn thread_static_address(&self, field: &FieldDesc, thread: Addr) -> Option<Addr> {
-        if field.storage != Storage::ThreadStatic {
+        if field.storage != FieldStorage::ThreadStatic {
             return None;
         }
         let view = self.view("Thread", thread);

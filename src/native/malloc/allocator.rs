@@ -5,12 +5,13 @@ use crate::native::libc;
 use crate::native::malloc::Malloc;
 use crate::native::stack_records::Libc;
 use crate::process::Process;
+use crate::words::AllocatorName;
 
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocator {
-    /// Its name: glibc, musl, jemalloc, tcmalloc, mimalloc, ….
-    pub name: &'static str,
+    /// Which one.
+    pub name: AllocatorName,
     /// What it is in.
     pub module: String,
     /// How it is known.
@@ -20,16 +21,16 @@ pub struct Allocator {
 }
 
 /// Beginnings of names of libraries, and the allocator in them.
-const LIBRARIES: &[(&str, &str)] = &[
-    ("libjemalloc", "jemalloc"),
-    ("libtcmalloc", "tcmalloc"),
-    ("libmimalloc", "mimalloc"),
-    ("libsnmalloc", "snmalloc"),
-    ("libscudo", "scudo"),
-    ("librpmalloc", "rpmalloc"),
-    ("libhoard", "hoard"),
-    ("libtbbmalloc", "tbbmalloc"),
-    ("libasan", "AddressSanitizer"),
+const LIBRARIES: &[(&str, AllocatorName)] = &[
+    ("libjemalloc", AllocatorName::Jemalloc),
+    ("libtcmalloc", AllocatorName::Tcmalloc),
+    ("libmimalloc", AllocatorName::Mimalloc),
+    ("libsnmalloc", AllocatorName::Snmalloc),
+    ("libscudo", AllocatorName::Scudo),
+    ("librpmalloc", AllocatorName::Rpmalloc),
+    ("libhoard", AllocatorName::Hoard),
+    ("libtbbmalloc", AllocatorName::Tbbmalloc),
+    ("libasan", AllocatorName::AddressSanitizer),
 ];
 
 /// The allocators of the process; the one that blocks most likely come from first.
@@ -38,7 +39,7 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
     for module in &process.modules {
         let musl = || libc::which(process, module).filter(|(libc, _)| *libc == Libc::Musl);
         let by_name = named(module).map(|(name, by)| (name, format!("a module named {by}")));
-        let found = by_name.or_else(|| musl().map(|(libc, how)| (libc.name(), how.to_owned())));
+        let found = by_name.or_else(|| musl().map(|(_, how)| (AllocatorName::Musl, how.to_owned())));
         if let Some((name, evidence)) = found.filter(|(name, _)| !out.iter().any(|a| a.name == *name)) {
             out.push(Allocator { name, module: module.path.to_string(), evidence, walked: false });
         }
@@ -47,7 +48,7 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
     if let Some(module) = malloc.module.and_then(|i| process.modules.get(i)) {
         let linked = !is_libc(module);
         out.push(Allocator {
-            name: "glibc",
+            name: AllocatorName::Glibc,
             module: module.path.to_string(),
             evidence: format!(
                 "main_arena{} by the shape of its bins; {}",
@@ -58,7 +59,7 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
         });
     } else if !malloc.heaps.is_empty() {
         out.push(Allocator {
-            name: "glibc",
+            name: AllocatorName::Glibc,
             module: String::new(),
             evidence: "heaps of its form, without a main_arena".into(),
             walked: true,
@@ -71,6 +72,6 @@ fn is_libc(module: &Module) -> bool {
     module.name().starts_with("libc")
 }
 
-fn named(module: &Module) -> Option<(&'static str, &'static str)> {
+fn named(module: &Module) -> Option<(AllocatorName, &'static str)> {
     LIBRARIES.iter().find(|(prefix, _)| module.name().starts_with(prefix)).map(|(prefix, name)| (*name, *prefix))
 }

@@ -6,6 +6,7 @@ use crate::memory::window::Window;
 use crate::native::malloc::shape::Shape;
 use crate::native::malloc::{Arena, FreeLists, Part};
 use crate::targets::Target;
+use crate::words::ChunkPlace;
 
 /// Chunks in a row that make a place believed to be a chunk again.
 const CHAIN: usize = 8;
@@ -57,18 +58,18 @@ impl State {
         State::ALL.get(index).copied().unwrap_or(State::Unknown)
     }
 
-    /// The word in reports: where a free chunk is kept.
-    pub fn name(self) -> &'static str {
+    /// Where a chunk in this state is kept, as reports say it.
+    pub fn place(self) -> ChunkPlace {
         match self {
-            State::Used => "used",
-            State::Tcache => "tcache",
-            State::Fastbin => "fastbin",
-            State::Unsorted => "unsorted",
-            State::Small => "smallbin",
-            State::Large => "largebin",
-            State::Unlisted => "unlisted",
-            State::Top => "top",
-            State::Unknown => "unknown",
+            State::Used => ChunkPlace::Used,
+            State::Tcache => ChunkPlace::Tcache,
+            State::Fastbin => ChunkPlace::Fastbin,
+            State::Unsorted => ChunkPlace::Unsorted,
+            State::Small => ChunkPlace::Smallbin,
+            State::Large => ChunkPlace::Largebin,
+            State::Unlisted => ChunkPlace::Unlisted,
+            State::Top => ChunkPlace::Top,
+            State::Unknown => ChunkPlace::Unknown,
         }
     }
 

@@ -273,7 +273,7 @@ impl Finder<'_> {
                 continue;
             };
             let lost = self.process.facts().threads_lost;
-            let state = if lost { StackState::Unsure } else { StackState::Cached };
+            let state = if lost { StackState::Unknown } else { StackState::Cached };
             stacks.push(ThreadStack { state, ..from_record(None, layout, pointer, record, zone) });
         }
     }

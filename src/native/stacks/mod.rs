@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use crate::addr::{Addr, AddrRange};
 use crate::map::Confidence;
 use crate::native::stack_records::RecordLayout;
+pub use crate::words::StackState;
 
 pub use claim::claim;
 pub use find::find;
@@ -24,31 +25,6 @@ pub use guess::guess;
 /// Below the stack pointer, a leaf function may still use this much (System V
 /// ABI for x86_64, the red zone).
 pub const RED_ZONE: u64 = 128;
-
-/// What a stack is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StackState {
-    /// Of the process's first thread; grows down by itself.
-    Main,
-    /// Of a live thread.
-    Thread,
-    /// The alternate signal stack that a handler runs on (sigaltstack).
-    Signal,
-    /// One that a thread switched to: a coroutine's, a fiber's, a goroutine's.
-    Switched,
-    /// Kept by glibc for reuse after its thread ended.
-    Cached,
-    /// Of a thread that the core's notes lack, or kept for reuse: threads are missing
-    /// there, so that nothing tells which.
-    Unsure,
-}
-
-impl StackState {
-    /// Whether it is the stack that a thread was made with, or that of the process.
-    pub fn is_own(self) -> bool {
-        matches!(self, StackState::Main | StackState::Thread)
-    }
-}
 
 /// One stack.
 #[derive(Clone, Debug)]

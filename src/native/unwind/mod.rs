@@ -17,43 +17,8 @@ use crate::native::signal_frames;
 use crate::process::Process;
 use crate::range_map::{RangeMap, Ranged};
 use crate::registers::Regs;
+pub use crate::words::Trust;
 use cfi::{CfiError, Scratch, Tables};
-
-/// How a frame was found, surest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Trust {
-    /// The thread's own registers.
-    Context,
-    /// What the kernel kept of it when it called a signal handler.
-    Signal,
-    /// By unwind data: of a module (.eh_frame) or of the runtime (UNWIND_INFO).
-    UnwindData,
-    /// By one of the runtime's explicit Frames.
-    Frame,
-    /// By a frame pointer.
-    FramePointer,
-    /// A word on the stack that is an address right after a call.
-    Scan,
-}
-
-impl Trust {
-    /// Whether nothing but a likeness led to the frame.
-    pub fn is_guess(self) -> bool {
-        matches!(self, Trust::FramePointer | Trust::Scan)
-    }
-
-    /// In words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Trust::Context => "context",
-            Trust::Signal => "signal frame",
-            Trust::UnwindData => "unwind data",
-            Trust::Frame => "frame",
-            Trust::FramePointer => "frame pointer",
-            Trust::Scan => "scan",
-        }
-    }
-}
 
 /// A frame: what it was in when it called, or was interrupted.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use crate::addr::{Addr, AddrRange};
 use crate::map::Base;
 use crate::memory::scan::{PAGE, is_filled};
+use crate::report::BlockContent;
 use crate::targets::Target;
 
 /// Most pages of a block that are looked at for text and pointers.
@@ -29,15 +30,15 @@ pub(in crate::commands) struct Content {
 }
 
 impl Content {
-    /// In a word.
-    pub(in crate::commands) fn name(&self) -> &'static str {
+    /// The same in a word.
+    pub(in crate::commands) fn look(&self) -> BlockContent {
         match self.fill {
-            _ if !self.known => "not in the core",
-            Some(0) => "zero",
-            Some(_) => "fill",
-            None if self.text >= TEXT => "text",
-            None if self.pointers >= POINTERS => "pointers",
-            None => "data",
+            _ if !self.known => BlockContent::NotInCore,
+            Some(0) => BlockContent::Zero,
+            Some(_) => BlockContent::Fill,
+            None if self.text >= TEXT => BlockContent::Text,
+            None if self.pointers >= POINTERS => BlockContent::Pointers,
+            None => BlockContent::Data,
         }
     }
 

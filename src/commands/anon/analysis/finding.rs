@@ -8,7 +8,7 @@ use crate::limits;
 use crate::map::{Confidence, Kind, Region};
 use crate::memory::scan::PAGE;
 use crate::progress::Progress;
-use crate::report::{Finding, Severity};
+use crate::report::{BlockContent, Finding, Severity};
 use crate::session::Session;
 use crate::units::{exact, round};
 
@@ -74,15 +74,15 @@ fn blocks(pattern: &Pattern) -> String {
     } else {
         "each".to_owned()
     };
-    let content = match (pattern.content.name(), pattern.content.fill) {
-        ("fill" | "zero", Some(fill)) if sampled => {
+    let content = match (pattern.content.look(), pattern.content.fill) {
+        (BlockContent::Fill | BlockContent::Zero, Some(fill)) if sampled => {
             format!(", byte {fill:#04x} in the {} pages of {each} looked at", pattern.pages)
         }
         _ if sampled => String::new(),
-        ("fill", Some(fill)) => format!(", filled with byte {fill:#04x}"),
-        ("zero", _) => ", all zero".to_owned(),
-        ("text", _) => ", mostly text".to_owned(),
-        ("pointers", _) => ", many pointers in them".to_owned(),
+        (BlockContent::Fill, Some(fill)) => format!(", filled with byte {fill:#04x}"),
+        (BlockContent::Zero, _) => ", all zero".to_owned(),
+        (BlockContent::Text, _) => ", mostly text".to_owned(),
+        (BlockContent::Pointers, _) => ", many pointers in them".to_owned(),
         _ => String::new(),
     };
     let (about, size) = (if pattern.about { "About " } else { "" }, round(pattern.size));

@@ -23,12 +23,13 @@ use crate::commands::anon::report::{AnonReport, BlockClusterRow};
 use crate::commands::refs;
 use crate::commands::refs::RefRow;
 use crate::limits;
-use crate::map::{Kind, Region};
+use crate::map::{Confidence, Kind, Region};
 use crate::memory::pointers::pointers;
 use crate::memory::scan::PAGE;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
+use crate::report::{BlockBorders, BlockContent};
 use crate::session::Session;
 
 /// Clusters that are listed.
@@ -92,7 +93,7 @@ pub fn anon(session: &Session<'_>, progress: &Progress) -> AnonReport {
     owners::tell_roots(session, &mut clusters);
     for row in &mut clusters {
         row.owner = owners::guess(row);
-        row.confidence = row.owner.is_some().then_some("heuristic");
+        row.confidence = row.owner.is_some().then_some(Confidence::Heuristic);
     }
     AnonReport {
         more: all.len().saturating_sub(clusters.len()) as u64,
@@ -112,12 +113,12 @@ fn row(process: &Process, cluster: &Cluster) -> BlockClusterRow {
         count: blocks.len() as u64,
         bytes: cluster.bytes(),
         in_core: blocks.iter().map(|b| process.space().dumped_in(*b)).sum(),
-        content: content.name(),
+        content: content.look(),
         fill: content.fill.map(|b| format!("{b:#04x}")),
         text_percent: shares.then_some(content.text),
         pointer_percent: shares.then_some(content.pointers),
         example: blocks.first().map(|b| b.start).unwrap_or_default(),
-        borders: if *cut { "pointers" } else { "regions" },
+        borders: if *cut { BlockBorders::Pointers } else { BlockBorders::Regions },
         ..BlockClusterRow::default()
     }
 }
@@ -160,9 +161,9 @@ fn clusters(session: &Session<'_>, blocks: &[(AddrRange, bool)]) -> Vec<Cluster>
         .par_iter()
         .map(|&(block, whole)| (block, whole, Content::of(session.process.target(), &session.map().base, block)))
         .collect();
-    let mut by_look: BTreeMap<(u64, &'static str, Option<u8>), Cluster> = BTreeMap::new();
+    let mut by_look: BTreeMap<(u64, BlockContent, Option<u8>), Cluster> = BTreeMap::new();
     for (block, whole, content) in described {
-        let key = (block.len(), content.name(), content.fill);
+        let key = (block.len(), content.look(), content.fill);
         let cluster = by_look.entry(key).or_insert_with(|| Cluster {
             size: block.len(),
             content,

@@ -8,10 +8,9 @@ use crate::addr::Addr;
 use crate::commands::anon::analysis::Cluster;
 use crate::commands::anon::report::{BlockClusterRow, OwnerRow};
 use crate::commands::gcroot::{GcRootReport, gcroots};
-use crate::commands::refs;
 use crate::commands::refs::RefRow;
 use crate::map::Kind;
-use crate::report::{ChainRow, Name, RootPathRow};
+use crate::report::{ChainRow, Name, PointerSource, RootPathRow};
 use crate::session::Session;
 use crate::units::exact;
 
@@ -30,7 +29,7 @@ const STEPS: usize = 4;
 /// What words have in common that one owner may have written.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    from: String,
+    from: PointerSource,
     name: Option<String>,
     field: Option<String>,
     module: Option<String>,
@@ -49,9 +48,9 @@ pub(super) fn of(cluster: &Cluster, rows: &[RefRow]) -> Vec<OwnerRow> {
     let mut groups: BTreeMap<Key, Group<'_>> = BTreeMap::new();
     for row in rows.iter().filter(|r| starts.contains(&r.value)) {
         let module =
-            (row.kind == Some(Kind::Image.name())).then(|| row.detail.split(' ').next().unwrap_or_default().to_owned());
+            (row.kind == Some(Kind::Image)).then(|| row.detail.split(' ').next().unwrap_or_default().to_owned());
         let key = Key {
-            from: row.from.clone(),
+            from: row.from,
             name: row.name.as_ref().map(|n| n.to_string()),
             field: row.field.as_ref().map(|f| without_index(f)),
             module,
@@ -75,7 +74,7 @@ pub(super) fn of(cluster: &Cluster, rows: &[RefRow]) -> Vec<OwnerRow> {
             root: None,
         })
         .collect();
-    out.sort_by_key(|o| (refs::is_dead(&o.from), Reverse(o.blocks), o.objects));
+    out.sort_by_key(|o| (o.from.is_dead(), Reverse(o.blocks), o.objects));
     out.truncate(LISTED);
     out
 }
@@ -132,7 +131,7 @@ fn without_index(field: &str) -> String {
 
 /// The owner, where one points at most blocks.
 pub(super) fn guess(row: &BlockClusterRow) -> Option<String> {
-    let owner = row.owners.first().filter(|o| !refs::is_dead(&o.from))?;
+    let owner = row.owners.first().filter(|o| !o.from.is_dead())?;
     if owner.blocks.saturating_mul(100) < row.count.saturating_mul(MOST) {
         return None;
     }

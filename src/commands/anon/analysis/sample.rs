@@ -11,6 +11,7 @@ use crate::limits;
 use crate::memory::scan::PAGE;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::report::BlockContent;
 use crate::session::Session;
 use crate::targets::Run;
 
@@ -119,10 +120,10 @@ fn content(session: &Session<'_>, places: &[AddrRange]) -> Content {
 fn patterns(size: &Size, pages: usize, contents: &[Content]) -> Vec<Pattern> {
     let (of, looked) = (size.blocks.len(), contents.len());
     let blocks = spread(of, looked).filter_map(|i| size.blocks.get(i));
-    let mut by_look: BTreeMap<(&'static str, Option<u8>), (u64, Addr, Content)> = BTreeMap::new();
+    let mut by_look: BTreeMap<(BlockContent, Option<u8>), (u64, Addr, Content)> = BTreeMap::new();
     for (block, content) in blocks.zip(contents) {
         let first = (0, block.start, *content);
-        by_look.entry((content.name(), content.fill)).or_insert(first).0 += 1;
+        by_look.entry((content.look(), content.fill)).or_insert(first).0 += 1;
     }
     let alike = by_look.len() == 1;
     let all = |seen: u64| (u128::from(seen) * of as u128 / looked.max(1) as u128) as u64;

@@ -11,7 +11,7 @@ use crate::managed::{Heap as _, ManagedRuntime as _};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::report::Name;
+use crate::report::{AsyncEnd, AsyncPart, Name};
 use crate::session::Session;
 use crate::units::exact;
 
@@ -96,11 +96,11 @@ impl Rows<'_, '_, '_, '_, '_> {
             first.awaiting = Some(awaiting.clone());
         }
         let (end, end_object) = match chain.end {
-            End::Nobody => ("nobody", None),
-            End::Cycle => ("circle", None),
-            End::Thread(object) => ("thread", Some(object)),
-            End::Callback(object) => ("callback", Some(object)),
-            End::Other(object) => ("other", Some(object)),
+            End::Nobody => (AsyncEnd::Nobody, None),
+            End::Cycle => (AsyncEnd::Circle, None),
+            End::Thread(object) => (AsyncEnd::Thread, Some(object)),
+            End::Callback(object) => (AsyncEnd::Callback, Some(object)),
+            End::Other(object) => (AsyncEnd::Other, Some(object)),
         };
         let end_name = match chain.end {
             End::Callback(object) => self.delegate(object),
@@ -127,7 +127,7 @@ impl Rows<'_, '_, '_, '_, '_> {
                     let method = self.methods.of(machine.method_table);
                     let token = method.as_ref().and_then(|(_, token, _)| token.map(|t| t.to_string()));
                     AsyncFrameRow {
-                        kind: "method",
+                        kind: AsyncPart::Method,
                         r#type: Name::from(self.type_name(machine.method_table)),
                         module: method.as_ref().map(|(_, _, module)| printable(&module.name()).into_owned()),
                         method: method.map(|(name, ..)| printable(&name).into_owned()),
@@ -136,7 +136,7 @@ impl Rows<'_, '_, '_, '_, '_> {
                     }
                 }
                 None => AsyncFrameRow {
-                    kind: if node.task { "task" } else { "source" },
+                    kind: if node.task { AsyncPart::Task } else { AsyncPart::Source },
                     r#type: Name::from(self.type_name(node.method_table)),
                     ..AsyncFrameRow::default()
                 },
@@ -145,7 +145,7 @@ impl Rows<'_, '_, '_, '_, '_> {
             row
         });
         let mut row = AsyncFrameRow { object: node.addr, state: node.state, ..row };
-        if row.kind == "task" {
+        if row.kind == AsyncPart::Task {
             row.method = self.reference(node, "m_action").and_then(|delegate| self.delegate(delegate));
         }
         row

@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Name;
+use crate::report::{AsyncEnd, AsyncPart, Name};
 
 /// `async`: async methods that wait, and who waits for them.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -30,9 +30,8 @@ pub struct AsyncChainRow {
     pub awaiting: String,
     /// The parts of one of them: what is waited for first, then what waits for it.
     pub frames: Vec<AsyncFrameRow>,
-    /// What waits for the last: nobody, circle (a part of the chain itself), thread (blocked in
-    /// Task.Wait), callback or other.
-    pub end: &'static str,
+    /// What waits for the last.
+    pub end: AsyncEnd,
     /// The object that does, where there is one.
     pub end_object: Option<Addr>,
     /// What it is: the method of a callback, the type of another.
@@ -44,8 +43,8 @@ pub struct AsyncChainRow {
 pub struct AsyncFrameRow {
     /// The object: the box of an async method, a task, or what else is awaited.
     pub object: Addr,
-    /// method (async), task, or source (of a ValueTask, or another awaiter's object).
-    pub kind: &'static str,
+    /// What it is.
+    pub kind: AsyncPart,
     /// The object's type; of an async method that of its state machine.
     pub r#type: Name,
     /// The async method, or that of a task's delegate.

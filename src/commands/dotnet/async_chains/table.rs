@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 use crate::render::{Document, Render, csv_rows};
+use crate::report::{AsyncEnd, AsyncPart};
 use crate::units::exact;
 
 /// Objects listed of each chain.
@@ -43,7 +44,7 @@ impl Render for AsyncReport {
             chain: usize,
             count: u64,
             object: Addr,
-            kind: &'static str,
+            kind: AsyncPart,
             method: Option<&'a str>,
             r#type: &'a str,
             state: Option<i32>,
@@ -101,11 +102,11 @@ fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
     let more = unlisted.saturating_add(different.len().saturating_sub(objects.len()) as u64);
     let more = if more > 0 { format!(" and {} more", exact(more)) } else { String::new() };
     let who = match (chain.end, &chain.end_name) {
-        ("thread", _) => "a thread is blocked until it is done".to_owned(),
-        ("callback", Some(method)) => format!("then calls {method}"),
-        ("callback", None) => "then calls a delegate".to_owned(),
-        ("circle", _) => "one of these awaits it: none will ever be done".to_owned(),
-        ("other", Some(kind)) => format!("then goes on with a {kind}"),
+        (AsyncEnd::Thread, _) => "a thread is blocked until it is done".to_owned(),
+        (AsyncEnd::Callback, Some(method)) => format!("then calls {method}"),
+        (AsyncEnd::Callback, None) => "then calls a delegate".to_owned(),
+        (AsyncEnd::Circle, _) => "one of these awaits it: none will ever be done".to_owned(),
+        (AsyncEnd::Other, Some(kind)) => format!("then goes on with a {kind}"),
         _ => "nothing awaits it".to_owned(),
     };
     doc.line(format!("  ~ {who}: {}{more}", objects.join(" ")));
@@ -119,8 +120,8 @@ fn line(frame: &AsyncFrameRow) -> String {
         None => String::new(),
     };
     match (frame.kind, &frame.method) {
-        ("method", Some(method)) => format!("{method}{state}"),
-        ("method", None) => format!("{}{state}", frame.r#type.shown()),
+        (AsyncPart::Method, Some(method)) => format!("{method}{state}"),
+        (AsyncPart::Method, None) => format!("{}{state}", frame.r#type.shown()),
         (_, Some(method)) => format!("{} of {method}", frame.r#type.shown()),
         _ => frame.r#type.shown(),
     }

@@ -29,6 +29,6 @@ pub struct ExceptionRow {
     pub inner: Option<Addr>,
     /// Whether it has a stack trace, as those do that were thrown.
     pub thrown: Option<bool>,
-    /// Generation that it is in.
+    /// Generation that it is in, in the runtime's own words.
     pub generation: &'static str,
 }

@@ -5,6 +5,7 @@ use crate::commands::dotnet::finalizers::report::{FinalizerRow, FinalizerTypeRow
 use crate::dotnet::finalizers;
 use crate::managed::ObjectNames;
 use crate::phase::Phase;
+use crate::report::FinalizerState;
 use crate::session::Session;
 
 /// List the objects with finalizers.
@@ -27,7 +28,7 @@ pub fn finalizers(session: &Session<'_>) -> FinalizersReport {
                         object,
                         name,
                         size,
-                        state: if generation.is_some() { "registered" } else { "ready" },
+                        state: if generation.is_some() { FinalizerState::Registered } else { FinalizerState::Ready },
                         generation,
                         heap: queue.heap,
                     });
@@ -35,7 +36,7 @@ pub fn finalizers(session: &Session<'_>) -> FinalizersReport {
             }
         }
     }
-    let mut by_type: BTreeMap<(&str, &'static str), u64> = BTreeMap::new();
+    let mut by_type: BTreeMap<(&str, FinalizerState), u64> = BTreeMap::new();
     for row in &report.objects {
         *by_type.entry((row.name.as_deref().unwrap_or("?"), row.state)).or_default() += 1;
     }

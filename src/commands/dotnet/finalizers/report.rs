@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Name;
+use crate::report::{FinalizerState, Generation, Name};
 
 /// `finalizers`: objects with finalizers.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -27,10 +27,10 @@ pub struct FinalizerRow {
     pub name: Option<Name>,
     /// Its size.
     pub size: Option<u64>,
-    /// registered or ready.
-    pub state: &'static str,
+    /// Whether its finalizer is due.
+    pub state: FinalizerState,
     /// Generation it is registered for.
-    pub generation: Option<&'static str>,
+    pub generation: Option<Generation>,
     /// Number of its GC heap.
     pub heap: u32,
 }
@@ -41,8 +41,8 @@ pub struct FinalizerTypeRow {
     /// The type.
     #[serde(rename = "type")]
     pub name: Name,
-    /// registered or ready.
-    pub state: &'static str,
+    /// Whether its finalizer is due.
+    pub state: FinalizerState,
     /// How many.
     pub count: u64,
 }

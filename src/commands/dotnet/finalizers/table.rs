@@ -11,7 +11,7 @@ impl Render for FinalizersReport {
         if !self.types.is_empty() {
             let mut table = TableBlock::default().number("Count").text("State").flexible("Type");
             for t in &self.types {
-                table.rows.push(vec![exact(t.count), t.state.to_owned(), t.name.shown()]);
+                table.rows.push(vec![exact(t.count), t.state.to_string(), t.name.shown()]);
             }
             doc.table(table);
         }

@@ -26,7 +26,7 @@ pub fn handles(session: &Session<'_>) -> HandlesReport {
         }
         report.handles.extend(handles.iter().map(|h| HandleRow {
             address: h.address,
-            kind: h.kind.name(),
+            kind: h.kind,
             object: h.object,
             name: name(h.object),
             secondary: h.secondary,
@@ -39,6 +39,6 @@ pub fn handles(session: &Session<'_>) -> HandlesReport {
             None => report.kinds.push(HandleKindRow { kind: handle.kind, count: 1 }),
         }
     }
-    report.kinds.sort_by_key(|k| (std::cmp::Reverse(k.count), k.kind));
+    report.kinds.sort_by_key(|k| (std::cmp::Reverse(k.count), k.kind.name()));
     report
 }

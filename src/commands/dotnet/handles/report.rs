@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::Name;
+use crate::report::{HandleKind, Name};
 
 /// `handles`: the GC handles that lead to objects.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -18,8 +18,8 @@ pub struct HandlesReport {
 pub struct HandleRow {
     /// Where it is.
     pub address: Addr,
-    /// Its kind, as SOS names it.
-    pub kind: &'static str,
+    /// What it does for the object.
+    pub kind: HandleKind,
     /// The object.
     pub object: Addr,
     /// Its type; `null` where it is not in the core.
@@ -35,7 +35,7 @@ pub struct HandleRow {
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
 pub struct HandleKindRow {
     /// The kind.
-    pub kind: &'static str,
+    pub kind: HandleKind,
     /// How many.
     pub count: u64,
 }

@@ -24,7 +24,7 @@ impl Render for HandlesReport {
         for h in &self.handles {
             table.rows.push(vec![
                 h.address.to_string(),
-                h.kind.to_owned(),
+                h.kind.to_string(),
                 h.object.to_string(),
                 h.name.as_ref().map_or_else(|| "-".into(), Name::shown),
                 h.secondary.map_or_else(String::new, |s| s.to_string()),

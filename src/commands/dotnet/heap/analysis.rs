@@ -12,7 +12,7 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
         .flat_map(|runtime| &runtime.heaps().segments)
         .map(|s| SegmentRow {
             heap: s.heap,
-            generation: s.generation.name(),
+            generation: s.generation,
             address: s.address,
             start: s.start,
             end: s.end,
@@ -22,7 +22,7 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
             committed: s.committed.len(),
         })
         .collect();
-    segments.sort_by_key(|s| (s.heap, s.generation, s.start));
+    segments.sort_by_key(|s| (s.heap, s.generation.name(), s.start));
     let with_gc = runtimes.iter().map(|r| (r.runtime(), r.heaps())).find(|(_, h)| !h.segments.is_empty());
     let gc = with_gc.map(|(runtime, heaps)| GcRow {
         version: runtime.version.clone(),
@@ -50,7 +50,7 @@ fn loader_rows(session: &Session<'_>) -> Vec<LoaderHeapRow> {
             let row = LoaderBlockRow { start: block.range.start, size: block.range.len(), committed };
             let wasted = wasted(block, committed);
             match out.last_mut() {
-                Some(last) if last.allocator_address == allocator.address && last.kind == block.kind.name() => {
+                Some(last) if last.allocator_address == allocator.address && last.kind == block.kind => {
                     last.size += committed;
                     last.wasted += wasted;
                     last.blocks.push(row);
@@ -58,7 +58,7 @@ fn loader_rows(session: &Session<'_>) -> Vec<LoaderHeapRow> {
                 _ => out.push(LoaderHeapRow {
                     allocator: allocator.name.clone(),
                     allocator_address: allocator.address,
-                    kind: block.kind.name(),
+                    kind: block.kind,
                     size: committed,
                     wasted,
                     blocks: vec![row],

@@ -2,6 +2,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::map::Kind;
+use crate::report::Generation;
 
 /// `heap`: the managed heap, as SOS `eeheap` tells it. Sizes in bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -38,8 +40,8 @@ pub struct GcRow {
 pub struct SegmentRow {
     /// Number of its heap.
     pub heap: u32,
-    /// gen0, gen1, gen2, loh, poh, frozen or ephemeral.
-    pub generation: &'static str,
+    /// Which part of the heap it is.
+    pub generation: Generation,
     /// Its heap_segment struct.
     pub address: Addr,
     /// First object.
@@ -64,7 +66,7 @@ pub struct LoaderHeapRow {
     /// Address of the loader allocator (or of the JIT's manager).
     pub allocator_address: Addr,
     /// Kind of heap.
-    pub kind: &'static str,
+    pub kind: Kind,
     /// Committed bytes of all blocks.
     pub size: u64,
     /// Reserved and not committed in blocks the heap has left behind.

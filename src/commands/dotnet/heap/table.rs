@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::commands::dotnet::heap::report::{HeapReport, LoaderHeapRow};
+use crate::map::Kind;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::units::{exact, human};
@@ -56,7 +57,7 @@ impl Render for HeapReport {
 
 #[derive(Default, Serialize)]
 struct LoaderCsv<'a> {
-    kind: &'a str,
+    kind: Kind,
     allocator: &'a str,
     blocks: usize,
     size: u64,
@@ -80,7 +81,7 @@ fn segment_table(report: &HeapReport) -> TableBlock<'_> {
     for s in &report.segments {
         table.rows.push(vec![
             s.heap.to_string(),
-            s.generation.to_owned(),
+            s.generation.to_string(),
             s.address.to_string(),
             s.start.to_string(),
             s.end.to_string(),
@@ -110,7 +111,7 @@ fn loader_table(rows: &[LoaderHeapRow]) -> TableBlock<'_> {
         .least(30);
     for r in rows {
         table.rows.push(vec![
-            r.kind.to_owned(),
+            r.kind.to_string(),
             exact(r.blocks.len() as u64),
             human(r.size),
             exact(r.size),

@@ -9,6 +9,7 @@ use crate::commands::threads::analysis::known_to;
 use crate::limits;
 use crate::managed::{FrameKind, Method, MethodRole, StackFrame};
 use crate::process::Process;
+use crate::report::WaitKind;
 use crate::session::Session;
 use crate::targets::Thread;
 
@@ -43,7 +44,7 @@ pub fn doing(session: &Session<'_>) -> HashMap<u32, Doing> {
         let known = known_to(&runtimes, thread.tid);
         let walk = session.walk(&walker, thread);
         let wait = known.iter().find_map(|(runtime, known)| runtime.wait(known, &walk.frames));
-        let locked = wait.is_some_and(|w| w.kind == "lock");
+        let locked = wait.is_some_and(|w| w.kind == WaitKind::Lock);
         let told = managed(&walk.frames, locked, || natives.first(&walk.frames));
         let told = told.or_else(|| natives.text(&walk.frames));
         let text = told.map(|(text, last)| text + guess(&walk.frames, last));

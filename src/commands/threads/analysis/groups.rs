@@ -1,13 +1,13 @@
 use std::collections::HashMap;
 
 use crate::commands::threads::report::GroupRow;
-use crate::report::{FrameNames, ThreadRow};
+use crate::report::{FrameNames, FrameRowKind, ThreadRow};
 
 /// Move frames out of rows into one group for each different stack. Of a frame that was
 /// found in several ways the group tells the least sure.
 pub(super) fn merge(rows: &mut [ThreadRow]) -> Vec<GroupRow> {
     let mut names = FrameNames::default();
-    let mut index: HashMap<Vec<(&'static str, u32)>, usize> = HashMap::new();
+    let mut index: HashMap<Vec<(FrameRowKind, u32)>, usize> = HashMap::new();
     let mut out: Vec<GroupRow> = Vec::new();
     for row in rows {
         let frames = std::mem::take(&mut row.frames);

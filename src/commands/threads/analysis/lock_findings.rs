@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::addr::Addr;
-use crate::report::{Finding, Severity, ThreadRow, WaitRow};
+use crate::report::{Finding, FrameRowKind, Severity, ThreadRow, WaitKind, WaitRow};
 
 /// Threads listed by number in a finding.
 const LISTED: usize = 8;
@@ -28,7 +28,7 @@ pub(super) fn findings(rows: &[ThreadRow]) -> Vec<Finding> {
 }
 
 fn lock(row: &ThreadRow) -> Option<&WaitRow> {
-    row.waits_for.as_ref().filter(|w| w.kind == "lock")
+    row.waits_for.as_ref().filter(|w| w.kind == WaitKind::Lock)
 }
 
 /// Threads of which each waits for a lock that the next one holds, the last for one
@@ -88,7 +88,7 @@ fn waiters(crowd: &[(&ThreadRow, &WaitRow)], by_tid: &HashMap<u32, &ThreadRow>) 
     let does = match owner.and_then(|o| lock(o)) {
         Some(other) => format!(", which itself waits for {}", object(other)),
         None => {
-            let top = owner.and_then(|o| o.frames.iter().find(|f| f.kind == "managed"));
+            let top = owner.and_then(|o| o.frames.iter().find(|f| f.kind == FrameRowKind::Managed));
             top.map(|f| format!(", which is in {}", f.title())).unwrap_or_default()
         }
     };
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn waiting(tid: u32, object: u64, owner: Option<u32>) -> ThreadRow {
-        let wait = WaitRow { kind: "lock", object: Addr::new(object), owner_tid: owner, ..WaitRow::default() };
+        let wait = WaitRow { kind: WaitKind::Lock, object: Addr::new(object), owner_tid: owner, ..WaitRow::default() };
         ThreadRow { tid, waits_for: Some(wait), ..ThreadRow::default() }
     }
 
@@ -147,7 +147,7 @@ mod tests {
     fn who_waits_to_be_pulsed_waits_for_no_lock() {
         let mut row = waiting(1, 0x10, Some(1));
         if let Some(wait) = &mut row.waits_for {
-            wait.kind = "pulse";
+            wait.kind = WaitKind::Pulse;
         }
         assert!(findings(&[row.clone(), row]).is_empty());
     }

@@ -17,7 +17,7 @@ use crate::memory::Memory;
 use crate::native::unwind::End;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{FrameRow, ThreadRow};
+use crate::report::{FrameRow, FrameRowKind, ThreadRow, Trust};
 use crate::session::Session;
 
 pub use doing::{Doing, doing};
@@ -82,11 +82,11 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
         let frames: Vec<_> = walk.frames.iter().map(|f| rows.frame(f)).collect();
         let role = role(process, &runtimes, &known, &row, &frames);
         row.role = role.map(|r| r.0);
-        row.role_confidence = role.map(|r| r.1.name());
+        row.role_confidence = role.map(|r| r.1);
         row.frames = frames;
         row.frames.retain(|f| match (options.managed, options.native) {
-            (true, false) => f.kind != "native",
-            (false, true) => f.kind == "native",
+            (true, false) => f.kind != FrameRowKind::Native,
+            (false, true) => f.kind == FrameRowKind::Native,
             _ => true,
         });
         out.push(row);
@@ -154,11 +154,11 @@ fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
 
 /// Tell how many stacks rest on guesses, as a frame's mark is easily overlooked.
 fn note_guesses(process: &Process, rows: &[ThreadRow]) {
-    let with = |trust: &str| rows.iter().filter(|t| t.frames.iter().any(|f| f.trust == trust)).count();
+    let with = |trust: Trust| rows.iter().filter(|t| t.frames.iter().any(|f| f.trust == trust)).count();
     let told = |n: usize, how: &str| (n > 0).then(|| format!("{n} by {how}"));
     let told: Vec<String> = [
-        told(with("scan"), "looking through the stack for return addresses"),
-        told(with("frame pointer"), "frame pointers alone"),
+        told(with(Trust::Scan), "looking through the stack for return addresses"),
+        told(with(Trust::FramePointer), "frame pointers alone"),
     ]
     .into_iter()
     .flatten()

@@ -6,7 +6,7 @@ use crate::bytes::printable;
 use crate::image::Module;
 use crate::managed::{FrameKind, Mark, Method, StackFrame};
 use crate::process::Process;
-use crate::report::{FrameRow, Name};
+use crate::report::{FrameRow, FrameRowKind, Name};
 use crate::targets::at;
 
 /// A module's name; none where no file list gave it one.
@@ -63,14 +63,14 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
                     }
                 };
                 match frame.kind {
-                    FrameKind::Dispatch(..) => FrameRow { kind: "frame", frame: Some(DISPATCH), ..row },
+                    FrameKind::Dispatch(..) => FrameRow { kind: FrameRowKind::Frame, frame: Some(DISPATCH), ..row },
                     _ => row,
                 }
             }
         };
         row.sp = frame.sp;
         row.ip = Some(frame.ip).filter(|ip| !ip.is_null() || frame.exact);
-        row.trust = frame.trust.name();
+        row.trust = frame.trust;
         row
     }
 
@@ -81,7 +81,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
             self.methods.entry(id).or_insert_with(of).clone()
         });
         FrameRow {
-            kind: "frame",
+            kind: FrameRowKind::Frame,
             frame: Some(mark.class),
             method_desc: mark.method.filter(|_| name.is_some()),
             method: name,
@@ -92,7 +92,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
     fn of_method(&self, frame: &StackFrame, runtime: usize, method: &Method) -> FrameRow {
         let source = self.names.source(runtime, method, frame.code());
         FrameRow {
-            kind: "managed",
+            kind: FrameRowKind::Managed,
             method: Some(Name::from(&*method.name)),
             method_desc: method.id,
             module: Some(Name::from(&*method.module)),
@@ -106,7 +106,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
     }
 
     fn of_native(&self, frame: &StackFrame) -> FrameRow {
-        let row = FrameRow { kind: "native", ..FrameRow::default() };
+        let row = FrameRow { kind: FrameRowKind::Native, ..FrameRow::default() };
         match self.names.code(frame.code()) {
             Code::Native(symbol) => FrameRow {
                 module: named(self.names.native_module(&symbol)),

@@ -1,0 +1,102 @@
+//! What a word is of that points at something.
+
+use std::cmp::Ordering;
+
+use crate::map::Kind;
+use crate::words::worded;
+
+/// What a word is of that points at something: what is known of its place, or else the kind of
+/// the region it lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PointerSource {
+    /// A thread's register.
+    Register,
+    /// A thread's stack.
+    Stack,
+    /// What calls left below a thread's stack pointer.
+    StackLeftOver,
+    /// A GC handle.
+    Handle,
+    /// A managed object.
+    Object,
+    /// Space between managed objects.
+    FreeObjectSpace,
+    /// A free block of malloc.
+    FreeBlock,
+    /// No more than a region of this kind.
+    Region(Kind),
+}
+
+impl PointerSource {
+    const PLACES: [PointerSource; 7] = [
+        PointerSource::Register,
+        PointerSource::Stack,
+        PointerSource::StackLeftOver,
+        PointerSource::Handle,
+        PointerSource::Object,
+        PointerSource::FreeObjectSpace,
+        PointerSource::FreeBlock,
+    ];
+
+    /// All values.
+    pub fn all() -> impl Iterator<Item = PointerSource> {
+        PointerSource::PLACES.into_iter().chain(Kind::ALL.iter().map(|kind| PointerSource::Region(*kind)))
+    }
+
+    /// The word in JSON, CSV and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PointerSource::Register => "register",
+            PointerSource::Stack => "stack",
+            PointerSource::StackLeftOver => "stack (left over)",
+            PointerSource::Handle => "handle",
+            PointerSource::Object => "object",
+            PointerSource::FreeObjectSpace => "free object space",
+            PointerSource::FreeBlock => "free block",
+            PointerSource::Region(kind) => kind.name(),
+        }
+    }
+
+    /// Whether it is of no use to anybody any more.
+    pub fn is_dead(self) -> bool {
+        use PointerSource as P;
+        matches!(self, P::Region(Kind::GCHeapToBeFreed) | P::FreeObjectSpace | P::FreeBlock | P::StackLeftOver)
+    }
+}
+
+/// Memory of which nothing is known.
+impl Default for PointerSource {
+    fn default() -> PointerSource {
+        PointerSource::Region(Kind::default())
+    }
+}
+
+/// By their names, as tables list them.
+impl Ord for PointerSource {
+    fn cmp(&self, other: &PointerSource) -> Ordering {
+        self.name().cmp(other.name())
+    }
+}
+
+impl PartialOrd for PointerSource {
+    fn partial_cmp(&self, other: &PointerSource) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+worded!(PointerSource, "What a word is of that points at something.");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_a_word_of_its_own() -> Result<(), serde_json::Error> {
+        let mut words: Vec<&str> = PointerSource::all().map(PointerSource::name).collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), Kind::ALL.len() + PointerSource::PLACES.len());
+        assert_eq!(serde_json::to_string(&PointerSource::Region(Kind::Image))?, "\"Image\"");
+        Ok(())
+    }
+}

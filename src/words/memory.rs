@@ -1,0 +1,69 @@
+//! Blocks of memory, what fills them, and what was looked for in it.
+
+use super::words;
+
+words! {
+    /// What blocks of anonymous memory hold.
+    #[derive(Default)]
+    pub enum BlockContent {
+        /// Nothing that is known by its look.
+        Data = "data",
+        /// One byte, not zero, all over.
+        Fill = "fill",
+        /// The core has none of it.
+        #[default]
+        NotInCore = "not in the core",
+        /// Many addresses of mapped memory.
+        Pointers = "pointers",
+        /// Mostly text.
+        Text = "text",
+        /// Zero all over.
+        Zero = "zero",
+    }
+}
+
+words! {
+    /// How blocks of anonymous memory are told apart.
+    #[derive(Default)]
+    pub enum BlockBorders {
+        /// Each is a region of its own.
+        #[default]
+        Regions = "regions",
+        /// Cut where pointers lead.
+        Pointers = "pointers",
+    }
+}
+
+words! {
+    /// What words are looked for that point at it.
+    #[derive(Default)]
+    pub enum TargetKind {
+        /// A managed object.
+        Object = "object",
+        /// A block of malloc in use.
+        Block = "block",
+        /// A free block of malloc.
+        FreeBlock = "free block",
+        /// A region of the map.
+        Region = "region",
+        /// So many bytes as were asked for.
+        Range = "range",
+        /// The address alone.
+        #[default]
+        Address = "address",
+    }
+}
+
+words! {
+    /// In which form a hit was found.
+    #[derive(Default)]
+    pub enum HitEncoding {
+        /// Text as UTF-8.
+        #[default]
+        Utf8 = "utf8",
+        /// Text as UTF-16LE, at any address, even or odd.
+        Utf16 = "utf16",
+        /// The bytes themselves.
+        Hex = "hex",
+    }
+}

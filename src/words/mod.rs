@@ -1,0 +1,118 @@
+//! Words of the answers: each field that takes one of a few values has an enum, and each value
+//! stands once, with the word that JSON, CSV and tables have for it.
+//!
+//! The room uses no other, so that the rooms that find a fact and the report that tells it name
+//! one type. To users of the library it is part of [`crate::report`]. Kinds and confidences of
+//! regions are in [`crate::map`], machines and producers in [`crate::targets`].
+//!
+//! Words that a managed runtime brings itself are none of these and stay text: generations of
+//! any heap, tiers of code, roles of threads, marks on stacks, kinds of roots.
+
+mod code;
+mod malloc;
+mod managed;
+mod memory;
+mod process;
+mod threads;
+
+pub use code::{CodeKind, CodePart, FrameRowKind, TextFormat, Trust};
+pub use malloc::{AllocatorName, ChunkPlace, ChunkState, ClusterContent};
+pub use managed::{
+    AsyncEnd, AsyncPart, FieldStorage, FinalizerState, GcMode, Generation, HandleKind, TaskStatus, WaitKind,
+};
+pub use memory::{BlockBorders, BlockContent, HitEncoding, TargetKind};
+pub use process::{Compression, ImageFormat, OsSubject};
+pub use threads::StackState;
+
+/// An enum of words: `Variant = "word"` for each value.
+///
+/// It gets `ALL`, `name`, `Display` that keeps to the width asked for, and JSON with a schema that
+/// lists the words. Where rows of a table have a default, one value is marked `#[default]`; it only
+/// makes headers of CSV.
+macro_rules! words {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident {
+            $($(#[$of:meta])* $value:ident = $word:tt,)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, schemars::JsonSchema)]
+        $vis enum $name {
+            $($(#[$of])* #[serde(rename = $word)] $value,)+
+        }
+
+        impl $name {
+            /// All values, as they are declared.
+            pub const ALL: &'static [$name] = &[$($name::$value),+];
+
+            /// The word in JSON, CSV and tables.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($name::$value => $word,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+/// The same for an enum that has another one in it, so that its values are no plain list: by its
+/// `name` and `all`. `$about` describes it in the schema.
+macro_rules! worded {
+    ($name:ident, $about:literal) => {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let words: Vec<&str> = $name::all().map($name::name).collect();
+                schemars::json_schema!({ "description": $about, "type": "string", "enum": words })
+            }
+        }
+    };
+}
+pub(crate) use worded;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_a_table_and_the_name_have_one_word() -> Result<(), serde_json::Error> {
+        for kind in FieldStorage::ALL {
+            assert_eq!(serde_json::to_string(kind)?, format!("\"{}\"", kind.name()));
+            assert_eq!(kind.to_string(), kind.name());
+        }
+        assert_eq!(serde_json::to_string(&FieldStorage::Image)?, "\"static in the image\"");
+        assert_eq!(format!("{:<5}|{:>5}", TextFormat::Gdb, TextFormat::Perf), "gdb  | perf");
+        Ok(())
+    }
+
+    #[test]
+    fn the_schema_lists_the_words() -> Result<(), serde_json::Error> {
+        let schema = serde_json::to_value(schemars::schema_for!(ChunkState))?;
+        let words = schema["oneOf"].as_array().into_iter().flatten().map(|value| value["const"].as_str());
+        assert_eq!(words.collect::<Vec<_>>(), ["used", "free", "unknown"].map(Some));
+        Ok(())
+    }
+}
