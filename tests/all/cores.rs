@@ -79,7 +79,13 @@ fn packed_and_plain_give_the_same_sums() {
     for name in names("process") {
         let packed = run(["summary", "--json", real::packed(name).to_str().unwrap()]);
         packed.is_sound();
-        let (packed, plain) = (packed.json(), answer("summary", name));
+        let without_path = |mut answer: Value| {
+            for finding in answer["findings"].as_array_mut().unwrap() {
+                finding["command"].take();
+            }
+            answer
+        };
+        let (packed, plain) = (without_path(packed.json()), without_path(answer("summary", name)));
         for key in ["kinds", "total", "base", "findings"] {
             assert_eq!(packed[key], plain[key], "{name}: {key}");
         }

@@ -488,7 +488,7 @@ fn a_deadlock_is_told() {
     let path = real::plain("dotnet8-threads");
     let v = run(["threads", "--json", "--group", path.to_str().unwrap()]).json();
     let findings: Vec<_> = v["findings"].as_array().unwrap().iter().map(|f| (&f["id"], &f["severity"])).collect();
-    assert_eq!(findings, [(&"deadlock".into(), &"warning".into()), (&"lock-waiters".into(), &"info".into())]);
+    assert_eq!(findings, [(&"deadlock".into(), &"critical".into()), (&"lock-waiters".into(), &"info".into())]);
     let text = v["findings"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("deadlock of 2 threads") && text.contains("lab-deadlock-a"), "{text}");
 }

@@ -25,6 +25,7 @@ pub struct Command {
 
 /// Of each command, `asked` and `hostile`.
 pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
+    ("triage", &[], true),
     ("info", &[], true),
     ("summary", &["--zero-fill"], true),
     ("regions", &[], true),
