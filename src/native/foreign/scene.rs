@@ -112,9 +112,9 @@ impl<'a> Scene<'a> {
         self.open.overlapping(range).filter_map(|r| r.intersect(&range)).collect()
     }
 
-    /// The first image whose name begins so.
+    /// An image whose name begins with one of these; with the earliest of them, where several do.
     pub(super) fn named(&self, starts: &[&str]) -> Option<&Image<'a>> {
-        self.images.iter().find(|i| starts.iter().any(|s| i.name.starts_with(s)))
+        starts.iter().find_map(|s| self.images.iter().find(|i| i.name.starts_with(s)))
     }
 
     /// The words at an address.
