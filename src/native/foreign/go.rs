@@ -36,7 +36,7 @@ const START_ADDR: u64 = 24;
 const TRIED: usize = PAGES as usize;
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
-    let Some(image) = scene.images.iter().find(|i| is_go(scene, i)) else { return };
+    let Some(image) = scene.images.iter().find(|i| i.is_program && is_go(scene, i)) else { return };
     let pointers = scene.pointers(image, 8);
     let arenas: BTreeSet<Addr> =
         scene.open().iter().flat_map(|r| arenas_of(*r)).take(limits::MAX_FOREIGN_PLACES).collect();

@@ -10,7 +10,7 @@ use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
 
-/// HEAP_PAGE_SIZE since 3.1; before it was 16 KiB, and pages came from malloc.
+/// HEAP_PAGE_SIZE since 3.1; before it was 16 KiB. Where it takes them by posix_memalign most are known as malloc's.
 const PAGE: u64 = 64 << 10;
 
 /// Where a page's first slot is at most: behind the pointer, aligned to a slot of 640 bytes at most.
