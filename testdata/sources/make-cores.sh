@@ -305,14 +305,14 @@ go_program() {
 foreign() {
     gcc -O1 -g0 -pthread -o foreign "$SRC/foreign.c"
     for stem in jemalloc php; do
-        rm -rf "$RUN" && mkdir -p "$RUN"
+        fresh "foreign-$stem"; mkdir -p "$RUN"
         case $stem in
         jemalloc) set -- LD_PRELOAD=libjemalloc.so.2 "$LAB/foreign" ;;
         php) set -- /usr/bin/php -n "$SRC/foreign.php" ;;
         esac
         (cd "$RUN" && ulimit -c unlimited && exec env -i "$@" > out) &
         PID=$!
-        until grep -q ready "$RUN/out"; do :; done
+        until grep -q ready "$RUN/out"; do sleep 0.2; done
         kill -ABRT "$PID"; wait "$PID" 2> /dev/null || true
         mkdir -p "$OUT/foreign-$stem"
         rm -f "$RUN/small"

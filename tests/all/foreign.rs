@@ -20,7 +20,7 @@ fn as_many_bytes_as_they_say_and_nothing_twice() {
         for region in foreign {
             let detail = truth["detail"].as_str().unwrap();
             assert!(region.detail.starts_with(detail), "{name}: {} {}", region.range, region.detail);
-            assert_eq!(region.confidence, Confidence::Derived, "{name}: {}", region.evidence);
+            assert_eq!(region.confidence, Confidence::Derived, "{name}: {}", region.detail);
             bytes += region.range.len();
             pieces += 1;
         }
