@@ -147,7 +147,7 @@ mod tests {
     const TABLE: u64 = 0x7000_0000_0000;
 
     fn ask(magic: &[u8; 16], start: u64) -> Vec<(AddrRange, Label)> {
-        let word = |i: usize| u64::from_le_bytes(magic[i..i + 8].try_into().unwrap());
+        let word = |i: usize| crate::bytes::u64_at(magic, i).unwrap_or_default();
         let mut lab = Lab::default();
         lab.map(0x50_0000, 4096).put(0x50_0000, &[word(0), word(8)]).put(0x50_0100, &[TABLE]);
         let slot = TABLE + 8 * ((HEAP + BASE_OFFSET) / ARENA);

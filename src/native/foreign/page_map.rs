@@ -287,7 +287,7 @@ mod tests {
         for (i, structure) in structures.into_iter().enumerate() {
             let at = OWN + (3 << 20) + 128 * i as u64;
             lab.put(at, &structure);
-            lab.put(OWN + 8 * ((HEAP >> page) + slots[i] & (1 << leaf_bits) - 1), &[at]);
+            lab.put(OWN + 8 * (((HEAP >> page) + slots[i]) & ((1 << leaf_bits) - 1)), &[at]);
         }
         lab.ask(find, ("libjemalloc.so.2", range(DATA, 3 << 20)), &[range(HEAP, 0x10000), range(OWN, 4 << 20)])
     }
