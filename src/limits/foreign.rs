@@ -21,5 +21,9 @@ pub const MAX_GO_ARENA_HEADER: u64 = 3 << 20;
 pub const MAX_PAGE_MAP_LEAVES: usize = 4096;
 
 /// Largest mapping that is the main thread's TLS because its control block lies in it: the dynamic linker takes
-/// a few pages, and more only for what the first libraries need.
-pub const MAX_TLS_MAPPING: u64 = 1 << 20;
+/// 2 to 8 pages in what was seen. In a larger one only the control block's own page is.
+pub const MAX_TLS_MAPPING: u64 = 64 << 10;
+
+/// Ranges of memory at whose start a runtime's page is looked for where no module is named for the runtime: each is a
+/// page of the file that is read for nothing in most cores.
+pub const MAX_FOREIGN_STARTS: usize = 64;

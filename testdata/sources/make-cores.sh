@@ -301,6 +301,27 @@ go_program() {
     both_ways go out "$LAB/goroutines"
 }
 
+# What the allocator says of itself is the first word of its output.
+foreign() {
+    gcc -O1 -g0 -pthread -o foreign "$SRC/foreign.c"
+    for stem in jemalloc php; do
+        fresh "foreign-$stem"; mkdir -p "$RUN"
+        case $stem in
+        jemalloc) set -- LD_PRELOAD=libjemalloc.so.2 "$LAB/foreign" ;;
+        php) set -- /usr/bin/php -n "$SRC/foreign.php" ;;
+        esac
+        (cd "$RUN" && ulimit -c unlimited && exec env -i "$@" > out) &
+        PID=$!
+        until grep -q ready "$RUN/out"; do sleep 0.2; done
+        kill -ABRT "$PID"; wait "$PID" 2> /dev/null || true
+        mkdir -p "$OUT/foreign-$stem"
+        rm -f "$RUN/small"
+        coremap shrink "$(core_file)" -o "$RUN/small" --for info --for summary --for regions
+        zstd -q -19 --long=27 -f "$RUN/small" -o "$OUT/foreign-$stem/core.zst"
+        cat "$RUN/out"
+    done
+}
+
 case $WHAT in
 dotnet-kernel) dotnet_kernel ;;
 dotnet-gcore) dotnet_gcore ;;
@@ -312,6 +333,7 @@ musl-gcore) musl_gcore ;;
 aarch64-qemu) aarch64_qemu ;;
 zoo) zoo ;;
 go) go_program ;;
-all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; musl_gcore; aarch64_qemu; zoo; go_program ;;
+foreign) foreign ;;
+all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; musl_gcore; aarch64_qemu; zoo; go_program; foreign ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;
 esac

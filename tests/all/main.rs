@@ -25,6 +25,7 @@ mod evil_methods;
 mod executable_memory;
 mod faults;
 mod fences;
+mod foreign;
 mod fuzz;
 mod hostile;
 mod look;

@@ -113,7 +113,15 @@ fn mapped() -> impl Strategy<Value = Mapped> {
 
 fn claim() -> impl Strategy<Value = Claim> {
     let confidence = select(vec![Confidence::Heuristic, Confidence::Derived, Confidence::Exact]);
-    let kind = select(vec![Kind::AnonRW, Kind::Image, Kind::Malloc, Kind::Stack, Kind::StackGuard, Kind::GCHeap]);
+    let kind = select(vec![
+        Kind::AnonRW,
+        Kind::Image,
+        Kind::Malloc,
+        Kind::Allocator,
+        Kind::Stack,
+        Kind::StackGuard,
+        Kind::GCHeap,
+    ]);
     let owner = select(vec![Owner::None, Owner::Thread(1), Owner::Thread(2)]);
     (placed(), confidence, kind, owner, 0..3u8).prop_map(|((at, len), confidence, kind, owner, n)| Claim {
         range: AddrRange::sized(Addr::new(at), len),

@@ -148,7 +148,7 @@ mod tests {
         lab.map(0x1_0000, 64);
         lab.map(A, UNIT as usize).put(A, &[UNIT | 1, B, 0, 0x1_0000]);
         lab.map(B, UNIT as usize).put(B, &[UNIT | 1, 0, back, 0x1_0000]);
-        lab.map(B + UNIT, 2 * PAGE as usize).put(B + UNIT, &[2 * PAGE | 3, 0, 0, allocator]);
+        lab.map(B + UNIT, 2 * PAGE as usize).put(B + UNIT, &[(2 * PAGE) | 3, 0, 0, allocator]);
         lab.ask(find, ("beam.smp", range(0x1_0000, 64)), &[range(A, 2 * UNIT + 2 * PAGE)])
     }
 

@@ -36,7 +36,7 @@ const START_ADDR: u64 = 24;
 const TRIED: usize = PAGES as usize;
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
-    let Some(image) = scene.images.iter().find(|i| is_go(scene, i)) else { return };
+    let Some(image) = scene.images.iter().find(|i| i.is_program && is_go(scene, i)) else { return };
     let pointers = scene.pointers(image, 8);
     let arenas: BTreeSet<Addr> =
         scene.open().iter().flat_map(|r| arenas_of(*r)).take(limits::MAX_FOREIGN_PLACES).collect();
@@ -147,7 +147,7 @@ mod tests {
     const TABLE: u64 = 0x7000_0000_0000;
 
     fn ask(magic: &[u8; 16], start: u64) -> Vec<(AddrRange, Label)> {
-        let word = |i: usize| u64::from_le_bytes(magic[i..i + 8].try_into().unwrap());
+        let word = |i: usize| crate::bytes::u64_at(magic, i).unwrap_or_default();
         let mut lab = Lab::default();
         lab.map(0x50_0000, 4096).put(0x50_0000, &[word(0), word(8)]).put(0x50_0100, &[TABLE]);
         let slot = TABLE + 8 * ((HEAP + BASE_OFFSET) / ARENA);

@@ -279,15 +279,15 @@ mod tests {
 
     /// A root at DATA + 0x1000, a leaf and two structures at OWN; `word` makes an entry of a structure, `structure`
     /// tells where its memory is.
-    fn ask(page: u32, slots: [u64; 2], structures: [[u64; 3]; 2], entry: u64) -> Vec<(AddrRange, Label)> {
+    fn ask(page: u32, slots: [u64; 2], structures: [[u64; 3]; 2], early: u64) -> Vec<(AddrRange, Label)> {
         let leaf_bits = (ADDRESS_BITS - page).div_ceil(2);
         let mut lab = Lab::default();
-        lab.map(DATA, 3 << 20).put(DATA + 0x1000 + 8 * (HEAP >> (leaf_bits + page)) + entry, &[OWN]);
+        lab.map(DATA, 3 << 20).put(DATA + 0x1000 + 8 * (HEAP >> (leaf_bits + page)) - early, &[OWN]);
         lab.map(OWN, 4 << 20).map(HEAP, 0x10000);
         for (i, structure) in structures.into_iter().enumerate() {
             let at = OWN + (3 << 20) + 128 * i as u64;
             lab.put(at, &structure);
-            lab.put(OWN + 8 * ((HEAP >> page) + slots[i] & (1 << leaf_bits) - 1), &[at]);
+            lab.put(OWN + 8 * (((HEAP >> page) + slots[i]) & ((1 << leaf_bits) - 1)), &[at]);
         }
         lab.ask(find, ("libjemalloc.so.2", range(DATA, 3 << 20)), &[range(HEAP, 0x10000), range(OWN, 4 << 20)])
     }
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn an_extent_elsewhere_or_a_root_elsewhere_is_none() {
         assert!(ask(12, [3, 8], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0).is_empty());
-        assert!(ask(12, [0, 4], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 8).is_empty());
+        assert!(ask(12, [0, 4], [[0, HEAP, 0x3000], [0, HEAP + 0x4000, 0x1000]], 0x1008).is_empty());
         // Not in one piece: two words of some object.
         assert!(ask(12, [0, 4], [[0, HEAP, 1 << 40], [0, HEAP, 1 << 41]], 0).is_empty());
     }

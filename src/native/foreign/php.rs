@@ -27,8 +27,7 @@ const NAMES: &[&str] = &["php", "libphp", "mod_php", "frankenphp"];
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let image = scene.named(NAMES);
-    let first = |r: &AddrRange| chunk(scene, r.start.align_up(CHUNK)).is_some();
-    if image.is_none() && !scene.open().iter().any(first) {
+    if image.is_none() && !scene.starts(CHUNK).into_iter().any(|at| chunk(scene, at).is_some()) {
         return;
     }
     let mut heaps: BTreeMap<Addr, BTreeSet<Addr>> = BTreeMap::new();

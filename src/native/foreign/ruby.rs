@@ -10,7 +10,7 @@ use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
 
-/// HEAP_PAGE_SIZE since 3.1; before it was 16 KiB, and pages came from malloc.
+/// HEAP_PAGE_SIZE since 3.1; before it was 16 KiB. Where it takes them by posix_memalign most are known as malloc's.
 const PAGE: u64 = 64 << 10;
 
 /// Where a page's first slot is at most: behind the pointer, aligned to a slot of 640 bytes at most.
@@ -19,8 +19,9 @@ const MAX_FIRST: u64 = 1024;
 /// Pages that must have the address in the same word: a process begins with some hundreds.
 const ENOUGH: usize = 8;
 
-/// TRANSIENT_HEAP_TOTAL_SIZE
+/// TRANSIENT_HEAP_TOTAL_SIZE, TRANSIENT_HEAP_BLOCK_SIZE
 const TRANSIENT_HEAP: u64 = 32 << 20;
+const BLOCK: u64 = 32 << 10;
 
 /// The page at the end of each stack of a fiber.
 const GUARD: u64 = 4096;
@@ -39,20 +40,29 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let evidence = format!("{} pages (first: {first}) with a heap_page that points back", pages.len());
     let owner = image.owner;
     found.add(pages, &Label::derived(Kind::RuntimeHeap, owner, "Ruby: pages of objects", evidence));
-    let evidence = "a pointer in Ruby's data to the start of a range of 32 MiB";
-    found.add(transient(scene, image), &Label::heuristic(Kind::RuntimeHeap, owner, "Ruby: transient heap", evidence));
+    let evidence = "a pointer in Ruby's data to 32 MiB in blocks that lead to each other";
+    found.add(transient(scene, image), &Label::derived(Kind::RuntimeHeap, owner, "Ruby: transient heap", evidence));
     let evidence = "ranges of one size with a page without access between each two, in a process of Ruby's";
     found.add(fibers(scene), &Label::heuristic(Kind::RuntimeHeap, owner, "Ruby: stacks of fibers", evidence));
 }
 
-/// The transient heap (transient_heap.c, 2.6 to 3.2): one reservation, in blocks of 32 KiB.
+/// The transient heap (transient_heap.c, 2.6 to 3.2): one reservation in blocks of 32 KiB, each with the next free
+/// one in its second word.
 fn transient(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
-    let starts = scene.pointers(image, 32 << 10).into_iter().map(|p| p.to);
-    let whole = |at: Addr| {
+    let arena = |at: Addr| {
         let range = AddrRange::sized(at, TRANSIENT_HEAP);
-        scene.open_at(at).filter(|open| open.start == at && open.covers(&range)).map(|_| range)
+        scene.open_at(at).filter(|open| open.covers(&range))?;
+        let mut links = 0;
+        for i in 1..TRANSIENT_HEAP / BLOCK {
+            let [_, next] = scene.words(at.saturating_add(i * BLOCK))?;
+            let next = Addr::new(next);
+            let sound = next.is_null() || (next.is_aligned(BLOCK) && range.contains(next));
+            sound.then_some(())?;
+            links += usize::from(!next.is_null());
+        }
+        (links >= ENOUGH).then_some(range)
     };
-    starts.filter_map(whole).collect()
+    scene.pointers(image, BLOCK).into_iter().filter_map(|p| arena(p.to)).collect()
 }
 
 /// The pool of fibers' stacks (cont.c), which are all of one size, each with a guard.

@@ -112,9 +112,19 @@ impl<'a> Scene<'a> {
         self.open.overlapping(range).filter_map(|r| r.intersect(&range)).collect()
     }
 
-    /// The first image whose name begins so.
+    /// The first multiple of `align` in each of the largest ranges of it: for a cheap look where no module's name is a
+    /// hint.
+    pub(super) fn starts(&self, align: u64) -> Vec<Addr> {
+        let mut largest: Vec<AddrRange> = self.open.to_vec();
+        largest.sort_by_key(|r| std::cmp::Reverse(r.len()));
+        largest.truncate(limits::MAX_FOREIGN_STARTS);
+        let starts = largest.into_iter().map(|r| (r, r.start.align_up(align)));
+        starts.filter(|(r, at)| r.contains(*at)).map(|(_, at)| at).collect()
+    }
+
+    /// An image whose name begins with one of these; with the earliest of them, where several do.
     pub(super) fn named(&self, starts: &[&str]) -> Option<&Image<'a>> {
-        self.images.iter().find(|i| starts.iter().any(|s| i.name.starts_with(s)))
+        starts.iter().find_map(|s| self.images.iter().find(|i| i.name.starts_with(s)))
     }
 
     /// The words at an address.

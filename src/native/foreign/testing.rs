@@ -24,7 +24,7 @@ impl Lab {
     /// Write words from `at` on.
     pub(super) fn put(&mut self, at: u64, words: &[u64]) -> &mut Lab {
         let at = Addr::new(at);
-        let (start, block) = self.blocks.range_mut(..=at).next_back().unwrap();
+        let Some((start, block)) = self.blocks.range_mut(..=at).next_back() else { return self };
         let from = at.since(*start) as usize;
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         block[from..from + bytes.len()].copy_from_slice(&bytes);

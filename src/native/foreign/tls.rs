@@ -20,6 +20,6 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let small = mapping.len() <= limits::MAX_TLS_MAPPING;
     let range = if small { mapping } else { AddrRange::sized(block.align_down(PAGE), PAGE) };
     let evidence = format!("the main thread's thread pointer, {block}, leads here, and the word there to itself");
-    let detail = "TLS of the main thread, and what the dynamic linker keeps beside it";
+    let detail = "main thread, and what ld.so keeps beside it";
     found.add(vec![range], &Label::derived(Kind::Tls, Owner::None, detail, evidence));
 }

@@ -25,9 +25,8 @@ const NAMES: &[&str] = &["node", "libnode", "libv8", "chrom", "electron", "deno"
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let image = scene.named(NAMES);
-    // Elsewhere only where the first place of some range of memory is a page.
-    let first = |r: &AddrRange| page(scene, r.start.align_up(PAGE));
-    if image.is_none() && !scene.open().iter().any(|r| first(r).is_some()) {
+    // Elsewhere only where the first place of some large range of memory is a page.
+    if image.is_none() && !scene.starts(PAGE).into_iter().any(|at| page(scene, at).is_some()) {
         return;
     }
     let mut heaps: BTreeMap<Addr, Vec<AddrRange>> = BTreeMap::new();
