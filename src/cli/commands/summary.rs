@@ -52,7 +52,9 @@ KIND.COLUMN, one of > >= < <= ==, and a limit: 'stack.written>1GiB', 'total.in_c
 KIND: a kind in any case of letters, total, or threads.
 COLUMN: size, in_core, count, largest; with --zero-fill written and zero; of threads count.
 Limit: a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the total in the
-same column (of the total size for largest).";
+same column (of the total size for largest).
+
+Or finding=NAME, as finding=stack-overflow: whether there is such a finding.";
 
 fn condition(text: &str) -> Result<Condition, String> {
     Condition::parse(text, Scope::Summary)

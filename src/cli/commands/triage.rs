@@ -1,11 +1,14 @@
 use std::time::Duration;
 
 use clap::Args;
-use coremap::commands::{self, TriageOptions};
+use coremap::commands::{self, Condition, Scope, TriageOptions};
+use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::ask;
+use crate::cli::ask::open;
 use crate::cli::commands::Command;
+use crate::cli::output::{answer, held};
+use crate::cli::progress::{clear, progress};
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure};
 
@@ -15,6 +18,9 @@ pub(super) struct Triage {
     /// Leave out what would take longer than this in all, as 10s or 500ms
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
     budget: Duration,
+    /// Exit with 1 if there is a finding of that name, as 'finding=deadlock' (repeatable)
+    #[arg(long, value_name = "CONDITION", value_parser = condition)]
+    fail_if: Vec<Condition>,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -23,13 +29,18 @@ impl Command for Triage {
     const NAME: &'static str = "triage";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        let options = TriageOptions { budget: Some(self.budget) };
-        ask(
-            common,
-            &self.core.core,
-            Self::NAME,
-            |session, progress| commands::triage(session, &options, progress),
-            |_| false,
-        )
+        let progress = progress();
+        let process = open(&self.core.core, common, &progress)?;
+        let session = Session::new(&process);
+        let mut report = commands::triage(&session, &TriageOptions { budget: Some(self.budget) }, &progress);
+        clear();
+        let conditions = commands::judge_findings(&self.fail_if, &report.findings);
+        report.conditions.clone_from(&conditions);
+        let exit = answer(Self::NAME, common, &session, report)?;
+        Ok(held(&conditions, exit))
     }
+}
+
+fn condition(text: &str) -> Result<Condition, String> {
+    Condition::parse(text, Scope::Triage)
 }

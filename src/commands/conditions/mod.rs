@@ -7,7 +7,7 @@ mod tests;
 use crate::commands::diff::{DiffReport, DiffRow};
 use crate::commands::summary::{KindRow, SummaryReport};
 use crate::map::Kind;
-use crate::report::{ConditionRow, KindOrTotal};
+use crate::report::{ConditionRow, Finding, KindOrTotal};
 use crate::units::{exact, human};
 
 /// The report a condition is about.
@@ -18,6 +18,8 @@ pub enum Scope {
     Summary,
     /// `diff`: percentages are of the older core's figure.
     Diff,
+    /// `triage`: whether there is a finding of that name.
+    Triage,
 }
 
 /// A limit on one figure of a report.
@@ -35,6 +37,8 @@ enum Subject {
     Kind(Kind),
     Total,
     Threads,
+    /// Whether there is a finding of that name; it has no limit.
+    Finding(&'static str),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +58,7 @@ enum Limit {
 }
 
 impl Condition {
-    /// Read one, as `stack.written>1GiB` or `gcheap.delta>20%`.
+    /// Read one, as `stack.written>1GiB`, `gcheap.delta>20%` or `finding=deadlock`.
     ///
     /// # Errors
     /// What is wrong with it and what there is instead, in a sentence.
@@ -105,11 +109,26 @@ impl Condition {
         }
     }
 
+    /// Hold it against findings; `None` where it is about a figure.
+    fn judge_finding(&self, findings: &[Finding]) -> Option<ConditionRow> {
+        let Subject::Finding(id) = self.subject else { return None };
+        let found: Vec<&Finding> = findings.iter().filter(|f| f.id == id).collect();
+        let bytes = found.iter().filter_map(|f| f.bytes).fold(0, u64::saturating_add);
+        Some(ConditionRow {
+            condition: self.text.clone(),
+            holds: !found.is_empty(),
+            value: i64::try_from(bytes).unwrap_or(i64::MAX),
+            whole: None,
+            text: found.first().map_or_else(|| format!("there is no finding '{id}'"), |f| f.text.clone()),
+        })
+    }
+
     fn name(&self) -> &'static str {
         match self.subject {
             Subject::Kind(k) => k.name(),
             Subject::Total => "total",
             Subject::Threads => "threads:",
+            Subject::Finding(id) => id,
         }
     }
 
@@ -125,6 +144,11 @@ impl Condition {
         }
         format!("{sign}{} ({sign}{} bytes)", human(n), exact(n))
     }
+}
+
+/// Hold conditions on findings against those there are.
+pub fn judge_findings(conditions: &[Condition], findings: &[Finding]) -> Vec<ConditionRow> {
+    conditions.iter().filter_map(|c| c.judge_finding(findings)).collect()
 }
 
 /// Hold conditions against a summary of a process with so many threads. A kind
@@ -152,7 +176,11 @@ pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: 
     conditions
         .iter()
         .map(|c| {
+            if let Some(row) = c.judge_finding(&report.findings) {
+                return row;
+            }
             let value = match c.subject {
+                Subject::Finding(_) => 0,
                 Subject::Threads => threads,
                 Subject::Total => figure(&total, c.column),
                 Subject::Kind(k) => figure(report.kinds.iter().find(|row| row.kind == k).unwrap_or(&none), c.column),
@@ -177,6 +205,7 @@ pub fn judge_diff(conditions: &[Condition], report: &DiffReport) -> Vec<Conditio
                     ..DiffRow::default()
                 },
                 Subject::Total => &report.total,
+                Subject::Finding(_) => &none,
                 Subject::Kind(k) => report.kinds.iter().find(|row| row.kind == KindOrTotal::Kind(k)).unwrap_or(&none),
             };
             let (value, whole) = match c.column {

@@ -2,6 +2,7 @@
 
 use crate::commands::conditions::{Condition, Limit, Op, Scope, Subject};
 use crate::map::Kind;
+use crate::report::{FINDING_IDS, finding_id};
 use crate::units;
 
 /// Digits of a number, before and after its point: what 64 bits hold.
@@ -19,7 +20,26 @@ const DIFF: &[&str] =
 /// # Errors
 /// A sentence for who wrote it.
 pub(super) fn parse(text: &str, scope: Scope) -> Result<Condition, String> {
+    if let Some(name) = text.trim().strip_prefix("finding=").filter(|_| scope != Scope::Diff) {
+        let name = name.trim();
+        let id = finding_id(name).ok_or_else(|| {
+            let all: Vec<&str> = FINDING_IDS.iter().map(|(id, _)| *id).collect();
+            format!("there is no finding '{name}'; there are {}", all.join(", "))
+        })?;
+        let limit = Limit::Figure { mantissa: 0, scale: 1, unit: 1 };
+        return Ok(Condition {
+            text: text.to_owned(),
+            subject: Subject::Finding(id),
+            column: "count",
+            op: Op::Above,
+            limit,
+        });
+    }
+    if scope == Scope::Triage {
+        return Err("a condition on findings is finding=NAME, as in 'finding=deadlock'".into());
+    }
     let example = match scope {
+        Scope::Triage => "finding=deadlock",
         Scope::Summary => "stack.written>1GiB",
         Scope::Diff => "gcheap.delta>20%",
     };
@@ -39,6 +59,7 @@ pub(super) fn parse(text: &str, scope: Scope) -> Result<Condition, String> {
             Subject::Kind(_) => {}
             Subject::Total => return Err("a percentage is of the total, and the total is always 100 % of it".into()),
             Subject::Threads => return Err("a number of threads is no percentage of anything".into()),
+            Subject::Finding(_) => {}
         }
     }
     Ok(Condition { text: text.to_owned(), subject, column, op, limit })
@@ -65,7 +86,7 @@ fn find_column(name: &str, subject: Subject, scope: Scope) -> Result<&'static st
         (Scope::Diff, Subject::Threads) => (of(&["old", "new", "delta"]), "threads have"),
         // The largest region of all kinds is none of the sums.
         (Scope::Summary, Subject::Total) => (of(&["size", "in_core", "written", "zero", "count"]), "total has"),
-        (Scope::Summary, Subject::Kind(_)) => (of(SUMMARY), "summary has"),
+        (Scope::Summary | Scope::Triage, _) => (of(SUMMARY), "summary has"),
         (Scope::Diff, _) => (of(DIFF), "diff has"),
     };
     found.map_err(|all| format!("there is no column '{name}'; {whose} {all}"))

@@ -1,8 +1,9 @@
-use super::{Condition, Scope, judge_diff, judge_summary};
+use super::{Condition, Scope, judge_diff, judge_findings, judge_summary};
 use crate::commands::diff::{CountDelta, DiffReport, DiffRow, DiffSide};
 use crate::commands::summary::{BaseRow, KindRow, SummaryReport, TotalRow};
 use crate::map::Kind;
 use crate::report::KindOrTotal;
+use crate::report::{Finding, Severity};
 use crate::targets::Producer;
 
 const GIB: u64 = 1 << 30;
@@ -129,4 +130,22 @@ fn reasons_are_words() {
     );
     assert_eq!((share.value, share.whole), (1 << 30, Some(4 << 30)));
     assert_eq!(of("threads.count>200").text, "threads: count is 300: more than 200");
+}
+
+#[test]
+fn a_finding_is_there_or_not() {
+    let findings = [Finding::new("deadlock", Severity::Critical, "two threads wait", "locks").about(3)];
+    let judged = |text: &str| {
+        let c = Condition::parse(text, Scope::Triage).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let row = judge_findings(&[c], &findings).remove(0);
+        (row.holds, row.value, row.text)
+    };
+    assert_eq!(judged("finding=deadlock"), (true, 3, "two threads wait".to_owned()));
+    assert_eq!(judged("finding=Stack-Overflow"), (false, 0, "there is no finding 'stack-overflow'".to_owned()));
+    assert!(error("finding=nothing", Scope::Triage).contains("there are allocator, anonymous"));
+    assert!(error("stack.size>1", Scope::Triage).contains("finding=NAME"));
+    assert!(error("finding=deadlock", Scope::Diff).contains("KIND.COLUMN"));
+    let report = SummaryReport { findings: findings.to_vec(), ..summary() };
+    let c = Condition::parse("finding=deadlock", Scope::Summary).unwrap_or_else(|e| panic!("{e}"));
+    assert!(judge_summary(&[c], &report, 1)[0].holds);
 }
