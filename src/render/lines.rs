@@ -75,8 +75,7 @@ pub(crate) fn triaged(doc: &mut Document<'_>, finding: &Finding) {
 
 fn mark(severity: Severity) -> &'static str {
     match severity {
-        Severity::Critical => "‼",
-        Severity::Warning => "!",
+        Severity::Critical | Severity::Warning => "!",
         Severity::Info => "·",
     }
 }

@@ -65,12 +65,7 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
         }
         Subject::Recognised(kind, owner) => {
             let confidence = regions().map(|r| r.confidence).min().unwrap_or(Confidence::Heuristic);
-            let text = format!(
-                "{owner}: {} in {pieces}, {} of it written. {}",
-                round(share.in_core),
-                round(written),
-                what(*kind)
-            );
+            let text = format!("{}: {} in {pieces}. {}", title(*kind, owner), round(share.in_core), what(*kind));
             let evidence =
                 regions().next().and_then(|r| r.claim).and_then(|claim| session.map().claims.get(claim as usize));
             let evidence = evidence.map(|claim| claim.evidence.to_string()).unwrap_or_default();
@@ -97,6 +92,16 @@ fn id(kind: Kind) -> &'static str {
         Kind::Allocator => "allocator",
         Kind::RuntimeHeap => "runtime-heap",
         _ => "recognised",
+    }
+}
+
+/// Whose it is, in words that say what it is too.
+fn title(kind: Kind, owner: &str) -> String {
+    match kind {
+        Kind::Tls => format!("Thread-local storage of the {owner}"),
+        Kind::SanitizerShadow => format!("A sanitizer's shadow memory ({owner})"),
+        Kind::LibraryBuffer => format!("Buffers of a library ({owner})"),
+        _ => owner.to_owned(),
     }
 }
 
