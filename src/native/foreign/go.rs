@@ -32,6 +32,9 @@ const PAGES: u64 = ARENA / HEAP_PAGE;
 /// `mspan.startAddr`, behind next, prev and list.
 const START_ADDR: u64 = 24;
 
+/// Bytes that are read at once where a span is looked for: most arenas have one at their start.
+const WINDOW: u64 = 4096;
+
 /// Words of a heapArena's spans that are tried once it is known where they stand.
 const TRIED: usize = PAGES as usize;
 
@@ -123,6 +126,12 @@ impl Arenas {
 
 /// The first word of `range` that leads to an mspan which begins in the arena: its place, the page's number, the span.
 fn first_span(scene: &Scene<'_>, range: AddrRange, arena: Addr) -> Option<(Addr, u64, Addr)> {
+    let starts = (0..range.len().div_ceil(WINDOW)).map(|i| range.start.saturating_add(i * WINDOW));
+    let mut windows = starts.filter_map(|at| AddrRange::sized(at, WINDOW).intersect(&range));
+    windows.find_map(|window| first_span_in(scene, window, arena))
+}
+
+fn first_span_in(scene: &Scene<'_>, range: AddrRange, arena: Addr) -> Option<(Addr, u64, Addr)> {
     let memory: &dyn Memory = scene.memory;
     let mut first = None;
     scene.each_word(range, |place, word| {
