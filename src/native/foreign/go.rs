@@ -32,6 +32,12 @@ const PAGES: u64 = ARENA / HEAP_PAGE;
 /// `mspan.startAddr`, behind next, prev and list.
 const START_ADDR: u64 = 24;
 
+/// Arenas, those of the largest ranges of memory, by which the table of arenas is told.
+const PROBED: usize = 4;
+
+/// Bytes that are read at once where a span is looked for: most arenas have one at their start.
+const WINDOW: u64 = 4096;
+
 /// Words of a heapArena's spans that are tried once it is known where they stand.
 const TRIED: usize = PAGES as usize;
 
@@ -43,8 +49,11 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let mut tables: Vec<Addr> = pointers.iter().map(|p| p.to).filter(|to| to.is_aligned(4096)).collect();
     tables.sort_unstable();
     tables.dedup();
-    let best = tables.into_iter().map(|table| Arenas::read(scene, table, &arenas)).max_by_key(|a| a.list.len());
-    let Some(known) = best.filter(|a| !a.list.is_empty()) else { return };
+    // Which of them is the table, some arenas tell: there may be thousands of either.
+    let some = scene.starts(1).into_iter().map(|at| at.align_down(ARENA)).take(PROBED).collect();
+    let probed = tables.into_iter().map(|table| Arenas::read(scene, table, &some)).max_by_key(|a| a.list.len());
+    let Some(table) = probed.filter(|a| !a.list.is_empty()).map(|a| a.table) else { return };
+    let known = Arenas::read(scene, table, &arenas);
     let label = |text: &str, evidence: String| Label::derived(Kind::RuntimeHeap, image.owner, text, evidence);
     let evidence = format!(
         "the table of arenas at {} leads to {} heapArenas, whose spans begin in them",
@@ -123,6 +132,12 @@ impl Arenas {
 
 /// The first word of `range` that leads to an mspan which begins in the arena: its place, the page's number, the span.
 fn first_span(scene: &Scene<'_>, range: AddrRange, arena: Addr) -> Option<(Addr, u64, Addr)> {
+    let starts = (0..range.len().div_ceil(WINDOW)).map(|i| range.start.saturating_add(i * WINDOW));
+    let mut windows = starts.filter_map(|at| AddrRange::sized(at, WINDOW).intersect(&range));
+    windows.find_map(|window| first_span_in(scene, window, arena))
+}
+
+fn first_span_in(scene: &Scene<'_>, range: AddrRange, arena: Addr) -> Option<(Addr, u64, Addr)> {
     let memory: &dyn Memory = scene.memory;
     let mut first = None;
     scene.each_word(range, |place, word| {
