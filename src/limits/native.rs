@@ -61,6 +61,13 @@ pub const MAX_ABOVE_STACK: u64 = 16 << 20;
 /// Threads that are asked where a control block keeps its fields: all agree.
 pub const MAX_VOTERS: usize = 256;
 
+/// Mappings whose upper ends are looked at for control blocks of threads that ended, where none lives: stacks
+/// are alike, and lie side by side.
+pub const MAX_ENDED_LOOKS: usize = 128;
+
+/// Control blocks of ended threads that are asked where they keep their stack; lists lead from these to the others.
+pub const MAX_ENDED_VOTERS: usize = 16;
+
 /// Bytes of one module's writable data looked through for malloc's main arena.
 pub const MAX_ALLOCATOR_DATA: u64 = 64 << 20;
 

@@ -144,7 +144,7 @@ fn a_finding_is_there_or_not() {
     assert_eq!(judged("finding=Stack-Overflow"), (false, 0, "there is no finding 'stack-overflow'".to_owned()));
     assert!(error("finding=nothing", Scope::Triage).contains("there are allocator, anonymous"));
     assert!(error("stack.size>1", Scope::Triage).contains("finding=NAME"));
-    assert!(error("finding=deadlock", Scope::Diff).contains("KIND.COLUMN"));
+    assert!(error("finding=deadlock", Scope::Diff).contains("comparisons are"));
     let report = SummaryReport { findings: findings.to_vec(), ..summary() };
     let c = Condition::parse("finding=deadlock", Scope::Summary).unwrap_or_else(|e| panic!("{e}"));
     assert!(judge_summary(&[c], &report, 1)[0].holds);

@@ -75,10 +75,12 @@ impl Finder<'_> {
             return Vec::new();
         }
         let memory = &self.process.memory;
-        let tops: Vec<AddrRange> = self.space.tops(PAGE).take(limits::MAX_LIST).collect();
-        self.process.target().expect(tops.iter().copied());
         let mut out = Vec::new();
-        for top in tops {
+        // One of them leads to the others, by glibc's list.
+        for top in self.space.tops(PAGE, limits::MAX_ENDED_LOOKS) {
+            if out.len() >= limits::MAX_ENDED_VOTERS {
+                break;
+            }
             let Ok(page) = memory.bytes(top.start, PAGE as usize) else { continue };
             let words: Vec<u64> = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).collect();
             let at = |i: usize| top.start.saturating_add(8 * i as u64);

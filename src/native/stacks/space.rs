@@ -26,13 +26,18 @@ impl<'a> Space<'a> {
         Space { base, runs: RangeMap::from_sorted(runs).unwrap_or_default(), producer: facts.producer }
     }
 
-    /// The uppermost `size` bytes of each writable anonymous mapping that is some times as large.
-    pub(super) fn tops(&self, size: u64) -> impl Iterator<Item = AddrRange> {
-        let large =
-            move |e: &&BaseEntry| is_anonymous(e) && is_writable(e) && e.range.len() >= size.saturating_mul(SMALLEST);
-        let top =
-            move |e: &BaseEntry| AddrRange::new(e.range.end.checked_sub(size).unwrap_or(e.range.start), e.range.end);
-        self.base.entries.iter().filter(large).map(top)
+    /// The uppermost `size` bytes of writable anonymous mappings that are some times as large, `most` at most; those
+    /// first that have a mapping below them which may not be written, as a stack has its guard.
+    pub(super) fn tops(&self, size: u64, most: usize) -> Vec<AddrRange> {
+        let entries: Vec<&BaseEntry> = self.base.entries.iter().collect();
+        let guarded = |pair: &[&BaseEntry]| matches!(pair, [below, at] if below.range.end == at.range.start && !is_writable(below));
+        let large = |e: &BaseEntry| is_anonymous(e) && is_writable(e) && e.range.len() >= size.saturating_mul(SMALLEST);
+        let found = entries.windows(2).filter_map(|pair| Some((guarded(pair), *pair.get(1)?)));
+        let (first, rest): (Vec<_>, Vec<_>) = found.filter(|(_, e)| large(e)).partition(|(guarded, _)| *guarded);
+        let top = |(_, e): (bool, &BaseEntry)| {
+            AddrRange::new(e.range.end.checked_sub(size).unwrap_or(e.range.start), e.range.end)
+        };
+        first.into_iter().chain(rest).take(most).map(top).collect()
     }
 
     /// The writable anonymous memory around an address, joined with what touches it.

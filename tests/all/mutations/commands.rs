@@ -2,11 +2,12 @@
 //! error. What is promised are sums, and that each form of the answer can be written.
 
 use std::path::Path;
+use std::time::Duration;
 
 use coremap::addr::{Addr, AddrRange};
 use coremap::commands::{
     self, DiffInput, HeapStatOptions, LeaksOptions, MallocOptions, RefsOptions, RegionOptions, RetainedOptions,
-    SearchOptions, Span, ThreadOptions,
+    SearchOptions, Span, ThreadOptions, TriageOptions,
 };
 use coremap::map::audit;
 use coremap::process::{Options, Process};
@@ -32,6 +33,7 @@ type Command = fn(&Opened<'_>, &mut Rng) -> Verdict;
 pub const COMMANDS: &[(&str, Command)] = &[
     ("info", |o, rng| o.show("info", commands::info(&o.session, rng.below(2) == 0), rng)),
     ("summary", summary),
+    ("triage", triage),
     ("regions", |o, rng| o.show("regions", commands::regions(&o.session, &RegionOptions::default()), rng)),
     ("maddress", maddress),
     ("stacks", stacks),
@@ -133,6 +135,20 @@ fn summary(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
         return Err(format!("zero and written are not what the core holds: {:?}", sum.total));
     }
     o.show("summary", sum, rng)
+}
+
+/// What is named and what is not make up what was written, and no finding is larger than all memory.
+fn triage(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let options = TriageOptions { budget: (rng.below(4) == 0).then_some(Duration::ZERO) };
+    let told = commands::triage(&o.session, &options, &o.silent);
+    let unnamed: u64 = told.unnamed.iter().map(|row| row.bytes).sum();
+    if told.more_unnamed == 0 && told.named.bytes.checked_add(unnamed) != Some(told.written) {
+        return Err(format!("{} named and {unnamed} unnamed are not the {} written", told.named.bytes, told.written));
+    }
+    if told.written > told.in_core || told.findings.iter().any(|f| f.share.is_some_and(|s| !(0.0..=1.0).contains(&s))) {
+        return Err(format!("more than all: {:?}", told.findings));
+    }
+    o.show("triage", told, rng)
 }
 
 fn maddress(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
