@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes the cores and truth files in ../cores anew.
 #   make-cores.sh [dotnet-kernel|dotnet-gcore|dotnet-createdump|dotnet-pending|
-#                  native-kernel|native-leaks|musl-gcore|aarch64-qemu|zoo|go|all]
+#                  native-kernel|native-leaks|shapes|musl-gcore|aarch64-qemu|zoo|go|all]
 #
 # Needs (Debian 12 names): gcc gdb golang-go mono-mcs musl-tools gcc-aarch64-linux-gnu
 # libc6-dev-arm64-cross qemu-user-static zstd xz-utils gzip lz4 python3-venv, and the
@@ -233,6 +233,18 @@ native_leaks() {
     deliver "$(core_file)" native-leaks zst
 }
 
+# One core of each shape; tells its truth on stdout and aborts.
+shapes() {
+    gcc -O1 -o shapes "$SRC/shapes.c" -lpthread
+    local shape
+    for shape in mmap nodes vector ended memfd; do
+        RUN=$LAB/run-$shape
+        rm -rf "$RUN"; mkdir "$RUN"
+        (cd "$RUN"; ulimit -c unlimited; env -i "$LAB/shapes" "$shape" > truth.json) || true
+        deliver "$(core_file)" "shape-$shape" zst
+    done
+}
+
 musl_gcore() {
     musl-gcc -O1 -g0 -pthread -o native-musl "$SRC/native.c"
     musl-gcc -O1 -g0 -shared -fPIC -o stacktrace_interposer-musl.so "$SRC/stacktrace_interposer.c"
@@ -329,11 +341,12 @@ dotnet-createdump) dotnet_createdump ;;
 dotnet-pending) dotnet_pending ;;
 native-kernel) native_kernel ;;
 native-leaks) native_leaks ;;
+shapes) shapes ;;
 musl-gcore) musl_gcore ;;
 aarch64-qemu) aarch64_qemu ;;
 zoo) zoo ;;
 go) go_program ;;
 foreign) foreign ;;
-all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; musl_gcore; aarch64_qemu; zoo; go_program; foreign ;;
+all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; shapes; musl_gcore; aarch64_qemu; zoo; go_program; foreign ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;
 esac

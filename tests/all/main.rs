@@ -51,5 +51,6 @@ mod symbols_pe;
 mod threads;
 mod toy_runtime;
 mod toy_target;
+mod triage;
 mod unpacking;
 mod watch;

@@ -30,6 +30,13 @@ pub struct TriageOptions {
     pub budget: Option<Duration>,
 }
 
+/// Share of all that was written, and bytes, from which on a subject is likely the problem.
+const MOST: f64 = 0.5;
+const LARGE: u64 = 16 << 20;
+
+/// Subjects that nobody can do much about.
+const MUST_BE: [&str; 3] = ["images", "system", "reserved"];
+
 /// Stretches of memory without a name that are listed.
 const UNNAMED: usize = 100;
 
@@ -99,7 +106,23 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>)
             *command = format!("coremap {command} {core}");
         }
     }
+    raise(findings);
     findings.sort_by_key(|f| (Reverse(f.severity), Reverse(f.bytes.unwrap_or(0))));
+}
+
+/// What has most of all memory is likely the problem, where nothing within it is told as that. Program files are as
+/// large as they are.
+fn raise(findings: &mut [Finding]) {
+    let told: Vec<&str> = findings.iter().filter(|f| f.severity > Severity::Info).filter_map(|f| f.within).collect();
+    let large = |f: &Finding| f.bytes.is_some_and(|b| b >= LARGE) && f.share.is_some_and(|share| share >= MOST);
+    let sums = |f: &Finding| f.within.is_none() && !MUST_BE.contains(&f.id) && !told.contains(&f.id);
+    let raised: Vec<usize> =
+        (0..findings.len()).filter(|&i| findings.get(i).is_some_and(|f| large(f) && sums(f))).collect();
+    for i in raised {
+        if let Some(finding) = findings.get_mut(i) {
+            finding.severity = finding.severity.max(Severity::Warning);
+        }
+    }
 }
 
 /// `part` of `whole`, from 0 to 1, to four places.

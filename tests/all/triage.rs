@@ -1,0 +1,101 @@
+//! `triage`: what has the memory comes first, and every written byte belongs to some sentence.
+
+use serde_json::Value;
+
+use crate::support::run::run;
+use crate::support::{cases, real};
+
+fn triage(name: &str) -> Value {
+    let out = run(["triage", "--json", real::plain(name).to_str().unwrap()]);
+    out.is_sound();
+    out.json()
+}
+
+fn findings(answer: &Value) -> &Vec<Value> {
+    answer["findings"].as_array().unwrap()
+}
+
+fn number(v: &Value) -> u64 {
+    v.as_u64().unwrap_or_else(|| panic!("{v} is no number"))
+}
+
+/// What each program of `shapes.c` keeps is the first finding, of that many bytes, with the way on.
+#[test]
+fn what_a_program_leaks_comes_first() {
+    for (shape, id, words) in [
+        ("mmap", "anonymous", "text"),
+        ("nodes", "malloc-equal-blocks", "equal blocks of 48 bytes"),
+        ("vector", "malloc-large-block", "a vector or buffer that grew"),
+        ("ended", "cached-stacks", "nobody joined"),
+        ("memfd", "shared-memory", "memfd:frames"),
+    ] {
+        let name = format!("shape-{shape}");
+        let answer = triage(&name);
+        let first = &findings(&answer)[0];
+        let text = first["text"].as_str().unwrap();
+        assert_eq!(
+            (first["id"].as_str().unwrap(), first["severity"].as_str().unwrap()),
+            (id, "warning"),
+            "{name}: {text}"
+        );
+        assert!(text.contains(words), "{name}: {text}");
+        // What malloc and the kernel add to it is less than half of it again.
+        let (kept, told) = (real::told(&name)["bytes"].as_u64().unwrap(), number(&first["bytes"]));
+        let least = kept - kept / 16;
+        assert!((least..=kept + kept / 2).contains(&told), "{name}: {told} of {kept}");
+        let command = first["command"].as_str().unwrap();
+        let words: Vec<&str> = command.split(' ').collect();
+        assert_eq!(words[0], "coremap", "{command}");
+        assert!(!run(words[1..].iter().copied()).exits(0).stdout.is_empty(), "{command}");
+    }
+}
+
+#[test]
+fn a_cache_that_grew_is_among_the_first() {
+    let answer = triage("dotnet8-objects");
+    let cache = findings(&answer).iter().position(|f| f["text"].as_str().unwrap().contains("Lab.LeakyCache"));
+    assert!(cache.is_some_and(|at| at < 5), "{cache:?}");
+    let first = &findings(&answer)[0];
+    assert_eq!((&first["id"], &first["severity"]), (&"deadlock".into(), &"critical".into()));
+}
+
+/// Every core: what is named and what is not are all that was written; nine tenths have a name; what only counts
+/// adds up to all that was written.
+#[test]
+fn every_written_byte_belongs_to_a_sentence() {
+    for case in cases::all().iter().filter(|c| c.producer != "unknown") {
+        let name = &case.name;
+        let answer = triage(name);
+        let written = number(&answer["written"]);
+        let unnamed: u64 = answer["unnamed"].as_array().unwrap().iter().map(|u| number(&u["bytes"])).sum();
+        if answer["more_unnamed"] == 0 {
+            assert_eq!(number(&answer["named"]["bytes"]) + unnamed, written, "{name}");
+        }
+        // Cores that were made smaller lack what names things.
+        if case.shrunk_for.is_none() {
+            assert!(answer["named"]["share"].as_f64().unwrap() >= 0.9, "{name}: {}", answer["named"]);
+        }
+        let ids: Vec<&str> = findings(&answer).iter().map(|f| f["id"].as_str().unwrap()).collect();
+        for id in &ids {
+            assert!(coremap::report::finding_id(id).is_some(), "{name}: {id} has no row in FINDING_IDS");
+        }
+        for finding in findings(&answer) {
+            let within = finding["within"].as_str();
+            assert!(within.is_none_or(|id| ids.contains(&id)), "{name}: {} is within none", finding["id"]);
+        }
+    }
+}
+
+#[test]
+fn without_time_the_rest_is_left_out_and_told() {
+    let core = real::plain("dotnet8-objects");
+    let core = core.to_str().unwrap();
+    let answer = run(["triage", "--budget", "0s", "--json", core]).json();
+    let left: Vec<&str> = answer["left_out"].as_array().unwrap().iter().map(|l| l.as_str().unwrap()).collect();
+    assert!(left.iter().any(|l| l.starts_with("objects by type")), "{left:?}");
+    assert!(!findings(&answer).is_empty());
+    let out = run(["triage", "--fail-if", "finding=deadlock", core]);
+    assert!(out.exits(1).stderr.contains("deadlock of 2 threads"), "{}", out.stderr);
+    let other = real::plain("shape-memfd");
+    run(["triage", "--fail-if", "finding=timers", other.to_str().unwrap()]).exits(0);
+}
