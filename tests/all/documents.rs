@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use coremap::commands::{COMMANDS, named};
+use coremap::report::FINDING_IDS;
 use regex::Regex;
 
 const DOCUMENTS: [&str; 2] = ["README.md", "docs/guide.md"];
@@ -36,4 +37,11 @@ fn no_other_command_is_named() {
         let unknown: Vec<_> = told.into_iter().filter(|&name| name != "help" && named(name).is_none()).collect();
         assert!(unknown.is_empty(), "{document}: there is no {unknown:?}");
     }
+}
+
+#[test]
+fn findings_are_told_by_their_names() {
+    let rows: String = FINDING_IDS.iter().map(|(id, says)| format!("| `{id}` | {says} |\n")).collect();
+    let text = read("docs/findings.md");
+    assert!(text.contains(&format!("|---|---|\n{rows}")), "docs/findings.md is to have this table:\n{rows}");
 }

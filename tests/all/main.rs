@@ -11,6 +11,7 @@ mod amplification;
 mod async_chains;
 mod caps;
 mod cli;
+mod console;
 mod contract;
 mod cores;
 mod csv;

@@ -84,6 +84,17 @@ pub fn shell<S: AsRef<std::ffi::OsStr>>(script: &str, args: impl IntoIterator<It
     Run::of(command)
 }
 
+/// A script for the shell as a reader of the documents would type it in the repository's root: `coremap` is the
+/// program, and there is nothing of the user's environment. `tmp` is `$TMPDIR`.
+pub fn console(script: &str, tmp: &Path) -> Run {
+    let program = Path::new(env!("CARGO_BIN_EXE_coremap")).parent().unwrap().to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(program).chain(std::env::split_paths(&path))).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).env_clear().env("PATH", path).env("TMPDIR", tmp);
+    Run::of(command).dir(Path::new(env!("CARGO_MANIFEST_DIR")))
+}
+
 /// The program under `ulimit -v`: it may map the file and this much more.
 pub fn bounded(args: &[&str], core: &Path) -> Run {
     let file = std::fs::metadata(core).map_or(0, |m| m.len());
