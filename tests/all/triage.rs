@@ -79,6 +79,13 @@ fn every_written_byte_belongs_to_a_sentence() {
         for id in &ids {
             assert!(coremap::report::finding_id(id).is_some(), "{name}: {id} has no row in FINDING_IDS");
         }
+        // Two are about more than was written: the reserve of stacks, and blocks of which samples were looked at.
+        let more = |f: &Value| f["severity"] == "warning" && (f["id"] == "stacks" || f["id"] == "anonymous-blocks");
+        if !findings(&answer).iter().any(more) {
+            let whole = findings(&answer).iter().filter(|f| f["within"].is_null());
+            let sum: u64 = whole.filter_map(|f| f["bytes"].as_u64()).sum();
+            assert_eq!(sum, written, "{name}");
+        }
         for finding in findings(&answer) {
             let within = finding["within"].as_str();
             assert!(within.is_none_or(|id| ids.contains(&id)), "{name}: {} is within none", finding["id"]);

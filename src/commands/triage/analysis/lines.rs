@@ -66,6 +66,7 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
         Subject::Recognised(kind, owner) => {
             let confidence = regions().map(|r| r.confidence).min().unwrap_or(Confidence::Heuristic);
             let text = format!("{}: {} in {pieces}. {}", title(*kind, owner), round(share.in_core), what(*kind));
+            let text = text.trim_end().to_owned();
             let evidence =
                 regions().next().and_then(|r| r.claim).and_then(|claim| session.map().claims.get(claim as usize));
             let evidence = evidence.map(|claim| claim.evidence.to_string()).unwrap_or_default();
@@ -77,8 +78,13 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
         }
         Subject::Reserved => {
             let text = format!(
-                "Reserved and never used: {} of address space in {pieces} without access. It is in no memory count of the system.",
-                round(share.size)
+                "Reserved: {} of address space in {pieces} without access or not committed{}. It is in no memory count of the system.",
+                round(share.size),
+                if written == 0 {
+                    ", never used".to_owned()
+                } else {
+                    format!("; {} of it hold something", round(written))
+                }
             );
             let finding = Finding::new("reserved", Severity::Info, text, "no access, or beyond what a heap committed");
             finding.about(written).known(Confidence::Exact).more("regions --kind NoAccess")

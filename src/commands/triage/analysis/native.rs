@@ -120,8 +120,13 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
     let rows = measure(session, zeros);
     let mut out = verdict(session, &rows);
     match out.iter_mut().find(|f| f.id == "stacks") {
-        // What it is about is the reserve; what counts is what was written.
-        Some(told) => told.share = zeros.map(|_| super::share(share.written, tally.total())),
+        // What it is about is the reserve where that is the news; what counts is what was written, to all stacks.
+        Some(told) => {
+            told.share = zeros.map(|_| super::share(share.written, tally.total()));
+            if told.severity == Severity::Info {
+                told.bytes = Some(share.written);
+            }
+        }
         None => {
             let stacks = rows.iter().filter(|row| row.low.is_some()).count() as u64;
             let text = format!(
