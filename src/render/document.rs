@@ -132,6 +132,8 @@ pub struct TableBlock<'a> {
     pub columns: Vec<Column>,
     /// Rows.
     pub rows: Rows<'a>,
+    /// Index of the first row of a block that is set off by a line.
+    pub apart: Option<usize>,
     /// Sums, set off by a line.
     pub footer: Option<Vec<String>>,
 }

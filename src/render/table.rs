@@ -118,11 +118,18 @@ fn write_table(table: &TableBlock<'_>, look: Look, out: &mut dyn Write) -> io::R
     }
     writeln!(out, "{rule}")?;
     let mut rows = table.rows.iter();
+    let mut written = 0;
     loop {
-        let chunk: Vec<_> = rows.by_ref().take(CHUNK).collect();
+        // None there or none left: no line is to be drawn.
+        let to_apart = table.apart.filter(|&at| at > written).map_or(CHUNK, |at| at - written);
+        let chunk: Vec<_> = rows.by_ref().take(to_apart.min(CHUNK)).collect();
         if chunk.is_empty() {
             break;
         }
+        if written > 0 && table.apart == Some(written) {
+            writeln!(out, "{rule}")?;
+        }
+        written += chunk.len();
         for line in lines(&chunk) {
             writeln!(out, "{line}")?;
         }

@@ -9,7 +9,7 @@ use crate::cli::output::{answer, held};
 use crate::cli::progress::{clear, progress};
 use crate::cli::{Exit, Failure};
 
-/// Where the memory went: sizes by kind, biggest first
+/// Where the memory went: sizes by kind, biggest in the core first
 #[derive(Args, Debug)]
 pub(super) struct Summary {
     /// Read all pages and count those that are zero
