@@ -7,6 +7,7 @@ mod ask;
 mod commands;
 mod exit;
 mod interrupt;
+mod list;
 mod new_file;
 mod output;
 mod pool;

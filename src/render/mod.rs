@@ -5,10 +5,12 @@ pub(crate) mod clusters;
 pub(crate) mod document;
 mod json;
 pub(crate) mod lines;
+mod list;
 mod safe;
 pub(crate) mod table;
 
-pub use document::{Align, Block, Column, Cut, Document, Rows, TableBlock};
+pub use document::{Align, Block, Brief, Column, Cut, Document, Rows, TableBlock};
+pub use list::{List, Listed, Listing, columns};
 
 use crate::report::{CoreRow, Envelope};
 pub use table::{Look, write};

@@ -36,7 +36,7 @@ pub fn write(document: &Document<'_>, look: Look, out: &mut dyn Write) -> io::Re
         match block {
             Block::Line(text, indent) => writeln!(out, "{}", wrap(&printable(text), *indent, look.width))?,
             Block::Whole(text) => writeln!(out, "{}", printable(text))?,
-            Block::Table(table) => write_table(table, look, out)?,
+            Block::Table(table) => write_table(table, document.top, look, out)?,
             Block::Each(count, make) => (0..*count).try_for_each(|i| write(&make(i), look, out))?,
         }
     }
@@ -92,7 +92,11 @@ const UNITS: [&str; 7] = ["%", "B", "KiB", "MiB", "GiB", "TiB", "bytes"];
 /// memory as text more than once.
 const CHUNK: usize = 1024;
 
-fn write_table(table: &TableBlock<'_>, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let shown = match table.brief.as_ref().map(|brief| top.unwrap_or(brief.most)) {
+        None | Some(0) => table.rows.len(),
+        Some(most) => most.min(table.rows.len()),
+    };
     let header: Vec<String> = table.columns.iter().map(|c| c.title.to_owned()).collect();
     let mut kept: Vec<usize> = (0..table.columns.len()).collect();
     let mut widths: Vec<usize> = vec![0; table.columns.len()];
@@ -102,7 +106,7 @@ fn write_table(table: &TableBlock<'_>, look: Look, out: &mut dyn Write) -> io::R
         }
     };
     std::iter::once(&header).chain(&table.footer).for_each(|row| widen(row));
-    table.rows.iter().for_each(|row| widen(&row));
+    table.rows.iter().take(shown).for_each(|row| widen(&row));
     if let Some(limit) = look.width {
         fit(table, limit, &mut kept, &mut widths);
     }
@@ -117,7 +121,7 @@ fn write_table(table: &TableBlock<'_>, look: Look, out: &mut dyn Write) -> io::R
         }
     }
     writeln!(out, "{rule}")?;
-    let mut rows = table.rows.iter();
+    let mut rows = table.rows.iter().take(shown);
     let mut written = 0;
     loop {
         // None there or none left: no line is to be drawn.
@@ -139,6 +143,9 @@ fn write_table(table: &TableBlock<'_>, look: Look, out: &mut dyn Write) -> io::R
         for line in lines(&[footer.as_slice().into()]) {
             writeln!(out, "{line}")?;
         }
+    }
+    if let Some(rest) = table.brief.as_ref().and_then(|brief| brief.rest(table.rows.len(), shown)) {
+        writeln!(out, "{}", wrap(&rest, 0, look.width))?;
     }
     Ok(())
 }

@@ -27,6 +27,7 @@ mod faults;
 mod fences;
 mod fuzz;
 mod hostile;
+mod lists;
 mod look;
 mod malloc;
 mod methods;

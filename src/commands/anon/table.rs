@@ -7,10 +7,16 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::commands::anon::report::{AnonReport, BlockClusterRow};
 use crate::map::Confidence;
-use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::document::{Document, RANKED, TableBlock};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{BlockBorders, BlockContent};
 use crate::units::{exact, human, round};
+
+impl Listing for AnonReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.clusters]
+    }
+}
 
 impl Render for AnonReport {
     fn document(&self) -> Document<'_> {
@@ -27,7 +33,9 @@ impl Render for AnonReport {
             .optional()
             .text("Content")
             .text("Example")
-            .flexible("Owner (a guess)");
+            .flexible("Owner (a guess)")
+            .brief(RANKED, "cluster")
+            .bytes(|i| self.clusters.get(i).map_or(0, |c| c.bytes));
         for c in &self.clusters {
             table.rows.push(vec![
                 exact(c.count),

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::heapstat::report::{FreeBlockRow, HeapStatReport, StringsRow};
-use crate::render::document::{Cut, Document, TableBlock, percent};
-use crate::render::{Render, csv_rows};
+use crate::render::document::{Cut, Document, RANKED, TableBlock, percent};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Generation, TypeRow};
 use crate::units::exact;
 
@@ -16,6 +16,13 @@ const BLOCKS: usize = 20;
 
 /// Places shown to people that could not be walked.
 const PLACES: usize = 5;
+
+impl Listing for HeapStatReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        let strings = self.strings.iter_mut().map(|strings| &mut strings.duplicates as &mut dyn List);
+        std::iter::once(&mut self.types as &mut dyn List).chain(strings).collect()
+    }
+}
 
 impl Render for HeapStatReport {
     fn document(&self) -> Document<'_> {
@@ -74,6 +81,7 @@ impl Render for HeapStatReport {
 /// As SOS has it, but the biggest first.
 fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
     let mut table = TableBlock::default().text("MT").number("Count").number("TotalSize").flexible("Class Name");
+    table = table.brief(RANKED, "type").bytes(|i| report.types.get(i).map_or(0, |t| t.size));
     for t in &report.types {
         table.rows.push(vec![t.method_table.to_string(), exact(t.count), exact(t.size), t.name.clone()]);
     }
@@ -102,7 +110,7 @@ fn block_table(blocks: &[FreeBlockRow]) -> TableBlock<'_> {
     table
 }
 
-fn string_lines(doc: &mut Document<'_>, strings: &StringsRow) {
+fn string_lines<'a>(doc: &mut Document<'a>, strings: &'a StringsRow) {
     doc.line(format!(
         "{} strings, {} bytes; {} different ones, {} bytes wasted on duplicates",
         exact(strings.total.objects),
@@ -115,6 +123,7 @@ fn string_lines(doc: &mut Document<'_>, strings: &StringsRow) {
     }
     let mut table =
         TableBlock::default().number("Count").number("Length").number("Wasted").flexible("String").cut(Cut::End);
+    table = table.brief(RANKED, "content").bytes(|i| strings.duplicates.get(i).map_or(0, |d| d.wasted));
     for d in &strings.duplicates {
         let value = if d.cut { format!("{}…", d.value) } else { d.value.clone() };
         table.rows.push(vec![exact(d.count), exact(u64::from(d.length)), exact(d.wasted), value]);

@@ -6,13 +6,16 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::holders::report::{HolderRow, HoldersReport};
-use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::document::{Document, RANKED, TableBlock};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::ChunkSum;
 use crate::units::{exact, human};
 
-/// Rows shown to people.
-const SHOWN: usize = 40;
+impl Listing for HoldersReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.holders]
+    }
+}
 
 impl Render for HoldersReport {
     fn document(&self) -> Document<'_> {
@@ -32,8 +35,10 @@ impl Render for HoldersReport {
             .text("Example")
             .optional()
             .flexible("Type and field")
-            .least(30);
-        for h in self.holders.iter().take(SHOWN) {
+            .least(30)
+            .brief(RANKED, "way")
+            .beyond(self.more);
+        for h in &self.holders {
             table.rows.push(vec![
                 exact(h.objects),
                 bytes(&h.malloc),
@@ -46,10 +51,6 @@ impl Render for HoldersReport {
             ]);
         }
         doc.table(table);
-        let more = self.more + self.holders.len().saturating_sub(SHOWN) as u64;
-        if more > 0 {
-            doc.line(format!("and {} more", exact(more)));
-        }
         let t = &self.total;
         doc.line(format!(
             "objects point at {} blocks of malloc, {}, and at {} anonymous mappings or blocks in them, {}",

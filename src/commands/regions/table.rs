@@ -2,9 +2,13 @@ use std::io::{self, Write};
 
 use crate::commands::regions::report::RegionsReport;
 use crate::render::document::{Document, Rows, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Name, RegionRow};
 use crate::units::{exact, human};
+
+/// Regions shown to people where they do not say how many: those of all but the largest programs. It is the whole
+/// map that was asked for.
+const SHOWN: usize = 1000;
 
 fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
     let mut table = TableBlock::default()
@@ -37,8 +41,15 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
             r.file.as_ref().map(Name::shown).unwrap_or_default(),
         ]
     };
+    table = table.brief(SHOWN, "region").bytes(|i| rows.get(i).map_or(0, |r| r.size));
     table.rows = Rows::Made(rows.len(), Box::new(move |i| rows.get(i).map(row).unwrap_or_default()));
     table
+}
+
+impl Listing for RegionsReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.regions]
+    }
 }
 
 impl Render for RegionsReport {

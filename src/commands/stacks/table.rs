@@ -3,9 +3,9 @@ use std::io::{self, Write};
 use crate::addr::Addr;
 use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport};
 use crate::map::{Confidence, Kind};
-use crate::render::document::{Cut, TableBlock, exact_or_dash, size};
+use crate::render::document::{Cut, LISTED, TableBlock, exact_or_dash, size};
 use crate::render::lines::findings;
-use crate::render::{Document, Render, csv_rows};
+use crate::render::{Document, List, Listing, Render, csv_rows};
 use crate::report::StackState;
 use crate::units::{exact, human};
 
@@ -15,6 +15,12 @@ const SHOWN: usize = 24;
 /// Width of what a thread does that other columns give way to: where it waits, and
 /// the method that brought it there, `Monitor.Wait ← Lab.Parking.Park`.
 const DOES: usize = 31;
+
+impl Listing for StacksReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.stacks]
+    }
+}
 
 impl Render for StacksReport {
     fn document(&self) -> Document<'_> {
@@ -44,6 +50,7 @@ impl Render for StacksReport {
         if told {
             table = table.flexible("Does").least(DOES).cut(Cut::Middle);
         }
+        table = table.brief(LISTED, "stack").bytes(|i| self.stacks.get(i).and_then(|s| s.reserved).unwrap_or(0));
         for s in &self.stacks {
             let addr = |a: Option<Addr>| a.map_or_else(|| "-".to_owned(), |a| a.to_string());
             let mut row = vec![

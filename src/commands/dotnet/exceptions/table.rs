@@ -1,9 +1,15 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::exceptions::report::ExceptionsReport;
-use crate::render::document::{Cut, Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::document::{Cut, Document, LISTED, TableBlock};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::units::exact;
+
+impl Listing for ExceptionsReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.exceptions]
+    }
+}
 
 impl Render for ExceptionsReport {
     fn document(&self) -> Document<'_> {
@@ -19,7 +25,8 @@ impl Render for ExceptionsReport {
             .optional()
             .flexible("Type")
             .flexible("Message")
-            .cut(Cut::End);
+            .cut(Cut::End)
+            .brief(LISTED, "exception");
         for e in &self.exceptions {
             table.rows.push(vec![
                 e.object.to_string(),

@@ -1,10 +1,16 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::handles::report::HandlesReport;
-use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::document::{Document, LISTED, TableBlock};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::Name;
 use crate::units::exact;
+
+impl Listing for HandlesReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.handles]
+    }
+}
 
 impl Render for HandlesReport {
     fn document(&self) -> Document<'_> {
@@ -20,7 +26,8 @@ impl Render for HandlesReport {
             .flexible("Type")
             .least(34)
             .text("Secondary")
-            .optional();
+            .optional()
+            .brief(LISTED, "handle");
         for h in &self.handles {
             table.rows.push(vec![
                 h.address.to_string(),

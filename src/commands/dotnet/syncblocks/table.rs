@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlocksReport};
-use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::document::{Document, LISTED, TableBlock};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::Name;
 
 fn thread(t: &LockThreadRow) -> String {
@@ -20,6 +20,12 @@ fn thread(t: &LockThreadRow) -> String {
 
 /// Threads in Wait that are named; the others are counted, and JSON has them.
 const WAITERS: usize = 3;
+
+impl Listing for SyncBlocksReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.blocks]
+    }
+}
 
 impl Render for SyncBlocksReport {
     fn document(&self) -> Document<'_> {
@@ -36,7 +42,8 @@ impl Render for SyncBlocksReport {
             .number("Waiting")
             .text("In Wait")
             .optional()
-            .flexible("Type");
+            .flexible("Type")
+            .brief(LISTED, "sync block");
         for b in &self.blocks {
             let first: Vec<String> = b.pulse.iter().take(WAITERS).map(thread).collect();
             let more = b.pulse.len().saturating_sub(WAITERS);
