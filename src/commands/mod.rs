@@ -44,7 +44,7 @@ pub use diff::{Baseline, BaselineError, DiffInput, diff, side};
 pub use dotnet::async_chains::async_chains;
 pub use dotnet::exceptions::exceptions;
 pub use dotnet::finalizers::finalizers;
-pub use dotnet::handles::handles;
+pub use dotnet::handles::{HandleOptions, handles};
 pub use dotnet::heap::heap;
 pub use dotnet::syncblocks::syncblocks;
 pub use envelope::envelope;

@@ -119,3 +119,30 @@ fn sizes_are_taken_with_units() {
     assert_eq!(plain, list(&["heapstat", "--min", "1KiB", "--max", "8k", CREATEDUMP], "types"));
     ask(&["heapstat", "--min", "some", CREATEDUMP]).exits(2);
 }
+
+#[test]
+fn handles_by_kind_and_type() {
+    let all = list(&["handles", CREATEDUMP], "handles");
+    let groups = list(&["handles", "--group", CREATEDUMP], "groups");
+    assert!(groups.len() > 1 && groups.is_sorted_by_key(|g| std::cmp::Reverse(g["bytes"].as_u64())), "{groups:?}");
+    for g in &groups {
+        let of: Vec<&Value> = all.iter().filter(|h| h["kind"] == g["kind"] && h["type"] == g["type"]).collect();
+        assert_eq!(g["count"], of.len());
+        let objects: std::collections::BTreeMap<_, _> =
+            of.iter().map(|h| (h["object"].as_str(), h["size"].as_u64().unwrap_or(0))).collect();
+        assert_eq!(g["bytes"], objects.values().sum::<u64>(), "{g}");
+    }
+    let counted: u64 = groups.iter().map(|g| g["count"].as_u64().unwrap()).sum();
+    assert_eq!(counted, all.len() as u64);
+    // Of one type alone, and the kinds are counted of what is listed.
+    let name = groups.iter().find_map(|g| g["type"].as_str()).unwrap();
+    let exactly = format!("^{}$", regex::escape(name));
+    let some = ask(&["--json", "handles", "--type", &exactly, CREATEDUMP]).json();
+    let want: Vec<&Value> = all.iter().filter(|h| h["type"] == name).collect();
+    assert_eq!(some["handles"].as_array().unwrap().iter().collect::<Vec<_>>(), want);
+    let kinds: u64 = some["kinds"].as_array().unwrap().iter().map(|k| k["count"].as_u64().unwrap()).sum();
+    assert_eq!(kinds, want.len() as u64);
+    ask(&["handles", "--type", "no such type", CREATEDUMP]).exits(1);
+    let csv = ask(&["handles", "--group", "--format", "csv", CREATEDUMP]).stdout;
+    assert!(csv.starts_with("kind,type,count,bytes,example\n") && csv.lines().count() == groups.len() + 1, "{csv}");
+}

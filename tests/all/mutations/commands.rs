@@ -5,8 +5,8 @@ use std::path::Path;
 
 use coremap::addr::{Addr, AddrRange};
 use coremap::commands::{
-    self, DiffInput, HeapStatOptions, LeaksOptions, MallocOptions, RefsOptions, RegionOptions, RetainedOptions,
-    SearchOptions, Span, ThreadOptions,
+    self, DiffInput, HandleOptions, HeapStatOptions, LeaksOptions, MallocOptions, RefsOptions, RegionOptions,
+    RetainedOptions, SearchOptions, Span, ThreadOptions,
 };
 use coremap::map::audit;
 use coremap::process::{Options, Process};
@@ -42,7 +42,13 @@ pub const COMMANDS: &[(&str, Command)] = &[
     ("finalizers", |o, rng| o.show("finalizers", commands::finalizers(&o.session), rng)),
     ("syncblocks", |o, rng| o.show("syncblocks", commands::syncblocks(&o.session), rng)),
     ("exceptions", |o, rng| o.show("exceptions", commands::exceptions(&o.session), rng)),
-    ("handles", |o, rng| o.show("handles", commands::handles(&o.session), rng)),
+    ("handles", |o, rng| {
+        o.show(
+            "handles",
+            commands::handles(&o.session, &HandleOptions { group: true, ..HandleOptions::default() }),
+            rng,
+        )
+    }),
     ("gcroot", gcroot),
     ("retained", retained),
     ("heapstat", heapstat),
