@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, ValueEnum};
 
-use crate::cli::commands::Chosen;
+use crate::cli::commands::{Chosen, help_template};
 use crate::cli::values::size;
 
 /// Tells where the memory of a process went, from its Linux core dump alone.
 #[derive(Parser)]
-#[command(name = "coremap", version = env!("COREMAP_VERSION"), about, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "coremap", version = env!("COREMAP_VERSION"), about, max_term_width = 100, arg_required_else_help = true, help_template = help_template())]
 #[command(after_help = "\
 Exit status: 0 done; 1 nothing found, or a --fail-if holds; 2 wrong usage; 3 input unreadable
 or not a core; 4 done, but part of the core could not be read or understood (the report says

@@ -38,7 +38,7 @@ pub mod whatis;
 
 pub use anon::anon;
 pub use check::check;
-pub use command::{Command, Subject};
+pub use command::{Command, Group, Subject};
 pub use conditions::{Condition, Scope, judge_diff, judge_summary};
 pub use diff::{Baseline, BaselineError, DiffInput, diff, side};
 pub use dotnet::async_chains::async_chains;

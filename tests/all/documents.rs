@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use coremap::commands::{COMMANDS, named};
+use coremap::commands::{COMMANDS, Group, named};
 use regex::Regex;
 
 const DOCUMENTS: [&str; 2] = ["README.md", "docs/guide.md"];
@@ -35,5 +35,18 @@ fn no_other_command_is_named() {
         let told = words(&text, r"`coremap ([a-z0-9]+)|(?m)^\$ coremap ([a-z0-9]+)|^\*\*([a-z0-9]+)[ *]");
         let unknown: Vec<_> = told.into_iter().filter(|&name| name != "help" && named(name).is_none()).collect();
         assert!(unknown.is_empty(), "{document}: there is no {unknown:?}");
+    }
+}
+
+#[test]
+fn commands_stand_in_the_groups_of_the_help() {
+    for document in DOCUMENTS {
+        let text = read(document);
+        for group in Group::ALL {
+            let names: Vec<String> =
+                COMMANDS.iter().filter(|c| c.group == group).map(|c| format!("`{}`", c.name)).collect();
+            let line = format!("- {}: {}", group.name(), names.join(", "));
+            assert!(text.lines().any(|l| l == line), "{document} has no line '{line}'");
+        }
     }
 }
