@@ -15,7 +15,7 @@ Exit status: 0 done; 1 nothing found, or a --fail-if holds; 2 wrong usage; 3 inp
 or not a core; 4 done, but part of the core could not be read or understood (the report says
 what).
 
-A core may be plain ELF or packed (.zst .gz .xz .lz4), or - for standard input.
+A core may be plain ELF or compressed (.zst .gz .xz .lz4), or - for standard input.
 Addresses: 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000, libc.so.6+0x10.
 A core alone means its summary. Words of SOS are understood: clrstack, dumpheap -stat, eeheap,
 ip2md, dumpasync, gchandles, finalizequeue, syncblk, dumpobj, parallelstacks and others.")]
@@ -68,7 +68,7 @@ pub(crate) enum Format {
 /// The core to read.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct CoreArg {
-    /// Core file, plain or packed; - for standard input
+    /// Core file, plain or compressed; - for standard input
     #[arg(value_name = "CORE")]
     pub(crate) core: PathBuf,
 }

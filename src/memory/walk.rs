@@ -18,7 +18,7 @@ use crate::phase::Phase;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Stop {
     /// The walk was at this node before.
-    #[error("runs in a circle at {0}")]
+    #[error("runs in a cycle at {0}")]
     Cycle(Addr),
     /// Another walk of the same kind was.
     #[error("leads into another list at {0}")]

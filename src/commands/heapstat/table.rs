@@ -9,7 +9,7 @@ use crate::commands::heapstat::report::{FreeBlockRow, HeapStatReport, StringsRow
 use crate::render::document::{Cut, Document, RANKED, TableBlock, percent};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Generation, TypeRow};
-use crate::units::exact;
+use crate::units::{count, exact};
 
 /// Free blocks shown to people.
 const BLOCKS: usize = 20;
@@ -38,8 +38,8 @@ impl Render for HeapStatReport {
                 0 => String::new(),
                 total => format!(" ({} %)", percent(self.free.size, total.max(self.free.size))),
             };
-            let (count, size) = (exact(self.free.objects), exact(self.free.size));
-            doc.line(format!("free between objects: {count} blocks, {size} bytes{share}"));
+            let (blocks, size) = (count(self.free.objects, "block"), exact(self.free.size));
+            doc.line(format!("free between objects: {blocks}, {size} bytes{share}"));
         }
         if !self.fragmentation.is_empty() {
             doc.line("");
@@ -55,8 +55,8 @@ impl Render for HeapStatReport {
         if self.lost.count > 0 {
             let bytes = exact(self.lost.bytes);
             doc.line(format!(
-                "! {bytes} bytes could not be walked, and are in no sum; {} places:",
-                exact(self.lost.count)
+                "! {bytes} bytes could not be walked, and are in no sum; {}:",
+                count(self.lost.count, "place")
             ));
             for place in self.lost.places.iter().take(PLACES) {
                 let range = &place.range;
@@ -112,8 +112,8 @@ fn block_table(blocks: &[FreeBlockRow]) -> TableBlock<'_> {
 
 fn string_lines<'a>(doc: &mut Document<'a>, strings: &'a StringsRow) {
     doc.line(format!(
-        "{} strings, {} bytes; {} different ones, {} bytes wasted on duplicates",
-        exact(strings.total.objects),
+        "{}, {} bytes; {} different, {} bytes wasted on duplicates",
+        count(strings.total.objects, "string"),
         exact(strings.total.size),
         exact(strings.distinct),
         exact(strings.wasted)

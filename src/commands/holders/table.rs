@@ -9,7 +9,7 @@ use crate::commands::holders::report::{HolderRow, HoldersReport};
 use crate::render::document::{Document, RANKED, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::ChunkSum;
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 impl Listing for HoldersReport {
     fn lists(&mut self) -> Vec<&mut dyn List> {
@@ -42,9 +42,9 @@ impl Render for HoldersReport {
             table.rows.push(vec![
                 exact(h.objects),
                 bytes(&h.malloc),
-                count(&h.malloc),
+                number(&h.malloc),
                 bytes(&h.mmap),
-                count(&h.mmap),
+                number(&h.mmap),
                 h.reaches.as_ref().map_or_else(|| "-".into(), bytes),
                 h.object.to_string(),
                 place(h),
@@ -53,10 +53,10 @@ impl Render for HoldersReport {
         doc.table(table);
         let t = &self.total;
         doc.line(format!(
-            "objects point at {} blocks of malloc, {}, and at {} anonymous mappings or blocks in them, {}",
-            exact(t.malloc.count),
+            "objects point at {} of malloc, {}, and at {} or blocks in them, {}",
+            count(t.malloc.count, "block"),
             human(t.malloc.bytes),
-            exact(t.mmap.count),
+            count(t.mmap.count, "anonymous mapping"),
             human(t.mmap.bytes)
         ));
         doc
@@ -96,7 +96,7 @@ fn bytes(sum: &ChunkSum) -> String {
     if sum.count == 0 { "-".into() } else { human(sum.bytes) }
 }
 
-fn count(sum: &ChunkSum) -> String {
+fn number(sum: &ChunkSum) -> String {
     if sum.count == 0 { "-".into() } else { exact(sum.count) }
 }
 

@@ -4,7 +4,7 @@ use crate::commands::leaks::report::LeaksReport;
 use crate::render::clusters::{CHUNKS, cluster_table};
 use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 impl Listing for LeaksReport {
     fn lists(&mut self) -> Vec<&mut dyn List> {
@@ -16,7 +16,7 @@ impl Listing for LeaksReport {
 impl Render for LeaksReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
-        let sum = |s: &crate::report::ChunkSum| format!("{} blocks, {}", exact(s.count), human(s.bytes));
+        let sum = |s: &crate::report::ChunkSum| format!("{}, {}", count(s.count, "block"), human(s.bytes));
         if self.used.count == 0 {
             doc.line("no block of glibc's malloc is in use, or none was found");
             return doc;

@@ -9,7 +9,7 @@ use crate::render::document::{Document, Rows, TableBlock, percent, size};
 use crate::render::lines::findings;
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{ChunkRow, SizeClassRow};
-use crate::units::{exact, human, noun};
+use crate::units::{count, exact, human, noun};
 
 /// Places shown to people that could not be walked.
 const PLACES: usize = 5;
@@ -73,7 +73,7 @@ impl Render for MallocReport {
 fn totals(doc: &mut Document<'_>, report: &MallocReport) {
     let t = &report.total;
     let mut parts = vec![
-        format!("used {} in {} blocks", human(t.used_bytes), exact(t.used)),
+        format!("used {} in {}", human(t.used_bytes), count(t.used, "block")),
         format!("free {} in {}", human(t.free_bytes), exact(t.free)),
         format!("tops {}", human(t.top)),
     ];
@@ -94,7 +94,7 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
         Some(false) => ", not as many as malloc counts",
         None => "",
     };
-    doc.line(format!("mmapped: {} chunks, {} bytes{complete}", exact(m.count), exact(m.bytes)));
+    doc.line(format!("mmapped: {}, {} bytes{complete}", count(m.count, "chunk"), exact(m.bytes)));
     doc.line(format!("malloc_trim(0) would give back {} ({} bytes)", human(t.trimmable), exact(t.trimmable)));
 }
 

@@ -4,7 +4,7 @@ use crate::commands::objects::report::ObjectsReport;
 use crate::render::document::{Document, LISTED, Rows, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::ListedObject;
-use crate::units::exact;
+use crate::units::{count, exact};
 
 impl Listing for ObjectsReport {
     fn lists(&mut self) -> Vec<&mut dyn List> {
@@ -26,7 +26,7 @@ impl Render for ObjectsReport {
         let row = move |i| self.objects.get(i).map(row).unwrap_or_default();
         table.rows = Rows::Made(self.objects.len(), Box::new(row));
         doc.table(table);
-        doc.line(format!("{} objects, {} bytes", exact(self.objects.len() as u64), exact(self.size)));
+        doc.line(format!("{}, {} bytes", count(self.objects.len() as u64, "object"), exact(self.size)));
         if self.more > 0 {
             doc.line(format!("and {} more", exact(self.more)));
         }

@@ -7,7 +7,7 @@ use crate::render::document::{Cut, LISTED, TableBlock, exact_or_dash, size};
 use crate::render::lines::findings;
 use crate::render::{Document, List, Listing, Render, csv_rows};
 use crate::report::StackState;
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 /// Groups of threads that are shown; the rest is summed up.
 const SHOWN: usize = 24;
@@ -79,7 +79,7 @@ impl Render for StacksReport {
         let t = &self.total;
         let mut footer = vec![
             "[TOTAL]".to_owned(),
-            format!("{} stacks", exact(t.count)),
+            count(t.count, "stack"),
             String::new(),
             String::new(),
             human(t.reserved),
@@ -160,7 +160,8 @@ fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
     let rest = groups.get(SHOWN..).unwrap_or_default();
     if !rest.is_empty() {
         let threads = rest.iter().map(|g| g.count).sum();
-        doc.line(format!("and {} threads that do {} other things", exact(threads), exact(rest.len() as u64)));
+        let (threads, things) = (count(threads, "thread"), count(rest.len() as u64, "other thing"));
+        doc.line(format!("and {threads}, doing {things}"));
     }
     doc.line("");
 }

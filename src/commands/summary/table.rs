@@ -4,7 +4,7 @@ use crate::commands::summary::report::{KindRow, SummaryReport};
 use crate::render::document::{Document, TableBlock, percent, size};
 use crate::render::lines::findings;
 use crate::render::{Render, csv_rows};
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 /// Findings that are shown, those of most weight.
 const TOLD: usize = 3;
@@ -99,7 +99,10 @@ impl Render for SummaryReport {
         findings(&mut doc, self.findings.get(..TOLD).unwrap_or(&self.findings));
         match self.findings.len().saturating_sub(TOLD) {
             0 => {}
-            more => doc.line(format!("{more} more findings, and each with what it rests on: coremap triage")),
+            more => doc.line(format!(
+                "{}, and each with what it rests on: coremap triage",
+                count(more as u64, "more finding")
+            )),
         }
         doc
     }

@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use crate::commands::dotnet::exceptions::report::ExceptionsReport;
 use crate::render::document::{Cut, Document, LISTED, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
-use crate::units::exact;
+use crate::units::{count, exact};
 
 impl Listing for ExceptionsReport {
     fn lists(&mut self) -> Vec<&mut dyn List> {
@@ -37,7 +37,7 @@ impl Render for ExceptionsReport {
             ]);
         }
         doc.table(table);
-        doc.line(format!("{} exceptions", exact(self.exceptions.len() as u64)));
+        doc.line(count(self.exceptions.len() as u64, "exception"));
         if self.more > 0 {
             doc.line(format!("and {} more", exact(self.more)));
         }

@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use crate::commands::dotnet::finalizers::report::FinalizersReport;
 use crate::render::document::{Document, RANKED, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
-use crate::units::exact;
+use crate::units::{count, exact};
 
 impl Listing for FinalizersReport {
     fn lists(&mut self) -> Vec<&mut dyn List> {
@@ -23,8 +23,8 @@ impl Render for FinalizersReport {
             doc.table(table);
         }
         doc.line(format!(
-            "{} objects registered, {} ready for finalization",
-            exact(self.registered),
+            "{} registered, {} ready for finalization",
+            count(self.registered, "object"),
             exact(self.ready)
         ));
         doc

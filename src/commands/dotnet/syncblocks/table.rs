@@ -7,6 +7,7 @@ use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlocksRepor
 use crate::render::document::{Document, LISTED, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::Name;
+use crate::units::count;
 
 fn thread(t: &LockThreadRow) -> String {
     match (t.tid, t.managed_id, t.address) {
@@ -64,7 +65,7 @@ impl Render for SyncBlocksReport {
         }
         doc.table(table);
         let held = self.blocks.iter().filter(|b| b.held).count();
-        doc.line(format!("{} sync blocks, {held} locks held", self.blocks.len()));
+        doc.line(format!("{}, {} held", count(self.blocks.len() as u64, "sync block"), count(held as u64, "lock")));
         doc
     }
 
