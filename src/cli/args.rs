@@ -42,6 +42,10 @@ pub(crate) struct Common {
     /// half of the machine's
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
+    /// Colours: bold headings, red and yellow marks of what is serious; auto: on a terminal, unless
+    /// NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    pub(crate) color: Colour,
     /// Tell on stderr how things were found (-vv: more)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
@@ -52,6 +56,17 @@ impl Common {
     pub(crate) fn form(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
+}
+
+/// When colours are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// On a terminal, unless `NO_COLOR` is set
+    Auto,
+    /// In pipes and files too
+    Always,
+    /// Not at all
+    Never,
 }
 
 /// Forms of output.

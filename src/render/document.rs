@@ -4,6 +4,11 @@ use crate::units::{exact, human, noun};
 
 use std::borrow::Cow;
 
+/// What lines begin with that tell of something critical, of something to look at, and of what is worth knowing.
+pub(crate) const CRITICAL: &str = "‼";
+pub(crate) const WARNING: &str = "!";
+pub(crate) const INFO: &str = "·";
+
 /// A report for people.
 #[derive(Default)]
 pub struct Document<'a> {
@@ -259,7 +264,8 @@ impl<'a> Document<'a> {
     /// beside its mark.
     pub fn line(&mut self, text: impl Into<String>) {
         let text = text.into();
-        let marked = text.starts_with("! ") || text.starts_with("· ");
+        let marked =
+            [CRITICAL, WARNING, INFO].iter().any(|mark| text.strip_prefix(mark).is_some_and(|t| t.starts_with(' ')));
         let indent = if marked { 2 } else { text.len() - text.trim_start_matches(' ').len() };
         self.blocks.push(Block::Line(text, indent));
     }

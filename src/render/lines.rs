@@ -1,6 +1,6 @@
 //! Lines that several tables have.
 
-use crate::render::document::Document;
+use crate::render::document::{CRITICAL, Document, INFO, WARNING};
 use crate::report::{CoreRow, Finding, Severity, StackRootsRow};
 use crate::units::{count, exact, human};
 
@@ -74,9 +74,9 @@ pub(crate) fn triaged(doc: &mut Document<'_>, finding: &Finding) {
 
 fn mark(severity: Severity) -> &'static str {
     match severity {
-        Severity::Critical => "‼",
-        Severity::Warning => "!",
-        Severity::Info => "·",
+        Severity::Critical => CRITICAL,
+        Severity::Warning => WARNING,
+        Severity::Info => INFO,
     }
 }
 

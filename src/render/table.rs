@@ -10,14 +10,14 @@ use tabled::settings::{Alignment, Padding, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::bytes::printable;
-use crate::render::document::{Align, Block, Cut, Document, MIN_FLEXIBLE, TableBlock};
+use crate::render::document::{Align, Block, CRITICAL, Cut, Document, MIN_FLEXIBLE, TableBlock, WARNING};
 
 /// How text is to look.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     /// Columns of the terminal; `None`: as wide as it gets (a pipe or a file).
     pub width: Option<usize>,
-    /// Whether bold may be used.
+    /// Whether bold and colours may be used.
     pub color: bool,
 }
 
@@ -34,13 +34,28 @@ const GAP: usize = 2;
 pub fn write(document: &Document<'_>, look: Look, out: &mut dyn Write) -> io::Result<()> {
     for block in &document.blocks {
         match block {
-            Block::Line(text, indent) => writeln!(out, "{}", wrap(&printable(text), *indent, look.width))?,
+            Block::Line(text, indent) => write_line(&wrap(&printable(text), *indent, look.width), look, out)?,
             Block::Whole(text) => writeln!(out, "{}", printable(text))?,
             Block::Table(table) => write_table(table, document.top, look, out)?,
             Block::Each(count, make) => (0..*count).try_for_each(|i| write(&make(i), look, out))?,
         }
     }
     Ok(())
+}
+
+/// Marks of what is serious, each with its colour: red, and yellow, as the terminal has them, so that they can be
+/// seen on light and on dark.
+const MARKS: [(&str, &str); 2] = [(CRITICAL, "\x1b[31m"), (WARNING, "\x1b[33m")];
+
+fn write_line(text: &str, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let marked = MARKS.iter().find_map(|(mark, colour)| {
+        let rest = text.strip_prefix(mark).filter(|rest| look.color && rest.starts_with(' '))?;
+        Some((mark, colour, rest))
+    });
+    match marked {
+        Some((mark, colour, rest)) => writeln!(out, "{colour}{mark}\x1b[0m{rest}"),
+        None => writeln!(out, "{text}"),
+    }
 }
 
 /// Break text between words; what follows is indented by `indent`, unless that
