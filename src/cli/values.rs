@@ -1,13 +1,70 @@
 //! Values of arguments that the library names.
 
+use std::ffi::OsStr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use clap::Arg;
+use clap::builder::{PossibleValue, TypedValueParser};
+use coremap::commands::{Condition, Scope};
 use coremap::dotnet::Generation;
 use coremap::map::Kind;
 use coremap::units;
 
+/// Values that are read by a function which says in its own words what is wrong, and of which completions
+/// propose some by name.
+#[derive(Clone)]
+pub(super) struct Named<T> {
+    read: fn(&str) -> Result<T, String>,
+    names: fn() -> Vec<&'static str>,
+}
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Named<T> {
+    type Value = T;
+
+    fn parse_ref(&self, command: &clap::Command, arg: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
+        TypedValueParser::parse_ref(&self.read, command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.names)().into_iter().map(PossibleValue::new)))
+    }
+}
+
 /// A kind of region by its name.
-pub(super) fn kind(name: &str) -> Result<Kind, String> {
+pub(super) fn kind() -> Named<Kind> {
+    Named { read: read_kind, names: || Kind::ALL.iter().map(|k| k.name()).collect() }
+}
+
+/// A generation by its name.
+pub(super) fn generation() -> Named<Generation> {
+    Named { read: read_generation, names: || Generation::ALL.iter().map(|g| g.name()).collect() }
+}
+
+/// A condition on the kinds of a summary.
+pub(super) fn summary_condition() -> Named<Condition> {
+    Named {
+        read: |text| Condition::parse(text, Scope::Summary),
+        names: || SUMMARY.iter().map(String::as_str).collect(),
+    }
+}
+
+/// A condition on what became of them.
+pub(super) fn diff_condition() -> Named<Condition> {
+    Named { read: |text| Condition::parse(text, Scope::Diff), names: || DIFF.iter().map(String::as_str).collect() }
+}
+
+static SUMMARY: LazyLock<Vec<String>> = LazyLock::new(|| conditions("in_core", "threads.count"));
+static DIFF: LazyLock<Vec<String>> = LazyLock::new(|| conditions("delta", "threads.delta"));
+
+/// What conditions begin with: everything that can be looked at, with the column that is asked for most.
+fn conditions(column: &str, threads: &str) -> Vec<String> {
+    let kinds = Kind::ALL.iter().map(|k| k.name().to_lowercase());
+    let names = std::iter::once("total".to_owned()).chain(kinds).map(|name| format!("{name}.{column}"));
+    names.chain([threads.to_owned()]).collect()
+}
+
+fn read_kind(name: &str) -> Result<Kind, String> {
     Kind::from_name(name).ok_or_else(|| {
         let all: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
         format!("no such kind; there are {}", all.join(", "))
@@ -15,7 +72,7 @@ pub(super) fn kind(name: &str) -> Result<Kind, String> {
 }
 
 /// A generation by its name, or by its number alone.
-pub(super) fn generation(name: &str) -> Result<Generation, String> {
+fn read_generation(name: &str) -> Result<Generation, String> {
     let found = match name {
         "0" => Some(Generation::Gen0),
         "1" => Some(Generation::Gen1),

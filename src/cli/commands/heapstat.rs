@@ -20,7 +20,7 @@ pub(super) struct Heapstat {
     #[arg(long, value_name = "RE")]
     r#type: Option<String>,
     /// Only this generation: gen0, gen1, gen2, loh, poh or frozen
-    #[arg(long, value_name = "G", value_parser = generation)]
+    #[arg(long, value_name = "G", value_parser = generation(), hide_possible_values = true)]
     generation: Option<Generation>,
     /// Only this GC heap (server GC has several)
     #[arg(long, value_name = "N")]

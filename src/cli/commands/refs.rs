@@ -23,7 +23,7 @@ pub(super) struct Refs {
     #[arg(long)]
     region: bool,
     /// Only pointers in regions of this kind (repeatable)
-    #[arg(long, value_name = "KIND", value_parser = kind)]
+    #[arg(long, value_name = "KIND", value_parser = kind(), hide_possible_values = true)]
     kind: Vec<Kind>,
     /// List at most this many (all are counted)
     #[arg(long, value_name = "N", default_value_t = 200)]

@@ -18,7 +18,7 @@ use crate::cli::{Exit, Failure};
 #[derive(Args, Debug)]
 pub(super) struct Regions {
     /// Only this kind (repeatable)
-    #[arg(long, value_name = "KIND", value_parser = kind)]
+    #[arg(long, value_name = "KIND", value_parser = kind(), hide_possible_values = true)]
     kind: Vec<Kind>,
     #[command(flatten)]
     list: ListArgs,

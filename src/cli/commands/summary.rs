@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::commands::{self, Condition, Scope};
+use coremap::commands::{self, Condition};
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
@@ -7,6 +7,7 @@ use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::{answer, held};
 use crate::cli::progress::{clear, progress};
+use crate::cli::values::summary_condition;
 use crate::cli::{Exit, Failure};
 
 /// Where the memory went: sizes by kind, biggest in the core first
@@ -16,7 +17,7 @@ pub(super) struct Summary {
     #[arg(long)]
     zero_fill: bool,
     /// Exit with 1 if this holds, as 'stack.written>1GiB' or 'malloc.size>40%' (repeatable)
-    #[arg(long, value_name = "CONDITION", value_parser = condition, long_help = CONDITION)]
+    #[arg(long, value_name = "CONDITION", value_parser = summary_condition(), hide_possible_values = true, long_help = CONDITION)]
     fail_if: Vec<Condition>,
     #[command(flatten)]
     core: CoreArg,
@@ -53,7 +54,3 @@ KIND: a kind in any case of letters, total, or threads.
 COLUMN: size, in_core, count, largest; with --zero-fill written and zero; of threads count.
 Limit: a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the total in the
 same column (of the total size for largest).";
-
-fn condition(text: &str) -> Result<Condition, String> {
-    Condition::parse(text, Scope::Summary)
-}
