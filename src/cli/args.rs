@@ -12,8 +12,8 @@ use crate::cli::values::size;
 #[command(name = "coremap", version = env!("COREMAP_VERSION"), about, max_term_width = 100, arg_required_else_help = true, help_template = help_template())]
 #[command(after_help = "\
 Exit status: 0 done; 1 nothing found, or a --fail-if holds; 2 wrong usage; 3 input unreadable
-or not a core; 4 done, but part of the core could not be read or understood (the report says
-what).
+or not a core, or the answer could not be written; 4 done, but part of the core could not be
+read or understood (the report says what).
 
 A core may be plain ELF or compressed (.zst .gz .xz .lz4), or - for standard input.
 Addresses: 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000, libc.so.6+0x10.
@@ -61,7 +61,7 @@ impl Common {
 /// When colours are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Colour {
-    /// On a terminal, unless `NO_COLOR` is set
+    /// On a terminal, unless NO_COLOR is set
     Auto,
     /// In pipes and files too
     Always,

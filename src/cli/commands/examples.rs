@@ -22,8 +22,7 @@ const fn example(
     Example { name, line, does, columns }
 }
 
-const KNOWN: (&str, &str) =
-    ("Known", "how sure it is: exact (structures say so), derived (follows from them), heuristic (a guess)");
+const KNOWN: (&str, &str) = ("Known", "how sure: exact (structures say so), derived (from them), heuristic (a guess)");
 const DOES: (&str, &str) = ("Does", "the function a thread is in ← whose code called for it");
 
 pub(super) const EXAMPLES: &[Example] = &[

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::heapstat::report::{FreeBlockRow, HeapStatReport, StringsRow};
-use crate::render::document::{Cut, Document, RANKED, TableBlock, percent};
+use crate::render::brief::RANKED;
+use crate::render::document::{Cut, Document, TableBlock, percent};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Generation, TypeRow};
 use crate::units::{count, exact};

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::holders::report::{HolderRow, HoldersReport};
-use crate::render::document::{Document, RANKED, TableBlock};
+use crate::render::brief::RANKED;
+use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::ChunkSum;
 use crate::units::{count, exact, human};

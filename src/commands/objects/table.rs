@@ -1,7 +1,8 @@
 use std::io::{self, Write};
 
 use crate::commands::objects::report::ObjectsReport;
-use crate::render::document::{Document, LISTED, Rows, TableBlock};
+use crate::render::brief::LISTED;
+use crate::render::document::{Document, Rows, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::ListedObject;
 use crate::units::{count, exact};

@@ -1,7 +1,8 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::exceptions::report::ExceptionsReport;
-use crate::render::document::{Cut, Document, LISTED, TableBlock};
+use crate::render::brief::LISTED;
+use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::units::{count, exact};
 

@@ -1,7 +1,8 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::finalizers::report::FinalizersReport;
-use crate::render::document::{Document, RANKED, TableBlock};
+use crate::render::brief::RANKED;
+use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::units::{count, exact};
 

@@ -1,7 +1,8 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::handles::report::{HandleGroupRow, HandlesReport};
-use crate::render::document::{Document, LISTED, RANKED, TableBlock};
+use crate::render::brief::{LISTED, RANKED};
+use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::Name;
 use crate::units::{count, exact};

@@ -18,7 +18,7 @@ impl Render for HeapReport {
                 "{} GC of .NET {}: {}, {}{}",
                 if gc.server { "server" } else { "workstation" },
                 gc.version,
-                count(u64::from(gc.heaps), "heap"),
+                count(gc.heaps, "heap"),
                 if gc.regions { "regions" } else { "segments" },
                 if gc.in_progress { "; the dump was taken in the middle of a collection" } else { "" }
             )),

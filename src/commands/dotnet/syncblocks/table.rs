@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlocksReport};
-use crate::render::document::{Document, LISTED, TableBlock};
+use crate::render::brief::LISTED;
+use crate::render::document::{Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::Name;
 use crate::units::count;
