@@ -48,6 +48,24 @@ pub fn round(bytes: u64) -> String {
     }
 }
 
+/// `1 stack`, `8 stacks`, `1,204 entries`: a number of what `one` names.
+pub fn count(n: u64, one: &str) -> String {
+    format!("{} {}", exact(n), noun(n, one))
+}
+
+/// What `one` names, as it is written after the number `n`: `stack` or `stacks`.
+pub fn noun(n: u64, one: &str) -> String {
+    if n == 1 {
+        return one.to_owned();
+    }
+    let vowel_before_y = ["ay", "ey", "oy", "uy"].iter().any(|end| one.ends_with(end));
+    match one.strip_suffix('y') {
+        Some(stem) if !vowel_before_y => format!("{stem}ies"),
+        _ if ["s", "x", "ch", "sh"].iter().any(|end| one.ends_with(end)) => format!("{one}es"),
+        _ => format!("{one}s"),
+    }
+}
+
 /// `2,649,239,552`
 pub fn exact(n: u64) -> String {
     let digits = n.to_string();
@@ -74,6 +92,14 @@ mod tests {
         assert_eq!(human(u64::MAX), "16.00 EiB");
         assert_eq!(round(3 << 19), "1.5 MiB");
         assert_eq!(round(8 << 20), "8 MiB");
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!(count(1, "stack"), "1 stack");
+        assert_eq!(count(0, "stack"), "0 stacks");
+        assert_eq!(count(1204, "entry"), "1,204 entries");
+        assert_eq!((noun(2, "key"), noun(2, "address")), ("keys".into(), "addresses".into()));
     }
 
     #[test]

@@ -67,10 +67,16 @@ impl fmt::Display for Failure {
         let text = match self {
             Failure::Input(e) => e.to_string(),
             Failure::Usage(text) | Failure::Beside(text) => text.clone(),
-            Failure::Output(e) => format!("writing the answer: {e}"),
+            Failure::Output(e) => format!("the answer could not be written: {}", reason(e)),
         };
         f.write_str(&coremap::bytes::printable(&text))
     }
+}
+
+/// An error in the system's words, without the number of it.
+fn reason(e: &io::Error) -> String {
+    let text = e.to_string();
+    e.raw_os_error().and_then(|n| text.strip_suffix(&format!(" (os error {n})"))).unwrap_or(&text).to_owned()
 }
 
 impl From<ProcessError> for Failure {

@@ -7,6 +7,7 @@ mod ask;
 mod commands;
 mod exit;
 mod interrupt;
+mod list;
 mod new_file;
 mod output;
 mod pool;
@@ -34,8 +35,14 @@ pub(crate) fn main() -> ExitCode {
             }
             // Help that was asked for goes to stdout and is no error.
             let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            let _ = if asked { e.print() } else { escaped(e).print() };
-            return if asked { Exit::Done.into() } else { Exit::Usage.into() };
+            if !asked {
+                let _ = escaped(e).print();
+                return Exit::Usage.into();
+            }
+            return match e.print().and_then(|()| io::stdout().flush()) {
+                Ok(()) => Exit::Done.into(),
+                Err(e) => told(&Failure::Output(e)),
+            };
         }
     };
     start_log(args.common.verbose);
@@ -46,13 +53,16 @@ pub(crate) fn main() -> ExitCode {
     }
     match args.command.run(&args.common) {
         Ok(exit) => exit.into(),
-        Err(failure) => {
-            if !failure.is_broken_pipe() {
-                output::tell(&failure.to_string());
-            }
-            failure.exit().into()
-        }
+        Err(failure) => told(&failure),
     }
+}
+
+/// Why there is no answer, on stderr; the status that says so too.
+fn told(failure: &Failure) -> ExitCode {
+    if !failure.is_broken_pipe() {
+        output::tell(&failure.to_string());
+    }
+    failure.exit().into()
 }
 
 /// What would help more than clap's own words.

@@ -9,14 +9,19 @@ use coremap::render::{self, Document, Look, Render};
 use coremap::report::ConditionRow;
 use coremap::session::Session;
 
-use crate::cli::args::{Common, Format};
+use crate::cli::args::{Colour, Common, Format};
 use crate::cli::{Exit, Failure};
 
 /// How text for this terminal is to look.
-pub(crate) fn look() -> Look {
+pub(crate) fn look(common: &Common) -> Look {
     let terminal = io::stdout().is_terminal();
     let width = terminal.then(terminal_size::terminal_size).flatten().map(|(w, _)| usize::from(w.0));
-    Look { width, color: terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) }
+    let color = match common.color {
+        Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+        Colour::Always => true,
+        Colour::Never => false,
+    };
+    Look { width, color }
 }
 
 /// A sentence on stderr; on a terminal it is broken between words.
@@ -59,14 +64,14 @@ pub(crate) fn answer<T: Render>(
         }
         Format::Table => {
             if report.body.wants_headline() {
-                render::write(&render::headline(&report.core), look(), &mut out)?;
+                render::write(&render::headline(&report.core), look(common), &mut out)?;
             }
             let mut text = report.body.document();
             if let Some(sentence) = without_runtime {
                 text = Document::default();
                 text.line(sentence);
             }
-            render::write(&text, look(), &mut out)?;
+            render::write(&text, look(common), &mut out)?;
         }
     }
     out.flush()?;

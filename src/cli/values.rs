@@ -1,13 +1,70 @@
 //! Values of arguments that the library names.
 
+use std::ffi::OsStr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use clap::Arg;
+use clap::builder::{PossibleValue, TypedValueParser};
+use coremap::commands::{Condition, Scope};
 use coremap::dotnet::Generation;
 use coremap::map::Kind;
 use coremap::units;
 
+/// Values that are read by a function which says in its own words what is wrong, and of which completions
+/// propose some by name.
+#[derive(Clone)]
+pub(super) struct Named<T> {
+    read: fn(&str) -> Result<T, String>,
+    names: fn() -> Vec<&'static str>,
+}
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Named<T> {
+    type Value = T;
+
+    fn parse_ref(&self, command: &clap::Command, arg: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
+        TypedValueParser::parse_ref(&self.read, command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.names)().into_iter().map(PossibleValue::new)))
+    }
+}
+
 /// A kind of region by its name.
-pub(super) fn kind(name: &str) -> Result<Kind, String> {
+pub(super) fn kind() -> Named<Kind> {
+    Named { read: read_kind, names: || Kind::ALL.iter().map(|k| k.name()).collect() }
+}
+
+/// A generation by its name.
+pub(super) fn generation() -> Named<Generation> {
+    Named { read: read_generation, names: || Generation::ALL.iter().map(|g| g.name()).collect() }
+}
+
+/// A condition on the kinds of a summary.
+pub(super) fn summary_condition() -> Named<Condition> {
+    Named {
+        read: |text| Condition::parse(text, Scope::Summary),
+        names: || SUMMARY.iter().map(String::as_str).collect(),
+    }
+}
+
+/// A condition on what became of them.
+pub(super) fn diff_condition() -> Named<Condition> {
+    Named { read: |text| Condition::parse(text, Scope::Diff), names: || DIFF.iter().map(String::as_str).collect() }
+}
+
+static SUMMARY: LazyLock<Vec<String>> = LazyLock::new(|| conditions("in_core", "threads.count"));
+static DIFF: LazyLock<Vec<String>> = LazyLock::new(|| conditions("delta", "threads.delta"));
+
+/// What conditions begin with: everything that can be looked at, with the column that is asked for most.
+fn conditions(column: &str, threads: &str) -> Vec<String> {
+    let kinds = Kind::ALL.iter().map(|k| k.name().to_lowercase());
+    let names = std::iter::once("total".to_owned()).chain(kinds).map(|name| format!("{name}.{column}"));
+    names.chain([threads.to_owned()]).collect()
+}
+
+fn read_kind(name: &str) -> Result<Kind, String> {
     Kind::from_name(name).ok_or_else(|| {
         let all: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
         format!("no such kind; there are {}", all.join(", "))
@@ -15,7 +72,7 @@ pub(super) fn kind(name: &str) -> Result<Kind, String> {
 }
 
 /// A generation by its name, or by its number alone.
-pub(super) fn generation(name: &str) -> Result<Generation, String> {
+fn read_generation(name: &str) -> Result<Generation, String> {
     let found = match name {
         "0" => Some(Generation::Gen0),
         "1" => Some(Generation::Gen1),
@@ -37,19 +94,29 @@ fn unit_bytes(unit: &str) -> Option<u64> {
     }
 }
 
-/// A size in bytes: `4GiB`, `1.5G`, `500MB`.
+/// Digits of a number whose product with the largest unit is sure to fit in 128 bits.
+const MOST_DIGITS: usize = 18;
+
+const SIZE: &str = "a size is a number of bytes, or one with a unit, as 85k, 1MB or 4GiB";
+
+/// A size in bytes that is more than nothing: `4GiB`, `1.5G`, `500MB`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || "a size is a number with a unit, as 4GiB, 1.5GiB or 500MB".to_owned();
+    bytes(text)?.checked_sub(1).map(|n| n + 1).ok_or_else(|| SIZE.to_owned())
+}
+
+/// A size in bytes, 0 too: `85000`, `85k`, `1MB`.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || SIZE.to_owned();
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = unit.trim().to_ascii_lowercase();
-    let bytes = unit_bytes(&unit).ok_or_else(wrong)?;
+    let of_unit = unit_bytes(&unit).ok_or_else(wrong)?;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let number = |digits: &str| if digits.len() <= 9 { digits.parse::<u64>().ok() } else { None };
+    let number = |digits: &str| if digits.len() <= MOST_DIGITS { digits.parse::<u64>().ok() } else { None };
     let (Some(whole), Some(part)) = (number(whole), number(fraction)) else { return Err(wrong()) };
-    let part = u128::from(part) * u128::from(bytes) / 10u128.pow(fraction.len() as u32);
-    let size = u128::from(whole) * u128::from(bytes) + part;
-    u64::try_from(size).ok().filter(|&n| n > 0).ok_or_else(wrong)
+    let part = u128::from(part) * u128::from(of_unit) / 10u128.pow(fraction.len() as u32);
+    let size = u128::from(whole) * u128::from(of_unit) + part;
+    u64::try_from(size).ok().ok_or_else(wrong)
 }
 
 /// A time: `10s`, `500ms`, `2m`; a number alone is of seconds.
@@ -88,11 +155,15 @@ mod tests {
             ("1.5 GiB", 3 << 29),
             ("500MB", 500_000_000),
             ("123", 123),
+            ("85k", 87_040),
+            ("1MB", 1_000_000),
+            ("10000000000", 10_000_000_000),
             ("2tb", 2_000_000_000_000),
         ];
         for (text, bytes) in good {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
+        assert_eq!(bytes("0"), Ok(0));
         for text in ["", "GiB", "4 pounds", "-1GiB", "1e9", "1.2.3", "0", "99999999999999999999", "4GiBs", ".", "1."] {
             assert!(size(text).is_err(), "{text}");
         }

@@ -11,6 +11,8 @@ pub struct Command {
     pub name: &'static str,
     /// What it is asked of.
     pub subject: Subject,
+    /// Under which heading the help has it.
+    pub group: Group,
     /// What it tells or does, as the help says it.
     pub sentence: &'static str,
     /// Of a command that has no rows to write as CSV: what it writes.
@@ -30,6 +32,45 @@ pub enum Subject {
     Runtime,
 }
 
+/// Headings of the help, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// What has the memory, and what is where.
+    Memory,
+    /// What threads do and reserve, and which code that is.
+    Threads,
+    /// Memory that malloc gave out, and mappings without an owner.
+    Native,
+    /// The managed heap, and what keeps objects alive.
+    Managed,
+    /// For other people, programs and shells.
+    Sharing,
+}
+
+impl Group {
+    /// All, in the order of the help.
+    pub const ALL: [Group; 5] = [Group::Memory, Group::Threads, Group::Native, Group::Managed, Group::Sharing];
+
+    /// Its heading.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Memory => "Memory",
+            Group::Threads => "Threads and code",
+            Group::Native => "Native memory",
+            Group::Managed => "Managed memory (.NET)",
+            Group::Sharing => "Sharing",
+        }
+    }
+}
+
+impl Command {
+    /// The same under a heading.
+    pub(super) const fn under(mut self, group: Group) -> Command {
+        self.group = group;
+        self
+    }
+}
+
 /// Adds the definition of a whole answer, and gives a reference to it.
 pub(super) type Answer = fn(&mut SchemaGenerator) -> Schema;
 
@@ -38,13 +79,14 @@ pub(super) fn answer<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 pub(super) const fn of_process(name: &'static str, answers: &'static [Answer], sentence: &'static str) -> Command {
-    Command { name, subject: Subject::Process, sentence, without_rows: None, answers }
+    Command { name, subject: Subject::Process, sentence, group: Group::Memory, without_rows: None, answers }
 }
 
 pub(super) const fn of_runtime(name: &'static str, answers: &'static [Answer], sentence: &'static str) -> Command {
-    Command { name, subject: Subject::Runtime, sentence, without_rows: None, answers }
+    Command { name, subject: Subject::Runtime, sentence, group: Group::Memory, without_rows: None, answers }
 }
 
 pub(super) const fn of_program(name: &'static str, sentence: &'static str, without_rows: &'static str) -> Command {
-    Command { name, subject: Subject::Program, sentence, without_rows: Some(without_rows), answers: &[] }
+    let without_rows = Some(without_rows);
+    Command { name, subject: Subject::Program, sentence, group: Group::Sharing, without_rows, answers: &[] }
 }

@@ -38,13 +38,13 @@ pub mod whatis;
 
 pub use anon::anon;
 pub use check::check;
-pub use command::{Command, Subject};
+pub use command::{Command, Group, Subject};
 pub use conditions::{Condition, Scope, judge_diff, judge_findings, judge_summary};
 pub use diff::{Baseline, BaselineError, DiffInput, diff, side};
 pub use dotnet::async_chains::async_chains;
 pub use dotnet::exceptions::exceptions;
 pub use dotnet::finalizers::finalizers;
-pub use dotnet::handles::handles;
+pub use dotnet::handles::{HandleOptions, handles};
 pub use dotnet::heap::heap;
 pub use dotnet::syncblocks::syncblocks;
 pub use envelope::envelope;

@@ -131,10 +131,13 @@ impl Core {
         diag: &Diagnostics,
     ) -> Result<Core, OpenError> {
         if let Some(reason) = out.broken {
-            diag.partial("inflate", format!("the packed stream breaks off: {reason}"));
+            diag.partial("inflate", format!("the compressed stream breaks off: {reason}"));
         }
         if out.trailing {
-            diag.note("trailing", "behind the packed core the file goes on with bytes that are not packed: left out");
+            diag.note(
+                "trailing",
+                "behind the compressed core the file goes on with bytes that are not compressed: left out",
+            );
         }
         Core::from_file(path, out.file, out.compression, &out.holes, reads, allowed, diag)
     }

@@ -60,6 +60,11 @@ impl Kind {
         Kind::ALL.iter().copied().find(|k| k.name().eq_ignore_ascii_case(name))
     }
 
+    /// Whether it is address space that was set aside and holds nothing: in sums it would hide what is there.
+    pub fn is_reserved(self) -> bool {
+        matches!(self, Kind::NoAccess | Kind::GCHeapReserve)
+    }
+
     /// Whether it is of an allocator, runtime or library that is recognised and not walked: regions of different
     /// owners have it, and their details tell whose they are.
     pub fn is_recognised(self) -> bool {

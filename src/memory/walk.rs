@@ -18,7 +18,7 @@ use crate::phase::Phase;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Stop {
     /// The walk was at this node before.
-    #[error("runs in a circle at {0}")]
+    #[error("runs in a cycle at {0}")]
     Cycle(Addr),
     /// Another walk of the same kind was.
     #[error("leads into another list at {0}")]
@@ -250,7 +250,7 @@ mod tests {
             (end.map_err(|e| e.to_string()), met.clone())
         };
         assert_eq!(go(|at| Ok((at + 1) % 4)), (Ok(()), vec![1, 2, 3]));
-        assert_eq!(go(|at| Ok(3 - at)), (Err("runs in a circle at 0x1".into()), vec![1, 2]));
+        assert_eq!(go(|at| Ok(3 - at)), (Err("runs in a cycle at 0x1".into()), vec![1, 2]));
         let gone = |at: u64| if at == 2 { Err("gone".to_owned()) } else { Ok(2) };
         assert_eq!(go(gone), (Err("breaks off at 0x2: gone".into()), vec![1, 2]));
     }

@@ -1,6 +1,6 @@
 //! Blocks of malloc that are alike, as a table.
 
-use crate::render::document::{Document, TableBlock};
+use crate::render::document::TableBlock;
 use crate::report::ClusterRow;
 use crate::units::exact;
 
@@ -13,23 +13,18 @@ pub(crate) const CHUNKS: usize = 1000;
 /// Columns of a word of memory: `0x` and 16 digits.
 const WORD: usize = 18;
 
-pub(crate) fn more(doc: &mut Document<'_>, all: u64, shown: usize) {
-    let more = all.saturating_sub(shown as u64);
-    if more > 0 {
-        doc.line(format!("and {} more", exact(more)));
-    }
-}
-
-/// Chunks that are alike. A leaked one is in use, and free ones of its size are
+/// Chunks that are alike, of `all` that there are. A leaked one is in use, and free ones of its size are
 /// no leak.
-pub(crate) fn cluster_table(clusters: &[ClusterRow], leaked: bool) -> TableBlock<'_> {
+pub(crate) fn cluster_table(clusters: &[ClusterRow], all: u64, leaked: bool) -> TableBlock<'_> {
     let mut table =
         TableBlock::default().number("Chunk").number(if leaked { "Leaked" } else { "Used" }).number("Bytes");
     if !leaked {
         table = table.number("Free");
     }
     table = table.text("Example").flexible("Begins with").least(WORD).text("Kind").optional();
-    for c in clusters.iter().take(SHOWN) {
+    table = table.brief(SHOWN, "cluster").beyond(all.saturating_sub(clusters.len() as u64));
+    table = table.bytes(|i| clusters.get(i).map_or(0, |c| c.bytes));
+    for c in clusters {
         let begins = match (&c.symbol, c.fill, c.first_word) {
             (Some(symbol), _, _) => symbol.clone(),
             (_, Some(0), _) => "zeros".into(),

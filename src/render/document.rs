@@ -1,14 +1,22 @@
 //! What a report looks like before it meets a terminal: lines and tables.
 
+use crate::render::brief::Brief;
 use crate::units::{exact, human};
 
 use std::borrow::Cow;
+
+/// What lines begin with that tell of something critical, of something to look at, and of what is worth knowing.
+pub(crate) const CRITICAL: &str = "‼";
+pub(crate) const WARNING: &str = "!";
+pub(crate) const INFO: &str = "·";
 
 /// A report for people.
 #[derive(Default)]
 pub struct Document<'a> {
     /// Its parts, top to bottom.
     pub blocks: Vec<Block<'a>>,
+    /// Rows that its long tables have; 0: all; `None`: as many as each has where nobody says.
+    pub top: Option<usize>,
 }
 
 /// A part of a document.
@@ -132,8 +140,12 @@ pub struct TableBlock<'a> {
     pub columns: Vec<Column>,
     /// Rows.
     pub rows: Rows<'a>,
+    /// Index of the first row of a block that is set off by a line.
+    pub apart: Option<usize>,
     /// Sums, set off by a line.
     pub footer: Option<Vec<String>>,
+    /// Where it may be long: how much of it is shown.
+    pub brief: Option<Brief<'a>>,
 }
 
 impl TableBlock<'_> {
@@ -192,7 +204,8 @@ impl<'a> Document<'a> {
     /// beside its mark.
     pub fn line(&mut self, text: impl Into<String>) {
         let text = text.into();
-        let marked = text.starts_with("! ") || text.starts_with("· ");
+        let marked =
+            [CRITICAL, WARNING, INFO].iter().any(|mark| text.strip_prefix(mark).is_some_and(|t| t.starts_with(' ')));
         let indent = if marked { 2 } else { text.len() - text.trim_start_matches(' ').len() };
         self.blocks.push(Block::Line(text, indent));
     }

@@ -1,8 +1,8 @@
 //! Lines that several tables have.
 
-use crate::render::document::Document;
+use crate::render::document::{CRITICAL, Document, INFO, WARNING};
 use crate::report::{CoreRow, Finding, Severity, StackRootsRow};
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 /// How much of the stacks is known.
 pub(crate) fn stack_lines(doc: &mut Document<'_>, stacks: &StackRootsRow) {
@@ -11,18 +11,17 @@ pub(crate) fn stack_lines(doc: &mut Document<'_>, stacks: &StackRootsRow) {
     }
     let known = match stacks.frames_conservative {
         0 => String::new(),
-        n => format!(" ({} frames without)", exact(n)),
+        n => format!(" ({} without)", count(n, "frame")),
     };
     doc.line(format!(
-        "stacks of {} threads: {} roots by GC info of {} frames and the runtime's lists{known}; {} conservative",
-        exact(stacks.threads),
-        exact(stacks.roots_precise),
-        exact(stacks.frames_precise),
+        "stacks of {}: {} by GC info of {} and the runtime's lists{known}; {} conservative",
+        count(stacks.threads, "thread"),
+        count(stacks.roots_precise, "root"),
+        count(stacks.frames_precise, "frame"),
         exact(stacks.roots_conservative),
     ));
     for row in &stacks.conservative {
-        let threads = if row.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", exact(row.threads)) };
-        doc.line(format!("    conservative on {threads}: {}", row.why));
+        doc.line(format!("    conservative on {}: {}", count(row.threads, "thread"), row.why));
     }
 }
 
@@ -41,7 +40,7 @@ pub(crate) fn headline(core: &CoreRow) -> Document<'_> {
     if let Some(pid) = core.pid {
         parts.push(format!("pid {pid}"));
     }
-    parts.push(format!("{} threads", core.threads));
+    parts.push(count(core.threads as u64, "thread"));
     let mut doc = Document::default();
     if let Some(t) = core.truncation {
         doc.line(format!(
@@ -75,8 +74,9 @@ pub(crate) fn triaged(doc: &mut Document<'_>, finding: &Finding) {
 
 fn mark(severity: Severity) -> &'static str {
     match severity {
-        Severity::Critical | Severity::Warning => "!",
-        Severity::Info => "·",
+        Severity::Critical => CRITICAL,
+        Severity::Warning => WARNING,
+        Severity::Info => INFO,
     }
 }
 

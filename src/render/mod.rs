@@ -1,14 +1,18 @@
 //! How answers are written: tables, JSON and CSV, and what the tables of several commands share. Everything that reaches a terminal goes
 //! through `table`, which takes control characters out.
 
+pub(crate) mod brief;
 pub(crate) mod clusters;
 pub(crate) mod document;
 mod json;
 pub(crate) mod lines;
+mod list;
 mod safe;
 pub(crate) mod table;
 
+pub use brief::Brief;
 pub use document::{Align, Block, Column, Cut, Document, Rows, TableBlock};
+pub use list::{List, Listed, Listing, columns};
 
 use crate::report::{CoreRow, Envelope};
 pub use table::{Look, write};

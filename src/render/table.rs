@@ -10,14 +10,14 @@ use tabled::settings::{Alignment, Padding, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::bytes::printable;
-use crate::render::document::{Align, Block, Cut, Document, MIN_FLEXIBLE, TableBlock};
+use crate::render::document::{Align, Block, CRITICAL, Cut, Document, MIN_FLEXIBLE, TableBlock, WARNING};
 
 /// How text is to look.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     /// Columns of the terminal; `None`: as wide as it gets (a pipe or a file).
     pub width: Option<usize>,
-    /// Whether bold may be used.
+    /// Whether bold and colours may be used.
     pub color: bool,
 }
 
@@ -34,13 +34,28 @@ const GAP: usize = 2;
 pub fn write(document: &Document<'_>, look: Look, out: &mut dyn Write) -> io::Result<()> {
     for block in &document.blocks {
         match block {
-            Block::Line(text, indent) => writeln!(out, "{}", wrap(&printable(text), *indent, look.width))?,
+            Block::Line(text, indent) => write_line(&wrap(&printable(text), *indent, look.width), look, out)?,
             Block::Whole(text) => writeln!(out, "{}", printable(text))?,
-            Block::Table(table) => write_table(table, look, out)?,
+            Block::Table(table) => write_table(table, document.top, look, out)?,
             Block::Each(count, make) => (0..*count).try_for_each(|i| write(&make(i), look, out))?,
         }
     }
     Ok(())
+}
+
+/// Marks of what is serious, each with its colour: red, and yellow, as the terminal has them, so that they can be
+/// seen on light and on dark.
+const MARKS: [(&str, &str); 2] = [(CRITICAL, "\x1b[31m"), (WARNING, "\x1b[33m")];
+
+fn write_line(text: &str, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let marked = MARKS.iter().find_map(|(mark, colour)| {
+        let rest = text.strip_prefix(mark).filter(|rest| look.color && rest.starts_with(' '))?;
+        Some((mark, colour, rest))
+    });
+    match marked {
+        Some((mark, colour, rest)) => writeln!(out, "{colour}{mark}\x1b[0m{rest}"),
+        None => writeln!(out, "{text}"),
+    }
 }
 
 /// Break text between words; what follows is indented by `indent`, unless that
@@ -92,7 +107,11 @@ const UNITS: [&str; 7] = ["%", "B", "KiB", "MiB", "GiB", "TiB", "bytes"];
 /// memory as text more than once.
 const CHUNK: usize = 1024;
 
-fn write_table(table: &TableBlock<'_>, look: Look, out: &mut dyn Write) -> io::Result<()> {
+fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut dyn Write) -> io::Result<()> {
+    let shown = match table.brief.as_ref().map(|brief| top.unwrap_or(brief.most)) {
+        None | Some(0) => table.rows.len(),
+        Some(most) => most.min(table.rows.len()),
+    };
     let header: Vec<String> = table.columns.iter().map(|c| c.title.to_owned()).collect();
     let mut kept: Vec<usize> = (0..table.columns.len()).collect();
     let mut widths: Vec<usize> = vec![0; table.columns.len()];
@@ -102,7 +121,7 @@ fn write_table(table: &TableBlock<'_>, look: Look, out: &mut dyn Write) -> io::R
         }
     };
     std::iter::once(&header).chain(&table.footer).for_each(|row| widen(row));
-    table.rows.iter().for_each(|row| widen(&row));
+    table.rows.iter().take(shown).for_each(|row| widen(&row));
     if let Some(limit) = look.width {
         fit(table, limit, &mut kept, &mut widths);
     }
@@ -117,12 +136,19 @@ fn write_table(table: &TableBlock<'_>, look: Look, out: &mut dyn Write) -> io::R
         }
     }
     writeln!(out, "{rule}")?;
-    let mut rows = table.rows.iter();
+    let mut rows = table.rows.iter().take(shown);
+    let mut written = 0;
     loop {
-        let chunk: Vec<_> = rows.by_ref().take(CHUNK).collect();
+        // None there or none left: no line is to be drawn.
+        let to_apart = table.apart.filter(|&at| at > written).map_or(CHUNK, |at| at - written);
+        let chunk: Vec<_> = rows.by_ref().take(to_apart.min(CHUNK)).collect();
         if chunk.is_empty() {
             break;
         }
+        if written > 0 && table.apart == Some(written) {
+            writeln!(out, "{rule}")?;
+        }
+        written += chunk.len();
         for line in lines(&chunk) {
             writeln!(out, "{line}")?;
         }
@@ -132,6 +158,9 @@ fn write_table(table: &TableBlock<'_>, look: Look, out: &mut dyn Write) -> io::R
         for line in lines(&[footer.as_slice().into()]) {
             writeln!(out, "{line}")?;
         }
+    }
+    if let Some(rest) = table.brief.as_ref().and_then(|brief| brief.rest(table.rows.len(), shown)) {
+        writeln!(out, "{}", wrap(&rest, 0, look.width))?;
     }
     Ok(())
 }

@@ -251,9 +251,30 @@ fn a_closed_or_full_stdout_is_no_panic() {
         out.is_sound();
         let out = shell(&format!("\"$0\" {command} \"$1\" > /dev/full"));
         assert_eq!(out.exits(3).stderr.lines().count(), 1, "{command}: {}", out.stderr);
-        assert!(out.stderr.starts_with("coremap: "), "{command}: {}", out.stderr);
+        assert_eq!(out.stderr, "coremap: the answer could not be written: No space left on device\n", "{command}");
         shell(&format!("\"$0\" {command} \"$1\" 2>&- > /dev/null")).exits(0);
     }
+}
+
+#[test]
+fn completions_propose_kinds_generations_and_conditions() {
+    let words = |shell: &str| here(&["completions", shell]).stdout;
+    for shell in ["bash", "zsh", "fish"] {
+        let text = words(shell);
+        for value in ["StackGuard", "frozen", "gcheap.in_core", "gcheap.delta", "threads.count"] {
+            assert!(text.contains(value), "{shell} has no {value}");
+        }
+    }
+    // They are proposals: what is no name of a kind is a condition all the same, in any case of letters.
+    here(&["summary", "--fail-if", "Stack.in_core>100GiB", GLIBC]).exits(0);
+    here(&["regions", "--kind", "stackguard", GLIBC]).exits(0);
+}
+
+#[test]
+fn help_that_cannot_be_written_is_told() {
+    let out = shell("\"$0\" --help > /dev/full");
+    assert_eq!(out.exits(3).stderr, "coremap: the answer could not be written: No space left on device\n");
+    shell("\"$0\" --help 2>&- > /dev/null").exits(0);
 }
 
 #[test]
@@ -315,6 +336,21 @@ fn colour_only_on_a_terminal_and_only_where_wanted() {
     assert!(on_a_terminal(200, "NO_COLOR=", "summary").unwrap().contains('\u{1b}'));
     let piped = run(["summary", real::plain("native-glibc-kernel").to_str().unwrap()]);
     assert!(!piped.stdout.contains('\u{1b}'));
+    // What is asked for goes before both.
+    assert!(!on_a_terminal(200, "env -u NO_COLOR", "--color never summary").unwrap().contains('\u{1b}'));
+    assert!(on_a_terminal(200, "NO_COLOR=1", "summary --color always").unwrap().contains('\u{1b}'));
+}
+
+#[test]
+fn marks_have_the_colour_of_their_severity() {
+    let seen = here(&["threads", "--color", "always", "--managed", "--group", THREADS8]).stdout;
+    assert!(seen.contains("\u{1b}[31m‼\u{1b}[0m deadlock"), "{seen}");
+    let seen = here(&["heapstat", "--color", "always", THREADS8]).stdout;
+    assert!(seen.contains("\n\u{1b}[33m!\u{1b}[0m "), "{seen}");
+    // Nothing else of it is changed, and JSON has none.
+    let plain = here(&["threads", "--managed", "--group", THREADS8]).stdout;
+    assert!(plain.contains("\n‼ deadlock") || plain.contains("‼ deadlock"), "{plain}");
+    assert!(!here(&["summary", "--color", "always", "--json", GLIBC]).stdout.contains('\u{1b}'));
 }
 
 #[test]

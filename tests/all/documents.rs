@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use coremap::commands::{COMMANDS, named};
+use coremap::commands::{COMMANDS, Group, named};
 use coremap::report::FINDING_IDS;
 use regex::Regex;
 
@@ -44,4 +44,17 @@ fn findings_are_told_by_their_names() {
     let rows: String = FINDING_IDS.iter().map(|(id, says)| format!("| `{id}` | {says} |\n")).collect();
     let text = read("docs/findings.md");
     assert!(text.contains(&format!("|---|---|\n{rows}")), "docs/findings.md is to have this table:\n{rows}");
+}
+
+#[test]
+fn commands_stand_in_the_groups_of_the_help() {
+    for document in DOCUMENTS {
+        let text = read(document);
+        for group in Group::ALL {
+            let names: Vec<String> =
+                COMMANDS.iter().filter(|c| c.group == group).map(|c| format!("`{}`", c.name)).collect();
+            let line = format!("- {}: {}", group.name(), names.join(", "));
+            assert!(text.lines().any(|l| l == line), "{document} has no line '{line}'");
+        }
+    }
 }

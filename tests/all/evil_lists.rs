@@ -81,7 +81,7 @@ fn ten_thousand_blocks_that_share_one_list_of_waiters() {
 fn a_list_of_waiters_that_runs_in_a_circle() {
     let (pulse, warnings, out) = waiting(&blocks([FREE].into_iter(), &chain(10, FREE + 16)));
     assert_eq!(pulse, [10]);
-    assert!(warnings.contains("runs in a circle at 0x700000000010"), "{warnings}");
+    assert!(warnings.contains("runs in a cycle at 0x700000000010"), "{warnings}");
     out.exits(4);
 }
 

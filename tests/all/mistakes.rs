@@ -128,7 +128,7 @@ fn arguments_in_the_wrong_order() {
     says(here, &["symbolicate", "core", "text"], 2, &["'core' is an ELF file", "coremap symbolicate FILE CORE"]);
     let packed = real::packed("native-glibc-kernel");
     let packed = packed.to_str().unwrap();
-    says(here, &["symbolicate", packed, "text"], 2, &["packed (.gz)", "coremap symbolicate FILE CORE"]);
+    says(here, &["symbolicate", packed, "text"], 2, &["compressed (.gz)", "coremap symbolicate FILE CORE"]);
     std::fs::write(here.join("perf.data"), b"PERFILE2\0\0\0\0").unwrap();
     says(here, &["symbolicate", "perf.data", "core"], 2, &["perf script -i perf.data | coremap symbolicate - core"]);
     says(here, &["symbolicate", "no-such-text", "core"], 3, &["no-such-text", "No such file"]);

@@ -1,14 +1,19 @@
 use clap::Args;
 use coremap::commands;
+use coremap::commands::anon::BlockClusterRow;
+use coremap::render::columns;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
 use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
 /// Memory that nothing claims: equal blocks, what fills them, who owns them
 #[derive(Args, Debug)]
 pub(super) struct Anon {
+    #[command(flatten)]
+    list: ListArgs,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -17,6 +22,13 @@ impl Command for Anon {
     const NAME: &'static str = "anon";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        ask(common, &self.core.core, Self::NAME, commands::anon, |r| r.clusters.is_empty())
+        let order = self.list.among(common, &columns::<BlockClusterRow>())?;
+        ask(
+            common,
+            &self.core.core,
+            Self::NAME,
+            |session, progress| order.of(commands::anon(session, progress)),
+            |r| r.clusters.is_empty(),
+        )
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use coremap::commands::diff::{DiffReport, DiffSide};
 use coremap::commands::heapstat::HeapStatReport;
 use coremap::commands::summary::SummaryReport;
-use coremap::commands::{self, Baseline, Condition, DiffInput, HeapStatOptions, MallocOptions, Scope};
+use coremap::commands::{self, Baseline, Condition, DiffInput, HeapStatOptions, MallocOptions};
 use coremap::limits;
 use coremap::process::Process;
 use coremap::progress::Progress;
@@ -17,13 +17,14 @@ use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::{answer, finish, held, tell};
 use crate::cli::progress::progress;
+use crate::cli::values::diff_condition;
 use crate::cli::{Exit, Failure};
 
 /// Two cores side by side: counts and sizes by kind, types, blocks of malloc
 #[derive(Args, Debug)]
 pub(super) struct Diff {
     /// Exit with 1 if this holds, as 'gcheap.delta>20%' or 'threads.new>200' (repeatable)
-    #[arg(long, value_name = "CONDITION", value_parser = condition, long_help = CONDITION)]
+    #[arg(long, value_name = "CONDITION", value_parser = diff_condition(), hide_possible_values = true, long_help = CONDITION)]
     fail_if: Vec<Condition>,
     /// The older core, or what summary --json said of it
     old: PathBuf,
@@ -150,7 +151,3 @@ KIND: a kind in any case of letters, total, or threads.
 COLUMN: old, new, delta; old_count, new_count, delta_count; old_in_core, new_in_core,
 delta_in_core; of threads old, new, delta.
 Limit: a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the old figure.";
-
-fn condition(text: &str) -> Result<Condition, String> {
-    Condition::parse(text, Scope::Diff)
-}

@@ -1,12 +1,16 @@
 use clap::Args;
+use coremap::commands::heapstat::DuplicateRow;
 use coremap::commands::{self, HeapStatOptions};
 use coremap::dotnet::Generation;
 use coremap::managed::Selection;
+use coremap::render::columns;
+use coremap::report::TypeRow;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::{ask, type_pattern};
 use crate::cli::commands::Command;
-use crate::cli::values::generation;
+use crate::cli::list::ListArgs;
+use crate::cli::values::{bytes, generation};
 use crate::cli::{Exit, Failure};
 
 /// The objects on the managed heap: count and size by type, biggest first
@@ -16,20 +20,22 @@ pub(super) struct Heapstat {
     #[arg(long, value_name = "RE")]
     r#type: Option<String>,
     /// Only this generation: gen0, gen1, gen2, loh, poh or frozen
-    #[arg(long, value_name = "G", value_parser = generation)]
+    #[arg(long, value_name = "G", value_parser = generation(), hide_possible_values = true)]
     generation: Option<Generation>,
     /// Only this GC heap (server GC has several)
     #[arg(long, value_name = "N")]
     heap: Option<u32>,
-    /// Only objects of at least this many bytes
-    #[arg(long, value_name = "N")]
+    /// Only objects of at least this size, as 85000, 85k or 1MB
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
     min: Option<u64>,
-    /// Only objects of at most this many bytes
-    #[arg(long, value_name = "N")]
+    /// Only objects of at most this size
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
     max: Option<u64>,
     /// Strings of equal content too: how many, how much they waste, and their text
     #[arg(long)]
     strings: bool,
+    #[command(flatten)]
+    list: ListArgs,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -38,6 +44,7 @@ impl Command for Heapstat {
     const NAME: &'static str = "heapstat";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let order = self.list.among(common, &[columns::<TypeRow>(), columns::<DuplicateRow>()].concat())?;
         // An expression that can't be is told before a big core is opened.
         let name = self.r#type.as_deref().map(type_pattern).transpose()?;
         let selection =
@@ -47,7 +54,7 @@ impl Command for Heapstat {
             common,
             &self.core.core,
             Self::NAME,
-            |session, progress| commands::heapstat(session, &options, progress),
+            |session, progress| order.of(commands::heapstat(session, &options, progress)),
             |r| r.types.is_empty(),
         )
     }

@@ -1,17 +1,19 @@
 use clap::Args;
 use coremap::commands;
+use coremap::commands::holders::HolderRow;
+use coremap::render::columns;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
 use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
 /// Native memory that managed objects point at: blocks and bytes by type and field
 #[derive(Args, Debug)]
 pub(super) struct Holders {
-    /// List at most this many rows
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    #[command(flatten)]
+    list: ListArgs,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -20,11 +22,12 @@ impl Command for Holders {
     const NAME: &'static str = "holders";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let order = self.list.among(common, &columns::<HolderRow>())?;
         ask(
             common,
             &self.core.core,
             Self::NAME,
-            |session, progress| commands::holders(session, self.limit, progress),
+            |session, progress| order.of(commands::holders(session, order.needed(), progress)),
             |r| r.holders.is_empty(),
         )
     }

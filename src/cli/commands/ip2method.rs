@@ -21,7 +21,7 @@ use crate::cli::{Exit, Failure, address};
 #[derive(Args, Debug)]
 #[command(override_usage = "coremap ip2method [OPTIONS] <ADDR>... <CORE>")]
 pub(super) struct Ip2method {
-    /// Addresses, - for those on standard input; and last the core file, plain or packed, - for standard input
+    /// Addresses, - for those on standard input; and last the core file, plain or compressed, - for standard input
     #[arg(required = true, value_name = "ADDR... CORE")]
     words: Vec<String>,
     /// One line an address

@@ -1,9 +1,13 @@
 use clap::Args;
+use coremap::commands::leaks::LeakedRow;
 use coremap::commands::{self, LeaksOptions};
+use coremap::render::columns;
+use coremap::report::ClusterRow;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
 use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
 /// Used blocks of malloc that no pointer reaches, alike ones together
@@ -12,9 +16,8 @@ pub(super) struct Leaks {
     /// List every leaked block
     #[arg(long)]
     blocks: bool,
-    /// List at most this many clusters, or blocks
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    #[command(flatten)]
+    list: ListArgs,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -23,12 +26,14 @@ impl Command for Leaks {
     const NAME: &'static str = "leaks";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        let options = LeaksOptions { blocks: self.blocks, limit: self.limit };
+        let order =
+            self.list.among(common, &if self.blocks { columns::<LeakedRow>() } else { columns::<ClusterRow>() })?;
+        let options = LeaksOptions { blocks: self.blocks, limit: order.needed() };
         ask(
             common,
             &self.core.core,
             Self::NAME,
-            |session, progress| commands::leaks(session, &options, progress),
+            |session, progress| order.of(commands::leaks(session, &options, progress)),
             |r| r.leaked.count == 0,
         )
     }

@@ -43,10 +43,10 @@ impl Command for Maddress {
             // SOS has no such line, but a table of half a process must say so first.
             let head = commands::envelope(Self::NAME, &session, ()).core;
             let mut out = std::io::stdout().lock();
-            render::write(&render::headline(&head), output::look(), &mut out)?;
+            render::write(&render::headline(&head), output::look(common), &mut out)?;
         }
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-        commands::maddress::maddress(&report.regions, self.summary, output::look().width, &mut out)?;
+        commands::maddress::maddress(&report.regions, self.summary, output::look(common).width, &mut out)?;
         out.flush()?;
         Ok(finish(&process))
     }

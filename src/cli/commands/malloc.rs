@@ -1,9 +1,12 @@
 use clap::Args;
 use coremap::commands::{self, MallocOptions};
+use coremap::render::columns;
+use coremap::report::{ChunkRow, ClusterRow};
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask;
 use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
 /// Native memory: glibc's malloc by arena, size and blocks that are alike
@@ -12,9 +15,8 @@ pub(super) struct Malloc {
     /// Every chunk: what malloc returned, size, used or free, where it is kept
     #[arg(long)]
     chunks: bool,
-    /// List at most this many clusters, or chunks (all are counted)
-    #[arg(long, visible_alias = "top", value_name = "N")]
-    limit: Option<usize>,
+    #[command(flatten)]
+    list: ListArgs,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -23,12 +25,14 @@ impl Command for Malloc {
     const NAME: &'static str = "malloc";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        let options = MallocOptions { chunks: self.chunks, limit: self.limit };
+        let order =
+            self.list.among(common, &if self.chunks { columns::<ChunkRow>() } else { columns::<ClusterRow>() })?;
+        let options = MallocOptions { chunks: self.chunks, limit: order.needed() };
         ask(
             common,
             &self.core.core,
             Self::NAME,
-            |session, progress| commands::malloc(session, &options, progress),
+            |session, progress| order.of(commands::malloc(session, &options, progress)),
             |r| r.arenas.is_empty() && r.mmapped.count == 0,
         )
     }

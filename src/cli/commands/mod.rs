@@ -7,6 +7,7 @@ mod async_chains;
 mod check;
 mod completions;
 mod diff;
+mod examples;
 mod exceptions;
 mod finalizers;
 mod gcroot;
@@ -39,9 +40,10 @@ mod whatis;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, FromArgMatches, Subcommand};
-use coremap::commands;
+use coremap::commands::{self, Group};
 
 use crate::cli::args::{Common, Format};
+use crate::cli::commands::examples::EXAMPLES;
 use crate::cli::{Exit, Failure};
 
 /// A command: its arguments as clap reads them. The comment on the type is its help, and those on
@@ -134,6 +136,48 @@ impl Chosen {
     }
 }
 
+/// A command with its help, and an example at its end.
+fn described(row: &Row) -> clap::Command {
+    let command = (row.describe)(clap::Command::new(row.name));
+    match EXAMPLES.iter().find(|example| example.name == row.name) {
+        Some(example) => command.after_help(example.text()),
+        None => command,
+    }
+}
+
+/// Columns of the help where there is no terminal, and at most.
+const HELP_WIDTH: usize = 100;
+
+/// The help of the program: clap has one list of commands, and here they stand by what they are about.
+pub(crate) fn help_template() -> String {
+    let width = terminal_size::terminal_size().map_or(HELP_WIDTH, |(w, _)| usize::from(w.0).min(HELP_WIDTH));
+    let widest = commands::COMMANDS.iter().map(|c| c.name.len()).max().unwrap_or(0);
+    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for group in Group::ALL {
+        text.push_str(&format!("\n{}:\n", group.name()));
+        for command in commands::COMMANDS.iter().filter(|command| command.group == group) {
+            let mut line = format!("  {:widest$} ", command.name);
+            let indent = line.len();
+            for word in command.sentence.split(' ') {
+                let begun = line.rsplit('\n').next().unwrap_or_default().chars().count();
+                // A word too long for any line stays beside its name.
+                if begun > indent && begun + 1 + word.chars().count() > width {
+                    line.push('\n');
+                    line.push_str(&" ".repeat(indent));
+                }
+                line.push(' ');
+                line.push_str(word);
+            }
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    text.push_str(
+        "\n`coremap help COMMAND` has the options of each, and an example.\n\nOptions:\n{options}{after-help}",
+    );
+    text
+}
+
 impl FromArgMatches for Chosen {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Chosen, clap::Error> {
         let found = matches.subcommand();
@@ -150,7 +194,7 @@ impl FromArgMatches for Chosen {
 
 impl Subcommand for Chosen {
     fn augment_subcommands(program: clap::Command) -> clap::Command {
-        COMMANDS.iter().fold(program, |program, row| program.subcommand((row.describe)(clap::Command::new(row.name))))
+        COMMANDS.iter().fold(program, |program, row| program.subcommand(described(row)))
     }
 
     fn augment_subcommands_for_update(program: clap::Command) -> clap::Command {
@@ -164,7 +208,35 @@ impl Subcommand for Chosen {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+
+    #[test]
+    fn every_command_has_an_example_that_its_arguments_take() {
+        let names: Vec<_> = COMMANDS.iter().map(|row| row.name).collect();
+        let told: std::collections::BTreeSet<_> = EXAMPLES.iter().map(|example| example.name).collect();
+        assert_eq!(told.len(), EXAMPLES.len(), "one twice");
+        assert_eq!(told, names.iter().copied().collect());
+        for example in EXAMPLES {
+            let words = example.words();
+            assert_eq!(words.get(1).map(String::as_str), Some(example.name));
+            let read = crate::cli::args::Args::command().try_get_matches_from(words);
+            assert!(read.is_ok(), "{}: {:?}", example.name, read.err().map(|e| e.to_string()));
+        }
+    }
+
+    #[test]
+    fn the_help_has_every_command_once_and_in_its_group() {
+        let text = help_template();
+        for command in commands::COMMANDS {
+            let line = format!("\n  {} ", command.name);
+            let at: Vec<usize> = text.match_indices(&line).map(|(at, _)| at).collect();
+            assert_eq!(at.len(), 1, "{}", command.name);
+            let heading = text.get(..at[0]).and_then(|before| before.rsplit("\n\n").next());
+            assert!(heading.is_some_and(|h| h.starts_with(command.group.name())), "{}", command.name);
+        }
+    }
 
     #[test]
     fn the_library_has_the_same_commands_in_the_same_words() {

@@ -1,9 +1,12 @@
 use clap::Args;
 use coremap::commands;
+use coremap::render::columns;
+use coremap::report::ListedObject;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::{ask, type_pattern};
 use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
 /// The objects of types, with address and size
@@ -13,6 +16,8 @@ pub(super) struct Objects {
     #[arg(long, value_name = "RE")]
     r#type: String,
     #[command(flatten)]
+    list: ListArgs,
+    #[command(flatten)]
     core: CoreArg,
 }
 
@@ -20,12 +25,13 @@ impl Command for Objects {
     const NAME: &'static str = "objects";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let order = self.list.among(common, &columns::<ListedObject>())?;
         let name = type_pattern(&self.r#type)?;
         ask(
             common,
             &self.core.core,
             Self::NAME,
-            |session, _| commands::objects(session, &name),
+            |session, _| order.of(commands::objects(session, &name)),
             |r| r.objects.is_empty(),
         )
     }

@@ -5,7 +5,7 @@ use coremap::map::Kind;
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::ask_at;
 use crate::cli::commands::Command;
-use crate::cli::values::kind;
+use crate::cli::values::{kind, size};
 use crate::cli::{Exit, Failure};
 
 /// Who points at an address: registers, stacks, objects, all other memory
@@ -16,14 +16,14 @@ pub(super) struct Refs {
     /// Only pointers to this very address
     #[arg(long, conflicts_with_all = ["length", "region"])]
     exact: bool,
-    /// Pointers into this many bytes from the address on
-    #[arg(long, value_name = "N", conflicts_with = "region")]
+    /// Pointers into so much memory from the address on, as 64, 4k or 1MB
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "region")]
     length: Option<u64>,
     /// Pointers into the whole region that holds the address
     #[arg(long)]
     region: bool,
     /// Only pointers in regions of this kind (repeatable)
-    #[arg(long, value_name = "KIND", value_parser = kind)]
+    #[arg(long, value_name = "KIND", value_parser = kind(), hide_possible_values = true)]
     kind: Vec<Kind>,
     /// List at most this many (all are counted)
     #[arg(long, value_name = "N", default_value_t = 200)]

@@ -17,7 +17,7 @@ pub(super) struct Retained {
     /// Only what this object keeps (or the one that the address is within): where its bytes go
     #[arg(long, value_name = "ADDR")]
     object: Option<String>,
-    /// List at most this many types, and as many objects
+    /// List at most this many types, and as many objects; 0 for all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
     #[command(flatten)]
@@ -32,7 +32,11 @@ impl Command for Retained {
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let object = self.object.as_deref().map(|text| address::parse(text, &process)).transpose();
-        let options = RetainedOptions { name, object: object.map_err(Failure::Usage)?, top: self.top };
+        let options = RetainedOptions {
+            name,
+            object: object.map_err(Failure::Usage)?,
+            top: if self.top == 0 { usize::MAX } else { self.top },
+        };
         let analyse = |session: &Session<'_>, _: &_| commands::retained(session, &options);
         respond(common, &process, &progress, Self::NAME, analyse, |r| r.types.is_empty())
     }

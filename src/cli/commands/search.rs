@@ -38,7 +38,7 @@ pub(super) struct Search {
     #[arg(long, value_enum, default_value_t = Encoding::Both, value_name = "ENC")]
     encoding: Encoding,
     /// Only in regions of this kind (repeatable)
-    #[arg(long, value_name = "KIND", value_parser = kind)]
+    #[arg(long, value_name = "KIND", value_parser = kind(), hide_possible_values = true)]
     kind: Vec<Kind>,
     /// List at most this many hits (all are counted)
     #[arg(long, value_name = "N")]

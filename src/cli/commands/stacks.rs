@@ -1,10 +1,13 @@
 use clap::Args;
 use coremap::commands;
+use coremap::commands::stacks::StackRow;
+use coremap::render::columns;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
 use crate::cli::output::answer;
 use crate::cli::progress::{clear, progress};
 use crate::cli::{Exit, Failure};
@@ -16,6 +19,8 @@ pub(super) struct Stacks {
     #[arg(long)]
     zero_fill: bool,
     #[command(flatten)]
+    list: ListArgs,
+    #[command(flatten)]
     core: CoreArg,
 }
 
@@ -23,12 +28,13 @@ impl Command for Stacks {
     const NAME: &'static str = "stacks";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let order = self.list.among(common, &columns::<StackRow>())?;
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
         let doing = commands::doing(&session);
         let report = commands::stacks(&session, &doing, self.zero_fill, &progress);
         clear();
-        answer(Self::NAME, common, &session, report)
+        answer(Self::NAME, common, &session, order.of(report))
     }
 }

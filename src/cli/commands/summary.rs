@@ -1,5 +1,5 @@
 use clap::Args;
-use coremap::commands::{self, Condition, Scope};
+use coremap::commands::{self, Condition};
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
@@ -7,16 +7,17 @@ use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::{answer, held};
 use crate::cli::progress::{clear, progress};
+use crate::cli::values::summary_condition;
 use crate::cli::{Exit, Failure};
 
-/// Where the memory went: sizes by kind, biggest first
+/// Where the memory went: sizes by kind, biggest in the core first
 #[derive(Args, Debug)]
 pub(super) struct Summary {
     /// Read all pages and count those that are zero
     #[arg(long)]
     zero_fill: bool,
     /// Exit with 1 if this holds, as 'stack.written>1GiB' or 'malloc.size>40%' (repeatable)
-    #[arg(long, value_name = "CONDITION", value_parser = condition, long_help = CONDITION)]
+    #[arg(long, value_name = "CONDITION", value_parser = summary_condition(), hide_possible_values = true, long_help = CONDITION)]
     fail_if: Vec<Condition>,
     #[command(flatten)]
     core: CoreArg,
@@ -55,7 +56,3 @@ Limit: a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the t
 same column (of the total size for largest).
 
 Or finding=NAME, as finding=stack-overflow: whether there is such a finding.";
-
-fn condition(text: &str) -> Result<Condition, String> {
-    Condition::parse(text, Scope::Summary)
-}

@@ -92,7 +92,7 @@ fn is_text(path: &Path, core: &Path, head: &[u8]) -> Result<(), Failure> {
         }
         _ => match Compression::detect(head) {
             Some(packing) => format!(
-                "'{name}' is packed (.{}): unpack it, or print it first if it is heaptrack's own data; a packed core \
+                "'{name}' is compressed (.{}): unpack it, or print it first if it is heaptrack's own data; a compressed core \
                  comes last, `coremap symbolicate FILE CORE`",
                 packing.name()
             ),

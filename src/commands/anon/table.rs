@@ -7,10 +7,17 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::commands::anon::report::{AnonReport, BlockClusterRow};
 use crate::map::Confidence;
+use crate::render::brief::RANKED;
 use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{BlockBorders, BlockContent};
-use crate::units::{exact, human, round};
+use crate::units::{count, exact, human, round};
+
+impl Listing for AnonReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.clusters]
+    }
+}
 
 impl Render for AnonReport {
     fn document(&self) -> Document<'_> {
@@ -27,7 +34,9 @@ impl Render for AnonReport {
             .optional()
             .text("Content")
             .text("Example")
-            .flexible("Owner (a guess)");
+            .flexible("Owner (a guess)")
+            .brief(RANKED, "cluster")
+            .bytes(|i| self.clusters.get(i).map_or(0, |c| c.bytes));
         for c in &self.clusters {
             table.rows.push(vec![
                 exact(c.count),
@@ -42,12 +51,12 @@ impl Render for AnonReport {
         doc.table(table);
         let more = match self.more {
             0 => String::new(),
-            n => format!("; {} smaller clusters are not listed", exact(n)),
+            n => format!("; {} not listed", count(n, "smaller cluster")),
         };
         doc.line(format!(
-            "{} in {} regions that no heap, stack or runtime claims, {} of it in the core{more}",
+            "{} in {} that no heap, stack or runtime claims, {} of it in the core{more}",
             human(self.size),
-            exact(self.regions),
+            count(self.regions, "region"),
             human(self.in_core)
         ));
         if self.clusters.iter().any(|c| c.borders == BlockBorders::Pointers) {
@@ -112,7 +121,7 @@ fn shortly(c: &BlockClusterRow) -> String {
         None => "-".into(),
         Some(o) => match (&o.name, &o.module) {
             (Some(_), _) if o.objects == 1 => "an object".into(),
-            (Some(_), _) => format!("{} objects", exact(o.objects)),
+            (Some(_), _) => count(o.objects, "object"),
             (None, Some(module)) => module.clone(),
             (None, None) => o.from.to_string(),
         },

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use crate::commands::diff::report::{DiffReport, DiffRow, SizeDelta, TypeDelta};
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 impl Render for DiffReport {
     fn wants_headline(&self) -> bool {
@@ -16,7 +16,7 @@ impl Render for DiffReport {
         let mut doc = Document::default();
         for (name, side) in [("old", &self.old), ("new", &self.new)] {
             let cut = if side.truncated { "  TRUNCATED: part of its memory is missing" } else { "" };
-            doc.line(format!("{name}  {}  {} threads{cut}", side.path, side.threads));
+            doc.line(format!("{name}  {}  {}{cut}", side.path, count(side.threads as u64, "thread")));
         }
         let mut table = TableBlock::default()
             .text("Kind")

@@ -10,7 +10,7 @@ use crate::render::document::Document;
 use crate::render::lines::stack_lines;
 use crate::render::{Render, csv_rows};
 use crate::report::RootPathRow;
-use crate::units::exact;
+use crate::units::{count, exact};
 
 /// Objects shown of each end of a long path.
 const ENDS: usize = 16;
@@ -88,7 +88,7 @@ fn path_lines(doc: &mut Document<'_>, path: &RootPathRow) {
     let len = path.chain.len();
     for (i, step) in path.chain.iter().enumerate() {
         if len > 2 * ENDS && i == ENDS {
-            doc.line(format!("    … {} more objects", exact((len - 2 * ENDS) as u64)));
+            doc.line(format!("    … {}", count((len - 2 * ENDS) as u64, "more object")));
         }
         if len > 2 * ENDS && (ENDS..len - ENDS).contains(&i) {
             continue;

@@ -10,7 +10,7 @@ use crate::render::document::Document;
 use crate::render::lines::stack_lines;
 use crate::render::{Render, csv_rows};
 use crate::report::Name;
-use crate::units::exact;
+use crate::units::{count, exact};
 
 /// Types named to people.
 const TYPES: usize = 5;
@@ -25,7 +25,7 @@ impl Render for GcRootTypesReport {
         }
         let mut types: Vec<String> = self.types.iter().take(TYPES).map(Name::shown).collect();
         if self.types.len() > TYPES {
-            types.push(format!("and {} more types", self.types.len() - TYPES));
+            types.push(format!("and {}", count((self.types.len() - TYPES) as u64, "more type")));
         }
         doc.line(format!("{} live objects, {} bytes: {}", exact(live.objects), exact(live.size), types.join(", ")));
         if dead.objects > 0 {
@@ -37,7 +37,7 @@ impl Render for GcRootTypesReport {
         }
         if self.more > 0 {
             doc.line("");
-            doc.line(format!("and {} more ways; --top", exact(self.more)));
+            doc.line(format!("and {}; --top", count(self.more, "more way")));
         }
         if !self.groups.is_empty() {
             doc.line("");
@@ -82,7 +82,7 @@ impl Render for GcRootTypesReport {
 }
 
 fn group_lines(doc: &mut Document<'_>, group: &RootGroupRow) {
-    let objects = if group.count == 1 { "1 object".to_owned() } else { format!("{} objects", exact(group.count)) };
+    let objects = count(group.count, "object");
     // Nothing of their own: what they hold is held by others of the types asked for.
     let retain = match group.retained {
         0 => "held by those above".to_owned(),

@@ -6,16 +6,24 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::heapstat::report::{FreeBlockRow, HeapStatReport, StringsRow};
+use crate::render::brief::RANKED;
 use crate::render::document::{Cut, Document, TableBlock, percent};
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Generation, TypeRow};
-use crate::units::exact;
+use crate::units::{count, exact};
 
 /// Free blocks shown to people.
 const BLOCKS: usize = 20;
 
 /// Places shown to people that could not be walked.
 const PLACES: usize = 5;
+
+impl Listing for HeapStatReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        let strings = self.strings.iter_mut().map(|strings| &mut strings.duplicates as &mut dyn List);
+        std::iter::once(&mut self.types as &mut dyn List).chain(strings).collect()
+    }
+}
 
 impl Render for HeapStatReport {
     fn document(&self) -> Document<'_> {
@@ -31,8 +39,8 @@ impl Render for HeapStatReport {
                 0 => String::new(),
                 total => format!(" ({} %)", percent(self.free.size, total.max(self.free.size))),
             };
-            let (count, size) = (exact(self.free.objects), exact(self.free.size));
-            doc.line(format!("free between objects: {count} blocks, {size} bytes{share}"));
+            let (blocks, size) = (count(self.free.objects, "block"), exact(self.free.size));
+            doc.line(format!("free between objects: {blocks}, {size} bytes{share}"));
         }
         if !self.fragmentation.is_empty() {
             doc.line("");
@@ -48,8 +56,8 @@ impl Render for HeapStatReport {
         if self.lost.count > 0 {
             let bytes = exact(self.lost.bytes);
             doc.line(format!(
-                "! {bytes} bytes could not be walked, and are in no sum; {} places:",
-                exact(self.lost.count)
+                "! {bytes} bytes could not be walked, and are in no sum; {}:",
+                count(self.lost.count, "place")
             ));
             for place in self.lost.places.iter().take(PLACES) {
                 let range = &place.range;
@@ -74,6 +82,7 @@ impl Render for HeapStatReport {
 /// As SOS has it, but the biggest first.
 fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
     let mut table = TableBlock::default().text("MT").number("Count").number("TotalSize").flexible("Class Name");
+    table = table.brief(RANKED, "type").bytes(|i| report.types.get(i).map_or(0, |t| t.size));
     for t in &report.types {
         table.rows.push(vec![t.method_table.to_string(), exact(t.count), exact(t.size), t.name.clone()]);
     }
@@ -102,10 +111,10 @@ fn block_table(blocks: &[FreeBlockRow]) -> TableBlock<'_> {
     table
 }
 
-fn string_lines(doc: &mut Document<'_>, strings: &StringsRow) {
+fn string_lines<'a>(doc: &mut Document<'a>, strings: &'a StringsRow) {
     doc.line(format!(
-        "{} strings, {} bytes; {} different ones, {} bytes wasted on duplicates",
-        exact(strings.total.objects),
+        "{}, {} bytes; {} different, {} bytes wasted on duplicates",
+        count(strings.total.objects, "string"),
         exact(strings.total.size),
         exact(strings.distinct),
         exact(strings.wasted)
@@ -115,6 +124,7 @@ fn string_lines(doc: &mut Document<'_>, strings: &StringsRow) {
     }
     let mut table =
         TableBlock::default().number("Count").number("Length").number("Wasted").flexible("String").cut(Cut::End);
+    table = table.brief(RANKED, "content").bytes(|i| strings.duplicates.get(i).map_or(0, |d| d.wasted));
     for d in &strings.duplicates {
         let value = if d.cut { format!("{}…", d.value) } else { d.value.clone() };
         table.rows.push(vec![exact(d.count), exact(u64::from(d.length)), exact(d.wasted), value]);

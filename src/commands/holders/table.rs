@@ -6,13 +6,17 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::holders::report::{HolderRow, HoldersReport};
+use crate::render::brief::RANKED;
 use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::ChunkSum;
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
-/// Rows shown to people.
-const SHOWN: usize = 40;
+impl Listing for HoldersReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.holders]
+    }
+}
 
 impl Render for HoldersReport {
     fn document(&self) -> Document<'_> {
@@ -32,30 +36,28 @@ impl Render for HoldersReport {
             .text("Example")
             .optional()
             .flexible("Type and field")
-            .least(30);
-        for h in self.holders.iter().take(SHOWN) {
+            .least(30)
+            .brief(RANKED, "way")
+            .beyond(self.more);
+        for h in &self.holders {
             table.rows.push(vec![
                 exact(h.objects),
                 bytes(&h.malloc),
-                count(&h.malloc),
+                number(&h.malloc),
                 bytes(&h.mmap),
-                count(&h.mmap),
+                number(&h.mmap),
                 h.reaches.as_ref().map_or_else(|| "-".into(), bytes),
                 h.object.to_string(),
                 place(h),
             ]);
         }
         doc.table(table);
-        let more = self.more + self.holders.len().saturating_sub(SHOWN) as u64;
-        if more > 0 {
-            doc.line(format!("and {} more", exact(more)));
-        }
         let t = &self.total;
         doc.line(format!(
-            "objects point at {} blocks of malloc, {}, and at {} anonymous mappings or blocks in them, {}",
-            exact(t.malloc.count),
+            "objects point at {} of malloc, {}, and at {} or blocks in them, {}",
+            count(t.malloc.count, "block"),
             human(t.malloc.bytes),
-            exact(t.mmap.count),
+            count(t.mmap.count, "anonymous mapping"),
             human(t.mmap.bytes)
         ));
         doc
@@ -95,7 +97,7 @@ fn bytes(sum: &ChunkSum) -> String {
     if sum.count == 0 { "-".into() } else { human(sum.bytes) }
 }
 
-fn count(sum: &ChunkSum) -> String {
+fn number(sum: &ChunkSum) -> String {
     if sum.count == 0 { "-".into() } else { exact(sum.count) }
 }
 

@@ -4,7 +4,7 @@ use crate::commands::info::report::{InfoReport, ProcessRow};
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::report::ImageFormat;
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 /// A command line of which only the program is told.
 fn withheld(p: &ProcessRow) -> Option<String> {
@@ -27,7 +27,7 @@ fn variables(p: &ProcessRow, shown: &[String]) -> String {
     match p.environment_withheld.saturating_sub(shown.len() as u64) {
         0 => names,
         1 => format!("{names} (and 1 entry without a name)"),
-        n => format!("{names} (and {n} entries without names)"),
+        n => format!("{names} (and {} without a name)", count(n, "entry")),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::commands::malloc::report::MallocTotal;
 use crate::map::Confidence;
 use crate::native::malloc::{Malloc, Split};
 use crate::report::{ClusterRow, Finding, Severity};
-use crate::units::{exact, round};
+use crate::units::{count, exact, round};
 
 /// Bytes from which on a pattern is told.
 const LARGE: u64 = 64 << 20;
@@ -31,11 +31,11 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
             id: "malloc-mostly-free",
             severity: Severity::Warning,
             text: format!(
-                "malloc keeps {} free of {} in {} arenas: it was given back to malloc, not to the system. Fewer arenas \
+                "malloc keeps {} free of {} in {}: it was given back to malloc, not to the system. Fewer arenas \
                  (MALLOC_ARENA_MAX) or malloc_trim may help; `coremap malloc` tells how much trimming would give back.",
                 round(split.free),
                 round(all),
-                exact(malloc.arenas.len() as u64)
+                count(malloc.arenas.len() as u64, "arena")
             ),
             evidence: "free chunks in bins, fastbins, thread caches and tops".into(),
             bytes: Some(split.free),

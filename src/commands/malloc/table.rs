@@ -4,15 +4,22 @@ use std::io::{self, Write};
 
 use crate::addr::Addr;
 use crate::commands::malloc::report::{ArenaRow, MallocReport};
-use crate::render::clusters::{CHUNKS, SHOWN, cluster_table, more};
-use crate::render::document::{Document, TableBlock, percent, size};
+use crate::render::clusters::{CHUNKS, SHOWN, cluster_table};
+use crate::render::document::{Document, Rows, TableBlock, percent, size};
 use crate::render::lines::findings;
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{ChunkRow, SizeClassRow};
-use crate::units::{exact, human};
+use crate::units::{count, exact, human, noun};
 
 /// Places shown to people that could not be walked.
 const PLACES: usize = 5;
+
+impl Listing for MallocReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        let chunks = self.chunks.iter_mut().map(|chunks| chunks as &mut dyn List);
+        std::iter::once(&mut self.clusters as &mut dyn List).chain(chunks).collect()
+    }
+}
 
 impl Render for MallocReport {
     fn document(&self) -> Document<'_> {
@@ -28,19 +35,21 @@ impl Render for MallocReport {
         }
         if let Some(chunks) = &self.chunks {
             let main = self.arenas.iter().find(|a| a.main).map(|a| a.address);
-            doc.table(chunk_table(chunks, main));
-            more(&mut doc, self.chunks_total.unwrap_or(0), chunks.len().min(CHUNKS));
+            let beyond = self.chunks_total.unwrap_or(0).saturating_sub(chunks.len() as u64);
+            doc.table(chunk_table(chunks, main).brief(CHUNKS, "chunk").beyond(beyond));
             return doc;
         }
         totals(&mut doc, self);
         doc.line("");
         doc.table(arena_table(self));
-        more(&mut doc, self.arenas.len() as u64, shown(self).len());
+        let more = self.arenas.len().saturating_sub(SHOWN) as u64;
+        if more > 0 {
+            doc.line(format!("and {} more {}", exact(more), noun(more, "arena")));
+        }
         doc.line("");
         doc.table(size_table(&self.sizes));
         doc.line("");
-        doc.table(cluster_table(&self.clusters, false));
-        more(&mut doc, self.clusters_total, self.clusters.len().min(SHOWN));
+        doc.table(cluster_table(&self.clusters, self.clusters_total, false));
         findings(&mut doc, &self.findings);
         if self.lost.count > 0 {
             let (bytes, count) = (exact(self.lost.bytes), exact(self.lost.count));
@@ -64,7 +73,7 @@ impl Render for MallocReport {
 fn totals(doc: &mut Document<'_>, report: &MallocReport) {
     let t = &report.total;
     let mut parts = vec![
-        format!("used {} in {} blocks", human(t.used_bytes), exact(t.used)),
+        format!("used {} in {}", human(t.used_bytes), count(t.used, "block")),
         format!("free {} in {}", human(t.free_bytes), exact(t.free)),
         format!("tops {}", human(t.top)),
     ];
@@ -85,7 +94,7 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
         Some(false) => ", not as many as malloc counts",
         None => "",
     };
-    doc.line(format!("mmapped: {} chunks, {} bytes{complete}", exact(m.count), exact(m.bytes)));
+    doc.line(format!("mmapped: {}, {} bytes{complete}", count(m.count, "chunk"), exact(m.bytes)));
     doc.line(format!("malloc_trim(0) would give back {} ({} bytes)", human(t.trimmable), exact(t.trimmable)));
 }
 
@@ -198,8 +207,8 @@ fn size_table(sizes: &[SizeClassRow]) -> TableBlock<'_> {
 
 fn chunk_table(chunks: &[ChunkRow], main: Option<Addr>) -> TableBlock<'_> {
     let mut table = TableBlock::default().text("Address").number("Chunk").text("State").text("Where").text("Arena");
-    for c in chunks.iter().take(CHUNKS) {
-        table.rows.push(vec![
+    let row = move |c: &ChunkRow| {
+        vec![
             c.address.to_string(),
             exact(c.size),
             c.state.to_string(),
@@ -210,7 +219,8 @@ fn chunk_table(chunks: &[ChunkRow], main: Option<Addr>) -> TableBlock<'_> {
                 Some(arena) => arena.to_string(),
                 None => "-".to_owned(),
             },
-        ]);
-    }
+        ]
+    };
+    table.rows = Rows::Made(chunks.len(), Box::new(move |i| chunks.get(i).map(row).unwrap_or_default()));
     table
 }

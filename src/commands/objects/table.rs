@@ -1,9 +1,17 @@
 use std::io::{self, Write};
 
 use crate::commands::objects::report::ObjectsReport;
-use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
-use crate::units::exact;
+use crate::render::brief::LISTED;
+use crate::render::document::{Document, Rows, TableBlock};
+use crate::render::{List, Listing, Render, csv_rows};
+use crate::report::ListedObject;
+use crate::units::{count, exact};
+
+impl Listing for ObjectsReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.objects]
+    }
+}
 
 impl Render for ObjectsReport {
     fn document(&self) -> Document<'_> {
@@ -13,11 +21,13 @@ impl Render for ObjectsReport {
             return doc;
         }
         let mut table = TableBlock::default().text("Object").number("Size").text("Generation").flexible("Type");
-        for o in &self.objects {
-            table.rows.push(vec![o.address.to_string(), exact(o.size), o.generation.to_owned(), o.name.shown()]);
-        }
+        table = table.brief(LISTED, "object").bytes(|i| self.objects.get(i).map_or(0, |o| o.size));
+        let row =
+            |o: &ListedObject| vec![o.address.to_string(), exact(o.size), o.generation.to_owned(), o.name.shown()];
+        let row = move |i| self.objects.get(i).map(row).unwrap_or_default();
+        table.rows = Rows::Made(self.objects.len(), Box::new(row));
         doc.table(table);
-        doc.line(format!("{} objects, {} bytes", exact(self.objects.len() as u64), exact(self.size)));
+        doc.line(format!("{}, {} bytes", count(self.objects.len() as u64, "object"), exact(self.size)));
         if self.more > 0 {
             doc.line(format!("and {} more", exact(self.more)));
         }

@@ -7,7 +7,7 @@ use crate::map::Kind;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
 use crate::report::{Name, TargetKind};
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 impl Render for RefsReport {
     fn document(&self) -> Document<'_> {
@@ -15,7 +15,7 @@ impl Render for RefsReport {
         doc.line(format!("who points at {}", target(&self.target)));
         let inside = match self.inside {
             0 => String::new(),
-            n => format!("; {} words within it are not counted", exact(n)),
+            n => format!("; not counted: {} within it", count(n, "word")),
         };
         if self.total == 0 {
             doc.line(format!("nobody: no register and no word of {} of memory{inside}", human(self.scanned)));

@@ -2,9 +2,13 @@ use std::io::{self, Write};
 
 use crate::commands::regions::report::RegionsReport;
 use crate::render::document::{Document, Rows, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Name, RegionRow};
-use crate::units::{exact, human};
+use crate::units::{count, human};
+
+/// Regions shown to people where they do not say how many: those of all but the largest programs. It is the whole
+/// map that was asked for.
+const SHOWN: usize = 1000;
 
 fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
     let mut table = TableBlock::default()
@@ -37,8 +41,15 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
             r.file.as_ref().map(Name::shown).unwrap_or_default(),
         ]
     };
+    table = table.brief(SHOWN, "region").bytes(|i| rows.get(i).map_or(0, |r| r.size));
     table.rows = Rows::Made(rows.len(), Box::new(move |i| rows.get(i).map(row).unwrap_or_default()));
     table
+}
+
+impl Listing for RegionsReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.regions]
+    }
 }
 
 impl Render for RegionsReport {
@@ -47,7 +58,7 @@ impl Render for RegionsReport {
         let sum = |f: fn(&RegionRow) -> u64| self.regions.iter().map(f).fold(0, u64::saturating_add);
         let mut footer = vec![String::new(); table.columns.len()];
         footer[0] = "[TOTAL]".into();
-        footer[1] = format!("{} regions", exact(self.regions.len() as u64));
+        footer[1] = count(self.regions.len() as u64, "region");
         footer[3] = human(sum(|r| r.size));
         footer[5] = human(sum(|r| r.in_core));
         table.footer = Some(footer);

@@ -10,7 +10,7 @@ use crate::render::document::{Document, TableBlock, exact_or_dash, percent};
 use crate::render::lines::stack_lines;
 use crate::render::{Render, csv_rows};
 use crate::report::Name;
-use crate::units::exact;
+use crate::units::{count, exact};
 
 /// Types of unreachable objects shown to people.
 const UNREACHABLE: usize = 5;
@@ -37,7 +37,7 @@ impl Render for RetainedReport {
         } else {
             doc.table(type_table(self));
             if self.more_types > 0 {
-                doc.line(format!("and {} more types; --top", exact(self.more_types)));
+                doc.line(format!("and {}; --top", count(self.more_types, "more type")));
             }
         }
         if !self.objects.is_empty() {
@@ -109,8 +109,8 @@ fn total_lines(doc: &mut Document<'_>, report: &RetainedReport) {
     table.footer = Some(vec!["[TOTAL]".into(), String::new(), exact(whole), String::new()]);
     doc.table(table);
     doc.line(format!(
-        "{} live objects, {} bytes; {} unreachable, {} bytes",
-        exact(live.objects),
+        "{}, {} bytes; {} unreachable, {} bytes",
+        count(live.objects, "live object"),
         exact(live.size),
         exact(dead.objects),
         exact(dead.size)

@@ -3,11 +3,12 @@ use std::io::{self, Write};
 use crate::addr::Addr;
 use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport};
 use crate::map::{Confidence, Kind};
+use crate::render::brief::LISTED;
 use crate::render::document::{Cut, TableBlock, exact_or_dash, size};
 use crate::render::lines::findings;
-use crate::render::{Document, Render, csv_rows};
+use crate::render::{Document, List, Listing, Render, csv_rows};
 use crate::report::StackState;
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 /// Groups of threads that are shown; the rest is summed up.
 const SHOWN: usize = 24;
@@ -15,6 +16,12 @@ const SHOWN: usize = 24;
 /// Width of what a thread does that other columns give way to: where it waits, and
 /// the method that brought it there, `Monitor.Wait ← Lab.Parking.Park`.
 const DOES: usize = 31;
+
+impl Listing for StacksReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.stacks]
+    }
+}
 
 impl Render for StacksReport {
     fn document(&self) -> Document<'_> {
@@ -44,6 +51,7 @@ impl Render for StacksReport {
         if told {
             table = table.flexible("Does").least(DOES).cut(Cut::Middle);
         }
+        table = table.brief(LISTED, "stack").bytes(|i| self.stacks.get(i).and_then(|s| s.reserved).unwrap_or(0));
         for s in &self.stacks {
             let addr = |a: Option<Addr>| a.map_or_else(|| "-".to_owned(), |a| a.to_string());
             let mut row = vec![
@@ -72,7 +80,7 @@ impl Render for StacksReport {
         let t = &self.total;
         let mut footer = vec![
             "[TOTAL]".to_owned(),
-            format!("{} stacks", exact(t.count)),
+            count(t.count, "stack"),
             String::new(),
             String::new(),
             human(t.reserved),
@@ -153,7 +161,8 @@ fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
     let rest = groups.get(SHOWN..).unwrap_or_default();
     if !rest.is_empty() {
         let threads = rest.iter().map(|g| g.count).sum();
-        doc.line(format!("and {} threads that do {} other things", exact(threads), exact(rest.len() as u64)));
+        let (threads, things) = (count(threads, "thread"), count(rest.len() as u64, "other thing"));
+        doc.line(format!("and {threads}, doing {things}"));
     }
     doc.line("");
 }

@@ -59,6 +59,7 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
         }
     }
     let mut rows: Vec<KindRow> = rows.into_values().collect();
-    rows.sort_by_key(|r| (Reverse(r.size), r.kind.name()));
+    // A server's GC reserves hundreds of GiB: by size, what is there would stand below what never was.
+    rows.sort_by_key(|r| (r.kind.is_reserved(), Reverse((r.in_core, r.size)), r.kind.name()));
     rows
 }

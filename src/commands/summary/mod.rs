@@ -10,5 +10,8 @@ pub use report::*;
 use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
-pub(super) const COMMAND: Command =
-    of_process("summary", &[answer::<SummaryReport>], "Where the memory went: sizes by kind, biggest first");
+pub(super) const COMMAND: Command = of_process(
+    "summary",
+    &[answer::<SummaryReport>],
+    "Where the memory went: sizes by kind, biggest in the core first",
+);

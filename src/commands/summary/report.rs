@@ -7,7 +7,8 @@ use crate::report::{ConditionRow, Finding};
 /// `summary`: where the memory is, by kind.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SummaryReport {
-    /// Kinds, biggest first.
+    /// Kinds, biggest first by what of them is in the core, then by size; reserved address space (NoAccess,
+    /// GCHeapReserve) last.
     pub kinds: Vec<KindRow>,
     /// Their sums.
     pub total: TotalRow,

@@ -1,10 +1,10 @@
 use std::io::{self, Write};
 
-use crate::commands::summary::report::SummaryReport;
+use crate::commands::summary::report::{KindRow, SummaryReport};
 use crate::render::document::{Document, TableBlock, percent, size};
 use crate::render::lines::findings;
 use crate::render::{Render, csv_rows};
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 /// Findings that are shown, those of most weight.
 const TOLD: usize = 3;
@@ -28,6 +28,8 @@ impl Render for SummaryReport {
         if zero_fill {
             table = table.number("Written").number("Zero").number("Zero %").optional_rank(4);
         }
+        let reserved = self.kinds.iter().position(|k| k.kind.is_reserved());
+        table.apart = reserved;
         for k in &self.kinds {
             let mut row = vec![
                 k.kind.to_string(),
@@ -61,6 +63,16 @@ impl Render for SummaryReport {
         table.footer = Some(footer);
         let mut doc = Document::default();
         doc.table(table);
+        let reserved = reserved.and_then(|first| self.kinds.get(first..)).unwrap_or_default();
+        if !reserved.is_empty() {
+            let sum = |f: fn(&KindRow) -> u64| reserved.iter().map(f).fold(0, u64::saturating_add);
+            let held = match sum(|k| k.in_core) {
+                0 => "no page of it is in the core".to_owned(),
+                held => format!("{} of it in the core", human(held)),
+            };
+            let names: Vec<&str> = reserved.iter().map(|k| k.kind.name()).collect();
+            doc.line(format!("Reserved: {} of address space ({}); {held}", human(sum(|k| k.size)), names.join(", ")));
+        }
         if let Some(m) = &self.malloc {
             let unknown = if m.unknown > 0 { format!(" · not known {}", exact(m.unknown)) } else { String::new() };
             if (m.used, m.free) == (0, 0) && m.unknown > 0 {
@@ -87,7 +99,10 @@ impl Render for SummaryReport {
         findings(&mut doc, self.findings.get(..TOLD).unwrap_or(&self.findings));
         match self.findings.len().saturating_sub(TOLD) {
             0 => {}
-            more => doc.line(format!("{more} more findings, and each with what it rests on: coremap triage")),
+            more => doc.line(format!(
+                "{}, and each with what it rests on: coremap triage",
+                count(more as u64, "more finding")
+            )),
         }
         doc
     }

@@ -11,6 +11,7 @@ use crate::map::Confidence;
 use crate::render::lines::findings;
 use crate::render::{Document, Render, csv_each};
 use crate::report::{FrameRow, FrameRowKind, GcMode, ThreadRow, Trust, WaitKind, WaitRow};
+use crate::units::count;
 
 /// Spaces a level of the tree is set in; deeper ones than this stay there.
 const INDENT: usize = 2;
@@ -29,7 +30,11 @@ impl Render for ThreadsReport {
         findings(&mut doc, &self.findings);
         match &self.groups {
             Some(groups) => {
-                doc.line(format!("{} threads, {} different stacks", self.threads.len(), groups.len()));
+                doc.line(format!(
+                    "{}, {}",
+                    count(self.threads.len() as u64, "thread"),
+                    count(groups.len() as u64, "different stack")
+                ));
                 let rows: HashMap<u32, &ThreadRow> = self.threads.iter().map(|t| (t.tid, t)).collect();
                 let branches = tree(groups);
                 doc.each(branches.len(), move |i| {

@@ -188,7 +188,7 @@ impl Radix<'_> {
 
     fn cycle(&mut self, at: Addr) {
         self.cycles += 1;
-        self.note(format!("the map of code ranges runs in a circle at {at}"));
+        self.note(format!("the map of code ranges runs in a cycle at {at}"));
     }
 
     fn fragments(&mut self, first: Addr) {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use coremap::addr::{Addr, AddrRange};
 use coremap::commands::{
-    self, DiffInput, HeapStatOptions, LeaksOptions, MallocOptions, RefsOptions, RegionOptions, RetainedOptions,
-    SearchOptions, Span, ThreadOptions, TriageOptions,
+    self, DiffInput, HandleOptions, HeapStatOptions, LeaksOptions, MallocOptions, RefsOptions, RegionOptions,
+    RetainedOptions, SearchOptions, Span, ThreadOptions, TriageOptions,
 };
 use coremap::map::audit;
 use coremap::process::{Options, Process};
@@ -44,7 +44,13 @@ pub const COMMANDS: &[(&str, Command)] = &[
     ("finalizers", |o, rng| o.show("finalizers", commands::finalizers(&o.session), rng)),
     ("syncblocks", |o, rng| o.show("syncblocks", commands::syncblocks(&o.session), rng)),
     ("exceptions", |o, rng| o.show("exceptions", commands::exceptions(&o.session), rng)),
-    ("handles", |o, rng| o.show("handles", commands::handles(&o.session), rng)),
+    ("handles", |o, rng| {
+        o.show(
+            "handles",
+            commands::handles(&o.session, &HandleOptions { group: true, ..HandleOptions::default() }),
+            rng,
+        )
+    }),
     ("gcroot", gcroot),
     ("retained", retained),
     ("heapstat", heapstat),

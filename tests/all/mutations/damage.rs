@@ -129,7 +129,7 @@ fn read_pages(path: &Path) -> Vec<u64> {
     drop(commands::info(&session, true));
     drop(commands::threads(&session, commands::ThreadOptions::default()));
     drop(commands::heapstat(&session, &commands::HeapStatOptions::default(), &Progress::silent()));
-    drop(commands::handles(&session));
+    drop(commands::handles(&session, &commands::HandleOptions::default()));
     drop(commands::exceptions(&session));
     drop(commands::syncblocks(&session));
     drop(commands::finalizers(&session));

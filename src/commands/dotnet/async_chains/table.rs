@@ -6,7 +6,7 @@ use crate::addr::Addr;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
 use crate::render::{Document, Render, csv_rows};
 use crate::report::{AsyncEnd, AsyncPart};
-use crate::units::exact;
+use crate::units::{count, exact};
 
 /// Objects listed of each chain.
 const LISTED: usize = 3;
@@ -22,9 +22,9 @@ impl Render for AsyncReport {
             return doc;
         }
         doc.line(format!(
-            "{} async methods are not done, in {} chains, {} different{}",
-            exact(self.methods),
-            exact(self.total),
+            "{} not done, in {}, {} different{}",
+            count(self.methods, "async method"),
+            count(self.total, "chain"),
             exact(self.chains.len() as u64),
             match self.ready {
                 0 => String::new(),

@@ -1,9 +1,16 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::exceptions::report::ExceptionsReport;
+use crate::render::brief::LISTED;
 use crate::render::document::{Cut, Document, TableBlock};
-use crate::render::{Render, csv_rows};
-use crate::units::exact;
+use crate::render::{List, Listing, Render, csv_rows};
+use crate::units::{count, exact};
+
+impl Listing for ExceptionsReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.exceptions]
+    }
+}
 
 impl Render for ExceptionsReport {
     fn document(&self) -> Document<'_> {
@@ -19,7 +26,8 @@ impl Render for ExceptionsReport {
             .optional()
             .flexible("Type")
             .flexible("Message")
-            .cut(Cut::End);
+            .cut(Cut::End)
+            .brief(LISTED, "exception");
         for e in &self.exceptions {
             table.rows.push(vec![
                 e.object.to_string(),
@@ -30,7 +38,7 @@ impl Render for ExceptionsReport {
             ]);
         }
         doc.table(table);
-        doc.line(format!("{} exceptions", exact(self.exceptions.len() as u64)));
+        doc.line(count(self.exceptions.len() as u64, "exception"));
         if self.more > 0 {
             doc.line(format!("and {} more", exact(self.more)));
         }

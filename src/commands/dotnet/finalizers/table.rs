@@ -1,23 +1,31 @@
 use std::io::{self, Write};
 
 use crate::commands::dotnet::finalizers::report::FinalizersReport;
+use crate::render::brief::RANKED;
 use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
-use crate::units::exact;
+use crate::render::{List, Listing, Render, csv_rows};
+use crate::units::{count, exact};
+
+impl Listing for FinalizersReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.objects, &mut self.types]
+    }
+}
 
 impl Render for FinalizersReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if !self.types.is_empty() {
             let mut table = TableBlock::default().number("Count").text("State").flexible("Type");
+            table = table.brief(RANKED, "type");
             for t in &self.types {
                 table.rows.push(vec![exact(t.count), t.state.to_string(), t.name.shown()]);
             }
             doc.table(table);
         }
         doc.line(format!(
-            "{} objects registered, {} ready for finalization",
-            exact(self.registered),
+            "{} registered, {} ready for finalization",
+            count(self.registered, "object"),
             exact(self.ready)
         ));
         doc

@@ -1,19 +1,32 @@
+use std::collections::{HashMap, HashSet};
+
+use regex::Regex;
+
 use crate::addr::Addr;
 use crate::analysis::heap_notes::tell_in_gc;
-use crate::commands::dotnet::handles::report::{HandleKindRow, HandleRow, HandlesReport};
+use crate::commands::dotnet::handles::report::{HandleGroupRow, HandleKindRow, HandleRow, HandlesReport};
 use crate::managed::{ManagedRuntime as _, ObjectNames};
+use crate::report::HandleKind;
 use crate::session::Session;
 
+/// Which handles, and how.
+#[derive(Clone, Debug, Default)]
+pub struct HandleOptions {
+    /// Only those to objects of types whose name matches.
+    pub name: Option<Regex>,
+    /// By kind and type too.
+    pub group: bool,
+}
+
 /// List the GC handles of all runtimes.
-pub fn handles(session: &Session<'_>) -> HandlesReport {
+pub fn handles(session: &Session<'_>, options: &HandleOptions) -> HandlesReport {
     let process = session.process;
     let mut report = HandlesReport::default();
     for runtime in session.coreclr() {
         let (handles, heap) = (runtime.handles(), runtime.objects());
         let mut names = ObjectNames::new(heap);
-        let mut name = |object: Addr| names.object(object).map(|(name, _)| name);
         tell_in_gc(process, runtime, heap);
-        let unknown = handles.iter().filter(|h| name(h.object).is_none()).count();
+        let unknown = handles.iter().filter(|h| names.node(h.object).is_none()).count();
         if unknown > 0 {
             process.diag.partial(
                 "handles",
@@ -24,15 +37,24 @@ pub fn handles(session: &Session<'_>) -> HandlesReport {
                 ),
             );
         }
-        report.handles.extend(handles.iter().map(|h| HandleRow {
-            address: h.address,
-            kind: h.kind,
-            object: h.object,
-            name: name(h.object),
-            secondary: h.secondary,
-            secondary_type: h.secondary.and_then(&mut name),
-        }));
+        for h in handles.iter() {
+            let (name, size) = names.object(h.object).unzip();
+            let asked = |re: &Regex| name.as_deref().is_some_and(|name: &str| re.is_match(name));
+            if !options.name.as_ref().is_none_or(asked) {
+                continue;
+            }
+            report.handles.push(HandleRow {
+                address: h.address,
+                kind: h.kind,
+                object: h.object,
+                name,
+                secondary: h.secondary,
+                secondary_type: h.secondary.and_then(|object| Some(names.object(object)?.0)),
+                size,
+            });
+        }
     }
+    report.groups = options.group.then(|| groups(&report.handles));
     for handle in &report.handles {
         match report.kinds.iter_mut().find(|k| k.kind == handle.kind) {
             Some(row) => row.count += 1,
@@ -41,4 +63,27 @@ pub fn handles(session: &Session<'_>) -> HandlesReport {
     }
     report.kinds.sort_by_key(|k| (std::cmp::Reverse(k.count), k.kind.name()));
     report
+}
+
+fn groups(handles: &[HandleRow]) -> Vec<HandleGroupRow> {
+    let mut groups: HashMap<(HandleKind, Option<&str>), HandleGroupRow> = HashMap::new();
+    let mut counted: HashSet<(HandleKind, Addr)> = HashSet::new();
+    for h in handles {
+        let group = groups.entry((h.kind, h.name.as_deref())).or_insert_with(|| HandleGroupRow {
+            kind: h.kind,
+            name: h.name.clone(),
+            example: h.object,
+            ..HandleGroupRow::default()
+        });
+        group.count += 1;
+        if counted.insert((h.kind, h.object)) {
+            group.bytes = group.bytes.saturating_add(h.size.unwrap_or(0));
+        }
+    }
+    let mut rows: Vec<HandleGroupRow> = groups.into_values().collect();
+    rows.sort_by(|a, b| {
+        let figures = (b.bytes, b.count).cmp(&(a.bytes, a.count));
+        figures.then_with(|| (a.kind.name(), a.name.as_deref()).cmp(&(b.kind.name(), b.name.as_deref())))
+    });
+    rows
 }

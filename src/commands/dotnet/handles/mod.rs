@@ -4,7 +4,7 @@ mod analysis;
 mod report;
 mod table;
 
-pub use analysis::handles;
+pub use analysis::{HandleOptions, handles};
 pub use report::*;
 
 use crate::commands::command::{Command, answer, of_runtime};

@@ -1,16 +1,29 @@
 use std::io::{self, Write};
 
-use crate::commands::dotnet::handles::report::HandlesReport;
+use crate::commands::dotnet::handles::report::{HandleGroupRow, HandlesReport};
+use crate::render::brief::{LISTED, RANKED};
 use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::Name;
-use crate::units::exact;
+use crate::units::{count, exact};
+
+impl Listing for HandlesReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        let groups = self.groups.iter_mut().map(|groups| groups as &mut dyn List);
+        std::iter::once(&mut self.handles as &mut dyn List).chain(groups).collect()
+    }
+}
 
 impl Render for HandlesReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.handles.is_empty() {
             doc.line("no handles");
+            return doc;
+        }
+        if let Some(groups) = &self.groups {
+            doc.table(group_table(groups));
+            totals(&mut doc, self);
             return doc;
         }
         let mut table = TableBlock::default()
@@ -20,7 +33,8 @@ impl Render for HandlesReport {
             .flexible("Type")
             .least(34)
             .text("Secondary")
-            .optional();
+            .optional()
+            .brief(LISTED, "handle");
         for h in &self.handles {
             table.rows.push(vec![
                 h.address.to_string(),
@@ -31,12 +45,42 @@ impl Render for HandlesReport {
             ]);
         }
         doc.table(table);
-        let kinds: Vec<String> = self.kinds.iter().map(|k| format!("{} {}", exact(k.count), k.kind)).collect();
-        doc.line(format!("{} handles: {}", exact(self.handles.len() as u64), kinds.join(", ")));
+        totals(&mut doc, self);
         doc
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        csv_rows(&self.handles, out)
+        match &self.groups {
+            Some(groups) => csv_rows(groups, out),
+            None => csv_rows(&self.handles, out),
+        }
     }
+}
+
+fn totals(doc: &mut Document<'_>, report: &HandlesReport) {
+    let kinds: Vec<String> = report.kinds.iter().map(|k| format!("{} {}", exact(k.count), k.kind)).collect();
+    doc.line(format!("{}: {}", count(report.handles.len() as u64, "handle"), kinds.join(", ")));
+}
+
+fn group_table(groups: &[HandleGroupRow]) -> TableBlock<'_> {
+    let mut table = TableBlock::default()
+        .number("Handles")
+        .number("Bytes")
+        .text("Kind")
+        .text("Example")
+        .optional()
+        .flexible("Type")
+        .least(34)
+        .brief(RANKED, "group")
+        .bytes(|i| groups.get(i).map_or(0, |g| g.bytes));
+    for g in groups {
+        table.rows.push(vec![
+            exact(g.count),
+            exact(g.bytes),
+            g.kind.to_string(),
+            g.example.to_string(),
+            g.name.as_ref().map_or_else(|| "-".into(), Name::shown),
+        ]);
+    }
+    table
 }

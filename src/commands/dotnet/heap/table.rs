@@ -8,7 +8,7 @@ use crate::commands::dotnet::heap::report::{HeapReport, LoaderHeapRow};
 use crate::map::Kind;
 use crate::render::document::{Document, TableBlock};
 use crate::render::{Render, csv_rows};
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 impl Render for HeapReport {
     fn document(&self) -> Document<'_> {
@@ -18,7 +18,7 @@ impl Render for HeapReport {
                 "{} GC of .NET {}: {}, {}{}",
                 if gc.server { "server" } else { "workstation" },
                 gc.version,
-                if gc.heaps == 1 { "1 heap".to_owned() } else { format!("{} heaps", gc.heaps) },
+                count(gc.heaps, "heap"),
                 if gc.regions { "regions" } else { "segments" },
                 if gc.in_progress { "; the dump was taken in the middle of a collection" } else { "" }
             )),

@@ -4,9 +4,11 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::commands::dotnet::syncblocks::report::{LockThreadRow, SyncBlocksReport};
+use crate::render::brief::LISTED;
 use crate::render::document::{Document, TableBlock};
-use crate::render::{Render, csv_rows};
+use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::Name;
+use crate::units::count;
 
 fn thread(t: &LockThreadRow) -> String {
     match (t.tid, t.managed_id, t.address) {
@@ -20,6 +22,12 @@ fn thread(t: &LockThreadRow) -> String {
 
 /// Threads in Wait that are named; the others are counted, and JSON has them.
 const WAITERS: usize = 3;
+
+impl Listing for SyncBlocksReport {
+    fn lists(&mut self) -> Vec<&mut dyn List> {
+        vec![&mut self.blocks]
+    }
+}
 
 impl Render for SyncBlocksReport {
     fn document(&self) -> Document<'_> {
@@ -36,7 +44,8 @@ impl Render for SyncBlocksReport {
             .number("Waiting")
             .text("In Wait")
             .optional()
-            .flexible("Type");
+            .flexible("Type")
+            .brief(LISTED, "sync block");
         for b in &self.blocks {
             let first: Vec<String> = b.pulse.iter().take(WAITERS).map(thread).collect();
             let more = b.pulse.len().saturating_sub(WAITERS);
@@ -57,7 +66,7 @@ impl Render for SyncBlocksReport {
         }
         doc.table(table);
         let held = self.blocks.iter().filter(|b| b.held).count();
-        doc.line(format!("{} sync blocks, {held} locks held", self.blocks.len()));
+        doc.line(format!("{}, {} held", count(self.blocks.len() as u64, "sync block"), count(held as u64, "lock")));
         doc
     }
 

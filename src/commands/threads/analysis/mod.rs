@@ -19,6 +19,7 @@ use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{FrameRow, FrameRowKind, ThreadRow, Trust};
 use crate::session::Session;
+use crate::units::count;
 
 pub use doing::{Doing, doing};
 use rows::{Rows, module_at};
@@ -145,8 +146,11 @@ fn note_missing(process: &Process, short: &BTreeMap<String, usize>) {
     process.diag.partial(
         "unwind",
         format!(
-            "{} stacks end at code that is not in the core: {}{more}; give the program's files with --symbols DIR",
-            short.values().sum::<usize>(),
+            "{} at code that is not in the core: {}{more}; give the program's files with --symbols DIR",
+            match short.values().sum::<usize>() {
+                1 => "1 stack ends".to_owned(),
+                n => format!("{n} stacks end"),
+            },
             names.join(", ")
         ),
     );
@@ -166,7 +170,11 @@ fn note_guesses(process: &Process, rows: &[ThreadRow]) {
     if !told.is_empty() {
         process.diag.partial(
             "unwind-guess",
-            format!("of {} stacks some frames are guesses, marked as such: {}", rows.len(), told.join(", ")),
+            format!(
+                "of {} some frames are guesses, marked as such: {}",
+                count(rows.len() as u64, "stack"),
+                told.join(", ")
+            ),
         );
     }
 }

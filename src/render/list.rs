@@ -1,0 +1,200 @@
+//! Lists of answers in the order and of the length that a reader asks for, whatever their rows are.
+
+use std::cmp::Reverse;
+use std::io::{self, Write};
+use std::ops::Deref;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::render::{Document, Render};
+
+/// An answer with lists that may be put into another order, and cut.
+pub trait Listing: Render {
+    /// Its lists: one, or several that tell of the same things.
+    fn lists(&mut self) -> Vec<&mut dyn List>;
+}
+
+/// Rows of an answer.
+pub trait List {
+    /// Put them into the order of a column, named as [`columns`] names it: numbers biggest first, `true` before
+    /// `false`, addresses and text from their first on, what is not known last. Rows that have no such column,
+    /// and rows that are equal in it, stay in their order.
+    fn sort_by_column(&mut self, column: &str);
+
+    /// Keep so many at most.
+    fn cut(&mut self, most: usize);
+}
+
+impl<T: Serialize> List for Vec<T> {
+    fn sort_by_column(&mut self, column: &str) {
+        self.sort_by_cached_key(|row| Key::of(row, column));
+    }
+
+    fn cut(&mut self, most: usize) {
+        self.truncate(most);
+    }
+}
+
+/// What rows are ordered by.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Number(Reverse<i128>),
+    Flag(Reverse<bool>),
+    Address(u64),
+    Text(String),
+    Missing,
+}
+
+impl Key {
+    fn of(row: &impl Serialize, column: &str) -> Key {
+        let Ok(row) = serde_json::to_value(row) else { return Key::Missing };
+        let cell = column.split('.').try_fold(&row, |value, name| value.get(name));
+        match cell {
+            Some(Value::Bool(flag)) => Key::Flag(Reverse(*flag)),
+            Some(Value::Number(n)) => {
+                // Shares are the only numbers that are not whole.
+                let scaled = n.as_f64().map(|share| (share * 1e9) as i128);
+                let whole = n.as_u64().map(i128::from).or(n.as_i64().map(i128::from)).map(|n| n * 1_000_000_000);
+                whole.or(scaled).map_or(Key::Missing, |n| Key::Number(Reverse(n)))
+            }
+            Some(Value::String(text)) => {
+                let address = text.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+                address.map_or_else(|| Key::Text(text.clone()), Key::Address)
+            }
+            _ => Key::Missing,
+        }
+    }
+}
+
+/// The columns that rows of a type can be ordered by, as JSON names them; one within another with a point,
+/// `malloc.bytes`.
+pub fn columns<T: JsonSchema>() -> Vec<String> {
+    let schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
+    let mut out = Vec::new();
+    collect(schema.as_value(), schema.as_value(), "", &mut out);
+    out
+}
+
+fn collect(root: &Value, schema: &Value, within: &str, out: &mut Vec<String>) {
+    for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let field = resolved(root, field);
+        if field.get("properties").is_some() {
+            // One level is what tables show.
+            if within.is_empty() {
+                collect(root, field, &format!("{name}."), out);
+            }
+        } else if field.get("items").is_none() {
+            out.push(format!("{within}{name}"));
+        }
+    }
+}
+
+/// A field's schema, past `null` and references.
+fn resolved<'v>(root: &'v Value, field: &'v Value) -> &'v Value {
+    let any = field.get("anyOf").and_then(Value::as_array);
+    let field = any.and_then(|forms| forms.first()).unwrap_or(field);
+    let reference = field.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix('#'));
+    reference.and_then(|place| root.pointer(place)).unwrap_or(field)
+}
+
+/// An answer in the order and of the length asked for.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub struct Listed<R> {
+    report: R,
+    #[serde(skip)]
+    top: Option<usize>,
+}
+
+impl<R: Listing> Listed<R> {
+    /// `report` by `column`. Its tables have `top` rows (0: all; `None`: as many as each has where nobody says);
+    /// `cut`: JSON and CSV too.
+    pub fn new(mut report: R, column: Option<&str>, top: Option<usize>, cut: bool) -> Listed<R> {
+        for list in report.lists() {
+            if let Some(column) = column {
+                list.sort_by_column(column);
+            }
+            if let Some(most) = top.filter(|&most| cut && most > 0) {
+                list.cut(most);
+            }
+        }
+        Listed { report, top }
+    }
+}
+
+impl<R> Deref for Listed<R> {
+    type Target = R;
+
+    fn deref(&self) -> &R {
+        &self.report
+    }
+}
+
+impl<R: Render> Render for Listed<R> {
+    fn document(&self) -> Document<'_> {
+        let mut document = self.report.document();
+        document.top = self.top;
+        document
+    }
+
+    fn wants_headline(&self) -> bool {
+        self.report.wants_headline()
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.report.csv(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::Addr;
+    use crate::report::ChunkSum;
+
+    #[derive(Serialize, JsonSchema)]
+    struct Row {
+        size: Option<u64>,
+        at: Addr,
+        name: &'static str,
+        held: Option<ChunkSum>,
+        parts: Vec<u64>,
+    }
+
+    fn rows() -> Vec<Row> {
+        let row = |size, at, name, bytes: Option<u64>| Row {
+            size,
+            at: Addr::new(at),
+            name,
+            held: bytes.map(|bytes| ChunkSum { count: 1, bytes }),
+            parts: Vec::new(),
+        };
+        vec![
+            row(Some(2), 0x1000, "b", None),
+            row(None, 0xff, "a", Some(7)),
+            row(Some(10), 0x20, "c", Some(9)),
+            row(Some(2), 0x30, "B", None),
+        ]
+    }
+
+    #[test]
+    fn columns_are_those_of_one_value() {
+        let mut have = columns::<Row>();
+        have.sort();
+        assert_eq!(have, ["at", "held.bytes", "held.count", "name", "size"]);
+    }
+
+    #[test]
+    fn numbers_biggest_first_addresses_and_text_from_the_first_unknown_last() {
+        for (column, order) in
+            [("size", "cbBa"), ("at", "cBab"), ("name", "Babc"), ("held.bytes", "cabB"), ("nothing", "bacB")]
+        {
+            let mut rows = rows();
+            rows.sort_by_column(column);
+            assert_eq!(rows.iter().map(|r| r.name).collect::<String>(), order, "{column}");
+        }
+    }
+}
