@@ -101,6 +101,8 @@ fn sentences_on_stderr_are_broken_between_words() {
 
 #[test]
 fn colour_adds_nothing_but_colour() {
+    // Bold, two colours of marks and their end are all there is: readable on any background.
+    let bare = regex::Regex::new("\u{1b}\\[(?:0|1|31|33)m").unwrap();
     for (columns, command, core) in [
         (80, "stacks", THREADS),
         (200, "summary --zero-fill", CREATEDUMP),
@@ -110,8 +112,6 @@ fn colour_adds_nothing_but_colour() {
         let Some(plain) = show(columns, command, core) else { return };
         let colour = shows(columns, &unpacked(&[core]), &format!("$coremap {command} {core} 2> /dev/null")).unwrap();
         assert!(colour.contains("\u{1b}[1m"), "{command}: {colour:?}");
-        // Bold, two colours of marks and their end are all there is: readable on any background.
-        let bare = regex::Regex::new("\u{1b}\\[(?:0|1|31|33)m").unwrap();
         assert_eq!(bare.replace_all(&colour, ""), plain, "{command}");
     }
 }
