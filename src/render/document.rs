@@ -6,7 +6,7 @@ use crate::units::{exact, human};
 use std::borrow::Cow;
 
 /// What lines begin with that tell of something critical, of something to look at, and of what is worth knowing.
-pub(crate) const CRITICAL: &str = "‼";
+pub(crate) const CRITICAL: &str = "!!";
 pub(crate) const WARNING: &str = "!";
 pub(crate) const INFO: &str = "·";
 

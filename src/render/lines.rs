@@ -63,7 +63,7 @@ pub(crate) fn triaged(doc: &mut Document<'_>, finding: &Finding) {
     let bytes = finding.bytes.map_or_else(String::new, human);
     let share = finding.share.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0));
     doc.line(String::new());
-    doc.titled(format!("{mark} {bytes:>11} {share:>7} {}", finding.text), TITLE);
+    doc.titled(format!("{mark:<2}{bytes:>11} {share:>7} {}", finding.text), TITLE);
     let sure = finding.confidence.map_or_else(String::new, |c| format!(" ({})", c.name()));
     let indent = " ".repeat(TITLE);
     doc.line(format!("{indent}how: {}{sure}", finding.evidence));
