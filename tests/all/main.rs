@@ -52,3 +52,4 @@ mod toy_runtime;
 mod toy_target;
 mod unpacking;
 mod watch;
+mod whatis;

@@ -29,12 +29,12 @@ impl Command for Whatis {
             &self.core.core,
             Self::NAME,
             &self.address,
-            |session, addr, _| {
+            |session, addr, progress| {
                 let bytes = self.bytes;
                 if bytes > most {
                     session.process.diag.note("limit", format!("--bytes {bytes}: the first {most} are shown"));
                 }
-                commands::whatis(session, addr, bytes.min(most))
+                commands::whatis(session, addr, bytes.min(most), progress)
             },
             |r| r.region.is_none(),
         )

@@ -3,6 +3,7 @@ use std::io::{self, Write};
 use crate::commands::whatis::report::WhatisReport;
 use crate::render::document::Document;
 use crate::render::{Render, csv_rows};
+use crate::report::Name;
 use crate::units::{exact, human};
 
 impl Render for WhatisReport {
@@ -17,10 +18,8 @@ impl Render for WhatisReport {
                 if let Some(code) = &self.code {
                     doc.line(format!("  code        {code}"));
                 }
-                if let Some(b) = &self.block {
-                    let (state, at) = (if b.used { "used" } else { "free" }, self.address.since(b.start));
-                    doc.line(format!("  block       {}+{at:#x}, {} bytes, {state}", b.start, exact(b.size)));
-                }
+                managed(&mut doc, self);
+                native(&mut doc, self);
                 doc.line(format!("  region      {}-{}  {}  {} bytes", r.start, r.end, r.perms, exact(r.size)));
                 if !r.detail.is_empty() {
                     doc.line(format!("  detail      {}", r.detail));
@@ -52,6 +51,9 @@ impl Render for WhatisReport {
                 c.kind, c.start, c.end, c.detail, c.confidence, c.evidence
             ));
         }
+        if let Some(text) = &self.text {
+            doc.line(format!("  text        {text}"));
+        }
         if let Some(hex) = &self.bytes {
             dump(&mut doc, self.address, hex);
         }
@@ -60,6 +62,65 @@ impl Render for WhatisReport {
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         csv_rows(self.region.as_slice(), out)
+    }
+}
+
+/// What runtimes tell.
+fn managed(doc: &mut Document<'_>, row: &WhatisReport) {
+    if let Some(method) = &row.method {
+        if let Some(desc) = method.method_desc {
+            let tier = method.tier.map(|tier| format!(", {tier}")).unwrap_or_default();
+            doc.line(format!("  method      MethodDesc {desc}{tier}"));
+        }
+        if let (Some(file), Some(line)) = (&method.file, method.line) {
+            doc.line(format!("  source      {file}:{line}"));
+        }
+    }
+    if let Some(d) = &row.descriptor {
+        doc.line(format!("  describes   {} of {} [{}]", d.kind, d.name, d.module));
+    }
+    if let Some(o) = &row.object {
+        let at = if o.offset == 0 { String::new() } else { format!("+{:#x}", o.offset) };
+        let name = o.name.shown();
+        doc.line(format!("  object      {}{at}, {name}, {} bytes, {}", o.address, exact(o.size), o.generation));
+        if let Some(field) = &o.field {
+            doc.line(format!("  field       {}", field.shown()));
+        }
+        if let Some(value) = &o.value {
+            doc.line(format!("  value       \"{value}\""));
+        }
+    }
+    if let Some(h) = &row.handle {
+        let typed = |name: &Option<Name>| name.as_ref().map_or_else(|| "?".to_owned(), Name::shown);
+        let second = h.secondary.map(|s| format!(", with it {s} {}", typed(&h.secondary_type))).unwrap_or_default();
+        doc.line(format!("  handle      {} at {}, to {} {}{second}", h.kind, h.address, h.object, typed(&h.name)));
+    }
+}
+
+/// What native structures tell.
+fn native(doc: &mut Document<'_>, row: &WhatisReport) {
+    if let Some(f) = &row.frame {
+        let code = f.code.as_ref().map(|code| format!(", {code}")).unwrap_or_default();
+        doc.line(format!("  frame       {} of thread {}, {}-{}{code}", f.index, f.thread, f.sp, f.end));
+    }
+    let Some(b) = &row.block else { return };
+    let (state, at) = (if b.used { "used" } else { "free" }, row.address.since(b.start));
+    doc.line(format!("  block       {}+{at:#x}, {} bytes, {state}", b.start, exact(b.size)));
+    if let Some(c) = &b.cluster {
+        let begins = match (&c.symbol, c.fill, c.first_word) {
+            (Some(symbol), _, _) => format!("that begin with {symbol}"),
+            (_, Some(0), _) => "of zeros".into(),
+            (_, Some(byte), _) => format!("all 0x{byte:02x}"),
+            (_, _, Some(word)) => format!("that begin with {word}"),
+            _ => "whose contents are not in the core".into(),
+        };
+        let what =
+            if c.count == 1 { "no other".to_owned() } else { format!("{} in all, {}", exact(c.count), human(c.bytes)) };
+        doc.line(format!("  alike       chunks of {} bytes {begins}: {what}", exact(c.size)));
+    }
+    if let Some(o) = &row.owner {
+        let field = o.field.as_ref().map(|f| format!(", {}", f.shown())).unwrap_or_default();
+        doc.line(format!("  owner       {} {} {}{field}", o.kind, o.address, o.name.shown()));
     }
 }
 

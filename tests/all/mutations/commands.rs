@@ -289,7 +289,7 @@ fn search(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 fn whatis(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     for _ in 0..4 {
         let at = o.some_address(rng);
-        o.show("whatis", commands::whatis(&o.session, at, 64), rng)?;
+        o.show("whatis", commands::whatis(&o.session, at, 64, &o.silent), rng)?;
     }
     Ok(())
 }
