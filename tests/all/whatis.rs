@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use crate::support::real::{hex as number, plain};
-use crate::support::run::run;
+use crate::support::run::{program, run};
 
 /// What a command of a core says.
 fn says(args: &[&str], core: &str) -> Value {
@@ -187,4 +187,40 @@ fn text_is_told_where_bytes_are_asked_for() {
     assert_eq!(says(&["whatis", place], core)["text"], Value::Null);
     let v = says(&["whatis", "--bytes", "64", place], core);
     assert!(v["text"].as_str().unwrap().starts_with("coremap-"), "{v}");
+}
+
+#[test]
+fn many_addresses_are_told_as_one_by_one() {
+    let core = core("dotnet31-createdump");
+    let core = core.to_str().unwrap();
+    let handles = says(&["handles"], core);
+    let one = &rows(&handles, "handles")[0];
+    let holders = says(&["holders"], core);
+    let block = holders["holders"][0]["block"].as_str().unwrap();
+    // In no order, one twice, one that is not mapped.
+    let asked = [block, one["object"].as_str().unwrap(), "0x10", one["address"].as_str().unwrap(), block];
+    let all = says(&[&["whatis"], &asked[..]].concat(), core);
+    let results = rows(&all, "results");
+    assert_eq!(results.len(), asked.len());
+    for (address, found) in asked.iter().zip(results) {
+        let alone = says(&["whatis", address], core);
+        assert_eq!((&alone["results"][0], alone["results"].as_array().unwrap().len()), (found, 1), "{address}");
+        assert_eq!(alone["address"], *address);
+        for (key, value) in found.as_object().unwrap() {
+            assert_eq!(alone[key], *value, "{address}: {key}");
+        }
+    }
+    assert_eq!((&all["address"], &all["owner"]), (&results[0]["address"], &results[0]["owner"]));
+    assert!(!results[4]["owner"].is_null() && !results[1]["object"].is_null() && results[2]["region"].is_null());
+    let table = run([&["whatis"], &asked[..], &[core]].concat());
+    table.exits(0);
+    assert_eq!(table.stdout.lines().filter(|l| l.contains(" is ")).count(), asked.len(), "{}", table.stdout);
+    let csv = run([&["whatis", "--format", "csv"], &asked[..], &[core]].concat());
+    // A header, and a row for each that is mapped.
+    assert_eq!(csv.stdout.lines().count(), asked.len(), "{}", csv.stdout);
+    let input = asked.join("\n").into_bytes();
+    let out = program(["whatis", "--json", "-", core]).input(input).go().json();
+    assert_eq!(out["results"], all["results"]);
+    // Status 1 where none of them is mapped.
+    run(["whatis", "0x10", "0x20", core]).exits(1);
 }

@@ -6,9 +6,19 @@ use crate::commands::ip2method::IpRow;
 use crate::map::{Confidence, Kind};
 use crate::report::{ClusterContent, Name, PointerSource, RegionRow};
 
-/// `whatis`: everything known of one address.
+/// `whatis`: everything known of addresses. What stands beside `results` is of the first of them.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct WhatisReport {
+    /// The first address.
+    #[serde(flatten)]
+    pub first: WhatisRow,
+    /// One for each address, in the order given; the first is among them.
+    pub results: Vec<WhatisRow>,
+}
+
+/// Everything known of one address.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct WhatisRow {
     /// The address.
     pub address: Addr,
     /// The region that holds it; `null` where nothing is mapped.

@@ -1,14 +1,85 @@
 use std::io::{self, Write};
 
-use crate::commands::whatis::report::WhatisReport;
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::commands::whatis::report::{WhatisReport, WhatisRow};
+use crate::map::{Confidence, Kind};
 use crate::render::document::Document;
-use crate::render::{Render, csv_rows};
+use crate::render::{Render, csv_each};
 use crate::report::Name;
 use crate::units::{exact, human};
 
 impl Render for WhatisReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
+        for (i, row) in self.results.iter().enumerate() {
+            if i > 0 {
+                doc.line("");
+            }
+            row.tell(&mut doc);
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_each::<CsvRow<'_>, _>(self.results.iter().filter_map(CsvRow::of), out)
+    }
+}
+
+/// The region of an address as a row, and what tells most of what is there.
+#[derive(Default, Serialize)]
+struct CsvRow<'a> {
+    start: Addr,
+    end: Addr,
+    size: u64,
+    kind: Kind,
+    detail: &'a str,
+    perms: &'a str,
+    file: Option<&'a str>,
+    in_core: u64,
+    confidence: Confidence,
+    address: Addr,
+    place: Option<&'a str>,
+    code: Option<&'a str>,
+    object: Option<Addr>,
+    object_type: Option<&'a str>,
+    field: Option<&'a str>,
+    descriptor: Option<&'a str>,
+    handle: Option<&'a str>,
+    block: Option<Addr>,
+}
+
+impl<'a> CsvRow<'a> {
+    /// Of an address that is mapped.
+    fn of(row: &'a WhatisRow) -> Option<CsvRow<'a>> {
+        let r = row.region.as_ref()?;
+        let object = row.object.as_ref();
+        Some(CsvRow {
+            start: r.start,
+            end: r.end,
+            size: r.size,
+            kind: r.kind,
+            detail: &r.detail,
+            perms: &r.perms,
+            file: r.file.as_deref(),
+            in_core: r.in_core,
+            confidence: r.confidence,
+            address: row.address,
+            place: row.place.as_deref(),
+            code: row.code.as_deref(),
+            object: object.map(|o| o.address),
+            object_type: object.map(|o| &*o.name),
+            field: object.and_then(|o| o.field.as_deref()),
+            descriptor: row.descriptor.as_ref().map(|d| d.name.as_str()),
+            handle: row.handle.as_ref().map(|h| h.kind),
+            block: row.block.as_ref().map(|b| b.start),
+        })
+    }
+}
+
+impl WhatisRow {
+    fn tell(&self, doc: &mut Document<'_>) {
         match &self.region {
             Some(r) => {
                 doc.line(format!("{} is {}", self.address, r.kind));
@@ -18,8 +89,8 @@ impl Render for WhatisReport {
                 if let Some(code) = &self.code {
                     doc.line(format!("  code        {code}"));
                 }
-                managed(&mut doc, self);
-                native(&mut doc, self);
+                managed(doc, self);
+                native(doc, self);
                 doc.line(format!("  region      {}-{}  {}  {} bytes", r.start, r.end, r.perms, exact(r.size)));
                 if !r.detail.is_empty() {
                     doc.line(format!("  detail      {}", r.detail));
@@ -55,18 +126,13 @@ impl Render for WhatisReport {
             doc.line(format!("  text        {text}"));
         }
         if let Some(hex) = &self.bytes {
-            dump(&mut doc, self.address, hex);
+            dump(doc, self.address, hex);
         }
-        doc
-    }
-
-    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        csv_rows(self.region.as_slice(), out)
     }
 }
 
 /// What runtimes tell.
-fn managed(doc: &mut Document<'_>, row: &WhatisReport) {
+fn managed(doc: &mut Document<'_>, row: &WhatisRow) {
     if let Some(method) = &row.method {
         if let Some(desc) = method.method_desc {
             let tier = method.tier.map(|tier| format!(", {tier}")).unwrap_or_default();
@@ -98,7 +164,7 @@ fn managed(doc: &mut Document<'_>, row: &WhatisReport) {
 }
 
 /// What native structures tell.
-fn native(doc: &mut Document<'_>, row: &WhatisReport) {
+fn native(doc: &mut Document<'_>, row: &WhatisRow) {
     if let Some(f) = &row.frame {
         let code = f.code.as_ref().map(|code| format!(", {code}")).unwrap_or_default();
         doc.line(format!("  frame       {} of thread {}, {}-{}{code}", f.index, f.thread, f.sp, f.end));
@@ -125,7 +191,7 @@ fn native(doc: &mut Document<'_>, row: &WhatisReport) {
 }
 
 /// Sixteen bytes a line, with their ASCII.
-fn dump(doc: &mut Document<'_>, address: crate::addr::Addr, hex: &str) {
+fn dump(doc: &mut Document<'_>, address: Addr, hex: &str) {
     let bytes: Vec<u8> =
         (0..hex.len() / 2).filter_map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
     for (i, line) in bytes.chunks(16).enumerate() {

@@ -3,14 +3,14 @@
 use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::in_object::each_in_object;
 use crate::bytes::printable;
-use crate::commands::whatis::report::{DescriptorRow, HandleAtRow, InObjectRow, WhatisReport};
+use crate::commands::whatis::report::{DescriptorRow, HandleAtRow, InObjectRow, WhatisRow};
 use crate::managed::{ManagedRuntime, ObjectNames, Structure};
 use crate::map::Kind;
 use crate::phase::Phase;
 use crate::session::Session;
 
 /// Fill in what runtimes tell.
-pub(super) fn tell(session: &Session<'_>, rows: &mut [WhatisReport]) {
+pub(super) fn tell(session: &Session<'_>, rows: &mut [WhatisRow]) {
     for row in rows.iter_mut() {
         structure(session, row);
     }
@@ -18,7 +18,7 @@ pub(super) fn tell(session: &Session<'_>, rows: &mut [WhatisReport]) {
 }
 
 /// The descriptor that begins at a row's address, or the handle that it is in.
-fn structure(session: &Session<'_>, row: &mut WhatisReport) {
+fn structure(session: &Session<'_>, row: &mut WhatisRow) {
     let Some(kind) = row.region.as_ref().map(|r| r.kind) else { return };
     let _phase = session.process.enter(Phase::References);
     for runtime in session.runtimes() {
@@ -45,8 +45,8 @@ fn structure(session: &Session<'_>, row: &mut WhatisReport) {
 }
 
 /// The objects that addresses in managed heaps are in.
-fn objects(session: &Session<'_>, rows: &mut [WhatisReport]) {
-    let mut inside: Vec<&mut WhatisReport> =
+fn objects(session: &Session<'_>, rows: &mut [WhatisRow]) {
+    let mut inside: Vec<&mut WhatisRow> =
         rows.iter_mut().filter(|r| r.region.as_ref().is_some_and(|r| r.kind == Kind::GCHeap)).collect();
     if inside.is_empty() {
         return;

@@ -10,33 +10,27 @@ use crate::analysis::naming::{Code, Names};
 use crate::analysis::place::place;
 use crate::analysis::region::row;
 use crate::commands::ip2method;
-use crate::commands::whatis::report::{ClaimRow, WhatisReport};
+use crate::commands::whatis::report::{ClaimRow, WhatisReport, WhatisRow};
 use crate::memory::{Fault, Memory};
 use crate::progress::Progress;
 use crate::report::Shown;
 use crate::session::Session;
 
-/// Tell all that is known of `addr`, with `bytes` bytes of what is there.
-pub fn whatis(session: &Session<'_>, addr: Addr, bytes: usize, progress: &Progress) -> WhatisReport {
-    all(session, &[addr], bytes, progress).pop().unwrap_or_default()
-}
-
-/// The same of each of `addrs`.
-fn all(session: &Session<'_>, addrs: &[Addr], bytes: usize, progress: &Progress) -> Vec<WhatisReport> {
+/// Tell all that is known of each of `addrs`, with `bytes` bytes of what is there.
+pub fn whatis(session: &Session<'_>, addrs: &[Addr], bytes: usize, progress: &Progress) -> WhatisReport {
     let names = Names::new(session);
     let mut shown = Shown::default();
-    let mut rows: Vec<WhatisReport> =
-        addrs.iter().map(|&addr| of_map(session, &names, &mut shown, addr, bytes)).collect();
+    let mut rows: Vec<WhatisRow> = addrs.iter().map(|&addr| of_map(session, &names, &mut shown, addr, bytes)).collect();
     managed::tell(session, &mut rows);
     native::tell(session, &names, &mut rows, progress);
     if rows.iter().any(|r| r.method.is_some() || r.descriptor.is_some()) {
         names.note_missing();
     }
-    rows
+    WhatisReport { first: rows.first().cloned().unwrap_or_default(), results: rows }
 }
 
 /// What the map tells, and what code it is.
-fn of_map(session: &Session<'_>, names: &Names<'_, '_>, shown: &mut Shown, addr: Addr, bytes: usize) -> WhatisReport {
+fn of_map(session: &Session<'_>, names: &Names<'_, '_>, shown: &mut Shown, addr: Addr, bytes: usize) -> WhatisRow {
     let map = session.map();
     let region = map.region_at(addr);
     let next = map.regions.index_at_or_above(addr);
@@ -67,7 +61,7 @@ fn of_map(session: &Session<'_>, names: &Names<'_, '_>, shown: &mut Shown, addr:
         .collect();
     let have = session.process.memory.readable(addr, bytes as u64) as usize;
     let bytes = (bytes > 0 && have > 0).then(|| session.process.memory.bytes(addr, have).ok()).flatten();
-    WhatisReport {
+    WhatisRow {
         address: addr,
         offset: region.map(|r| addr.since(r.range.start)),
         place: region.map(|r| place(session, r, addr)),
@@ -80,7 +74,7 @@ fn of_map(session: &Session<'_>, names: &Names<'_, '_>, shown: &mut Shown, addr:
         neighbours,
         text: bytes.as_deref().and_then(text::beginning),
         bytes: bytes.map(|b| b.iter().map(|b| format!("{b:02x}")).collect()),
-        ..WhatisReport::default()
+        ..WhatisRow::default()
     }
 }
 

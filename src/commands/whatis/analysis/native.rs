@@ -7,7 +7,7 @@ use crate::analysis::blocks::alike;
 use crate::analysis::in_object::each_in_object;
 use crate::analysis::naming::Names;
 use crate::analysis::place::place;
-use crate::commands::whatis::report::{AlikeRow, BlockRow, BufferOwnerRow, FrameAtRow, WhatisReport};
+use crate::commands::whatis::report::{AlikeRow, BlockRow, BufferOwnerRow, FrameAtRow, WhatisRow};
 use crate::limits;
 use crate::managed::{FrameKind, StackFrame, Walk};
 use crate::map::{Kind, Owner};
@@ -18,17 +18,17 @@ use crate::report::PointerSource;
 use crate::session::Session;
 
 /// Fill in what native structures tell.
-pub(super) fn tell(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisReport], progress: &Progress) {
+pub(super) fn tell(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow], progress: &Progress) {
     frames(session, names, rows);
-    let is_malloc = |r: &&mut WhatisReport| r.region.as_ref().is_some_and(|r| r.kind == Kind::Malloc);
-    let mut rows: Vec<&mut WhatisReport> = rows.iter_mut().filter(is_malloc).collect();
+    let is_malloc = |r: &&mut WhatisRow| r.region.as_ref().is_some_and(|r| r.kind == Kind::Malloc);
+    let mut rows: Vec<&mut WhatisRow> = rows.iter_mut().filter(is_malloc).collect();
     blocks(session, &mut rows);
     rows.retain(|r| r.block.as_ref().is_some_and(|b| b.used));
     owners(session, &mut rows, progress);
 }
 
 /// The frames that addresses on stacks are in.
-fn frames(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisReport]) {
+fn frames(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow]) {
     let mut walks: HashMap<u32, Option<Walk>> = HashMap::new();
     for row in rows {
         let Some(region) = session.map().region_at(row.address) else { continue };
@@ -59,7 +59,7 @@ fn frame(walk: &Walk, stack: AddrRange, addr: Addr) -> Option<(usize, &StackFram
 }
 
 /// The blocks that addresses in malloc's heaps are in, and how many are like them.
-fn blocks(session: &Session<'_>, rows: &mut [&mut WhatisReport]) {
+fn blocks(session: &Session<'_>, rows: &mut [&mut WhatisRow]) {
     let mut known: HashMap<Addr, AlikeRow> = HashMap::new();
     for row in rows {
         let all = &session.blocks().1;
@@ -94,7 +94,7 @@ struct Word {
 }
 
 /// The objects whose fields lead to the blocks: to the start of one, or else into it.
-fn owners(session: &Session<'_>, rows: &mut [&mut WhatisReport], progress: &Progress) {
+fn owners(session: &Session<'_>, rows: &mut [&mut WhatisRow], progress: &Progress) {
     rows.sort_by_key(|r| r.block.as_ref().map(|b| b.start));
     let ranges: Vec<AddrRange> =
         rows.iter().filter_map(|r| r.block.as_ref()).map(|b| AddrRange::sized(b.start, b.size)).collect();
