@@ -85,7 +85,7 @@ fn hex_has_wildcards() -> Fallible {
     let core = core(&[load(0x1000, &[0, 0xde, 0xad, 0x99, 0xbe, 0xde, 0xad, 0, 0xbe, 0x4d, 0x5a])], 1)?;
     assert_eq!(find(&core, "de ad ?? be", HEX)?, [(0x1001, 4, "hex"), (0x1005, 4, "hex")]);
     assert_eq!(find(&core, "dead0?be", HEX)?, [(0x1005, 4, "hex")]);
-    assert_eq!(find(&core, "0x4d5a", HEX)?, [(0x1009, 2, "hex")]);
+    assert_eq!(find(&core, "0x4d 0x5a", HEX)?, [(0x1009, 2, "hex")]);
     assert_eq!(find(&core, "?? de", HEX)?, [(0x1000, 2, "hex"), (0x1004, 2, "hex")]);
     assert_eq!(find(&core, "4? 5?", HEX)?, [(0x1009, 2, "hex")]);
     assert_eq!(find(&core, "5a ??", HEX)?, []);

@@ -41,6 +41,7 @@ mod recorded;
 mod refs;
 mod retained;
 mod schema;
+mod search;
 mod source_rules;
 mod speed;
 mod stack_roots;
