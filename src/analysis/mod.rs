@@ -4,6 +4,7 @@
 pub(crate) mod blocks;
 pub(crate) mod crash;
 pub(crate) mod heap_notes;
+pub(crate) mod in_object;
 pub(crate) mod listing;
 pub(crate) mod naming;
 pub(crate) mod place;

@@ -2,6 +2,7 @@
 //! progress on stderr.
 
 mod address;
+mod addresses;
 mod args;
 mod ask;
 mod commands;

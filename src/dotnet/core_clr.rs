@@ -10,8 +10,10 @@ use crate::dotnet::gc::{self, handles};
 use crate::dotnet::heap::Heap;
 use crate::dotnet::threads::{self, Known, Locks, stack_refs};
 use crate::dotnet::{Detection, Handle, Heaps, Methods, Runtime, StackRefs, TypeSystem, detect, object};
-use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Walk};
-use crate::map::{Claims, Confidence};
+use crate::managed::{
+    self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Structure, Walk,
+};
+use crate::map::{Claims, Confidence, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::report::{FrameRow, GcMode, ObjectReport, RuntimeRow, ThreadRow, ThrownRow, WaitRow};
@@ -118,6 +120,14 @@ impl<'p> CoreClr<'p> {
         handles
     }
 
+    /// The handle that `addr` is in.
+    fn handle_at(&self, addr: Addr) -> Option<Structure> {
+        let (all, start) = (self.handles(), addr.align_down(8));
+        let found = all.get(all.binary_search_by_key(&start, |h| h.address).ok()?)?;
+        let (address, object, secondary) = (found.address, found.object, found.secondary);
+        Some(Structure::Handle { address, kind: found.kind.name(), object, secondary })
+    }
+
     /// Its threads with their marks, and what else it knows of them.
     fn known(&self) -> &Known {
         self.known.get_or_init(|| {
@@ -196,6 +206,16 @@ impl ManagedRuntime for CoreClr<'_> {
 
     fn object(&self, addr: Addr) -> Option<ObjectReport> {
         object::object(self, addr)
+    }
+
+    fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
+        match kind {
+            Kind::HandleTable => self.handle_at(addr),
+            // Where the core has a part of a segment only, the map does not name it.
+            Kind::AnonRW => self.handle_at(addr).or_else(|| self.types().descriptor_at(addr)),
+            Kind::GCHeap | Kind::GCHeapReserve | Kind::Malloc | Kind::Stack | Kind::StackGuard | Kind::NoAccess => None,
+            _ => self.types().descriptor_at(addr),
+        }
     }
 
     fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {

@@ -16,6 +16,9 @@ pub const MAX_HELD: usize = 4 << 20;
 /// Bytes of a baseline: a summary has some 40 kinds of 200 bytes, and a few findings.
 pub const MAX_BASELINE: u64 = 16 << 20;
 
+/// Blocks of malloc for which `whatis` counts those that are alike: a pass over all blocks for each.
+pub const MAX_ALIKE_LOOKS: usize = 64;
+
 /// Words that `refs` remembers, at some 250 bytes each; all are counted.
 pub const MAX_REFS: usize = 1 << 18;
 

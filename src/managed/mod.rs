@@ -27,6 +27,6 @@ pub use heap::{
 };
 pub(crate) use names::ObjectNames;
 pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, StackCoverage};
-pub use runtime::{ManagedRuntime, ManagedThread, ManagedThreads};
+pub use runtime::{ManagedRuntime, ManagedThread, ManagedThreads, Structure};
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};

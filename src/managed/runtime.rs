@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::addr::Addr;
 use crate::managed::{Heap, ManagedCode, Mark, Roots, StackFrame, Walk};
-use crate::map::{Claims, Confidence};
+use crate::map::{Claims, Confidence, Kind};
 use crate::report::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
 /// A thread as a runtime knows it.
@@ -32,6 +32,31 @@ impl ManagedThreads {
     pub fn of(&self, tid: u32) -> Option<&ManagedThread> {
         self.by_tid.get(&tid)?.first()
     }
+}
+
+/// What an address is of the structures that a runtime keeps beside objects and code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Structure {
+    /// The description of a type, or of a method, begins there.
+    Descriptor {
+        /// What it is, in the runtime's words: `MethodTable`.
+        kind: &'static str,
+        /// Name of the type or method.
+        name: String,
+        /// File name of the module that defines it.
+        module: String,
+    },
+    /// It is in a handle that leads to an object.
+    Handle {
+        /// Where the handle begins.
+        address: Addr,
+        /// Its kind, in the runtime's words.
+        kind: &'static str,
+        /// The object.
+        object: Addr,
+        /// The object that it keeps together with that one.
+        secondary: Option<Addr>,
+    },
 }
 
 /// A managed runtime of a process. Each answer is read when it is first asked for.
@@ -62,6 +87,12 @@ pub trait ManagedRuntime: Sync {
 
     /// The object at `addr`, or that it leads into, with its fields.
     fn object(&self, _addr: Addr) -> Option<ObjectReport> {
+        None
+    }
+
+    /// What of the runtime's own structures `addr` is, in memory of that kind; `None` where it is none
+    /// that can be told.
+    fn structure(&self, _addr: Addr, _kind: Kind) -> Option<Structure> {
         None
     }
 

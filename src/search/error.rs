@@ -31,6 +31,12 @@ pub enum PatternError {
         /// What stands there.
         found: char,
     },
+    /// Digits behind `0x` are a number to most people, and bytes in their order are another.
+    #[error(
+        "0x{0}: an address or number is --pointer 0x{0}, eight bytes with the lowest first; for the bytes as they stand \
+         write {1}"
+    )]
+    NumberOrBytes(String, String),
     /// `?? ??` is everywhere.
     #[error("the pattern has nothing but wildcards")]
     OnlyWildcards,

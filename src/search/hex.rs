@@ -1,4 +1,4 @@
-//! Bytes with wildcards, as people write them: `de ad ?? be`, `0xdeadbeef`, `4d5?`.
+//! Bytes with wildcards, as people write them: `de ad ?? be`, `0xde 0xad`, `4d5?`.
 
 use crate::search::error::PatternError;
 
@@ -24,8 +24,14 @@ impl Masked {
 }
 
 /// Parse `text`: two characters a byte, `?` for a nibble that may be anything,
-/// white space between bytes, `0x` before a group. Bytes are in the order written.
+/// white space between bytes, `0x` before a byte. Bytes are in the order written; whether they
+/// are that in `0xdeadbeef`, only who wrote it knows.
 pub(super) fn parse(text: &str) -> Result<Masked, PatternError> {
+    let digits = |group: &'_ str| group.strip_prefix("0x").or_else(|| group.strip_prefix("0X")).map(str::to_owned);
+    let number = |digits: &String| digits.len() > 2 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    if let Some(digits) = text.split_whitespace().filter_map(digits).find(number) {
+        return Err(PatternError::NumberOrBytes(digits, apart(text)));
+    }
     let mut out = Masked { value: Vec::new(), mask: Vec::new() };
     let mut chars = text.chars().enumerate().peekable();
     let mut fresh = true;
@@ -56,6 +62,16 @@ pub(super) fn parse(text: &str) -> Result<Masked, PatternError> {
     Ok(out)
 }
 
+/// The same bytes, each by itself.
+fn apart(text: &str) -> String {
+    let mut out: Vec<String> = Vec::new();
+    for group in text.split_whitespace() {
+        let digits: Vec<char> = group.trim_start_matches("0x").trim_start_matches("0X").chars().collect();
+        out.extend(digits.chunks(2).map(|byte| byte.iter().collect()));
+    }
+    format!("'{}'", out.join(" "))
+}
+
 fn nibble(at: usize, c: char) -> Result<(u8, u8), PatternError> {
     if c == '?' {
         return Ok((0, 0));
@@ -73,7 +89,7 @@ mod tests {
     #[test]
     fn the_ways_to_write_bytes_mean_the_same() -> Result<(), PatternError> {
         let want = Masked::exact(vec![0xde, 0xad, 0xbe, 0xef]);
-        for text in ["deadbeef", "de ad be ef", "0xDEADbeef", "0xde 0xad  beef", " dead\tbeef "] {
+        for text in ["deadbeef", "de ad be ef", "0xDE 0xAD 0xbe 0xef", "0xde 0xad  beef", " dead\tbeef "] {
             assert_eq!(parse(text)?, want, "{text}");
         }
         let masked = parse("de ?? b? ?f")?;
@@ -92,6 +108,9 @@ mod tests {
         assert!(message("dead b").contains("column 6"), "{}", message("dead b"));
         assert!(message("éa").contains("column 1"));
         assert!(message("0x").contains("empty"));
+        let asked = message("0xdeadbeef");
+        assert!(asked.contains("--pointer 0xdeadbeef") && asked.contains("write 'de ad be ef'"), "{asked}");
+        assert!(message("4d 0x5a5b").contains("write '4d 5a 5b'"));
         assert!(message("?? ??").contains("wildcards"));
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct Needle {
     pub(super) matches_zeros: bool,
     /// Whether the next match may begin inside this one.
     pub(super) overlaps: bool,
+    /// Matches begin at multiples of this.
+    pub(super) align: u64,
     how: How,
 }
 
@@ -58,7 +60,7 @@ impl Needle {
             }
             None => How::Compared(masked),
         };
-        Needle { encoding, longest, looks_around: false, matches_zeros, overlaps: true, how }
+        Needle { encoding, longest, looks_around: false, matches_zeros, overlaps: true, align: 1, how }
     }
 
     /// A regular expression that can't match the empty string.
@@ -69,6 +71,7 @@ impl Needle {
             looks_around: false,
             matches_zeros: true,
             overlaps: false,
+            align: 1,
             how: How::Regex(regex),
         }
     }

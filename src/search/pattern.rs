@@ -4,6 +4,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 use regex_syntax::{ParserBuilder, escape};
 
+use crate::addr::Addr;
 use crate::limits;
 use crate::search::error::PatternError;
 use crate::search::gate::Gate;
@@ -120,6 +121,14 @@ impl Pattern {
         }
         let needles = vec![Needle::bytes(HitEncoding::Hex, hex::parse(text)?)];
         Ok(Pattern { needles, note: None })
+    }
+
+    /// The words that hold `address`: its eight bytes as the process has them, at multiples of eight.
+    pub fn pointer(address: Addr) -> Pattern {
+        let bytes = Masked::exact(address.get().to_le_bytes().to_vec());
+        let mut needle = Needle::bytes(HitEncoding::Pointer, bytes);
+        needle.align = 8;
+        Pattern { needles: vec![needle], note: None }
     }
 
     /// What a person should know of how the pattern is searched: that its

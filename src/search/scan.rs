@@ -209,6 +209,9 @@ impl Scan<'_> {
                     let start = lowest.clamp(island.start as u64, island.end as u64) as usize;
                     needle.find(&window.bytes[..end], start..island.end, window.zeros, |at, len| {
                         let address = window.base.saturating_add(at as u64);
+                        if !address.is_aligned(needle.align) {
+                            return;
+                        }
                         tally.count += 1;
                         tally.first = tally.first.min(address);
                         tally.end = address.saturating_add(len as u64);

@@ -81,11 +81,28 @@ fn case_folds_beyond_ascii() -> Fallible {
 }
 
 #[test]
+fn an_address_is_found_where_a_word_begins_whatever_the_borders() -> Fallible {
+    let word = 0x7fe7_44a0_fdd0_u64.to_le_bytes();
+    // One across two segments, one at an odd place, two in a row.
+    let core = core(
+        &[load(0x1000, &[&word[..], &word, &[0; 3], &word, &[0; 5], &word[..4]].concat()), load(0x1024, &word[4..])],
+        8,
+    )?;
+    let pattern = Pattern::pointer(Addr::new(0x7fe7_44a0_fdd0));
+    for sizes in [TINY, Sizes { task: 4096, block: 4096, page: 4096, chunk: 256, wave: 3 }] {
+        let found = search_sized(&core, &pattern, None, None, &Progress::silent(), sizes);
+        let places: Vec<u64> = found.hits.iter().map(|h| h.address.get()).collect();
+        assert_eq!((places, found.total), (vec![0x1000, 0x1008, 0x1020], 3));
+    }
+    Ok(())
+}
+
+#[test]
 fn hex_has_wildcards() -> Fallible {
     let core = core(&[load(0x1000, &[0, 0xde, 0xad, 0x99, 0xbe, 0xde, 0xad, 0, 0xbe, 0x4d, 0x5a])], 1)?;
     assert_eq!(find(&core, "de ad ?? be", HEX)?, [(0x1001, 4, "hex"), (0x1005, 4, "hex")]);
     assert_eq!(find(&core, "dead0?be", HEX)?, [(0x1005, 4, "hex")]);
-    assert_eq!(find(&core, "0x4d5a", HEX)?, [(0x1009, 2, "hex")]);
+    assert_eq!(find(&core, "0x4d 0x5a", HEX)?, [(0x1009, 2, "hex")]);
     assert_eq!(find(&core, "?? de", HEX)?, [(0x1000, 2, "hex"), (0x1004, 2, "hex")]);
     assert_eq!(find(&core, "4? 5?", HEX)?, [(0x1009, 2, "hex")]);
     assert_eq!(find(&core, "5a ??", HEX)?, []);

@@ -65,5 +65,7 @@ words! {
         Utf16 = "utf16",
         /// The bytes themselves.
         Hex = "hex",
+        /// An address, in a word at a multiple of eight.
+        Pointer = "pointer",
     }
 }

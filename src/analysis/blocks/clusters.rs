@@ -41,7 +41,7 @@ fn is_cluster(of: &OfSize, alike: &Alike) -> bool {
     }
 }
 
-fn row(
+pub(super) fn row(
     process: &Process,
     symbols: &NativeSymbols<'_>,
     size: u64,

@@ -1,5 +1,6 @@
 //! Chunks of malloc, counted by size and by what makes them alike.
 
+mod alike;
 mod clusters;
 mod tally;
 
@@ -8,6 +9,7 @@ use crate::native::malloc::FreeLists;
 use crate::process::Process;
 use crate::units::exact;
 
+pub(crate) use alike::alike;
 pub(crate) use clusters::{clusters, size_classes};
 pub(crate) use tally::{BySize, Looker, Tally};
 

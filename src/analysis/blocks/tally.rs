@@ -128,7 +128,7 @@ impl<'a> Looker<'a> {
     }
 
     /// What the block of a used chunk holds.
-    fn content(&self, block: Addr, first: Option<u64>, usable: u64) -> Content {
+    pub(super) fn content(&self, block: Addr, first: Option<u64>, usable: u64) -> Content {
         let Some(word) = first else { return Content::Mixed };
         let byte = word as u8;
         if word == u64::from_ne_bytes([byte; 8]) {

@@ -1,20 +1,15 @@
-use std::io::{self, Read};
-use std::path::Path;
-
 use clap::Args;
-use coremap::addr::Addr;
 use coremap::commands;
 use coremap::commands::ip2method::Short;
-use coremap::limits;
-use coremap::process::Process;
 use coremap::session::Session;
 
+use crate::cli::addresses;
 use crate::cli::args::Common;
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::answer;
 use crate::cli::progress::progress;
-use crate::cli::{Exit, Failure, address};
+use crate::cli::{Exit, Failure};
 
 /// The method that each code address is of, as SOS ip2md tells it
 // One list, since clap would take what stands before an option for the core.
@@ -33,23 +28,9 @@ impl Command for Ip2method {
     const NAME: &'static str = "ip2method";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        let (core, texts) = match self.words.split_last() {
-            Some((core, texts)) if !texts.is_empty() => (Path::new(core), texts),
-            _ => return Err(Failure::Usage("addresses, then the core: `coremap ip2method ADDR… CORE`".into())),
-        };
-        if texts.iter().any(|t| t == "-") && core == Path::new("-") {
-            return Err(Failure::Usage("standard input can't be both the addresses and the core".into()));
-        }
-        if let Some(file) = texts.iter().find(|t| *t != "-" && Path::new(t).is_file())
-            && !core.exists()
-        {
-            return Err(Failure::Usage(format!(
-                "'{file}' is a file and '{}' is not: the core comes last, `coremap ip2method ADDR… CORE`",
-                core.display()
-            )));
-        }
+        let (core, texts) = addresses::split(Self::NAME, &self.words)?;
         let process = open(core, common, &progress())?;
-        let ips = addresses(texts, &process)?;
+        let ips = addresses::parse(texts, &process)?;
         let session = Session::new(&process);
         let report = commands::ip2method(&session, &ips);
         let nothing = report.results.iter().all(|r| !r.found);
@@ -60,22 +41,4 @@ impl Command for Ip2method {
         };
         Ok(exit.or_nothing(nothing))
     }
-}
-
-/// The addresses given; `-` stands for those on standard input, apart by
-/// spaces or lines.
-fn addresses(texts: &[String], process: &Process) -> Result<Vec<Addr>, Failure> {
-    let mut out = Vec::new();
-    for text in texts {
-        if text != "-" {
-            out.push(address::parse(text, process).map_err(Failure::Usage)?);
-            continue;
-        }
-        let mut input = Vec::new();
-        io::stdin().lock().take(limits::MAX_ADDRESS_INPUT).read_to_end(&mut input)?;
-        for word in String::from_utf8_lossy(&input).split_whitespace() {
-            out.push(address::parse(word, process).map_err(Failure::Usage)?);
-        }
-    }
-    Ok(out)
 }

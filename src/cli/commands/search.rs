@@ -1,13 +1,16 @@
 use clap::{Args, ValueEnum};
 use coremap::commands::{self, SearchOptions};
 use coremap::map::Kind;
+use coremap::process::Process;
+use coremap::progress::Progress;
 use coremap::search::{self, Pattern, PatternOptions};
 
 use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::{ask, in_order, last_line};
+use crate::cli::ask::{in_order, last_line, open, respond};
 use crate::cli::commands::Command;
+use crate::cli::progress::progress;
 use crate::cli::values::kind;
-use crate::cli::{Exit, Failure};
+use crate::cli::{Exit, Failure, address};
 
 /// Encodings of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -29,11 +32,14 @@ pub(super) struct Search {
     #[arg(short = 'i', long)]
     ignore_case: bool,
     /// PATTERN is a regular expression
-    #[arg(long, conflicts_with = "hex")]
+    #[arg(long, conflicts_with_all = ["hex", "pointer"])]
     regex: bool,
     /// PATTERN is bytes in hexadecimal; ?? is any byte
     #[arg(long)]
     hex: bool,
+    /// PATTERN is an address: the words that hold it, at multiples of eight
+    #[arg(long, conflicts_with_all = ["hex", "ignore_case", "encoding"])]
+    pointer: bool,
     /// Encodings of text to look for
     #[arg(long, value_enum, default_value_t = Encoding::Both, value_name = "ENC")]
     encoding: Encoding,
@@ -55,6 +61,14 @@ impl Command for Search {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let (text, core) = in_order(&self.pattern, &self.core.core);
+        let options = SearchOptions { kinds: self.kind.clone(), limit: self.limit, context: self.context };
+        let progress = progress();
+        if self.pointer {
+            // Only the process knows where a module is.
+            let process = open(core, common, &progress)?;
+            let pattern = Pattern::pointer(address::parse(text, &process).map_err(Failure::Usage)?);
+            return Self::answer(common, &process, &progress, text, &pattern, &options);
+        }
         // A pattern that can't be is told before a big core is opened.
         let pattern = Pattern::new(
             text,
@@ -70,12 +84,26 @@ impl Command for Search {
             },
         )
         .map_err(|e| Failure::Usage(format!("the pattern: {}", last_line(&e.to_string()))))?;
-        let options = SearchOptions { kinds: self.kind.clone(), limit: self.limit, context: self.context };
-        ask(
+        let process = open(core, common, &progress)?;
+        Self::answer(common, &process, &progress, text, &pattern, &options)
+    }
+}
+
+impl Search {
+    fn answer(
+        common: &Common,
+        process: &Process,
+        progress: &Progress,
+        text: &str,
+        pattern: &Pattern,
+        options: &SearchOptions,
+    ) -> Result<Exit, Failure> {
+        respond(
             common,
-            core,
-            Self::NAME,
-            |session, progress| commands::search(session, text, &pattern, &options, progress),
+            process,
+            progress,
+            <Self as Command>::NAME,
+            |session, progress| commands::search(session, text, pattern, options, progress),
             |r| r.total == 0,
         )
     }

@@ -2,21 +2,24 @@ use clap::Args;
 use coremap::commands;
 use coremap::limits;
 
-use crate::cli::args::{Common, CoreArg};
-use crate::cli::ask::ask_at;
+use crate::cli::addresses;
+use crate::cli::args::Common;
+use crate::cli::ask::{open, respond};
 use crate::cli::commands::Command;
+use crate::cli::progress::progress;
 use crate::cli::{Exit, Failure};
 
-/// Everything known of one address, with the evidence
+/// Everything known of an address, or of several, with the evidence
+// One list, since clap would take what stands before an option for the core.
 #[derive(Args, Debug)]
+#[command(override_usage = "coremap whatis [OPTIONS] <ADDR>... <CORE>")]
 pub(super) struct Whatis {
-    /// The address
-    address: String,
+    /// Addresses, - for those on standard input; and last the core file, plain or packed, - for standard input
+    #[arg(required = true, value_name = "ADDR... CORE")]
+    words: Vec<String>,
     /// Show this many bytes from there on
     #[arg(long, value_name = "N", default_value_t = 0)]
     bytes: usize,
-    #[command(flatten)]
-    core: CoreArg,
 }
 
 impl Command for Whatis {
@@ -24,19 +27,23 @@ impl Command for Whatis {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let most = limits::MAX_SHOWN_BYTES;
-        ask_at(
+        let (core, texts) = addresses::split_either_way(Self::NAME, &self.words)?;
+        let progress = progress();
+        let process = open(core, common, &progress)?;
+        let addrs = addresses::parse(texts, &process)?;
+        let (bytes, shown) = (self.bytes, most / addrs.len().max(1));
+        respond(
             common,
-            &self.core.core,
+            &process,
+            &progress,
             Self::NAME,
-            &self.address,
-            |session, addr, _| {
-                let bytes = self.bytes;
-                if bytes > most {
-                    session.process.diag.note("limit", format!("--bytes {bytes}: the first {most} are shown"));
+            |session, progress| {
+                if bytes > shown {
+                    session.process.diag.note("limit", format!("--bytes {bytes}: the first {shown} are shown"));
                 }
-                commands::whatis(session, addr, bytes.min(most))
+                commands::whatis(session, &addrs, bytes.min(shown), progress)
             },
-            |r| r.region.is_none(),
+            |r| r.results.iter().all(|r| r.region.is_none()),
         )
     }
 }

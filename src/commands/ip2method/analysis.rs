@@ -12,7 +12,8 @@ pub fn ip2method(session: &Session<'_>, ips: &[Addr]) -> Ip2MethodReport {
     Ip2MethodReport { results }
 }
 
-fn row(names: &Names<'_, '_>, ip: Addr) -> IpRow {
+/// What code `ip` is of.
+pub(in crate::commands) fn row(names: &Names<'_, '_>, ip: Addr) -> IpRow {
     let (runtime, method) = match names.code(ip) {
         Code::Managed(runtime, method) => (runtime, method),
         other => {

@@ -5,6 +5,7 @@ mod report;
 mod table;
 
 pub use analysis::ip2method;
+pub(in crate::commands) use analysis::row;
 pub use report::*;
 pub use table::Short;
 

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::{Addr, AddrRange, union};
+use crate::analysis::in_object::each_in_object;
 use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::commands::refs::report::{RefCountRow, RefRow, RefsReport, TargetRow};
 use crate::limits;
-use crate::managed::{FREE, Link, ObjectNames, locate};
+use crate::managed::ObjectNames;
 use crate::map::{Kind, Owner, Region};
 use crate::memory::pointers::pointers;
 use crate::process::Process;
@@ -203,9 +204,7 @@ pub(in crate::commands) fn objects(session: &Session<'_>, rows: &mut [RefRow]) {
         in_handles(session, rows);
     }
     if rows.iter().any(|r| r.kind == Some(Kind::GCHeap)) {
-        for heap in session.runtimes().into_iter().filter_map(|runtime| runtime.heap()) {
-            in_objects(&mut ObjectNames::new(heap), rows);
-        }
+        in_objects(session, rows);
     }
 }
 
@@ -237,18 +236,22 @@ fn in_blocks(session: &Session<'_>, rows: &mut [RefRow]) {
 }
 
 /// Of `rows` by address: which object of the heap each is in.
-fn in_objects(names: &mut ObjectNames<'_>, rows: &mut [RefRow]) {
+fn in_objects(session: &Session<'_>, rows: &mut [RefRow]) {
     // Registers, which have no address, are in no object.
-    let address = |row: &RefRow| row.address.unwrap_or_default();
-    locate(names.heap, rows, address, |row, part, object| {
-        if object.kind == FREE {
-            row.from = PointerSource::FreeObjectSpace;
-            return;
-        }
-        row.from = PointerSource::Object;
-        row.object = Some(object.addr);
-        row.name = names.object(object.addr).map(|(name, _)| name);
-        row.field = names.link(object.addr, Link::Field(address(row).since(object.addr)));
-        row.detail = part.generation.name.to_owned();
-    });
+    each_in_object(
+        session,
+        rows,
+        |row| row.address.unwrap_or_default(),
+        |row, found| {
+            if found.is_free() {
+                row.from = PointerSource::FreeObjectSpace;
+                return;
+            }
+            row.from = PointerSource::Object;
+            row.object = Some(found.object.addr);
+            row.name = Some(found.name());
+            row.field = found.field();
+            row.detail = found.part.generation.name.to_owned();
+        },
+    );
 }

@@ -1,10 +1,12 @@
 use crate::addr::AddrRange;
+use crate::analysis::in_object::each_in_object;
 use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::commands::search::report::{HitRow, SearchReport};
 use crate::limits;
 use crate::map::Kind;
 use crate::memory::Memory;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::search::{self, Hit, HitEncoding, Pattern};
@@ -41,12 +43,35 @@ pub fn search(
     if let Some(note) = pattern.note() {
         session.process.diag.note("pattern", note);
     }
-    let hits = result.hits.iter().map(|h| row(session, h, options.context)).collect();
+    let mut hits: Vec<HitRow> = result.hits.iter().map(|h| row(session, h, options.context)).collect();
+    objects(session, &mut hits);
     SearchReport { pattern: text.to_owned(), hits, total: result.total, scanned: result.scanned }
+}
+
+/// Tell which managed objects the hits are in, which are in order: only segments that hold some are walked.
+fn objects(session: &Session<'_>, hits: &mut [HitRow]) {
+    if !hits.iter().any(|h| h.kind == Some(Kind::GCHeap)) {
+        return;
+    }
+    let _phase = session.process.enter(Phase::Objects);
+    each_in_object(
+        session,
+        hits,
+        |hit| hit.address,
+        |hit, found| {
+            if !found.is_free() {
+                hit.object = Some(found.object.addr);
+                hit.name = Some(found.name());
+                hit.field = found.named_field();
+            }
+        },
+    );
 }
 
 fn row(session: &Session<'_>, hit: &Hit, context: bool) -> HitRow {
     let region = session.map().region_at(hit.address);
+    let context = context.then(|| context_of(session.process, hit));
+    let chars = |text: &String| text.chars().count() as u64;
     HitRow {
         address: hit.address,
         encoding: hit.encoding,
@@ -54,15 +79,18 @@ fn row(session: &Session<'_>, hit: &Hit, context: bool) -> HitRow {
         kind: region.map(|r| r.kind),
         detail: region.map_or_else(String::new, |r| place(session, r, hit.address)),
         length: u64::from(hit.len),
-        context: context.then(|| context_of(session.process, hit)),
+        match_start: context.as_ref().map(|[before, ..]| chars(before)),
+        match_length: context.as_ref().map(|[_, matched, _]| chars(matched)),
+        context: context.map(|parts| parts.concat()),
+        ..HitRow::default()
     }
 }
 
 /// Bytes shown on each side of a hit.
 const CONTEXT: u64 = 48;
 
-/// The text around a hit, as far as it is text: what is not becomes a dot.
-fn context_of(process: &Process, hit: &Hit) -> String {
+/// The text before a hit, its own, and that behind it, as far as they are text: what is not becomes a dot.
+fn context_of(process: &Process, hit: &Hit) -> [String; 3] {
     let wide = hit.encoding == HitEncoding::Utf16;
     let unit = if wide { 2 } else { 1 };
     let side = CONTEXT * unit;
@@ -73,12 +101,19 @@ fn context_of(process: &Process, hit: &Hit) -> String {
     let start = hit.address.saturating_sub(before);
     let before = hit.address.since(start);
     let len = process.memory.readable(start, before + u64::from(hit.len) + side);
-    let Ok(bytes) = process.memory.bytes(start, len as usize) else { return String::new() };
+    let Ok(bytes) = process.memory.bytes(start, len as usize) else { return Default::default() };
+    let (before, rest) = bytes.split_at(bytes.len().min(before as usize));
+    let (matched, behind) = rest.split_at(rest.len().min(hit.len as usize));
+    [before, matched, behind].map(|bytes| readable(bytes, wide))
+}
+
+/// Bytes as text, with a dot for what is none.
+fn readable(bytes: &[u8], wide: bool) -> String {
     let text: String = if wide {
         let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
         char::decode_utf16(units).map(|c| c.unwrap_or('.')).collect()
     } else {
-        String::from_utf8_lossy(&bytes).into_owned()
+        String::from_utf8_lossy(bytes).into_owned()
     };
     let dotted: String =
         text.chars().map(|c| if c.is_control() || c == char::REPLACEMENT_CHARACTER { '.' } else { c }).collect();

@@ -3,7 +3,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::map::Kind;
-use crate::report::HitEncoding;
+use crate::report::{HitEncoding, Name};
 
 /// `search`
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -33,4 +33,15 @@ pub struct HitRow {
     pub length: u64,
     /// The text around it, where that was asked for.
     pub context: Option<String>,
+    /// Where in `context` the match begins, in characters.
+    pub match_start: Option<u64>,
+    /// Its characters there.
+    pub match_length: Option<u64>,
+    /// The managed object that it begins in; `null` in free space of the heap.
+    pub object: Option<Addr>,
+    /// That object's type.
+    #[serde(rename = "type")]
+    pub name: Option<Name>,
+    /// The object's field or element where it begins.
+    pub field: Option<Name>,
 }

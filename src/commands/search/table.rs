@@ -2,10 +2,11 @@ use std::io::{self, Write};
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::commands::search::report::SearchReport;
+use crate::commands::search::report::{HitRow, SearchReport};
 use crate::map::Kind;
 use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{Render, csv_rows};
+use crate::report::Name;
 use crate::units::{exact, human};
 
 impl Render for SearchReport {
@@ -19,24 +20,20 @@ impl Render for SearchReport {
         if with_context {
             table = table.least(20).flexible("Context").least(30).cut(Cut::Ends);
         }
-        let pattern = self.pattern.to_lowercase();
-        let before = |context: &str| {
-            let text = context.to_lowercase();
-            text.get(..text.find(&pattern)?).map(UnicodeWidthStr::width)
-        };
-        let widest = self.hits.iter().filter_map(|h| before(h.context.as_deref()?)).max().unwrap_or(0);
-        for h in &self.hits {
+        let parts: Vec<Option<[String; 3]>> = self.hits.iter().map(marked).collect();
+        let width = |parts: &Option<[String; 3]>| parts.as_ref().map(|p| p[0].width());
+        let widest = parts.iter().filter_map(width).max().unwrap_or(0);
+        for (h, parts) in self.hits.iter().zip(&parts) {
             let mut row = vec![
                 h.address.to_string(),
                 h.encoding.to_string(),
                 h.kind.map_or("?", Kind::name).to_owned(),
-                h.detail.clone(),
+                place(h),
             ];
             if with_context {
-                let context = h.context.as_deref().unwrap_or_default();
                 // Where memory begins just before the hit, less stands before it.
-                let fill = before(context).map_or(0, |n| widest - n);
-                row.push(" ".repeat(fill) + context);
+                let fill = " ".repeat(width(parts).map_or(0, |n| widest - n));
+                row.push(parts.as_ref().map_or_else(String::new, |p| fill + &p.concat()));
             }
             table.rows.push(row);
         }
@@ -57,4 +54,20 @@ impl Render for SearchReport {
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
         csv_rows(&self.hits, out)
     }
+}
+
+/// Where a hit is: in which object, or else where in its region.
+fn place(h: &HitRow) -> String {
+    let Some((object, name)) = h.object.zip(h.name.as_ref()) else { return h.detail.clone() };
+    let field = h.field.as_ref().map(Name::shown).unwrap_or_default();
+    let dot = if field.is_empty() || field.starts_with('[') { "" } else { "." };
+    format!("{object} {}{dot}{field}", name.shown())
+}
+
+/// What stands before a match, the match with its marks, and what stands behind it.
+fn marked(h: &HitRow) -> Option<[String; 3]> {
+    let mut chars = h.context.as_ref()?.chars();
+    let mut take = |n: u64| chars.by_ref().take(n as usize).collect::<String>();
+    let (before, matched) = (take(h.match_start?), take(h.match_length?));
+    Some([before, format!("»{matched}«"), chars.collect()])
 }

@@ -1,4 +1,4 @@
-//! `whatis`: everything known of one address.
+//! `whatis`: everything known of addresses.
 
 mod analysis;
 mod report;
@@ -11,4 +11,4 @@ use crate::commands::command::{Command, answer, of_process};
 
 /// Its row in the table of commands.
 pub(super) const COMMAND: Command =
-    of_process("whatis", &[answer::<WhatisReport>], "Everything known of one address, with the evidence");
+    of_process("whatis", &[answer::<WhatisReport>], "Everything known of an address, or of several, with the evidence");

@@ -2,12 +2,23 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::commands::ip2method::IpRow;
 use crate::map::{Confidence, Kind};
-use crate::report::RegionRow;
+use crate::report::{ClusterContent, Name, PointerSource, RegionRow};
 
-/// `whatis`: everything known of one address.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+/// `whatis`: everything known of addresses. What stands beside `results` is of the first of them.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct WhatisReport {
+    /// The first address.
+    #[serde(flatten)]
+    pub first: WhatisRow,
+    /// One for each address, in the order given; the first is among them.
+    pub results: Vec<WhatisRow>,
+}
+
+/// Everything known of one address.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct WhatisRow {
     /// The address.
     pub address: Addr,
     /// The region that holds it; `null` where nothing is mapped.
@@ -20,8 +31,21 @@ pub struct WhatisReport {
     pub place: Option<String>,
     /// The code it is of: a method, a native symbol, a stub.
     pub code: Option<String>,
+    /// That of a managed method, as `ip2method` tells it.
+    pub method: Option<IpRow>,
+    /// The managed object that it is in.
+    pub object: Option<InObjectRow>,
+    /// The type or method that a runtime describes from there on.
+    pub descriptor: Option<DescriptorRow>,
+    /// The GC handle that it is in.
+    pub handle: Option<HandleAtRow>,
+    /// The frame of a thread's stack that it is in.
+    pub frame: Option<FrameAtRow>,
     /// The block of malloc that it is in.
     pub block: Option<BlockRow>,
+    /// The managed object that holds this native memory: a field of it leads there. Looked for where the
+    /// address is in a used block of malloc.
+    pub owner: Option<BufferOwnerRow>,
     /// Claims that lost here.
     pub losers: Vec<ClaimRow>,
     /// Whether its byte can be read, or why not.
@@ -30,6 +54,90 @@ pub struct WhatisReport {
     pub neighbours: Vec<RegionRow>,
     /// Bytes from the address on, in hexadecimal, where that was asked for.
     pub bytes: Option<String>,
+    /// The text that these begin with: four characters or more of UTF-8, or of letters of Latin script as UTF-16.
+    pub text: Option<String>,
+}
+
+/// The managed object that an address is in.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct InObjectRow {
+    /// Where the object begins.
+    pub address: Addr,
+    /// Its type; `Free` for the space between objects.
+    #[serde(rename = "type")]
+    pub name: Name,
+    /// What the runtime knows its type by: a MethodTable.
+    pub method_table: Option<Addr>,
+    /// Its bytes.
+    pub size: u64,
+    /// Generation that it is in, in the runtime's own words.
+    pub generation: &'static str,
+    /// Bytes from its start to the address.
+    pub offset: u64,
+    /// The field or element at the address; `null` at the object's start, and where it has none there.
+    pub field: Option<Name>,
+    /// Text of a string.
+    pub value: Option<String>,
+}
+
+/// What a runtime keeps of a type or a method.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct DescriptorRow {
+    /// What it is, in the runtime's own words: MethodTable, MethodDesc.
+    pub kind: &'static str,
+    /// Name of the type or method.
+    pub name: String,
+    /// File name of the module that defines it.
+    pub module: String,
+}
+
+/// A GC handle.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct HandleAtRow {
+    /// Where it begins.
+    pub address: Addr,
+    /// Its kind, in the runtime's own words.
+    pub kind: &'static str,
+    /// The object that it leads to.
+    pub object: Addr,
+    /// That object's type.
+    #[serde(rename = "type")]
+    pub name: Option<Name>,
+    /// The object that a dependent handle keeps with it.
+    pub secondary: Option<Addr>,
+    /// That object's type.
+    pub secondary_type: Option<Name>,
+}
+
+/// A frame of a stack.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct FrameAtRow {
+    /// The thread.
+    pub thread: u32,
+    /// The frame's number in `threads`, that of the latest call 0.
+    pub index: u64,
+    /// Its stack pointer.
+    pub sp: Addr,
+    /// The caller's stack pointer, where it ends.
+    pub end: Addr,
+    /// Where its code is.
+    pub ip: Addr,
+    /// What code that is.
+    pub code: Option<String>,
+}
+
+/// What holds native memory.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct BufferOwnerRow {
+    /// What it is: an object.
+    pub kind: PointerSource,
+    /// Where the object begins.
+    pub address: Addr,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub name: Name,
+    /// Its field that leads to the memory.
+    pub field: Option<Name>,
 }
 
 /// A claim on the address that did not win.
@@ -50,7 +158,7 @@ pub struct ClaimRow {
 }
 
 /// A block of malloc.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BlockRow {
     /// What malloc returned.
     pub start: Addr,
@@ -58,4 +166,25 @@ pub struct BlockRow {
     pub size: u64,
     /// Whether it is in use.
     pub used: bool,
+    /// Blocks like it; `null` for a free one.
+    pub cluster: Option<AlikeRow>,
+}
+
+/// Used blocks that are alike, as `malloc` groups them.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AlikeRow {
+    /// Size of the chunk in bytes.
+    pub size: u64,
+    /// Blocks in use, this one among them.
+    pub count: u64,
+    /// Bytes of their chunks.
+    pub bytes: u64,
+    /// What they have in common beside their size.
+    pub kind: ClusterContent,
+    /// The word they all begin with; `null` where it could not be read.
+    pub first_word: Option<Addr>,
+    /// The byte that all of the block is filled with, as far as it was looked at (4 KiB).
+    pub fill: Option<u8>,
+    /// Where the first word points to, if into a module.
+    pub symbol: Option<String>,
 }

@@ -1,13 +1,85 @@
 use std::io::{self, Write};
 
-use crate::commands::whatis::report::WhatisReport;
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::commands::whatis::report::{WhatisReport, WhatisRow};
+use crate::map::{Confidence, Kind};
 use crate::render::document::Document;
-use crate::render::{Render, csv_rows};
+use crate::render::{Render, csv_each};
+use crate::report::Name;
 use crate::units::{exact, human};
 
 impl Render for WhatisReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
+        for (i, row) in self.results.iter().enumerate() {
+            if i > 0 {
+                doc.line("");
+            }
+            row.tell(&mut doc);
+        }
+        doc
+    }
+
+    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        csv_each::<CsvRow<'_>, _>(self.results.iter().filter_map(CsvRow::of), out)
+    }
+}
+
+/// The region of an address as a row, and what tells most of what is there.
+#[derive(Default, Serialize)]
+struct CsvRow<'a> {
+    start: Addr,
+    end: Addr,
+    size: u64,
+    kind: Kind,
+    detail: &'a str,
+    perms: &'a str,
+    file: Option<&'a str>,
+    in_core: u64,
+    confidence: Confidence,
+    address: Addr,
+    place: Option<&'a str>,
+    code: Option<&'a str>,
+    object: Option<Addr>,
+    object_type: Option<&'a str>,
+    field: Option<&'a str>,
+    descriptor: Option<&'a str>,
+    handle: Option<&'a str>,
+    block: Option<Addr>,
+}
+
+impl<'a> CsvRow<'a> {
+    /// Of an address that is mapped.
+    fn of(row: &'a WhatisRow) -> Option<CsvRow<'a>> {
+        let r = row.region.as_ref()?;
+        let object = row.object.as_ref();
+        Some(CsvRow {
+            start: r.start,
+            end: r.end,
+            size: r.size,
+            kind: r.kind,
+            detail: &r.detail,
+            perms: &r.perms,
+            file: r.file.as_deref(),
+            in_core: r.in_core,
+            confidence: r.confidence,
+            address: row.address,
+            place: row.place.as_deref(),
+            code: row.code.as_deref(),
+            object: object.map(|o| o.address),
+            object_type: object.map(|o| &*o.name),
+            field: object.and_then(|o| o.field.as_deref()),
+            descriptor: row.descriptor.as_ref().map(|d| d.name.as_str()),
+            handle: row.handle.as_ref().map(|h| h.kind),
+            block: row.block.as_ref().map(|b| b.start),
+        })
+    }
+}
+
+impl WhatisRow {
+    fn tell(&self, doc: &mut Document<'_>) {
         match &self.region {
             Some(r) => {
                 doc.line(format!("{} is {}", self.address, r.kind));
@@ -17,10 +89,8 @@ impl Render for WhatisReport {
                 if let Some(code) = &self.code {
                     doc.line(format!("  code        {code}"));
                 }
-                if let Some(b) = &self.block {
-                    let (state, at) = (if b.used { "used" } else { "free" }, self.address.since(b.start));
-                    doc.line(format!("  block       {}+{at:#x}, {} bytes, {state}", b.start, exact(b.size)));
-                }
+                managed(doc, self);
+                native(doc, self);
                 doc.line(format!("  region      {}-{}  {}  {} bytes", r.start, r.end, r.perms, exact(r.size)));
                 if !r.detail.is_empty() {
                     doc.line(format!("  detail      {}", r.detail));
@@ -52,19 +122,76 @@ impl Render for WhatisReport {
                 c.kind, c.start, c.end, c.detail, c.confidence, c.evidence
             ));
         }
-        if let Some(hex) = &self.bytes {
-            dump(&mut doc, self.address, hex);
+        if let Some(text) = &self.text {
+            doc.line(format!("  text        {text}"));
         }
-        doc
+        if let Some(hex) = &self.bytes {
+            dump(doc, self.address, hex);
+        }
     }
+}
 
-    fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        csv_rows(self.region.as_slice(), out)
+/// What runtimes tell.
+fn managed(doc: &mut Document<'_>, row: &WhatisRow) {
+    if let Some(method) = &row.method {
+        if let Some(desc) = method.method_desc {
+            let tier = method.tier.map(|tier| format!(", {tier}")).unwrap_or_default();
+            doc.line(format!("  method      MethodDesc {desc}{tier}"));
+        }
+        if let (Some(file), Some(line)) = (&method.file, method.line) {
+            doc.line(format!("  source      {file}:{line}"));
+        }
+    }
+    if let Some(d) = &row.descriptor {
+        doc.line(format!("  describes   {} of {} [{}]", d.kind, d.name, d.module));
+    }
+    if let Some(o) = &row.object {
+        let at = if o.offset == 0 { String::new() } else { format!("+{:#x}", o.offset) };
+        let name = o.name.shown();
+        doc.line(format!("  object      {}{at}, {name}, {} bytes, {}", o.address, exact(o.size), o.generation));
+        if let Some(field) = &o.field {
+            doc.line(format!("  field       {}", field.shown()));
+        }
+        if let Some(value) = &o.value {
+            doc.line(format!("  value       \"{value}\""));
+        }
+    }
+    if let Some(h) = &row.handle {
+        let typed = |name: &Option<Name>| name.as_ref().map_or_else(|| "?".to_owned(), Name::shown);
+        let second = h.secondary.map(|s| format!(", with it {s} {}", typed(&h.secondary_type))).unwrap_or_default();
+        doc.line(format!("  handle      {} at {}, to {} {}{second}", h.kind, h.address, h.object, typed(&h.name)));
+    }
+}
+
+/// What native structures tell.
+fn native(doc: &mut Document<'_>, row: &WhatisRow) {
+    if let Some(f) = &row.frame {
+        let code = f.code.as_ref().map(|code| format!(", {code}")).unwrap_or_default();
+        doc.line(format!("  frame       {} of thread {}, {}-{}{code}", f.index, f.thread, f.sp, f.end));
+    }
+    let Some(b) = &row.block else { return };
+    let (state, at) = (if b.used { "used" } else { "free" }, row.address.since(b.start));
+    doc.line(format!("  block       {}+{at:#x}, {} bytes, {state}", b.start, exact(b.size)));
+    if let Some(c) = &b.cluster {
+        let begins = match (&c.symbol, c.fill, c.first_word) {
+            (Some(symbol), _, _) => format!("that begin with {symbol}"),
+            (_, Some(0), _) => "of zeros".into(),
+            (_, Some(byte), _) => format!("all 0x{byte:02x}"),
+            (_, _, Some(word)) => format!("that begin with {word}"),
+            _ => "whose contents are not in the core".into(),
+        };
+        let what =
+            if c.count == 1 { "no other".to_owned() } else { format!("{} in all, {}", exact(c.count), human(c.bytes)) };
+        doc.line(format!("  alike       chunks of {} bytes {begins}: {what}", exact(c.size)));
+    }
+    if let Some(o) = &row.owner {
+        let field = o.field.as_ref().map(|f| format!(", {}", f.shown())).unwrap_or_default();
+        doc.line(format!("  owner       {} {} {}{field}", o.kind, o.address, o.name.shown()));
     }
 }
 
 /// Sixteen bytes a line, with their ASCII.
-fn dump(doc: &mut Document<'_>, address: crate::addr::Addr, hex: &str) {
+fn dump(doc: &mut Document<'_>, address: Addr, hex: &str) {
     let bytes: Vec<u8> =
         (0..hex.len() / 2).filter_map(|i| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok()).collect();
     for (i, line) in bytes.chunks(16).enumerate() {

@@ -151,14 +151,6 @@ impl<'p> MethodTables<'p> {
         let sized = (MIN_BASE_SIZE..=limits::MAX_BASE_SIZE).contains(&base_size);
         // Only strings and arrays end at an odd place, or are that small.
         let aligned = info.counted() || (base_size.is_multiple_of(8) && u64::from(base_size) >= MIN_OBJECT);
-        Ok((sized && aligned && self.agrees(address)?).then_some(info))
-    }
-
-    /// A MethodTable's class leads back to it, or to one of the same class: the
-    /// runtime's own test.
-    fn agrees(&self, address: Addr) -> Result<bool, ViewError> {
-        let class = self.types.ee_class(address)?;
-        let back = self.types.view("EEClass", class).ptr("MethodTable")?;
-        Ok(back == address || (!back.is_null() && self.types.ee_class(back)? == class))
+        Ok((sized && aligned && self.types.is_method_table(address)?).then_some(info))
     }
 }

@@ -127,6 +127,12 @@ impl<'p> Heap<'p> {
         self.tables.lookup(address)
     }
 
+    /// From an object's start to its first element. A string's base size counts the NUL behind its characters.
+    fn start_of_elements(&self, info: &MethodTableInfo) -> u64 {
+        let after_base = u64::from(info.base_size).saturating_sub(HEADER);
+        self.string_form.filter(|_| info.string).map_or(after_base, |(_, first_char)| first_char)
+    }
+
     /// Contexts that may matter in `range`.
     fn contexts_in(&self, range: AddrRange) -> &[AllocContext] {
         let from = self.contexts.partition_point(|c| c.pointer < range.start);
@@ -173,10 +179,9 @@ impl managed::Heap for Heap<'_> {
             address: info.address,
             free: info.free,
             string: info.string,
-            elements: info.counted().then(|| Elements {
-                start: u64::from(info.base_size).saturating_sub(HEADER),
-                size: u64::from(info.component_size),
-            }),
+            elements: info
+                .counted()
+                .then(|| Elements { start: self.start_of_elements(&info), size: u64::from(info.component_size) }),
         })
     }
 

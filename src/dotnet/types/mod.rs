@@ -4,6 +4,7 @@
 //! docs/design/datacontracts: RuntimeTypeSystem.md, Loader.md, EcmaMetadata.md;
 //! src/coreclr/vm: methodtable.h, method.hpp, typedesc.h, ceeload.h.
 
+mod checked;
 mod fields;
 mod instances;
 mod method_desc;

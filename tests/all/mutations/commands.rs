@@ -309,11 +309,8 @@ fn search(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 }
 
 fn whatis(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    for _ in 0..4 {
-        let at = o.some_address(rng);
-        o.show("whatis", commands::whatis(&o.session, at, 64), rng)?;
-    }
-    Ok(())
+    let some: Vec<Addr> = (0..4).map(|_| o.some_address(rng)).collect();
+    o.show("whatis", commands::whatis(&o.session, &some, 64, &o.silent), rng)
 }
 
 fn name_code(o: &Opened<'_>, rng: &mut Rng) -> Verdict {

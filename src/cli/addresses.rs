@@ -1,0 +1,61 @@
+//! Commands of many addresses: `coremap COMMAND ADDR… CORE`.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use coremap::addr::Addr;
+use coremap::limits;
+use coremap::process::Process;
+
+use crate::cli::{Failure, address};
+
+/// The core, which comes last, and the addresses before it.
+pub(super) fn split<'w>(command: &str, words: &'w [String]) -> Result<(&'w Path, &'w [String]), Failure> {
+    let (core, texts) = match words.split_last() {
+        Some((core, texts)) if !texts.is_empty() => (Path::new(core), texts),
+        _ => return Err(Failure::Usage(format!("addresses, then the core: `coremap {command} ADDR… CORE`"))),
+    };
+    if texts.iter().any(|t| t == "-") && core == Path::new("-") {
+        return Err(Failure::Usage("standard input can't be both the addresses and the core".into()));
+    }
+    if let Some(file) = texts.iter().find(|t| *t != "-" && Path::new(t).is_file())
+        && !core.exists()
+    {
+        return Err(Failure::Usage(format!(
+            "'{file}' is a file and '{}' is not: the core comes last, `coremap {command} ADDR… CORE`",
+            core.display()
+        )));
+    }
+    Ok((core, texts))
+}
+
+/// The same, where `coremap COMMAND CORE ADDR…` is understood as well.
+pub(super) fn split_either_way<'w>(command: &str, words: &'w [String]) -> Result<(&'w Path, &'w [String]), Failure> {
+    if let ([first, texts @ ..], Some(last)) = (words, words.last())
+        && last != "-"
+        && !Path::new(last).exists()
+        && Path::new(first).is_file()
+        && !texts.is_empty()
+    {
+        return Ok((Path::new(first), texts));
+    }
+    split(command, words)
+}
+
+/// The addresses given; `-` stands for those on standard input, apart by
+/// spaces or lines.
+pub(super) fn parse(texts: &[String], process: &Process) -> Result<Vec<Addr>, Failure> {
+    let mut out = Vec::new();
+    for text in texts {
+        if text != "-" {
+            out.push(address::parse(text, process).map_err(Failure::Usage)?);
+            continue;
+        }
+        let mut input = Vec::new();
+        io::stdin().lock().take(limits::MAX_ADDRESS_INPUT).read_to_end(&mut input)?;
+        for word in String::from_utf8_lossy(&input).split_whitespace() {
+            out.push(address::parse(word, process).map_err(Failure::Usage)?);
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,75 @@
+//! What managed runtimes tell of addresses: objects, descriptions of types and methods, handles.
+
+use crate::analysis::heap_notes::tell_in_gc;
+use crate::analysis::in_object::each_in_object;
+use crate::bytes::printable;
+use crate::commands::whatis::report::{DescriptorRow, HandleAtRow, InObjectRow, WhatisRow};
+use crate::managed::{ManagedRuntime, ObjectNames, Structure};
+use crate::map::Kind;
+use crate::phase::Phase;
+use crate::session::Session;
+
+/// Fill in what runtimes tell.
+pub(super) fn tell(session: &Session<'_>, rows: &mut [WhatisRow]) {
+    for row in rows.iter_mut() {
+        structure(session, row);
+    }
+    objects(session, rows);
+}
+
+/// The descriptor that begins at a row's address, or the handle that it is in.
+fn structure(session: &Session<'_>, row: &mut WhatisRow) {
+    let Some(kind) = row.region.as_ref().map(|r| r.kind) else { return };
+    let _phase = session.process.enter(Phase::References);
+    for runtime in session.runtimes() {
+        match runtime.structure(row.address, kind) {
+            None => continue,
+            Some(Structure::Descriptor { kind, name, module }) => {
+                row.descriptor = Some(DescriptorRow { kind, name, module });
+            }
+            Some(Structure::Handle { address, kind, object, secondary }) => {
+                let mut names = runtime.heap().map(ObjectNames::new);
+                let mut name = |at| names.as_mut()?.object(at).map(|(name, _)| name);
+                row.handle = Some(HandleAtRow {
+                    address,
+                    kind,
+                    object,
+                    name: name(object),
+                    secondary,
+                    secondary_type: secondary.and_then(name),
+                });
+            }
+        }
+        return;
+    }
+}
+
+/// The objects that addresses in managed heaps are in.
+fn objects(session: &Session<'_>, rows: &mut [WhatisRow]) {
+    let mut inside: Vec<&mut WhatisRow> =
+        rows.iter_mut().filter(|r| r.region.as_ref().is_some_and(|r| r.kind == Kind::GCHeap)).collect();
+    if inside.is_empty() {
+        return;
+    }
+    let _phase = session.process.enter(Phase::Objects);
+    inside.sort_by_key(|r| r.address);
+    each_in_object(
+        session,
+        &mut inside,
+        |row| row.address,
+        |row, found| {
+            row.object = Some(InObjectRow {
+                address: found.object.addr,
+                name: found.name(),
+                method_table: found.descriptor(),
+                size: found.object.size,
+                generation: found.part.generation.name,
+                offset: found.offset,
+                field: found.named_field(),
+                value: found.text().map(|text| printable(&text).into_owned()),
+            });
+        },
+    );
+    let heaps = session.runtimes().into_iter().filter_map(|r| Some((r, r.heap()?)));
+    heaps.for_each(|(runtime, heap): (&dyn ManagedRuntime, _)| tell_in_gc(session.process, runtime, heap));
+}

@@ -1,0 +1,134 @@
+//! What is told of native memory: frames of stacks, blocks of malloc with those like them, and who holds them.
+
+use std::collections::HashMap;
+
+use crate::addr::{Addr, AddrRange, union};
+use crate::analysis::blocks::alike;
+use crate::analysis::in_object::each_in_object;
+use crate::analysis::naming::Names;
+use crate::analysis::place::place;
+use crate::commands::whatis::report::{AlikeRow, BlockRow, BufferOwnerRow, FrameAtRow, WhatisRow};
+use crate::limits;
+use crate::managed::{FrameKind, StackFrame, Walk};
+use crate::map::{Kind, Owner};
+use crate::memory::pointers::pointers;
+use crate::native::malloc::Block;
+use crate::progress::Progress;
+use crate::report::PointerSource;
+use crate::session::Session;
+
+/// Fill in what native structures tell.
+pub(super) fn tell(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow], progress: &Progress) {
+    frames(session, names, rows);
+    let is_malloc = |r: &&mut WhatisRow| r.region.as_ref().is_some_and(|r| r.kind == Kind::Malloc);
+    let mut rows: Vec<&mut WhatisRow> = rows.iter_mut().filter(is_malloc).collect();
+    blocks(session, &mut rows);
+    rows.retain(|r| r.block.as_ref().is_some_and(|b| b.used));
+    owners(session, &mut rows, progress);
+}
+
+/// The frames that addresses on stacks are in.
+fn frames(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow]) {
+    let mut walks: HashMap<u32, Option<Walk>> = HashMap::new();
+    for row in rows {
+        let Some(region) = session.map().region_at(row.address) else { continue };
+        let (Kind::Stack, Owner::Thread(thread)) = (region.kind, region.owner) else { continue };
+        if session.is_left_over(region, row.address) {
+            continue;
+        }
+        let walk = || session.walk_tid(&session.walker(session.stacks()), thread);
+        let walk = walks.entry(thread).or_insert_with(walk);
+        let found = walk.as_ref().and_then(|w| frame(w, region.range, row.address));
+        row.frame = found.map(|(index, frame, end)| {
+            let place = || session.map().region_at(frame.ip).map(|r| place(session, r, frame.ip));
+            let code = names.describe(frame.code()).or_else(place);
+            FrameAtRow { thread, index: index as u64, sp: frame.sp, end, ip: frame.ip, code }
+        });
+    }
+}
+
+/// The frame that `addr` is in, its number and its end: from its stack pointer to its caller's, both on this stack.
+/// That of the first function has no caller, and nothing tells where it ends.
+fn frame(walk: &Walk, stack: AddrRange, addr: Addr) -> Option<(usize, &StackFrame, Addr)> {
+    let real = walk.frames.iter().enumerate().filter(|(_, f)| !matches!(f.kind, FrameKind::Mark(_)));
+    let callers = real.clone().skip(1);
+    real.zip(callers).find_map(|((index, frame), (_, caller))| {
+        let range = AddrRange::new(frame.sp, caller.sp.max(frame.sp));
+        (stack.covers(&range) && range.contains(addr)).then_some((index, frame, caller.sp))
+    })
+}
+
+/// The blocks that addresses in malloc's heaps are in, and how many are like them.
+fn blocks(session: &Session<'_>, rows: &mut [&mut WhatisRow]) {
+    let mut known: HashMap<Addr, AlikeRow> = HashMap::new();
+    for row in rows {
+        let all = &session.blocks().1;
+        let Some(block) = all.at(row.address) else { continue };
+        let make = || alike_row(session, block);
+        // Beyond so many, a pass over all blocks for each would take too long.
+        let room = known.len() < limits::MAX_ALIKE_LOOKS || known.contains_key(&block.range.start);
+        let cluster = (block.used && room).then(|| known.entry(block.range.start).or_insert_with(make).clone());
+        row.block = Some(BlockRow { start: block.range.start, size: block.range.len(), used: block.used, cluster });
+    }
+}
+
+fn alike_row(session: &Session<'_>, block: Block) -> AlikeRow {
+    let found = alike(session.process, session.symbols(), session.malloc(), &session.blocks().1, block);
+    AlikeRow {
+        size: found.size,
+        count: found.count,
+        bytes: found.bytes,
+        kind: found.kind,
+        first_word: found.first_word,
+        fill: found.fill,
+        symbol: found.symbol,
+    }
+}
+
+/// A word of the managed heap that leads into the block of a row.
+struct Word {
+    at: Addr,
+    /// The row, and whether it leads to the start of its block.
+    row: usize,
+    start: bool,
+}
+
+/// The objects whose fields lead to the blocks: to the start of one, or else into it.
+fn owners(session: &Session<'_>, rows: &mut [&mut WhatisRow], progress: &Progress) {
+    rows.sort_by_key(|r| r.block.as_ref().map(|b| b.start));
+    let ranges: Vec<AddrRange> =
+        rows.iter().filter_map(|r| r.block.as_ref()).map(|b| AddrRange::sized(b.start, b.size)).collect();
+    let heap = union(session.map().regions.iter().filter(|r| r.kind == Kind::GCHeap).map(|r| r.range).collect());
+    let (Some(first), Some(last), false) = (ranges.first(), ranges.last(), heap.is_empty()) else { return };
+    let keep = |share: &mut Vec<Word>, at, value| {
+        let row = ranges.partition_point(|r| r.end <= value);
+        if let Some(range) = ranges.get(row).filter(|r| r.contains(value) && share.len() < limits::MAX_REFS) {
+            share.push(Word { at, row, start: value == range.start });
+        }
+    };
+    let mut words: Vec<Word> = Vec::new();
+    let hull = AddrRange::new(first.start, last.end);
+    pointers(session.process.target(), &heap, hull, progress, keep, |share: Vec<Word>| {
+        let room = limits::MAX_REFS.saturating_sub(words.len());
+        words.extend(share.into_iter().take(room));
+    });
+    words.sort_by_key(|w| w.at);
+    let mut found: Vec<(&Word, Option<BufferOwnerRow>)> = words.iter().map(|w| (w, None)).collect();
+    each_in_object(
+        session,
+        &mut found,
+        |(word, _)| word.at,
+        |(_, owner), object| {
+            if !object.is_free() {
+                let (address, name, field) = (object.object.addr, object.name(), object.field());
+                *owner = Some(BufferOwnerRow { kind: PointerSource::Object, address, name, field });
+            }
+        },
+    );
+    for row in rows {
+        // Several addresses may be in one block.
+        let range = row.block.as_ref().map(|b| AddrRange::sized(b.start, b.size));
+        let mine = found.iter().filter(|(w, owner)| owner.is_some() && ranges.get(w.row).copied() == range);
+        row.owner = mine.min_by_key(|(w, _)| (!w.start, w.at)).and_then(|(_, owner)| owner.clone());
+    }
+}
