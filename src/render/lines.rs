@@ -68,7 +68,8 @@ pub(crate) fn triaged(doc: &mut Document<'_>, finding: &Finding) {
     let indent = " ".repeat(TITLE);
     doc.line(format!("{indent}how: {}{sure}", finding.evidence));
     if let Some(command) = &finding.command {
-        doc.whole(format!("{indent}{command}"));
+        // Hardly indented: it is copied, and never broken.
+        doc.whole(format!("    {command}"));
     }
 }
 

@@ -100,8 +100,11 @@ fn handles_are_told_with_their_objects() {
     let core = core.to_str().unwrap();
     let handles = says(&["handles"], core);
     for row in rows(&handles, "handles").iter().step_by(20) {
+        // The object's size is told with the object.
+        let mut row = row.clone();
+        row.as_object_mut().unwrap().remove("size");
         for offset in [0, 7] {
-            assert_eq!(at(core, number(&row["address"]) + offset)["handle"], *row);
+            assert_eq!(at(core, number(&row["address"]) + offset)["handle"], row);
         }
     }
 }

@@ -27,7 +27,7 @@ fn variables(p: &ProcessRow, shown: &[String]) -> String {
     match p.environment_withheld.saturating_sub(shown.len() as u64) {
         0 => names,
         1 => format!("{names} (and 1 entry without a name)"),
-        n => format!("{names} (and {} without a name)", count(n, "entry")),
+        n => format!("{names} (and {} without names)", count(n, "entry")),
     }
 }
 

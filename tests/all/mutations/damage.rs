@@ -330,7 +330,7 @@ impl Patient {
         }
     }
 
-    /// A pointer to a long list, made of a run of memory: one that ends, runs in a circle, or
+    /// A pointer to a long list, made of a run of memory: one that ends, runs in a cycle, or
     /// leads to where the pointer led. No damage to single words makes one.
     fn chain(&mut self, rng: &mut Rng) {
         let large = |l: &&Segment| l.filesz.min(self.len.saturating_sub(l.offset)) >= PAGE as u64;

@@ -16,6 +16,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("process", Some("truth.json")),
     ("leaks", Some("truth.json")),
     ("malloc", Some("truth.json")),
+    // Of the program: what it keeps, and how many bytes.
+    ("shapes", Some("truth.json")),
     // Of the allocator or runtime: bytes that it has from the system.
     ("allocators", Some("truth.json")),
     // Of the process and /proc: stacks and mappings by kind.
