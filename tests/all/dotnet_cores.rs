@@ -134,7 +134,10 @@ fn comparable(mut answer: Value) -> Value {
         answer.as_object_mut().unwrap().remove("groups");
         answer.as_object_mut().unwrap().remove("warnings");
     }
-    // How much of something the core holds is what shrinking changes.
+    // How much of something the core holds is what shrinking changes, and kinds are in that order.
+    if let Some(kinds) = answer.get_mut("kinds").and_then(Value::as_array_mut) {
+        kinds.sort_by_key(|k| k["kind"].as_str().unwrap().to_owned());
+    }
     if let Some(findings) = answer.get_mut("findings").and_then(Value::as_array_mut) {
         findings.retain(|f| f["severity"] != "info");
     }

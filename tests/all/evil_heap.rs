@@ -320,7 +320,7 @@ fn a_list_of_threads_that_runs_in_a_circle() {
     let plain = heap.plain;
     let answer = heapstat(&heap.close());
     assert_eq!((answer.code, answer.counts()), (4, [(plain, 10)].into()));
-    assert!(answer.warnings().contains("circle"), "{}", answer.warnings());
+    assert!(answer.warnings().contains("cycle"), "{}", answer.warnings());
 }
 
 #[test]

@@ -143,21 +143,21 @@ fn a_segment_list_that_runs_in_a_circle() {
     // Generation 0 leads to 1, which leads back to 0.
     fake.set("dac_heap_segment", fake.segments[0], "next", fake.segments[1]);
     fake.set("dac_heap_segment", fake.segments[1], "next", fake.segments[0]);
-    of(&fake).tells("circle").keeps(&fake, GC).keeps(&fake, OUTSIDE_GC);
+    of(&fake).tells("cycle").keeps(&fake, GC).keeps(&fake, OUTSIDE_GC);
 }
 
 #[test]
 fn a_segment_that_points_at_itself() {
     let mut fake = Fake::dotnet_8();
     fake.set("dac_heap_segment", fake.segments[4], "next", fake.segments[4]);
-    of(&fake).tells("circle").keeps(&fake, GC).keeps(&fake, OUTSIDE_GC);
+    of(&fake).tells("cycle").keeps(&fake, GC).keeps(&fake, OUTSIDE_GC);
 }
 
 #[test]
 fn a_free_list_that_runs_in_a_circle() {
     let mut fake = Fake::dotnet_8();
     fake.set("dac_heap_segment", fake.free_region, "next", fake.free_region);
-    of(&fake).tells("circle").keeps(&fake, GC).keeps(&fake, OUTSIDE_GC);
+    of(&fake).tells("cycle").keeps(&fake, GC).keeps(&fake, OUTSIDE_GC);
 }
 
 #[test]
