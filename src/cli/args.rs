@@ -2,33 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Parser, ValueEnum};
+use clap::{Args as ClapArgs, ValueEnum};
 
-use crate::cli::commands::{Chosen, help_template};
 use crate::cli::values::size;
-
-/// Tells where the memory of a process went, from its Linux core dump alone.
-#[derive(Parser)]
-#[command(name = "coremap", version = env!("COREMAP_VERSION"), about, max_term_width = 100, arg_required_else_help = true, help_template = help_template())]
-#[command(after_help = "\
-Exit status: 0 done; 1 nothing found, or a --fail-if holds; 2 wrong usage; 3 input unreadable
-or not a core, or the answer could not be written; 4 done, but part of the core could not be
-read or understood (the report says what).
-
-A core may be plain ELF or compressed (.zst .gz .xz .lz4), or - for standard input.
-Addresses: 0x7f42d256e000, 7f42d256e000, 00007f42`d256e000, libc.so.6+0x10.
-A core alone means its summary. Words of SOS are understood: clrstack, dumpheap -stat, eeheap,
-ip2md, dumpasync, gchandles, finalizequeue, syncblk, dumpobj, parallelstacks and others.")]
-pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) common: Common,
-    #[command(subcommand)]
-    pub(crate) command: Chosen,
-}
 
 /// What every command takes.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct Common {
+    /// The whole program, for commands that tell of it.
+    #[arg(skip)]
+    pub(crate) program: Program,
     /// Form of the answer on stdout
     #[arg(long, global = true, value_enum, default_value_t = Format::Table, value_name = "FORM")]
     pub(crate) format: Format,
@@ -49,6 +32,16 @@ pub(crate) struct Common {
     /// Tell on stderr how things were found (-vv: more)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+/// The program as clap sees it, made where it is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program(pub(crate) fn() -> clap::Command);
+
+impl Default for Program {
+    fn default() -> Program {
+        Program(clap::Command::default)
+    }
 }
 
 impl Common {

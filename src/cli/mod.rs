@@ -12,6 +12,7 @@ mod list;
 mod new_file;
 mod output;
 mod pool;
+mod program;
 mod progress;
 mod values;
 mod words;
@@ -19,15 +20,15 @@ mod words;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser};
 use coremap::bytes::{is_harmful, printable};
 
 pub(crate) use exit::{Exit, Failure};
 
 /// Run the program.
 pub(crate) fn main() -> ExitCode {
-    let args = match args::Args::try_parse_from(words::in_our_words(std::env::args_os().collect())) {
+    let args = match program::Args::read(words::in_our_words(std::env::args_os().collect())) {
         Ok(args) => args,
         Err(e) => {
             if let Some(sentence) = mistake(&e) {
@@ -83,9 +84,9 @@ fn escaped(e: clap::Error) -> clap::Error {
     if !args.iter().any(|arg| arg.chars().any(is_harmful)) {
         return e;
     }
-    match args::Args::try_parse_from(args.iter().map(|arg| printable(arg).into_owned())) {
+    match program::Args::read(args.iter().map(|arg| printable(arg).into_owned())) {
         Err(same) => same,
-        Ok(_) => args::Args::command().error(e.kind(), "an argument holds control characters"),
+        Ok(_) => program::Args::command().error(e.kind(), "an argument holds control characters"),
     }
 }
 

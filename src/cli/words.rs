@@ -7,7 +7,7 @@ use std::path::Path;
 use clap::CommandFactory;
 use coremap::commands;
 
-use crate::cli::args::Args;
+use crate::cli::program::Args;
 
 /// A word of SOS, and what it becomes.
 struct Alias {

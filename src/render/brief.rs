@@ -1,6 +1,5 @@
 //! How much of a long table is shown, and how it ends.
 
-use crate::render::document::TableBlock;
 use crate::units::{exact, human, noun};
 
 /// How a long table ends: `and 444 more types, 1.20 MiB together; --top 0 shows all`.
@@ -20,30 +19,6 @@ pub(crate) const RANKED: usize = 40;
 
 /// Rows of a table that has its rows by address or number.
 pub(crate) const LISTED: usize = 200;
-
-impl<'a> TableBlock<'a> {
-    /// It may be long: so many rows are shown, of what `what` names, where nobody says how many.
-    pub fn brief(mut self, most: usize, what: &'static str) -> Self {
-        self.brief = Some(Brief { most, what, beyond: 0, bytes: None });
-        self
-    }
-
-    /// So many rows are left out of the answer itself.
-    pub fn beyond(mut self, rows: u64) -> Self {
-        if let Some(brief) = &mut self.brief {
-            brief.beyond = rows;
-        }
-        self
-    }
-
-    /// Bytes of the row of that index.
-    pub fn bytes(mut self, of: impl Fn(usize) -> u64 + 'a) -> Self {
-        if let Some(brief) = &mut self.brief {
-            brief.bytes = Some(Box::new(of));
-        }
-        self
-    }
-}
 
 impl Brief<'_> {
     /// The line on those of `rows` that are not shown; `None` where all are.

@@ -199,6 +199,30 @@ impl TableBlock<'_> {
     }
 }
 
+impl<'a> TableBlock<'a> {
+    /// It may be long: so many rows are shown, of what `what` names, where nobody says how many.
+    pub fn brief(mut self, most: usize, what: &'static str) -> Self {
+        self.brief = Some(Brief { most, what, beyond: 0, bytes: None });
+        self
+    }
+
+    /// So many rows are left out of the answer itself.
+    pub fn beyond(mut self, rows: u64) -> Self {
+        if let Some(brief) = &mut self.brief {
+            brief.beyond = rows;
+        }
+        self
+    }
+
+    /// Bytes of the row of that index.
+    pub fn bytes(mut self, of: impl Fn(usize) -> u64 + 'a) -> Self {
+        if let Some(brief) = &mut self.brief {
+            brief.bytes = Some(Box::new(of));
+        }
+        self
+    }
+}
+
 impl<'a> Document<'a> {
     /// Add a line; where it is wrapped, the rest keeps its indentation, or stands
     /// beside its mark.

@@ -1,7 +1,7 @@
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 
-use crate::cli::args::{self, Common};
+use crate::cli::args::Common;
 use crate::cli::commands::Command;
 use crate::cli::output::write_text;
 use crate::cli::{Exit, Failure};
@@ -16,10 +16,10 @@ pub(super) struct Completions {
 impl Command for Completions {
     const NAME: &'static str = "completions";
 
-    fn run(&self, _: &Common) -> Result<Exit, Failure> {
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
         // By way of memory: the generator takes a closed pipe for a reason to panic.
         let mut text = Vec::new();
-        clap_complete::generate(self.shell, &mut args::Args::command(), "coremap", &mut text);
+        clap_complete::generate(self.shell, &mut common.program.0(), "coremap", &mut text);
         write_text(&text)
     }
 }

@@ -1,9 +1,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 
-use crate::cli::args::{self, Common};
+use crate::cli::args::Common;
 use crate::cli::commands::Command;
 use crate::cli::output::write_text;
 use crate::cli::{Exit, Failure};
@@ -19,8 +19,8 @@ pub(super) struct Man {
 impl Command for Man {
     const NAME: &'static str = "man";
 
-    fn run(&self, _: &Common) -> Result<Exit, Failure> {
-        let program = args::Args::command();
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let program = common.program.0();
         if let Some(dir) = &self.dir {
             let told = |e: io::Error| Failure::Usage(format!("{}: {e}", dir.display()));
             std::fs::create_dir_all(dir).map_err(told)?;

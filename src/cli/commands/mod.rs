@@ -208,8 +208,6 @@ impl Subcommand for Chosen {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -221,7 +219,8 @@ mod tests {
         for example in EXAMPLES {
             let words = example.words();
             assert_eq!(words.get(1).map(String::as_str), Some(example.name));
-            let read = crate::cli::args::Args::command().try_get_matches_from(words);
+            let program = Common::augment_args(Chosen::augment_subcommands(clap::Command::new("coremap")));
+            let read = program.try_get_matches_from(words);
             assert!(read.is_ok(), "{}: {:?}", example.name, read.err().map(|e| e.to_string()));
         }
     }
