@@ -67,15 +67,18 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
     out
 }
 
+/// Whether equal blocks are many, and a large part of all used bytes.
+pub(in crate::commands) fn is_pattern(c: &ClusterRow, total: &MallocTotal) -> bool {
+    let share = c.bytes.saturating_mul(100) >= total.used_bytes.saturating_mul(SHARE);
+    c.count >= MANY_EQUAL && c.bytes >= EQUAL && share
+}
+
 /// Equal blocks that have a large part of all used bytes.
 pub(super) fn equal_blocks(clusters: &[ClusterRow], total: &MallocTotal) -> Vec<Finding> {
     let used = total.used_bytes;
-    let many = |c: &&ClusterRow| {
-        c.count >= MANY_EQUAL && c.bytes >= EQUAL && c.bytes.saturating_mul(100) >= used.saturating_mul(SHARE)
-    };
     clusters
         .iter()
-        .filter(many)
+        .filter(|c| is_pattern(c, total))
         .map(|c| {
             let content = match (&c.symbol, c.fill) {
                 (Some(symbol), _) => format!(", each beginning with {symbol}"),

@@ -6,7 +6,7 @@ mod report;
 mod table;
 
 pub use analysis::{MallocOptions, malloc};
-pub(in crate::commands) use findings::quick;
+pub(in crate::commands) use findings::{is_pattern, quick};
 pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};

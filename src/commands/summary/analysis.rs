@@ -31,7 +31,7 @@ pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> S
     }
     let has_malloc = kinds.iter().any(|k| k.kind == Kind::Malloc);
     let split = has_malloc.then(|| malloc::split(session.process, session.map(), session.malloc()));
-    let findings = triage::quick(session, zeros.as_ref());
+    let findings = triage::quick(session, zeros.as_ref(), by_region.as_deref(), split.as_ref());
     let malloc = split.map(|s| MallocSplit { used: s.used, free: s.free, overhead: s.overhead, unknown: s.unknown });
     SummaryReport { kinds, total, base, malloc, findings, conditions: Vec::new() }
 }

@@ -59,8 +59,7 @@ pub(super) fn anonymous(
     let rest = share.written.saturating_sub(blocks).saturating_sub(without);
     found.findings.extend(pattern);
     if rest > 0 {
-        let severe = rest >= LARGE && rest.saturating_mul(100) >= tally.total().saturating_mul(MUCH);
-        let severity = if severe { Severity::Warning } else { Severity::Info };
+        let severity = severity(rest, tally.total());
         let text = format!(
             "{} of anonymous memory in {} that no allocator, runtime or file claims: mapped by the program itself or a library. {}. \
              `coremap anon` tells the blocks it is made of and who points at them.",
@@ -85,13 +84,18 @@ pub(super) fn anonymous(
                 run.range.start
             ))
         );
-        let severe = without >= LARGE && without.saturating_mul(100) >= tally.total().saturating_mul(MUCH);
-        let severity = if severe { Severity::Warning } else { Severity::Info };
+        let severity = severity(without, tally.total());
         let finding = Finding::new("unnamed", severity, text, "no claim of anybody, and no content that tells");
         let more = example.map_or_else(|| "anon".to_owned(), |run| format!("refs {}", run.range.start));
         found.findings.push(finding.about(without).more(more));
         found.unnamed.extend(stretches(&ranges, &nameless));
     }
+}
+
+/// How much so many bytes without an owner matter among all that was written.
+fn severity(bytes: u64, written: u64) -> Severity {
+    let much = bytes >= LARGE && bytes.saturating_mul(100) >= written.saturating_mul(MUCH);
+    if much { Severity::Warning } else { Severity::Info }
 }
 
 /// What a summary tells of it.

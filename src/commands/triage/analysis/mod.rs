@@ -18,6 +18,8 @@ use crate::analysis::zero::ZeroMap;
 use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::tally::Tally;
 use crate::commands::triage::report::{NamedRow, TriageReport, UnnamedRow};
+use crate::memory::scan::ZeroStat;
+use crate::native::malloc::Split;
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
 use crate::session::Session;
@@ -82,13 +84,18 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     }
 }
 
-/// What can be told without reading more than a summary does.
-pub(in crate::commands) fn quick(session: &Session<'_>, zeros: Option<&ZeroMap>) -> Vec<Finding> {
-    let by_region = zeros.map(|zeros| zeros.by_region(session.map().regions.len()));
-    let tally = Tally::of(&session.map().regions, by_region.as_deref());
+/// What can be told without reading more than a summary does, from what that has: its scan for zero pages, by region
+/// too, and what malloc uses.
+pub(in crate::commands) fn quick(
+    session: &Session<'_>,
+    zeros: Option<&ZeroMap>,
+    by_region: Option<&[ZeroStat]>,
+    split: Option<&Split>,
+) -> Vec<Finding> {
+    let tally = Tally::of(&session.map().regions, by_region);
     let mut findings = lines::state_of_core(session);
     findings.extend(lines::subjects(session, &tally));
-    findings.extend(native::quick(session, &tally, zeros));
+    findings.extend(native::quick(session, &tally, zeros, split));
     findings.extend(anonymous::quick(session, &tally));
     finish(session, &mut findings, zeros.map(|_| tally.total()));
     findings

@@ -7,7 +7,7 @@ use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::tally::{Subject, Tally};
 use crate::commands::triage::analysis::{Found, counted, plain};
 use crate::map::Confidence;
-use crate::native::malloc as glibc;
+use crate::native::malloc::{self as glibc, Split};
 use crate::progress::Progress;
 use crate::report::{ClusterRow, Finding, Severity};
 use crate::session::Session;
@@ -36,7 +36,8 @@ pub(super) fn malloc(
 ) {
     let Some(share) = tally.shares.get(&Subject::Malloc) else { return };
     if !budget.allows("blocks of malloc", share.in_core, WALKED) {
-        found.findings.extend(quick_malloc(session, share.written));
+        let split = glibc::split(session.process, session.map(), session.malloc());
+        found.findings.extend(quick_malloc(session, share.written, &split));
         return;
     }
     let options = MallocOptions { chunks: false, limit: Some(CLUSTERS) };
@@ -58,23 +59,15 @@ pub(super) fn malloc(
             .known(Confidence::Derived)
             .more("malloc"),
     );
-    let patterns = patterns(&report);
-    let told = report
-        .clusters
-        .iter()
-        .filter(|c| c.mmapped && patterns.iter().any(|p| p.evidence.contains(&c.example.to_string())));
+    let told = report.clusters.iter().filter(|c| c.mmapped && malloc::is_pattern(c, total));
     let told: u64 = told.map(|c| c.bytes).fold(0, u64::saturating_add);
     let split = glibc::split(session.process, session.map(), session.malloc());
     let mut quick = malloc::quick(session.malloc(), &split);
     quick.retain(|f| f.id != "malloc-mmapped" || told.saturating_mul(100) < f.bytes.unwrap_or(0).saturating_mul(TOLD));
-    found.findings.extend(patterns);
-    found.findings.extend(large_block(&report, tally.total()));
+    let large = large_block(&report, tally.total());
+    found.findings.extend(report.findings);
+    found.findings.extend(large);
     found.findings.extend(quick);
-}
-
-/// Blocks that are alike.
-fn patterns(report: &MallocReport) -> Vec<Finding> {
-    report.findings.clone()
 }
 
 /// One block that has much of all memory: a vector, a buffer, an arena of somebody else.
@@ -95,8 +88,7 @@ fn large_block(report: &MallocReport, written: u64) -> Option<Finding> {
     Some(finding.about(block.bytes).known(Confidence::Derived).more(format!("refs {}", block.example)).within("malloc"))
 }
 
-fn quick_malloc(session: &Session<'_>, written: u64) -> Vec<Finding> {
-    let split = glibc::split(session.process, session.map(), session.malloc());
+fn quick_malloc(session: &Session<'_>, written: u64, split: &Split) -> Vec<Finding> {
     let text = format!(
         "glibc's malloc: {} used, {} free, {} with mappings of their own.",
         round(split.used),
@@ -106,7 +98,7 @@ fn quick_malloc(session: &Session<'_>, written: u64) -> Vec<Finding> {
     let mut out = vec![
         plain("malloc", text, "its arenas and lists of free chunks", written).known(Confidence::Derived).more("malloc"),
     ];
-    out.extend(malloc::quick(session.malloc(), &split));
+    out.extend(malloc::quick(session.malloc(), split));
     out
 }
 
@@ -145,10 +137,15 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
     out
 }
 
-/// What of malloc and stacks a summary tells.
-pub(super) fn quick(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> Vec<Finding> {
-    let malloc = tally.shares.get(&Subject::Malloc);
-    let mut out = malloc.map(|share| quick_malloc(session, share.written)).unwrap_or_default();
+/// What of malloc and stacks a summary tells; `split`: what malloc uses, where there is any.
+pub(super) fn quick(
+    session: &Session<'_>,
+    tally: &Tally,
+    zeros: Option<&ZeroMap>,
+    split: Option<&Split>,
+) -> Vec<Finding> {
+    let malloc = tally.shares.get(&Subject::Malloc).zip(split);
+    let mut out = malloc.map(|(share, split)| quick_malloc(session, share.written, split)).unwrap_or_default();
     out.extend(of_stacks(session, tally, zeros));
     out
 }
