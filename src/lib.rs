@@ -117,6 +117,8 @@ pub mod diag;
 #[doc(hidden)]
 pub mod dotnet;
 #[doc(hidden)]
+pub mod hotspot;
+#[doc(hidden)]
 pub mod image;
 mod introspect;
 pub mod layout;

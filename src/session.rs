@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use crate::addr::Addr;
 use crate::diag::was_read;
 use crate::dotnet::CoreClr;
+use crate::hotspot::HotSpot;
 use crate::introspect::{Introspection, introspect};
 use crate::managed::{ManagedRuntime, Mark, Roots, Walk};
 use crate::map::{AddressMap, Kind, Owner, Region};
@@ -40,6 +41,7 @@ pub struct Session<'p> {
     /// Runtimes that the user of the library knows of.
     others: Vec<Box<dyn ManagedRuntime + 'p>>,
     coreclr: OnceLock<Vec<CoreClr<'p>>>,
+    hotspot: OnceLock<Vec<HotSpot<'p>>>,
     /// Stacks that are no guesses.
     stacks: OnceLock<Stacks>,
     whole: OnceLock<Introspection>,
@@ -60,6 +62,7 @@ impl<'p> Session<'p> {
             process,
             others,
             coreclr: OnceLock::new(),
+            hotspot: OnceLock::new(),
             stacks: OnceLock::new(),
             whole: OnceLock::new(),
             blocks: OnceLock::new(),
@@ -108,6 +111,7 @@ impl<'p> Session<'p> {
     /// of stacks have.
     pub fn runtimes(&self) -> Vec<&(dyn ManagedRuntime + 'p)> {
         let found = self.coreclr().iter().map(|runtime| runtime as &dyn ManagedRuntime);
+        let found = found.chain(self.hotspot().iter().map(|runtime| runtime as &dyn ManagedRuntime));
         found.chain(self.others.iter().map(|runtime| &**runtime)).collect()
     }
 
@@ -118,6 +122,12 @@ impl<'p> Session<'p> {
             was_read("runtimes");
             CoreClr::find(self.process)
         })
+    }
+
+    /// Those of them that are Java VMs, for what only these have.
+    #[doc(hidden)]
+    pub fn hotspot(&self) -> &[HotSpot<'p>] {
+        self.hotspot.get_or_init(|| HotSpot::find(self.process))
     }
 
     /// Follows stacks, through the code of all runtimes; `stacks`: where they lie.

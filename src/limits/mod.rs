@@ -10,6 +10,7 @@
 mod core;
 mod dotnet;
 mod foreign;
+mod hotspot;
 mod image;
 mod native;
 mod output;
@@ -17,6 +18,7 @@ mod output;
 pub use self::core::*;
 pub use dotnet::*;
 pub use foreign::*;
+pub use hotspot::*;
 pub use image::*;
 pub use native::*;
 pub use output::*;

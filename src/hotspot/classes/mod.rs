@@ -1,0 +1,174 @@
+//! Java's classes as the VM keeps them: Klass and its kin, their names, fields, methods.
+//!
+//! src/hotspot/share/oops: klass.hpp, instanceKlass.hpp, arrayKlass.hpp, symbol.hpp, fieldInfo.hpp,
+//! constantPool.hpp, method.hpp, constMethod.hpp.
+
+mod encoding;
+mod fields;
+mod klass;
+mod loaders;
+mod methods;
+mod names;
+mod unsigned5;
+
+pub use encoding::Encoding;
+pub(crate) use encoding::z_prefix;
+pub use fields::JavaField;
+pub use klass::{Klass, KlassShape, OopRun, ReferenceKind};
+pub use loaders::Loader;
+pub use methods::MethodInfo;
+pub use names::{external_name, external_signature};
+pub(crate) use unsigned5::Unsigned5;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use crate::addr::Addr;
+use crate::bytes;
+use crate::hotspot::vm::{Vm, VmError};
+use crate::limits;
+use crate::memory::Memory;
+
+/// Bytes of a pointer and of a word of the heap, on all machines that are supported.
+pub(crate) const WORD: u64 = 8;
+
+/// The classes of one VM, read on demand and kept.
+pub struct Classes<'p> {
+    /// The VM.
+    pub vm: Arc<Vm<'p>>,
+    /// How objects lead to their classes and to one another.
+    pub encoding: Encoding,
+    known: RwLock<HashMap<Addr, Option<Arc<Klass>>>>,
+    fields: RwLock<HashMap<Addr, Arc<Vec<JavaField>>>>,
+    methods: Mutex<HashMap<Addr, Option<Arc<MethodInfo>>>>,
+    loaders: OnceLock<Vec<Loader>>,
+}
+
+impl<'p> Classes<'p> {
+    /// The classes of `vm`.
+    ///
+    /// # Errors
+    /// Where its tables do not tell how objects lead to their classes.
+    pub fn new(vm: Arc<Vm<'p>>) -> Result<Classes<'p>, VmError> {
+        let encoding = Encoding::read(&vm)?;
+        let (known, fields, methods, loaders) = Default::default();
+        Ok(Classes { vm, encoding, known, fields, methods, loaders })
+    }
+
+    /// The text of the Symbol at `at`, as UTF-8; control characters are as they are.
+    pub fn symbol(&self, at: Addr) -> Option<String> {
+        if at.is_null() {
+            return None;
+        }
+        let symbol = self.vm.at("Symbol", at);
+        let len = usize::try_from(symbol.number("_length").ok()?).ok()?.min(limits::MAX_SYMBOL_BYTES);
+        let body = self.vm.memory.bytes(symbol.addr_of("_body").ok()?, len).ok()?;
+        Some(bytes::text(&body))
+    }
+
+    /// The Symbol at `index` of a constant pool.
+    pub fn pool_symbol(&self, pool: Addr, index: u64) -> Option<String> {
+        self.symbol(self.pool_word(pool, index).ok()?)
+    }
+
+    /// The word at `index` of a constant pool: its entries follow it.
+    fn pool_word(&self, pool: Addr, index: u64) -> Result<Addr, VmError> {
+        let entries = pool.wrapping_add(self.vm.size_of("ConstantPool")?);
+        self.vm.memory.ptr(entries.wrapping_add(index * WORD)).map_err(VmError::fault("ConstantPool", "entry"))
+    }
+
+    /// The object that an OopHandle at `at` leads to; `NULL` where it is empty.
+    ///
+    /// # Errors
+    /// Where it can't be read.
+    pub fn handle(&self, at: Addr) -> Result<Addr, VmError> {
+        let fault = VmError::fault("OopHandle", "_obj");
+        let slot = self.vm.memory.ptr(at).map_err(fault)?;
+        if slot.is_null() {
+            return Ok(Addr::NULL);
+        }
+        self.vm.memory.u64(slot).map_err(fault).map(|word| self.encoding.wide(word))
+    }
+
+    /// The reference in the field at `at` of an object.
+    ///
+    /// # Errors
+    /// Where it can't be read.
+    pub fn reference(&self, at: Addr) -> Result<Addr, VmError> {
+        let fault = VmError::fault("oop", "field");
+        if self.encoding.narrow {
+            self.vm.memory.u32(at).map_err(fault).map(|word| self.encoding.narrow(word))
+        } else {
+            self.vm.memory.u64(at).map_err(fault).map(|word| self.encoding.wide(word))
+        }
+    }
+
+    /// The class of the object at `object`.
+    pub fn class_of(&self, object: Addr) -> Option<Arc<Klass>> {
+        self.klass(self.encoding.klass_of(self.vm.memory, object)?)
+    }
+
+    /// The class at `at`, if it is one.
+    pub fn klass(&self, at: Addr) -> Option<Arc<Klass>> {
+        if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&at) {
+            return known.clone();
+        }
+        let made = Klass::read(self, at).map(Arc::new);
+        // What is no class may be any number: there is no end to them.
+        if made.is_some() {
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            if known.len() < limits::MAX_KLASSES {
+                known.insert(at, made.clone());
+            }
+        }
+        made
+    }
+
+    /// The fields that the class at `at` itself declares, those that the VM adds last.
+    pub fn declared_fields(&self, at: Addr) -> Arc<Vec<JavaField>> {
+        if let Some(known) = self.fields.read().unwrap_or_else(PoisonError::into_inner).get(&at) {
+            return known.clone();
+        }
+        let made = Arc::new(self.read_fields(at).unwrap_or_default());
+        let mut fields = self.fields.write().unwrap_or_else(PoisonError::into_inner);
+        fields.insert(at, made.clone());
+        made
+    }
+
+    /// A field of objects of a class, its own or inherited, by name.
+    pub fn field(&self, klass: &Klass, name: &str) -> Option<JavaField> {
+        let of = |at| {
+            let declared = self.declared_fields(at);
+            declared.iter().find(|f| f.name == name && !f.is_static).cloned()
+        };
+        self.with_superclasses(klass.address).find_map(of)
+    }
+
+    /// A class and those above it, up to `java.lang.Object`.
+    pub fn with_superclasses(&self, at: Addr) -> impl Iterator<Item = Addr> + '_ {
+        let up = |at: &Addr| self.vm.at("Klass", *at).ptr("_super").ok().filter(|up| !up.is_null());
+        std::iter::successors(Some(at).filter(|at| !at.is_null()), up).take(limits::MAX_JAVA_SUPERCLASSES)
+    }
+
+    /// The text of the `java.lang.String` at `object`, at most `most` characters; `None` where it is none.
+    pub fn string(&self, object: Addr, most: usize) -> Option<String> {
+        let klass = self.class_of(object).filter(|k| k.name == "java.lang.String")?;
+        let value = self.reference(object.wrapping_add(self.field(&klass, "value")?.offset)).ok()?;
+        let coder_at = object.wrapping_add(self.field(&klass, "coder")?.offset);
+        let mut coder = [0];
+        self.vm.memory.read(coder_at, &mut coder).ok()?;
+        let array = self.class_of(value)?;
+        let KlassShape::TypeArray { header, .. } = array.shape else { return None };
+        let count = self.vm.memory.u32(value.wrapping_add(self.encoding.length_at)).ok()?;
+        let unit = if coder == [0] { 1 } else { 2 };
+        let len = (count as usize).min(most.saturating_mul(unit));
+        let text = self.vm.memory.bytes(value.wrapping_add(header), len).ok()?;
+        Some(match unit {
+            1 => text.iter().map(|&b| char::from(b)).collect(),
+            _ => {
+                let units = text.as_chunks::<2>().0.iter().map(|u| u16::from_le_bytes(*u));
+                char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+            }
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! ZGC: a table that has for each granule of its address space the page that it is of (src/hotspot/share/gc/z:
+//! zPage.hpp, zPageTable.hpp, zGranuleMap.hpp; in 21 to 23 the collector without generations is gc/x).
+
+use std::collections::HashSet;
+
+use crate::addr::{Addr, AddrRange};
+use crate::hotspot::classes::{Classes, WORD, z_prefix};
+use crate::hotspot::heap::spaces::{Generation, Space};
+use crate::hotspot::vm::VmError;
+use crate::limits;
+use crate::memory::window::Window;
+
+pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -> Result<Vec<Space>, VmError> {
+    let vm = &classes.vm;
+    let z = |name: &str| format!("{}{name}", z_prefix(vm));
+    let (collected, inner, table, granules, page_type, memory) =
+        (z("CollectedHeap"), z("Heap"), z("PageTable"), z("GranuleMapForPageTable"), z("Page"), z("VirtualMemory"));
+    let inner = vm.at(&inner, vm.at(&collected, heap).addr_of("_heap")?);
+    let table = vm.at(&table, inner.addr_of("_page_table")?);
+    let map = vm.at(&granules, table.addr_of("_map")?).ptr("_map")?;
+    let shift = vm.constant(&z("GranuleSizeShift")).and_then(|s| u32::try_from(s).ok()).filter(|&s| s < 64);
+    let shift = shift.ok_or(VmError::Nonsense { what: "no size of ZGC's granules", at: map })?;
+    let offsets = classes.encoding.heap_offsets().unwrap_or(0);
+    let count = (offsets >> shift).min(limits::MAX_ZGC_GRANULES);
+    let mut seen = HashSet::new();
+    let mut out = Vec::new();
+    // A table for terabytes of address space, and all but empty.
+    for window in Window::written(vm.process.target(), AddrRange::sized(map, count * WORD)) {
+        for at in (window.start..window.end).step_by(WORD as usize) {
+            let Some(page) = window.word(at).filter(|&page| page != 0) else { continue };
+            if !seen.insert(page) {
+                continue;
+            }
+            if out.len() as u64 >= limits::MAX_HEAP_REGIONS {
+                notes.push("more pages than are read".to_owned());
+                return Ok(out);
+            }
+            let page = vm.at(&page_type, Addr::new(page));
+            let Ok(range) = page.addr_of("_virtual") else { continue };
+            let range = vm.at(&memory, range);
+            let (Ok(start), Ok(top), Ok(kind)) = (range.ptr("_start"), page.ptr("_top"), page.number("_type")) else {
+                notes.push(format!("the page at {} can't be read", page.addr));
+                continue;
+            };
+            let end =
+                if range.has("_end") { range.ptr("_end")? } else { start.saturating_add(range.ptr("_size")?.get()) };
+            let generation = [Generation::Small, Generation::Medium, Generation::Large].get((kind & 0xff) as usize);
+            let place = |offset: Addr| classes.encoding.at_heap_offset(offset.get());
+            let generation = generation.copied().unwrap_or(Generation::Other);
+            let space = Space::new(generation, place(start), place(top), place(end));
+            out.push(Space { one_object: generation == Generation::Large, ..space });
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,146 @@
+//! One HotSpot VM of a process, with what was read of it so far.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::bytes::printable;
+use crate::diag::was_read;
+use crate::hotspot::classes::Classes;
+use crate::hotspot::code::Code;
+use crate::hotspot::heap::{Heap, Spaces};
+use crate::hotspot::threads::{JavaThread, java_threads};
+use crate::hotspot::vm::{Detection, Vm, VmError, detect};
+use crate::hotspot::{claim, roots};
+use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThreads, Roots, Walk};
+use crate::map::Claims;
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::report::RuntimeRow;
+
+/// One HotSpot VM. Each part is read when it is first asked for, and kept.
+pub struct HotSpot<'p> {
+    vm: Arc<Vm<'p>>,
+    classes: Arc<Classes<'p>>,
+    spaces: OnceLock<Option<Spaces>>,
+    java_threads: OnceLock<Vec<JavaThread>>,
+    heap: OnceLock<Option<Heap<'p>>>,
+    code: OnceLock<Code<'p>>,
+    threads: OnceLock<ManagedThreads>,
+}
+
+impl<'p> HotSpot<'p> {
+    /// All that can be read; of others is told why not.
+    pub fn find(process: &'p Process) -> Vec<HotSpot<'p>> {
+        let unusable = |why: String| process.diag.partial("hotspot-unusable", why);
+        let mut out = Vec::new();
+        for found in detect(process) {
+            match found {
+                Detection::Unusable(why) => unusable(why),
+                Detection::Found(vm) => match HotSpot::new(Arc::new(*vm)) {
+                    Ok(found) => out.push(found),
+                    Err((vm, e)) => unusable(format!("{}: {e}", vm.name())),
+                },
+            }
+        }
+        out
+    }
+
+    fn new(vm: Arc<Vm<'p>>) -> Result<HotSpot<'p>, (Arc<Vm<'p>>, VmError)> {
+        let classes = Classes::new(vm.clone()).map_err(|e| (vm.clone(), e))?;
+        let (spaces, java_threads, heap, code, threads) = Default::default();
+        Ok(HotSpot { vm, classes: Arc::new(classes), spaces, java_threads, heap, code, threads })
+    }
+
+    /// The VM and its tables.
+    pub fn vm(&self) -> &Arc<Vm<'p>> {
+        &self.vm
+    }
+
+    /// Its classes.
+    pub fn classes(&self) -> &Arc<Classes<'p>> {
+        &self.classes
+    }
+
+    /// Where its objects are; `None` where that can't be told.
+    pub fn spaces(&self) -> Option<&Spaces> {
+        let read = || {
+            was_read("heaps");
+            let _phase = self.vm.process.enter(Phase::GcHeap);
+            Spaces::read(&self.classes).map_err(|e| self.tell("heap", &e.to_string())).ok()
+        };
+        self.spaces.get_or_init(read).as_ref()
+    }
+
+    /// Its Java threads.
+    pub fn java_threads(&self) -> &[JavaThread] {
+        self.java_threads.get_or_init(|| {
+            let _phase = self.vm.process.enter(Phase::ManagedThreads);
+            let mut notes = Vec::new();
+            let found = java_threads(&self.vm, &mut notes);
+            notes.extend(found.as_ref().err().map(ToString::to_string));
+            notes.iter().for_each(|note| self.tell("threads", note));
+            found.unwrap_or_default()
+        })
+    }
+
+    /// Its objects.
+    pub fn objects(&self) -> Option<&Heap<'p>> {
+        let open = || {
+            let spaces = self.spaces().filter(|spaces| !spaces.all.is_empty())?;
+            was_read("objects");
+            let _phase = self.vm.process.enter(Phase::Objects);
+            Some(Heap::open(self.classes.clone(), spaces, self.java_threads()))
+        };
+        self.heap.get_or_init(open).as_ref()
+    }
+
+    /// Its code.
+    pub fn all_code(&self) -> &Code<'p> {
+        self.code.get_or_init(|| {
+            was_read("code");
+            Code::new(self.classes.clone())
+        })
+    }
+
+    /// Tell what makes answers less than whole.
+    pub(super) fn tell(&self, what: &str, note: &str) {
+        self.vm.process.diag.partial("hotspot", format!("{}: {what}: {note}", self.vm.name()));
+    }
+}
+
+impl ManagedRuntime for HotSpot<'_> {
+    fn row(&self) -> RuntimeRow {
+        let spaces = self.spaces.get().and_then(Option::as_ref);
+        RuntimeRow {
+            name: "HotSpot".into(),
+            version: Some(printable(&self.vm.version).into_owned()),
+            module: printable(&self.vm.path).into_owned(),
+            base: self.vm.range.start,
+            gc: spaces.map(|spaces| spaces.collector.name()),
+            layout_source: "vmStructs of the VM itself".to_owned(),
+        }
+    }
+
+    fn label(&self) -> String {
+        self.vm.name()
+    }
+
+    fn claim(&self, claims: &mut Claims) {
+        claim::claim(self, claims);
+    }
+
+    fn heap(&self) -> Option<&dyn managed::Heap> {
+        self.objects().map(|heap| heap as &dyn managed::Heap)
+    }
+
+    fn code(&self) -> &dyn ManagedCode {
+        self.all_code()
+    }
+
+    fn threads(&self) -> &ManagedThreads {
+        self.threads.get_or_init(ManagedThreads::default)
+    }
+
+    fn roots(&self, _own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        roots::roots(self, walk)
+    }
+}

@@ -1,0 +1,15 @@
+//! HotSpot, the Java VM of OpenJDK, read by the tables that libjvm exports of its own structures (vmStructs): no
+//! version's offsets are known here. docs/java.md tells what is read, from where, and how sure it is.
+//!
+//! Terms are those of the VM (openjdk/jdk, src/hotspot/share).
+
+mod claim;
+pub mod classes;
+pub mod code;
+pub mod heap;
+mod hot_spot;
+mod roots;
+pub mod threads;
+pub mod vm;
+
+pub use hot_spot::HotSpot;

@@ -1,0 +1,274 @@
+//! The VM's tables, read once: src/hotspot/share/runtime/vmStructs.cpp, and its reader in the JDK,
+//! jdk.hotspot.agent's HotSpotTypeDataBase.java. Four arrays, each of rows whose stride and columns are told by
+//! further exported variables, end with a row without a name.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::image::elf::ElfImage;
+use crate::image::symbols;
+use crate::limits;
+use crate::memory::{Fault, Memory};
+
+/// Bytes of a pointer in the VM.
+const POINTER: u8 = 8;
+
+/// Why the VM's description of itself has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VmError {
+    /// libjvm exports no variable of that name, or its symbol table is not in the core.
+    #[error("libjvm exports no {0}")]
+    MissingExport(String),
+    /// No C++ type of that name.
+    #[error("the VM's tables have no type {0}")]
+    MissingType(String),
+    /// No such field, neither in the type nor in those above it.
+    #[error("the VM's tables have no {kind}::{field}")]
+    MissingField {
+        /// Type asked for.
+        kind: String,
+        /// Field asked for.
+        field: String,
+    },
+    /// Its memory can't be read.
+    #[error("{kind}::{field}: {fault}")]
+    Fault {
+        /// Type of the struct.
+        kind: String,
+        /// Field.
+        field: String,
+        /// Where and why.
+        fault: Fault,
+    },
+    /// A value makes no sense.
+    #[error("{what} at {at}")]
+    Nonsense {
+        /// What is wrong, in words.
+        what: &'static str,
+        /// Where.
+        at: Addr,
+    },
+}
+
+impl VmError {
+    /// The error of a fault in `field` of `kind`.
+    pub fn fault<'n>(kind: &'n str, field: &'n str) -> impl Fn(Fault) -> VmError + Copy + use<'n> {
+        move |fault| VmError::Fault { kind: kind.into(), field: field.into(), fault }
+    }
+}
+
+/// A field of a C++ type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its offset in bytes; of a static variable, its address.
+    pub place: u64,
+    /// Whether it is a static variable.
+    pub is_static: bool,
+    /// Its type, as C++ writes it; empty where the tables hide it.
+    pub type_name: String,
+    /// Its bytes, where it is a number or a pointer; 0 for structs.
+    pub width: u8,
+}
+
+/// A C++ type.
+#[derive(Clone, Debug, Default)]
+struct Type {
+    superclass: String,
+    size: u64,
+    fields: HashMap<String, Field>,
+}
+
+/// Types, fields and constants of one VM.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    types: HashMap<String, Type>,
+    constants: HashMap<String, i64>,
+    /// Whether a table has more rows than are taken.
+    pub capped: bool,
+}
+
+/// Reads exported variables.
+struct Exports<'a> {
+    memory: &'a dyn Memory,
+    image: &'a ElfImage,
+}
+
+impl Exports<'_> {
+    fn u64(&self, name: &str) -> Result<u64, VmError> {
+        let missing = || VmError::MissingExport(name.to_owned());
+        let symbol = symbols::find(self.memory, self.image, name).ok_or_else(missing)?;
+        self.memory.u64(symbol.addr).map_err(VmError::fault("libjvm", name))
+    }
+
+    /// One of the arrays: visit its rows until one has no name. `columns` are the exported names of the columns' offsets, the
+    /// first that of the name; `row` gets their addresses.
+    fn rows<const N: usize>(
+        &self,
+        array: &str,
+        entry: &str,
+        columns: [&str; N],
+        mut row: impl FnMut([Addr; N]) -> Result<(), Fault>,
+    ) -> Result<bool, VmError> {
+        let mut at = Addr::new(self.u64(&format!("gHotSpotVM{array}"))?);
+        let stride = self.u64(&format!("gHotSpotVM{entry}EntryArrayStride"))?;
+        let mut offsets = [0; N];
+        for (offset, column) in offsets.iter_mut().zip(columns) {
+            *offset = self.u64(&format!("gHotSpotVM{entry}Entry{column}Offset"))?;
+        }
+        if stride == 0 {
+            return Err(VmError::Nonsense { what: "rows of no length", at });
+        }
+        for _ in 0..limits::MAX_VM_TABLE_ROWS {
+            let places = offsets.map(|offset| at.wrapping_add(offset));
+            let named = places.first().map_or(Ok(Addr::NULL), |&name| self.memory.ptr(name));
+            let fault = VmError::fault(array, "row");
+            if named.map_err(fault)?.is_null() {
+                return Ok(false);
+            }
+            row(places).map_err(fault)?;
+            at = at.wrapping_add(stride);
+        }
+        Ok(true)
+    }
+
+    fn name(&self, at: Addr) -> Result<String, Fault> {
+        let text = self.memory.ptr(at)?;
+        if text.is_null() { Ok(String::new()) } else { self.memory.text(text, limits::MAX_VM_NAME) }
+    }
+}
+
+impl Tables {
+    /// The tables that `image` exports.
+    ///
+    /// # Errors
+    /// Where it exports none, or they can't be read.
+    pub fn read(memory: &dyn Memory, image: &ElfImage) -> Result<Tables, VmError> {
+        let exports = Exports { memory, image };
+        let mut tables = Tables::default();
+        let mut capped =
+            exports.rows("Types", "Type", ["TypeName", "SuperclassName", "Size"], |[name, above, size]| {
+                let entry = tables.types.entry(exports.name(name)?).or_default();
+                entry.superclass = exports.name(above)?;
+                entry.size = memory.u64(size)?;
+                Ok(())
+            })?;
+        let columns = ["TypeName", "FieldName", "TypeString", "IsStatic", "Offset", "Address"];
+        capped |=
+            exports.rows("Structs", "Struct", columns, |[kind, name, type_name, is_static, offset, address]| {
+                let type_name = exports.name(type_name)?;
+                let is_static = memory.u32(is_static)? != 0;
+                let place = memory.u64(if is_static { address } else { offset })?;
+                let width = tables.width(&type_name);
+                let field = Field { place, is_static, type_name, width };
+                tables.types.entry(exports.name(kind)?).or_default().fields.insert(exports.name(name)?, field);
+                Ok(())
+            })?;
+        for (kind, wide) in [("Int", false), ("Long", true)] {
+            let array = format!("{kind}Constants");
+            capped |= exports.rows(&array, &format!("{kind}Constant"), ["Name", "Value"], |[name, value]| {
+                let number = if wide { memory.u64(value)? as i64 } else { i64::from(memory.u32(value)? as i32) };
+                tables.constants.insert(exports.name(name)?, number);
+                Ok(())
+            })?;
+        }
+        tables.capped = capped;
+        Ok(tables)
+    }
+
+    /// Bytes of a value of a type: what the types say, for what they lack the C++ of x86_64 and aarch64.
+    fn width(&self, type_name: &str) -> u8 {
+        let plain = type_name.replace("volatile", "").replace("const", "");
+        let plain = plain.trim();
+        if plain.ends_with('*') {
+            return POINTER;
+        }
+        match self.types.get(plain).map(|t| t.size) {
+            Some(size @ (1 | 2 | 4 | 8)) => size as u8,
+            Some(_) => 0,
+            None => match plain {
+                "bool" | "u1" | "char" | "signed char" | "unsigned char" | "uint8_t" | "CompLevel" => 1,
+                "u2" | "jushort" | "int16_t" | "uint16_t" | "short" | "unsigned short" => 2,
+                "int" | "uint" | "unsigned" | "unsigned int" | "u4" | "jint" | "juint" | "int32_t" | "uint32_t" => 4,
+                "address" | "size_t" | "intptr_t" | "uintptr_t" | "intx" | "uintx" | "jlong" | "julong" | "u8"
+                | "int64_t" | "uint64_t" | "oop" | "long" => 8,
+                "" => 0,
+                // Enumerations are no types of the tables; what holds one in a byte is.
+                _ => 4,
+            },
+        }
+    }
+
+    /// Whether there is a C++ type of that name.
+    pub fn has_type(&self, kind: &str) -> bool {
+        self.types.contains_key(kind)
+    }
+
+    /// Size of a C++ type in bytes.
+    ///
+    /// # Errors
+    /// [`VmError::MissingType`]
+    pub fn size_of(&self, kind: &str) -> Result<u64, VmError> {
+        let found = self.types.get(kind).filter(|t| t.size != 0);
+        found.map(|t| t.size).ok_or_else(|| VmError::MissingType(kind.to_owned()))
+    }
+
+    /// A field of a type, or of one above it.
+    ///
+    /// # Errors
+    /// [`VmError::MissingField`]
+    pub fn field(&self, kind: &str, field: &str) -> Result<&Field, VmError> {
+        let mut at = kind;
+        for _ in 0..limits::MAX_VM_SUPERCLASSES {
+            let Some(found) = self.types.get(at) else { break };
+            if let Some(field) = found.fields.get(field) {
+                return Ok(field);
+            }
+            at = &found.superclass;
+        }
+        // What belongs to Thread is listed below JavaThread where the agent asks for it there.
+        let listed_below = (kind == "Thread").then(|| self.types.get("JavaThread")?.fields.get(field)).flatten();
+        listed_below.ok_or_else(|| VmError::MissingField { kind: kind.to_owned(), field: field.to_owned() })
+    }
+
+    /// Whether a type, or one above it, has the field.
+    pub fn has(&self, kind: &str, field: &str) -> bool {
+        self.field(kind, field).is_ok()
+    }
+
+    /// A static variable.
+    ///
+    /// # Errors
+    /// [`VmError::MissingField`]
+    pub fn static_field(&self, kind: &str, field: &str) -> Result<&Field, VmError> {
+        let missing = || VmError::MissingField { kind: kind.to_owned(), field: field.to_owned() };
+        self.field(kind, field).ok().filter(|f| f.is_static).ok_or_else(missing)
+    }
+
+    /// Offset of a field that is no static variable.
+    ///
+    /// # Errors
+    /// [`VmError::MissingField`], also where no struct is as large as the offset.
+    pub fn offset(&self, kind: &str, field: &str) -> Result<u64, VmError> {
+        let missing = || VmError::MissingField { kind: kind.to_owned(), field: field.to_owned() };
+        let most = limits::MAX_FIELD_OFFSET.unsigned_abs();
+        let found = self.field(kind, field).ok().filter(|f| !f.is_static && f.place <= most);
+        found.map(|f| f.place).ok_or_else(missing)
+    }
+
+    /// A constant.
+    pub fn constant(&self, name: &str) -> Option<i64> {
+        self.constants.get(name).copied()
+    }
+
+    /// All constants.
+    pub fn constants(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.constants.iter().map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// Static variables of a type: name and address.
+    pub fn statics(&self, kind: &str) -> impl Iterator<Item = (&str, &Field)> {
+        let fields = self.types.get(kind).into_iter().flat_map(|t| &t.fields);
+        fields.filter(|(_, f)| f.is_static).map(|(name, f)| (name.as_str(), f))
+    }
+}
