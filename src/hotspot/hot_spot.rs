@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::diag::was_read;
 use crate::hotspot::classes::Classes;
@@ -9,12 +10,12 @@ use crate::hotspot::code::Code;
 use crate::hotspot::heap::{Heap, Spaces};
 use crate::hotspot::threads::{JavaThread, java_threads};
 use crate::hotspot::vm::{Detection, Vm, VmError, detect};
-use crate::hotspot::{claim, roots};
+use crate::hotspot::{claim, object, roots};
 use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThreads, Roots, Walk};
 use crate::map::Claims;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::RuntimeRow;
+use crate::report::{ObjectReport, RuntimeRow};
 
 /// One HotSpot VM. Each part is read when it is first asked for, and kept.
 pub struct HotSpot<'p> {
@@ -140,7 +141,11 @@ impl ManagedRuntime for HotSpot<'_> {
         self.threads.get_or_init(ManagedThreads::default)
     }
 
-    fn roots(&self, _own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
-        roots::roots(self, walk)
+    fn object(&self, addr: Addr) -> Option<ObjectReport> {
+        object::object(self, addr)
+    }
+
+    fn roots(&self, _own: usize, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        roots::roots(self)
     }
 }

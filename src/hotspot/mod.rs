@@ -8,6 +8,7 @@ pub mod classes;
 pub mod code;
 pub mod heap;
 mod hot_spot;
+mod object;
 mod roots;
 pub mod threads;
 pub mod vm;

@@ -38,3 +38,12 @@ pub const MAX_ZGC_GRANULES: u64 = 1 << 26;
 
 /// Java threads.
 pub const MAX_JAVA_THREADS: u64 = 1 << 20;
+
+/// Blocks of JNI's local handles (32 each), of all threads together.
+pub const MAX_JNI_BLOCKS: usize = 1 << 20;
+
+/// Blocks of an OopStorage (64 handles each).
+pub const MAX_OOP_STORAGE_BLOCKS: u64 = 1 << 20;
+
+/// Bytes of libjvm's variables that are looked through: they have some 2 MiB.
+pub const MAX_VM_DATA: u64 = 64 << 20;

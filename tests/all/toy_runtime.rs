@@ -77,7 +77,7 @@ impl Heap for Toy<'_> {
     }
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
         let address = Addr::new(u64::from(kind.0));
-        Some(TypeInfo { address, free: kind.0 == 0, string: kind.0 == 2, elements: None })
+        Some(TypeInfo { address, free: kind.0 == 0, string: kind.0 == 2, of_types: false, elements: None })
     }
     fn type_name(&self, kind: TypeIndex) -> String {
         TYPES[kind.0 as usize].0.to_owned()

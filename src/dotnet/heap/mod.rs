@@ -179,6 +179,7 @@ impl managed::Heap for Heap<'_> {
             address: info.address,
             free: info.free,
             string: info.string,
+            of_types: false,
             elements: info
                 .counted()
                 .then(|| Elements { start: self.start_of_elements(&info), size: u64::from(info.component_size) }),
