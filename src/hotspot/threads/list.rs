@@ -1,11 +1,13 @@
-//! The list of Java threads: `ThreadsSMRSupport::_java_thread_list`, an array that is replaced as a whole
-//! (src/hotspot/share/runtime: threadSMR.hpp, javaThread.hpp, osThread.hpp).
+//! The list of Java threads: `ThreadsSMRSupport::_java_thread_list`, an array that is replaced as a whole, or
+//! `Threads::_thread_list`, each linked to the next (src/hotspot/share/runtime: threadSMR.hpp, javaThread.hpp, osThread.hpp).
 
 use crate::addr::{Addr, AddrRange};
 use crate::hotspot::classes::WORD;
 use crate::hotspot::vm::{Vm, VmError};
 use crate::limits;
 use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
 
 /// A thread that runs Java code, or compiles it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,20 +27,44 @@ pub struct JavaThread {
 /// # Errors
 /// Where the list can't be read.
 pub fn java_threads(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<JavaThread>, VmError> {
-    let list = vm.at("ThreadsList", vm.static_ptr("ThreadsSMRSupport", "_java_thread_list")?);
-    let (count, array) = (list.number("_length")?, list.ptr("_threads")?);
-    if count > limits::MAX_JAVA_THREADS {
-        notes.push(format!("{count} threads are more than are read"));
-    }
+    let addresses = match vm.static_ptr("ThreadsSMRSupport", "_java_thread_list") {
+        Ok(list) => of_array(vm, list, notes)?,
+        // Builds of JDK 11 that do not tell of the array still link the threads.
+        Err(_) => of_links(vm, notes)?,
+    };
     let reserve = tlab_reserve(vm);
     let mut out = Vec::new();
-    for i in 0..count.min(limits::MAX_JAVA_THREADS) {
-        let slot = array.wrapping_add(i * WORD);
-        let address = vm.memory.ptr(slot).map_err(VmError::fault("ThreadsList", "_threads"))?;
+    for address in addresses {
         match read(vm, address, reserve) {
             Ok(thread) => out.push(thread),
             Err(e) => notes.push(format!("the thread at {address}: {e}")),
         }
+    }
+    Ok(out)
+}
+
+fn of_array(vm: &Vm<'_>, list: Addr, notes: &mut Vec<String>) -> Result<Vec<Addr>, VmError> {
+    let list = vm.at("ThreadsList", list);
+    let (count, array) = (list.number("_length")?, list.ptr("_threads")?);
+    if count > limits::MAX_JAVA_THREADS {
+        notes.push(format!("{count} threads are more than are read"));
+    }
+    let slots = (0..count.min(limits::MAX_JAVA_THREADS)).map(|i| array.wrapping_add(i * WORD));
+    slots.map(|slot| vm.memory.ptr(slot).map_err(VmError::fault("ThreadsList", "_threads"))).collect()
+}
+
+fn of_links(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<Addr>, VmError> {
+    let walks = Walks::new(Phase::ManagedThreads, limits::MAX_JAVA_THREADS as usize);
+    let mut walk = walks.begin();
+    let mut out = Vec::new();
+    let mut at = vm.static_ptr("Threads", "_thread_list")?;
+    while !at.is_null() {
+        if let Err(e) = walk.step(at) {
+            notes.push(format!("the list of threads {e}"));
+            break;
+        }
+        out.push(at);
+        at = vm.at("JavaThread", at).ptr("_next")?;
     }
     Ok(out)
 }
