@@ -24,7 +24,7 @@ const OWNER: u64 = IN_USE + WORD;
 const NAME: u64 = 0;
 const BLOCKS: u64 = WORD;
 
-/// Where a list of blocks has their count, and how far behind its start the first may be.
+/// A list of blocks begins with its room; where it has their count, and how far behind its start the first may be.
 const COUNT: u64 = WORD;
 const FIRST_BLOCK: [u64; 3] = [2 * WORD, 3 * WORD, 4 * WORD];
 
@@ -73,9 +73,13 @@ pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
 /// The storage at `at`, if its blocks say that they are of it.
 fn storage(classes: &Classes<'_>, at: Addr) -> Option<Storage> {
     let vm = &classes.vm;
-    let name = vm.memory.ptr(at.wrapping_add(NAME)).ok().filter(|name| vm.range.contains(*name))?;
+    let name = vm.memory.ptr(at.wrapping_add(NAME)).ok().filter(|name| !name.is_null())?;
     let array = vm.memory.ptr(at.wrapping_add(BLOCKS)).ok().filter(|a| !a.is_null() && a.is_aligned(WORD))?;
-    let count = vm.memory.u64(array.wrapping_add(COUNT)).ok()?.min(limits::MAX_OOP_STORAGE_BLOCKS);
+    let room = vm.memory.u64(array).ok()?;
+    let count = vm.memory.u64(array.wrapping_add(COUNT)).ok()?;
+    if count == 0 || count > room || count > limits::MAX_OOP_STORAGE_BLOCKS {
+        return None;
+    }
     let is_block = |slot: Addr| {
         let block = vm.memory.ptr(slot).ok().filter(|b| !b.is_null() && b.is_aligned(WORD))?;
         (vm.memory.ptr(block.wrapping_add(OWNER)).ok()? == at).then_some(block)
@@ -85,7 +89,7 @@ fn storage(classes: &Classes<'_>, at: Addr) -> Option<Storage> {
     Some(Storage { name: vm.memory.text(name, limits::MAX_VM_NAME).ok()?, blocks })
 }
 
-/// What libjvm's variables lead to that may be a storage: its first word leads to a text of libjvm.
+/// What libjvm's variables lead to outside of it: some of that are storages.
 fn of_libjvm(classes: &Classes<'_>) -> Vec<Addr> {
     let vm = &classes.vm;
     let Some(module) = vm.process.modules.get(vm.module) else { return Vec::new() };
@@ -96,8 +100,7 @@ fn of_libjvm(classes: &Classes<'_>) -> Vec<Addr> {
         for window in Window::all(vm.process.target(), part) {
             for at in (window.start..window.end).step_by(WORD as usize) {
                 let Some(word) = window.word(at).map(Addr::new) else { break };
-                let plausible = word.is_aligned(WORD) && !word.is_null() && !vm.range.contains(word);
-                if plausible && vm.memory.ptr(word).is_ok_and(|name| vm.range.contains(name)) {
+                if word.is_aligned(WORD) && !word.is_null() && !vm.range.contains(word) {
                     out.push(word);
                 }
             }
