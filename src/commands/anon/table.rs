@@ -59,8 +59,22 @@ impl Render for AnonReport {
             count(self.regions, "region"),
             human(self.in_core)
         ));
-        if self.clusters.iter().any(|c| c.borders == BlockBorders::Pointers) {
-            doc.line("Blocks within a region are told apart by the pointers to their starts.");
+        let filled: Vec<String> =
+            self.contents.iter().take(CONTENTS).map(|c| format!("{} {}", human(c.bytes), c.filled_with)).collect();
+        if !filled.is_empty() {
+            let more = if self.contents.len() > CONTENTS { ", …" } else { "" };
+            doc.line(format!("Page by page, zeros left out: {}{more}", filled.join(", ")));
+        }
+        let cut = |borders| self.clusters.iter().any(|c| c.borders == borders);
+        match (cut(BlockBorders::Pointers), cut(BlockBorders::Content)) {
+            (true, false) => doc.line("Blocks within a region are told apart by the pointers to their starts."),
+            (false, true) => doc.line("Blocks within a region are told apart by what fills them."),
+            (true, true) => {
+                doc.line(
+                    "Blocks within a region are told apart by the pointers to their starts and by what fills them.",
+                );
+            }
+            (false, false) => {}
         }
         for c in self.clusters.iter().filter(|c| c.bytes >= TOLD).take(OWNERS) {
             if let Some(owner) = &c.owner {
@@ -90,6 +104,10 @@ struct Row<'a> {
     borders: BlockBorders,
     owner: Option<&'a str>,
     confidence: Option<Confidence>,
+    written: u64,
+    filled_with: Option<&'a str>,
+    into: Option<&'a str>,
+    content_percent: Option<u64>,
 }
 
 impl<'a> Row<'a> {
@@ -107,6 +125,10 @@ impl<'a> Row<'a> {
             borders: c.borders,
             owner: c.owner.as_deref(),
             confidence: c.confidence,
+            written: c.written,
+            filled_with: c.filled_with.as_deref(),
+            into: c.into.as_deref(),
+            content_percent: c.content_percent,
         }
     }
 }
@@ -114,6 +136,9 @@ impl<'a> Row<'a> {
 /// Clusters whose owner is told in full, and from how many bytes on.
 const OWNERS: usize = 8;
 const TOLD: u64 = 1 << 20;
+
+/// Contents that are told below the table.
+const CONTENTS: usize = 6;
 
 /// What sort of owner it is.
 fn shortly(c: &BlockClusterRow) -> String {
@@ -129,10 +154,12 @@ fn shortly(c: &BlockClusterRow) -> String {
 }
 
 fn content(c: &BlockClusterRow) -> String {
+    let Some(what) = &c.filled_with else { return c.content.to_string() };
+    let share = c.content_percent.unwrap_or(100);
     match (&c.fill, c.content) {
-        (Some(fill), BlockContent::Fill) => format!("all {fill}"),
-        (_, BlockContent::Text) => format!("text {}%", c.text_percent.unwrap_or(0)),
-        (_, BlockContent::Pointers) => format!("pointers {}%", c.pointer_percent.unwrap_or(0)),
-        (_, other) => other.to_string(),
+        (Some(fill), BlockContent::Fill) if share == 100 && c.written == c.in_core => format!("all {fill}"),
+        (Some(fill), BlockContent::Fill) => format!("{fill} {share}%"),
+        _ if share < 100 => format!("{what} {share}%"),
+        _ => what.clone(),
     }
 }
