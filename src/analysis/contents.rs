@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
 use crate::map::{AddressMap, Kind, Region};
-use crate::memory::content::{Content, Lead, Words};
+use crate::memory::content::{Content, Lead, Makeup, Words};
 use crate::range_map::{RangeMap, Ranged};
 
 /// What addresses lead into, by the map.
@@ -69,6 +69,19 @@ impl Destinations {
         }
     }
 
+    /// What fills a range, in words: of what holds several things, that which has most of it. `None`: the core has
+    /// none of it.
+    pub(crate) fn described(&self, makeup: &Makeup) -> Option<String> {
+        let content = makeup.content()?;
+        let most = makeup.by_size().into_iter().next().filter(|(most, _)| *most != Content::Mixed);
+        Some(match (content, most) {
+            (Content::Mixed, Some((most, _))) => {
+                format!("mixed, {} % {}", makeup.percent(most), self.told(most))
+            }
+            _ => self.told(content),
+        })
+    }
+
     /// What pointers of a content lead into: `malloc`; `None` where they are no pointers or lead into several.
     pub(crate) fn into(&self, content: Content) -> Option<&str> {
         match content {
@@ -89,7 +102,7 @@ impl Words for Destinations {
 fn destination(region: &Region) -> Arc<str> {
     match region.kind {
         Kind::NoAccess | Kind::GCHeapReserve | Kind::StackGuard => "reserved memory".into(),
-        Kind::AnonRO | Kind::AnonRW | Kind::AnonRX | Kind::AnonRWX => "anonymous memory".into(),
+        kind if kind.is_anonymous() => "anonymous memory".into(),
         Kind::MappedFile => "mapped files".into(),
         Kind::SharedMemory | Kind::DoubleMapped => "shared memory".into(),
         Kind::Image => module(region).into(),

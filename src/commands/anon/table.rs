@@ -32,6 +32,8 @@ impl Render for AnonReport {
             .number("Together")
             .number("In core")
             .optional()
+            .number("Written")
+            .optional()
             .text("Content")
             .text("Example")
             .flexible("Owner (a guess)")
@@ -43,6 +45,7 @@ impl Render for AnonReport {
                 round(c.size),
                 human(c.bytes),
                 human(c.in_core),
+                human(c.written),
                 content(c),
                 c.example.to_string(),
                 shortly(c),

@@ -26,10 +26,14 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
         .least(20)
         .flexible("File")
         .optional_rank(3);
-    let row = |r: &RegionRow| {
+    let contents = rows.iter().any(|r| r.content.is_some());
+    if contents {
+        table = table.flexible("Content").least(20);
+    }
+    let row = move |r: &RegionRow| {
         // Where the detail is the file itself, once is enough.
         let detail = if r.file.as_ref() == Some(&r.detail) { String::new() } else { r.detail.shown() };
-        vec![
+        let mut cells = vec![
             r.kind.to_string(),
             r.start.to_string(),
             r.end.to_string(),
@@ -39,7 +43,11 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
             r.confidence.to_string(),
             detail,
             r.file.as_ref().map(Name::shown).unwrap_or_default(),
-        ]
+        ];
+        if contents {
+            cells.push(r.content.clone().unwrap_or_default());
+        }
+        cells
     };
     table = table.brief(SHOWN, "region").bytes(|i| rows.get(i).map_or(0, |r| r.size));
     table.rows = Rows::Made(rows.len(), Box::new(move |i| rows.get(i).map(row).unwrap_or_default()));

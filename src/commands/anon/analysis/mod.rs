@@ -113,7 +113,7 @@ fn row(process: &Process, destinations: &Destinations, cluster: &Cluster) -> Blo
         example: blocks.first().map(|b| b.start).unwrap_or_default(),
         borders: *borders,
         written: makeup.written(),
-        filled_with: content.map(|content| destinations.told(content)),
+        filled_with: destinations.described(makeup),
         into: content.and_then(|content| destinations.into(content)).map(str::to_owned),
         content_percent: content.filter(|c| *c != Content::Mixed).map(|content| makeup.percent(content)),
         ..BlockClusterRow::default()
