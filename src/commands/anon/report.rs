@@ -66,6 +66,8 @@ pub struct BlockClusterRow {
     pub confidence: Option<Confidence>,
     /// Bytes of them in pages that are not all zero.
     pub written: u64,
+    /// The word of 8 bytes that fills these pages over and over, as `0x102030405060708`.
+    pub word: Option<String>,
     /// What they hold in words, as `pointers (into malloc)`; `null` where the core has none of it.
     pub filled_with: Option<String>,
     /// What their pointers lead into: `malloc`, a module's name; `null` where they are none or lead into several.

@@ -8,7 +8,7 @@ use crate::addr::Addr;
 use crate::commands::anon::report::{AnonReport, BlockClusterRow};
 use crate::map::Confidence;
 use crate::render::brief::RANKED;
-use crate::render::document::{Document, TableBlock};
+use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{BlockBorders, BlockContent};
 use crate::units::{count, exact, human, round};
@@ -31,10 +31,12 @@ impl Render for AnonReport {
             .number("Of size")
             .number("Together")
             .number("In core")
-            .optional()
+            .optional_rank(2)
             .number("Written")
             .optional()
-            .text("Content")
+            .flexible("Content")
+            .cut(Cut::End)
+            .least(24)
             .text("Example")
             .flexible("Owner (a guess)")
             .brief(RANKED, "cluster")
@@ -108,6 +110,7 @@ struct Row<'a> {
     owner: Option<&'a str>,
     confidence: Option<Confidence>,
     written: u64,
+    word: Option<&'a str>,
     filled_with: Option<&'a str>,
     into: Option<&'a str>,
     content_percent: Option<u64>,
@@ -129,6 +132,7 @@ impl<'a> Row<'a> {
             owner: c.owner.as_deref(),
             confidence: c.confidence,
             written: c.written,
+            word: c.word.as_deref(),
             filled_with: c.filled_with.as_deref(),
             into: c.into.as_deref(),
             content_percent: c.content_percent,
@@ -159,6 +163,9 @@ fn shortly(c: &BlockClusterRow) -> String {
 fn content(c: &BlockClusterRow) -> String {
     let Some(what) = &c.filled_with else { return c.content.to_string() };
     let share = c.content_percent.unwrap_or(100);
+    if let Some(word) = &c.word {
+        return format!("word {word} {share}%");
+    }
     match (&c.fill, c.content) {
         (Some(fill), BlockContent::Fill) if share == 100 && c.written == c.in_core => format!("all {fill}"),
         (Some(fill), BlockContent::Fill) => format!("{fill} {share}%"),

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crate::commands::regions::report::RegionsReport;
-use crate::render::document::{Document, Rows, TableBlock};
+use crate::render::document::{Cut, Document, Rows, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Name, RegionRow};
 use crate::units::{count, human};
@@ -28,7 +28,7 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
         .optional_rank(3);
     let contents = rows.iter().any(|r| r.content.is_some());
     if contents {
-        table = table.flexible("Content").least(20);
+        table = table.flexible("Content").cut(Cut::End).least(24);
     }
     let row = move |r: &RegionRow| {
         // Where the detail is the file itself, once is enough.

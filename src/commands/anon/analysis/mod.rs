@@ -113,6 +113,10 @@ fn row(process: &Process, destinations: &Destinations, cluster: &Cluster) -> Blo
         example: blocks.first().map(|b| b.start).unwrap_or_default(),
         borders: *borders,
         written: makeup.written(),
+        word: match content {
+            Some(Content::Word(word)) => Some(format!("{word:#x}")),
+            _ => None,
+        },
         filled_with: destinations.described(makeup),
         into: content.and_then(|content| destinations.into(content)).map(str::to_owned),
         content_percent: content.filter(|c| *c != Content::Mixed).map(|content| makeup.percent(content)),
