@@ -193,7 +193,7 @@ fn equal_blocks() -> CoreBuilder {
         blocks[size * i..size * i + size / 2].fill(0x5a);
         stack[8 * i..8 * i + 8].copy_from_slice(&(MERGED + (size * i) as u64).to_le_bytes());
     }
-    let unknown: Vec<u8> = (0u64..(1 << 20) / 8).flat_map(|n| (n * 0x1_0001).to_le_bytes()).collect();
+    let unknown: Vec<u8> = (0u32..(1 << 20) / 4).flat_map(u32::to_le_bytes).collect();
     CoreBuilder::x86_64()
         .note(notes::prstatus_x86_64(77, 0, STACK, 0x40_0100, 0))
         .load(Load::at(STACK).bytes(stack))
