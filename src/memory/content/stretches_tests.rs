@@ -24,7 +24,7 @@ fn cut(of: &[(Content, u64)]) -> Vec<(u64, Content)> {
     assert!(out.windows(2).all(|w| w[0].range.end == w[1].range.start), "{out:?}");
     let seen: u64 = out.iter().map(|s| s.makeup.seen()).sum();
     assert_eq!(seen, range.len());
-    out.iter().map(|s| (s.range.len() / PAGE, s.makeup.content().unwrap())).collect()
+    out.iter().filter_map(|s| Some((s.range.len() / PAGE, s.makeup.content()?))).collect()
 }
 
 const A: Content = Content::Byte(0x14);
