@@ -12,6 +12,7 @@ mod async_chains;
 mod caps;
 mod cli;
 mod console;
+mod contents;
 mod contract;
 mod cores;
 mod csv;

@@ -2,6 +2,7 @@ use std::io::{BufWriter, Write};
 
 use clap::Args;
 use coremap::commands::{self, RegionOptions};
+use coremap::progress::Progress;
 use coremap::render;
 use coremap::session::Session;
 
@@ -29,7 +30,7 @@ impl Command for Maddress {
         let core = &self.core.core;
         let process = open(core, common, &progress())?;
         let session = Session::new(&process);
-        let report = commands::regions(&session, &RegionOptions::default());
+        let report = commands::regions(&session, &RegionOptions::default(), &Progress::silent());
         if self.summary && common.form() == Format::Csv {
             let mut out = BufWriter::new(std::io::stdout().lock());
             commands::maddress::maddress_summary_csv(&report.regions, &mut out)?;

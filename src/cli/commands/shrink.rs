@@ -50,7 +50,9 @@ impl Purpose {
         match self {
             Purpose::Info => drop(commands::info(session, false)),
             Purpose::Summary => drop(commands::summary(session, false, silent)),
-            Purpose::Regions => drop(commands::regions(session, &commands::RegionOptions::default())),
+            Purpose::Regions => {
+                drop(commands::regions(session, &commands::RegionOptions::default(), &Progress::silent()))
+            }
             Purpose::Stacks => drop(commands::stacks(session, &HashMap::new(), false, silent)),
             Purpose::Heap => drop(commands::heap(session, true)),
             Purpose::Ip2method => {
