@@ -16,8 +16,8 @@ mod stat;
 mod strings;
 
 pub use code::{
-    CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, ManagedCode, Method, MethodDetail, MethodRole,
-    Source,
+    CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
+    MethodRole, Source,
 };
 pub use frames::{FrameKind, Mark, ProtectedRef, StackFrame, Walk};
 pub(crate) use heap::Batch;
