@@ -27,3 +27,7 @@ pub const MAX_TLS_MAPPING: u64 = 64 << 10;
 /// Ranges of memory at whose start a runtime's page is looked for where no module is named for the runtime: each is a
 /// page of the file that is read for nothing in most cores.
 pub const MAX_FOREIGN_STARTS: usize = 64;
+
+/// Bytes in which descriptions of V8's pages are looked for by the pages' addresses: with its sandbox only. A scan of some
+/// tenths of a second.
+pub const MAX_V8_SEARCH: u64 = 512 << 20;
