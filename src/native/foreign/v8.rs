@@ -103,7 +103,7 @@ fn layouts(scene: &Scene<'_>, page: &Candidate) -> Vec<Layout> {
     let words = || page.words.iter().enumerate().map(|(i, w)| (i, *w));
     let mut out = Vec::new();
     for (start, first) in words().filter(|(_, w)| Addr::new(*w).checked_since(page.at).is_some_and(is_head)) {
-        for (size, len) in words().filter(|(_, w)| *w >= MAX_HEAD && w.is_multiple_of(4096)) {
+        for (size, len) in words().filter(|(_, w)| *w > 0 && w.is_multiple_of(4096)) {
             let Some(range) = sized(page.at, len) else { continue };
             let area = |last: u64| AddrRange::new(Addr::new(first), Addr::new(last));
             for (end, _) in words().filter(|(_, w)| *w > first && range.covers(&area(*w))) {
