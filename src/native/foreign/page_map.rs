@@ -26,6 +26,9 @@ const MORE_ADDRESS_BITS: u32 = 57;
 const SAMPLES: u64 = 16;
 const NEAR: u64 = 64;
 
+/// Largest range of memory in which a heap is looked for.
+const MAX_RANGE: u64 = 1 << 40;
+
 /// Structures that must be proven before a map is believed in an image that is not named for the allocator.
 const ENOUGH: usize = 8;
 
@@ -224,10 +227,15 @@ impl Reader<'_> {
         let mut parts = Parts::default();
         let data = union(image.writable.clone());
         let windows = self.windows();
+        let mut left = limits::MAX_PAGE_MAP_TRIES;
         // Leaves and nodes are aligned to a cache line at least.
         for pointer in self.scene.pointers(image, 64).into_iter().take(limits::MAX_PAGE_MAP_LEAVES) {
             let of = |index: u64| self.root(pointer.place, index).is_some_and(|r| data.iter().any(|d| d.covers(&r)));
             for window in windows.iter().filter(|(index, _)| of(**index)).flat_map(|(_, windows)| windows) {
+                left -= 1;
+                if left == 0 {
+                    return parts;
+                }
                 let Some(leaf) = self.leaf(pointer.to, *window) else { continue };
                 if self.is_leaf(leaf, *window) {
                     self.read(leaf, *window, &mut parts);
@@ -268,7 +276,9 @@ impl Reader<'_> {
             let count = r.end.since(first).div_ceil(size);
             (0..count).filter_map(move |i| first.checked_add(i * size))
         };
-        for start in self.scene.open().iter().flat_map(of).take(limits::MAX_FOREIGN_POINTERS) {
+        // What is larger is a reservation (the shadow of a sanitizer has 14 TiB), in which nobody has a heap everywhere.
+        let open = self.scene.open().iter().filter(|r| r.len() <= MAX_RANGE);
+        for start in open.flat_map(of).take(limits::MAX_PAGE_MAP_WINDOWS) {
             let index = start.since(Addr::NULL) >> (self.shape.leaf_span() + node);
             out.entry(index).or_default().insert(AddrRange::sized(start, size));
         }
@@ -283,6 +293,11 @@ impl Reader<'_> {
     /// What the word at `slot` leads to, if that proves itself.
     fn holder(&self, leaf: Addr, window: AddrRange, slot: Addr, word: u64) -> Option<Holder> {
         if !slot.since(leaf).is_multiple_of(self.shape.entry) {
+            return None;
+        }
+        // The size class and flags (le_metadata), which are 32 bits, and never none of a page in use.
+        let more = || self.scene.memory.u64(slot.saturating_add(8)).is_ok_and(|w| w != 0 && w >> 32 == 0);
+        if self.shape.entry > 8 && (word & 0x3f != 0 || !more()) {
             return None;
         }
         let at = window.start.checked_add((slot.since(leaf) / self.shape.entry) << self.shape.page)?;
@@ -389,21 +404,23 @@ mod tests {
     #[test]
     fn extents_are_found_by_a_map_of_three_levels_with_entries_of_two_words() {
         let (node, leaf) = (OWN, OWN + 0x4_0000);
-        let ask = |slot: u64| {
+        let ask = |slot: u64, more: u64| {
             let mut lab = Lab::default();
             // Entries for addresses of 4 TiB, and of 128 MiB.
             lab.map(DATA, 0x5_0000).put(DATA + 0x1000 + 8 * (HEAP >> 42), &[node]);
             lab.map(OWN, 4 << 20).map(HEAP, 0x10000);
             lab.put(node + 8 * (HEAP >> 27 & 0x7fff), &[leaf]);
-            lab.put(leaf + 16 * (HEAP >> 12 & 0x7fff) + slot, &[OWN + (3 << 20), 0x0700_0001]);
+            lab.put(leaf + 16 * (HEAP >> 12 & 0x7fff) + slot, &[OWN + (3 << 20), more]);
             lab.put(OWN + (3 << 20), &[0, HEAP, 0x3000]);
             let open = [range(HEAP, 0x10000), range(OWN, 4 << 20)];
             lab.ask(find, ("libjemalloc.so.2", range(DATA, 0x5_0000)), &open)
         };
-        let found = ask(0);
+        let found = ask(0, 0x0700_0001);
         assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(HEAP, 0x3000), "jemalloc"));
         // Of an entry only its first word.
-        assert!(ask(8).is_empty());
+        assert!(ask(8, 0x0700_0001).is_empty());
+        // Another map from pages, of mimalloc 3 as it was: words that lead to structures, and no size classes.
+        assert!(ask(0, OWN + (3 << 20)).is_empty());
     }
 
     #[test]
