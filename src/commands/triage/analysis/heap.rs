@@ -56,7 +56,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     found.findings.push(sentence(text).more("heapstat"));
     found.findings.extend(fragmented(&report));
     found.findings.extend(equal_strings(&report));
-    found.findings.extend(dotnet::findings::of_types(&report.types));
+    found.findings.extend(dotnet::findings::of_types(session, &report.types, size));
     if budget.allows("what keeps the objects", share.written, GRAPH) {
         with_retained(session, |retained, names, _| {
             found.findings.extend(suspects(retained, names));
