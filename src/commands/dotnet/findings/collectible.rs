@@ -6,23 +6,25 @@ use std::collections::{BTreeMap, HashMap};
 use crate::addr::Addr;
 use crate::analysis::listing::list;
 use crate::commands::dotnet::heap::loader_rows;
-use crate::dotnet::{Collectible, CoreClr};
+use crate::dotnet::{Collectible, CoreClr, string_text};
+use crate::limits;
 use crate::managed::{ObjectNames, TypeIndex};
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
 use crate::session::Session;
 use crate::units::{count, exact, round};
 
-/// What every load context derives from (System.Private.CoreLib), and of its field `_state` what says that its
-/// `Unload` was called (AssemblyLoadContext.InternalState).
+/// What every load context derives from (System.Private.CoreLib), and its fields. The state says when `Unload` was
+/// called, or the context was finalized (AssemblyLoadContext.InternalState).
 const CONTEXT: &str = "System.Runtime.Loader.AssemblyLoadContext";
+const NAME: &str = "_name";
 const STATE: &str = "_state";
 const UNLOADING: u32 = 1;
 
 /// From how many loader allocators on they are a warning: a program with as many plug-ins is rare. Of contexts that
-/// were told to unload, some wait for the next collection.
+/// unload, some wait for the next collection.
 const MANY: usize = 100;
-const MANY_UNLOADING: u64 = 8;
+const MANY_UNLOADING: usize = 8;
 
 /// Names that are told.
 const NAMED: usize = 3;
@@ -31,7 +33,8 @@ const NAMED: usize = 3;
 pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
     let mut allocators: Vec<(Addr, &Collectible)> = Vec::new();
     let mut names: BTreeMap<String, (u64, Option<Addr>)> = BTreeMap::new();
-    let (mut assemblies, mut unloading) = (0u64, 0u64);
+    let mut assemblies = 0u64;
+    let mut unloading: Vec<String> = Vec::new();
     for runtime in session.coreclr() {
         let here: Vec<(Addr, &Collectible)> =
             runtime.heaps().loader.iter().filter_map(|a| Some((a.address, a.collectible.as_ref()?))).collect();
@@ -48,7 +51,7 @@ pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
                 assemblies += 1;
             }
         }
-        unloading = unloading.saturating_add(unloading_contexts(session, runtime));
+        unloading.extend(unloading_contexts(session, runtime));
         allocators.extend(here);
     }
     if allocators.is_empty() {
@@ -59,12 +62,14 @@ pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
     let bytes = of_these.map(|row| row.size).fold(0, u64::saturating_add);
     let (named, example) = told(names);
     let example = example.or_else(|| allocators.iter().find_map(|(_, of)| of.object));
-    let waiting = match unloading {
-        0 => String::new(),
-        1 => " 1 load context was told to unload, and something keeps it or no collection came since.".to_owned(),
-        n => format!(
-            " {} load contexts were told to unload, and something keeps them or no collection came since.",
-            exact(n)
+    let waiting = match unloading.as_slice() {
+        [] => String::new(),
+        [one] => format!(" Load context {one} is unloading: something keeps it, or no collection came since."),
+        all => format!(
+            " {} load contexts are unloading ({}{}): something keeps them, or no collection came since.",
+            exact(all.len() as u64),
+            all.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", "),
+            if all.len() > NAMED { " and others" } else { "" }
         ),
     };
     let text = format!(
@@ -74,7 +79,7 @@ pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
         count(allocators.len() as u64, "loader allocator"),
         round(bytes),
     );
-    let much = allocators.len() >= MANY || unloading >= MANY_UNLOADING;
+    let much = allocators.len() >= MANY || unloading.len() >= MANY_UNLOADING;
     let severity = if much { Severity::Warning } else { Severity::Info };
     let evidence = "loader allocators of the loaded assemblies, and the states of load contexts";
     let more = example.map_or_else(|| "heap --loader".to_owned(), |object| format!("gcroot {object}"));
@@ -98,9 +103,9 @@ fn told(names: BTreeMap<String, (u64, Option<Addr>)>) -> (String, Option<Addr>) 
     (named, example)
 }
 
-/// Load contexts on the heap that were told to unload.
-fn unloading_contexts(session: &Session<'_>, runtime: &CoreClr<'_>) -> u64 {
-    let Some(heap) = runtime.heap_of_objects() else { return 0 };
+/// Names of the load contexts on the heap that are unloading.
+fn unloading_contexts(session: &Session<'_>, runtime: &CoreClr<'_>) -> Vec<String> {
+    let Some(heap) = runtime.heap_of_objects() else { return Vec::new() };
     let types = runtime.types();
     let is_context = |kind: TypeIndex| {
         let info = heap.method_table(kind).filter(|info| !info.free);
@@ -108,15 +113,22 @@ fn unloading_contexts(session: &Session<'_>, runtime: &CoreClr<'_>) -> u64 {
     };
     let (objects, _) = list(session.process, runtime, heap, &is_context);
     let mut names = ObjectNames::new(heap);
-    let mut places: HashMap<Addr, Option<u64>> = HashMap::new();
-    let state = |object: Addr| {
-        let table = names.info(object)?.address;
-        let place = *places.entry(table).or_insert_with(|| {
-            types.object_fields(table).iter().find(|f| types.field_name(f) == STATE).map(|f| f.offset)
+    let mut places: HashMap<Addr, HashMap<String, u64>> = HashMap::new();
+    let mut out = Vec::new();
+    for object in objects {
+        let Some(info) = names.info(object.address) else { continue };
+        let fields = places.entry(info.address).or_insert_with(|| {
+            types.object_fields(info.address).iter().map(|f| (types.field_name(f), f.offset)).collect()
         });
-        types.memory.u32(object.saturating_add(place?)).ok()
-    };
-    objects.iter().map(|object| object.address).filter_map(state).filter(|&state| state == UNLOADING).count() as u64
+        let at = |field: &str| Some(object.address.saturating_add(*fields.get(field)?));
+        if at(STATE).and_then(|at| types.memory.u32(at).ok()) != Some(UNLOADING) {
+            continue;
+        }
+        let name = at(NAME).and_then(|at| types.memory.ptr(at).ok()).filter(|text| !text.is_null());
+        let name = name.and_then(|text| string_text(types, text, limits::MAX_SHOWN_STRING));
+        out.push(name.map_or_else(|| object.address.to_string(), |name| format!("\"{name}\"")));
+    }
+    out
 }
 
 #[cfg(test)]
