@@ -240,10 +240,8 @@ fn lay_out(
     built.with(Style::empty());
     built.with(Padding::new(0, GAP, 0, 0));
     let bar_of = |i: usize| barred.filter(|(share, _)| *share == i).map(|_| (Align::Left, BAR));
-    let laid: Vec<(Align, usize)> = kept
-        .iter()
-        .flat_map(|&i| std::iter::once((table.columns[i].align, widths[i])).chain(bar_of(i)))
-        .collect();
+    let laid: Vec<(Align, usize)> =
+        kept.iter().flat_map(|&i| std::iter::once((table.columns[i].align, widths[i])).chain(bar_of(i))).collect();
     for (at, _) in laid.iter().enumerate().filter(|(_, (align, _))| *align == Align::Right) {
         built.modify(Columns::one(at), Alignment::right());
     }

@@ -3,8 +3,8 @@ use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::roots::{path_row, stack_roots};
 use crate::commands::gcroot::report::GcRootReport;
 use crate::limits;
-use crate::managed::graph::{Graph, Search};
 use crate::managed::ObjectNames;
+use crate::managed::graph::{Graph, Search};
 use crate::phase::Phase;
 use crate::session::Session;
 

@@ -10,6 +10,7 @@ use super::found::{Found, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
+use crate::units::count;
 
 /// kPageSizeBits: 18; a large object's page is longer.
 const PAGE: u64 = 256 << 10;
@@ -39,7 +40,10 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let enough = if image.is_some() { 2 } else { ENOUGH };
     for (heap, pages) in heaps.into_iter().filter(|(_, pages)| pages.len() >= enough) {
         let owner = image.map_or(crate::map::Owner::None, |i| i.owner);
-        let evidence = format!("{} pages whose heads lead to heap {heap} and to their own area", pages.len());
+        let evidence = format!(
+            "{} by their heads, which lead to heap {heap} and to their own area",
+            count(pages.len() as u64, "page")
+        );
         found.add(pages, &Label::derived(Kind::RuntimeHeap, owner, "V8: heap pages", evidence));
     }
 }

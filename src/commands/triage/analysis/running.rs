@@ -68,8 +68,11 @@ enum Pool {
     /// The function that they began in.
     Start(String),
     /// What they are in.
-    Place,
+    Place(String),
 }
+
+/// What a thread has in common with others, in one respect.
+type Way<'a> = &'a dyn Fn(&ThreadRow) -> Option<Pool>;
 
 /// Threads that have one thing in common.
 #[derive(Default)]
@@ -93,14 +96,14 @@ fn pools(
     let mut left: Vec<&ThreadRow> = threads.iter().collect();
     let mut out: Vec<(u64, Finding)> = Vec::new();
     let place = |t: &ThreadRow| doing.get(&t.tid).and_then(|d| d.text.clone());
-    let ways: [&dyn Fn(&ThreadRow) -> Option<(Pool, Option<String>)>; 4] = [
-        &|t| Some((Pool::Role(t.role.filter(|role| !ROLES_OF_ONE.contains(role))?), None)),
-        &|t| Some((Pool::Name(t.managed_name.as_deref().or(t.name.as_deref()).and_then(stem)?), None)),
-        &|t| Some((Pool::Start(starts.get(&t.tid)?.clone()), None)),
-        &|t| Some((Pool::Place, Some(place(t)?))),
+    let ways: [Way<'_>; 4] = [
+        &|t| t.role.filter(|role| !ROLES_OF_ONE.contains(role)).map(Pool::Role),
+        &|t| t.managed_name.as_deref().or(t.name.as_deref()).and_then(stem).map(Pool::Name),
+        &|t| starts.get(&t.tid).cloned().map(Pool::Start),
+        &|t| place(t).map(Pool::Place),
     ];
     for way in ways {
-        let mut pools: BTreeMap<(Pool, Option<String>), Members> = BTreeMap::new();
+        let mut pools: BTreeMap<Pool, Members> = BTreeMap::new();
         for thread in &left {
             let Some(key) = way(thread) else { continue };
             let members = pools.entry(key).or_default();
@@ -111,7 +114,7 @@ fn pools(
         }
         pools.retain(|_, members| members.count >= MANY);
         left.retain(|thread| way(thread).is_none_or(|key| !pools.contains_key(&key)));
-        out.extend(pools.iter().map(|((pool, _), members)| (members.count, finding(pool, members))));
+        out.extend(pools.iter().map(|(pool, members)| (members.count, finding(pool, members))));
     }
     out.sort_by_key(|(count, _)| Reverse(*count));
     out.truncate(POOLS);
@@ -129,7 +132,7 @@ fn finding(pool: &Pool, members: &Members) -> Finding {
         Pool::Start(start) => {
             ("thread-pool", format!("{} threads that began in {start}", exact(n)), "the outermost frames of stacks")
         }
-        Pool::Place => ("same-stack", format!("{} threads in the same place", exact(n)), "what each thread is in"),
+        Pool::Place(_) => ("same-stack", format!("{} threads in the same place", exact(n)), "what each thread is in"),
     };
     let mut places: Vec<(&Option<String>, u64)> = members.places.iter().map(|(place, n)| (place, *n)).collect();
     places.sort_by_key(|(_, n)| Reverse(*n));

@@ -76,8 +76,7 @@ pub(super) fn suspects(
 /// What keeps an object from outside the heap, in words: a static variable where there is one.
 fn root(object: Addr, names: &mut ObjectNames<'_>, rooted: &Rooted<'_>) -> Option<String> {
     let found = Search::new(Graph::new(names.heap), object).run(rooted.roots, WAYS);
-    let mut paths: Vec<RootPathRow> =
-        found.paths.iter().map(|path| path_row(names, rooted.runtime, path)).collect();
+    let mut paths: Vec<RootPathRow> = found.paths.iter().map(|path| path_row(names, rooted.runtime, path)).collect();
     paths.sort_by_key(|path| (static_of(path).is_none(), path.thread.is_some(), path.chain.len()));
     let path = paths.first()?;
     if let Some(name) = static_of(path) {
