@@ -10,7 +10,7 @@ use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::output::answer;
-use crate::cli::progress::{clear, progress};
+use crate::cli::progress::{progress, watched};
 use crate::cli::values::kind;
 use crate::cli::{Exit, Failure};
 
@@ -46,8 +46,7 @@ impl Command for Regions {
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
         let options = RegionOptions { kinds: self.kind.clone(), by_size: false, contents: self.contents };
-        let report = commands::regions(&session, &options, &progress);
-        clear();
+        let report = watched(&process, &progress, || commands::regions(&session, &options, &progress));
         answer(Self::NAME, common, &session, order.of(report))
     }
 }

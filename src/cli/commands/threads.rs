@@ -9,7 +9,7 @@ use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::{answer, finish, tell};
-use crate::cli::progress::progress;
+use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
 /// What every thread is doing: native and managed frames in one stack
@@ -38,11 +38,12 @@ impl Command for Threads {
     const NAME: &'static str = "threads";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        let process = open(&self.core.core, common, &progress())?;
+        let progress = progress();
+        let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
         let options =
             ThreadOptions { managed: self.managed, native: self.native, tid: self.tid, group: self.group || self.fold };
-        let report = commands::threads(&session, options);
+        let report = watched(&process, &progress, || commands::threads(&session, options));
         let nothing = report.threads.is_empty();
         if let (true, Some(tid)) = (nothing, self.tid) {
             let all = process.threads().len();

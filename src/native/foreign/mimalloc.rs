@@ -11,6 +11,7 @@ use super::found::{Found, Label};
 use super::scene::{Image, Pointer, Scene};
 use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
+use crate::units::count;
 
 /// Segments are multiples of 32 MiB since 2.0, of 4 MiB before.
 const SEGMENT: u64 = 32 << 20;
@@ -72,8 +73,8 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     });
     let Some(first) = first else { return };
     let evidence = format!(
-        "{} segments (first: {first}) with a cookie: their address XOR one random number of {}'s data",
-        segments.len(),
+        "{} (first: {first}) with a cookie: their address XOR one random number of {}'s data",
+        count(segments.len() as u64, "segment"),
         image.name
     );
     found.add(segments, &Label::derived(Kind::Allocator, image.owner, "mimalloc", evidence));

@@ -10,6 +10,7 @@ use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::map::Kind;
+use crate::units::count;
 
 /// HEAP_PAGE_SIZE since 3.1; before it was 16 KiB. Where it takes them by posix_memalign most are known as malloc's.
 const PAGE: u64 = 64 << 10;
@@ -44,7 +45,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     });
     let Some(pages) = by_word.into_values().max_by_key(Vec::len).filter(|p| p.len() >= ENOUGH) else { return };
     let first = pages.first().map_or(Addr::NULL, |p| p.start);
-    let evidence = format!("{} pages (first: {first}) with a heap_page that points back", pages.len());
+    let evidence = format!("{} (first: {first}) with a heap_page that points back", count(pages.len() as u64, "page"));
     let owner = image.owner;
     found.add(pages, &Label::derived(Kind::RuntimeHeap, owner, "Ruby: pages of objects", evidence));
     let evidence = "a pointer in Ruby's data to 32 MiB in blocks that lead to each other";

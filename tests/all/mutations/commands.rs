@@ -105,8 +105,8 @@ impl Opened<'_> {
         let mut out = Vec::new();
         match rng.below(8) {
             0 => body.csv(&mut out),
-            1 => render::write(&body.document(), Look { width: Some(80), color: true }, &mut out),
-            2 => render::write(&body.document(), Look { width: None, color: false }, &mut out),
+            1 => render::write(&body.document(), Look { width: Some(80), color: true, bars: true }, &mut out),
+            2 => render::write(&body.document(), Look { width: None, color: false, bars: false }, &mut out),
             _ => render::json(&commands::envelope(command, &self.session, body), &mut out),
         }
         .map_err(|e| e.to_string())

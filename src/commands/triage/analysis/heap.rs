@@ -56,10 +56,10 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     found.findings.push(sentence(text).more("heapstat"));
     found.findings.extend(fragmented(&report));
     found.findings.extend(equal_strings(&report));
-    found.findings.extend(dotnet::findings::of_types(&report.types));
+    found.findings.extend(dotnet::findings::of_types(session, &report.types, size));
     if budget.allows("what keeps the objects", share.written, GRAPH) {
-        with_retained(session, |retained, names, _| {
-            found.findings.extend(suspects(retained, names));
+        with_retained(session, |retained, names, rooted| {
+            found.findings.extend(suspects(retained, names, rooted, budget));
             let dead = retained.live.unreachable().values().fold(0u64, |sum, tally| sum.saturating_add(tally.size));
             found.findings.extend(unreachable(dead, retained.total.size));
         });
