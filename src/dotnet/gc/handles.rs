@@ -302,6 +302,6 @@ mod tests {
             &mut notes,
         );
         assert!(out.is_empty());
-        assert_eq!(notes, ["segment at 0x1000: 2 blocks of handles are not in the core"]);
+        assert_eq!(notes, ["segment at 0x1000: blocks of handles are not in the core, 2 of them"]);
     }
 }
