@@ -8,7 +8,7 @@ use crate::bytes::printable;
 use crate::limits;
 use crate::symbolicate::event::{At, Frame, Start, TextMapping};
 use crate::symbolicate::places::Places;
-use crate::symbolicate::{Format, FrameRow, Inlined, Kind, Mapping, Namer, Options, Summary};
+use crate::symbolicate::{BlockRow, Format, FrameRow, Inlined, Kind, Mapping, Namer, Options, Summary};
 
 /// A name, safe to stand in a line of folded stacks.
 pub(super) struct Name {
@@ -65,6 +65,8 @@ pub(super) struct Engine<'a> {
     dsos: HashMap<Rc<[u8]>, u32>,
     index: HashMap<(u64, u32), usize>,
     rows: Vec<Row>,
+    blocks: HashMap<Addr, usize>,
+    block_rows: Vec<BlockRow>,
     last: Option<usize>,
     kept: usize,
     addresses: u64,
@@ -87,6 +89,8 @@ impl<'a> Engine<'a> {
             dsos: HashMap::new(),
             index: HashMap::new(),
             rows: Vec::new(),
+            blocks: HashMap::new(),
+            block_rows: Vec::new(),
             last: None,
             kept: 0,
             addresses: 0,
@@ -119,6 +123,23 @@ impl<'a> Engine<'a> {
         if !self.is_foreign(mapping.pid) {
             self.places.add(mapping);
         }
+    }
+
+    /// Note a block that was not freed; its owner, if that is known. memleak lists a block again each time.
+    pub(super) fn block(&mut self, address: u64, size: Option<u64>) -> Option<&str> {
+        let address = Addr::new(address);
+        let next = self.block_rows.len();
+        let at = match self.blocks.get(&address) {
+            Some(&at) => at,
+            None if next >= limits::MAX_TEXT_ADDRESSES => return None,
+            None => {
+                let owner = self.namer.owner(address).map(|owner| safe(&owner));
+                self.block_rows.push(BlockRow { address, size, owner });
+                self.blocks.insert(address, next);
+                next
+            }
+        };
+        self.block_rows.get(at)?.owner.as_deref()
     }
 
     /// Count a frame, and name it.
@@ -236,6 +257,7 @@ impl<'a> Engine<'a> {
         Summary {
             format,
             frames,
+            blocks: self.block_rows,
             lines: 0,
             long_lines: 0,
             addresses: self.addresses,

@@ -112,7 +112,7 @@ impl<'a> Folder<'a> {
 
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Other => {}
+            Event::Other | Event::Block(..) => {}
             Event::Start(start) => self.start(&start),
             Event::First(start, frame) => {
                 // gdb's frame 0 goes on with the thread that its header began.

@@ -81,6 +81,11 @@ pub trait Namer: Sync {
     /// instruction: of a return address the caller has taken one off. `None`
     /// where there is no code or no name.
     fn name(&self, ip: Addr) -> Option<Resolved>;
+
+    /// Who owns the memory that begins at `address`, in words.
+    fn owner(&self, _address: Addr) -> Option<String> {
+        None
+    }
 }
 
 /// Which of heaptrack's costs the folded stacks weigh.
@@ -135,6 +140,17 @@ pub struct FrameRow {
     pub note: Option<&'static str>,
 }
 
+/// A block of memory that a text lists as not freed (memleak's `-a`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockRow {
+    /// Its address.
+    pub address: Addr,
+    /// Its bytes.
+    pub size: Option<u64>,
+    /// Who owns it, in words.
+    pub owner: Option<String>,
+}
+
 /// What was found in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
@@ -143,6 +159,8 @@ pub struct Summary {
     /// Its addresses, in order of their first place; at most
     /// [`crate::limits::MAX_TEXT_ADDRESSES`].
     pub frames: Vec<FrameRow>,
+    /// Blocks that it lists as not freed, each once; at most [`crate::limits::MAX_TEXT_ADDRESSES`].
+    pub blocks: Vec<BlockRow>,
     /// Lines.
     pub lines: u64,
     /// Lines longer than [`crate::limits::MAX_TEXT_LINE`], not looked at.

@@ -30,6 +30,7 @@ mod fences;
 mod foreign;
 mod fuzz;
 mod hostile;
+mod java_code;
 mod lists;
 mod look;
 mod malloc;

@@ -2,7 +2,7 @@ use std::io::{BufRead, Write};
 
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
-use crate::commands::symbolicate::report::{SymbolicateReport, TextFrameRow};
+use crate::commands::symbolicate::report::{SymbolicateReport, TextBlockRow, TextFrameRow};
 use crate::report::InlinedRow;
 use crate::session::Session;
 use crate::symbolicate::{self, Inlined, Kind, Mapping, Namer, Options, Resolved, Summary, SymbolicateError};
@@ -56,6 +56,11 @@ fn report(summary: Summary) -> SymbolicateReport {
         addresses: summary.addresses,
         named: summary.named,
         unlisted: summary.unlisted,
+        blocks: summary
+            .blocks
+            .into_iter()
+            .map(|block| TextBlockRow { address: block.address, size: block.size, owner: block.owner })
+            .collect(),
         frames: summary
             .frames
             .into_iter()

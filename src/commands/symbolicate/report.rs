@@ -19,6 +19,19 @@ pub struct SymbolicateReport {
     pub unlisted: u64,
     /// Each distinct address (and file, where the text names one).
     pub frames: Vec<TextFrameRow>,
+    /// Blocks that memleak's `-a` lists as not freed, each once.
+    pub blocks: Vec<TextBlockRow>,
+}
+
+/// A block of memory of the text.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TextBlockRow {
+    /// Where it begins.
+    pub address: Addr,
+    /// Its bytes, as the text has them.
+    pub size: Option<u64>,
+    /// Who owns it, where a runtime tells that.
+    pub owner: Option<String>,
 }
 
 /// One address of the text.

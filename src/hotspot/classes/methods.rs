@@ -62,7 +62,10 @@ impl Classes<'_> {
         let pool = constant.ptr("_constants").ok()?;
         let pool_view = vm.at("ConstantPool", pool);
         let holder = pool_view.ptr("_pool_holder").ok()?;
-        let class = external_name(&self.symbol(vm.at("Klass", holder).ptr("_name").ok()?)?);
+        let mut class = external_name(&self.symbol(vm.at("Klass", holder).ptr("_name").ok()?)?);
+        if self.is_anonymous(holder) {
+            class.push_str(&format!("/{:#018x}", holder.get()));
+        }
         let name = self.pool_symbol(pool, constant.number("_name_index").ok()?)?;
         let descriptor = self.pool_symbol(pool, constant.number("_signature_index").ok()?)?;
         let code = AddrRange::sized(
@@ -82,6 +85,15 @@ impl Classes<'_> {
         let returns = descriptor.rsplit_once(')').map(|(_, returns)| external_signature(returns)).unwrap_or_default();
         let lines = has_lines.then_some(code.end);
         Some(MethodInfo { address: at, name, returns, holder, file, code, is_native, lines })
+    }
+
+    /// Whether a class is one of `Unsafe.defineAnonymousClass`, which JDK 15 replaced by hidden classes: those have an
+    /// address in their name, these get that of their Klass (Klass::external_name).
+    fn is_anonymous(&self, klass: Addr) -> bool {
+        let bits = ["InstanceKlass::_misc_is_anonymous", "InstanceKlass::_misc_is_unsafe_anonymous"];
+        let bit = bits.iter().find_map(|name| self.vm.constant(name));
+        let flags = || self.vm.at("InstanceKlass", klass).number("_misc_flags").ok();
+        bit.is_some_and(|bit| flags().is_some_and(|flags| flags & bit as u64 != 0))
     }
 
     /// The name of the module that a class is in: `java.base`; `None` for what lies on the class path, which is in none

@@ -55,10 +55,10 @@ impl Interpreter {
 }
 
 impl Codelet {
-    /// Its name, with the number of its bytecode: several codelets may have one name.
+    /// Its name, which of a bytecode is the bytecode's own.
     pub fn title(&self) -> String {
         match self.bytecode {
-            Some(bytecode) => format!("{}, bytecode {bytecode:#04x}", self.name),
+            Some(_) => format!("bytecode {}", self.name),
             None => self.name.clone(),
         }
     }
