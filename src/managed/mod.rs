@@ -19,7 +19,9 @@ pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, ManagedCode, Method, MethodDetail, MethodRole,
     Source,
 };
-pub use frames::{FrameKind, Mark, ProtectedRef, StackFrame, Walk};
+pub use frames::{
+    Activation, Caller, Execution, FrameAt, FrameKind, ManagedFrame, Mark, Position, ProtectedRef, StackFrame, Walk,
+};
 pub(crate) use heap::Batch;
 pub use heap::{
     Elements, FREE, FREE_NAME, Generation, Heap, Link, Loss, Losses, Node, Object, ObjectReader, Part, StringContent,

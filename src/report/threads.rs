@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::map::Confidence;
-use crate::report::{FrameRowKind, GcMode, Name, Trust, WaitKind};
+use crate::report::{Execution, FrameRowKind, GcMode, Name, Trust, WaitKind};
 
 /// One thread.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -83,6 +83,8 @@ pub struct FrameRow {
     pub sp: Addr,
     /// What it is of.
     pub kind: FrameRowKind,
+    /// Of a managed method: name of its runtime.
+    pub runtime: Option<Name>,
     /// The method or function.
     pub method: Option<Name>,
     /// Class of an explicit Frame, in the runtime's own words.
@@ -98,6 +100,10 @@ pub struct FrameRow {
     pub offset: Option<u64>,
     /// Offset in its IL.
     pub il_offset: Option<i64>,
+    /// Offset in its bytecode.
+    pub bci: Option<i64>,
+    /// How it runs, where its runtime has several ways.
+    pub how: Option<Execution>,
     /// Source file.
     pub file: Option<Name>,
     /// Line.

@@ -10,7 +10,7 @@ use crate::commands::threads::tree::{Branch, fold, tree};
 use crate::map::Confidence;
 use crate::render::lines::findings;
 use crate::render::{Document, Render, csv_each};
-use crate::report::{FrameRow, FrameRowKind, GcMode, ThreadRow, Trust, WaitKind, WaitRow};
+use crate::report::{Execution, FrameRow, FrameRowKind, GcMode, ThreadRow, Trust, WaitKind, WaitRow};
 use crate::units::count;
 
 /// Spaces a level of the tree is set in; deeper ones than this stay there.
@@ -223,6 +223,7 @@ struct CsvRow<'a> {
     ip: Option<Addr>,
     sp: Addr,
     kind: FrameRowKind,
+    runtime: Option<&'a str>,
     method: Option<&'a str>,
     frame: Option<&'static str>,
     method_desc: Option<Addr>,
@@ -230,6 +231,8 @@ struct CsvRow<'a> {
     token: Option<&'a str>,
     offset: Option<u64>,
     il_offset: Option<i64>,
+    bci: Option<i64>,
+    how: Option<Execution>,
     file: Option<&'a str>,
     line: Option<u32>,
     trust: Trust,
@@ -243,6 +246,7 @@ impl<'a> CsvRow<'a> {
             ip: frame.ip,
             sp: frame.sp,
             kind: frame.kind,
+            runtime: frame.runtime.as_deref(),
             method: frame.method.as_deref(),
             frame: frame.frame,
             method_desc: frame.method_desc,
@@ -250,6 +254,8 @@ impl<'a> CsvRow<'a> {
             token: frame.token.as_deref(),
             offset: frame.offset,
             il_offset: frame.il_offset,
+            bci: frame.bci,
+            how: frame.how,
             file: frame.file.as_deref(),
             line: frame.line,
             trust: frame.trust,

@@ -52,7 +52,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     }
     let _phase = process.enter(Phase::Frames);
     let walker = session.walker(session.known_stacks());
-    let mut rows = Rows::new(process, names);
+    let mut rows = Rows::new(session, names);
     let mut out = Vec::new();
     let mut short: BTreeMap<String, usize> = BTreeMap::new();
     let crash = crash(process);
