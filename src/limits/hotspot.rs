@@ -38,3 +38,16 @@ pub const MAX_ZGC_GRANULES: u64 = 1 << 26;
 
 /// Java threads.
 pub const MAX_JAVA_THREADS: u64 = 1 << 20;
+
+/// Heaps of the code cache: the VM makes four at most.
+pub const MAX_CODE_HEAPS: u64 = 64;
+
+/// Blocks of one heap of the code cache: it has 2 GiB at most, and the smallest code of a method takes some 600 bytes.
+pub const MAX_CODE_HEAP_BLOCKS: usize = 1 << 22;
+
+/// Parts of the interpreter: 271 in JDK 17.
+pub const MAX_CODELETS: u64 = 1 << 14;
+
+/// Methods that are inlined into one another at one place: `-XX:MaxInlineLevel` is 15, but chains of method handles do not
+/// count for it.
+pub const MAX_INLINED_SCOPES: usize = 1 << 10;
