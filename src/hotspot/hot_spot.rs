@@ -7,14 +7,14 @@ use crate::diag::was_read;
 use crate::hotspot::classes::Classes;
 use crate::hotspot::code::Code;
 use crate::hotspot::heap::{Heap, Spaces};
-use crate::hotspot::threads::{JavaThread, java_threads};
+use crate::hotspot::threads::{JavaThread, Locks, Threads, java_threads};
 use crate::hotspot::vm::{Detection, Vm, VmError, detect};
 use crate::hotspot::{claim, roots};
-use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThreads, Roots, Walk};
-use crate::map::Claims;
+use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Walk};
+use crate::map::{Claims, Confidence};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::RuntimeRow;
+use crate::report::{FrameRow, RuntimeRow, ThreadRow, WaitRow};
 
 /// One HotSpot VM. Each part is read when it is first asked for, and kept.
 pub struct HotSpot<'p> {
@@ -24,7 +24,8 @@ pub struct HotSpot<'p> {
     java_threads: OnceLock<Vec<JavaThread>>,
     heap: OnceLock<Option<Heap<'p>>>,
     code: OnceLock<Code<'p>>,
-    threads: OnceLock<ManagedThreads>,
+    pub(super) threads: OnceLock<Threads>,
+    pub(super) locks: OnceLock<Locks>,
 }
 
 impl<'p> HotSpot<'p> {
@@ -46,8 +47,8 @@ impl<'p> HotSpot<'p> {
 
     fn new(vm: Arc<Vm<'p>>) -> Result<HotSpot<'p>, (Arc<Vm<'p>>, VmError)> {
         let classes = Classes::new(vm.clone()).map_err(|e| (vm.clone(), e))?;
-        let (spaces, java_threads, heap, code, threads) = Default::default();
-        Ok(HotSpot { vm, classes: Arc::new(classes), spaces, java_threads, heap, code, threads })
+        let (spaces, java_threads, heap, code, threads, locks) = Default::default();
+        Ok(HotSpot { vm, classes: Arc::new(classes), spaces, java_threads, heap, code, threads, locks })
     }
 
     /// The VM and its tables.
@@ -137,7 +138,25 @@ impl ManagedRuntime for HotSpot<'_> {
     }
 
     fn threads(&self) -> &ManagedThreads {
-        self.threads.get_or_init(ManagedThreads::default)
+        &self.all_threads().managed
+    }
+
+    fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
+        self.all_threads().describe(&self.classes, thread, row);
+        row.holds = self.locks().held(&self.classes, thread.address);
+    }
+
+    fn role(
+        &self,
+        thread: Option<&ManagedThread>,
+        _row: &ThreadRow,
+        frames: &[FrameRow],
+    ) -> Option<(&'static str, Confidence)> {
+        self.role_of(thread?, frames)
+    }
+
+    fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
+        self.locks().wait(thread.address)
     }
 
     fn roots(&self, _own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {

@@ -43,7 +43,7 @@ pub use region::RegionRow;
 pub use roots::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 pub use sums::{GenerationRow, ObjectsRow, TypeRow};
 pub(crate) use threads::FrameNames;
-pub use threads::{FrameRow, ThreadRow, ThrownRow, WaitRow};
+pub use threads::{FrameRow, HeldRow, ThreadRow, ThrownRow, WaitRow};
 
 use schemars::JsonSchema;
 use serde::Serialize;

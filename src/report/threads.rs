@@ -32,6 +32,8 @@ pub struct ThreadRow {
     pub exception: Option<ThrownRow>,
     /// The lock it waits for.
     pub waits_for: Option<WaitRow>,
+    /// The locks it holds, where its runtime tells them by thread.
+    pub holds: Vec<HeldRow>,
     /// Whether it is known to be the thread that brought the dump about.
     pub crashed: bool,
     /// The signal that it crashed by; `null` at all others.
@@ -67,6 +69,19 @@ pub struct WaitRow {
     pub owner_tid: Option<u32>,
     /// The same, by the runtime's number.
     pub owner_managed_id: Option<u32>,
+    /// How it is known, in a sentence.
+    pub how: &'static str,
+    /// How sure that is.
+    pub confidence: Confidence,
+}
+
+/// A lock that a thread holds.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct HeldRow {
+    /// The object that is locked.
+    pub object: Addr,
+    /// Its type.
+    pub r#type: Option<String>,
     /// How it is known, in a sentence.
     pub how: &'static str,
     /// How sure that is.

@@ -109,6 +109,10 @@ fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
     if let Some(wait) = &thread.waits_for {
         doc.line(format!("  {}", wait_line(wait)));
     }
+    for held in &thread.holds {
+        let guess = if held.confidence == Confidence::Heuristic { " (heuristic)" } else { "" };
+        doc.line(format!("  holds {} ({}){guess}", held.object, held.r#type.as_deref().unwrap_or("type unknown")));
+    }
     for (frame, times) in runs(thread.frames.iter()) {
         doc.titled(frame_line(frame, times), ADDRESS + 2);
     }
@@ -121,8 +125,11 @@ fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
 fn wait_line(wait: &WaitRow) -> String {
     let object = format!("{} ({})", wait.object, wait.r#type.as_deref().unwrap_or("type unknown"));
     let guess = if wait.confidence == Confidence::Heuristic { " (heuristic)" } else { "" };
-    if wait.kind == WaitKind::Pulse {
-        return format!("waits to be pulsed on {object}{guess}");
+    match wait.kind {
+        WaitKind::Lock => {}
+        WaitKind::Pulse => return format!("waits to be pulsed on {object}{guess}"),
+        WaitKind::Notify => return format!("waits to be notified on {object}{guess}"),
+        WaitKind::Park => return format!("is parked for {object}{guess}"),
     }
     let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
     let holder = match (wait.owner_tid, managed) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::hotspot::code::{Blob, Code, Compiled};
-use crate::managed::{CodeAt, CodeEntry, ManagedCode, Method, MethodRole, Source};
+use crate::managed::{CodeAt, CodeEntry, FrameAt, ManagedCode, ManagedFrame, Method, MethodRole, Source};
 use crate::registers::Regs;
 
 impl ManagedCode for Code<'_> {
@@ -20,6 +20,10 @@ impl ManagedCode for Code<'_> {
 
     fn unwind(&self, _regs: &Regs, _exact: bool) -> Result<Regs, String> {
         Err("frames of Java code are not followed".to_owned())
+    }
+
+    fn frame(&self, at: &FrameAt<'_>) -> Option<ManagedFrame> {
+        self.frame_of(at)
     }
 
     fn source(&self, method: &Method, ip: Addr) -> Source {

@@ -1,0 +1,131 @@
+//! Methods that run in a frame, with their bytecodes and lines.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::addr::Addr;
+use crate::hotspot::classes::MethodInfo;
+use crate::hotspot::code::frames::interpreted;
+use crate::hotspot::code::{Blob, Code};
+use crate::managed::{Activation, Execution, FrameAt, Method, MethodRole, Position, Source};
+use crate::memory::Memory;
+
+/// Packages of the JDK's own classes.
+const FRAMEWORK: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "com.sun."];
+
+/// What threads begin with: methods of these with this name.
+const STARTS: [&str; 3] =
+    ["java.lang.Thread.run", "java.lang.VirtualThread.run", "jdk.internal.misc.InnocuousThread.run"];
+
+impl Code<'_> {
+    /// The method that an interpreted frame runs.
+    pub(super) fn interpreted(&self, at: &FrameAt<'_>) -> Option<Activation> {
+        let fp = self.frame_pointer(at)?;
+        let last_sp = self.frame_offset("frame::interpreter_frame_last_sp_offset", interpreted::LAST_SP);
+        let method = self.frame_word(fp, last_sp.checked_add(interpreted::METHOD_FROM_LAST_SP)?)?;
+        let bcp = self.frame_word(fp, last_sp.checked_add(interpreted::BCP_FROM_LAST_SP)?);
+        self.interpreted_at(method, &[self.bcp_register(at), bcp])
+    }
+
+    /// An interpreted method by its Method, and where its bytecode may be: the first that is in it.
+    pub fn interpreted_at(&self, method: Addr, bcps: &[Option<Addr>]) -> Option<Activation> {
+        let info = self.classes.method(method)?;
+        let bcp = bcps.iter().flatten().find(|&&bcp| info.code.contains(bcp));
+        let bci = bcp.map(|bcp| bcp.since(info.code.start) as i64);
+        Some(self.activation(&info, Addr::NULL, 0, bci, Execution::Interpreted))
+    }
+
+    /// The methods that a compiled frame runs, those inlined first; none in a stub.
+    pub(super) fn compiled(&self, blob: &Blob, at: &FrameAt<'_>) -> Vec<Activation> {
+        let ip = at.regs.ip();
+        // What was deoptimized returns elsewhere, and keeps in its frame where it was.
+        let original = self.original_pc(blob, ip).and_then(|offset| {
+            self.classes.vm.memory.ptr(at.regs.sp().checked_add(offset)?).ok().filter(|&pc| blob.code.contains(pc))
+        });
+        self.compiled_at(blob, original.unwrap_or(ip))
+    }
+
+    /// The methods that run at `pc` of a compiled method, those inlined first; none in a stub.
+    pub fn compiled_at(&self, blob: &Blob, pc: Addr) -> Vec<Activation> {
+        let Some(compiled) = &blob.compiled else { return Vec::new() };
+        let mut scopes = self.scopes(blob, pc);
+        if scopes.is_empty() {
+            scopes.push((compiled.method, -1));
+        }
+        let last = scopes.len() - 1;
+        let activation = |(i, (method, bci)): (usize, (Addr, i32))| {
+            let info = self.classes.method(method)?;
+            let how = if i == last { Execution::Compiled } else { Execution::Inlined };
+            let bci = (bci >= 0).then_some(i64::from(bci));
+            Some(self.activation(&info, blob.code.start, blob.code.len(), bci, how))
+        };
+        scopes.into_iter().enumerate().filter_map(activation).collect()
+    }
+
+    fn activation(
+        &self,
+        info: &Arc<MethodInfo>,
+        start: Addr,
+        size: u64,
+        bci: Option<i64>,
+        how: Execution,
+    ) -> Activation {
+        let method = self.shared_method(info, start, size);
+        // A native method has no bytecode, whichever way it was called.
+        if info.is_native {
+            let source = Source { file: info.file.clone(), ..Source::default() };
+            return Activation { method, position: Position { source, how: Some(Execution::Native) } };
+        }
+        let line = bci.and_then(|bci| u32::try_from(bci).ok()).and_then(|bci| self.classes.line(info, bci));
+        let source = Source { il_offset: bci, file: info.file.clone(), line };
+        Activation { method, position: Position { source, how: Some(how) } }
+    }
+
+    /// One and the same for all frames of a method with this code.
+    pub(super) fn shared_method(&self, info: &MethodInfo, start: Addr, size: u64) -> Arc<Method> {
+        let mut known = self.methods.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            Arc::new(Method {
+                name: info.name.clone(),
+                module: String::new(),
+                id: Some(info.address),
+                token: None,
+                start,
+                size,
+                cold: None,
+                role: role(&info.name),
+            })
+        };
+        known.entry((info.address, start)).or_insert_with(make).clone()
+    }
+}
+
+/// What a method of this name is to who asks what a thread does.
+fn role(name: &str) -> MethodRole {
+    let plain = name.split_once('(').map_or(name, |(plain, _)| plain);
+    if STARTS.iter().any(|start| plain.strip_prefix(start).is_some_and(|rest| !rest.contains('.'))) {
+        MethodRole::ThreadStart
+    } else if FRAMEWORK.iter().any(|package| plain.starts_with(package)) {
+        MethodRole::Framework
+    } else {
+        MethodRole::Program
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_methods_these_are() {
+        for (name, expected) in [
+            ("java.lang.Thread.run()", MethodRole::ThreadStart),
+            ("java.lang.Thread.runWith(java.lang.Object, java.lang.Runnable)", MethodRole::ThreadStart),
+            ("java.lang.Thread.sleep(long)", MethodRole::Framework),
+            ("javax.swing.JFrame.show()", MethodRole::Framework),
+            ("javafish.Pond.swim()", MethodRole::Program),
+            ("Main.main(java.lang.String[])", MethodRole::Program),
+        ] {
+            assert_eq!(role(name), expected, "{name}");
+        }
+    }
+}
