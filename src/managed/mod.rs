@@ -16,8 +16,8 @@ mod stat;
 mod strings;
 
 pub use code::{
-    CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, ManagedCode, Method, MethodDetail, MethodRole,
-    Source,
+    CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
+    MethodRole, Source,
 };
 pub use frames::{
     Activation, Caller, Execution, FrameAt, FrameKind, ManagedFrame, Mark, Position, ProtectedRef, StackFrame, Walk,

@@ -6,6 +6,7 @@
 //! is `null`, never 0. Fields may be added; those there keep name and meaning.
 
 mod blocks;
+mod code;
 mod conditions;
 mod finding;
 mod finding_ids;
@@ -26,6 +27,7 @@ pub use crate::words::{
     HitEncoding, ImageFormat, OsSubject, StackState, TargetKind, TaskStatus, TextFormat, Trust, WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
+pub use code::InlinedRow;
 pub use conditions::ConditionRow;
 pub use finding::{Finding, Severity};
 pub use finding_ids::{FINDING_IDS, finding_id};

@@ -46,8 +46,17 @@ use crate::addr::Addr;
 pub use crate::words::{CodeKind as Kind, TextFormat as Format};
 pub use places::{Mapping, mappings};
 
-/// The name of a code address.
+/// A method that was compiled into the code of its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inlined {
+    /// Its name.
+    pub symbol: String,
+    /// Its line.
+    pub line: Option<u32>,
+}
+
+/// The name of a code address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
     /// The function or method.
     pub symbol: String,
@@ -57,6 +66,13 @@ pub struct Resolved {
     pub kind: Kind,
     /// File name of the module it belongs to.
     pub module: Option<String>,
+    /// The line, where whoever names methods knows it at once.
+    pub line: Option<u32>,
+    /// What was inlined at the address, the innermost first: a text gets `inner():3 <- middle():5 <- symbol+0x10`, folded
+    /// stacks a frame of each.
+    pub inlined: Vec<Inlined>,
+    /// What the name leaves open, in a sentence.
+    pub note: Option<&'static str>,
 }
 
 /// Whoever can name code addresses.
@@ -111,7 +127,11 @@ pub struct FrameRow {
     pub module: Option<String>,
     /// How often it stands in the text.
     pub count: u64,
-    /// Why there is no virtual address, or why it is one of several.
+    /// Its line.
+    pub line: Option<u32>,
+    /// What was inlined there, the innermost first.
+    pub inlined: Vec<Inlined>,
+    /// Why there is no virtual address, or why it is one of several, or what the name leaves open.
     pub note: Option<&'static str>,
 }
 

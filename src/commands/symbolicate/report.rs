@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{CodeKind, TextFormat};
+use crate::report::{CodeKind, InlinedRow, TextFormat};
 
 /// `symbolicate`: the addresses of a text, and what they are.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -38,6 +38,10 @@ pub struct TextFrameRow {
     pub module: Option<String>,
     /// How often it is in the text.
     pub count: u64,
+    /// Its line, where methods were inlined.
+    pub line: Option<u32>,
+    /// Methods that were inlined there, the innermost first; `symbol` is the method whose code it is.
+    pub inlined: Vec<InlinedRow>,
     /// What stood in the way, in a sentence.
     pub note: Option<&'static str>,
 }

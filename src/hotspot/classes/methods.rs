@@ -4,7 +4,8 @@ use std::sync::{Arc, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
 use crate::hotspot::classes::names::arguments;
-use crate::hotspot::classes::{Classes, Unsigned5, external_name};
+use crate::hotspot::classes::{Classes, Unsigned5, external_name, external_signature};
+use crate::limits;
 use crate::memory::Memory;
 
 /// `JVM_ACC_NATIVE` (JVMS 4.6).
@@ -26,6 +27,8 @@ pub struct MethodInfo {
     pub address: Addr,
     /// As jstack writes it: `java.lang.Thread.sleep(long)`.
     pub name: String,
+    /// The type that it returns, as Java writes it.
+    pub returns: String,
     /// Its class.
     pub holder: Addr,
     /// Source file of its class, as javac noted it: a name without a path.
@@ -76,7 +79,20 @@ impl Classes<'_> {
         let index = index.or_else(|_| vm.at("InstanceKlass", holder).number("_source_file_name_index"));
         let file = index.ok().filter(|&index| index != 0).and_then(|index| self.pool_symbol(pool, index));
         let name = format!("{class}.{name}({})", arguments(&descriptor));
-        Some(MethodInfo { address: at, name, holder, file, code, is_native, lines: has_lines.then_some(code.end) })
+        let returns = descriptor.rsplit_once(')').map(|(_, returns)| external_signature(returns)).unwrap_or_default();
+        let lines = has_lines.then_some(code.end);
+        Some(MethodInfo { address: at, name, returns, holder, file, code, is_native, lines })
+    }
+
+    /// The name of the module that a class is in: `java.base`; `None` for what lies on the class path, which is in none
+    /// with a name. By `Class::module`, since ModuleEntry is not in the tables.
+    pub fn module_of(&self, klass: Addr) -> Option<String> {
+        let follow = |object: Addr, field: &str| {
+            let offset = self.field(&*self.class_of(object)?, field)?.offset;
+            self.reference(object.wrapping_add(offset)).ok().filter(|at| !at.is_null())
+        };
+        let module = follow(self.mirror(klass)?, "module")?;
+        self.string(follow(module, "name")?, limits::MAX_VM_NAME)
     }
 
     /// The source line of the bytecode at `bci` of a method.

@@ -9,8 +9,11 @@ use crate::hotspot::code::{Blob, Code};
 use crate::managed::{Activation, Execution, FrameAt, Method, MethodRole, Position, Source};
 use crate::memory::Memory;
 
-/// Packages of the JDK's own classes.
-const FRAMEWORK: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "com.sun."];
+/// Modules of the JDK begin with one of these.
+const OF_THE_JDK: [&str; 2] = ["java.", "jdk."];
+
+/// What classes on the class path are in: a module that has no name.
+const UNNAMED: &str = "unnamed module";
 
 /// What threads begin with: methods of these with this name.
 const STARTS: [&str; 3] =
@@ -83,31 +86,27 @@ impl Code<'_> {
     /// One and the same for all frames of a method with this code.
     pub(super) fn shared_method(&self, info: &MethodInfo, start: Addr, size: u64) -> Arc<Method> {
         let mut known = self.methods.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || {
-            Arc::new(Method {
-                name: info.name.clone(),
-                module: String::new(),
-                id: Some(info.address),
-                token: None,
-                start,
-                size,
-                cold: None,
-                role: role(&info.name),
-            })
-        };
-        known.entry((info.address, start)).or_insert_with(make).clone()
+        known.entry((info.address, start)).or_insert_with(|| Arc::new(self.with_code(info, start, size))).clone()
+    }
+
+    /// A method with its code; start and size are 0 where it has none.
+    pub(super) fn with_code(&self, info: &MethodInfo, start: Addr, size: u64) -> Method {
+        let module = self.classes.module_of(info.holder);
+        let role = role(&info.name, module.as_deref());
+        let module = module.unwrap_or_else(|| UNNAMED.to_owned());
+        Method { name: info.name.clone(), module, id: Some(info.address), token: None, start, size, cold: None, role }
     }
 }
 
 /// What a method of this name is to who asks what a thread does.
-fn role(name: &str) -> MethodRole {
+fn role(name: &str, module: Option<&str>) -> MethodRole {
     let plain = name.split_once('(').map_or(name, |(plain, _)| plain);
-    if STARTS.iter().any(|start| plain.strip_prefix(start).is_some_and(|rest| !rest.contains('.'))) {
-        MethodRole::ThreadStart
-    } else if FRAMEWORK.iter().any(|package| plain.starts_with(package)) {
-        MethodRole::Framework
-    } else {
+    if !module.is_some_and(|module| OF_THE_JDK.iter().any(|jdk| module.starts_with(jdk))) {
         MethodRole::Program
+    } else if STARTS.iter().any(|start| plain.strip_prefix(start).is_some_and(|rest| !rest.contains('.'))) {
+        MethodRole::ThreadStart
+    } else {
+        MethodRole::Framework
     }
 }
 
@@ -117,15 +116,15 @@ mod tests {
 
     #[test]
     fn whose_methods_these_are() {
-        for (name, expected) in [
-            ("java.lang.Thread.run()", MethodRole::ThreadStart),
-            ("java.lang.Thread.runWith(java.lang.Object, java.lang.Runnable)", MethodRole::ThreadStart),
-            ("java.lang.Thread.sleep(long)", MethodRole::Framework),
-            ("javax.swing.JFrame.show()", MethodRole::Framework),
-            ("javafish.Pond.swim()", MethodRole::Program),
-            ("Main.main(java.lang.String[])", MethodRole::Program),
+        let (base, own) = (Some("java.base"), None);
+        for (name, module, expected) in [
+            ("java.lang.Thread.run()", base, MethodRole::ThreadStart),
+            ("java.lang.Thread.runWith(java.lang.Object, java.lang.Runnable)", base, MethodRole::ThreadStart),
+            ("java.lang.Thread.sleep(long)", base, MethodRole::Framework),
+            ("javax.inject.Named.value()", own, MethodRole::Program),
+            ("Main.main(java.lang.String[])", Some("javafish"), MethodRole::Program),
         ] {
-            assert_eq!(role(name), expected, "{name}");
+            assert_eq!(role(name, module), expected, "{name}");
         }
     }
 }

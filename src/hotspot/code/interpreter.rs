@@ -54,6 +54,16 @@ impl Interpreter {
     }
 }
 
+impl Codelet {
+    /// Its name, with the number of its bytecode: several codelets may have one name.
+    pub fn title(&self) -> String {
+        match self.bytecode {
+            Some(bytecode) => format!("{}, bytecode {bytecode:#04x}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
 /// The codelet at `at`, and where the next one is.
 fn codelet(vm: &Vm<'_>, at: Addr, end: Addr) -> Result<(Codelet, Addr), VmError> {
     let view = vm.at("InterpreterCodelet", at);

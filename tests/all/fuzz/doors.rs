@@ -175,7 +175,7 @@ impl Namer for Thirds {
             symbol,
             offset: Some(ip.get()),
             kind: Kind::Managed,
-            module: None,
+            ..Resolved::default()
         })
     }
 }

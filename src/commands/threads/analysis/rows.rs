@@ -151,14 +151,11 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
                 offset: Some(symbol.offset + u64::from(!frame.exact)),
                 ..row
             },
-            Code::Stub(stub) => {
-                let of = stub.of.map(|m| format!(" of {}", printable(&m))).unwrap_or_default();
-                FrameRow {
-                    method: Some(Name::from(format!("{}{of}", stub.kind))),
-                    offset: Some(frame.ip.since(stub.start)),
-                    ..row
-                }
-            }
+            Code::Stub(stub) => FrameRow {
+                method: Some(Name::from(&*printable(&stub.title()))),
+                offset: Some(frame.ip.since(stub.start)),
+                ..row
+            },
             _ => self.in_module(frame.ip, row),
         }
     }
