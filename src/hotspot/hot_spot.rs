@@ -10,7 +10,9 @@ use crate::hotspot::heap::{Heap, Spaces};
 use crate::hotspot::threads::{JavaThread, Locks, Threads, java_threads};
 use crate::hotspot::vm::{Detection, Vm, VmError, detect};
 use crate::hotspot::{claim, roots};
-use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Walk};
+use crate::managed::{
+    self, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Walk,
+};
 use crate::map::{Claims, Confidence};
 use crate::phase::Phase;
 use crate::process::Process;
@@ -153,6 +155,10 @@ impl ManagedRuntime for HotSpot<'_> {
         frames: &[FrameRow],
     ) -> Option<(&'static str, Confidence)> {
         self.role_of(thread?, frames)
+    }
+
+    fn each_light_thread(&self, visit: &mut dyn FnMut(LightThread)) {
+        self.each_virtual_thread(visit);
     }
 
     fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {

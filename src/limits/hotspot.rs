@@ -81,3 +81,6 @@ pub const MAX_LOCK_STACK_BYTES: u64 = 1 << 30;
 
 /// Threads of Java are numbered from 1 or 3 on; lower owners of a monitor are none (`ObjectMonitor::DEFLATER_MARKER` is 2).
 pub const FIRST_JAVA_THREAD_NUMBER: u64 = 3;
+
+/// Chunks of one virtual thread's stack: a new one is made where the last is full, and has twice its frames.
+pub const MAX_STACK_CHUNKS: usize = 1 << 12;

@@ -45,6 +45,17 @@ pub enum Caller {
     Unknown,
 }
 
+/// A frame of a thread that is none of the system's.
+#[derive(Clone, Debug)]
+pub struct LightFrame {
+    /// Where its code is.
+    pub ip: Addr,
+    /// Where it lies: in an object of the runtime.
+    pub sp: Addr,
+    /// What runs in it.
+    pub activation: Activation,
+}
+
 /// A method as it runs in a frame.
 #[derive(Clone, Debug)]
 pub struct Activation {

@@ -20,7 +20,8 @@ pub use code::{
     MethodRole, Source,
 };
 pub use frames::{
-    Activation, Caller, Execution, FrameAt, FrameKind, ManagedFrame, Mark, Position, ProtectedRef, StackFrame, Walk,
+    Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ManagedFrame, Mark, Position, ProtectedRef,
+    StackFrame, Walk,
 };
 pub(crate) use heap::Batch;
 pub use heap::{
@@ -29,6 +30,6 @@ pub use heap::{
 };
 pub(crate) use names::ObjectNames;
 pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, StackCoverage};
-pub use runtime::{ManagedRuntime, ManagedThread, ManagedThreads, Structure};
+pub use runtime::{LightThread, ManagedRuntime, ManagedThread, ManagedThreads, Structure};
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};

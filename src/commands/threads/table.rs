@@ -5,17 +5,20 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::bytes::printable;
-use crate::commands::threads::report::ThreadsReport;
+use crate::commands::threads::report::{ThreadsReport, VirtualThreadRow, VirtualThreads};
 use crate::commands::threads::tree::{Branch, fold, tree};
 use crate::map::Confidence;
 use crate::render::lines::findings;
 use crate::render::{Document, Render, csv_each};
 use crate::report::{Execution, FrameRow, FrameRowKind, GcMode, ThreadRow, Trust, WaitKind, WaitRow};
-use crate::units::count;
+use crate::units::{count, exact};
 
 /// Spaces a level of the tree is set in; deeper ones than this stay there.
 const INDENT: usize = 2;
 const MAX_INDENT: usize = 40;
+
+/// The role of a thread that virtual ones run on.
+const CARRIER: &str = "carrier of virtual threads";
 
 /// Columns before a frame's name: in the tree its count, in a thread its address.
 const COUNT: usize = 5;
@@ -28,6 +31,11 @@ impl Render for ThreadsReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         findings(&mut doc, &self.findings);
+        if let Some(threads) = &self.virtual_threads {
+            show_virtual(&mut doc, threads);
+        } else if self.threads.iter().any(|thread| thread.role == Some(CARRIER)) {
+            doc.line("Virtual threads ran in this process: --virtual shows them.");
+        }
         match &self.groups {
             Some(groups) => {
                 doc.line(format!(
@@ -66,6 +74,42 @@ impl Render for ThreadsReport {
         }
         let rows = self.threads.iter().flat_map(|t| t.frames.iter().map(|f| CsvRow::of(t, f)));
         csv_each::<CsvRow<'_>, _>(rows, out)
+    }
+}
+
+/// Virtual threads, equal ones merged.
+fn show_virtual(doc: &mut Document<'_>, threads: &VirtualThreads) {
+    doc.line(format!(
+        "{}, {} of them on a thread of the system",
+        count(threads.total, "virtual thread"),
+        exact(threads.mounted)
+    ));
+    for group in &threads.groups {
+        doc.line("");
+        let state = group.state.map_or_else(String::new, |state| format!(", {state}"));
+        doc.line(format!("{}{state}", count(group.count, "virtual thread")));
+        let name = |thread: &VirtualThreadRow| {
+            let id = thread.id.map_or_else(|| thread.object.to_string(), |id| format!("#{id}"));
+            let name = thread.name.as_ref().map_or_else(String::new, |name| format!(" \"{name}\""));
+            let on = thread.carrier_tid.map_or_else(String::new, |tid| format!(" on thread {tid}"));
+            format!("{id}{name}{on}")
+        };
+        let named: Vec<String> = group.threads.iter().take(LISTED).map(name).collect();
+        let more = group.count.saturating_sub(named.len() as u64);
+        let more = if more > 0 { format!(" and {} more", exact(more)) } else { String::new() };
+        doc.line(format!("  ~ {}{more}", named.join(", ")));
+        if let Some(wait) = &group.waits_for {
+            let others = group.objects.saturating_sub(1);
+            let others =
+                if others > 0 { format!("; the others for {} other objects", exact(others)) } else { String::new() };
+            doc.line(format!("  {}{others}", wait_line(wait)));
+        }
+        for (frame, times) in runs(group.frames.iter()) {
+            doc.titled(frame_line(frame, times), ADDRESS + 2);
+        }
+        if let Some(end) = group.end {
+            doc.line(format!("  (no further: {end})"));
+        }
     }
 }
 

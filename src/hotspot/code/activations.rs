@@ -22,17 +22,21 @@ const STARTS: [&str; 3] =
 impl Code<'_> {
     /// The method that an interpreted frame runs.
     pub(super) fn interpreted(&self, at: &FrameAt<'_>) -> Option<Activation> {
-        let fp = self.frame_pointer(at)?;
-        let last_sp = self.frame_offset("frame::interpreter_frame_last_sp_offset", interpreted::LAST_SP);
-        let method = self.frame_word(fp, last_sp.checked_add(interpreted::METHOD_FROM_LAST_SP)?)?;
-        let bcp = self.frame_word(fp, last_sp.checked_add(interpreted::BCP_FROM_LAST_SP)?);
-        self.interpreted_at(method, &[self.bcp_register(at), bcp])
+        self.interpreted_by(self.frame_pointer(at)?, self.bcp_register(at))
     }
 
-    /// An interpreted method by its Method, and where its bytecode may be: the first that is in it.
-    pub fn interpreted_at(&self, method: Addr, bcps: &[Option<Addr>]) -> Option<Activation> {
+    /// The method that the interpreted frame with this frame pointer runs.
+    pub fn interpreted_in(&self, fp: Addr) -> Option<Activation> {
+        self.interpreted_by(fp, None)
+    }
+
+    fn interpreted_by(&self, fp: Addr, bcp: Option<Addr>) -> Option<Activation> {
+        let last_sp = self.frame_offset("frame::interpreter_frame_last_sp_offset", interpreted::LAST_SP);
+        let method = self.frame_word(fp, last_sp.checked_add(interpreted::METHOD_FROM_LAST_SP)?)?;
+        let kept = self.frame_word(fp, last_sp.checked_add(interpreted::BCP_FROM_LAST_SP)?);
         let info = self.classes.method(method)?;
-        let bcp = bcps.iter().flatten().find(|&&bcp| info.code.contains(bcp));
+        // A register is right of the innermost frame alone, and there it is newer.
+        let bcp = [bcp, kept].into_iter().flatten().find(|&bcp| info.code.contains(bcp));
         let bci = bcp.map(|bcp| bcp.since(info.code.start) as i64);
         Some(self.activation(&info, Addr::NULL, 0, bci, Execution::Interpreted))
     }

@@ -2,11 +2,13 @@
 //! VM leaves on their stacks, the locks that they hold and wait for. Frames are in `code`.
 
 mod anchors;
+mod chunk;
 mod known;
 mod list;
 mod monitors;
 mod roles;
 mod thread_object;
+mod virtual_threads;
 mod vm_threads;
 mod waits;
 

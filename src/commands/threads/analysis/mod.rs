@@ -2,6 +2,7 @@
 
 mod doing;
 mod groups;
+mod light;
 mod lock_findings;
 mod rows;
 
@@ -38,6 +39,8 @@ pub struct ThreadOptions {
     pub tid: Option<u32>,
     /// Merge equal stacks.
     pub group: bool,
+    /// Also threads that are none of the system's: virtual threads. It takes a walk through the heap.
+    pub virtual_threads: bool,
 }
 
 /// Follow the stacks of all threads asked for.
@@ -92,12 +95,13 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
         });
         out.push(row);
     }
+    let virtual_threads = options.virtual_threads.then(|| light::light(session, &mut rows));
     note_missing(process, &short);
     note_guesses(process, &out);
     names.note_missing();
     let findings = lock_findings::findings(&out);
     let groups = options.group.then(|| groups::merge(&mut out));
-    ThreadsReport { threads: out, groups, findings }
+    ThreadsReport { threads: out, groups, virtual_threads, findings }
 }
 
 /// A thread, and the runtime that knows it so.

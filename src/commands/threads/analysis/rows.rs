@@ -5,9 +5,9 @@ use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::image::Module;
-use crate::managed::{Execution, FrameKind, Mark, Method, Position, Source, StackFrame};
+use crate::managed::{Execution, FrameKind, LightFrame, Mark, Method, Position, Source, StackFrame};
 use crate::process::Process;
-use crate::report::{FrameRow, FrameRowKind, Name};
+use crate::report::{FrameRow, FrameRowKind, Name, Trust};
 use crate::session::Session;
 use crate::targets::at;
 
@@ -62,7 +62,7 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
             },
             FrameKind::Managed(runtime, method) | FrameKind::Dispatch(runtime, method) => {
                 let row = match (&frame.position, self.managed.get(&key)) {
-                    (Some(position), _) => self.told(frame, *runtime, method, position),
+                    (Some(position), _) => self.told(frame.code(), frame.exact, *runtime, method, position),
                     (None, Some(row)) => row.clone(),
                     (None, None) => {
                         let row = self.of_method(frame, *runtime, method);
@@ -97,8 +97,15 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
         }
     }
 
-    /// A method that the frame tells, and not its address.
-    fn told(&mut self, frame: &StackFrame, runtime: usize, method: &Arc<Method>, position: &Position) -> FrameRow {
+    /// A frame that is on no thread of the system.
+    pub(super) fn light(&mut self, runtime: usize, frame: &LightFrame) -> FrameRow {
+        let row =
+            self.told(frame.ip.saturating_sub(1), false, runtime, &frame.activation.method, &frame.activation.position);
+        FrameRow { ip: Some(frame.ip), sp: frame.sp, trust: Trust::UnwindData, ..row }
+    }
+
+    /// A method that the frame tells, and not its address; `code`: that of the call, unless `exact`.
+    fn told(&mut self, code: Addr, exact: bool, runtime: usize, method: &Arc<Method>, position: &Position) -> FrameRow {
         let key = (Arc::as_ptr(method), position.source.il_offset, position.how);
         let row = match self.told.get(&key) {
             Some((_, row)) => row.clone(),
@@ -115,8 +122,8 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
             }
         };
         // Of one that was inlined the code is another's, and an interpreter's is no method's.
-        let offset = method.offset_of(frame.code()).filter(|_| position.how != Some(Execution::Inlined));
-        FrameRow { offset: offset.map(|at| at + u64::from(!frame.exact)), ..row }
+        let offset = method.offset_of(code).filter(|_| position.how != Some(Execution::Inlined));
+        FrameRow { offset: offset.map(|at| at + u64::from(!exact)), ..row }
     }
 
     fn of_method(&self, frame: &StackFrame, runtime: usize, method: &Method) -> FrameRow {
