@@ -9,7 +9,7 @@ use crate::hotspot::code::Code;
 use crate::hotspot::heap::{Heap, Spaces};
 use crate::hotspot::threads::{JavaThread, Locks, Threads, java_threads};
 use crate::hotspot::vm::{Detection, Vm, VmError, detect};
-use crate::hotspot::{claim, roots};
+use crate::hotspot::{claim, roots, threads};
 use crate::managed::{
     self, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Walk,
 };
@@ -129,6 +129,7 @@ impl ManagedRuntime for HotSpot<'_> {
 
     fn claim(&self, claims: &mut Claims) {
         claim::claim(self, claims);
+        threads::claim(self, claims);
     }
 
     fn heap(&self) -> Option<&dyn managed::Heap> {

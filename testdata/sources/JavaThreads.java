@@ -49,6 +49,9 @@ public class JavaThreads {
 
     static void spin() { while (spinning) count++; }
 
+    // Its older frames stay in the heap when it goes on: only the youngest are put back on a thread's stack.
+    static void resume(int depth) { if (depth > 0) resume(depth - 1); else { LockSupport.park(BLOCKER); spin(); } }
+
     static void pause(long millis) {
         try { Thread.sleep(millis); } catch (InterruptedException e) { throw new Error(e); }
     }
@@ -59,11 +62,12 @@ public class JavaThreads {
         thread.start();
     }
 
-    static void startVirtual(String name, Runnable run) throws Exception {
+    // By reflection, as JDK 17 must compile it.
+    static Thread startVirtual(String name, Runnable run) throws Exception {
         Object builder = Thread.class.getMethod("ofVirtual").invoke(null);
         Class<?> kind = Class.forName("java.lang.Thread$Builder$OfVirtual");
         builder = kind.getMethod("name", String.class).invoke(builder, name);
-        kind.getMethod("start", Runnable.class).invoke(builder, run);
+        return (Thread) kind.getMethod("start", Runnable.class).invoke(builder, run);
     }
 
     public static void main(String[] args) throws Exception {
@@ -88,6 +92,9 @@ public class JavaThreads {
             for (int i = 0; i < 5; i++) { int depth = i; startVirtual("recurses-" + i, () -> recurse(depth)); }
             for (int i = 0; i < 3; i++) startVirtual("wants-" + i, JavaThreads::want);
             for (int i = 0; i < 2; i++) startVirtual("compiled-" + i, () -> Free.outer(true));
+            Thread resumed = startVirtual("resumes", () -> resume(30));
+            pause(500);
+            LockSupport.unpark(resumed);
             startVirtual("spins", JavaThreads::spin);
         }
         pause(1500);

@@ -3,6 +3,7 @@
 
 mod anchors;
 mod chunk;
+mod claims;
 mod known;
 mod list;
 mod monitors;
@@ -12,6 +13,7 @@ mod virtual_threads;
 mod vm_threads;
 mod waits;
 
+pub(super) use claims::claim;
 pub use known::{Known, Threads};
 pub use list::{JavaThread, java_threads};
 pub use monitors::{Held, Holder, Monitors};

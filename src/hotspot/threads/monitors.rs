@@ -4,7 +4,7 @@
 //! one of three things: an ObjectMonitor; a BasicLock in a frame of who holds it, which the object's first
 //! word leads to; or, since JDK 21, an entry of its holder's LockStack.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::hotspot::classes::{Classes, WORD};
@@ -59,6 +59,9 @@ pub enum Holder {
 pub struct Monitors<'c, 'p> {
     classes: &'c Classes<'p>,
     threads: &'c [JavaThread],
+    addresses: HashSet<Addr>,
+    /// Stacks with their threads, by address.
+    stacks: Vec<(AddrRange, Addr)>,
     /// By what ObjectMonitors name them, from JDK 23 on (`JavaThread::_monitor_owner_id`).
     numbers: HashMap<u64, Addr>,
     /// Whether the VM lists all ObjectMonitors: since JDK 17.
@@ -80,7 +83,11 @@ impl<'c, 'p> Monitors<'c, 'p> {
             Some((number, thread.address))
         };
         let numbers = threads.iter().filter_map(number).collect();
-        let mut out = Monitors { classes, threads, numbers, listed: false, held: HashMap::new() };
+        let addresses = threads.iter().map(|thread| thread.address).collect();
+        let mut stacks: Vec<_> = threads.iter().filter_map(|thread| Some((thread.stack?, thread.address))).collect();
+        stacks.sort_by_key(|(stack, _)| stack.start);
+        let held = HashMap::new();
+        let mut out = Monitors { classes, threads, addresses, stacks, numbers, listed: false, held };
         out.lock_stacks();
         out.list(notes);
         if vm.int_flag("LockingMode") != Some(LIGHTWEIGHT) || !out.listed {
@@ -127,9 +134,12 @@ impl<'c, 'p> Monitors<'c, 'p> {
         }
         // Up to JDK 22 it is the JavaThread, or a BasicLock on its stack.
         let owner = Addr::new(owner);
-        let on = |stack: Option<AddrRange>| stack.is_some_and(|stack| stack.contains(owner));
-        let found = self.threads.iter().find(|thread| thread.address == owner || on(thread.stack));
-        found.map(|thread| Holder::Thread(thread.address))
+        if self.addresses.contains(&owner) {
+            return Some(Holder::Thread(owner));
+        }
+        let after = self.stacks.partition_point(|(stack, _)| stack.start <= owner);
+        let (stack, thread) = self.stacks.get(after.checked_sub(1)?)?;
+        stack.contains(owner).then_some(Holder::Thread(*thread))
     }
 
     fn add(&mut self, thread: Addr, object: Addr, how: &'static str, confidence: Confidence) {
@@ -186,10 +196,10 @@ impl<'c, 'p> Monitors<'c, 'p> {
         let classes = self.classes;
         let (vm, encoding) = (&classes.vm, &classes.encoding);
         let mut left = limits::MAX_LOCK_STACK_BYTES;
+        let by_tid: HashMap<u32, Addr> = vm.process.threads().iter().map(|t| (t.tid, t.registers.sp())).collect();
         for thread in self.threads {
             let Some(stack) = thread.stack else { continue };
-            let of_tid = |tid| vm.process.threads().iter().find(|t| t.tid == tid);
-            let sp = thread.tid.and_then(of_tid).map(|t| t.registers.sp()).filter(|sp| stack.contains(*sp));
+            let sp = thread.tid.and_then(|tid| by_tid.get(&tid)).filter(|sp| stack.contains(**sp));
             let Some(sp) = sp.map(|sp| sp.align_down(WORD)) else { continue };
             let len = vm.memory.readable(sp, stack.end.since(sp).min(limits::MAX_STACK_FOR_LOCKS).min(left));
             left -= len;

@@ -4,7 +4,7 @@
 //! threadLocalStorage_posix.cpp), which glibc has in the thread's control block for the first 32 keys. Which slot that is, Java threads
 //! tell; a Thread is believed where its OSThread has the number of the very thread.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::addr::Addr;
 use crate::hotspot::classes::WORD;
@@ -28,8 +28,8 @@ pub struct VmThread {
 /// All of them among the process's threads.
 pub fn vm_threads(vm: &Vm<'_>, java: &[JavaThread]) -> Vec<VmThread> {
     let slots = slots(vm, java);
-    let known = |tid| java.iter().any(|thread| thread.tid == Some(tid));
-    let others = vm.process.threads().iter().filter(|thread| !known(thread.tid));
+    let known: HashSet<u32> = java.iter().filter_map(|thread| thread.tid).collect();
+    let others = vm.process.threads().iter().filter(|thread| !known.contains(&thread.tid));
     others.filter_map(|thread| of_thread(vm, thread, &slots)).collect()
 }
 
