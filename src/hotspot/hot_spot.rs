@@ -8,14 +8,16 @@ use crate::diag::was_read;
 use crate::hotspot::classes::Classes;
 use crate::hotspot::code::Code;
 use crate::hotspot::heap::{Heap, Spaces};
-use crate::hotspot::threads::{JavaThread, java_threads};
+use crate::hotspot::threads::{JavaThread, Locks, Threads, java_threads};
 use crate::hotspot::vm::{Detection, Vm, VmError, detect};
-use crate::hotspot::{claim, object, roots};
-use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThreads, Roots, Walk};
-use crate::map::Claims;
+use crate::hotspot::{claim, object, roots, threads};
+use crate::managed::{
+    self, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Walk,
+};
+use crate::map::{Claims, Confidence};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{ObjectReport, RuntimeRow};
+use crate::report::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
 /// One HotSpot VM. Each part is read when it is first asked for, and kept.
 pub struct HotSpot<'p> {
@@ -25,7 +27,8 @@ pub struct HotSpot<'p> {
     java_threads: OnceLock<Vec<JavaThread>>,
     heap: OnceLock<Option<Heap<'p>>>,
     code: OnceLock<Code<'p>>,
-    threads: OnceLock<ManagedThreads>,
+    pub(super) threads: OnceLock<Threads>,
+    pub(super) locks: OnceLock<Locks>,
 }
 
 impl<'p> HotSpot<'p> {
@@ -47,8 +50,8 @@ impl<'p> HotSpot<'p> {
 
     fn new(vm: Arc<Vm<'p>>) -> Result<HotSpot<'p>, (Arc<Vm<'p>>, VmError)> {
         let classes = Classes::new(vm.clone()).map_err(|e| (vm.clone(), e))?;
-        let (spaces, java_threads, heap, code, threads) = Default::default();
-        Ok(HotSpot { vm, classes: Arc::new(classes), spaces, java_threads, heap, code, threads })
+        let (spaces, java_threads, heap, code, threads, locks) = Default::default();
+        Ok(HotSpot { vm, classes: Arc::new(classes), spaces, java_threads, heap, code, threads, locks })
     }
 
     /// The VM and its tables.
@@ -127,6 +130,7 @@ impl ManagedRuntime for HotSpot<'_> {
 
     fn claim(&self, claims: &mut Claims) {
         claim::claim(self, claims);
+        threads::claim(self, claims);
     }
 
     fn heap(&self) -> Option<&dyn managed::Heap> {
@@ -138,7 +142,29 @@ impl ManagedRuntime for HotSpot<'_> {
     }
 
     fn threads(&self) -> &ManagedThreads {
-        self.threads.get_or_init(ManagedThreads::default)
+        &self.all_threads().managed
+    }
+
+    fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
+        self.all_threads().describe(&self.classes, thread, row);
+        row.holds = self.locks().held(&self.classes, thread.address);
+    }
+
+    fn role(
+        &self,
+        thread: Option<&ManagedThread>,
+        _row: &ThreadRow,
+        frames: &[FrameRow],
+    ) -> Option<(&'static str, Confidence)> {
+        self.role_of(thread?, frames)
+    }
+
+    fn each_light_thread(&self, visit: &mut dyn FnMut(LightThread)) {
+        self.each_virtual_thread(visit);
+    }
+
+    fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
+        self.locks().wait(thread.address)
     }
 
     fn object(&self, addr: Addr) -> Option<ObjectReport> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
+use crate::managed::{FrameAt, ManagedFrame};
 use crate::registers::Regs;
 use crate::report::InlinedRow;
 
@@ -211,6 +212,12 @@ pub trait ManagedCode: Sync {
     /// # Errors
     /// Why there are none, in words.
     fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, String>;
+
+    /// The methods that run in a frame, where its address alone does not tell them; `None` for all other
+    /// frames, of which [`ManagedCode::code_at`] and [`ManagedCode::unwind`] are asked.
+    fn frame(&self, _at: &FrameAt<'_>) -> Option<ManagedFrame> {
+        None
+    }
 
     /// Where in the method's source `ip` is.
     fn source(&self, _method: &Method, _ip: Addr) -> Source {

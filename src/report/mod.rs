@@ -23,8 +23,8 @@ mod threads;
 
 pub use crate::words::{
     AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, ChunkPlace, ChunkState, ClusterContent, CodeKind,
-    CodePart, Compression, FieldStorage, FinalizerState, FrameRowKind, GcMode, Generation, HandleKind, HitEncoding,
-    ImageFormat, OsSubject, StackState, TargetKind, TaskStatus, TextFormat, Trust, WaitKind,
+    CodePart, Compression, Execution, FieldStorage, FinalizerState, FrameRowKind, GcMode, Generation, HandleKind,
+    HitEncoding, ImageFormat, OsSubject, StackState, TargetKind, TaskStatus, TextFormat, Trust, WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
 pub use code::InlinedRow;
@@ -45,7 +45,7 @@ pub use region::RegionRow;
 pub use roots::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 pub use sums::{GenerationRow, ObjectsRow, TypeRow};
 pub(crate) use threads::FrameNames;
-pub use threads::{FrameRow, ThreadRow, ThrownRow, WaitRow};
+pub use threads::{FrameRow, HeldRow, ThreadRow, ThrownRow, WaitRow};
 
 use schemars::JsonSchema;
 use serde::Serialize;

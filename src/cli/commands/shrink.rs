@@ -38,6 +38,8 @@ pub(super) enum Purpose {
     Ip2method,
     /// threads
     Threads,
+    /// threads --virtual: all that the heap of a Java VM holds
+    VirtualThreads,
     /// async
     Async,
     /// object, of each --address
@@ -68,6 +70,10 @@ impl Purpose {
                     let walker = session.walker(session.known_stacks());
                     drop(runtime.stack_refs(number, &mut |tid| session.walk_tid(&walker, tid)));
                 }
+            }
+            Purpose::VirtualThreads => {
+                let options = ThreadOptions { virtual_threads: true, ..ThreadOptions::default() };
+                drop(commands::threads(session, options));
             }
             Purpose::Async => drop(commands::async_chains(session, true, progress)),
             Purpose::Object => {

@@ -27,6 +27,9 @@ pub(super) struct Threads {
     /// Merge equal stacks, those of most threads first
     #[arg(long)]
     group: bool,
+    /// Also virtual threads of Java, equal ones merged: how many there are and where they wait. Reads the heap
+    #[arg(long = "virtual", conflicts_with_all = ["native", "tid", "fold"])]
+    virtual_threads: bool,
     /// Print folded stacks, for flame graphs
     #[arg(long, conflicts_with_all = ["format", "json"])]
     fold: bool,
@@ -41,8 +44,13 @@ impl Command for Threads {
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let options =
-            ThreadOptions { managed: self.managed, native: self.native, tid: self.tid, group: self.group || self.fold };
+        let options = ThreadOptions {
+            managed: self.managed,
+            native: self.native,
+            tid: self.tid,
+            group: self.group || self.fold,
+            virtual_threads: self.virtual_threads,
+        };
         let report = watched(&process, &progress, || commands::threads(&session, options));
         let nothing = report.threads.is_empty();
         if let (true, Some(tid)) = (nothing, self.tid) {

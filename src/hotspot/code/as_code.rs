@@ -6,16 +6,10 @@ use crate::addr::{Addr, AddrRange};
 use crate::hotspot::classes::MethodInfo;
 use crate::hotspot::code::{Blob, Code, CodeHeap, Compiled};
 use crate::managed::{
-    CodeAt, CodeEntry, CodeEntryKind, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail, MethodRole,
-    Source,
+    CodeAt, CodeEntry, CodeEntryKind, CodeStub, CodeVersion, FrameAt, Inlined, ManagedCode, ManagedFrame, Method,
+    MethodDetail, Source,
 };
 use crate::registers::Regs;
-
-/// Modules of the JDK begin with one of these.
-const OF_THE_JDK: [&str; 2] = ["java.", "jdk."];
-
-/// What classes on the class path are in: a module that has no name.
-const UNNAMED: &str = "unnamed module";
 
 /// What runs where the interpreter is.
 const INTERPRETED: &str = "interpreted Java frame";
@@ -53,6 +47,10 @@ impl ManagedCode for Code<'_> {
 
     fn unwind(&self, _regs: &Regs, _exact: bool) -> Result<Regs, String> {
         Err("frames of Java code are not followed".to_owned())
+    }
+
+    fn frame(&self, at: &FrameAt<'_>) -> Option<ManagedFrame> {
+        self.frame_of(at)
     }
 
     fn source(&self, method: &Method, ip: Addr) -> Source {
@@ -160,18 +158,7 @@ impl Code<'_> {
     /// A compiled method, as all runtimes tell of theirs.
     fn method(&self, blob: &Blob, compiled: &Compiled) -> Option<Method> {
         let info = self.classes.method(compiled.method)?;
-        let module = self.classes.module_of(info.holder);
-        let of_the_jdk = module.as_ref().is_some_and(|name| OF_THE_JDK.iter().any(|jdk| name.starts_with(jdk)));
-        Some(Method {
-            name: info.name.clone(),
-            module: module.unwrap_or_else(|| UNNAMED.to_owned()),
-            id: Some(compiled.method),
-            token: None,
-            start: blob.code.start,
-            size: blob.code.len(),
-            cold: None,
-            role: if of_the_jdk { MethodRole::Framework } else { MethodRole::Program },
-        })
+        Some(self.with_code(&info, blob.code.start, blob.code.len()))
     }
 
     fn place(&self, info: &MethodInfo, bci: i32) -> Source {

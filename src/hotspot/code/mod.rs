@@ -3,9 +3,11 @@
 //! src/hotspot/share/code: codeCache.hpp, codeBlob.hpp, nmethod.hpp, pcDesc.hpp, scopeDesc.hpp, stubs.hpp;
 //! memory/heap.hpp; interpreter/interpreter.hpp; runtime/stubRoutines.hpp.
 
+mod activations;
 mod as_code;
 mod blob;
 mod cache;
+mod frames;
 mod interpreter;
 mod scopes;
 mod stubs;
@@ -15,11 +17,13 @@ pub use cache::CodeHeap;
 pub use interpreter::{Codelet, Interpreter};
 pub use stubs::StubRoutine;
 
-use std::sync::{Arc, OnceLock};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::addr::Addr;
 use crate::hotspot::classes::Classes;
 use crate::hotspot::vm::VmError;
+use crate::managed::Method;
 use crate::phase::Phase;
 
 /// All code of one VM. Each part is read when it is first asked for, and kept.
@@ -29,13 +33,15 @@ pub struct Code<'p> {
     interpreter: OnceLock<Option<Interpreter>>,
     routines: OnceLock<Vec<StubRoutine>>,
     call_stub_return: OnceLock<Option<Addr>>,
+    /// Methods of frames, by Method and where their code begins.
+    methods: Mutex<HashMap<(Addr, Addr), Arc<Method>>>,
 }
 
 impl<'p> Code<'p> {
     /// The code of the VM of `classes`.
     pub fn new(classes: Arc<Classes<'p>>) -> Code<'p> {
-        let (heaps, interpreter, routines, call_stub_return) = Default::default();
-        Code { classes, heaps, interpreter, routines, call_stub_return }
+        let (heaps, interpreter, routines, call_stub_return, methods) = Default::default();
+        Code { classes, heaps, interpreter, routines, call_stub_return, methods }
     }
 
     /// The parts of the code cache, by address: one, or three since JDK 9 (`-XX:+SegmentedCodeCache`).

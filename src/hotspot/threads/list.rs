@@ -1,12 +1,12 @@
-//! The list of Java threads: `ThreadsSMRSupport::_java_thread_list`, an array that is replaced as a whole, or
-//! `Threads::_thread_list`, each linked to the next (src/hotspot/share/runtime: threadSMR.hpp, javaThread.hpp, osThread.hpp).
+//! The list of Java threads: `ThreadsSMRSupport::_java_thread_list`, an array that is replaced as a whole, or up to JDK 11
+//! `Threads::_thread_list`, from one to the next (src/hotspot/share/runtime: threadSMR.hpp, javaThread.hpp, osThread.hpp).
 
 use crate::addr::{Addr, AddrRange};
 use crate::hotspot::classes::WORD;
 use crate::hotspot::vm::{Vm, VmError};
 use crate::limits;
 use crate::memory::Memory;
-use crate::memory::walk::Walks;
+use crate::memory::walk::{Broken, Walks};
 use crate::phase::Phase;
 
 /// A thread that runs Java code, or compiles it.
@@ -27,10 +27,10 @@ pub struct JavaThread {
 /// # Errors
 /// Where the list can't be read.
 pub fn java_threads(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<JavaThread>, VmError> {
-    let addresses = match vm.static_ptr("ThreadsSMRSupport", "_java_thread_list") {
-        Ok(list) => of_array(vm, list, notes)?,
-        // Builds of JDK 11 that do not tell of the array still link the threads.
-        Err(_) => of_links(vm, notes)?,
+    let addresses = if vm.static_addr("ThreadsSMRSupport", "_java_thread_list").is_ok() {
+        by_array(vm, notes)?
+    } else {
+        by_links(vm, notes)?
     };
     let reserve = tlab_reserve(vm);
     let mut out = Vec::new();
@@ -43,8 +43,8 @@ pub fn java_threads(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<JavaThre
     Ok(out)
 }
 
-fn of_array(vm: &Vm<'_>, list: Addr, notes: &mut Vec<String>) -> Result<Vec<Addr>, VmError> {
-    let list = vm.at("ThreadsList", list);
+fn by_array(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<Addr>, VmError> {
+    let list = vm.at("ThreadsList", vm.static_ptr("ThreadsSMRSupport", "_java_thread_list")?);
     let (count, array) = (list.number("_length")?, list.ptr("_threads")?);
     if count > limits::MAX_JAVA_THREADS {
         notes.push(format!("{count} threads are more than are read"));
@@ -53,18 +53,17 @@ fn of_array(vm: &Vm<'_>, list: Addr, notes: &mut Vec<String>) -> Result<Vec<Addr
     slots.map(|slot| vm.memory.ptr(slot).map_err(VmError::fault("ThreadsList", "_threads"))).collect()
 }
 
-fn of_links(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<Addr>, VmError> {
+/// Builds of JDK 11 differ in which of the two lists their tables have.
+fn by_links(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<Addr>, VmError> {
+    let first = vm.static_ptr("Threads", "_thread_list")?;
     let walks = Walks::new(Phase::ManagedThreads, limits::MAX_JAVA_THREADS as usize);
-    let mut walk = walks.begin();
     let mut out = Vec::new();
-    let mut at = vm.static_ptr("Threads", "_thread_list")?;
-    while !at.is_null() {
-        if let Err(e) = walk.step(at) {
-            notes.push(format!("the list of threads {e}"));
-            break;
-        }
+    let walked: Result<(), Broken<VmError>> = walks.begin().follow(first, |at| {
         out.push(at);
-        at = vm.at("JavaThread", at).ptr("_next")?;
+        vm.at("JavaThread", at).ptr("_next")
+    });
+    if let Err(e) = walked {
+        notes.push(format!("the list of threads {e}"));
     }
     Ok(out)
 }
