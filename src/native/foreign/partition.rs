@@ -22,6 +22,9 @@ const SUPER_PAGE: u64 = 2 << 20;
 /// kSystemPageSize: that of an entry and its descriptions.
 const PAGE: u64 = 4096;
 
+/// Bytes of a range that begins with an entry: one page between guards, or some where pools have theirs side by side.
+const MAX_ENTRY_RANGE: u64 = 16 * PAGE;
+
 /// Words of a root: what it has for each bucket, then its entries. Less than 1,000 so far.
 const ROOT_WORDS: usize = 2048;
 
@@ -30,14 +33,16 @@ const SPAN_WORDS: usize = 4;
 const BUCKET: usize = 2;
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
-    // Guards on both sides: an entry's page begins a range of memory.
+    let image = scene.named(&["chrom", "electron", "libcef", "nwjs", "code"]);
+    // Guards on both sides: an entry's page begins a range of memory. Where no module's name is a hint, large ranges are
+    // not looked at: each would be a page that is read, in a process that may have a hundred thousand.
+    let small = |range: &&AddrRange| image.is_some() || range.len() <= MAX_ENTRY_RANGE;
     let mut roots: BTreeMap<Addr, BTreeSet<Addr>> = BTreeMap::new();
-    for at in scene.open().iter().map(|r| r.start) {
+    for at in scene.open().iter().filter(small).map(|r| r.start) {
         if let Some(entry) = entry(scene, at) {
             roots.entry(entry.root).or_default().insert(at);
         }
     }
-    let image = scene.named(&["chrom", "electron", "libcef", "nwjs", "code"]);
     let owner = image.or_else(|| scene.images.iter().find(|i| i.is_program)).map_or(Owner::None, |i| i.owner);
     let walks = Walks::new(Phase::Foreign, limits::MAX_FOREIGN_RANGES);
     for (root, candidates) in roots.into_iter().take(limits::MAX_PARTITIONS) {
