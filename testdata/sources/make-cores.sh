@@ -356,9 +356,29 @@ java_program() {
     zstd -q -19 --long=27 -f "$RUN/small" -o "$OUT/$NAME/core.zst"
 }
 
+# All that the commands about a heap read, of OffHeap.java.
+java_offheap() {
+    RUN=$LAB/java17-offheap
+    rm -rf "$RUN"; mkdir -p "$RUN"; cd "$RUN"
+    "$JAVAC" --release 17 -d . "$SRC/OffHeap.java"
+    (ulimit -c unlimited && exec env -i "$JDK17/bin/java" -XX:+UseSerialGC -Xmx16m -XX:ReservedCodeCacheSize=16m \
+        -XX:CompressedClassSpaceSize=16m -XX:-UsePerfData -XX:TieredStopAtLevel=1 -cp . OffHeap > out) &
+    PID=$!
+    until grep -q ready "$RUN/out"; do sleep 0.2; done
+    mkdir -p "$OUT/java17-offheap"
+    # Looking changes little: it makes strings for its answer.
+    "$JDK17/bin/jcmd" "$PID" GC.class_histogram -all | sed 1d > "$OUT/java17-offheap/histogram.txt"
+    echo 0x37 > "/proc/$PID/coredump_filter"
+    kill -ABRT "$PID"; wait "$PID" 2> /dev/null || true
+    rm -f "$RUN/small"
+    coremap shrink "$(core_file)" -o "$RUN/small"
+    zstd -q -19 --long=27 -f "$RUN/small" -o "$OUT/java17-offheap/core.zst"
+}
+
 # JDK17 and JDK25: homes of the two.
 java() {
     JAVAC=$JDK17/bin/javac
+    java_offheap
     java_program java17-threads "$JDK17"
     java_program java25-virtual "$JDK25" virtual
 }
