@@ -204,6 +204,7 @@ fn heaps_that_lie_end() {
         |vm| vm.fake.put(vm.fake.heap + at("VirtualSpace", "_high"), u64::MAX),
         |vm| vm.fake.put(vm.fake.heap + at("VirtualSpace", "_low"), u64::MAX),
         |vm| vm.fake.set_static("CodeCache", "_heaps", u64::MAX - 7),
+        |vm| vm.fake.set("GrowableArrayBase", vm.fake.heaps, "_len", 0x7fff_ffff),
         |vm| vm.fake.set("StubQueue", vm.fake.queue, "_buffer_limit", u64::MAX),
         |vm| vm.fake.set("StubQueue", vm.fake.queue, "_stub_buffer", u64::MAX),
         |vm| vm.fake.set("StubQueue", vm.fake.queue, "_number_of_stubs", 0x7fff_ffff),
@@ -217,6 +218,17 @@ fn heaps_that_lie_end() {
         let core = vm.fake.core().write();
         bounded(&["perfmap"], core.path()).within(MOST).go().is_sound();
     }
+}
+
+/// What follows the heaps in their list is none: that is told, and the heaps are read.
+#[test]
+fn a_heap_that_is_none_leaves_the_others() {
+    let mut vm = sane();
+    vm.fake.set("GrowableArrayBase", vm.fake.heaps, "_len", 2);
+    let core = vm.fake.core().write();
+    let map = bounded(&["perfmap"], core.path()).within(MOST).go();
+    assert_eq!((map.code, map.stdout.lines().count()), (Some(4), 4), "{}", map.stderr);
+    assert!(map.stderr.contains("code cache"), "{}", map.stderr);
 }
 
 /// Debug information in circles, backwards, and out of the blob: the method is known all the same.

@@ -65,6 +65,13 @@ pub struct IpRow {
     pub note: Option<String>,
 }
 
+impl IpRow {
+    /// Whether its runtime describes methods as CoreCLR does: by descriptors of types, and tokens of metadata.
+    pub(crate) fn has_metadata(&self) -> bool {
+        self.token.is_some() || self.method_table.is_some()
+    }
+}
+
 /// A native code version.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct VersionRow {

@@ -65,8 +65,7 @@ fn field(doc: &mut Document<'_>, title: &str, value: impl std::fmt::Display) {
 
 /// The fields of SOS `ip2md`, in its order.
 fn block(doc: &mut Document<'_>, row: &IpRow) {
-    // Descriptors and tokens of metadata are CoreCLR's.
-    if row.found && row.token.is_none() && row.method_table.is_none() {
+    if row.found && !row.has_metadata() {
         return plain(doc, row);
     }
     field(doc, "IP:", wide(Some(row.ip)));

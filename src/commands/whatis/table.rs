@@ -143,10 +143,15 @@ fn managed(doc: &mut Document<'_>, row: &WhatisRow) {
     if let Some(method) = &row.method {
         if let Some(desc) = method.method_desc {
             let tier = method.tier.map(|tier| format!(", {tier}")).unwrap_or_default();
-            doc.line(format!("  method      MethodDesc {desc}{tier}"));
+            let what = if method.has_metadata() { "MethodDesc" } else { "Method" };
+            doc.line(format!("  method      {what} {desc}{tier}"));
         }
         if let (Some(file), Some(line)) = (&method.file, method.line) {
             doc.line(format!("  source      {file}:{line}"));
+        }
+        for inlined in method.inlined.iter().rev() {
+            let line = inlined.line.map(|line| format!(":{line}")).unwrap_or_default();
+            doc.line(format!("  inlined     {}{line}", inlined.method));
         }
     }
     if let Some(d) = &row.descriptor {

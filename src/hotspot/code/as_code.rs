@@ -87,7 +87,7 @@ impl ManagedCode for Code<'_> {
         let same = same.filter_map(|blob| Some((blob, blob.compiled.as_ref()?)));
         let version = |(blob, of): (&Blob, &Compiled)| CodeVersion {
             code: blob.code.start,
-            tier: tier(of),
+            tier: self.tier(of),
             node: Addr::NULL,
             il_version: 0,
         };
@@ -110,7 +110,7 @@ impl ManagedCode for Code<'_> {
             let (start, size) = (blob.code.start, blob.code.len());
             let title = self.title(blob);
             let kind = match &blob.compiled {
-                Some(of) => CodeEntryKind::Method { name: &title, tier: Some(tier(of)), cold: None },
+                Some(of) => CodeEntryKind::Method { name: &title, tier: Some(self.tier(of)), cold: None },
                 None => CodeEntryKind::Stub(&title),
             };
             if !visit(CodeEntry { kind, start, size }) {
@@ -127,19 +127,6 @@ impl ManagedCode for Code<'_> {
 
 fn stub(kind: &'static str, start: Addr, name: String, runs: Option<&'static str>) -> CodeAt {
     CodeAt::Stub(CodeStub { kind, start, target: None, of: None, name: Some(name), runs })
-}
-
-/// Which compiler, and at which of the VM's levels (CompLevel, compilerDefinitions.hpp).
-fn tier(compiled: &Compiled) -> &'static str {
-    match compiled.level {
-        _ if compiled.native => "native",
-        1 => "C1 1",
-        2 => "C1 2",
-        3 => "C1 3",
-        4 => "C2 4",
-        0 => "native",
-        _ => "unknown level",
-    }
 }
 
 fn note(compiled: &Compiled) -> Option<String> {
@@ -159,6 +146,21 @@ impl Code<'_> {
     fn method(&self, blob: &Blob, compiled: &Compiled) -> Option<Method> {
         let info = self.classes.method(compiled.method)?;
         Some(self.with_code(&info, blob.code.start, blob.code.len()))
+    }
+
+    /// Which compiler, and at which of the VM's levels (CompLevel, compilerDefinitions.hpp).
+    fn tier(&self, compiled: &Compiled) -> &'static str {
+        match compiled.level {
+            _ if compiled.native => "native",
+            0 => "native",
+            1 => "C1 1",
+            2 => "C1 2",
+            3 => "C1 3",
+            // Graal, where it is used in place of C2.
+            4 if self.classes.vm.is_set("UseJVMCICompiler") => "JVMCI 4",
+            4 => "C2 4",
+            _ => "unknown level",
+        }
     }
 
     fn place(&self, info: &MethodInfo, bci: i32) -> Source {

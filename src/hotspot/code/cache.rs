@@ -35,20 +35,24 @@ struct Blocks {
     free: u64,
 }
 
-/// The heaps, by address.
-pub(super) fn heaps(vm: &Vm<'_>) -> Result<Vec<CodeHeap>, VmError> {
+/// The heaps, by address, and why others can't be read.
+pub(super) fn heaps(vm: &Vm<'_>) -> Result<(Vec<CodeHeap>, Vec<VmError>), VmError> {
     let array = vm.static_ptr("CodeCache", "_heaps")?;
     // It is GenericGrowableArray up to JDK 15.
     let base = vm.first_type(&["GrowableArrayBase", "GenericGrowableArray"]).unwrap_or("GrowableArrayBase");
     let count = vm.at(base, array).number("_len")?.min(limits::MAX_CODE_HEAPS);
     let data = vm.at("GrowableArray<int>", array).ptr("_data")?;
-    let mut out = Vec::new();
+    let (mut out, mut bad) = (Vec::new(), Vec::new());
     for i in 0..count {
         let slot = data.wrapping_add(i * WORD);
-        out.push(heap(vm, vm.memory.ptr(slot).map_err(VmError::fault("CodeCache", "_heaps"))?)?);
+        let found = vm.memory.ptr(slot).map_err(VmError::fault("CodeCache", "_heaps"));
+        match found.and_then(|address| heap(vm, address)) {
+            Ok(heap) => out.push(heap),
+            Err(e) => bad.push(e),
+        }
     }
     out.sort_by_key(|heap| heap.committed.start);
-    Ok(out)
+    Ok((out, bad))
 }
 
 fn heap(vm: &Vm<'_>, address: Addr) -> Result<CodeHeap, VmError> {

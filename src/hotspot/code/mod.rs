@@ -48,10 +48,9 @@ impl<'p> Code<'p> {
     pub fn heaps(&self) -> &[CodeHeap] {
         self.heaps.get_or_init(|| {
             let _phase = self.classes.vm.process.enter(Phase::Code);
-            cache::heaps(&self.classes.vm).unwrap_or_else(|e| {
-                self.tell("code cache", &e);
-                Vec::new()
-            })
+            let (heaps, bad) = cache::heaps(&self.classes.vm).unwrap_or_else(|e| (Vec::new(), vec![e]));
+            bad.iter().for_each(|e| self.tell("code cache", e));
+            heaps
         })
     }
 

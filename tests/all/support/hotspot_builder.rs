@@ -135,6 +135,8 @@ pub struct Fake {
     /// The CodeHeap, and the StubQueue.
     pub heap: u64,
     pub queue: u64,
+    /// The array of heaps.
+    pub heaps: u64,
 }
 
 fn row(kind: &str) -> &'static Row {
@@ -165,7 +167,7 @@ impl Fake {
         elf.resize(IMAGE_LEN as usize, 0);
         let (texts, statics) = Default::default();
         let (code, next, block) = (vec![0; CODE_LEN as usize], IMAGE + DATA, CODE);
-        let mut fake = Fake { image: elf, code, next, block, texts, statics, heap: 0, queue: 0 };
+        let mut fake = Fake { image: elf, code, next, block, texts, statics, heap: 0, queue: 0, heaps: 0 };
         fake.tables();
         let release = fake.text("17.0.99+1-fake");
         fake.set_static("Abstract_VM_Version", "_s_vm_release", release);
@@ -176,6 +178,7 @@ impl Fake {
         fake.set("GrowableArray<int>", array, "_data", slot);
         fake.put(slot, fake.heap);
         fake.set_static("CodeCache", "_heaps", array);
+        fake.heaps = array;
         for (field, value) in [
             ("_low_boundary", CODE),
             ("_high_boundary", CODE + 2 * CODE_LEN),
