@@ -38,3 +38,15 @@ pub const MAX_ZGC_GRANULES: u64 = 1 << 26;
 
 /// Java threads.
 pub const MAX_JAVA_THREADS: u64 = 1 << 20;
+
+/// Heaps of the code cache: three, or one.
+pub const MAX_CODE_HEAPS: u64 = 16;
+
+/// Blobs of stub routines: JDK 17 has two, 25 some ten.
+pub const MAX_STUB_BLOBS: usize = 1 << 10;
+
+/// Bytes of an object of the VM that is looked through word by word: its heap is the largest, some 2 KiB.
+pub const MAX_VM_OBJECT: u64 = 4 << 10;
+
+/// Bytes of libjvm's writable data that are looked through: some 2 MiB.
+pub const MAX_VM_DATA: u64 = 16 << 20;

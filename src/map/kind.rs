@@ -51,6 +51,12 @@ words! {
         ThunkHeap = "ThunkHeap",
         LoaderCodeHeap = "LoaderCodeHeap",
         HostCodeHeap = "HostCodeHeap",
+        // The Java VM, in the words of its own Native Memory Tracking where it has one.
+        ClassSpace = "ClassSpace",
+        Metaspace = "Metaspace",
+        CdsArchive = "CdsArchive",
+        CodeCache = "CodeCache",
+        VmData = "VmData",
     }
 }
 
@@ -88,6 +94,8 @@ impl Kind {
             Kind::Malloc => 8,
             Kind::Stack => 9,
             Kind::StackGuard => 10,
+            // A guess by what leads there: whoever knows more goes before it.
+            Kind::VmData => 7,
             // The runtime's own structures, all of one rank: they do not
             // overlap, and where they do `check` says so.
             _ => 11,

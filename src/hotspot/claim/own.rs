@@ -1,0 +1,49 @@
+//! Mappings that libjvm made for itself and that no table names: polling pages, caches of cards, Parallel's bitmaps. Its
+//! own data, or an object that the heap of the VM has, leads to where they begin. That they are the VM's is a guess: who
+//! knows them by a structure of their own goes before.
+
+use std::collections::BTreeMap;
+
+use crate::addr::{Addr, AddrRange};
+use crate::hotspot::HotSpot;
+use crate::hotspot::claim::{Known, Sink, words};
+use crate::image::ModuleKind;
+use crate::limits;
+use crate::map::Kind;
+
+pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
+    let vm = hotspot.vm();
+    let ModuleKind::Elf(image) = (match vm.process.modules.get(vm.module) {
+        Some(module) => &module.kind,
+        None => return,
+    }) else {
+        return;
+    };
+    let base = out.base;
+    // What a file is mapped to, and what may be executed, has a better name.
+    let mut open: BTreeMap<Addr, AddrRange> = base
+        .entries
+        .iter()
+        .filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.read && !p.exec))
+        .map(|e| (e.range.start, e.range))
+        .collect();
+    open.retain(|_, range| !out.is_taken(*range) && !vm.range.contains(range.start));
+    let mut claim = |(at, word): (Addr, u64), kind, detail: &str, whose: &str| {
+        if let Some(range) = open.remove(&Addr::new(word)) {
+            let evidence = format!("{whose} at {at} leads to its start");
+            out.add(range, kind, detail, Known::guess(&evidence));
+        }
+    };
+    for segment in image.segments.iter().filter(|s| s.perms.write) {
+        let len = segment.range.len().min(limits::MAX_VM_DATA);
+        for place in words(vm, segment.range.start, len) {
+            claim(place, Kind::VmData, "of libjvm's own", "libjvm's data");
+        }
+    }
+    let Ok(heap) = vm.static_ptr("Universe", "_collectedHeap") else { return };
+    for (_, object) in words(vm, heap, limits::MAX_VM_OBJECT) {
+        for place in words(vm, Addr::new(object), limits::MAX_VM_OBJECT) {
+            claim(place, Kind::GCBookkeeping, "of the collector's own", "an object of the VM's heap");
+        }
+    }
+}
