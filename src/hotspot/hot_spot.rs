@@ -1,5 +1,6 @@
 //! One HotSpot VM of a process, with what was read of it so far.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::bytes::printable;
@@ -9,12 +10,12 @@ use crate::hotspot::code::Code;
 use crate::hotspot::heap::{Heap, Spaces};
 use crate::hotspot::threads::{JavaThread, java_threads};
 use crate::hotspot::vm::{Detection, Vm, VmError, detect};
-use crate::hotspot::{claim, roots};
-use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThreads, Roots, Walk};
-use crate::map::Claims;
+use crate::hotspot::{Nmt, buffers, claim, findings, roots};
+use crate::managed::{self, BlockLabels, ManagedCode, ManagedRuntime, ManagedThreads, OwnedBuffer, Roots, Walk};
+use crate::map::{Claims, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::RuntimeRow;
+use crate::report::{Finding, RuntimeRow};
 
 /// One HotSpot VM. Each part is read when it is first asked for, and kept.
 pub struct HotSpot<'p> {
@@ -25,6 +26,8 @@ pub struct HotSpot<'p> {
     heap: OnceLock<Option<Heap<'p>>>,
     code: OnceLock<Code<'p>>,
     threads: OnceLock<ManagedThreads>,
+    buffers: OnceLock<Vec<OwnedBuffer>>,
+    nmt: OnceLock<Option<Nmt<'p>>>,
 }
 
 impl<'p> HotSpot<'p> {
@@ -47,7 +50,8 @@ impl<'p> HotSpot<'p> {
     fn new(vm: Arc<Vm<'p>>) -> Result<HotSpot<'p>, (Arc<Vm<'p>>, VmError)> {
         let classes = Classes::new(vm.clone()).map_err(|e| (vm.clone(), e))?;
         let (spaces, java_threads, heap, code, threads) = Default::default();
-        Ok(HotSpot { vm, classes: Arc::new(classes), spaces, java_threads, heap, code, threads })
+        let (buffers, nmt) = Default::default();
+        Ok(HotSpot { vm, classes: Arc::new(classes), spaces, java_threads, heap, code, threads, buffers, nmt })
     }
 
     /// The VM and its tables.
@@ -134,6 +138,26 @@ impl ManagedRuntime for HotSpot<'_> {
 
     fn code(&self) -> &dyn ManagedCode {
         self.all_code()
+    }
+
+    fn buffers(&self) -> &[OwnedBuffer] {
+        self.buffers.get_or_init(|| {
+            let Some(heap) = self.objects() else { return Vec::new() };
+            let _phase = self.vm.process.enter(Phase::Objects);
+            let (found, more) = buffers::buffers(&self.classes, heap);
+            if more > 0 {
+                self.tell("buffers", &format!("{more} objects more than are read"));
+            }
+            found
+        })
+    }
+
+    fn findings(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
+        findings::findings(self, written)
+    }
+
+    fn block_labels(&self) -> Option<&dyn BlockLabels> {
+        self.nmt.get_or_init(|| Nmt::find(&self.vm)).as_ref().map(|nmt| nmt as &dyn BlockLabels)
     }
 
     fn threads(&self) -> &ManagedThreads {

@@ -50,3 +50,9 @@ pub const MAX_VM_OBJECT: u64 = 4 << 10;
 
 /// Bytes of libjvm's writable data that are looked through: some 2 MiB.
 pub const MAX_VM_DATA: u64 = 16 << 20;
+
+/// Direct and mapped buffers; a Netty server has some thousands.
+pub const MAX_OWNED_BUFFERS: usize = 1 << 22;
+
+/// Categories of Native Memory Tracking: JDK 25 has 28.
+pub const MAX_NMT_CATEGORIES: usize = 128;

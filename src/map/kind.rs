@@ -71,6 +71,11 @@ impl Kind {
         matches!(self, Kind::NoAccess | Kind::GCHeapReserve)
     }
 
+    /// Whether it is anonymous memory that nobody claims.
+    pub fn is_anonymous(self) -> bool {
+        matches!(self, Kind::AnonRO | Kind::AnonRW | Kind::AnonRX | Kind::AnonRWX)
+    }
+
     /// Whether it is of an allocator, runtime or library that is recognised and not walked: regions of different
     /// owners have it, and their details tell whose they are.
     pub fn is_recognised(self) -> bool {

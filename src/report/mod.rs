@@ -21,9 +21,9 @@ mod sums;
 mod threads;
 
 pub use crate::words::{
-    AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, ChunkPlace, ChunkState, ClusterContent, CodeKind,
-    CodePart, Compression, FieldStorage, FinalizerState, FrameRowKind, GcMode, Generation, HandleKind, HitEncoding,
-    ImageFormat, OsSubject, StackState, TargetKind, TaskStatus, TextFormat, Trust, WaitKind,
+    AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, BufferMemory, ChunkPlace, ChunkState,
+    ClusterContent, CodeKind, CodePart, Compression, FieldStorage, FinalizerState, FrameRowKind, GcMode, Generation,
+    HandleKind, HitEncoding, ImageFormat, OsSubject, StackState, TargetKind, TaskStatus, TextFormat, Trust, WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
 pub use conditions::ConditionRow;

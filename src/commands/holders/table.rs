@@ -60,6 +60,17 @@ impl Render for HoldersReport {
             count(t.mmap.count, "anonymous mapping"),
             human(t.mmap.bytes)
         ));
+        for row in &self.buffers {
+            doc.line(format!(
+                "{} of {} own {} by their field {} ({}); most has {}",
+                exact(row.objects),
+                row.name.shown(),
+                human(row.bytes),
+                row.field.shown(),
+                row.memory,
+                row.object
+            ));
+        }
         doc
     }
 

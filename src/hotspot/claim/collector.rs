@@ -51,10 +51,9 @@ fn serial(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<(), VmError> {
     let old = vm.at(kind, vm.static_ptr("Universe", "_collectedHeap")?).ptr("_old_gen")?;
     let table = vm.at("TenuredGeneration", old).ptr("_bts")?;
     let found = words(vm, table, limits::MAX_VM_OBJECT).into_iter().find_map(|(at, _)| virtual_space(vm, at).ok());
-    let (reserved, committed) = found.filter(|(all, _)| out.base.at(all.start).is_some()).ok_or(VmError::Nonsense {
-        what: "no range in the table of block starts",
-        at: table,
-    })?;
+    let (reserved, committed) = found
+        .filter(|(all, _)| out.base.at(all.start).is_some())
+        .ok_or(VmError::Nonsense { what: "no range in the table of block starts", at: table })?;
     let known = Known::derived("a VirtualSpace in TenuredGeneration::_bts");
     out.add(committed, Kind::GCBookkeeping, "block offset table", known);
     out.add(AddrRange::new(committed.end, reserved.end), RESERVE.0, RESERVE.1, known);

@@ -80,7 +80,8 @@ fn others(vm: &Vm<'_>, good: Addr) -> Result<Vec<Addr>, VmError> {
         vm.memory.u64(globals.ptr(&field)?).map_err(VmError::fault(&kind, "metadata mask"))
     };
     let views = mask("Mask")? & !mask("Finalizable")?;
-    Ok((0..u64::BITS).map(|bit| Addr::new(1 << bit)).filter(|a| a.get() & views != 0 && *a != good).collect())
+    let bits = (0..u64::BITS).map(|bit| 1 << bit).filter(|bit| views & bit != 0);
+    Ok(bits.map(Addr::new).filter(|view| *view != good).collect())
 }
 
 #[cfg(test)]
@@ -109,11 +110,7 @@ mod tests {
             runs(&spaces).iter().map(|(g, r)| (*g, r.start.get(), r.end.get())).collect();
         assert_eq!(
             found,
-            [
-                (Generation::Old, 0x1000, 0x3000),
-                (Generation::Eden, 0x3000, 0x4000),
-                (Generation::Eden, 0x5000, 0x6000)
-            ]
+            [(Generation::Old, 0x1000, 0x3000), (Generation::Eden, 0x3000, 0x4000), (Generation::Eden, 0x5000, 0x6000)]
         );
     }
 }

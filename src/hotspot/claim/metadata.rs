@@ -80,8 +80,10 @@ fn class_space(vm: &Vm<'_>, out: &mut Sink<'_>, archive: AddrRange, klasses: &[A
         if Some(start) == candidates[0] { "behind the CDS archive" } else { "with a class" },
         holds(start)
     );
-    let (kind, reserve) =
-        ((Kind::ClassSpace, "classes"), (Kind::NoAccess, "reserved for the class space, or between it and the archive"));
+    let (kind, reserve) = (
+        (Kind::ClassSpace, "classes"),
+        (Kind::NoAccess, "reserved for the class space, or between it and the archive"),
+    );
     out.add_by_access(range, kind, reserve, Known::derived(&evidence));
     let gap = AddrRange::new(archive.end, start);
     if !archive.is_empty() && start > archive.end && gap.len() < size {

@@ -10,7 +10,7 @@ mod heap;
 mod metadata;
 mod own;
 
-pub(crate) use code::{CodeHeap, code_heaps};
+pub(crate) use code::code_heaps;
 
 use crate::addr::{Addr, AddrRange};
 use crate::hotspot::HotSpot;
@@ -22,12 +22,8 @@ use crate::phase::Phase;
 /// Claim what is the VM's own.
 pub(super) fn claim(hotspot: &HotSpot<'_>, claims: &mut Claims) {
     let process = hotspot.vm().process;
-    let mut sink = Sink {
-        base: process.base(),
-        owner: Owner::Module(hotspot.vm().module as u32),
-        claims,
-        taken: Vec::new(),
-    };
+    let mut sink =
+        Sink { base: process.base(), owner: Owner::Module(hotspot.vm().module as u32), claims, taken: Vec::new() };
     heap::claim(hotspot, &mut sink);
     let phase = process.enter(Phase::LoaderHeaps);
     metadata::claim(hotspot, &mut sink);
