@@ -79,8 +79,8 @@ def main():
             outside[kind] += b - a - sum(common(a, b, c, d) for c, d in covered)
     outside = ", ".join(f"{kind} {size:,}" for kind, size in outside.items() if size) or "none"
     print(f"\nOf the VM's kinds in no range that NMT tells: {outside}.\n")
-    blocks = re.findall(r"-\s+(\S[^\n]*?) \(reserved=\d+, committed=\d+\)((?:\n(?!-).*)*)", text)
-    tracked = {name: re.search(r"\(malloc=(\d+)(?: (?:type|tag)=\S+)? #(\d+)\)", body) for name, body in blocks}
+    blocks = re.findall(r"-\s+(\S[^\n]*?) \(reserved=\d+, committed=\d+[^)]*\)((?:\n(?!-).*)*)", text)
+    tracked = {name: re.search(r"\(malloc=(\d+)(?: (?:type|tag)=[^#)]*?)? #(\d+)\)", body) for name, body in blocks}
     ours = coremap("malloc", core, options).get("categories") or {"categories": []}
     ours = {row["name"]: (row["asked"], row["blocks"]["count"]) for row in ours["categories"]}
     print("| NMT | malloc | blocks | in the core | blocks |\n|---|---:|---:|---:|---:|")

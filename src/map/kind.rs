@@ -71,6 +71,12 @@ impl Kind {
         matches!(self, Kind::NoAccess | Kind::GCHeapReserve)
     }
 
+    /// Whether only a Java VM has it.
+    pub fn is_java(self) -> bool {
+        use Kind::{CdsArchive, ClassSpace, CodeCache, Metaspace, VmData};
+        matches!(self, ClassSpace | Metaspace | CdsArchive | CodeCache | VmData)
+    }
+
     /// Whether it is anonymous memory that nobody claims.
     pub fn is_anonymous(self) -> bool {
         matches!(self, Kind::AnonRO | Kind::AnonRW | Kind::AnonRX | Kind::AnonRWX)

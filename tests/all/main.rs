@@ -29,6 +29,7 @@ mod fences;
 mod foreign;
 mod fuzz;
 mod hostile;
+mod java_map;
 mod lists;
 mod look;
 mod malloc;

@@ -2,19 +2,19 @@
 //! interface (`managed::ManagedRuntime`) is enough for the commands that ask any runtime.
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::commands::{self, HeapStatOptions, RetainedOptions, ThreadOptions};
+use coremap::commands::{self, HeapStatOptions, RetainedOptions, ThreadOptions, TriageOptions};
 use coremap::managed::graph::Space;
 use coremap::managed::{
     CodeAt, CodeEntry, CodeEntryKind, Generation, Heap, Link, Losses, ManagedCode, ManagedRuntime, ManagedThread,
-    ManagedThreads, Method, MethodRole, Node, Object, ObjectReader, Part, Root, RootKind, Roots, TypeIndex, TypeInfo,
-    Walk, Walker,
+    ManagedThreads, Method, MethodRole, Node, Object, ObjectReader, OwnedBuffer, Part, Root, RootKind, Roots,
+    TypeIndex, TypeInfo, Walk, Walker,
 };
 use coremap::map::{Claim, Claims, Confidence, Kind, Owner};
 use coremap::memory::Memory;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::registers::Regs;
-use coremap::report::{FrameRowKind, RuntimeRow, ThreadRow};
+use coremap::report::{BufferMemory, FrameRowKind, RuntimeRow, ThreadRow};
 use coremap::session::Session;
 
 use crate::support::builder::{CoreBuilder, Load, R, X};
@@ -22,6 +22,7 @@ use crate::support::notes;
 
 const HEAP: u64 = 0x10_0000;
 const CODE: u64 = 0x20_0000;
+const NATIVE: u64 = 0x30_0000;
 const STACK: u64 = 0x7000_0000;
 const TID: u32 = 7;
 
@@ -39,6 +40,7 @@ struct Toy<'p> {
     parts: Vec<Part>,
     space: Space<'p>,
     threads: ManagedThreads,
+    buffers: Vec<OwnedBuffer>,
 }
 
 impl<'p> Toy<'p> {
@@ -52,6 +54,7 @@ impl<'p> Toy<'p> {
             parts: vec![Part { heap: 0, generation: YOUNG, range }],
             space: Space::new(process.target(), [range].into_iter(), 16),
             threads,
+            buffers: Vec::new(),
         }
     }
 
@@ -189,6 +192,9 @@ impl ManagedRuntime for Toy<'_> {
         let object = self.process.memory.ptr(at).unwrap();
         Roots { all: vec![Root { thread: Some(TID), ..Root::new(RootKind::Stack, at, object) }], ..Roots::default() }
     }
+    fn buffers(&self) -> &[OwnedBuffer] {
+        &self.buffers
+    }
     fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
         (row.managed_id, row.managed_name) = (thread.id, Some("toy worker".into()));
     }
@@ -259,4 +265,46 @@ fn a_runtime_of_fifty_lines_gets_every_answer() {
     assert!(!ips.results[1].found && ips.results[1].reason.as_deref().unwrap().contains("Stack"));
     assert_eq!(commands::perfmap(&session).entries.len(), METHODS.len());
     assert!(process.diag.warnings().is_empty(), "{:?}", process.diag.warnings());
+}
+
+/// Memory outside of the heap that an object owns is told as that object's, whatever the runtime is.
+#[test]
+fn what_objects_own_outside_of_the_heap_is_told() {
+    let silent = Progress::silent();
+    let file = core().load(Load::at(NATIVE).bytes(vec![7; 0x2000])).write();
+    let process = Process::open(file.path(), &Options::default(), &silent).unwrap();
+    let mut toy = Toy::new(&process);
+    let (first, nobody) = (Addr::new(HEAP), Addr::new(HEAP + 72));
+    let buffer = |start, len, object, how| OwnedBuffer {
+        range: AddrRange::sized(Addr::new(start), len),
+        object,
+        field: "name",
+        how,
+    };
+    toy.buffers = vec![
+        buffer(NATIVE, 0x1000, first, BufferMemory::Allocated),
+        buffer(NATIVE + 0x1800, 0x100, nobody, BufferMemory::Allocated),
+        buffer(NATIVE + 0x1900, 0x80, first, BufferMemory::Mapped),
+    ];
+    let session = Session::with_runtimes(&process, vec![Box::new(toy)]);
+
+    let asked = [NATIVE + 0x10, NATIVE + 0x1000, NATIVE + 0x1910, HEAP].map(Addr::new);
+    let answer = commands::whatis(&session, &asked, 0, &silent);
+    let owners = answer.results.iter().map(|row| row.owner.as_ref());
+    let owners: Vec<_> = owners
+        .map(|o| o.map(|o| (o.address, &*o.name, o.field.as_deref(), o.buffer.as_ref().map(|b| (b.size, b.memory)))))
+        .collect();
+    let node = |size, memory| Some((first, "Node", Some("name"), Some((size, memory))));
+    assert_eq!(owners, [node(0x1000, BufferMemory::Allocated), None, node(0x80, BufferMemory::Mapped), None]);
+
+    let held = commands::holders(&session, None, &silent).buffers;
+    let held: Vec<_> = held.iter().map(|row| (&*row.name, row.memory, row.objects, row.bytes)).collect();
+    assert_eq!(held, [("Node", BufferMemory::Allocated, 2, 0x1100), ("Node", BufferMemory::Mapped, 1, 0x80)]);
+
+    let found = commands::triage(&session, &TriageOptions::default(), &silent).findings;
+    let told = found.iter().find(|finding| finding.id == "native-buffers").unwrap();
+    assert_eq!(told.bytes, Some(0x1100));
+    // The fourth node has no root.
+    assert!(told.text.contains("Kept by roots (Stack) 4.13 KiB"), "{}", told.text);
+    assert!(told.text.contains("256 B of them no root keeps"), "{}", told.text);
 }

@@ -52,6 +52,10 @@ pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -
                 continue;
             }
             let generation = [Generation::Small, Generation::Medium, Generation::Large].get((kind & 0xff) as usize);
+            // A small page is one granule (ZPageSizeSmall); what was freed in one piece has an entry too (JDK 25).
+            if generation == Some(&Generation::Small) && end.since(start) != 1 << shift {
+                continue;
+            }
             let place = |offset: Addr| classes.encoding.at_heap_offset(offset.get());
             let generation = generation.copied().unwrap_or(Generation::Other);
             let space = Space::new(generation, place(start), place(top), place(end));
