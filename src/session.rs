@@ -9,7 +9,7 @@ use crate::diag::was_read;
 use crate::dotnet::CoreClr;
 use crate::hotspot::HotSpot;
 use crate::introspect::{Introspection, introspect};
-use crate::managed::{ManagedRuntime, Mark, Roots, Walk};
+use crate::managed::{BlockLabels, ManagedRuntime, Mark, Roots, Walk};
 use crate::map::{AddressMap, Kind, Owner, Region};
 use crate::native::NativeSymbols;
 use crate::native::malloc::{Blocks, FreeLists, Malloc, read_blocks};
@@ -187,6 +187,12 @@ impl<'p> Session<'p> {
             was_read("blocks of malloc");
             read_blocks(self.process, self.malloc())
         })
+    }
+
+    /// What a runtime notes in its blocks of malloc, if one does.
+    #[doc(hidden)]
+    pub fn block_labels(&self) -> Option<&dyn BlockLabels> {
+        self.runtimes().into_iter().find_map(|runtime| runtime.block_labels())
     }
 
     /// Names of native code.

@@ -1,5 +1,6 @@
 //! One HotSpot VM of a process, with what was read of it so far.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
@@ -10,14 +11,15 @@ use crate::hotspot::code::Code;
 use crate::hotspot::heap::{Heap, Spaces};
 use crate::hotspot::threads::{JavaThread, Locks, Threads, java_threads};
 use crate::hotspot::vm::{Detection, Vm, VmError, detect};
-use crate::hotspot::{claim, object, roots, threads};
+use crate::hotspot::{Nmt, buffers, claim, findings, object, roots, threads};
 use crate::managed::{
-    self, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, StackFrame, Walk,
+    self, BlockLabels, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots,
+    StackFrame, Walk,
 };
-use crate::map::{Claims, Confidence};
+use crate::map::{Claims, Confidence, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
+use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
 /// One HotSpot VM. Each part is read when it is first asked for, and kept.
 pub struct HotSpot<'p> {
@@ -29,6 +31,8 @@ pub struct HotSpot<'p> {
     code: OnceLock<Code<'p>>,
     pub(super) threads: OnceLock<Threads>,
     pub(super) locks: OnceLock<Locks>,
+    buffers: OnceLock<Vec<OwnedBuffer>>,
+    nmt: OnceLock<Option<Nmt<'p>>>,
 }
 
 impl<'p> HotSpot<'p> {
@@ -51,7 +55,9 @@ impl<'p> HotSpot<'p> {
     fn new(vm: Arc<Vm<'p>>) -> Result<HotSpot<'p>, (Arc<Vm<'p>>, VmError)> {
         let classes = Classes::new(vm.clone()).map_err(|e| (vm.clone(), e))?;
         let (spaces, java_threads, heap, code, threads, locks) = Default::default();
-        Ok(HotSpot { vm, classes: Arc::new(classes), spaces, java_threads, heap, code, threads, locks })
+        let (buffers, nmt) = Default::default();
+        let classes = Arc::new(classes);
+        Ok(HotSpot { vm, classes, spaces, java_threads, heap, code, threads, locks, buffers, nmt })
     }
 
     /// The VM and its tables.
@@ -139,6 +145,26 @@ impl ManagedRuntime for HotSpot<'_> {
 
     fn code(&self) -> &dyn ManagedCode {
         self.all_code()
+    }
+
+    fn buffers(&self) -> &[OwnedBuffer] {
+        self.buffers.get_or_init(|| {
+            let Some(heap) = self.objects() else { return Vec::new() };
+            let _phase = self.vm.process.enter(Phase::Objects);
+            let (found, more) = buffers::buffers(&self.classes, heap);
+            if more > 0 {
+                self.tell("buffers", &format!("{more} objects more than are read"));
+            }
+            found
+        })
+    }
+
+    fn findings(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
+        findings::findings(self, written)
+    }
+
+    fn block_labels(&self) -> Option<&dyn BlockLabels> {
+        self.nmt.get_or_init(|| Nmt::find(&self.vm)).as_ref().map(|nmt| nmt as &dyn BlockLabels)
     }
 
     fn threads(&self) -> &ManagedThreads {

@@ -3,14 +3,18 @@
 //!
 //! Terms are those of the VM (openjdk/jdk, src/hotspot/share).
 
+mod buffers;
 mod claim;
 pub mod classes;
 pub mod code;
+mod findings;
 pub mod heap;
 mod hot_spot;
+mod nmt;
 mod object;
 mod roots;
 pub mod threads;
 pub mod vm;
 
 pub use hot_spot::HotSpot;
+pub use nmt::Nmt;

@@ -93,3 +93,15 @@ pub const FIRST_JAVA_THREAD_NUMBER: u64 = 3;
 
 /// Chunks of one virtual thread's stack: a new one is made where the last is full, and has twice its frames.
 pub const MAX_STACK_CHUNKS: usize = 1 << 12;
+
+/// Blobs of stub routines: JDK 17 has two, 25 some ten.
+pub const MAX_STUB_BLOBS: usize = 1 << 10;
+
+/// Bytes of an object of the VM that is looked through word by word: its heap is the largest, some 2 KiB.
+pub const MAX_VM_OBJECT: u64 = 4 << 10;
+
+/// Direct and mapped buffers; a Netty server has some thousands.
+pub const MAX_OWNED_BUFFERS: usize = 1 << 22;
+
+/// Categories of Native Memory Tracking: JDK 25 has 28.
+pub const MAX_NMT_CATEGORIES: usize = 128;

@@ -10,6 +10,7 @@ mod frames;
 pub mod graph;
 mod heap;
 mod names;
+mod native_memory;
 mod roots;
 mod runtime;
 mod stat;
@@ -29,6 +30,7 @@ pub use heap::{
     StringUnits, TypeIndex, TypeInfo, Walker, locate,
 };
 pub(crate) use names::ObjectNames;
+pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
 pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, StackCoverage};
 pub use runtime::{LightThread, ManagedRuntime, ManagedThread, ManagedThreads, Structure};
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};

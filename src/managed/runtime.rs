@@ -1,11 +1,11 @@
 //! A managed runtime as one asks it, whatever it is.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
-use crate::managed::{Heap, LightFrame, ManagedCode, Mark, Roots, StackFrame, Walk};
+use crate::managed::{BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, StackFrame, Walk};
 use crate::map::{Claims, Confidence, Kind};
-use crate::report::{FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
+use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
 /// A thread as a runtime knows it.
 #[derive(Clone, Debug)]
@@ -114,6 +114,22 @@ pub trait ManagedRuntime: Sync {
     /// What of the runtime's own structures `addr` is, in memory of that kind; `None` where it is none
     /// that can be told.
     fn structure(&self, _addr: Addr, _kind: Kind) -> Option<Structure> {
+        None
+    }
+
+    /// Memory outside of its heap that its objects own, by address.
+    fn buffers(&self) -> &[OwnedBuffer] {
+        &[]
+    }
+
+    /// What stands out in its own structures, without a pass over its heap; `written`: bytes of the process that were
+    /// written, by kind.
+    fn findings(&self, _written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    /// What it notes at the start of blocks that it has from malloc; `None` where it notes nothing.
+    fn block_labels(&self) -> Option<&dyn BlockLabels> {
         None
     }
 

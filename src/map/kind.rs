@@ -51,6 +51,12 @@ words! {
         ThunkHeap = "ThunkHeap",
         LoaderCodeHeap = "LoaderCodeHeap",
         HostCodeHeap = "HostCodeHeap",
+        // The Java VM, in the words of its own Native Memory Tracking where it has one.
+        ClassSpace = "ClassSpace",
+        Metaspace = "Metaspace",
+        CdsArchive = "CdsArchive",
+        CodeCache = "CodeCache",
+        VmData = "VmData",
     }
 }
 
@@ -63,6 +69,12 @@ impl Kind {
     /// Whether it is address space that was set aside and holds nothing: in sums it would hide what is there.
     pub fn is_reserved(self) -> bool {
         matches!(self, Kind::NoAccess | Kind::GCHeapReserve)
+    }
+
+    /// Whether only a Java VM has it.
+    pub fn is_java(self) -> bool {
+        use Kind::{CdsArchive, ClassSpace, CodeCache, Metaspace, VmData};
+        matches!(self, ClassSpace | Metaspace | CdsArchive | CodeCache | VmData)
     }
 
     /// Whether it is anonymous memory that nobody claims.
@@ -93,6 +105,8 @@ impl Kind {
             Kind::Malloc => 8,
             Kind::Stack => 9,
             Kind::StackGuard => 10,
+            // A guess by what leads there: whoever knows more goes before it.
+            Kind::VmData => 7,
             // The runtime's own structures, all of one rank: they do not
             // overlap, and where they do `check` says so.
             _ => 11,

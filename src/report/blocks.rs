@@ -68,6 +68,9 @@ pub struct ClusterRow {
     pub free: u64,
     /// Whether they have mappings of their own.
     pub mmapped: bool,
+    /// What a managed runtime noted that they are for (the Java VM's Native Memory Tracking); `null` where it noted
+    /// nothing.
+    pub category: Option<String>,
 }
 
 /// One chunk.

@@ -22,9 +22,10 @@ mod sums;
 mod threads;
 
 pub use crate::words::{
-    AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, ChunkPlace, ChunkState, ClusterContent, CodeKind,
-    CodePart, Compression, Execution, FieldStorage, FinalizerState, FrameRowKind, GcMode, Generation, HandleKind,
-    HitEncoding, ImageFormat, OsSubject, StackState, TargetKind, TaskStatus, TextFormat, Trust, WaitKind,
+    AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, BufferMemory, ChunkPlace, ChunkState,
+    ClusterContent, CodeKind, CodePart, Compression, Execution, FieldStorage, FinalizerState, FrameRowKind, GcMode,
+    Generation, HandleKind, HitEncoding, ImageFormat, OsSubject, StackState, TargetKind, TaskStatus, TextFormat, Trust,
+    WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
 pub use code::InlinedRow;

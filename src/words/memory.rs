@@ -83,3 +83,15 @@ words! {
         Pointer = "pointer",
     }
 }
+
+words! {
+    /// Where memory came from that an object of a managed runtime owns.
+    #[derive(Default)]
+    pub enum BufferMemory {
+        /// The runtime asked malloc or the system for it.
+        #[default]
+        Allocated = "allocated",
+        /// A file is mapped there.
+        Mapped = "mapped file",
+    }
+}

@@ -20,7 +20,7 @@ pub use malloc::{AllocatorName, ChunkPlace, ChunkState, ClusterContent};
 pub use managed::{
     AsyncEnd, AsyncPart, FieldStorage, FinalizerState, GcMode, Generation, HandleKind, TaskStatus, WaitKind,
 };
-pub use memory::{BlockBorders, BlockContent, HitEncoding, TargetKind};
+pub use memory::{BlockBorders, BlockContent, BufferMemory, HitEncoding, TargetKind};
 pub use process::{Compression, ImageFormat, OsSubject};
 pub use threads::StackState;
 

@@ -2,19 +2,19 @@
 //! interface (`managed::ManagedRuntime`) is enough for the commands that ask any runtime.
 
 use coremap::addr::{Addr, AddrRange};
-use coremap::commands::{self, HeapStatOptions, RetainedOptions, ThreadOptions};
+use coremap::commands::{self, HeapStatOptions, RetainedOptions, ThreadOptions, TriageOptions};
 use coremap::managed::graph::Space;
 use coremap::managed::{
     Activation, Caller, CodeAt, CodeEntry, CodeEntryKind, Execution, FrameAt, Generation, Heap, Link, Losses,
     ManagedCode, ManagedFrame, ManagedRuntime, ManagedThread, ManagedThreads, Method, MethodRole, Node, Object,
-    ObjectReader, Part, Position, Root, RootKind, Roots, Source, TypeIndex, TypeInfo, Walk, Walker,
+    ObjectReader, OwnedBuffer, Part, Position, Root, RootKind, Roots, Source, TypeIndex, TypeInfo, Walk, Walker,
 };
 use coremap::map::{Claim, Claims, Confidence, Kind, Owner};
 use coremap::memory::Memory;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::registers::Regs;
-use coremap::report::{FrameRow, FrameRowKind, RuntimeRow, ThreadRow};
+use coremap::report::{BufferMemory, FrameRow, FrameRowKind, RuntimeRow, ThreadRow};
 use coremap::session::Session;
 
 use crate::support::builder::{CoreBuilder, Load, R, X};
@@ -22,6 +22,7 @@ use crate::support::notes;
 
 const HEAP: u64 = 0x10_0000;
 const CODE: u64 = 0x20_0000;
+const NATIVE: u64 = 0x30_0000;
 const STACK: u64 = 0x7000_0000;
 const TID: u32 = 7;
 
@@ -41,6 +42,7 @@ struct Toy<'p> {
     threads: ManagedThreads,
     /// Whether it tells what runs in frames of `Work()`, and who called them.
     inlines: Option<Caller>,
+    buffers: Vec<OwnedBuffer>,
 }
 
 impl<'p> Toy<'p> {
@@ -55,6 +57,7 @@ impl<'p> Toy<'p> {
             space: Space::new(process.target(), [range].into_iter(), 16),
             threads,
             inlines: None,
+            buffers: Vec::new(),
         }
     }
 
@@ -214,6 +217,9 @@ impl ManagedRuntime for Toy<'_> {
         let object = self.process.memory.ptr(at).unwrap();
         Roots { all: vec![Root { thread: Some(TID), ..Root::new(RootKind::Stack, at, object) }], ..Roots::default() }
     }
+    fn buffers(&self) -> &[OwnedBuffer] {
+        &self.buffers
+    }
     fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
         (row.managed_id, row.managed_name) = (thread.id, Some("toy worker".into()));
     }
@@ -316,4 +322,46 @@ fn a_frame_may_be_several_methods_and_say_who_called_it() {
     assert_eq!((frames[3].kind, frames[3].sp), (FrameRowKind::Native, frames[2].sp));
     let frames = told(Caller::Unknown);
     assert_eq!(managed(&frames)[..3], [wait, inner, work]);
+}
+
+/// Memory outside of the heap that an object owns is told as that object's, whatever the runtime is.
+#[test]
+fn what_objects_own_outside_of_the_heap_is_told() {
+    let silent = Progress::silent();
+    let file = core().load(Load::at(NATIVE).bytes(vec![7; 0x2000])).write();
+    let process = Process::open(file.path(), &Options::default(), &silent).unwrap();
+    let mut toy = Toy::new(&process);
+    let (first, nobody) = (Addr::new(HEAP), Addr::new(HEAP + 72));
+    let buffer = |start, len, object, how| OwnedBuffer {
+        range: AddrRange::sized(Addr::new(start), len),
+        object,
+        field: "name",
+        how,
+    };
+    toy.buffers = vec![
+        buffer(NATIVE, 0x1000, first, BufferMemory::Allocated),
+        buffer(NATIVE + 0x1800, 0x100, nobody, BufferMemory::Allocated),
+        buffer(NATIVE + 0x1900, 0x80, first, BufferMemory::Mapped),
+    ];
+    let session = Session::with_runtimes(&process, vec![Box::new(toy)]);
+
+    let asked = [NATIVE + 0x10, NATIVE + 0x1000, NATIVE + 0x1910, HEAP].map(Addr::new);
+    let answer = commands::whatis(&session, &asked, 0, &silent);
+    let owners = answer.results.iter().map(|row| row.owner.as_ref());
+    let owners: Vec<_> = owners
+        .map(|o| o.map(|o| (o.address, &*o.name, o.field.as_deref(), o.buffer.as_ref().map(|b| (b.size, b.memory)))))
+        .collect();
+    let node = |size, memory| Some((first, "Node", Some("name"), Some((size, memory))));
+    assert_eq!(owners, [node(0x1000, BufferMemory::Allocated), None, node(0x80, BufferMemory::Mapped), None]);
+
+    let held = commands::holders(&session, None, &silent).buffers;
+    let held: Vec<_> = held.iter().map(|row| (&*row.name, row.memory, row.objects, row.bytes)).collect();
+    assert_eq!(held, [("Node", BufferMemory::Allocated, 2, 0x1100), ("Node", BufferMemory::Mapped, 1, 0x80)]);
+
+    let found = commands::triage(&session, &TriageOptions::default(), &silent).findings;
+    let told = found.iter().find(|finding| finding.id == "native-buffers").unwrap();
+    assert_eq!(told.bytes, Some(0x1100));
+    // The fourth node has no root.
+    assert!(told.text.contains("Kept by roots (Stack) 4.13 KiB"), "{}", told.text);
+    assert!(told.text.contains("256 B of them no root keeps"), "{}", told.text);
 }

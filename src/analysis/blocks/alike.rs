@@ -6,22 +6,19 @@ use std::sync::PoisonError;
 use crate::analysis::blocks::clusters::row;
 use crate::analysis::blocks::tally::{Alike, Looker, OfSize};
 use crate::memory::Memory;
-use crate::native::NativeSymbols;
-use crate::native::malloc::{Block, Blocks, Malloc};
-use crate::process::Process;
+use crate::native::malloc::Block;
 use crate::report::ClusterRow;
+use crate::session::Session;
 
 /// How many used blocks are like `block`, which is one, itself among them: the row that `malloc` has of them, but for
 /// what it tells of free chunks. Only blocks of its size are read.
-pub(crate) fn alike(
-    process: &Process,
-    symbols: &NativeSymbols<'_>,
-    malloc: &Malloc,
-    blocks: &Blocks,
-    block: Block,
-) -> ClusterRow {
-    let look = Looker::new(process, malloc, 0);
-    let content = |b: &Block| look.content(b.range.start, process.memory.u64(b.range.start).ok(), b.range.len());
+pub(crate) fn alike(session: &Session<'_>, block: Block) -> ClusterRow {
+    let (process, malloc, blocks) = (session.process, session.malloc(), &session.blocks().1);
+    let look = Looker::new(session, 0);
+    let content = |b: &Block| {
+        let (content, label) = look.look(b.range.start, process.memory.u64(b.range.start).ok(), b.range.len());
+        (content, label.map(|l| l.label))
+    };
     let wanted = content(&block);
     // How many, and the first.
     let found = Mutex::new((0_u64, block.range.start));
@@ -33,5 +30,7 @@ pub(crate) fn alike(
     });
     let (count, example) = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     let mmapped = malloc.mapped.iter().any(|c| malloc.block(c.chunk) == block.range.start);
-    row(process, symbols, block.size, &OfSize::default(), &Alike { content: wanted, count, example }, mmapped)
+    let (content, label) = wanted;
+    let alike = Alike { content, label, count, example };
+    row(session, block.size, &OfSize::default(), &alike, mmapped)
 }

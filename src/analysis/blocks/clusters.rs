@@ -8,6 +8,7 @@ use crate::bytes::printable;
 use crate::native::NativeSymbols;
 use crate::process::Process;
 use crate::report::{ClusterContent, ClusterRow, SizeClassRow};
+use crate::session::Session;
 
 /// Blocks with one first word are a cluster where they are at least so many, and
 /// this share of all of their size.
@@ -15,18 +16,18 @@ const LEAST: u64 = 2;
 const SHARE: u64 = 20;
 
 /// The clusters, most bytes first.
-pub(crate) fn clusters(process: &Process, arenas: &BySize, mapped: &BySize) -> Vec<ClusterRow> {
-    let symbols = NativeSymbols::new(process);
+pub(crate) fn clusters(session: &Session<'_>, arenas: &BySize, mapped: &BySize) -> Vec<ClusterRow> {
     let mut out = Vec::new();
     for (sizes, mmapped) in [(arenas, false), (mapped, true)] {
         for (size, of) in sizes.iter().filter(|(_, of)| of.used > 0) {
-            let row = |alike: &Alike| row(process, &symbols, size, of, alike, mmapped);
+            let row = |alike: &Alike| row(session, size, of, alike, mmapped);
             let (kept, rest): (Vec<&Alike>, Vec<&Alike>) = of.alike.iter().partition(|a| is_cluster(of, a));
             out.extend(kept.into_iter().map(row));
             if let Some(first) = rest.first() {
                 let count = rest.iter().map(|a| a.count).sum();
                 let content = if rest.len() == 1 && count == of.used { first.content } else { Content::Mixed };
-                out.push(row(&Alike { content, count, example: first.example }));
+                let label = first.label.filter(|_| rest.iter().all(|a| a.label == first.label));
+                out.push(row(&Alike { content, label, count, example: first.example }));
             }
         }
     }
@@ -41,14 +42,7 @@ fn is_cluster(of: &OfSize, alike: &Alike) -> bool {
     }
 }
 
-pub(super) fn row(
-    process: &Process,
-    symbols: &NativeSymbols<'_>,
-    size: u64,
-    of: &OfSize,
-    alike: &Alike,
-    mmapped: bool,
-) -> ClusterRow {
+pub(super) fn row(session: &Session<'_>, size: u64, of: &OfSize, alike: &Alike, mmapped: bool) -> ClusterRow {
     let (kind, first_word, fill) = match alike.content {
         Content::Fill(0) => (ClusterContent::Zero, Some(0), Some(0)),
         Content::Fill(byte) => (ClusterContent::Fill, Some(u64::from_ne_bytes([byte; 8])), Some(byte)),
@@ -57,7 +51,7 @@ pub(super) fn row(
         Content::Mixed => (ClusterContent::Mixed, None, None),
     };
     let symbol = match alike.content {
-        Content::Symbol(word) => Some(target(process, symbols, Addr::new(word))),
+        Content::Symbol(word) => Some(target(session.process, session.symbols(), Addr::new(word))),
         _ => None,
     };
     ClusterRow {
@@ -71,6 +65,7 @@ pub(super) fn row(
         symbol,
         free: of.free,
         mmapped,
+        category: alike.label.and_then(|label| Some(session.block_labels()?.name(label))),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::units::exact;
 
 pub(crate) use alike::alike;
 pub(crate) use clusters::{clusters, size_classes};
-pub(crate) use tally::{BySize, Looker, Tally};
+pub(crate) use tally::{BySize, Labelled, Looker, Tally, merge_labels};
 
 /// Tell which lists of free chunks are not whole.
 pub(crate) fn tell_lists(process: &Process, lists: &FreeLists) {

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
+use crate::managed::{BlockLabel, BlockLabels};
 use crate::memory::{Memory, ProcessMemory};
 use crate::native::malloc::{Chunk, Malloc, State};
-use crate::process::Process;
 use crate::report::{ChunkPlace, ChunkRow, ChunkState, ChunkSum};
+use crate::session::Session;
 
 /// First words of blocks of one size that are told apart.
 const WORDS: usize = 16;
@@ -36,6 +37,8 @@ pub(crate) enum Content {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alike {
     pub(crate) content: Content,
+    /// What a runtime noted that they are for.
+    pub(crate) label: Option<u8>,
     pub(crate) count: u64,
     pub(crate) example: Addr,
 }
@@ -49,14 +52,13 @@ pub(crate) struct OfSize {
 }
 
 impl OfSize {
-    fn add(&mut self, content: Content, count: u64, example: Addr) {
+    fn add(&mut self, alike: Alike) {
         let full = self.alike.len() >= WORDS;
-        let found = self.alike.iter().position(|a| a.content == content);
-        let place =
-            found.or_else(|| if full { self.alike.iter().position(|a| a.content == Content::Mixed) } else { None });
-        match place {
-            Some(i) => self.alike[i].count += count,
-            None => self.alike.push(Alike { content: if full { Content::Mixed } else { content }, count, example }),
+        let rest = Alike { content: Content::Mixed, label: None, ..alike };
+        let same = |of: &Alike| self.alike.iter().position(|a| (a.content, a.label) == (of.content, of.label));
+        match same(&alike).or_else(|| if full { same(&rest) } else { None }) {
+            Some(i) => self.alike[i].count += alike.count,
+            None => self.alike.push(if full { rest } else { alike }),
         }
     }
 }
@@ -104,9 +106,7 @@ impl BySize {
             let mine = self.of(size);
             mine.used += s.used;
             mine.free += s.free;
-            for a in &s.alike {
-                mine.add(a.content, a.count, a.example);
-            }
+            s.alike.iter().for_each(|a| mine.add(*a));
         }
     }
 }
@@ -115,6 +115,8 @@ impl BySize {
 pub(crate) struct Looker<'a> {
     pub(crate) memory: &'a ProcessMemory,
     pub(crate) malloc: &'a Malloc,
+    /// What a runtime notes in its blocks.
+    pub(crate) labels: Option<&'a dyn BlockLabels>,
     /// Modules by address.
     pub(crate) modules: Vec<AddrRange>,
     /// Chunks to list, of each part.
@@ -123,12 +125,28 @@ pub(crate) struct Looker<'a> {
 
 impl<'a> Looker<'a> {
     /// For blocks of `malloc`; of each part, `list` chunks are listed at most.
-    pub(crate) fn new(process: &'a Process, malloc: &'a Malloc, list: usize) -> Looker<'a> {
-        Looker { memory: &process.memory, malloc, modules: process.modules.iter().map(|m| m.range).collect(), list }
+    pub(crate) fn new(session: &'a Session<'_>, list: usize) -> Looker<'a> {
+        let process = session.process;
+        let (memory, malloc, labels) = (&process.memory, session.malloc(), session.block_labels());
+        Looker { memory, malloc, labels, modules: process.modules.iter().map(|m| m.range).collect(), list }
     }
 
-    /// What the block of a used chunk holds.
-    pub(super) fn content(&self, block: Addr, first: Option<u64>, usable: u64) -> Content {
+    /// What the block of a used chunk holds, behind a runtime's own note, and what that says.
+    pub(super) fn look(&self, block: Addr, first: Option<u64>, usable: u64) -> (Content, Option<BlockLabel>) {
+        let Some((labels, label)) = self.labels.and_then(|l| Some((l, l.label(AddrRange::sized(block, usable))?)))
+        else {
+            return (self.content(block, first, usable), None);
+        };
+        let start = block.saturating_add(labels.header());
+        let content = match label.size {
+            0..8 => Content::Mixed,
+            size => self.content(start, self.memory.u64(start).ok(), size.saturating_add(SLACK)),
+        };
+        (content, Some(label))
+    }
+
+    /// What the `usable` bytes of a block hold.
+    fn content(&self, block: Addr, first: Option<u64>, usable: u64) -> Content {
         let Some(word) = first else { return Content::Mixed };
         let byte = word as u8;
         if word == u64::from_ne_bytes([byte; 8]) {
@@ -147,12 +165,42 @@ impl<'a> Looker<'a> {
     }
 }
 
+/// Chunks that a runtime noted to be for one thing.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Labelled {
+    /// With their headers and the runtime's.
+    pub(crate) chunks: ChunkSum,
+    /// Bytes that were asked for.
+    pub(crate) asked: u64,
+}
+
+impl Labelled {
+    fn add(&mut self, chunk: u64, asked: u64) {
+        self.chunks.add(chunk);
+        self.asked = self.asked.saturating_add(asked);
+    }
+
+    fn merge(&mut self, other: Labelled) {
+        self.chunks.merge(other.chunks);
+        self.asked = self.asked.saturating_add(other.asked);
+    }
+}
+
+/// Sums of several parts.
+pub(crate) fn merge_labels(into: &mut BTreeMap<u8, Labelled>, other: &BTreeMap<u8, Labelled>) {
+    for (label, sum) in other {
+        into.entry(*label).or_default().merge(*sum);
+    }
+}
+
 /// Chunks counted in one part.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) arena: Addr,
     pub(crate) states: [ChunkSum; State::COUNT],
     pub(crate) sizes: BySize,
+    /// Used chunks by what a runtime noted that they are for.
+    pub(crate) labels: BTreeMap<u8, Labelled>,
     pub(crate) chunks: Vec<ChunkRow>,
     pub(crate) listable: u64,
     /// Used chunks of the size of a thread's cache.
@@ -177,7 +225,7 @@ impl Tally {
                         self.caches.push(chunk.address);
                     }
                 }
-                self.used(chunk.size, block, look.content(block, chunk.first_word, usable));
+                self.used(chunk.size, block, look.look(block, chunk.first_word, usable));
             }
             State::Top | State::Unknown => {}
             _ => self.sizes.of(chunk.size).free += 1,
@@ -196,15 +244,18 @@ impl Tally {
             self.sizes.of(size).free += 1;
         } else {
             let first = look.memory.u64(block).ok();
-            self.used(size, block, look.content(block, first, look.malloc.usable(size, true)));
+            self.used(size, block, look.look(block, first, look.malloc.usable(size, true)));
         }
         self.list(block, size, state, None, ChunkPlace::Mmapped, look);
     }
 
-    fn used(&mut self, size: u64, block: Addr, content: Content) {
+    fn used(&mut self, size: u64, block: Addr, (content, label): (Content, Option<BlockLabel>)) {
         let of = self.sizes.of(size);
         of.used += 1;
-        of.add(content, 1, block);
+        of.add(Alike { content, label: label.map(|l| l.label), count: 1, example: block });
+        if let Some(label) = label {
+            self.labels.entry(label.label).or_default().add(size, label.size);
+        }
     }
 
     fn list(&mut self, block: Addr, size: u64, state: State, arena: Option<Addr>, kept: ChunkPlace, look: &Looker<'_>) {

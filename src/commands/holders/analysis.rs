@@ -7,7 +7,7 @@ use crate::addr::{Addr, AddrRange, union};
 use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::reach::Reach;
 use crate::commands::anon;
-use crate::commands::holders::report::{HeldTotal, HolderRow, HoldersReport};
+use crate::commands::holders::report::{HeldTotal, HolderRow, HoldersReport, OwnedRow};
 use crate::limits;
 use crate::managed::{FREE, Link, ManagedRuntime, ObjectNames, locate};
 use crate::map::Kind;
@@ -15,7 +15,7 @@ use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::report::Name;
+use crate::report::{BufferMemory, Name};
 use crate::session::Session;
 use crate::units::exact;
 
@@ -92,7 +92,35 @@ pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress)
     for (i, runtime) in session.runtimes().into_iter().enumerate() {
         group(session.process, runtime, i, &mut words, &held, &mut groups);
     }
-    report(groups.into_values().collect(), &Reach::new(session.process, blocks), limit)
+    let report = report(groups.into_values().collect(), &Reach::new(session.process, blocks), limit);
+    HoldersReport { buffers: owned(session), ..report }
+}
+
+/// What objects are known to own, most bytes first.
+fn owned(session: &Session<'_>) -> Vec<OwnedRow> {
+    let mut out: Vec<OwnedRow> = Vec::new();
+    for runtime in session.runtimes() {
+        let (buffers, Some(heap)) = (runtime.buffers(), runtime.heap()) else { continue };
+        let mut names = ObjectNames::new(heap);
+        let mut rows: BTreeMap<(Name, &str, BufferMemory), (OwnedRow, u64)> = BTreeMap::new();
+        for buffer in buffers {
+            let Some((name, _)) = names.object(buffer.object) else { continue };
+            let key = (name.clone(), buffer.field, buffer.how);
+            let (row, most) = rows.entry(key).or_insert_with(|| {
+                let field = buffer.field.into();
+                (OwnedRow { name, field, memory: buffer.how, ..OwnedRow::default() }, 0)
+            });
+            let bytes = buffer.range.len();
+            row.objects += 1;
+            row.bytes = row.bytes.saturating_add(bytes);
+            if bytes > *most {
+                (row.object, *most) = (buffer.object, bytes);
+            }
+        }
+        out.extend(rows.into_values().map(|(row, _)| row));
+    }
+    out.sort_by_key(|row| (Reverse(row.bytes), row.object));
+    out
 }
 
 /// Put the words of one runtime's objects to the fields of their types.
@@ -165,5 +193,5 @@ fn report(groups: Vec<Group>, reach: &Reach<'_>, limit: Option<usize>) -> Holder
     }
     let all = rows.len();
     let holders: Vec<HolderRow> = rows.into_iter().map(|(r, _)| r).take(limit.unwrap_or(usize::MAX)).collect();
-    HoldersReport { more: (all - holders.len()) as u64, holders, total }
+    HoldersReport { more: (all - holders.len()) as u64, holders, total, buffers: Vec::new() }
 }

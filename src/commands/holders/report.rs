@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{ChunkSum, Name};
+use crate::report::{BufferMemory, ChunkSum, Name};
 
 /// `holders`: types whose objects point at native memory.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -13,6 +13,27 @@ pub struct HoldersReport {
     pub more: u64,
     /// Native memory that any object points at: each block once.
     pub total: HeldTotal,
+    /// Native memory that objects are known to own, by type: direct and mapped buffers. Blocks of malloc among it are
+    /// in `total` too.
+    pub buffers: Vec<OwnedRow>,
+}
+
+/// Native memory that objects of one type own. Sizes in bytes.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct OwnedRow {
+    /// The type.
+    #[serde(rename = "type")]
+    pub name: Name,
+    /// The field that leads to the memory.
+    pub field: Name,
+    /// Where the memory came from.
+    pub memory: BufferMemory,
+    /// Objects that own any.
+    pub objects: u64,
+    /// Their memory.
+    pub bytes: u64,
+    /// The one that owns most.
+    pub object: Addr,
 }
 
 /// Native memory. Sizes in bytes.

@@ -23,6 +23,7 @@ impl Render for HoldersReport {
         let mut doc = Document::default();
         if self.holders.is_empty() {
             doc.line("no object points at a block of malloc or at an anonymous mapping");
+            self.tell_owned(&mut doc);
             return doc;
         }
         let mut table = TableBlock::default()
@@ -60,6 +61,7 @@ impl Render for HoldersReport {
             count(t.mmap.count, "anonymous mapping"),
             human(t.mmap.bytes)
         ));
+        self.tell_owned(&mut doc);
         doc
     }
 
@@ -90,6 +92,18 @@ impl Render for HoldersReport {
             block: h.block,
         });
         csv_rows(&rows.collect::<Vec<_>>(), out)
+    }
+}
+
+impl HoldersReport {
+    /// What objects are known to own.
+    fn tell_owned(&self, doc: &mut Document<'_>) {
+        for row in &self.buffers {
+            let (name, field) = (row.name.shown(), row.field.shown());
+            let own = if row.objects == 1 { "owns" } else { "own" };
+            let (bytes, memory, object) = (human(row.bytes), row.memory, row.object);
+            doc.line(format!("{} {name} {own} {bytes} by {field} ({memory}); most has {object}", exact(row.objects)));
+        }
     }
 }
 

@@ -88,7 +88,7 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
     });
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
     let list = if options.blocks { most } else { 0 };
-    let known = Known { malloc, blocks, reached, pointed, look: Looker::new(session.process, malloc, 0), list };
+    let known = Known { malloc, blocks, reached, pointed, look: Looker::new(session, 0), list };
     let walked = malloc.walk(
         session.process,
         lists,
@@ -121,7 +121,7 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
     rows.truncate(list);
     report.used = report.leaked;
     report.used.merge(report.reachable);
-    report.clusters = clusters(session.process, &sizes, &mapped.leaked.sizes);
+    report.clusters = clusters(session, &sizes, &mapped.leaked.sizes);
     report.clusters_total = report.clusters.len() as u64;
     report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
     report.blocks = options.blocks.then_some(rows);

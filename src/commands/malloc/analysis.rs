@@ -1,11 +1,15 @@
 //! `malloc`: arenas, sizes, and blocks that are alike.
 
-use crate::analysis::blocks::{BySize, Looker, Tally, clusters, size_classes, tell_lists};
+use std::collections::BTreeMap;
+
+use crate::analysis::blocks::{BySize, Labelled, Looker, Tally, clusters, merge_labels, size_classes, tell_lists};
 use crate::commands::malloc::findings;
 use crate::commands::malloc::report::{
-    AllocatorRow, ArenaRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal, MmappedRow, TcacheRow,
+    AllocatorRow, ArenaRow, CategoriesRow, CategoryRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
+    MmappedRow, TcacheRow,
 };
 use crate::limits;
+use crate::managed::BlockLabels;
 use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked, tell_more_caches};
 use crate::process::Process;
 use crate::progress::Progress;
@@ -30,7 +34,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     progress.start(malloc.arenas.iter().map(Arena::committed).sum());
     let mut lists = FreeLists::read(session.process, malloc, &[]);
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
-    let look = Looker::new(session.process, malloc, if options.chunks { most } else { 0 });
+    let look = Looker::new(session, if options.chunks { most } else { 0 });
     let name = |i: usize| malloc.arenas.get(i).map(Arena::address).unwrap_or_default();
     let walk = |lists: &FreeLists| {
         let make = |i| Tally { arena: name(i), ..Tally::default() };
@@ -50,6 +54,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     let mut sizes = BySize::default();
     let mut chunks = Vec::new();
     let mut listable = 0;
+    let mut labels = BTreeMap::new();
     for (i, arena) in malloc.arenas.iter().enumerate() {
         let parts: Vec<_> = walked.iter().filter(|(of, ..)| *of == i).collect();
         let row = arena_row(i, arena, &lists, parts.iter().map(|(_, part, tally, walked)| (part, tally, walked)));
@@ -58,6 +63,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
         report.arenas.push(row);
         for (_, _, tally, walked) in parts {
             sizes.merge(&tally.sizes);
+            merge_labels(&mut labels, &tally.labels);
             listable += tally.listable;
             chunks.extend(tally.chunks.iter().take(most - chunks.len().min(most)).cloned());
             add_losses(&mut report.lost, walked);
@@ -70,6 +76,8 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     report.mmapped = mmapped_row(malloc, &mapped, &mut report.total);
     chunks.extend(mapped.chunks.iter().take(most - chunks.len().min(most)).cloned());
     listable += mapped.listable;
+    merge_labels(&mut labels, &mapped.labels);
+    report.categories = session.block_labels().map(|whose| categories(whose, &labels, &report.total));
     report.params = malloc.params.map(|p| MallocParamsRow {
         address: p.address,
         n_mmaps: p.n_mmaps,
@@ -80,7 +88,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
         trim_threshold: p.trim_threshold,
     });
     report.sizes = size_classes(&sizes, &mapped.sizes);
-    report.clusters = clusters(session.process, &sizes, &mapped.sizes);
+    report.clusters = clusters(session, &sizes, &mapped.sizes);
     report.findings = findings::equal_blocks(&report.clusters, &report.total);
     report.findings.extend(findings::arenas(session.process, &report));
     report.clusters_total = report.clusters.len() as u64;
@@ -248,6 +256,24 @@ fn mmapped_row(malloc: &Malloc, tally: &Tally, total: &mut MallocTotal) -> Mmapp
     let count = malloc.mapped.len() as u64;
     let complete = malloc.params.map(|p| p.n_mmaps == count && p.mmapped_mem == bytes);
     MmappedRow { count, bytes, free: free.count, complete }
+}
+
+/// Used blocks by what a runtime noted in them.
+fn categories(whose: &dyn BlockLabels, labels: &BTreeMap<u8, Labelled>, total: &MallocTotal) -> CategoriesRow {
+    let row = |(&label, sum): (&u8, &Labelled)| CategoryRow {
+        number: label,
+        name: whose.name(label),
+        blocks: sum.chunks,
+        asked: sum.asked,
+    };
+    let mut rows: Vec<CategoryRow> = labels.iter().map(row).collect();
+    rows.sort_by_key(|r| std::cmp::Reverse((r.asked, r.number)));
+    let mut others = ChunkSum { count: total.used, bytes: total.used_bytes };
+    for row in &rows {
+        others.count = others.count.saturating_sub(row.blocks.count);
+        others.bytes = others.bytes.saturating_sub(row.blocks.bytes);
+    }
+    CategoriesRow { whose: whose.whose(), categories: rows, others }
 }
 
 fn add_losses(row: &mut LostRow, walked: &Walked) {

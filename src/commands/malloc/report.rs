@@ -20,6 +20,8 @@ pub struct MallocReport {
     pub total: MallocTotal,
     /// Chunks by size: powers of two, the biggest first.
     pub sizes: Vec<SizeClassRow>,
+    /// Used blocks by what a managed runtime noted that they are for; `null` where none notes anything.
+    pub categories: Option<CategoriesRow>,
     /// Used blocks that are alike, the most bytes first.
     pub clusters: Vec<ClusterRow>,
     /// Number of all clusters, also those beyond the limit.
@@ -49,6 +51,30 @@ pub struct AllocatorRow {
     pub evidence: String,
     /// Whether its blocks are counted here.
     pub walked: bool,
+}
+
+/// Used blocks by what a managed runtime noted in them.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct CategoriesRow {
+    /// Who notes it: `HotSpot 21.0.4+7, Native Memory Tracking`.
+    pub whose: String,
+    /// Most bytes first.
+    pub categories: Vec<CategoryRow>,
+    /// Used blocks without a note: of other libraries, and of the runtime before it began to note.
+    pub others: ChunkSum,
+}
+
+/// Blocks for one thing. Sizes in bytes.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct CategoryRow {
+    /// The runtime's number of it.
+    pub number: u8,
+    /// What it is, in the runtime's own words: `GC`.
+    pub name: String,
+    /// Chunks of malloc, with all headers.
+    pub blocks: ChunkSum,
+    /// Bytes that were asked for: what the runtime itself counts.
+    pub asked: u64,
 }
 
 /// Fields of `mp_`. Sizes in bytes.

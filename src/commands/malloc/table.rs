@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::addr::Addr;
-use crate::commands::malloc::report::{ArenaRow, MallocReport};
+use crate::commands::malloc::report::{ArenaRow, CategoriesRow, MallocReport};
 use crate::render::clusters::{CHUNKS, SHOWN, cluster_table};
 use crate::render::document::{Document, Rows, TableBlock, percent, size};
 use crate::render::lines::findings;
@@ -48,6 +48,11 @@ impl Render for MallocReport {
         }
         doc.line("");
         doc.table(size_table(&self.sizes));
+        if let Some(categories) = &self.categories {
+            doc.line("");
+            doc.line(format!("By what {} says that blocks are for:", categories.whose));
+            doc.table(category_table(categories));
+        }
         doc.line("");
         doc.table(cluster_table(&self.clusters, self.clusters_total, false));
         findings(&mut doc, &self.findings);
@@ -223,5 +228,16 @@ fn chunk_table(chunks: &[ChunkRow], main: Option<Addr>) -> TableBlock<'_> {
         ]
     };
     table.rows = Rows::Made(chunks.len(), Box::new(move |i| chunks.get(i).map(row).unwrap_or_default()));
+    table
+}
+
+/// Used blocks by what a runtime noted in them; the last row has those without a note.
+fn category_table(all: &CategoriesRow) -> TableBlock<'_> {
+    let mut table =
+        TableBlock::default().flexible("Category").least(16).number("Blocks").number("Asked for").number("Chunks");
+    for row in &all.categories {
+        table.rows.push(vec![row.name.clone(), exact(row.blocks.count), exact(row.asked), exact(row.blocks.bytes)]);
+    }
+    table.rows.push(vec!["(no note)".into(), exact(all.others.count), "-".into(), exact(all.others.bytes)]);
     table
 }

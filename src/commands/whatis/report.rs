@@ -4,7 +4,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::commands::ip2method::IpRow;
 use crate::map::{Confidence, Kind};
-use crate::report::{ClusterContent, Name, PointerSource, RegionRow};
+use crate::report::{BufferMemory, ClusterContent, Name, PointerSource, RegionRow};
 
 /// `whatis`: everything known of addresses. What stands beside `results` is of the first of them.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -44,7 +44,7 @@ pub struct WhatisRow {
     /// The block of malloc that it is in.
     pub block: Option<BlockRow>,
     /// The managed object that holds this native memory: a field of it leads there. Looked for where the
-    /// address is in a used block of malloc.
+    /// address is in a used block of malloc, and in mappings that a runtime knows to be an object's.
     pub owner: Option<BufferOwnerRow>,
     /// What fills memory there, where nobody claims it.
     pub content: Option<ContentAtRow>,
@@ -140,6 +140,20 @@ pub struct BufferOwnerRow {
     pub name: Name,
     /// Its field that leads to the memory.
     pub field: Option<Name>,
+    /// The memory, where the runtime knows that the object owns it: when the object goes, it does. `null` where
+    /// a word of the object leads there and nothing more is known.
+    pub buffer: Option<BufferRow>,
+}
+
+/// Native memory that an object owns.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct BufferRow {
+    /// Where it begins.
+    pub start: Addr,
+    /// Its bytes.
+    pub size: u64,
+    /// Where it came from.
+    pub memory: BufferMemory,
 }
 
 /// What fills memory around an address.
@@ -204,4 +218,6 @@ pub struct AlikeRow {
     pub fill: Option<u8>,
     /// Where the first word points to, if into a module.
     pub symbol: Option<String>,
+    /// What a managed runtime noted that they are for.
+    pub category: Option<String>,
 }

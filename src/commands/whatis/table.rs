@@ -181,6 +181,18 @@ fn native(doc: &mut Document<'_>, row: &WhatisRow) {
         let code = f.code.as_ref().map(|code| format!(", {code}")).unwrap_or_default();
         doc.line(format!("  frame       {} of thread {}, {}-{}{code}", f.index, f.thread, f.sp, f.end));
     }
+    block(doc, row);
+    if let Some(o) = &row.owner {
+        let field = o.field.as_ref().map(|f| format!(", {}", f.shown())).unwrap_or_default();
+        let owned =
+            o.buffer.as_ref().map(|b| format!(", its {} bytes from {} on ({})", exact(b.size), b.start, b.memory));
+        let owned = owned.unwrap_or_default();
+        doc.line(format!("  owner       {} {} {}{field}{owned}", o.kind, o.address, o.name.shown()));
+    }
+}
+
+/// A block of malloc, and those like it.
+fn block(doc: &mut Document<'_>, row: &WhatisRow) {
     let Some(b) = &row.block else { return };
     let (state, at) = (if b.used { "used" } else { "free" }, row.address.since(b.start));
     doc.line(format!("  block       {}+{at:#x}, {} bytes, {state}", b.start, exact(b.size)));
@@ -195,10 +207,9 @@ fn native(doc: &mut Document<'_>, row: &WhatisRow) {
         let what =
             if c.count == 1 { "no other".to_owned() } else { format!("{} in all, {}", exact(c.count), human(c.bytes)) };
         doc.line(format!("  alike       chunks of {} bytes {begins}: {what}", exact(c.size)));
-    }
-    if let Some(o) = &row.owner {
-        let field = o.field.as_ref().map(|f| format!(", {}", f.shown())).unwrap_or_default();
-        doc.line(format!("  owner       {} {} {}{field}", o.kind, o.address, o.name.shown()));
+        if let Some(category) = &c.category {
+            doc.line(format!("  category    {category}"));
+        }
     }
 }
 

@@ -14,6 +14,8 @@ pub struct Loader {
     pub data: Addr,
     /// The `java.lang.ClassLoader`; `NULL` for the bootstrap loader.
     pub object: Addr,
+    /// Whether it is the loader of one hidden class alone, which lives as long as that class's mirror.
+    pub of_one_class: bool,
     /// Whether it is never collected: the bootstrap loader, and those for the platform and the application.
     pub permanent: bool,
     /// Its classes.
@@ -52,7 +54,8 @@ impl Classes<'_> {
             let of_one_class =
                 flag.iter().find(|f| view.has(f)).is_some_and(|f| view.number(f).is_ok_and(|v| v & 0xff != 0));
             let built_in = || object.is_null() || self.class_of(object).is_some_and(|k| k.name.starts_with(BUILT_IN));
-            let mut loader = Loader { data, object, permanent: !of_one_class && built_in(), classes: Vec::new() };
+            let permanent = !of_one_class && built_in();
+            let mut loader = Loader { data, object, of_one_class, permanent, classes: Vec::new() };
             let mut klass = view.ptr("_klasses")?;
             let mut inner = walks.begin();
             while !klass.is_null() {

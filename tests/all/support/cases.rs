@@ -32,6 +32,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     // What is right stands in the sources of the program and is restated in the tests.
     ("objects", None),
     ("async", None),
+    // Of the VM: what it reserved and committed.
+    ("java-map", Some("truth.json")),
     // Damaged and moved by the mutation run.
     ("mutants", None),
 ];

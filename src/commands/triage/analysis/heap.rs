@@ -4,6 +4,7 @@ use crate::analysis::roots::with_retained;
 use crate::commands::dotnet;
 use crate::commands::heapstat::{self, HeapStatOptions, HeapStatReport};
 use crate::commands::triage::analysis::budget::Budget;
+use crate::commands::triage::analysis::buffers;
 use crate::commands::triage::analysis::suspects::suspects;
 use crate::commands::triage::analysis::tally::{Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
@@ -35,6 +36,8 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let sentence = |text: String| {
         plain("managed-heap", text, "the collector's segments or regions", share.written).known(Confidence::Exact)
     };
+    let by_kind = tally.by_kind(session);
+    found.findings.extend(runtimes.iter().flat_map(|runtime| runtime.findings(&by_kind)));
     if runtimes.iter().all(|runtime| runtime.heap().is_none())
         || !budget.allows("objects by type", share.in_core, COUNTED)
     {
@@ -57,13 +60,20 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     found.findings.extend(fragmented(&report));
     found.findings.extend(equal_strings(&report));
     found.findings.extend(dotnet::findings::of_types(session, &report.types, size));
+    let mut buffers = buffers::sums(session);
     if budget.allows("what keeps the objects", share.written, GRAPH) {
+        let mut left = runtimes.iter();
         with_retained(session, |retained, names, rooted| {
+            // Runtimes without a heap are left out there.
+            if let (Some(finding), Some(runtime)) = (&mut buffers, left.find(|r| r.heap().is_some())) {
+                buffers::tell_keepers(finding, *runtime, retained, names);
+            }
             found.findings.extend(suspects(retained, names, rooted, budget));
             let dead = retained.live.unreachable().values().fold(0u64, |sum, tally| sum.saturating_add(tally.size));
             found.findings.extend(unreachable(dead, retained.total.size));
         });
     }
+    found.findings.extend(buffers);
     found.findings.extend(dotnet::findings::of_session(
         session,
         budget.allows("exceptions, finalizers and async methods", share.written, COUNTED),

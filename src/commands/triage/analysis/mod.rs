@@ -3,6 +3,7 @@
 
 mod anonymous;
 mod budget;
+mod buffers;
 mod heap;
 mod lines;
 mod native;

@@ -1,11 +1,11 @@
 //! glibc's malloc, and the stacks of threads.
 
 use crate::analysis::zero::ZeroMap;
-use crate::commands::malloc::{self, MallocOptions, MallocReport};
+use crate::commands::malloc::{self, CategoriesRow, MallocOptions, MallocReport};
 use crate::commands::stacks::{measure, verdict};
 use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::tally::{Subject, Tally};
-use crate::commands::triage::analysis::{Found, counted, plain};
+use crate::commands::triage::analysis::{Found, biggest, counted, plain};
 use crate::map::Confidence;
 use crate::native::malloc::{self as glibc, Split};
 use crate::progress::Progress;
@@ -54,6 +54,10 @@ pub(super) fn malloc(
             bytes => format!("; malloc_trim would give back {}", round(bytes)),
         }
     );
+    let text = match &report.categories {
+        Some(all) => format!("{text} Of that, by {}: {}.", all.whose, by_category(all)),
+        None => text,
+    };
     found.findings.push(
         plain("malloc", text, "a walk of its heaps, chunk by chunk", share.written)
             .known(Confidence::Derived)
@@ -69,6 +73,16 @@ pub(super) fn malloc(
     found.findings.extend(large);
     found.findings.extend(quick);
 }
+
+/// What blocks are for, as a runtime noted.
+fn by_category(all: &CategoriesRow) -> String {
+    let mut sizes: Vec<(String, u64)> = all.categories.iter().map(|row| (row.name.clone(), row.asked)).collect();
+    sizes.push(("without a note".to_owned(), all.others.bytes));
+    biggest(sizes, CATEGORIES)
+}
+
+/// Categories that are named.
+const CATEGORIES: usize = 6;
 
 /// One block that has much of all memory: a vector, a buffer, an arena of somebody else.
 fn large_block(report: &MallocReport, written: u64) -> Option<Finding> {

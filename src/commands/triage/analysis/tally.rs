@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::analysis::contents::owner;
 use crate::map::{Kind, Region};
 use crate::memory::scan::ZeroStat;
+use crate::session::Session;
 
 /// What memory belongs to, as the findings tell of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,6 +91,16 @@ impl Tally {
             share.regions.push(i);
         }
         Tally { shares, written }
+    }
+
+    /// Written bytes by kind.
+    pub(super) fn by_kind(&self, session: &Session<'_>) -> BTreeMap<Kind, u64> {
+        let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
+        for (region, written) in session.map().regions.iter().zip(&self.written) {
+            let sum = sums.entry(region.kind).or_default();
+            *sum = sum.saturating_add(*written);
+        }
+        sums
     }
 
     /// Written bytes in all.

@@ -7,9 +7,9 @@ use crate::analysis::blocks::alike;
 use crate::analysis::in_object::each_in_object;
 use crate::analysis::naming::Names;
 use crate::analysis::place::place;
-use crate::commands::whatis::report::{AlikeRow, BlockRow, BufferOwnerRow, FrameAtRow, WhatisRow};
+use crate::commands::whatis::report::{AlikeRow, BlockRow, BufferOwnerRow, BufferRow, FrameAtRow, WhatisRow};
 use crate::limits;
-use crate::managed::{FrameKind, StackFrame, Walk};
+use crate::managed::{FrameKind, ObjectNames, StackFrame, Walk, buffer_at};
 use crate::map::{Kind, Owner};
 use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
@@ -20,11 +20,42 @@ use crate::session::Session;
 /// Fill in what native structures tell.
 pub(super) fn tell(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow], progress: &Progress) {
     frames(session, names, rows);
+    buffers(session, rows);
     let is_malloc = |r: &&mut WhatisRow| r.region.as_ref().is_some_and(|r| r.kind == Kind::Malloc);
     let mut rows: Vec<&mut WhatisRow> = rows.iter_mut().filter(is_malloc).collect();
     blocks(session, &mut rows);
-    rows.retain(|r| r.block.as_ref().is_some_and(|b| b.used));
+    rows.retain(|r| r.owner.is_none() && r.block.as_ref().is_some_and(|b| b.used));
     owners(session, &mut rows, progress);
+}
+
+/// The objects that own the memory, where a runtime knows them.
+fn buffers(session: &Session<'_>, rows: &mut [WhatisRow]) {
+    let outside = |r: &&mut WhatisRow| {
+        // To find all buffers the heap is walked.
+        let kind = r.region.as_ref().map(|region| region.kind);
+        kind.is_some_and(|kind| {
+            matches!(kind, Kind::Malloc | Kind::MappedFile | Kind::SharedMemory) || kind.is_anonymous()
+        })
+    };
+    let mut rows: Vec<&mut WhatisRow> = rows.iter_mut().filter(outside).collect();
+    if rows.is_empty() {
+        return;
+    }
+    for runtime in session.runtimes() {
+        let (buffers, Some(heap)) = (runtime.buffers(), runtime.heap()) else { continue };
+        let mut names = ObjectNames::new(heap);
+        for row in rows.iter_mut().filter(|row| row.owner.is_none()) {
+            let Some(buffer) = buffer_at(buffers, row.address) else { continue };
+            let Some((name, _)) = names.object(buffer.object) else { continue };
+            row.owner = Some(BufferOwnerRow {
+                kind: PointerSource::Object,
+                address: buffer.object,
+                name,
+                field: Some(buffer.field.into()),
+                buffer: Some(BufferRow { start: buffer.range.start, size: buffer.range.len(), memory: buffer.how }),
+            });
+        }
+    }
 }
 
 /// The frames that addresses on stacks are in.
@@ -73,7 +104,7 @@ fn blocks(session: &Session<'_>, rows: &mut [&mut WhatisRow]) {
 }
 
 fn alike_row(session: &Session<'_>, block: Block) -> AlikeRow {
-    let found = alike(session.process, session.symbols(), session.malloc(), &session.blocks().1, block);
+    let found = alike(session, block);
     AlikeRow {
         size: found.size,
         count: found.count,
@@ -82,6 +113,7 @@ fn alike_row(session: &Session<'_>, block: Block) -> AlikeRow {
         first_word: found.first_word,
         fill: found.fill,
         symbol: found.symbol,
+        category: found.category,
     }
 }
 
@@ -121,7 +153,7 @@ fn owners(session: &Session<'_>, rows: &mut [&mut WhatisRow], progress: &Progres
         |(_, owner), object| {
             if !object.is_free() {
                 let (address, name, field) = (object.object.addr, object.name(), object.field());
-                *owner = Some(BufferOwnerRow { kind: PointerSource::Object, address, name, field });
+                *owner = Some(BufferOwnerRow { kind: PointerSource::Object, address, name, field, buffer: None });
             }
         },
     );

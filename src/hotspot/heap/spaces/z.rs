@@ -24,6 +24,7 @@ pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -
     let count = (offsets >> shift).min(limits::MAX_ZGC_GRANULES);
     let mut seen = HashSet::new();
     let mut out = Vec::new();
+    let mut lost = 0_u64;
     // A table for terabytes of address space, and all but empty.
     for window in Window::written(vm.process.target(), AddrRange::sized(map, count * WORD)) {
         for at in (window.start..window.end).step_by(WORD as usize) {
@@ -35,21 +36,34 @@ pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -
                 notes.push("more pages than are read".to_owned());
                 return Ok(out);
             }
+            let offset = (Addr::new(at).since(map) / WORD).saturating_mul(1 << shift);
             let page = vm.at(&page_type, Addr::new(page));
             let Ok(range) = page.addr_of("_virtual") else { continue };
             let range = vm.at(&memory, range);
             let (Ok(start), Ok(top), Ok(kind)) = (range.ptr("_start"), page.ptr("_top"), page.number("_type")) else {
-                notes.push(format!("the page at {} can't be read", page.addr));
+                lost += 1;
                 continue;
             };
             let end =
                 if range.has("_end") { range.ptr("_end")? } else { start.saturating_add(range.ptr("_size")?.get()) };
+            // The table ends before the address space does (JDK 25), and what follows it is anything: a page has the granule
+            // that led to it.
+            if !(start.get()..end.get()).contains(&offset) || end.get() > offsets || !start.is_aligned(1 << shift) {
+                continue;
+            }
             let generation = [Generation::Small, Generation::Medium, Generation::Large].get((kind & 0xff) as usize);
+            // A small page is one granule (ZPageSizeSmall); what was freed in one piece has an entry too (JDK 25).
+            if generation == Some(&Generation::Small) && end.since(start) != 1 << shift {
+                continue;
+            }
             let place = |offset: Addr| classes.encoding.at_heap_offset(offset.get());
             let generation = generation.copied().unwrap_or(Generation::Other);
             let space = Space::new(generation, place(start), place(top), place(end));
             out.push(Space { one_object: generation == Generation::Large, ..space });
         }
+    }
+    if lost > 0 {
+        notes.push(format!("{lost} entries of the table of pages lead to what can't be read"));
     }
     Ok(out)
 }

@@ -1,0 +1,94 @@
+//! Memory outside of the managed heap that objects own: direct and mapped buffers, and who keeps them.
+
+use std::collections::BTreeMap;
+
+use crate::commands::triage::analysis::{biggest, counted};
+use crate::managed::graph::Retained;
+use crate::managed::{ManagedRuntime, ObjectNames, OwnedBuffer};
+use crate::map::Confidence;
+use crate::report::{BufferMemory, Finding, Severity};
+use crate::session::Session;
+use crate::units::round;
+
+/// Bytes of buffers from which on they are a warning, and their share of all that malloc has written, in percent.
+const LARGE: u64 = 256 << 20;
+
+/// Objects that keep buffers are looked for so many steps up.
+const STEPS: usize = 16;
+
+/// Packages of a runtime's own library: what is of them leads to who uses it.
+const LIBRARY: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "System."];
+
+/// Names that are told.
+const NAMES: usize = 3;
+
+/// What buffers there are; `None` where there is none.
+pub(super) fn sums(session: &Session<'_>) -> Option<Finding> {
+    let all: Vec<&OwnedBuffer> = session.runtimes().into_iter().flat_map(|runtime| runtime.buffers()).collect();
+    let of = |how: BufferMemory| {
+        let mine = all.iter().filter(|b| b.how == how);
+        mine.fold((0_u64, 0_u64), |(n, bytes), b| (n + 1, bytes.saturating_add(b.range.len())))
+    };
+    let (allocated, mapped) = (of(BufferMemory::Allocated), of(BufferMemory::Mapped));
+    if allocated.0.saturating_add(mapped.0) == 0 {
+        return None;
+    }
+    let text = format!(
+        "Objects own memory outside of the heap: {} of {}{}.",
+        counted(allocated.0, "direct buffer", "direct buffers"),
+        round(allocated.1),
+        match mapped {
+            (0, _) => String::new(),
+            (n, bytes) => format!(", and {} of {}", counted(n, "mapped file", "mapped files"), round(bytes)),
+        }
+    );
+    let severity = if allocated.1 >= LARGE { Severity::Warning } else { Severity::Info };
+    let finding = Finding::new("native-buffers", severity, text, "objects that free it when they go");
+    Some(finding.about(allocated.1).known(Confidence::Exact).more("holders").within("malloc"))
+}
+
+/// Add to the finding who keeps the buffers of `runtime`.
+pub(super) fn tell_keepers(
+    finding: &mut Finding,
+    runtime: &dyn ManagedRuntime,
+    retained: &Retained<'_>,
+    names: &mut ObjectNames<'_>,
+) {
+    let mut keepers: BTreeMap<String, u64> = BTreeMap::new();
+    let mut dead = 0_u64;
+    for buffer in runtime.buffers() {
+        match retained.live.number_of(buffer.object) {
+            None | Some(0) => dead = dead.saturating_add(buffer.range.len()),
+            Some(number) => {
+                let keeper = keeper(number, retained, names);
+                *keepers.entry(keeper).or_default() += buffer.range.len();
+            }
+        }
+    }
+    if !keepers.is_empty() {
+        finding.text.push_str(&format!(" Kept by {}.", biggest(keepers.into_iter().collect(), NAMES)));
+    }
+    if dead > 0 {
+        finding.text.push_str(&format!(" {} of them no root keeps: a collection would free them.", round(dead)));
+    }
+}
+
+/// Who keeps the object of that number: the nearest that alone keeps it and is not of the runtime's own library.
+fn keeper(number: u32, retained: &Retained<'_>, names: &mut ObjectNames<'_>) -> String {
+    let mut last = None;
+    let mut at = number;
+    for _ in 0..STEPS {
+        at = retained.dominator(at);
+        if let Some(source) = retained.live.source(at) {
+            let name = format!("roots ({})", source.kind.name());
+            return last.unwrap_or(name);
+        }
+        let Some(kind) = retained.kind(at) else { break };
+        let name = names.of_kind(kind).shown();
+        if !LIBRARY.iter().any(|package| name.starts_with(package)) {
+            return name;
+        }
+        last = last.or(Some(name));
+    }
+    last.unwrap_or_else(|| "several roots".to_owned())
+}

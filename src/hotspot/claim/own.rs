@@ -1,0 +1,87 @@
+//! Mappings that libjvm made for itself and that no table names: polling pages, caches of cards, Parallel's bitmaps. Its
+//! own data, or an object that the heap of the VM has, leads to where they begin. That they are the VM's is a guess: who
+//! knows them by a structure of their own goes before.
+
+use std::collections::BTreeMap;
+
+use crate::addr::{Addr, AddrRange, union};
+use crate::hotspot::HotSpot;
+use crate::hotspot::claim::{Known, Sink, words};
+use crate::image::ModuleKind;
+use crate::limits;
+use crate::map::Kind;
+
+/// What memory is given out by.
+const PAGE: u64 = 4096;
+
+/// What of `range` is in none of `taken`, which are disjoint and by address.
+fn without(range: AddrRange, taken: &[AddrRange]) -> Vec<AddrRange> {
+    let (mut out, mut at) = (Vec::new(), range.start);
+    let first = taken.partition_point(|t| t.end <= range.start);
+    for t in taken.iter().skip(first).take_while(|t| t.start < range.end) {
+        if t.start > at {
+            out.push(AddrRange::new(at, t.start));
+        }
+        at = at.max(t.end);
+    }
+    if at < range.end {
+        out.push(AddrRange::new(at, range.end));
+    }
+    out
+}
+
+pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
+    let vm = hotspot.vm();
+    let ModuleKind::Elf(image) = (match vm.process.modules.get(vm.module) {
+        Some(module) => &module.kind,
+        None => return,
+    }) else {
+        return;
+    };
+    let base = out.base;
+    // What a file is mapped to, and what may be executed, has a better name. The kernel joins a mapping with the .bss of
+    // the library before it.
+    let mut taken = out.taken.clone();
+    taken.extend(vm.process.modules.iter().flat_map(|m| match &m.kind {
+        ModuleKind::Elf(image) => {
+            image.segments.iter().map(|s| AddrRange::new(s.range.start, s.range.end.align_up(PAGE))).collect()
+        }
+        _ => vec![m.range],
+    }));
+    let taken = union(taken);
+    let anonymous = base.entries.iter().filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.read && !p.exec));
+    let mut open: BTreeMap<Addr, AddrRange> =
+        anonymous.flat_map(|e| without(e.range, &taken)).map(|range| (range.start, range)).collect();
+    let mut claim = |(at, word): (Addr, u64), kind, detail: &str, whose: &str| {
+        if let Some(range) = open.remove(&Addr::new(word)) {
+            let evidence = format!("{whose} at {at} leads to its start");
+            out.add(range, kind, detail, Known::guess(&evidence));
+        }
+    };
+    for segment in image.segments.iter().filter(|s| s.perms.write) {
+        let len = segment.range.len().min(limits::MAX_VM_DATA);
+        for place in words(vm, segment.range.start, len) {
+            claim(place, Kind::VmData, "of libjvm's own", "libjvm's data");
+        }
+    }
+    let Ok(heap) = vm.static_ptr("Universe", "_collectedHeap") else { return };
+    for (_, object) in words(vm, heap, limits::MAX_VM_OBJECT) {
+        for place in words(vm, Addr::new(object), limits::MAX_VM_OBJECT) {
+            claim(place, Kind::GCBookkeeping, "of the collector's own", "an object of the VM's heap");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_range_is_what_nobody_took() {
+        let range = |from: u64, to: u64| AddrRange::new(Addr::new(from), Addr::new(to));
+        let taken = [range(0x0, 0x10), range(0x20, 0x30), range(0x40, 0x60), range(0x90, 0xa0)];
+        assert_eq!(without(range(0x10, 0x50), &taken), [range(0x10, 0x20), range(0x30, 0x40)]);
+        assert_eq!(without(range(0x48, 0x58), &taken), []);
+        assert_eq!(without(range(0x5f, 0x90), &taken), [range(0x60, 0x90)]);
+    }
+}
