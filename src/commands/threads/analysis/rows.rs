@@ -28,6 +28,9 @@ pub(super) fn module_at(process: &Process, ip: Addr) -> Option<&Module> {
     process.modules.get(..after)?.iter().rev().take(NESTED).find(|m| m.range.contains(ip))
 }
 
+/// What the row of a frame that tells its method itself depends on.
+type Told = (*const Method, Option<i64>, Option<Execution>);
+
 /// Rows of frames; those of the same address are made once.
 pub(super) struct Rows<'a, 's, 'p> {
     process: &'p Process,
@@ -36,7 +39,7 @@ pub(super) struct Rows<'a, 's, 'p> {
     managed: HashMap<(Addr, bool), FrameRow>,
     methods: HashMap<Addr, Option<Name>>,
     /// By the method, its bytecode and how it runs.
-    told: HashMap<(*const Method, Option<i64>, Option<Execution>), (Arc<Method>, FrameRow)>,
+    told: HashMap<Told, (Arc<Method>, FrameRow)>,
     /// Names of runtimes, by number.
     runtimes: Vec<Name>,
 }
