@@ -103,6 +103,36 @@ impl Phase {
         self.words().1
     }
 
+    /// What is being done, for those who wait.
+    pub(crate) fn doing(self) -> &'static str {
+        match self {
+            Phase::Question => "reading",
+            Phase::Modules => "reading modules",
+            Phase::Strings => "reading the command line",
+            Phase::Aliases => "looking for memory mapped twice",
+            Phase::Stacks => "looking for stacks",
+            Phase::Malloc | Phase::MappedChunks => "looking for malloc's heaps",
+            Phase::Blocks => "walking malloc's blocks",
+            Phase::Foreign => "looking for other allocators and runtimes",
+            Phase::Runtime => "looking for runtimes",
+            Phase::GcHeap | Phase::LoaderHeaps | Phase::CodeHeaps => "reading the runtime's heaps",
+            Phase::Handles => "reading handles",
+            Phase::Code => "reading managed code",
+            Phase::Objects => "walking objects",
+            Phase::Types => "reading types",
+            Phase::ManagedThreads => "reading managed threads",
+            Phase::Locks => "reading locks",
+            Phase::Frames => "following stacks",
+            Phase::Anonymous => "scanning anonymous memory",
+            Phase::Pointers => "scanning for pointers",
+            Phase::References => "following references",
+            Phase::Tasks => "looking for tasks",
+            Phase::ZeroPages => "scanning for zero pages",
+            Phase::Search => "searching",
+            Phase::Proof => "comparing files",
+        }
+    }
+
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Phase::Question => ("answer", "part of it may be missing"),

@@ -221,6 +221,12 @@ impl Process {
         self.target.reads().enter(phase)
     }
 
+    /// What is being done with it, in words for those who wait: `following references`. May be asked while another
+    /// thread works.
+    pub fn doing(&self) -> &'static str {
+        self.target.reads().phase().doing()
+    }
+
     /// Tell which phases could not read what the core's headers promise, and what
     /// the answer may lack for it. To be called when the answer is there.
     pub fn tell_unread(&self) {

@@ -29,6 +29,11 @@ impl Progress {
         self.total.store(total, Ordering::Relaxed);
     }
 
+    /// Bytes done of the present piece of work, and in all (0: unknown). Both 0 before the first.
+    pub fn state(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
+    }
+
     /// `bytes` more are done.
     pub fn add(&self, bytes: u64) {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;

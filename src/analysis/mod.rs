@@ -2,6 +2,7 @@
 //! Knows no command, no terminal and no file format.
 
 pub(crate) mod blocks;
+pub(crate) mod contents;
 pub(crate) mod crash;
 pub(crate) mod heap_notes;
 pub(crate) mod in_object;

@@ -122,6 +122,10 @@ impl<'s, 'p> Names<'s, 'p> {
 
     fn words(&self, code: &Code) -> String {
         match code {
+            Code::Stub(CodeStub { name: Some(name), runs, kind, start, .. }) => {
+                let runs = runs.map(|runs| format!(", where an {runs} is: which method, the frame alone tells"));
+                format!("{} ({kind} at {start}){}", printable(name), runs.unwrap_or_default())
+            }
             Code::Stub(stub) => {
                 let of = stub.of.as_ref().map(|m| format!(" of {}", printable(m))).unwrap_or_default();
                 let to = stub.target.map(|t| format!(", jumps to {}", self.target(t))).unwrap_or_default();

@@ -15,5 +15,6 @@ pub(crate) fn row(r: &Region, names: &mut Shown) -> RegionRow {
         file: r.file.as_ref().map(|path| names.of(path)),
         in_core: r.in_core,
         confidence: r.confidence,
+        content: None,
     }
 }

@@ -2,12 +2,15 @@
 
 use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::bytes::printable;
-use crate::managed::graph::{Graph, Retained};
-use crate::managed::{CodeAt, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots};
+use crate::managed::graph::{Graph, Path, Retained};
+use crate::managed::{CodeAt, Link, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots};
 use crate::phase::Phase;
 use crate::report::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 use crate::session::Session;
 use crate::units::exact;
+
+/// Types of a path in whose modules the static field is looked for that it begins with.
+const STATIC_TYPES: usize = 8;
 
 /// The roots of one runtime's objects.
 pub(crate) struct Rooted<'a> {
@@ -104,4 +107,26 @@ pub(crate) fn root_row(runtime: &dyn ManagedRuntime, root: &Root, chain: Vec<Cha
         pinned: root.pinned,
         chain,
     }
+}
+
+/// A path with the names of its objects and fields, and of the static variable that it begins with.
+pub(crate) fn path_row(names: &mut ObjectNames<'_>, runtime: &dyn ManagedRuntime, path: &Path) -> RootPathRow {
+    let mut chain: Vec<ChainRow> = path
+        .steps
+        .iter()
+        .map(|&(object, link)| {
+            let name = names.object(object).map(|(name, _)| name);
+            ChainRow { object, name, field: link.and_then(|link| names.link(object, link)) }
+        })
+        .collect();
+    let arrays = usize::from(path.root.static_arrays);
+    for (i, (row, &(object, link))) in chain.iter_mut().zip(&path.steps).enumerate().take(arrays) {
+        let Some(Link::Field(offset)) = link else { continue };
+        let held = path.steps.iter().skip(i + 1).map(|s| s.0).take(STATIC_TYPES);
+        if let Some(name) = names.static_at(object.saturating_add(offset), held) {
+            let index = row.field.as_deref().unwrap_or_default();
+            row.field = Some(format!("{index} ({name})").into());
+        }
+    }
+    root_row(runtime, &path.root, chain)
 }

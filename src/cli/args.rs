@@ -25,8 +25,8 @@ pub(crate) struct Common {
     /// half of the machine's
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
-    /// Colours: bold headings, red and yellow marks of what is serious; auto: on a terminal, unless
-    /// NO_COLOR is set
+    /// Colours: bold headings, red and magenta marks of what is serious; auto: on a terminal, unless
+    /// NO_COLOR is set; never: without bars of shares, too
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
     pub(crate) color: Colour,
     /// Tell on stderr how things were found (-vv: more)

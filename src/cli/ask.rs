@@ -76,13 +76,12 @@ pub(super) fn respond<R: Render>(
     is_empty: impl FnOnce(&R) -> bool,
 ) -> Result<Exit, Failure> {
     let session = Session::new(process);
-    let report = analyse(&session, progress);
-    progress::clear();
+    let report = progress::watched(process, progress, || analyse(&session, progress));
     let nothing = is_empty(&report);
     Ok(answer(command, common, &session, report)?.or_nothing(nothing))
 }
 
-/// Open the core, with a bar where that takes long (unpacking).
+/// Open the core, with a line on what is done where that takes long.
 pub(super) fn open(path: &Path, common: &Common, progress: &Progress) -> Result<Process, Failure> {
     let options = Options {
         symbols: common.symbols.clone(),
@@ -91,7 +90,7 @@ pub(super) fn open(path: &Path, common: &Common, progress: &Progress) -> Result<
         handle_sigbus: true,
         ..Options::default()
     };
-    let process = Process::open(path, &options, progress);
-    progress::clear();
-    Ok(process?)
+    // Bytes are counted where they are unpacked.
+    let words = || if progress.state().0 > 0 { "unpacking" } else { "opening" };
+    Ok(progress::while_doing(&words, progress, || Process::open(path, &options, progress))?)
 }

@@ -21,7 +21,7 @@ pub(crate) fn look(common: &Common) -> Look {
         Colour::Always => true,
         Colour::Never => false,
     };
-    Look { width, color }
+    Look { width, color, bars: terminal && common.color != Colour::Never }
 }
 
 /// A sentence on stderr; on a terminal it is broken between words.
@@ -31,7 +31,8 @@ pub(crate) fn tell(sentence: &str) {
     let mut text = Document::default();
     text.titled(format!("coremap: {sentence}"), 2);
     // Nobody is left to tell where stderr is closed.
-    let _ = render::write(&text, Look { width: width.map(|(w, _)| usize::from(w.0)), color: false }, &mut io::stderr());
+    let look = Look { width: width.map(|(w, _)| usize::from(w.0)), color: false, bars: false };
+    let _ = render::write(&text, look, &mut io::stderr());
 }
 
 /// What a command on managed things says of a process that has none.

@@ -1,54 +1,101 @@
-//! A bar on stderr for work that takes longer than half a second.
+//! A line on stderr for work that takes longer than half a second: what is done, and how far it is.
 
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use coremap::process::Process;
 use coremap::progress::Progress;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-static BAR: OnceLock<ProgressBar> = OnceLock::new();
+/// How often the line is drawn anew.
+const TICK: Duration = Duration::from_millis(100);
+
+/// The line, of what can be counted and of what can not.
+const COUNTED: &str = "{msg} {wide_bar} {binary_bytes} of {binary_total_bytes}, {eta}";
+const UNCOUNTED: &str = "{spinner} {msg}, {elapsed}";
+
+static LINE: OnceLock<ProgressBar> = OnceLock::new();
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// A counter that draws itself once the work has taken a while.
+/// A counter, for [`while_doing`] to show.
 pub(crate) fn progress() -> Progress {
-    if !std::io::stderr().is_terminal() {
-        return Progress::silent();
-    }
-    let begun = Instant::now();
-    Progress::drawn(Box::new(move |done, total| {
-        if begun.elapsed() < PATIENCE {
-            return;
-        }
-        let bar = BAR.get_or_init(|| {
-            let bar = ProgressBar::new(total);
-            let form = if total > 0 {
-                "{wide_bar} {binary_bytes} of {binary_total_bytes} {binary_bytes_per_sec} {eta}"
-            } else {
-                "{spinner} {binary_bytes} {binary_bytes_per_sec}"
-            };
-            if let Ok(style) = ProgressStyle::with_template(form) {
-                bar.set_style(style);
-            }
-            SHOWN.store(true, Ordering::Relaxed);
-            bar
-        });
-        if total > 0 {
-            bar.set_length(total);
-        }
-        bar.set_position(done);
-    }))
+    Progress::silent()
 }
 
-/// Take the bar off the terminal.
+/// Do `work` on an open core. On a terminal a line tells what is being done once that takes a while.
+pub(crate) fn watched<R>(process: &Process, progress: &Progress, work: impl FnOnce() -> R) -> R {
+    while_doing(&|| process.doing(), progress, work)
+}
+
+/// The same, where `words` tell what is being done.
+pub(crate) fn while_doing<R>(
+    words: &(dyn Fn() -> &'static str + Sync),
+    progress: &Progress,
+    work: impl FnOnce() -> R,
+) -> R {
+    if !std::io::stderr().is_terminal() {
+        return work();
+    }
+    let done = AtomicBool::new(false);
+    let answer = std::thread::scope(|scope| {
+        let watcher = std::thread::Builder::new().spawn_scoped(scope, || {
+            let begun = Instant::now();
+            while !done.load(Ordering::Acquire) {
+                if begun.elapsed() >= PATIENCE {
+                    draw(words(), progress.state());
+                }
+                std::thread::park_timeout(if begun.elapsed() >= PATIENCE { TICK } else { PATIENCE });
+            }
+        });
+        // Without a thread to watch nothing is shown, and the work is done all the same.
+        let _end = watcher.ok().map(|watcher| End { done: &done, watcher: watcher.thread().clone() });
+        work()
+    });
+    clear();
+    answer
+}
+
+/// Ends the watching, also where the work panics: the scope would wait for ever.
+struct End<'a> {
+    done: &'a AtomicBool,
+    watcher: Thread,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Release);
+        self.watcher.unpark();
+    }
+}
+
+fn draw(words: &'static str, (done, total): (u64, u64)) {
+    let line = LINE.get_or_init(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
+    line.set_message(words);
+    // What was counted to its end is over, and what is done now is not counted.
+    let counted = (1..total).contains(&done);
+    if counted {
+        line.set_length(total);
+        line.set_position(done);
+    }
+    if let Ok(style) = ProgressStyle::with_template(if counted { COUNTED } else { UNCOUNTED }) {
+        line.set_style(style);
+    }
+    SHOWN.store(true, Ordering::Relaxed);
+    line.tick();
+}
+
+/// Take the line off the terminal.
 pub(crate) fn clear() {
-    if SHOWN.load(Ordering::Relaxed)
-        && let Some(bar) = BAR.get()
+    if SHOWN.swap(false, Ordering::Relaxed)
+        && let Some(line) = LINE.get()
     {
-        bar.finish_and_clear();
+        line.finish_and_clear();
+        line.reset();
     }
 }

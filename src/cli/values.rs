@@ -7,9 +7,9 @@ use std::time::Duration;
 use clap::Arg;
 use clap::builder::{PossibleValue, TypedValueParser};
 use coremap::commands::{Condition, Scope};
-use coremap::dotnet::Generation;
 use coremap::map::Kind;
 use coremap::units;
+use coremap::{dotnet, hotspot};
 
 /// Values that are read by a function which says in its own words what is wrong, and of which completions
 /// propose some by name.
@@ -36,9 +36,15 @@ pub(super) fn kind() -> Named<Kind> {
     Named { read: read_kind, names: || Kind::ALL.iter().map(|k| k.name()).collect() }
 }
 
-/// A generation by its name.
-pub(super) fn generation() -> Named<Generation> {
-    Named { read: read_generation, names: || Generation::ALL.iter().map(|g| g.name()).collect() }
+/// A generation of any runtime by its name.
+pub(super) fn generation() -> Named<&'static str> {
+    Named { read: read_generation, names: generations }
+}
+
+/// Names of the generations of all runtimes, .NET's first.
+fn generations() -> Vec<&'static str> {
+    let of_dotnet = dotnet::Generation::ALL.iter().map(|g| g.name());
+    of_dotnet.chain(hotspot::heap::Generation::ALL.iter().map(|g| g.name())).collect()
 }
 
 /// A condition on the kinds of a summary.
@@ -71,18 +77,13 @@ fn read_kind(name: &str) -> Result<Kind, String> {
     })
 }
 
-/// A generation by its name, or by its number alone.
-fn read_generation(name: &str) -> Result<Generation, String> {
-    let found = match name {
-        "0" => Some(Generation::Gen0),
-        "1" => Some(Generation::Gen1),
-        "2" => Some(Generation::Gen2),
-        _ => Generation::from_name(name),
-    };
-    found.ok_or_else(|| {
-        let all: Vec<&str> = Generation::ALL.iter().map(|g| g.name()).collect();
-        format!("no such generation; there are {}", all.join(", "))
-    })
+/// A generation by its name, or one of .NET's by its number alone.
+fn read_generation(name: &str) -> Result<&'static str, String> {
+    let numbered = [("0", dotnet::Generation::Gen0), ("1", dotnet::Generation::Gen1), ("2", dotnet::Generation::Gen2)];
+    let by_number = numbered.iter().find(|(number, _)| *number == name).map(|(_, generation)| generation.name());
+    let by_name = || generations().into_iter().find(|known| known.eq_ignore_ascii_case(name));
+    let none = || format!("no such generation; there are {}", generations().join(", "));
+    by_number.or_else(by_name).ok_or_else(none)
 }
 
 /// Bytes of a unit; a letter alone is of 1,024, no unit at all is bytes.

@@ -23,7 +23,7 @@ pub use claim::Heaps;
 pub use code::{CodeRange, CodeRangeKind, Stub, StubKind};
 pub use core_clr::CoreClr;
 pub use gc::{Generation, Handle, HandleKind, Segment, finalizers, handles};
-pub use loader::{AllocatorHeaps, CodeBlock, CodeView, ExecutableMemory, HeapBlock, executable_memory};
+pub use loader::{AllocatorHeaps, CodeBlock, CodeView, Collectible, ExecutableMemory, HeapBlock, executable_memory};
 pub use methods::{
     CodeAt, FrameSlot, FrameSlots, FrameState, GcInfoFacts, IlStep, Method, Methods, StubBlock, step_at,
 };

@@ -3,19 +3,23 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::diag::was_read;
 use crate::hotspot::classes::Classes;
 use crate::hotspot::code::Code;
 use crate::hotspot::heap::{Heap, Spaces};
-use crate::hotspot::threads::{JavaThread, java_threads};
+use crate::hotspot::threads::{JavaThread, Locks, Threads, java_threads};
 use crate::hotspot::vm::{Detection, Vm, VmError, detect};
-use crate::hotspot::{Nmt, buffers, claim, findings, roots};
-use crate::managed::{self, BlockLabels, ManagedCode, ManagedRuntime, ManagedThreads, OwnedBuffer, Roots, Walk};
-use crate::map::{Claims, Kind};
+use crate::hotspot::{Nmt, buffers, claim, findings, object, roots, threads};
+use crate::managed::{
+    self, BlockLabels, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots,
+    StackFrame, Walk,
+};
+use crate::map::{Claims, Confidence, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{Finding, RuntimeRow};
+use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
 /// One HotSpot VM. Each part is read when it is first asked for, and kept.
 pub struct HotSpot<'p> {
@@ -25,7 +29,8 @@ pub struct HotSpot<'p> {
     java_threads: OnceLock<Vec<JavaThread>>,
     heap: OnceLock<Option<Heap<'p>>>,
     code: OnceLock<Code<'p>>,
-    threads: OnceLock<ManagedThreads>,
+    pub(super) threads: OnceLock<Threads>,
+    pub(super) locks: OnceLock<Locks>,
     buffers: OnceLock<Vec<OwnedBuffer>>,
     nmt: OnceLock<Option<Nmt<'p>>>,
 }
@@ -49,9 +54,10 @@ impl<'p> HotSpot<'p> {
 
     fn new(vm: Arc<Vm<'p>>) -> Result<HotSpot<'p>, (Arc<Vm<'p>>, VmError)> {
         let classes = Classes::new(vm.clone()).map_err(|e| (vm.clone(), e))?;
-        let (spaces, java_threads, heap, code, threads) = Default::default();
+        let (spaces, java_threads, heap, code, threads, locks) = Default::default();
         let (buffers, nmt) = Default::default();
-        Ok(HotSpot { vm, classes: Arc::new(classes), spaces, java_threads, heap, code, threads, buffers, nmt })
+        let classes = Arc::new(classes);
+        Ok(HotSpot { vm, classes, spaces, java_threads, heap, code, threads, locks, buffers, nmt })
     }
 
     /// The VM and its tables.
@@ -130,6 +136,7 @@ impl ManagedRuntime for HotSpot<'_> {
 
     fn claim(&self, claims: &mut Claims) {
         claim::claim(self, claims);
+        threads::claim(self, claims);
     }
 
     fn heap(&self) -> Option<&dyn managed::Heap> {
@@ -161,10 +168,36 @@ impl ManagedRuntime for HotSpot<'_> {
     }
 
     fn threads(&self) -> &ManagedThreads {
-        self.threads.get_or_init(ManagedThreads::default)
+        &self.all_threads().managed
     }
 
-    fn roots(&self, _own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
-        roots::roots(self, walk)
+    fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
+        self.all_threads().describe(&self.classes, thread, row);
+        row.holds = self.locks().held(&self.classes, thread.address);
+    }
+
+    fn role(
+        &self,
+        thread: Option<&ManagedThread>,
+        _row: &ThreadRow,
+        frames: &[FrameRow],
+    ) -> Option<(&'static str, Confidence)> {
+        self.role_of(thread?, frames)
+    }
+
+    fn each_light_thread(&self, visit: &mut dyn FnMut(LightThread)) {
+        self.each_virtual_thread(visit);
+    }
+
+    fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
+        self.locks().wait(thread.address)
+    }
+
+    fn object(&self, addr: Addr) -> Option<ObjectReport> {
+        object::object(self, addr)
+    }
+
+    fn roots(&self, _own: usize, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        roots::roots(self)
     }
 }

@@ -11,6 +11,7 @@ mod findings;
 pub mod heap;
 mod hot_spot;
 mod nmt;
+mod object;
 mod roots;
 pub mod threads;
 pub mod vm;

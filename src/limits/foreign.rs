@@ -27,3 +27,17 @@ pub const MAX_TLS_MAPPING: u64 = 64 << 10;
 /// Ranges of memory at whose start a runtime's page is looked for where no module is named for the runtime: each is a
 /// page of the file that is read for nothing in most cores.
 pub const MAX_FOREIGN_STARTS: usize = 64;
+
+/// Bytes in which descriptions of V8's pages are looked for by the pages' addresses: with its sandbox only. A scan of some
+/// tenths of a second.
+pub const MAX_V8_SEARCH: u64 = 512 << 20;
+
+/// Roots of PartitionAlloc that are looked at: a browser has some ten. Each is a read of some pages.
+pub const MAX_PARTITIONS: usize = 1024;
+
+/// Parts of the address space of one leaf each in which a page map's pages are looked for: 2 TiB where leaves are small.
+pub const MAX_PAGE_MAP_WINDOWS: usize = 1 << 14;
+
+/// Pairs of a table and a part of the address space that are tried in one image: each is a read or two. Some thousands in
+/// what was seen.
+pub const MAX_PAGE_MAP_TRIES: usize = 1 << 20;

@@ -7,6 +7,10 @@ pub const MAX_FINDING_SCAN: u64 = 64 << 20;
 /// milliseconds. They are spread over the blocks of the sizes that have most bytes.
 pub const MAX_FINDING_PAGES: usize = 1024;
 
+/// Bytes on either side of an address that `whatis` looks at to tell what fills memory there: two milliseconds an
+/// address, and more than enough to see where it changes in most programs.
+pub const MAX_CONTENT_WINDOW: u64 = 1 << 20;
+
 /// Sizes of anonymous blocks that `summary` looks at: those of most bytes.
 pub const MAX_FINDING_SIZES: usize = 8;
 

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
+use crate::bytes::printable;
+use crate::managed::{FrameAt, ManagedFrame};
 use crate::registers::Regs;
+use crate::report::InlinedRow;
 
 /// What a method is to who asks what a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +63,38 @@ pub struct CodeStub {
     pub target: Option<Addr>,
     /// The method that it is of.
     pub of: Option<String>,
+    /// Its own name, where it has one.
+    pub name: Option<String>,
+    /// What runs in it, where that is a method which only the frame tells: `interpreted Java frame`.
+    pub runs: Option<&'static str>,
+}
+
+impl CodeStub {
+    /// What a frame in it is called: by what runs there, its own name, or its kind and method.
+    pub fn title(&self) -> String {
+        match (&self.name, self.runs, &self.of) {
+            (Some(name), Some(runs), _) => format!("{runs} [{name}]"),
+            (Some(name), None, _) => name.clone(),
+            (None, _, Some(of)) => format!("{} of {of}", self.kind),
+            (None, _, None) => self.kind.to_owned(),
+        }
+    }
+}
+
+/// A method that was compiled into the code of the one that called it.
+#[derive(Clone, Debug)]
+pub struct Inlined {
+    /// Its name, as in [`Method::name`].
+    pub method: String,
+    /// Where in it.
+    pub source: Source,
+}
+
+impl From<Inlined> for InlinedRow {
+    fn from(from: Inlined) -> InlinedRow {
+        let (method, file) = (printable(&from.method).into_owned(), from.source.file);
+        InlinedRow { method, il_offset: from.source.il_offset, file, line: from.source.line }
+    }
 }
 
 /// What an address of a runtime's code is.
@@ -89,7 +124,7 @@ pub struct CodeEntry<'a> {
 pub enum CodeEntryKind<'a> {
     /// A method.
     Method {
-        /// Its name, as in [`Method::name`].
+        /// Its name, as the runtime's own perf map has it.
         name: &'a str,
         /// How it was compiled.
         tier: Option<&'static str>,
@@ -98,6 +133,8 @@ pub enum CodeEntryKind<'a> {
     },
     /// A block of stubs of this kind.
     Stubs(u64),
+    /// A stub, or several, of this name.
+    Stub(&'a str),
 }
 
 /// Where in a method's source an address is.
@@ -176,9 +213,21 @@ pub trait ManagedCode: Sync {
     /// Why there are none, in words.
     fn unwind(&self, regs: &Regs, exact: bool) -> Result<Regs, String>;
 
+    /// The methods that run in a frame, where its address alone does not tell them; `None` for all other
+    /// frames, of which [`ManagedCode::code_at`] and [`ManagedCode::unwind`] are asked.
+    fn frame(&self, _at: &FrameAt<'_>) -> Option<ManagedFrame> {
+        None
+    }
+
     /// Where in the method's source `ip` is.
     fn source(&self, _method: &Method, _ip: Addr) -> Source {
         Source::default()
+    }
+
+    /// The methods that were inlined where `ip` is in a method's code, the innermost first; the method itself is none of
+    /// them, and [`ManagedCode::source`] tells where in it the first one was called.
+    fn inlined(&self, _method: &Method, _ip: Addr) -> Vec<Inlined> {
+        Vec::new()
     }
 
     /// More of a method.
@@ -193,6 +242,11 @@ pub trait ManagedCode: Sync {
 
     /// Visit all code, as long as `visit` says to go on.
     fn each(&self, visit: &mut dyn FnMut(CodeEntry<'_>) -> bool);
+
+    /// Whether the runtime's own perf map tells behind a name how the method was compiled.
+    fn tier_in_perf_map(&self) -> bool {
+        true
+    }
 
     /// Files that the code lies in.
     fn files(&self) -> Vec<CodeFile> {

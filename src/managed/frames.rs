@@ -2,10 +2,77 @@
 
 use std::sync::Arc;
 
-use crate::addr::Addr;
-use crate::managed::Method;
+use crate::addr::{Addr, AddrRange};
+use crate::managed::{Method, Source};
 use crate::native::unwind::{End, Trust};
 use crate::registers::Regs;
+pub use crate::words::Execution;
+
+/// A frame that a runtime is asked about ([`ManagedCode::frame`]).
+///
+/// [`ManagedCode::frame`]: crate::managed::ManagedCode::frame
+#[derive(Clone, Copy, Debug)]
+pub struct FrameAt<'a> {
+    /// The thread, by the system's number.
+    pub tid: u32,
+    /// Its registers.
+    pub regs: &'a Regs,
+    /// Whether its address is where it was interrupted, and no return address.
+    pub exact: bool,
+    /// The stack that it lies on; `None` where none is known to hold its stack pointer.
+    pub stack: Option<AddrRange>,
+}
+
+/// What a runtime knows of a frame by more than the address of its code: an interpreter keeps in the frame
+/// which method it runs, and compiled code has those in it that were inlined.
+#[derive(Clone, Debug)]
+pub struct ManagedFrame {
+    /// Methods that run in it, that of the latest call first; none in a stub.
+    pub methods: Vec<Activation>,
+    /// Who called it.
+    pub caller: Caller,
+}
+
+/// Who called a frame.
+#[derive(Clone, Debug)]
+pub enum Caller {
+    /// The frame with these registers.
+    Regs(Box<Regs>),
+    /// As the unwind data of the module say whose code it is (an interpreter written in C). That code has a
+    /// row of its own, above its methods.
+    Module,
+    /// It can't be told.
+    Unknown,
+}
+
+/// A frame of a thread that is none of the system's.
+#[derive(Clone, Debug)]
+pub struct LightFrame {
+    /// Where its code is.
+    pub ip: Addr,
+    /// Where it lies: in an object of the runtime.
+    pub sp: Addr,
+    /// What runs in it.
+    pub activation: Activation,
+}
+
+/// A method as it runs in a frame.
+#[derive(Clone, Debug)]
+pub struct Activation {
+    /// The method.
+    pub method: Arc<Method>,
+    /// Where in it.
+    pub position: Position,
+}
+
+/// Where in a method a frame is, and how it runs.
+#[derive(Clone, Debug, Default)]
+pub struct Position {
+    /// Offset in its bytecode, file, line.
+    pub source: Source,
+    /// How it runs; `None` where the runtime has one way only.
+    pub how: Option<Execution>,
+}
 
 /// A reference that the runtime's own code keeps from the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +131,8 @@ pub struct StackFrame {
     pub trust: Trust,
     /// What it is.
     pub kind: FrameKind,
+    /// Where in the method, if the frame tells that and not its address.
+    pub position: Option<Box<Position>>,
 }
 
 impl StackFrame {

@@ -69,6 +69,9 @@ pub struct TypeInfo {
     pub free: bool,
     /// Whether it is the runtime's string.
     pub string: bool,
+    /// Whether its objects stand for types and hold their static variables (`java.lang.Class`): a field of one is found
+    /// by [`Heap::static_at`].
+    pub of_types: bool,
     /// Of arrays, and of strings that hold their own characters.
     pub elements: Option<Elements>,
 }

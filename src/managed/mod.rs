@@ -17,10 +17,13 @@ mod stat;
 mod strings;
 
 pub use code::{
-    CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, ManagedCode, Method, MethodDetail, MethodRole,
-    Source,
+    CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
+    MethodRole, Source,
 };
-pub use frames::{FrameKind, Mark, ProtectedRef, StackFrame, Walk};
+pub use frames::{
+    Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ManagedFrame, Mark, Position, ProtectedRef,
+    StackFrame, Walk,
+};
 pub(crate) use heap::Batch;
 pub use heap::{
     Elements, FREE, FREE_NAME, Generation, Heap, Link, Loss, Losses, Node, Object, ObjectReader, Part, StringContent,
@@ -29,6 +32,6 @@ pub use heap::{
 pub(crate) use names::ObjectNames;
 pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
 pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, StackCoverage};
-pub use runtime::{ManagedRuntime, ManagedThread, ManagedThreads, Structure};
+pub use runtime::{LightThread, ManagedRuntime, ManagedThread, ManagedThreads, Structure};
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};

@@ -63,6 +63,9 @@ impl<'g> ObjectNames<'g> {
                 Some(inner) => format!("[].{inner}").into(),
                 None => "[]".to_owned().into(),
             },
+            FieldKey::Static(place) if self.heap.type_info(kind).is_some_and(|info| info.of_types) => {
+                self.heap.static_at(place, &[]).map_or_else(|| "static ?".to_owned().into(), Name::from)
+            }
             FieldKey::Static(place) => format!("[] ({})", statics.get(&place).map_or("static ?", |name| name)).into(),
             FieldKey::Beside(how) => how.into(),
         })
@@ -75,7 +78,13 @@ impl<'g> ObjectNames<'g> {
             Link::Field(offset) => offset,
         };
         let kind = self.node(addr)?.kind;
-        let Some(elements) = self.heap.type_info(kind)?.elements else { return Some(self.field(kind, offset)) };
+        let info = self.heap.type_info(kind)?;
+        if info.of_types
+            && let Some(name) = self.heap.static_at(addr.saturating_add(offset), &[])
+        {
+            return Some(name.into());
+        }
+        let Some(elements) = info.elements else { return Some(self.field(kind, offset)) };
         let at = offset.checked_sub(elements.start)?;
         let (index, rest) = (at / elements.size.max(1), at % elements.size.max(1));
         let text = match self.heap.element_field_name(kind, rest) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
-use crate::managed::{BlockLabels, Heap, ManagedCode, Mark, OwnedBuffer, Roots, StackFrame, Walk};
+use crate::managed::{BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, StackFrame, Walk};
 use crate::map::{Claims, Confidence, Kind};
 use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
@@ -16,6 +16,27 @@ pub struct ManagedThread {
     pub id: Option<u32>,
     /// Its marks on the stack, lowest first.
     pub marks: Vec<Mark>,
+}
+
+/// A thread that a runtime runs on threads of the system, now on this one, now on that: a virtual thread of Java.
+#[derive(Clone, Debug)]
+pub struct LightThread {
+    /// Its object.
+    pub address: Addr,
+    /// The runtime's number of it.
+    pub id: Option<u64>,
+    /// Its name.
+    pub name: Option<String>,
+    /// What it does, in the runtime's words.
+    pub state: Option<&'static str>,
+    /// The thread of the system that it is on, by number; its frames are there, or the newer ones.
+    pub carrier: Option<u32>,
+    /// What it waits for.
+    pub wait: Option<WaitRow>,
+    /// Its frames that are on no thread of the system, that of the latest call first.
+    pub frames: Vec<LightFrame>,
+    /// Why there are no more, in words, where there should be.
+    pub missing: Option<&'static str>,
 }
 
 /// The threads of a runtime.
@@ -130,6 +151,9 @@ pub trait ManagedRuntime: Sync {
     fn wait(&self, _thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
         None
     }
+
+    /// Visit its threads that are none of the system's.
+    fn each_light_thread(&self, _visit: &mut dyn FnMut(LightThread)) {}
 
     /// What could not be read of its locks.
     fn lock_notes(&self) -> &[String] {

@@ -6,6 +6,7 @@
 pub mod alias;
 #[doc(hidden)]
 pub mod content;
+mod pages;
 #[doc(hidden)]
 pub mod pointers;
 mod process_memory;

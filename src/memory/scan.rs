@@ -1,22 +1,11 @@
-//! Which of the dumped pages are all zero: one parallel pass at memory speed.
-//!
-//! Holes of a sparse core file are zero without being read. A page that is not
-//! zero usually shows it in its first cache line, so most of a full page is
-//! never touched.
-
-use rayon::prelude::*;
+//! Which of the dumped pages are all zero: one parallel pass at memory speed. A page that is not zero usually shows
+//! it in its first cache line, so most of a full page is never touched.
 
 use crate::addr::{Addr, AddrRange};
+pub use crate::memory::pages::PAGE;
+use crate::memory::pages::{Part, walk};
 use crate::progress::Progress;
-use crate::targets::AHEAD;
 use crate::targets::{Run, Target};
-
-/// Pages are counted in this size, whatever the process's own page size.
-pub const PAGE: u64 = 4096;
-
-/// Bytes one task scans: large enough that starting it costs nothing, small
-/// enough that two threads finish together.
-const CHUNK: u64 = 4 << 20;
 
 /// What a scan found in one range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,67 +53,25 @@ pub fn is_filled(page: &[u8], fill: u8) -> bool {
 /// which producers align. A page that two ranges share is judged as a whole,
 /// and each range gets its own bytes of it.
 pub fn zero_pages(target: &dyn Target, ranges: &[AddrRange], progress: &Progress) -> Vec<ZeroStat> {
-    let mut chunks: Vec<Run<'_>> = Vec::new();
-    let mut total = 0;
-    for piece in target.facts().space.pieces.iter() {
-        for run in target.dumped_runs(piece.range) {
-            let mut at = 0;
-            while at < run.range.len() {
-                let len = CHUNK.min(run.range.len() - at);
-                if Cursor::new(ranges, run.range.start.saturating_add(at))
-                    .wants(AddrRange::sized(run.range.start.saturating_add(at), len))
-                {
-                    total += len;
-                    chunks.push(Run {
-                        range: AddrRange::sized(run.range.start.saturating_add(at), len),
-                        offset: run.offset + at,
-                        bytes: &run.bytes[at as usize..(at + len) as usize],
-                    });
-                }
-                at += len;
-            }
-        }
-    }
-    progress.start(total);
+    let pieces = target.facts().space.pieces.iter();
+    let runs: Vec<Run<'_>> = pieces.flat_map(|piece| target.dumped_runs(piece.range)).collect();
     target.expect_scan();
-    let extents = target.extents();
-    let found: Vec<Vec<(usize, ZeroStat)>> = chunks
-        .par_iter()
-        .enumerate()
-        .map(|(i, chunk)| {
-            if let Some(later) = chunks.get(i + AHEAD) {
-                target.expect_soon(later.range);
-            }
-            let mut out = Vec::new();
-            let mut cursor = Cursor::new(ranges, chunk.range.start);
-            let end = chunk.offset + chunk.range.len();
-            let mut data = extents.within(chunk.offset..end);
-            let mut extent = data.next();
-            let mut at = 0u64;
-            while at < chunk.range.len() {
-                let offset = chunk.offset + at;
-                while extent.as_ref().is_some_and(|e| e.end <= offset) {
-                    extent = data.next();
-                }
-                // Whole pages up to the next data are a hole.
-                let hole = extent.as_ref().map_or(end, |e| e.start.max(offset)) - offset;
-                let (len, zero) = if hole >= PAGE {
-                    (hole / PAGE * PAGE, true)
-                } else {
-                    let len = PAGE.min(chunk.range.len() - at);
-                    let page = &chunk.bytes[at as usize..(at + len) as usize];
-                    let wanted = cursor.wants(AddrRange::sized(chunk.range.start.saturating_add(at), len));
-                    (len, wanted && len == PAGE && is_zero(page))
-                };
-                cursor.give(AddrRange::sized(chunk.range.start.saturating_add(at), len), zero, &mut out);
-                at += len;
-            }
-            progress.add(chunk.range.len());
-            out
-        })
-        .collect();
+    let found = walk(
+        target,
+        &runs,
+        progress,
+        |chunk| Cursor::new(ranges, chunk.start).wants(chunk),
+        |_, chunk| (Cursor::new(ranges, chunk.start), Vec::new()),
+        |(cursor, out), range, part| {
+            let zero = match part {
+                Part::Hole => true,
+                Part::Page(page) => page.len() as u64 == PAGE && cursor.wants(range) && is_zero(page),
+            };
+            cursor.give(range, zero, out);
+        },
+    );
     let mut stats = vec![ZeroStat::default(); ranges.len()];
-    for (i, stat) in found.into_iter().flatten() {
+    for (i, stat) in found.into_iter().flat_map(|(_, out)| out) {
         stats[i].merge(stat);
     }
     stats

@@ -24,6 +24,8 @@ pub enum Block<'a> {
     /// A line of text, wrapped to the terminal; the columns that what follows is
     /// indented by.
     Line(String, usize),
+    /// A line that stands indented by so many columns, which on a terminal show a share as a bar.
+    Shared(String, usize, Option<f64>),
     /// A line that stays one, for programs that read it and hands that copy it.
     Whole(String),
     /// A table.
@@ -45,7 +47,7 @@ pub enum Align {
 /// Which part of a cell goes where it is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// The start: the ends of paths and of names of types tell them apart.
+    /// The start: the ends of paths tell them apart.
     Start,
     /// The middle, where both ends say something.
     Middle,
@@ -146,6 +148,8 @@ pub struct TableBlock<'a> {
     pub footer: Option<Vec<String>>,
     /// Where it may be long: how much of it is shown.
     pub brief: Option<Brief<'a>>,
+    /// Index of the column whose shares, in percent, have bars beside them on a terminal.
+    pub bar: Option<usize>,
 }
 
 impl TableBlock<'_> {
@@ -180,6 +184,17 @@ impl TableBlock<'_> {
             last.optional = Some(rank);
         }
         self
+    }
+
+    /// The column added last has shares in percent, which on a terminal have bars beside them.
+    pub fn bar(mut self) -> Self {
+        self.bar = self.columns.len().checked_sub(1);
+        self
+    }
+
+    /// A column of names of types, which give way in the middle: they begin alike, and end alike.
+    pub fn type_name(self, title: &'static str) -> Self {
+        self.flexible(title).cut(Cut::Middle)
     }
 
     /// What is cut off in the column added last.
@@ -237,6 +252,11 @@ impl<'a> Document<'a> {
     /// Add a line that has a title of so many columns before its text.
     pub fn titled(&mut self, text: impl Into<String>, columns: usize) {
         self.blocks.push(Block::Line(text.into(), columns));
+    }
+
+    /// Add a line that stands indented by so many columns, in which a terminal shows a share as a bar.
+    pub fn shared(&mut self, text: impl Into<String>, indent: usize, share: Option<f64>) {
+        self.blocks.push(Block::Shared(text.into(), indent, share));
     }
 
     /// Add a line that is never wrapped.

@@ -65,8 +65,7 @@ pub(crate) fn triaged(doc: &mut Document<'_>, finding: &Finding) {
     doc.line(String::new());
     doc.titled(format!("{mark:<2}{bytes:>11} {share:>7} {}", finding.text), TITLE);
     let sure = finding.confidence.map_or_else(String::new, |c| format!(" ({})", c.name()));
-    let indent = " ".repeat(TITLE);
-    doc.line(format!("{indent}how: {}{sure}", finding.evidence));
+    doc.shared(format!("how: {}{sure}", finding.evidence), TITLE, finding.share);
     if let Some(command) = &finding.command {
         // Hardly indented: it is copied, and never broken.
         doc.whole(format!("    {command}"));

@@ -1,8 +1,10 @@
 //! How answers are written: tables, JSON and CSV, and what the tables of several commands share. Everything that reaches a terminal goes
 //! through `table`, which takes control characters out.
 
+mod bar;
 pub(crate) mod brief;
 pub(crate) mod clusters;
+pub(crate) mod cut;
 pub(crate) mod document;
 mod json;
 pub(crate) mod lines;

@@ -7,10 +7,12 @@ use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::width::WidthList;
 use tabled::settings::{Alignment, Padding, Style};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use crate::bytes::printable;
-use crate::render::document::{Align, Block, CRITICAL, Cut, Document, MIN_FLEXIBLE, TableBlock, WARNING};
+use crate::render::bar::{BAR, bar};
+use crate::render::cut::{columns, shorten};
+use crate::render::document::{Align, Block, CRITICAL, Document, MIN_FLEXIBLE, TableBlock, WARNING};
 
 /// How text is to look.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +21,8 @@ pub struct Look {
     pub width: Option<usize>,
     /// Whether bold and colours may be used.
     pub color: bool,
+    /// Whether shares have bars: on a terminal, as no program reads them.
+    pub bars: bool,
 }
 
 /// Longest line under a header where there is no terminal to give a width.
@@ -26,6 +30,9 @@ const MAX_RULE: usize = 160;
 
 /// Spaces between columns.
 const GAP: usize = 2;
+
+/// Columns before the bar of a line, and behind it.
+const SET_OFF: usize = 2;
 
 /// Write a document.
 ///
@@ -35,6 +42,18 @@ pub fn write(document: &Document<'_>, look: Look, out: &mut dyn Write) -> io::Re
     for block in &document.blocks {
         match block {
             Block::Line(text, indent) => write_line(&wrap(&printable(text), *indent, look.width), look, out)?,
+            Block::Shared(text, indent, share) => {
+                let blank = " ".repeat(*indent);
+                let lines = wrap(&format!("{blank}{}", printable(text)), *indent, look.width);
+                let margin = share.filter(|_| look.bars).map(|share| {
+                    let columns = indent.saturating_sub(2 * SET_OFF);
+                    format!("{:SET_OFF$}{}{:SET_OFF$}", "", bar(share, columns), "")
+                });
+                match (margin, lines.strip_prefix(&blank)) {
+                    (Some(margin), Some(rest)) => writeln!(out, "{margin}{rest}")?,
+                    _ => writeln!(out, "{lines}")?,
+                }
+            }
             Block::Whole(text) => writeln!(out, "{}", printable(text))?,
             Block::Table(table) => write_table(table, document.top, look, out)?,
             Block::Each(count, make) => (0..*count).try_for_each(|i| write(&make(i), look, out))?,
@@ -43,9 +62,9 @@ pub fn write(document: &Document<'_>, look: Look, out: &mut dyn Write) -> io::Re
     Ok(())
 }
 
-/// Marks of what is serious, each with its colour: red, and yellow, as the terminal has them, so that they can be
-/// seen on light and on dark.
-const MARKS: [(&str, &str); 2] = [(CRITICAL, "\x1b[31m"), (WARNING, "\x1b[33m")];
+/// Marks of what is serious, each with its colour: bold red, and magenta. Of the colours that a terminal has these can
+/// be read on light and on dark; yellow can not.
+const MARKS: [(&str, &str); 2] = [(CRITICAL, "\x1b[1;31m"), (WARNING, "\x1b[35m")];
 
 fn write_line(text: &str, look: Look, out: &mut dyn Write) -> io::Result<()> {
     let marked = MARKS.iter().find_map(|(mark, colour)| {
@@ -122,11 +141,26 @@ fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut
     };
     std::iter::once(&header).chain(&table.footer).for_each(|row| widen(row));
     table.rows.iter().take(shown).for_each(|row| widen(&row));
+    let mut barred = table.bar.filter(|_| look.bars);
     if let Some(limit) = look.width {
+        let beside = (kept.clone(), widths.clone());
         fit(table, limit, &mut kept, &mut widths);
+        barred = barred.filter(|_| {
+            let (mut kept_beside, mut widths_beside) = beside;
+            fit(table, limit.saturating_sub(GAP + BAR), &mut kept_beside, &mut widths_beside);
+            let fits = give_way(table, &kept, &kept_beside, &widths, &widths_beside, limit.saturating_sub(GAP + BAR));
+            if fits {
+                (kept, widths) = (kept_beside, widths_beside);
+            }
+            fits
+        });
     }
-    let lines = |rows: &[Cow<'_, [String]>]| lay_out(table, &kept, &widths, rows);
-    let whole = kept.iter().map(|&i| widths[i]).sum::<usize>() + GAP * kept.len().saturating_sub(1);
+    barred = barred.filter(|share| kept.contains(share));
+    let bar = if barred.is_some() { GAP + BAR } else { 0 };
+    let whole = kept.iter().map(|&i| widths[i]).sum::<usize>() + GAP * kept.len().saturating_sub(1) + bar;
+    let lines = |rows: &[Cow<'_, [String]>]| lay_out(table, &kept, &widths, barred.map(|share| (share, true)), rows);
+    // The sum is all there is: a bar of it says nothing.
+    let sums = |rows: &[Cow<'_, [String]>]| lay_out(table, &kept, &widths, barred.map(|share| (share, false)), rows);
     let rule = "-".repeat(whole.min(look.width.unwrap_or(MAX_RULE)));
     for line in lines(&[header.as_slice().into()]) {
         if look.color {
@@ -155,7 +189,7 @@ fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut
     }
     if let Some(footer) = &table.footer {
         writeln!(out, "{rule}")?;
-        for line in lines(&[footer.as_slice().into()]) {
+        for line in sums(&[footer.as_slice().into()]) {
             writeln!(out, "{line}")?;
         }
     }
@@ -165,22 +199,54 @@ fn write_table(table: &TableBlock<'_>, top: Option<usize>, look: Look, out: &mut
     Ok(())
 }
 
+/// Columns of this rank and above give way to a bar.
+const LESS_THAN_A_BAR: u8 = 3;
+
+/// Whether what a table loses to the bar beside its shares is less than that: exact figures, no part of a cell.
+fn give_way(
+    table: &TableBlock<'_>,
+    kept: &[usize],
+    beside: &[usize],
+    widths: &[usize],
+    widths_beside: &[usize],
+    limit: usize,
+) -> bool {
+    let lost = kept.iter().filter(|i| !beside.contains(i));
+    let little = |&i: &usize| table.columns[i].optional.is_some_and(|rank| rank >= LESS_THAN_A_BAR);
+    let whole = beside.iter().map(|&i| widths_beside[i]).sum::<usize>() + GAP * beside.len().saturating_sub(1);
+    lost.into_iter().all(little) && beside.iter().all(|&i| widths[i] == widths_beside[i]) && whole <= limit
+}
+
 /// Rows as lines of text, each column as wide as it is over the whole table.
-fn lay_out(table: &TableBlock<'_>, kept: &[usize], widths: &[usize], rows: &[Cow<'_, [String]>]) -> Vec<String> {
+fn lay_out(
+    table: &TableBlock<'_>,
+    kept: &[usize],
+    widths: &[usize],
+    barred: Option<(usize, bool)>,
+    rows: &[Cow<'_, [String]>],
+) -> Vec<String> {
     let mut builder = Builder::with_capacity(rows.len(), kept.len());
     for row in rows {
-        builder.push_record(
-            kept.iter().filter_map(|&i| Some(shorten(&printable(row.get(i)?), widths[i], table.columns[i].cut))),
-        );
+        let cells = kept.iter().filter_map(|&i| Some((i, row.get(i)?)));
+        builder.push_record(cells.flat_map(|(i, cell)| {
+            let bar = barred.filter(|(share, _)| *share == i).map(|(_, drawn)| {
+                let share = cell.parse::<f64>().ok().filter(|_| drawn).unwrap_or(0.0);
+                bar(share / 100.0, BAR)
+            });
+            std::iter::once(shorten(&printable(cell), widths[i], table.columns[i].cut)).chain(bar)
+        }));
     }
     let mut built = builder.build();
     built.with(Style::empty());
     built.with(Padding::new(0, GAP, 0, 0));
-    for (at, _) in kept.iter().enumerate().filter(|(_, i)| table.columns[**i].align == Align::Right) {
+    let bar_of = |i: usize| barred.filter(|(share, _)| *share == i).map(|_| (Align::Left, BAR));
+    let laid: Vec<(Align, usize)> =
+        kept.iter().flat_map(|&i| std::iter::once((table.columns[i].align, widths[i])).chain(bar_of(i))).collect();
+    for (at, _) in laid.iter().enumerate().filter(|(_, (align, _))| *align == Align::Right) {
         built.modify(Columns::one(at), Alignment::right());
     }
     // Rows are laid out some at a time: a part of them does not tell how wide a column is.
-    built.with(WidthList::from_iter(kept.iter().map(|&i| widths[i] + GAP)));
+    built.with(WidthList::from_iter(laid.iter().map(|(_, width)| width + GAP)));
     built.to_string().lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
@@ -223,53 +289,6 @@ fn fit(table: &TableBlock<'_>, limit: usize, kept: &mut Vec<usize>, widths: &mut
     }
 }
 
-/// A cell in so many columns, with `…` for what is cut off.
-pub(crate) fn shorten(cell: &str, width: usize, cut: Cut) -> String {
-    let whole = columns(cell);
-    if whole <= width {
-        return cell.to_owned();
-    }
-    let room = width.saturating_sub(1);
-    match cut {
-        Cut::Start => format!("…{}", tail(cell, room)),
-        Cut::End => format!("{}…", head(cell, room)),
-        // The end tells more apart than the start.
-        Cut::Middle => {
-            let first = head(cell, room * 2 / 5).trim_end();
-            format!("{first}…{}", tail(cell, room - first.width()).trim_start())
-        }
-        Cut::Ends => {
-            let room = width.saturating_sub(2);
-            format!("…{}…", head(tail(cell, whole - (whole - room) / 2), room))
-        }
-    }
-}
-
-/// Columns that a printable text takes.
-pub(crate) fn columns(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { text.width() }
-}
-
-/// The start of a text, at most so many columns of it.
-fn head(text: &str, columns: usize) -> &str {
-    let mut have = 0;
-    let end = text.char_indices().find(|&(_, c)| {
-        have += c.width().unwrap_or(0);
-        have > columns
-    });
-    text.get(..end.map_or(text.len(), |(at, _)| at)).unwrap_or_default()
-}
-
-/// The end of a text, at most so many columns of it.
-fn tail(text: &str, columns: usize) -> &str {
-    let mut have = 0;
-    let cut = text.char_indices().rev().find(|&(_, c)| {
-        have += c.width().unwrap_or(0);
-        have > columns
-    });
-    text.get(cut.map_or(0, |(at, c)| at + c.len_utf8())..).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,7 +300,7 @@ mod tests {
         let mut doc = Document::default();
         doc.table(table);
         let mut out = Vec::new();
-        write(&doc, Look { width: Some(30), color: false }, &mut out)?;
+        write(&doc, Look { width: Some(30), color: false, bars: false }, &mut out)?;
         let text = String::from_utf8_lossy(&out).into_owned();
         assert!(text.lines().all(|l| l.width() <= 30), "{text}");
         assert!(text.contains("libc.so.6") && text.contains('…'));
@@ -300,33 +319,13 @@ mod tests {
             let mut doc = Document::default();
             doc.table(table());
             let mut out = Vec::new();
-            write(&doc, Look { width: Some(width), color: false }, &mut out)?;
+            write(&doc, Look { width: Some(width), color: false, bars: false }, &mut out)?;
             let text = String::from_utf8_lossy(&out).into_owned();
             assert!(text.lines().all(|l| l.width() <= width), "{text}");
             assert_eq!((text.contains('1'), text.contains('2')), (one, two), "{text}");
             assert_eq!(text.matches('d').count(), does - 1, "{text}");
         }
         Ok(())
-    }
-
-    #[test]
-    fn what_is_cut_off_depends_on_what_tells_cells_apart() {
-        let path = "/usr/lib/x86_64-linux-gnu/libc.so.6";
-        assert_eq!(shorten(path, 10, Cut::Start), "…libc.so.6");
-        assert_eq!(shorten("0x7f8e2da01be8 \"text\"", 17, Cut::End), "0x7f8e2da01be8 \"…");
-        let doing = "Monitor.Wait ← Lab.Parking.Park";
-        assert_eq!(shorten(doing, 21, Cut::Middle), "Monitor.…Parking.Park");
-        assert_eq!(shorten("<<<<<<<<<<needle>>>>>>>>>>", 12, Cut::Ends), "…<<needle>>…");
-        for cut in [Cut::Start, Cut::Middle, Cut::End, Cut::Ends] {
-            for width in 1..40 {
-                // Wide characters too: never more than asked for.
-                for text in [path, doing, "一二三四五六七八九十一二三四五六七八九十"] {
-                    let short = shorten(text, width, cut);
-                    assert!(short.width() <= width.max(2), "{short} in {width} by {cut:?}");
-                    assert_eq!(short == text, text.width() <= width);
-                }
-            }
-        }
     }
 
     #[test]
@@ -341,7 +340,7 @@ mod tests {
             let mut doc = Document::default();
             doc.table(table(least));
             let mut out = Vec::new();
-            write(&doc, Look { width: Some(width), color: false }, &mut out)?;
+            write(&doc, Look { width: Some(width), color: false, bars: false }, &mut out)?;
             let text = String::from_utf8_lossy(&out).into_owned();
             assert!(text.lines().all(|l| l.width() <= width), "{text}");
             let cells: Vec<usize> =
@@ -369,7 +368,7 @@ mod tests {
         let mut doc = Document::default();
         doc.table(table);
         let mut out = Vec::new();
-        write(&doc, Look { width: None, color: false }, &mut out)?;
+        write(&doc, Look { width: None, color: false, bars: false }, &mut out)?;
         let text = String::from_utf8_lossy(&out).into_owned();
         let widths: Vec<usize> = text.lines().map(|l| l.width()).collect();
         assert_eq!(widths, [4, MAX_RULE, 400], "{text}");
@@ -398,7 +397,7 @@ mod tests {
         let mut doc = Document::default();
         doc.line("a\u{1b}[2Jb");
         let mut out = Vec::new();
-        write(&doc, Look { width: None, color: false }, &mut out)?;
+        write(&doc, Look { width: None, color: false, bars: false }, &mut out)?;
         assert_eq!(out, b"a\\x1b[2Jb\n");
         Ok(())
     }

@@ -4,18 +4,20 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::map::Confidence;
+use crate::words::words;
 
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Worth knowing.
-    #[default]
-    Info,
-    /// Likely part of the problem.
-    Warning,
-    /// The process can't go on, or the core tells less than it should.
-    Critical,
+words! {
+    /// How much a finding matters.
+    #[derive(Default)]
+    pub enum Severity {
+        /// Worth knowing.
+        #[default]
+        Info = "info",
+        /// Likely part of the problem.
+        Warning = "warning",
+        /// The process can't go on, or the core tells less than it should.
+        Critical = "critical",
+    }
 }
 
 /// Something a reader should notice.

@@ -6,6 +6,7 @@
 //! is `null`, never 0. Fields may be added; those there keep name and meaning.
 
 mod blocks;
+mod code;
 mod conditions;
 mod finding;
 mod finding_ids;
@@ -22,10 +23,12 @@ mod threads;
 
 pub use crate::words::{
     AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, BufferMemory, ChunkPlace, ChunkState,
-    ClusterContent, CodeKind, CodePart, Compression, FieldStorage, FinalizerState, FrameRowKind, GcMode, Generation,
-    HandleKind, HitEncoding, ImageFormat, OsSubject, StackState, TargetKind, TaskStatus, TextFormat, Trust, WaitKind,
+    ClusterContent, CodeKind, CodePart, Compression, Execution, FieldStorage, FinalizerState, FrameRowKind, GcMode,
+    Generation, HandleKind, HitEncoding, ImageFormat, OsSubject, StackState, TargetKind, TaskStatus, TextFormat, Trust,
+    WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
+pub use code::InlinedRow;
 pub use conditions::ConditionRow;
 pub use finding::{Finding, Severity};
 pub use finding_ids::{FINDING_IDS, finding_id};
@@ -43,7 +46,7 @@ pub use region::RegionRow;
 pub use roots::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 pub use sums::{GenerationRow, ObjectsRow, TypeRow};
 pub(crate) use threads::FrameNames;
-pub use threads::{FrameRow, ThreadRow, ThrownRow, WaitRow};
+pub use threads::{FrameRow, HeldRow, ThreadRow, ThrownRow, WaitRow};
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -28,4 +28,6 @@ pub struct RegionRow {
     pub in_core: u64,
     /// How sure its kind is.
     pub confidence: Confidence,
+    /// What fills it, in words, where that was asked for (`regions --contents`) and nobody claims it.
+    pub content: Option<String>,
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::map::Confidence;
-use crate::report::{FrameRowKind, GcMode, Name, Trust, WaitKind};
+use crate::report::{Execution, FrameRowKind, GcMode, Name, Trust, WaitKind};
 
 /// One thread.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -32,6 +32,8 @@ pub struct ThreadRow {
     pub exception: Option<ThrownRow>,
     /// The lock it waits for.
     pub waits_for: Option<WaitRow>,
+    /// The locks it holds, where its runtime tells them by thread.
+    pub holds: Vec<HeldRow>,
     /// Whether it is known to be the thread that brought the dump about.
     pub crashed: bool,
     /// The signal that it crashed by; `null` at all others.
@@ -73,6 +75,19 @@ pub struct WaitRow {
     pub confidence: Confidence,
 }
 
+/// A lock that a thread holds.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct HeldRow {
+    /// The object that is locked.
+    pub object: Addr,
+    /// Its type.
+    pub r#type: Option<String>,
+    /// How it is known, in a sentence.
+    pub how: &'static str,
+    /// How sure that is.
+    pub confidence: Confidence,
+}
+
 /// A frame of a stack.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FrameRow {
@@ -83,6 +98,8 @@ pub struct FrameRow {
     pub sp: Addr,
     /// What it is of.
     pub kind: FrameRowKind,
+    /// Of a managed method: name of its runtime.
+    pub runtime: Option<Name>,
     /// The method or function.
     pub method: Option<Name>,
     /// Class of an explicit Frame, in the runtime's own words.
@@ -98,6 +115,10 @@ pub struct FrameRow {
     pub offset: Option<u64>,
     /// Offset in its IL.
     pub il_offset: Option<i64>,
+    /// Offset in its bytecode.
+    pub bci: Option<i64>,
+    /// How it runs, where its runtime has several ways.
+    pub how: Option<Execution>,
     /// Source file.
     pub file: Option<Name>,
     /// Line.

@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
-use crate::managed::{CodeAt, FrameKind, ManagedCode, Mark, Method, MethodRole, StackFrame, Walk};
+use crate::managed::{
+    Caller, CodeAt, FrameAt, FrameKind, ManagedCode, ManagedFrame, Mark, Method, MethodRole, Position, StackFrame, Walk,
+};
 use crate::memory::{Fault, Memory};
 use crate::native::stacks::Stacks;
 use crate::native::unwind::{End, Step, Trust, Unwinder};
@@ -85,14 +87,12 @@ impl<'a, 'p> Walker<'a, 'p> {
                 break End::TooMany;
             }
             let stack = self.stack_at(thread.tid, step.regs.sp());
-            let next = match self.managed_at(&step) {
-                Some((runtime, method)) => self.leave_managed(&mut state, &step, stack, runtime, method),
-                None => {
-                    state.pass(step.regs.sp());
-                    state.native = true;
-                    state.push(&step, FrameKind::Native);
-                    self.leave_native(&mut state, &step, stack)
-                }
+            let next = match self.frame_at(thread.tid, &step, stack) {
+                Some((runtime, frame)) => self.leave_told(&mut state, &step, stack, runtime, frame),
+                None => match self.managed_at(&step) {
+                    Some((runtime, method)) => self.leave_managed(&mut state, &step, stack, runtime, method),
+                    None => self.pass_native(&mut state, &step, stack),
+                },
             };
             match next {
                 Ok(next) => step = next,
@@ -104,6 +104,52 @@ impl<'a, 'p> Walker<'a, 'p> {
         state.pass(Addr::MAX);
         self.left.set(self.left.get().saturating_sub(state.frames.len()));
         Walk { frames: state.frames, end }
+    }
+
+    /// What a runtime knows of a frame by more than its address.
+    fn frame_at(&self, tid: u32, step: &Step, stack: Option<AddrRange>) -> Option<(usize, ManagedFrame)> {
+        let at = FrameAt { tid, regs: &step.regs, exact: step.exact, stack };
+        self.codes.iter().enumerate().find_map(|(i, code)| Some((i, code.frame(&at)?)))
+    }
+
+    /// The same for a frame whose runtime told its methods.
+    fn leave_told(
+        &self,
+        state: &mut State,
+        step: &Step,
+        stack: Option<AddrRange>,
+        runtime: usize,
+        frame: ManagedFrame,
+    ) -> Result<Step, End> {
+        let up = match frame.caller {
+            Caller::Regs(ref regs) => Some(Step { regs: (**regs).clone(), exact: false, trust: Trust::UnwindData }),
+            Caller::Module | Caller::Unknown => None,
+        };
+        let up = up.filter(|up| self.is_caller(state, step, up));
+        state.pass(up.as_ref().map_or(step.regs.sp(), |up| up.regs.sp()));
+        let is_stub = frame.methods.is_empty();
+        for activation in frame.methods.into_iter().take(self.most) {
+            let kind = FrameKind::Managed(runtime, activation.method);
+            state.push_at(step, kind, Some(Box::new(activation.position)));
+        }
+        if matches!(frame.caller, Caller::Module) {
+            return self.pass_native(state, step, stack);
+        }
+        if is_stub {
+            state.push(step, FrameKind::Native);
+        }
+        (state.native, state.marked) = (false, false);
+        match up {
+            Some(up) => Ok(up),
+            None => self.without_data(state, step, stack, End::NoUnwindData(step.regs.ip())),
+        }
+    }
+
+    fn pass_native(&self, state: &mut State, step: &Step, stack: Option<AddrRange>) -> Result<Step, End> {
+        state.pass(step.regs.sp());
+        state.native = true;
+        state.push(step, FrameKind::Native);
+        self.leave_native(state, step, stack)
     }
 
     fn managed_at(&self, step: &Step) -> Option<(usize, Arc<Method>)> {
@@ -241,6 +287,7 @@ impl State {
                 exact,
                 trust: Trust::Frame,
                 kind: FrameKind::Mark(Box::new(frame)),
+                position: None,
             });
         }
     }
@@ -253,11 +300,16 @@ impl State {
     }
 
     fn push(&mut self, step: &Step, kind: FrameKind) {
+        self.push_at(step, kind, None);
+    }
+
+    fn push_at(&mut self, step: &Step, kind: FrameKind, position: Option<Box<Position>>) {
         let (ip, sp) = (step.regs.ip(), step.regs.sp());
         // Only what a signal interrupted is looked up again.
         if step.exact {
             self.seen.insert((ip, sp));
         }
-        self.frames.push(StackFrame { regs: step.regs.clone(), ip, sp, exact: step.exact, trust: step.trust, kind });
+        let (regs, exact, trust) = (step.regs.clone(), step.exact, step.trust);
+        self.frames.push(StackFrame { regs, ip, sp, exact, trust, kind, position });
     }
 }

@@ -8,7 +8,7 @@ use crate::bytes::printable;
 use crate::limits;
 use crate::symbolicate::event::{At, Frame, Start, TextMapping};
 use crate::symbolicate::places::Places;
-use crate::symbolicate::{Format, FrameRow, Kind, Mapping, Namer, Options, Summary};
+use crate::symbolicate::{BlockRow, Format, FrameRow, Inlined, Kind, Mapping, Namer, Options, Summary};
 
 /// A name, safe to stand in a line of folded stacks.
 pub(super) struct Name {
@@ -16,6 +16,9 @@ pub(super) struct Name {
     pub(super) offset: Option<u64>,
     pub(super) kind: Kind,
     pub(super) module: Option<String>,
+    pub(super) inlined: Vec<Inlined>,
+    line: Option<u32>,
+    note: Option<&'static str>,
 }
 
 /// The name of a frame.
@@ -28,6 +31,10 @@ pub(super) struct Named {
 impl Named {
     /// Write the name, and the offset where `offset` says so.
     pub(super) fn write(&self, out: &mut Vec<u8>, offset: bool) {
+        for inlined in &self.name.inlined {
+            let line = inlined.line.map(|line| format!(":{line}")).unwrap_or_default();
+            out.extend_from_slice(format!("{}{line} <- ", inlined.symbol).as_bytes());
+        }
         out.extend_from_slice(self.name.text.as_bytes());
         if let Some(n) = self.offset.filter(|_| offset) {
             out.extend_from_slice(format!("+0x{n:x}").as_bytes());
@@ -58,6 +65,8 @@ pub(super) struct Engine<'a> {
     dsos: HashMap<Rc<[u8]>, u32>,
     index: HashMap<(u64, u32), usize>,
     rows: Vec<Row>,
+    blocks: HashMap<Addr, usize>,
+    block_rows: Vec<BlockRow>,
     last: Option<usize>,
     kept: usize,
     addresses: u64,
@@ -80,6 +89,8 @@ impl<'a> Engine<'a> {
             dsos: HashMap::new(),
             index: HashMap::new(),
             rows: Vec::new(),
+            blocks: HashMap::new(),
+            block_rows: Vec::new(),
             last: None,
             kept: 0,
             addresses: 0,
@@ -112,6 +123,23 @@ impl<'a> Engine<'a> {
         if !self.is_foreign(mapping.pid) {
             self.places.add(mapping);
         }
+    }
+
+    /// Note a block that was not freed; its owner, if that is known. memleak lists a block again each time.
+    pub(super) fn block(&mut self, address: u64, size: Option<u64>) -> Option<&str> {
+        let address = Addr::new(address);
+        let next = self.block_rows.len();
+        let at = match self.blocks.get(&address) {
+            Some(&at) => at,
+            None if next >= limits::MAX_TEXT_ADDRESSES => return None,
+            None => {
+                let owner = self.namer.owner(address).map(|owner| safe(&owner));
+                self.block_rows.push(BlockRow { address, size, owner });
+                self.blocks.insert(address, next);
+                next
+            }
+        };
+        self.block_rows.get(at)?.owner.as_deref()
     }
 
     /// Count a frame, and name it.
@@ -212,7 +240,9 @@ impl<'a> Engine<'a> {
             return name.clone();
         }
         let name = self.namer.name(ip).map(|r| {
-            Rc::new(Name { text: safe(&r.symbol), offset: r.offset, kind: r.kind, module: r.module.map(|m| safe(&m)) })
+            let inlined = r.inlined.into_iter().map(|i| Inlined { symbol: safe(&i.symbol), ..i }).collect();
+            let (text, module) = (safe(&r.symbol), r.module.map(|m| safe(&m)));
+            Rc::new(Name { text, offset: r.offset, kind: r.kind, module, inlined, line: r.line, note: r.note })
         });
         if self.names.len() >= limits::MAX_TEXT_ADDRESSES {
             self.names.clear();
@@ -227,6 +257,7 @@ impl<'a> Engine<'a> {
         Summary {
             format,
             frames,
+            blocks: self.block_rows,
             lines: 0,
             long_lines: 0,
             addresses: self.addresses,
@@ -249,7 +280,10 @@ impl Row {
             true => Kind::Native,
             false => Kind::Unknown,
         };
-        let (symbol, kind, module) = match self.name {
+        let name = self.name.as_deref();
+        let (line, note) = (name.and_then(|n| n.line), self.note.or(name.and_then(|n| n.note)));
+        let inlined = name.map(|n| n.inlined.clone()).unwrap_or_default();
+        let (symbol, kind, module) = match name {
             Some(n) => (Some(n.text.clone()), n.kind, n.module.clone().or(module)),
             None => (self.symbol, native, module),
         };
@@ -261,7 +295,9 @@ impl Row {
             kind,
             module,
             count: self.count,
-            note: self.note,
+            line,
+            inlined,
+            note,
         }
     }
 }

@@ -89,6 +89,8 @@ pub(super) enum Event<'t> {
     End,
     /// memleak: a new list begins.
     List,
+    /// memleak's `-a`: a block that was not freed, its address and its bytes.
+    Block(u64, Option<u64>),
     /// A mapping.
     Mapping(TextMapping<'t>),
 }

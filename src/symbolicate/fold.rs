@@ -112,7 +112,7 @@ impl<'a> Folder<'a> {
 
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Other => {}
+            Event::Other | Event::Block(..) => {}
             Event::Start(start) => self.start(&start),
             Event::First(start, frame) => {
                 // gdb's frame 0 goes on with the thread that its header began.
@@ -191,6 +191,12 @@ impl<'a> Folder<'a> {
         if !self.open && !self.in_top {
             return;
         }
+        if let Some(named) = &named {
+            let inlined: Vec<u32> = named.name.inlined.iter().filter_map(|i| self.id(i.symbol.as_bytes())).collect();
+            let stack = if self.in_top { &mut self.top } else { &mut self.stack };
+            let room = limits::MAX_TEXT_DEPTH.saturating_sub(stack.len());
+            stack.extend(inlined.into_iter().take(room));
+        }
         let id = match (named, frame.symbol, file) {
             (Some(named), ..) => self.id(named.name.text.as_bytes()),
             (None, Some(symbol), _) => self.id(symbol),
@@ -227,10 +233,15 @@ impl<'a> Folder<'a> {
                 let named = self.engine.frame(&plain::frame(a, range.start..stop))?;
                 let mut name = named.name.text.clone().into_bytes();
                 name.extend_from_slice(text.get(stop..range.end).unwrap_or_default());
-                Some(name)
+                Some((name, named.name))
             });
-            let id = self.id(named.as_deref().unwrap_or(frame));
+            let id = self.id(named.as_ref().map_or(frame, |(name, _)| name));
             self.stack.extend(id);
+            // This line has the outermost first.
+            for inlined in named.iter().flat_map(|(_, name)| name.inlined.iter().rev()) {
+                let id = self.id(inlined.symbol.as_bytes());
+                self.stack.extend(id);
+            }
         }
         self.stack.reverse();
         (self.weight, self.open) = (weight, true);

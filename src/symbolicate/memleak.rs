@@ -1,6 +1,7 @@
 //! memleak: bcc's Python tool and libbpf's.
 //!
 //! ```text
+//! \taddr = 29ff2e90 size = 65537                           with -a
 //! \t65536 bytes in 1 allocations from stack
 //! \t\t0x00007ff7023df089\t[unknown] [libcoreclr.so]        bcc
 //! \t\t0x00007f2b6a5464dd\t[unknown]                        bcc, no module
@@ -35,6 +36,9 @@ impl Syntax for Memleak {
             self.in_stack = false;
             return Event::List;
         }
+        if let Some((address, size)) = block(body) {
+            return Event::Block(address, size);
+        }
         if let Some(frame) = frame(line) {
             return Event::Frame(frame);
         }
@@ -53,6 +57,16 @@ pub(super) fn stack(body: &[u8]) -> Option<Start<'static>> {
     let rest = body.get(end..)?;
     let is_stack = rest.starts_with(b" bytes in ") && rest.ends_with(b" allocations from stack");
     is_stack.then(|| Start { weight, ..Start::default() })
+}
+
+/// `addr = 29ff2e90 size = 65537`; libbpf's has `0x` before the address.
+fn block(body: &[u8]) -> Option<(u64, Option<u64>)> {
+    const START: &[u8] = b"addr = ";
+    const SIZE: &[u8] = b" size = ";
+    let rest = body.strip_prefix(START)?;
+    let (address, end) = scan::hex0x(rest, 0).or_else(|| scan::hex(rest, 0))?;
+    let size = rest.get(end..)?.strip_prefix(SIZE)?;
+    Some((address, scan::decimal(size, 0).map(|(size, _)| size)))
 }
 
 /// `0x00007ff7023df089\t…`, bcc's frame, or libbpf's.

@@ -46,8 +46,17 @@ use crate::addr::Addr;
 pub use crate::words::{CodeKind as Kind, TextFormat as Format};
 pub use places::{Mapping, mappings};
 
-/// The name of a code address.
+/// A method that was compiled into the code of its caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inlined {
+    /// Its name.
+    pub symbol: String,
+    /// Its line.
+    pub line: Option<u32>,
+}
+
+/// The name of a code address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
     /// The function or method.
     pub symbol: String,
@@ -57,6 +66,13 @@ pub struct Resolved {
     pub kind: Kind,
     /// File name of the module it belongs to.
     pub module: Option<String>,
+    /// The line, where whoever names methods knows it at once.
+    pub line: Option<u32>,
+    /// What was inlined at the address, the innermost first: a text gets `inner():3 <- middle():5 <- symbol+0x10`, folded
+    /// stacks a frame of each.
+    pub inlined: Vec<Inlined>,
+    /// What the name leaves open, in a sentence.
+    pub note: Option<&'static str>,
 }
 
 /// Whoever can name code addresses.
@@ -65,6 +81,11 @@ pub trait Namer: Sync {
     /// instruction: of a return address the caller has taken one off. `None`
     /// where there is no code or no name.
     fn name(&self, ip: Addr) -> Option<Resolved>;
+
+    /// Who owns the memory that begins at `address`, in words.
+    fn owner(&self, _address: Addr) -> Option<String> {
+        None
+    }
 }
 
 /// Which of heaptrack's costs the folded stacks weigh.
@@ -111,8 +132,23 @@ pub struct FrameRow {
     pub module: Option<String>,
     /// How often it stands in the text.
     pub count: u64,
-    /// Why there is no virtual address, or why it is one of several.
+    /// Its line.
+    pub line: Option<u32>,
+    /// What was inlined there, the innermost first.
+    pub inlined: Vec<Inlined>,
+    /// Why there is no virtual address, or why it is one of several, or what the name leaves open.
     pub note: Option<&'static str>,
+}
+
+/// A block of memory that a text lists as not freed (memleak's `-a`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockRow {
+    /// Its address.
+    pub address: Addr,
+    /// Its bytes.
+    pub size: Option<u64>,
+    /// Who owns it, in words.
+    pub owner: Option<String>,
 }
 
 /// What was found in a text.
@@ -123,6 +159,8 @@ pub struct Summary {
     /// Its addresses, in order of their first place; at most
     /// [`crate::limits::MAX_TEXT_ADDRESSES`].
     pub frames: Vec<FrameRow>,
+    /// Blocks that it lists as not freed, each once; at most [`crate::limits::MAX_TEXT_ADDRESSES`].
+    pub blocks: Vec<BlockRow>,
     /// Lines.
     pub lines: u64,
     /// Lines longer than [`crate::limits::MAX_TEXT_LINE`], not looked at.

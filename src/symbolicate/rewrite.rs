@@ -85,6 +85,14 @@ impl<'a> Rewriter<'a> {
                     return;
                 }
             }
+            Event::Block(address, size) => {
+                let owner = self.engine.block(address, size);
+                out.extend_from_slice(text);
+                if let Some(owner) = owner {
+                    out.extend_from_slice(format!(" <{owner}>").as_bytes());
+                }
+                return;
+            }
             Event::Other | Event::Rest(_) | Event::Command(_) | Event::End | Event::List => {}
         }
         out.extend_from_slice(text);

@@ -104,6 +104,11 @@ impl Reads {
         InPhase { reads: self, before: self.phase.swap(phase as u8, Ordering::Relaxed) }
     }
 
+    /// What reads are for now.
+    pub(crate) fn phase(&self) -> Phase {
+        Phase::ALL.get(usize::from(self.phase.load(Ordering::Relaxed))).copied().unwrap_or(Phase::Question)
+    }
+
     /// The same, where no closer phase than the command's question is on.
     pub(crate) fn enter_if_none(&self, phase: Phase) -> InPhase<'_> {
         let now = self.phase.load(Ordering::Relaxed);

@@ -44,6 +44,22 @@ words! {
 }
 
 words! {
+    /// How a method runs in a frame, where the frame itself tells that.
+    #[derive(Default)]
+    pub enum Execution {
+        /// Instruction by instruction of its bytecode.
+        #[default]
+        Interpreted = "interpreted",
+        /// As code that was made of it.
+        Compiled = "compiled",
+        /// Within the code of a method that called it.
+        Inlined = "inlined",
+        /// It is native, and its frame leads to the native function.
+        Native = "native",
+    }
+}
+
+words! {
     /// A part of a method's code that is not its main one.
     pub enum CodePart {
         /// What seldom runs, and lies elsewhere.

@@ -21,6 +21,10 @@ words! {
         Lock = "lock",
         /// To be woken: in Monitor.Wait, which gave the lock up.
         Pulse = "pulse",
+        /// To be woken: in Object.wait, which gave the lock up.
+        Notify = "notify",
+        /// To be let go on, by whatever the object stands for (LockSupport.park).
+        Park = "park",
     }
 }
 

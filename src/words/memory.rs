@@ -3,20 +3,32 @@
 use super::words;
 
 words! {
-    /// What blocks of anonymous memory hold.
+    /// What nearly all written pages of memory hold.
     #[derive(Default)]
     pub enum BlockContent {
-        /// Nothing that is known by its look.
+        /// Bits or flags: nearly all bytes are 0x00 or 0xff.
+        Bitmap = "bitmap",
+        /// Nothing that is known by its look, or several things.
         Data = "data",
-        /// One byte, not zero, all over.
+        /// One byte, not zero.
         Fill = "fill",
+        /// Numbers with a fraction.
+        Float = "floating point",
         /// The core has none of it.
         #[default]
         NotInCore = "not in the core",
         /// Many addresses of mapped memory.
         Pointers = "pointers",
-        /// Mostly text.
+        /// All byte values equally often: compressed, encrypted or random.
+        Random = "random",
+        /// Nearly all zeros, and here and there a word.
+        Sparse = "sparse",
+        /// Structures: some addresses, small numbers and zeros.
+        Structures = "structures",
+        /// Text, in whatever encoding.
         Text = "text",
+        /// One word of 8 bytes over and over.
+        Word = "word",
         /// Zero all over.
         Zero = "zero",
     }
@@ -31,6 +43,8 @@ words! {
         Regions = "regions",
         /// Cut where pointers lead.
         Pointers = "pointers",
+        /// Cut where what fills them changes.
+        Content = "content",
     }
 }
 

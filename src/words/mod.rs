@@ -15,7 +15,7 @@ mod memory;
 mod process;
 mod threads;
 
-pub use code::{CodeKind, CodePart, FrameRowKind, TextFormat, Trust};
+pub use code::{CodeKind, CodePart, Execution, FrameRowKind, TextFormat, Trust};
 pub use malloc::{AllocatorName, ChunkPlace, ChunkState, ClusterContent};
 pub use managed::{
     AsyncEnd, AsyncPart, FieldStorage, FinalizerState, GcMode, Generation, HandleKind, TaskStatus, WaitKind,

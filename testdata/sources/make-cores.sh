@@ -334,6 +334,55 @@ foreign() {
     done
 }
 
+# java_program NAME HOME [virtual]: HOME is that of a JDK
+java_program() {
+    RUN=$LAB/$1; HOME_OF_JDK=$2; shift 2
+    rm -rf "$RUN"; mkdir -p "$RUN"; cd "$RUN"
+    "$JAVAC" --release 17 -d . "$SRC/JavaThreads.java"
+    # Only these are compiled, so that all other frames are interpreted.
+    (ulimit -c unlimited && exec env -i "$HOME_OF_JDK/bin/java" -XX:+UseSerialGC -Xmx16m -XX:ReservedCodeCacheSize=16m \
+        -XX:CompressedClassSpaceSize=16m -XX:-UsePerfData -Djdk.virtualThreadScheduler.parallelism=3 -Xbatch \
+        -XX:CompileCommand=quiet "-XX:CompileCommand=compileonly,JavaThreads*::outer" -cp . JavaThreads "$@" > out) &
+    PID=$!
+    until grep -q ready "$RUN/out"; do sleep 0.2; done
+    NAME=$(basename "$RUN"); mkdir -p "$OUT/$NAME"
+    "$HOME_OF_JDK/bin/jcmd" "$PID" Thread.print -l > "$OUT/$NAME/jstack.txt"
+    [ $# = 0 ] || "$HOME_OF_JDK/bin/jcmd" "$PID" Thread.dump_to_file -format=json "$OUT/$NAME/dump.json"
+    # With the pages of libjvm.
+    echo 0x37 > "/proc/$PID/coredump_filter"
+    kill -ABRT "$PID"; wait "$PID" 2> /dev/null || true
+    rm -f "$RUN/small"
+    coremap shrink "$(core_file)" -o "$RUN/small" --for info --for threads --for virtual-threads
+    zstd -q -19 --long=27 -f "$RUN/small" -o "$OUT/$NAME/core.zst"
+}
+
+# All that the commands about a heap read, of OffHeap.java.
+java_offheap() {
+    RUN=$LAB/java17-offheap
+    rm -rf "$RUN"; mkdir -p "$RUN"; cd "$RUN"
+    "$JAVAC" --release 17 -d . "$SRC/OffHeap.java"
+    (ulimit -c unlimited && exec env -i "$JDK17/bin/java" -XX:+UseSerialGC -Xmx16m -XX:ReservedCodeCacheSize=16m \
+        -XX:CompressedClassSpaceSize=16m -XX:-UsePerfData -XX:TieredStopAtLevel=1 -cp . OffHeap > out) &
+    PID=$!
+    until grep -q ready "$RUN/out"; do sleep 0.2; done
+    mkdir -p "$OUT/java17-offheap"
+    # Looking changes little: it makes strings for its answer.
+    "$JDK17/bin/jcmd" "$PID" GC.class_histogram -all | sed 1d > "$OUT/java17-offheap/histogram.txt"
+    echo 0x37 > "/proc/$PID/coredump_filter"
+    kill -ABRT "$PID"; wait "$PID" 2> /dev/null || true
+    rm -f "$RUN/small"
+    coremap shrink "$(core_file)" -o "$RUN/small"
+    zstd -q -19 --long=27 -f "$RUN/small" -o "$OUT/java17-offheap/core.zst"
+}
+
+# JDK17 and JDK25: homes of the two.
+java() {
+    JAVAC=$JDK17/bin/javac
+    java_offheap
+    java_program java17-threads "$JDK17"
+    java_program java25-virtual "$JDK25" virtual
+}
+
 # JDK 17. Its own filter for cores is wider than what is asked for; that of the shell is kept as it is. jcmd's answer and
 # the program's own are put together in truth.json by hand.
 java_map() {
@@ -365,6 +414,7 @@ aarch64-qemu) aarch64_qemu ;;
 zoo) zoo ;;
 go) go_program ;;
 foreign) foreign ;;
+java) java ;;
 java-map) java_map ;;
 all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; shapes; musl_gcore; aarch64_qemu; zoo; go_program; foreign ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;

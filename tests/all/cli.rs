@@ -344,9 +344,9 @@ fn colour_only_on_a_terminal_and_only_where_wanted() {
 #[test]
 fn marks_have_the_colour_of_their_severity() {
     let seen = here(&["threads", "--color", "always", "--managed", "--group", THREADS8]).stdout;
-    assert!(seen.contains("\u{1b}[31m!!\u{1b}[0m deadlock"), "{seen}");
+    assert!(seen.contains("\u{1b}[1;31m!!\u{1b}[0m deadlock"), "{seen}");
     let seen = here(&["heapstat", "--color", "always", THREADS8]).stdout;
-    assert!(seen.contains("\n\u{1b}[33m!\u{1b}[0m "), "{seen}");
+    assert!(seen.contains("\n\u{1b}[35m!\u{1b}[0m "), "{seen}");
     // Nothing else of it is changed, and JSON has none.
     let plain = here(&["threads", "--managed", "--group", THREADS8]).stdout;
     assert!(plain.contains("\n!! deadlock") || plain.contains("!! deadlock"), "{plain}");

@@ -143,3 +143,32 @@ fn sums_of_a_table_are_those_above_it() {
     assert!(mapped > 0, "no mmapped chunk, so nothing was checked");
     assert!(text.lines().any(|l| l.starts_with("(mmapped) ") && l.contains(&format!(" {mapped} "))), "{text}");
 }
+
+/// Shares have bars on a terminal, and nowhere else; colours are those that can be read on light and dark.
+#[test]
+fn shares_have_bars_on_a_terminal_alone() {
+    let core = unpacked(&[OBJECTS]);
+    for columns in [80, 120, 200] {
+        for command in ["summary", "triage"] {
+            let shown =
+                |flags: &str| shows(columns, &core, &format!("$coremap {flags} {command} {OBJECTS} 2> /dev/null"));
+            let Some(text) = shown("") else { return };
+            assert!(text.contains('█'), "{command} at {columns}: {text}");
+            for yellow_or_white in ["\x1b[33m", "\x1b[37m", "\x1b[93m", "\x1b[97m"] {
+                assert!(!text.contains(yellow_or_white), "{text}");
+            }
+            let plain = shown("--color never").unwrap();
+            assert!(!plain.contains(['█', '▏', '\x1b']), "{command} at {columns}: {plain}");
+        }
+    }
+    let piped = shows(80, &core, &format!("$coremap --color always summary {OBJECTS} 2> /dev/null | cat"));
+    assert!(piped.is_some_and(|text| text.contains("\x1b[1m") && !text.contains(['█', '▏'])));
+}
+
+#[test]
+fn names_of_types_are_cut_in_the_middle() {
+    let Some(text) = show(80, "heapstat", OBJECTS) else { return };
+    let cut: Vec<&str> = text.lines().filter(|l| l.contains('…')).collect();
+    assert!(!cut.is_empty(), "{text}");
+    assert!(cut.iter().all(|l| !l.ends_with('…') && !l.contains("  …")), "{cut:#?}");
+}

@@ -19,7 +19,7 @@ const PAGE: u64 = 4096;
 /// a table of their starts; a stack with one live pointer and one left over.
 fn leak() -> CoreBuilder {
     let mut blocks = vec![0x14; 16 * PAGE as usize];
-    blocks[15 * PAGE as usize..].fill(b'a');
+    blocks[15 * PAGE as usize..].iter_mut().zip(b"letters in lines\n".iter().cycle()).for_each(|(to, b)| *to = *b);
     let mut owner = vec![0; PAGE as usize];
     for i in 0..8 {
         put(&mut owner, 0x100 + 8 * i, BLOCKS + 2 * PAGE * i as u64);

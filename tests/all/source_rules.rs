@@ -21,6 +21,7 @@ const NO_LISTS: &[(&str, &str, &str)] = &[
     ("src/dotnet/heap/walk.rs", "while at < window.end && at < end", "objects, upwards, to the end of their segment"),
     ("src/dotnet/heap/walk.rs", "while at < stop", "objects, upwards, to the end of their segment"),
     ("src/dotnet/heap/walk.rs", "for _ in 0..CHAIN", "objects, upwards, CHAIN of them"),
+    ("src/hotspot/vm/tables.rs", "for _ in 0..limits::MAX_VM_TABLE_ROWS", "rows of an array, upwards"),
     ("src/process.rs", "while let Some(pointer) = word(at)", "the words of envp, upwards, at most MAX_ARGS"),
     ("src/process.rs", "while let Some(value) = word(at)", "the words of argv, downwards, at most MAX_ARGS"),
 ];

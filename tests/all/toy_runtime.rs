@@ -5,16 +5,16 @@ use coremap::addr::{Addr, AddrRange};
 use coremap::commands::{self, HeapStatOptions, RetainedOptions, ThreadOptions, TriageOptions};
 use coremap::managed::graph::Space;
 use coremap::managed::{
-    CodeAt, CodeEntry, CodeEntryKind, Generation, Heap, Link, Losses, ManagedCode, ManagedRuntime, ManagedThread,
-    ManagedThreads, Method, MethodRole, Node, Object, ObjectReader, OwnedBuffer, Part, Root, RootKind, Roots,
-    TypeIndex, TypeInfo, Walk, Walker,
+    Activation, Caller, CodeAt, CodeEntry, CodeEntryKind, Execution, FrameAt, Generation, Heap, Link, Losses,
+    ManagedCode, ManagedFrame, ManagedRuntime, ManagedThread, ManagedThreads, Method, MethodRole, Node, Object,
+    ObjectReader, OwnedBuffer, Part, Position, Root, RootKind, Roots, Source, TypeIndex, TypeInfo, Walk, Walker,
 };
 use coremap::map::{Claim, Claims, Confidence, Kind, Owner};
 use coremap::memory::Memory;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::registers::Regs;
-use coremap::report::{BufferMemory, FrameRowKind, RuntimeRow, ThreadRow};
+use coremap::report::{BufferMemory, FrameRow, FrameRowKind, RuntimeRow, ThreadRow};
 use coremap::session::Session;
 
 use crate::support::builder::{CoreBuilder, Load, R, X};
@@ -40,6 +40,8 @@ struct Toy<'p> {
     parts: Vec<Part>,
     space: Space<'p>,
     threads: ManagedThreads,
+    /// Whether it tells what runs in frames of `Work()`, and who called them.
+    inlines: Option<Caller>,
     buffers: Vec<OwnedBuffer>,
 }
 
@@ -54,6 +56,7 @@ impl<'p> Toy<'p> {
             parts: vec![Part { heap: 0, generation: YOUNG, range }],
             space: Space::new(process.target(), [range].into_iter(), 16),
             threads,
+            inlines: None,
             buffers: Vec::new(),
         }
     }
@@ -80,7 +83,7 @@ impl Heap for Toy<'_> {
     }
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
         let address = Addr::new(u64::from(kind.0));
-        Some(TypeInfo { address, free: kind.0 == 0, string: kind.0 == 2, elements: None })
+        Some(TypeInfo { address, free: kind.0 == 0, string: kind.0 == 2, of_types: false, elements: None })
     }
     fn type_name(&self, kind: TypeIndex) -> String {
         TYPES[kind.0 as usize].0.to_owned()
@@ -152,6 +155,28 @@ impl ManagedCode for Toy<'_> {
     fn unwind(&self, regs: &Regs, _exact: bool) -> Result<Regs, String> {
         let ip = self.process.memory.ptr(regs.sp()).map_err(|fault| fault.to_string())?;
         Ok(Regs::new(self.process.arch(), ip, regs.sp().saturating_add(8)))
+    }
+    /// In `Work()` two methods run that are nowhere else, the older of which is it.
+    fn frame(&self, at: &FrameAt<'_>) -> Option<ManagedFrame> {
+        let caller = self.inlines.clone()?;
+        let Some(CodeAt::Method(method)) = self.code_at(at.regs.ip()).filter(|_| at.tid == TID) else { return None };
+        if method.name != "Work()" {
+            return None;
+        }
+        let inner = Method { name: "Inner()".into(), size: 0, ..(*method).clone() };
+        let place = |il_offset, how| {
+            let source = Source { il_offset: Some(il_offset), file: Some("toy".into()), line: Some(7) };
+            Position { source, how: Some(how) }
+        };
+        let methods = vec![
+            Activation { method: inner.into(), position: place(3, Execution::Inlined) },
+            Activation { method, position: place(5, Execution::Compiled) },
+        ];
+        let caller = match caller {
+            Caller::Regs(_) => Caller::Regs(Box::new(self.unwind(at.regs, at.exact).ok()?)),
+            other => other,
+        };
+        Some(ManagedFrame { methods, caller })
     }
     fn each(&self, visit: &mut dyn FnMut(CodeEntry<'_>) -> bool) {
         for number in 0..METHODS.len() as u64 {
@@ -265,6 +290,38 @@ fn a_runtime_of_fifty_lines_gets_every_answer() {
     assert!(!ips.results[1].found && ips.results[1].reason.as_deref().unwrap().contains("Stack"));
     assert_eq!(commands::perfmap(&session).entries.len(), METHODS.len());
     assert!(process.diag.warnings().is_empty(), "{:?}", process.diag.warnings());
+}
+
+#[test]
+fn a_frame_may_be_several_methods_and_say_who_called_it() {
+    let silent = Progress::silent();
+    let file = core().write();
+    let process = Process::open(file.path(), &Options::default(), &silent).unwrap();
+    let told = |caller: Caller| {
+        let toy = Toy { inlines: Some(caller), ..Toy::new(&process) };
+        let session = Session::with_runtimes(&process, vec![Box::new(toy)]);
+        commands::threads(&session, ThreadOptions::default()).threads.remove(0).frames
+    };
+    let managed = |frames: &[FrameRow]| {
+        let managed = frames.iter().filter(|f| f.kind == FrameRowKind::Managed);
+        managed.map(|f| (f.method.as_deref().unwrap().to_owned(), f.bci, f.how)).collect::<Vec<_>>()
+    };
+    let (wait, main) = (("Wait()".to_owned(), None, None), ("Main()".to_owned(), None, None));
+    let inner = ("Inner()".to_owned(), Some(3), Some(Execution::Inlined));
+    let work = ("Work()".to_owned(), Some(5), Some(Execution::Compiled));
+
+    let own = Box::new(Regs::new(process.arch(), Addr::NULL, Addr::NULL));
+    let frames = told(Caller::Regs(own));
+    assert_eq!(managed(&frames), [wait.clone(), inner.clone(), work.clone(), main]);
+    assert_eq!((frames[1].sp, frames[1].ip, frames[1].line), (frames[2].sp, frames[2].ip, Some(7)));
+    assert!(frames.iter().all(|f| f.runtime.as_deref() == Some("Toy") || f.kind != FrameRowKind::Managed));
+
+    // Code of a module has a row of its own behind its methods.
+    let frames = told(Caller::Module);
+    assert_eq!(managed(&frames)[..3], [wait.clone(), inner.clone(), work.clone()]);
+    assert_eq!((frames[3].kind, frames[3].sp), (FrameRowKind::Native, frames[2].sp));
+    let frames = told(Caller::Unknown);
+    assert_eq!(managed(&frames)[..3], [wait, inner, work]);
 }
 
 /// Memory outside of the heap that an object owns is told as that object's, whatever the runtime is.

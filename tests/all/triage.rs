@@ -105,3 +105,27 @@ fn without_time_the_rest_is_left_out_and_told() {
     assert!(out.exits(1).stderr.contains("deadlock of 2 threads"), "{}", out.stderr);
     assert_ne!(run(["triage", "--fail-if", "finding=timers", core]).is_sound().code, Some(1));
 }
+
+/// What keeps much says by which static variable; assemblies that could go, pinned and large objects are told.
+#[test]
+fn what_only_dotnet_has_is_told() {
+    let answer = triage("dotnet8-objects");
+    let of = |id: &str| -> &Value {
+        findings(&answer).iter().find(|f| f["id"] == id).unwrap_or_else(|| panic!("no {id}: {answer:#}"))
+    };
+    let cache = findings(&answer).iter().find(|f| f["text"].as_str().unwrap().starts_with("Lab.LeakyCache at "));
+    let evidence = cache.unwrap()["evidence"].as_str().unwrap();
+    assert!(evidence.ends_with("; root: static Lab.LeakyCache.Instance"), "{evidence}");
+    let collectible = of("collectible-assemblies");
+    let text = collectible["text"].as_str().unwrap();
+    // A plug-in, the same from bytes, and a dynamic assembly; their names are not in this core.
+    assert!(text.starts_with("3 collectible assemblies are loaded in 3 loader allocators"), "{text}");
+    assert_eq!((&collectible["within"], &collectible["severity"]), (&"runtime".into(), &"info".into()));
+    assert!(collectible["command"].as_str().unwrap().starts_with("coremap gcroot 0x"), "{collectible}");
+    for id in ["large-objects", "pinned"] {
+        let finding = of(id);
+        assert_eq!(finding["within"], "managed-heap");
+        let command: Vec<&str> = finding["command"].as_str().unwrap().split(' ').collect();
+        assert!(!run(command[1..].iter().copied()).exits(0).stdout.is_empty(), "{command:?}");
+    }
+}

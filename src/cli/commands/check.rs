@@ -6,7 +6,7 @@ use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::answer;
-use crate::cli::progress::progress;
+use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
 /// Check the invariants: every byte has one label, and the sums hold
@@ -20,8 +20,9 @@ impl Command for Check {
     const NAME: &'static str = "check";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        let process = open(&self.core.core, common, &progress())?;
+        let progress = progress();
+        let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        answer(Self::NAME, common, &session, commands::check(&session))
+        answer(Self::NAME, common, &session, watched(&process, &progress, || commands::check(&session)))
     }
 }

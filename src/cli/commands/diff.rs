@@ -16,7 +16,7 @@ use crate::cli::args::Common;
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::{answer, finish, held, tell};
-use crate::cli::progress::progress;
+use crate::cli::progress::{progress, watched};
 use crate::cli::values::diff_condition;
 use crate::cli::{Exit, Failure};
 
@@ -46,20 +46,20 @@ impl Command for Diff {
                 "{name} is JSON; a baseline is the older side: coremap diff BASELINE CORE"
             )));
         }
-        let silent = Progress::silent();
+        let progress = progress();
         let before = match read_if_json(old)? {
             Some(text) => {
                 let name = old.display().to_string();
                 let base = Baseline::parse(&name, &text).map_err(|e| Failure::Beside(format!("{name}: {e}")))?;
                 Old::Baseline(name, Box::new(base))
             }
-            None => Old::Core(Box::new(open(old, common, &progress())?)),
+            None => Old::Core(Box::new(open(old, common, &progress)?)),
         };
-        let after = open(new, common, &progress())?;
+        let after = open(new, common, &progress)?;
         let session = Session::new(&after);
         let (report, partial) = match &before {
             Old::Baseline(name, base) => {
-                let summary = commands::summary(&session, false, &silent);
+                let summary = watched(&after, &progress, || commands::summary(&session, false, &progress));
                 let core = commands::side(&after);
                 let report = commands::diff(
                     DiffInput { core: &base.core, summary: &base.summary, heap: None, malloc: None },
@@ -71,7 +71,7 @@ impl Command for Diff {
                 (report, base.core.truncated)
             }
             Old::Core(before) => {
-                let report = two_cores(&Session::new(before), &session, &silent);
+                let report = two_cores(&Session::new(before), &session, &progress);
                 // The envelope and its warnings are the newer core's; the older's go first.
                 (report, finish(before) == Exit::Partial)
             }
@@ -100,21 +100,22 @@ struct Side<'a, 'p> {
 }
 
 impl<'a, 'p> Side<'a, 'p> {
-    fn of(session: &'a Session<'p>, silent: &Progress) -> Side<'a, 'p> {
-        Side {
+    fn of(session: &'a Session<'p>, progress: &Progress) -> Side<'a, 'p> {
+        watched(session.process, progress, || Side {
             core: commands::side(session.process),
-            summary: commands::summary(session, false, silent),
-            heap: commands::heapstat(session, &HeapStatOptions::default(), silent),
+            summary: commands::summary(session, false, progress),
+            heap: commands::heapstat(session, &HeapStatOptions::default(), progress),
             session,
-        }
+        })
     }
 }
 
-fn two_cores(old: &Session<'_>, new: &Session<'_>, silent: &Progress) -> DiffReport {
-    let (old, new) = (Side::of(old, silent), Side::of(new, silent));
+fn two_cores(old: &Session<'_>, new: &Session<'_>, progress: &Progress) -> DiffReport {
+    let (old, new) = (Side::of(old, progress), Side::of(new, progress));
     // Another allocator's blocks can't be compared, and that is no news here.
     let both = !old.session.malloc().arenas.is_empty() && !new.session.malloc().arenas.is_empty();
-    let blocks = |s: &Side<'_, '_>| both.then(|| commands::malloc(s.session, &MallocOptions::default(), silent));
+    let malloc = |s: &Session<'_>| commands::malloc(s, &MallocOptions::default(), progress);
+    let blocks = |s: &Side<'_, '_>| both.then(|| watched(s.session.process, progress, || malloc(s.session)));
     let (old_malloc, new_malloc) = (blocks(&old), blocks(&new));
     commands::diff(
         DiffInput { core: &old.core, summary: &old.summary, heap: Some(&old.heap), malloc: old_malloc.as_ref() },

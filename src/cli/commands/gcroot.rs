@@ -15,7 +15,7 @@ use crate::cli::{Exit, Failure};
     override_usage = "coremap gcroot [OPTIONS] <ADDR> <CORE>\n       coremap gcroot [OPTIONS] --type <RE> <CORE>"
 )]
 pub(super) struct Gcroot {
-    /// The object, or an address within it; and last the core file, plain or packed, - for standard input
+    /// The object, or an address within it; and last the core file, plain or compressed, - for standard input
     #[arg(required = true, num_args = 1..=2, value_name = "ADDR CORE")]
     words: Vec<String>,
     /// Paths from all roots that lead to the object, however many

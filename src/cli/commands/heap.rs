@@ -6,7 +6,7 @@ use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::answer;
-use crate::cli::progress::progress;
+use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
 /// The managed heap: segments or regions by heap and generation
@@ -23,9 +23,10 @@ impl Command for Heap {
     const NAME: &'static str = "heap";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        let process = open(&self.core.core, common, &progress())?;
+        let progress = progress();
+        let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let report = commands::heap(&session, self.loader);
+        let report = watched(&process, &progress, || commands::heap(&session, self.loader));
         let nothing = report.gc.is_none();
         let exit = answer(Self::NAME, common, &session, report)?;
         Ok(exit.or_nothing(nothing))

@@ -1,7 +1,6 @@
 use clap::Args;
 use coremap::commands::heapstat::DuplicateRow;
 use coremap::commands::{self, HeapStatOptions};
-use coremap::dotnet::Generation;
 use coremap::managed::Selection;
 use coremap::render::columns;
 use coremap::report::TypeRow;
@@ -19,9 +18,9 @@ pub(super) struct Heapstat {
     /// Only types whose name matches this regular expression
     #[arg(long, value_name = "RE")]
     r#type: Option<String>,
-    /// Only this generation: gen0, gen1, gen2, loh, poh or frozen
+    /// Only this generation: gen0, gen1, gen2, loh, poh or frozen; of Java eden, survivor, old, humongous, archive, …
     #[arg(long, value_name = "G", value_parser = generation(), hide_possible_values = true)]
-    generation: Option<Generation>,
+    generation: Option<&'static str>,
     /// Only this GC heap (server GC has several)
     #[arg(long, value_name = "N")]
     heap: Option<u32>,
@@ -47,8 +46,7 @@ impl Command for Heapstat {
         let order = self.list.among(common, &[columns::<TypeRow>(), columns::<DuplicateRow>()].concat())?;
         // An expression that can't be is told before a big core is opened.
         let name = self.r#type.as_deref().map(type_pattern).transpose()?;
-        let selection =
-            Selection { generation: self.generation.map(|g| g.name()), heap: self.heap, min: self.min, max: self.max };
+        let selection = Selection { generation: self.generation, heap: self.heap, min: self.min, max: self.max };
         let options = HeapStatOptions { name, selection, strings: self.strings };
         ask(
             common,

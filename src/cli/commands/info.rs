@@ -6,7 +6,7 @@ use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::answer;
-use crate::cli::progress::progress;
+use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
 /// The process, its system, its modules, and what the dump holds
@@ -23,8 +23,10 @@ impl Command for Info {
     const NAME: &'static str = "info";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        let process = open(&self.core.core, common, &progress())?;
+        let progress = progress();
+        let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        answer(Self::NAME, common, &session, commands::info(&session, self.show_data))
+        let report = watched(&process, &progress, || commands::info(&session, self.show_data));
+        answer(Self::NAME, common, &session, report)
     }
 }

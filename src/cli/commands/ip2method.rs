@@ -8,7 +8,7 @@ use crate::cli::args::Common;
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::answer;
-use crate::cli::progress::progress;
+use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
 /// The method that each code address is of, as SOS ip2md tells it
@@ -29,10 +29,11 @@ impl Command for Ip2method {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let (core, texts) = addresses::split(Self::NAME, &self.words)?;
-        let process = open(core, common, &progress())?;
+        let progress = progress();
+        let process = open(core, common, &progress)?;
         let ips = addresses::parse(texts, &process)?;
         let session = Session::new(&process);
-        let report = commands::ip2method(&session, &ips);
+        let report = watched(&process, &progress, || commands::ip2method(&session, &ips));
         let nothing = report.results.iter().all(|r| !r.found);
         let exit = if self.short {
             answer(Self::NAME, common, &session, Short(report))?

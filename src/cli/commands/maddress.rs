@@ -2,6 +2,7 @@ use std::io::{BufWriter, Write};
 
 use clap::Args;
 use coremap::commands::{self, RegionOptions};
+use coremap::progress::Progress;
 use coremap::render;
 use coremap::session::Session;
 
@@ -9,7 +10,7 @@ use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::{self, answer, finish};
-use crate::cli::progress::progress;
+use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
 /// The same map in the columns and words of SOS !maddress
@@ -27,9 +28,12 @@ impl Command for Maddress {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let core = &self.core.core;
-        let process = open(core, common, &progress())?;
+        let progress = progress();
+        let process = open(core, common, &progress)?;
         let session = Session::new(&process);
-        let report = commands::regions(&session, &RegionOptions::default());
+        let report = watched(&process, &progress, || {
+            commands::regions(&session, &RegionOptions::default(), &Progress::silent())
+        });
         if self.summary && common.form() == Format::Csv {
             let mut out = BufWriter::new(std::io::stdout().lock());
             commands::maddress::maddress_summary_csv(&report.regions, &mut out)?;

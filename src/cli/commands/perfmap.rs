@@ -9,7 +9,7 @@ use crate::cli::args::{Common, CoreArg, Format};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::{answer, finish, no_runtime, tell};
-use crate::cli::progress::progress;
+use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
 /// The map of jitted code that perf reads as /tmp/perf-PID.map
@@ -23,9 +23,10 @@ impl Command for Perfmap {
     const NAME: &'static str = "perfmap";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        let process = open(&self.core.core, common, &progress())?;
+        let progress = progress();
+        let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let report = commands::perfmap(&session);
+        let report = watched(&process, &progress, || commands::perfmap(&session));
         let nothing = report.entries.is_empty();
         // In CSV the answer itself says that there is no runtime.
         let said = session.runtimes().is_empty() && common.form() == Format::Csv;

@@ -10,7 +10,7 @@ use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::output::answer;
-use crate::cli::progress::progress;
+use crate::cli::progress::{progress, watched};
 use crate::cli::values::kind;
 use crate::cli::{Exit, Failure};
 
@@ -20,6 +20,9 @@ pub(super) struct Regions {
     /// Only this kind (repeatable)
     #[arg(long, value_name = "KIND", value_parser = kind(), hide_possible_values = true)]
     kind: Vec<Kind>,
+    /// Tell what fills memory that nobody claims, cut where that changes: reads all of it
+    #[arg(long)]
+    contents: bool,
     #[command(flatten)]
     list: ListArgs,
     #[command(flatten)]
@@ -39,9 +42,11 @@ impl Command for Regions {
         columns.push(ADDRESS.to_owned());
         let order = self.list.among(common, &columns)?;
         let order = if by_address { order.by("start") } else { order };
-        let process = open(&self.core.core, common, &progress())?;
+        let progress = progress();
+        let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let options = RegionOptions { kinds: self.kind.clone(), by_size: false };
-        answer(Self::NAME, common, &session, order.of(commands::regions(&session, &options)))
+        let options = RegionOptions { kinds: self.kind.clone(), by_size: false, contents: self.contents };
+        let report = watched(&process, &progress, || commands::regions(&session, &options, &progress));
+        answer(Self::NAME, common, &session, order.of(report))
     }
 }

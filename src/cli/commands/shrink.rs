@@ -16,7 +16,7 @@ use crate::cli::args::{Common, CoreArg};
 use crate::cli::commands::Command;
 use crate::cli::new_file::NewFile;
 use crate::cli::output::answer;
-use crate::cli::progress::{clear, progress};
+use crate::cli::progress::{progress, watched, while_doing};
 use crate::cli::{Exit, Failure, address};
 
 /// Commands that a shrunk core can be made for.
@@ -38,6 +38,8 @@ pub(super) enum Purpose {
     Ip2method,
     /// threads
     Threads,
+    /// threads --virtual: all that the heap of a Java VM holds
+    VirtualThreads,
     /// async
     Async,
     /// object, of each --address
@@ -46,12 +48,14 @@ pub(super) enum Purpose {
 
 impl Purpose {
     /// Run the very commands, so that what they read is what is kept.
-    fn read(self, session: &Session<'_>, ips: &[Addr], silent: &Progress) {
+    fn read(self, session: &Session<'_>, ips: &[Addr], progress: &Progress) {
         match self {
             Purpose::Info => drop(commands::info(session, false)),
-            Purpose::Summary => drop(commands::summary(session, false, silent)),
-            Purpose::Regions => drop(commands::regions(session, &commands::RegionOptions::default())),
-            Purpose::Stacks => drop(commands::stacks(session, &HashMap::new(), false, silent)),
+            Purpose::Summary => drop(commands::summary(session, false, progress)),
+            Purpose::Regions => {
+                drop(commands::regions(session, &commands::RegionOptions::default(), &Progress::silent()))
+            }
+            Purpose::Stacks => drop(commands::stacks(session, &HashMap::new(), false, progress)),
             Purpose::Heap => drop(commands::heap(session, true)),
             Purpose::Ip2method => {
                 drop(commands::ip2method(session, ips));
@@ -67,7 +71,11 @@ impl Purpose {
                     drop(runtime.stack_refs(number, &mut |tid| session.walk_tid(&walker, tid)));
                 }
             }
-            Purpose::Async => drop(commands::async_chains(session, true, silent)),
+            Purpose::VirtualThreads => {
+                let options = ThreadOptions { virtual_threads: true, ..ThreadOptions::default() };
+                drop(commands::threads(session, options));
+            }
+            Purpose::Async => drop(commands::async_chains(session, true, progress)),
             Purpose::Object => {
                 for &at in ips {
                     drop(commands::object(session, at));
@@ -113,16 +121,16 @@ impl Command for Shrink {
         }
         let options =
             Options { record: true, memory: common.memory, alone: true, handle_sigbus: true, ..Options::default() };
-        let process = Process::open(core, &options, &progress());
-        clear();
-        let process = process?;
+        let progress = progress();
+        let process = while_doing(&|| "opening", &progress, || Process::open(core, &options, &progress))?;
         let session = Session::new(&process);
         let ips = self.address.iter().map(|a| address::parse(a, &process)).collect::<Result<Vec<_>, _>>();
         let ips = ips.map_err(Failure::Usage)?;
-        let silent = Progress::silent();
-        for p in &self.purpose {
-            p.read(&session, &ips, &silent);
-        }
+        watched(&process, &progress, || {
+            for p in &self.purpose {
+                p.read(&session, &ips, &progress);
+            }
+        });
         if let Some(page) = process.facts().diag_page {
             process.reads().note(page.range.start, DIAG_PAGE_SIZE);
         }

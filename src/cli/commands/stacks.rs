@@ -9,7 +9,7 @@ use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::output::answer;
-use crate::cli::progress::{clear, progress};
+use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
 /// Thread stacks: reserved, guard, in use, high-water mark
@@ -32,9 +32,9 @@ impl Command for Stacks {
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let doing = commands::doing(&session);
-        let report = commands::stacks(&session, &doing, self.zero_fill, &progress);
-        clear();
+        let report = watched(&process, &progress, || {
+            commands::stacks(&session, &commands::doing(&session), self.zero_fill, &progress)
+        });
         answer(Self::NAME, common, &session, order.of(report))
     }
 }

@@ -6,7 +6,7 @@ use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::{answer, held};
-use crate::cli::progress::{clear, progress};
+use crate::cli::progress::{progress, watched};
 use crate::cli::values::summary_condition;
 use crate::cli::{Exit, Failure};
 
@@ -36,8 +36,7 @@ impl Command for Summary {
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let mut report = commands::summary(&session, self.zero_fill, &progress);
-        clear();
+        let mut report = watched(&process, &progress, || commands::summary(&session, self.zero_fill, &progress));
         let conditions = commands::judge_summary(&self.fail_if, &report, process.threads().len() as u64);
         report.conditions.clone_from(&conditions);
         let exit = answer(Self::NAME, common, &session, report)?;

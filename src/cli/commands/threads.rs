@@ -9,7 +9,7 @@ use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::{answer, finish, tell};
-use crate::cli::progress::progress;
+use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
 /// What every thread is doing: native and managed frames in one stack
@@ -27,6 +27,9 @@ pub(super) struct Threads {
     /// Merge equal stacks, those of most threads first
     #[arg(long)]
     group: bool,
+    /// Also virtual threads of Java, equal ones merged: how many there are and where they wait. Reads the heap
+    #[arg(long = "virtual", conflicts_with_all = ["native", "tid", "fold"])]
+    virtual_threads: bool,
     /// Print folded stacks, for flame graphs
     #[arg(long, conflicts_with_all = ["format", "json"])]
     fold: bool,
@@ -38,11 +41,17 @@ impl Command for Threads {
     const NAME: &'static str = "threads";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        let process = open(&self.core.core, common, &progress())?;
+        let progress = progress();
+        let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let options =
-            ThreadOptions { managed: self.managed, native: self.native, tid: self.tid, group: self.group || self.fold };
-        let report = commands::threads(&session, options);
+        let options = ThreadOptions {
+            managed: self.managed,
+            native: self.native,
+            tid: self.tid,
+            group: self.group || self.fold,
+            virtual_threads: self.virtual_threads,
+        };
+        let report = watched(&process, &progress, || commands::threads(&session, options));
         let nothing = report.threads.is_empty();
         if let (true, Some(tid)) = (nothing, self.tid) {
             let all = process.threads().len();

@@ -8,7 +8,7 @@ use crate::cli::args::{Common, CoreArg};
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
 use crate::cli::output::{answer, held};
-use crate::cli::progress::{clear, progress};
+use crate::cli::progress::{progress, watched};
 use crate::cli::values::duration;
 use crate::cli::{Exit, Failure};
 
@@ -32,8 +32,8 @@ impl Command for Triage {
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let mut report = commands::triage(&session, &TriageOptions { budget: Some(self.budget) }, &progress);
-        clear();
+        let options = TriageOptions { budget: Some(self.budget) };
+        let mut report = watched(&process, &progress, || commands::triage(&session, &options, &progress));
         let conditions = commands::judge_findings(&self.fail_if, &report.findings);
         report.conditions.clone_from(&conditions);
         let exit = answer(Self::NAME, common, &session, report)?;

@@ -14,7 +14,7 @@ use crate::cli::{Exit, Failure};
 #[derive(Args, Debug)]
 #[command(override_usage = "coremap whatis [OPTIONS] <ADDR>... <CORE>")]
 pub(super) struct Whatis {
-    /// Addresses, - for those on standard input; and last the core file, plain or packed, - for standard input
+    /// Addresses, - for those on standard input; and last the core file, plain or compressed, - for standard input
     #[arg(required = true, value_name = "ADDR... CORE")]
     words: Vec<String>,
     /// Show this many bytes from there on

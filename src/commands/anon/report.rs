@@ -20,6 +20,19 @@ pub struct AnonReport {
     pub in_core: u64,
     /// Bytes of memory in which pointers to them were looked for.
     pub scanned: u64,
+    /// What fills their pages, page by page, without those of zeros: that of most bytes first.
+    pub contents: Vec<ContentRow>,
+}
+
+/// Pages that are filled alike.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct ContentRow {
+    /// With what.
+    pub content: BlockContent,
+    /// The same in words: the byte or word that fills them, what their pointers lead into.
+    pub filled_with: String,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// Blocks of one size with alike content. Sizes in bytes.
@@ -33,13 +46,13 @@ pub struct BlockClusterRow {
     pub bytes: u64,
     /// Of those, held by the core.
     pub in_core: u64,
-    /// What they hold.
+    /// What nearly all of their written pages hold.
     pub content: BlockContent,
-    /// The byte that fills the blocks, as `0x14`.
+    /// The byte that fills these pages, as `0x14`.
     pub fill: Option<String>,
-    /// Of the pages looked at, the share of bytes that are text, in percent.
+    /// Of their written pages, the share that is text, in percent; `null` where one byte or word fills them.
     pub text_percent: Option<u64>,
-    /// Of the pages looked at, the share of words that lead into mapped memory, in percent.
+    /// Of their written pages, the share that is pointers, in percent; `null` where one byte or word fills them.
     pub pointer_percent: Option<u64>,
     /// Start of the first of them.
     pub example: Addr,
@@ -51,6 +64,16 @@ pub struct BlockClusterRow {
     pub owner: Option<String>,
     /// Always a guess: heuristic; `null` where there is none.
     pub confidence: Option<Confidence>,
+    /// Bytes of them in pages that are not all zero.
+    pub written: u64,
+    /// The word of 8 bytes that fills these pages over and over, as `0x102030405060708`.
+    pub word: Option<String>,
+    /// What they hold in words, as `pointers (into malloc)`; `null` where the core has none of it.
+    pub filled_with: Option<String>,
+    /// What their pointers lead into: `malloc`, a module's name; `null` where they are none or lead into several.
+    pub into: Option<String>,
+    /// Of their written pages, the share that holds that, in percent; `null` where they hold several things.
+    pub content_percent: Option<u64>,
 }
 
 /// Words of one sort that point at the blocks of a cluster.

@@ -8,7 +8,7 @@ use crate::addr::Addr;
 use crate::commands::anon::report::{AnonReport, BlockClusterRow};
 use crate::map::Confidence;
 use crate::render::brief::RANKED;
-use crate::render::document::{Document, TableBlock};
+use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{BlockBorders, BlockContent};
 use crate::units::{count, exact, human, round};
@@ -31,8 +31,12 @@ impl Render for AnonReport {
             .number("Of size")
             .number("Together")
             .number("In core")
+            .optional_rank(2)
+            .number("Written")
             .optional()
-            .text("Content")
+            .flexible("Content")
+            .cut(Cut::End)
+            .least(24)
             .text("Example")
             .flexible("Owner (a guess)")
             .brief(RANKED, "cluster")
@@ -43,6 +47,7 @@ impl Render for AnonReport {
                 round(c.size),
                 human(c.bytes),
                 human(c.in_core),
+                human(c.written),
                 content(c),
                 c.example.to_string(),
                 shortly(c),
@@ -59,8 +64,22 @@ impl Render for AnonReport {
             count(self.regions, "region"),
             human(self.in_core)
         ));
-        if self.clusters.iter().any(|c| c.borders == BlockBorders::Pointers) {
-            doc.line("Blocks within a region are told apart by the pointers to their starts.");
+        let filled: Vec<String> =
+            self.contents.iter().take(CONTENTS).map(|c| format!("{} {}", human(c.bytes), c.filled_with)).collect();
+        if !filled.is_empty() {
+            let more = if self.contents.len() > CONTENTS { ", …" } else { "" };
+            doc.line(format!("Page by page, zeros left out: {}{more}", filled.join(", ")));
+        }
+        let cut = |borders| self.clusters.iter().any(|c| c.borders == borders);
+        match (cut(BlockBorders::Pointers), cut(BlockBorders::Content)) {
+            (true, false) => doc.line("Blocks within a region are told apart by the pointers to their starts."),
+            (false, true) => doc.line("Blocks within a region are told apart by what fills them."),
+            (true, true) => {
+                doc.line(
+                    "Blocks within a region are told apart by the pointers to their starts and by what fills them.",
+                );
+            }
+            (false, false) => {}
         }
         for c in self.clusters.iter().filter(|c| c.bytes >= TOLD).take(OWNERS) {
             if let Some(owner) = &c.owner {
@@ -90,6 +109,11 @@ struct Row<'a> {
     borders: BlockBorders,
     owner: Option<&'a str>,
     confidence: Option<Confidence>,
+    written: u64,
+    word: Option<&'a str>,
+    filled_with: Option<&'a str>,
+    into: Option<&'a str>,
+    content_percent: Option<u64>,
 }
 
 impl<'a> Row<'a> {
@@ -107,6 +131,11 @@ impl<'a> Row<'a> {
             borders: c.borders,
             owner: c.owner.as_deref(),
             confidence: c.confidence,
+            written: c.written,
+            word: c.word.as_deref(),
+            filled_with: c.filled_with.as_deref(),
+            into: c.into.as_deref(),
+            content_percent: c.content_percent,
         }
     }
 }
@@ -114,6 +143,9 @@ impl<'a> Row<'a> {
 /// Clusters whose owner is told in full, and from how many bytes on.
 const OWNERS: usize = 8;
 const TOLD: u64 = 1 << 20;
+
+/// Contents that are told below the table.
+const CONTENTS: usize = 6;
 
 /// What sort of owner it is.
 fn shortly(c: &BlockClusterRow) -> String {
@@ -129,10 +161,15 @@ fn shortly(c: &BlockClusterRow) -> String {
 }
 
 fn content(c: &BlockClusterRow) -> String {
+    let Some(what) = &c.filled_with else { return c.content.to_string() };
+    let share = c.content_percent.unwrap_or(100);
+    if let Some(word) = &c.word {
+        return format!("word {word} {share}%");
+    }
     match (&c.fill, c.content) {
-        (Some(fill), BlockContent::Fill) => format!("all {fill}"),
-        (_, BlockContent::Text) => format!("text {}%", c.text_percent.unwrap_or(0)),
-        (_, BlockContent::Pointers) => format!("pointers {}%", c.pointer_percent.unwrap_or(0)),
-        (_, other) => other.to_string(),
+        (Some(fill), BlockContent::Fill) if share == 100 && c.written == c.in_core => format!("all {fill}"),
+        (Some(fill), BlockContent::Fill) => format!("{fill} {share}%"),
+        _ if share < 100 => format!("{what} {share}%"),
+        _ => what.clone(),
     }
 }

@@ -84,7 +84,7 @@ fn type_deltas(types: &[TypeDelta]) -> TableBlock<'_> {
         .optional_rank(2)
         .number("Size new")
         .number("Change (bytes)")
-        .flexible("Type")
+        .type_name("Type")
         .least(30);
     table.rows.extend(types.iter().take(TYPES_SHOWN).map(|t| {
         vec![exact(t.old_count), exact(t.new_count), human(t.old), human(t.new), signed(t.delta, exact), t.name.clone()]

@@ -1,16 +1,12 @@
 use crate::addr::Addr;
 use crate::analysis::heap_notes::tell_in_gc;
-use crate::analysis::roots::{root_row, stack_roots};
+use crate::analysis::roots::{path_row, stack_roots};
 use crate::commands::gcroot::report::GcRootReport;
 use crate::limits;
-use crate::managed::graph::{Graph, Path, Search};
-use crate::managed::{Link, ManagedRuntime, ObjectNames};
+use crate::managed::ObjectNames;
+use crate::managed::graph::{Graph, Search};
 use crate::phase::Phase;
-use crate::report::{ChainRow, RootPathRow};
 use crate::session::Session;
-
-/// Types of a path in whose modules the static field is looked for that it begins with.
-const STATIC_TYPES: usize = 8;
 
 /// Tell why the object at `addr` is alive: a shortest path from each root that
 /// leads to it, with `all` from all of them.
@@ -57,28 +53,7 @@ fn of_runtime(session: &Session<'_>, number: usize, reports: &mut Vec<&mut GcRoo
         report.roots = roots.all.len() as u64;
         report.visited = found.objects;
         report.more = found.more;
-        report.paths = found.paths.iter().map(|path| row(&mut names, runtime, path)).collect();
+        report.paths = found.paths.iter().map(|path| path_row(&mut names, runtime, path)).collect();
         report.paths.sort_by_key(|p| p.chain.len());
     }
-}
-
-fn row(names: &mut ObjectNames<'_>, runtime: &dyn ManagedRuntime, path: &Path) -> RootPathRow {
-    let mut chain: Vec<ChainRow> = path
-        .steps
-        .iter()
-        .map(|&(object, link)| {
-            let name = names.object(object).map(|(name, _)| name);
-            ChainRow { object, name, field: link.and_then(|link| names.link(object, link)) }
-        })
-        .collect();
-    let arrays = usize::from(path.root.static_arrays);
-    for (i, (row, &(object, link))) in chain.iter_mut().zip(&path.steps).enumerate().take(arrays) {
-        let Some(Link::Field(offset)) = link else { continue };
-        let held = path.steps.iter().skip(i + 1).map(|s| s.0).take(STATIC_TYPES);
-        if let Some(name) = names.static_at(object.saturating_add(offset), held) {
-            let index = row.field.as_deref().unwrap_or_default();
-            row.field = Some(format!("{index} ({name})").into());
-        }
-    }
-    root_row(runtime, &path.root, chain)
 }

@@ -81,7 +81,7 @@ impl Render for HeapStatReport {
 
 /// As SOS has it, but the biggest first.
 fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
-    let mut table = TableBlock::default().text("MT").number("Count").number("TotalSize").flexible("Class Name");
+    let mut table = TableBlock::default().text("MT").number("Count").number("TotalSize").type_name("Class Name");
     table = table.brief(RANKED, "type").bytes(|i| report.types.get(i).map_or(0, |t| t.size));
     for t in &report.types {
         table.rows.push(vec![t.method_table.to_string(), exact(t.count), exact(t.size), t.name.clone()]);
@@ -96,7 +96,7 @@ fn block_table(blocks: &[FreeBlockRow]) -> TableBlock<'_> {
         .number("Size")
         .text("Generation")
         .text("Followed by")
-        .flexible("Class Name");
+        .type_name("Class Name");
     let mut worst: Vec<&FreeBlockRow> = blocks.iter().collect();
     worst.sort_by_key(|b| (std::cmp::Reverse(b.size), b.address));
     for b in worst.into_iter().take(BLOCKS) {

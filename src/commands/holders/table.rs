@@ -36,7 +36,7 @@ impl Render for HoldersReport {
             .optional()
             .text("Example")
             .optional()
-            .flexible("Type and field")
+            .type_name("Type and field")
             .least(30)
             .brief(RANKED, "way")
             .beyond(self.more);

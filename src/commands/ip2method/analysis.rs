@@ -2,6 +2,7 @@ use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::commands::ip2method::report::{Ip2MethodReport, IpRow, VersionRow};
 use crate::managed::CodeVersion;
+use crate::report::InlinedRow;
 use crate::session::Session;
 
 /// Tell what code each of `ips` is of.
@@ -24,6 +25,7 @@ pub(in crate::commands) fn row(names: &Names<'_, '_>, ip: Addr) -> IpRow {
     let tier = detail.versions.iter().find(|v| v.code == method.start).map(|v| v.tier);
     let in_cold = method.cold.is_some_and(|(start, size)| ip >= start && ip.since(start) < size);
     let place = names.source(runtime, &method, ip);
+    let inlined = names.runtime(runtime).map(|code| code.inlined(&method, ip)).unwrap_or_default();
     let version = |v: CodeVersion| VersionRow {
         code: (!v.code.is_null()).then_some(v.code),
         tier: v.tier,
@@ -52,6 +54,7 @@ pub(in crate::commands) fn row(names: &Names<'_, '_>, ip: Addr) -> IpRow {
         il_offset: place.il_offset,
         file: place.file,
         line: place.line,
+        inlined: inlined.into_iter().map(InlinedRow::from).collect(),
         versions: detail.versions.into_iter().map(version).collect(),
         reason: None,
         note: detail.note,

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::addr::Addr;
 use crate::commands::ip2method::report::{Ip2MethodReport, IpRow};
 use crate::render::{Document, Render, csv_rows};
+use crate::report::InlinedRow;
 
 /// One line an address, where that was asked for.
 #[derive(Serialize)]
@@ -64,6 +65,9 @@ fn field(doc: &mut Document<'_>, title: &str, value: impl std::fmt::Display) {
 
 /// The fields of SOS `ip2md`, in its order.
 fn block(doc: &mut Document<'_>, row: &IpRow) {
+    if row.found && !row.has_metadata() {
+        return plain(doc, row);
+    }
     field(doc, "IP:", wide(Some(row.ip)));
     if !row.found {
         doc.line(row.reason.as_deref().unwrap_or("nothing is known of it"));
@@ -110,9 +114,47 @@ fn block(doc: &mut Document<'_>, row: &IpRow) {
     }
 }
 
+/// A method of a runtime that has no metadata as CoreCLR has.
+fn plain(doc: &mut Document<'_>, row: &IpRow) {
+    field(doc, "IP:", wide(Some(row.ip)));
+    field(doc, "Method Name:", row.method.as_deref().unwrap_or("?"));
+    field(doc, "Method:", wide(row.method_desc));
+    field(doc, "Class:", wide(row.class));
+    field(doc, "Module:", row.module.as_deref().unwrap_or(""));
+    field(doc, "Compiled:", row.tier.unwrap_or("?"));
+    let (size, offset) = (row.code_size.unwrap_or(0), row.offset.unwrap_or(0));
+    field(doc, "Code:", format!("{}  {size} bytes, this address is at +{offset:#x}", wide(row.code_start)));
+    for version in row.versions.iter().filter(|v| v.code != row.code_start) {
+        field(doc, "Other code:", format!("{}  ({})", wide(version.code), version.tier));
+    }
+    if let Some(offset) = row.il_offset {
+        field(doc, "Bytecode:", offset);
+    }
+    let place = |file: &Option<String>, line: Option<u32>| match (file, line) {
+        (Some(file), Some(line)) => format!("{file} @ {line}"),
+        (Some(file), None) => file.clone(),
+        (None, _) => String::new(),
+    };
+    if row.file.is_some() {
+        field(doc, "Source file:", place(&row.file, row.line));
+    }
+    for inlined in row.inlined.iter().rev() {
+        field(doc, "  calls, inlined:", format!("{}  {}", inlined.method, place(&inlined.file, inlined.line)));
+    }
+    if let Some(note) = &row.note {
+        field(doc, "Note:", note);
+    }
+}
+
+/// The chain of inlined methods, before what they were inlined into.
+fn inlined(row: &IpRow) -> String {
+    row.inlined.iter().map(InlinedRow::before_caller).collect()
+}
+
 fn short(row: &IpRow) -> String {
     let name = match (&row.method, &row.reason) {
         (Some(method), _) => {
+            let method = inlined(row) + method;
             let offset = row.offset.map_or_else(|| " (cold part)".to_owned(), |o| format!("+{o:#x}"));
             format!("{method}{offset} [{}] {}", row.module.as_deref().unwrap_or("?"), row.tier.unwrap_or(""))
         }
@@ -142,6 +184,7 @@ struct CsvRow<'a> {
     il_offset: Option<i64>,
     file: Option<&'a str>,
     line: Option<u32>,
+    inlined: String,
     reason: Option<&'a str>,
 }
 
@@ -162,6 +205,7 @@ impl<'a> CsvRow<'a> {
             il_offset: row.il_offset,
             file: row.file.as_deref(),
             line: row.line,
+            inlined: inlined(row).trim_end_matches(" <- ").to_owned(),
             reason: row.reason.as_deref(),
         }
     }

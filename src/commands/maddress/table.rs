@@ -6,8 +6,8 @@ use std::io::{self, Write};
 
 use crate::map::Kind;
 use crate::render::csv_rows;
+use crate::render::cut::{columns, shorten};
 use crate::render::document::Cut;
-use crate::render::table::{columns, shorten};
 use crate::report::{Name, RegionRow};
 use serde::Serialize;
 

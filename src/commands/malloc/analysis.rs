@@ -90,6 +90,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     report.sizes = size_classes(&sizes, &mapped.sizes);
     report.clusters = clusters(session, &sizes, &mapped.sizes);
     report.findings = findings::equal_blocks(&report.clusters, &report.total);
+    report.findings.extend(findings::arenas(session.process, &report));
     report.clusters_total = report.clusters.len() as u64;
     report.clusters.truncate(options.limit.unwrap_or(usize::MAX));
     report.tcaches = lists

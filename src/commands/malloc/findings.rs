@@ -1,8 +1,9 @@
 //! Patterns of leaks in what malloc holds.
 
-use crate::commands::malloc::report::MallocTotal;
+use crate::commands::malloc::report::{ArenaRow, MallocReport, MallocTotal};
 use crate::map::Confidence;
 use crate::native::malloc::{Malloc, Split};
+use crate::process::Process;
 use crate::report::{ClusterRow, Finding, Severity};
 use crate::units::{count, exact, round};
 
@@ -22,6 +23,56 @@ const SHARE: u64 = 10;
 /// Bytes from which on equal blocks are told.
 const EQUAL: u64 = 16 << 20;
 
+/// Arenas that are many: glibc makes one for each thread that finds the others taken, up to eight for each processor
+/// (arena.c, NARENAS_FROM_NCORES).
+const MANY_ARENAS: usize = 8;
+
+/// Bytes free in many arenas, not counting the one that has most, from which on that is told; and of all that arenas
+/// have, in percent, from which on it is a warning. Where one has it all, fewer arenas would not help.
+const FREE_IN_ARENAS: u64 = 8 << 20;
+const MUCH_FREE: u64 = 30;
+
+/// The variable that limits arenas.
+const ARENA_MAX: &str = "MALLOC_ARENA_MAX";
+
+/// Free memory that many arenas have each for themselves.
+pub(super) fn arenas(process: &Process, report: &MallocReport) -> Option<Finding> {
+    let free = |a: &ArenaRow| a.free_bytes.saturating_add(a.top);
+    let bytes = report.arenas.iter().map(free).fold(0, u64::saturating_add);
+    let most = report.arenas.iter().map(free).max().unwrap_or(0);
+    let spread = bytes.saturating_sub(most);
+    if report.arenas.len() < MANY_ARENAS || spread < FREE_IN_ARENAS {
+        return None;
+    }
+    let committed = report.arenas.iter().map(|a| a.committed).fold(0, u64::saturating_add);
+    let trimmable = report.arenas.iter().map(|a| a.trimmable).fold(0, u64::saturating_add);
+    let without = report.arenas.iter().filter(|a| a.attached_threads == Some(0)).count() as u64;
+    let set = match process.environment(ARENA_MAX).map(|value| value.parse::<u32>()) {
+        Some(Ok(max)) => format!("{ARENA_MAX} is {max}"),
+        Some(Err(_)) => format!("{ARENA_MAX} is set, and is no number"),
+        None => format!("{ARENA_MAX}=2 would make them fewer (it is not set here, or not visible)"),
+    };
+    let text = format!(
+        "malloc has {} for {}: {} free in them, up to {} in one, that no thread of another arena can use{}. malloc_trim would give \
+         back {}. {set}.",
+        count(report.arenas.len() as u64, "arena"),
+        count(process.threads().len() as u64, "thread"),
+        round(bytes),
+        round(most),
+        if without > 0 { format!("; {} no thread any more", count_have(without)) } else { String::new() },
+        round(trimmable)
+    );
+    let much = spread >= LARGE && spread.saturating_mul(100) >= committed.saturating_mul(MUCH_FREE);
+    let severity = if much { Severity::Warning } else { Severity::Info };
+    let finding = Finding::new("malloc-arenas", severity, text, "free chunks and tops, arena by arena");
+    Some(finding.about(bytes).known(Confidence::Derived).more("malloc").within("malloc"))
+}
+
+/// `1 arena has`, `3 arenas have`.
+fn count_have(arenas: u64) -> String {
+    format!("{} {}", count(arenas, "arena"), if arenas == 1 { "has" } else { "have" })
+}
+
 /// What can be told without a walk.
 pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding> {
     let mut out = Vec::new();
@@ -31,11 +82,16 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
             id: "malloc-mostly-free",
             severity: Severity::Warning,
             text: format!(
-                "malloc keeps {} free of {} in {}: it was given back to malloc, not to the system. Fewer arenas \
-                 (MALLOC_ARENA_MAX) or malloc_trim may help; `coremap malloc` tells how much trimming would give back.",
+                "malloc keeps {} free of {} in {}: it was given back to malloc, not to the system. {} may help; \
+                 `coremap malloc` tells how much trimming would give back.",
                 round(split.free),
                 round(all),
-                count(malloc.arenas.len() as u64, "arena")
+                count(malloc.arenas.len() as u64, "arena"),
+                if malloc.arenas.len() >= MANY_ARENAS {
+                    "Fewer arenas (MALLOC_ARENA_MAX) or malloc_trim"
+                } else {
+                    "malloc_trim"
+                }
             ),
             evidence: "free chunks in bins, fastbins, thread caches and tops".into(),
             bytes: Some(split.free),

@@ -194,6 +194,7 @@ fn size_table(sizes: &[SizeClassRow]) -> TableBlock<'_> {
         .number("Used")
         .number("Bytes used")
         .number("%")
+        .bar()
         .number("Free")
         .number("Bytes free");
     let total: u64 = sizes.iter().map(|s| s.used_bytes).fold(0, u64::saturating_add);

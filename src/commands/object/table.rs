@@ -53,7 +53,7 @@ impl Render for ObjectReport {
             if fields.is_empty() {
                 continue;
             }
-            let mut table = TableBlock::default().number("Offset").flexible("Type").least(20).text(title);
+            let mut table = TableBlock::default().number("Offset").type_name("Type").least(20).text(title);
             table = table.flexible("Value").least(VALUE).cut(Cut::End);
             field_rows(&mut table, fields, "");
             doc.line("");

@@ -20,7 +20,7 @@ impl Render for ObjectsReport {
             doc.line("no objects of such a type");
             return doc;
         }
-        let mut table = TableBlock::default().text("Object").number("Size").text("Generation").flexible("Type");
+        let mut table = TableBlock::default().text("Object").number("Size").text("Generation").type_name("Type");
         table = table.brief(LISTED, "object").bytes(|i| self.objects.get(i).map_or(0, |o| o.size));
         let row =
             |o: &ListedObject| vec![o.address.to_string(), exact(o.size), o.generation.to_owned(), o.name.shown()];

@@ -11,13 +11,25 @@ pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
     let mut entries = Vec::new();
     let mut room = limits::MAX_METHOD_NAMES;
     for code in names.runtimes() {
+        let says_tier = code.tier_in_perf_map();
         code.each(&mut |found| {
             let (start, size) = (found.start, found.size);
             let (name, tier, cold) = match found.kind {
                 CodeEntryKind::Method { name, tier, cold } => (name, tier, cold),
                 CodeEntryKind::Stubs(kind) => {
                     let name = format!("stub<{kind}>");
-                    entries.push(PerfMapRow { start, size, name, tier: None, part: Some(CodePart::Stubs) });
+                    entries.push(PerfMapRow {
+                        start,
+                        size,
+                        name,
+                        part: Some(CodePart::Stubs),
+                        ..PerfMapRow::default()
+                    });
+                    return true;
+                }
+                CodeEntryKind::Stub(name) => {
+                    let (name, part) = (one_line(name), Some(CodePart::Stubs));
+                    entries.push(PerfMapRow { start, size, name, part, ..PerfMapRow::default() });
                     return true;
                 }
             };
@@ -33,8 +45,9 @@ pub fn perfmap(session: &Session<'_>) -> PerfMapReport {
                 name: name.clone(),
                 tier,
                 part: Some(CodePart::Cold),
+                says_tier,
             });
-            entries.push(PerfMapRow { start, size, name, tier, part: None });
+            entries.push(PerfMapRow { start, size, name, tier, part: None, says_tier });
             entries.extend(cold);
             true
         });

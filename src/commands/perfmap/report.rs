@@ -20,8 +20,11 @@ pub struct PerfMapRow {
     pub size: u64,
     /// Its name.
     pub name: String,
-    /// How it was compiled, in the runtime's own words: QuickJitted, OptimizedTier1, …
+    /// How it was compiled, in the runtime's own words: QuickJitted, OptimizedTier1, C2 4, …
     pub tier: Option<&'static str>,
     /// Which part it is, where it is not a method's main one.
     pub part: Option<CodePart>,
+    /// Whether its line for perf tells the tier.
+    #[serde(skip)]
+    pub(super) says_tier: bool,
 }

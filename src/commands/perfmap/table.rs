@@ -8,7 +8,7 @@ use crate::report::CodePart;
 /// The line of /tmp/perf-PID.map (perf's tools/perf/Documentation/jit-interface.txt):
 /// start and size in hexadecimal, then the name.
 fn line(row: &PerfMapRow) -> String {
-    let tier = row.tier.map(|t| format!("[{t}]")).unwrap_or_default();
+    let tier = row.tier.filter(|_| row.says_tier).map(|t| format!("[{t}]")).unwrap_or_default();
     let part = row.part.filter(|p| *p == CodePart::Cold).map(|p| format!("[{p}]")).unwrap_or_default();
     format!("{:x} {:x} {}{tier}{part}", row.start.get(), row.size, row.name)
 }

@@ -1,8 +1,12 @@
 use std::cmp::Reverse;
 
+use crate::addr::AddrRange;
+use crate::analysis::contents::Destinations;
 use crate::analysis::region::row;
 use crate::commands::regions::report::RegionsReport;
-use crate::map::Kind;
+use crate::map::{Kind, Region};
+use crate::memory::content::{filled, stretches, within};
+use crate::progress::Progress;
 use crate::report::{RegionRow, Shown};
 use crate::session::Session;
 
@@ -13,20 +17,46 @@ pub struct RegionOptions {
     pub kinds: Vec<Kind>,
     /// Biggest first instead of by address.
     pub by_size: bool,
+    /// Look at all pages of what nobody claims, and cut it where what fills them changes.
+    pub contents: bool,
 }
 
 /// List the map.
-pub fn regions(session: &Session<'_>, options: &RegionOptions) -> RegionsReport {
+pub fn regions(session: &Session<'_>, options: &RegionOptions, progress: &Progress) -> RegionsReport {
     let mut names = Shown::default();
-    let mut rows: Vec<RegionRow> = session
-        .map()
-        .regions
-        .iter()
-        .filter(|r| options.kinds.is_empty() || options.kinds.contains(&r.kind))
-        .map(|r| row(r, &mut names))
-        .collect();
+    let asked = |r: &&Region| options.kinds.is_empty() || options.kinds.contains(&r.kind);
+    let listed: Vec<&Region> = session.map().regions.iter().filter(asked).collect();
+    let mut rows: Vec<RegionRow> = match options.contents {
+        false => listed.into_iter().map(|r| row(r, &mut names)).collect(),
+        true => by_content(session, &listed, &mut names, progress),
+    };
     if options.by_size {
         rows.sort_by_key(|r| (Reverse(r.size), r.start));
     }
     RegionsReport { regions: rows }
+}
+
+/// The same with what nobody claims cut where what fills it changes.
+fn by_content(session: &Session<'_>, listed: &[&Region], names: &mut Shown, progress: &Progress) -> Vec<RegionRow> {
+    let anonymous: Vec<AddrRange> = listed.iter().filter(|r| r.kind.is_anonymous()).map(|r| r.range).collect();
+    let destinations = Destinations::of(session.map());
+    let runs = filled(session.process.target(), &anonymous, &destinations, progress);
+    let mut rows = Vec::with_capacity(listed.len());
+    for region in listed {
+        let whole = row(region, names);
+        if !region.kind.is_anonymous() {
+            rows.push(whole);
+            continue;
+        }
+        let parts = stretches(region.range, within(&runs, region.range)).into_iter();
+        rows.extend(parts.map(|part| RegionRow {
+            start: part.range.start,
+            end: part.range.end,
+            size: part.range.len(),
+            in_core: session.process.space().dumped_in(part.range),
+            content: destinations.described(&part.makeup),
+            ..whole.clone()
+        }));
+    }
+    rows
 }

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crate::commands::regions::report::RegionsReport;
-use crate::render::document::{Document, Rows, TableBlock};
+use crate::render::document::{Cut, Document, Rows, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Name, RegionRow};
 use crate::units::{count, human};
@@ -26,10 +26,14 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
         .least(20)
         .flexible("File")
         .optional_rank(3);
-    let row = |r: &RegionRow| {
+    let contents = rows.iter().any(|r| r.content.is_some());
+    if contents {
+        table = table.flexible("Content").cut(Cut::End).least(24);
+    }
+    let row = move |r: &RegionRow| {
         // Where the detail is the file itself, once is enough.
         let detail = if r.file.as_ref() == Some(&r.detail) { String::new() } else { r.detail.shown() };
-        vec![
+        let mut cells = vec![
             r.kind.to_string(),
             r.start.to_string(),
             r.end.to_string(),
@@ -39,7 +43,11 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
             r.confidence.to_string(),
             detail,
             r.file.as_ref().map(Name::shown).unwrap_or_default(),
-        ]
+        ];
+        if contents {
+            cells.push(r.content.clone().unwrap_or_default());
+        }
+        cells
     };
     table = table.brief(SHOWN, "region").bytes(|i| rows.get(i).map_or(0, |r| r.size));
     table.rows = Rows::Made(rows.len(), Box::new(move |i| rows.get(i).map(row).unwrap_or_default()));

@@ -97,7 +97,7 @@ impl Render for RetainedReport {
 fn total_lines(doc: &mut Document<'_>, report: &RetainedReport) {
     let (live, dead) = (report.live, report.unreachable);
     let whole = live.size.saturating_add(dead.size);
-    let mut table = TableBlock::default().text("Kept by").number("Roots").number("Retained").number("%");
+    let mut table = TableBlock::default().text("Kept by").number("Roots").number("Retained").number("%").bar();
     let mut row = |what: &str, count: String, size: u64| {
         table.rows.push(vec![what.to_owned(), count, exact(size), percent(size, whole)]);
     };
@@ -161,7 +161,7 @@ fn holder(row: &RetainedRow) -> String {
 
 fn type_table(report: &RetainedReport) -> TableBlock<'_> {
     let mut table =
-        TableBlock::default().text("MT").number("Count").number("TotalSize").number("Retained").flexible("Class Name");
+        TableBlock::default().text("MT").number("Count").number("TotalSize").number("Retained").type_name("Class Name");
     for t in &report.types {
         table.rows.push(vec![
             t.method_table.to_string(),
@@ -180,7 +180,7 @@ fn object_table(report: &RetainedReport) -> TableBlock<'_> {
         .number("Size")
         .optional()
         .number("Retained")
-        .flexible("Class Name")
+        .type_name("Class Name")
         .least(18);
     // With an object asked for, it is the same for all.
     let inside = report.object.is_some();
@@ -200,7 +200,7 @@ fn object_table(report: &RetainedReport) -> TableBlock<'_> {
 
 fn unreachable_table(report: &RetainedReport) -> TableBlock<'_> {
     let mut table =
-        TableBlock::default().text("Unreachable MT").number("Count").number("TotalSize").flexible("Class Name");
+        TableBlock::default().text("Unreachable MT").number("Count").number("TotalSize").type_name("Class Name");
     for t in report.unreachable_types.iter().take(UNREACHABLE) {
         table.rows.push(vec![t.method_table.to_string(), exact(t.count), exact(t.size), t.name.clone()]);
     }

@@ -23,6 +23,7 @@ impl Render for SummaryReport {
             .number("In core")
             .number("%")
             .optional_rank(2)
+            .bar()
             .number("Largest")
             .optional_rank(5);
         if zero_fill {

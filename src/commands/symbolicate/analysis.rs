@@ -2,10 +2,10 @@ use std::io::{BufRead, Write};
 
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
-use crate::commands::symbolicate::report::{SymbolicateReport, TextFrameRow};
-use crate::managed::CodeStub;
+use crate::commands::symbolicate::report::{SymbolicateReport, TextBlockRow, TextFrameRow};
+use crate::report::InlinedRow;
 use crate::session::Session;
-use crate::symbolicate::{self, Kind, Mapping, Namer, Options, Resolved, Summary, SymbolicateError};
+use crate::symbolicate::{self, Inlined, Kind, Mapping, Namer, Options, Resolved, Summary, SymbolicateError};
 
 /// Give names to the addresses in the text of a tracing tool: in place, or as
 /// folded stacks.
@@ -56,6 +56,11 @@ fn report(summary: Summary) -> SymbolicateReport {
         addresses: summary.addresses,
         named: summary.named,
         unlisted: summary.unlisted,
+        blocks: summary
+            .blocks
+            .into_iter()
+            .map(|block| TextBlockRow { address: block.address, size: block.size, owner: block.owner })
+            .collect(),
         frames: summary
             .frames
             .into_iter()
@@ -67,32 +72,56 @@ fn report(summary: Summary) -> SymbolicateReport {
                 kind: f.kind,
                 module: f.module,
                 count: f.count,
+                line: f.line,
+                inlined: f.inlined.into_iter().map(row).collect(),
                 note: f.note,
             })
             .collect(),
     }
 }
 
+fn row(inlined: Inlined) -> InlinedRow {
+    InlinedRow { method: inlined.symbol, line: inlined.line, ..InlinedRow::default() }
+}
+
+/// What is said of an address in an interpreter.
+const ONLY_THE_FRAME: &str =
+    "an interpreter's code: which method runs there stands in its frame, which a text of addresses has lost";
+
 impl Namer for Names<'_, '_> {
     fn name(&self, ip: Addr) -> Option<Resolved> {
         match self.code(ip) {
-            Code::Managed(_, method) => Some(Resolved {
-                symbol: method.name.clone(),
-                offset: method.offset_of(ip),
+            Code::Managed(runtime, method) => {
+                let inlined = self.runtime(runtime).map(|code| code.inlined(&method, ip)).unwrap_or_default();
+                // Where methods are inlined lines are read on the way; elsewhere they may stand in a file.
+                let line = if inlined.is_empty() { None } else { self.source(runtime, &method, ip).line };
+                let inlined = inlined.into_iter().map(|i| Inlined { symbol: i.method, line: i.source.line });
+                Some(Resolved {
+                    symbol: method.name.clone(),
+                    offset: method.offset_of(ip),
+                    kind: Kind::Managed,
+                    module: Some(method.module.clone()),
+                    line,
+                    inlined: inlined.collect(),
+                    note: None,
+                })
+            }
+            Code::Stub(stub) if stub.of.is_some() || stub.name.is_some() => Some(Resolved {
+                symbol: match (&stub.name, &stub.of) {
+                    (None, Some(method)) => format!("[{}] {method}", stub.kind),
+                    _ => stub.title(),
+                },
+                offset: Some(ip.since(stub.start)),
                 kind: Kind::Managed,
-                module: Some(method.module.clone()),
-            }),
-            Code::Stub(CodeStub { kind, start, of: Some(method), .. }) => Some(Resolved {
-                symbol: format!("[{kind}] {method}"),
-                offset: Some(ip.since(start)),
-                kind: Kind::Managed,
-                module: None,
+                note: stub.runs.map(|_| ONLY_THE_FRAME),
+                ..Resolved::default()
             }),
             Code::Native(symbol) => Some(Resolved {
                 symbol: symbol.name.to_string(),
                 offset: Some(symbol.offset),
                 kind: Kind::Native,
                 module: Some(self.native_module(&symbol).to_owned()),
+                ..Resolved::default()
             }),
             Code::Stub(_) | Code::Other(_) | Code::None => None,
         }

@@ -2,7 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
-use crate::report::{CodeKind, TextFormat};
+use crate::report::{CodeKind, InlinedRow, TextFormat};
 
 /// `symbolicate`: the addresses of a text, and what they are.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -19,6 +19,19 @@ pub struct SymbolicateReport {
     pub unlisted: u64,
     /// Each distinct address (and file, where the text names one).
     pub frames: Vec<TextFrameRow>,
+    /// Blocks that memleak's `-a` lists as not freed, each once.
+    pub blocks: Vec<TextBlockRow>,
+}
+
+/// A block of memory of the text.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TextBlockRow {
+    /// Where it begins.
+    pub address: Addr,
+    /// Its bytes, as the text has them.
+    pub size: Option<u64>,
+    /// Who owns it, where a runtime tells that.
+    pub owner: Option<String>,
 }
 
 /// One address of the text.
@@ -38,6 +51,10 @@ pub struct TextFrameRow {
     pub module: Option<String>,
     /// How often it is in the text.
     pub count: u64,
+    /// Its line, where methods were inlined.
+    pub line: Option<u32>,
+    /// Methods that were inlined there, the innermost first; `symbol` is the method whose code it is.
+    pub inlined: Vec<InlinedRow>,
     /// What stood in the way, in a sentence.
     pub note: Option<&'static str>,
 }

@@ -5,17 +5,20 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::bytes::printable;
-use crate::commands::threads::report::ThreadsReport;
+use crate::commands::threads::report::{ThreadsReport, VirtualThreadRow, VirtualThreads};
 use crate::commands::threads::tree::{Branch, fold, tree};
 use crate::map::Confidence;
 use crate::render::lines::findings;
 use crate::render::{Document, Render, csv_each};
-use crate::report::{FrameRow, FrameRowKind, GcMode, ThreadRow, Trust, WaitKind, WaitRow};
-use crate::units::count;
+use crate::report::{Execution, FrameRow, FrameRowKind, GcMode, ThreadRow, Trust, WaitKind, WaitRow};
+use crate::units::{count, exact};
 
 /// Spaces a level of the tree is set in; deeper ones than this stay there.
 const INDENT: usize = 2;
 const MAX_INDENT: usize = 40;
+
+/// The role of a thread that virtual ones run on.
+const CARRIER: &str = "carrier of virtual threads";
 
 /// Columns before a frame's name: in the tree its count, in a thread its address.
 const COUNT: usize = 5;
@@ -28,6 +31,11 @@ impl Render for ThreadsReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         findings(&mut doc, &self.findings);
+        if let Some(threads) = &self.virtual_threads {
+            show_virtual(&mut doc, threads);
+        } else if self.threads.iter().any(|thread| thread.role == Some(CARRIER)) {
+            doc.line("Virtual threads ran in this process: --virtual shows them.");
+        }
         match &self.groups {
             Some(groups) => {
                 doc.line(format!(
@@ -66,6 +74,42 @@ impl Render for ThreadsReport {
         }
         let rows = self.threads.iter().flat_map(|t| t.frames.iter().map(|f| CsvRow::of(t, f)));
         csv_each::<CsvRow<'_>, _>(rows, out)
+    }
+}
+
+/// Virtual threads, equal ones merged.
+fn show_virtual(doc: &mut Document<'_>, threads: &VirtualThreads) {
+    doc.line(format!(
+        "{}, {} of them on a thread of the system",
+        count(threads.total, "virtual thread"),
+        exact(threads.mounted)
+    ));
+    for group in &threads.groups {
+        doc.line("");
+        let state = group.state.map_or_else(String::new, |state| format!(", {state}"));
+        doc.line(format!("{}{state}", count(group.count, "virtual thread")));
+        let name = |thread: &VirtualThreadRow| {
+            let id = thread.id.map_or_else(|| thread.object.to_string(), |id| format!("#{id}"));
+            let name = thread.name.as_ref().map_or_else(String::new, |name| format!(" \"{name}\""));
+            let on = thread.carrier_tid.map_or_else(String::new, |tid| format!(" on thread {tid}"));
+            format!("{id}{name}{on}")
+        };
+        let named: Vec<String> = group.threads.iter().take(LISTED).map(name).collect();
+        let more = group.count.saturating_sub(named.len() as u64);
+        let more = if more > 0 { format!(" and {} more", exact(more)) } else { String::new() };
+        doc.line(format!("  ~ {}{more}", named.join(", ")));
+        if let Some(wait) = &group.waits_for {
+            let others = group.objects.saturating_sub(1);
+            let others =
+                if others > 0 { format!("; the others for {} other objects", exact(others)) } else { String::new() };
+            doc.line(format!("  {}{others}", wait_line(wait)));
+        }
+        for (frame, times) in runs(group.frames.iter()) {
+            doc.titled(frame_line(frame, times), ADDRESS + 2);
+        }
+        if let Some(end) = group.end {
+            doc.line(format!("  (no further: {end})"));
+        }
     }
 }
 
@@ -109,6 +153,10 @@ fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
     if let Some(wait) = &thread.waits_for {
         doc.line(format!("  {}", wait_line(wait)));
     }
+    for held in &thread.holds {
+        let guess = if held.confidence == Confidence::Heuristic { " (heuristic)" } else { "" };
+        doc.line(format!("  holds {} ({}){guess}", held.object, held.r#type.as_deref().unwrap_or("type unknown")));
+    }
     for (frame, times) in runs(thread.frames.iter()) {
         doc.titled(frame_line(frame, times), ADDRESS + 2);
     }
@@ -121,8 +169,11 @@ fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
 fn wait_line(wait: &WaitRow) -> String {
     let object = format!("{} ({})", wait.object, wait.r#type.as_deref().unwrap_or("type unknown"));
     let guess = if wait.confidence == Confidence::Heuristic { " (heuristic)" } else { "" };
-    if wait.kind == WaitKind::Pulse {
-        return format!("waits to be pulsed on {object}{guess}");
+    match wait.kind {
+        WaitKind::Lock => {}
+        WaitKind::Pulse => return format!("waits to be pulsed on {object}{guess}"),
+        WaitKind::Notify => return format!("waits to be notified on {object}{guess}"),
+        WaitKind::Park => return format!("is parked for {object}{guess}"),
     }
     let managed = wait.owner_managed_id.map(|id| format!("managed {id}"));
     let holder = match (wait.owner_tid, managed) {
@@ -223,6 +274,7 @@ struct CsvRow<'a> {
     ip: Option<Addr>,
     sp: Addr,
     kind: FrameRowKind,
+    runtime: Option<&'a str>,
     method: Option<&'a str>,
     frame: Option<&'static str>,
     method_desc: Option<Addr>,
@@ -230,6 +282,8 @@ struct CsvRow<'a> {
     token: Option<&'a str>,
     offset: Option<u64>,
     il_offset: Option<i64>,
+    bci: Option<i64>,
+    how: Option<Execution>,
     file: Option<&'a str>,
     line: Option<u32>,
     trust: Trust,
@@ -243,6 +297,7 @@ impl<'a> CsvRow<'a> {
             ip: frame.ip,
             sp: frame.sp,
             kind: frame.kind,
+            runtime: frame.runtime.as_deref(),
             method: frame.method.as_deref(),
             frame: frame.frame,
             method_desc: frame.method_desc,
@@ -250,6 +305,8 @@ impl<'a> CsvRow<'a> {
             token: frame.token.as_deref(),
             offset: frame.offset,
             il_offset: frame.il_offset,
+            bci: frame.bci,
+            how: frame.how,
             file: frame.file.as_deref(),
             line: frame.line,
             trust: frame.trust,

@@ -46,6 +46,8 @@ pub struct WhatisRow {
     /// The managed object that holds this native memory: a field of it leads there. Looked for where the
     /// address is in a used block of malloc, and in mappings that a runtime knows to be an object's.
     pub owner: Option<BufferOwnerRow>,
+    /// What fills memory there, where nobody claims it.
+    pub content: Option<ContentAtRow>,
     /// Claims that lost here.
     pub losers: Vec<ClaimRow>,
     /// Whether its byte can be read, or why not.
@@ -152,6 +154,21 @@ pub struct BufferRow {
     pub size: u64,
     /// Where it came from.
     pub memory: BufferMemory,
+}
+
+/// What fills memory around an address.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ContentAtRow {
+    /// Where it begins: what stands before is filled with something else.
+    pub start: Addr,
+    /// Where it ends.
+    pub end: Addr,
+    /// Whether both are known: no more than 1 MiB on either side of the address is looked at.
+    pub whole: bool,
+    /// What nearly all of it is, in words.
+    pub content: String,
+    /// What fills the page of the address, in words.
+    pub page: String,
 }
 
 /// A claim on the address that did not win.

@@ -48,6 +48,7 @@ struct CsvRow<'a> {
     descriptor: Option<&'a str>,
     handle: Option<&'a str>,
     block: Option<Addr>,
+    content: Option<&'a str>,
 }
 
 impl<'a> CsvRow<'a> {
@@ -74,6 +75,7 @@ impl<'a> CsvRow<'a> {
             descriptor: row.descriptor.as_ref().map(|d| d.name.as_str()),
             handle: row.handle.as_ref().map(|h| h.kind),
             block: row.block.as_ref().map(|b| b.start),
+            content: row.content.as_ref().map(|c| c.content.as_str()),
         })
     }
 }
@@ -91,6 +93,11 @@ impl WhatisRow {
                 }
                 managed(doc, self);
                 native(doc, self);
+                if let Some(c) = &self.content {
+                    let page = if c.page == c.content { String::new() } else { format!("; this page {}", c.page) };
+                    let more = if c.whole { "" } else { " and beyond" };
+                    doc.line(format!("  content     {}, {}-{}{more}{page}", c.content, c.start, c.end));
+                }
                 doc.line(format!("  region      {}-{}  {}  {} bytes", r.start, r.end, r.perms, exact(r.size)));
                 if !r.detail.is_empty() {
                     doc.line(format!("  detail      {}", r.detail));
@@ -136,10 +143,15 @@ fn managed(doc: &mut Document<'_>, row: &WhatisRow) {
     if let Some(method) = &row.method {
         if let Some(desc) = method.method_desc {
             let tier = method.tier.map(|tier| format!(", {tier}")).unwrap_or_default();
-            doc.line(format!("  method      MethodDesc {desc}{tier}"));
+            let what = if method.has_metadata() { "MethodDesc" } else { "Method" };
+            doc.line(format!("  method      {what} {desc}{tier}"));
         }
         if let (Some(file), Some(line)) = (&method.file, method.line) {
             doc.line(format!("  source      {file}:{line}"));
+        }
+        for inlined in method.inlined.iter().rev() {
+            let line = inlined.line.map(|line| format!(":{line}")).unwrap_or_default();
+            doc.line(format!("  inlined     {}{line}", inlined.method));
         }
     }
     if let Some(d) = &row.descriptor {

@@ -34,7 +34,10 @@ pub(in crate::dotnet) fn read(
         view.ptr("Next")
     });
     walk.notes.extend(end.err().map(|why| format!("the list of code heaps {why}")));
-    Ok((AllocatorHeaps { name: "the JIT's code manager".into(), address: manager, blocks }, walk.notes))
+    Ok((
+        AllocatorHeaps { name: "the JIT's code manager".into(), address: manager, blocks, collectible: None },
+        walk.notes,
+    ))
 }
 
 fn code_heap(

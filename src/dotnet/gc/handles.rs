@@ -240,7 +240,7 @@ fn of_segment(memory: &dyn Memory, layout: &SegmentLayout, at: Addr, out: &mut V
         }
     }
     if missing > 0 {
-        notes.push(format!("segment at {at}: {missing} blocks of handles are not in the core"));
+        notes.push(format!("segment at {at}: blocks of handles are not in the core, {missing} of them"));
     }
 }
 
@@ -302,6 +302,6 @@ mod tests {
             &mut notes,
         );
         assert!(out.is_empty());
-        assert_eq!(notes, ["segment at 0x1000: 2 blocks of handles are not in the core"]);
+        assert_eq!(notes, ["segment at 0x1000: blocks of handles are not in the core, 2 of them"]);
     }
 }

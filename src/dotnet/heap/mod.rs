@@ -179,6 +179,7 @@ impl managed::Heap for Heap<'_> {
             address: info.address,
             free: info.free,
             string: info.string,
+            of_types: false,
             elements: info
                 .counted()
                 .then(|| Elements { start: self.start_of_elements(&info), size: u64::from(info.component_size) }),
@@ -256,7 +257,10 @@ fn parts(heaps: &Heaps, notes: &mut Vec<String>) -> Vec<Part> {
         sane
     });
     if left_out > 0 {
-        notes.push(format!("{left_out} segments that overlap others, or can't be, are left out"));
+        notes.push(format!(
+            "left out: {} that overlap others or can't be",
+            crate::units::count(left_out as u64, "segment")
+        ));
     }
     all
 }

@@ -5,7 +5,7 @@
 //! LoaderHeapBlock), vm/virtualcallstub.h, vm/appdomain.hpp,
 //! inc/arraylist.h; contract Loader.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::runtime::RootsError;
@@ -40,6 +40,18 @@ pub struct AllocatorHeaps {
     pub address: Addr,
     /// Blocks of its heaps.
     pub blocks: Vec<HeapBlock>,
+    /// Where it is that of collectible assemblies: what of these is known.
+    pub collectible: Option<Collectible>,
+}
+
+/// Assemblies that share one loader allocator, and go when nothing keeps it.
+#[derive(Clone, Debug, Default)]
+pub struct Collectible {
+    /// Their Modules.
+    pub modules: Vec<Addr>,
+    /// The System.Reflection.LoaderAllocator that stands for it among the objects: what keeps that keeps the
+    /// assemblies. `None` where its handle could not be read.
+    pub object: Option<Addr>,
 }
 
 /// Why loader heaps can't be read.
@@ -81,23 +93,23 @@ pub(in crate::dotnet) fn read(
     let mut notes = Vec::new();
     let system = runtime.roots.pointer(memory, &runtime.layout, "SystemDomain")?;
     let global = StructView::new(memory, &runtime.layout, "SystemDomain", system).addr_of("GlobalLoaderAllocator")?;
-    let mut allocators = vec![global];
+    let mut allocators = vec![(global, None)];
     match collectible(memory, runtime, global) {
-        Ok(more) => allocators.extend(more),
+        Ok(more) => allocators.extend(more.into_iter().map(|(address, of)| (address, Some(of)))),
         Err(e) => notes.push(format!("collectible assemblies: {e}")),
     }
     let mut seen_heaps = HashSet::new();
     let mut walk = BlockWalk::new(Phase::LoaderHeaps);
     let out = allocators
         .into_iter()
-        .map(|address| {
-            let name = if address == global {
+        .map(|(address, collectible)| {
+            let name = if collectible.is_none() {
                 "the global loader allocator".to_owned()
             } else {
                 format!("loader allocator {address}")
             };
             let blocks = allocator(memory, runtime, address, (&mut seen_heaps, &mut walk), &mut notes);
-            AllocatorHeaps { name, address, blocks }
+            AllocatorHeaps { name, address, blocks, collectible }
         })
         .collect();
     notes.extend(walk.notes);
@@ -209,20 +221,40 @@ fn block(memory: &dyn Memory, runtime: &Runtime, at: Addr) -> Result<(AddrRange,
     Ok((range, view.ptr("pNext")?))
 }
 
-/// Loader allocators of assemblies, other than the global one.
-fn collectible(memory: &dyn Memory, runtime: &Runtime, global: Addr) -> Result<Vec<Addr>, LoaderError> {
-    let mut out = Vec::new();
-    let mut known = HashSet::new();
+/// Loader allocators of assemblies, other than the global one, in the order of their first assemblies.
+fn collectible(memory: &dyn Memory, runtime: &Runtime, global: Addr) -> Result<Vec<(Addr, Collectible)>, LoaderError> {
+    let mut out: Vec<(Addr, Collectible)> = Vec::new();
+    let mut known: HashMap<Addr, usize> = HashMap::new();
     for assembly in domain_assemblies(memory, runtime)? {
-        match loader_allocator(memory, runtime, assembly) {
-            Ok(Some(la)) if la != global && !la.is_null() && known.insert(la) => out.push(la),
-            _ => {}
+        let Ok(Some(address)) = loader_allocator(memory, runtime, assembly) else { continue };
+        if address == global || address.is_null() {
+            continue;
         }
-        if out.len() >= limits::MAX_MODULES {
-            break;
+        let at = *known.entry(address).or_insert(out.len());
+        if at == out.len() {
+            if out.len() >= limits::MAX_MODULES {
+                break;
+            }
+            out.push((address, Collectible { object: object_of(memory, runtime, address), ..Collectible::default() }));
+        }
+        if let Some((_, of)) = out.get_mut(at) {
+            of.modules.extend(manifest_module(memory, runtime, assembly));
         }
     }
     Ok(out)
+}
+
+/// The object that a collectible loader allocator's handle leads to.
+fn object_of(memory: &dyn Memory, runtime: &Runtime, allocator: Addr) -> Option<Addr> {
+    let handle = StructView::new(memory, &runtime.layout, "LoaderAllocator", allocator).ptr("ObjectHandle").ok()?;
+    memory.ptr(handle).ok().filter(|object| !object.is_null())
+}
+
+/// The manifest module of a DomainAssembly.
+pub(in crate::dotnet) fn manifest_module(memory: &dyn Memory, runtime: &Runtime, assembly: Addr) -> Option<Addr> {
+    let assembly = StructView::new(memory, &runtime.layout, "DomainAssembly", assembly).ptr("Assembly").ok()?;
+    let module = StructView::new(memory, &runtime.layout, "Assembly", assembly).ptr("Module").ok()?;
+    (!module.is_null()).then_some(module)
 }
 
 /// The DomainAssemblies of the process's AppDomain.

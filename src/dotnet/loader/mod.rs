@@ -5,5 +5,5 @@ mod executable_memory;
 mod heaps;
 
 pub use executable_memory::{CodeBlock, CodeView, ExecutableMemory, executable_memory};
-pub use heaps::{AllocatorHeaps, HeapBlock};
-pub(super) use heaps::{BlockWalk, LoaderError, domain_assemblies, read};
+pub use heaps::{AllocatorHeaps, Collectible, HeapBlock};
+pub(super) use heaps::{BlockWalk, LoaderError, domain_assemblies, manifest_module, read};

@@ -12,7 +12,7 @@ use crate::registers::Regs;
 const NAMED: usize = 8;
 
 fn stub(stub: &Stub, of: Option<String>) -> CodeStub {
-    CodeStub { kind: stub.kind.name(), start: stub.start, target: stub.target, of }
+    CodeStub { kind: stub.kind.name(), start: stub.start, target: stub.target, of, name: None, runs: None }
 }
 
 impl ManagedCode for Methods<'_> {

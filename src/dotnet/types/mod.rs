@@ -75,11 +75,7 @@ impl<'p> TypeSystem<'p> {
     /// The manifest modules of all assemblies loaded, as far as the list can be read.
     pub fn loaded_modules(&self) -> Vec<Addr> {
         let assemblies = loader::domain_assemblies(self.memory, &self.runtime).unwrap_or_default();
-        let module = |&a: &Addr| {
-            let assembly = self.view("DomainAssembly", a).ptr("Assembly").ok()?;
-            self.view("Assembly", assembly).ptr("Module").ok().filter(|m| !m.is_null())
-        };
-        assemblies.iter().filter_map(module).collect()
+        assemblies.iter().filter_map(|&a| loader::manifest_module(self.memory, &self.runtime, a)).collect()
     }
 
     /// All modules looked at so far.

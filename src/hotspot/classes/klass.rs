@@ -118,6 +118,21 @@ impl Klass {
         Some(Klass { address: at, name, shape, references, reference, loader })
     }
 
+    /// The descriptor of an array's elements: `I`, or `L` where they are references.
+    pub fn element_descriptor(&self) -> &'static str {
+        let letters = [
+            ("byte[]", "B"),
+            ("char[]", "C"),
+            ("double[]", "D"),
+            ("float[]", "F"),
+            ("int[]", "I"),
+            ("long[]", "J"),
+            ("short[]", "S"),
+            ("boolean[]", "Z"),
+        ];
+        letters.iter().find(|(name, _)| *name == self.name).map_or("L", |(_, letter)| letter)
+    }
+
     /// Whether its objects have a length.
     pub fn is_array(&self) -> bool {
         matches!(self.shape, KlassShape::TypeArray { .. } | KlassShape::ObjectArray { .. })

@@ -16,6 +16,8 @@ pub struct Loader {
     pub object: Addr,
     /// Whether it is the loader of one hidden class alone, which lives as long as that class's mirror.
     pub of_one_class: bool,
+    /// Whether it is never collected: the bootstrap loader, and those for the platform and the application.
+    pub permanent: bool,
     /// Its classes.
     pub classes: Vec<Addr>,
 }
@@ -36,14 +38,6 @@ impl Classes<'_> {
         })
     }
 
-    /// Whether a loader is never collected: the bootstrap loader, and those for the platform and the application.
-    pub fn is_permanent(&self, loader: &Loader) -> bool {
-        if loader.object.is_null() {
-            return !loader.of_one_class;
-        }
-        !loader.of_one_class && self.class_of(loader.object).is_some_and(|k| k.name.starts_with(BUILT_IN))
-    }
-
     fn read_loaders(&self, out: &mut Vec<Loader>) -> Result<(), VmError> {
         let walks = Walks::new(Phase::Types, limits::MAX_CLASS_LOADERS + limits::MAX_KLASSES);
         let mut walk = walks.begin();
@@ -55,11 +49,13 @@ impl Classes<'_> {
             }
             let view = self.vm.at("ClassLoaderData", data);
             let object = self.handle(view.addr_of("_class_loader")?).unwrap_or(Addr::NULL);
-            // Up to JDK 14 such loaders were those of anonymous classes.
+            // Of one hidden class alone, which lives as long as that class's mirror. Up to JDK 14 such loaders were those of anonymous classes.
             let flag = ["_has_class_mirror_holder", "_is_unsafe_anonymous", "_is_anonymous"];
             let of_one_class =
                 flag.iter().find(|f| view.has(f)).is_some_and(|f| view.number(f).is_ok_and(|v| v & 0xff != 0));
-            let mut loader = Loader { data, object, of_one_class, classes: Vec::new() };
+            let built_in = || object.is_null() || self.class_of(object).is_some_and(|k| k.name.starts_with(BUILT_IN));
+            let permanent = !of_one_class && built_in();
+            let mut loader = Loader { data, object, of_one_class, permanent, classes: Vec::new() };
             let mut klass = view.ptr("_klasses")?;
             let mut inner = walks.begin();
             while !klass.is_null() {
@@ -81,8 +77,10 @@ impl Classes<'_> {
     /// The mirror of a class whose loader may be collected: its instances keep it. `None` where nothing but
     /// the VM itself does.
     pub fn collectible_mirror(&self, klass: &Klass) -> Option<Addr> {
-        let loader = self.loaders().iter().find(|loader| loader.data == klass.loader)?;
-        if self.is_permanent(loader) { None } else { self.mirror(klass.address) }
+        let permanent = self.permanent.get_or_init(|| {
+            self.loaders().iter().filter(|loader| loader.permanent).map(|loader| loader.data).collect()
+        });
+        if klass.loader.is_null() || permanent.contains(&klass.loader) { None } else { self.mirror(klass.address) }
     }
 
     /// The `java.lang.Class` of the class at `at`.

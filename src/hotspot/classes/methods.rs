@@ -4,7 +4,8 @@ use std::sync::{Arc, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
 use crate::hotspot::classes::names::arguments;
-use crate::hotspot::classes::{Classes, Unsigned5, external_name};
+use crate::hotspot::classes::{Classes, Unsigned5, external_name, external_signature};
+use crate::limits;
 use crate::memory::Memory;
 
 /// `JVM_ACC_NATIVE` (JVMS 4.6).
@@ -26,6 +27,8 @@ pub struct MethodInfo {
     pub address: Addr,
     /// As jstack writes it: `java.lang.Thread.sleep(long)`.
     pub name: String,
+    /// The type that it returns, as Java writes it.
+    pub returns: String,
     /// Its class.
     pub holder: Addr,
     /// Source file of its class, as javac noted it: a name without a path.
@@ -59,7 +62,10 @@ impl Classes<'_> {
         let pool = constant.ptr("_constants").ok()?;
         let pool_view = vm.at("ConstantPool", pool);
         let holder = pool_view.ptr("_pool_holder").ok()?;
-        let class = external_name(&self.symbol(vm.at("Klass", holder).ptr("_name").ok()?)?);
+        let mut class = external_name(&self.symbol(vm.at("Klass", holder).ptr("_name").ok()?)?);
+        if self.is_anonymous(holder) {
+            class.push_str(&format!("/{:#018x}", holder.get()));
+        }
         let name = self.pool_symbol(pool, constant.number("_name_index").ok()?)?;
         let descriptor = self.pool_symbol(pool, constant.number("_signature_index").ok()?)?;
         let code = AddrRange::sized(
@@ -76,7 +82,29 @@ impl Classes<'_> {
         let index = index.or_else(|_| vm.at("InstanceKlass", holder).number("_source_file_name_index"));
         let file = index.ok().filter(|&index| index != 0).and_then(|index| self.pool_symbol(pool, index));
         let name = format!("{class}.{name}({})", arguments(&descriptor));
-        Some(MethodInfo { address: at, name, holder, file, code, is_native, lines: has_lines.then_some(code.end) })
+        let returns = descriptor.rsplit_once(')').map(|(_, returns)| external_signature(returns)).unwrap_or_default();
+        let lines = has_lines.then_some(code.end);
+        Some(MethodInfo { address: at, name, returns, holder, file, code, is_native, lines })
+    }
+
+    /// Whether a class is one of `Unsafe.defineAnonymousClass`, which JDK 15 replaced by hidden classes: those have an
+    /// address in their name, these get that of their Klass (Klass::external_name).
+    fn is_anonymous(&self, klass: Addr) -> bool {
+        let bits = ["InstanceKlass::_misc_is_anonymous", "InstanceKlass::_misc_is_unsafe_anonymous"];
+        let bit = bits.iter().find_map(|name| self.vm.constant(name));
+        let flags = || self.vm.at("InstanceKlass", klass).number("_misc_flags").ok();
+        bit.is_some_and(|bit| flags().is_some_and(|flags| flags & bit as u64 != 0))
+    }
+
+    /// The name of the module that a class is in: `java.base`; `None` for what lies on the class path, which is in none
+    /// with a name. By `Class::module`, since ModuleEntry is not in the tables.
+    pub fn module_of(&self, klass: Addr) -> Option<String> {
+        let follow = |object: Addr, field: &str| {
+            let offset = self.field(&*self.class_of(object)?, field)?.offset;
+            self.reference(object.wrapping_add(offset)).ok().filter(|at| !at.is_null())
+        };
+        let module = follow(self.mirror(klass)?, "module")?;
+        self.string(follow(module, "name")?, limits::MAX_VM_NAME)
     }
 
     /// The source line of the bytecode at `bci` of a method.

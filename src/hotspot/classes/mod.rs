@@ -20,7 +20,7 @@ pub use methods::MethodInfo;
 pub use names::{external_name, external_signature};
 pub(crate) use unsigned5::Unsigned5;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::addr::Addr;
@@ -42,6 +42,8 @@ pub struct Classes<'p> {
     fields: RwLock<HashMap<Addr, Arc<Vec<JavaField>>>>,
     methods: Mutex<HashMap<Addr, Option<Arc<MethodInfo>>>>,
     loaders: OnceLock<Vec<Loader>>,
+    /// ClassLoaderData of those that are never collected.
+    permanent: OnceLock<HashSet<Addr>>,
 }
 
 impl<'p> Classes<'p> {
@@ -51,8 +53,8 @@ impl<'p> Classes<'p> {
     /// Where its tables do not tell how objects lead to their classes.
     pub fn new(vm: Arc<Vm<'p>>) -> Result<Classes<'p>, VmError> {
         let encoding = Encoding::read(&vm)?;
-        let (known, fields, methods, loaders) = Default::default();
-        Ok(Classes { vm, encoding, known, fields, methods, loaders })
+        let (known, fields, methods, loaders, permanent) = Default::default();
+        Ok(Classes { vm, encoding, known, fields, methods, loaders, permanent })
     }
 
     /// The text of the Symbol at `at`, as UTF-8; control characters are as they are.
@@ -90,6 +92,19 @@ impl<'p> Classes<'p> {
         self.vm.memory.u64(slot).map_err(fault).map(|word| self.encoding.wide(word))
     }
 
+    /// The object in the field `field` of a struct of the VM, which stands at `at`: in an OopHandle, or a plain pointer as
+    /// older releases have it.
+    ///
+    /// # Errors
+    /// Where it can't be read.
+    pub fn field_of_vm(&self, kind: &str, field: &str, at: Addr) -> Result<Addr, VmError> {
+        if self.vm.tables.field(kind, field)?.type_name.contains("OopHandle") {
+            return self.handle(at);
+        }
+        let word = self.vm.memory.u64(at).map_err(VmError::fault(kind, field))?;
+        Ok(self.encoding.wide(word))
+    }
+
     /// The reference in the field at `at` of an object.
     ///
     /// # Errors
@@ -101,6 +116,12 @@ impl<'p> Classes<'p> {
         } else {
             self.vm.memory.u64(at).map_err(fault).map(|word| self.encoding.wide(word))
         }
+    }
+
+    /// Where a `java.lang.Class` has the class that it stands for, in bytes from its start.
+    pub fn klass_at(&self) -> Option<u64> {
+        let place = self.vm.static_number("java_lang_Class", "_klass_offset");
+        place.ok().map(|at| at & u64::from(u32::MAX))
     }
 
     /// The class of the object at `object`.

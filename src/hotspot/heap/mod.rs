@@ -44,6 +44,7 @@ pub struct Heap<'p> {
     notes: Vec<String>,
     words: OnceLock<Words<'p>>,
     layouts: Layouts,
+    statics: names::Statics,
     /// Bytes that were searched for the first object after a loss.
     searched: AtomicU64,
 }
@@ -68,9 +69,15 @@ impl<'p> Heap<'p> {
             notes,
             words: OnceLock::new(),
             layouts: Layouts::new(&classes),
+            statics: names::Statics::default(),
             searched: AtomicU64::new(0),
             classes,
         }
+    }
+
+    /// The VM's classes.
+    pub fn classes(&self) -> &Arc<Classes<'p>> {
+        &self.classes
     }
 
     /// Bytes from an object to the next.
@@ -183,7 +190,13 @@ impl managed::Heap for Heap<'_> {
     fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
         let Some(klass) = self.types.get(kind) else {
             let free = kind == managed::FREE;
-            return free.then_some(TypeInfo { address: Addr::NULL, free, string: false, elements: None });
+            return free.then_some(TypeInfo {
+                address: Addr::NULL,
+                free,
+                string: false,
+                of_types: false,
+                elements: None,
+            });
         };
         let elements = match klass.shape {
             KlassShape::TypeArray { header, log2 } | KlassShape::ObjectArray { header, log2 } => {
@@ -191,7 +204,8 @@ impl managed::Heap for Heap<'_> {
             }
             _ => None,
         };
-        Some(TypeInfo { address: klass.address, free: false, string: types::is_string(&klass), elements })
+        let of_types = matches!(klass.shape, KlassShape::Mirror { .. });
+        Some(TypeInfo { address: klass.address, free: false, string: types::is_string(&klass), of_types, elements })
     }
 
     fn type_name(&self, kind: TypeIndex) -> String {
@@ -200,6 +214,10 @@ impl managed::Heap for Heap<'_> {
 
     fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
         self.name_of_field(kind, offset)
+    }
+
+    fn static_at(&self, place: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {
+        self.name_of_static(place)
     }
 
     fn string_type(&self) -> Option<TypeIndex> {

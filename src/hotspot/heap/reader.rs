@@ -121,10 +121,7 @@ impl Heap<'_> {
         let holds = match klass.shape {
             KlassShape::ObjectArray { header, .. } => Holds::Elements(header),
             KlassShape::Mirror { .. } => Holds::Statics,
-            KlassShape::StackChunk { size, .. } => {
-                let _ = size;
-                Holds::Frames
-            }
+            KlassShape::StackChunk { .. } => Holds::Frames,
             _ => Holds::Nothing,
         };
         let mirror = self.classes.collectible_mirror(&klass).map(Addr::get);

@@ -49,7 +49,7 @@ impl Damage {
         match self {
             Damage::NoClass(klass) => format!("no object: 0x{klass:x} is no class"),
             Damage::TooLong(size) => format!("an object of {size} bytes, past the end of its region"),
-            Damage::SizeMissing => "an object whose size is not in the core".into(),
+            Damage::SizeMissing => "an object whose class or size is not in the core".into(),
         }
     }
 }
@@ -130,7 +130,7 @@ impl HeapWalker<'_, '_> {
         visit: &mut dyn FnMut(&Object),
     ) -> Stop {
         while at < stop {
-            let Some(klass) = self.klass(window, at) else { break };
+            let Some(klass) = self.klass(window, at) else { return Stop::Bad(at, Damage::SizeMissing) };
             let entry = self.entry(klass);
             if entry.kind == NONE {
                 return Stop::Bad(at, Damage::NoClass(klass));

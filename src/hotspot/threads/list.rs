@@ -1,11 +1,13 @@
-//! The list of Java threads: `ThreadsSMRSupport::_java_thread_list`, an array that is replaced as a whole
-//! (src/hotspot/share/runtime: threadSMR.hpp, javaThread.hpp, osThread.hpp).
+//! The list of Java threads: `ThreadsSMRSupport::_java_thread_list`, an array that is replaced as a whole, or up to JDK 11
+//! `Threads::_thread_list`, from one to the next (src/hotspot/share/runtime: threadSMR.hpp, javaThread.hpp, osThread.hpp).
 
 use crate::addr::{Addr, AddrRange};
 use crate::hotspot::classes::WORD;
 use crate::hotspot::vm::{Vm, VmError};
 use crate::limits;
 use crate::memory::Memory;
+use crate::memory::walk::{Broken, Walks};
+use crate::phase::Phase;
 
 /// A thread that runs Java code, or compiles it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,20 +27,43 @@ pub struct JavaThread {
 /// # Errors
 /// Where the list can't be read.
 pub fn java_threads(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<JavaThread>, VmError> {
+    let addresses = if vm.static_addr("ThreadsSMRSupport", "_java_thread_list").is_ok() {
+        by_array(vm, notes)?
+    } else {
+        by_links(vm, notes)?
+    };
+    let reserve = tlab_reserve(vm);
+    let mut out = Vec::new();
+    for address in addresses {
+        match read(vm, address, reserve) {
+            Ok(thread) => out.push(thread),
+            Err(e) => notes.push(format!("the thread at {address}: {e}")),
+        }
+    }
+    Ok(out)
+}
+
+fn by_array(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<Addr>, VmError> {
     let list = vm.at("ThreadsList", vm.static_ptr("ThreadsSMRSupport", "_java_thread_list")?);
     let (count, array) = (list.number("_length")?, list.ptr("_threads")?);
     if count > limits::MAX_JAVA_THREADS {
         notes.push(format!("{count} threads are more than are read"));
     }
-    let reserve = tlab_reserve(vm);
+    let slots = (0..count.min(limits::MAX_JAVA_THREADS)).map(|i| array.wrapping_add(i * WORD));
+    slots.map(|slot| vm.memory.ptr(slot).map_err(VmError::fault("ThreadsList", "_threads"))).collect()
+}
+
+/// Builds of JDK 11 differ in which of the two lists their tables have.
+fn by_links(vm: &Vm<'_>, notes: &mut Vec<String>) -> Result<Vec<Addr>, VmError> {
+    let first = vm.static_ptr("Threads", "_thread_list")?;
+    let walks = Walks::new(Phase::ManagedThreads, limits::MAX_JAVA_THREADS as usize);
     let mut out = Vec::new();
-    for i in 0..count.min(limits::MAX_JAVA_THREADS) {
-        let slot = array.wrapping_add(i * WORD);
-        let address = vm.memory.ptr(slot).map_err(VmError::fault("ThreadsList", "_threads"))?;
-        match read(vm, address, reserve) {
-            Ok(thread) => out.push(thread),
-            Err(e) => notes.push(format!("the thread at {address}: {e}")),
-        }
+    let walked: Result<(), Broken<VmError>> = walks.begin().follow(first, |at| {
+        out.push(at);
+        vm.at("JavaThread", at).ptr("_next")
+    });
+    if let Err(e) = walked {
+        notes.push(format!("the list of threads {e}"));
     }
     Ok(out)
 }

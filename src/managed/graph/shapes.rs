@@ -173,7 +173,14 @@ impl<'r, 'g> Shapes<'r, 'g> {
             Some(Link::Beside(how)) => return FieldKey::Beside(how),
             Some(Link::Field(offset)) => offset,
         };
-        let Some(elements) = self.info(parent).and_then(|info| info.elements) else { return FieldKey::Field(offset) };
+        let info = self.info(parent);
+        if info.is_some_and(|info| info.of_types)
+            && let Some(place) = self.retained.live.object(parent).map(|at| at.saturating_add(offset))
+            && self.retained.live.graph.heap.static_at(place, &[]).is_some()
+        {
+            return FieldKey::Static(place);
+        }
+        let Some(elements) = info.and_then(|info| info.elements) else { return FieldKey::Field(offset) };
         // Statics stand in arrays that roots keep.
         if self.is_array_of_statics(parent)
             && let Some(place) = self.retained.live.object(parent).map(|at| at.saturating_add(offset))

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use crate::memory::content::leads::{Lead, Leads, Words};
+use crate::words::BlockContent;
+
 /// What fills a page, or pages that lie side by side. The first that holds, in this order; each is
 /// told by the bytes alone, so that all but the first three are likely, not proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,8 +23,9 @@ pub enum Content {
     Sparse,
     /// Bits or flags: nearly all bytes are 0x00 or 0xff.
     Bitmap,
-    /// Addresses of mapped memory, in one word of four or more: nodes, tables, objects.
-    Pointers,
+    /// Addresses of mapped memory, in one word of four or more: nodes, tables, objects. With what most of them lead
+    /// into; `None` where they lead to several.
+    Pointers(Option<Lead>),
     /// Numbers with a fraction, 8 or 4 bytes each.
     Float,
     /// Structures: some addresses, and beside them small numbers and zeros.
@@ -30,18 +34,6 @@ pub enum Content {
     Random,
     /// None of these.
     Mixed,
-}
-
-/// What is an address in the process, for [`Content::of_page`].
-pub trait Words: Sync {
-    /// Whether `word` is an address in mapped memory.
-    fn is_address(&self, word: u64) -> bool;
-}
-
-impl<F: Fn(u64) -> bool + Sync> Words for F {
-    fn is_address(&self, word: u64) -> bool {
-        self(word)
-    }
 }
 
 /// Percent of bytes that must be letters for a page to be text: the rest are ends of strings, lengths, padding.
@@ -94,17 +86,20 @@ impl Content {
         if percent(zeros + set, page.len()) >= FLAGS && percent(set, page.len()) >= SET {
             return Content::Bitmap;
         }
-        let (mut empty, mut addresses, mut small) = (0, 0, 0);
+        let (mut empty, mut small) = (0, 0);
+        let mut leads = Leads::default();
         for word in all.iter().map(|word| u64::from_le_bytes(*word)) {
             match word {
                 0 => empty += 1,
-                word if words.is_address(word) => addresses += 1,
-                word if word <= u64::from(u32::MAX) => small += 1,
-                _ => {}
+                word => match words.lead(word) {
+                    Some(lead) => leads.add(lead),
+                    None => small += usize::from(word <= u64::from(u32::MAX)),
+                },
             }
         }
+        let addresses = leads.all;
         if percent(addresses, all.len()) >= POINTERS {
-            return Content::Pointers;
+            return Content::Pointers(leads.most());
         }
         if percent(empty, all.len()) >= EMPTY {
             return Content::Sparse;
@@ -148,11 +143,28 @@ impl Content {
             Content::Utf16 => "UTF-16 text",
             Content::Sparse => "nearly all zero",
             Content::Bitmap => "bitmap",
-            Content::Pointers => "pointers",
+            Content::Pointers(_) => "pointers",
             Content::Float => "floating point",
             Content::Structures => "structures with pointers",
             Content::Random => "compressed or random",
             Content::Mixed => "mixed",
+        }
+    }
+
+    /// The word for it in answers.
+    pub fn word(self) -> BlockContent {
+        match self {
+            Content::Zero => BlockContent::Zero,
+            Content::Byte(_) => BlockContent::Fill,
+            Content::Word(_) => BlockContent::Word,
+            Content::Utf8 | Content::Utf16 => BlockContent::Text,
+            Content::Sparse => BlockContent::Sparse,
+            Content::Bitmap => BlockContent::Bitmap,
+            Content::Pointers(_) => BlockContent::Pointers,
+            Content::Float => BlockContent::Float,
+            Content::Structures => BlockContent::Structures,
+            Content::Random => BlockContent::Random,
+            Content::Mixed => BlockContent::Data,
         }
     }
 
@@ -172,7 +184,7 @@ impl fmt::Display for Content {
     }
 }
 
-fn percent(n: usize, of: usize) -> usize {
+pub(super) fn percent(n: usize, of: usize) -> usize {
     (n * 100).checked_div(of).unwrap_or(0)
 }
 
@@ -258,77 +270,5 @@ fn plausible(exponents: impl Iterator<Item = i32>, words: usize) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NONE: fn(u64) -> bool = |_| false;
-
-    fn of(bytes: impl IntoIterator<Item = u8>) -> Content {
-        let page: Vec<u8> = bytes.into_iter().take(4096).collect();
-        assert_eq!(page.len(), 4096);
-        Content::of_page(&page, &NONE)
-    }
-
-    /// Numbers that look random, the same each time (xorshift).
-    fn random() -> impl Iterator<Item = u64> {
-        std::iter::successors(Some(0x2545_f491_4f6c_dd1du64), |&x| {
-            let x = x ^ (x << 13);
-            let x = x ^ (x >> 7);
-            Some(x ^ (x << 17))
-        })
-    }
-
-    #[test]
-    fn what_is_filled_is_told_with_what() {
-        assert_eq!(of([0; 4096]), Content::Zero);
-        assert_eq!(of([0x16; 4096]), Content::Byte(0x16));
-        assert_eq!(of([1, 2, 3, 4, 5, 6, 7, 8].into_iter().cycle()), Content::Word(0x0807_0605_0403_0201));
-        let mut almost = [0x16; 4096];
-        almost[4095] = 0x17;
-        assert_eq!(of(almost), Content::Mixed);
-    }
-
-    #[test]
-    fn text_is_told_in_its_encodings() {
-        let english = "The quick brown fox jumps over the lazy dog.\n";
-        assert_eq!(of(english.bytes().cycle()), Content::Utf8);
-        assert_eq!(of("Съешь ещё этих мягких булок. ".bytes().cycle()), Content::Utf8);
-        assert_eq!(of("敏捷的棕色狐狸跳过懒狗。".bytes().cycle()), Content::Utf8);
-        assert_eq!(of(english.encode_utf16().flat_map(u16::to_le_bytes).cycle()), Content::Utf16);
-    }
-
-    #[test]
-    fn numbers_with_a_fraction_are_none_that_count() {
-        assert_eq!(of((1..).flat_map(|n| (f64::from(n) * 0.37).sin().to_le_bytes())), Content::Float);
-        assert_eq!(of((1u16..).flat_map(|n| (f32::from(n) * 0.37).to_le_bytes())), Content::Float);
-        assert_eq!(of((1u64..).flat_map(u64::to_le_bytes)), Content::Mixed);
-        assert_eq!(of((1u32..).flat_map(u32::to_le_bytes)), Content::Mixed);
-    }
-
-    #[test]
-    fn random_bytes_and_flags() {
-        assert_eq!(of(random().flat_map(u64::to_le_bytes)), Content::Random);
-        assert_eq!(of(random().map(|n| if n % 5 == 0 { 0xff } else { 0 })), Content::Bitmap);
-        // Zeros with little else are no bitmap.
-        let word = |n: u64| if n.is_multiple_of(50) { n } else { 0 };
-        assert_eq!(of(random().flat_map(|n| word(n).to_le_bytes())), Content::Sparse);
-    }
-
-    #[test]
-    fn pointers_are_what_is_mapped() {
-        let mapped = |word: u64| (0x7f00_0000_0000..0x7f00_1000_0000).contains(&word);
-        let nodes = (0..).flat_map(|n: u64| [0x7f00_0000_1000 + n * 64, n, 3, 0]);
-        let page: Vec<u8> = nodes.flat_map(u64::to_le_bytes).take(4096).collect();
-        assert_eq!(Content::of_page(&page, &mapped), Content::Pointers);
-        assert_eq!(Content::of_page(&page, &NONE), Content::Mixed);
-        let records = (0..).flat_map(|n: u64| [0x7f00_0000_1000 + n * 64, n, 3, 0, 0, n * 7, 1, 1, 1, 1]);
-        let page: Vec<u8> = records.flat_map(u64::to_le_bytes).take(4096).collect();
-        assert_eq!(Content::of_page(&page, &mapped), Content::Structures);
-    }
-
-    #[test]
-    fn less_than_a_word_is_no_error() {
-        assert_eq!(Content::of_page(&[], &NONE), Content::Zero);
-        assert_eq!(Content::of_page(&[1, 2, 3], &NONE), Content::Mixed);
-    }
-}
+#[path = "page_tests.rs"]
+mod tests;

@@ -1,17 +1,12 @@
 //! All pages of given ranges, put together where what lies side by side is filled alike.
 
-use rayon::prelude::*;
-
 use crate::addr::AddrRange;
 use crate::memory::content::{Content, Words};
-use crate::memory::scan::PAGE;
+use crate::memory::pages::{Part, walk};
 use crate::phase::Phase;
 use crate::progress::Progress;
 use crate::range_map::Ranged;
-use crate::targets::{AHEAD, Run, Target};
-
-/// Bytes one task looks at.
-const CHUNK: u64 = 4 << 20;
+use crate::targets::{Run, Target};
 
 /// Pages that lie side by side and are filled alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,62 +27,33 @@ impl Ranged for Filled {
 /// Runs end where a range does. What is not in the core is in none.
 pub fn filled(target: &dyn Target, within: &[AddrRange], words: &dyn Words, progress: &Progress) -> Vec<Filled> {
     let _phase = target.reads().enter_if_none(Phase::Anonymous);
-    let extents = target.extents();
-    let mut chunks: Vec<(usize, Run<'_>)> = Vec::new();
-    for (i, range) in within.iter().enumerate() {
-        for run in target.dumped_runs(*range) {
-            let mut at = 0;
-            while at < run.range.len() {
-                let len = CHUNK.min(run.range.len() - at);
-                let Some(bytes) = run.bytes.get(at as usize..(at + len) as usize) else { break };
-                let range = AddrRange::sized(run.range.start.saturating_add(at), len);
-                chunks.push((i, Run { range, offset: run.offset + at, bytes }));
-                at += len;
-            }
-        }
-    }
-    progress.start(chunks.iter().map(|(_, run)| run.range.len()).sum());
-    let parts: Vec<Vec<Filled>> = chunks
-        .par_iter()
-        .enumerate()
-        .map(|(i, (_, run))| {
-            if let Some((_, later)) = chunks.get(i + AHEAD) {
-                target.expect_soon(later.range);
-            }
-            let mut out = Vec::new();
-            let end = run.offset + run.range.len();
-            let mut data = extents.within(run.offset..end);
-            let mut extent = data.next();
-            let mut at = 0;
-            while at < run.range.len() {
-                let offset = run.offset + at;
-                while extent.as_ref().is_some_and(|e| e.end <= offset) {
-                    extent = data.next();
-                }
-                let hole = extent.as_ref().map_or(end, |e| e.start.max(offset)) - offset;
-                let (len, content) = if hole >= PAGE {
-                    (hole / PAGE * PAGE, Content::Zero)
-                } else {
-                    let len = PAGE.min(run.range.len() - at);
-                    let page = run.bytes.get(at as usize..(at + len) as usize).unwrap_or_default();
-                    (len, Content::of_page(page, words))
-                };
-                push(&mut out, Filled { range: AddrRange::sized(run.range.start.saturating_add(at), len), content });
-                at += len;
-            }
-            progress.add(run.range.len());
-            out
-        })
-        .collect();
+    let dumped =
+        within.iter().enumerate().flat_map(|(i, range)| target.dumped_runs(*range).into_iter().map(move |r| (i, r)));
+    let (of, runs): (Vec<usize>, Vec<Run<'_>>) = dumped.unzip();
+    let parts = walk(
+        target,
+        &runs,
+        progress,
+        |_| true,
+        |run, _| (run, Vec::new()),
+        |(_, out), range, part| {
+            let content = match part {
+                Part::Hole => Content::Zero,
+                Part::Page(page) => Content::of_page(page, words),
+            };
+            push(out, Filled { range, content });
+        },
+    );
     let mut out: Vec<Filled> = Vec::new();
     let mut before = None;
-    for ((i, _), part) in chunks.iter().zip(parts) {
-        if before == Some(*i) {
+    for (run, part) in parts {
+        let of = of.get(run);
+        if before == of {
             part.into_iter().for_each(|run| push(&mut out, run));
         } else {
             out.extend(part);
         }
-        before = Some(*i);
+        before = of;
     }
     out
 }

@@ -1,10 +1,11 @@
 //! BEAM (Erlang, Elixir): carriers of its allocators.
 //!
 //! `Carrier_t`: size and flags, next, prev, allocator. Carriers of one allocator are a list that leads both ways. Those for many blocks
-//! are aligned to 256 KiB, those for one begin on a page. Source: erts/emulator/beam/erl_alloc_util.h of OTP 18 to
-//! 26; measured on 25.
+//! are aligned to 256 KiB, those for one begin on a page. Of those, the ones that were taken for a block of another size before have links
+//! that lead nowhere; but the one block in them has a size too, and they share allocators.
+//! Source: erts/emulator/beam/erl_alloc_util.h of OTP 18 to 29.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::found::{Found, Label};
 use super::scene::Scene;
@@ -21,6 +22,19 @@ const PAGE: u64 = 4096;
 /// Flags of a size (SBC_CARRIER, MSEG_CARRIER), and of the allocator's address (busy, in its pool).
 const FLAGS: u64 = 7;
 
+/// SBC_CARRIER and MSEG_CARRIER: one block, in memory of the system's.
+const SINGLE: u64 = 3;
+
+/// A block's size: what lies below and above are flags.
+const BLOCK_SIZE: u64 = 0x00ff_ffff_ffff_fff8;
+const BLOCK_FLAGS: u64 = 7;
+
+/// Carriers of one block that must have the same allocator.
+const ENOUGH: usize = 3;
+
+/// `Carrier_t`, behind which the first block begins.
+const CARRIER_HEAD: u64 = 32;
+
 /// Places that lead to carriers which no list has led to before.
 struct Carriers<'a> {
     scene: &'a Scene<'a>,
@@ -34,6 +48,7 @@ struct Carriers<'a> {
 /// A carrier's head.
 struct Head {
     range: AddrRange,
+    flags: u64,
     next: Addr,
     prev: Addr,
     allocator: Addr,
@@ -48,10 +63,13 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     // What has no neighbour to vouch for it has an allocator that others have; and it leads on to more.
     carriers.look(false);
     let Carriers { known, cached, allocators, .. } = carriers;
+    let single: Vec<AddrRange> = singles(scene).into_iter().filter(|range| !known.contains(range)).collect();
     let evidence =
         format!("{} carriers of {} allocators, whose neighbours in the list lead back", known.len(), allocators.len());
     let cached: Vec<AddrRange> = cached.difference(&known).copied().collect();
     found.add(known.into_iter().collect(), &Label::derived(Kind::RuntimeHeap, image.owner, "BEAM: carriers", evidence));
+    let evidence = format!("{} carriers with a block that fills them, of allocators that several have", single.len());
+    found.add(single, &Label::derived(Kind::RuntimeHeap, image.owner, "BEAM: carriers of one block", evidence));
     let evidence = "a carrier's head with an allocator that others have, in no list: freed, and kept for the next";
     found.add(cached, &Label::heuristic(Kind::RuntimeHeap, image.owner, "BEAM: carriers kept free", evidence));
 }
@@ -67,7 +85,25 @@ fn head(scene: &Scene<'_>, at: Addr) -> Option<Head> {
         && !allocator.is_null()
         && scene.memory.readable(allocator, 8) == 8
         && scene.open_at(at).is_some_and(|open| open.covers(&range));
-    sound.then_some(Head { range, next, prev, allocator })
+    sound.then_some(Head { range, flags: size & FLAGS, next, prev, allocator })
+}
+
+/// Carriers of one block that fills them, and whose allocator others have too. Those that the system keeps for later among them: nothing in
+/// them tells.
+fn singles(scene: &Scene<'_>) -> Vec<AddrRange> {
+    let mut by_allocator: BTreeMap<Addr, Vec<AddrRange>> = BTreeMap::new();
+    for range in scene.open() {
+        let mut at = range.start.align_up(PAGE);
+        while let Some(head) = head(scene, at) {
+            let block = scene.memory.u64(at.saturating_add(CARRIER_HEAD)).unwrap_or_default();
+            let fits = block & BLOCK_FLAGS == BLOCK_FLAGS && block & BLOCK_SIZE <= head.range.len() - CARRIER_HEAD;
+            if head.flags == SINGLE && fits && block & BLOCK_SIZE > head.range.len() / 2 {
+                by_allocator.entry(head.allocator).or_default().push(head.range);
+            }
+            at = head.range.end;
+        }
+    }
+    by_allocator.into_values().filter(|list| list.len() >= ENOUGH).flatten().collect()
 }
 
 /// Whether the carriers before and behind lead back; `None` where there are neither.
@@ -156,6 +192,25 @@ mod tests {
     fn carriers_that_lead_to_each_other_vouch_for_their_allocator() {
         assert_eq!(ask(A, 0x1_0000)[0].0, range(A, 2 * UNIT + 2 * PAGE));
         assert_eq!(ask(A, 0x1_0008)[0].0, range(A, 2 * UNIT));
+    }
+
+    #[test]
+    fn carriers_of_one_block_share_an_allocator_and_are_filled() {
+        let ask = |count: u64, block: u64| {
+            let mut lab = Lab::default();
+            lab.map(0x1_0000, 64).map(A, (count * 4 * PAGE) as usize);
+            for i in 0..count {
+                let at = A + i * 4 * PAGE;
+                // Links that were true once.
+                lab.put(at, &[(4 * PAGE) | 3, A + 64 * PAGE, 0, 0x1_0000, block]);
+            }
+            lab.ask(find, ("beam.smp", range(0x1_0000, 64)), &[range(A, count * 4 * PAGE)])
+        };
+        let found = ask(3, 0x3f00 | 7);
+        assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(A, 12 * PAGE), "BEAM: carriers of one block"));
+        assert!(ask(2, 0x3f00 | 7).is_empty());
+        assert!(ask(3, 0x4000 | 7).is_empty());
+        assert!(ask(3, 0x3f00).is_empty());
     }
 
     #[test]

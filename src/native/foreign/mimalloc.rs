@@ -1,16 +1,17 @@
-//! mimalloc: segments, whose cookie is their address and the process's secret.
+//! mimalloc: arenas of 3.x, and segments before, whose cookie is their address and the process's secret.
 //!
-//! `_mi_ptr_cookie(segment)` is the address XOR the main heap's cookie, which is a random number in the library's
+//! `mi_arena_t` of 3.x begins with the memory it is of (address, size, kind), then `subproc`: that lies in the library's data and leads back
+//! to the arena. Before, `_mi_ptr_cookie(segment)` is the address XOR the main heap's cookie, which is a random number in the library's
 //! own data. So a word in the head of an aligned block that gives a number of that data, XORed with the block's address, proves
-//! the segment. The size in slices stands behind the cookie. Source: mimalloc types.h (`mi_segment_t`) of 1.6 to 2.1; measured on
-//! 2.0.9.
+//! the segment. The size in slices stands behind the cookie. Source: mimalloc types.h (`mi_segment_t`, `mi_memid_t`, `mi_arena_t`) of 1.6 to 3.6.
 
 use std::collections::HashSet;
 
 use super::found::{Found, Label};
-use super::scene::Scene;
-use crate::addr::AddrRange;
+use super::scene::{Image, Pointer, Scene};
+use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
+use crate::units::count;
 
 /// Segments are multiples of 32 MiB since 2.0, of 4 MiB before.
 const SEGMENT: u64 = 32 << 20;
@@ -22,6 +23,12 @@ const SLICE: u64 = 64 << 10;
 /// Most slices of one segment that are believed: 1 TiB.
 const MAX_SLICES: u64 = 1 << 24;
 
+/// Words of an arena up to its subproc: 4 in 3.0 and 3.6.
+const MEMID_WORDS: usize = 8;
+
+/// Bytes of a subproc that its list of arenas is looked for in: 160 pointers, and little else.
+const MAX_SUBPROC: u64 = 16 << 10;
+
 /// Data of a program that is looked through for the cookie where the module is not named mimalloc.
 const MAX_PROGRAM_DATA: u64 = 1 << 20;
 
@@ -32,12 +39,12 @@ fn is_random(word: u64) -> bool {
 }
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
-    let named = |i: &&super::scene::Image<'_>| i.name.starts_with("libmimalloc");
-    let linked = |i: &&super::scene::Image<'_>| {
-        i.is_program && (i.data_len() <= MAX_PROGRAM_DATA || i.exports(scene.memory, &["mi_malloc"]))
-    };
+    let named = |i: &&Image<'_>| i.name.starts_with("libmimalloc");
+    let linked =
+        |i: &&Image<'_>| i.is_program && (i.data_len() <= MAX_PROGRAM_DATA || i.exports(scene.memory, &["mi_malloc"]));
     let images = scene.images.iter().find(named).or_else(|| scene.images.iter().find(linked));
     let Some(image) = images else { return };
+    arenas(scene, image, found);
     let mut data = HashSet::new();
     for part in &image.writable {
         scene.each_word(*part, |_, word| {
@@ -66,11 +73,39 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     });
     let Some(first) = first else { return };
     let evidence = format!(
-        "{} segments (first: {first}) with a cookie: their address XOR one random number of {}'s data",
-        segments.len(),
+        "{} (first: {first}) with a cookie: their address XOR one random number of {}'s data",
+        count(segments.len() as u64, "segment"),
         image.name
     );
     found.add(segments, &Label::derived(Kind::Allocator, image.owner, "mimalloc", evidence));
+}
+
+/// Arenas of 3.x that words in the library's data lead to.
+fn arenas(scene: &Scene<'_>, image: &Image<'_>, found: &mut Found) {
+    let pointers = scene.pointers(image, SLICE);
+    let mut list: Vec<AddrRange> = pointers.iter().filter_map(|p| arena(scene, image, p)).collect();
+    list.sort_unstable();
+    list.dedup();
+    let evidence = format!("{} arenas: their subproc, in {}'s data, leads back to each", list.len(), image.name);
+    found.add(list, &Label::derived(Kind::Allocator, image.owner, "mimalloc", evidence));
+}
+
+/// The memory of an arena, if the pointer stands in the structure that the arena leads to.
+fn arena(scene: &Scene<'_>, image: &Image<'_>, pointer: &Pointer) -> Option<AddrRange> {
+    let words: [u64; MEMID_WORDS] = scene.words(pointer.to)?;
+    let base = Addr::new(words[0]);
+    let range = AddrRange::new(base, base.checked_add(words[1])?);
+    let sound = base.is_aligned(4096)
+        && words[1].is_multiple_of(4096)
+        && range.contains(pointer.to)
+        && scene.open_at(base).is_some_and(|open| open.covers(&range));
+    // How much of the memory's description there is between the two differs by version.
+    let in_data = |at: Addr| image.writable.iter().any(|part| part.contains(at));
+    let rest = words.iter().skip(2).map(|w| Addr::new(*w));
+    let leads_back = |subproc: Addr| {
+        in_data(subproc) && pointer.place.checked_since(subproc).is_some_and(|after| after < MAX_SUBPROC)
+    };
+    (sound && rest.into_iter().any(leads_back)).then_some(range)
 }
 
 #[cfg(test)]
@@ -93,5 +128,21 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0, range(0x3_0000_0000, 512 << 16));
         assert!(lab(COOKIE ^ 2).is_empty());
+    }
+
+    #[test]
+    fn an_arena_and_its_subproc_lead_to_each_other() {
+        const ARENA: u64 = 0x320_3000_0000;
+        let ask = |place: u64, subproc: u64, size: u64| {
+            let mut lab = Lab::default();
+            lab.map(0x10_0000, 0x8000).put(place, &[ARENA + 0x8_0000]);
+            lab.map(ARENA, 0x10_0000).put(ARENA + 0x8_0000, &[ARENA, size, 3, subproc, 0, ARENA]);
+            lab.ask(find, ("libmimalloc.so.3", range(0x10_0000, 0x8000)), &[range(ARENA, 0x10_0000)])
+        };
+        assert_eq!(ask(0x10_0e68, 0x10_0e40, 0x10_0000)[0].0, range(ARENA, 0x10_0000));
+        // Its subproc is elsewhere; it stands behind the pointer; the memory is not all there.
+        assert!(ask(0x10_0e68, 0x3_0000, 0x10_0000).is_empty());
+        assert!(ask(0x10_0e68, 0x10_0e70, 0x10_0000).is_empty());
+        assert!(ask(0x10_0e68, 0x10_0e40, 0x20_0000).is_empty());
     }
 }

@@ -13,7 +13,8 @@
 //! | `page_map` | jemalloc and tcmalloc, by their maps from a page to what holds it |
 //! | `mimalloc` | segments, by their cookie |
 //! | `mallocng` | musl's groups, by their meta areas |
-//! | `v8`, `go`, `cpython`, `ruby`, `php`, `beam` | heaps of these runtimes |
+//! | `partition` | PartitionAlloc's super pages, by their entries and roots |
+//! | `v8`, `ghc`, `go`, `cpython`, `ruby`, `php`, `beam` | heaps of these runtimes |
 //! | `sanitizer` | shadow of AddressSanitizer and what its allocator mapped |
 //! | `openblas` | working buffers of OpenBLAS |
 //! | `tls` | the main thread's control block and what lies beside it |
@@ -21,11 +22,13 @@
 mod beam;
 mod cpython;
 mod found;
+mod ghc;
 mod go;
 mod mallocng;
 mod mimalloc;
 mod openblas;
 mod page_map;
+mod partition;
 mod php;
 mod ruby;
 mod sanitizer;
@@ -46,11 +49,13 @@ type Recogniser = (&'static str, fn(&Scene<'_>, &mut Found));
 
 /// All of them, in the order in which they look. What one proves, the next ones no longer see.
 const RECOGNISERS: &[Recogniser] = &[
-    ("page maps", page_map::find),
     ("mimalloc", mimalloc::find),
+    ("page maps", page_map::find),
     ("mallocng", mallocng::find),
     ("V8", v8::find),
+    ("PartitionAlloc", partition::find),
     ("Go", go::find),
+    ("GHC", ghc::find),
     ("CPython", cpython::find),
     ("Ruby", ruby::find),
     ("PHP", php::find),

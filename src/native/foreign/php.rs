@@ -13,6 +13,7 @@ use crate::limits;
 use crate::map::{Kind, Owner};
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
+use crate::units::count;
 
 /// ZEND_MM_CHUNK_SIZE, which huge blocks are aligned to as well.
 const CHUNK: u64 = 2 << 20;
@@ -47,7 +48,10 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
         if !chunks.contains(&heap.align_down(CHUNK)) {
             continue;
         }
-        let evidence = format!("{} chunks in a ring, all with heap {heap}, which lies in one of them", chunks.len());
+        let evidence = format!(
+            "a ring of {}, all with heap {heap}, which lies in one of them",
+            count(chunks.len() as u64, "chunk")
+        );
         let huge = huge_blocks(scene, heap, &chunks);
         // Those kept for later are in no ring, but have their heap.
         chunks.extend(others.iter().filter(|(h, _)| *h == heap).map(|(_, at)| *at));

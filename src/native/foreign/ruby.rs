@@ -1,14 +1,16 @@
 //! Ruby: pages of its object heap.
 //!
 //! A page of 64 KiB begins with a pointer to its `struct heap_page`, in which the first slot's address stands: it leads back into the
-//! page. Source: gc.c of Ruby 2.7 to 3.3 (`struct heap_page_body`, `heap_page.start`); measured on 3.1.7.
+//! page. Source: gc.c of Ruby 2.7 to 3.3 (`struct heap_page_body`, `heap_page.start`).
 
 use std::collections::BTreeMap;
 
 use super::found::{Found, Label};
 use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange};
+use crate::limits;
 use crate::map::Kind;
+use crate::units::count;
 
 /// HEAP_PAGE_SIZE since 3.1; before it was 16 KiB. Where it takes them by posix_memalign most are known as malloc's.
 const PAGE: u64 = 64 << 10;
@@ -22,6 +24,12 @@ const ENOUGH: usize = 8;
 /// TRANSIENT_HEAP_TOTAL_SIZE, TRANSIENT_HEAP_BLOCK_SIZE
 const TRANSIENT_HEAP: u64 = 32 << 20;
 const BLOCK: u64 = 32 << 10;
+
+/// Words of `rb_shape_tree_t`, bytes of a node of its cache, and the least for a list of shapes: 20 MiB in 3.3.
+const TREE_WORDS: usize = 16;
+const NODE: u64 = 24;
+const MIN_SHAPES: u64 = 2 << 20;
+const PAGE_SIZE: u64 = 4096;
 
 /// The page at the end of each stack of a fiber.
 const GUARD: u64 = 4096;
@@ -37,11 +45,14 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     });
     let Some(pages) = by_word.into_values().max_by_key(Vec::len).filter(|p| p.len() >= ENOUGH) else { return };
     let first = pages.first().map_or(Addr::NULL, |p| p.start);
-    let evidence = format!("{} pages (first: {first}) with a heap_page that points back", pages.len());
+    let evidence = format!("{} (first: {first}) with a heap_page that points back", count(pages.len() as u64, "page"));
     let owner = image.owner;
     found.add(pages, &Label::derived(Kind::RuntimeHeap, owner, "Ruby: pages of objects", evidence));
     let evidence = "a pointer in Ruby's data to 32 MiB in blocks that lead to each other";
     found.add(transient(scene, image), &Label::derived(Kind::RuntimeHeap, owner, "Ruby: transient heap", evidence));
+    let evidence =
+        "a structure that Ruby's data leads to has the list of shapes and its cache, whose nodes lead into the list";
+    found.add(shapes(scene, image), &Label::heuristic(Kind::RuntimeHeap, owner, "Ruby: shapes of objects", evidence));
     let evidence = "ranges of one size with a page without access between each two, in a process of Ruby's";
     found.add(fibers(scene), &Label::heuristic(Kind::RuntimeHeap, owner, "Ruby: stacks of fibers", evidence));
 }
@@ -63,6 +74,39 @@ fn transient(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
         (links >= ENOUGH).then_some(range)
     };
     scene.pointers(image, BLOCK).into_iter().filter_map(|p| arena(p.to)).collect()
+}
+
+/// Where all shapes of objects lie, and a cache of them (shape.c, since 3.3): `rb_shape_tree_t` has the addresses of both, which are mapped at once for
+/// as many as there may ever be. They end where the mapping does.
+fn shapes(scene: &Scene<'_>, image: &Image<'_>) -> Vec<AddrRange> {
+    let mut out = Vec::new();
+    let mut left = limits::MAX_FOREIGN_POINTERS;
+    for part in &image.writable {
+        // The structure is in the data, or of malloc's.
+        scene.each_word(*part, |place, word| {
+            if left > 0 && out.is_empty() {
+                left -= 1;
+                let trees = [place, Addr::new(word)].into_iter().filter(|at| at.is_aligned(8));
+                out.extend(trees.filter_map(|tree| shapes_of(scene, tree)).next());
+            }
+        });
+    }
+    out
+}
+
+fn shapes_of(scene: &Scene<'_>, tree: Addr) -> Option<AddrRange> {
+    let words: [u64; TREE_WORDS] = scene.words(tree)?;
+    let list = Addr::new(words[0]);
+    let open = scene.open_at(list).filter(|r| list.is_aligned(PAGE_SIZE) && r.end.since(list) >= MIN_SHAPES)?;
+    let is_cache = |at: &Addr| {
+        // `redblack_node_t`: key, the shape, two links.
+        let node = |i: u64| scene.words::<2>(at.saturating_add(NODE * i)).map(|[_, shape]| Addr::new(shape));
+        let in_list = |shape: Addr| shape.checked_since(list).is_some_and(|n| n < MIN_SHAPES);
+        at.is_aligned(PAGE_SIZE) && *at != list && (0..4).all(|i| node(i).is_some_and(in_list))
+    };
+    let cache = words.iter().skip(1).map(|w| Addr::new(*w)).find(|at| scene.open_at(*at).is_some() && is_cache(at))?;
+    // One behind the other: the kernel makes one mapping of them.
+    Some(AddrRange::new(cache.min(list), open.end)).filter(|range| open.covers(range))
 }
 
 /// The pool of fibers' stacks (cont.c), which are all of one size, each with a guard.
@@ -103,5 +147,53 @@ mod tests {
         assert_eq!(ask("libruby-3.1.so.3.1", 0x28), 1);
         assert_eq!(ask("libruby-3.1.so.3.1", 0x28 + PAGE), 0);
         assert_eq!(ask("perl", 0x28), 0);
+    }
+
+    /// Pages of objects at 0x4000_0000, so that it is Ruby's, and what `more` adds.
+    fn with_pages(more: impl Fn(&mut Lab), open: AddrRange) -> Vec<(AddrRange, Label)> {
+        let mut lab = Lab::default();
+        lab.map(0x1_0000, 0x1000);
+        for i in 0..8u64 {
+            let (at, page) = (0x4000_0000 + i * PAGE, 0x1_0400 + i * 128);
+            lab.map(at, 4096).put(at, &[page]).put(page + 32, &[at + 0x28]);
+        }
+        more(&mut lab);
+        lab.ask(find, ("libruby-3.3.so.3.3", range(0x1_0000, 0x1000)), &[range(0x4000_0000, 8 * PAGE), open])
+    }
+
+    #[test]
+    fn blocks_of_the_transient_heap_lead_to_each_other() {
+        const HEAP: u64 = 0x7f00_0000_0000;
+        let ask = |next: u64| {
+            let fill = |lab: &mut Lab| {
+                lab.put(0x1_0000, &[HEAP]).map(HEAP, TRANSIENT_HEAP as usize);
+                for i in 1..16 {
+                    lab.put(HEAP + i * BLOCK, &[0, HEAP + (i - 1) * BLOCK + next]);
+                }
+            };
+            with_pages(fill, range(HEAP, TRANSIENT_HEAP))
+        };
+        let found = ask(0);
+        assert_eq!((found[1].0, found[1].1.detail.as_str()), (range(HEAP, TRANSIENT_HEAP), "Ruby: transient heap"));
+        assert_eq!(ask(8).len(), 1);
+    }
+
+    #[test]
+    fn nodes_of_the_cache_lead_to_shapes() {
+        const CACHE: u64 = 0x7f00_0000_0000;
+        const LIST: u64 = CACHE + (1 << 20);
+        let ask = |shape: u64| {
+            let fill = |lab: &mut Lab| {
+                lab.put(0x1_0000, &[0x2_0000]).map(0x2_0000, 256).put(0x2_0000, &[LIST, LIST, 7, 0, CACHE, 3]);
+                lab.map(CACHE, 4096);
+                for i in 0..4 {
+                    lab.put(CACHE + NODE * i, &[i, shape + 40 * i]);
+                }
+            };
+            with_pages(fill, range(CACHE, (1 << 20) + MIN_SHAPES))
+        };
+        let found = ask(LIST + 1);
+        assert_eq!(found[1].0, range(CACHE, (1 << 20) + MIN_SHAPES));
+        assert_eq!(ask(CACHE).len(), 1);
     }
 }

@@ -3,10 +3,12 @@
 //! On x86_64 the shadow of an address is at address / 8 + 0x7fff8000, so that the shadow of all memory lies between that and
 //! 0x10007fff8000, and nothing else can. The allocator's space is fixed too; blocks that are too large for it have a
 //! mapping that begins with a page for its own bounds. Source: compiler-rt asan_mapping.h, asan_allocator.h and
-//! sanitizer_allocator_secondary.h; measured on GCC 12.
+//! sanitizer_allocator_primary64.h, sanitizer_allocator_secondary.h.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::found::{Found, Label};
-use super::scene::Scene;
+use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange};
 use crate::map::Kind;
 use crate::targets::Arch;
@@ -14,23 +16,49 @@ use crate::targets::Arch;
 /// The shadow of the whole address space (kHighShadowEnd + 1, with 47 bits of address).
 const SHADOW: AddrRange = AddrRange { start: Addr::new(0x7fff_8000), end: Addr::new(0x1000_7fff_8000) };
 
-/// kAllocatorSpace and kAllocatorSize; of compilers since 2023 it begins lower.
+/// kAllocatorSpace and kAllocatorSize; of compilers since 2023 it begins lower, and with GCC 16 it has no fixed place.
 const SPACE: AddrRange = AddrRange { start: Addr::new(0x5000_0000_0000), end: Addr::new(0x6400_0000_0000) };
 
+/// Bytes between size classes: kRegionSize, which is kSpaceSize / kNumClassesRounded.
+const REGION: u64 = 1 << 36;
+
+/// Size classes of which memory must begin where theirs does, for the space's start to be believed.
+const ENOUGH: usize = 4;
+
+/// The shadow of the upper half of memory is one mapping, which ends where the shadow does: more than half of it.
+const MIN_HIGH_SHADOW: u64 = 8 << 40;
+
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
-    let linked = |i: &super::scene::Image<'_>| i.is_program && i.exports(scene.memory, &["__asan_init"]);
-    let image = scene.images.iter().find(|i| i.name.starts_with("libasan") || i.name.contains("rt.asan") || linked(i));
-    let Some(image) = image.filter(|_| scene.arch == Arch::X86_64) else { return };
-    let evidence = format!("{} is loaded, and its shadow of all memory has this fixed place", image.name);
-    let label = |kind, detail: &str| Label::derived(kind, image.owner, detail, evidence.clone());
-    found.add(scene.open_within(SHADOW), &label(Kind::SanitizerShadow, "AddressSanitizer: shadow"));
-    let evidence = format!("{} is loaded, and its allocator's space has this fixed place", image.name);
-    let label = Label::derived(Kind::Allocator, image.owner, "AddressSanitizer's malloc", evidence);
-    found.add(scene.open_within(SPACE), &label);
+    if scene.arch != Arch::X86_64 {
+        return;
+    }
+    let named = |i: &&Image<'_>| i.name.starts_with("libasan") || i.name.contains("rt.asan");
+    let program = || scene.images.iter().find(|i| i.is_program);
+    // Where it is linked into the program, which names no symbols in a core of the kernel's, its shadow tells.
+    let shadow = scene.open_at(SHADOW.end.saturating_sub(1));
+    let shadowed = shadow.is_some_and(|r| r.end == SHADOW.end && r.len() >= MIN_HIGH_SHADOW);
+    let linked = || program().filter(|i| shadowed || i.exports(scene.memory, &["__asan_init"]));
+    let Some(image) = scene.images.iter().find(named).or_else(linked) else { return };
+    let hint = if shadowed { "so large a mapping ends where its shadow does" } else { "it is loaded" };
+    let evidence = format!("{hint} ({}), and its shadow of all memory has this fixed place", image.name);
+    let shadow = Label::derived(Kind::SanitizerShadow, image.owner, "AddressSanitizer: shadow", evidence);
+    found.add(scene.open_within(SHADOW), &shadow);
+    let evidence = format!("{hint} ({}), and its allocator's space has this fixed place", image.name);
+    let label = |evidence| Label::derived(Kind::Allocator, image.owner, "AddressSanitizer's malloc", evidence);
+    found.add(scene.open_within(SPACE), &label(evidence));
+    let moved = space(scene, image);
+    if let Some(space) = moved {
+        let evidence = format!(
+            "a word of {}'s data: size classes from {} on, each {REGION} bytes behind the one before",
+            image.name, space.start
+        );
+        found.add(scene.open_within(space), &label(evidence));
+    }
     let mut mapped = Vec::new();
-    for open in scene.open().iter().filter(|r| !SHADOW.contains(r.start) && !SPACE.contains(r.start)) {
+    let elsewhere = |r: &&AddrRange| ![Some(SHADOW), Some(SPACE), moved].iter().flatten().any(|s| s.contains(r.start));
+    for open in scene.open().iter().filter(elsewhere) {
+        // Those behind each other are one range, and not all of it need be blocks: what the program maps may be between.
         let mut at = open.start;
-        // One behind the other, where the kernel joined them.
         while let Some(range) = own_mapping(scene, at, open) {
             mapped.push(range);
             at = range.end;
@@ -43,6 +71,32 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
         "LargeMmapAllocator: the mapping begins with its own bounds",
     );
     found.add(mapped, &label);
+}
+
+/// The allocator's space where it has no fixed place: a word of the data (`NonConstSpaceBeg`), from which on memory of several size
+/// classes begins.
+fn space(scene: &Scene<'_>, image: &Image<'_>) -> Option<AddrRange> {
+    let classes = SPACE.len() / REGION;
+    // By what is left of their addresses: memory of size classes begins at the same place of each region.
+    let mut starts: BTreeMap<u64, BTreeSet<Addr>> = BTreeMap::new();
+    for range in scene.open() {
+        starts.entry(range.start.since(range.start.align_down(REGION))).or_default().insert(range.start);
+    }
+    starts.retain(|_, list| list.len() >= ENOUGH);
+    let mut best: Option<AddrRange> = None;
+    for part in &image.writable {
+        scene.each_word(*part, |_, word| {
+            let start = Addr::new(word);
+            let Some(list) = starts.get(&start.since(start.align_down(REGION))) else { return };
+            let of_space = |at: &&Addr| at.checked_since(start).is_some_and(|n| n / REGION < classes);
+            let last = list.iter().rfind(of_space);
+            if best.is_none() && list.iter().filter(of_space).count() >= ENOUGH {
+                let end = last.and_then(|at| at.checked_add(REGION)).unwrap_or(start);
+                best = Some(AddrRange::new(start, end));
+            }
+        });
+    }
+    best
 }
 
 /// `LargeMmapAllocator::Header`: map_beg, map_size, size.
@@ -72,5 +126,31 @@ mod tests {
         assert_eq!(ask("libasan.so.8.0.0", BIG), 3);
         assert_eq!(ask("libasan.so.8.0.0", BIG + 4096), 2);
         assert_eq!(ask("libubsan.so.1", BIG), 0);
+    }
+
+    #[test]
+    fn linked_into_a_program_its_shadow_tells() {
+        let ask = |end: u64, len: u64| {
+            let mut lab = Lab::default();
+            lab.map(0x1_0000, 64);
+            let open = [range(0x6020_0000_0000, 0x10000), range(end - len, len)];
+            lab.ask(find, ("server", range(0x1_0000, 64)), &open).len()
+        };
+        assert_eq!(ask(0x1000_7fff_8000, 0xdff_f000_1000), 2);
+        assert_eq!(ask(0x1000_7fff_9000, 0xdff_f000_1000), 0);
+        assert_eq!(ask(0x1000_7fff_8000, 0x1000_0000), 0);
+    }
+
+    #[test]
+    fn a_space_without_a_fixed_place_begins_where_a_word_says() {
+        let ask = |count: u64, word: u64| {
+            let mut lab = Lab::default();
+            lab.map(0x1_0000, 64).put(0x1_0010, &[word]);
+            let open: Vec<AddrRange> = (1..=count).map(|i| range(0x7bc7_b93e_0000 + i * REGION, 0x10000)).collect();
+            lab.ask(find, ("libasan.so.8", range(0x1_0000, 64)), &open).len()
+        };
+        assert_eq!(ask(4, 0x7bc7_b93e_0000), 4);
+        assert_eq!(ask(4, 0x7bc7_b93f_0000), 0);
+        assert_eq!(ask(3, 0x7bc7_b93e_0000), 0);
     }
 }

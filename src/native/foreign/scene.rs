@@ -58,6 +58,8 @@ pub(super) struct Scene<'a> {
     pub(super) images: Vec<Image<'a>>,
     /// That of the main thread.
     pub(super) thread_pointer: Option<Addr>,
+    /// Mappings of it that code can be written to and run in.
+    pub(super) executable: Vec<AddrRange>,
     /// Writable anonymous memory that nobody claimed, joined where it touches.
     open: RangeMap<AddrRange>,
 }
@@ -68,6 +70,8 @@ impl<'a> Scene<'a> {
         let anonymous = base.entries.iter().filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write));
         let taken = claims.iter().filter(|c| c.kind.specificity() > Kind::AnonRW.specificity()).map(|c| c.range);
         let open = without(&union(anonymous.map(|e| e.range).collect()), &union(taken.collect()));
+        let is_code = |e: &&crate::map::BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.write && p.exec);
+        let executable = base.entries.iter().filter(is_code).map(|e| e.range).collect();
         let program = process.auxv(crate::targets::at::PHDR).map(Addr::new);
         let images = process.modules.iter().enumerate().filter_map(|(i, module)| {
             let ModuleKind::Elf(elf) = &module.kind else { return None };
@@ -82,14 +86,14 @@ impl<'a> Scene<'a> {
         let images = images.collect();
         let main = process.threads().iter().find(|t| Some(t.tid) == process.main_tid());
         let thread_pointer = main.and_then(|t| t.thread_pointer);
-        Scene { memory, arch: process.arch(), images, thread_pointer, open }
+        Scene { memory, arch: process.arch(), images, thread_pointer, executable, open }
     }
 
     /// A scene made by hand.
     #[cfg(test)]
     pub(super) fn new(memory: &'a dyn Memory, images: Vec<Image<'a>>, open: Vec<AddrRange>) -> Scene<'a> {
         let open = RangeMap::from_sorted(union(open)).unwrap_or_default();
-        Scene { memory, arch: Arch::X86_64, images, thread_pointer: None, open }
+        Scene { memory, arch: Arch::X86_64, images, thread_pointer: None, executable: Vec::new(), open }
     }
 
     /// Whether all memory is claimed.

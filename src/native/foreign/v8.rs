@@ -1,15 +1,18 @@
 //! V8 (Node.js, Chromium, Deno): pages of its heap.
 //!
-//! `MemoryChunk`: size, flags, the heap, start and end of the page's area. Both lie in the page itself, and all pages of an isolate
-//! have the same heap. Source: V8 basic-memory-chunk.h of 8 to 11; measured on Node.js 20 (V8 11.3). From V8 12 on
-//! a page's head has only flags and an index.
+//! A page has a description: its size, the heap, start and end of its area. Up to V8 12 it is the head of the page itself
+//! (`MemoryChunk`); from 12.9 on the head has flags and a pointer to it (`MemoryChunkMetadata`), and with the sandbox, as in Chromium, a
+//! number in place of the pointer. Where its fields stand differs by version, so they are found by what they say: the
+//! places that fit most pages. A description outside the page has the page's address too.
+//! Source: V8 memory-chunk.h, memory-chunk-metadata.h, basic-memory-chunk.h of 8 to 14.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::found::{Found, Label};
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange};
-use crate::map::Kind;
+use crate::limits;
+use crate::map::{Kind, Owner};
 
 /// kPageSizeBits: 18; a large object's page is longer.
 const PAGE: u64 = 256 << 10;
@@ -20,44 +23,193 @@ const MAX_HEAD: u64 = 64 << 10;
 /// Pages that must agree on their heap where no module is named for V8: an isolate begins with more.
 const ENOUGH: usize = 8;
 
+/// Words of a description in which its fields are looked for: they are among the first 6 to 10.
+const WORDS: usize = 16;
+
 /// Programs and libraries with V8 in them.
 const NAMES: &[&str] = &["node", "libnode", "libv8", "chrom", "electron", "deno", "nwjs", "d8", "code"];
+
+/// Where pages have their description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Way {
+    Head,
+    /// Where the second word of the head leads to.
+    Pointer,
+    /// In memory of some allocator, which was searched for it.
+    Search,
+}
+
+/// Places of a description's fields, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Layout {
+    size: usize,
+    start: usize,
+    end: usize,
+}
+
+/// A page that may be one.
+struct Candidate {
+    at: Addr,
+    words: [u64; WORDS],
+}
 
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let image = scene.named(NAMES);
     // Elsewhere only where the first place of some large range of memory is a page.
-    if image.is_none() && !scene.starts(PAGE).into_iter().any(|at| page(scene, at).is_some()) {
+    let seems = |at: &Addr| {
+        let ways = [Way::Head, Way::Pointer];
+        ways.into_iter().any(|way| candidate(scene, way, *at).is_some_and(|c| !layouts(scene, &c).is_empty()))
+    };
+    if image.is_none() && !scene.starts(PAGE).iter().any(seems) {
         return;
     }
-    let mut heaps: BTreeMap<Addr, Vec<AddrRange>> = BTreeMap::new();
-    scene.each_aligned(PAGE, |at| {
-        if let Some((heap, range)) = page(scene, at) {
-            heaps.entry(heap).or_default().push(range);
-        }
-        true
-    });
     let enough = if image.is_some() { 2 } else { ENOUGH };
-    for (heap, pages) in heaps.into_iter().filter(|(_, pages)| pages.len() >= enough) {
-        let owner = image.map_or(crate::map::Owner::None, |i| i.owner);
-        let evidence = format!("{} pages whose heads lead to heap {heap} and to their own area", pages.len());
-        found.add(pages, &Label::derived(Kind::RuntimeHeap, owner, "V8: heap pages", evidence));
+    let owner = image.map_or(Owner::None, |i| i.owner);
+    let mut known = false;
+    for way in [Way::Head, Way::Pointer] {
+        let mut list = Vec::new();
+        scene.each_aligned(PAGE, |at| {
+            list.extend(candidate(scene, way, at));
+            list.len() < limits::MAX_FOREIGN_RANGES
+        });
+        known |= say(scene, way, &list, enough, owner, found);
+    }
+    if !known && image.is_some() {
+        say(scene, Way::Search, &searched(scene), enough, owner, found);
     }
 }
 
-/// The heap that a page belongs to, and the page.
-fn page(scene: &Scene<'_>, at: Addr) -> Option<(Addr, AddrRange)> {
+/// The page at `at`, if its description can be read and one of its layouts may fit.
+fn candidate(scene: &Scene<'_>, way: Way, at: Addr) -> Option<Candidate> {
     scene.open_at(at)?;
-    let [size, _, heap, start, end] = scene.words(at)?;
-    let range = AddrRange::sized(at, size);
-    let area = AddrRange::new(Addr::new(start), Addr::new(end));
-    let head = area.start.checked_since(at)?;
-    let sound = size.is_multiple_of(4096)
-        && range.end == at.saturating_add(size)
-        && (1..=MAX_HEAD).contains(&head)
-        && !area.is_empty()
-        && range.covers(&area);
-    let heap = Addr::new(heap);
-    (sound && heap.is_aligned(8) && scene.memory.readable(heap, 8) == 8).then_some((heap, range))
+    let place = match way {
+        Way::Head => at,
+        _ => scene.words::<2>(at).map(|[_, to]| Addr::new(to)).filter(|to| to.is_aligned(8) && *to != at)?,
+    };
+    described(scene, at, place)
+}
+
+/// The page at `at`, with a description at `place`.
+fn described(scene: &Scene<'_>, at: Addr, place: Addr) -> Option<Candidate> {
+    let words: [u64; WORDS] = scene.words(place)?;
+    let candidate = Candidate { at, words };
+    // Most places are no pages, and not worth to be kept.
+    let its = place == at || words.contains(&at.get());
+    (its && !layouts(scene, &candidate).is_empty()).then_some(candidate)
+}
+
+/// Layouts that this description may have.
+fn layouts(scene: &Scene<'_>, page: &Candidate) -> Vec<Layout> {
+    let words = || page.words.iter().enumerate().map(|(i, w)| (i, *w));
+    let mut out = Vec::new();
+    for (start, first) in words().filter(|(_, w)| Addr::new(*w).checked_since(page.at).is_some_and(is_head)) {
+        for (size, len) in words().filter(|(_, w)| *w > 0 && w.is_multiple_of(4096)) {
+            let Some(range) = sized(page.at, len) else { continue };
+            let area = |last: u64| AddrRange::new(Addr::new(first), Addr::new(last));
+            for (end, _) in words().filter(|(_, w)| *w > first && range.covers(&area(*w))) {
+                // One that is not mapped so far is no page, whatever its numbers look like.
+                if scene.open_at(range.end.saturating_sub(1)).is_some() {
+                    out.push(Layout { size, start, end });
+                }
+            }
+        }
+    }
+    out
+}
+
+fn is_head(bytes: u64) -> bool {
+    (1..=MAX_HEAD).contains(&bytes)
+}
+
+/// The range of that size, if it does not run out of the address space.
+fn sized(at: Addr, len: u64) -> Option<AddrRange> {
+    at.checked_add(len).map(|end| AddrRange::new(at, end))
+}
+
+/// Say what pages these are, if they agree on a layout and on a heap. Whether anything was said.
+fn say(scene: &Scene<'_>, way: Way, list: &[Candidate], enough: usize, owner: Owner, found: &mut Found) -> bool {
+    let mut votes: BTreeMap<Layout, usize> = BTreeMap::new();
+    for page in list {
+        for layout in layouts(scene, page) {
+            *votes.entry(layout).or_default() += 1;
+        }
+    }
+    let Some((layout, _)) = votes.into_iter().max_by_key(|(layout, n)| (*n, std::cmp::Reverse(*layout))) else {
+        return false;
+    };
+    let pages: Vec<&Candidate> = list.iter().filter(|p| layouts(scene, p).contains(&layout)).collect();
+    let Some(heap_at) = heap_word(scene, &pages, layout) else { return false };
+    let mut heaps: BTreeMap<Addr, Vec<AddrRange>> = BTreeMap::new();
+    for page in pages {
+        let words = page.words.get(heap_at).zip(page.words.get(layout.size));
+        if let Some((heap, size)) = words.filter(|(heap, _)| is_pointer(scene, **heap)) {
+            heaps.entry(Addr::new(*heap)).or_default().extend(sized(page.at, *size));
+        }
+    }
+    let what = match way {
+        Way::Head => "whose heads lead",
+        Way::Pointer => "whose heads lead to a description of them, which leads",
+        Way::Search => "with a description of them in an allocator's memory, which leads",
+    };
+    let mut known = false;
+    for (heap, pages) in heaps.into_iter().filter(|(_, pages)| pages.len() >= enough) {
+        let code = code_ranges(scene, &pages);
+        let evidence = format!("{} pages {what} to heap {heap} and to their own area", pages.len());
+        found.add(pages, &Label::derived(Kind::RuntimeHeap, owner, "V8: heap pages", evidence));
+        let evidence = "memory that can be written and run, with pages of V8's heap in it";
+        found.add(code, &Label::heuristic(Kind::RuntimeHeap, owner, "V8: the rest of its range for code", evidence));
+        known = true;
+    }
+    known
+}
+
+/// Which word of the descriptions leads to the heap: the last before the area's start that most pages have in common with
+/// another.
+fn heap_word(scene: &Scene<'_>, pages: &[&Candidate], layout: Layout) -> Option<usize> {
+    (0..layout.start).rev().find(|&i| {
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        for word in pages.iter().filter_map(|p| p.words.get(i)).filter(|w| is_pointer(scene, **w)) {
+            *counts.entry(*word).or_default() += 1;
+        }
+        counts.values().filter(|n| **n > 1).sum::<usize>() * 2 > pages.len()
+    })
+}
+
+fn is_pointer(scene: &Scene<'_>, word: u64) -> bool {
+    let to = Addr::new(word);
+    to.is_aligned(8) && scene.memory.readable(to, 8) == 8
+}
+
+/// Mappings that can be written and run and that some page lies in: V8 sets one aside for all its code.
+fn code_ranges(scene: &Scene<'_>, pages: &[AddrRange]) -> Vec<AddrRange> {
+    let holds = |r: &&AddrRange| pages.iter().any(|p| r.contains(p.start));
+    scene.executable.iter().filter(holds).copied().collect()
+}
+
+/// Pages whose head does not lead to their description: it is looked for by the page's address.
+fn searched(scene: &Scene<'_>) -> Vec<Candidate> {
+    let mut left = limits::MAX_V8_SEARCH;
+    let mut seen = BTreeSet::new();
+    let mut out = Vec::new();
+    for range in scene.open().iter().filter(|r| !scene.executable.iter().any(|x| x.contains(r.start))) {
+        for part in scene.memory.readable_parts(*range, u64::MAX) {
+            let part = AddrRange::sized(part.start, part.len().min(left));
+            left = left.saturating_sub(part.len());
+            scene.each_word(part, |place, word| {
+                let at = Addr::new(word);
+                if !at.is_aligned(PAGE) || seen.contains(&at) || scene.open_at(at).is_none() {
+                    return;
+                }
+                // The address stands near the start of a description, behind one word or two.
+                let places = (0..3).filter_map(|i| place.checked_sub(8 * i));
+                if let Some(page) = places.into_iter().find_map(|d| described(scene, at, d)) {
+                    seen.insert(at);
+                    out.push(page);
+                }
+            });
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -65,26 +217,62 @@ mod tests {
     use super::super::testing::{Lab, range};
     use super::*;
 
-    fn ask(name: &str, pages: u64, area: u64) -> usize {
+    const FIRST: u64 = 0x4000_0000;
+    const OWN: u64 = 0x2_0000;
+
+    fn at(i: u64) -> u64 {
+        FIRST + i * PAGE
+    }
+
+    /// Pages whose description `words` makes; it stands at `place`, of which the head has `second`.
+    fn ask(name: &str, pages: u64, way: Way, words: impl Fn(u64) -> Vec<u64>) -> Vec<(AddrRange, Label)> {
         let mut lab = Lab::default();
-        lab.map(0x1_0000, 64);
+        lab.map(0x1_0000, 64).map(OWN, 0x10000);
         for i in 0..pages {
-            let at = 0x4000_0000 + i * PAGE;
-            lab.map(at, 4096).put(at, &[PAGE, 4, 0x1_0000, at + area, at + PAGE]);
+            let place = if way == Way::Head { at(i) } else { OWN + 8 + i * 256 };
+            lab.map(at(i), 4096).put(at(i), &[0x10, if way == Way::Pointer { place } else { 7 * i }]);
+            lab.put(place, &words(at(i)));
         }
-        lab.ask(find, (name, range(0x1_0000, 64)), &[range(0x4000_0000, pages * PAGE)]).len()
+        lab.ask(find, (name, range(0x1_0000, 64)), &[range(FIRST, pages * PAGE), range(OWN, 0x10000)])
+    }
+
+    /// Descriptions of V8 11, 12.4 and 13.6.
+    fn v11(at: u64) -> Vec<u64> {
+        vec![PAGE, 4, 0x1_0000, at + 0x1148, at + PAGE, 0x3_eec8]
+    }
+
+    fn v12(at: u64) -> Vec<u64> {
+        vec![0x12, at, PAGE, 0x1_0000, at + 0x1140, at + PAGE, 0x3_eec0]
+    }
+
+    fn v13(at: u64) -> Vec<u64> {
+        vec![0x1_0020, at, PAGE, 0x3_fff0, 0, 16, PAGE, at + PAGE, 0x1_0000, at + 16, 0x1_0030]
     }
 
     #[test]
-    fn pages_of_one_heap_are_v8s() {
-        assert_eq!(ask("node", 2, 0x1148), 1);
-        assert_eq!(ask("some-program", 8, 0x1148), 1);
+    fn pages_of_one_heap_are_v8s_wherever_their_fields_are() {
+        for (way, words) in [(Way::Head, v11 as fn(u64) -> Vec<u64>), (Way::Head, v12), (Way::Pointer, v13)] {
+            let found = ask("node", 2, way, words);
+            assert_eq!((found.len(), found[0].0), (1, range(FIRST, 2 * PAGE)), "{way:?}");
+            assert!(found[0].1.evidence.contains("heap 0x10000"), "{}", found[0].1.evidence);
+            assert_eq!(ask("some-program", 8, way, words).len(), 1, "{way:?}");
+            assert!(ask("some-program", 7, way, words).is_empty(), "{way:?}");
+        }
+    }
+
+    #[test]
+    fn with_the_sandbox_a_description_is_found_by_its_pages_address() {
+        assert_eq!(ask("chrome", 3, Way::Search, v13)[0].0, range(FIRST, 3 * PAGE));
+        // Without a name nothing is searched.
+        assert!(ask("some-program", 9, Way::Search, v13).is_empty());
     }
 
     #[test]
     fn one_page_or_an_area_elsewhere_is_nothing() {
-        assert_eq!(ask("node", 1, 0x1148), 0);
-        assert_eq!(ask("some-program", 7, 0x1148), 0);
-        assert_eq!(ask("node", 2, 2 * PAGE), 0);
+        assert!(ask("node", 1, Way::Head, v11).is_empty());
+        let elsewhere = |at| vec![PAGE, 4, 0x1_0000, at + 2 * PAGE, at + 3 * PAGE];
+        assert!(ask("node", 2, Way::Head, elsewhere).is_empty());
+        // A description of another page.
+        assert!(ask("node", 2, Way::Pointer, |at| v13(at + 16 * PAGE)).is_empty());
     }
 }

@@ -340,7 +340,10 @@ impl Finder<'_> {
                     main: true,
                     chunks: e.range,
                     confidence: Confidence::Heuristic,
-                    evidence: format!("above the program and begins with {chunks} chunks in a row"),
+                    evidence: format!(
+                        "above the program and begins with {} in a row",
+                        crate::units::count(chunks as u64, "chunk")
+                    ),
                 });
             }
         }

@@ -55,7 +55,10 @@ impl FreeLists {
         let (tcaches, unknown) = tcache::find(process, malloc, shape, &words, others);
         out.tcaches = tcaches;
         if let Some(first) = unknown.first() {
-            out.unknown.push(format!("the caches of {} threads (the first: thread {first})", unknown.len()));
+            out.unknown.push(format!(
+                "the caches of {} (the first: thread {first})",
+                crate::units::count(unknown.len() as u64, "thread")
+            ));
         }
         if process.facts().threads_lost {
             out.unknown.push("the caches of threads that the core's notes lack".to_owned());

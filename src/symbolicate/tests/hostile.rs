@@ -8,7 +8,12 @@ struct All;
 
 impl Namer for All {
     fn name(&self, ip: Addr) -> Option<Resolved> {
-        Some(Resolved { symbol: "a;b\nc\u{1b}".into(), offset: Some(ip.get()), kind: Kind::Managed, module: None })
+        Some(Resolved {
+            symbol: "a;b\nc\u{1b}".into(),
+            offset: Some(ip.get()),
+            kind: Kind::Managed,
+            ..Resolved::default()
+        })
     }
 }
 

@@ -31,6 +31,7 @@ impl Namer for Fake {
             offset: Some(ip.get() - start),
             kind,
             module: Some("lab.dll".into()),
+            ..Resolved::default()
         })
     }
 }

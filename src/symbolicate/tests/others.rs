@@ -110,6 +110,56 @@ fn memleak_prints_return_addresses() {
     assert_eq!(stacks, "start_thread;[unknown];Program.Leak(Int32, Int32);[libcoreclr.so] 70000\n");
 }
 
+/// Two methods inlined everywhere, and owners of blocks at even addresses.
+struct Nested;
+
+impl Namer for Nested {
+    fn name(&self, ip: Addr) -> Option<Resolved> {
+        let inlined = |symbol: &str, line| Inlined { symbol: symbol.into(), line };
+        let inlined = vec![inlined("Inner;1", Some(3)), inlined("Middle", None)];
+        let (symbol, offset, note) = ("Outer".to_owned(), Some(ip.get() & 0xff), Some("a note"));
+        Some(Resolved { symbol, offset, kind: Kind::Managed, line: Some(9), inlined, note, ..Resolved::default() })
+    }
+
+    fn owner(&self, address: Addr) -> Option<String> {
+        address.get().is_multiple_of(2).then(|| "its;owner\n".to_owned())
+    }
+}
+
+#[test]
+fn inlined_methods_share_a_line_and_have_a_frame_each_in_folded_stacks() {
+    let (text, summary) = named("at 0x7fa48c032b21 and 7fa48c032b22", &Nested, &[]);
+    let name = |offset: &str| format!("Inner:1:3 <- Middle <- Outer+{offset}");
+    assert_eq!(text, format!("at 0x7fa48c032b21 <{}> and 7fa48c032b22 <{}>", name("0x21"), name("0x22")));
+    let frame = row(&summary, 0x7fa48c032b21);
+    assert_eq!((frame.symbol.as_deref(), frame.line, frame.note), (Some("Outer"), Some(9), Some("a note")));
+    assert_eq!(frame.inlined.len(), 2);
+    let stack = "main;0x7fa48c032b21;malloc 3\n";
+    assert_eq!(folded(stack, &Nested, &[], &Options::default()), "main;Outer;Middle;Inner:1;malloc 3\n");
+    // A leaf that is a return address: the same, the other way round.
+    let stack = "64 bytes in 1 allocations from stack\n\t\t0x00007fa48c032b21\t[unknown]\n";
+    assert_eq!(folded(stack, &Nested, &[], &Options::default()), "Outer;Middle;Inner:1 64\n");
+}
+
+#[test]
+fn memleaks_blocks_get_their_owners_and_are_listed_once() {
+    let (_, summary) = named(MEMLEAK, &leak(), &[]);
+    let block = |address, size, owner: Option<&str>| BlockRow {
+        address: Addr::new(address),
+        size,
+        owner: owner.map(str::to_owned),
+    };
+    assert_eq!(summary.blocks, [block(0x29ff2e90, Some(65537), None)]);
+    let libbpf = MEMLEAK.replace("addr = 29ff2e90 size = 65537", "addr = 0x29ff2e91 size = ?");
+    let text = MEMLEAK.to_owned() + MEMLEAK + &libbpf + "\taddr = zz size = 3\n\taddr = 12\n";
+    let (out, summary) = named(&text, &Nested, &[]);
+    assert_eq!(out.matches("addr = 29ff2e90 size = 65537 <its:owner").count(), 2);
+    assert!(out.contains("\taddr = 0x29ff2e91 size = ?\n") && out.contains("\taddr = 12\n"), "{out}");
+    let owner = summary.blocks[0].owner.clone();
+    assert_eq!(summary.blocks, [block(0x29ff2e90, Some(65537), owner.as_deref()), block(0x29ff2e91, None, None)]);
+    assert!(owner.is_some_and(|owner| owner.starts_with("its:owner") && !owner.contains('\n')));
+}
+
 #[test]
 fn memleak_of_libbpf() {
     let text = "\

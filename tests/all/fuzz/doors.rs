@@ -60,7 +60,7 @@ pub(crate) fn core(bytes: &[u8]) -> bool {
     let sum = commands::summary(&session, true, &silent);
     assert_eq!((sum.total.size, sum.total.in_core), (sum.base.size, sum.base.in_core));
     drop(commands::info(&session, true));
-    drop(commands::regions(&session, &RegionOptions::default()));
+    drop(commands::regions(&session, &RegionOptions::default(), &Progress::silent()));
     true
 }
 
@@ -175,7 +175,7 @@ impl Namer for Thirds {
             symbol,
             offset: Some(ip.get()),
             kind: Kind::Managed,
-            module: None,
+            ..Resolved::default()
         })
     }
 }

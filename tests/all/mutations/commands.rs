@@ -34,7 +34,7 @@ pub const COMMANDS: &[(&str, Command)] = &[
     ("info", |o, rng| o.show("info", commands::info(&o.session, rng.below(2) == 0), rng)),
     ("summary", summary),
     ("triage", triage),
-    ("regions", |o, rng| o.show("regions", commands::regions(&o.session, &RegionOptions::default()), rng)),
+    ("regions", |o, rng| o.show("regions", commands::regions(&o.session, &RegionOptions::default(), &o.silent), rng)),
     ("maddress", maddress),
     ("stacks", stacks),
     ("check", |o, rng| o.show("check", commands::check(&o.session), rng)),
@@ -105,8 +105,8 @@ impl Opened<'_> {
         let mut out = Vec::new();
         match rng.below(8) {
             0 => body.csv(&mut out),
-            1 => render::write(&body.document(), Look { width: Some(80), color: true }, &mut out),
-            2 => render::write(&body.document(), Look { width: None, color: false }, &mut out),
+            1 => render::write(&body.document(), Look { width: Some(80), color: true, bars: true }, &mut out),
+            2 => render::write(&body.document(), Look { width: None, color: false, bars: false }, &mut out),
             _ => render::json(&commands::envelope(command, &self.session, body), &mut out),
         }
         .map_err(|e| e.to_string())
@@ -115,7 +115,7 @@ impl Opened<'_> {
     /// The start of a region, of an object or a block, or any number.
     fn some_address(&self, rng: &mut Rng) -> Addr {
         let segments: Vec<_> = self.session.coreclr().iter().flat_map(|r| &r.heaps().segments).collect();
-        let regions = commands::regions(&self.session, &RegionOptions::default()).regions;
+        let regions = commands::regions(&self.session, &RegionOptions::default(), &self.silent).regions;
         match rng.below(4) {
             0 if !segments.is_empty() => {
                 let objects = segments[rng.below(segments.len() as u64) as usize].start;
@@ -158,7 +158,7 @@ fn triage(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 }
 
 fn maddress(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let regions = commands::regions(&o.session, &RegionOptions::default());
+    let regions = commands::regions(&o.session, &RegionOptions::default(), &o.silent);
     drop(commands::maddress::maddress(
         &regions.regions,
         rng.below(2) == 0,
@@ -314,7 +314,7 @@ fn whatis(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 }
 
 fn name_code(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let regions = commands::regions(&o.session, &RegionOptions::default()).regions;
+    let regions = commands::regions(&o.session, &RegionOptions::default(), &o.silent).regions;
     let ips: Vec<Addr> = regions.iter().take(20).map(|r| r.start).chain([o.some_address(rng)]).collect();
     names(o, &ips, rng)
 }
@@ -382,7 +382,7 @@ fn diff(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 
 /// Writing what is kept of a core: any pages.
 fn shrunk(o: &Opened<'_>, _: &mut Rng) -> Verdict {
-    let starts = commands::regions(&o.session, &RegionOptions::default()).regions;
+    let starts = commands::regions(&o.session, &RegionOptions::default(), &o.silent).regions;
     let keep: Vec<AddrRange> = starts.iter().take(64).map(|r| AddrRange::sized(r.start, r.size.min(4096))).collect();
     // A note that claims the whole file (COREMAP_SEED=9000712) is written whole.
     let mut out = tempfile::tempfile().map_err(|e| e.to_string())?;

@@ -26,6 +26,9 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("heaps", Some("official.json")),
     ("methods", Some("official.json")),
     ("threads", Some("official.json")),
+    // The VM itself: threads with their frames, states and locks; virtual threads.
+    ("jstack", Some("jstack.txt")),
+    ("virtual", Some("dump.json")),
     // What is right stands in the sources of the program and is restated in the tests.
     ("objects", None),
     ("async", None),

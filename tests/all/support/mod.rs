@@ -11,6 +11,7 @@ pub mod cpu;
 pub mod dotnet_builder;
 pub mod dotnet_code;
 pub mod elf;
+pub mod hotspot_builder;
 pub mod malloc_builder;
 pub mod methods;
 pub mod notes;

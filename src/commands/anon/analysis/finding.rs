@@ -1,14 +1,15 @@
 //! What `summary` says of anonymous memory, without reading all of the core.
 
 use crate::addr::{AddrRange, union};
-use crate::commands::anon::analysis::content::SAMPLES;
-use crate::commands::anon::analysis::sample::{Pattern, largest};
+use crate::analysis::contents::Destinations;
+use crate::commands::anon::analysis::sample::{Pattern, SAMPLES, largest};
 use crate::commands::anon::analysis::{is_anonymous, survey};
 use crate::limits;
 use crate::map::{Confidence, Kind, Region};
+use crate::memory::content::Content;
 use crate::memory::scan::PAGE;
 use crate::progress::Progress;
-use crate::report::{BlockContent, Finding, Severity};
+use crate::report::{Finding, Severity};
 use crate::session::Session;
 use crate::units::{exact, round};
 
@@ -24,15 +25,23 @@ const HUGE: u64 = 1 << 30;
 /// Kinds of memory in which owners keep pointers, those first that are small.
 const KEEPERS: [Kind; 5] = [Kind::HandleTable, Kind::Stack, Kind::Image, Kind::Malloc, Kind::GCHeap];
 
+/// Equal blocks, told.
+pub(in crate::commands) struct EqualBlocks {
+    pub(in crate::commands) finding: Finding,
+    /// Where they are, by address; where not all were looked at, as many as there are likely to be.
+    pub(in crate::commands) blocks: Vec<AddrRange>,
+}
+
 /// The pattern of most bytes in anonymous memory, where there is much of it.
-pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<Finding> {
+pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<EqualBlocks> {
     let anonymous = session.map().regions.iter().filter(|r| is_anonymous(r));
     if anonymous.map(|r| r.in_core).fold(0, u64::saturating_add) < LARGE {
         return None;
     }
     let (within, all) = keepers(session);
     let survey = survey(session, within, &Progress::silent());
-    let pattern = largest(session, &survey.blocks, LARGE)?;
+    let destinations = Destinations::of(session.map());
+    let pattern = largest(session, &destinations, &survey.blocks, LARGE)?;
     if pattern.blocks < MANY && pattern.size < HUGE {
         return None;
     }
@@ -46,12 +55,12 @@ pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<Finding> {
     } else {
         "each".to_owned()
     };
-    Some(Finding {
+    let finding = Finding {
         id: "anonymous-blocks",
         severity: Severity::Warning,
         text: format!(
             "{}{}: anonymous memory that no GC, malloc, loader heap or stack owns. `coremap anon` tells who points at them.",
-            blocks(&pattern),
+            blocks(&pattern, &destinations),
             if pattern.cut { ", told apart by the pointers to them" } else { "" }
         ),
         evidence: format!(
@@ -62,27 +71,33 @@ pub(in crate::commands) fn finding(session: &Session<'_>) -> Option<Finding> {
         confidence: Some(Confidence::Heuristic),
         command: Some("anon".into()),
         ..Finding::default()
-    })
+    };
+    Some(EqualBlocks { finding, blocks: pattern.ranges })
 }
 
-fn blocks(pattern: &Pattern) -> String {
+fn blocks(pattern: &Pattern, destinations: &Destinations) -> String {
     // A page or two is no more than a hint.
-    let few = pattern.pages < SAMPLES as usize && (pattern.pages as u64) < pattern.size.div_ceil(PAGE);
+    let few = pattern.pages < SAMPLES && (pattern.pages as u64) < pattern.size.div_ceil(PAGE);
     let sampled = few || pattern.looked < pattern.of;
     let each = if pattern.looked < pattern.of {
         format!("{} of them", exact(pattern.looked as u64))
     } else {
         "each".to_owned()
     };
-    let content = match (pattern.content.look(), pattern.content.fill) {
-        (BlockContent::Fill | BlockContent::Zero, Some(fill)) if sampled => {
-            format!(", byte {fill:#04x} in the {} pages of {each} looked at", pattern.pages)
+    let makeup = &pattern.makeup;
+    let all = |content| makeup.written() == makeup.seen() && makeup.percent(content) == 100;
+    let byte = match makeup.content() {
+        Some(Content::Zero) => Some(0),
+        Some(content @ Content::Byte(byte)) if all(content) => Some(byte),
+        _ => None,
+    };
+    let content = match (byte, makeup.content()) {
+        (Some(byte), _) if sampled => format!(", byte {byte:#04x} in the {} pages of {each} looked at", pattern.pages),
+        (Some(0), _) => ", all zero".to_owned(),
+        (Some(byte), _) => format!(", filled with byte {byte:#04x}"),
+        (_, Some(content)) if !sampled && content != Content::Mixed => {
+            format!(", mostly {}", destinations.told(content))
         }
-        _ if sampled => String::new(),
-        (BlockContent::Fill, Some(fill)) => format!(", filled with byte {fill:#04x}"),
-        (BlockContent::Zero, _) => ", all zero".to_owned(),
-        (BlockContent::Text, _) => ", mostly text".to_owned(),
-        (BlockContent::Pointers, _) => ", many pointers in them".to_owned(),
         _ => String::new(),
     };
     let (about, size) = (if pattern.about { "About " } else { "" }, round(pattern.size));

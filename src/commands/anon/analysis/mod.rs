@@ -3,33 +3,30 @@
 //!
 //! The kernel joins mappings that lie side by side, so that a hundred blocks of
 //! one size may be one region. They are told apart where pointers lead: who
-//! made a block keeps its start.
+//! made a block keeps its start; and where what fills them changes.
 
-mod content;
+mod blocks;
 mod finding;
 mod owners;
 mod sample;
 
 pub(in crate::commands) use finding::finding;
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-
-use rayon::prelude::*;
-
 use crate::addr::{Addr, AddrRange, union};
-use crate::commands::anon::analysis::content::Content;
-use crate::commands::anon::report::{AnonReport, BlockClusterRow};
+use crate::analysis::contents::Destinations;
+use crate::commands::anon::analysis::blocks::{Cluster, clusters, cut, cut_by_content};
+use crate::commands::anon::report::{AnonReport, BlockClusterRow, ContentRow};
 use crate::commands::refs;
 use crate::commands::refs::RefRow;
 use crate::limits;
 use crate::map::{Confidence, Kind, Region};
+use crate::memory::content::{Content, Makeup, filled};
 use crate::memory::pointers::pointers;
 use crate::memory::scan::PAGE;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::report::{BlockBorders, BlockContent};
+use crate::report::BlockContent;
 use crate::session::Session;
 
 /// Clusters that are listed.
@@ -38,24 +35,8 @@ const LISTED: usize = 50;
 /// Clusters of which is told who points at them.
 const EXPLAINED: usize = 20;
 
-/// Blocks of one size and content.
-struct Cluster {
-    /// Size of each.
-    size: u64,
-    /// What they hold.
-    content: Content,
-    /// All of them, by address.
-    blocks: Vec<AddrRange>,
-    /// Whether any was cut out of a region.
-    cut: bool,
-}
-
-impl Cluster {
-    /// Bytes of all blocks.
-    fn bytes(&self) -> u64 {
-        self.size.saturating_mul(self.blocks.len() as u64)
-    }
-}
+/// Contents that are listed.
+const CONTENTS: usize = 50;
 
 /// A word that leads to the start of a page of anonymous memory.
 #[derive(Clone, Copy)]
@@ -82,11 +63,15 @@ pub fn anon(session: &Session<'_>, progress: &Progress) -> AnonReport {
     let anonymous: Vec<&Region> = session.map().regions.iter().filter(|r| is_anonymous(r)).collect();
     let everywhere = session.map().regions.iter().filter(|r| r.kind != Kind::DoubleMapped);
     let survey = survey(session, union(everywhere.map(|r| r.range).collect()), progress);
-    let all = clusters(session, &survey.blocks);
+    let destinations = Destinations::of(session.map());
+    let ranges: Vec<AddrRange> = anonymous.iter().map(|r| r.range).collect();
+    let runs = filled(session.process.target(), &ranges, &destinations, progress);
+    let all = clusters(&cut_by_content(&survey.blocks, &runs));
     let mut rows: Vec<RefRow> =
         survey.pointers.iter().map(|p| refs::row(session, AddrRange::sized(p.value, 1), p.at, p.value)).collect();
     refs::objects(session, &mut rows);
-    let mut clusters: Vec<BlockClusterRow> = all.iter().take(LISTED).map(|c| row(session.process, c)).collect();
+    let mut clusters: Vec<BlockClusterRow> =
+        all.iter().take(LISTED).map(|c| row(session.process, &destinations, c)).collect();
     for (row, cluster) in clusters.iter_mut().zip(&all).take(EXPLAINED) {
         row.owners = owners::of(cluster, &rows);
     }
@@ -101,26 +86,52 @@ pub fn anon(session: &Session<'_>, progress: &Progress) -> AnonReport {
         regions: anonymous.len() as u64,
         size: anonymous.iter().map(|r| r.range.len()).fold(0, u64::saturating_add),
         in_core: anonymous.iter().map(|r| r.in_core).fold(0, u64::saturating_add),
+        contents: contents(&destinations, &Makeup::of(runs)),
         scanned: survey.scanned,
     }
 }
 
-fn row(process: &Process, cluster: &Cluster) -> BlockClusterRow {
-    let Cluster { size, content, blocks, cut } = cluster;
-    let shares = content.known && content.fill.is_none();
+fn row(process: &Process, destinations: &Destinations, cluster: &Cluster) -> BlockClusterRow {
+    let Cluster { size, content, makeup, blocks, borders } = cluster;
+    let shares = content.is_some_and(|content| !content.is_fill());
+    let percent = |is: fn(Content) -> bool| {
+        shares.then(|| makeup.sum(is).saturating_mul(100).checked_div(makeup.written()).unwrap_or(0))
+    };
     BlockClusterRow {
         size: *size,
         count: blocks.len() as u64,
         bytes: cluster.bytes(),
         in_core: blocks.iter().map(|b| process.space().dumped_in(*b)).sum(),
-        content: content.look(),
-        fill: content.fill.map(|b| format!("{b:#04x}")),
-        text_percent: shares.then_some(content.text),
-        pointer_percent: shares.then_some(content.pointers),
+        content: content.map_or(BlockContent::NotInCore, Content::word),
+        fill: match content {
+            Some(Content::Zero) => Some("0x00".into()),
+            Some(Content::Byte(byte)) => Some(format!("{byte:#04x}")),
+            _ => None,
+        },
+        text_percent: percent(|content| matches!(content, Content::Utf8 | Content::Utf16)),
+        pointer_percent: percent(|content| matches!(content, Content::Pointers(_))),
         example: blocks.first().map(|b| b.start).unwrap_or_default(),
-        borders: if *cut { BlockBorders::Pointers } else { BlockBorders::Regions },
+        borders: *borders,
+        written: makeup.written(),
+        word: match content {
+            Some(Content::Word(word)) => Some(format!("{word:#x}")),
+            _ => None,
+        },
+        filled_with: destinations.described(makeup),
+        into: content.and_then(|content| destinations.into(content)).map(str::to_owned),
+        content_percent: content.filter(|c| *c != Content::Mixed).map(|content| makeup.percent(content)),
         ..BlockClusterRow::default()
     }
+}
+
+/// What all of it is filled with, by its bytes.
+fn contents(destinations: &Destinations, makeup: &Makeup) -> Vec<ContentRow> {
+    let row = |(content, bytes): (Content, u64)| ContentRow {
+        content: content.word(),
+        filled_with: destinations.told(content),
+        bytes,
+    };
+    makeup.by_size().into_iter().take(CONTENTS).map(row).collect()
 }
 
 /// Cut anonymous regions into blocks, by pointers that stand in `within`.
@@ -151,64 +162,4 @@ pub(in crate::commands) fn survey(session: &Session<'_>, within: Vec<AddrRange>,
     cuts.sort_unstable();
     cuts.dedup();
     Survey { blocks: cut(&regions, &cuts), pointers: kept, scanned }
-}
-
-/// Equal ones of `blocks` put together, by all that the core holds of them; those of most bytes
-/// first.
-fn clusters(session: &Session<'_>, blocks: &[(AddrRange, bool)]) -> Vec<Cluster> {
-    let _phase = session.process.enter(Phase::Anonymous);
-    let described: Vec<(AddrRange, bool, Content)> = blocks
-        .par_iter()
-        .map(|&(block, whole)| (block, whole, Content::of(session.process.target(), &session.map().base, block)))
-        .collect();
-    let mut by_look: BTreeMap<(u64, BlockContent, Option<u8>), Cluster> = BTreeMap::new();
-    for (block, whole, content) in described {
-        let key = (block.len(), content.look(), content.fill);
-        let cluster = by_look.entry(key).or_insert_with(|| Cluster {
-            size: block.len(),
-            content,
-            blocks: Vec::new(),
-            cut: false,
-        });
-        cluster.blocks.push(block);
-        cluster.cut |= !whole;
-    }
-    let mut clusters: Vec<Cluster> = by_look.into_values().collect();
-    clusters.sort_by_key(|c| (Reverse(c.bytes()), c.blocks.first().map(|b| b.start)));
-    clusters
-}
-
-/// The parts of `regions` between `cuts`; with each, whether it is a whole region.
-fn cut(regions: &[AddrRange], cuts: &[Addr]) -> Vec<(AddrRange, bool)> {
-    let mut out = Vec::new();
-    for region in regions {
-        let from = cuts.partition_point(|c| *c <= region.start);
-        let to = cuts.partition_point(|c| *c < region.end);
-        let mut start = region.start;
-        for &at in cuts.get(from..to).unwrap_or_default() {
-            out.push((AddrRange::new(start, at), false));
-            start = at;
-        }
-        out.push((AddrRange::new(start, region.end), start == region.start));
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn range(start: u64, end: u64) -> AddrRange {
-        AddrRange::new(Addr::new(start), Addr::new(end))
-    }
-
-    #[test]
-    fn regions_are_cut_where_pointers_lead_and_nowhere_else() {
-        let regions = [range(0x1000, 0x5000), range(0x8000, 0x9000)];
-        let cuts = [Addr::new(0x1000), Addr::new(0x3000), Addr::new(0x5000), Addr::new(0x7000), Addr::new(0x8000)];
-        assert_eq!(
-            cut(&regions, &cuts),
-            [(range(0x1000, 0x3000), false), (range(0x3000, 0x5000), false), (range(0x8000, 0x9000), true)]
-        );
-    }
 }

@@ -6,14 +6,17 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
-use crate::commands::anon::analysis::content::{Content, SAMPLES};
+use crate::analysis::contents::Destinations;
 use crate::limits;
+use crate::memory::content::{Content, Makeup};
 use crate::memory::scan::PAGE;
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::BlockContent;
 use crate::session::Session;
 use crate::targets::Run;
+
+/// Most pages of a block that are looked at.
+pub(super) const SAMPLES: usize = 64;
 
 /// Pages of each block that is looked at, however many blocks there are.
 const FEWEST: usize = 2;
@@ -32,8 +35,10 @@ pub(super) struct Pattern {
     pub(super) pages: usize,
     /// The first that was seen.
     pub(super) first: Addr,
-    /// What they hold.
-    pub(super) content: Content,
+    /// What the pages looked at hold.
+    pub(super) makeup: Makeup,
+    /// The blocks, by address: where not all were looked at, as many as there are likely to be.
+    pub(super) ranges: Vec<AddrRange>,
     /// Whether any of this size was cut out of a region.
     pub(super) cut: bool,
 }
@@ -54,14 +59,19 @@ struct Size {
 
 /// The pattern of most bytes among `blocks` (by address; whether each is a whole region) that
 /// are `least` bytes or more together.
-pub(super) fn largest(session: &Session<'_>, blocks: &[(AddrRange, bool)], least: u64) -> Option<Pattern> {
+pub(super) fn largest(
+    session: &Session<'_>,
+    destinations: &Destinations,
+    blocks: &[(AddrRange, bool)],
+    least: u64,
+) -> Option<Pattern> {
     let _phase = session.process.enter(Phase::Anonymous);
     let sizes = sizes(blocks, least);
     let each = limits::MAX_FINDING_PAGES / sizes.len().max(1);
     let places: Vec<(usize, Vec<Vec<AddrRange>>)> = sizes.iter().map(|s| places(session.process, s, each)).collect();
     session.process.target().expect(places.iter().flat_map(|(_, blocks)| blocks.iter().flatten().copied()));
     let patterns = sizes.iter().zip(&places).flat_map(|(size, (pages, places))| {
-        let contents: Vec<Content> = places.par_iter().map(|places| content(session, places)).collect();
+        let contents: Vec<Makeup> = places.par_iter().map(|places| makeup(session, destinations, places)).collect();
         patterns(size, *pages, &contents)
     });
     patterns.filter(|p| p.bytes() >= least).max_by_key(|p| (p.bytes(), Reverse(p.first)))
@@ -92,7 +102,7 @@ fn spread(n: usize, most: usize) -> impl Iterator<Item = usize> {
 /// The samples of each block that is looked at, `most` together; and the most pages of a block.
 fn places(process: &Process, size: &Size, most: usize) -> (usize, Vec<Vec<AddrRange>>) {
     let n = size.blocks.len().max(1);
-    let pages = (most / n).clamp(FEWEST, SAMPLES as usize);
+    let pages = (most / n).clamp(FEWEST, SAMPLES);
     let looked = spread(n, (most / pages).max(1)).filter_map(|i| size.blocks.get(i));
     let samples = looked.map(|block| {
         let runs = process.target().dumped_runs(*block);
@@ -111,42 +121,57 @@ fn places(process: &Process, size: &Size, most: usize) -> (usize, Vec<Vec<AddrRa
     (pages, samples.collect())
 }
 
-fn content(session: &Session<'_>, places: &[AddrRange]) -> Content {
-    let pages: Vec<Vec<u8>> = places.iter().map(|page| session.process.target().copied(*page)).collect();
-    Content::of_pages(&session.map().base, pages.iter().map(Vec::as_slice))
+fn makeup(session: &Session<'_>, destinations: &Destinations, places: &[AddrRange]) -> Makeup {
+    let mut out = Makeup::default();
+    for place in places {
+        let page = session.process.target().copied(*place);
+        // Of a page that could not be read, nothing is known.
+        if !page.is_empty() {
+            out.add(Content::of_page(&page, destinations), page.len() as u64);
+        }
+    }
+    out
 }
 
 /// Blocks of one size by what they hold, told by those that were looked at.
-fn patterns(size: &Size, pages: usize, contents: &[Content]) -> Vec<Pattern> {
+fn patterns(size: &Size, pages: usize, contents: &[Makeup]) -> Vec<Pattern> {
     let (of, looked) = (size.blocks.len(), contents.len());
-    let blocks = spread(of, looked).filter_map(|i| size.blocks.get(i));
-    let mut by_look: BTreeMap<(BlockContent, Option<u8>), (u64, Addr, Content)> = BTreeMap::new();
-    for (block, content) in blocks.zip(contents) {
-        let first = (0, block.start, *content);
-        by_look.entry((content.look(), content.fill)).or_insert(first).0 += 1;
+    let seen: BTreeMap<usize, &Makeup> = spread(of, looked).zip(contents).collect();
+    let mut by_look: BTreeMap<Option<Content>, (u64, Addr, Makeup)> = BTreeMap::new();
+    for (i, makeup) in &seen {
+        let Some(block) = size.blocks.get(*i) else { continue };
+        let (count, _, all) = by_look.entry(makeup.content()).or_insert((0, block.start, Makeup::default()));
+        *count += 1;
+        all.merge(makeup);
     }
     let alike = by_look.len() == 1;
     let all = |seen: u64| (u128::from(seen) * of as u128 / looked.max(1) as u128) as u64;
-    let pattern = |(seen, first, content)| Pattern {
-        size: size.size,
-        blocks: all(seen),
-        about: !alike && looked < of,
-        of,
-        looked,
-        pages,
-        first,
-        content,
-        cut: size.cut,
+    let pattern = |(look, (count, first, makeup)): (Option<Content>, (u64, Addr, Makeup))| {
+        let other = |i: &usize| seen.get(i).is_some_and(|makeup| makeup.content() != look);
+        let these = size.blocks.iter().enumerate().filter(|(i, _)| !other(i)).map(|(_, block)| *block);
+        Pattern {
+            size: size.size,
+            blocks: all(count),
+            about: !alike && looked < of,
+            of,
+            looked,
+            pages,
+            first,
+            makeup,
+            ranges: these.take(all(count) as usize).collect(),
+            cut: size.cut,
+        }
     };
-    by_look.into_values().map(pattern).collect()
+    by_look.into_iter().map(pattern).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::content::Filled;
 
-    fn content(fill: u8) -> Content {
-        Content { fill: Some(fill), text: 0, pointers: 0, known: true }
+    fn content(fill: u8) -> Makeup {
+        Makeup::of([Filled { range: AddrRange::sized(Addr::new(0x1000), PAGE), content: Content::Byte(fill) }])
     }
 
     fn blocks(n: u64, size: u64) -> Vec<AddrRange> {
@@ -164,12 +189,24 @@ mod tests {
     #[test]
     fn what_samples_tell_of_the_others_is_a_guess_only_where_they_differ() {
         let size = Size { size: 0x1000, blocks: blocks(1000, 0x1000), cut: false };
-        let same = patterns(&size, 2, &[content(7); 100]);
+        let same = patterns(&size, 2, &vec![content(7); 100]);
         assert_eq!(same.iter().map(|p| (p.blocks, p.about)).collect::<Vec<_>>(), [(1000, false)]);
-        let mut differ = [content(7); 100];
+        let mut differ = vec![content(7); 100];
         differ[10..40].fill(content(9));
         let differ = patterns(&size, 2, &differ);
         assert_eq!(differ.iter().map(|p| (p.blocks, p.about)).collect::<Vec<_>>(), [(700, true), (300, true)]);
+        // Its blocks are not those that were seen to be otherwise.
+        let ranges = |size: &Size, contents: &[Makeup]| {
+            let all = patterns(size, 2, contents);
+            all.iter()
+                .map(|p| p.ranges.iter().map(|r| r.start.get() >> 12 & 0xfff).collect())
+                .collect::<Vec<Vec<u64>>>()
+        };
+        let few = Size { size: 0x1000, blocks: blocks(6, 0x1000), cut: false };
+        assert_eq!(
+            ranges(&few, &[content(7), content(9), content(7)]),
+            [vec![0x100, 0x101, 0x103, 0x104], vec![0x101, 0x102]]
+        );
         // Where all were looked at, nothing is guessed.
         let size = Size { blocks: blocks(2, 0x1000), ..size };
         let all = patterns(&size, 2, &[content(7), content(9)]);

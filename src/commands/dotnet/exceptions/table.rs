@@ -24,7 +24,7 @@ impl Render for ExceptionsReport {
             .text("HResult")
             .text("Thrown")
             .optional()
-            .flexible("Type")
+            .type_name("Type")
             .flexible("Message")
             .cut(Cut::End)
             .brief(LISTED, "exception");

@@ -16,7 +16,7 @@ impl Render for FinalizersReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if !self.types.is_empty() {
-            let mut table = TableBlock::default().number("Count").text("State").flexible("Type");
+            let mut table = TableBlock::default().number("Count").text("State").type_name("Type");
             table = table.brief(RANKED, "type");
             for t in &self.types {
                 table.rows.push(vec![exact(t.count), t.state.to_string(), t.name.shown()]);

@@ -30,7 +30,7 @@ impl Render for HandlesReport {
             .text("Handle")
             .text("Kind")
             .text("Object")
-            .flexible("Type")
+            .type_name("Type")
             .least(34)
             .text("Secondary")
             .optional()
@@ -69,7 +69,7 @@ fn group_table(groups: &[HandleGroupRow]) -> TableBlock<'_> {
         .text("Kind")
         .text("Example")
         .optional()
-        .flexible("Type")
+        .type_name("Type")
         .least(34)
         .brief(RANKED, "group")
         .bytes(|i| groups.get(i).map_or(0, |g| g.bytes));

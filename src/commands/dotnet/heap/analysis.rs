@@ -41,7 +41,8 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
     }
 }
 
-fn loader_rows(session: &Session<'_>) -> Vec<LoaderHeapRow> {
+/// Loader heaps by their allocators.
+pub(in crate::commands::dotnet) fn loader_rows(session: &Session<'_>) -> Vec<LoaderHeapRow> {
     let base = session.process.base();
     let mut out: Vec<LoaderHeapRow> = Vec::new();
     for allocator in session.coreclr().iter().flat_map(|runtime| &runtime.heaps().loader) {

@@ -5,6 +5,7 @@ mod report;
 mod table;
 
 pub use analysis::heap;
+pub(in crate::commands::dotnet) use analysis::loader_rows;
 pub use report::*;
 
 use crate::commands::command::{Command, answer, of_runtime};

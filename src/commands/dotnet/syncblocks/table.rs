@@ -44,7 +44,7 @@ impl Render for SyncBlocksReport {
             .number("Waiting")
             .text("In Wait")
             .optional()
-            .flexible("Type")
+            .type_name("Type")
             .brief(LISTED, "sync block");
         for b in &self.blocks {
             let first: Vec<String> = b.pulse.iter().take(WAITERS).map(thread).collect();

@@ -2,6 +2,7 @@
 
 mod doing;
 mod groups;
+mod light;
 mod lock_findings;
 mod rows;
 
@@ -38,6 +39,8 @@ pub struct ThreadOptions {
     pub tid: Option<u32>,
     /// Merge equal stacks.
     pub group: bool,
+    /// Also threads that are none of the system's: virtual threads. It takes a walk through the heap.
+    pub virtual_threads: bool,
 }
 
 /// Follow the stacks of all threads asked for.
@@ -52,7 +55,7 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
     }
     let _phase = process.enter(Phase::Frames);
     let walker = session.walker(session.known_stacks());
-    let mut rows = Rows::new(process, names);
+    let mut rows = Rows::new(session, names);
     let mut out = Vec::new();
     let mut short: BTreeMap<String, usize> = BTreeMap::new();
     let crash = crash(process);
@@ -92,12 +95,13 @@ pub fn threads(session: &Session<'_>, options: ThreadOptions) -> ThreadsReport {
         });
         out.push(row);
     }
+    let virtual_threads = options.virtual_threads.then(|| light::light(session, &mut rows));
     note_missing(process, &short);
     note_guesses(process, &out);
     names.note_missing();
     let findings = lock_findings::findings(&out);
     let groups = options.group.then(|| groups::merge(&mut out));
-    ThreadsReport { threads: out, groups, findings }
+    ThreadsReport { threads: out, groups, virtual_threads, findings }
 }
 
 /// A thread, and the runtime that knows it so.

@@ -1,12 +1,14 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::image::Module;
-use crate::managed::{FrameKind, Mark, Method, StackFrame};
+use crate::managed::{Execution, FrameKind, LightFrame, Mark, Method, Position, Source, StackFrame};
 use crate::process::Process;
-use crate::report::{FrameRow, FrameRowKind, Name};
+use crate::report::{FrameRow, FrameRowKind, Name, Trust};
+use crate::session::Session;
 use crate::targets::at;
 
 /// A module's name; none where no file list gave it one.
@@ -26,6 +28,9 @@ pub(super) fn module_at(process: &Process, ip: Addr) -> Option<&Module> {
     process.modules.get(..after)?.iter().rev().take(NESTED).find(|m| m.range.contains(ip))
 }
 
+/// What the row of a frame that tells its method itself depends on.
+type Told = (*const Method, Option<i64>, Option<Execution>);
+
 /// Rows of frames; those of the same address are made once.
 pub(super) struct Rows<'a, 's, 'p> {
     process: &'p Process,
@@ -33,12 +38,17 @@ pub(super) struct Rows<'a, 's, 'p> {
     native: HashMap<(Addr, bool), FrameRow>,
     managed: HashMap<(Addr, bool), FrameRow>,
     methods: HashMap<Addr, Option<Name>>,
+    /// By the method, its bytecode and how it runs.
+    told: HashMap<Told, (Arc<Method>, FrameRow)>,
+    /// Names of runtimes, by number.
+    runtimes: Vec<Name>,
 }
 
 impl<'a, 's, 'p> Rows<'a, 's, 'p> {
-    pub(super) fn new(process: &'p Process, names: &'a Names<'s, 'p>) -> Rows<'a, 's, 'p> {
-        let (native, managed, methods) = Default::default();
-        Rows { process, names, native, managed, methods }
+    pub(super) fn new(session: &Session<'p>, names: &'a Names<'s, 'p>) -> Rows<'a, 's, 'p> {
+        let (native, managed, methods, told) = Default::default();
+        let runtimes = session.runtimes().iter().map(|runtime| Name::from(&*runtime.row().name)).collect();
+        Rows { process: session.process, names, native, managed, methods, told, runtimes }
     }
 
     pub(super) fn frame(&mut self, frame: &StackFrame) -> FrameRow {
@@ -54,9 +64,10 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
                 }
             },
             FrameKind::Managed(runtime, method) | FrameKind::Dispatch(runtime, method) => {
-                let row = match self.managed.get(&key) {
-                    Some(row) => row.clone(),
-                    None => {
+                let row = match (&frame.position, self.managed.get(&key)) {
+                    (Some(position), _) => self.told(frame.code(), frame.exact, *runtime, method, position),
+                    (None, Some(row)) => row.clone(),
+                    (None, None) => {
                         let row = self.of_method(frame, *runtime, method);
                         self.managed.insert(key, row.clone());
                         row
@@ -89,15 +100,51 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
         }
     }
 
+    /// A frame that is on no thread of the system.
+    pub(super) fn light(&mut self, runtime: usize, frame: &LightFrame) -> FrameRow {
+        let row =
+            self.told(frame.ip.saturating_sub(1), false, runtime, &frame.activation.method, &frame.activation.position);
+        FrameRow { ip: Some(frame.ip), sp: frame.sp, trust: Trust::UnwindData, ..row }
+    }
+
+    /// A method that the frame tells, and not its address; `code`: that of the call, unless `exact`.
+    fn told(&mut self, code: Addr, exact: bool, runtime: usize, method: &Arc<Method>, position: &Position) -> FrameRow {
+        let key = (Arc::as_ptr(method), position.source.il_offset, position.how);
+        let row = match self.told.get(&key) {
+            Some((_, row)) => row.clone(),
+            None => {
+                let source = position.source.clone();
+                let row = FrameRow {
+                    bci: source.il_offset,
+                    how: position.how,
+                    ..self.described(runtime, method, Source { il_offset: None, ..source })
+                };
+                // The method is kept with its row, or another could come to stand at its address.
+                self.told.insert(key, (method.clone(), row.clone()));
+                row
+            }
+        };
+        // Of one that was inlined the code is another's, and an interpreter's is no method's.
+        let offset = method.offset_of(code).filter(|_| position.how != Some(Execution::Inlined));
+        FrameRow { offset: offset.map(|at| at + u64::from(!exact)), ..row }
+    }
+
     fn of_method(&self, frame: &StackFrame, runtime: usize, method: &Method) -> FrameRow {
         let source = self.names.source(runtime, method, frame.code());
         FrameRow {
+            offset: method.offset_of(frame.code()).map(|at| at + u64::from(!frame.exact)),
+            ..self.described(runtime, method, source)
+        }
+    }
+
+    fn described(&self, runtime: usize, method: &Method, source: Source) -> FrameRow {
+        FrameRow {
             kind: FrameRowKind::Managed,
+            runtime: self.runtimes.get(runtime).cloned(),
             method: Some(Name::from(&*method.name)),
             method_desc: method.id,
             module: Some(Name::from(&*method.module)),
             token: method.token.as_deref().map(Name::from),
-            offset: method.offset_of(frame.code()).map(|at| at + u64::from(!frame.exact)),
             il_offset: source.il_offset,
             file: source.file.map(Name::from),
             line: source.line,
@@ -114,14 +161,11 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
                 offset: Some(symbol.offset + u64::from(!frame.exact)),
                 ..row
             },
-            Code::Stub(stub) => {
-                let of = stub.of.map(|m| format!(" of {}", printable(&m))).unwrap_or_default();
-                FrameRow {
-                    method: Some(Name::from(format!("{}{of}", stub.kind))),
-                    offset: Some(frame.ip.since(stub.start)),
-                    ..row
-                }
-            }
+            Code::Stub(stub) => FrameRow {
+                method: Some(Name::from(&*printable(&stub.title()))),
+                offset: Some(frame.ip.since(stub.start)),
+                ..row
+            },
             _ => self.in_module(frame.ip, row),
         }
     }

@@ -1,16 +1,16 @@
 //! Memory that nobody claims: what fills it tells what it is, or at least that it is one thing.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{AddrRange, union};
+use crate::analysis::contents::Destinations;
 use crate::commands::anon;
 use crate::commands::triage::analysis::budget::Budget;
-use crate::commands::triage::analysis::tally::{Subject, Tally};
+use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{Found, counted};
 use crate::commands::triage::report::UnnamedRow;
-use crate::map::{Base, Confidence};
-use crate::memory::content::{Content, Filled, filled};
+use crate::map::Confidence;
+use crate::memory::content::{Content, Filled, Makeup, filled, within};
 use crate::progress::Progress;
 use crate::report::{Finding, Severity};
 use crate::session::Session;
@@ -36,28 +36,25 @@ pub(super) fn anonymous(
     found: &mut Found,
 ) {
     let Some(share) = tally.shares.get(&Subject::Anonymous).filter(|share| share.written > 0) else { return };
-    let pattern = anon::finding(session);
-    let regions = share.regions.iter().filter_map(|&i| session.map().regions.get(i));
-    let ranges: Vec<AddrRange> = regions.map(|r| r.range).collect();
+    let equal = anon::finding(session);
+    let blocks = equal.as_ref().map(|equal| union(equal.blocks.clone())).unwrap_or_default();
+    let equal = equal.map(|equal| equal.finding);
     if !budget.allows("what fills anonymous memory", share.in_core, TOLD) {
-        found.findings.extend(pattern);
-        found.unnamed.extend(ranges.iter().zip(&share.regions).map(|(range, i)| UnnamedRow {
-            start: range.start,
-            end: range.end,
-            bytes: tally.written.get(*i).copied().unwrap_or(0),
-            content: "not looked at".into(),
-        }));
+        not_looked_at(session, tally, share, (equal, &blocks), found);
         return;
     }
-    let base = session.process.base();
-    let runs = filled(session.process.target(), &ranges, &|word| is_address(base, word), progress);
-    let written = runs.iter().filter(|run| run.content != Content::Zero);
-    let blocks = pattern.as_ref().and_then(|p| p.bytes).unwrap_or(0).min(share.written);
-    let nameless: Vec<&Filled> = written.clone().filter(|run| run.content == Content::Mixed).collect();
-    let without: u64 =
-        nameless.iter().map(|run| run.range.len()).sum::<u64>().min(share.written.saturating_sub(blocks));
-    let rest = share.written.saturating_sub(blocks).saturating_sub(without);
-    found.findings.extend(pattern);
+    let regions = share.regions.iter().filter_map(|&i| session.map().regions.get(i));
+    let ranges: Vec<AddrRange> = regions.map(|r| r.range).collect();
+    let destinations = Destinations::of(session.map());
+    let runs = filled(session.process.target(), &ranges, &destinations, progress);
+    // Each page is told of once: as one of the equal blocks, or by what fills it.
+    let of_blocks = Makeup::of(blocks.iter().flat_map(|block| within(&runs, *block))).written().min(share.written);
+    let others: Vec<Filled> = outside(&ranges, &blocks).iter().flat_map(|range| within(&runs, *range)).collect();
+    let nameless: Vec<&Filled> = others.iter().filter(|run| run.content == Content::Mixed).collect();
+    let without = nameless.iter().map(|run| run.range.len()).fold(0, u64::saturating_add);
+    let without = without.min(share.written.saturating_sub(of_blocks));
+    let rest = share.written.saturating_sub(of_blocks).saturating_sub(without);
+    found.findings.extend(equal.map(|finding| written_of(finding, of_blocks)));
     if rest > 0 {
         let severity = severity(rest, tally.total());
         let text = format!(
@@ -65,7 +62,7 @@ pub(super) fn anonymous(
              `coremap anon` tells the blocks it is made of and who points at them.",
             round(rest),
             counted(share.regions.len() as u64, "mapping", "mappings"),
-            told(written.filter(|run| run.content != Content::Mixed))
+            told(&destinations, others.iter().filter(|run| run.content != Content::Mixed))
         );
         let evidence = "what fills its pages, each looked at";
         found.findings.push(
@@ -92,6 +89,71 @@ pub(super) fn anonymous(
     }
 }
 
+/// Tell of anonymous memory what is known without a look at its pages. What the equal blocks have of it is named by
+/// them, as far as it can have been written; the rest is not.
+fn not_looked_at(
+    session: &Session<'_>,
+    tally: &Tally,
+    share: &Share,
+    (equal, blocks): (Option<Finding>, &[AddrRange]),
+    found: &mut Found,
+) {
+    let (mut of_blocks, mut rest, mut mappings) = (0u64, 0u64, 0);
+    for &i in &share.regions {
+        let Some(region) = session.map().regions.get(i) else { continue };
+        let written = tally.written.get(i).copied().unwrap_or(0);
+        let told = touched(blocks, region.range).iter().map(AddrRange::len).fold(0, u64::saturating_add).min(written);
+        of_blocks = of_blocks.saturating_add(told);
+        if written > told {
+            rest = rest.saturating_add(written - told);
+            mappings += 1;
+            found.unnamed.push(UnnamedRow {
+                start: region.range.start,
+                end: region.range.end,
+                bytes: written - told,
+                content: "not looked at".into(),
+            });
+        }
+    }
+    found.findings.extend(equal.map(|finding| written_of(finding, of_blocks)));
+    if rest > 0 {
+        let text = format!(
+            "{} of anonymous memory in {} that no allocator, runtime or file claims. What fills it was not looked at.",
+            round(rest),
+            counted(mappings, "mapping", "mappings")
+        );
+        let finding = Finding::new("unnamed", severity(rest, tally.total()), text, "no claim of anybody");
+        found.findings.push(finding.about(rest).more("anon"));
+    }
+}
+
+/// Equal blocks with what of them was written: all else is told of without their bytes.
+fn written_of(finding: Finding, bytes: u64) -> Finding {
+    let severity = if bytes == 0 { Severity::Info } else { finding.severity };
+    Finding { severity, bytes: Some(bytes), ..finding }
+}
+
+/// The parts of `blocks` (sorted, disjoint) within `range`.
+fn touched(blocks: &[AddrRange], range: AddrRange) -> Vec<AddrRange> {
+    let from = blocks.partition_point(|block| block.end <= range.start);
+    blocks.get(from..).unwrap_or_default().iter().map_while(|block| block.intersect(&range)).collect()
+}
+
+/// What is left of `ranges` without `blocks`; both sorted and disjoint.
+fn outside(ranges: &[AddrRange], blocks: &[AddrRange]) -> Vec<AddrRange> {
+    let mut out = Vec::new();
+    for range in ranges {
+        let mut at = range.start;
+        for block in touched(blocks, *range) {
+            out.push(AddrRange::new(at, block.start));
+            at = block.end;
+        }
+        out.push(AddrRange::new(at, range.end));
+    }
+    out.retain(|part| !part.is_empty());
+    out
+}
+
 /// How much so many bytes without an owner matter among all that was written.
 fn severity(bytes: u64, written: u64) -> Severity {
     let much = bytes >= LARGE && bytes.saturating_mul(100) >= written.saturating_mul(MUCH);
@@ -103,7 +165,7 @@ pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
     let Some(share) = tally.shares.get(&Subject::Anonymous).filter(|share| share.written > 0) else {
         return Vec::new();
     };
-    let pattern = anon::finding(session);
+    let pattern = anon::finding(session).map(|equal| equal.finding);
     let rest = share.written.saturating_sub(pattern.as_ref().and_then(|p| p.bytes).unwrap_or(0));
     let mut out: Vec<Finding> = pattern.into_iter().collect();
     if rest > 0 {
@@ -123,27 +185,17 @@ pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
     out
 }
 
-fn is_address(base: &Base, word: u64) -> bool {
-    let hull = base.entries.first().zip(base.entries.last());
-    let within = hull.is_some_and(|(first, last)| (first.range.start.get()..last.range.end.get()).contains(&word));
-    within && base.at(Addr::new(word)).is_some()
-}
-
-/// Contents by their shares: `96 % one byte value, 0x16; 2 % pointers`.
-fn told<'r>(runs: impl Iterator<Item = &'r Filled>) -> String {
-    let mut sums: BTreeMap<Content, u64> = BTreeMap::new();
-    for run in runs {
-        *sums.entry(run.content).or_default() += run.range.len();
-    }
-    let all: u64 = sums.values().sum();
-    let mut by_size: Vec<(Content, u64)> = sums.into_iter().collect();
-    by_size.sort_by_key(|(content, bytes)| (Reverse(*bytes), *content));
-    let percent = |bytes: u64| bytes.saturating_mul(100).checked_div(all).unwrap_or(0);
-    let parts: Vec<String> = by_size
-        .iter()
+/// Contents by their shares: `96 % of it is one byte value, 0x16, 2 % of it is pointers (into malloc)`.
+fn told<'r>(destinations: &Destinations, runs: impl Iterator<Item = &'r Filled>) -> String {
+    let makeup = Makeup::of(runs.copied());
+    let parts: Vec<String> = makeup
+        .by_size()
+        .into_iter()
         .take(CONTENTS)
-        .filter(|(_, bytes)| percent(*bytes) >= SHARE)
-        .map(|(content, bytes)| format!("{} % of it is {content}", percent(*bytes)))
+        .map(|(content, bytes)| (content, bytes.saturating_mul(100).checked_div(makeup.written()).unwrap_or(0)))
+        .enumerate()
+        .filter(|(i, (_, percent))| *i == 0 || *percent >= SHARE)
+        .map(|(_, (content, percent))| format!("{percent} % of it is {}", destinations.told(content)))
         .collect();
     parts.join(", ")
 }
@@ -178,4 +230,24 @@ fn stretches(ranges: &[AddrRange], runs: &[&Filled]) -> Vec<UnnamedRow> {
         }
     }
     out.into_iter().map(|(_, row)| row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::Addr;
+
+    fn range(start: u64, end: u64) -> AddrRange {
+        AddrRange::new(Addr::new(start), Addr::new(end))
+    }
+
+    #[test]
+    fn what_blocks_have_is_left_out_once() {
+        let ranges = [range(0x1000, 0x9000), range(0xa000, 0xb000)];
+        let blocks = [range(0x1000, 0x2000), range(0x4000, 0x5000), range(0x8000, 0xa800)];
+        assert_eq!(outside(&ranges, &blocks), [range(0x2000, 0x4000), range(0x5000, 0x8000), range(0xa800, 0xb000)]);
+        assert_eq!(touched(&blocks, range(0x4800, 0x9000)), [range(0x4800, 0x5000), range(0x8000, 0x9000)]);
+        assert_eq!(outside(&ranges, &[]), ranges);
+        assert_eq!(outside(&ranges, &[range(0, 0x10000)]), []);
+    }
 }

@@ -59,16 +59,16 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     found.findings.push(sentence(text).more("heapstat"));
     found.findings.extend(fragmented(&report));
     found.findings.extend(equal_strings(&report));
-    found.findings.extend(dotnet::findings::of_types(&report.types));
+    found.findings.extend(dotnet::findings::of_types(session, &report.types, size));
     let mut buffers = buffers::sums(session);
     if budget.allows("what keeps the objects", share.written, GRAPH) {
         let mut left = runtimes.iter();
-        with_retained(session, |retained, names, _| {
+        with_retained(session, |retained, names, rooted| {
             // Runtimes without a heap are left out there.
             if let (Some(finding), Some(runtime)) = (&mut buffers, left.find(|r| r.heap().is_some())) {
                 buffers::tell_keepers(finding, *runtime, retained, names);
             }
-            found.findings.extend(suspects(retained, names));
+            found.findings.extend(suspects(retained, names, rooted, budget));
             let dead = retained.live.unreachable().values().fold(0u64, |sum, tally| sum.saturating_add(tally.size));
             found.findings.extend(unreachable(dead, retained.total.size));
         });

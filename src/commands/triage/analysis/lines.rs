@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::analysis::contents::module;
 use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{biggest, counted, plain};
 use crate::map::{Confidence, Kind, Region};
@@ -131,11 +132,7 @@ fn by_file(session: &Session<'_>, tally: &Tally, share: &Share) -> Vec<(String, 
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for &i in &share.regions {
         let Some(region) = session.map().regions.get(i) else { continue };
-        // What no file backs any more, as .bss, is told by the module it is of.
-        let of_module = || region.detail.split(" .").next().unwrap_or_default();
-        let path = region.file.as_deref().unwrap_or_else(of_module);
-        let name = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path);
-        *sums.entry(name).or_default() += tally.written.get(i).copied().unwrap_or(0);
+        *sums.entry(module(region)).or_default() += tally.written.get(i).copied().unwrap_or(0);
     }
     sums.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }

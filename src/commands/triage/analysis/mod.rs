@@ -62,7 +62,7 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     native::malloc(session, &tally, &mut budget, progress, &mut found);
     native::stacks(session, &tally, &zeros, &mut found);
     anonymous::anonymous(session, &tally, &mut budget, progress, &mut found);
-    running::threads(session, &mut budget, &mut found);
+    running::threads(session, &zeros, &mut budget, &mut found);
     heap::heap(session, &tally, &mut budget, progress, &mut found);
     let Found { mut findings, mut unnamed } = found;
     let written = tally.total();

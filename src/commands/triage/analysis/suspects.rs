@@ -5,10 +5,12 @@
 use std::collections::BTreeMap;
 
 use crate::addr::Addr;
+use crate::analysis::roots::{Rooted, path_row};
+use crate::commands::triage::analysis::budget::Budget;
 use crate::managed::ObjectNames;
-use crate::managed::graph::Retained;
+use crate::managed::graph::{Graph, Retained, Search};
 use crate::map::Confidence;
-use crate::report::{Finding, Severity};
+use crate::report::{Finding, RootPathRow, Severity};
 use crate::units::{exact, round};
 
 /// Percent of what lives from which on an object is looked at, and the least bytes.
@@ -34,8 +36,22 @@ struct Suspect {
     way: Vec<u32>,
 }
 
+/// Ways to an object that are looked at for one that a static variable begins.
+const WAYS: usize = 8;
+
+/// Bytes of live objects that a search for such a way goes through in a second.
+const SEARCHED: u64 = 200 << 20;
+
+/// What begins the description of a static variable in that of a field (`[93] (static App.Cache.All)`).
+const STATIC: &str = "(static ";
+
 /// What keeps most of the live objects, in sentences.
-pub(super) fn suspects(retained: &Retained<'_>, names: &mut ObjectNames<'_>) -> Vec<Finding> {
+pub(super) fn suspects(
+    retained: &Retained<'_>,
+    names: &mut ObjectNames<'_>,
+    rooted: &Rooted<'_>,
+    budget: &mut Budget,
+) -> Vec<Finding> {
     let total = retained.total.size;
     let least = (total / 100).saturating_mul(LOOKED_AT).max(LEAST);
     let large = (1..retained.live.len() as u32).filter(|&n| retained.live.object(n).is_some());
@@ -43,7 +59,40 @@ pub(super) fn suspects(retained: &Retained<'_>, names: &mut ObjectNames<'_>) -> 
     let mut found = gathered(large.collect(), |n| retained.kind(n));
     found.sort_by_key(|s| std::cmp::Reverse(s.way.first().map_or(0, |&n| retained.bytes(n))));
     found.truncate(TOLD);
-    found.iter().filter_map(|suspect| sentence(suspect, retained, names, total)).collect()
+    let mut out = Vec::new();
+    let searches = found.len() as u64;
+    let roots = searches > 0 && budget.allows("roots of what keeps much", total.saturating_mul(searches), SEARCHED);
+    for suspect in &found {
+        let Some(mut finding) = sentence(suspect, retained, names, total) else { continue };
+        let object = suspect.way.first().and_then(|&n| retained.live.object(n));
+        if let Some(object) = object.filter(|_| roots) {
+            finding.evidence.extend(root(object, names, rooted).map(|root| format!("; root: {root}")));
+        }
+        out.push(finding);
+    }
+    out
+}
+
+/// What keeps an object from outside the heap, in words: a static variable where there is one.
+fn root(object: Addr, names: &mut ObjectNames<'_>, rooted: &Rooted<'_>) -> Option<String> {
+    let found = Search::new(Graph::new(names.heap), object).run(rooted.roots, WAYS);
+    let mut paths: Vec<RootPathRow> = found.paths.iter().map(|path| path_row(names, rooted.runtime, path)).collect();
+    paths.sort_by_key(|path| (static_of(path).is_none(), path.thread.is_some(), path.chain.len()));
+    let path = paths.first()?;
+    if let Some(name) = static_of(path) {
+        return Some(format!("static {name}"));
+    }
+    let method = path.frame.as_ref().and_then(|frame| frame.method.as_deref());
+    Some(match (path.thread, method) {
+        (Some(tid), Some(method)) => format!("stack of thread {tid}, {method}"),
+        (Some(tid), None) => format!("stack of thread {tid}"),
+        (None, _) => format!("{} at {}", path.root_kind, path.root_address),
+    })
+}
+
+/// The static variable that a way goes through.
+fn static_of(path: &RootPathRow) -> Option<&str> {
+    path.chain.iter().find_map(|step| step.field.as_deref()?.split_once(STATIC)?.1.strip_suffix(')'))
 }
 
 /// Where memory gathers, among `large` objects: number, dominator's number, bytes. Large parts of one kind are

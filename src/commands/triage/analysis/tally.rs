@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::analysis::contents::owner;
 use crate::map::{Kind, Region};
 use crate::memory::scan::ZeroStat;
 use crate::session::Session;
@@ -50,15 +51,6 @@ impl Subject {
             kind if kind.is_recognised() => Subject::Recognised(kind, owner(&region.detail)),
             _ => Subject::RuntimeData,
         }
-    }
-}
-
-/// Who a recognised region is of: what its detail says before the first comma, as `V8 page`, without what tells
-/// one from the next.
-fn owner(detail: &Arc<str>) -> Arc<str> {
-    match detail.split_once([',', ':']) {
-        Some((owner, _)) => owner.trim_end().into(),
-        None => detail.clone(),
     }
 }
 

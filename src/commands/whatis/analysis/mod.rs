@@ -1,6 +1,7 @@
 //! `whatis`: each address is asked for what its region may hold, and for nothing else: one in an image does not make
 //! malloc's heaps be walked. What is found by a pass over memory is found for all addresses in one.
 
+mod content;
 mod managed;
 mod native;
 mod text;
@@ -23,6 +24,7 @@ pub fn whatis(session: &Session<'_>, addrs: &[Addr], bytes: usize, progress: &Pr
     let mut rows: Vec<WhatisRow> = addrs.iter().map(|&addr| of_map(session, &names, &mut shown, addr, bytes)).collect();
     managed::tell(session, &mut rows);
     native::tell(session, &names, &mut rows, progress);
+    content::tell(session, &mut rows);
     if rows.iter().any(|r| r.method.is_some() || r.descriptor.is_some()) {
         names.note_missing();
     }

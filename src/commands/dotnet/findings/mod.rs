@@ -1,5 +1,8 @@
 //! What only .NET's heaps tell: exceptions that are kept, finalizers that are due, async methods and timers by the
-//! thousands.
+//! thousands, what can't be moved, assemblies that could go.
+
+mod collectible;
+mod pinned;
 
 use std::collections::BTreeMap;
 
@@ -20,15 +23,18 @@ const TIMERS: u64 = 1000;
 /// The type of each timer that is set (System.Private.CoreLib).
 const TIMER: &str = "System.Threading.TimerQueueTimer";
 
-/// What counts of types tell.
-pub(in crate::commands) fn of_types(types: &[TypeRow]) -> Vec<Finding> {
+/// What counts of types tell; `size`: of all objects.
+pub(in crate::commands) fn of_types(session: &Session<'_>, types: &[TypeRow], size: u64) -> Vec<Finding> {
+    if session.coreclr().is_empty() {
+        return Vec::new();
+    }
     let timers = types.iter().find(|t| t.name == TIMER && t.count >= TIMERS);
     let timer = timers.map(|t| {
         let text = format!("{} timers are set or were not disposed of.", exact(t.count));
         let finding = Finding::new("timers", Severity::Warning, text, format!("objects of {TIMER}"));
         finding.about(t.size).more(format!("gcroot --type {TIMER}")).within("managed-heap")
     });
-    timer.into_iter().collect()
+    timer.into_iter().chain(pinned::large(types, size)).chain(pinned::pinned(session, types)).collect()
 }
 
 /// What its lists tell; `all`: what needs a pass over the heap too.
@@ -54,6 +60,7 @@ pub(in crate::commands) fn of_session(session: &Session<'_>, all: bool, progress
         let text = format!("{} exceptions that were thrown are on the heap{most}.", exact(thrown.len() as u64));
         out.push(Finding::new("exceptions", Severity::Info, text, "objects with a stack trace").more("exceptions"));
     }
+    out.extend(collectible::collectible(session));
     let chains = async_chains(session, true, progress);
     if chains.total >= CHAINS {
         let most = chains.chains.first();

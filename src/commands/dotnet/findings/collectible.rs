@@ -1,0 +1,147 @@
+//! Collectible assemblies (plug-ins, generated code) that are still there.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use crate::addr::Addr;
+use crate::analysis::listing::list;
+use crate::commands::dotnet::heap::loader_rows;
+use crate::dotnet::{Collectible, CoreClr, string_text};
+use crate::limits;
+use crate::managed::{ObjectNames, TypeIndex};
+use crate::map::Confidence;
+use crate::report::{Finding, Severity};
+use crate::session::Session;
+use crate::units::{count, exact, round};
+
+/// What every load context derives from (System.Private.CoreLib), and its fields. The state says when `Unload` was
+/// called, or the context was finalized (AssemblyLoadContext.InternalState).
+const CONTEXT: &str = "System.Runtime.Loader.AssemblyLoadContext";
+const NAME: &str = "_name";
+const STATE: &str = "_state";
+const UNLOADING: u32 = 1;
+
+/// From how many loader allocators on they are a warning: a program with as many plug-ins is rare. Of contexts that
+/// unload, some wait for the next collection.
+const MANY: usize = 100;
+const MANY_UNLOADING: usize = 8;
+
+/// Names that are told.
+const NAMED: usize = 3;
+
+/// Assemblies of loader allocators that can go, with what these hold.
+pub(super) fn collectible(session: &Session<'_>) -> Option<Finding> {
+    let mut allocators: Vec<(Addr, &Collectible)> = Vec::new();
+    let mut names: BTreeMap<String, (u64, Option<Addr>)> = BTreeMap::new();
+    let mut assemblies = 0u64;
+    let mut unloading: Vec<String> = Vec::new();
+    for runtime in session.coreclr() {
+        let here: Vec<(Addr, &Collectible)> =
+            runtime.heaps().loader.iter().filter_map(|a| Some((a.address, a.collectible.as_ref()?))).collect();
+        if here.is_empty() {
+            continue;
+        }
+        for (_, of) in &here {
+            for &module in &of.modules {
+                let module = runtime.types().module(module);
+                let name = Some(module.assembly_name()).filter(|name| !name.is_empty());
+                let entry = names.entry(name.map_or_else(|| module.name().into_owned(), str::to_owned)).or_default();
+                entry.0 += 1;
+                entry.1 = entry.1.or(of.object);
+                assemblies += 1;
+            }
+        }
+        unloading.extend(unloading_contexts(session, runtime));
+        allocators.extend(here);
+    }
+    if allocators.is_empty() {
+        return None;
+    }
+    let rows = loader_rows(session);
+    let of_these = rows.iter().filter(|row| allocators.iter().any(|(at, _)| *at == row.allocator_address));
+    let bytes = of_these.map(|row| row.size).fold(0, u64::saturating_add);
+    let (named, example) = told(names);
+    let example = example.or_else(|| allocators.iter().find_map(|(_, of)| of.object));
+    let waiting = match unloading.as_slice() {
+        [] => String::new(),
+        [one] => format!(" Load context {one} is unloading: something keeps it, or no collection came since."),
+        all => format!(
+            " {} load contexts are unloading ({}{}): something keeps them, or no collection came since.",
+            exact(all.len() as u64),
+            all.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", "),
+            if all.len() > NAMED { " and others" } else { "" }
+        ),
+    };
+    let text = format!(
+        "{} {} loaded in {} of their own, {} of loader heaps{named}.{waiting}",
+        count(assemblies, "collectible assembly"),
+        if assemblies == 1 { "is" } else { "are" },
+        count(allocators.len() as u64, "loader allocator"),
+        round(bytes),
+    );
+    let much = allocators.len() >= MANY || unloading.len() >= MANY_UNLOADING;
+    let severity = if much { Severity::Warning } else { Severity::Info };
+    let evidence = "loader allocators of the loaded assemblies, and the states of load contexts";
+    let more = example.map_or_else(|| "heap --loader".to_owned(), |object| format!("gcroot {object}"));
+    let finding = Finding::new("collectible-assemblies", severity, text, evidence).about(bytes);
+    Some(finding.known(Confidence::Exact).more(more).within("runtime"))
+}
+
+/// The names of most assemblies, and what keeps one of the first name's.
+fn told(names: BTreeMap<String, (u64, Option<Addr>)>) -> (String, Option<Addr>) {
+    let mut names: Vec<(String, (u64, Option<Addr>))> = names.into_iter().collect();
+    names.sort_by_key(|(_, (count, _))| Reverse(*count));
+    let example = names.first().and_then(|(_, (_, object))| *object);
+    let one = |(name, (count, _)): &(String, (u64, Option<Addr>))| match count {
+        1 => name.clone(),
+        n => format!("{name} × {}", exact(*n)),
+    };
+    let named: Vec<String> = names.iter().take(NAMED).map(one).collect();
+    let more = names.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {}", count(more as u64, "other name")) } else { String::new() };
+    let named = if named.is_empty() { String::new() } else { format!(": {}{more}", named.join(", ")) };
+    (named, example)
+}
+
+/// Names of the load contexts on the heap that are unloading.
+fn unloading_contexts(session: &Session<'_>, runtime: &CoreClr<'_>) -> Vec<String> {
+    let Some(heap) = runtime.heap_of_objects() else { return Vec::new() };
+    let types = runtime.types();
+    let is_context = |kind: TypeIndex| {
+        let info = heap.method_table(kind).filter(|info| !info.free);
+        info.is_some_and(|info| types.bases(info.address).into_iter().any(|at| types.display_name(at) == CONTEXT))
+    };
+    let (objects, _) = list(session.process, runtime, heap, &is_context);
+    let mut names = ObjectNames::new(heap);
+    let mut places: HashMap<Addr, HashMap<String, u64>> = HashMap::new();
+    let mut out = Vec::new();
+    for object in objects {
+        let Some(info) = names.info(object.address) else { continue };
+        let fields = places.entry(info.address).or_insert_with(|| {
+            types.object_fields(info.address).iter().map(|f| (types.field_name(f), f.offset)).collect()
+        });
+        let at = |field: &str| Some(object.address.saturating_add(*fields.get(field)?));
+        if at(STATE).and_then(|at| types.memory.u32(at).ok()) != Some(UNLOADING) {
+            continue;
+        }
+        let name = at(NAME).and_then(|at| types.memory.ptr(at).ok()).filter(|text| !text.is_null());
+        let name = name.and_then(|text| string_text(types, text, limits::MAX_SHOWN_STRING));
+        out.push(name.map_or_else(|| object.address.to_string(), |name| format!("\"{name}\"")));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_frequent_names_come_first() {
+        let at = |n| Some(Addr::new(n));
+        let names = [("a", (1, at(1))), ("plugin.dll", (20, at(2))), ("b", (1, None)), ("c", (1, None))];
+        let (named, example) = told(names.into_iter().map(|(name, of)| (name.to_owned(), of)).collect());
+        assert_eq!(named, ": plugin.dll × 20, a, b and 1 other name");
+        assert_eq!(example, at(2));
+        assert_eq!(told(BTreeMap::new()), (String::new(), None));
+    }
+}

@@ -1,0 +1,137 @@
+//! Objects that the collector may not move, and those so large that it hardly ever does.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+
+use crate::managed::{FREE_NAME, ObjectNames};
+use crate::map::Confidence;
+use crate::report::{Finding, HandleKind, Name, Severity, TypeRow};
+use crate::session::Session;
+use crate::units::{count, human, round};
+
+/// Percent of the heap, and bytes, from which on large objects are told.
+const MUCH: u64 = 20;
+const LARGE: u64 = 16 << 20;
+
+/// Handles that pin, and bytes that are pinned, from which on that is told: each process has some dozen handles
+/// of the runtime's own.
+const HANDLES: u64 = 64;
+const PINNED: u64 = 1 << 20;
+
+/// Pinned objects among others from which on the collector has holes to leave.
+const HOLES: u64 = 1000;
+
+/// Types that are named.
+const TYPES: usize = 3;
+
+/// What is on the large object heap; `size`: of all objects.
+pub(super) fn large(types: &[TypeRow], size: u64) -> Option<Finding> {
+    let (objects, bytes, named) = of_generation(types, "loh");
+    if bytes < LARGE || bytes.saturating_mul(100) < size.saturating_mul(MUCH) {
+        return None;
+    }
+    let text = format!(
+        "{} in {} on the large object heap{named}. It is collected with generation 2 only, and compacted only where \
+         the program asks for it.",
+        round(bytes),
+        count(objects, "object"),
+    );
+    let finding = Finding::new("large-objects", Severity::Info, text, "objects on the large object heap, by type");
+    Some(finding.about(bytes).known(Confidence::Exact).more("heapstat --generation loh").within("managed-heap"))
+}
+
+/// What handles pin, and the pinned object heap.
+pub(super) fn pinned(session: &Session<'_>, types: &[TypeRow]) -> Option<Finding> {
+    let (on_heap, heap_bytes, heap_types) = of_generation(types, "poh");
+    let (mut pinned, mut asynchronous, mut objects, mut bytes) = (0u64, 0u64, 0u64, 0u64);
+    let mut by_type: BTreeMap<String, u64> = BTreeMap::new();
+    for runtime in session.coreclr() {
+        let Some(heap) = runtime.heap_of_objects() else { continue };
+        let mut names = ObjectNames::new(heap);
+        let mut seen = HashSet::new();
+        for handle in runtime.handles() {
+            match handle.kind {
+                HandleKind::Pinned => pinned += 1,
+                HandleKind::AsyncPinned => asynchronous += 1,
+                _ => continue,
+            }
+            let Some((name, size)) = names.object(handle.object).filter(|_| seen.insert(handle.object)) else {
+                continue;
+            };
+            objects += 1;
+            bytes = bytes.saturating_add(size);
+            *by_type.entry(name.shown().to_string()).or_default() += size;
+        }
+    }
+    let handles = pinned.saturating_add(asynchronous);
+    if handles < HANDLES && bytes.max(heap_bytes) < PINNED {
+        return None;
+    }
+    let handled = format!(
+        "{} in {} by {}{}{}",
+        round(bytes),
+        count(objects, "object"),
+        count(handles, "handle"),
+        if asynchronous > 0 { format!(", {asynchronous} of them for I/O,") } else { String::new() },
+        largest(by_type.into_iter().collect())
+    );
+    let poh = format!("{} in {} on the pinned object heap{heap_types}", round(heap_bytes), count(on_heap, "object"));
+    let (first, more) = if heap_bytes > bytes { (poh, handled) } else { (handled, poh) };
+    let severity = if handles >= HOLES { Severity::Warning } else { Severity::Info };
+    let finding = Finding::new(
+        "pinned",
+        severity,
+        format!("Pinned objects, which the collector can't move: {first}; {more}."),
+        "handles that pin, and objects on the pinned object heap",
+    );
+    let command = if heap_bytes > bytes { "heapstat --generation poh" } else { "handles --group" };
+    // A handle may lead to what is on the pinned object heap.
+    Some(finding.about(heap_bytes.max(bytes)).known(Confidence::Exact).more(command).within("managed-heap"))
+}
+
+/// Objects and bytes of one generation, and its largest types in words.
+fn of_generation(types: &[TypeRow], generation: &str) -> (u64, u64, String) {
+    let rows = types.iter().filter(|t| t.name != FREE_NAME);
+    let of = rows.flat_map(|t| t.generations.iter().filter(|g| g.generation == generation).map(move |g| (t, g)));
+    let (mut objects, mut bytes, mut named) = (0u64, 0u64, Vec::new());
+    for (row, part) in of {
+        objects = objects.saturating_add(part.count);
+        bytes = bytes.saturating_add(part.size);
+        named.push((row.name.clone(), part.size));
+    }
+    (objects, bytes, largest(named))
+}
+
+/// ` (System.Byte[] 4.00 MiB, …)`; empty where there is none.
+fn largest(mut types: Vec<(String, u64)>) -> String {
+    types.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
+    let one = |(name, bytes): &(String, u64)| format!("{} {}", Name::from(name.clone()).shown(), human(*bytes));
+    let named: Vec<String> = types.iter().take(TYPES).map(one).collect();
+    if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::GenerationRow;
+
+    fn row(name: &str, parts: &[(&'static str, u64, u64)]) -> TypeRow {
+        let part = |&(generation, count, size)| GenerationRow { generation, count, size };
+        TypeRow { name: name.into(), generations: parts.iter().map(part).collect(), ..TypeRow::default() }
+    }
+
+    #[test]
+    fn large_objects_are_told_where_they_are_much_of_the_heap() {
+        let types = [
+            row("Buffer[]", &[("gen2", 5, 500), ("loh", 2, 20 << 20)]),
+            row("Free", &[("loh", 1, 900 << 20)]),
+            row("Row[]", &[("loh", 1, 4 << 20)]),
+        ];
+        let finding = large(&types, 100 << 20).unwrap_or_default();
+        assert_eq!(finding.bytes, Some(24 << 20), "free space is no object");
+        assert!(finding.text.contains("24 MiB in 3 objects on the large"), "{}", finding.text);
+        assert!(finding.text.contains("(Buffer[] 20.00 MiB, Row[] 4.00 MiB)"), "{}", finding.text);
+        assert!(large(&types, 1 << 30).is_none(), "2 % of the heap");
+        assert!(large(&[row("Row[]", &[("loh", 1, 4 << 20)])], 5 << 20).is_none(), "4 MiB");
+    }
+}

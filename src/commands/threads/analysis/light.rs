@@ -1,0 +1,80 @@
+//! Threads that are none of the system's, merged by what they do.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::addr::Addr;
+use crate::commands::threads::report::{VirtualGroupRow, VirtualThreadRow, VirtualThreads};
+use crate::limits;
+use crate::managed::LightThread;
+use crate::process::Process;
+use crate::report::FrameNames;
+use crate::session::Session;
+
+use super::rows::Rows;
+
+/// Threads of a group that are listed.
+const LISTED: usize = 64;
+
+/// A group is told by state, by why its frames end, and by their names.
+type Key = (Option<&'static str>, Option<&'static str>, Vec<u32>);
+
+/// Those of all runtimes.
+pub(super) fn light(session: &Session<'_>, rows: &mut Rows<'_, '_, '_>) -> VirtualThreads {
+    let mut merger = Merger { left: limits::MAX_ALL_FRAMES, ..Merger::default() };
+    for (number, runtime) in session.runtimes().iter().enumerate() {
+        runtime.each_light_thread(&mut |thread| merger.add(number, &thread, rows));
+    }
+    merger.finish(session.process)
+}
+
+#[derive(Default)]
+struct Merger {
+    names: FrameNames,
+    index: HashMap<Key, usize>,
+    objects: Vec<HashSet<Addr>>,
+    out: VirtualThreads,
+    /// Frames of groups that may still be kept.
+    left: usize,
+    /// Threads whose group could not be.
+    lost: u64,
+}
+
+impl Merger {
+    fn add(&mut self, runtime: usize, thread: &LightThread, rows: &mut Rows<'_, '_, '_>) {
+        self.out.total += 1;
+        self.out.mounted += u64::from(thread.carrier.is_some());
+        let frames: Vec<_> = thread.frames.iter().map(|frame| rows.light(runtime, frame)).collect();
+        let names = frames.iter().map(|frame| self.names.number(frame)).collect();
+        let next = self.out.groups.len();
+        let key = (thread.state, thread.missing, names);
+        if !self.index.contains_key(&key) {
+            // One without frames is kept too.
+            let Some(left) = self.left.checked_sub(frames.len() + 1) else {
+                self.lost += 1;
+                return;
+            };
+            self.left = left;
+            let (state, waits_for, end) = (thread.state, thread.wait.clone(), thread.missing);
+            self.out.groups.push(VirtualGroupRow { state, waits_for, frames, end, ..VirtualGroupRow::default() });
+            self.objects.push(HashSet::new());
+        }
+        let at = *self.index.entry(key).or_insert(next);
+        let (Some(group), Some(objects)) = (self.out.groups.get_mut(at), self.objects.get_mut(at)) else { return };
+        group.count += 1;
+        objects.extend(thread.wait.as_ref().map(|wait| wait.object));
+        group.objects = objects.len() as u64;
+        if group.threads.len() < LISTED {
+            let (object, id, name) = (thread.address, thread.id, thread.name.clone());
+            group.threads.push(VirtualThreadRow { object, id, name, carrier_tid: thread.carrier });
+        }
+    }
+
+    fn finish(mut self, process: &Process) -> VirtualThreads {
+        if self.lost > 0 {
+            process.diag.partial("limit", format!("the stacks of {} more virtual threads are left out", self.lost));
+        }
+        // A stable sort: groups of one size stay in the order in which they were met.
+        self.out.groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+        self.out
+    }
+}

@@ -1,0 +1,92 @@
+//! Stacks of virtual threads that are on no thread of the system: objects of jdk.internal.vm.StackChunk, each with a piece
+//! of a stack behind its fields.
+//!
+//! src/hotspot/share/oops/stackChunkOop.hpp, runtime/stackChunkFrameStream.inline.hpp, cpu/x86/stackChunkFrameStream_x86.inline.hpp.
+//! Frames look as they do on a stack, but for frame pointers of interpreted ones, which are distances in words.
+
+use crate::addr::{Addr, AddrRange};
+use crate::hotspot::classes::{Classes, KlassShape, WORD};
+use crate::hotspot::code::Code;
+use crate::hotspot::threads::thread_object::{number, reference};
+use crate::limits;
+use crate::managed::{Activation, LightFrame};
+use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
+use crate::targets::Arch;
+
+/// Words from a frame's stack pointer down to where its callee keeps its frame pointer (`frame::sender_sp_offset`).
+const LINK: u64 = 2;
+
+/// The stack that begins in the chunk at `chunk` and goes on in its parents, innermost frame first; and why it is not
+/// whole, in words.
+pub(super) fn frames(classes: &Classes<'_>, code: &Code<'_>, chunk: Addr) -> (Vec<LightFrame>, Option<&'static str>) {
+    let mut out = Vec::new();
+    if classes.vm.process.arch() != Arch::X86_64 {
+        return (out, Some("frames of this machine are not known"));
+    }
+    let walks = Walks::new(Phase::Frames, limits::MAX_STACK_CHUNKS);
+    let (mut walk, mut next) = (walks.begin(), Some(chunk));
+    while let Some(at) = next {
+        if walk.step(at).is_err() {
+            return (out, Some("its chunks lead in a circle, or are too many"));
+        }
+        if let Err(why) = of_chunk(classes, code, at, &mut out) {
+            return (out, Some(why));
+        }
+        next = classes.class_of(at).and_then(|class| reference(classes, &class, at, "parent"));
+    }
+    (out, None)
+}
+
+fn of_chunk(
+    classes: &Classes<'_>,
+    code: &Code<'_>,
+    chunk: Addr,
+    out: &mut Vec<LightFrame>,
+) -> Result<(), &'static str> {
+    let memory = classes.vm.memory;
+    let class = classes.class_of(chunk).ok_or("its chunk is none")?;
+    let KlassShape::StackChunk { size, words_at } = class.shape else { return Err("its chunk is none") };
+    let words = memory.u32(chunk.wrapping_add(words_at)).map_err(|_| "its chunk can't be read")?;
+    let start = chunk.checked_add(size).ok_or("its chunk is none")?;
+    let end = start.checked_add(u64::from(words) * WORD).ok_or("its chunk is none")?;
+    let range = AddrRange::new(start, end);
+    let sp = number(classes, &class, chunk, "sp").ok_or("its chunk has no stack pointer")?;
+    let pc_at = classes.field(&class, "pc").ok_or("its chunk has no address of code")?;
+    let mut pc = memory.ptr(chunk.wrapping_add(pc_at.offset)).map_err(|_| "its chunk can't be read")?;
+    let mut sp = start.checked_add(u64::from(sp) * WORD).ok_or("its chunk is none")?;
+    // At the bottom there is no return address. Stack pointers rise.
+    while range.contains(sp) && !pc.is_null() {
+        if out.len() >= limits::MAX_STACK_FRAMES {
+            return Err("it has more frames than are read");
+        }
+        let found = step(classes, code, &range, sp, pc).ok_or("its code is not known")?;
+        out.extend(found.methods.into_iter().map(|activation| LightFrame { ip: pc, sp, activation }));
+        let up = found.caller.filter(|&up| up > sp && up <= end).ok_or("a frame has no end")?;
+        pc = memory.ptr(up.saturating_sub(WORD)).map_err(|_| "its chunk can't be read")?;
+        sp = up;
+    }
+    Ok(())
+}
+
+struct Found {
+    methods: Vec<Activation>,
+    /// The caller's stack pointer.
+    caller: Option<Addr>,
+}
+
+/// What is in the frame at `sp`; `None` where its code is none of the VM's.
+fn step(classes: &Classes<'_>, code: &Code<'_>, range: &AddrRange, sp: Addr, pc: Addr) -> Option<Found> {
+    if code.is_interpreter(pc) {
+        let link = sp.checked_sub(LINK * WORD).filter(|&link| link >= range.start)?;
+        let words = classes.vm.memory.u64(link).ok()? as i64;
+        let fp = link.wrapping_offset(words.wrapping_mul(WORD as i64));
+        let fp = Some(fp).filter(|&fp| fp > link && range.contains(fp));
+        let methods = fp.and_then(|fp| code.interpreted_in(fp)).into_iter().collect();
+        return Some(Found { methods, caller: fp.and_then(|fp| fp.checked_add(LINK * WORD)) });
+    }
+    let blob = code.blob_at(pc.saturating_sub(1))?;
+    let caller = blob.frame_size.and_then(|words| sp.checked_add(u64::from(words) * WORD));
+    Some(Found { methods: code.compiled_at(blob, pc), caller })
+}

@@ -1,0 +1,217 @@
+//! Where in a range what fills it changes for good. A mapping has a head, some pages that differ, and a tail that was
+//! never written; a change is a border only where what comes after it goes on.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::addr::{Addr, AddrRange};
+use crate::memory::content::{Content, Filled};
+use crate::memory::pages::PAGE;
+
+/// Percent of what was written that must be alike for a range to be called that.
+const MOST: u64 = 90;
+
+/// Bytes of changing content that are a stretch of their own: what is shorter belongs to its neighbour.
+const CHANGING: u64 = 16 * PAGE;
+
+/// Bytes of one content from which on it is a stretch of its own. Heaps have many pages of a kind side by side by
+/// chance, and no fill.
+fn lasting(content: Content) -> u64 {
+    match content {
+        Content::Zero => u64::MAX,
+        Content::Byte(_) | Content::Word(_) => 4 * PAGE,
+        Content::Utf8 | Content::Utf16 | Content::Bitmap | Content::Float | Content::Random => 16 * PAGE,
+        Content::Sparse | Content::Pointers(_) | Content::Structures | Content::Mixed => 64 * PAGE,
+    }
+}
+
+/// How many bytes of a range are filled with what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Makeup {
+    bytes: BTreeMap<Content, u64>,
+}
+
+impl Makeup {
+    /// What `runs` have together.
+    pub fn of(runs: impl IntoIterator<Item = Filled>) -> Makeup {
+        let mut out = Makeup::default();
+        runs.into_iter().for_each(|run| out.add(run.content, run.range.len()));
+        out
+    }
+
+    /// So many more bytes of it.
+    pub fn add(&mut self, content: Content, bytes: u64) {
+        let sum = self.bytes.entry(content).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+
+    /// All that another has.
+    pub fn merge(&mut self, other: &Makeup) {
+        other.bytes.iter().for_each(|(content, bytes)| self.add(*content, *bytes));
+    }
+
+    /// Bytes that were looked at.
+    pub fn seen(&self) -> u64 {
+        self.bytes.values().copied().fold(0, u64::saturating_add)
+    }
+
+    /// Of these, bytes in pages that are not all zero.
+    pub fn written(&self) -> u64 {
+        self.seen().saturating_sub(self.bytes.get(&Content::Zero).copied().unwrap_or(0))
+    }
+
+    /// Bytes of contents that `is` holds of.
+    pub fn sum(&self, is: impl Fn(Content) -> bool) -> u64 {
+        self.bytes.iter().filter(|(content, _)| is(**content)).map(|(_, bytes)| *bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Each content with its bytes, those of most bytes first, without zeros.
+    pub fn by_size(&self) -> Vec<(Content, u64)> {
+        let written = self.bytes.iter().filter(|(content, _)| **content != Content::Zero);
+        let mut out: Vec<(Content, u64)> = written.map(|(content, bytes)| (*content, *bytes)).collect();
+        out.sort_by_key(|(content, bytes)| (Reverse(*bytes), *content));
+        out
+    }
+
+    /// What nearly all that was written is; mixed where nothing is; zero where nothing was written. `None`: nothing
+    /// was looked at.
+    pub fn content(&self) -> Option<Content> {
+        if self.written() == 0 {
+            return (self.seen() > 0).then_some(Content::Zero);
+        }
+        let (most, bytes) = self.by_size().into_iter().next()?;
+        if self.is_most(bytes) {
+            return Some(most);
+        }
+        let pointers = Content::Pointers(None);
+        Some(if self.is_most(self.alike(pointers)) { pointers } else { Content::Mixed })
+    }
+
+    /// Bytes of what `content` names; pointers into several parts of memory are all pointers together.
+    fn alike(&self, content: Content) -> u64 {
+        match content {
+            Content::Pointers(None) => self.sum(|other| matches!(other, Content::Pointers(_))),
+            _ => self.sum(|other| other == content),
+        }
+    }
+
+    fn is_most(&self, bytes: u64) -> bool {
+        bytes.saturating_mul(100) >= self.written().saturating_mul(MOST)
+    }
+
+    /// Percent of what was written that is `content`.
+    pub fn percent(&self, content: Content) -> u64 {
+        self.alike(content).saturating_mul(100).checked_div(self.written()).unwrap_or(100)
+    }
+}
+
+/// A part of a range that is filled alike, by and large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Where it is. What is not in the core, and zeros, belong to the stretch before them.
+    pub range: AddrRange,
+    /// What is in it.
+    pub makeup: Makeup,
+}
+
+/// What of `runs` (by address) lies in `range`, cut at its ends.
+pub fn within(runs: &[Filled], range: AddrRange) -> impl Iterator<Item = Filled> + '_ {
+    let from = runs.partition_point(|run| run.range.end <= range.start);
+    let clipped = move |run: &Filled| run.range.intersect(&range).map(|range| Filled { range, content: run.content });
+    runs.get(from..).unwrap_or_default().iter().map_while(clipped)
+}
+
+/// Cut `range` where what fills it changes, by the runs of pages in it (by address). The stretches cover all of it.
+pub fn stretches(range: AddrRange, runs: impl IntoIterator<Item = Filled>) -> Vec<Stretch> {
+    let mut done: Vec<Part> = Vec::new();
+    let mut pending: Option<Part> = None;
+    for part in parts(runs) {
+        match done.last_mut() {
+            Some(last) if last.of.is_some() && last.of == part.of => {
+                pending.take().into_iter().for_each(|p| last.makeup.merge(&p.makeup));
+                last.makeup.merge(&part.makeup);
+            }
+            last if part.lasts() => {
+                let head = match (last, pending.take()) {
+                    (Some(last), Some(p)) => {
+                        last.makeup.merge(&p.makeup);
+                        None
+                    }
+                    (_, head) => head,
+                };
+                // What stands before the first is its head.
+                done.push(head.map_or(part.clone(), |head| Part { of: part.of, ..head.with(&part) }));
+            }
+            Some(last) if last.of.is_none() => last.makeup.merge(&part.makeup),
+            _ => {
+                let all = pending.take().map_or(part.clone(), |p| p.with(&part));
+                match all.makeup.written() >= CHANGING {
+                    true => done.push(Part { of: None, ..all }),
+                    false => pending = Some(all),
+                }
+            }
+        }
+    }
+    match (done.last_mut(), pending) {
+        (Some(last), Some(p)) => last.makeup.merge(&p.makeup),
+        (None, Some(p)) => done.push(p),
+        _ => {}
+    }
+    let ends: Vec<Addr> = done.iter().skip(1).map(|part| part.start).chain([range.end]).collect();
+    let mut start = range.start;
+    let stretch = |(part, end): (Part, Addr)| {
+        let range = AddrRange::new(std::mem::replace(&mut start, end), end);
+        Stretch { range, makeup: part.makeup }
+    };
+    match done.is_empty() {
+        true => vec![Stretch { range, makeup: Makeup::default() }],
+        false => done.into_iter().zip(ends).map(stretch).collect(),
+    }
+}
+
+/// Pages of one content, or a stretch in the making.
+#[derive(Clone)]
+struct Part {
+    start: Addr,
+    /// Its content; `None` where that keeps changing.
+    of: Option<Content>,
+    makeup: Makeup,
+}
+
+impl Part {
+    /// Whether it is a stretch of its own.
+    fn lasts(&self) -> bool {
+        self.of.is_some_and(|content| self.makeup.written() >= lasting(content))
+    }
+
+    /// This and what comes after it.
+    fn with(mut self, next: &Part) -> Part {
+        self.makeup.merge(&next.makeup);
+        self
+    }
+}
+
+/// Runs put together where they are alike but for zeros between them. A zero page tells nothing of the mapping it is
+/// in: zeros go with what stands before them.
+fn parts(runs: impl IntoIterator<Item = Filled>) -> Vec<Part> {
+    let mut out: Vec<Part> = Vec::new();
+    for run in runs {
+        match out.last_mut() {
+            Some(last) if run.content == Content::Zero || last.of == Some(run.content) => {
+                last.makeup.add(run.content, run.range.len());
+            }
+            Some(last) if last.of == Some(Content::Zero) => {
+                last.of = Some(run.content);
+                last.makeup.add(run.content, run.range.len());
+            }
+            _ => {
+                out.push(Part { start: run.range.start, of: Some(run.content), makeup: Makeup::of([run]) });
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+#[path = "stretches_tests.rs"]
+mod tests;

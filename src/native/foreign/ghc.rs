@@ -1,0 +1,92 @@
+//! GHC (Haskell): megablocks of its heap.
+//!
+//! A megablock of 1 MiB begins with a description of each of its blocks of 4 KiB (`bdescr`, 64 bytes), those of the descriptions' own blocks left out;
+//! each begins with its block's address. A group of several megablocks has descriptions in the first alone, of which the first one says how
+//! many blocks they are. Source: rts/include/rts/storage/Block.h, rts/sm/BlockAlloc.c of GHC 8 to 9.
+
+use super::found::{Found, Label};
+use super::scene::Scene;
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::map::{Kind, Owner};
+
+/// MBLOCK_SIZE, BLOCK_SIZE, sizeof (bdescr) with its padding.
+const MEGABLOCK: u64 = 1 << 20;
+const BLOCK: u64 = 4096;
+const DESCRIPTION: u64 = 64;
+
+/// Blocks that the descriptions are in (FIRST_BLOCK), and all blocks.
+const FIRST: u64 = DESCRIPTION * MEGABLOCK / BLOCK / BLOCK;
+const BLOCKS: u64 = MEGABLOCK / BLOCK;
+
+/// `bdescr.blocks`, 32 bits.
+const COUNT: u64 = 48;
+
+/// Descriptions that are looked at in each megablock.
+const TRIED: [u64; 4] = [FIRST, FIRST + 1, FIRST + 2, BLOCKS - 1];
+
+/// Megablocks without which it is none: a small program has some.
+const ENOUGH: usize = 2;
+
+pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+    if !scene.starts(MEGABLOCK).into_iter().any(|at| megablocks(scene, at).is_some()) {
+        return;
+    }
+    let mut list = Vec::new();
+    scene.each_aligned(MEGABLOCK, |at| {
+        list.extend(megablocks(scene, at));
+        list.len() < limits::MAX_FOREIGN_RANGES
+    });
+    if list.len() < ENOUGH {
+        return;
+    }
+    let owner = scene.images.iter().find(|i| i.is_program).map_or(Owner::None, |i| i.owner);
+    let evidence = format!("{} groups of megablocks that begin with descriptions of their own blocks", list.len());
+    found.add(list, &Label::derived(Kind::RuntimeHeap, owner, "GHC: megablocks of the heap", evidence));
+}
+
+/// The megablock at `at`, and those behind it that are in its group.
+fn megablocks(scene: &Scene<'_>, at: Addr) -> Option<AddrRange> {
+    let open = scene.open_at(at)?;
+    let describes = |block: u64| {
+        let start = scene.memory.ptr(at.saturating_add(block * DESCRIPTION));
+        start.is_ok_and(|start| start == at.saturating_add(block * BLOCK))
+    };
+    if !TRIED.into_iter().all(describes) {
+        return None;
+    }
+    let count = scene.memory.u64(at.saturating_add(FIRST * DESCRIPTION + COUNT)).ok()? & 0xffff_ffff;
+    // BLOCKS_TO_MBLOCKS: only the first has blocks that it uses for descriptions.
+    let behind = count.saturating_sub(BLOCKS - FIRST).div_ceil(BLOCKS);
+    AddrRange::sized(at, (1 + behind) * MEGABLOCK).intersect(&open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Lab, range};
+    use super::*;
+
+    const A: u64 = 0x42_0000_0000;
+
+    fn ask(count: u64, wrong: u64) -> Vec<(AddrRange, Label)> {
+        let mut lab = Lab::default();
+        lab.map(0x1_0000, 64).map(A, 4 << 20);
+        for i in 0..count {
+            let at = A + i * MEGABLOCK;
+            for block in FIRST..BLOCKS {
+                lab.put(at + block * DESCRIPTION, &[at + block * BLOCK + wrong, 0, 0, 0, 0, 0, 1]);
+            }
+        }
+        // The last is the first of two.
+        lab.put(A + (count - 1) * MEGABLOCK + FIRST * DESCRIPTION + COUNT, &[BLOCKS - FIRST + 3]);
+        lab.ask(find, ("any-program", range(0x1_0000, 64)), &[range(A, 4 << 20)])
+    }
+
+    #[test]
+    fn megablocks_describe_their_blocks() {
+        let found = ask(2, 0);
+        assert_eq!((found.len(), found[0].0), (1, range(A, 3 * MEGABLOCK)));
+        assert!(ask(2, BLOCK).is_empty());
+        assert!(ask(1, 0).is_empty());
+    }
+}

@@ -1,0 +1,165 @@
+//! PartitionAlloc (Chromium, Electron): super pages of 2 MiB.
+//!
+//! Each run of super pages has an entry (`PartitionSuperPageExtentEntry`: root, next, how many) at the start of a page of its own, between
+//! guards; behind it are descriptions of the spans of slots (free list, next, bucket), 32 bytes each. A root has its last and its first entry
+//! side by side, and entries are a list. That page is the second of the super page, or, since 2024, at some distance that is the same in one pool: where
+//! the lists of free slots lead tells. Source: partition_page_metadata.h, partition_superpage_extent_entry.h,
+//! partition_root.h.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::found::{Found, Label};
+use super::scene::Scene;
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::map::{Kind, Owner};
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
+
+/// kSuperPageSize
+const SUPER_PAGE: u64 = 2 << 20;
+
+/// kSystemPageSize: that of an entry and its descriptions.
+const PAGE: u64 = 4096;
+
+/// Bytes of a range that begins with an entry: one page between guards, or some where pools have theirs side by side.
+const MAX_ENTRY_RANGE: u64 = 16 * PAGE;
+
+/// Words of a root: what it has for each bucket, then its entries. Less than 1,000 so far.
+const ROOT_WORDS: usize = 2048;
+
+/// Words of a description, and where its bucket stands: in the root.
+const SPAN_WORDS: usize = 4;
+const BUCKET: usize = 2;
+
+pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
+    let image = scene.named(&["chrom", "electron", "libcef", "nwjs", "code"]);
+    // Guards on both sides: an entry's page begins a range of memory. Where no module's name is a hint, large ranges are
+    // not looked at: each would be a page that is read, in a process that may have a hundred thousand.
+    let small = |range: &&AddrRange| image.is_some() || range.len() <= MAX_ENTRY_RANGE;
+    let mut roots: BTreeMap<Addr, BTreeSet<Addr>> = BTreeMap::new();
+    for at in scene.open().iter().filter(small).map(|r| r.start) {
+        if let Some(entry) = entry(scene, at) {
+            roots.entry(entry.root).or_default().insert(at);
+        }
+    }
+    let owner = image.or_else(|| scene.images.iter().find(|i| i.is_program)).map_or(Owner::None, |i| i.owner);
+    let walks = Walks::new(Phase::Foreign, limits::MAX_FOREIGN_RANGES);
+    for (root, candidates) in roots.into_iter().take(limits::MAX_PARTITIONS) {
+        let Some(list) = entries(scene, &walks, root, &candidates) else { continue };
+        let Some(distance) = distance(scene, root, &list) else { continue };
+        let (mut memory, mut own) = (Vec::new(), Vec::new());
+        for (at, entry) in &list {
+            memory.extend(at.checked_offset(distance).map(|start| AddrRange::sized(start, entry.count * SUPER_PAGE)));
+            own.extend((0..entry.count).map(|i| AddrRange::sized(at.saturating_add(i * SUPER_PAGE), PAGE)));
+        }
+        let evidence =
+            format!("{} runs of super pages of root {root}, which leads to their entries as they do to it", list.len());
+        found.add(memory, &Label::derived(Kind::Allocator, owner, "PartitionAlloc", evidence));
+        let label = Label::derived(Kind::Allocator, owner, "PartitionAlloc: its structures", "entries of super pages");
+        found.add(own, &label);
+    }
+}
+
+/// `PartitionSuperPageExtentEntry`
+struct Entry {
+    root: Addr,
+    next: Addr,
+    count: u64,
+}
+
+fn entry(scene: &Scene<'_>, at: Addr) -> Option<Entry> {
+    let [root, next, counts] = scene.words(at)?;
+    let [root, next] = [root, next].map(Addr::new);
+    let count = counts & 0xffff;
+    let sound = !root.is_null()
+        && root.is_aligned(16)
+        && next.is_aligned(PAGE)
+        && count > 0
+        && counts >> 32 == 0
+        && scene.memory.readable(root, 8) == 8;
+    sound.then_some(Entry { root, next, count })
+}
+
+/// All entries of a root, if the first and the last of them stand in it.
+fn entries(scene: &Scene<'_>, walks: &Walks, root: Addr, candidates: &BTreeSet<Addr>) -> Option<Vec<(Addr, Entry)>> {
+    // It need not be in the core as a whole.
+    let len = scene.memory.readable(root, 8 * ROOT_WORDS as u64);
+    let mut words: Vec<Addr> = Vec::new();
+    scene.each_word(AddrRange::sized(root, len), |place, word| {
+        words.resize((place.since(root) / 8) as usize, Addr::NULL);
+        words.push(Addr::new(word));
+    });
+    let sides = words.windows(2).filter_map(|w| w.first().zip(w.last()));
+    let first = sides.filter(|(last, first)| candidates.contains(last) && candidates.contains(first)).map(|(_, f)| *f);
+    first.into_iter().find_map(|first| {
+        let mut out = Vec::new();
+        let end = walks.alone().follow(first, |at| {
+            let entry = entry(scene, at).filter(|e| e.root == root).ok_or("it is no entry of this root")?;
+            let next = entry.next;
+            out.push((at, entry));
+            Ok::<_, &str>(next)
+        });
+        if let Err(e) = end {
+            tracing::debug!("super pages of {root}: {e}");
+            return None;
+        }
+        Some(out)
+    })
+}
+
+/// How far from an entry its super page lies: as most lists of free slots say.
+fn distance(scene: &Scene<'_>, root: Addr, list: &[(Addr, Entry)]) -> Option<i64> {
+    let of_root = AddrRange::sized(root, 8 * ROOT_WORDS as u64);
+    let mut votes: BTreeMap<i64, usize> = BTreeMap::new();
+    for (at, _) in list {
+        let Some(words) = scene.words::<512>(*at) else { continue };
+        for span in words.chunks_exact(SPAN_WORDS).skip(1) {
+            let free = span.first().map_or(Addr::NULL, |w| Addr::new(*w));
+            let its = span.get(BUCKET).is_some_and(|w| of_root.contains(Addr::new(*w)));
+            if its && scene.open_at(free).is_some() {
+                *votes.entry(free.align_down(SUPER_PAGE).offset_from(*at)).or_default() += 1;
+            }
+        }
+    }
+    votes.into_iter().max_by_key(|(_, n)| *n).map(|(distance, _)| distance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Lab, range};
+    use super::*;
+
+    const ROOT: u64 = 0x1_0000;
+    const HEAP: u64 = 0x1c8c_0000_0000;
+
+    /// Two super pages, with entries `far` behind them; the root says that its first one is at `first`.
+    fn ask(far: u64, first: u64) -> Vec<(AddrRange, Label)> {
+        let mut lab = Lab::default();
+        lab.map(ROOT, 0x4000).put(ROOT + 0x1658, &[HEAP + SUPER_PAGE + far, first]);
+        let mut open = Vec::new();
+        for (i, next) in [(0, HEAP + SUPER_PAGE + far), (1, 0)] {
+            let at = HEAP + i * SUPER_PAGE;
+            let page = at + far;
+            lab.map(page, PAGE as usize).put(page, &[ROOT, next, 0x3_0001]);
+            lab.put(page + 32 * 3, &[at + 0xc880, 0, ROOT + 0x128]);
+            lab.map(at + 0x4000, 0x1000);
+            open.extend([range(page, PAGE), range(at + 0x4000, 0x1f_8000)]);
+        }
+        lab.ask(find, ("chromium", range(ROOT, 0x4000)), &open)
+    }
+
+    #[test]
+    fn a_root_and_its_entries_lead_to_each_other() {
+        for far in [0x1000, 0xc97_239f_5000] {
+            let found = ask(far, HEAP + far);
+            assert_eq!((found[0].0, found[0].1.detail.as_str()), (range(HEAP, 2 * SUPER_PAGE), "PartitionAlloc"));
+            assert_eq!(found[1].0, range(HEAP + far, PAGE));
+        }
+    }
+
+    #[test]
+    fn a_root_that_does_not_has_none() {
+        assert!(ask(0x1000, HEAP + 0x2000).is_empty());
+    }
+}

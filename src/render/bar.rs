@@ -1,0 +1,33 @@
+//! Bars that show a share, for terminals: block elements of eighths of a column (Unicode, U+2588 to U+258F).
+
+/// Columns of a bar in a table.
+pub(crate) const BAR: usize = 10;
+
+/// Parts of a column, each an eighth larger.
+const PARTS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+
+/// A bar of that share of so many columns, filled up with blanks. What is not nothing has an eighth at the least.
+pub(crate) fn bar(share: f64, columns: usize) -> String {
+    let all = columns.saturating_mul(8);
+    let least = usize::from(share > 0.0);
+    // Shares beyond the whole are the whole.
+    let eighths = ((share.clamp(0.0, 1.0) * all as f64).round() as usize).max(least).min(all);
+    (0..columns).filter_map(|at| PARTS.get(eighths.saturating_sub(at * 8).min(8))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_as_long_as_its_share() {
+        assert_eq!(bar(0.0, 4), "    ");
+        assert_eq!(bar(0.0001, 4), "▏   ");
+        assert_eq!(bar(0.5, 4), "██  ");
+        assert_eq!(bar(0.53, 4), "██▏ ");
+        assert_eq!(bar(1.0, 4), "████");
+        assert_eq!(bar(7.5, 2), "██");
+        assert_eq!(bar(f64::NAN, 2).chars().count(), 2);
+        assert_eq!(bar(0.5, 0), "");
+    }
+}
