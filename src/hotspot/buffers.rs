@@ -23,12 +23,13 @@ const UNMAPPER: &str = "Unmapper";
 
 /// All buffers that own memory, by address, and how many more there are than are taken.
 pub(super) fn buffers(classes: &Classes<'_>, heap: &dyn Heap) -> (Vec<OwnedBuffer>, u64) {
+    // For each thread: what types it met are of buffers, and those it found.
+    let fresh = || (heap.walker(), Vec::<Option<bool>>::new(), Vec::<Addr>::new());
     let shares: Vec<Vec<Addr>> = heap
         .parts()
         .par_iter()
-        .map(|part| {
-            let (mut known, mut out): (Vec<Option<bool>>, Vec<Addr>) = Default::default();
-            heap.walker().walk(part, &mut Losses::default(), &mut |object| {
+        .fold(fresh, |(mut walker, mut known, mut out), part| {
+            walker.walk(part, &mut Losses::default(), &mut |object| {
                 let number = object.kind.0 as usize;
                 if number >= known.len() {
                     known.resize(number.saturating_add(1024), None);
@@ -38,8 +39,9 @@ pub(super) fn buffers(classes: &Classes<'_>, heap: &dyn Heap) -> (Vec<OwnedBuffe
                     out.push(object.addr);
                 }
             });
-            out
+            (walker, known, out)
         })
+        .map(|(_, _, out)| out)
         .collect();
     let found: usize = shares.iter().map(Vec::len).sum();
     let objects = shares.into_iter().flatten().take(limits::MAX_OWNED_BUFFERS);

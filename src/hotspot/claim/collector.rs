@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::addr::{Addr, AddrRange};
 use crate::hotspot::HotSpot;
-use crate::hotspot::claim::{Known, Sink, virtual_space, words};
+use crate::hotspot::claim::{Known, Sink, is_taken, virtual_space, words};
 use crate::hotspot::heap::Collector;
 use crate::hotspot::vm::{Vm, VmError};
 use crate::limits;
@@ -108,11 +108,12 @@ fn mark_stack(vm: &Vm<'_>, out: &mut Sink<'_>, collected: Addr) {
         return;
     };
     let heap = words(vm, collected, vm.size_of("G1CollectedHeap").unwrap_or(0).min(limits::MAX_VM_OBJECT));
+    let taken = out.taken();
     for (_, object) in heap {
         for (at, word) in words(vm, Addr::new(object), limits::MAX_VM_OBJECT) {
             let start = Addr::new(word);
             let entry = out.base.at(start).filter(|e| e.file.is_none() && e.range.start == start);
-            if entry.is_some_and(|e| e.range.len() == size) && !out.is_taken(AddrRange::sized(start, size)) {
+            if entry.is_some_and(|e| e.range.len() == size) && !is_taken(&taken, AddrRange::sized(start, size)) {
                 let evidence = format!("the word at {at} leads to it, and MarkStackSize is {}", exact(size / 8));
                 let range = AddrRange::sized(start, size);
                 out.add(range, Kind::GCBookkeeping, "G1's marking stack", Known::derived(&evidence));

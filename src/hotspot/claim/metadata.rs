@@ -4,9 +4,11 @@
 //! where classes are. Metaspace has no root at all: it is where the pools, methods and fields of classes are found to
 //! be (src/hotspot/share/memory: metaspace.hpp, metaspace/virtualSpaceNode.hpp, metaspaceShared.hpp).
 
+use std::collections::BTreeMap;
+
 use crate::addr::{Addr, AddrRange};
 use crate::hotspot::HotSpot;
-use crate::hotspot::claim::{Known, Sink, is_committed, pieces};
+use crate::hotspot::claim::{Known, Sink, is_committed, is_taken, pieces};
 use crate::hotspot::classes::Classes;
 use crate::hotspot::vm::Vm;
 use crate::map::{Base, BaseEntry, Kind};
@@ -27,7 +29,7 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     if klasses.is_empty() {
         return;
     }
-    let mut found = Found { base: out.base, known: Vec::new(), others: vec![archive, space] };
+    let mut found = Found { base: out.base, known: BTreeMap::new(), others: [archive, space] };
     klasses.iter().for_each(|&klass| found.of_class(classes, klass));
     nodes(found, out);
 }
@@ -98,21 +100,21 @@ fn class_space(vm: &Vm<'_>, out: &mut Sink<'_>, archive: AddrRange, klasses: &[A
 /// Mappings in which metadata was found.
 struct Found<'a> {
     base: &'a Base,
-    /// By the order in which they were found.
-    known: Vec<AddrRange>,
+    /// By their starts.
+    known: BTreeMap<Addr, AddrRange>,
     /// What holds metadata and is no metaspace.
-    others: Vec<AddrRange>,
+    others: [AddrRange; 2],
 }
 
 impl Found<'_> {
     /// Something of a class is there.
     fn at(&mut self, at: Addr) {
-        if at.is_null() || self.known.iter().rev().chain(&self.others).any(|r| r.contains(at)) {
+        if at.is_null() || self.others.iter().any(|r| r.contains(at)) {
             return;
         }
         let open = |e: &&BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.write && !p.exec);
         if let Some(entry) = self.base.at(at).filter(open) {
-            self.known.push(entry.range);
+            self.known.insert(entry.range.start, entry.range);
         }
     }
 
@@ -153,18 +155,18 @@ impl Found<'_> {
 /// Claim the mappings that hold metadata, and what surrounds them in their nodes.
 fn nodes(found: Found<'_>, out: &mut Sink<'_>) {
     let base = out.base;
-    let mut known = found.known;
-    known.sort();
+    let known = found.known;
+    let taken = out.taken();
     let by_content = Known::derived("methods, pools or fields of classes lie in it");
     let mut end_of_last = Addr::NULL;
-    for range in &known {
+    for range in known.values() {
         out.add(*range, Kind::Metaspace, "metadata of classes", by_content);
         // A node is one reservation: what follows without a gap is of it, as far as a node goes.
         let limit = range.start.align_down(ROOT_CHUNK).saturating_add(NODE);
         let mut at = range.end.max(end_of_last);
         while let Some(entry) = base.at(at).filter(|e| e.file.is_none() && e.range.end <= limit && e.range.end > at) {
             let executable = entry.perms.is_some_and(|p| p.exec);
-            if executable || known.contains(&entry.range) || out.is_taken(entry.range) {
+            if executable || known.contains_key(&entry.range.start) || is_taken(&taken, entry.range) {
                 break;
             }
             let why = Known::guess("within 64 MiB behind memory that holds metadata, without a gap");

@@ -12,7 +12,7 @@ mod own;
 
 pub(crate) use code::code_heaps;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, union};
 use crate::hotspot::HotSpot;
 use crate::hotspot::vm::{Vm, VmError};
 use crate::map::{Base, BaseEntry, Claim, Claims, Confidence, Kind, Owner};
@@ -105,9 +105,9 @@ impl Sink<'_> {
         }
     }
 
-    /// Whether something of the range is claimed already.
-    fn is_taken(&self, range: AddrRange) -> bool {
-        self.taken.iter().any(|t| t.intersect(&range).is_some())
+    /// What was claimed so far: by address, disjoint.
+    fn taken(&self) -> Vec<AddrRange> {
+        union(self.taken.clone())
     }
 }
 
@@ -122,6 +122,12 @@ fn pieces(base: &Base, range: AddrRange) -> Vec<(AddrRange, bool)> {
         }
     }
     out
+}
+
+/// Whether some of `range` is in one of `taken`, which are disjoint and by address.
+fn is_taken(taken: &[AddrRange], range: AddrRange) -> bool {
+    let first = taken.partition_point(|t| t.end <= range.start);
+    taken.get(first).is_some_and(|t| t.start < range.end)
 }
 
 /// What a VirtualSpace (virtualspace.hpp) says: what it reserved, and what of that is committed.

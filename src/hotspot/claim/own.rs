@@ -41,7 +41,7 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     let base = out.base;
     // What a file is mapped to, and what may be executed, has a better name. The kernel joins a mapping with the .bss of
     // the library before it.
-    let mut taken = out.taken.clone();
+    let mut taken = out.taken();
     taken.extend(vm.process.modules.iter().flat_map(|m| match &m.kind {
         ModuleKind::Elf(image) => {
             image.segments.iter().map(|s| AddrRange::new(s.range.start, s.range.end.align_up(PAGE))).collect()
