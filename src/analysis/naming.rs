@@ -50,6 +50,11 @@ impl<'s, 'p> Names<'s, 'p> {
         Names { session, runtimes: session.runtimes().iter().map(|runtime| runtime.code()).collect() }
     }
 
+    /// What the names are of.
+    pub(crate) fn session(&self) -> &'s Session<'p> {
+        self.session
+    }
+
     /// The code of the runtime of that number.
     pub(crate) fn runtime(&self, number: usize) -> Option<&'s dyn ManagedCode> {
         self.runtimes.get(number).copied()

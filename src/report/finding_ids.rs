@@ -14,6 +14,7 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("deadlock", "Threads that wait for one another's locks."),
     ("equal-strings", "Strings of equal content that are there many times."),
     ("exceptions", "Exceptions that were thrown and are still on the heap."),
+    ("file-pages", "Pages of mapped files that are only read: the files' own content."),
     ("finalizer-queue", "Objects whose finalizers are due and do not run."),
     ("heap-fragmentation", "Free space between objects of the managed heap."),
     ("images", "Program files in memory."),

@@ -16,7 +16,10 @@ public class OffHeap {
         final String name;
         final ByteBuffer buffer = ByteBuffer.allocateDirect(BUFFER);
 
-        Session(int number) { name = "session-" + number; }
+        Session(int number) {
+            name = "session-" + number;
+            while (buffer.hasRemaining()) buffer.put((byte) (number + 1));
+        }
     }
 
     static class Sessions {

@@ -31,6 +31,7 @@ mod foreign;
 mod fuzz;
 mod hostile;
 mod java_code;
+mod java_heap;
 mod java_map;
 mod java_threads;
 mod lists;

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use coremap::addr::Addr;
 use coremap::commands::shrink::ShrinkReport;
-use coremap::commands::{self, ThreadOptions};
+use coremap::commands::{self, HeapStatOptions, RetainedOptions, ThreadOptions};
 use coremap::core::producer::DIAG_PAGE_SIZE;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::session::Session;
 use coremap::shrink;
+use regex::Regex;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::commands::Command;
@@ -44,6 +45,8 @@ pub(super) enum Purpose {
     Async,
     /// object, of each --address
     Object,
+    /// heapstat, objects, object, gcroot, retained and holders: the whole managed heap
+    Objects,
 }
 
 impl Purpose {
@@ -80,6 +83,16 @@ impl Purpose {
                 for &at in ips {
                     drop(commands::object(session, at));
                 }
+            }
+            Purpose::Objects => {
+                let options = HeapStatOptions { strings: true, ..HeapStatOptions::default() };
+                drop(commands::heapstat(session, &options, progress));
+                drop(commands::retained(session, &RetainedOptions::default()));
+                // Ways to all types have all names in them.
+                if let Ok(all) = Regex::new("") {
+                    drop(commands::gcroot_types(session, &all, usize::MAX));
+                }
+                drop(commands::holders(session, None, progress));
             }
             Purpose::Check => drop(commands::check(session)),
         }

@@ -3,6 +3,7 @@ use std::io::{BufRead, Write};
 use crate::addr::Addr;
 use crate::analysis::naming::{Code, Names};
 use crate::commands::symbolicate::report::{SymbolicateReport, TextBlockRow, TextFrameRow};
+use crate::managed::{ObjectNames, buffer_at};
 use crate::report::InlinedRow;
 use crate::session::Session;
 use crate::symbolicate::{self, Inlined, Kind, Mapping, Namer, Options, Resolved, Summary, SymbolicateError};
@@ -125,5 +126,23 @@ impl Namer for Names<'_, '_> {
             }),
             Code::Stub(_) | Code::Other(_) | Code::None => None,
         }
+    }
+
+    /// The object that owns the block that malloc returned at `address`, or what a runtime wrote into it.
+    fn owner(&self, address: Addr) -> Option<String> {
+        let session = self.session();
+        let labels = session.block_labels();
+        // A runtime that labels blocks puts its note before what it hands on.
+        let starts = [Some(address), labels.map(|labels| address.saturating_add(labels.header()))];
+        for runtime in session.runtimes() {
+            let Some(heap) = runtime.heap() else { continue };
+            let owned = starts.iter().flatten().find_map(|&at| buffer_at(runtime.buffers(), at));
+            if let Some((buffer, (name, _))) = owned.and_then(|b| Some((b, ObjectNames::new(heap).object(b.object)?))) {
+                return Some(format!("{name} {}", buffer.object));
+            }
+        }
+        let (labels, block) = (labels?, session.blocks().1.at(address)?);
+        let label = labels.label(block.range)?;
+        Some(format!("{}: {}", labels.whose(), labels.name(label.label)))
     }
 }

@@ -45,8 +45,15 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
         }
         Subject::Files => {
             let files = by_file(session, tally, share);
-            let text = format!("Mapped files that are no programs: {}.", biggest(files, FILES));
+            let text = format!("Mapped files that are no programs, and may be written: {}.", biggest(files, FILES));
             plain("mapped-files", text, "NT_FILE", written).known(Confidence::Exact).more("regions --kind MappedFile")
+        }
+        Subject::FilePages => {
+            let files = by_file(session, tally, share);
+            let text = format!("Pages of files that are only read: {}.", biggest(files, FILES));
+            plain("file-pages", text, "NT_FILE, and the access of the mappings", written)
+                .known(Confidence::Exact)
+                .more("regions --kind MappedFile")
         }
         Subject::Shared => {
             let files = by_file(session, tally, share);

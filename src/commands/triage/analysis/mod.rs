@@ -38,7 +38,7 @@ const MOST: f64 = 0.5;
 const LARGE: u64 = 16 << 20;
 
 /// Subjects that nobody can do much about.
-const MUST_BE: [&str; 3] = ["images", "system", "reserved"];
+const MUST_BE: [&str; 4] = ["images", "file-pages", "system", "reserved"];
 
 /// Stretches of memory without a name that are listed.
 const UNNAMED: usize = 100;
@@ -115,11 +115,11 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>)
         }
     }
     raise(findings);
-    findings.sort_by_key(|f| (Reverse(f.severity), Reverse(f.bytes.unwrap_or(0))));
+    findings.sort_by_key(|f| (Reverse(f.severity), MUST_BE.contains(&f.id), Reverse(f.bytes.unwrap_or(0))));
 }
 
-/// What has most of all memory is likely the problem, where nothing within it is told as that. Program files are as
-/// large as they are.
+/// What has most of all memory is likely the problem, where nothing within it is told as that. Files are as large as
+/// they are.
 fn raise(findings: &mut [Finding]) {
     let told: Vec<&str> = findings.iter().filter(|f| f.severity > Severity::Info).filter_map(|f| f.within).collect();
     let large = |f: &Finding| f.bytes.is_some_and(|b| b >= LARGE) && f.share.is_some_and(|share| share >= MOST);

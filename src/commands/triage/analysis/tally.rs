@@ -21,8 +21,10 @@ pub(super) enum Subject {
     RuntimeData,
     /// Program files.
     Images,
-    /// Other files, mapped.
+    /// Other files, mapped, where the process may write.
     Files,
+    /// The same where it may only read: what is there is the file's, and the system can take the pages back.
+    FilePages,
     /// Shared memory and memfd.
     Shared,
     /// An allocator or runtime that is recognised and not walked, by its name.
@@ -41,6 +43,7 @@ impl Subject {
         match region.kind {
             Kind::NoAccess | Kind::GCHeapReserve => Subject::Reserved,
             Kind::AnonRO | Kind::AnonRW | Kind::AnonRX | Kind::AnonRWX => Subject::Anonymous,
+            Kind::MappedFile if region.perms.is_some_and(|perms| !perms.write) => Subject::FilePages,
             Kind::MappedFile => Subject::Files,
             Kind::SharedMemory | Kind::DoubleMapped => Subject::Shared,
             Kind::Image => Subject::Images,
