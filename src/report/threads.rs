@@ -115,7 +115,7 @@ pub struct FrameRow {
     pub offset: Option<u64>,
     /// Offset in its IL.
     pub il_offset: Option<i64>,
-    /// Offset in its bytecode.
+    /// Offset in its bytecode; -1 in a synchronized method that has yet to take its lock.
     pub bci: Option<i64>,
     /// How it runs, where its runtime has several ways.
     pub how: Option<Execution>,

@@ -342,7 +342,7 @@ java_program() {
     # Only these are compiled, so that all other frames are interpreted.
     (ulimit -c unlimited && exec env -i "$HOME_OF_JDK/bin/java" -XX:+UseSerialGC -Xmx16m -XX:ReservedCodeCacheSize=16m \
         -XX:CompressedClassSpaceSize=16m -XX:-UsePerfData -Djdk.virtualThreadScheduler.parallelism=3 -Xbatch \
-        -XX:CompileCommand=quiet "-XX:CompileCommand=compileonly,JavaThreads*::outer" -cp . JavaThreads "$@" > out) &
+        -XX:CompileCommand=quiet -XX:TieredStopAtLevel=1 '-XX:CompileCommand=compileonly,JavaThreads$*::*' -cp . JavaThreads "$@" > out) &
     PID=$!
     until grep -q ready "$RUN/out"; do sleep 0.2; done
     NAME=$(basename "$RUN"); mkdir -p "$OUT/$NAME"

@@ -54,15 +54,15 @@ impl Code<'_> {
     /// The methods that run at `pc` of a compiled method, those inlined first; none in a stub.
     pub fn compiled_at(&self, blob: &Blob, pc: Addr) -> Vec<Activation> {
         let Some(compiled) = &blob.compiled else { return Vec::new() };
-        let mut scopes = self.scopes(blob, pc);
+        let known = self.scopes(blob, pc).into_iter().map(|(method, bci)| (method, Some(i64::from(bci))));
+        let mut scopes: Vec<(Addr, Option<i64>)> = known.collect();
         if scopes.is_empty() {
-            scopes.push((compiled.method, -1));
+            scopes.push((compiled.method, None));
         }
         let last = scopes.len() - 1;
-        let activation = |(i, (method, bci)): (usize, (Addr, i32))| {
+        let activation = |(i, (method, bci)): (usize, (Addr, Option<i64>))| {
             let info = self.classes.method(method)?;
             let how = if i == last { Execution::Compiled } else { Execution::Inlined };
-            let bci = (bci >= 0).then_some(i64::from(bci));
             Some(self.activation(&info, blob.code.start, blob.code.len(), bci, how))
         };
         scopes.into_iter().enumerate().filter_map(activation).collect()
@@ -82,7 +82,8 @@ impl Code<'_> {
             let source = Source { file: info.file.clone(), ..Source::default() };
             return Activation { method, position: Position { source, how: Some(Execution::Native) } };
         }
-        let line = bci.and_then(|bci| u32::try_from(bci).ok()).and_then(|bci| self.classes.line(info, bci));
+        // -1 where it has yet to take its lock (SynchronizationEntryBci); the line of that is the first one's.
+        let line = bci.and_then(|bci| u32::try_from(bci.max(0)).ok()).and_then(|bci| self.classes.line(info, bci));
         let source = Source { il_offset: bci, file: info.file.clone(), line };
         Activation { method, position: Position { source, how: Some(how) } }
     }
