@@ -56,37 +56,52 @@ fn of_chunk(
     let pc_at = classes.field(&class, "pc").ok_or("its chunk has no address of code")?;
     let mut pc = memory.ptr(chunk.wrapping_add(pc_at.offset)).map_err(|_| "its chunk can't be read")?;
     let mut sp = start.checked_add(u64::from(sp) * WORD).ok_or("its chunk is none")?;
+    let mut unextended = sp;
     // At the bottom there is no return address. Stack pointers rise.
     while range.contains(sp) && !pc.is_null() {
         if out.len() >= limits::MAX_STACK_FRAMES {
             return Err("it has more frames than are read");
         }
-        let found = step(classes, code, &range, sp, pc).ok_or("its code is not known")?;
+        let found = step(classes, code, &range, (sp, unextended), pc).ok_or("its code is not known")?;
         out.extend(found.methods.into_iter().map(|activation| LightFrame { ip: pc, sp, activation }));
-        let up = found.caller.filter(|&up| up > sp && up <= end).ok_or("a frame has no end")?;
+        let (up, above) = found.caller.filter(|&(up, _)| up > sp && up <= end).ok_or("a frame has no end")?;
         pc = memory.ptr(up.saturating_sub(WORD)).map_err(|_| "its chunk can't be read")?;
-        sp = up;
+        (sp, unextended) = (up, above.max(up));
     }
     Ok(())
 }
 
 struct Found {
     methods: Vec<Activation>,
-    /// The caller's stack pointer.
-    caller: Option<Addr>,
+    /// The caller's stack pointer, and what it was before arguments for what it called were put there: from the one
+    /// count frame pointer and return address of an interpreted caller, from the other the size of a compiled one.
+    caller: Option<(Addr, Addr)>,
 }
 
-/// What is in the frame at `sp`; `None` where its code is none of the VM's.
-fn step(classes: &Classes<'_>, code: &Code<'_>, range: &AddrRange, sp: Addr, pc: Addr) -> Option<Found> {
+/// What is in the frame with this stack pointer, and what it was without the callee's arguments; `None` where its code is none of the VM's.
+fn step(
+    classes: &Classes<'_>,
+    code: &Code<'_>,
+    range: &AddrRange,
+    (sp, unextended): (Addr, Addr),
+    pc: Addr,
+) -> Option<Found> {
+    let memory = classes.vm.memory;
+    let distance = |at: Addr| memory.u64(at).ok().map(|words| (words as i64).wrapping_mul(WORD as i64));
     if code.is_interpreter(pc) {
         let link = sp.checked_sub(LINK * WORD).filter(|&link| link >= range.start)?;
-        let words = classes.vm.memory.u64(link).ok()? as i64;
-        let fp = link.wrapping_offset(words.wrapping_mul(WORD as i64));
+        let fp = link.wrapping_offset(distance(link)?);
         let fp = Some(fp).filter(|&fp| fp > link && range.contains(fp));
         let methods = fp.and_then(|fp| code.interpreted_in(fp)).into_iter().collect();
-        return Some(Found { methods, caller: fp.and_then(|fp| fp.checked_add(LINK * WORD)) });
+        let caller = fp.and_then(|fp| {
+            let up = fp.checked_add(LINK * WORD)?;
+            // `interpreter_frame_sender_sp`, a distance as well.
+            let above = fp.wrapping_offset(distance(fp.saturating_sub(WORD))?);
+            Some((up, if above > up && range.contains(above) { above } else { up }))
+        });
+        return Some(Found { methods, caller });
     }
     let blob = code.blob_at(pc.saturating_sub(1))?;
-    let caller = blob.frame_size.and_then(|words| sp.checked_add(u64::from(words) * WORD));
-    Some(Found { methods: code.compiled_at(blob, pc), caller })
+    let caller = blob.frame_size.and_then(|words| unextended.checked_add(u64::from(words) * WORD));
+    Some(Found { methods: code.compiled_at(blob, pc), caller: caller.map(|up| (up, up)) })
 }
