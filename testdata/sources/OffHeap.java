@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 
 public class OffHeap {
-    static final int SESSIONS = 150, BUFFER = 64 << 10, ENTRIES = 500, ENTRY_BYTES = 256, LOADERS = 12;
+    static final int SESSIONS = 150, BUFFER = 64 << 10, ENTRIES = 500, ENTRY_BYTES = 256, LOADERS = 20;
 
     static class Session {
         final String name;

@@ -371,7 +371,7 @@ java_offheap() {
     echo 0x37 > "/proc/$PID/coredump_filter"
     kill -ABRT "$PID"; wait "$PID" 2> /dev/null || true
     rm -f "$RUN/small"
-    coremap shrink "$(core_file)" -o "$RUN/small"
+    coremap shrink "$(core_file)" -o "$RUN/small" --for info --for summary --for regions --for objects
     zstd -q -19 --long=27 -f "$RUN/small" -o "$OUT/java17-offheap/core.zst"
 }
 

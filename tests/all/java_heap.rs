@@ -14,7 +14,7 @@ use crate::support::run::run;
 const SESSIONS: u64 = 150;
 const BUFFER: u64 = 64 << 10;
 const ENTRIES: u64 = 500;
-const LOADERS: u64 = 12;
+const LOADERS: u64 = 20;
 
 fn cores() -> Vec<(PathBuf, PathBuf)> {
     let all: Vec<_> = serving("java-heap").iter().map(|case| (real::plain(&case.name), case.folder.clone())).collect();

@@ -34,6 +34,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("async", None),
     // Of the VM: what it reserved and committed.
     ("java-map", Some("truth.json")),
+    // The same: objects of each class, by jcmd.
+    ("java-heap", Some("histogram.txt")),
     // Damaged and moved by the mutation run.
     ("mutants", None),
 ];
