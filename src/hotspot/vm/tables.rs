@@ -272,3 +272,59 @@ impl Tables {
         fields.filter(|(_, f)| f.is_static).map(|(name, f)| (name.as_str(), f))
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn type_of(superclass: &str, fields: &[(&str, u64)]) -> Type {
+        let field = |place| Field { place, is_static: false, type_name: "int".to_owned(), width: 4 };
+        let fields = fields.iter().map(|&(name, place)| (name.to_owned(), field(place))).collect();
+        Type { superclass: superclass.to_owned(), size: 16, fields }
+    }
+
+    fn tables(types: &[(&str, Type)]) -> Tables {
+        let types = types.iter().map(|(name, t)| ((*name).to_owned(), t.clone())).collect();
+        Tables { types, ..Tables::default() }
+    }
+
+    #[test]
+    fn fields_are_inherited() {
+        let tables = tables(&[("Base", type_of("", &[("_a", 8)])), ("Derived", type_of("Base", &[("_b", 16)]))]);
+        assert_eq!((tables.offset("Derived", "_a"), tables.offset("Derived", "_b")), (Ok(8), Ok(16)));
+        assert_eq!(tables.offset("Base", "_b").unwrap_err().to_string(), "the VM's tables have no Base::_b");
+    }
+
+    #[test]
+    fn types_above_one_another_in_a_cycle_end() {
+        let tables = tables(&[("One", type_of("Other", &[])), ("Other", type_of("One", &[])), ("Own", type_of("Own", &[]))]);
+        assert!(!tables.has("One", "_x") && !tables.has("Own", "_x"));
+    }
+
+    #[test]
+    fn no_struct_is_as_large_as_half_of_the_address_space() {
+        let tables = tables(&[("T", type_of("", &[("_far", 1 << 63), ("_near", 8)]))]);
+        assert!(tables.offset("T", "_far").is_err());
+        assert_eq!(tables.offset("T", "_near"), Ok(8));
+    }
+
+    #[test]
+    fn numbers_are_as_wide_as_their_type() {
+        let mut tables = tables(&[("CodeBlobKind", type_of("", &[])), ("markWord", type_of("", &[]))]);
+        tables.types.get_mut("CodeBlobKind").unwrap().size = 1;
+        for (name, width) in [
+            ("volatile signed char", 1),
+            ("CodeBlobKind", 1),
+            ("const size_t", 8),
+            ("HeapRegionType::Tag volatile", 4),
+            ("Klass*", 8),
+            ("u2", 2),
+            // A struct.
+            ("markWord", 0),
+            ("", 0),
+        ] {
+            assert_eq!(tables.width(name), width, "{name}");
+        }
+    }
+}

@@ -217,7 +217,7 @@ mod tests {
         );
         let ids: Vec<_> = found.iter().map(|f| (f.id, f.severity, f.bytes)).collect();
         assert_eq!(ids[0], ("thread-pool", Severity::Warning, Some(300 * 4096)));
-        assert_eq!(ids[2], ("same-stack", Severity::Info, Some(35 * 4096)));
+        assert_eq!(ids[2], ("same-stack", Severity::Info, Some(36 * 4096)));
     }
 
     #[test]
