@@ -2,7 +2,7 @@
 //! outside: the program is testdata/sources/OffHeap.java, which says how many of each there are.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ fn cores() -> Vec<(PathBuf, PathBuf)> {
     all
 }
 
-fn ask(core: &PathBuf, args: &[&str]) -> Value {
+fn ask(core: &Path, args: &[&str]) -> Value {
     let core = core.to_str().unwrap();
     run(args.iter().copied().chain(["--json", core])).is_sound().json()
 }
@@ -74,7 +74,7 @@ fn every_class_has_the_objects_and_bytes_that_the_vm_counted() {
 }
 
 /// The only object of a class.
-fn only(core: &PathBuf, class: &str) -> String {
+fn only(core: &Path, class: &str) -> String {
     let answer = ask(core, &["objects", "--type", class]);
     let objects = answer["objects"].as_array().unwrap();
     assert_eq!(objects.len(), 1, "{class}");
@@ -82,7 +82,7 @@ fn only(core: &PathBuf, class: &str) -> String {
 }
 
 /// The first path from a root to the only object of a class: the kind of root, and how each step holds the next.
-fn path(core: &PathBuf, class: &str) -> Option<(String, Vec<String>)> {
+fn path(core: &Path, class: &str) -> Option<(String, Vec<String>)> {
     let object = only(core, class);
     let core = core.to_str().unwrap();
     let answer = run(["gcroot", &object, "--json", core]).json();

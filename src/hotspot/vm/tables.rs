@@ -298,7 +298,8 @@ mod tests {
 
     #[test]
     fn types_above_one_another_in_a_cycle_end() {
-        let tables = tables(&[("One", type_of("Other", &[])), ("Other", type_of("One", &[])), ("Own", type_of("Own", &[]))]);
+        let tables =
+            tables(&[("One", type_of("Other", &[])), ("Other", type_of("One", &[])), ("Own", type_of("Own", &[]))]);
         assert!(!tables.has("One", "_x") && !tables.has("Own", "_x"));
     }
 
