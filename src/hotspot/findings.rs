@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::hotspot::HotSpot;
-use crate::hotspot::claim::code_heaps;
 use crate::map::{Confidence, Kind};
 use crate::report::{Finding, Severity};
 use crate::units::{count, exact, round};
@@ -126,16 +125,11 @@ fn metaspace(hotspot: &HotSpot<'_>, written: &BTreeMap<Kind, u64>) -> Option<Fin
 
 /// A part of the code cache that is nearly full: nothing more is compiled then.
 fn code_cache(hotspot: &HotSpot<'_>) -> Vec<Finding> {
-    let vm = hotspot.vm();
+    let code = hotspot.all_code();
     let mut out = Vec::new();
-    for heap in code_heaps(vm).unwrap_or_default() {
-        let mut used = 0_u64;
-        let read = heap.each_block(vm, |block, is_used| {
-            if is_used {
-                used = used.saturating_add(block.len());
-            }
-        });
-        if read.is_err() || used.saturating_mul(100) < heap.reserved.len().saturating_mul(FULL) {
+    for heap in code.heaps() {
+        let (used, _) = code.sizes(heap);
+        if used.saturating_mul(100) < heap.reserved.len().saturating_mul(FULL) {
             continue;
         }
         let text = format!(

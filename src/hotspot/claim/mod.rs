@@ -10,11 +10,9 @@ mod heap;
 mod metadata;
 mod own;
 
-pub(crate) use code::code_heaps;
-
 use crate::addr::{Addr, AddrRange, union};
 use crate::hotspot::HotSpot;
-use crate::hotspot::vm::{Vm, VmError};
+use crate::hotspot::vm::Vm;
 use crate::map::{Base, BaseEntry, Claim, Claims, Confidence, Kind, Owner};
 use crate::memory::Memory;
 use crate::phase::Phase;
@@ -128,17 +126,6 @@ fn pieces(base: &Base, range: AddrRange) -> Vec<(AddrRange, bool)> {
 fn is_taken(taken: &[AddrRange], range: AddrRange) -> bool {
     let first = taken.partition_point(|t| t.end <= range.start);
     taken.get(first).is_some_and(|t| t.start < range.end)
-}
-
-/// What a VirtualSpace (virtualspace.hpp) says: what it reserved, and what of that is committed.
-fn virtual_space(vm: &Vm<'_>, at: Addr) -> Result<(AddrRange, AddrRange), VmError> {
-    let view = vm.at("VirtualSpace", at);
-    let (low, high) = (view.ptr("_low")?, view.ptr("_high")?);
-    let (from, to) = (view.ptr("_low_boundary")?, view.ptr("_high_boundary")?);
-    if from > low || low > high || high > to || from == to {
-        return Err(VmError::Nonsense { what: "a VirtualSpace whose bounds do not fit each other", at });
-    }
-    Ok((AddrRange::new(from, to), AddrRange::new(low, high)))
 }
 
 /// Words of the object at `at`, with their addresses; as many as the core holds of the first `bytes`.

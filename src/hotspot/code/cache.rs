@@ -14,6 +14,8 @@ use crate::memory::Memory;
 pub struct CodeHeap {
     /// Its CodeHeap.
     pub address: Addr,
+    /// What the VM calls it: `profiled nmethods`; empty where that is not found.
+    pub name: String,
     /// Address space set aside for it.
     pub reserved: AddrRange,
     /// The part of that with memory.
@@ -57,23 +59,27 @@ pub(super) fn heaps(vm: &Vm<'_>) -> Result<(Vec<CodeHeap>, Vec<VmError>), VmErro
 
 fn heap(vm: &Vm<'_>, address: Addr) -> Result<CodeHeap, VmError> {
     let heap = vm.at("CodeHeap", address);
-    let (reserved, committed) = space(vm, heap.addr_of("_memory")?)?;
+    let (reserved, committed) = vm.virtual_space(heap.addr_of("_memory")?)?;
     let log2 = heap.number("_log2_segment_size")?;
     let segment = u32::try_from(log2).ok().and_then(|log2| 1_u64.checked_shl(log2));
     let segment = segment.ok_or(VmError::Nonsense { what: "a code heap of segments without end", at: address })?;
-    let segment_map = heap.addr_of("_segmap").and_then(|at| space(vm, at)).ok();
-    Ok(CodeHeap { address, reserved, committed, segment, segment_map, blocks: OnceLock::new() })
+    let segment_map = heap.addr_of("_segmap").and_then(|at| vm.virtual_space(at)).ok();
+    let name = name(vm, address);
+    Ok(CodeHeap { address, name, reserved, committed, segment, segment_map, blocks: OnceLock::new() })
 }
 
-/// A VirtualSpace: what is reserved, and what is committed.
-fn space(vm: &Vm<'_>, at: Addr) -> Result<(AddrRange, AddrRange), VmError> {
-    let space = vm.at("VirtualSpace", at);
-    let reserved = AddrRange { start: space.ptr("_low_boundary")?, end: space.ptr("_high_boundary")? };
-    let committed = AddrRange { start: space.ptr("_low")?, end: space.ptr("_high")? };
-    if reserved.start > reserved.end || committed.start > committed.end || !reserved.covers(&committed) {
-        return Err(VmError::Nonsense { what: "a space that is not in its own bounds", at });
-    }
-    Ok((reserved, committed))
+/// What the VM calls a heap. No table has the field; it is the word of it that leads to such a text.
+fn name(vm: &Vm<'_>, at: Addr) -> String {
+    let len = vm.size_of("CodeHeap").unwrap_or(0).min(limits::MAX_VM_OBJECT);
+    let words = (0..len / WORD).map_while(|i| vm.memory.ptr(at.wrapping_add(i * WORD)).ok());
+    let named = |word: Addr| {
+        let text = vm.memory.text(word, limits::MAX_VM_NAME).ok()?;
+        match text.strip_prefix("CodeHeap '") {
+            Some(name) => Some(name.trim_end_matches('\'').to_owned()),
+            None => (text == "CodeCache").then_some(text),
+        }
+    };
+    words.filter(|word| !word.is_null()).find_map(named).unwrap_or_default()
 }
 
 impl CodeHeap {

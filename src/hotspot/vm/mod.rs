@@ -96,6 +96,21 @@ impl<'p> Vm<'p> {
         self.tables.size_of(kind)
     }
 
+    /// The VirtualSpace at `at`: what is reserved, and what of it is committed.
+    ///
+    /// # Errors
+    /// [`VmError`], also where it is not in its own bounds.
+    pub fn virtual_space(&self, at: Addr) -> Result<(AddrRange, AddrRange), VmError> {
+        let space = self.at("VirtualSpace", at);
+        let reserved = AddrRange { start: space.ptr("_low_boundary")?, end: space.ptr("_high_boundary")? };
+        let committed = AddrRange { start: space.ptr("_low")?, end: space.ptr("_high")? };
+        // One of no bytes is what zeros look like, too.
+        if reserved.start >= reserved.end || committed.start > committed.end || !reserved.covers(&committed) {
+            return Err(VmError::Nonsense { what: "a space that is not in its own bounds", at });
+        }
+        Ok((reserved, committed))
+    }
+
     /// A constant of the VM, `markWord::klass_shift` for one.
     pub fn constant(&self, name: &str) -> Option<i64> {
         self.tables.constant(name)

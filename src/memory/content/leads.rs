@@ -6,7 +6,7 @@ use crate::memory::content::page::percent;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lead(pub u16);
 
-/// What is an address in the process, for [`Content::of_page`].
+/// What is an address in the process, for [`Content::of_page`](super::Content::of_page).
 pub trait Words: Sync {
     /// What `word` leads into; `None` where it is no address of mapped memory.
     fn lead(&self, word: u64) -> Option<Lead>;
