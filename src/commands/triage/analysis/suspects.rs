@@ -45,6 +45,9 @@ const SEARCHED: u64 = 200 << 20;
 /// What begins the description of a static variable in that of a field (`[93] (static App.Cache.All)`).
 const STATIC: &str = "(static ";
 
+/// What begins it where the field itself is the variable (`static App.CACHE`).
+const OF_CLASS: &str = "static ";
+
 /// What keeps most of the live objects, in sentences.
 pub(super) fn suspects(
     retained: &Retained<'_>,
@@ -92,7 +95,12 @@ fn root(object: Addr, names: &mut ObjectNames<'_>, rooted: &Rooted<'_>) -> Optio
 
 /// The static variable that a way goes through.
 fn static_of(path: &RootPathRow) -> Option<&str> {
-    path.chain.iter().find_map(|step| step.field.as_deref()?.split_once(STATIC)?.1.strip_suffix(')'))
+    path.chain.iter().find_map(|step| {
+        let field = step.field.as_deref()?;
+        // In an array of such variables, or in the object that stands for their class.
+        let in_array = field.split_once(STATIC).and_then(|(_, name)| name.strip_suffix(')'));
+        in_array.or_else(|| field.strip_prefix(OF_CLASS))
+    })
 }
 
 /// Where memory gathers, among `large` objects: number, dominator's number, bytes. Large parts of one kind are
