@@ -56,7 +56,11 @@ fn views(hotspot: &HotSpot<'_>, spaces: &Spaces, out: &mut Sink<'_>) {
             match (is_committed(entry), view == good) {
                 _ if !memory_of_it => {}
                 (false, _) => out.add(entry.range, Kind::GCHeapReserve, "reserved for the Java heap", known),
-                (true, true) => out.add(entry.range, Kind::GCHeapToBeFreed, "ZGC: in no page of the heap", known),
+                (true, true) => {
+                    for rest in without(entry.range, spaces) {
+                        out.add(rest, Kind::GCHeapToBeFreed, "ZGC: in no page of the heap", known);
+                    }
+                }
                 (true, false) => {
                     let detail = format!("ZGC: a second view of what is at {good}");
                     out.add(entry.range, Kind::DoubleMapped, &detail, known);
@@ -65,6 +69,22 @@ fn views(hotspot: &HotSpot<'_>, spaces: &Spaces, out: &mut Sink<'_>) {
         }
     }
     tracing::debug!(pages = spaces.all.len(), views = bases.len() + 1, "ZGC");
+}
+
+/// The parts of `range` that are in no page; pages are by address.
+fn without(range: AddrRange, spaces: &Spaces) -> Vec<AddrRange> {
+    let mut out = Vec::new();
+    let mut at = range.start;
+    for space in spaces.all.iter().filter(|s| s.end > range.start && s.used.start < range.end) {
+        if space.used.start > at {
+            out.push(AddrRange::new(at, space.used.start));
+        }
+        at = at.max(space.end);
+    }
+    if at < range.end {
+        out.push(AddrRange::new(at, range.end));
+    }
+    out
 }
 
 /// Where the other views begin: each bit of the metadata mask but that of finalizable objects, which is no view

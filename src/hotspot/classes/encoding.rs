@@ -113,6 +113,11 @@ impl Encoding {
         Ok(Encoding { narrow, oop_base, oop_shift, wide, klass, klass_base, klass_shift, length_at, min_object })
     }
 
+    /// Bytes of a reference in an object.
+    pub fn unit(&self) -> u64 {
+        if self.narrow { 4 } else { 8 }
+    }
+
     /// The address that a full reference stands for.
     #[inline]
     pub fn wide(&self, word: u64) -> Addr {

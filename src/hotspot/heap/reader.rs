@@ -45,9 +45,12 @@ enum Holds {
     Frames,
 }
 
-/// The static references of a class, and its resolved constants.
+/// What a mirror holds.
 struct Statics {
+    /// References of the instance and static ones of its class, in the order of their places: a visit that goes on from a
+    /// place must leave none out.
     runs: Vec<OopRun>,
+    /// The resolved constants of its class.
     constants: Option<u64>,
 }
 
@@ -68,6 +71,22 @@ impl Layouts {
             klass_at: place.ok().map(|at| at & 0xffff_ffff),
         }
     }
+}
+
+/// Runs by place, none of which has a place that another has: a visit that goes on from a place must find all the others
+/// behind it, whatever a class says of itself. `unit`: bytes of a reference.
+fn in_order(mut runs: Vec<OopRun>, unit: u64) -> Vec<OopRun> {
+    runs.sort_by_key(|run| run.offset);
+    let mut end = 0;
+    let place = |run: &OopRun| u64::from(run.offset) / unit;
+    runs.iter_mut().for_each(|run| {
+        let (first, last) = (place(run).max(end), place(run) + u64::from(run.count));
+        run.offset = u32::try_from(first * unit).unwrap_or(u32::MAX);
+        run.count = u32::try_from(last.saturating_sub(first)).unwrap_or(0);
+        end = end.max(last);
+    });
+    runs.retain(|run| run.count != 0);
+    runs
 }
 
 /// An object, and what stands in it.
@@ -117,7 +136,7 @@ impl Heap<'_> {
         {
             runs.push(OopRun { offset: field.offset as u32, count: 1 });
         }
-        runs.sort_by_key(|run| run.offset);
+        let runs = in_order(runs, self.classes.encoding.unit());
         let holds = match klass.shape {
             KlassShape::ObjectArray { header, .. } => Holds::Elements(header),
             KlassShape::Mirror { .. } => Holds::Statics,
@@ -128,19 +147,19 @@ impl Heap<'_> {
         Some(Layout { kind, form, runs, holds, mirror })
     }
 
-    /// The static references of the class that a mirror stands for.
-    fn statics_of(&self, klass: u64) -> Arc<Statics> {
+    /// What the mirror of a class holds, beside `own`, the references of every mirror.
+    fn statics_of(&self, klass: u64, own: &[OopRun]) -> Arc<Statics> {
         if let Some(known) = self.layouts.statics.read().unwrap_or_else(PoisonError::into_inner).get(&klass) {
             return known.clone();
         }
         let at = Addr::new(klass);
         let is_class = self.classes.klass(at).is_some_and(|k| !k.is_array());
-        let (mut runs, mut constants) = (Vec::new(), None);
+        let (mut runs, mut constants) = (own.to_vec(), None);
         if is_class {
             let fields = self.classes.declared_fields(at);
             let statics = fields.iter().filter(|f| f.is_static && f.is_reference());
-            runs = statics.map(|f| OopRun { offset: f.offset as u32, count: 1 }).collect();
-            runs.sort_by_key(|run| run.offset);
+            runs.extend(statics.map(|f| OopRun { offset: f.offset as u32, count: 1 }));
+            runs = in_order(runs, self.classes.encoding.unit());
             constants = self.classes.resolved_references(at).map(Addr::get);
         }
         let made = Arc::new(Statics { runs, constants });
@@ -175,12 +194,12 @@ impl<'h, 'p> Reader<'h, 'p> {
         let encoding = &heap.classes.encoding;
         let Some(found) = self.find(addr) else { return };
         let (layout, words, size) = (found.layout.clone(), found.words, found.size);
-        if from < OF_CLASS {
+        if from <= OF_CLASS {
             let fields = Places { encoding, words, size };
             let goes_on = match layout.holds {
                 Holds::Nothing => fields.visit(&layout.runs, from, visit),
                 Holds::Elements(start) => {
-                    let count = (size.saturating_sub(start) / fields.unit()) as u32;
+                    let count = (size.saturating_sub(start) / encoding.unit()) as u32;
                     let length =
                         word(words, encoding.length_at & !7).map_or(0, |w| w >> (8 * (encoding.length_at & 4)));
                     let count = count.min(length as u32);
@@ -189,11 +208,9 @@ impl<'h, 'p> Reader<'h, 'p> {
                 Holds::Frames => fields.visit(&layout.runs, from, visit),
                 Holds::Statics => {
                     let klass = heap.layouts.klass_at.and_then(|at| word(words, at)).filter(|&klass| klass != 0);
-                    let statics = klass.map(|klass| heap.statics_of(klass));
-                    let runs = statics.as_ref().map_or(&[][..], |s| &s.runs);
-                    // Static fields lie behind those of the instance.
-                    fields.visit(&layout.runs, from, visit)
-                        && fields.visit(runs, from, visit)
+                    let statics = klass.map(|klass| heap.statics_of(klass, &layout.runs));
+                    let runs = statics.as_ref().map_or(&layout.runs, |s| &s.runs);
+                    fields.visit(runs, from, visit)
                         && statics.as_ref().and_then(|s| s.constants).is_none_or(|c| visit(OF_CLASS, CONSTANTS, c))
                 }
             };
@@ -217,14 +234,10 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
-    fn unit(&self) -> u64 {
-        if self.encoding.narrow { 4 } else { 8 }
-    }
-
     /// Visit the references of `runs` from the place `from` on; whether to go on.
     #[inline(always)]
     fn visit(&self, runs: &[OopRun], from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) -> bool {
-        let unit = self.unit();
+        let unit = self.encoding.unit();
         for run in runs {
             let first = (u64::from(run.offset) / unit) as u32;
             let last = first.saturating_add(run.count).min((self.size / unit) as u32);
@@ -260,5 +273,19 @@ impl ObjectReader for Reader<'_, '_> {
         let mut batch = Batch::new(out, most);
         self.visit_from(addr, from, &mut |place, _, value| batch.take(place, value));
         batch.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_by_place_and_share_none() {
+        let run = |offset, count| OopRun { offset, count };
+        assert_eq!(in_order(vec![run(40, 2), run(16, 3)], 8), [run(16, 3), run(40, 2)]);
+        assert_eq!(in_order(vec![run(0, 100), run(8, 1), run(792, 2)], 8), [run(0, 100), run(800, 1)]);
+        assert_eq!(in_order(vec![run(12, 4), run(12, 2), run(20, 0)], 4), [run(12, 4)]);
+        assert!(in_order(vec![run(u32::MAX, u32::MAX)], 8).len() <= 1);
     }
 }

@@ -8,6 +8,7 @@ use crate::hotspot::classes::{Classes, WORD, z_prefix};
 use crate::hotspot::heap::spaces::{Generation, Space};
 use crate::hotspot::vm::VmError;
 use crate::limits;
+use crate::memory::Memory;
 use crate::memory::window::Window;
 
 pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -> Result<Vec<Space>, VmError> {
@@ -17,11 +18,17 @@ pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -
         (z("CollectedHeap"), z("Heap"), z("PageTable"), z("GranuleMapForPageTable"), z("Page"), z("VirtualMemory"));
     let inner = vm.at(&inner, vm.at(&collected, heap).addr_of("_heap")?);
     let table = vm.at(&table, inner.addr_of("_page_table")?);
-    let map = vm.at(&granules, table.addr_of("_map")?).ptr("_map")?;
+    let holder = vm.at(&granules, table.addr_of("_map")?);
+    let map = holder.ptr("_map")?;
     let shift = vm.constant(&z("GranuleSizeShift")).and_then(|s| u32::try_from(s).ok()).filter(|&s| s < 64);
     let shift = shift.ok_or(VmError::Nonsense { what: "no size of ZGC's granules", at: map })?;
     let offsets = classes.encoding.heap_offsets().unwrap_or(0);
-    let count = (offsets >> shift).min(limits::MAX_ZGC_GRANULES);
+    let most = (offsets >> shift).min(limits::MAX_ZGC_GRANULES);
+    // ZGranuleMap has its size before its array. No table lists it: it is believed where it can be, as in JDK 25 the
+    // table ends before the address space does.
+    let before = holder.addr_of("_map")?.checked_sub(WORD).filter(|at| *at == holder.addr);
+    let size = before.and_then(|at| vm.memory.u64(at).ok()).filter(|size| (1..=most).contains(size));
+    let count = size.unwrap_or(most);
     let mut seen = HashSet::new();
     let mut out = Vec::new();
     let mut lost = 0_u64;
@@ -46,8 +53,7 @@ pub(super) fn read(classes: &Classes<'_>, heap: Addr, notes: &mut Vec<String>) -
             };
             let end =
                 if range.has("_end") { range.ptr("_end")? } else { start.saturating_add(range.ptr("_size")?.get()) };
-            // The table ends before the address space does (JDK 25), and what follows it is anything: a page has the granule
-            // that led to it.
+            // Where its size is not known what follows the table is anything: a page has the granule that led to it.
             if !(start.get()..end.get()).contains(&offset) || end.get() > offsets || !start.is_aligned(1 << shift) {
                 continue;
             }
