@@ -4,6 +4,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use coremap::managed::{Link, Losses};
+use coremap::process::{Options, Process};
+use coremap::progress::Progress;
+use coremap::session::Session;
 use serde_json::Value;
 
 use crate::support::cases::serving;
@@ -111,6 +115,37 @@ fn what_keeps_objects_is_told() {
         assert_eq!(of("types", "OffHeap$Weakly") + of("unreachable_types", "OffHeap$Weakly"), 0);
         assert_eq!((of("types", "OffHeap$Entry"), of("types", "OffHeap$Garbage")), (ENTRIES, 0));
         assert_eq!((of("types", "OffHeap$PluginLoader"), of("types", "Plugin")), (LOADERS, LOADERS));
+    }
+}
+
+/// Searches stop at an object and go on where they were: what it holds must be the same then.
+#[test]
+fn what_an_object_holds_is_the_same_piece_by_piece() {
+    for (core, _) in cores() {
+        let process = Process::open(&core, &Options::default(), &Progress::silent()).unwrap();
+        let session = Session::new(&process);
+        let runtimes = session.runtimes();
+        let heap = runtimes[0].heap().unwrap();
+        let (mut reader, mut walker) = (heap.reader(), heap.walker());
+        let (mut whole, mut piece, mut constants) = (Vec::new(), Vec::new(), 0);
+        for part in heap.parts() {
+            walker.walk(part, &mut Losses::default(), &mut |object| {
+                let at = object.addr.get();
+                assert_eq!(reader.targets(at, 0, usize::MAX, &mut whole), None);
+                let (mut pieces, mut next) = (Vec::new(), Some(0));
+                while let Some(from) = next {
+                    next = reader.targets(at, from, 1, &mut piece);
+                    pieces.append(&mut piece);
+                }
+                assert_eq!(pieces, whole, "{}", object.addr);
+                reader.each(at, |link, _| {
+                    constants += u32::from(matches!(link, Link::Beside(_)));
+                    true
+                });
+            });
+        }
+        // What is in no field is held too: constants of classes, and classes of loaders that may go.
+        assert!(constants > 100);
     }
 }
 
