@@ -9,6 +9,7 @@ mod code;
 mod frames;
 pub mod graph;
 mod heap;
+pub(crate) mod linear;
 mod names;
 mod native_memory;
 mod roots;

@@ -18,9 +18,9 @@ const NO_LISTS: &[(&str, &str, &str)] = &[
         "while let Some(size) = self.chunk_size(at)",
         "chunks, upwards, at most GUESS_CHUNKS",
     ),
-    ("src/dotnet/heap/walk.rs", "while at < window.end && at < end", "objects, upwards, to the end of their segment"),
-    ("src/dotnet/heap/walk.rs", "while at < stop", "objects, upwards, to the end of their segment"),
-    ("src/dotnet/heap/walk.rs", "for _ in 0..CHAIN", "objects, upwards, CHAIN of them"),
+    ("src/managed/linear.rs", "while at < window.end && at < end", "objects, upwards, to the end of their part"),
+    ("src/managed/linear.rs", "while at < stop", "objects, upwards, to the end of their part"),
+    ("src/managed/linear.rs", "for _ in 0..CHAIN", "objects, upwards, CHAIN of them"),
     ("src/hotspot/vm/tables.rs", "for _ in 0..limits::MAX_VM_TABLE_ROWS", "rows of an array, upwards"),
     ("src/process.rs", "while let Some(pointer) = word(at)", "the words of envp, upwards, at most MAX_ARGS"),
     ("src/process.rs", "while let Some(value) = word(at)", "the words of argv, downwards, at most MAX_ARGS"),
@@ -35,7 +35,6 @@ const NO_ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/native/malloc/tcache.rs", "(place.get() >> shape.safe_linking) ^ word", "bits: what PROTECT_PTR does"),
     ("src/managed/graph/space.rs", "start.get() >> MIB..=", "the number of a page"),
     ("src/targets/reads.rs", "get() / PAGE", "the number of a page"),
-    ("src/dotnet/heap/reader.rs", "hash(handle.object.get()) >>", "bits of a hash"),
 ];
 
 /// What knows of .NET among what serves every runtime: file, a part of the line, and why.

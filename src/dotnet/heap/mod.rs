@@ -27,6 +27,7 @@ use crate::dotnet::types::TypeSystem;
 use crate::dotnet::{Generation, Heaps};
 use crate::limits;
 use crate::managed::graph::Space;
+use crate::managed::linear::LinearWalker;
 use crate::managed::{
     self, Elements, FREE_NAME, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
 };
@@ -224,7 +225,7 @@ impl managed::Heap for Heap<'_> {
     }
 
     fn walker(&self) -> Box<dyn Walker + '_> {
-        Box::new(walk::HeapWalker::new(self))
+        Box::new(LinearWalker::new(self))
     }
 
     fn reader(&self) -> Box<dyn ObjectReader + '_> {

@@ -12,6 +12,7 @@ use crate::dotnet::gc::{Handle, HandleKind, handles};
 use crate::dotnet::heap::gcdesc::References;
 use crate::dotnet::heap::{Heap, MIN_OBJECT, MethodTableInfo};
 use crate::managed::graph::Space;
+use crate::managed::linear::slot;
 use crate::managed::{Batch, Link, Node, ObjectReader, TypeIndex};
 
 /// How an object is held that is in no field of another.
@@ -65,8 +66,8 @@ impl Dependents {
         for handle in handles.iter().filter(|h| h.kind == HandleKind::Dependent) {
             let Some(secondary) = handle.secondary else { continue };
             of.entry(handle.object.get()).or_default().push(secondary.get());
-            let bit = hash(handle.object.get()) >> (64 - FILTER_BITS);
-            if let Some(word) = filter.get_mut((bit >> 6) as usize) {
+            let bit = slot(handle.object.get(), FILTER_BITS);
+            if let Some(word) = filter.get_mut(bit >> 6) {
                 *word |= 1 << (bit & 63);
             }
         }
@@ -75,8 +76,8 @@ impl Dependents {
 
     #[inline(always)]
     fn with(&self, addr: u64) -> Option<&[u64]> {
-        let bit = hash(addr) >> (64 - FILTER_BITS);
-        let may = self.filter.get((bit >> 6) as usize).is_some_and(|word| word >> (bit & 63) & 1 != 0);
+        let bit = slot(addr, FILTER_BITS);
+        let may = self.filter.get(bit >> 6).is_some_and(|word| word >> (bit & 63) & 1 != 0);
         if may { self.of.get(&addr).map(Vec::as_slice) } else { None }
     }
 }
@@ -142,8 +143,7 @@ impl<'g, 'p> Reader<'g, 'p> {
         let words = self.objects.space.run(addr).filter(|_| addr & 7 == 0)?.words(addr);
         let method_table = u64::from_le_bytes(*words.first()?) & self.heap.mask;
         let count_at = self.heap.count_at;
-        let slot = (hash(method_table) >> (64 - CACHE_BITS)) as usize & (CACHE - 1);
-        let entry = self.cache.get_mut(slot)?;
+        let entry = self.cache.get_mut(slot(method_table, CACHE_BITS))?;
         if entry.0 != method_table || entry.1.is_none() {
             *entry = (method_table, self.heap.layout(self.objects, method_table));
         }
@@ -216,8 +216,4 @@ impl ObjectReader for Reader<'_, '_> {
         self.visit_from(addr, from, |place, _, value| batch.take(place, value));
         batch.next
     }
-}
-
-fn hash(value: u64) -> u64 {
-    value.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

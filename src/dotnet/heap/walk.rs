@@ -1,255 +1,96 @@
-//! From object to object, and past what is none.
+//! How objects of the GC's heap follow one another.
 
-use std::slice::Iter;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicU64;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::heap::{ALIGN, Heap, MIN_OBJECT, stride};
+use crate::dotnet::heap::{ALIGN, Heap, MIN_OBJECT, MethodTableInfo, stride};
 use crate::dotnet::threads::AllocContext;
-use crate::limits;
-use crate::managed::{Losses, Object, Part, TypeIndex, Walker};
+use crate::managed::TypeIndex;
+use crate::managed::linear::Linear;
 use crate::memory::window::Window;
+use crate::targets::Target;
 
-/// Entries of the cache of MethodTables: a power of two.
-const CACHE: usize = 1 << CACHE_BITS;
-const CACHE_BITS: u32 = 10;
-
-/// Objects in a row that make a place believed to be a first object again.
-const CHAIN: usize = 4;
-
-/// What the walk needs of a MethodTable.
+/// What an object's size follows from.
 #[derive(Clone, Copy)]
-struct Entry {
-    method_table: u64,
-    base_size: u32,
-    component_size: u32,
-    /// [`NONE`] where it is no MethodTable.
-    kind: u32,
+pub(crate) struct Sizes {
+    base: u32,
+    component: u32,
 }
 
-const NONE: u32 = u32::MAX;
-
-/// How a run of objects ended.
-enum Stop {
-    /// At its end, or past it.
-    At(u64),
-    /// What is there is no object.
-    Bad(u64, Damage),
-}
-
-/// Why something is no object.
-#[derive(Clone, Copy)]
-enum Damage {
-    NoMethodTable(u64),
-    TooLong(u64),
-    CountMissing,
-}
-
-impl Damage {
-    fn text(self) -> String {
-        match self {
-            Damage::NoMethodTable(0) => "no object: zero where its MethodTable should be".into(),
-            Damage::NoMethodTable(word) => format!("no object: 0x{word:x} is no MethodTable"),
-            Damage::TooLong(size) => format!("an object of {size} bytes, past the end of its segment"),
-            Damage::CountMissing => "an array whose length is not in the core".into(),
-        }
+impl From<MethodTableInfo> for Sizes {
+    fn from(info: MethodTableInfo) -> Sizes {
+        Sizes { base: info.base_size, component: u32::from(info.component_size) }
     }
 }
 
-/// Walks parts of a heap.
-pub(super) struct HeapWalker<'h, 'p> {
-    heap: &'h Heap<'p>,
-    cache: Box<[Entry; CACHE]>,
-    /// Bytes that allocators still own, of all parts walked so far.
-    unused: u64,
-}
+/// By MethodTables, without the marks that a collection puts into them.
+impl Linear for Heap<'_> {
+    type Form = Sizes;
+    type Gap = AllocContext;
 
-impl<'h, 'p> HeapWalker<'h, 'p> {
-    pub(super) fn new(heap: &'h Heap<'p>) -> HeapWalker<'h, 'p> {
-        let empty = Entry { method_table: 0, base_size: 0, component_size: 0, kind: NONE };
-        HeapWalker { heap, cache: Box::new([empty; CACHE]), unused: 0 }
-    }
-}
+    const PART: &'static str = "segment";
+    const NO_SIZE: &'static str = "an array whose length is not in the core";
 
-impl Walker for HeapWalker<'_, '_> {
-    fn unused(&self) -> u64 {
-        self.unused
+    fn target(&self) -> &dyn Target {
+        self.types.process.target()
     }
 
-    fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
-        let end = part.range.end.get();
-        let windows = Window::all(self.heap.types.process.target(), part.range);
-        let mut contexts = self.heap.contexts_in(part.range).iter();
-        let mut context = contexts.next();
-        let mut at = part.range.start.get();
-        for window in &windows {
-            if at < window.start {
-                // Whatever is there has no start that is known.
-                losses.add(at, window.start, || "not in the core".into());
-                at = self.first_object(window, window.start, end, losses);
-            }
-            while at < window.end && at < end {
-                context = from(context, &mut contexts, at);
-                if let Some(c) = context.filter(|c| c.pointer.get() == at) {
-                    context = contexts.next();
-                    // One that is used up leaves the room of the smallest
-                    // object, unless it was given back since. One that reaches
-                    // out of its segment is none.
-                    let given_back = c.pointer == c.limit && window.word(at).is_some_and(|word| word != 0);
-                    if !given_back && past(c) <= end {
-                        self.unused = self.unused.saturating_add(past(c).saturating_sub(at));
-                        at = past(c);
-                        continue;
-                    }
-                }
-                let stop = window.end.min(end).min(context.map_or(u64::MAX, |c| c.pointer.get()));
-                match self.objects(window, at, stop, end, visit) {
-                    Stop::At(next) => at = next,
-                    Stop::Bad(place, damage) => {
-                        context = from(context, &mut contexts, place.saturating_add(1));
-                        let stop = window.end.min(end).min(context.map_or(u64::MAX, |c| c.pointer.get()));
-                        at = self.find(window, place.saturating_add(ALIGN), stop, end);
-                        losses.add(place, at, || damage.text());
-                    }
-                }
-            }
-        }
-        if at < end {
-            losses.add(at, end, || "not in the core".into());
-        }
+    fn alignment(&self) -> u64 {
+        ALIGN
     }
-}
 
-impl HeapWalker<'_, '_> {
-    /// Objects from `at` up to `stop`; none may reach past `end`.
-    #[inline(always)]
-    fn objects(
-        &mut self,
-        window: &Window<'_>,
-        mut at: u64,
-        stop: u64,
-        end: u64,
-        visit: &mut dyn FnMut(&Object),
-    ) -> Stop {
-        while at < stop {
-            let Some(word) = window.word(at) else { break };
-            let entry = self.entry(word & self.heap.mask);
-            if entry.kind == NONE {
-                return Stop::Bad(at, Damage::NoMethodTable(word));
-            }
-            let Some(size) = self.size(window, at, &entry) else { return Stop::Bad(at, Damage::CountMissing) };
-            let next = at.saturating_add(stride(size));
-            if next > end {
-                return Stop::Bad(at, Damage::TooLong(size));
-            }
-            visit(&Object { addr: Addr::new(at), kind: TypeIndex(entry.kind), size });
-            at = next;
-        }
-        Stop::At(at)
+    fn searched(&self) -> &AtomicU64 {
+        &self.searched
     }
 
     #[inline(always)]
-    fn size(&self, window: &Window<'_>, at: u64, entry: &Entry) -> Option<u64> {
-        if entry.component_size == 0 {
-            return Some(u64::from(entry.base_size));
+    fn key(&self, window: &Window<'_>, at: u64) -> Option<u64> {
+        window.word(at).map(|word| word & self.mask)
+    }
+
+    fn lookup(&self, key: u64) -> Option<(TypeIndex, Sizes)> {
+        self.tables.lookup(key).map(|(kind, info)| (kind, info.into()))
+    }
+
+    #[inline(always)]
+    fn size(&self, window: &Window<'_>, at: u64, form: Sizes) -> Option<u64> {
+        if form.component == 0 {
+            return Some(u64::from(form.base));
         }
-        let count = match window.word(at.wrapping_add(self.heap.count_at)) {
+        let count = match window.word(at.wrapping_add(self.count_at)) {
             Some(word) => word as u32,
-            None => self.heap.types.memory.u32(Addr::new(at).saturating_add(self.heap.count_at)).ok()?,
+            None => self.types.memory.u32(Addr::new(at).saturating_add(self.count_at)).ok()?,
         };
         // 32 bits, plus the product of 32 and 16 bits. An empty string is
         // smaller than the smallest object.
-        Some((u64::from(entry.base_size) + u64::from(count) * u64::from(entry.component_size)).max(MIN_OBJECT))
+        Some((u64::from(form.base) + u64::from(count) * u64::from(form.component)).max(MIN_OBJECT))
     }
 
     #[inline(always)]
-    fn entry(&mut self, method_table: u64) -> Entry {
-        let slot = (method_table.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CACHE_BITS)) as usize & (CACHE - 1);
-        let entry = self.cache[slot];
-        if entry.method_table == method_table { entry } else { self.miss(slot, method_table) }
+    fn stride(&self, size: u64) -> u64 {
+        stride(size)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn miss(&mut self, slot: usize, method_table: u64) -> Entry {
-        let found = self.heap.tables.lookup(method_table);
-        let entry = match found {
-            Some((kind, info)) => Entry {
-                method_table,
-                base_size: info.base_size,
-                component_size: u32::from(info.component_size),
-                kind: kind.0,
-            },
-            None => Entry { method_table, base_size: 0, component_size: 0, kind: NONE },
-        };
-        self.cache[slot] = entry;
-        entry
+    fn gaps(&self, range: AddrRange) -> &[AllocContext] {
+        self.contexts_in(range)
     }
 
-    /// The first object at or after `at`, where nothing told where one begins.
-    fn first_object(&mut self, window: &Window<'_>, at: u64, end: u64, losses: &mut Losses) -> u64 {
-        let context = self.heap.contexts_in(AddrRange::new(Addr::new(at), Addr::new(end))).first();
-        let stop = window.end.min(end).min(context.map_or(u64::MAX, |c| c.pointer.get()));
-        let found = self.find(window, at, stop, end);
-        if found > at {
-            losses.add(at, found, || "the middle of an object that begins outside the core".into());
+    fn gap_start(context: &AllocContext) -> u64 {
+        context.pointer.get()
+    }
+
+    /// An allocator keeps the room of the smallest object past its limit, to fill the rest with. One that is used
+    /// up leaves that room, unless it was given back since.
+    fn gap_end(&self, window: &Window<'_>, context: &AllocContext) -> Option<u64> {
+        let used_up = context.pointer == context.limit;
+        let given_back = used_up && window.word(context.pointer.get()).is_some_and(|word| word != 0);
+        (!given_back).then(|| context.limit.saturating_add(MIN_OBJECT).align_up(ALIGN).get())
+    }
+
+    fn no_object(&self, window: &Window<'_>, at: u64, key: u64) -> String {
+        match window.word(at).unwrap_or(key) {
+            0 => "no object: zero where its MethodTable should be".into(),
+            word => format!("no object: 0x{word:x} is no MethodTable"),
         }
-        found
     }
-
-    /// The first place from `at` on where objects follow one another; `stop`
-    /// where there is none before it.
-    fn find(&mut self, window: &Window<'_>, from: u64, stop: u64, end: u64) -> u64 {
-        let searched = &self.heap.searched;
-        if searched.load(Ordering::Relaxed) > limits::MAX_HEAP_SEARCH {
-            return stop.max(from);
-        }
-        let mut at = from;
-        while at < stop && !self.chains(window, at, stop, end) {
-            at = at.saturating_add(ALIGN);
-        }
-        searched.fetch_add(at.saturating_sub(from), Ordering::Relaxed);
-        at
-    }
-
-    /// Whether objects follow one another from `at` on.
-    fn chains(&mut self, window: &Window<'_>, mut at: u64, stop: u64, end: u64) -> bool {
-        for _ in 0..CHAIN {
-            let Some(word) = window.word(at) else { return true };
-            let entry = self.entry(word & self.heap.mask);
-            if entry.kind == NONE {
-                return false;
-            }
-            let Some(size) = self.size(window, at, &entry) else { return false };
-            let next = at.saturating_add(stride(size));
-            if next == stop || next == end {
-                return true;
-            }
-            // Past the window it can't be followed; past a context's start it
-            // can't reach.
-            if next > end || (next > stop && stop < window.end) {
-                return false;
-            }
-            at = next;
-        }
-        true
-    }
-}
-
-/// The first context that begins at or after `at`.
-fn from<'c>(
-    mut context: Option<&'c AllocContext>,
-    rest: &mut Iter<'c, AllocContext>,
-    at: u64,
-) -> Option<&'c AllocContext> {
-    while context.is_some_and(|c| c.pointer.get() < at) {
-        context = rest.next();
-    }
-    context
-}
-
-/// Where objects go on after what an allocator owns: it keeps the room of the
-/// smallest object past its limit, to fill the rest with.
-fn past(context: &AllocContext) -> u64 {
-    context.limit.saturating_add(MIN_OBJECT).align_up(ALIGN).get()
 }

@@ -20,6 +20,7 @@ use crate::hotspot::classes::{Classes, KlassShape};
 use crate::hotspot::threads::JavaThread;
 use crate::limits;
 use crate::managed::graph::Space as Words;
+use crate::managed::linear::LinearWalker;
 use crate::managed::{
     self, Elements, FREE_NAME, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
 };
@@ -78,23 +79,6 @@ impl<'p> Heap<'p> {
     /// The VM's classes.
     pub fn classes(&self) -> &Arc<Classes<'p>> {
         &self.classes
-    }
-
-    /// Bytes from an object to the next.
-    #[inline(always)]
-    fn stride(&self, size: u64) -> u64 {
-        size.saturating_add(self.align - 1) & !(self.align - 1)
-    }
-
-    fn is_single(&self, part: &Part) -> bool {
-        self.single.binary_search(&part.range.start).is_ok()
-    }
-
-    /// What threads have taken in `range`.
-    fn tlabs_in(&self, range: AddrRange) -> &[AddrRange] {
-        let from = self.tlabs.partition_point(|t| t.start < range.start);
-        let to = self.tlabs.partition_point(|t| t.start < range.end);
-        self.tlabs.get(from..to).unwrap_or_default()
     }
 }
 
@@ -239,7 +223,7 @@ impl managed::Heap for Heap<'_> {
     }
 
     fn walker(&self) -> Box<dyn Walker + '_> {
-        Box::new(walk::HeapWalker::new(self))
+        Box::new(LinearWalker::new(self))
     }
 
     fn reader(&self) -> Box<dyn ObjectReader + '_> {

@@ -7,6 +7,7 @@ use crate::addr::Addr;
 use crate::hotspot::classes::{Classes, Encoding, KlassShape, OopRun};
 use crate::hotspot::heap::Heap;
 use crate::hotspot::heap::types::Form;
+use crate::managed::linear::{Linear as _, slot};
 use crate::managed::{Batch, Heap as _, Link, Node, ObjectReader, TypeIndex};
 
 /// Entries of a reader's cache of classes: a power of two.
@@ -178,8 +179,7 @@ impl<'h, 'p> Reader<'h, 'p> {
         let words = self.heap.space().run(addr).filter(|_| addr & 7 == 0)?.words(addr);
         let encoding = &self.heap.classes.encoding;
         let klass = encoding.klass_in(|at| word(words, at))?;
-        let slot = (klass.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CACHE_BITS)) as usize & (CACHE - 1);
-        let entry = self.cache.get_mut(slot)?;
+        let entry = self.cache.get_mut(slot(klass, CACHE_BITS))?;
         if entry.0 != klass || entry.1.is_none() {
             *entry = (klass, self.heap.layout(klass));
         }

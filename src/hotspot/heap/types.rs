@@ -94,7 +94,7 @@ impl<'p> Types<'p> {
 
 /// How large objects of a class are, as the walk computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// The same for all.
     Fixed(u64),
     /// Elements follow the header; the length is 32 bits wide.
