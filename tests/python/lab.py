@@ -130,6 +130,10 @@ class Record:
         self.pair = (self.name, self.amount)
 
 
+def size_of(one):
+    return sys.getsizeof(one) if CPYTHON else 0
+
+
 KEEP = {}           # what must live as long as the process, by name
 CACHE = {}          # a cache as programs have it: a module's dictionary
 PLANTED = {}        # type name -> how many
@@ -191,7 +195,7 @@ def plant_fragments():
     """Arenas full of small blocks, of which one in three thousand stays."""
     many = [b"fragment %06d" % n + bytes(100) for n in range(200000)]
     KEEP["fragments"] = many[::3000]
-    return {"made": len(many), "kept": len(KEEP["fragments"]), "sizeof": sys.getsizeof(many[0])}
+    return {"made": len(many), "kept": len(KEEP["fragments"]), "sizeof": size_of(many[0])}
 
 
 @functools.lru_cache(maxsize=None)
@@ -213,7 +217,7 @@ def plant_caches():
         CACHE["page-%d" % n] = bytes([n]) * 4096
     return {
         "module_dict": {"module": "__main__", "name": "CACHE", "addr": id(CACHE), "entries": len(CACHE),
-                        "bytes": sum(map(sys.getsizeof, CACHE.values()))},
+                        "bytes": sum(map(size_of, CACHE.values()))},
         "lru": [{"function": one.__qualname__, "addr": id(one), "entries": one.cache_info().currsize,
                  "maxsize": one.cache_info().maxsize} for one in (cached_square, cached_page)],
     }
@@ -232,7 +236,7 @@ def plant_big():
     def note(one, name, address, size, **more):
         KEEP["big:" + name] = one
         big.append(dict(name=name, type=type_name(type(one)), id=id(one), addr=address, bytes=size,
-                        sizeof=sys.getsizeof(one) if CPYTHON else None, **more))
+                        sizeof=size_of(one), **more))
 
     def api(function):
         call = getattr(ctypes.pythonapi, function)
@@ -255,18 +259,18 @@ def plant_big():
         note(one, name, of_bytes(one), size)
     for name, one in (("str-ascii", "x" * 700001), ("str-latin", "é" * 300001), ("str-ucs2", "ж" * 200001),
                       ("str-ucs4", "\U0001f40d" * 100001)):
-        note(one, name, id(one) + sys.getsizeof(one) // 2, sys.getsizeof(one), characters=len(one))
+        note(one, name, id(one) + size_of(one) // 2, size_of(one), characters=len(one))
     for name, code, items in (("array-double", "d", 100000), ("array-short", "h", 50000), ("array-byte", "B", 3000)):
         one = array.array(code, [n % 100 for n in range(items)])
         note(one, name, one.buffer_info()[0], items * one.itemsize, typecode=code)
     one = [None, True] * 500000
     note(one, "list-million", pointer_at(id(one) + 24), 8 * len(one), items=len(one))
     one = {n: None for n in range(200000)}
-    note(one, "dict-200k", pointer_at(id(one) + 32), sys.getsizeof(one), items=len(one))
+    note(one, "dict-200k", pointer_at(id(one) + 32), size_of(one), items=len(one))
     one = {"key %d" % n: n for n in range(30000)}
-    note(one, "dict-str-30k", pointer_at(id(one) + 32), sys.getsizeof(one), items=len(one))
+    note(one, "dict-str-30k", pointer_at(id(one) + 32), size_of(one), items=len(one))
     one = set(range(500000, 560000))
-    note(one, "set-60k", id(one), sys.getsizeof(one), items=len(one))
+    note(one, "set-60k", id(one), size_of(one), items=len(one))
     one = collections.deque(range(40000), maxlen=40000)
     note(one, "deque-40k", id(one), 8 * len(one), items=len(one))
     one = tuple(range(70000))

@@ -4,11 +4,14 @@ kernel.core_pattern `core`.
 
 usage: make.py NAME --into DIR --dump gcore|kernel [--python PATH] [--chroot DIR] [--env K=V]...
                [--signal ABRT] [--py-spy PATH] [--py-bt FILE] [--wait SECONDS]
-               [--files] -- [arguments of lab.py, or with --command a whole command]
+               [--child] [--files] -- [arguments of lab.py, or with --command a whole command]
 
 DIR/NAME/ gets `core`, what lab.py writes (see there), `maps` and `smaps` of the process before the
 dump, what py-spy and gdb's py-bt print of it (with their times in how.json), and files/ with the
 ELF files it has mapped. The process runs with an empty environment but for --env.
+
+With --command, {d} is the folder it runs in, with lab.py and served.py in it, and --child dumps its
+first child instead of itself.
 
 With --chroot the interpreter is that of a system unpacked there, for instance by
 `mmdebstrap --variant=minbase --include=python3 trixie DIR`; /proc is not needed in it.
@@ -55,6 +58,7 @@ def main():
     parser.add_argument("--py-bt")
     parser.add_argument("--wait", type=float, help="seconds to wait instead of for READY")
     parser.add_argument("--files", action="store_true")
+    parser.add_argument("--child", action="store_true")
     parser.add_argument("--command", action="store_true")
     mine, _, rest = [list(part) for part in cut(sys.argv[1:])]
     a = parser.parse_args(mine)
@@ -67,10 +71,10 @@ def main():
     place = "/lab-" + a.name if root else target
     if root:
         os.makedirs(root + place, exist_ok=True)
-    if a.command:
-        command = [part.replace("{d}", place) for part in a.rest]
-    else:
-        shutil.copy(os.path.join(HERE, "lab.py"), root + place)
+    for program in ("lab.py", "served.py") if a.command else ("lab.py",):
+        shutil.copy(os.path.join(HERE, program), root + place)
+    command = [part.replace("{d}", place) for part in a.rest]
+    if not a.command:
         command = [a.python, place + "/lab.py", "--out", place] + a.rest
 
     def prepare():
@@ -82,7 +86,7 @@ def main():
         # inherited by exec: for the process that crashes at once
         open("/proc/self/coredump_filter", "w").write("0x33") if os.path.exists("/proc/self/coredump_filter") else None
 
-    environment = dict(pair.split("=", 1) for pair in a.env)
+    environment = dict(pair.replace("{d}", place).split("=", 1) for pair in a.env)
     err = open(os.path.join(target, "stderr.txt"), "wb")
     process = subprocess.Popen(command, env=environment, preexec_fn=prepare, stdout=subprocess.PIPE, stderr=err)
     how = {"name": a.name, "command": command, "dump": a.dump, "env": environment, "pid": process.pid}
@@ -92,6 +96,9 @@ def main():
     elif not any(line == b"READY\n" for line in process.stdout):
         sys.exit("no READY: see %s/stderr.txt" % target)
     pid = process.pid
+    if a.child:
+        pid = int(open("/proc/%d/task/%d/children" % (pid, pid)).read().split()[0])
+        how["pid"] = pid
     if crashes:
         process.wait()
     else:
@@ -104,24 +111,32 @@ def main():
         if a.py_spy:
             how["py-spy"] = run([a.py_spy, "dump", "--pid", str(pid)], target + "/pyspy.txt")
             how["py-spy --native"] = run([a.py_spy, "dump", "--native", "--pid", str(pid)], target + "/pyspy_native.txt")
-        sysroot = ["-iex", "set sysroot " + root] if root else []
-        gdb = ["gdb", "-nx", "--batch", "-iex", "set auto-load safe-path /", "-iex", "set debuginfod enabled off", *sysroot]
+        sysroot = ["-iex", "set sysroot " + root,
+                   "-iex", "set debug-file-directory %s/usr/lib/debug" % root] if root else []
+        gdb = ["gdb", "-nx", "--batch", "-iex", "set auto-load safe-path /", "-iex", "set debuginfod enabled off", *sysroot,
+               os.readlink("/proc/%d/exe" % pid)]
         if a.py_bt:
             how["gdb py-bt"] = run([*gdb, "-p", str(pid), "-ex", "source " + a.py_bt, "-ex", "thread apply all py-bt"],
                                    target + "/pybt.txt")
         if a.dump == "gcore":
             how["gcore"] = run([*gdb, "-p", str(pid), "-ex", "gcore %s/core" % target], target + "/gcore.log")
-            process.kill()
+            os.kill(pid, signal.SIGKILL)
         else:
             os.kill(pid, getattr(signal, "SIG" + a.signal))
+            while a.child and os.path.exists("/proc/%d/maps" % pid) and open("/proc/%d/maps" % pid).read(1):
+                time.sleep(0.1)
+        if a.child:
+            process.terminate()
         process.wait()
     how["exit"] = process.returncode
     for path in glob.glob(root + place + "/*") if root else []:
-        if not path.endswith("/lab.py"):
-            shutil.move(path, target)
+        shutil.move(path, target)
     if root:
         shutil.rmtree(root + place)
     core = target + "/core"
+    for name in ("lab.py", "served.py", "__pycache__"):
+        path = os.path.join(target, name)
+        shutil.rmtree(path) if os.path.isdir(path) else os.path.exists(path) and os.remove(path)
     subprocess.run(["fallocate", "-d", core])
     how["core_bytes"] = os.stat(core).st_size
     how["core_on_disk"] = os.stat(core).st_blocks * 512
