@@ -229,8 +229,9 @@ def pointer_at(address):
 
 def plant_big():
     """Big objects: where each lies (`id`), an address inside what it owns (`addr`) and how many
-    bytes of content there are. Bytes, str and bytearray through the C API; ob_item of a list
-    and ma_keys of a dict are at offsets that did not change from 3.9 to 3.14."""
+    bytes of content there are. Bytes, str and bytearray through the C API; a list's ob_item, a
+    dict's ma_keys, a set's table and a deque's first block are at offsets that did not change from
+    3.9 to 3.14."""
     big = []
 
     def note(one, name, address, size, **more):
@@ -270,9 +271,9 @@ def plant_big():
     one = {"key %d" % n: n for n in range(30000)}
     note(one, "dict-str-30k", pointer_at(id(one) + 32), size_of(one), items=len(one))
     one = set(range(500000, 560000))
-    note(one, "set-60k", id(one), size_of(one), items=len(one))
+    note(one, "set-60k", pointer_at(id(one) + 40), size_of(one), items=len(one))
     one = collections.deque(range(40000), maxlen=40000)
-    note(one, "deque-40k", id(one), 8 * len(one), items=len(one))
+    note(one, "deque-40k", pointer_at(id(one) + 24), 8 * len(one), items=len(one))
     one = tuple(range(70000))
     note(one, "tuple-70k", id(one) + 1000, 8 * len(one), items=len(one))
     one = io.BytesIO(b"")
