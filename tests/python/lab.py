@@ -16,7 +16,8 @@ holds what they say: the census comes first (what it makes is freed again), the 
 last thing but one, and every other thread waits without a time limit.
 
 --loop main    the event loop runs in the main thread, and another thread records
---crash        instead of waiting, the recording thread reads address 0 with the GIL held
+--crash        instead of waiting, the recording thread reads address 0 with the GIL held (what it
+               calls for that makes a few objects after the statistics)
 --scale N      N more records (five objects each) in a list
 --interpreters two sub-interpreters with objects of their own, one with a thread running in it
 """
