@@ -113,6 +113,8 @@ pub mod bytes;
 pub mod commands;
 #[doc(hidden)]
 pub mod core;
+#[doc(hidden)]
+pub mod cpython;
 pub mod diag;
 #[doc(hidden)]
 pub mod dotnet;

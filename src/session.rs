@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::addr::Addr;
+use crate::cpython::CPython;
 use crate::diag::was_read;
 use crate::dotnet::CoreClr;
 use crate::hotspot::HotSpot;
@@ -42,6 +43,7 @@ pub struct Session<'p> {
     others: Vec<Box<dyn ManagedRuntime + 'p>>,
     coreclr: OnceLock<Vec<CoreClr<'p>>>,
     hotspot: OnceLock<Vec<HotSpot<'p>>>,
+    cpython: OnceLock<Vec<CPython<'p>>>,
     /// Stacks that are no guesses.
     stacks: OnceLock<Stacks>,
     whole: OnceLock<Introspection>,
@@ -63,6 +65,7 @@ impl<'p> Session<'p> {
             others,
             coreclr: OnceLock::new(),
             hotspot: OnceLock::new(),
+            cpython: OnceLock::new(),
             stacks: OnceLock::new(),
             whole: OnceLock::new(),
             blocks: OnceLock::new(),
@@ -112,6 +115,7 @@ impl<'p> Session<'p> {
     pub fn runtimes(&self) -> Vec<&(dyn ManagedRuntime + 'p)> {
         let found = self.coreclr().iter().map(|runtime| runtime as &dyn ManagedRuntime);
         let found = found.chain(self.hotspot().iter().map(|runtime| runtime as &dyn ManagedRuntime));
+        let found = found.chain(self.cpython().iter().map(|runtime| runtime as &dyn ManagedRuntime));
         found.chain(self.others.iter().map(|runtime| &**runtime)).collect()
     }
 
@@ -128,6 +132,12 @@ impl<'p> Session<'p> {
     #[doc(hidden)]
     pub fn hotspot(&self) -> &[HotSpot<'p>] {
         self.hotspot.get_or_init(|| HotSpot::find(self.process))
+    }
+
+    /// Those of them that are CPython, for what only these have.
+    #[doc(hidden)]
+    pub fn cpython(&self) -> &[CPython<'p>] {
+        self.cpython.get_or_init(|| CPython::find(self.process))
     }
 
     /// Follows stacks, through the code of all runtimes; `stacks`: where they lie.

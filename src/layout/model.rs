@@ -166,6 +166,13 @@ impl Layout {
         self.types.get(kind)
     }
 
+    /// Names and offsets of all fields of a type, without its size: in its objects they stand for what is there.
+    pub fn fields_of(&self, kind: &str) -> impl Iterator<Item = (&str, u64)> {
+        let fields = self.types.get(kind).into_iter().flatten();
+        let own = fields.filter(|(name, _)| *name != SIZE);
+        own.filter_map(|(name, offset)| Some((name.as_str(), u64::try_from(offset.bytes).ok()?)))
+    }
+
     pub(super) fn missing(&self, kind: &str, field: &str) -> LayoutError {
         LayoutError::MissingField { layout: self.id.clone(), kind: kind.into(), field: field.into() }
     }

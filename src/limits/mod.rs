@@ -8,6 +8,7 @@
 //! is said in the answer where a reader would take the answer for whole.
 
 mod core;
+mod cpython;
 mod dotnet;
 mod foreign;
 mod hotspot;
@@ -16,6 +17,7 @@ mod native;
 mod output;
 
 pub use self::core::*;
+pub use cpython::*;
 pub use dotnet::*;
 pub use foreign::*;
 pub use hotspot::*;

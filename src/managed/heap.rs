@@ -280,6 +280,22 @@ pub trait Heap: Sync {
     /// that is within a value.
     fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String>;
 
+    /// How many objects of each type the collector knows of, where it does not know of all.
+    fn tracked(&self) -> Option<&HashMap<TypeIndex, u64>> {
+        None
+    }
+
+    /// Bytes before an object of this type that are its own, and part of its size (PyGC_Head of CPython).
+    fn prefix(&self, _kind: TypeIndex) -> u64 {
+        0
+    }
+
+    /// What the object at `object` itself calls what it holds at `offset`, where its type does not tell: the key of an
+    /// entry of a dict.
+    fn link_name(&self, _object: Addr, _offset: u64) -> Option<String> {
+        None
+    }
+
     /// The field at `offset` of each element of an array, where elements are no references.
     fn element_field_name(&self, _kind: TypeIndex, _offset: u64) -> Option<String> {
         None
@@ -330,9 +346,10 @@ pub fn locate<T>(
             continue;
         }
         walker.walk(part, &mut Losses::default(), &mut |object| {
-            let end = object.addr.saturating_add(object.size.max(1));
+            let start = object.addr.saturating_sub(heap.prefix(object.kind));
+            let end = start.saturating_add(object.size.max(1));
             while let Some(item) = here.next_if(|item| at(item) < end) {
-                if at(item) >= object.addr {
+                if at(item) >= start {
                     visit(item, part, object);
                 }
             }

@@ -57,6 +57,9 @@ words! {
         CdsArchive = "CdsArchive",
         CodeCache = "CodeCache",
         VmData = "VmData",
+        // CPython: arenas of obmalloc, and the stacks of frames of its threads.
+        PyMalloc = "PyMalloc",
+        PyFrames = "PyFrames",
     }
 }
 

@@ -33,6 +33,8 @@ pub struct TypeRow {
     pub count: u64,
     /// Their bytes.
     pub size: u64,
+    /// How many of them the collector tracks, where it does not track all (CPython); `null` elsewhere.
+    pub tracked: Option<u64>,
     /// By generation, where there are any.
     pub generations: Vec<GenerationRow>,
 }

@@ -4,8 +4,7 @@ use crate::analysis::heap_notes::tell_walk;
 use crate::commands::heapstat::report::{DuplicateRow, FreeBlockRow, HeapStatReport, StringsRow};
 use crate::limits;
 use crate::managed::{
-    FREE, FREE_NAME, FreeBlock, Generation, Heap, HeapStat, ManagedRuntime, Selection, StringStat, TypeStat, stat,
-    strings,
+    FREE, FREE_NAME, FreeBlock, Heap, HeapStat, ManagedRuntime, Selection, StringStat, TypeStat, stat, strings,
 };
 use crate::phase::Phase;
 use crate::process::Process;
@@ -60,7 +59,7 @@ fn one(
         let name = if room > 0 { heap.type_name(t.kind) } else { format!("(type {})", t.info.address) };
         room = room.saturating_sub(name.len());
         if options.name.as_ref().is_none_or(|re| re.is_match(&name)) {
-            report.types.push(type_row(name, t, heap.generations()));
+            report.types.push(type_row(name, t, heap));
         }
     }
     if room == 0 {
@@ -100,14 +99,17 @@ fn tell(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: 
     }
 }
 
-fn type_row(name: String, stat: &TypeStat, generations: &[Generation]) -> TypeRow {
-    let generations = generations
+fn type_row(name: String, stat: &TypeStat, heap: &dyn Heap) -> TypeRow {
+    let tracked = heap.tracked().map(|counts| counts.get(&stat.kind).copied().unwrap_or(0));
+    let generations = heap
+        .generations()
         .iter()
         .zip(&stat.by_generation)
         .filter(|(_, tally)| tally.count > 0)
         .map(|(g, tally)| GenerationRow { generation: g.name, count: tally.count, size: tally.size })
         .collect();
-    TypeRow { method_table: stat.info.address, name, count: stat.total.count, size: stat.total.size, generations }
+    let (count, size) = (stat.total.count, stat.total.size);
+    TypeRow { method_table: stat.info.address, name, count, size, tracked, generations }
 }
 
 fn free_block(heap: &dyn Heap, block: &FreeBlock) -> FreeBlockRow {

@@ -81,12 +81,24 @@ impl Render for HeapStatReport {
 
 /// As SOS has it, but the biggest first.
 fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
-    let mut table = TableBlock::default().text("MT").number("Count").number("TotalSize").type_name("Class Name");
+    // Of one runtime the collector knows only some objects; with others there is nothing to be told.
+    let tracked = report.types.iter().any(|t| t.tracked.is_some());
+    let mut table = TableBlock::default().text("MT").number("Count");
+    if tracked {
+        table = table.number("Tracked");
+    }
+    table = table.number("TotalSize").type_name("Class Name");
     table = table.brief(RANKED, "type").bytes(|i| report.types.get(i).map_or(0, |t| t.size));
     for t in &report.types {
-        table.rows.push(vec![t.method_table.to_string(), exact(t.count), exact(t.size), t.name.clone()]);
+        let known = tracked.then(|| t.tracked.map_or_else(String::new, exact));
+        let cells =
+            [Some(t.method_table.to_string()), Some(exact(t.count)), known, Some(exact(t.size)), Some(t.name.clone())];
+        table.rows.push(cells.into_iter().flatten().collect());
     }
-    table.footer = Some(vec!["[TOTAL]".into(), exact(report.total.objects), exact(report.total.size), String::new()]);
+    let known = tracked.then(|| exact(report.types.iter().filter_map(|t| t.tracked).sum()));
+    let (objects, size) = (exact(report.total.objects), exact(report.total.size));
+    let cells = [Some("[TOTAL]".into()), Some(objects), known, Some(size), Some(String::new())];
+    table.footer = Some(cells.into_iter().flatten().collect());
     table
 }
 
@@ -145,6 +157,7 @@ struct CsvRow<'a> {
     poh: u64,
     frozen: u64,
     ephemeral: u64,
+    tracked: Option<u64>,
 }
 
 impl<'a> CsvRow<'a> {
@@ -164,6 +177,7 @@ impl<'a> CsvRow<'a> {
             poh: size(Generation::Poh),
             frozen: size(Generation::Frozen),
             ephemeral: size(Generation::Ephemeral),
+            tracked: row.tracked,
         }
     }
 }

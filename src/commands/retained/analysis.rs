@@ -80,6 +80,7 @@ impl View<'_, '_> {
                     count: tally.count,
                     size: tally.size,
                     generations: Vec::new(),
+                    tracked: None,
                 });
             }
         }

@@ -55,6 +55,16 @@ pub static DOTNET_X64: [(u32, Table); 4] = [
     (10, Table::new(include_str!("dotnet-10-x64.json"))),
 ];
 
+/// CPython on x86_64 with the global lock, by minor version of Python 3, in ascending order.
+pub static CPYTHON_X64: [(u32, Table); 6] = [
+    (9, Table::new(include_str!("cpython-3.9-x64.json"))),
+    (10, Table::new(include_str!("cpython-3.10-x64.json"))),
+    (11, Table::new(include_str!("cpython-3.11-x64.json"))),
+    (12, Table::new(include_str!("cpython-3.12-x64.json"))),
+    (13, Table::new(include_str!("cpython-3.13-x64.json"))),
+    (14, Table::new(include_str!("cpython-3.14-x64.json"))),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,126 @@
+//! One CPython of a process, with what was read of it so far.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::bytes::printable;
+use crate::cpython::heap::Heap;
+use crate::cpython::obmalloc::{self, Arenas};
+use crate::cpython::runtime::{Detection, Runtime, detect};
+use crate::cpython::{claim, roots};
+use crate::diag::was_read;
+use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThreads, Roots, Walk};
+use crate::map::Claims;
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::report::RuntimeRow;
+
+/// One CPython. Each part is read when it is first asked for, and kept.
+pub struct CPython<'p> {
+    runtime: Arc<Runtime<'p>>,
+    arenas: OnceLock<Vec<Arenas>>,
+    heap: OnceLock<Option<Heap<'p>>>,
+    threads: OnceLock<ManagedThreads>,
+}
+
+impl<'p> CPython<'p> {
+    /// All that can be read; of others is told why not.
+    pub fn find(process: &'p Process) -> Vec<CPython<'p>> {
+        let mut out = Vec::new();
+        for found in detect(process) {
+            match found {
+                Detection::Unusable(why) => process.diag.partial("cpython-unusable", why),
+                Detection::Found(runtime) => out.push(CPython {
+                    runtime: Arc::new(*runtime),
+                    arenas: OnceLock::new(),
+                    heap: OnceLock::new(),
+                    threads: OnceLock::new(),
+                }),
+            }
+        }
+        out
+    }
+
+    /// The interpreter.
+    pub fn runtime(&self) -> &Arc<Runtime<'p>> {
+        &self.runtime
+    }
+
+    /// The arenas of its obmalloc: none with `PYTHONMALLOC=malloc`.
+    pub fn arenas(&self) -> &[Arenas] {
+        self.arenas.get_or_init(|| {
+            let found = obmalloc::find(&self.runtime);
+            found.map_err(|e| self.tell("arenas", &e.to_string())).unwrap_or_default()
+        })
+    }
+
+    /// Its objects.
+    pub fn objects(&self) -> Option<&Heap<'p>> {
+        let open = || {
+            was_read("objects");
+            let _phase = self.runtime.process.enter(Phase::Objects);
+            let heap = Heap::open(self.runtime.clone(), self.arenas().to_vec());
+            heap.map_err(|e| self.tell("objects", &e.to_string())).ok()
+        };
+        self.heap.get_or_init(open).as_ref()
+    }
+
+    /// Tell what makes answers less than whole.
+    pub(super) fn tell(&self, what: &str, note: &str) {
+        self.runtime.process.diag.partial("cpython", format!("{}: {what}: {note}", self.runtime.name()));
+    }
+}
+
+impl ManagedRuntime for CPython<'_> {
+    fn row(&self) -> RuntimeRow {
+        RuntimeRow {
+            name: "CPython".into(),
+            version: Some(self.runtime.version()),
+            module: printable(&self.runtime.path).into_owned(),
+            base: self.runtime.range.start,
+            gc: None,
+            layout_source: self.runtime.layout.id.clone(),
+        }
+    }
+
+    fn label(&self) -> String {
+        self.runtime.name()
+    }
+
+    fn claim(&self, claims: &mut Claims) {
+        claim::claim(self, claims);
+    }
+
+    fn heap(&self) -> Option<&dyn managed::Heap> {
+        self.objects().map(|heap| heap as &dyn managed::Heap)
+    }
+
+    fn code(&self) -> &dyn ManagedCode {
+        &NoCode
+    }
+
+    fn threads(&self) -> &ManagedThreads {
+        self.threads.get_or_init(ManagedThreads::default)
+    }
+
+    fn roots(&self, _own: usize, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        roots::roots(self)
+    }
+}
+
+struct NoCode;
+
+impl ManagedCode for NoCode {
+    fn ranges(&self) -> Vec<crate::addr::AddrRange> {
+        Vec::new()
+    }
+
+    fn code_at(&self, _ip: crate::addr::Addr) -> Option<managed::CodeAt> {
+        None
+    }
+
+    fn unwind(&self, _regs: &crate::registers::Regs, _exact: bool) -> Result<crate::registers::Regs, String> {
+        Err("CPython makes no code".to_owned())
+    }
+
+    fn each(&self, _visit: &mut dyn FnMut(managed::CodeEntry<'_>) -> bool) {}
+}

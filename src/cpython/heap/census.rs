@@ -1,0 +1,626 @@
+//! Which block of obmalloc is what, and what lies outside of the arenas.
+//!
+//! Arenas are looked at side by side: a block in use whose type, header and size agree is an object. What objects own is
+//! noted on the way, and where they lead outside. From there on it is a search: what is found leads on.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rayon::prelude::*;
+
+use super::owned::OwnedKind;
+use super::source::{Source, word};
+use super::tracked::Tracked;
+use super::types::{OTHER, TypeCache, Types, of_owned};
+use super::visit::{Held, Owned, Visitor};
+use super::{MALLOC, MIN_OBJECT, PYMALLOC};
+use crate::addr::{Addr, AddrRange};
+use crate::cpython::objects::{Form, Objects, PyType, flags};
+use crate::cpython::obmalloc::pools::{self, PoolShape};
+use crate::cpython::obmalloc::{ALIGNMENT, Arena, Arenas, ClassCount, PoolState};
+use crate::cpython::runtime::{PyError, Runtime};
+use crate::limits;
+use crate::managed::{Part, TypeIndex};
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
+
+/// What a block is, in a byte: free, in use for nothing known, an object so many times 16 bytes behind its start, or
+/// memory that an object owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Block {
+    Free,
+    Other,
+    Object { prefix: u64 },
+    Owned(OwnedKind),
+}
+
+const FREE: u8 = 0;
+const OTHER_BLOCK: u8 = 1;
+const OBJECT: u8 = 2;
+const OWNED: u8 = 16;
+
+/// Set beside: the collector tracks the object.
+const TRACKED: u8 = 0x80;
+
+impl Block {
+    #[inline(always)]
+    fn of(state: u8) -> Block {
+        match state & !TRACKED {
+            FREE => Block::Free,
+            state if state >= OWNED => OwnedKind::of_number(state - OWNED).map_or(Block::Other, Block::Owned),
+            OTHER_BLOCK => Block::Other,
+            state => Block::Object { prefix: u64::from(state - OBJECT) * ALIGNMENT },
+        }
+    }
+
+    fn object(prefix: u64) -> u8 {
+        OBJECT + (prefix / ALIGNMENT).min(u64::from(OWNED - OBJECT - 1)) as u8
+    }
+}
+
+/// A pool, and where its blocks' states are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PoolMap {
+    pub(super) start: Addr,
+    /// Bytes of a block; 0 in a pool that is free or can't be read.
+    pub(super) block: u32,
+    /// Blocks there is room for.
+    pub(super) blocks: u32,
+    /// Place of the first one's state.
+    first: u32,
+    /// What it is used for.
+    pub(super) state: PoolState,
+    sound: bool,
+}
+
+/// An arena whose blocks are known.
+pub(super) struct ArenaMap {
+    pub(super) arena: Arena,
+    pool: u64,
+    pub(super) pools: Vec<PoolMap>,
+    states: Vec<u8>,
+}
+
+impl ArenaMap {
+    /// Blocks of a pool, by address.
+    pub(super) fn blocks(&self, pool: &PoolMap) -> impl Iterator<Item = Block> {
+        let states = self.states.get(pool.first as usize..).unwrap_or_default();
+        states.iter().take(pool.blocks as usize).map(|state| Block::of(*state))
+    }
+
+    /// Bytes of a pool.
+    pub(super) fn pool_size(&self) -> u64 {
+        self.pool
+    }
+
+    #[inline(always)]
+    fn place(&self, shape: &PoolShape, at: Addr) -> Option<(&PoolMap, u64, usize)> {
+        let index = at.checked_since(self.arena.first_pool)? / self.pool;
+        let pool = self.pools.get(index as usize)?;
+        let offset = at.checked_since(pool.start)?.checked_sub(shape.header)?;
+        let block = (offset as u32).checked_div(pool.block).filter(|block| *block < pool.blocks)?;
+        let inside = offset - u64::from(block) * u64::from(pool.block);
+        Some((pool, inside, pool.first as usize + block as usize))
+    }
+}
+
+/// An object, or memory that one owns, outside of the arenas.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outside {
+    /// Where it begins, with what stands before it.
+    pub(super) start: u64,
+    /// The object, as references to it say.
+    pub(super) at: u64,
+    pub(super) end: u64,
+    /// Memory of this kind; else it is an object.
+    pub(super) owned: Option<OwnedKind>,
+    tracked: bool,
+}
+
+/// Everything that is known of blocks and objects.
+pub(super) struct Census {
+    pub(super) arenas: Vec<ArenaMap>,
+    /// By address, none over another.
+    pub(super) outside: Vec<Outside>,
+    pool_shape: PoolShape,
+    /// Bytes that PYTHONMALLOC=debug puts before each block.
+    pub(super) debug: u64,
+}
+
+/// What one arena's objects lead to.
+#[derive(Default)]
+struct Leads {
+    owned: Vec<Owned>,
+    outside: Vec<u64>,
+}
+
+/// What censuses look at.
+struct Scene<'s, 'p> {
+    runtime: &'s Runtime<'p>,
+    objects: Objects<'p>,
+    types: &'s Types<'p>,
+    pools: PoolShape,
+    /// Arenas by address, for asking quickly what lies in none.
+    arenas: Vec<AddrRange>,
+    /// Modules of the process: what lies in their data is never freed, and part of no heap.
+    images: Vec<AddrRange>,
+    debug: u64,
+}
+
+impl Census {
+    /// Look at all arenas, and at what they lead to.
+    pub(super) fn read<'p>(
+        runtime: &Runtime<'p>,
+        types: &Types<'p>,
+        arenas: &[Arenas],
+        lists: &Tracked,
+        notes: &mut Vec<String>,
+    ) -> Result<Census, PyError> {
+        let _phase = runtime.process.enter(Phase::Objects);
+        let mut all: Vec<(Arena, u64)> =
+            arenas.iter().flat_map(|a| a.all.iter().map(|arena| (*arena, a.pool))).collect();
+        all.sort_by_key(|(arena, _)| arena.range.start);
+        let before = all.len();
+        all.dedup_by(|next, kept| next.0.range.start < kept.0.range.end);
+        if all.len() < before {
+            notes.push(format!("{} arenas that overlap others are left out", before - all.len()));
+        }
+        let source = Source::new(
+            runtime.process,
+            all.iter().map(|(arena, _)| AddrRange::new(arena.first_pool, arena.untouched.max(arena.first_pool))),
+            MIN_OBJECT,
+        );
+        let mut images: Vec<AddrRange> = runtime.process.modules.iter().map(|m| m.range).collect();
+        images.sort();
+        let mut scene = Scene {
+            runtime,
+            objects: Objects::new(runtime.memory, runtime.shape),
+            types,
+            pools: PoolShape::of(&runtime.layout)?,
+            arenas: all.iter().map(|(arena, _)| arena.range).collect(),
+            images,
+            debug: 0,
+        };
+        scene.debug = scene.debug_bytes(&source, &all);
+        let walks = Walks::new(Phase::Objects, limits::MAX_PY_ARENAS as usize);
+        let maps: Vec<(ArenaMap, Leads)> = all
+            .par_iter()
+            .map_init(TypeCache::new, |cache, (arena, pool)| scene.arena(&source, arena, *pool, &walks, cache))
+            .collect();
+        let mut census =
+            Census { arenas: Vec::new(), outside: Vec::new(), pool_shape: scene.pools, debug: scene.debug };
+        let mut leads = Leads::default();
+        for (map, mut found) in maps {
+            census.arenas.push(map);
+            leads.owned.append(&mut found.owned);
+            leads.outside.append(&mut found.outside);
+        }
+        leads.outside.extend(lists.objects.iter().map(|at| at.get()));
+        census.search(&scene, &source, leads, notes);
+        let unsound =
+            census.arenas.iter().flat_map(|a| &a.pools).filter(|p| p.state == PoolState::Used && !p.sound).count();
+        if unsound > 0 {
+            notes.push(format!("{unsound} pools whose list of free blocks does not agree with their header"));
+        }
+        Ok(census)
+    }
+
+    /// Follow what leads outside, and mark what objects own.
+    fn search(&mut self, scene: &Scene<'_, '_>, source: &Source<'_>, leads: Leads, notes: &mut Vec<String>) {
+        let visitor = scene.visitor(source);
+        let mut cache = TypeCache::new();
+        let mut seen: HashMap<u64, u32> = HashMap::new();
+        let mut found: Vec<Outside> = Vec::new();
+        let (mut queue, mut owned) = (leads.outside, leads.owned);
+        let mut left_out = 0_u64;
+        while let Some(at) = queue.pop() {
+            if seen.contains_key(&at) || scene.is_known_place(at) {
+                continue;
+            }
+            let Some((kind, size)) = scene.object_at(source, at, &mut cache) else { continue };
+            if found.len() >= limits::MAX_PY_OUTSIDE {
+                left_out += 1;
+                continue;
+            }
+            seen.insert(at, found.len() as u32);
+            let start = at.saturating_sub(kind.prefix + scene.debug);
+            found.push(Outside { start, at, end: at.saturating_add(size), owned: None, tracked: false });
+            let kind = kind.clone();
+            visitor.each(at, &kind, 0, &mut |_, held| {
+                match held {
+                    Held::Object(_, to) if !scene.is_known_place(to) && !seen.contains_key(&to) => queue.push(to),
+                    Held::Object(..) => {}
+                    Held::Memory(memory) => owned.push(memory),
+                }
+                true
+            });
+        }
+        for memory in owned {
+            if self.mark_owned(scene, &memory) || scene.is_known_place(memory.at) {
+                continue;
+            }
+            let at = Addr::new(memory.at);
+            let end = at.saturating_add(memory.bytes).get();
+            if scene.runtime.process.base().entries.at(at).is_none() {
+                continue;
+            }
+            found.push(Outside { start: memory.at, at: memory.at, end, owned: Some(memory.kind), tracked: false });
+        }
+        // An object goes before memory: what is inside another one is no block of its own.
+        found.sort_by_key(|o| (o.start, o.owned.is_some(), std::cmp::Reverse(o.end)));
+        let mut end = 0;
+        found.retain(|outside| {
+            let apart = outside.start >= end && outside.end > outside.start;
+            if apart {
+                end = outside.end;
+            }
+            apart
+        });
+        self.outside = found;
+        if left_out > 0 {
+            notes.push(format!("{left_out} objects outside of the arenas more than are read"));
+        }
+    }
+
+    /// Note that a block is memory of an object; whether it is one of an arena.
+    fn mark_owned(&mut self, scene: &Scene<'_, '_>, memory: &Owned) -> bool {
+        let at = Addr::new(memory.at);
+        let Some(i) = scene.arena_of(memory.at) else { return false };
+        let Some(map) = self.arenas.get_mut(i) else { return true };
+        let place = map.place(&scene.pools, at).map(|(_, _, place)| place);
+        // What looks like an object and is owned was left there by an object before: a table of keys begins with a count, as
+        // objects do.
+        if let Some(state) = place.and_then(|place| map.states.get_mut(place))
+            && Block::of(*state) != Block::Free
+        {
+            *state = OWNED + memory.kind.number();
+        }
+        true
+    }
+
+    /// Note which objects the collector tracks, and count them by type.
+    pub(super) fn mark_tracked(
+        &mut self,
+        objects: &Objects<'_>,
+        types: &Types<'_>,
+        lists: &Tracked,
+    ) -> HashMap<TypeIndex, u64> {
+        let mut counts = HashMap::new();
+        let mut cache = TypeCache::new();
+        for &at in &lists.objects {
+            let again = match self.arena_at(at) {
+                Some(i) => {
+                    let shape = self.pool_shape;
+                    let place = self.arenas.get(i).and_then(|map| map.place(&shape, at)).map(|(_, _, place)| place);
+                    let map = self.arenas.get_mut(i);
+                    let state = map.zip(place).and_then(|(map, place)| map.states.get_mut(place));
+                    state.map(|state| std::mem::replace(state, *state | TRACKED) & TRACKED != 0)
+                }
+                None => {
+                    let found = self.outside.binary_search_by_key(&at.get(), |o| o.at).ok();
+                    let found = found.and_then(|i| self.outside.get_mut(i));
+                    found.map(|outside| std::mem::replace(&mut outside.tracked, true))
+                }
+            };
+            // A static object of a module may be tracked too.
+            let again = again.unwrap_or(false);
+            let kind = objects.type_of(at).and_then(|kind| Some(cache.lookup(types, kind.get())?.0));
+            if let Some(kind) = kind.filter(|_| !again) {
+                *counts.entry(kind).or_insert(0) += 1;
+            }
+        }
+        counts
+    }
+
+    fn arena_at(&self, at: Addr) -> Option<usize> {
+        let i = self.arenas.partition_point(|map| map.arena.range.start <= at).checked_sub(1)?;
+        self.arenas.get(i).filter(|map| map.arena.range.contains(at)).map(|_| i)
+    }
+
+    /// The arena map that begins where a part does.
+    pub(super) fn arena_of_part(&self, part: &Part) -> Option<&ArenaMap> {
+        self.arena_at(part.range.start).and_then(|i| self.arenas.get(i))
+    }
+
+    /// What lies outside of the arenas and in `range`.
+    pub(super) fn outside_in(&self, range: AddrRange) -> &[Outside] {
+        let from = self.outside.partition_point(|o| o.start < range.start.get());
+        let to = self.outside.partition_point(|o| o.start < range.end.get());
+        self.outside.get(from..to).unwrap_or_default()
+    }
+
+    /// What begins at `at`, and the bytes of all of its block: an object, or memory that one owns.
+    #[inline(always)]
+    pub(super) fn whole_at(&self, at: Addr) -> Option<(Option<OwnedKind>, u64)> {
+        if let Some(i) = self.arena_at(at) {
+            let map = self.arenas.get(i)?;
+            let (pool, inside, place) = map.place(&self.pool_shape, at)?;
+            return match Block::of(*map.states.get(place)?) {
+                Block::Object { prefix } if prefix == inside => Some((None, u64::from(pool.block))),
+                Block::Owned(kind) if inside == 0 => Some((Some(kind), u64::from(pool.block))),
+                _ => None,
+            };
+        }
+        let i = self.outside.binary_search_by_key(&at.get(), |o| o.at).ok()?;
+        self.outside.get(i).map(|o| (o.owned, o.end - o.start))
+    }
+
+    /// Bytes of the block of the object at `at`, if one begins there.
+    #[inline(always)]
+    pub(super) fn object_at(&self, at: Addr) -> Option<u64> {
+        self.whole_at(at).filter(|(owned, _)| owned.is_none()).map(|(_, size)| size)
+    }
+
+    /// Where the block of memory begins that an object owns and leads into.
+    pub(super) fn owned_start(&self, at: Addr) -> Option<Addr> {
+        if let Some((range, block)) = self.block_at(at) {
+            return matches!(block, Block::Owned(_)).then_some(range.start);
+        }
+        self.whole_at(at).filter(|(owned, _)| owned.is_some()).map(|_| at)
+    }
+
+    /// What a block of an arena is in words, with where it is: for who asks of any address.
+    pub(super) fn block_at(&self, at: Addr) -> Option<(AddrRange, Block)> {
+        let map = self.arenas.get(self.arena_at(at)?)?;
+        let (pool, inside, place) = map.place(&self.pool_shape, at)?;
+        let start = at.checked_sub(inside)?;
+        Some((AddrRange::sized(start, u64::from(pool.block)), Block::of(*map.states.get(place)?)))
+    }
+
+    /// The parts of the heap, by address: an arena each, and runs of what lies outside.
+    pub(super) fn parts(&self, runtime: &Runtime<'_>) -> Vec<Part> {
+        let arenas = self.arenas.iter().map(|map| {
+            let range = AddrRange::new(map.arena.first_pool, map.arena.untouched.max(map.arena.first_pool));
+            Part { heap: 0, generation: PYMALLOC, range }
+        });
+        let mut out: Vec<Part> = arenas.filter(|part| !part.range.is_empty()).collect();
+        let base = &runtime.process.base().entries;
+        let mut last: Option<(AddrRange, AddrRange)> = None;
+        for outside in &self.outside {
+            let range = AddrRange::new(Addr::new(outside.start), Addr::new(outside.end));
+            match &mut last {
+                // Together while in one mapping and not far apart: what lies between costs a bit for each word.
+                Some((run, entry))
+                    if entry.contains(range.start)
+                        && range.start.since(run.end) <= FAR
+                        && !self.has_arena_between(run.end, range.start) =>
+                {
+                    run.end = range.end;
+                }
+                _ => {
+                    out.extend(last.take().map(|(range, _)| Part { heap: 0, generation: MALLOC, range }));
+                    let entry = base.at(range.start).map_or(range, |entry| entry.range);
+                    last = Some((range, entry));
+                }
+            }
+        }
+        out.extend(last.map(|(range, _)| Part { heap: 0, generation: MALLOC, range }));
+        out.sort_by_key(|part| part.range.start);
+        out
+    }
+
+    fn has_arena_between(&self, from: Addr, to: Addr) -> bool {
+        let i = self.arenas.partition_point(|map| map.arena.range.end <= from);
+        self.arenas.get(i).is_some_and(|map| map.arena.range.start < to)
+    }
+
+    /// Blocks by size.
+    pub(super) fn classes(&self) -> Vec<ClassCount> {
+        let mut sizes: BTreeMap<u32, ClassCount> = BTreeMap::new();
+        for map in &self.arenas {
+            for pool in map.pools.iter().filter(|pool| pool.block != 0) {
+                let count = sizes.entry(pool.block).or_default();
+                count.size = u64::from(pool.block);
+                count.pools += 1;
+                let free = map.blocks(pool).filter(|block| *block == Block::Free).count() as u64;
+                count.free += free;
+                count.used += u64::from(pool.blocks) - free;
+            }
+        }
+        sizes.into_values().collect()
+    }
+
+    pub(super) fn pool_counts(&self) -> (u64, u64) {
+        let of =
+            |state| self.arenas.iter().flat_map(|map| &map.pools).filter(|pool| pool.state == state).count() as u64;
+        let broken = self.arenas.iter().flat_map(|map| &map.pools).filter(|p| p.state == PoolState::Used && !p.sound);
+        (of(PoolState::Free), of(PoolState::Unreadable) + broken.count() as u64)
+    }
+
+    pub(super) fn each_owned_outside(&self, mut visit: impl FnMut(AddrRange, OwnedKind)) {
+        for outside in &self.outside {
+            if let Some(kind) = outside.owned {
+                visit(AddrRange::new(Addr::new(outside.start), Addr::new(outside.end)), kind);
+            }
+        }
+    }
+
+    /// The number of the type that a block in use is counted under, unless it is an object.
+    pub(super) fn pseudo_type(block: Block) -> Option<TypeIndex> {
+        match block {
+            Block::Free => Some(crate::managed::FREE),
+            Block::Other => Some(OTHER),
+            Block::Owned(kind) => Some(of_owned(kind)),
+            Block::Object { .. } => None,
+        }
+    }
+
+    /// Where a block of a pool is.
+    pub(super) fn range_of(&self, pool: &PoolMap, index: u64) -> AddrRange {
+        pools::block_at(&self.pool_shape, pool.start, u64::from(pool.block), index)
+    }
+
+    /// Bytes of a pool's header.
+    pub(super) fn header(&self) -> u64 {
+        self.pool_shape.header
+    }
+}
+
+/// Parts are cut where nothing is known for so long.
+const FAR: u64 = 1 << 20;
+
+impl<'p> Scene<'_, 'p> {
+    fn visitor<'v>(&'v self, source: &'v Source<'p>) -> Visitor<'v, 'p> {
+        Visitor { objects: &self.objects, source, layout: &self.runtime.layout }
+    }
+
+    fn arena_of(&self, at: u64) -> Option<usize> {
+        let at = Addr::new(at);
+        let i = self.arenas.partition_point(|range| range.start <= at).checked_sub(1)?;
+        self.arenas.get(i).filter(|range| range.contains(at)).map(|_| i)
+    }
+
+    /// Whether `at` is in an arena or in a module's own data.
+    #[inline(always)]
+    fn is_known_place(&self, at: u64) -> bool {
+        let at = Addr::new(at);
+        self.arena_of(at.get()).is_some() || {
+            let i = self.images.partition_point(|range| range.start <= at);
+            // Ranges of modules may lie in one another.
+            let near = self.images.get(i.saturating_sub(NEAR)..i).unwrap_or_default();
+            near.iter().any(|range| range.contains(at))
+        }
+    }
+
+    /// Whether PYTHONMALLOC=debug puts bytes before each block: where known objects are in their blocks.
+    fn debug_bytes(&self, source: &Source<'p>, arenas: &[(Arena, u64)]) -> u64 {
+        let sample = || {
+            let state = self.runtime.view("PyInterpreterState", *self.runtime.interpreters.first()?);
+            let object = ["sysdict", "builtins", "modules", "imports.modules"].iter().find_map(|field| {
+                let at = state.ptr(field).ok()?;
+                Some((at, self.arena_of(at.get())?))
+            });
+            let (at, i) = object?;
+            let (arena, size) = arenas.get(i)?;
+            let start = at.checked_since(arena.first_pool)? / size * size;
+            let start = arena.first_pool.checked_add(start)?;
+            let pool = pools::read(&self.pools, start, *size, source.words(start.get(), *size));
+            let inside = at.checked_since(start)?.checked_sub(self.pools.header)?.checked_rem(pool.block)?;
+            let prefix = self.types.lookup(self.objects.type_of(at)?.get())?.1.prefix;
+            inside.checked_sub(prefix)
+        };
+        sample().filter(|debug| *debug == DEBUG_BYTES).unwrap_or(0)
+    }
+
+    /// An object at `at`, which is in no arena: its type and size.
+    fn object_at<'c>(
+        &self,
+        source: &Source<'p>,
+        at: u64,
+        cache: &'c mut TypeCache,
+    ) -> Option<(&'c std::sync::Arc<PyType>, u64)> {
+        if at & 7 != 0 || at < 4096 {
+            return None;
+        }
+        let shape = &self.objects.shape;
+        let words = source.words(at, shape.object + 8);
+        let count = word(words, shape.refcnt)? & COUNT;
+        let (_, kind) = cache.lookup(self.types, word(words, shape.ob_type)?).filter(|_| count != 0)?;
+        let size = self.size_of(source, at, kind)?;
+        Some((kind, size))
+    }
+
+    /// Bytes of an object, without what stands before it.
+    fn size_of(&self, source: &Source<'p>, at: u64, kind: &PyType) -> Option<u64> {
+        let shape = &self.objects.shape;
+        let object = Addr::new(at);
+        let count = |sized: u64| Some((source.word(at.wrapping_add(sized))? as i64).unsigned_abs());
+        let size = match kind.form {
+            Form::Text => {
+                let content = self.objects.text_content(object)?;
+                match content.compact {
+                    true => content.start.checked_since(object)?.checked_add(content.bytes())?,
+                    false => kind.basicsize,
+                }
+            }
+            Form::Integer => {
+                let digits = self.objects.integer_form(object)?.digits;
+                kind.basicsize.checked_add(digits.checked_mul(kind.itemsize)?)?
+            }
+            // Its size is in the code that it runs, and its type only says that it has one.
+            Form::Generator => kind.basicsize,
+            _ if kind.itemsize != 0 => kind.basicsize.checked_add(count(shape.ob_size)?.checked_mul(kind.itemsize)?)?,
+            _ if kind.is(flags::INLINE_VALUES) => {
+                let capacity = shape.dict.capacity?;
+                let values = kind.basicsize.next_multiple_of(8);
+                let head = source.word(at.wrapping_add(values))?;
+                values + shape.dict.first_value + 8 * (head >> (8 * (capacity & 7)) & 0xff)
+            }
+            _ => kind.basicsize,
+        };
+        (size <= limits::MAX_RUNTIME_RANGE).then_some(size)
+    }
+
+    /// Look at the blocks of an arena.
+    fn arena(
+        &self,
+        source: &Source<'p>,
+        arena: &Arena,
+        size: u64,
+        walks: &Walks,
+        cache: &mut TypeCache,
+    ) -> (ArenaMap, Leads) {
+        let (free, _) = pools::free_pools(self.runtime.memory, &self.pools, arena, walks);
+        let mut map = ArenaMap { arena: *arena, pool: size, pools: Vec::new(), states: Vec::new() };
+        let mut leads = Leads::default();
+        let mut start = arena.first_pool;
+        while start < arena.untouched {
+            let first = map.states.len() as u32;
+            if free.binary_search(&start).is_ok() {
+                map.pools.push(PoolMap { start, block: 0, blocks: 0, first, state: PoolState::Free, sound: true });
+            } else {
+                let pool = pools::read(&self.pools, start, size, source.words(start.get(), size));
+                let (block, blocks) = (pool.block as u32, pool.blocks as u32);
+                map.pools.push(PoolMap { start, block, blocks, first, state: pool.state, sound: pool.sound });
+                for (i, free) in pool.free.iter().enumerate() {
+                    let range = pools::block_at(&self.pools, start, pool.block, i as u64);
+                    let state = if *free { FREE } else { self.block(source, range, cache, &mut leads) };
+                    map.states.push(state);
+                }
+            }
+            start = start.saturating_add(size);
+        }
+        (map, leads)
+    }
+
+    /// What a block in use is; where an object in it leads is added to `leads`.
+    #[inline(always)]
+    fn block(&self, source: &Source<'p>, range: AddrRange, cache: &mut TypeCache, leads: &mut Leads) -> u8 {
+        let shape = &self.objects.shape;
+        let words = source.words(range.start.get(), range.len());
+        // Behind nothing, behind PyGC_Head, behind that and a managed dict.
+        for before in [0, shape.gc_head, shape.gc_head + shape.pre_header] {
+            let prefix = before + self.debug;
+            let Some(address) = word(words, prefix + shape.ob_type) else { break };
+            let Some((_, kind)) = cache.lookup(self.types, address) else { continue };
+            let at = range.start.get() + prefix;
+            let count = word(words, prefix + shape.refcnt).unwrap_or(0) & COUNT;
+            if kind.prefix != before || count == 0 {
+                continue;
+            }
+            let fits = self.size_of(source, at, kind).is_some_and(|size| prefix + size <= range.len());
+            if !fits {
+                continue;
+            }
+            let kind = kind.clone();
+            self.visitor(source).each(at, &kind, 0, &mut |_, held| {
+                match held {
+                    Held::Object(_, to) if !self.is_known_place(to) => leads.outside.push(to),
+                    Held::Object(..) => {}
+                    Held::Memory(memory) => leads.owned.push(memory),
+                }
+                true
+            });
+            return Block::object(prefix);
+        }
+        OTHER_BLOCK
+    }
+}
+
+/// Bytes that PYTHONMALLOC=debug puts before a block: its size, who asked for it, and a fence (_PyMem_DebugRawAlloc).
+const DEBUG_BYTES: u64 = 16;
+
+/// The count of references that all versions have in the lower half: 3.14 has flags above it.
+const COUNT: u64 = 0xffff_ffff;
+
+/// Modules before an address that are looked at.
+const NEAR: usize = 4;

@@ -1,0 +1,233 @@
+//! Names of what an object holds: fields of C structs by the table of the version, slots and attributes of classes by
+//! what the class says, entries of dicts by their keys.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use super::Heap;
+use super::source::word;
+use crate::addr::Addr;
+use crate::cpython::objects::{Form, Objects, PyType, flags};
+use crate::limits;
+use crate::managed::TypeIndex;
+use crate::memory::Memory;
+
+/// Structs of types, by the names that Python has for these.
+const STRUCTS: &[(&str, &str)] = &[
+    ("function", "PyFunctionObject"),
+    ("method", "PyMethodObject"),
+    ("builtin_function_or_method", "PyCFunctionObject"),
+    ("cell", "PyCellObject"),
+    ("code", "PyCodeObject"),
+    ("frame", "PyFrameObject"),
+    ("generator", "PyGenObject"),
+    ("coroutine", "PyCoroObject"),
+    ("async_generator", "PyAsyncGenObject"),
+    ("module", "PyModuleObject"),
+    ("traceback", "PyTracebackObject"),
+    ("slice", "PySliceObject"),
+    ("property", "propertyobject"),
+    ("classmethod", "classmethod"),
+    ("staticmethod", "staticmethod"),
+    ("mappingproxy", "mappingproxyobject"),
+    ("memoryview", "PyMemoryViewObject"),
+    ("managedbuffer", "_PyManagedBufferObject"),
+    ("super", "superobject"),
+    ("enumerate", "enumobject"),
+    ("reversed", "reversedobject"),
+    ("range", "rangeobject"),
+    ("map", "mapobject"),
+    ("filter", "filterobject"),
+    ("zip", "zipobject"),
+    ("member_descriptor", "PyMemberDescrObject"),
+    ("method_descriptor", "PyMethodDescrObject"),
+    ("getset_descriptor", "PyGetSetDescrObject"),
+    ("wrapper_descriptor", "PyWrapperDescrObject"),
+    ("method-wrapper", "wrapperobject"),
+    ("weakref", "PyWeakReference"),
+    ("weakref.ReferenceType", "PyWeakReference"),
+    ("list_iterator", "PyListIterObject"),
+    ("tuple_iterator", "PyTupleIterObject"),
+    ("dict_keys", "_PyDictViewObject"),
+    ("dict_values", "_PyDictViewObject"),
+    ("dict_items", "_PyDictViewObject"),
+    ("types.SimpleNamespace", "_PyNamespaceObject"),
+    ("types.GenericAlias", "gaobject"),
+    ("types.UnionType", "unionobject"),
+    ("functools.partial", "partialobject"),
+    ("functools._lru_cache_wrapper", "lru_cache_object"),
+    ("functools._lru_list_elem", "lru_list_elem"),
+    ("collections.OrderedDict", "PyODictObject"),
+    ("collections.defaultdict", "defdictobject"),
+    ("collections.deque", "dequeobject"),
+    ("_asyncio.Future", "FutureObj"),
+    ("_asyncio.Task", "TaskObj"),
+    ("_contextvars.Context", "PyContext"),
+    ("_io.BytesIO", "bytesio"),
+    ("_io.StringIO", "stringio"),
+    ("_io.BufferedReader", "buffered"),
+    ("_io.BufferedWriter", "buffered"),
+    ("_io.TextIOWrapper", "textio"),
+    ("_thread._local", "localobject"),
+    ("_thread.RLock", "rlockobject"),
+    ("type", "PyHeapTypeObject"),
+    ("BaseException", "PyBaseExceptionObject"),
+];
+
+/// Names of fields by type, made when they are first asked for.
+#[derive(Default)]
+pub(super) struct Names {
+    known: RwLock<HashMap<TypeIndex, HashMap<u64, String>>>,
+}
+
+/// An array of numpy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NdArray {
+    /// Where the pointer to its data stands, from the object.
+    pub(super) data_at: u64,
+    /// Whether its data are its own, and no view of another's.
+    pub owns: bool,
+    /// Bytes of its data.
+    pub bytes: u64,
+    /// Its length in each dimension.
+    pub shape: Vec<u64>,
+    /// Its type of numbers, as numpy writes it: `<f8`.
+    pub dtype: String,
+}
+
+/// PyArrayObject_fields and PyArray_Descr: the ABI of numpy that C extensions are compiled against, the same in 1.x and 2.x
+/// as far as it is used here (numpy/_core/include/numpy/ndarraytypes.h).
+mod numpy {
+    pub(super) const DATA: u64 = 16;
+    pub(super) const ND: u64 = 24;
+    pub(super) const DIMENSIONS: u64 = 32;
+    pub(super) const STRIDES: u64 = 40;
+    pub(super) const DESCR: u64 = 56;
+    pub(super) const FLAGS: u64 = 64;
+    /// NPY_ARRAY_OWNDATA
+    pub(super) const OWNS: u64 = 4;
+    /// In the descr: kind, type, byteorder, a character each.
+    pub(super) const KIND: u64 = 24;
+    pub(super) const BYTE_ORDER: u64 = 26;
+    /// Dimensions at most (NPY_MAXDIMS of 2.x).
+    pub(super) const MOST: u64 = 64;
+}
+
+/// The array whose words are `words`, if it makes sense.
+pub(super) fn ndarray(objects: &Objects<'_>, words: &[[u8; 8]]) -> Option<NdArray> {
+    let nd = word(words, numpy::ND)? & 0xffff_ffff;
+    let (dimensions, strides) = (word(words, numpy::DIMENSIONS)?, word(words, numpy::STRIDES)?);
+    if nd > numpy::MOST {
+        return None;
+    }
+    let at = |base: u64, i: u64| objects.memory.u64(Addr::new(base).checked_add(8 * i)?).ok();
+    let shape: Vec<u64> = (0..nd).map(|i| at(dimensions, i)).collect::<Option<_>>()?;
+    let steps: Vec<u64> = (0..nd).map(|i| Some((at(strides, i)? as i64).unsigned_abs())).collect::<Option<_>>()?;
+    // In memory of its own elements lie without gaps: the outermost dimension spans all of it.
+    let spans = shape.iter().zip(&steps).map(|(length, step)| length.checked_mul(*step));
+    let bytes = spans.collect::<Option<Vec<u64>>>()?.into_iter().max().unwrap_or(8);
+    let descr = Addr::new(word(words, numpy::DESCR)?);
+    let kind = objects.memory.u64(descr.checked_add(numpy::KIND)?).ok()?;
+    let letter = |at: u64| char::from((kind >> (8 * (at - numpy::KIND))) as u8);
+    let item = steps.iter().min().copied().unwrap_or(0);
+    let (order, kind) = (letter(numpy::BYTE_ORDER), letter(numpy::KIND));
+    let order = if order == '=' { '<' } else { order };
+    let dtype = if kind.is_ascii_graphic() && order.is_ascii_graphic() {
+        format!("{order}{kind}{item}")
+    } else {
+        String::new()
+    };
+    let owns = word(words, numpy::FLAGS)? & numpy::OWNS != 0;
+    Some(NdArray { data_at: numpy::DATA, owns, bytes, shape, dtype })
+}
+
+impl Heap<'_> {
+    /// The field at `offset` of instances of a type.
+    pub(super) fn name_of_field(&self, kind: TypeIndex, offset: u64) -> Option<String> {
+        if let Some(known) = self.fields.known.read().unwrap_or_else(PoisonError::into_inner).get(&kind) {
+            return known.get(&offset).cloned();
+        }
+        let found = self.types.get(kind)?;
+        let names = self.field_names(&found);
+        let name = names.get(&offset).cloned();
+        self.fields.known.write().unwrap_or_else(PoisonError::into_inner).insert(kind, names);
+        name
+    }
+
+    /// All fields that are known of a type, by offset.
+    pub(super) fn field_names(&self, kind: &PyType) -> HashMap<u64, String> {
+        let mut names = HashMap::new();
+        // From the highest type down: what a subclass adds comes last.
+        let mut bases: Vec<Addr> = vec![kind.address];
+        while let Some(base) = bases.last().and_then(|last| self.objects.ptr_at(*last, self.objects.shape.types.base)) {
+            if base.is_null() || bases.len() >= limits::MAX_PY_BASES {
+                break;
+            }
+            bases.push(base);
+        }
+        for base in bases.into_iter().rev() {
+            let Some((_, found)) = self.types.lookup(base.get()) else { continue };
+            if let Some((_, kind)) = STRUCTS.iter().find(|(name, _)| *name == found.name) {
+                for (field, offset) in self.runtime.layout.fields_of(kind) {
+                    names.entry(offset).or_insert_with(|| field.to_owned());
+                }
+            }
+            self.slots(&found, &mut names);
+        }
+        if kind.dictoffset > 0 {
+            names.insert(kind.dictoffset as u64, "__dict__".to_owned());
+        }
+        if kind.is(flags::MANAGED_DICT)
+            && let Some(keys) = self.objects.dict_keys(kind.shared_keys)
+        {
+            for index in 0..keys.count.min(limits::MAX_SHOWN_ROWS as u64) {
+                let name = self.runtime.memory.ptr(keys.key_at(index)).ok();
+                if let Some(name) = name.filter(|at| self.objects.is_str(*at)).and_then(|at| self.objects.name(at)) {
+                    names.insert(kind.basicsize.next_multiple_of(8) + 8 * index, name);
+                }
+            }
+        }
+        names
+    }
+
+    /// `__slots__` of a class: PyMemberDefs behind the type.
+    fn slots(&self, kind: &PyType, names: &mut HashMap<u64, String>) {
+        let count = match kind.is(flags::HEAPTYPE) {
+            true => self.objects.ob_size(kind.address).unwrap_or(0).clamp(0, limits::MAX_SHOWN_ROWS as i64) as u64,
+            false => 0,
+        };
+        let Ok(size) = self.runtime.layout.size("PyMemberDef") else { return };
+        let first = kind.address.wrapping_add(self.objects.shape.types.heap_size);
+        for index in 0..count {
+            let member = self.runtime.view("PyMemberDef", first.wrapping_add(index * size));
+            let name = member.ptr("name").ok().and_then(|at| self.runtime.memory.text(at, limits::MAX_PY_NAME).ok());
+            if let (Some(name), Ok(offset)) = (name.filter(|name| !name.is_empty()), member.u64("offset")) {
+                names.insert(offset, name);
+            }
+        }
+    }
+
+    /// What a dict calls the entry at a place: `['name']`, or what its key is.
+    pub(super) fn name_of_entry(&self, object: Addr, offset: u64) -> Option<String> {
+        let kind = self.type_of(object).filter(|kind| kind.form == Form::Dict)?;
+        let item = offset.checked_sub(kind.basicsize.next_multiple_of(8))? / 8;
+        let keys = self.objects.dict_keys(self.objects.ptr_at(object, self.objects.shape.dict.keys)?)?;
+        let key = self.runtime.memory.ptr(keys.key_at(item / 2)).ok()?;
+        let text = self.key_text(key)?;
+        Some(if item % 2 == 0 { format!("(key {text})") } else { format!("[{text}]") })
+    }
+
+    /// A key in words.
+    pub(super) fn key_text(&self, key: Addr) -> Option<String> {
+        let kind = self.types.lookup(self.objects.type_of(key)?.get())?.1;
+        Some(match kind.form {
+            Form::Text => format!("{:?}", self.objects.text(key, SHORT)?),
+            Form::Integer => self.objects.integer_text(key)?,
+            Form::Bytes => format!("b\"{}\"", self.objects.bytes(key, SHORT)?.escape_ascii()),
+            _ => format!("{} at {key}", kind.name),
+        })
+    }
+}
+
+/// Characters of a key that are shown.
+const SHORT: usize = 60;

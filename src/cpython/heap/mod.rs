@@ -1,0 +1,231 @@
+//! The objects of CPython: in the arenas of obmalloc, and wherever else objects lead.
+//!
+//! In an arena each block in use is an object, memory that an object owns (the table of a dict, the items of a list),
+//! or something else. What lies outside (objects and buffers of more than 512 bytes come from malloc; with
+//! `PYTHONMALLOC=malloc` all do) is found by what leads there: the collector's lists, and the objects known so far. That
+//! asks no allocator, so that it is the same with every one.
+//!
+//! | file | does |
+//! |---|---|
+//! | `census` | which block is what, and what lies outside of the arenas |
+//! | `tracked` | what the collector's lists have |
+//! | `visit` | what an object holds: objects and memory |
+//! | `types` | numbers of types |
+//! | `source` | words of the heap, by address |
+//! | `walk`, `reader` | from object to object; single objects |
+//! | `fields` | names of what holds what |
+
+mod census;
+mod fields;
+mod owned;
+mod reader;
+mod source;
+mod tracked;
+mod types;
+mod visit;
+mod walk;
+
+pub use owned::OwnedKind;
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use crate::addr::{Addr, AddrRange};
+use crate::cpython::objects::{Form, Objects, PyType};
+use crate::cpython::obmalloc::{Arenas, ClassCount};
+use crate::cpython::runtime::{PyError, Runtime};
+use crate::managed::graph::Space;
+use crate::managed::{
+    self, Elements, Generation, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
+};
+use crate::memory::Memory;
+use census::Census;
+use source::Source;
+use types::Types;
+
+/// Objects of no type take less: `object` itself.
+const MIN_OBJECT: u64 = 16;
+
+/// Parts of the heap, in CPython's words.
+const PYMALLOC: Generation = Generation { number: 0, name: "pymalloc", frozen: false };
+const MALLOC: Generation = Generation { number: 1, name: "malloc", frozen: false };
+
+/// The heap of one CPython, ready to be walked.
+pub struct Heap<'p> {
+    runtime: Arc<Runtime<'p>>,
+    objects: Objects<'p>,
+    types: Types<'p>,
+    arenas: Vec<Arenas>,
+    census: Census,
+    parts: Vec<Part>,
+    source: Source<'p>,
+    notes: Vec<String>,
+    fields: fields::Names,
+    tracked: HashMap<TypeIndex, u64>,
+    strings: OnceLock<Option<TypeIndex>>,
+}
+
+impl<'p> Heap<'p> {
+    /// Read which objects there are.
+    ///
+    /// # Errors
+    /// Where the table of the version lacks what every version has.
+    pub fn open(runtime: Arc<Runtime<'p>>, arenas: Vec<Arenas>) -> Result<Heap<'p>, PyError> {
+        let objects = Objects::new(runtime.memory, runtime.shape);
+        let types = Types::new(&runtime);
+        let mut notes = Vec::new();
+        let lists = tracked::lists(&runtime, &mut notes);
+        let mut census = Census::read(&runtime, &types, &arenas, &lists, &mut notes)?;
+        let tracked = census.mark_tracked(&objects, &types, &lists);
+        let parts = census.parts(&runtime);
+        let source = Source::new(runtime.process, parts.iter().map(|p| p.range), MIN_OBJECT);
+        let fields = fields::Names::default();
+        let strings = OnceLock::new();
+        Ok(Heap { runtime, objects, types, arenas, census, parts, source, notes, fields, tracked, strings })
+    }
+
+    /// The interpreter.
+    pub fn runtime(&self) -> &Arc<Runtime<'p>> {
+        &self.runtime
+    }
+
+    /// Looks at objects by their address.
+    pub fn objects(&self) -> &Objects<'p> {
+        &self.objects
+    }
+
+    /// The arenas of obmalloc.
+    pub fn arenas(&self) -> &[Arenas] {
+        &self.arenas
+    }
+
+    /// Blocks of obmalloc by their size, as `sys._debugmallocstats()` counts them.
+    pub fn classes(&self) -> Vec<ClassCount> {
+        self.census.classes()
+    }
+
+    /// Pools that are free, and those whose header or list of free blocks makes no sense.
+    pub fn pool_counts(&self) -> (u64, u64) {
+        self.census.pool_counts()
+    }
+
+    /// The type at `address`, if it is one of an object.
+    pub fn type_at(&self, address: Addr) -> Option<Arc<PyType>> {
+        self.types.lookup(address.get()).map(|(_, found)| found)
+    }
+
+    /// The type of the object at `object`, if one is known there.
+    pub fn type_of(&self, object: Addr) -> Option<Arc<PyType>> {
+        self.census.object_at(object)?;
+        self.type_at(self.objects.type_of(object)?)
+    }
+
+    /// The type of that number; none of free space and of memory that objects own.
+    pub(crate) fn py_type(&self, kind: TypeIndex) -> Option<Arc<PyType>> {
+        self.types.get(kind)
+    }
+
+    /// Visit memory outside of the arenas that objects own, by address: where, what it is.
+    pub fn each_owned_outside(&self, visit: impl FnMut(AddrRange, OwnedKind)) {
+        self.census.each_owned_outside(visit);
+    }
+
+    /// Visit what the object at `object` owns: where, what it is.
+    pub fn each_owned(&self, object: Addr, mut visit: impl FnMut(AddrRange, OwnedKind)) {
+        let Some(kind) = self.type_of(object) else { return };
+        let visitor = visit::Visitor { objects: &self.objects, source: &self.source, layout: &self.runtime.layout };
+        visitor.each(object.get(), &kind, 0, &mut |_, held| {
+            if let visit::Held::Memory(owned) = held {
+                visit(AddrRange::sized(Addr::new(owned.at), owned.bytes), owned.kind);
+            }
+            true
+        });
+    }
+}
+
+impl managed::Heap for Heap<'_> {
+    fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn generations(&self) -> &[Generation] {
+        &[PYMALLOC, MALLOC]
+    }
+
+    fn space(&self) -> &Space<'_> {
+        &self.source.space
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn types(&self) -> usize {
+        self.types.len()
+    }
+
+    fn has_too_many_types(&self) -> bool {
+        self.types.is_full()
+    }
+
+    fn tracked(&self) -> Option<&HashMap<TypeIndex, u64>> {
+        Some(&self.tracked)
+    }
+
+    fn prefix(&self, kind: TypeIndex) -> u64 {
+        self.types.get(kind).map_or(0, |kind| kind.prefix + self.census.debug)
+    }
+
+    fn type_info(&self, kind: TypeIndex) -> Option<TypeInfo> {
+        let none = TypeInfo { address: Addr::NULL, free: false, string: false, of_types: false, elements: None };
+        let Some(found) = self.types.get(kind) else {
+            return ((kind.0 as usize) < self.types.len()).then_some(TypeInfo { free: kind == managed::FREE, ..none });
+        };
+        let elements = match found.form {
+            Form::List | Form::Deque => Some(Elements { start: found.basicsize, size: 8 }),
+            Form::Plain if found.itemsize == 8 => Some(Elements { start: found.basicsize, size: 8 }),
+            _ => None,
+        };
+        Some(TypeInfo { address: found.address, string: found.form == Form::Text, elements, ..none })
+    }
+
+    fn type_name(&self, kind: TypeIndex) -> String {
+        self.types.name(kind)
+    }
+
+    fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
+        self.name_of_field(kind, offset)
+    }
+
+    fn link_name(&self, object: Addr, offset: u64) -> Option<String> {
+        self.name_of_entry(object, offset)
+    }
+
+    fn string_type(&self) -> Option<TypeIndex> {
+        *self.strings.get_or_init(|| {
+            let text = |kind: &TypeIndex| self.types.get(*kind).is_some_and(|t| t.name == "str");
+            (0..self.types.len() as u32).map(TypeIndex).find(text)
+        })
+    }
+
+    fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
+        let content = self.objects.text_content(string.addr)?;
+        let bytes = usize::try_from(content.length.checked_mul(content.kind)?).ok()?;
+        let bytes = self.runtime.memory.borrow(content.start, bytes)?;
+        // What has four bytes for each character is no unit that listings know.
+        let units = match content.kind {
+            1 => StringUnits::Latin1,
+            2 => StringUnits::Utf16,
+            _ => return None,
+        };
+        Some(StringContent { length: u32::try_from(content.length).ok()?, bytes, units })
+    }
+
+    fn walker(&self) -> Box<dyn Walker + '_> {
+        Box::new(walk::PyWalker::new(self))
+    }
+
+    fn reader(&self) -> Box<dyn ObjectReader + '_> {
+        Box::new(reader::Reader::new(self))
+    }
+}

@@ -1,0 +1,66 @@
+//! Single objects, and what they hold.
+
+use super::Heap;
+use super::types::{TypeCache, of_owned};
+use super::visit::{Held, Visitor};
+use crate::addr::Addr;
+use crate::managed::{Batch, Link, Node, ObjectReader};
+
+/// Reads objects; each thread has its own.
+pub(super) struct Reader<'h, 'p> {
+    heap: &'h Heap<'p>,
+    cache: TypeCache,
+}
+
+/// How an object holds memory of its own.
+const OWNED: Link = Link::Beside("(memory)");
+
+impl<'h, 'p> Reader<'h, 'p> {
+    pub(super) fn new(heap: &'h Heap<'p>) -> Reader<'h, 'p> {
+        Reader { heap, cache: TypeCache::new() }
+    }
+
+    /// Visit what the object at `addr` holds and is known to begin an object, or to be memory.
+    fn visit(&mut self, addr: u64, from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) {
+        let heap = self.heap;
+        let at = Addr::new(addr);
+        if heap.census.object_at(at).is_none() {
+            return;
+        }
+        let Some(address) = heap.source.word(addr.wrapping_add(heap.objects.shape.ob_type)) else { return };
+        let Some((_, kind)) = self.cache.lookup(&heap.types, address) else { return };
+        let visitor = Visitor { objects: &heap.objects, source: &heap.source, layout: &heap.runtime.layout };
+        visitor.each(addr, kind, from, &mut |place, held| match held {
+            Held::Object(link, to) => heap.census.object_at(Addr::new(to)).is_none() || visit(place, link, to),
+            Held::Memory(memory) => match heap.census.owned_start(Addr::new(memory.at)) {
+                Some(start) => visit(place, OWNED, start.get()),
+                None => true,
+            },
+        });
+    }
+}
+
+impl ObjectReader for Reader<'_, '_> {
+    fn node(&mut self, addr: u64) -> Option<Node> {
+        let heap = self.heap;
+        let (owned, size) = heap.census.whole_at(Addr::new(addr))?;
+        let kind = match owned {
+            Some(kind) => of_owned(kind),
+            None => {
+                let address = heap.source.word(addr.wrapping_add(heap.objects.shape.ob_type))?;
+                self.cache.lookup(&heap.types, address)?.0
+            }
+        };
+        Some(Node { kind, size, counted_size: size })
+    }
+
+    fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
+        self.visit(addr, from, &mut |place, link, value| visit(place, link, value));
+    }
+
+    fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {
+        let mut batch = Batch::new(out, most);
+        self.visit(addr, from, &mut |place, _, value| batch.take(place, value));
+        batch.next
+    }
+}

@@ -1,0 +1,83 @@
+//! From block to block of an arena, and from object to object outside.
+
+use super::Heap;
+use super::census::{Block, Census};
+use super::types::{TypeCache, of_owned};
+use crate::addr::Addr;
+use crate::cpython::obmalloc::PoolState;
+use crate::managed::{FREE, Losses, Object, Part, Walker};
+
+/// Walks parts of the heap.
+pub(super) struct PyWalker<'h, 'p> {
+    heap: &'h Heap<'p>,
+    cache: TypeCache,
+}
+
+impl<'h, 'p> PyWalker<'h, 'p> {
+    pub(super) fn new(heap: &'h Heap<'p>) -> PyWalker<'h, 'p> {
+        PyWalker { heap, cache: TypeCache::new() }
+    }
+
+    /// The object at `at` of a block: with its size, what stands before it too.
+    #[inline(always)]
+    fn object(&mut self, at: Addr, size: u64) -> Option<Object> {
+        let address = self.heap.source.word(at.get().wrapping_add(self.heap.objects.shape.ob_type))?;
+        let (kind, _) = self.cache.lookup(&self.heap.types, address)?;
+        Some(Object { addr: at, kind, size })
+    }
+}
+
+impl Walker for PyWalker<'_, '_> {
+    fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
+        let heap = self.heap;
+        let Some(map) = heap.census.arena_of_part(part) else {
+            for outside in heap.census.outside_in(part.range) {
+                let (at, size) = (Addr::new(outside.at), outside.end - outside.start);
+                match outside.owned {
+                    Some(kind) => visit(&Object { addr: at, kind: of_owned(kind), size }),
+                    None => {
+                        if let Some(object) = self.object(at, size) {
+                            visit(&object);
+                        }
+                    }
+                }
+            }
+            return;
+        };
+        for pool in &map.pools {
+            let blocks = pool.start.saturating_add(heap.census.header());
+            match pool.state {
+                PoolState::Used => {}
+                PoolState::Free => {
+                    let size = map.pool_size().saturating_sub(heap.census.header());
+                    visit(&Object { addr: blocks, kind: FREE, size });
+                    continue;
+                }
+                PoolState::Unreadable => {
+                    let end = pool.start.saturating_add(map.pool_size());
+                    losses.add(pool.start.get(), end.get(), || {
+                        "a pool whose header is not in the core, or makes no sense".to_owned()
+                    });
+                    continue;
+                }
+            }
+            for (index, block) in map.blocks(pool).enumerate() {
+                let range = heap.census.range_of(pool, index as u64);
+                let whole = |kind| Object { addr: range.start, kind, size: range.len() };
+                match block {
+                    Block::Object { prefix } => match self.object(range.start.saturating_add(prefix), range.len()) {
+                        Some(object) => visit(&object),
+                        None => {
+                            losses.add(range.start.get(), range.end.get(), || "an object without a type".to_owned())
+                        }
+                    },
+                    other => {
+                        if let Some(kind) = Census::pseudo_type(other) {
+                            visit(&whole(kind));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

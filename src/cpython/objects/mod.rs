@@ -1,0 +1,54 @@
+//! Single objects of CPython: their types, strings, integers, dicts, as one looks at them by their address.
+//!
+//! An object is its count of references and its type (`PyObject`), and of some types a number of items
+//! (`PyVarObject`); what the collector tracks has a `PyGC_Head` before it.
+
+mod dict;
+mod names;
+mod number;
+mod text;
+mod types;
+
+pub use dict::{DictKeys, Entry};
+pub use names::StaticNames;
+pub use text::TextContent;
+pub use types::{Form, PyType, flags};
+
+use crate::addr::Addr;
+use crate::cpython::shape::Shape;
+use crate::memory::{Memory, ProcessMemory};
+
+/// Looks at objects by their address.
+#[derive(Clone, Copy)]
+pub struct Objects<'p> {
+    /// The process's memory.
+    pub memory: &'p ProcessMemory,
+    pub(crate) shape: Shape,
+}
+
+impl<'p> Objects<'p> {
+    /// Objects of a version of this shape.
+    pub(crate) fn new(memory: &'p ProcessMemory, shape: Shape) -> Objects<'p> {
+        Objects { memory, shape }
+    }
+
+    /// The type of the object at `object`, which may be none.
+    pub fn type_of(&self, object: Addr) -> Option<Addr> {
+        self.memory.ptr(object.checked_add(self.shape.ob_type)?).ok().filter(|at| !at.is_null())
+    }
+
+    /// `ob_size` of an object with items.
+    pub fn ob_size(&self, object: Addr) -> Option<i64> {
+        self.memory.u64(object.checked_add(self.shape.ob_size)?).ok().map(|size| size as i64)
+    }
+
+    /// The pointer at an offset of an object.
+    pub(crate) fn ptr_at(&self, object: Addr, offset: u64) -> Option<Addr> {
+        self.memory.ptr(object.checked_add(offset)?).ok()
+    }
+
+    /// The 64-bit number at an offset of an object.
+    pub(crate) fn word_at(&self, object: Addr, offset: u64) -> Option<u64> {
+        self.memory.u64(object.checked_add(offset)?).ok()
+    }
+}

@@ -1,0 +1,88 @@
+//! Names of static types where their own can't be read: they stand in the constants of a program file, which most dumps
+//! leave out. Modules lead to these types by name, and their dicts are in every core.
+
+use std::collections::HashMap;
+
+use super::{Objects, flags};
+use crate::addr::Addr;
+use crate::limits;
+
+/// What the module `types` calls types that have another name of their own (Lib/types.py).
+const OF_TYPES: [(&str, &str); 21] = [
+    ("FunctionType", "function"),
+    ("MethodType", "method"),
+    ("BuiltinFunctionType", "builtin_function_or_method"),
+    ("GeneratorType", "generator"),
+    ("CoroutineType", "coroutine"),
+    ("AsyncGeneratorType", "async_generator"),
+    ("CodeType", "code"),
+    ("ModuleType", "module"),
+    ("FrameType", "frame"),
+    ("TracebackType", "traceback"),
+    ("CellType", "cell"),
+    ("MappingProxyType", "mappingproxy"),
+    ("GetSetDescriptorType", "getset_descriptor"),
+    ("MemberDescriptorType", "member_descriptor"),
+    ("WrapperDescriptorType", "wrapper_descriptor"),
+    ("MethodWrapperType", "method-wrapper"),
+    ("MethodDescriptorType", "method_descriptor"),
+    ("ClassMethodDescriptorType", "classmethod_descriptor"),
+    ("NoneType", "NoneType"),
+    ("EllipsisType", "ellipsis"),
+    ("NotImplementedType", "NotImplementedType"),
+];
+
+/// Names that modules have for types, by address.
+#[derive(Clone, Debug, Default)]
+pub struct StaticNames {
+    names: HashMap<Addr, String>,
+}
+
+impl StaticNames {
+    /// What the modules of an interpreter call static types: its `builtins` dict, and the dict of all modules.
+    pub fn read(objects: &Objects<'_>, builtins: Option<Addr>, modules: Option<Addr>, md_dict: u64) -> StaticNames {
+        let mut found = StaticNames::default();
+        if let Some(dict) = builtins {
+            found.take(objects, dict, |key| Some(key.to_owned()));
+        }
+        let mut all = Vec::new();
+        if let Some(modules) = modules {
+            objects.each_entry(modules, limits::MAX_PY_LOOKUP, |entry| {
+                let dict = objects.ptr_at(entry.value, md_dict).filter(|dict| !dict.is_null());
+                all.extend(objects.name(entry.key).zip(dict).filter(|_| objects.is_str(entry.key)));
+                true
+            });
+        }
+        // Other modules may have the same types under names of their own.
+        all.sort_by_key(|(name, _)| (name != "types", name.starts_with('_'), name.clone()));
+        for (module, dict) in all {
+            found.take(objects, dict, |key| {
+                if module == "types" {
+                    return OF_TYPES.iter().find(|(alias, _)| *alias == key).map(|(_, name)| (*name).to_owned());
+                }
+                Some(format!("{module}.{key}"))
+            });
+        }
+        found
+    }
+
+    fn take(&mut self, objects: &Objects<'_>, dict: Addr, name: impl Fn(&str) -> Option<String>) {
+        objects.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
+            let bits = objects.word_at(entry.value, objects.shape.types.flags).unwrap_or(0);
+            let is_static = bits & flags::READY != 0 && bits & flags::HEAPTYPE == 0;
+            if is_static && objects.is_str(entry.key) && objects.is_type(entry.value) && self.of(entry.value).is_none()
+            {
+                let key = objects.name(entry.key);
+                if let Some(name) = key.and_then(|key| name(&key)) {
+                    self.names.insert(entry.value, name);
+                }
+            }
+            true
+        });
+    }
+
+    /// What a module calls the type at `at`.
+    pub fn of(&self, at: Addr) -> Option<&str> {
+        self.names.get(&at).map(String::as_str)
+    }
+}

@@ -1,0 +1,241 @@
+//! A version's numbers as one struct, read once: walks ask for them at every object.
+
+use crate::layout::{Layout, LayoutError};
+
+/// PyTypeObject and PyHeapTypeObject.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TypeShape {
+    pub(crate) name: u64,
+    pub(crate) basicsize: u64,
+    pub(crate) itemsize: u64,
+    pub(crate) flags: u64,
+    pub(crate) weaklistoffset: u64,
+    pub(crate) dictoffset: u64,
+    pub(crate) base: u64,
+    pub(crate) dict: u64,
+    pub(crate) qualname: u64,
+    pub(crate) cached_keys: u64,
+    /// Size of a heap type, before the PyMemberDefs of its slots.
+    pub(crate) heap_size: u64,
+}
+
+/// PyASCIIObject, PyCompactUnicodeObject, PyUnicodeObject.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TextShape {
+    pub(crate) length: u64,
+    pub(crate) state: u64,
+    /// Where the characters of a compact ASCII string begin, and of other compact ones.
+    pub(crate) ascii: u64,
+    pub(crate) compact: u64,
+    pub(crate) utf8_length: u64,
+    pub(crate) utf8: u64,
+    /// Pointer to the characters of one that is not compact.
+    pub(crate) data: u64,
+}
+
+/// PyDictObject, PyDictKeysObject and its entries, PyDictValues.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DictShape {
+    pub(crate) used: u64,
+    pub(crate) keys: u64,
+    pub(crate) values: u64,
+    /// Number of slots of the hash table, up to 3.10.
+    pub(crate) size: Option<u64>,
+    /// Logarithm of the bytes of the hash table, since 3.11.
+    pub(crate) log2_index_bytes: Option<u64>,
+    /// Which entries follow, since 3.11: before, all have their hash.
+    pub(crate) kind: Option<u64>,
+    pub(crate) usable: u64,
+    pub(crate) nentries: u64,
+    pub(crate) indices: u64,
+    /// PyDictKeyEntry: bytes, key, value.
+    pub(crate) entry: (u64, u64, u64),
+    /// PyDictUnicodeEntry, since 3.11.
+    pub(crate) unicode_entry: Option<(u64, u64, u64)>,
+    /// From a PyDictValues to its first value.
+    pub(crate) first_value: u64,
+    /// How many it has, where it says so (3.13).
+    pub(crate) capacity: Option<u64>,
+}
+
+/// PySetObject and setentry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SetShape {
+    pub(crate) mask: u64,
+    pub(crate) table: u64,
+    pub(crate) smalltable: u64,
+    pub(crate) entry: u64,
+    pub(crate) key: u64,
+}
+
+/// PyGenObject with the frame inside it (3.11 on).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GenShape {
+    pub(crate) frame: u64,
+    pub(crate) frame_state: u64,
+}
+
+/// PyFrameObject that has a `_PyInterpreterFrame` (3.11 on).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameObjectShape {
+    /// Pointer to the frame.
+    pub(crate) frame: u64,
+    /// Room for it, where it outlived its function.
+    pub(crate) own: u64,
+}
+
+/// dequeobject and its blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DequeShape {
+    pub(crate) left: u64,
+    pub(crate) right: u64,
+    pub(crate) left_index: u64,
+    pub(crate) right_index: u64,
+    pub(crate) right_link: u64,
+    pub(crate) data: u64,
+    /// Bytes of a block.
+    pub(crate) block: u64,
+}
+
+/// Offsets that walks over all objects ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) refcnt: u64,
+    pub(crate) ob_type: u64,
+    /// Bytes of an object with nothing in it.
+    pub(crate) object: u64,
+    pub(crate) ob_size: u64,
+    /// Bytes of PyGC_Head.
+    pub(crate) gc_head: u64,
+    /// What stands before that in instances with a managed dict or weak references: bytes; the dict, from the object.
+    pub(crate) pre_header: u64,
+    pub(crate) managed_dict: Option<i64>,
+    /// Values of a managed dict that was not made yet, from the object: a word of its own in 3.11.
+    pub(crate) managed_values: Option<i64>,
+    pub(crate) types: TypeShape,
+    pub(crate) text: TextShape,
+    pub(crate) dict: DictShape,
+    pub(crate) set: SetShape,
+    pub(crate) generator: Option<GenShape>,
+    pub(crate) frame_object: Option<FrameObjectShape>,
+    pub(crate) deque: Option<DequeShape>,
+    pub(crate) bytes: u64,
+    pub(crate) bytearray_alloc: u64,
+    pub(crate) bytearray_bytes: u64,
+    pub(crate) list_items: u64,
+    pub(crate) list_allocated: u64,
+    pub(crate) tuple_items: u64,
+    /// `lv_tag` of an integer, since 3.12: before, its size tells digits and sign.
+    pub(crate) long_tag: Option<u64>,
+    pub(crate) long_digits: u64,
+    pub(crate) float: u64,
+    pub(crate) weakref_callback: u64,
+    pub(crate) array_items: Option<u64>,
+    pub(crate) array_descr: Option<u64>,
+    pub(crate) array_itemsize: Option<u64>,
+}
+
+impl Shape {
+    /// # Errors
+    /// Where the table lacks a field that every version has.
+    pub(crate) fn of(layout: &Layout) -> Result<Shape, LayoutError> {
+        let table = layout;
+        let types = TypeShape {
+            name: table.positive("PyTypeObject", "tp_name")?,
+            basicsize: table.positive("PyTypeObject", "tp_basicsize")?,
+            itemsize: table.positive("PyTypeObject", "tp_itemsize")?,
+            flags: table.positive("PyTypeObject", "tp_flags")?,
+            weaklistoffset: table.positive("PyTypeObject", "tp_weaklistoffset")?,
+            dictoffset: table.positive("PyTypeObject", "tp_dictoffset")?,
+            base: table.positive("PyTypeObject", "tp_base")?,
+            dict: table.positive("PyTypeObject", "tp_dict")?,
+            qualname: table.positive("PyHeapTypeObject", "ht_qualname")?,
+            cached_keys: table.positive("PyHeapTypeObject", "ht_cached_keys")?,
+            heap_size: table.size("PyHeapTypeObject")?,
+        };
+        let text = TextShape {
+            length: table.positive("PyASCIIObject", "length")?,
+            state: table.positive("PyASCIIObject", "state")?,
+            ascii: table.size("PyASCIIObject")?,
+            compact: table.size("PyCompactUnicodeObject")?,
+            utf8_length: table.positive("PyCompactUnicodeObject", "utf8_length")?,
+            utf8: table.positive("PyCompactUnicodeObject", "utf8")?,
+            data: table.positive("PyUnicodeObject", "data")?,
+        };
+        let entry =
+            |kind: &str| Ok((table.size(kind)?, table.positive(kind, "me_key")?, table.positive(kind, "me_value")?));
+        let dict = DictShape {
+            used: table.positive("PyDictObject", "ma_used")?,
+            keys: table.positive("PyDictObject", "ma_keys")?,
+            values: table.positive("PyDictObject", "ma_values")?,
+            size: table.positive("PyDictKeysObject", "dk_size").ok(),
+            log2_index_bytes: table.positive("PyDictKeysObject", "dk_log2_index_bytes").ok(),
+            kind: table.positive("PyDictKeysObject", "dk_kind").ok(),
+            usable: table.positive("PyDictKeysObject", "dk_usable")?,
+            nentries: table.positive("PyDictKeysObject", "dk_nentries")?,
+            indices: table.positive("PyDictKeysObject", "dk_indices")?,
+            entry: entry("PyDictKeyEntry")?,
+            unicode_entry: entry("PyDictUnicodeEntry").ok(),
+            first_value: table.positive("PyDictValues", "values").unwrap_or(0),
+            capacity: table.positive("PyDictValues", "capacity").ok(),
+        };
+        let set = SetShape {
+            mask: table.positive("PySetObject", "mask")?,
+            table: table.positive("PySetObject", "table")?,
+            smalltable: table.positive("PySetObject", "smalltable")?,
+            entry: table.size("setentry")?,
+            key: table.positive("setentry", "key")?,
+        };
+        let generator = || {
+            let frame = table.positive("PyGenObject", "gi_iframe")?;
+            Ok::<_, LayoutError>(GenShape { frame, frame_state: table.positive("PyGenObject", "gi_frame_state")? })
+        };
+        let frame_object = || {
+            let frame = table.positive("PyFrameObject", "f_frame")?;
+            Ok::<_, LayoutError>(FrameObjectShape { frame, own: table.positive("PyFrameObject", "_f_frame_data")? })
+        };
+        let deque = || {
+            Ok::<_, LayoutError>(DequeShape {
+                left: table.positive("dequeobject", "leftblock")?,
+                right: table.positive("dequeobject", "rightblock")?,
+                left_index: table.positive("dequeobject", "leftindex")?,
+                right_index: table.positive("dequeobject", "rightindex")?,
+                right_link: table.positive("block", "rightlink")?,
+                data: table.positive("block", "data")?,
+                block: table.size("block")?,
+            })
+        };
+        Ok(Shape {
+            refcnt: table.positive("PyObject", "ob_refcnt")?,
+            ob_type: table.positive("PyObject", "ob_type")?,
+            object: table.size("PyObject")?,
+            ob_size: table.positive("PyVarObject", "ob_size")?,
+            gc_head: table.size("PyGC_Head")?,
+            pre_header: table.size("PreHeader").unwrap_or(0),
+            managed_dict: table.field("PreHeader", "dict").ok(),
+            managed_values: table.field("PreHeader", "values").ok(),
+            types,
+            text,
+            dict,
+            set,
+            generator: generator().ok(),
+            frame_object: frame_object().ok(),
+            deque: deque().ok(),
+            bytes: table.positive("PyBytesObject", "ob_sval")?,
+            bytearray_alloc: table.positive("PyByteArrayObject", "ob_alloc")?,
+            bytearray_bytes: table.positive("PyByteArrayObject", "ob_bytes")?,
+            list_items: table.positive("PyListObject", "ob_item")?,
+            list_allocated: table.positive("PyListObject", "allocated")?,
+            tuple_items: table.positive("PyTupleObject", "ob_item")?,
+            long_tag: table.positive("PyLongObject", "long_value.lv_tag").ok(),
+            long_digits: table
+                .positive("PyLongObject", "ob_digit")
+                .or_else(|_| table.positive("PyLongObject", "long_value.ob_digit"))?,
+            float: table.positive("PyFloatObject", "ob_fval")?,
+            weakref_callback: table.positive("PyWeakReference", "wr_callback")?,
+            array_items: table.positive("arrayobject", "ob_item").ok(),
+            array_descr: table.positive("arrayobject", "ob_descr").ok(),
+            array_itemsize: table.positive("arraydescr", "itemsize").ok(),
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! CPython: interpreters, threads, objects, arenas.
+
+/// Interpreters of one process; each has some hundred kilobytes of its own.
+pub const MAX_PY_INTERPRETERS: usize = 1 << 12;
+
+/// Threads of all interpreters.
+pub const MAX_PY_THREADS: usize = 1 << 20;
+
+/// Frames of all threads and coroutines that are followed in one answer.
+pub const MAX_PY_FRAMES: usize = 1 << 22;
+
+/// Types met; large applications have some ten thousand.
+pub const MAX_PY_TYPES: usize = 1 << 20;
+
+/// Bytes of an instance without its items: `tp_basicsize` of no type comes near.
+pub const MAX_PY_BASIC_SIZE: u64 = 1 << 24;
+
+/// Bytes of one item (`tp_itemsize`): PyMemberDef's 40 are the most in CPython itself.
+pub const MAX_PY_ITEM_SIZE: u64 = 1 << 16;
+
+/// Types above one, from it to `object`: 40 are many.
+pub const MAX_PY_BASES: usize = 1 << 10;
+
+/// Bytes of a name of a type, module, function or file; longer ones are cut.
+pub const MAX_PY_NAME: usize = 1 << 12;
+
+/// Entries of a dict that are looked at to find one name.
+pub const MAX_PY_LOOKUP: u64 = 1 << 20;
+
+/// Bytes of an integer that are read for its value: more digits than one looks at.
+pub const MAX_PY_DIGITS: u64 = 1 << 10;
+
+/// Entries of obmalloc's array of arenas: of 1 MiB each, 16 TiB.
+pub const MAX_PY_ARENAS: u64 = 1 << 24;
+
+/// Words of a module's data that lead to what might be that array.
+pub const MAX_PY_ARENA_ARRAYS: usize = 1 << 16;
+
+/// Entries of that array that may be unused before the first one in use.
+pub const MAX_PY_UNUSED_ARENAS: u64 = 1 << 12;
+
+/// Objects in the lists of the collector, of all interpreters.
+pub const MAX_PY_TRACKED: usize = 1 << 31;
+
+/// Objects and blocks outside of the arenas.
+pub const MAX_PY_OUTSIDE: usize = 1 << 28;
+
+/// Blocks of one deque, and of all: each holds 64 objects.
+pub const MAX_PY_DEQUE_BLOCKS: usize = 1 << 26;
+
+/// Blocks of a pool: of 16 bytes each, 16 KiB hold a thousand.
+pub const MAX_PY_POOL_BLOCKS: u64 = 1 << 11;
