@@ -36,7 +36,6 @@ pub(crate) struct TextShape {
 /// PyDictObject, PyDictKeysObject and its entries, PyDictValues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DictShape {
-    pub(crate) used: u64,
     pub(crate) keys: u64,
     pub(crate) values: u64,
     /// Number of slots of the hash table, up to 3.10.
@@ -56,6 +55,8 @@ pub(crate) struct DictShape {
     pub(crate) first_value: u64,
     /// How many it has, where it says so (3.13).
     pub(crate) capacity: Option<u64>,
+    /// Whether they stand in the instance itself (3.13).
+    pub(crate) embedded: Option<u64>,
 }
 
 /// PySetObject and setentry.
@@ -90,7 +91,6 @@ pub(crate) struct DequeShape {
     pub(crate) left: u64,
     pub(crate) right: u64,
     pub(crate) left_index: u64,
-    pub(crate) right_index: u64,
     pub(crate) right_link: u64,
     pub(crate) data: u64,
     /// Bytes of a block.
@@ -124,7 +124,6 @@ pub(crate) struct Shape {
     pub(crate) bytearray_bytes: u64,
     pub(crate) list_items: u64,
     pub(crate) list_allocated: u64,
-    pub(crate) tuple_items: u64,
     /// `lv_tag` of an integer, since 3.12: before, its size tells digits and sign.
     pub(crate) long_tag: Option<u64>,
     pub(crate) long_digits: u64,
@@ -165,7 +164,6 @@ impl Shape {
         let entry =
             |kind: &str| Ok((table.size(kind)?, table.positive(kind, "me_key")?, table.positive(kind, "me_value")?));
         let dict = DictShape {
-            used: table.positive("PyDictObject", "ma_used")?,
             keys: table.positive("PyDictObject", "ma_keys")?,
             values: table.positive("PyDictObject", "ma_values")?,
             size: table.positive("PyDictKeysObject", "dk_size").ok(),
@@ -178,6 +176,7 @@ impl Shape {
             unicode_entry: entry("PyDictUnicodeEntry").ok(),
             first_value: table.positive("PyDictValues", "values").unwrap_or(0),
             capacity: table.positive("PyDictValues", "capacity").ok(),
+            embedded: table.positive("PyDictValues", "embedded").ok(),
         };
         let set = SetShape {
             mask: table.positive("PySetObject", "mask")?,
@@ -199,7 +198,6 @@ impl Shape {
                 left: table.positive("dequeobject", "leftblock")?,
                 right: table.positive("dequeobject", "rightblock")?,
                 left_index: table.positive("dequeobject", "leftindex")?,
-                right_index: table.positive("dequeobject", "rightindex")?,
                 right_link: table.positive("block", "rightlink")?,
                 data: table.positive("block", "data")?,
                 block: table.size("block")?,
@@ -226,7 +224,6 @@ impl Shape {
             bytearray_bytes: table.positive("PyByteArrayObject", "ob_bytes")?,
             list_items: table.positive("PyListObject", "ob_item")?,
             list_allocated: table.positive("PyListObject", "allocated")?,
-            tuple_items: table.positive("PyTupleObject", "ob_item")?,
             long_tag: table.positive("PyLongObject", "long_value.lv_tag").ok(),
             long_digits: table
                 .positive("PyLongObject", "ob_digit")

@@ -113,7 +113,6 @@ pub(super) struct Outside {
     pub(super) end: u64,
     /// Memory of this kind; else it is an object.
     pub(super) owned: Option<OwnedKind>,
-    tracked: bool,
 }
 
 /// Everything that is known of blocks and objects.
@@ -195,7 +194,8 @@ impl Census {
             leads.outside.append(&mut found.outside);
         }
         leads.outside.extend(lists.objects.iter().map(|at| at.get()));
-        census.search(&scene, &source, leads, notes);
+        census.flag_tracked(lists);
+        census.search(&scene, &source, leads, lists, notes);
         let unsound =
             census.arenas.iter().flat_map(|a| &a.pools).filter(|p| p.state == PoolState::Used && !p.sound).count();
         if unsound > 0 {
@@ -205,7 +205,14 @@ impl Census {
     }
 
     /// Follow what leads outside, and mark what objects own.
-    fn search(&mut self, scene: &Scene<'_, '_>, source: &Source<'_>, leads: Leads, notes: &mut Vec<String>) {
+    fn search(
+        &mut self,
+        scene: &Scene<'_, '_>,
+        source: &Source<'_>,
+        leads: Leads,
+        lists: &Tracked,
+        notes: &mut Vec<String>,
+    ) {
         let visitor = scene.visitor(source);
         let mut cache = TypeCache::new();
         let mut seen: HashMap<u64, u32> = HashMap::new();
@@ -217,13 +224,17 @@ impl Census {
                 continue;
             }
             let Some((kind, size)) = scene.object_at(source, at, &mut cache) else { continue };
+            // Instances of classes are tracked from when they are made to when they go: what is in no list is left of one.
+            if kind.is(flags::HEAPTYPE) && kind.is(flags::HAVE_GC) && !lists.has(Addr::new(at)) {
+                continue;
+            }
             if found.len() >= limits::MAX_PY_OUTSIDE {
                 left_out += 1;
                 continue;
             }
             seen.insert(at, found.len() as u32);
             let start = at.saturating_sub(kind.prefix + scene.debug);
-            found.push(Outside { start, at, end: at.saturating_add(size), owned: None, tracked: false });
+            found.push(Outside { start, at, end: at.saturating_add(size), owned: None });
             let kind = kind.clone();
             visitor.each(at, &kind, 0, &mut |_, held| {
                 match held {
@@ -243,7 +254,7 @@ impl Census {
             if scene.runtime.process.base().entries.at(at).is_none() {
                 continue;
             }
-            found.push(Outside { start: memory.at, at: memory.at, end, owned: Some(memory.kind), tracked: false });
+            found.push(Outside { start: memory.at, at: memory.at, end, owned: Some(memory.kind) });
         }
         // An object goes before memory: what is inside another one is no block of its own.
         found.sort_by_key(|o| (o.start, o.owned.is_some(), std::cmp::Reverse(o.end)));
@@ -267,44 +278,35 @@ impl Census {
         let Some(i) = scene.arena_of(memory.at) else { return false };
         let Some(map) = self.arenas.get_mut(i) else { return true };
         let place = map.place(&scene.pools, at).map(|(_, _, place)| place);
-        // What looks like an object and is owned was left there by an object before: a table of keys begins with a count, as
-        // objects do.
+        // The items [x, int] of a list look like an integer: what is owned is no object, unless the collector knows it.
         if let Some(state) = place.and_then(|place| map.states.get_mut(place))
             && Block::of(*state) != Block::Free
+            && *state & TRACKED == 0
         {
             *state = OWNED + memory.kind.number();
         }
         true
     }
 
-    /// Note which objects the collector tracks, and count them by type.
-    pub(super) fn mark_tracked(
-        &mut self,
-        objects: &Objects<'_>,
-        types: &Types<'_>,
-        lists: &Tracked,
-    ) -> HashMap<TypeIndex, u64> {
+    /// Note which objects of the arenas the collector tracks.
+    fn flag_tracked(&mut self, lists: &Tracked) {
+        let shape = self.pool_shape;
+        for &at in &lists.objects {
+            let Some(map) = self.arena_at(at).and_then(|i| self.arenas.get_mut(i)) else { continue };
+            let place = map.place(&shape, at).map(|(_, _, place)| place);
+            if let Some(state) = place.and_then(|place| map.states.get_mut(place)) {
+                *state |= TRACKED;
+            }
+        }
+    }
+
+    /// How many objects of each type the collector tracks; static objects of modules may be among them.
+    pub(super) fn count_tracked(objects: &Objects<'_>, types: &Types<'_>, lists: &Tracked) -> HashMap<TypeIndex, u64> {
         let mut counts = HashMap::new();
         let mut cache = TypeCache::new();
         for &at in &lists.objects {
-            let again = match self.arena_at(at) {
-                Some(i) => {
-                    let shape = self.pool_shape;
-                    let place = self.arenas.get(i).and_then(|map| map.place(&shape, at)).map(|(_, _, place)| place);
-                    let map = self.arenas.get_mut(i);
-                    let state = map.zip(place).and_then(|(map, place)| map.states.get_mut(place));
-                    state.map(|state| std::mem::replace(state, *state | TRACKED) & TRACKED != 0)
-                }
-                None => {
-                    let found = self.outside.binary_search_by_key(&at.get(), |o| o.at).ok();
-                    let found = found.and_then(|i| self.outside.get_mut(i));
-                    found.map(|outside| std::mem::replace(&mut outside.tracked, true))
-                }
-            };
-            // A static object of a module may be tracked too.
-            let again = again.unwrap_or(false);
             let kind = objects.type_of(at).and_then(|kind| Some(cache.lookup(types, kind.get())?.0));
-            if let Some(kind) = kind.filter(|_| !again) {
+            if let Some(kind) = kind {
                 *counts.entry(kind).or_insert(0) += 1;
             }
         }
@@ -516,7 +518,11 @@ impl<'p> Scene<'_, 'p> {
         let count = word(words, shape.refcnt)? & COUNT;
         let (_, kind) = cache.lookup(self.types, word(words, shape.ob_type)?).filter(|_| count != 0)?;
         let size = self.size_of(source, at, kind)?;
-        Some((kind, size))
+        // All of it must lie in memory that is mapped in one piece.
+        let object = Addr::new(at);
+        let entry = self.runtime.process.base().entries.at(object)?;
+        let fits = object.checked_add(size).is_some_and(|end| end <= entry.range.end);
+        fits.then_some((kind, size))
     }
 
     /// Bytes of an object, without what stands before it.

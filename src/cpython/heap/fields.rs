@@ -82,17 +82,17 @@ pub(super) struct Names {
 
 /// An array of numpy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NdArray {
+pub(super) struct NdArray {
     /// Where the pointer to its data stands, from the object.
     pub(super) data_at: u64,
     /// Whether its data are its own, and no view of another's.
-    pub owns: bool,
+    pub(super) owns: bool,
     /// Bytes of its data.
-    pub bytes: u64,
+    pub(super) bytes: u64,
     /// Its length in each dimension.
-    pub shape: Vec<u64>,
+    pub(super) shape: Vec<u64>,
     /// Its type of numbers, as numpy writes it: `<f8`.
-    pub dtype: String,
+    pub(super) dtype: String,
 }
 
 /// PyArrayObject_fields and PyArray_Descr: the ABI of numpy that C extensions are compiled against, the same in 1.x and 2.x

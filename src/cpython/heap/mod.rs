@@ -75,8 +75,8 @@ impl<'p> Heap<'p> {
         let types = Types::new(&runtime);
         let mut notes = Vec::new();
         let lists = tracked::lists(&runtime, &mut notes);
-        let mut census = Census::read(&runtime, &types, &arenas, &lists, &mut notes)?;
-        let tracked = census.mark_tracked(&objects, &types, &lists);
+        let census = Census::read(&runtime, &types, &arenas, &lists, &mut notes)?;
+        let tracked = Census::count_tracked(&objects, &types, &lists);
         let parts = census.parts(&runtime);
         let source = Source::new(runtime.process, parts.iter().map(|p| p.range), MIN_OBJECT);
         let fields = fields::Names::default();

@@ -19,7 +19,15 @@ const NEAR: u64 = 8;
 
 /// All objects in the rings of all interpreters.
 pub(super) struct Tracked {
+    /// By address, each once.
     pub(super) objects: Vec<Addr>,
+}
+
+impl Tracked {
+    /// Whether the collector tracks the object at `at`.
+    pub(super) fn has(&self, at: Addr) -> bool {
+        self.objects.binary_search(&at).is_ok()
+    }
 }
 
 /// Follow the rings. What breaks off is told in `notes`.
@@ -32,6 +40,8 @@ pub(super) fn lists(runtime: &Runtime<'_>, notes: &mut Vec<String>) -> Tracked {
             notes.push(format!("what the collector tracks can't be read: {e}"));
         }
     }
+    found.objects.sort_unstable();
+    found.objects.dedup();
     found
 }
 

@@ -185,6 +185,10 @@ impl Visitor<'_, '_> {
                 None => Special::Nothing,
             },
             Form::Dict if offset == shape.dict.values => {
+                let head = self.source.word(value).unwrap_or(0);
+                if shape.dict.embedded.is_some_and(|at| head >> (8 * (at & 7)) & 1 != 0) {
+                    return Special::Nothing;
+                }
                 let keys = word(words, shape.dict.keys).and_then(|keys| self.objects.dict_keys(Addr::new(keys)));
                 let count = keys.map_or(0, |keys| keys.count);
                 owned(OwnedKind::DictValues, count.saturating_mul(WORD).saturating_add(shape.dict.first_value))
