@@ -50,3 +50,9 @@ pub const MAX_PY_DEQUE_BLOCKS: usize = 1 << 26;
 
 /// Blocks of a pool: of 16 bytes each, 16 KiB hold a thousand.
 pub const MAX_PY_POOL_BLOCKS: u64 = 1 << 11;
+
+/// Global variables of all modules that are known by name.
+pub const MAX_PY_GLOBALS: usize = 1 << 22;
+
+/// Bytes of a chunk of frames (`_PyStackChunk`): 16 KiB, or as much as one large frame needs.
+pub const MAX_PY_CHUNK: u64 = 1 << 30;

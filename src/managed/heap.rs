@@ -290,6 +290,12 @@ pub trait Heap: Sync {
         0
     }
 
+    /// Where the pointer stands that is visited at `offset` of the object at `object`: elsewhere, where an object has its
+    /// elements in memory of their own.
+    fn place(&self, object: Addr, offset: u64) -> Addr {
+        object.saturating_add(offset)
+    }
+
     /// What the object at `object` itself calls what it holds at `offset`, where its type does not tell: the key of an
     /// entry of a dict.
     fn link_name(&self, _object: Addr, _offset: u64) -> Option<String> {

@@ -80,12 +80,15 @@ impl<'g> ObjectNames<'g> {
         let kind = self.node(addr)?.kind;
         let info = self.heap.type_info(kind)?;
         if info.of_types
-            && let Some(name) = self.heap.static_at(addr.saturating_add(offset), &[])
+            && let Some(name) = self.heap.static_at(self.heap.place(addr, offset), &[])
         {
             return Some(name.into());
         }
+        if let Some(name) = self.heap.link_name(addr, offset) {
+            return Some(name.into());
+        }
         let Some(elements) = info.elements else { return Some(self.field(kind, offset)) };
-        let at = offset.checked_sub(elements.start)?;
+        let Some(at) = offset.checked_sub(elements.start) else { return Some(self.field(kind, offset)) };
         let (index, rest) = (at / elements.size.max(1), at % elements.size.max(1));
         let text = match self.heap.element_field_name(kind, rest) {
             Some(name) => format!("[{index}].{name}"),

@@ -78,6 +78,8 @@ pub(super) struct ArenaMap {
     pool: u64,
     pub(super) pools: Vec<PoolMap>,
     states: Vec<u8>,
+    /// Blocks of the arenas before it.
+    before: usize,
 }
 
 impl ArenaMap {
@@ -121,6 +123,8 @@ pub(super) struct Census {
     /// By address, none over another.
     pub(super) outside: Vec<Outside>,
     pool_shape: PoolShape,
+    /// Blocks of all arenas.
+    blocks: usize,
     /// Bytes that PYTHONMALLOC=debug puts before each block.
     pub(super) debug: u64,
 }
@@ -186,9 +190,11 @@ impl Census {
             .map_init(TypeCache::new, |cache, (arena, pool)| scene.arena(&source, arena, *pool, &walks, cache))
             .collect();
         let mut census =
-            Census { arenas: Vec::new(), outside: Vec::new(), pool_shape: scene.pools, debug: scene.debug };
+            Census { arenas: Vec::new(), outside: Vec::new(), pool_shape: scene.pools, blocks: 0, debug: scene.debug };
         let mut leads = Leads::default();
-        for (map, mut found) in maps {
+        for (mut map, mut found) in maps {
+            map.before = census.blocks;
+            census.blocks += map.states.len();
             census.arenas.push(map);
             leads.owned.append(&mut found.owned);
             leads.outside.append(&mut found.outside);
@@ -256,17 +262,21 @@ impl Census {
             }
             found.push(Outside { start: memory.at, at: memory.at, end, owned: Some(memory.kind) });
         }
-        // An object goes before memory: what is inside another one is no block of its own.
-        found.sort_by_key(|o| (o.start, o.owned.is_some(), std::cmp::Reverse(o.end)));
-        let mut end = 0;
-        found.retain(|outside| {
-            let apart = outside.start >= end && outside.end > outside.start;
-            if apart {
-                end = outside.end;
+        // An object goes before memory, and one that the collector tracks before what only looks like one.
+        found.sort_by_key(|o| (o.start, !lists.has(Addr::new(o.at)), o.owned.is_some(), std::cmp::Reverse(o.end)));
+        for outside in found.into_iter().filter(|o| o.end > o.start) {
+            let known = lists.has(Addr::new(outside.at));
+            while known
+                && let Some(last) = self.outside.last()
+                && last.end > outside.start
+                && !lists.has(Addr::new(last.at))
+            {
+                self.outside.pop();
             }
-            apart
-        });
-        self.outside = found;
+            if self.outside.last().is_none_or(|last| last.end <= outside.start) {
+                self.outside.push(outside);
+            }
+        }
         if left_out > 0 {
             notes.push(format!("{left_out} objects outside of the arenas more than are read"));
         }
@@ -366,6 +376,23 @@ impl Census {
         let (pool, inside, place) = map.place(&self.pool_shape, at)?;
         let start = at.checked_sub(inside)?;
         Some((AddrRange::sized(start, u64::from(pool.block)), Block::of(*map.states.get(place)?)))
+    }
+
+    /// How many numbers there are: a block each, and what lies outside.
+    pub(super) fn numbers(&self) -> usize {
+        self.blocks + self.outside.len()
+    }
+
+    /// The number of the block that `at` lies in, or of what begins there outside of the arenas.
+    #[inline(always)]
+    pub(super) fn number_of(&self, at: Addr) -> Option<usize> {
+        if let Some(i) = self.arena_at(at) {
+            let map = self.arenas.get(i)?;
+            let (_, _, place) = map.place(&self.pool_shape, at)?;
+            return Some(map.before + place);
+        }
+        let i = self.outside.binary_search_by_key(&at.get(), |o| o.at).ok()?;
+        Some(self.blocks + i)
     }
 
     /// The parts of the heap, by address: an arena each, and runs of what lies outside.
@@ -566,7 +593,7 @@ impl<'p> Scene<'_, 'p> {
         cache: &mut TypeCache,
     ) -> (ArenaMap, Leads) {
         let (free, _) = pools::free_pools(self.runtime.memory, &self.pools, arena, walks);
-        let mut map = ArenaMap { arena: *arena, pool: size, pools: Vec::new(), states: Vec::new() };
+        let mut map = ArenaMap { arena: *arena, pool: size, pools: Vec::new(), states: Vec::new(), before: 0 };
         let mut leads = Leads::default();
         let mut start = arena.first_pool;
         while start < arena.untouched {

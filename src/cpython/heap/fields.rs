@@ -183,7 +183,7 @@ impl Heap<'_> {
             for index in 0..keys.count.min(limits::MAX_SHOWN_ROWS as u64) {
                 let name = self.runtime.memory.ptr(keys.key_at(index)).ok();
                 if let Some(name) = name.filter(|at| self.objects.is_str(*at)).and_then(|at| self.objects.name(at)) {
-                    names.insert(kind.basicsize.next_multiple_of(8) + 8 * index, name);
+                    names.insert(super::items(kind) + 8 * index, name);
                 }
             }
         }
@@ -210,11 +210,25 @@ impl Heap<'_> {
     /// What a dict calls the entry at a place: `['name']`, or what its key is.
     pub(super) fn name_of_entry(&self, object: Addr, offset: u64) -> Option<String> {
         let kind = self.type_of(object).filter(|kind| kind.form == Form::Dict)?;
-        let item = offset.checked_sub(kind.basicsize.next_multiple_of(8))? / 8;
+        let item = offset.checked_sub(super::items(&kind))? / 8;
         let keys = self.objects.dict_keys(self.objects.ptr_at(object, self.objects.shape.dict.keys)?)?;
         let key = self.runtime.memory.ptr(keys.key_at(item / 2)).ok()?;
         let text = self.key_text(key)?;
         Some(if item % 2 == 0 { format!("(key {text})") } else { format!("[{text}]") })
+    }
+
+    /// Where a dict really has the pointer of the entry that is visited at an offset of it.
+    pub(super) fn place_of_entry(&self, object: Addr, offset: u64) -> Option<Addr> {
+        let kind = self.type_of(object).filter(|kind| kind.form == Form::Dict)?;
+        let item = offset.checked_sub(super::items(&kind))? / 8;
+        let shape = &self.objects.shape.dict;
+        let keys = self.objects.dict_keys(self.objects.ptr_at(object, shape.keys)?)?;
+        let values = self.objects.ptr_at(object, shape.values)?;
+        Some(match (item % 2, values.is_null()) {
+            (0, _) => keys.key_at(item / 2),
+            (_, true) => keys.value_at(item / 2),
+            (_, false) => self.objects.first_value(values).wrapping_add(8 * (item / 2)),
+        })
     }
 
     /// A key in words.

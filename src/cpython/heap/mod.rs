@@ -34,6 +34,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::cpython::objects::{Form, Objects, PyType};
 use crate::cpython::obmalloc::{Arenas, ClassCount};
 use crate::cpython::runtime::{PyError, Runtime};
+use crate::limits;
 use crate::managed::graph::Space;
 use crate::managed::{
     self, Elements, Generation, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
@@ -63,6 +64,7 @@ pub struct Heap<'p> {
     fields: fields::Names,
     tracked: HashMap<TypeIndex, u64>,
     strings: OnceLock<Option<TypeIndex>>,
+    globals: OnceLock<HashMap<Addr, Arc<str>>>,
 }
 
 impl<'p> Heap<'p> {
@@ -71,7 +73,7 @@ impl<'p> Heap<'p> {
     /// # Errors
     /// Where the table of the version lacks what every version has.
     pub fn open(runtime: Arc<Runtime<'p>>, arenas: Vec<Arenas>) -> Result<Heap<'p>, PyError> {
-        let objects = Objects::new(runtime.memory, runtime.shape);
+        let objects = runtime.objects();
         let types = Types::new(&runtime);
         let mut notes = Vec::new();
         let lists = tracked::lists(&runtime, &mut notes);
@@ -80,8 +82,8 @@ impl<'p> Heap<'p> {
         let parts = census.parts(&runtime);
         let source = Source::new(runtime.process, parts.iter().map(|p| p.range), MIN_OBJECT);
         let fields = fields::Names::default();
-        let strings = OnceLock::new();
-        Ok(Heap { runtime, objects, types, arenas, census, parts, source, notes, fields, tracked, strings })
+        let (strings, globals) = Default::default();
+        Ok(Heap { runtime, objects, types, arenas, census, parts, source, notes, fields, tracked, strings, globals })
     }
 
     /// The interpreter.
@@ -125,6 +127,38 @@ impl<'p> Heap<'p> {
         self.types.get(kind)
     }
 
+    /// Global variables of all modules, as `module.name`, by where the dict of the module has its pointer.
+    pub fn globals(&self) -> &HashMap<Addr, Arc<str>> {
+        self.globals.get_or_init(|| {
+            let modules = self.runtime.interpreters.iter().flat_map(|at| self.runtime.modules(*at));
+            let mut all = HashMap::new();
+            for module in modules {
+                self.objects.each_entry(module.dict, limits::MAX_PY_LOOKUP, |entry| {
+                    if let Some(key) = self.objects.name(entry.key).filter(|_| self.objects.is_str(entry.key)) {
+                        all.entry(entry.place).or_insert_with(|| format!("{}.{key}", module.name).into());
+                    }
+                    all.len() < limits::MAX_PY_GLOBALS
+                });
+            }
+            all
+        })
+    }
+
+    /// Whether an object begins at `at`.
+    pub(crate) fn is_object(&self, at: Addr) -> bool {
+        self.census.object_at(at).is_some()
+    }
+
+    /// How many numbers blocks and what lies outside have ([`Heap::number_of`]).
+    pub(crate) fn numbers(&self) -> usize {
+        self.census.numbers()
+    }
+
+    /// The number of the block that `at` lies in, or of what begins there outside of the arenas.
+    pub(crate) fn number_of(&self, at: Addr) -> Option<usize> {
+        self.census.number_of(at)
+    }
+
     /// Visit memory outside of the arenas that objects own, by address: where, what it is.
     pub fn each_owned_outside(&self, visit: impl FnMut(AddrRange, OwnedKind)) {
         self.census.each_owned_outside(visit);
@@ -141,6 +175,11 @@ impl<'p> Heap<'p> {
             true
         });
     }
+}
+
+/// Where the items of objects of a type are visited, from the object on.
+pub(super) fn items(kind: &PyType) -> u64 {
+    kind.basicsize.next_multiple_of(8)
 }
 
 impl managed::Heap for Heap<'_> {
@@ -182,11 +221,15 @@ impl managed::Heap for Heap<'_> {
             return ((kind.0 as usize) < self.types.len()).then_some(TypeInfo { free: kind == managed::FREE, ..none });
         };
         let elements = match found.form {
-            Form::List | Form::Deque => Some(Elements { start: found.basicsize, size: 8 }),
-            Form::Plain if found.itemsize == 8 => Some(Elements { start: found.basicsize, size: 8 }),
+            Form::List | Form::Deque | Form::Set => Some(Elements { start: items(&found), size: 8 }),
+            // A key, and its value.
+            Form::Dict => Some(Elements { start: items(&found), size: 16 }),
+            Form::Plain if found.itemsize == 8 => Some(Elements { start: items(&found), size: 8 }),
             _ => None,
         };
-        Some(TypeInfo { address: found.address, string: found.form == Form::Text, elements, ..none })
+        // A dict may be that of a module, and hold its globals.
+        let (string, of_types) = (found.form == Form::Text, found.form == Form::Dict);
+        Some(TypeInfo { address: found.address, string, of_types, elements, free: false })
     }
 
     fn type_name(&self, kind: TypeIndex) -> String {
@@ -195,6 +238,23 @@ impl managed::Heap for Heap<'_> {
 
     fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
         self.name_of_field(kind, offset)
+    }
+
+    fn place(&self, object: Addr, offset: u64) -> Addr {
+        self.place_of_entry(object, offset).unwrap_or_else(|| object.wrapping_add(offset))
+    }
+
+    fn static_at(&self, place: Addr, _near: &[TypeIndex]) -> Option<Arc<str>> {
+        self.globals().get(&place).cloned()
+    }
+
+    fn statics(&self) -> HashMap<Addr, Arc<str>> {
+        self.globals().clone()
+    }
+
+    fn element_field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
+        let is_key = offset == 0 && self.types.get(kind)?.form == Form::Dict;
+        is_key.then(|| "(key)".to_owned())
     }
 
     fn link_name(&self, object: Addr, offset: u64) -> Option<String> {

@@ -40,8 +40,7 @@ pub(super) struct Types<'p> {
 
 impl<'p> Types<'p> {
     pub(super) fn new(runtime: &Runtime<'p>) -> Types<'p> {
-        let objects = Objects::new(runtime.memory, runtime.shape);
-        Types { objects, names: runtime.static_names(&objects), known: RwLock::default() }
+        Types { objects: runtime.objects(), names: runtime.static_names(), known: RwLock::default() }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -4,12 +4,15 @@
 //! (`PyVarObject`); what the collector tracks has a `PyGC_Head` before it.
 
 mod dict;
+mod modules;
 mod names;
 mod number;
 mod text;
 mod types;
 
 pub use dict::{DictKeys, Entry};
+pub use modules::PyModule;
+pub(crate) use modules::modules;
 pub use names::StaticNames;
 pub use text::TextContent;
 pub use types::{Form, PyType, flags};

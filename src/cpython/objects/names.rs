@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{Objects, flags};
+use super::{Objects, PyModule, flags};
 use crate::addr::Addr;
 use crate::limits;
 
@@ -39,28 +39,21 @@ pub struct StaticNames {
 }
 
 impl StaticNames {
-    /// What the modules of an interpreter call static types: its `builtins` dict, and the dict of all modules.
-    pub fn read(objects: &Objects<'_>, builtins: Option<Addr>, modules: Option<Addr>, md_dict: u64) -> StaticNames {
+    /// What the modules of an interpreter call static types: its `builtins` dict, and the dicts of all modules.
+    pub(crate) fn read(objects: &Objects<'_>, builtins: Option<Addr>, modules: &[PyModule]) -> StaticNames {
         let mut found = StaticNames::default();
         if let Some(dict) = builtins {
             found.take(objects, dict, |key| Some(key.to_owned()));
         }
-        let mut all = Vec::new();
-        if let Some(modules) = modules {
-            objects.each_entry(modules, limits::MAX_PY_LOOKUP, |entry| {
-                let dict = objects.ptr_at(entry.value, md_dict).filter(|dict| !dict.is_null());
-                all.extend(objects.name(entry.key).zip(dict).filter(|_| objects.is_str(entry.key)));
-                true
-            });
-        }
         // Other modules may have the same types under names of their own.
-        all.sort_by_key(|(name, _)| (name != "types", name.starts_with('_'), name.clone()));
-        for (module, dict) in all {
-            found.take(objects, dict, |key| {
-                if module == "types" {
+        let mut all: Vec<&PyModule> = modules.iter().collect();
+        all.sort_by_key(|module| (module.name != "types", module.name.starts_with('_'), &module.name));
+        for module in all {
+            found.take(objects, module.dict, |key| {
+                if module.name == "types" {
                     return OF_TYPES.iter().find(|(alias, _)| *alias == key).map(|(_, name)| (*name).to_owned());
                 }
-                Some(format!("{module}.{key}"))
+                Some(format!("{}.{key}", module.name))
             });
         }
         found

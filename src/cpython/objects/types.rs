@@ -262,7 +262,16 @@ impl Objects<'_> {
 
     /// Whether the object at `at` is a str, by its type.
     pub fn is_str(&self, at: Addr) -> bool {
+        self.has_flag(at, flags::UNICODE)
+    }
+
+    /// Whether the object at `at` is a dict, by its type.
+    pub fn is_dict(&self, at: Addr) -> bool {
+        self.has_flag(at, flags::DICT)
+    }
+
+    fn has_flag(&self, at: Addr, flag: u64) -> bool {
         let bits = self.type_of(at).and_then(|kind| self.word_at(kind, self.shape.types.flags));
-        bits.is_some_and(|bits| bits & flags::UNICODE != 0 && bits & flags::READY != 0)
+        bits.is_some_and(|bits| bits & flag != 0 && bits & flags::READY != 0)
     }
 }

@@ -7,7 +7,7 @@ mod version;
 pub use detect::{Detection, detect};
 
 use crate::addr::{Addr, AddrRange};
-use crate::cpython::objects::{Objects, StaticNames};
+use crate::cpython::objects::{Objects, PyModule, StaticNames, modules};
 use crate::cpython::shape::Shape;
 use crate::layout::{Layout, LayoutError, StructView, ViewError};
 use crate::limits;
@@ -97,13 +97,29 @@ impl<'p> Runtime<'p> {
         format!("CPython {}", self.version())
     }
 
+    /// The pointer in the first of these fields that a version has and that is not null.
+    fn of_interpreter(&self, interpreter: Addr, fields: &[&str]) -> Option<Addr> {
+        let state = self.view("PyInterpreterState", interpreter);
+        fields.iter().find_map(|field| state.ptr(field).ok()).filter(|at| !at.is_null())
+    }
+
+    /// Modules of an interpreter (`sys.modules`).
+    pub fn modules(&self, interpreter: Addr) -> Vec<PyModule> {
+        let md_dict = self.layout.positive("PyModuleObject", "md_dict");
+        let dict = self.of_interpreter(interpreter, &["imports.modules", "modules"]);
+        let found = dict.zip(md_dict.ok());
+        found.map(|(dict, md_dict)| modules(&self.objects(), dict, md_dict)).unwrap_or_default()
+    }
+
     /// What modules call the types that are part of the program.
-    pub(crate) fn static_names(&self, objects: &Objects<'_>) -> StaticNames {
-        let state = self.interpreters.first().map(|at| self.view("PyInterpreterState", *at));
-        let get = |field| state.and_then(|state| state.ptr(field).ok()).filter(|at| !at.is_null());
-        let modules = get("imports.modules").or_else(|| get("modules"));
-        let md_dict = self.layout.positive("PyModuleObject", "md_dict").unwrap_or(0);
-        StaticNames::read(objects, get("builtins"), modules, md_dict)
+    pub(crate) fn static_names(&self) -> StaticNames {
+        let Some(&first) = self.interpreters.first() else { return StaticNames::default() };
+        StaticNames::read(&self.objects(), self.of_interpreter(first, &["builtins"]), &self.modules(first))
+    }
+
+    /// Looks at its objects.
+    pub fn objects(&self) -> Objects<'p> {
+        Objects::new(self.memory, self.shape)
     }
 
     /// The thread states (PyThreadState) of an interpreter, and why there are no more where the list breaks off.

@@ -175,8 +175,9 @@ impl<'r, 'g> Shapes<'r, 'g> {
         };
         let info = self.info(parent);
         if info.is_some_and(|info| info.of_types)
-            && let Some(place) = self.retained.live.object(parent).map(|at| at.saturating_add(offset))
-            && self.retained.live.graph.heap.static_at(place, &[]).is_some()
+            && let heap = self.retained.live.graph.heap
+            && let Some(place) = self.retained.live.object(parent).map(|at| heap.place(at, offset))
+            && heap.static_at(place, &[]).is_some()
         {
             return FieldKey::Static(place);
         }
@@ -188,7 +189,11 @@ impl<'r, 'g> Shapes<'r, 'g> {
         {
             return FieldKey::Static(place);
         }
-        FieldKey::Element(offset.saturating_sub(elements.start) % elements.size.max(1))
+        // Objects with elements may have fields before them.
+        match offset.checked_sub(elements.start) {
+            Some(at) => FieldKey::Element(at % elements.size.max(1)),
+            None => FieldKey::Field(offset),
+        }
     }
 
     fn is_array_of_statics(&self, number: u32) -> bool {

@@ -1,0 +1,66 @@
+//! Objects with more references than were found: what C code keeps in memory that nobody knows of.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rayon::prelude::*;
+
+use super::{FROM_C, IMMORTAL};
+use crate::addr::Addr;
+use crate::cpython::heap::Heap;
+use crate::managed::{Heap as _, Losses, Root};
+use crate::memory::Memory;
+
+/// From here on a count is no count: the object is never freed (`_Py_IMMORTAL_INITIAL_REFCNT` is 2^32 - 1 in 3.12 and 3.13,
+/// 3 << 30 in 3.14, and its marks begin at half of that; up to 3.11 there is none).
+const NEVER_FREED: u64 = 1 << 30;
+
+/// References looked at in one piece.
+const BATCH: usize = 256;
+
+/// Roots of objects that `known` roots and other objects do not account for.
+pub(super) fn read(heap: &Heap<'_>, known: &[Root]) -> Vec<Root> {
+    let counts: Vec<AtomicU32> = (0..heap.numbers()).map(|_| AtomicU32::new(0)).collect();
+    let count = |at: Addr| {
+        if let Some(counter) = heap.number_of(at).and_then(|number| counts.get(number)) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    heap.parts().par_iter().for_each_init(
+        || (heap.walker(), heap.reader(), Vec::new()),
+        |(walker, reader, batch), part| {
+            walker.walk(part, &mut Losses::default(), &mut |object| {
+                let mut from = Some(0);
+                while let Some(place) = from {
+                    from = reader.targets(object.addr.get(), place, BATCH, batch);
+                    batch.iter().for_each(|(_, to)| count(Addr::new(*to)));
+                }
+            });
+        },
+    );
+    // A root is a reference too. What only a conservative word leads to may be chance.
+    let mut held: HashMap<Addr, u32> = HashMap::new();
+    known.iter().for_each(|root| *held.entry(root.object).or_insert(0) += 1);
+    let memory = heap.runtime().memory;
+    let refcnt = heap.objects().shape.refcnt;
+    let found = heap.parts().par_iter().map_init(
+        || heap.walker(),
+        |walker, part| {
+            let mut out = Vec::new();
+            walker.walk(part, &mut Losses::default(), &mut |object| {
+                let Some(number) = heap.number_of(object.addr).filter(|_| heap.is_object(object.addr)) else { return };
+                let place = object.addr.wrapping_add(refcnt);
+                let own = memory.u32(place).map_or(0, u64::from);
+                let inside = counts.get(number).map_or(0, |c| u64::from(c.load(Ordering::Relaxed)));
+                let outside = held.get(&object.addr).map_or(0, |n| u64::from(*n));
+                if own >= NEVER_FREED {
+                    out.push(Root::new(IMMORTAL, place, object.addr));
+                } else if own > inside.saturating_add(outside) {
+                    out.push(Root::new(FROM_C, place, object.addr));
+                }
+            });
+            out
+        },
+    );
+    found.flatten().collect()
+}

@@ -1,0 +1,84 @@
+//! What keeps Python's objects from outside the heap.
+//!
+//! | kind | is |
+//! |---|---|
+//! | interpreter | a field of PyInterpreterState: `sys.modules`, `builtins`, codecs |
+//! | thread state | a field of PyThreadState: the current exception, the dict of the thread |
+//! | Stack | a variable or temporary of a Python frame |
+//! | module data | a static variable of a C module; dicts of static types |
+//! | Stack (conservative) | a word of a native stack, or a register |
+//! | immortal | an object whose count of references is never counted (3.12 on) |
+//! | held from C | an object with more references than were found: C code keeps it, in memory that nobody knows |
+//!
+//! The last is how the collector itself tells what is alive (`gc_refs`): what has as many references as were found
+//! is kept by what was found alone.
+
+mod counts;
+mod data;
+mod frames;
+mod stacks;
+
+use crate::addr::Addr;
+use crate::cpython::CPython;
+use crate::cpython::heap::Heap;
+use crate::managed::{Heap as _, Root, RootKind, Roots};
+use crate::memory::Memory;
+use crate::phase::Phase;
+
+const INTERPRETER: RootKind = RootKind::Of(0, "interpreter");
+const THREAD: RootKind = RootKind::Of(1, "thread state");
+const MODULE_DATA: RootKind = RootKind::Of(2, "module data");
+const IMMORTAL: RootKind = RootKind::Of(3, "immortal");
+const FROM_C: RootKind = RootKind::Of(4, "held from C");
+
+/// All roots of an interpreter.
+pub(super) fn roots(python: &CPython<'_>) -> Roots {
+    let mut roots = Roots::default();
+    let Some(heap) = python.objects() else { return roots };
+    let runtime = python.runtime();
+    let _phase = runtime.process.enter(Phase::References);
+    for &interpreter in &runtime.interpreters {
+        of_struct(heap, "PyInterpreterState", interpreter, INTERPRETER, None, &mut roots);
+        let (threads, why) = runtime.thread_states(interpreter);
+        roots.notes.extend(why.map(|e| e.to_string()));
+        for thread in threads {
+            let tid = frames::thread(runtime, thread);
+            of_struct(heap, "PyThreadState", thread, THREAD, tid, &mut roots);
+            frames::read(heap, thread, tid, &mut roots);
+        }
+    }
+    data::read(heap, &mut roots);
+    stacks::read(heap, &mut roots);
+    let found = counts::read(heap, &roots.all);
+    roots.all.extend(found);
+    roots
+}
+
+/// A root, if an object begins at `value`.
+fn root(heap: &Heap<'_>, kind: RootKind, at: Addr, value: u64, thread: Option<u32>) -> Option<Root> {
+    let object = Addr::new(value & !TAGS);
+    heap.is_object(object).then(|| Root { thread, ..Root::new(kind, at, object) })
+}
+
+/// Bits of a word of a frame that are no part of the address (`_PyStackRef` of 3.14).
+const TAGS: u64 = 3;
+
+/// Fields of a struct of the interpreter that lead to objects.
+fn of_struct(heap: &Heap<'_>, kind: &str, at: Addr, root_kind: RootKind, thread: Option<u32>, roots: &mut Roots) {
+    let runtime = heap.runtime();
+    for (_, offset) in runtime.layout.fields_of(kind) {
+        let place = at.wrapping_add(offset);
+        let value = runtime.memory.u64(place).unwrap_or(0);
+        if place.is_aligned(8) && !roots.all.iter().rev().take(NEAR).any(|known| known.address == place) {
+            roots.all.extend(root(heap, root_kind, place, value, thread));
+        }
+    }
+}
+
+/// Structs and their first members have one place under two names.
+const NEAR: usize = 4;
+
+/// Whether an address may be one of an object at all: quick, for words that may be anything.
+fn may_be_object(heap: &Heap<'_>, value: u64) -> bool {
+    value & 7 == 0 && heap.space().run(value).is_some()
+}

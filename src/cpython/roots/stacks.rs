@@ -1,0 +1,46 @@
+//! Words on native stacks, and registers: what C code works with.
+
+use super::{may_be_object, root};
+use crate::addr::{Addr, AddrRange};
+use crate::cpython::heap::Heap;
+use crate::limits;
+use crate::managed::{Root, RootKind, Roots};
+use crate::memory::window::Window;
+
+/// Why stacks are taken word by word.
+const WHY: &str = "C code keeps objects where no map tells";
+
+pub(super) fn read(heap: &Heap<'_>, roots: &mut Roots) {
+    let process = heap.runtime().process;
+    let mut threads = 0;
+    for thread in process.threads() {
+        let sp = thread.registers.sp();
+        for (name, value) in thread.registers.iter() {
+            if may_be_object(heap, value)
+                && let Some(found) = root(heap, RootKind::StackWord, sp, value, Some(thread.tid))
+            {
+                roots.all.push(Root { register: Some(name), ..found });
+            }
+        }
+        let Some(entry) = process.base().entries.at(sp) else { continue };
+        threads += 1;
+        // The thread's control block stands above its stack; the main thread's is elsewhere.
+        let above = thread.thread_pointer.filter(|tcb| *tcb > sp && entry.range.contains(*tcb));
+        let range = AddrRange::new(sp.align_up(8), above.unwrap_or(entry.range.end));
+        if range.len() > limits::MAX_STACK_SCAN {
+            continue;
+        }
+        for window in Window::written(process.target(), range) {
+            for (i, word) in window.within(range).iter().enumerate() {
+                let value = u64::from_le_bytes(*word);
+                if may_be_object(heap, value) {
+                    let at = Addr::new(window.start).max(range.start).wrapping_add(8 * i as u64);
+                    roots.all.extend(root(heap, RootKind::StackWord, at, value, Some(thread.tid)));
+                }
+            }
+        }
+    }
+    if threads > 0 {
+        roots.stacks.conservative.push((WHY, threads));
+    }
+}
