@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, HashMap};
 use rayon::prelude::*;
 
 use super::owned::OwnedKind;
+use super::places::Places;
 use super::source::{Source, word};
 use super::tracked::Tracked;
 use super::types::{OTHER, TypeCache, Types, of_owned};
-use super::visit::{Held, Owned, Visitor};
+use super::visit::{Cursor, Held, Owned, Visitor};
 use super::{MALLOC, MIN_OBJECT, PYMALLOC};
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, union};
 use crate::cpython::objects::{Form, Objects, PyType, flags};
 use crate::cpython::obmalloc::pools::{self, PoolShape};
 use crate::cpython::obmalloc::{ALIGNMENT, Arena, Arenas, ClassCount, PoolState};
@@ -122,6 +123,7 @@ pub(super) struct Census {
     pub(super) arenas: Vec<ArenaMap>,
     /// By address, none over another.
     pub(super) outside: Vec<Outside>,
+    places: Places,
     pool_shape: PoolShape,
     /// Blocks of all arenas.
     blocks: usize,
@@ -142,8 +144,8 @@ struct Scene<'s, 'p> {
     objects: Objects<'p>,
     types: &'s Types<'p>,
     pools: PoolShape,
-    /// Arenas by address, for asking quickly what lies in none.
-    arenas: Vec<AddrRange>,
+    /// Arenas, for asking quickly what lies in none.
+    arenas: Places,
     /// Modules of the process: what lies in their data is never freed, and part of no heap.
     images: Vec<AddrRange>,
     debug: u64,
@@ -172,14 +174,14 @@ impl Census {
             all.iter().map(|(arena, _)| AddrRange::new(arena.first_pool, arena.untouched.max(arena.first_pool))),
             MIN_OBJECT,
         );
-        let mut images: Vec<AddrRange> = runtime.process.modules.iter().map(|m| m.range).collect();
-        images.sort();
+        // Ranges of modules may lie in one another.
+        let images = union(runtime.process.modules.iter().map(|m| m.range).collect());
         let mut scene = Scene {
             runtime,
             objects: Objects::new(runtime.memory, runtime.shape),
             types,
             pools: PoolShape::of(&runtime.layout)?,
-            arenas: all.iter().map(|(arena, _)| arena.range).collect(),
+            arenas: Places::new(all.iter().map(|(arena, _)| arena.range).collect()),
             images,
             debug: 0,
         };
@@ -187,10 +189,13 @@ impl Census {
         let walks = Walks::new(Phase::Objects, limits::MAX_PY_ARENAS as usize);
         let maps: Vec<(ArenaMap, Leads)> = all
             .par_iter()
-            .map_init(TypeCache::new, |cache, (arena, pool)| scene.arena(&source, arena, *pool, &walks, cache))
+            .map_init(
+                || (TypeCache::new(), scene.cursor()),
+                |share, (arena, pool)| scene.arena(&source, arena, *pool, &walks, share),
+            )
             .collect();
         let mut census =
-            Census { arenas: Vec::new(), outside: Vec::new(), pool_shape: scene.pools, blocks: 0, debug: scene.debug };
+            Census { arenas: Vec::new(), outside: Vec::new(), places: scene.arenas.clone(), pool_shape: scene.pools, blocks: 0, debug: scene.debug };
         let mut leads = Leads::default();
         for (mut map, mut found) in maps {
             map.before = census.blocks;
@@ -219,7 +224,8 @@ impl Census {
         lists: &Tracked,
         notes: &mut Vec<String>,
     ) {
-        let visitor = scene.visitor(source);
+        let cursor = scene.cursor();
+        let visitor = scene.visitor(source, &cursor);
         let mut cache = TypeCache::new();
         let mut seen: HashMap<u64, u32> = HashMap::new();
         let mut found: Vec<Outside> = Vec::new();
@@ -285,7 +291,7 @@ impl Census {
     /// Note that a block is memory of an object; whether it is one of an arena.
     fn mark_owned(&mut self, scene: &Scene<'_, '_>, memory: &Owned) -> bool {
         let at = Addr::new(memory.at);
-        let Some(i) = scene.arena_of(memory.at) else { return false };
+        let Some(i) = scene.arenas.find(Addr::new(memory.at)) else { return false };
         let Some(map) = self.arenas.get_mut(i) else { return true };
         let place = map.place(&scene.pools, at).map(|(_, _, place)| place);
         // The items [x, int] of a list look like an integer: what is owned is no object, unless the collector knows it.
@@ -323,9 +329,9 @@ impl Census {
         counts
     }
 
+    #[inline(always)]
     fn arena_at(&self, at: Addr) -> Option<usize> {
-        let i = self.arenas.partition_point(|map| map.arena.range.start <= at).checked_sub(1)?;
-        self.arenas.get(i).filter(|map| map.arena.range.contains(at)).map(|_| i)
+        self.places.find(at)
     }
 
     /// The arena map that begins where a part does.
@@ -488,25 +494,21 @@ impl Census {
 const FAR: u64 = 1 << 20;
 
 impl<'p> Scene<'_, 'p> {
-    fn visitor<'v>(&'v self, source: &'v Source<'p>) -> Visitor<'v, 'p> {
-        Visitor { objects: &self.objects, source, layout: &self.runtime.layout }
+    fn visitor<'v>(&'v self, source: &'v Source<'p>, cursor: &'v Cursor) -> Visitor<'v, 'p> {
+        Visitor { objects: &self.objects, source, layout: &self.runtime.layout, cursor }
     }
 
-    fn arena_of(&self, at: u64) -> Option<usize> {
-        let at = Addr::new(at);
-        let i = self.arenas.partition_point(|range| range.start <= at).checked_sub(1)?;
-        self.arenas.get(i).filter(|range| range.contains(at)).map(|_| i)
+    fn cursor(&self) -> Cursor {
+        Cursor::new(self.runtime.process.facts().size)
     }
 
     /// Whether `at` is in an arena or in a module's own data.
     #[inline(always)]
     fn is_known_place(&self, at: u64) -> bool {
         let at = Addr::new(at);
-        self.arena_of(at.get()).is_some() || {
-            let i = self.images.partition_point(|range| range.start <= at);
-            // Ranges of modules may lie in one another.
-            let near = self.images.get(i.saturating_sub(NEAR)..i).unwrap_or_default();
-            near.iter().any(|range| range.contains(at))
+        self.arenas.find(at).is_some() || {
+            let i = self.images.partition_point(|range| range.end <= at);
+            self.images.get(i).is_some_and(|range| range.contains(at))
         }
     }
 
@@ -516,7 +518,7 @@ impl<'p> Scene<'_, 'p> {
             let state = self.runtime.view("PyInterpreterState", *self.runtime.interpreters.first()?);
             let object = ["sysdict", "builtins", "modules", "imports.modules"].iter().find_map(|field| {
                 let at = state.ptr(field).ok()?;
-                Some((at, self.arena_of(at.get())?))
+                Some((at, self.arenas.find(at)?))
             });
             let (at, i) = object?;
             let (arena, size) = arenas.get(i)?;
@@ -559,14 +561,14 @@ impl<'p> Scene<'_, 'p> {
         let count = |sized: u64| Some((source.word(at.wrapping_add(sized))? as i64).unsigned_abs());
         let size = match kind.form {
             Form::Text => {
-                let content = self.objects.text_content(object)?;
+                let content = self.objects.text_in(object, |offset| source.word(at.wrapping_add(offset)))?;
                 match content.compact {
                     true => content.start.checked_since(object)?.checked_add(content.bytes())?,
                     false => kind.basicsize,
                 }
             }
             Form::Integer => {
-                let digits = self.objects.integer_form(object)?.digits;
+                let digits = self.objects.integer_in(|offset| source.word(at.wrapping_add(offset)))?.digits;
                 kind.basicsize.checked_add(digits.checked_mul(kind.itemsize)?)?
             }
             // Its size is in the code that it runs, and its type only says that it has one.
@@ -590,8 +592,9 @@ impl<'p> Scene<'_, 'p> {
         arena: &Arena,
         size: u64,
         walks: &Walks,
-        cache: &mut TypeCache,
+        (cache, cursor): &mut (TypeCache, Cursor),
     ) -> (ArenaMap, Leads) {
+        let visitor = self.visitor(source, cursor);
         let (free, _) = pools::free_pools(self.runtime.memory, &self.pools, arena, walks);
         let mut map = ArenaMap { arena: *arena, pool: size, pools: Vec::new(), states: Vec::new(), before: 0 };
         let mut leads = Leads::default();
@@ -606,7 +609,7 @@ impl<'p> Scene<'_, 'p> {
                 map.pools.push(PoolMap { start, block, blocks, first, state: pool.state, sound: pool.sound });
                 for (i, free) in pool.free.iter().enumerate() {
                     let range = pools::block_at(&self.pools, start, pool.block, i as u64);
-                    let state = if *free { FREE } else { self.block(source, range, cache, &mut leads) };
+                    let state = if *free { FREE } else { self.block(&visitor, range, cache, &mut leads) };
                     map.states.push(state);
                 }
             }
@@ -617,13 +620,18 @@ impl<'p> Scene<'_, 'p> {
 
     /// What a block in use is; where an object in it leads is added to `leads`.
     #[inline(always)]
-    fn block(&self, source: &Source<'p>, range: AddrRange, cache: &mut TypeCache, leads: &mut Leads) -> u8 {
+    fn block(&self, visitor: &Visitor<'_, 'p>, range: AddrRange, cache: &mut TypeCache, leads: &mut Leads) -> u8 {
+        let source = visitor.source;
         let shape = &self.objects.shape;
         let words = source.words(range.start.get(), range.len());
         // Behind nothing, behind PyGC_Head, behind that and a managed dict.
         for before in [0, shape.gc_head, shape.gc_head + shape.pre_header] {
             let prefix = before + self.debug;
             let Some(address) = word(words, prefix + shape.ob_type) else { break };
+            // Types are larger than any block of an arena; what stands here of other objects mostly leads to one.
+            if self.arenas.find(Addr::new(address)).is_some() {
+                continue;
+            }
             let Some((_, kind)) = cache.lookup(self.types, address) else { continue };
             let at = range.start.get() + prefix;
             let count = word(words, prefix + shape.refcnt).unwrap_or(0) & COUNT;
@@ -635,7 +643,7 @@ impl<'p> Scene<'_, 'p> {
                 continue;
             }
             let kind = kind.clone();
-            self.visitor(source).each(at, &kind, 0, &mut |_, held| {
+            visitor.each(at, &kind, 0, &mut |_, held| {
                 match held {
                     Held::Object(_, to) if !self.is_known_place(to) => leads.outside.push(to),
                     Held::Object(..) => {}
@@ -654,6 +662,3 @@ const DEBUG_BYTES: u64 = 16;
 
 /// The count of references that all versions have in the lower half: 3.14 has flags above it.
 const COUNT: u64 = 0xffff_ffff;
-
-/// Modules before an address that are looked at.
-const NEAR: usize = 4;

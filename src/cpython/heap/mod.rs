@@ -11,6 +11,7 @@
 //! | `tracked` | what the collector's lists have |
 //! | `visit` | what an object holds: objects and memory |
 //! | `types` | numbers of types |
+//! | `places` | which arena an address lies in |
 //! | `source` | words of the heap, by address |
 //! | `walk`, `reader` | from object to object; single objects |
 //! | `fields` | names of what holds what |
@@ -18,6 +19,7 @@
 mod census;
 mod fields;
 mod owned;
+mod places;
 mod reader;
 mod source;
 mod tracked;
@@ -122,11 +124,6 @@ impl<'p> Heap<'p> {
         self.type_at(self.objects.type_of(object)?)
     }
 
-    /// The type of that number; none of free space and of memory that objects own.
-    pub(crate) fn py_type(&self, kind: TypeIndex) -> Option<Arc<PyType>> {
-        self.types.get(kind)
-    }
-
     /// Global variables of all modules, as `module.name`, by where the dict of the module has its pointer.
     pub fn globals(&self) -> &HashMap<Addr, Arc<str>> {
         self.globals.get_or_init(|| {
@@ -142,6 +139,19 @@ impl<'p> Heap<'p> {
             }
             all
         })
+    }
+
+    fn cursor(&self) -> visit::Cursor {
+        visit::Cursor::new(self.runtime.process.facts().size)
+    }
+
+    fn visitor<'v>(&'v self, cursor: &'v visit::Cursor) -> visit::Visitor<'v, 'p> {
+        visit::Visitor { objects: &self.objects, source: &self.source, layout: &self.runtime.layout, cursor }
+    }
+
+    /// How often the object at `at` is referred to, as it says itself; the lower half, as 3.14 has flags above it.
+    pub(crate) fn refcnt(&self, at: Addr) -> u64 {
+        self.source.word(at.get().wrapping_add(self.objects.shape.refcnt)).unwrap_or(0) & 0xffff_ffff
     }
 
     /// Whether an object begins at `at`.
@@ -167,8 +177,8 @@ impl<'p> Heap<'p> {
     /// Visit what the object at `object` owns: where, what it is.
     pub fn each_owned(&self, object: Addr, mut visit: impl FnMut(AddrRange, OwnedKind)) {
         let Some(kind) = self.type_of(object) else { return };
-        let visitor = visit::Visitor { objects: &self.objects, source: &self.source, layout: &self.runtime.layout };
-        visitor.each(object.get(), &kind, 0, &mut |_, held| {
+        let cursor = self.cursor();
+        self.visitor(&cursor).each(object.get(), &kind, 0, &mut |_, held| {
             if let visit::Held::Memory(owned) = held {
                 visit(AddrRange::sized(Addr::new(owned.at), owned.bytes), owned.kind);
             }

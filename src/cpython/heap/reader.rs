@@ -2,7 +2,7 @@
 
 use super::Heap;
 use super::types::{TypeCache, of_owned};
-use super::visit::{Held, Visitor};
+use super::visit::{Cursor, Held};
 use crate::addr::Addr;
 use crate::managed::{Batch, Link, Node, ObjectReader};
 
@@ -10,6 +10,7 @@ use crate::managed::{Batch, Link, Node, ObjectReader};
 pub(super) struct Reader<'h, 'p> {
     heap: &'h Heap<'p>,
     cache: TypeCache,
+    cursor: Cursor,
 }
 
 /// How an object holds memory of its own.
@@ -17,7 +18,7 @@ const OWNED: Link = Link::Beside("(memory)");
 
 impl<'h, 'p> Reader<'h, 'p> {
     pub(super) fn new(heap: &'h Heap<'p>) -> Reader<'h, 'p> {
-        Reader { heap, cache: TypeCache::new() }
+        Reader { heap, cache: TypeCache::new(), cursor: heap.cursor() }
     }
 
     /// Visit what the object at `addr` holds and is known to begin an object, or to be memory.
@@ -29,7 +30,7 @@ impl<'h, 'p> Reader<'h, 'p> {
         }
         let Some(address) = heap.source.word(addr.wrapping_add(heap.objects.shape.ob_type)) else { return };
         let Some((_, kind)) = self.cache.lookup(&heap.types, address) else { return };
-        let visitor = Visitor { objects: &heap.objects, source: &heap.source, layout: &heap.runtime.layout };
+        let visitor = heap.visitor(&self.cursor);
         visitor.each(addr, kind, from, &mut |place, held| match held {
             Held::Object(link, to) => heap.census.object_at(Addr::new(to)).is_none() || visit(place, link, to),
             Held::Memory(memory) => match heap.census.owned_start(Addr::new(memory.at)) {

@@ -7,13 +7,17 @@
 //! Items that stand in memory of their own (of a list, a dict, a set, a deque) are visited as if they followed the
 //! object's fields, at offsets from `tp_basicsize` on.
 
+use std::cell::Cell;
+
 use super::owned::OwnedKind;
 use super::source::{Source, word};
 use crate::addr::Addr;
-use crate::cpython::objects::{Form, Objects, PyType, flags};
+use crate::cpython::objects::{DictKeys, Form, Objects, PyType, flags};
 use crate::layout::Layout;
 use crate::limits;
 use crate::managed::Link;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
 
 /// Bytes of a pointer.
 const WORD: u64 = 8;
@@ -47,12 +51,40 @@ pub(super) enum Held {
     Memory(Owned),
 }
 
+/// A block of a deque.
+#[derive(Clone, Copy, Debug)]
+struct DequePlace {
+    deque: u64,
+    block: u64,
+    /// Blocks before it, and objects in these.
+    number: u64,
+    before: u64,
+    /// Its first slot in use.
+    index: u64,
+}
+
+/// Where a long deque was left: it is a list, and who goes on from a place would follow it from its start again.
+pub(super) struct Cursor {
+    place: Cell<Option<DequePlace>>,
+    walks: Walks,
+}
+
+impl Cursor {
+    /// For who looks at objects of a process of so many bytes.
+    pub(super) fn new(bytes: u64) -> Cursor {
+        // All blocks there can be, as often as one reader may look at them.
+        let most = (bytes >> 3).clamp(1 << 12, limits::MAX_PY_DEQUE_BLOCKS as u64);
+        Cursor { place: Cell::new(None), walks: Walks::new(Phase::References, most as usize) }
+    }
+}
+
 /// Visits what objects hold.
 #[derive(Clone, Copy)]
 pub(super) struct Visitor<'v, 'p> {
     pub(super) objects: &'v Objects<'p>,
     pub(super) source: &'v Source<'p>,
     pub(super) layout: &'v Layout,
+    pub(super) cursor: &'v Cursor,
 }
 
 /// One object that is visited, from a place on.
@@ -115,13 +147,19 @@ impl Visitor<'_, '_> {
             _ => None,
         };
         if let Some(values) = values.filter(|_| !kind.is(flags::INLINE_VALUES)) {
-            let count = self.objects.dict_keys(kind.shared_keys).map_or(0, |keys| keys.count);
+            let count = self.dict_keys(kind.shared_keys).map_or(0, |keys| keys.count);
             let memory = Owned { kind: OwnedKind::DictValues, at: values, bytes: count.saturating_mul(WORD) };
             if from <= 1 && count > 0 && !(visit.sink)(1, Held::Memory(memory)) {
                 return false;
             }
         }
         self.fields(words, at, kind, &mut visit) && self.items(words, at, kind, values, &mut visit)
+    }
+
+    /// The table of keys at `keys`.
+    #[inline(always)]
+    fn dict_keys(&self, keys: Addr) -> Option<DictKeys> {
+        self.objects.dict_keys_in(keys, |offset| self.source.word(keys.get().wrapping_add(offset)))
     }
 
     /// Words from the header to the items.
@@ -180,7 +218,7 @@ impl Visitor<'_, '_> {
                 let allocated = word(words, shape.list_allocated).unwrap_or(0);
                 owned(OwnedKind::ListItems, allocated.saturating_mul(WORD))
             }
-            Form::Dict if offset == shape.dict.keys => match self.objects.dict_keys(Addr::new(value)) {
+            Form::Dict if offset == shape.dict.keys => match self.dict_keys(Addr::new(value)) {
                 Some(keys) => owned(OwnedKind::DictKeys, keys.bytes),
                 None => Special::Nothing,
             },
@@ -189,7 +227,7 @@ impl Visitor<'_, '_> {
                 if shape.dict.embedded.is_some_and(|at| head >> (8 * (at & 7)) & 1 != 0) {
                     return Special::Nothing;
                 }
-                let keys = word(words, shape.dict.keys).and_then(|keys| self.objects.dict_keys(Addr::new(keys)));
+                let keys = word(words, shape.dict.keys).and_then(|keys| self.dict_keys(Addr::new(keys)));
                 let count = keys.map_or(0, |keys| keys.count);
                 owned(OwnedKind::DictValues, count.saturating_mul(WORD).saturating_add(shape.dict.first_value))
             }
@@ -201,7 +239,7 @@ impl Visitor<'_, '_> {
                     false => Special::Nothing,
                 }
             }
-            Form::Type if offset == shape.types.cached_keys => match self.objects.dict_keys(Addr::new(value)) {
+            Form::Type if offset == shape.types.cached_keys => match self.dict_keys(Addr::new(value)) {
                 Some(keys) => owned(OwnedKind::DictKeys, keys.bytes),
                 None => Special::Nothing,
             },
@@ -226,7 +264,8 @@ impl Visitor<'_, '_> {
     /// The UTF-8 form of a str, and its characters where they stand elsewhere.
     fn text<F: FnMut(u32, Held) -> bool>(&self, at: u64, visit: &mut Visit<'_, F>) -> bool {
         let shape = &self.objects.shape.text;
-        let Some(content) = self.objects.text_content(Addr::new(at)) else { return true };
+        let content = self.objects.text_in(Addr::new(at), |offset| self.source.word(at.wrapping_add(offset)));
+        let Some(content) = content else { return true };
         if content.compact && content.ascii {
             return true;
         }
@@ -280,7 +319,7 @@ impl Visitor<'_, '_> {
             }
             Form::Generator => self.generator(words, at, visit),
             Form::Frame => self.frame_object(words, at, visit),
-            Form::Deque => self.deque(words, first, visit),
+            Form::Deque => self.deque(words, at, first, visit),
             _ => self.dict_at_end(words, at, kind, visit),
         }
     }
@@ -288,7 +327,7 @@ impl Visitor<'_, '_> {
     /// Keys and values of a dict: an item each.
     fn entries<F: FnMut(u32, Held) -> bool>(&self, words: &[[u8; 8]], first: u64, visit: &mut Visit<'_, F>) -> bool {
         let shape = &self.objects.shape.dict;
-        let keys = word(words, shape.keys).and_then(|keys| self.objects.dict_keys(Addr::new(keys)));
+        let keys = word(words, shape.keys).and_then(|keys| self.dict_keys(Addr::new(keys)));
         let Some(keys) = keys else { return true };
         let values = word(words, shape.values).unwrap_or(0);
         let entries = self.source.words(keys.entries.get(), keys.count.saturating_mul(keys.size));
@@ -316,7 +355,7 @@ impl Visitor<'_, '_> {
         let first = first_item(visit.from, kind.basicsize);
         let count = match shape.capacity {
             Some(at) => self.source.word(values).map(|head| head >> (8 * (at & 7)) & 0xff),
-            None => self.objects.dict_keys(kind.shared_keys).map(|keys| keys.count),
+            None => self.dict_keys(kind.shared_keys).map(|keys| keys.count),
         };
         let count = count.unwrap_or(0);
         let start = values.wrapping_add(shape.first_value);
@@ -409,34 +448,57 @@ impl Visitor<'_, '_> {
         (whole <= limits::MAX_PY_BASIC_SIZE).then_some(whole)
     }
 
-    /// What stands in a deque from its left end to its right, and its blocks.
-    fn deque<F: FnMut(u32, Held) -> bool>(&self, words: &[[u8; 8]], first: u64, visit: &mut Visit<'_, F>) -> bool {
+    /// What stands in a deque from its left end to its right, and then its blocks.
+    fn deque<F: FnMut(u32, Held) -> bool>(
+        &self,
+        words: &[[u8; 8]],
+        at: u64,
+        first: u64,
+        visit: &mut Visit<'_, F>,
+    ) -> bool {
         let Some(shape) = self.objects.shape.deque else { return true };
         let get = |at| word(words, at).unwrap_or(0);
-        let (left, right, count) = (get(shape.left), get(shape.right), get(self.objects.shape.ob_size));
+        let (right, count) = (get(shape.right), get(self.objects.shape.ob_size));
         let room = shape.right_link.saturating_sub(shape.data) / WORD;
-        let (mut block, mut index, mut done) = (left, get(shape.left_index), 0_u64);
-        let mut blocks = Vec::new();
-        while block != 0 && blocks.len() < limits::MAX_PY_DEQUE_BLOCKS && (done < count || blocks.is_empty()) {
-            blocks.push(block);
-            let here = self.source.words(block, shape.block);
-            while index < room && done < count {
-                let value = word(here, shape.data.saturating_add(index * WORD)).unwrap_or(0);
-                if done >= first && !visit.item(done, value) {
+        let start = DequePlace { deque: at, block: get(shape.left), number: 0, before: 0, index: get(shape.left_index) };
+        let known = |reached: &dyn Fn(&DequePlace) -> bool| {
+            self.cursor.place.get().filter(|place| place.deque == at && reached(place)).unwrap_or(start)
+        };
+        let next = |place: DequePlace, words: &[[u8; 8]]| DequePlace {
+            block: if place.block == right { 0 } else { word(words, shape.right_link).unwrap_or(0) },
+            number: place.number + 1,
+            before: place.before.saturating_add(room.saturating_sub(place.index)),
+            index: 0,
+            ..place
+        };
+        let mut place = known(&|place| place.before <= first);
+        let mut walk = self.cursor.walks.light();
+        while place.block != 0 && place.before < count && walk.step(Addr::new(place.block)).is_ok() {
+            self.cursor.place.set(Some(place));
+            let words = self.source.words(place.block, shape.block);
+            let used = room.saturating_sub(place.index).min(count - place.before);
+            for i in first.saturating_sub(place.before)..used {
+                let value = word(words, shape.data.saturating_add((place.index + i) * WORD)).unwrap_or(0);
+                if !visit.item(place.before + i, value) {
                     return false;
                 }
-                (index, done) = (index + 1, done + 1);
             }
-            if block == right {
-                break;
-            }
-            (block, index) = (word(here, shape.right_link).unwrap_or(0), 0);
+            place = next(place, words);
         }
         // Behind the items, so that each place is of one thing.
-        blocks.iter().zip(done..).all(|(&block, place)| {
-            let offset = visit.basicsize.saturating_add(place.saturating_mul(WORD));
-            visit.memory(offset, OwnedKind::DequeBlock, block, shape.block)
-        })
+        let first = first.saturating_sub(count);
+        let mut place = known(&|place| place.number <= first);
+        let mut walk = self.cursor.walks.light();
+        while place.block != 0 && walk.step(Addr::new(place.block)).is_ok() {
+            self.cursor.place.set(Some(place));
+            let words = self.source.words(place.block, shape.block);
+            let offset = visit.basicsize.saturating_add(count.saturating_add(place.number).saturating_mul(WORD));
+            if place.number >= first && !visit.memory(offset, OwnedKind::DequeBlock, place.block, shape.block) {
+                return false;
+            }
+            place = next(place, words);
+        }
+        true
     }
 
     /// A word of an array of numpy: its data, where they are its own.

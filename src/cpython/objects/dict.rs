@@ -57,16 +57,19 @@ impl DictKeys {
 impl Objects<'_> {
     /// The table at `keys`; `None` where it can be none.
     pub fn dict_keys(&self, keys: Addr) -> Option<DictKeys> {
+        self.dict_keys_in(keys, |offset| self.word_at(keys, offset))
+    }
+
+    /// The same of the table whose words `word` tells by their offset, a multiple of 8.
+    #[inline(always)]
+    pub(crate) fn dict_keys_in(&self, keys: Addr, word: impl Fn(u64) -> Option<u64>) -> Option<DictKeys> {
         let shape = &self.shape.dict;
-        let byte = |offset: u64| {
-            let mut buf = [0; 1];
-            self.memory.read(keys.checked_add(offset)?, &mut buf).ok().map(|()| buf[0])
-        };
-        let usable = self.word_at(keys, shape.usable)?;
-        let count = self.word_at(keys, shape.nentries)?;
+        let byte = |offset: u64| word(offset & !7).map(|word| (word >> (8 * (offset & 7))) as u8);
+        let usable = word(shape.usable)?;
+        let count = word(shape.nentries)?;
         let (index_bytes, entry) = match (shape.size, shape.log2_index_bytes, shape.kind) {
             (Some(size), ..) => {
-                let slots = self.word_at(keys, size)?;
+                let slots = word(size)?;
                 (slots.checked_mul(index_width(slots))?, shape.entry)
             }
             (None, Some(log2), Some(kind)) => {

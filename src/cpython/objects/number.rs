@@ -28,11 +28,17 @@ pub struct IntegerForm {
 impl Objects<'_> {
     /// How many digits an integer has, and its sign.
     pub fn integer_form(&self, object: Addr) -> Option<IntegerForm> {
+        self.integer_in(|offset| self.word_at(object, offset))
+    }
+
+    /// The same of the object whose words `word` tells by their offset.
+    #[inline(always)]
+    pub(crate) fn integer_in(&self, word: impl Fn(u64) -> Option<u64>) -> Option<IntegerForm> {
         if let Some(tag) = self.shape.long_tag {
-            let tag = self.word_at(object, tag)?;
+            let tag = word(tag)?;
             return Some(IntegerForm { digits: tag >> TAG_SHIFT, negative: tag & SIGN_MASK == SIGN_NEGATIVE });
         }
-        let size = self.ob_size(object)?;
+        let size = word(self.shape.ob_size)? as i64;
         Some(IntegerForm { digits: size.unsigned_abs(), negative: size < 0 })
     }
 

@@ -40,15 +40,21 @@ impl TextContent {
 impl Objects<'_> {
     /// Where a str has its characters; the caller knows that it is one.
     pub fn text_content(&self, object: Addr) -> Option<TextContent> {
+        self.text_in(object, |offset| self.word_at(object, offset))
+    }
+
+    /// The same of the object whose words `word` tells by their offset, a multiple of 8.
+    #[inline(always)]
+    pub(crate) fn text_in(&self, object: Addr, word: impl Fn(u64) -> Option<u64>) -> Option<TextContent> {
         let shape = &self.shape.text;
-        let state = self.memory.u32(object.checked_add(shape.state)?).ok()?;
-        let length = self.word_at(object, shape.length).filter(|n| *n <= i64::MAX as u64)?;
+        let state = (word(shape.state & !7)? >> (8 * (shape.state & 7))) as u32;
+        let length = word(shape.length).filter(|n| *n <= i64::MAX as u64)?;
         let (compact, ascii) = (state & COMPACT != 0, state & ASCII != 0);
         let start = match (compact, ascii) {
             (true, true) => object.checked_add(shape.ascii)?,
             (true, false) => object.checked_add(shape.compact)?,
             // A subclass of str has its characters elsewhere.
-            (false, _) => self.ptr_at(object, shape.data)?,
+            (false, _) => Addr::new(word(shape.data)?),
         };
         let kind = u64::from(state >> KIND_SHIFT & KIND_MASK);
         // Kind 0 was a string whose characters are not made yet (up to 3.11).

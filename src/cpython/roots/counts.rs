@@ -9,11 +9,13 @@ use super::{FROM_C, IMMORTAL};
 use crate::addr::Addr;
 use crate::cpython::heap::Heap;
 use crate::managed::{Heap as _, Losses, Root};
-use crate::memory::Memory;
 
 /// From here on a count is no count: the object is never freed (`_Py_IMMORTAL_INITIAL_REFCNT` is 2^32 - 1 in 3.12 and 3.13,
 /// 3 << 30 in 3.14, and its marks begin at half of that; up to 3.11 there is none).
 const NEVER_FREED: u64 = 1 << 30;
+
+/// Minor version since which there are such objects (PEP 683).
+const IMMORTAL_SINCE: u32 = 12;
 
 /// References looked at in one piece.
 const BATCH: usize = 256;
@@ -41,8 +43,8 @@ pub(super) fn read(heap: &Heap<'_>, known: &[Root]) -> Vec<Root> {
     // A root is a reference too. What only a conservative word leads to may be chance.
     let mut held: HashMap<Addr, u32> = HashMap::new();
     known.iter().for_each(|root| *held.entry(root.object).or_insert(0) += 1);
-    let memory = heap.runtime().memory;
     let refcnt = heap.objects().shape.refcnt;
+    let never_freed = if heap.runtime().minor() >= IMMORTAL_SINCE { NEVER_FREED } else { u64::MAX };
     let found = heap.parts().par_iter().map_init(
         || heap.walker(),
         |walker, part| {
@@ -50,10 +52,10 @@ pub(super) fn read(heap: &Heap<'_>, known: &[Root]) -> Vec<Root> {
             walker.walk(part, &mut Losses::default(), &mut |object| {
                 let Some(number) = heap.number_of(object.addr).filter(|_| heap.is_object(object.addr)) else { return };
                 let place = object.addr.wrapping_add(refcnt);
-                let own = memory.u32(place).map_or(0, u64::from);
+                let own = heap.refcnt(object.addr);
                 let inside = counts.get(number).map_or(0, |c| u64::from(c.load(Ordering::Relaxed)));
                 let outside = held.get(&object.addr).map_or(0, |n| u64::from(*n));
-                if own >= NEVER_FREED {
+                if own >= never_freed {
                     out.push(Root::new(IMMORTAL, place, object.addr));
                 } else if own > inside.saturating_add(outside) {
                     out.push(Root::new(FROM_C, place, object.addr));

@@ -1,0 +1,79 @@
+//! Which arena an address lies in: asked for every word of every object.
+
+use crate::addr::{Addr, AddrRange};
+
+/// No arena is smaller (ARENA_SIZE of 3.9), so that a granule has bytes of two arenas at most.
+const GRANULE_BITS: u32 = 18;
+
+/// Granules of the table at most: arenas that lie further apart are searched for. 4 bytes each.
+const MOST_GRANULES: u64 = 1 << 22;
+
+/// Arenas by address.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    /// Disjoint, by address.
+    ranges: Vec<AddrRange>,
+    /// The granule of the first arena.
+    first: u64,
+    /// By granule: number of the first arena that ends in it or later, plus 1; 0 where none has bytes of it.
+    table: Vec<u32>,
+}
+
+impl Places {
+    /// For ranges that are disjoint and by address.
+    pub(super) fn new(ranges: Vec<AddrRange>) -> Places {
+        let granule = |at: Addr| at.get() >> GRANULE_BITS;
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Places::default() };
+        let (first, last) = (granule(first.start), granule(last.end));
+        let mut places = Places { ranges, first, table: Vec::new() };
+        if last - first < MOST_GRANULES {
+            places.table = vec![0; (last - first + 1) as usize];
+            for (i, range) in places.ranges.iter().enumerate().rev() {
+                for at in granule(range.start)..=granule(range.end.saturating_sub(1)) {
+                    if let Some(slot) = places.table.get_mut((at - first) as usize) {
+                        *slot = i as u32 + 1;
+                    }
+                }
+            }
+        }
+        places
+    }
+
+    /// The number of the arena that `at` lies in.
+    #[inline(always)]
+    pub(super) fn find(&self, at: Addr) -> Option<usize> {
+        let mut i = if self.table.is_empty() {
+            self.ranges.partition_point(|range| range.end <= at)
+        } else {
+            let granule = (at.get() >> GRANULE_BITS).wrapping_sub(self.first);
+            (*self.table.get(granule as usize)? as usize).checked_sub(1)?
+        };
+        if self.ranges.get(i)?.end <= at {
+            i += 1;
+        }
+        self.ranges.get(i).filter(|range| range.contains(at)).map(|_| i)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_in_the_arena_that_holds_it() {
+        let range = |start, len| AddrRange::sized(Addr::new(start), len);
+        // Two in one granule, one over several, one far away.
+        let near = vec![range(0x7f00_0001_0000, 0x4_0000), range(0x7f00_0005_0000, 0x10_0000), range(0x7f00_0200_0000, 0x10_0000)];
+        let far = [near.clone(), vec![range(0x7fff_0000_0000, 0x10_0000)]].concat();
+        for ranges in [near, far] {
+            let places = Places::new(ranges.clone());
+            for (i, range) in ranges.iter().enumerate() {
+                assert_eq!(places.find(range.start), Some(i));
+                assert_eq!(places.find(range.end.saturating_sub(1)), Some(i));
+            }
+            let outside = [0, 0x7f00_0000_ffff, 0x7f00_0015_0000, 0x7f00_01ff_ffff, 0x7f00_0210_0000, u64::MAX];
+            assert!(outside.iter().all(|at| places.find(Addr::new(*at)).is_none()));
+        }
+        assert_eq!(Places::default().find(Addr::new(1)), None);
+    }
+}
