@@ -401,6 +401,32 @@ java_map() {
     cat "$RUN/out" "$RUN/nmt"
 }
 
+# One core: NAME PYTHON [tasks]. PYTHON may be `chroot DIR python3`: caches.py is then in DIR.
+python_program() {
+    local name=$1 root=$2 python=$3
+    shift 3
+    rm -rf "$root/lab"; mkdir -p "$root/lab"; cp "$SRC/caches.py" "$root/lab/"
+    echo 0x33 > /proc/self/coredump_filter
+    (ulimit -c unlimited && cd "$root/lab" && exec env -i chroot "${root:-/}" /bin/sh -c \
+        "cd /lab && exec $python -I -S caches.py /lab $*" > "$RUN/out") &
+    PID=$!
+    until grep -q READY "$RUN/out"; do sleep 0.2; done
+    sleep 0.5
+    kill -ABRT "$PID"; wait "$PID" 2> /dev/null || true
+    mkdir -p "$OUT/$name"
+    cp "$root"/lab/{truth.json,census.txt,obmalloc.txt} "$OUT/$name/"
+    zstd -q -19 --long=27 -f "$root/lab/core" -o "$OUT/$name/core.zst"
+    rm -rf "$root/lab"
+}
+
+# ROOTS: a folder with Debian's suites of these names, each with python3 (mmdebstrap --include=python3).
+python() {
+    python_program python39 "$ROOTS/bullseye" /usr/bin/python3.9
+    python_program python311 "$ROOTS/bookworm" /usr/bin/python3.11
+    python_program python313-tasks "$ROOTS/trixie" /usr/bin/python3.13 tasks
+    python_program python314 "$ROOTS/forky" /usr/bin/python3.14
+}
+
 case $WHAT in
 dotnet-kernel) dotnet_kernel ;;
 dotnet-gcore) dotnet_gcore ;;
@@ -416,6 +442,7 @@ go) go_program ;;
 foreign) foreign ;;
 java) java ;;
 java-map) java_map ;;
+python) python ;;
 all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; shapes; musl_gcore; aarch64_qemu; zoo; go_program; foreign ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;
 esac

@@ -11,6 +11,11 @@ use regex::Regex;
 /// Loops that look like walks over lists and are none: file, a part of the loop's first line,
 /// and why.
 const NO_LISTS: &[(&str, &str, &str)] = &[
+    (
+        "src/cpython/obmalloc/pools.rs",
+        "while !at.is_null()",
+        "blocks of one pool: each is taken once, and there are a thousand at most",
+    ),
     ("src/memory/walk.rs", "while !at.is_null()", "the walker itself"),
     ("src/native/malloc/find.rs", "while at < e.range.end && !at.is_null()", "multiples of HEAP_MAX_SIZE, upwards"),
     (
@@ -28,6 +33,7 @@ const NO_LISTS: &[(&str, &str, &str)] = &[
 
 /// Arithmetic beside `.get()` that is none on an address: file, a part of the line, and why.
 const NO_ADDRESSES: &[(&str, &str, &str)] = &[
+    ("src/cpython/heap/places.rs", ">> GRANULE_BITS", "the number of a granule"),
     ("src/search/scan.rs", "last.get().len()", "a cell of hits"),
     ("src/targets/budget.rs", "PENDING.get() + 1", "a cell that counts units of work"),
     ("src/stackwalk/mod.rs", "self.left.get().saturating_sub(", "a cell that counts frames"),

@@ -101,13 +101,15 @@ fn tell(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: 
 
 fn type_row(name: String, stat: &TypeStat, heap: &dyn Heap) -> TypeRow {
     let tracked = heap.tracked().map(|counts| counts.get(&stat.kind).copied().unwrap_or(0));
-    let generations = heap
+    let mut generations: Vec<GenerationRow> = heap
         .generations()
         .iter()
         .zip(&stat.by_generation)
         .filter(|(_, tally)| tally.count > 0)
         .map(|(g, tally)| GenerationRow { generation: g.name, count: tally.count, size: tally.size })
         .collect();
+    // A core may have a million types.
+    generations.shrink_to_fit();
     let (count, size) = (stat.total.count, stat.total.size);
     TypeRow { method_table: stat.info.address, name, count, size, tracked, generations }
 }

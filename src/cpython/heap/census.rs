@@ -194,8 +194,14 @@ impl Census {
                 |share, (arena, pool)| scene.arena(&source, arena, *pool, &walks, share),
             )
             .collect();
-        let mut census =
-            Census { arenas: Vec::new(), outside: Vec::new(), places: scene.arenas.clone(), pool_shape: scene.pools, blocks: 0, debug: scene.debug };
+        let mut census = Census {
+            arenas: Vec::new(),
+            outside: Vec::new(),
+            places: scene.arenas.clone(),
+            pool_shape: scene.pools,
+            blocks: 0,
+            debug: scene.debug,
+        };
         let mut leads = Leads::default();
         for (mut map, mut found) in maps {
             map.before = census.blocks;
@@ -346,26 +352,31 @@ impl Census {
         self.outside.get(from..to).unwrap_or_default()
     }
 
-    /// What begins at `at`, and the bytes of all of its block: an object, or memory that one owns.
+    /// What begins at `at`, and the bytes of all of its block: an object, memory that one owns, or a block in use for
+    /// something else.
     #[inline(always)]
-    pub(super) fn whole_at(&self, at: Addr) -> Option<(Option<OwnedKind>, u64)> {
+    pub(super) fn whole_at(&self, at: Addr) -> Option<(Block, u64)> {
         if let Some(i) = self.arena_at(at) {
             let map = self.arenas.get(i)?;
             let (pool, inside, place) = map.place(&self.pool_shape, at)?;
-            return match Block::of(*map.states.get(place)?) {
-                Block::Object { prefix } if prefix == inside => Some((None, u64::from(pool.block))),
-                Block::Owned(kind) if inside == 0 => Some((Some(kind), u64::from(pool.block))),
-                _ => None,
+            let block = Block::of(*map.states.get(place)?);
+            let begins = match block {
+                Block::Object { prefix } => prefix == inside,
+                Block::Owned(_) | Block::Other => inside == 0,
+                Block::Free => false,
             };
+            return begins.then_some((block, u64::from(pool.block)));
         }
         let i = self.outside.binary_search_by_key(&at.get(), |o| o.at).ok()?;
-        self.outside.get(i).map(|o| (o.owned, o.end - o.start))
+        let outside = self.outside.get(i)?;
+        let block = outside.owned.map_or(Block::Object { prefix: outside.at - outside.start }, Block::Owned);
+        Some((block, outside.end - outside.start))
     }
 
     /// Bytes of the block of the object at `at`, if one begins there.
     #[inline(always)]
     pub(super) fn object_at(&self, at: Addr) -> Option<u64> {
-        self.whole_at(at).filter(|(owned, _)| owned.is_none()).map(|(_, size)| size)
+        self.whole_at(at).filter(|(block, _)| matches!(block, Block::Object { .. })).map(|(_, size)| size)
     }
 
     /// Where the block of memory begins that an object owns and leads into.
@@ -373,7 +384,7 @@ impl Census {
         if let Some((range, block)) = self.block_at(at) {
             return matches!(block, Block::Owned(_)).then_some(range.start);
         }
-        self.whole_at(at).filter(|(owned, _)| owned.is_some()).map(|_| at)
+        self.whole_at(at).filter(|(block, _)| matches!(block, Block::Owned(_))).map(|_| at)
     }
 
     /// What a block of an arena is in words, with where it is: for who asks of any address.
@@ -633,7 +644,7 @@ impl<'p> Scene<'_, 'p> {
                 continue;
             }
             let Some((_, kind)) = cache.lookup(self.types, address) else { continue };
-            let at = range.start.get() + prefix;
+            let at = range.start.wrapping_add(prefix).get();
             let count = word(words, prefix + shape.refcnt).unwrap_or(0) & COUNT;
             if kind.prefix != before || count == 0 {
                 continue;

@@ -151,12 +151,17 @@ impl<'p> Heap<'p> {
 
     /// How often the object at `at` is referred to, as it says itself; the lower half, as 3.14 has flags above it.
     pub(crate) fn refcnt(&self, at: Addr) -> u64 {
-        self.source.word(at.get().wrapping_add(self.objects.shape.refcnt)).unwrap_or(0) & 0xffff_ffff
+        self.source.word(at.wrapping_add(self.objects.shape.refcnt).get()).unwrap_or(0) & 0xffff_ffff
     }
 
     /// Whether an object begins at `at`.
     pub(crate) fn is_object(&self, at: Addr) -> bool {
         self.census.object_at(at).is_some()
+    }
+
+    /// Whether objects of a type are blocks in use of which nothing is known.
+    pub(crate) fn is_other(kind: TypeIndex) -> bool {
+        kind == types::OTHER
     }
 
     /// How many numbers blocks and what lies outside have ([`Heap::number_of`]).

@@ -63,7 +63,11 @@ mod tests {
     fn an_address_is_in_the_arena_that_holds_it() {
         let range = |start, len| AddrRange::sized(Addr::new(start), len);
         // Two in one granule, one over several, one far away.
-        let near = vec![range(0x7f00_0001_0000, 0x4_0000), range(0x7f00_0005_0000, 0x10_0000), range(0x7f00_0200_0000, 0x10_0000)];
+        let near = vec![
+            range(0x7f00_0001_0000, 0x4_0000),
+            range(0x7f00_0005_0000, 0x10_0000),
+            range(0x7f00_0200_0000, 0x10_0000),
+        ];
         let far = [near.clone(), vec![range(0x7fff_0000_0000, 0x10_0000)]].concat();
         for ranges in [near, far] {
             let places = Places::new(ranges.clone());

@@ -1,7 +1,8 @@
 //! Single objects, and what they hold.
 
 use super::Heap;
-use super::types::{TypeCache, of_owned};
+use super::census::Census;
+use super::types::TypeCache;
 use super::visit::{Cursor, Held};
 use crate::addr::Addr;
 use crate::managed::{Batch, Link, Node, ObjectReader};
@@ -44,9 +45,9 @@ impl<'h, 'p> Reader<'h, 'p> {
 impl ObjectReader for Reader<'_, '_> {
     fn node(&mut self, addr: u64) -> Option<Node> {
         let heap = self.heap;
-        let (owned, size) = heap.census.whole_at(Addr::new(addr))?;
-        let kind = match owned {
-            Some(kind) => of_owned(kind),
+        let (block, size) = heap.census.whole_at(Addr::new(addr))?;
+        let kind = match Census::pseudo_type(block) {
+            Some(kind) => kind,
             None => {
                 let address = heap.source.word(addr.wrapping_add(heap.objects.shape.ob_type))?;
                 self.cache.lookup(&heap.types, address)?.0

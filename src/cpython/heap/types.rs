@@ -89,9 +89,12 @@ impl<'p> Types<'p> {
 /// Entries of a cache: a power of two.
 const CACHE_BITS: u32 = 11;
 
+/// A type with its number, if it is one.
+type Found = Option<(TypeIndex, Arc<PyType>)>;
+
 /// What one thread has looked up last: most words that are looked at are no type.
 pub(super) struct TypeCache {
-    entries: Vec<(u64, Option<(TypeIndex, Arc<PyType>)>)>,
+    entries: Vec<(u64, Found)>,
 }
 
 impl TypeCache {

@@ -159,7 +159,7 @@ impl Visitor<'_, '_> {
     /// The table of keys at `keys`.
     #[inline(always)]
     fn dict_keys(&self, keys: Addr) -> Option<DictKeys> {
-        self.objects.dict_keys_in(keys, |offset| self.source.word(keys.get().wrapping_add(offset)))
+        self.objects.dict_keys_in(keys, |offset| self.source.word(keys.wrapping_add(offset).get()))
     }
 
     /// Words from the header to the items.
@@ -460,7 +460,8 @@ impl Visitor<'_, '_> {
         let get = |at| word(words, at).unwrap_or(0);
         let (right, count) = (get(shape.right), get(self.objects.shape.ob_size));
         let room = shape.right_link.saturating_sub(shape.data) / WORD;
-        let start = DequePlace { deque: at, block: get(shape.left), number: 0, before: 0, index: get(shape.left_index) };
+        let start =
+            DequePlace { deque: at, block: get(shape.left), number: 0, before: 0, index: get(shape.left_index) };
         let known = |reached: &dyn Fn(&DequePlace) -> bool| {
             self.cursor.place.get().filter(|place| place.deque == at && reached(place)).unwrap_or(start)
         };

@@ -21,7 +21,7 @@ impl<'h, 'p> PyWalker<'h, 'p> {
     /// The object at `at` of a block: with its size, what stands before it too.
     #[inline(always)]
     fn object(&mut self, at: Addr, size: u64) -> Option<Object> {
-        let address = self.heap.source.word(at.get().wrapping_add(self.heap.objects.shape.ob_type))?;
+        let address = self.heap.source.word(at.wrapping_add(self.heap.objects.shape.ob_type).get())?;
         let (kind, _) = self.cache.lookup(&self.heap.types, address)?;
         Some(Object { addr: at, kind, size })
     }

@@ -50,6 +50,11 @@ pub(super) fn read(heap: &Heap<'_>, known: &[Root]) -> Vec<Root> {
         |walker, part| {
             let mut out = Vec::new();
             walker.walk(part, &mut Losses::default(), &mut |object| {
+                // What nobody is known to own the interpreter or C code has.
+                if Heap::is_other(object.kind) {
+                    out.push(Root::new(FROM_C, object.addr, object.addr));
+                    return;
+                }
                 let Some(number) = heap.number_of(object.addr).filter(|_| heap.is_object(object.addr)) else { return };
                 let place = object.addr.wrapping_add(refcnt);
                 let own = heap.refcnt(object.addr);

@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn bundled_tables_parse_and_tell_their_origin() -> Result<(), Box<dyn std::error::Error>> {
-        let tables = DOTNET_X64.iter().map(|(_, table)| table).chain([&GLIBC_MALLOC, &GO_RUNTIME]);
+        let all = DOTNET_X64.iter().chain(&CPYTHON_X64).map(|(_, table)| table);
+        let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME]);
         for layout in tables.map(Table::layout) {
             let layout = layout?;
             assert!(layout.from.len() > 40, "{} tells where its numbers come from", layout.id);

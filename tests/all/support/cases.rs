@@ -36,6 +36,10 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("java-map", Some("truth.json")),
     // The same: objects of each class, by jcmd.
     ("java-heap", Some("histogram.txt")),
+    // Of the process itself: planted objects and threads; what the collector tracks; blocks of obmalloc.
+    ("python", Some("truth.json")),
+    ("census", Some("census.txt")),
+    ("obmalloc", Some("obmalloc.txt")),
     // Damaged and moved by the mutation run.
     ("mutants", None),
 ];
