@@ -3,12 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::bytes::printable;
+use crate::cpython::frames::PyCode;
 use crate::cpython::heap::Heap;
 use crate::cpython::obmalloc::{self, Arenas};
 use crate::cpython::runtime::{Detection, Runtime, detect};
+use crate::cpython::threads::Threads;
 use crate::cpython::{claim, roots};
 use crate::diag::was_read;
-use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThreads, Roots, Walk};
+use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThreads, Roots, Run, Walk};
 use crate::map::Claims;
 use crate::phase::Phase;
 use crate::process::Process;
@@ -19,7 +21,8 @@ pub struct CPython<'p> {
     runtime: Arc<Runtime<'p>>,
     arenas: OnceLock<Vec<Arenas>>,
     heap: OnceLock<Option<Heap<'p>>>,
-    threads: OnceLock<ManagedThreads>,
+    code: OnceLock<PyCode<'p>>,
+    threads: OnceLock<Threads>,
 }
 
 impl<'p> CPython<'p> {
@@ -33,6 +36,7 @@ impl<'p> CPython<'p> {
                     runtime: Arc::new(*runtime),
                     arenas: OnceLock::new(),
                     heap: OnceLock::new(),
+                    code: OnceLock::new(),
                     threads: OnceLock::new(),
                 }),
             }
@@ -62,6 +66,17 @@ impl<'p> CPython<'p> {
             heap.map_err(|e| self.tell("objects", &e.to_string())).ok()
         };
         self.heap.get_or_init(open).as_ref()
+    }
+
+    pub(super) fn all_code(&self) -> &PyCode<'p> {
+        self.code.get_or_init(|| PyCode::new(self.runtime.clone()))
+    }
+
+    pub(super) fn all_threads(&self) -> &Threads {
+        self.threads.get_or_init(|| {
+            let _phase = self.runtime.process.enter(Phase::ManagedThreads);
+            Threads::read(&self.runtime)
+        })
     }
 
     /// Tell what makes answers less than whole.
@@ -95,32 +110,18 @@ impl ManagedRuntime for CPython<'_> {
     }
 
     fn code(&self) -> &dyn ManagedCode {
-        &NoCode
+        self.all_code()
     }
 
     fn threads(&self) -> &ManagedThreads {
-        self.threads.get_or_init(ManagedThreads::default)
+        &self.all_threads().managed
+    }
+
+    fn runs(&self, tid: u32) -> Vec<Run> {
+        self.all_threads().runs(&self.all_code().codes, tid)
     }
 
     fn roots(&self, _own: usize, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
         roots::roots(self)
     }
-}
-
-struct NoCode;
-
-impl ManagedCode for NoCode {
-    fn ranges(&self) -> Vec<crate::addr::AddrRange> {
-        Vec::new()
-    }
-
-    fn code_at(&self, _ip: crate::addr::Addr) -> Option<managed::CodeAt> {
-        None
-    }
-
-    fn unwind(&self, _regs: &crate::registers::Regs, _exact: bool) -> Result<crate::registers::Regs, String> {
-        Err("CPython makes no code".to_owned())
-    }
-
-    fn each(&self, _visit: &mut dyn FnMut(managed::CodeEntry<'_>) -> bool) {}
 }

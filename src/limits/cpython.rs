@@ -9,6 +9,9 @@ pub const MAX_PY_THREADS: usize = 1 << 20;
 /// Frames of all threads and coroutines that are followed in one answer.
 pub const MAX_PY_FRAMES: usize = 1 << 22;
 
+/// Bytes of line tables that are read in one answer: a large function's has some ten kilobytes.
+pub const MAX_PY_LINE_TABLES: u64 = 1 << 32;
+
 /// Types met; large applications have some ten thousand.
 pub const MAX_PY_TYPES: usize = 1 << 20;
 

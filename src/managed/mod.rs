@@ -22,7 +22,7 @@ pub use code::{
     MethodRole, Source,
 };
 pub use frames::{
-    Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ManagedFrame, Mark, Position, ProtectedRef,
+    Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ManagedFrame, Mark, Position, ProtectedRef, Run,
     StackFrame, Walk,
 };
 pub(crate) use heap::Batch;

@@ -1,0 +1,126 @@
+//! Thread states, and the threads of the system that they are of.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::cpython::frames::{Codes, PyRun, runs};
+use crate::cpython::runtime::Runtime;
+use crate::limits;
+use crate::managed::{ManagedThread, ManagedThreads, Run};
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
+use crate::process::Process;
+
+/// A thread state.
+#[derive(Clone, Debug)]
+pub(in crate::cpython) struct PyThread {
+    /// PyThreadState
+    pub(in crate::cpython) address: Addr,
+    /// PyInterpreterState
+    pub(in crate::cpython) interpreter: Addr,
+    /// `threading.get_ident()`: pthread_t.
+    pub(in crate::cpython) ident: Option<u64>,
+    /// The thread of the system; `None` where it is none of the core.
+    pub(in crate::cpython) tid: Option<u32>,
+    /// Its frames.
+    pub(in crate::cpython) runs: Vec<PyRun>,
+}
+
+/// All thread states.
+#[derive(Debug, Default)]
+pub(in crate::cpython) struct Threads {
+    /// The list, interpreter by interpreter.
+    pub(in crate::cpython) all: Vec<PyThread>,
+    /// As other runtimes' are told.
+    pub(in crate::cpython) managed: ManagedThreads,
+}
+
+impl Threads {
+    pub(in crate::cpython) fn read(runtime: &Runtime<'_>) -> Threads {
+        let mut out = Threads::default();
+        let mut notes = Vec::new();
+        let system = System::of(runtime.process);
+        let walks = Walks::new(Phase::ManagedThreads, limits::MAX_PY_FRAMES);
+        for interpreter in &runtime.interpreters {
+            let (states, ended) = runtime.thread_states(*interpreter);
+            notes.extend(ended.map(|e| e.to_string()));
+            for address in states {
+                let (runs, ended) = runs(runtime, &walks, address);
+                notes.extend(ended.map(|e| format!("the thread state at {address}: {e}")));
+                let view = runtime.view("PyThreadState", address);
+                let ident = view.u64("thread_id").ok().filter(|ident| *ident != 0);
+                let native = view.u64("native_thread_id").ok().and_then(|tid| u32::try_from(tid).ok());
+                // In 3.12 a sub-interpreter's thread state has the numbers of the thread that made it.
+                let by_stack = runs.iter().find_map(|run| system.by_stack(run.anchor?));
+                let by_number = native.filter(|tid| system.tids.contains_key(tid));
+                let by_ident = ident.and_then(|ident| system.by_pointer.get(&ident).copied());
+                let tid = by_stack.or(by_number).or(by_ident);
+                out.all.push(PyThread { address, interpreter: *interpreter, ident, tid, runs });
+            }
+        }
+        for thread in &out.all {
+            if let Some(tid) = thread.tid {
+                let known = ManagedThread { address: thread.address, id: None, marks: Vec::new() };
+                let of = out.managed.by_tid.entry(tid).or_default();
+                // The one that runs tells more than what it left in another interpreter.
+                let at = if thread.runs.is_empty() { of.len() } else { 0 };
+                of.insert(at, known);
+            }
+        }
+        let label = runtime.name();
+        out.managed.notes = notes.into_iter().map(|note| ("cpython", format!("{label}: threads: {note}"))).collect();
+        out
+    }
+
+    /// The thread states of a thread of the system.
+    pub(in crate::cpython) fn of(&self, tid: u32) -> impl Iterator<Item = &PyThread> {
+        self.all.iter().filter(move |thread| thread.tid == Some(tid))
+    }
+
+    /// The thread state at `address`.
+    pub(in crate::cpython) fn at(&self, address: Addr) -> Option<&PyThread> {
+        self.all.iter().find(|thread| thread.address == address)
+    }
+
+    /// What a thread runs, in all interpreters: the latest call first.
+    pub(in crate::cpython) fn runs(&self, codes: &Codes<'_>, tid: u32) -> Vec<Run> {
+        let mut all: Vec<&PyRun> = self.of(tid).flat_map(|thread| &thread.runs).collect();
+        // Of one interpreter they are in order; stacks grow down.
+        if self.of(tid).filter(|thread| !thread.runs.is_empty()).count() > 1 {
+            all.sort_by_key(|run| run.anchor.unwrap_or(Addr::MAX));
+        }
+        let run = |run: &PyRun| Run {
+            anchor: run.anchor,
+            methods: run.frames.iter().map(|frame| codes.activation(frame)).collect(),
+        };
+        all.into_iter().map(run).collect()
+    }
+}
+
+/// The system's threads, by what tells them.
+struct System<'p> {
+    process: &'p Process,
+    tids: HashMap<u32, Addr>,
+    by_pointer: HashMap<u64, u32>,
+    /// Stack pointers, lowest first.
+    stacks: Vec<(Addr, u32)>,
+}
+
+impl<'p> System<'p> {
+    fn of(process: &'p Process) -> System<'p> {
+        let threads = process.threads();
+        let tids = threads.iter().map(|thread| (thread.tid, thread.registers.sp())).collect();
+        let pointer = |thread: &crate::targets::Thread| Some((thread.thread_pointer?.get(), thread.tid));
+        let mut stacks: Vec<(Addr, u32)> = threads.iter().map(|thread| (thread.registers.sp(), thread.tid)).collect();
+        stacks.sort_unstable();
+        System { process, tids, by_pointer: threads.iter().filter_map(pointer).collect(), stacks }
+    }
+
+    /// The thread whose stack has `addr` in use: the stack pointer next below it, in the same mapping.
+    fn by_stack(&self, addr: Addr) -> Option<u32> {
+        let below = self.stacks.partition_point(|(sp, _)| *sp <= addr).checked_sub(1)?;
+        let (sp, tid) = *self.stacks.get(below)?;
+        let whole = |addr| self.process.mapping_at(addr).map(|mapping| mapping.whole);
+        whole(sp).filter(|mapping| Some(*mapping) == whole(addr)).map(|_| tid)
+    }
+}
