@@ -2,19 +2,21 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::cpython::frames::PyCode;
 use crate::cpython::heap::Heap;
+use crate::cpython::objects::{Objects, StaticNames};
 use crate::cpython::obmalloc::{self, Arenas};
 use crate::cpython::runtime::{Detection, Runtime, detect};
 use crate::cpython::threads::Threads;
 use crate::cpython::{claim, roots};
 use crate::diag::was_read;
-use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThreads, Roots, Run, Walk};
-use crate::map::Claims;
+use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, Run, StackFrame, Walk};
+use crate::map::{Claims, Confidence};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::RuntimeRow;
+use crate::report::{FrameRow, RuntimeRow, ThreadRow, WaitRow};
 
 /// One CPython. Each part is read when it is first asked for, and kept.
 pub struct CPython<'p> {
@@ -23,6 +25,7 @@ pub struct CPython<'p> {
     heap: OnceLock<Option<Heap<'p>>>,
     code: OnceLock<PyCode<'p>>,
     threads: OnceLock<Threads>,
+    names: OnceLock<StaticNames>,
 }
 
 impl<'p> CPython<'p> {
@@ -38,6 +41,7 @@ impl<'p> CPython<'p> {
                     heap: OnceLock::new(),
                     code: OnceLock::new(),
                     threads: OnceLock::new(),
+                    names: OnceLock::new(),
                 }),
             }
         }
@@ -79,6 +83,19 @@ impl<'p> CPython<'p> {
         })
     }
 
+    /// Looks at single objects.
+    pub(super) fn looker(&self) -> Objects<'p> {
+        Objects::new(self.runtime.memory, self.runtime.shape)
+    }
+
+    /// The name of an object's type, without a look at all objects.
+    pub(super) fn type_name_of(&self, object: Addr) -> Option<String> {
+        let objects = self.looker();
+        let names = self.names.get_or_init(|| self.runtime.static_names(&objects));
+        let found = objects.read_type(objects.type_of(object)?, names)?;
+        Some(printable(&found.name).into_owned())
+    }
+
     /// Tell what makes answers less than whole.
     pub(super) fn tell(&self, what: &str, note: &str) {
         self.runtime.process.diag.partial("cpython", format!("{}: {what}: {note}", self.runtime.name()));
@@ -115,6 +132,23 @@ impl ManagedRuntime for CPython<'_> {
 
     fn threads(&self) -> &ManagedThreads {
         &self.all_threads().managed
+    }
+
+    fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
+        self.describe_thread(thread, row);
+    }
+
+    fn role(
+        &self,
+        thread: Option<&ManagedThread>,
+        row: &ThreadRow,
+        frames: &[FrameRow],
+    ) -> Option<(&'static str, Confidence)> {
+        self.role_of(thread, row, frames)
+    }
+
+    fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
+        self.wait_of(thread)
     }
 
     fn runs(&self, tid: u32) -> Vec<Run> {

@@ -9,6 +9,15 @@ pub const MAX_PY_THREADS: usize = 1 << 20;
 /// Frames of all threads and coroutines that are followed in one answer.
 pub const MAX_PY_FRAMES: usize = 1 << 22;
 
+/// Chunks of memory for frames, of all threads: 16 KiB each.
+pub const MAX_PY_CHUNKS: usize = 1 << 22;
+
+/// Bytes of such a chunk: twice as many as before until a frame fits, and no function has gigabytes of variables.
+pub const MAX_PY_CHUNK: u64 = 1 << 32;
+
+/// Variables and operands of one frame that are looked at.
+pub const MAX_PY_SLOTS: u64 = 1 << 12;
+
 /// Bytes of line tables that are read in one answer: a large function's has some ten kilobytes.
 pub const MAX_PY_LINE_TABLES: u64 = 1 << 32;
 

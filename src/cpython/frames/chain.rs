@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::data_stack::Bridge;
 use crate::addr::Addr;
 use crate::cpython::runtime::{PyError, Runtime, follow};
 use crate::layout::ViewError;
-use crate::memory::Memory;
 use crate::memory::walk::{Broken, Walks};
 
 /// `_PyInterpreterFrame.owner` (Include/internal/pycore_frame.h, pycore_interpframe_structs.h).
@@ -17,7 +17,7 @@ mod owner {
 }
 
 /// Bits of a pointer to a code object that are no part of the address (`_PyStackRef` of 3.14).
-const TAG: u64 = 7;
+pub(super) const TAG: u64 = 7;
 
 /// Bytes of a code unit.
 const UNIT: u64 = 2;
@@ -33,6 +33,14 @@ pub(in crate::cpython) struct PyFrame {
     pub(in crate::cpython) offset: i64,
 }
 
+impl PyFrame {
+    /// Where its variables begin.
+    pub(in crate::cpython) fn variables(&self, runtime: &Runtime<'_>) -> Option<Addr> {
+        let new = runtime.view("_PyInterpreterFrame", self.address).addr_of("localsplus");
+        new.or_else(|_| runtime.view("PyFrameObject", self.address).addr_of("f_localsplus")).ok()
+    }
+}
+
 /// Frames that one frame of C code runs, that of the latest call first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::cpython) struct PyRun {
@@ -42,18 +50,30 @@ pub(in crate::cpython) struct PyRun {
     pub(in crate::cpython) frames: Vec<PyFrame>,
 }
 
-/// The frames of the thread with this thread state, the latest run first; and why there are no more.
-pub(in crate::cpython) fn runs(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr) -> (Vec<PyRun>, Option<PyError>) {
+/// The frames of a thread.
+#[derive(Debug, Default)]
+pub(in crate::cpython) struct PyStack {
+    /// The latest run first.
+    pub(in crate::cpython) runs: Vec<PyRun>,
+    /// Why there are no more.
+    pub(in crate::cpython) ended: Option<PyError>,
+    /// Whether links of the list were missing, so that frames of generators may be.
+    pub(in crate::cpython) bridged: bool,
+}
+
+/// The frames of the thread with this thread state.
+pub(in crate::cpython) fn stack(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr) -> PyStack {
     let view = runtime.view("PyThreadState", tstate);
     let mut out = Vec::new();
     let ended = if view.has("frame") {
         let frames = by_objects(runtime, walks, tstate, &mut out);
-        frames.and_then(|()| anchor_by_cframes(runtime, walks, tstate, &mut out))
+        frames.and_then(|()| anchor_by_cframes(runtime, walks, tstate, &mut out)).map(|()| false)
     } else {
         by_interpreter_frames(runtime, walks, tstate, &mut out)
     };
     out.retain(|run| !run.frames.is_empty());
-    (out, ended.err())
+    let bridged = ended.as_ref().is_ok_and(|bridged| *bridged);
+    PyStack { runs: out, ended: ended.err(), bridged }
 }
 
 /// The frame itself, without those that called it.
@@ -113,35 +133,50 @@ fn by_interpreter_frames(
     walks: &Walks,
     tstate: Addr,
     out: &mut Vec<PyRun>,
-) -> Result<(), PyError> {
+) -> Result<bool, PyError> {
     let thread = runtime.view("PyThreadState", tstate);
-    let (first, cframes) = if thread.has("current_frame") {
+    let (mut at, cframes) = if thread.has("current_frame") {
         (thread.ptr("current_frame")?, HashMap::new())
     } else {
         let cframe = thread.ptr("cframe")?;
-        (runtime.view("CFrame", cframe).ptr("current_frame")?, cframes(runtime, walks, cframe))
+        // On a stack that is not in the core.
+        let current = runtime.view("CFrame", cframe).ptr("current_frame").unwrap_or(Addr::NULL);
+        (current, cframes(runtime, walks, cframe))
     };
-    let next = |at: Addr| runtime.view("_PyInterpreterFrame", at).ptr("previous");
-    let mut run = PyRun::default();
-    let mut bad = None;
-    let walked = follow(walks, first, next, |at| match kind_of(runtime, at) {
-        Ok(Found::Shim) => {
-            run.anchor = Some(at);
-            out.push(std::mem::take(&mut run));
-        }
-        Ok(Found::Frame { frame, begun, entry }) => {
-            if let Some(at) = cframes.get(&frame.address) {
-                run.anchor = Some(*at);
-            }
-            run.frames.extend(begun.then_some(frame));
-            if entry {
+    let mut bridge = Bridge::new(runtime, walks, tstate);
+    if at.is_null() {
+        at = bridge.below(None).unwrap_or(at);
+    }
+    let (mut run, mut last) = (PyRun::default(), None);
+    let mut walk = walks.begin();
+    while !at.is_null() {
+        walk.step(at).map_err(|stop| PyError::list("frames")(stop.into()))?;
+        let next = runtime.view("_PyInterpreterFrame", at).ptr("previous");
+        match kind_of(runtime, at).and_then(|found| Ok((found, next?))) {
+            Ok((Found::Shim, next)) => {
+                run.anchor = Some(at);
                 out.push(std::mem::take(&mut run));
+                at = next;
+            }
+            Ok((Found::Frame { frame, begun, entry }, next)) => {
+                last = Some(at);
+                if let Some(at) = cframes.get(&frame.address) {
+                    run.anchor = Some(*at);
+                }
+                run.frames.extend(begun.then_some(frame));
+                if entry {
+                    out.push(std::mem::take(&mut run));
+                }
+                at = next;
+            }
+            Err(e) => {
+                out.push(std::mem::take(&mut run));
+                at = bridge.below(last).ok_or_else(|| PyError::list("frames")(Broken::Unreadable(at, e)))?;
             }
         }
-        Err(e) => bad = Some(Broken::Unreadable(at, e)),
-    });
+    }
     out.push(run);
-    walked.and_then(|()| bad.map_or(Ok(()), Err)).map_err(PyError::list("frames"))
+    Ok(bridge.was_used())
 }
 
 enum Found {

@@ -46,6 +46,11 @@ impl Code {
     pub(in crate::cpython) fn name(&self) -> &str {
         &self.method.name
     }
+
+    /// Its file.
+    pub(in crate::cpython) fn file(&self) -> &str {
+        &self.file
+    }
 }
 
 impl<'p> Codes<'p> {

@@ -14,14 +14,17 @@
 //! |---|---|
 //! | `chain` | frames of a thread, in runs |
 //! | `code` | code objects: names, files |
+//! | `data_stack` | memory that frames lie in, and frames there whose callers are not in the core |
 //! | `lines` | from an instruction to its line |
 //! | `as_code` | all that for stacks |
 
 mod as_code;
 mod chain;
 mod code;
+mod data_stack;
 mod lines;
 
 pub(super) use as_code::PyCode;
-pub(super) use chain::{PyFrame, PyRun, runs};
-pub(super) use code::Codes;
+pub(super) use chain::{PyFrame, PyRun, frame_at, stack};
+pub(super) use code::{Codes, is_of_the_library};
+pub(super) use data_stack::chunks;

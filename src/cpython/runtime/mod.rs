@@ -106,6 +106,14 @@ impl<'p> Runtime<'p> {
         StaticNames::read(objects, get("builtins"), modules, md_dict)
     }
 
+    /// The dict of the module of that name in an interpreter.
+    pub(crate) fn module_dict(&self, objects: &Objects<'_>, interpreter: Addr, name: &str) -> Option<Addr> {
+        let state = self.view("PyInterpreterState", interpreter);
+        let modules = state.ptr("imports.modules").or_else(|_| state.ptr("modules")).ok()?;
+        let module = objects.lookup(modules, name)?;
+        self.view("PyModuleObject", module).ptr("md_dict").ok().filter(|dict| !dict.is_null())
+    }
+
     /// The thread states (PyThreadState) of an interpreter, and why there are no more where the list breaks off.
     pub fn thread_states(&self, interpreter: Addr) -> (Vec<Addr>, Option<PyError>) {
         let view = self.view("PyInterpreterState", interpreter);

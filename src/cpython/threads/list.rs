@@ -2,28 +2,43 @@
 
 use std::collections::HashMap;
 
+use super::gil::Gil;
+use super::names::{ThreadObject, thread_objects};
 use crate::addr::Addr;
-use crate::cpython::frames::{Codes, PyRun, runs};
+use crate::cpython::frames::{Codes, PyFrame, PyRun, stack};
+use crate::cpython::objects::Objects;
 use crate::cpython::runtime::Runtime;
 use crate::limits;
 use crate::managed::{ManagedThread, ManagedThreads, Run};
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::units::count;
 
 /// A thread state.
 #[derive(Clone, Debug)]
 pub(in crate::cpython) struct PyThread {
     /// PyThreadState
     pub(in crate::cpython) address: Addr,
-    /// PyInterpreterState
-    pub(in crate::cpython) interpreter: Addr,
+    /// Number of its interpreter: 0 is the main one.
+    pub(in crate::cpython) number: Option<u64>,
     /// `threading.get_ident()`: pthread_t.
     pub(in crate::cpython) ident: Option<u64>,
     /// The thread of the system; `None` where it is none of the core.
     pub(in crate::cpython) tid: Option<u32>,
     /// Its frames.
     pub(in crate::cpython) runs: Vec<PyRun>,
+    /// What threading has of it.
+    pub(in crate::cpython) object: Option<ThreadObject>,
+    /// The global lock of its interpreter.
+    pub(in crate::cpython) gil: Option<Gil>,
+}
+
+impl PyThread {
+    /// Its frames, the latest first.
+    pub(in crate::cpython) fn frames(&self) -> impl Iterator<Item = &PyFrame> {
+        self.runs.iter().flat_map(|run| &run.frames)
+    }
 }
 
 /// All thread states.
@@ -41,12 +56,19 @@ impl Threads {
         let mut notes = Vec::new();
         let system = System::of(runtime.process);
         let walks = Walks::new(Phase::ManagedThreads, limits::MAX_PY_FRAMES);
+        let objects = Objects::new(runtime.memory, runtime.shape);
+        let mut bridged = 0_u64;
         for interpreter in &runtime.interpreters {
+            let names = thread_objects(runtime, &objects, *interpreter);
+            let gil = Gil::of(runtime, *interpreter);
+            let number = runtime.view("PyInterpreterState", *interpreter).u64("id").ok();
             let (states, ended) = runtime.thread_states(*interpreter);
             notes.extend(ended.map(|e| e.to_string()));
             for address in states {
-                let (runs, ended) = runs(runtime, &walks, address);
-                notes.extend(ended.map(|e| format!("the thread state at {address}: {e}")));
+                let stack = stack(runtime, &walks, address);
+                let runs = stack.runs;
+                bridged += u64::from(stack.bridged);
+                notes.extend(stack.ended.map(|e| format!("the thread state at {address}: {e}")));
                 let view = runtime.view("PyThreadState", address);
                 let ident = view.u64("thread_id").ok().filter(|ident| *ident != 0);
                 let native = view.u64("native_thread_id").ok().and_then(|tid| u32::try_from(tid).ok());
@@ -55,8 +77,18 @@ impl Threads {
                 let by_number = native.filter(|tid| system.tids.contains_key(tid));
                 let by_ident = ident.and_then(|ident| system.by_pointer.get(&ident).copied());
                 let tid = by_stack.or(by_number).or(by_ident);
-                out.all.push(PyThread { address, interpreter: *interpreter, ident, tid, runs });
+                // Numbers of another thread lead to its name.
+                let own = by_ident.is_none() || by_ident == tid;
+                let object = ident.filter(|_| own).and_then(|ident| names.get(&ident).cloned());
+                out.all.push(PyThread { address, number, ident, tid, runs, object, gil });
             }
+        }
+        if bridged > 0 {
+            notes.push(format!(
+                "the C stacks of {} lack links from frame to frame: frames are told as they lie in memory, without those of \
+                 generators and coroutines in between",
+                count(bridged, "thread")
+            ));
         }
         for thread in &out.all {
             if let Some(tid) = thread.tid {
