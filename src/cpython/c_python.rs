@@ -12,7 +12,10 @@ use crate::cpython::runtime::{Detection, Runtime, detect};
 use crate::cpython::threads::Threads;
 use crate::cpython::{claim, roots};
 use crate::diag::was_read;
-use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, Run, StackFrame, Walk};
+use crate::managed::{
+    self, AsyncTask, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, Run, StackFrame,
+    Walk,
+};
 use crate::map::{Claims, Confidence};
 use crate::phase::Phase;
 use crate::process::Process;
@@ -149,6 +152,14 @@ impl ManagedRuntime for CPython<'_> {
 
     fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
         self.wait_of(thread)
+    }
+
+    fn each_light_thread(&self, visit: &mut dyn FnMut(LightThread)) {
+        self.each_task_as_thread(visit);
+    }
+
+    fn each_async_task(&self, visit: &mut dyn FnMut(AsyncTask)) {
+        self.each_task(visit);
     }
 
     fn runs(&self, tid: u32) -> Vec<Run> {

@@ -17,6 +17,7 @@ pub mod obmalloc;
 mod roots;
 pub mod runtime;
 mod shape;
+mod tasks;
 mod threads;
 
 pub use c_python::CPython;

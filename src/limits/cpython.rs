@@ -15,6 +15,9 @@ pub const MAX_PY_CHUNKS: usize = 1 << 22;
 /// Bytes of such a chunk: twice as many as before until a frame fits, and no function has gigabytes of variables.
 pub const MAX_PY_CHUNK: u64 = 1 << 32;
 
+/// Tasks of asyncio.
+pub const MAX_PY_TASKS: usize = 1 << 22;
+
 /// Variables and operands of one frame that are looked at.
 pub const MAX_PY_SLOTS: u64 = 1 << 12;
 

@@ -16,6 +16,7 @@ mod roots;
 mod runtime;
 mod stat;
 mod strings;
+mod tasks;
 
 pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
@@ -36,3 +37,4 @@ pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, Stack
 pub use runtime::{LightThread, ManagedRuntime, ManagedThread, ManagedThreads, Structure};
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};
+pub use tasks::{AsyncFrame, AsyncTask};

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
-use crate::managed::{BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, Run, StackFrame, Walk};
+use crate::managed::{
+    AsyncTask, BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, Run, StackFrame, Walk,
+};
 use crate::map::{Claims, Confidence, Kind};
 use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
@@ -160,6 +162,9 @@ pub trait ManagedRuntime: Sync {
 
     /// Visit its threads that are none of the system's.
     fn each_light_thread(&self, _visit: &mut dyn FnMut(LightThread)) {}
+
+    /// Visit its tasks of async functions that are not done.
+    fn each_async_task(&self, _visit: &mut dyn FnMut(AsyncTask)) {}
 
     /// What could not be read of its locks.
     fn lock_notes(&self) -> &[String] {

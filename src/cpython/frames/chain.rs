@@ -145,9 +145,9 @@ fn by_interpreter_frames(
     };
     let mut bridge = Bridge::new(runtime, walks, tstate);
     if at.is_null() {
-        at = bridge.below(None).unwrap_or(at);
+        at = bridge.next().unwrap_or(at);
     }
-    let (mut run, mut last) = (PyRun::default(), None);
+    let mut run = PyRun::default();
     let mut walk = walks.begin();
     while !at.is_null() {
         walk.step(at).map_err(|stop| PyError::list("frames")(stop.into()))?;
@@ -159,7 +159,7 @@ fn by_interpreter_frames(
                 at = next;
             }
             Ok((Found::Frame { frame, begun, entry }, next)) => {
-                last = Some(at);
+                bridge.pass(at);
                 if let Some(at) = cframes.get(&frame.address) {
                     run.anchor = Some(*at);
                 }
@@ -171,7 +171,7 @@ fn by_interpreter_frames(
             }
             Err(e) => {
                 out.push(std::mem::take(&mut run));
-                at = bridge.below(last).ok_or_else(|| PyError::list("frames")(Broken::Unreadable(at, e)))?;
+                at = bridge.next().ok_or_else(|| PyError::list("frames")(Broken::Unreadable(at, e)))?;
             }
         }
     }

@@ -4,6 +4,8 @@
 //! Frames lead to those that called them, by way of what lies on the C stack. Some cores lack that stack: then the chunks
 //! tell which frame comes next.
 
+use std::collections::HashMap;
+
 use super::chain::TAG;
 use crate::addr::{Addr, AddrRange};
 use crate::cpython::runtime::{PyError, Runtime, follow};
@@ -54,34 +56,57 @@ pub(super) struct Bridge<'r, 'p> {
     runtime: &'r Runtime<'p>,
     walks: &'r Walks,
     tstate: Addr,
-    /// Frames in the chunks, the oldest first; read when they are first asked for.
-    frames: Option<Vec<Addr>>,
+    /// Frames of the list so far, until the chunks are looked at.
+    passed: Vec<Addr>,
+    known: Option<Known>,
+}
+
+/// Frames in the chunks.
+struct Known {
+    /// The oldest first.
+    frames: Vec<Addr>,
+    places: HashMap<Addr, usize>,
+    /// Place of the oldest that was passed.
+    oldest: usize,
+}
+
+impl Known {
+    fn pass(&mut self, frame: Addr) {
+        if let Some(&place) = self.places.get(&frame) {
+            self.oldest = self.oldest.min(place);
+        }
+    }
 }
 
 impl<'r, 'p> Bridge<'r, 'p> {
     pub(super) fn new(runtime: &'r Runtime<'p>, walks: &'r Walks, tstate: Addr) -> Bridge<'r, 'p> {
-        Bridge { runtime, walks, tstate, frames: None }
+        Bridge { runtime, walks, tstate, passed: Vec::new(), known: None }
     }
 
     pub(super) fn was_used(&self) -> bool {
-        self.frames.as_ref().is_some_and(|frames| !frames.is_empty())
+        self.known.as_ref().is_some_and(|known| !known.frames.is_empty())
     }
 
-    /// The frame that was there before `last` was pushed; without one the latest.
-    pub(super) fn below(&mut self, last: Option<Addr>) -> Option<Addr> {
-        let frames = match self.frames.take() {
-            Some(frames) => frames,
-            None => self.read(),
-        };
-        let found = match last {
-            Some(last) => {
-                let at = frames.iter().position(|frame| *frame == last)?;
-                at.checked_sub(1).and_then(|at| frames.get(at)).copied()
-            }
-            None => frames.last().copied(),
-        };
-        self.frames = Some(frames);
-        found
+    /// The list has this frame.
+    pub(super) fn pass(&mut self, frame: Addr) {
+        match &mut self.known {
+            Some(known) => known.pass(frame),
+            None => self.passed.push(frame),
+        }
+    }
+
+    /// The frame that was called before all those that were passed.
+    pub(super) fn next(&mut self) -> Option<Addr> {
+        if self.known.is_none() {
+            let frames = self.read();
+            let places = frames.iter().enumerate().map(|(i, frame)| (*frame, i)).collect();
+            let mut known = Known { oldest: frames.len(), frames, places };
+            self.passed.drain(..).for_each(|frame| known.pass(frame));
+            self.known = Some(known);
+        }
+        let known = self.known.as_mut()?;
+        known.oldest = known.oldest.checked_sub(1)?;
+        known.frames.get(known.oldest).copied()
     }
 
     fn read(&self) -> Vec<Addr> {
