@@ -27,6 +27,8 @@ pub struct AsyncTask {
     pub frames: Vec<AsyncFrame>,
     /// What it waits for, in words.
     pub awaiting: String,
+    /// The same without what differs between tasks that wait alike, as the time of a sleep.
+    pub alike: String,
     /// The object that it waits for; null where there is none.
     pub awaited: Addr,
     /// Tasks that wait for this one.

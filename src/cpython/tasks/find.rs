@@ -18,8 +18,8 @@ use crate::memory::walk::Walks;
 use crate::phase::Phase;
 use crate::units::exact;
 
-/// Types of tasks: of the C module, and of Python.
-const TASKS: [&str; 3] = ["_asyncio.Task", "asyncio.tasks.Task", "asyncio.tasks._PyTask"];
+/// Types of tasks, of the C module and of Python, by the modules that have them: of a static type no name may be known.
+const TASKS: [(&str, &str); 3] = [("_asyncio", "Task"), ("asyncio.tasks", "Task"), ("asyncio.tasks", "_PyTask")];
 
 /// `fut_state` of what is not done.
 const PENDING: u32 = 0;
@@ -45,17 +45,29 @@ pub(super) struct Finder<'c, 'p> {
     pub(super) heap: &'c Heap<'p>,
     pub(super) objects: Objects<'p>,
     walks: Walks,
+    /// Types of tasks.
+    types: HashSet<Addr>,
 }
 
 impl<'c, 'p> Finder<'c, 'p> {
     fn new(python: &'c CPython<'p>) -> Option<Finder<'c, 'p>> {
         let heap = python.objects()?;
         let walks = Walks::new(Phase::Tasks, limits::MAX_PY_FRAMES);
-        Some(Finder { python, heap, objects: python.looker(), walks })
+        let (runtime, objects) = (python.runtime(), python.looker());
+        let of = |interpreter: &Addr| {
+            let dict = |module| runtime.module_dict(&objects, *interpreter, module);
+            TASKS.map(|(module, name)| objects.lookup(dict(module)?, name))
+        };
+        let types = runtime.interpreters.iter().flat_map(of).flatten().collect();
+        Some(Finder { python, heap, objects, walks, types })
     }
 
     /// All tasks that are not done, by address.
     fn tasks(&self) -> Vec<Found> {
+        // Without asyncio there are none.
+        if self.types.is_empty() {
+            return Vec::new();
+        }
         let (mut walker, mut losses) = (self.heap.walker(), Losses::default());
         let mut kinds: HashMap<_, bool> = HashMap::new();
         let (mut found, mut more) = (Vec::new(), 0_u64);
@@ -82,8 +94,7 @@ impl<'c, 'p> Finder<'c, 'p> {
     fn is_task(&self, kind: &PyType) -> bool {
         let mut at = kind.address;
         for _ in 0..limits::MAX_PY_BASES {
-            let Some(found) = self.heap.type_at(at) else { return false };
-            if TASKS.contains(&found.name.as_str()) {
+            if self.types.contains(&at) {
                 return true;
             }
             match self.objects.ptr_at(at, self.objects.shape.types.base) {
@@ -194,7 +205,7 @@ impl CPython<'_> {
         }
         let codes = &self.all_code().codes;
         for task in all {
-            let awaiting = words::awaiting(&finder, &task, &names);
+            let (awaiting, alike) = words::awaiting(&finder, &task, &names);
             let frame = |(object, kind, frame): &(Addr, Arc<PyType>, PyFrame)| AsyncFrame {
                 object: *object,
                 kind: kind.name.clone(),
@@ -204,6 +215,7 @@ impl CPython<'_> {
                 address: task.address,
                 frames: task.coroutines.iter().map(frame).collect(),
                 awaiting,
+                alike,
                 awaited: task.waiter.unwrap_or(Addr::NULL),
                 awaited_by: waiters.remove(&task.address).unwrap_or_default(),
                 kind: task.kind,

@@ -27,7 +27,21 @@ pub(super) fn is_gather(finder: &Finder<'_, '_>, future: Addr) -> bool {
     finder.heap.type_of(future).is_some_and(|kind| kind.name == GATHER)
 }
 
-pub(super) fn awaiting(finder: &Finder<'_, '_>, task: &Found, names: &HashMap<Addr, Option<String>>) -> String {
+/// The function of a timer.
+const SLEEP: &str = "asyncio.sleep";
+
+/// What a task waits for, and the same without what differs between tasks that wait alike.
+pub(super) fn awaiting(
+    finder: &Finder<'_, '_>,
+    task: &Found,
+    names: &HashMap<Addr, Option<String>>,
+) -> (String, String) {
+    let words = words(finder, task, names);
+    let alike = if words.starts_with(SLEEP) { SLEEP.to_owned() } else { words.clone() };
+    (words, alike)
+}
+
+fn words(finder: &Finder<'_, '_>, task: &Found, names: &HashMap<Addr, Option<String>>) -> String {
     let Some(waiter) = task.waiter else {
         return "nothing: it is to go on, or has not begun".to_owned();
     };
@@ -65,7 +79,7 @@ fn by_function(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<String> {
                 _ => finder.objects.integer_text(delay).filter(|_| finder.objects.is_int(delay)),
             }
         });
-        return Some(seconds.map_or_else(|| "asyncio.sleep".to_owned(), |s| format!("asyncio.sleep of {s} s")));
+        return Some(seconds.map_or_else(|| SLEEP.to_owned(), |s| format!("{SLEEP} of {s} s")));
     }
     if let Some((.., words)) = FUNCTIONS.iter().find(|(file, of, _)| *of == name && code.file().ends_with(file)) {
         return Some((*words).to_owned());
@@ -73,7 +87,7 @@ fn by_function(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<String> {
     if OBJECTS.iter().any(|file| code.file().ends_with(file)) {
         let object = first()?;
         let kind = finder.objects.type_of(object).and_then(|kind| finder.heap.type_at(kind))?;
-        return Some(format!("{name} of {} at {object}", printable(&kind.name)));
+        return Some(format!("{}.{name} ({object})", printable(&kind.name)));
     }
     None
 }

@@ -43,7 +43,8 @@ impl CPython<'_> {
         if of_this.is_some_and(|object| object.daemon) {
             words.push("daemon".to_owned());
         }
-        words.extend(known.number.filter(|number| *number != 0).map(|number| format!("in sub-interpreter {number}")));
+        let inside = threads.of(row.tid).filter(|thread| !thread.runs.is_empty()).filter_map(|thread| thread.number);
+        words.extend(inside.filter(|number| *number != 0).map(|number| format!("in sub-interpreter {number}")));
         let of_gil = |thread: &PyThread| {
             let gil = thread.gil?;
             (gil.locked && gil.holder == thread.address).then_some("holds the GIL")

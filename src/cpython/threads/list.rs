@@ -90,14 +90,15 @@ impl Threads {
                 count(bridged, "thread")
             ));
         }
-        for thread in &out.all {
-            if let Some(tid) = thread.tid {
-                let known = ManagedThread { address: thread.address, id: None, marks: Vec::new() };
-                let of = out.managed.by_tid.entry(tid).or_default();
-                // The one that runs tells more than what it left in another interpreter.
-                let at = if thread.runs.is_empty() { of.len() } else { 0 };
-                of.insert(at, known);
-            }
+        // Of several on one thread the one that runs comes first: stacks grow down.
+        let mut order: Vec<&PyThread> = out.all.iter().collect();
+        order.sort_by_key(|thread| {
+            let anchor = thread.runs.first().and_then(|run| run.anchor);
+            (thread.runs.is_empty(), anchor.unwrap_or(Addr::MAX))
+        });
+        for (thread, tid) in order.into_iter().filter_map(|thread| Some((thread, thread.tid?))) {
+            let known = ManagedThread { address: thread.address, id: None, marks: Vec::new() };
+            out.managed.by_tid.entry(tid).or_default().push(known);
         }
         let label = runtime.name();
         out.managed.notes = notes.into_iter().map(|note| ("cpython", format!("{label}: threads: {note}"))).collect();

@@ -79,7 +79,8 @@ impl Merger<'_> {
         let awaiting = printable(&first.awaiting).into_owned();
         let frames: Vec<AsyncFrameRow> = tasks.iter().flat_map(|task| rows(task)).collect();
         let names = frames.iter().map(|f| (f.method.clone().unwrap_or_else(|| f.r#type.to_string()), f.line)).collect();
-        let key = (awaiting.clone(), names, end);
+        let alike = printable(&first.alike).into_owned();
+        let key = (alike.clone(), names, end);
         let known = self.index.get(&key).copied().filter(|_| self.merge);
         let at = known.unwrap_or_else(|| {
             let at = self.roots.len();
@@ -92,6 +93,9 @@ impl Merger<'_> {
         let Some((row, roots)) = self.roots.get_mut(at) else { return };
         let Some(row) = self.report.chains.get_mut(*row) else { return };
         roots.insert(first.awaited);
+        if row.awaiting != awaiting {
+            row.awaiting.clone_from(&alike);
+        }
         row.count += 1;
         row.roots = roots.len() as u64;
         if row.objects.len() < LISTED {
