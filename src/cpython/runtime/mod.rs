@@ -99,7 +99,8 @@ impl<'p> Runtime<'p> {
 
     /// What modules call the types that are part of the program.
     pub(crate) fn static_names(&self, objects: &Objects<'_>) -> StaticNames {
-        let state = self.interpreters.first().map(|at| self.view("PyInterpreterState", *at));
+        // The main one, which is the oldest, has imported most.
+        let state = self.interpreters.last().map(|at| self.view("PyInterpreterState", *at));
         let get = |field| state.and_then(|state| state.ptr(field).ok()).filter(|at| !at.is_null());
         let modules = get("imports.modules").or_else(|| get("modules"));
         let md_dict = self.layout.positive("PyModuleObject", "md_dict").unwrap_or(0);

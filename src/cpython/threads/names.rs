@@ -7,11 +7,9 @@ use crate::cpython::objects::Objects;
 use crate::cpython::runtime::Runtime;
 use crate::limits;
 
-/// A threading.Thread.
+/// What a threading.Thread says.
 #[derive(Clone, Debug)]
 pub(in crate::cpython) struct ThreadObject {
-    /// The object.
-    pub(in crate::cpython) address: Addr,
     pub(in crate::cpython) name: Option<String>,
     pub(in crate::cpython) daemon: bool,
 }
@@ -32,7 +30,7 @@ pub(super) fn thread_objects(
                 let attribute = |name| objects.attribute(entry.value, name);
                 let daemon = attribute("_daemonic").and_then(|value| objects.integer(value)) == Some(1);
                 let name = attribute("_name").and_then(|name| objects.str_at(name));
-                out.insert(ident, ThreadObject { address: entry.value, name, daemon });
+                out.insert(ident, ThreadObject { name, daemon });
             }
             true
         })
