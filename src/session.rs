@@ -10,7 +10,7 @@ use crate::diag::was_read;
 use crate::dotnet::CoreClr;
 use crate::hotspot::HotSpot;
 use crate::introspect::{Introspection, introspect};
-use crate::managed::{BlockLabels, ManagedRuntime, Mark, Roots, Walk};
+use crate::managed::{BlockLabels, ManagedRuntime, Mark, Roots, Run, Walk};
 use crate::map::{AddressMap, Kind, Owner, Region};
 use crate::native::NativeSymbols;
 use crate::native::malloc::{Blocks, FreeLists, Malloc, read_blocks};
@@ -149,7 +149,7 @@ impl<'p> Session<'p> {
     /// The stack of a thread, as `walker` follows it through the marks of all runtimes.
     #[doc(hidden)]
     pub fn walk(&self, walker: &Walker<'_, 'p>, thread: &Thread) -> Walk {
-        walker.walk(thread, self.marks(thread.tid))
+        walker.walk(thread, self.marks(thread.tid), self.runs(thread.tid))
     }
 
     /// The same of the thread of that number; `None` where there is none.
@@ -164,6 +164,13 @@ impl<'p> Session<'p> {
         let mut marks: Vec<Mark> = self.runtimes().iter().flat_map(of).flat_map(|thread| thread.marks).collect();
         marks.sort_by_key(|mark| mark.addr);
         marks
+    }
+
+    /// What runtimes list of a thread's methods, with the number of the runtime.
+    fn runs(&self, tid: u32) -> Vec<(usize, Run)> {
+        let runtimes = self.runtimes();
+        let all = runtimes.iter().enumerate();
+        all.flat_map(|(number, runtime)| runtime.runs(tid).into_iter().map(move |run| (number, run))).collect()
     }
 
     /// Tell what of the runtimes' threads could not be read.

@@ -2,24 +2,33 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::addr::Addr;
 use crate::bytes::printable;
+use crate::cpython::frames::PyCode;
 use crate::cpython::heap::Heap;
+use crate::cpython::objects::{Objects, StaticNames};
 use crate::cpython::obmalloc::{self, Arenas};
 use crate::cpython::runtime::{Detection, Runtime, detect};
+use crate::cpython::threads::Threads;
 use crate::cpython::{claim, roots};
 use crate::diag::was_read;
-use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThreads, Roots, Walk};
-use crate::map::Claims;
+use crate::managed::{
+    self, AsyncTask, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, Run, StackFrame,
+    Walk,
+};
+use crate::map::{Claims, Confidence};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::RuntimeRow;
+use crate::report::{FrameRow, RuntimeRow, ThreadRow, WaitRow};
 
 /// One CPython. Each part is read when it is first asked for, and kept.
 pub struct CPython<'p> {
     runtime: Arc<Runtime<'p>>,
     arenas: OnceLock<Vec<Arenas>>,
     heap: OnceLock<Option<Heap<'p>>>,
-    threads: OnceLock<ManagedThreads>,
+    code: OnceLock<PyCode<'p>>,
+    threads: OnceLock<Threads>,
+    names: OnceLock<StaticNames>,
 }
 
 impl<'p> CPython<'p> {
@@ -33,7 +42,9 @@ impl<'p> CPython<'p> {
                     runtime: Arc::new(*runtime),
                     arenas: OnceLock::new(),
                     heap: OnceLock::new(),
+                    code: OnceLock::new(),
                     threads: OnceLock::new(),
+                    names: OnceLock::new(),
                 }),
             }
         }
@@ -62,6 +73,30 @@ impl<'p> CPython<'p> {
             heap.map_err(|e| self.tell("objects", &e.to_string())).ok()
         };
         self.heap.get_or_init(open).as_ref()
+    }
+
+    pub(super) fn all_code(&self) -> &PyCode<'p> {
+        self.code.get_or_init(|| PyCode::new(self.runtime.clone()))
+    }
+
+    pub(super) fn all_threads(&self) -> &Threads {
+        self.threads.get_or_init(|| {
+            let _phase = self.runtime.process.enter(Phase::ManagedThreads);
+            Threads::read(&self.runtime)
+        })
+    }
+
+    /// Looks at single objects.
+    pub(super) fn looker(&self) -> Objects<'p> {
+        Objects::new(self.runtime.memory, self.runtime.shape)
+    }
+
+    /// The name of an object's type, without a look at all objects.
+    pub(super) fn type_name_of(&self, object: Addr) -> Option<String> {
+        let objects = self.looker();
+        let names = self.names.get_or_init(|| self.runtime.static_names());
+        let found = objects.read_type(objects.type_of(object)?, names)?;
+        Some(printable(&found.name).into_owned())
     }
 
     /// Tell what makes answers less than whole.
@@ -95,32 +130,43 @@ impl ManagedRuntime for CPython<'_> {
     }
 
     fn code(&self) -> &dyn ManagedCode {
-        &NoCode
+        self.all_code()
     }
 
     fn threads(&self) -> &ManagedThreads {
-        self.threads.get_or_init(ManagedThreads::default)
+        &self.all_threads().managed
+    }
+
+    fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
+        self.describe_thread(thread, row);
+    }
+
+    fn role(
+        &self,
+        thread: Option<&ManagedThread>,
+        row: &ThreadRow,
+        frames: &[FrameRow],
+    ) -> Option<(&'static str, Confidence)> {
+        self.role_of(thread, row, frames)
+    }
+
+    fn wait(&self, thread: &ManagedThread, _frames: &[StackFrame]) -> Option<WaitRow> {
+        self.wait_of(thread)
+    }
+
+    fn each_light_thread(&self, visit: &mut dyn FnMut(LightThread)) {
+        self.each_task_as_thread(visit);
+    }
+
+    fn each_async_task(&self, visit: &mut dyn FnMut(AsyncTask)) {
+        self.each_task(visit);
+    }
+
+    fn runs(&self, tid: u32) -> Vec<Run> {
+        self.all_threads().runs(&self.all_code().codes, tid)
     }
 
     fn roots(&self, _own: usize, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
         roots::roots(self)
     }
-}
-
-struct NoCode;
-
-impl ManagedCode for NoCode {
-    fn ranges(&self) -> Vec<crate::addr::AddrRange> {
-        Vec::new()
-    }
-
-    fn code_at(&self, _ip: crate::addr::Addr) -> Option<managed::CodeAt> {
-        None
-    }
-
-    fn unwind(&self, _regs: &crate::registers::Regs, _exact: bool) -> Result<crate::registers::Regs, String> {
-        Err("CPython makes no code".to_owned())
-    }
-
-    fn each(&self, _visit: &mut dyn FnMut(managed::CodeEntry<'_>) -> bool) {}
 }

@@ -1,7 +1,11 @@
 //! What CPython's structures say of memory, as claims on it.
 
 use crate::cpython::CPython;
+use crate::cpython::frames::chunks;
+use crate::limits;
 use crate::map::{Claim, Claims, Confidence, Kind, Owner};
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
 
 /// Claim what is the interpreter's own.
 pub(super) fn claim(python: &CPython<'_>, claims: &mut Claims) {
@@ -20,6 +24,32 @@ pub(super) fn claim(python: &CPython<'_>, claims: &mut Claims) {
                     arena.index, arenas.array, arenas.how
                 )
                 .into(),
+            });
+        }
+    }
+    frames(python, claims, owner);
+}
+
+/// Chunks of memory that frames lie in.
+fn frames(python: &CPython<'_>, claims: &mut Claims, owner: Owner) {
+    let runtime = python.runtime();
+    let walks = Walks::new(Phase::ManagedThreads, limits::MAX_PY_CHUNKS);
+    for thread in &python.all_threads().all {
+        let (chunks, ended) = chunks(runtime, &walks, thread.address);
+        if let Some(e) = ended {
+            python.tell("frames", &e.to_string());
+        }
+        let of =
+            thread.tid.map_or_else(|| "a thread that is not in the core".to_owned(), |tid| format!("thread {tid}"));
+        for chunk in chunks {
+            let spare = if chunk.spare { ", kept for the next call" } else { "" };
+            claims.add(Claim {
+                range: chunk.range,
+                kind: Kind::PyFrames,
+                confidence: Confidence::Exact,
+                owner,
+                detail: format!("frames of {of}{spare}").into(),
+                evidence: format!("_PyStackChunk of the PyThreadState at {}", thread.address).into(),
             });
         }
     }

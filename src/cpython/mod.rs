@@ -10,11 +10,14 @@
 
 mod c_python;
 mod claim;
+mod frames;
 pub mod heap;
 pub mod objects;
 pub mod obmalloc;
 mod roots;
 pub mod runtime;
 mod shape;
+mod tasks;
+mod threads;
 
 pub use c_python::CPython;

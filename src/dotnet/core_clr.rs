@@ -225,9 +225,11 @@ impl ManagedRuntime for CoreClr<'_> {
         row.managed_name = types.thread_name(thread).map(|name| printable(&name).into_owned());
         row.state = thread.state.map(|bits| threads::state(&self.runtime, bits));
         row.gc_mode = thread.cooperative.map(|yes| if yes { GcMode::Cooperative } else { GcMode::Preemptive });
-        row.exception = types
-            .thrown_exception(thread)
-            .map(|e| ThrownRow { r#type: printable(&e.type_name).into_owned(), address: e.object });
+        row.exception = types.thrown_exception(thread).map(|e| ThrownRow {
+            r#type: printable(&e.type_name).into_owned(),
+            address: e.object,
+            message: None,
+        });
     }
 
     fn role(

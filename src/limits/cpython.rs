@@ -9,6 +9,21 @@ pub const MAX_PY_THREADS: usize = 1 << 20;
 /// Frames of all threads and coroutines that are followed in one answer.
 pub const MAX_PY_FRAMES: usize = 1 << 22;
 
+/// Chunks of memory for frames, of all threads: 16 KiB each.
+pub const MAX_PY_CHUNKS: usize = 1 << 22;
+
+/// Bytes of such a chunk: twice as many as before until a frame fits, and no function has gigabytes of variables.
+pub const MAX_PY_CHUNK: u64 = 1 << 32;
+
+/// Tasks of asyncio.
+pub const MAX_PY_TASKS: usize = 1 << 22;
+
+/// Variables and operands of one frame that are looked at.
+pub const MAX_PY_SLOTS: u64 = 1 << 12;
+
+/// Bytes of line tables that are read in one answer: a large function's has some ten kilobytes.
+pub const MAX_PY_LINE_TABLES: u64 = 1 << 32;
+
 /// Types met; large applications have some ten thousand.
 pub const MAX_PY_TYPES: usize = 1 << 20;
 
@@ -53,6 +68,3 @@ pub const MAX_PY_POOL_BLOCKS: u64 = 1 << 11;
 
 /// Global variables of all modules that are known by name.
 pub const MAX_PY_GLOBALS: usize = 1 << 22;
-
-/// Bytes of a chunk of frames (`_PyStackChunk`): 16 KiB, or as much as one large frame needs.
-pub const MAX_PY_CHUNK: u64 = 1 << 30;

@@ -45,6 +45,19 @@ pub enum Caller {
     Unknown,
 }
 
+/// Methods that one frame of a module's code runs, where the runtime keeps them in a list of its own and not in that frame
+/// (an interpreter written in C). The frame has a row of its own, above its methods.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// A place in the frame that runs them, by which it is told; where there is none, runs belong to frames for which
+    /// [`ManagedCode::runs_methods`] is true, in their order.
+    ///
+    /// [`ManagedCode::runs_methods`]: crate::managed::ManagedCode::runs_methods
+    pub anchor: Option<Addr>,
+    /// The methods, that of the latest call first.
+    pub methods: Vec<Activation>,
+}
+
 /// A frame of a thread that is none of the system's.
 #[derive(Clone, Debug)]
 pub struct LightFrame {

@@ -16,13 +16,14 @@ mod roots;
 mod runtime;
 mod stat;
 mod strings;
+mod tasks;
 
 pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,
     MethodRole, Source,
 };
 pub use frames::{
-    Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ManagedFrame, Mark, Position, ProtectedRef,
+    Activation, Caller, Execution, FrameAt, FrameKind, LightFrame, ManagedFrame, Mark, Position, ProtectedRef, Run,
     StackFrame, Walk,
 };
 pub(crate) use heap::Batch;
@@ -36,3 +37,4 @@ pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, Stack
 pub use runtime::{LightThread, ManagedRuntime, ManagedThread, ManagedThreads, Structure};
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};
+pub use tasks::{AsyncFrame, AsyncTask};

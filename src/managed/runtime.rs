@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
-use crate::managed::{BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, StackFrame, Walk};
+use crate::managed::{
+    AsyncTask, BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, Run, StackFrame, Walk,
+};
 use crate::map::{Claims, Confidence, Kind};
 use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
@@ -102,6 +104,12 @@ pub trait ManagedRuntime: Sync {
     /// Its threads.
     fn threads(&self) -> &ManagedThreads;
 
+    /// What the thread of that number runs of methods that are in no frame of their own, the latest first: all of it is told
+    /// with the thread's stack, however far that can be followed.
+    fn runs(&self, _tid: u32) -> Vec<Run> {
+        Vec::new()
+    }
+
     /// What keeps its objects. `walk` follows the stack of a thread by the system's number;
     /// in its frames this runtime is that of number `own`.
     fn roots(&self, own: usize, walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots;
@@ -154,6 +162,9 @@ pub trait ManagedRuntime: Sync {
 
     /// Visit its threads that are none of the system's.
     fn each_light_thread(&self, _visit: &mut dyn FnMut(LightThread)) {}
+
+    /// Visit its tasks of async functions that are not done.
+    fn each_async_task(&self, _visit: &mut dyn FnMut(AsyncTask)) {}
 
     /// What could not be read of its locks.
     fn lock_notes(&self) -> &[String] {

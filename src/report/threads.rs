@@ -53,6 +53,8 @@ pub struct ThrownRow {
     pub r#type: String,
     /// The object.
     pub address: Addr,
+    /// What it says of itself, where its runtime tells.
+    pub message: Option<String>,
 }
 
 /// What a thread waits for.

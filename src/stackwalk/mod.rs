@@ -5,6 +5,8 @@
 //! at hand, the next mark leads to managed code again; that is how
 //! the runtime itself walks (docs/design/datacontracts/StackWalk.md).
 
+mod runs;
+
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::collections::VecDeque;
@@ -13,7 +15,8 @@ use std::sync::Arc;
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::managed::{
-    Caller, CodeAt, FrameAt, FrameKind, ManagedCode, ManagedFrame, Mark, Method, MethodRole, Position, StackFrame, Walk,
+    Caller, CodeAt, FrameAt, FrameKind, ManagedCode, ManagedFrame, Mark, Method, MethodRole, Position, Run, StackFrame,
+    Walk,
 };
 use crate::memory::{Fault, Memory};
 use crate::native::stacks::Stacks;
@@ -22,6 +25,7 @@ use crate::process::Process;
 use crate::registers::Regs;
 use crate::targets::Arch;
 use crate::targets::Thread;
+use runs::Runs;
 
 /// Follows the stacks of one process.
 pub struct Walker<'a, 'p> {
@@ -40,6 +44,8 @@ struct State {
     frames: Vec<StackFrame>,
     /// Marks that were not passed yet, lowest first.
     pending: VecDeque<Mark>,
+    /// Methods that no frame was found for yet.
+    runs: Runs,
     seen: HashSet<(Addr, Addr)>,
     scans: usize,
     /// Since the last managed frame: native code, and a Frame that leads back.
@@ -69,20 +75,22 @@ impl<'a, 'p> Walker<'a, 'p> {
         Walker { most, ..self }
     }
 
-    /// The stack of a thread; `marks`: those of runtimes on it, lowest first.
-    pub fn walk(&self, thread: &Thread, marks: Vec<Mark>) -> Walk {
+    /// The stack of a thread; `marks`: those of runtimes on it, lowest first; `runs`: what runtimes list of its methods, each
+    /// with the number of its runtime.
+    pub fn walk(&self, thread: &Thread, marks: Vec<Mark>, runs: Vec<(usize, Run)>) -> Walk {
         let regs = Regs::of_thread(self.process.arch(), &thread.registers);
         let mut step = Step { regs, exact: true, trust: Trust::Context };
         let mut state = State {
             frames: Vec::new(),
             pending: marks.into(),
+            runs: Runs::new(runs),
             seen: HashSet::new(),
             scans: 0,
             native: false,
             marked: true,
             unmarked_run: false,
         };
-        let end = loop {
+        let mut end = loop {
             if state.frames.len() >= self.most || self.left.get() == 0 {
                 break End::TooMany;
             }
@@ -102,6 +110,10 @@ impl<'a, 'p> Walker<'a, 'p> {
             step.exact |= self.unwinder.is_signal_return(step.regs.ip());
         };
         state.pass(Addr::MAX);
+        let rest = state.runs.rest();
+        if !runs::insert(&mut state.frames, None, rest, self.most) {
+            end = End::TooMany;
+        }
         self.left.set(self.left.get().saturating_sub(state.frames.len()));
         Walk { frames: state.frames, end }
     }
@@ -148,8 +160,16 @@ impl<'a, 'p> Walker<'a, 'p> {
     fn pass_native(&self, state: &mut State, step: &Step, stack: Option<AddrRange>) -> Result<Step, End> {
         state.pass(step.regs.sp());
         state.native = true;
+        let (sp, at) = (step.regs.sp(), state.frames.len());
         state.push(step, FrameKind::Native);
-        self.leave_native(state, step, stack)
+        let up = self.leave_native(state, step, stack);
+        let frame = up.as_ref().ok().filter(|up| up.regs.sp() >= sp).map(|up| AddrRange::new(sp, up.regs.sp()));
+        let ip = if step.exact { step.regs.ip() } else { step.regs.ip().saturating_sub(1) };
+        let runs = state.runs.take(frame, |number| self.codes.get(number).is_some_and(|code| code.runs_methods(ip)));
+        if !runs::insert(&mut state.frames, Some(at), runs, self.most) {
+            return Err(End::TooMany);
+        }
+        up
     }
 
     fn managed_at(&self, step: &Step) -> Option<(usize, Arc<Method>)> {

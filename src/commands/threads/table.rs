@@ -148,7 +148,8 @@ fn show_thread(doc: &mut Document<'_>, thread: &ThreadRow) {
     }
     doc.line(head);
     if let Some(exception) = &thread.exception {
-        doc.line(format!("  threw {} at {}", exception.r#type, exception.address));
+        let message = exception.message.as_ref().map_or_else(String::new, |message| format!(": {message}"));
+        doc.line(format!("  threw {} at {}{message}", exception.r#type, exception.address));
     }
     if let Some(wait) = &thread.waits_for {
         doc.line(format!("  {}", wait_line(wait)));
@@ -190,13 +191,18 @@ fn runs<'a>(frames: impl Iterator<Item = &'a FrameRow>) -> Vec<(&'a FrameRow, us
     let mut out: Vec<(&FrameRow, usize)> = Vec::new();
     for frame in frames {
         match out.last_mut() {
-            Some((last, times)) if last.ip == frame.ip && last.kind == frame.kind && last.title() == frame.title() => {
+            Some((last, times)) if same_place(last, frame) => {
                 *times += 1;
             }
             _ => out.push((frame, 1)),
         }
     }
     out
+}
+
+/// Frames of one place; in code that an interpreter runs the line tells more than the address.
+fn same_place(one: &FrameRow, two: &FrameRow) -> bool {
+    one.ip == two.ip && one.kind == two.kind && (one.bci, one.line) == (two.bci, two.line) && one.title() == two.title()
 }
 
 fn frame_line(frame: &FrameRow, times: usize) -> String {

@@ -124,6 +124,11 @@ impl<'p> Heap<'p> {
         self.type_at(self.objects.type_of(object)?)
     }
 
+    /// The type of that number; none of free space and of memory that objects own.
+    pub(crate) fn type_of_kind(&self, kind: TypeIndex) -> Option<Arc<PyType>> {
+        self.types.get(kind)
+    }
+
     /// Global variables of all modules, as `module.name`, by where the dict of the module has its pointer.
     pub fn globals(&self) -> &HashMap<Addr, Arc<str>> {
         self.globals.get_or_init(|| {

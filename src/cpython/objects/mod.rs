@@ -4,6 +4,7 @@
 //! (`PyVarObject`); what the collector tracks has a `PyGC_Head` before it.
 
 mod dict;
+mod instance;
 mod modules;
 mod names;
 mod number;

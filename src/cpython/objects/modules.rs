@@ -13,7 +13,12 @@ pub struct PyModule {
     pub object: Addr,
     /// Its `__dict__`.
     pub dict: Addr,
+    /// Whether it is written in C: part of the interpreter, or a shared object.
+    pub is_native: bool,
 }
+
+/// What files of modules written in C end with.
+const SHARED_OBJECT: &str = ".so";
 
 /// The modules in the dict `sys.modules`; `md_dict`: where a module has its dict.
 pub(crate) fn modules(objects: &Objects<'_>, sys_modules: Addr, md_dict: u64) -> Vec<PyModule> {
@@ -23,7 +28,9 @@ pub(crate) fn modules(objects: &Objects<'_>, sys_modules: Addr, md_dict: u64) ->
         // A program may put anything there; what has no dict at that place is no module.
         let dict = objects.ptr_at(entry.value, md_dict).filter(|dict| objects.is_dict(*dict));
         if let (Some(name), Some(dict)) = (name, dict) {
-            all.push(PyModule { name, object: entry.value, dict });
+            let file = objects.lookup(dict, "__file__").filter(|file| objects.is_str(*file));
+            let is_native = file.and_then(|file| objects.name(file)).is_none_or(|file| file.ends_with(SHARED_OBJECT));
+            all.push(PyModule { name, object: entry.value, dict, is_native });
         }
         true
     });

@@ -32,6 +32,19 @@ const OF_TYPES: [(&str, &str); 21] = [
     ("NotImplementedType", "NotImplementedType"),
 ];
 
+/// Modules whose types have the name of another one, by which people know them.
+const PUBLIC: [(&str, &str); 3] =
+    [("_collections", "collections"), ("_functools", "functools"), ("_weakref", "weakref")];
+
+/// What the types of a module say that they are of.
+fn public(module: &str) -> &str {
+    // Of numpy all is known as numpy's, wherever it is made.
+    if module.starts_with("numpy.") && module.contains("_multiarray") {
+        return "numpy";
+    }
+    PUBLIC.iter().find(|(name, _)| *name == module).map_or(module, |(_, public)| public)
+}
+
 /// Names that modules have for types, by address.
 #[derive(Clone, Debug, Default)]
 pub struct StaticNames {
@@ -45,33 +58,34 @@ impl StaticNames {
         if let Some(dict) = builtins {
             found.take(objects, dict, |key| Some(key.to_owned()));
         }
-        // Other modules may have the same types under names of their own.
+        // Static types are made by modules written in C; others have them under names of their own, and come last.
         let mut all: Vec<&PyModule> = modules.iter().collect();
-        all.sort_by_key(|module| (module.name != "types", module.name.starts_with('_'), &module.name));
+        all.sort_by_key(|module| (module.name != "types", !module.is_native));
         for module in all {
             found.take(objects, module.dict, |key| {
                 if module.name == "types" {
                     return OF_TYPES.iter().find(|(alias, _)| *alias == key).map(|(_, name)| (*name).to_owned());
                 }
-                Some(format!("{}.{key}", module.name))
+                Some(format!("{}.{key}", public(&module.name)))
             });
         }
         found
     }
 
     fn take(&mut self, objects: &Objects<'_>, dict: Addr, name: impl Fn(&str) -> Option<String>) {
-        objects.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
-            let bits = objects.word_at(entry.value, objects.shape.types.flags).unwrap_or(0);
-            let is_static = bits & flags::READY != 0 && bits & flags::HEAPTYPE == 0;
-            if is_static && objects.is_str(entry.key) && objects.is_type(entry.value) && self.of(entry.value).is_none()
-            {
-                let key = objects.name(entry.key);
-                if let Some(name) = key.and_then(|key| name(&key)) {
+        // A module may have a type twice, as array has `array` and `ArrayType`: the plain name is the type's own.
+        for aliases in [false, true] {
+            objects.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
+                let bits = objects.word_at(entry.value, objects.shape.types.flags).unwrap_or(0);
+                let is_static = bits & flags::READY != 0 && bits & flags::HEAPTYPE == 0;
+                let is_new = is_static && self.of(entry.value).is_none() && objects.is_type(entry.value);
+                let key = if is_new && objects.is_str(entry.key) { objects.name(entry.key) } else { None };
+                if let Some(name) = key.filter(|key| key.ends_with("Type") == aliases).and_then(|key| name(&key)) {
                     self.names.insert(entry.value, name);
                 }
-            }
-            true
-        });
+                true
+            });
+        }
     }
 
     /// What a module calls the type at `at`.

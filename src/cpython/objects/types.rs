@@ -31,6 +31,8 @@ pub mod flags {
     pub const UNICODE: u64 = 1 << 28;
     /// `dict` and below.
     pub const DICT: u64 = 1 << 29;
+    /// `BaseException` and below.
+    pub const BASE_EXCEPTION: u64 = 1 << 30;
     /// `type` and below.
     pub const TYPE: u64 = 1 << 31;
 }

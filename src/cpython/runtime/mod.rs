@@ -113,13 +113,22 @@ impl<'p> Runtime<'p> {
 
     /// What modules call the types that are part of the program.
     pub(crate) fn static_names(&self) -> StaticNames {
-        let Some(&first) = self.interpreters.first() else { return StaticNames::default() };
-        StaticNames::read(&self.objects(), self.of_interpreter(first, &["builtins"]), &self.modules(first))
+        // The main one, which is the oldest, has imported most.
+        let Some(&main) = self.interpreters.last() else { return StaticNames::default() };
+        StaticNames::read(&self.objects(), self.of_interpreter(main, &["builtins"]), &self.modules(main))
     }
 
     /// Looks at its objects.
     pub fn objects(&self) -> Objects<'p> {
         Objects::new(self.memory, self.shape)
+    }
+
+    /// The dict of the module of that name in an interpreter.
+    pub(crate) fn module_dict(&self, objects: &Objects<'_>, interpreter: Addr, name: &str) -> Option<Addr> {
+        let state = self.view("PyInterpreterState", interpreter);
+        let modules = state.ptr("imports.modules").or_else(|_| state.ptr("modules")).ok()?;
+        let module = objects.lookup(modules, name)?;
+        self.view("PyModuleObject", module).ptr("md_dict").ok().filter(|dict| !dict.is_null())
     }
 
     /// The thread states (PyThreadState) of an interpreter, and why there are no more where the list breaks off.

@@ -95,7 +95,7 @@ impl Threads {
         let thrown = java.ptr("_pending_exception").ok().filter(|at| !at.is_null());
         row.exception = thrown.and_then(|address| {
             let class = classes.class_of(address)?;
-            Some(ThrownRow { r#type: printable(&class.name).into_owned(), address })
+            Some(ThrownRow { r#type: printable(&class.name).into_owned(), address, message: None })
         });
     }
 }

@@ -5,6 +5,7 @@ use crate::analysis::heap_notes::tell_in_gc;
 use crate::analysis::naming::{Code, Names};
 use crate::bytes::printable;
 use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
+use crate::commands::dotnet::async_chains::tasks;
 use crate::dotnet::tasks::{AsyncMethods, Awaits, Chain, End, Node, Tasks};
 use crate::dotnet::{CoreClr, TypeSystem};
 use crate::managed::{Heap as _, ManagedRuntime as _};
@@ -38,6 +39,7 @@ pub fn async_chains(session: &Session<'_>, merge: bool, progress: &Progress) -> 
     for runtime in session.coreclr() {
         one(session.process, runtime, names, merge, progress, &mut report);
     }
+    tasks::of_others(session, merge, &mut report);
     report.chains.sort_by_key(|c| std::cmp::Reverse(c.count));
     report
 }
@@ -108,6 +110,7 @@ impl Rows<'_, '_, '_, '_, '_> {
             End::Nobody | End::Cycle | End::Thread(_) => None,
         };
         AsyncChainRow {
+            names: Vec::new(),
             count: chain.count,
             objects: chain.last.clone(),
             roots: chain.roots,

@@ -3,6 +3,7 @@
 mod analysis;
 mod report;
 mod table;
+mod tasks;
 
 pub use analysis::async_chains;
 pub use report::*;
@@ -13,5 +14,5 @@ use crate::commands::command::{Command, answer, of_runtime};
 pub(in crate::commands) const COMMAND: Command = of_runtime(
     "async",
     &[answer::<AsyncReport>],
-    "What async methods wait for, and who waits for them: SOS dumpasync, equal chains merged",
+    "What async methods wait for, and who waits for them: SOS dumpasync, tasks of asyncio; equal chains merged",
 );

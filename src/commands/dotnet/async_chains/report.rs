@@ -24,6 +24,10 @@ pub struct AsyncChainRow {
     pub count: u64,
     /// The last object of each, as far as they are listed (64).
     pub objects: Vec<Addr>,
+    /// Names that the program gave to these objects, where it did; empty for one without.
+    ///
+    /// As many as objects, or none.
+    pub names: Vec<String>,
     /// Different objects that are waited for at their beginning.
     pub roots: u64,
     /// What is waited for first, in words.
@@ -51,6 +55,10 @@ pub struct AsyncFrameRow {
     pub method: Option<String>,
     /// File name of its module.
     pub module: Option<String>,
+    /// Source file of the async method, where its runtime tells.
+    pub file: Option<Name>,
+    /// Line of what it awaits.
+    pub line: Option<u32>,
     /// MethodDef token, where an attribute names the state machine.
     pub token: Option<String>,
     /// Where it stands: number of the await, -1 where it runs or has not begun.

@@ -97,7 +97,10 @@ fn show(doc: &mut Document<'_>, chain: &AsyncChainRow) {
             different.push(*object);
         }
     }
-    let objects: Vec<String> = different.iter().take(LISTED).map(Addr::to_string).collect();
+    let mut objects: Vec<String> = different.iter().take(LISTED).map(Addr::to_string).collect();
+    for (object, name) in objects.iter_mut().zip(&chain.names).filter(|(_, name)| !name.is_empty()) {
+        *object = format!("{object} \"{name}\"");
+    }
     let unlisted = chain.count.saturating_sub(chain.objects.len() as u64);
     let more = unlisted.saturating_add(different.len().saturating_sub(objects.len()) as u64);
     let more = if more > 0 { format!(" and {} more", exact(more)) } else { String::new() };
@@ -120,7 +123,13 @@ fn line(frame: &AsyncFrameRow) -> String {
         None => String::new(),
     };
     match (frame.kind, &frame.method) {
-        (AsyncPart::Method, Some(method)) => format!("{method}{state}"),
+        (AsyncPart::Method, Some(method)) => {
+            let place = match (&frame.file, frame.line) {
+                (Some(file), Some(line)) => format!(" [{} @ {line}]", file.shown()),
+                _ => String::new(),
+            };
+            format!("{method}{state}{place}")
+        }
         (AsyncPart::Method, None) => format!("{}{state}", frame.r#type.shown()),
         (_, Some(method)) => format!("{} of {method}", frame.r#type.shown()),
         _ => frame.r#type.shown(),

@@ -1,0 +1,135 @@
+//! Chains of runtimes that tell their tasks alike ([`AsyncTask`]): asyncio's.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::addr::Addr;
+use crate::bytes::printable;
+use crate::commands::dotnet::async_chains::report::{AsyncChainRow, AsyncFrameRow, AsyncReport};
+use crate::limits;
+use crate::managed::AsyncTask;
+use crate::report::{AsyncEnd, AsyncPart, Name};
+use crate::session::Session;
+
+/// Objects of a chain that are listed.
+const LISTED: usize = 64;
+
+/// What tells chains apart: what is waited for, functions with their lines.
+type Key = (String, Vec<(String, Option<u32>)>, AsyncEnd);
+
+/// Add the chains of all runtimes but .NET's.
+pub(super) fn of_others(session: &Session<'_>, merge: bool, report: &mut AsyncReport) {
+    for runtime in session.runtimes() {
+        let mut all = Vec::new();
+        runtime.each_async_task(&mut |task| all.push(task));
+        report.methods += all.iter().map(|task| task.frames.len() as u64).sum::<u64>();
+        report.ready += all.iter().filter(|task| task.awaiting.starts_with("nothing: what")).count() as u64;
+        if chains(&all, merge, report) {
+            let more = "there are more chains of tasks than are followed; those at hand are shown";
+            session.process.diag.partial("limit", more);
+        }
+    }
+}
+
+/// Chains from what waits for no task to what no task waits for; `true` where there are more.
+fn chains(all: &[AsyncTask], merge: bool, report: &mut AsyncReport) -> bool {
+    let by_address: HashMap<Addr, usize> = all.iter().enumerate().map(|(i, task)| (task.address, i)).collect();
+    let waits: HashSet<Addr> = all.iter().flat_map(|task| task.awaited_by.iter().copied()).collect();
+    let mut merger = Merger { merge, index: HashMap::new(), roots: Vec::new(), report };
+    let mut told: HashSet<usize> = HashSet::new();
+    let leaves = (0..all.len()).filter(|i| all.get(*i).is_some_and(|task| !waits.contains(&task.address)));
+    let mut steps = limits::MAX_PY_FRAMES;
+    // Of tasks that wait for one another none is the first.
+    let starts: Vec<usize> = leaves.chain(0..all.len()).collect();
+    for (n, start) in starts.into_iter().enumerate() {
+        if n >= all.len().saturating_sub(waits.len()) && told.contains(&start) {
+            continue;
+        }
+        let mut work = vec![vec![start]];
+        while let Some(path) = work.pop() {
+            let Some(task) = path.last().and_then(|i| all.get(*i)) else { continue };
+            if steps < path.len() {
+                return true;
+            }
+            steps -= path.len();
+            told.extend(path.last());
+            let next: Vec<usize> = task.awaited_by.iter().filter_map(|at| by_address.get(at).copied()).collect();
+            let (circle, on): (Vec<usize>, Vec<usize>) = next.into_iter().partition(|i| path.contains(i));
+            if !circle.is_empty() || on.is_empty() {
+                let end = if circle.is_empty() { AsyncEnd::Nobody } else { AsyncEnd::Circle };
+                merger.add(&path.iter().filter_map(|i| all.get(*i)).collect::<Vec<_>>(), end);
+            }
+            work.extend(on.into_iter().map(|i| [&path[..], &[i]].concat()));
+        }
+    }
+    false
+}
+
+struct Merger<'r> {
+    merge: bool,
+    index: HashMap<Key, usize>,
+    /// What the chains of each row wait for.
+    roots: Vec<(usize, HashSet<Addr>)>,
+    report: &'r mut AsyncReport,
+}
+
+impl Merger<'_> {
+    fn add(&mut self, tasks: &[&AsyncTask], end: AsyncEnd) {
+        let (Some(first), Some(last)) = (tasks.first(), tasks.last()) else { return };
+        self.report.total += 1;
+        let awaiting = printable(&first.awaiting).into_owned();
+        let frames: Vec<AsyncFrameRow> = tasks.iter().flat_map(|task| rows(task)).collect();
+        let names = frames.iter().map(|f| (f.method.clone().unwrap_or_else(|| f.r#type.to_string()), f.line)).collect();
+        let alike = printable(&first.alike).into_owned();
+        let key = (alike.clone(), names, end);
+        let known = self.index.get(&key).copied().filter(|_| self.merge);
+        let at = known.unwrap_or_else(|| {
+            let at = self.roots.len();
+            let row = AsyncChainRow { awaiting: awaiting.clone(), frames, end, ..AsyncChainRow::default() };
+            self.roots.push((self.report.chains.len(), HashSet::new()));
+            self.report.chains.push(row);
+            self.index.insert(key, at);
+            at
+        });
+        let Some((row, roots)) = self.roots.get_mut(at) else { return };
+        let Some(row) = self.report.chains.get_mut(*row) else { return };
+        roots.insert(first.awaited);
+        if row.awaiting != awaiting {
+            row.awaiting.clone_from(&alike);
+        }
+        row.count += 1;
+        row.roots = roots.len() as u64;
+        if row.objects.len() < LISTED {
+            row.objects.push(last.address);
+            row.names.push(last.name.clone().unwrap_or_default());
+        }
+        if row.count == 1
+            && let Some(frame) = row.frames.first_mut()
+        {
+            frame.awaiting = Some(awaiting);
+        }
+    }
+}
+
+/// The functions of a task, that of the latest call first, and the task.
+fn rows(task: &AsyncTask) -> Vec<AsyncFrameRow> {
+    let function = |frame: &crate::managed::AsyncFrame| {
+        let (method, source) = (&frame.activation.method, &frame.activation.position.source);
+        AsyncFrameRow {
+            object: frame.object,
+            kind: AsyncPart::Method,
+            r#type: Name::from(&*printable(&frame.kind)),
+            method: Some(printable(&method.name).into_owned()),
+            module: Some(printable(&method.module).into_owned()),
+            file: source.file.as_deref().map(Name::from),
+            line: source.line,
+            ..AsyncFrameRow::default()
+        }
+    };
+    let own = AsyncFrameRow {
+        object: task.address,
+        kind: AsyncPart::Task,
+        r#type: Name::from(&*task.kind),
+        ..AsyncFrameRow::default()
+    };
+    task.frames.iter().map(function).chain([own]).collect()
+}

@@ -1,0 +1,153 @@
+//! Memory that frames of functions lie in (3.11 on): chunks of a thread (`_PyStackChunk`, Python/pystate.c), in which each call
+//! takes what comes next.
+//!
+//! Frames lead to those that called them, by way of what lies on the C stack. Some cores lack that stack: then the chunks
+//! tell which frame comes next.
+
+use std::collections::HashMap;
+
+use super::chain::TAG;
+use crate::addr::{Addr, AddrRange};
+use crate::cpython::runtime::{PyError, Runtime, follow};
+use crate::limits;
+use crate::memory::walk::Walks;
+
+const WORD: u64 = 8;
+
+/// Words of a `_PyInterpreterFrame` before its variables in 3.11 (FRAME_SPECIALS_SIZE); later versions have the whole in
+/// `co_framesize`.
+const SPECIALS_3_11: u64 = 9;
+
+/// A chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cpython) struct Chunk {
+    /// All of it: mapped for it alone.
+    pub(in crate::cpython) range: AddrRange,
+    /// Kept for the next call that needs one (3.14).
+    pub(in crate::cpython) spare: bool,
+}
+
+/// The chunks of a thread, the latest first; and why there are no more.
+pub(in crate::cpython) fn chunks(runtime: &Runtime<'_>, walks: &Walks, tstate: Addr) -> (Vec<Chunk>, Option<PyError>) {
+    let thread = runtime.view("PyThreadState", tstate);
+    if !thread.has("datastack_chunk") {
+        return (Vec::new(), None);
+    }
+    let mut out = Vec::new();
+    let mut ended = None;
+    for (field, spare) in [("datastack_chunk", false), ("datastack_cached_chunk", true)] {
+        let Ok(first) = thread.ptr(field) else { continue };
+        let next = |at: Addr| runtime.view("_PyStackChunk", at).ptr("previous");
+        // What is kept has no link that means anything.
+        let next = |at: Addr| if spare { Ok(Addr::NULL) } else { next(at) };
+        let walked = follow(walks, first, next, |at| {
+            let size = runtime.view("_PyStackChunk", at).u64("size").ok();
+            let sane = |size: &u64| at.is_aligned(8) && *size >= WORD && *size <= limits::MAX_PY_CHUNK;
+            let range = size.filter(sane).and_then(|size| Some(AddrRange::new(at, at.checked_add(size)?)));
+            out.extend(range.map(|range| Chunk { range, spare }));
+        });
+        ended = ended.or(walked.err());
+    }
+    (out, ended.map(PyError::list("chunks of the data stack")))
+}
+
+/// Goes on where the list of frames breaks off.
+pub(super) struct Bridge<'r, 'p> {
+    runtime: &'r Runtime<'p>,
+    walks: &'r Walks,
+    tstate: Addr,
+    /// Frames of the list so far, until the chunks are looked at.
+    passed: Vec<Addr>,
+    known: Option<Known>,
+}
+
+/// Frames in the chunks.
+struct Known {
+    /// The oldest first.
+    frames: Vec<Addr>,
+    places: HashMap<Addr, usize>,
+    /// Place of the oldest that was passed.
+    oldest: usize,
+}
+
+impl Known {
+    fn pass(&mut self, frame: Addr) {
+        if let Some(&place) = self.places.get(&frame) {
+            self.oldest = self.oldest.min(place);
+        }
+    }
+}
+
+impl<'r, 'p> Bridge<'r, 'p> {
+    pub(super) fn new(runtime: &'r Runtime<'p>, walks: &'r Walks, tstate: Addr) -> Bridge<'r, 'p> {
+        Bridge { runtime, walks, tstate, passed: Vec::new(), known: None }
+    }
+
+    pub(super) fn was_used(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| !known.frames.is_empty())
+    }
+
+    /// The list has this frame.
+    pub(super) fn pass(&mut self, frame: Addr) {
+        match &mut self.known {
+            Some(known) => known.pass(frame),
+            None => self.passed.push(frame),
+        }
+    }
+
+    /// The frame that was called before all those that were passed.
+    pub(super) fn next(&mut self) -> Option<Addr> {
+        if self.known.is_none() {
+            let frames = self.read();
+            let places = frames.iter().enumerate().map(|(i, frame)| (*frame, i)).collect();
+            let mut known = Known { oldest: frames.len(), frames, places };
+            self.passed.drain(..).for_each(|frame| known.pass(frame));
+            self.known = Some(known);
+        }
+        let known = self.known.as_mut()?;
+        known.oldest = known.oldest.checked_sub(1)?;
+        known.frames.get(known.oldest).copied()
+    }
+
+    fn read(&self) -> Vec<Addr> {
+        // Another walk may look at the same chunks for what they are.
+        let walks = Walks::new(crate::phase::Phase::ManagedThreads, limits::MAX_PY_CHUNKS);
+        let (chunks, _) = chunks(self.runtime, &walks, self.tstate);
+        let latest = self.runtime.view("PyThreadState", self.tstate).ptr("datastack_top").ok();
+        let mut out = Vec::new();
+        let used = chunks.iter().filter(|chunk| !chunk.spare);
+        let oldest = used.clone().count().saturating_sub(1);
+        for (i, chunk) in used.enumerate().collect::<Vec<_>>().into_iter().rev() {
+            let view = self.runtime.view("_PyStackChunk", chunk.range.start);
+            let Ok(data) = view.addr_of("data") else { break };
+            let top = match i {
+                0 => latest,
+                _ => view.u64("top").ok().and_then(|words| data.checked_add(words.checked_mul(WORD)?)),
+            };
+            let Some(top) = top.filter(|top| chunk.range.contains(*top) || *top == chunk.range.end) else { break };
+            // The first word of the first chunk stays unused, so that it is not given back.
+            let mut at = if i == oldest { data.saturating_add(WORD) } else { data };
+            while at < top && self.walks.spend(at, 1).is_ok() {
+                let Some(size) = self.size_at(at) else { return out };
+                out.push(at);
+                at = at.saturating_add(size);
+            }
+        }
+        out
+    }
+
+    /// Bytes of the frame at `at`.
+    fn size_at(&self, at: Addr) -> Option<u64> {
+        let frame = self.runtime.view("_PyInterpreterFrame", at);
+        let code = frame.ptr("f_executable").or_else(|_| frame.ptr("f_code")).ok()?;
+        let code = self.runtime.view("PyCodeObject", Addr::new(code.get() & !TAG));
+        let words = match code.u32("co_framesize") {
+            Ok(words) => u64::from(words),
+            Err(_) => {
+                let count = |field| code.u32(field).ok().map(u64::from);
+                SPECIALS_3_11.checked_add(count("co_nlocalsplus")?)?.checked_add(count("co_stacksize")?)?
+            }
+        };
+        (words > 0).then_some(words * WORD)
+    }
+}

@@ -1,0 +1,41 @@
+//! What the module threading knows of threads: `threading._active`, a dict of Thread objects by their ident.
+
+use std::collections::HashMap;
+
+use crate::addr::Addr;
+use crate::cpython::objects::Objects;
+use crate::cpython::runtime::Runtime;
+use crate::limits;
+
+/// What a threading.Thread says.
+#[derive(Clone, Debug)]
+pub(in crate::cpython) struct ThreadObject {
+    pub(in crate::cpython) name: Option<String>,
+    pub(in crate::cpython) daemon: bool,
+}
+
+/// The threads of an interpreter by their ident; none where it has not imported threading.
+pub(super) fn thread_objects(
+    runtime: &Runtime<'_>,
+    objects: &Objects<'_>,
+    interpreter: Addr,
+) -> HashMap<u64, ThreadObject> {
+    let mut out = HashMap::new();
+    let mut read = || {
+        let module = runtime.module_dict(objects, interpreter, "threading")?;
+        let active = objects.lookup(module, "_active")?;
+        objects.each_entry(active, limits::MAX_PY_THREADS as u64, |entry| {
+            let ident = objects.integer(entry.key).filter(|_| objects.is_int(entry.key));
+            if let Some(ident) = ident.and_then(|ident| u64::try_from(ident).ok()) {
+                let attribute = |name| objects.attribute(entry.value, name);
+                let daemon = attribute("_daemonic").and_then(|value| objects.integer(value)) == Some(1);
+                let name = attribute("_name").and_then(|name| objects.str_at(name));
+                out.insert(ident, ThreadObject { name, daemon });
+            }
+            true
+        })
+    };
+    // A module that is not there has no threads.
+    let _: Option<()> = read();
+    out
+}

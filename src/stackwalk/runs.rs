@@ -1,0 +1,98 @@
+//! Methods that a runtime lists beside the stack, put to the frames that run them.
+
+use std::collections::VecDeque;
+
+use crate::addr::{Addr, AddrRange};
+use crate::managed::{FrameKind, Run, StackFrame};
+use crate::native::unwind::Trust;
+use crate::registers::Regs;
+use crate::targets::Arch;
+
+/// Runs that no frame was found for yet, the latest first, each with the number of its runtime.
+pub(super) struct Runs(VecDeque<(usize, Run)>);
+
+impl Runs {
+    pub(super) fn new(runs: Vec<(usize, Run)>) -> Runs {
+        Runs(runs.into())
+    }
+
+    /// Those of the frame whose part of the stack is `frame`, where it is known; `runs_methods`: whether its code is such,
+    /// in the runtime of a number. What lies before a run in the list was called later, and is told before it.
+    pub(super) fn take(&mut self, frame: Option<AddrRange>, runs_methods: impl Fn(usize) -> bool) -> Vec<(usize, Run)> {
+        let inside = |run: &Run| run.anchor.zip(frame).is_some_and(|(anchor, frame)| frame.contains(anchor));
+        let last = self.0.iter().rposition(|(_, run)| inside(run));
+        let next = self.0.front().filter(|(number, run)| {
+            // One that has a place is found by that, unless the stack is lost here.
+            (run.anchor.is_none() || frame.is_none()) && runs_methods(*number)
+        });
+        let count = last.map_or(usize::from(next.is_some()), |last| last + 1);
+        self.0.drain(..count).collect()
+    }
+
+    /// All that are left.
+    pub(super) fn rest(&mut self) -> Vec<(usize, Run)> {
+        self.0.drain(..).collect()
+    }
+}
+
+/// Put the methods of `runs` before the frame of that number, which runs them; without one to the end. `false`: there are
+/// more than `most` frames.
+pub(super) fn insert(frames: &mut Vec<StackFrame>, at: Option<usize>, runs: Vec<(usize, Run)>, most: usize) -> bool {
+    let nowhere = |anchor: Option<Addr>| {
+        let regs = Regs::new(Arch::X86_64, Addr::NULL, anchor.unwrap_or(Addr::NULL));
+        let (ip, sp, kind) = (regs.ip(), regs.sp(), FrameKind::Native);
+        StackFrame { regs, ip, sp, exact: false, trust: Trust::Frame, kind, position: None }
+    };
+    let runner = at.and_then(|at| frames.get(at).cloned());
+    let room = most.saturating_sub(frames.len());
+    let all: usize = runs.iter().map(|(_, run)| run.methods.len()).sum();
+    let methods = runs.into_iter().flat_map(|(number, run)| {
+        let like = runner.clone().unwrap_or_else(|| nowhere(run.anchor));
+        run.methods.into_iter().map(move |activation| StackFrame {
+            kind: FrameKind::Managed(number, activation.method),
+            position: Some(Box::new(activation.position)),
+            trust: Trust::Frame,
+            ..like.clone()
+        })
+    });
+    let at = at.unwrap_or(frames.len()).min(frames.len());
+    drop(frames.splice(at..at, methods.take(room)));
+    all <= room
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(anchor: Option<u64>) -> (usize, Run) {
+        (0, Run { anchor: anchor.map(Addr::new), methods: Vec::new() })
+    }
+
+    fn anchors(runs: &[(usize, Run)]) -> Vec<Option<u64>> {
+        runs.iter().map(|(_, run)| run.anchor.map(Addr::get)).collect()
+    }
+
+    fn frame(start: u64, end: u64) -> Option<AddrRange> {
+        Some(AddrRange::new(Addr::new(start), Addr::new(end)))
+    }
+
+    #[test]
+    fn a_run_is_of_the_frame_that_its_place_is_in() {
+        let mut runs = Runs::new(vec![run(Some(0x100)), run(Some(0x300)), run(Some(0x500))]);
+        assert!(runs.take(frame(0x80, 0x100), |_| true).is_empty());
+        assert_eq!(anchors(&runs.take(frame(0x100, 0x180), |_| false)), [Some(0x100)]);
+        // The frame of one was missed: it is told with the next, in order.
+        assert_eq!(anchors(&runs.take(frame(0x480, 0x600), |_| false)), [Some(0x300), Some(0x500)]);
+        assert!(runs.rest().is_empty());
+    }
+
+    #[test]
+    fn without_a_place_order_tells() {
+        let mut runs = Runs::new(vec![run(None), run(None), run(Some(0x100))]);
+        assert!(runs.take(frame(0, 0x10), |_| false).is_empty());
+        assert_eq!(runs.take(frame(0x10, 0x20), |_| true).len(), 1);
+        assert_eq!(runs.take(None, |_| true).len(), 1);
+        assert!(runs.take(frame(0x20, 0x30), |_| true).is_empty(), "what has a place elsewhere is not of this frame");
+        assert_eq!(runs.take(None, |_| true).len(), 1, "the stack is lost, and this is the loop");
+    }
+}
