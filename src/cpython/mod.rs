@@ -8,13 +8,17 @@
 //! Terms are those of CPython's own sources (Include/, Objects/, Python/). docs/python.md tells what is read, from
 //! where, and how sure it is.
 
+mod buffers;
 mod c_python;
 mod claim;
+mod findings;
 pub mod heap;
+mod object;
 pub mod objects;
 pub mod obmalloc;
 mod roots;
 pub mod runtime;
 mod shape;
+mod structure;
 
 pub use c_python::CPython;

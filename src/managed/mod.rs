@@ -14,6 +14,7 @@ mod names;
 mod native_memory;
 mod roots;
 mod runtime;
+mod small_blocks;
 mod stat;
 mod strings;
 
@@ -31,6 +32,7 @@ pub use heap::{
     StringUnits, TypeIndex, TypeInfo, Walker, locate,
 };
 pub(crate) use names::ObjectNames;
+pub use small_blocks::{SmallArena, SmallBlock, SmallBlocks, SmallClass};
 pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
 pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, StackCoverage};
 pub use runtime::{LightThread, ManagedRuntime, ManagedThread, ManagedThreads, Structure};

@@ -113,6 +113,9 @@ mod numpy {
     pub(super) const MOST: u64 = 64;
 }
 
+/// Bytes of a PyArrayObject that are looked at.
+pub(super) const NDARRAY_SIZE: u64 = 80;
+
 /// The array whose words are `words`, if it makes sense.
 pub(super) fn ndarray(objects: &Objects<'_>, words: &[[u8; 8]]) -> Option<NdArray> {
     let nd = word(words, numpy::ND)? & 0xffff_ffff;
@@ -155,7 +158,7 @@ impl Heap<'_> {
     }
 
     /// All fields that are known of a type, by offset.
-    pub(super) fn field_names(&self, kind: &PyType) -> HashMap<u64, String> {
+    pub(crate) fn field_names(&self, kind: &PyType) -> HashMap<u64, String> {
         let mut names = HashMap::new();
         // From the highest type down: what a subclass adds comes last.
         let mut bases: Vec<Addr> = vec![kind.address];
@@ -218,7 +221,7 @@ impl Heap<'_> {
     }
 
     /// A key in words.
-    pub(super) fn key_text(&self, key: Addr) -> Option<String> {
+    pub(crate) fn key_text(&self, key: Addr) -> Option<String> {
         let kind = self.types.lookup(self.objects.type_of(key)?.get())?.1;
         Some(match kind.form {
             Form::Text => format!("{:?}", self.objects.text(key, SHORT)?),
