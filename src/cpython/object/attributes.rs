@@ -44,7 +44,7 @@ pub(super) fn fill(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectRe
         rows.extend(brief.entries(dict, object, FieldStorage::Instance));
     }
     rows.truncate(limits::MAX_SHOWN_ROWS);
-    report.fields = rows;
+    report.fields.extend(rows);
 }
 
 impl Brief<'_, '_> {
@@ -79,7 +79,7 @@ impl Brief<'_, '_> {
         rows
     }
 
-    fn field(
+    pub(super) fn field(
         &self,
         name: String,
         offset: u64,

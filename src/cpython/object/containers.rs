@@ -23,9 +23,37 @@ pub(super) fn fill(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectRe
             report.collection = Some(found);
         }
         Form::List | Form::Deque => elements(heap, brief, report, kind),
-        Form::Plain if kind.itemsize == 8 => elements(heap, brief, report, kind),
+        Form::Plain if kind.itemsize == 8 => {
+            elements(heap, brief, report, kind);
+            named(heap, brief, report, kind);
+        }
         _ => {}
     }
+}
+
+/// What the class of a named tuple calls its items, and what types of C that are such call theirs.
+const NAMES: [&str; 2] = ["_fields", "__match_args__"];
+
+/// Items of a named tuple as fields.
+fn named(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectReport, kind: &PyType) {
+    let objects = heap.objects();
+    let dict = objects.ptr_at(kind.address, objects.shape.types.dict).filter(|dict| !dict.is_null());
+    let names = dict.and_then(|dict| NAMES.iter().find_map(|name| objects.lookup(dict, name)));
+    let Some((names, of)) = names.and_then(|names| Some((names, heap.type_of(names)?))) else { return };
+    let mut found = Vec::new();
+    items(heap, names, &of, |index, name| {
+        found.push((index, objects.is_str(name).then(|| objects.name(name)).flatten()));
+        found.len() < limits::MAX_SHOWN_ROWS
+    });
+    items(heap, report.object, kind, |index, item| {
+        let name = found.iter().find(|(at, _)| *at == index).and_then(|(_, name)| name.clone());
+        let offset = kind.basicsize.saturating_add(index.saturating_mul(8));
+        let place = report.object.wrapping_add(offset);
+        report.fields.extend(
+            name.map(|name| brief.field(name, offset, Some(place), item, crate::report::FieldStorage::Instance)),
+        );
+        (index as usize) < found.len()
+    });
 }
 
 fn elements(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectReport, kind: &PyType) {
