@@ -32,9 +32,9 @@ pub use heap::{
     StringUnits, TypeIndex, TypeInfo, Walker, locate,
 };
 pub(crate) use names::ObjectNames;
-pub use small_blocks::{SmallArena, SmallBlock, SmallBlocks, SmallClass};
 pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};
 pub use roots::{FrameSlotPlace, RefFrame, RefPlace, Root, RootKind, Roots, StackCoverage};
 pub use runtime::{LightThread, ManagedRuntime, ManagedThread, ManagedThreads, Structure};
+pub use small_blocks::{SmallArena, SmallBlock, SmallBlocks, SmallClass};
 pub use stat::{FreeBlock, HeapStat, Selection, Tally, TypeStat, stat};
 pub use strings::{Duplicate, StringStat, strings};

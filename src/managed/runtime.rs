@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
 use crate::managed::{
-    BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, SmallBlock, SmallBlocks, StackFrame, Walk, buffer_at,
+    BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, SmallBlock, SmallBlocks, StackFrame, Walk,
+    buffer_at,
 };
 use crate::map::{Claims, Confidence, Kind};
 use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};

@@ -259,8 +259,7 @@ fn small_blocks(doc: &mut Document<'_>, blocks: Option<&SmallBlocksRow>) {
         .number("Free")
         .number("Bytes free");
     for class in &blocks.classes {
-        let (used, free) =
-            (class.blocks_used.saturating_mul(class.size), class.blocks_free.saturating_mul(class.size));
+        let (used, free) = (class.blocks_used.saturating_mul(class.size), class.blocks_free.saturating_mul(class.size));
         table.rows.push(vec![
             exact(class.size),
             exact(class.pools),

@@ -185,7 +185,10 @@ fn native(doc: &mut Document<'_>, row: &WhatisRow) {
     if let Some(b) = &row.small_block {
         let (state, at) = (if b.used { "used" } else { "free" }, row.address.since(b.start));
         let (start, size) = (b.start, exact(b.size));
-        doc.line(format!("  block       {start}+{at:#x}, {size} bytes, {state}, in pool {} of {}", b.pool, b.allocator));
+        doc.line(format!(
+            "  block       {start}+{at:#x}, {size} bytes, {state}, in pool {} of {}",
+            b.pool, b.allocator
+        ));
     }
     if let Some(o) = &row.owner {
         let field = o.field.as_ref().map(|f| format!(", {}", f.shown())).unwrap_or_default();

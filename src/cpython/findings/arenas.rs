@@ -61,7 +61,8 @@ fn off_heap(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Finding {
 fn small_blocks(blocks: &SmallBlocks) -> Finding {
     let (all, used, free) = (blocks.committed(), blocks.used_bytes(), blocks.free_bytes());
     let pools = blocks.free_pool_bytes();
-    let empty = blocks.arenas.iter().filter(|a| a.used.saturating_mul(100) < a.range.len().saturating_mul(NEARLY_EMPTY));
+    let empty =
+        blocks.arenas.iter().filter(|a| a.used.saturating_mul(100) < a.range.len().saturating_mul(NEARLY_EMPTY));
     let (number, wasted) =
         empty.fold((0_u64, 0_u64), |(n, bytes), a| (n + 1, bytes.saturating_add(a.range.len().saturating_sub(a.used))));
     let mut text = format!(

@@ -44,8 +44,6 @@ pub(super) struct Candidates {
     pub(super) arrays: Vec<Addr>,
     /// Large single objects: bytes, object.
     pub(super) large: Vec<(u64, Addr)>,
-    /// Bytes of all objects.
-    pub(super) total: u64,
 }
 
 /// Look at all objects once.
@@ -62,7 +60,6 @@ pub(super) fn candidates(heap: &Heap<'_>) -> Candidates {
                     last = Some((object.kind, heap.py_type(object.kind)));
                 }
                 let Some((_, Some(kind))) = &last else { return };
-                found.total = found.total.saturating_add(object.size);
                 match kind.form {
                     Form::List | Form::Dict | Form::Set | Form::Deque => {
                         if let Some(length) = brief.length(object.addr, kind).filter(|length| *length >= ITEMS) {
@@ -92,7 +89,6 @@ pub(super) fn candidates(heap: &Heap<'_>) -> Candidates {
         all.caches.append(&mut share.caches);
         all.arrays.append(&mut share.arrays);
         all.large.append(&mut share.large);
-        all.total = all.total.saturating_add(share.total);
     }
     cut(&mut all.long, WEIGHED);
     cut(&mut all.large, WEIGHED);
@@ -111,13 +107,23 @@ fn cut(list: &mut Vec<(u64, Addr)>, most: usize) {
     list.truncate(most);
 }
 
+/// The finding that counts most of what objects have: that of the arenas, or that of malloc.
+pub(super) fn mostly_in(heap: &Heap<'_>) -> &'static str {
+    let (objects, owned) = heap.outside_sums();
+    let outside = objects.1.saturating_add(owned.1);
+    if outside > heap.bytes().saturating_sub(outside) { "malloc" } else { "managed-heap" }
+}
+
 /// The containers that have most.
 pub(super) fn findings(python: &CPython<'_>, heap: &Heap<'_>, candidates: &Candidates) -> Vec<Finding> {
     let total = heap.bytes();
     let least = (total / 100).saturating_mul(SHARE).max(LEAST);
+    let places = Places::read(python, heap);
     let mut weighed: Vec<(Addr, u64, Weight)> = candidates
         .long
         .par_iter()
+        // The names of a module or class are its contents, and no container that grows.
+        .filter(|(_, object)| places.dict(*object).is_none())
         .filter_map(|&(length, object)| {
             let kind = heap.type_of(object)?;
             Some((object, length, weigh(heap, object, &kind, length)))
@@ -129,7 +135,7 @@ pub(super) fn findings(python: &CPython<'_>, heap: &Heap<'_>, candidates: &Candi
     if weighed.is_empty() {
         return Vec::new();
     }
-    let places = Places::read(python, heap);
+    let within = mostly_in(heap);
     let objects: Vec<Addr> = weighed.iter().map(|(object, ..)| *object).collect();
     let paths = paths(heap, &places, &objects);
     weighed
@@ -155,7 +161,7 @@ pub(super) fn findings(python: &CPython<'_>, heap: &Heap<'_>, candidates: &Candi
                     .about(weight.bytes)
                     .known(Confidence::Derived)
                     .more(format!("object {object}"))
-                    .within("managed-heap"),
+                    .within(within),
             )
         })
         .collect()

@@ -40,13 +40,14 @@ fn single(python: &CPython<'_>, heap: &Heap<'_>, candidates: &Candidates) -> Opt
             format!("{kind} at {object}{held} {}", round(*bytes))
         })
         .collect();
-    let text = format!("{} of 1 MiB and more: {}.", count(candidates.large.len() as u64, "single object"), told.join(", "));
+    let text =
+        format!("{} of 1 MiB and more: {}.", count(candidates.large.len() as u64, "single object"), told.join(", "));
     Some(
         Finding::new("biggest-objects", Severity::Info, text, "sizes of their blocks and buffers")
             .about(bytes)
             .known(Confidence::Exact)
             .more(format!("object {first}"))
-            .within("managed-heap"),
+            .within("malloc"),
     )
 }
 
@@ -90,6 +91,7 @@ fn arrays(heap: &Heap<'_>, all: &[Addr]) -> Option<Finding> {
         Finding::new("numeric-arrays", Severity::Info, text, "numpy.ndarray: dtype, shape, OWNDATA")
             .about(bytes)
             .known(Confidence::Exact)
-            .more(format!("object {example}")),
+            .more(format!("object {example}"))
+            .within("malloc"),
     )
 }

@@ -226,14 +226,7 @@ impl Census {
             }
             seen.insert(at, found.len() as u32);
             let start = at.saturating_sub(kind.prefix + scene.debug);
-            found.push(Outside {
-                start,
-                at,
-                end: at.saturating_add(size),
-                owned: None,
-                owner: 0,
-                tracked: false,
-            });
+            found.push(Outside { start, at, end: at.saturating_add(size), owned: None, owner: 0, tracked: false });
             let kind = kind.clone();
             visitor.each(at, &kind, 0, &mut |_, held| {
                 match held {

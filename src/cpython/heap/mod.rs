@@ -39,7 +39,8 @@ use crate::cpython::obmalloc::Arenas;
 use crate::cpython::runtime::{PyError, Runtime};
 use crate::managed::graph::Space;
 use crate::managed::{
-    self, Elements, Generation, Link, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
+    self, Elements, Generation, Link, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo,
+    Walker,
 };
 use crate::memory::Memory;
 use census::Census;

@@ -62,6 +62,8 @@ fn target(python: &CPython<'_>, heap: &Heap<'_>, names: &ObjectNames<'_>, addr: 
     if heap.type_of(inside).is_some() {
         return Some(inside);
     }
-    Some(super::buffers::buffer_of(heap, crate::managed::ManagedRuntime::buffers(python), addr)
-        .map_or(inside, |buffer| buffer.object))
+    Some(
+        super::buffers::buffer_of(heap, crate::managed::ManagedRuntime::buffers(python), addr)
+            .map_or(inside, |buffer| buffer.object),
+    )
 }

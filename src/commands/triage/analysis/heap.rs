@@ -40,7 +40,8 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     let names: Vec<String> = runtimes.iter().map(|runtime| runtime.label()).collect();
     let title = format!("The managed heap of {}", names.join(" and "));
     let sentence = |text: String| {
-        plain("managed-heap", text, "the runtime's own lists of segments, regions or arenas", share.written).known(Confidence::Exact)
+        plain("managed-heap", text, "the runtime's own lists of segments, regions or arenas", share.written)
+            .known(Confidence::Exact)
     };
     let by_kind = tally.by_kind(session);
     found.findings.extend(runtimes.iter().flat_map(|runtime| runtime.findings(&by_kind)));
