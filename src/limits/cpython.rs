@@ -50,3 +50,6 @@ pub const MAX_PY_DEQUE_BLOCKS: usize = 1 << 26;
 
 /// Blocks of a pool: of 16 bytes each, 16 KiB hold a thousand.
 pub const MAX_PY_POOL_BLOCKS: u64 = 1 << 11;
+
+/// Caches of function calls that are weighed for a finding: an application has some hundred.
+pub const MAX_PY_WEIGHED: usize = 1 << 12;

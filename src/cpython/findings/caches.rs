@@ -5,6 +5,7 @@ use super::weigh::weigh;
 use crate::addr::Addr;
 use crate::cpython::heap::Heap;
 use crate::cpython::object::{Brief, function_name};
+use crate::limits;
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
 use crate::units::{count, exact, round};
@@ -29,7 +30,8 @@ struct Cache {
 
 /// What caches there are.
 pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates) -> Option<Finding> {
-    let mut caches: Vec<Cache> = candidates.caches.iter().filter_map(|at| cache(heap, *at)).collect();
+    let all = candidates.caches.iter();
+    let mut caches: Vec<Cache> = all.take(limits::MAX_PY_WEIGHED).filter_map(|at| cache(heap, *at)).collect();
     caches.sort_by_key(|cache| (std::cmp::Reverse(cache.bytes), cache.at));
     let bytes = caches.iter().map(|cache| cache.bytes).fold(0, u64::saturating_add);
     let first = caches.first().filter(|_| bytes >= LEAST)?;
@@ -51,7 +53,7 @@ pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates) -> Option<Findi
         .collect();
     let text = format!(
         "{} of functools.lru_cache with {}: {}.",
-        count(caches.len() as u64, "cache"),
+        count(candidates.caches.len() as u64, "cache"),
         round(bytes),
         told.join("; ")
     );

@@ -145,7 +145,7 @@ pub(super) fn findings(python: &CPython<'_>, heap: &Heap<'_>, candidates: &Candi
             let name = places.name(*object).or_else(|| paths.get(object).map(String::as_str));
             let text = format!(
                 "{} is a {} of {} {}: {}{} with what nothing else refers to, {} % of all objects.",
-                name.map_or_else(|| format!("{object}"), |name| format!("`{name}`")),
+                name.map_or_else(|| format!("{object} (its name is not known)"), |name| format!("`{name}`")),
                 kind.name,
                 exact(*length),
                 weight.item.as_deref().unwrap_or("items"),

@@ -14,6 +14,9 @@ use crate::managed::{Heap as _, Link, Losses};
 /// Holders of one object that are followed.
 const WIDE: usize = 3;
 
+/// Holders of one object that are taken of each part of the heap: of some nobody can say what they call it.
+const OF_PART: usize = 16;
+
 /// Passes over all objects, and steps from an object to the one that holds it.
 const PASSES: usize = 4;
 
@@ -93,6 +96,7 @@ fn pass(heap: &Heap<'_>, wanted: &[Addr]) -> HashMap<Addr, Vec<Holder>> {
         .par_iter()
         .map(|part| {
             let mut found = Vec::new();
+            let mut counts = vec![0_usize; wanted.len()];
             let mut last = None;
             heap.walker().walk(part, &mut Losses::default(), &mut |object| {
                 // Types come in runs.
@@ -101,7 +105,10 @@ fn pass(heap: &Heap<'_>, wanted: &[Addr]) -> HashMap<Addr, Vec<Holder>> {
                 }
                 let Some((_, Some(kind))) = &last else { return };
                 heap.each_held(object.addr, kind, |link, to| {
-                    if wanted.binary_search(&to).is_ok() {
+                    // What everything refers to has holders enough at once.
+                    let count = wanted.binary_search(&to).ok().and_then(|i| counts.get_mut(i));
+                    if let Some(count) = count.filter(|count| **count < OF_PART) {
+                        *count += 1;
                         found.push((to, object.addr, link));
                     }
                     true

@@ -17,7 +17,12 @@ pub(super) struct Places {
     named: HashMap<Addr, String>,
     /// Dicts of modules and classes.
     dicts: HashMap<Addr, String>,
+    /// Entries of dicts that were looked at.
+    seen: u64,
 }
+
+/// Entries of dicts that are looked at in all: a large application has some hundred thousand.
+const MOST: u64 = 1 << 24;
 
 impl Places {
     /// All modules of `sys.modules`, and all classes that are known.
@@ -53,8 +58,13 @@ impl Places {
 
     fn take(&mut self, heap: &Heap<'_>, dict: Addr, whose: &str) {
         let objects = heap.objects();
-        self.dicts.entry(dict).or_insert_with(|| whose.to_owned());
+        // A module may be there under several names.
+        if self.seen >= MOST || self.dicts.contains_key(&dict) {
+            return;
+        }
+        self.dicts.insert(dict, whose.to_owned());
         objects.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
+            self.seen += 1;
             if objects.is_str(entry.key) && !self.named.contains_key(&entry.value) {
                 let name = objects.name(entry.key);
                 self.named.extend(name.map(|name| (entry.value, format!("{whose}.{name}"))));

@@ -79,10 +79,10 @@ pub(super) fn exclusive(heap: &Heap<'_>, object: Addr, left: &mut usize) -> u64 
         sum = sum.saturating_add(heap.own_bytes(at));
         heap.each_held(at, &kind, |link, to| {
             // An instance refers to its class, which is not its own.
-            if link != Link::Beside("(type)") && queue.len() < BELOW {
+            if link != Link::Beside("(type)") {
                 queue.push(to);
             }
-            true
+            queue.len() < BELOW
         });
     }
     sum

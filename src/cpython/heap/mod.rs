@@ -152,10 +152,18 @@ impl<'p> Heap<'p> {
 
     /// Bytes of the block of the object at `object`, and of the memory that it owns.
     pub(crate) fn own_bytes(&self, object: Addr) -> u64 {
+        let Some(kind) = self.type_of(object) else { return 0 };
         let mut sum = self.census.object_at(object).unwrap_or(0);
-        self.each_owned(object, |range, _| {
-            let whole = self.census.owned_start(range.start).and_then(|start| self.census.whole_at(start));
-            sum = sum.saturating_add(whole.map_or(range.len(), |(_, bytes)| bytes));
+        let items = kind.basicsize.next_multiple_of(8);
+        self.visitor().each(object.get(), &kind, 0, &mut |_, held| match held {
+            visit::Held::Memory(owned) => {
+                let whole = self.census.owned_start(Addr::new(owned.at)).and_then(|start| self.census.whole_at(start));
+                sum = sum.saturating_add(whole.map_or(owned.bytes, |(_, bytes)| bytes));
+                true
+            }
+            // Memory stands among the fields, but for a deque's blocks: items need not be gone through.
+            visit::Held::Object(Link::Field(offset), _) => offset < items || kind.form == Form::Deque,
+            visit::Held::Object(..) => true,
         });
         sum
     }
