@@ -1,5 +1,6 @@
 //! One CPython of a process, with what was read of it so far.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::addr::Addr;
@@ -10,16 +11,16 @@ use crate::cpython::objects::{Objects, StaticNames};
 use crate::cpython::obmalloc::{self, Arenas};
 use crate::cpython::runtime::{Detection, Runtime, detect};
 use crate::cpython::threads::Threads;
-use crate::cpython::{claim, roots};
+use crate::cpython::{buffers, claim, findings, object, roots, structure};
 use crate::diag::was_read;
 use crate::managed::{
-    self, AsyncTask, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, Run, StackFrame,
-    Walk,
+    self, AsyncTask, LightThread, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, OwnedBuffer, Roots, Run,
+    SmallBlock, SmallBlocks, StackFrame, Structure, Walk,
 };
-use crate::map::{Claims, Confidence};
+use crate::map::{Claims, Confidence, Kind};
 use crate::phase::Phase;
 use crate::process::Process;
-use crate::report::{FrameRow, RuntimeRow, ThreadRow, WaitRow};
+use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
 
 /// One CPython. Each part is read when it is first asked for, and kept.
 pub struct CPython<'p> {
@@ -29,6 +30,8 @@ pub struct CPython<'p> {
     code: OnceLock<PyCode<'p>>,
     threads: OnceLock<Threads>,
     names: OnceLock<StaticNames>,
+    buffers: OnceLock<Vec<OwnedBuffer>>,
+    small_blocks: OnceLock<Option<SmallBlocks>>,
 }
 
 impl<'p> CPython<'p> {
@@ -45,6 +48,8 @@ impl<'p> CPython<'p> {
                     code: OnceLock::new(),
                     threads: OnceLock::new(),
                     names: OnceLock::new(),
+                    buffers: OnceLock::new(),
+                    small_blocks: OnceLock::new(),
                 }),
             }
         }
@@ -164,6 +169,45 @@ impl ManagedRuntime for CPython<'_> {
 
     fn runs(&self, tid: u32) -> Vec<Run> {
         self.all_threads().runs(&self.all_code().codes, tid)
+    }
+
+    fn object(&self, addr: Addr) -> Option<ObjectReport> {
+        object::object(self, addr)
+    }
+
+    fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
+        structure::structure(self, addr, kind)
+    }
+
+    fn buffers(&self) -> &[OwnedBuffer] {
+        self.buffers.get_or_init(|| {
+            let Some(heap) = self.objects() else { return Vec::new() };
+            let (found, more) = buffers::buffers(heap);
+            if more > 0 {
+                self.tell("buffers", &format!("{more} more than are read"));
+            }
+            found
+        })
+    }
+
+    fn buffer_of(&self, addr: Addr) -> Option<OwnedBuffer> {
+        buffers::buffer_of(self.objects()?, self.buffers(), addr)
+    }
+
+    fn small_blocks(&self) -> Option<&SmallBlocks> {
+        // Without arenas there is nothing to be walked for.
+        if self.arenas().iter().all(|arenas| arenas.all.is_empty()) {
+            return None;
+        }
+        self.small_blocks.get_or_init(|| self.objects()?.small_blocks()).as_ref()
+    }
+
+    fn small_block(&self, addr: Addr) -> Option<SmallBlock> {
+        self.objects()?.small_block(addr)
+    }
+
+    fn findings(&self, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
+        findings::findings(self, written)
     }
 
     fn roots(&self, _own: usize, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {

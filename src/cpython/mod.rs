@@ -8,15 +8,19 @@
 //! Terms are those of CPython's own sources (Include/, Objects/, Python/). docs/python.md tells what is read, from
 //! where, and how sure it is.
 
+mod buffers;
 mod c_python;
 mod claim;
+mod findings;
 mod frames;
 pub mod heap;
+mod object;
 pub mod objects;
 pub mod obmalloc;
 mod roots;
 pub mod runtime;
 mod shape;
+mod structure;
 mod tasks;
 mod threads;
 

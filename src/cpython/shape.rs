@@ -36,6 +36,8 @@ pub(crate) struct TextShape {
 /// PyDictObject, PyDictKeysObject and its entries, PyDictValues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DictShape {
+    /// How many entries it has.
+    pub(crate) used: u64,
     pub(crate) keys: u64,
     pub(crate) values: u64,
     /// Number of slots of the hash table, up to 3.10.
@@ -164,6 +166,7 @@ impl Shape {
         let entry =
             |kind: &str| Ok((table.size(kind)?, table.positive(kind, "me_key")?, table.positive(kind, "me_value")?));
         let dict = DictShape {
+            used: table.positive("PyDictObject", "ma_used")?,
             keys: table.positive("PyDictObject", "ma_keys")?,
             values: table.positive("PyDictObject", "ma_values")?,
             size: table.positive("PyDictKeysObject", "dk_size").ok(),

@@ -68,3 +68,6 @@ pub const MAX_PY_POOL_BLOCKS: u64 = 1 << 11;
 
 /// Global variables of all modules that are known by name.
 pub const MAX_PY_GLOBALS: usize = 1 << 22;
+
+/// Caches of function calls that are weighed for a finding: an application has some hundred.
+pub const MAX_PY_WEIGHED: usize = 1 << 12;

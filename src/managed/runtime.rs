@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::Addr;
 use crate::managed::{
-    AsyncTask, BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, Run, StackFrame, Walk,
+    AsyncTask, BlockLabels, Heap, LightFrame, ManagedCode, Mark, OwnedBuffer, Roots, Run, SmallBlock, SmallBlocks,
+    StackFrame, Walk, buffer_at,
 };
 use crate::map::{Claims, Confidence, Kind};
 use crate::report::{Finding, FrameRow, ObjectReport, RuntimeRow, ThreadRow, WaitRow};
@@ -128,6 +129,22 @@ pub trait ManagedRuntime: Sync {
     /// Memory outside of its heap that its objects own, by address.
     fn buffers(&self) -> &[OwnedBuffer] {
         &[]
+    }
+
+    /// The buffer that holds `addr`. Of memory that is no part of the heap and of what its objects own within it, where
+    /// that is told apart.
+    fn buffer_of(&self, addr: Addr) -> Option<OwnedBuffer> {
+        buffer_at(self.buffers(), addr).cloned()
+    }
+
+    /// Its own allocator of small blocks; `None` where it has none.
+    fn small_blocks(&self) -> Option<&SmallBlocks> {
+        None
+    }
+
+    /// The small block that holds `addr`.
+    fn small_block(&self, _addr: Addr) -> Option<SmallBlock> {
+        None
     }
 
     /// What stands out in its own structures, without a pass over its heap; `written`: bytes of the process that were

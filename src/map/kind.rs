@@ -85,6 +85,11 @@ impl Kind {
         matches!(self, Kind::AnonRO | Kind::AnonRW | Kind::AnonRX | Kind::AnonRWX)
     }
 
+    /// Whether a managed runtime has its objects there; what it has from malloc is not counted.
+    pub fn holds_objects(self) -> bool {
+        matches!(self, Kind::GCHeap | Kind::PyMalloc)
+    }
+
     /// Whether it is of an allocator, runtime or library that is recognised and not walked: regions of different
     /// owners have it, and their details tell whose they are.
     pub fn is_recognised(self) -> bool {

@@ -10,7 +10,6 @@ use crate::commands::anon;
 use crate::commands::holders::report::{HeldTotal, HolderRow, HoldersReport, OwnedRow};
 use crate::limits;
 use crate::managed::{FREE, Link, ManagedRuntime, ObjectNames, locate};
-use crate::map::Kind;
 use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
 use crate::process::Process;
@@ -51,7 +50,7 @@ struct Group {
 /// Tell which types hold native memory, at most `limit` rows.
 pub fn holders(session: &Session<'_>, limit: Option<usize>, progress: &Progress) -> HoldersReport {
     let heap: Vec<AddrRange> =
-        union(session.map().regions.iter().filter(|r| r.kind == Kind::GCHeap).map(|r| r.range).collect());
+        union(session.map().regions.iter().filter(|r| r.kind.holds_objects()).map(|r| r.range).collect());
     let survey = anon::survey(session, heap.clone(), progress);
     let mapped: Vec<AddrRange> = survey.blocks.iter().map(|b| b.0).collect();
     let (_, blocks) = session.blocks();

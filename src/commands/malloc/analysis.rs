@@ -6,10 +6,10 @@ use crate::analysis::blocks::{BySize, Labelled, Looker, Tally, clusters, merge_l
 use crate::commands::malloc::findings;
 use crate::commands::malloc::report::{
     AllocatorRow, ArenaRow, CategoriesRow, CategoryRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
-    MmappedRow, TcacheRow,
+    MmappedRow, SmallBlocksRow, SmallClassRow, TcacheRow,
 };
 use crate::limits;
-use crate::managed::BlockLabels;
+use crate::managed::{BlockLabels, SmallBlocks, SmallClass};
 use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked, tell_more_caches};
 use crate::process::Process;
 use crate::progress::Progress;
@@ -77,6 +77,8 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     chunks.extend(mapped.chunks.iter().take(most - chunks.len().min(most)).cloned());
     listable += mapped.listable;
     merge_labels(&mut labels, &mapped.labels);
+    let mut runtimes = session.runtimes().into_iter();
+    report.pymalloc = runtimes.find_map(|runtime| runtime.small_blocks().map(small_blocks));
     report.categories = session.block_labels().map(|whose| categories(whose, &labels, &report.total));
     report.params = malloc.params.map(|p| MallocParamsRow {
         address: p.address,
@@ -256,6 +258,35 @@ fn mmapped_row(malloc: &Malloc, tally: &Tally, total: &mut MallocTotal) -> Mmapp
     let count = malloc.mapped.len() as u64;
     let complete = malloc.params.map(|p| p.n_mmaps == count && p.mmapped_mem == bytes);
     MmappedRow { count, bytes, free: free.count, complete }
+}
+
+/// A runtime's own allocator of small blocks.
+fn small_blocks(blocks: &SmallBlocks) -> SmallBlocksRow {
+    let class = |class: &SmallClass| SmallClassRow {
+        size: class.size,
+        pools: class.pools,
+        blocks_used: class.used,
+        blocks_free: class.free,
+    };
+    let (committed, bytes_used, bytes_free) = (blocks.committed(), blocks.used_bytes(), blocks.free_bytes());
+    let bytes_free_pools = blocks.free_pool_bytes();
+    let told = [bytes_used, bytes_free, bytes_free_pools, blocks.headers];
+    SmallBlocksRow {
+        name: blocks.name,
+        arenas: blocks.arenas.len() as u64,
+        arena_size: blocks.arena_size,
+        committed,
+        pool_size: blocks.pool_size,
+        pools: blocks.pools,
+        free_pools: blocks.free_pools,
+        lost_pools: blocks.lost_pools,
+        bytes_used,
+        bytes_free,
+        bytes_free_pools,
+        bytes_headers: blocks.headers,
+        bytes_lost: committed.saturating_sub(told.into_iter().fold(0, u64::saturating_add)),
+        classes: blocks.classes.iter().map(class).collect(),
+    }
 }
 
 /// Used blocks by what a runtime noted in them.

@@ -22,6 +22,9 @@ pub struct MallocReport {
     pub sizes: Vec<SizeClassRow>,
     /// Used blocks by what a managed runtime noted that they are for; `null` where none notes anything.
     pub categories: Option<CategoriesRow>,
+    /// obmalloc, CPython's own allocator of blocks up to 512 bytes: its arenas are beside malloc's, and in no other sum
+    /// here; `null` where there is none.
+    pub pymalloc: Option<SmallBlocksRow>,
     /// Used blocks that are alike, the most bytes first.
     pub clusters: Vec<ClusterRow>,
     /// Number of all clusters, also those beyond the limit.
@@ -51,6 +54,53 @@ pub struct AllocatorRow {
     pub evidence: String,
     /// Whether its blocks are counted here.
     pub walked: bool,
+}
+
+/// An allocator of small blocks that a runtime has of its own: arenas of pools, pools of blocks of one size. Sizes in
+/// bytes.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct SmallBlocksRow {
+    /// What the runtime calls it.
+    pub name: &'static str,
+    /// Arenas.
+    pub arenas: u64,
+    /// Size of an arena.
+    pub arena_size: u64,
+    /// Size of all arenas.
+    pub committed: u64,
+    /// Size of a pool.
+    pub pool_size: u64,
+    /// Pools with blocks.
+    pub pools: u64,
+    /// Pools that are free, or were never used.
+    pub free_pools: u64,
+    /// Pools whose header is not in the core or makes no sense, or whose list of free blocks does not agree with it.
+    pub lost_pools: u64,
+    /// Blocks in use.
+    pub bytes_used: u64,
+    /// Free blocks, in pools that others keep.
+    pub bytes_free: u64,
+    /// Free pools.
+    pub bytes_free_pools: u64,
+    /// Headers of pools with blocks.
+    pub bytes_headers: u64,
+    /// What is left at the ends of pools and arenas.
+    pub bytes_lost: u64,
+    /// Blocks by size, the smallest first.
+    pub classes: Vec<SmallClassRow>,
+}
+
+/// Blocks of one size.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+pub struct SmallClassRow {
+    /// Bytes of a block.
+    pub size: u64,
+    /// Pools of them.
+    pub pools: u64,
+    /// Blocks in use.
+    pub blocks_used: u64,
+    /// Free blocks.
+    pub blocks_free: u64,
 }
 
 /// Used blocks by what a managed runtime noted in them.

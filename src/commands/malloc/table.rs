@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::addr::Addr;
-use crate::commands::malloc::report::{ArenaRow, CategoriesRow, MallocReport};
+use crate::commands::malloc::report::{ArenaRow, CategoriesRow, MallocReport, SmallBlocksRow};
 use crate::render::clusters::{CHUNKS, SHOWN, cluster_table};
 use crate::render::document::{Document, Rows, TableBlock, percent, size};
 use crate::render::lines::findings;
@@ -31,6 +31,7 @@ impl Render for MallocReport {
         }
         if self.total.committed == 0 {
             doc.line("no memory of glibc's malloc");
+            small_blocks(&mut doc, self.pymalloc.as_ref());
             return doc;
         }
         if let Some(chunks) = &self.chunks {
@@ -48,6 +49,7 @@ impl Render for MallocReport {
         }
         doc.line("");
         doc.table(size_table(&self.sizes));
+        small_blocks(&mut doc, self.pymalloc.as_ref());
         if let Some(categories) = &self.categories {
             doc.line("");
             doc.line(format!("By what {} says that blocks are for:", categories.whose));
@@ -229,6 +231,46 @@ fn chunk_table(chunks: &[ChunkRow], main: Option<Addr>) -> TableBlock<'_> {
     };
     table.rows = Rows::Made(chunks.len(), Box::new(move |i| chunks.get(i).map(row).unwrap_or_default()));
     table
+}
+
+/// A runtime's own allocator of small blocks, whose arenas are beside malloc's.
+fn small_blocks(doc: &mut Document<'_>, blocks: Option<&SmallBlocksRow>) {
+    let Some(blocks) = blocks else { return };
+    doc.line("");
+    doc.line(format!(
+        "{}, beside malloc: {} in {}: used {} · free {} · free pools {} ({}) · headers {} · left over {}",
+        blocks.name,
+        human(blocks.committed),
+        count(blocks.arenas, "arena"),
+        human(blocks.bytes_used),
+        human(blocks.bytes_free),
+        human(blocks.bytes_free_pools),
+        exact(blocks.free_pools),
+        human(blocks.bytes_headers),
+        human(blocks.bytes_lost)
+    ));
+    let mut table = TableBlock::default()
+        .number("Block")
+        .number("Pools")
+        .number("Used")
+        .number("Bytes used")
+        .number("%")
+        .bar()
+        .number("Free")
+        .number("Bytes free");
+    for class in &blocks.classes {
+        let (used, free) = (class.blocks_used.saturating_mul(class.size), class.blocks_free.saturating_mul(class.size));
+        table.rows.push(vec![
+            exact(class.size),
+            exact(class.pools),
+            exact(class.blocks_used),
+            exact(used),
+            percent(used, blocks.bytes_used),
+            exact(class.blocks_free),
+            exact(free),
+        ]);
+    }
+    doc.table(table);
 }
 
 /// Used blocks by what a runtime noted in them; the last row has those without a note.

@@ -43,6 +43,8 @@ pub struct WhatisRow {
     pub frame: Option<FrameAtRow>,
     /// The block of malloc that it is in.
     pub block: Option<BlockRow>,
+    /// The block of a runtime's own allocator that it is in.
+    pub small_block: Option<SmallBlockRow>,
     /// The managed object that holds this native memory: a field of it leads there. Looked for where the
     /// address is in a used block of malloc, and in mappings that a runtime knows to be an object's.
     pub owner: Option<BufferOwnerRow>,
@@ -199,6 +201,23 @@ pub struct BlockRow {
     pub used: bool,
     /// Blocks like it; `null` for a free one.
     pub cluster: Option<AlikeRow>,
+}
+
+/// A block of an allocator that a runtime has of its own, in a pool of blocks of one size.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SmallBlockRow {
+    /// What the runtime calls the allocator: `obmalloc`.
+    pub allocator: &'static str,
+    /// Where the block begins.
+    pub start: Addr,
+    /// Bytes of it, and of all others in its pool.
+    pub size: u64,
+    /// Whether it is in use.
+    pub used: bool,
+    /// Where its pool begins.
+    pub pool: Addr,
+    /// Where the arena of that begins.
+    pub arena: Addr,
 }
 
 /// Used blocks that are alike, as `malloc` groups them.

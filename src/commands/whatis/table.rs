@@ -182,6 +182,14 @@ fn native(doc: &mut Document<'_>, row: &WhatisRow) {
         doc.line(format!("  frame       {} of thread {}, {}-{}{code}", f.index, f.thread, f.sp, f.end));
     }
     block(doc, row);
+    if let Some(b) = &row.small_block {
+        let (state, at) = (if b.used { "used" } else { "free" }, row.address.since(b.start));
+        let (start, size) = (b.start, exact(b.size));
+        doc.line(format!(
+            "  block       {start}+{at:#x}, {size} bytes, {state}, in pool {} of {}",
+            b.pool, b.allocator
+        ));
+    }
     if let Some(o) = &row.owner {
         let field = o.field.as_ref().map(|f| format!(", {}", f.shown())).unwrap_or_default();
         let owned =

@@ -3,7 +3,7 @@
 //! Arenas are looked at side by side: a block in use whose type, header and size agree is an object. What objects own is
 //! noted on the way, and where they lead outside. From there on it is a search: what is found leads on.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use rayon::prelude::*;
 
@@ -17,7 +17,7 @@ use super::{MALLOC, MIN_OBJECT, PYMALLOC};
 use crate::addr::{Addr, AddrRange, union};
 use crate::cpython::objects::{Form, Objects, PyType, flags};
 use crate::cpython::obmalloc::pools::{self, PoolShape};
-use crate::cpython::obmalloc::{ALIGNMENT, Arena, Arenas, ClassCount, PoolState};
+use crate::cpython::obmalloc::{ALIGNMENT, Arena, Arenas, PoolState};
 use crate::cpython::runtime::{PyError, Runtime};
 use crate::limits;
 use crate::managed::{Part, TypeIndex};
@@ -70,7 +70,7 @@ pub(super) struct PoolMap {
     first: u32,
     /// What it is used for.
     pub(super) state: PoolState,
-    sound: bool,
+    pub(super) sound: bool,
 }
 
 /// An arena whose blocks are known.
@@ -96,7 +96,7 @@ impl ArenaMap {
     }
 
     #[inline(always)]
-    fn place(&self, shape: &PoolShape, at: Addr) -> Option<(&PoolMap, u64, usize)> {
+    pub(super) fn place(&self, shape: &PoolShape, at: Addr) -> Option<(&PoolMap, u64, usize)> {
         let index = at.checked_since(self.arena.first_pool)? / self.pool;
         let pool = self.pools.get(index as usize)?;
         let offset = at.checked_since(pool.start)?.checked_sub(shape.header)?;
@@ -116,6 +116,8 @@ pub(super) struct Outside {
     pub(super) end: u64,
     /// Memory of this kind; else it is an object.
     pub(super) owned: Option<OwnedKind>,
+    /// Whose memory it is; 0 of objects.
+    pub(super) owner: u64,
 }
 
 /// Everything that is known of blocks and objects.
@@ -124,7 +126,7 @@ pub(super) struct Census {
     /// By address, none over another.
     pub(super) outside: Vec<Outside>,
     places: Places,
-    pool_shape: PoolShape,
+    pub(super) pool_shape: PoolShape,
     /// Blocks of all arenas.
     blocks: usize,
     /// Bytes that PYTHONMALLOC=debug puts before each block.
@@ -134,7 +136,8 @@ pub(super) struct Census {
 /// What one arena's objects lead to.
 #[derive(Default)]
 struct Leads {
-    owned: Vec<Owned>,
+    /// Memory, and whose it is.
+    owned: Vec<(Owned, u64)>,
     outside: Vec<u64>,
 }
 
@@ -252,18 +255,18 @@ impl Census {
             }
             seen.insert(at, found.len() as u32);
             let start = at.saturating_sub(kind.prefix + scene.debug);
-            found.push(Outside { start, at, end: at.saturating_add(size), owned: None });
+            found.push(Outside { start, at, end: at.saturating_add(size), owned: None, owner: 0 });
             let kind = kind.clone();
             visitor.each(at, &kind, 0, &mut |_, held| {
                 match held {
                     Held::Object(_, to) if !scene.is_known_place(to) && !seen.contains_key(&to) => queue.push(to),
                     Held::Object(..) => {}
-                    Held::Memory(memory) => owned.push(memory),
+                    Held::Memory(memory) => owned.push((memory, at)),
                 }
                 true
             });
         }
-        for memory in owned {
+        for (memory, owner) in owned {
             if self.mark_owned(scene, &memory) || scene.is_known_place(memory.at) {
                 continue;
             }
@@ -272,7 +275,7 @@ impl Census {
             if scene.runtime.process.base().entries.at(at).is_none() {
                 continue;
             }
-            found.push(Outside { start: memory.at, at: memory.at, end, owned: Some(memory.kind) });
+            found.push(Outside { start: memory.at, at: memory.at, end, owned: Some(memory.kind), owner });
         }
         // An object goes before memory, and one that the collector tracks before what only looks like one.
         found.sort_by_key(|o| (o.start, !lists.has(Addr::new(o.at)), o.owned.is_some(), std::cmp::Reverse(o.end)));
@@ -336,7 +339,7 @@ impl Census {
     }
 
     #[inline(always)]
-    fn arena_at(&self, at: Addr) -> Option<usize> {
+    pub(super) fn arena_at(&self, at: Addr) -> Option<usize> {
         self.places.find(at)
     }
 
@@ -449,33 +452,11 @@ impl Census {
         self.arenas.get(i).is_some_and(|map| map.arena.range.start < to)
     }
 
-    /// Blocks by size.
-    pub(super) fn classes(&self) -> Vec<ClassCount> {
-        let mut sizes: BTreeMap<u32, ClassCount> = BTreeMap::new();
-        for map in &self.arenas {
-            for pool in map.pools.iter().filter(|pool| pool.block != 0) {
-                let count = sizes.entry(pool.block).or_default();
-                count.size = u64::from(pool.block);
-                count.pools += 1;
-                let free = map.blocks(pool).filter(|block| *block == Block::Free).count() as u64;
-                count.free += free;
-                count.used += u64::from(pool.blocks) - free;
-            }
-        }
-        sizes.into_values().collect()
-    }
-
-    pub(super) fn pool_counts(&self) -> (u64, u64) {
-        let of =
-            |state| self.arenas.iter().flat_map(|map| &map.pools).filter(|pool| pool.state == state).count() as u64;
-        let broken = self.arenas.iter().flat_map(|map| &map.pools).filter(|p| p.state == PoolState::Used && !p.sound);
-        (of(PoolState::Free), of(PoolState::Unreadable) + broken.count() as u64)
-    }
-
-    pub(super) fn each_owned_outside(&self, mut visit: impl FnMut(AddrRange, OwnedKind)) {
+    pub(super) fn each_owned_outside(&self, mut visit: impl FnMut(AddrRange, OwnedKind, Addr)) {
         for outside in &self.outside {
             if let Some(kind) = outside.owned {
-                visit(AddrRange::new(Addr::new(outside.start), Addr::new(outside.end)), kind);
+                let range = AddrRange::new(Addr::new(outside.start), Addr::new(outside.end));
+                visit(range, kind, Addr::new(outside.owner));
             }
         }
     }
@@ -658,7 +639,7 @@ impl<'p> Scene<'_, 'p> {
                 match held {
                     Held::Object(_, to) if !self.is_known_place(to) => leads.outside.push(to),
                     Held::Object(..) => {}
-                    Held::Memory(memory) => leads.owned.push(memory),
+                    Held::Memory(memory) => leads.owned.push((memory, at)),
                 }
                 true
             });

@@ -82,17 +82,17 @@ pub(super) struct Names {
 
 /// An array of numpy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NdArray {
+pub struct NdArray {
     /// Where the pointer to its data stands, from the object.
     pub(super) data_at: u64,
     /// Whether its data are its own, and no view of another's.
-    pub(super) owns: bool,
+    pub owns: bool,
     /// Bytes of its data.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// Its length in each dimension.
-    pub(super) shape: Vec<u64>,
+    pub shape: Vec<u64>,
     /// Its type of numbers, as numpy writes it: `<f8`.
-    pub(super) dtype: String,
+    pub dtype: String,
 }
 
 /// PyArrayObject_fields and PyArray_Descr: the ABI of numpy that C extensions are compiled against, the same in 1.x and 2.x
@@ -112,6 +112,9 @@ mod numpy {
     /// Dimensions at most (NPY_MAXDIMS of 2.x).
     pub(super) const MOST: u64 = 64;
 }
+
+/// Bytes of a PyArrayObject that are looked at.
+pub(super) const NDARRAY_SIZE: u64 = 80;
 
 /// The array whose words are `words`, if it makes sense.
 pub(super) fn ndarray(objects: &Objects<'_>, words: &[[u8; 8]]) -> Option<NdArray> {
@@ -155,7 +158,7 @@ impl Heap<'_> {
     }
 
     /// All fields that are known of a type, by offset.
-    pub(super) fn field_names(&self, kind: &PyType) -> HashMap<u64, String> {
+    pub(crate) fn field_names(&self, kind: &PyType) -> HashMap<u64, String> {
         let mut names = HashMap::new();
         // From the highest type down: what a subclass adds comes last.
         let mut bases: Vec<Addr> = vec![kind.address];
@@ -232,7 +235,7 @@ impl Heap<'_> {
     }
 
     /// A key in words.
-    pub(super) fn key_text(&self, key: Addr) -> Option<String> {
+    pub(crate) fn key_text(&self, key: Addr) -> Option<String> {
         let kind = self.types.lookup(self.objects.type_of(key)?.get())?.1;
         Some(match kind.form {
             Form::Text => format!("{:?}", self.objects.text(key, SHORT)?),

@@ -7,6 +7,7 @@
 //!
 //! | file | does |
 //! |---|---|
+//! | `blocks` | blocks by size, and which block an address is in |
 //! | `census` | which block is what, and what lies outside of the arenas |
 //! | `tracked` | what the collector's lists have |
 //! | `visit` | what an object holds: objects and memory |
@@ -16,6 +17,7 @@
 //! | `walk`, `reader` | from object to object; single objects |
 //! | `fields` | names of what holds what |
 
+mod blocks;
 mod census;
 mod fields;
 mod owned;
@@ -27,6 +29,7 @@ mod types;
 mod visit;
 mod walk;
 
+pub use fields::NdArray;
 pub use owned::OwnedKind;
 
 use std::collections::HashMap;
@@ -34,12 +37,13 @@ use std::sync::{Arc, OnceLock};
 
 use crate::addr::{Addr, AddrRange};
 use crate::cpython::objects::{Form, Objects, PyType};
-use crate::cpython::obmalloc::{Arenas, ClassCount};
+use crate::cpython::obmalloc::Arenas;
 use crate::cpython::runtime::{PyError, Runtime};
 use crate::limits;
 use crate::managed::graph::Space;
 use crate::managed::{
-    self, Elements, Generation, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
+    self, Elements, Generation, Link, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo,
+    Walker,
 };
 use crate::memory::Memory;
 use census::Census;
@@ -101,16 +105,6 @@ impl<'p> Heap<'p> {
     /// The arenas of obmalloc.
     pub fn arenas(&self) -> &[Arenas] {
         &self.arenas
-    }
-
-    /// Blocks of obmalloc by their size, as `sys._debugmallocstats()` counts them.
-    pub fn classes(&self) -> Vec<ClassCount> {
-        self.census.classes()
-    }
-
-    /// Pools that are free, and those whose header or list of free blocks makes no sense.
-    pub fn pool_counts(&self) -> (u64, u64) {
-        self.census.pool_counts()
     }
 
     /// The type at `address`, if it is one of an object.
@@ -179,8 +173,8 @@ impl<'p> Heap<'p> {
         self.census.number_of(at)
     }
 
-    /// Visit memory outside of the arenas that objects own, by address: where, what it is.
-    pub fn each_owned_outside(&self, visit: impl FnMut(AddrRange, OwnedKind)) {
+    /// Visit memory outside of the arenas that objects own, by address: where, what it is, whose.
+    pub fn each_owned_outside(&self, visit: impl FnMut(AddrRange, OwnedKind, Addr)) {
         self.census.each_owned_outside(visit);
     }
 
@@ -194,6 +188,46 @@ impl<'p> Heap<'p> {
             }
             true
         });
+    }
+
+    /// Visit what may be objects that the object at `object`, of that type, holds: how, and what. `visit` tells whether
+    /// to go on.
+    pub(crate) fn each_held(&self, object: Addr, kind: &PyType, mut visit: impl FnMut(Link, Addr) -> bool) {
+        let cursor = self.cursor();
+        self.visitor(&cursor).each(object.get(), kind, 0, &mut |_, held| match held {
+            visit::Held::Object(link, to) => visit(link, Addr::new(to)),
+            visit::Held::Memory(_) => true,
+        });
+    }
+
+    /// The number of the type of the object at `object`.
+    pub(crate) fn py_type_index(&self, object: Addr) -> Option<TypeIndex> {
+        self.census.object_at(object)?;
+        self.types.lookup(self.objects.type_of(object)?.get()).map(|(number, _)| number)
+    }
+
+    /// Bytes of the block of the object at `object`, and of the memory that it owns.
+    pub(crate) fn own_bytes(&self, object: Addr) -> u64 {
+        let Some(kind) = self.type_of(object) else { return 0 };
+        let mut sum = self.census.object_at(object).unwrap_or(0);
+        let items = kind.basicsize.next_multiple_of(8);
+        let cursor = self.cursor();
+        self.visitor(&cursor).each(object.get(), &kind, 0, &mut |_, held| match held {
+            visit::Held::Memory(owned) => {
+                let whole = self.census.owned_start(Addr::new(owned.at)).and_then(|start| self.census.whole_at(start));
+                sum = sum.saturating_add(whole.map_or(owned.bytes, |(_, bytes)| bytes));
+                true
+            }
+            // Memory stands among the fields, but for a deque's blocks: items need not be gone through.
+            visit::Held::Object(Link::Field(offset), _) => offset < items || kind.form == Form::Deque,
+            visit::Held::Object(..) => true,
+        });
+        sum
+    }
+
+    /// The array of numpy at `object`; the caller knows that it is one.
+    pub(crate) fn ndarray(&self, object: Addr) -> Option<NdArray> {
+        fields::ndarray(&self.objects, self.source.words(object.get(), fields::NDARRAY_SIZE))
     }
 }
 

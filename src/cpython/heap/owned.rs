@@ -27,6 +27,20 @@ words! {
 }
 
 impl OwnedKind {
+    /// The field of its owner that leads to it, in CPython's words, or those of the module that has the type.
+    pub fn field(self) -> &'static str {
+        match self {
+            OwnedKind::DictKeys => "ma_keys",
+            OwnedKind::DictValues => "ma_values",
+            OwnedKind::ListItems | OwnedKind::ArrayItems => "ob_item",
+            OwnedKind::SetTable => "table",
+            OwnedKind::ByteArrayBuffer => "ob_bytes",
+            OwnedKind::TextBuffer => "data",
+            OwnedKind::DequeBlock => "leftblock",
+            OwnedKind::ArrayData => "data",
+        }
+    }
+
     /// Its place among all.
     pub(super) fn number(self) -> u8 {
         OwnedKind::ALL.iter().position(|kind| *kind == self).unwrap_or(0) as u8

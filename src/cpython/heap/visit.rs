@@ -393,7 +393,8 @@ impl Visitor<'_, '_> {
         kind: &PyType,
         visit: &mut Visit<'_, F>,
     ) -> bool {
-        if kind.dictoffset >= 0 {
+        // Where the dict stands before the instance it says -1 (3.12 on).
+        if kind.dictoffset >= 0 || kind.is(flags::MANAGED_DICT) {
             return true;
         }
         let count = word(words, self.objects.shape.ob_size).map_or(0, |n| (n as i64).unsigned_abs());

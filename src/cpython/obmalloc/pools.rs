@@ -64,19 +64,6 @@ pub struct Pool {
     pub sound: bool,
 }
 
-/// Blocks of one size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClassCount {
-    /// Bytes of a block.
-    pub size: u64,
-    /// Pools of it.
-    pub pools: u64,
-    /// Blocks in use.
-    pub used: u64,
-    /// Blocks that are free.
-    pub free: u64,
-}
-
 /// Pools of an arena that are free, though they were used: their list.
 pub(crate) fn free_pools(memory: &dyn Memory, shape: &PoolShape, arena: &Arena, walks: &Walks) -> (Vec<Addr>, bool) {
     let mut out = Vec::new();

@@ -35,7 +35,7 @@ pub(super) fn sums(session: &Session<'_>) -> Option<Finding> {
     }
     let text = format!(
         "Objects own memory outside of the heap: {} of {}{}.",
-        counted(allocated.0, "direct buffer", "direct buffers"),
+        counted(allocated.0, "buffer", "buffers"),
         round(allocated.1),
         match mapped {
             (0, _) => String::new(),

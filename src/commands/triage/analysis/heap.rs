@@ -6,7 +6,7 @@ use crate::commands::heapstat::{self, HeapStatOptions, HeapStatReport};
 use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::buffers;
 use crate::commands::triage::analysis::suspects::suspects;
-use crate::commands::triage::analysis::tally::{Subject, Tally};
+use crate::commands::triage::analysis::tally::{Share, Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
 use crate::managed::FREE_NAME;
 use crate::map::Confidence;
@@ -29,12 +29,19 @@ const TYPES: usize = 4;
 
 /// What the managed heaps hold.
 pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, progress: &Progress, found: &mut Found) {
-    let Some(share) = tally.shares.get(&Subject::ManagedHeap) else { return };
     let runtimes = session.runtimes();
+    // Where all objects come from malloc, no memory is of the heap alone.
+    let nothing = Share::default();
+    let share = match tally.shares.get(&Subject::ManagedHeap) {
+        Some(share) => share,
+        None if runtimes.iter().any(|runtime| runtime.heap().is_some()) => &nothing,
+        None => return,
+    };
     let names: Vec<String> = runtimes.iter().map(|runtime| runtime.label()).collect();
     let title = format!("The managed heap of {}", names.join(" and "));
     let sentence = |text: String| {
-        plain("managed-heap", text, "the collector's segments or regions", share.written).known(Confidence::Exact)
+        plain("managed-heap", text, "the runtime's own lists of segments, regions or arenas", share.written)
+            .known(Confidence::Exact)
     };
     let by_kind = tally.by_kind(session);
     found.findings.extend(runtimes.iter().flat_map(|runtime| runtime.findings(&by_kind)));
@@ -57,7 +64,10 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
         biggest(types, TYPES)
     );
     found.findings.push(sentence(text).more("heapstat"));
-    found.findings.extend(fragmented(&report));
+    // Of small blocks the runtime itself tells what is free.
+    if runtimes.iter().all(|runtime| runtime.small_blocks().is_none()) {
+        found.findings.extend(fragmented(&report));
+    }
     found.findings.extend(equal_strings(&report));
     found.findings.extend(dotnet::findings::of_types(session, &report.types, size));
     let mut buffers = buffers::sums(session);

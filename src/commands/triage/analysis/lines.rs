@@ -70,7 +70,9 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
             // Of loader heaps there is a list; of other structures the map has all there is.
             let largest = regions().zip(&share.regions).max_by_key(|(_, i)| tally.written.get(**i).copied());
             let (evidence, more) = match largest.map(|(region, _)| region.kind) {
-                Some(kind) if kind.is_java() => ("the runtime's own structures", format!("regions --kind {kind}")),
+                Some(kind) if kind.is_java() || kind == Kind::PyFrames => {
+                    ("the runtime's own structures", format!("regions --kind {kind}"))
+                }
                 _ => ("the runtime's lists of loader heaps and code", "heap --loader".to_owned()),
             };
             plain("runtime", text, evidence, written).known(Confidence::Exact).more(more)

@@ -50,7 +50,9 @@ impl Subject {
             Kind::Vdso => Subject::System,
             Kind::Malloc => Subject::Malloc,
             Kind::Stack | Kind::StackGuard => Subject::Stacks,
-            Kind::GCHeap | Kind::GCHeapToBeFreed | Kind::GCBookkeeping | Kind::HandleTable => Subject::ManagedHeap,
+            Kind::GCHeap | Kind::GCHeapToBeFreed | Kind::GCBookkeeping | Kind::HandleTable | Kind::PyMalloc => {
+                Subject::ManagedHeap
+            }
             kind if kind.is_recognised() => Subject::Recognised(kind, owner(&region.detail)),
             _ => Subject::RuntimeData,
         }

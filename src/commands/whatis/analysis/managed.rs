@@ -44,10 +44,23 @@ fn structure(session: &Session<'_>, row: &mut WhatisRow) {
     }
 }
 
+/// Whether an object may be at a row's address: in a managed heap, or where a runtime has them from malloc.
+fn may_hold_objects(session: &Session<'_>, row: &WhatisRow) -> bool {
+    let Some(kind) = row.region.as_ref().map(|region| region.kind) else { return false };
+    match kind {
+        Kind::GCHeap | Kind::PyMalloc => true,
+        Kind::Malloc | Kind::Allocator => session.runtimes().iter().any(|runtime| {
+            let parts = runtime.heap().map(|heap| heap.parts()).unwrap_or_default();
+            let behind = parts.partition_point(|part| part.range.start <= row.address);
+            behind.checked_sub(1).and_then(|i| parts.get(i)).is_some_and(|part| part.range.contains(row.address))
+        }),
+        _ => false,
+    }
+}
+
 /// The objects that addresses in managed heaps are in.
 fn objects(session: &Session<'_>, rows: &mut [WhatisRow]) {
-    let mut inside: Vec<&mut WhatisRow> =
-        rows.iter_mut().filter(|r| r.region.as_ref().is_some_and(|r| r.kind == Kind::GCHeap)).collect();
+    let mut inside: Vec<&mut WhatisRow> = rows.iter_mut().filter(|row| may_hold_objects(session, row)).collect();
     if inside.is_empty() {
         return;
     }

@@ -7,9 +7,11 @@ use crate::analysis::blocks::alike;
 use crate::analysis::in_object::each_in_object;
 use crate::analysis::naming::Names;
 use crate::analysis::place::place;
-use crate::commands::whatis::report::{AlikeRow, BlockRow, BufferOwnerRow, BufferRow, FrameAtRow, WhatisRow};
+use crate::commands::whatis::report::{
+    AlikeRow, BlockRow, BufferOwnerRow, BufferRow, FrameAtRow, SmallBlockRow, WhatisRow,
+};
 use crate::limits;
-use crate::managed::{FrameKind, ObjectNames, StackFrame, Walk, buffer_at};
+use crate::managed::{FrameKind, ManagedRuntime, ObjectNames, StackFrame, Walk};
 use crate::map::{Kind, Owner};
 use crate::memory::pointers::pointers;
 use crate::native::malloc::Block;
@@ -34,7 +36,7 @@ fn buffers(session: &Session<'_>, rows: &mut [WhatisRow]) {
         // To find all buffers the heap is walked.
         let kind = r.region.as_ref().map(|region| region.kind);
         kind.is_some_and(|kind| {
-            matches!(kind, Kind::Malloc | Kind::MappedFile | Kind::SharedMemory) || kind.is_anonymous()
+            matches!(kind, Kind::Malloc | Kind::PyMalloc | Kind::MappedFile | Kind::SharedMemory) || kind.is_anonymous()
         })
     };
     let mut rows: Vec<&mut WhatisRow> = rows.iter_mut().filter(outside).collect();
@@ -42,10 +44,11 @@ fn buffers(session: &Session<'_>, rows: &mut [WhatisRow]) {
         return;
     }
     for runtime in session.runtimes() {
-        let (buffers, Some(heap)) = (runtime.buffers(), runtime.heap()) else { continue };
+        let Some(heap) = runtime.heap() else { continue };
         let mut names = ObjectNames::new(heap);
         for row in rows.iter_mut().filter(|row| row.owner.is_none()) {
-            let Some(buffer) = buffer_at(buffers, row.address) else { continue };
+            row.small_block = row.small_block.take().or_else(|| small_block(runtime, row));
+            let Some(buffer) = runtime.buffer_of(row.address) else { continue };
             let Some((name, _)) = names.object(buffer.object) else { continue };
             row.owner = Some(BufferOwnerRow {
                 kind: PointerSource::Object,
@@ -56,6 +59,19 @@ fn buffers(session: &Session<'_>, rows: &mut [WhatisRow]) {
             });
         }
     }
+}
+
+/// The block of a runtime's own allocator that a row's address is in.
+fn small_block(runtime: &dyn ManagedRuntime, row: &WhatisRow) -> Option<SmallBlockRow> {
+    let block = runtime.small_block(row.address)?;
+    Some(SmallBlockRow {
+        allocator: runtime.small_blocks()?.name,
+        start: block.range.start,
+        size: block.range.len(),
+        used: block.used,
+        pool: block.pool,
+        arena: block.arena,
+    })
 }
 
 /// The frames that addresses on stacks are in.
@@ -130,7 +146,7 @@ fn owners(session: &Session<'_>, rows: &mut [&mut WhatisRow], progress: &Progres
     rows.sort_by_key(|r| r.block.as_ref().map(|b| b.start));
     let ranges: Vec<AddrRange> =
         rows.iter().filter_map(|r| r.block.as_ref()).map(|b| AddrRange::sized(b.start, b.size)).collect();
-    let heap = union(session.map().regions.iter().filter(|r| r.kind == Kind::GCHeap).map(|r| r.range).collect());
+    let heap = union(session.map().regions.iter().filter(|r| r.kind.holds_objects()).map(|r| r.range).collect());
     let (Some(first), Some(last), false) = (ranges.first(), ranges.last(), heap.is_empty()) else { return };
     let keep = |share: &mut Vec<Word>, at, value| {
         let row = ranges.partition_point(|r| r.end <= value);

@@ -1,0 +1,44 @@
+//! What stands out in a Python process: where the memory is, which containers and caches have most of it and what they
+//! are called in the program, arenas that are nearly empty, large arrays.
+
+mod arenas;
+mod caches;
+mod containers;
+mod holders;
+mod large;
+mod places;
+mod weigh;
+
+use std::collections::BTreeMap;
+
+use crate::cpython::CPython;
+use crate::map::{Confidence, Kind};
+use crate::report::{Finding, Severity};
+
+/// Everything that is told of one interpreter; `written`: bytes of the process that were written, by kind.
+pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
+    let mut out: Vec<Finding> = arenas::findings(python, written);
+    out.extend(collector_off(python));
+    let Some(heap) = python.objects() else { return out };
+    let candidates = containers::candidates(heap);
+    out.extend(containers::findings(python, heap, &candidates));
+    out.extend(caches::findings(heap, &candidates));
+    out.extend(large::findings(python, heap, &candidates));
+    out
+}
+
+/// Cycles of objects are never freed where the collector is off.
+fn collector_off(python: &CPython<'_>) -> Option<Finding> {
+    let runtime = python.runtime();
+    let off = runtime.interpreters.iter().any(|interpreter| {
+        let gc = runtime.view("PyInterpreterState", *interpreter).addr_of("gc");
+        gc.is_ok_and(|gc| runtime.view("_gc_runtime_state", gc).u32("enabled") == Ok(0))
+    });
+    off.then(|| {
+        let text = "The cyclic garbage collector is off (gc.disable()): objects that refer to one another in a cycle are \
+                    never freed.";
+        Finding::new("collector-off", Severity::Info, text, "_gc_runtime_state.enabled")
+            .known(Confidence::Exact)
+            .more("heapstat")
+    })
+}
