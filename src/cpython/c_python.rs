@@ -210,6 +210,10 @@ impl ManagedRuntime for CPython<'_> {
         findings::findings(self, written)
     }
 
+    fn walks_for_findings(&self) -> bool {
+        true
+    }
+
     fn roots(&self, _own: usize, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
         roots::roots(self)
     }

@@ -147,10 +147,15 @@ pub trait ManagedRuntime: Sync {
         None
     }
 
-    /// What stands out in its own structures, without a pass over its heap; `written`: bytes of the process that were
+    /// What stands out in its own structures, mostly without a pass over its heap; `written`: bytes of the process that were
     /// written, by kind.
     fn findings(&self, _written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
         Vec::new()
+    }
+
+    /// Whether it walks its heap for that.
+    fn walks_for_findings(&self) -> bool {
+        false
     }
 
     /// What it notes at the start of blocks that it has from malloc; `None` where it notes nothing.

@@ -29,7 +29,9 @@ impl Render for ObjectReport {
         doc.line(format!("{} {name}", self.object));
         let mut facts = vec![format!("{} bytes", exact(self.size.unwrap_or(0)))];
         facts.extend(self.generation.map(str::to_owned));
-        facts.extend(self.method_table.map(|m| format!("MethodTable {m}")));
+        // Other runtimes than .NET tell no module of an object, and their types are no MethodTables.
+        let word = if self.module.is_some() { "MethodTable" } else { "type" };
+        facts.extend(self.method_table.map(|m| format!("{word} {m}")));
         facts.extend(self.module.clone());
         facts.extend(self.length.map(|n| format!("{} elements", exact(n))));
         facts.extend(dimensions(&self.dimensions));

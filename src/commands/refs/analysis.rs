@@ -148,7 +148,7 @@ fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
                 out.what = if block.used { TargetKind::Block } else { TargetKind::FreeBlock };
             }
         }
-        (Span::Thing, Some(region)) if region.kind == Kind::GCHeap => {
+        (Span::Thing, Some(region)) if region.kind.holds_objects() => {
             for heap in session.runtimes().into_iter().filter_map(|runtime| runtime.heap()) {
                 let mut names = ObjectNames::new(heap);
                 let object = names.containing(addr);
@@ -203,7 +203,7 @@ pub(in crate::commands) fn objects(session: &Session<'_>, rows: &mut [RefRow]) {
     if rows.iter().any(|r| r.kind == Some(Kind::HandleTable)) {
         in_handles(session, rows);
     }
-    if rows.iter().any(|r| r.kind == Some(Kind::GCHeap)) {
+    if rows.iter().any(|r| r.kind.is_some_and(Kind::holds_objects)) {
         in_objects(session, rows);
     }
 }

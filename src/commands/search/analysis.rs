@@ -50,7 +50,7 @@ pub fn search(
 
 /// Tell which managed objects the hits are in, which are in order: only segments that hold some are walked.
 fn objects(session: &Session<'_>, hits: &mut [HitRow]) {
-    if !hits.iter().any(|h| h.kind == Some(Kind::GCHeap)) {
+    if !hits.iter().any(|h| h.kind.is_some_and(Kind::holds_objects)) {
         return;
     }
     let _phase = session.process.enter(Phase::Objects);

@@ -37,6 +37,9 @@ impl<'h, 'p> Brief<'h, 'p> {
     pub(super) fn value(&self, object: Addr, kind: &PyType, most: usize) -> Option<String> {
         match kind.form {
             Form::Text => self.text(object, most),
+            // What they hold is listed below.
+            Form::List | Form::Dict | Form::Set | Form::Deque => None,
+            _ if kind.name == "tuple" => None,
             _ => self.short(object, kind, PREVIEW),
         }
     }

@@ -7,7 +7,7 @@ use super::{Objects, PyModule, flags};
 use crate::addr::Addr;
 use crate::limits;
 
-/// What the module `types` calls types that have another name of their own (Lib/types.py).
+/// What modules, `types` above all, call types that have another name of their own (Lib/types.py).
 const OF_TYPES: [(&str, &str); 21] = [
     ("FunctionType", "function"),
     ("MethodType", "method"),
@@ -63,10 +63,15 @@ impl StaticNames {
         all.sort_by_key(|module| (module.name != "types", !module.is_native));
         for module in all {
             found.take(objects, module.dict, |key| {
-                if module.name == "types" {
-                    return OF_TYPES.iter().find(|(alias, _)| *alias == key).map(|(_, name)| (*name).to_owned());
+                if let Some((_, name)) = OF_TYPES.iter().find(|(alias, _)| *alias == key) {
+                    return Some((*name).to_owned());
                 }
-                Some(format!("{}.{key}", public(&module.name)))
+                match module.name.as_str() {
+                    "types" => None,
+                    // Iterators and views of the interpreter, by their own names.
+                    "_collections_abc" => Some(key.to_owned()),
+                    name => Some(format!("{}.{key}", public(name))),
+                }
             });
         }
         found

@@ -1,6 +1,6 @@
 //! Static variables of modules written in C: words of their data that lead to objects.
 
-use super::{MODULE_DATA, may_be_object, root};
+use super::{STATIC, may_be_object, root};
 use crate::cpython::heap::Heap;
 use crate::image::ModuleKind;
 use crate::managed::Roots;
@@ -16,7 +16,7 @@ pub(super) fn read(heap: &Heap<'_>, roots: &mut Roots) {
                     let value = u64::from_le_bytes(*word);
                     if may_be_object(heap, value) {
                         let at = crate::addr::Addr::new(window.start).wrapping_add(8 * i as u64);
-                        roots.all.extend(root(heap, MODULE_DATA, at, value, None));
+                        roots.all.extend(root(heap, STATIC, at, value, None));
                     }
                 }
             }

@@ -2,10 +2,11 @@
 //!
 //! | kind | is |
 //! |---|---|
+//! | module | the globals of a module in `sys.modules`: what people look for first, and named by the module |
 //! | interpreter | a field of PyInterpreterState: `sys.modules`, `builtins`, codecs |
 //! | thread state | a field of PyThreadState: the current exception, the dict of the thread |
 //! | Stack | a variable or temporary of a Python frame |
-//! | module data | a static variable of a C module; dicts of static types |
+//! | static variable of C | a static variable of a C module; dicts of static types |
 //! | Stack (conservative) | a word of a native stack, or a register |
 //! | immortal | an object whose count of references is never counted (3.12 on) |
 //! | held from C | an object with more references than were found: C code keeps it, in memory that nobody knows |
@@ -25,11 +26,12 @@ use crate::managed::{Heap as _, Root, RootKind, Roots};
 use crate::memory::Memory;
 use crate::phase::Phase;
 
-const INTERPRETER: RootKind = RootKind::Of(0, "interpreter");
-const THREAD: RootKind = RootKind::Of(1, "thread state");
-const MODULE_DATA: RootKind = RootKind::Of(2, "module data");
-const IMMORTAL: RootKind = RootKind::Of(3, "immortal");
-const FROM_C: RootKind = RootKind::Of(4, "held from C");
+const MODULE: RootKind = RootKind::Of(0, "module");
+const INTERPRETER: RootKind = RootKind::Of(1, "interpreter");
+const THREAD: RootKind = RootKind::Of(2, "thread state");
+const STATIC: RootKind = RootKind::Of(3, "static variable of C");
+const IMMORTAL: RootKind = RootKind::Of(4, "immortal");
+const FROM_C: RootKind = RootKind::Of(5, "held from C");
 
 /// All roots of an interpreter.
 pub(super) fn roots(python: &CPython<'_>) -> Roots {
@@ -37,7 +39,11 @@ pub(super) fn roots(python: &CPython<'_>) -> Roots {
     let Some(heap) = python.objects() else { return roots };
     let runtime = python.runtime();
     let _phase = runtime.process.enter(Phase::References);
+    let md_dict = runtime.layout.positive("PyModuleObject", "md_dict").unwrap_or(0);
     for &interpreter in &runtime.interpreters {
+        let modules = runtime.modules(interpreter);
+        let dicts = modules.iter().map(|m| (m.object.wrapping_add(md_dict), m.dict.get()));
+        roots.all.extend(dicts.filter_map(|(at, dict)| root(heap, MODULE, at, dict, None)));
         of_struct(heap, "PyInterpreterState", interpreter, INTERPRETER, None, &mut roots);
         let (threads, why) = runtime.thread_states(interpreter);
         roots.notes.extend(why.map(|e| e.to_string()));

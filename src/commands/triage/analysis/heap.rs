@@ -44,7 +44,11 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
             .known(Confidence::Exact)
     };
     let by_kind = tally.by_kind(session);
-    found.findings.extend(runtimes.iter().flat_map(|runtime| runtime.findings(&by_kind)));
+    for runtime in &runtimes {
+        if !runtime.walks_for_findings() || budget.allows("containers and caches", share.in_core, STRINGS) {
+            found.findings.extend(runtime.findings(&by_kind));
+        }
+    }
     if runtimes.iter().all(|runtime| runtime.heap().is_none())
         || !budget.allows("objects by type", share.in_core, COUNTED)
     {
