@@ -123,7 +123,7 @@ impl<'p> Heap<'p> {
         self.types.get(kind)
     }
 
-    /// Global variables of all modules, as `module.name`, by where the dict of the module has its pointer.
+    /// Global variables of all modules, as `global module.name`, by where the dict of the module has its pointer.
     pub fn globals(&self) -> &HashMap<Addr, Arc<str>> {
         self.globals.get_or_init(|| {
             let modules = self.runtime.interpreters.iter().flat_map(|at| self.runtime.modules(*at));
@@ -131,7 +131,7 @@ impl<'p> Heap<'p> {
             for module in modules {
                 self.objects.each_entry(module.dict, limits::MAX_PY_LOOKUP, |entry| {
                     if let Some(key) = self.objects.name(entry.key).filter(|_| self.objects.is_str(entry.key)) {
-                        all.entry(entry.place).or_insert_with(|| format!("{}.{key}", module.name).into());
+                        all.entry(entry.place).or_insert_with(|| format!("global {}.{key}", module.name).into());
                     }
                     all.len() < limits::MAX_PY_GLOBALS
                 });

@@ -45,8 +45,8 @@ const SEARCHED: u64 = 200 << 20;
 /// What begins the description of a static variable in that of a field (`[93] (static App.Cache.All)`).
 const STATIC: &str = "(static ";
 
-/// What begins it where the field itself is the variable (`static App.CACHE`).
-const OF_CLASS: &str = "static ";
+/// What begins it where the field itself is the variable (`static App.CACHE`, `global app.CACHE`).
+const OF_CLASS: [&str; 2] = ["static ", "global "];
 
 /// What keeps most of the live objects, in sentences.
 pub(super) fn suspects(
@@ -83,7 +83,7 @@ fn root(object: Addr, names: &mut ObjectNames<'_>, rooted: &Rooted<'_>) -> Optio
     paths.sort_by_key(|path| (static_of(path).is_none(), path.thread.is_some(), path.chain.len()));
     let path = paths.first()?;
     if let Some(name) = static_of(path) {
-        return Some(format!("static {name}"));
+        return Some(name);
     }
     let method = path.frame.as_ref().and_then(|frame| frame.method.as_deref());
     Some(match (path.thread, method) {
@@ -94,12 +94,14 @@ fn root(object: Addr, names: &mut ObjectNames<'_>, rooted: &Rooted<'_>) -> Optio
 }
 
 /// The static variable that a way goes through.
-fn static_of(path: &RootPathRow) -> Option<&str> {
-    path.chain.iter().find_map(|step| {
+fn static_of(path: &RootPathRow) -> Option<String> {
+    // The nearest to the object: sys.modules leads to all others.
+    path.chain.iter().rev().find_map(|step| {
         let field = step.field.as_deref()?;
         // In an array of such variables, or in the object that stands for their class.
         let in_array = field.split_once(STATIC).and_then(|(_, name)| name.strip_suffix(')'));
-        in_array.or_else(|| field.strip_prefix(OF_CLASS))
+        let whole = OF_CLASS.iter().any(|word| field.starts_with(word));
+        in_array.map(|name| format!("static {name}")).or_else(|| whole.then(|| field.to_owned()))
     })
 }
 
