@@ -38,9 +38,6 @@ pub struct ManagedFrame {
 pub enum Caller {
     /// The frame with these registers.
     Regs(Box<Regs>),
-    /// As the unwind data of the module say whose code it is (an interpreter written in C). That code has a
-    /// row of its own, above its methods.
-    Module,
     /// It can't be told.
     Unknown,
 }

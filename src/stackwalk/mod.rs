@@ -135,7 +135,7 @@ impl<'a, 'p> Walker<'a, 'p> {
     ) -> Result<Step, End> {
         let up = match frame.caller {
             Caller::Regs(ref regs) => Some(Step { regs: (**regs).clone(), exact: false, trust: Trust::UnwindData }),
-            Caller::Module | Caller::Unknown => None,
+            Caller::Unknown => None,
         };
         let up = up.filter(|up| self.is_caller(state, step, up));
         state.pass(up.as_ref().map_or(step.regs.sp(), |up| up.regs.sp()));
@@ -143,9 +143,6 @@ impl<'a, 'p> Walker<'a, 'p> {
         for activation in frame.methods.into_iter().take(self.most) {
             let kind = FrameKind::Managed(runtime, activation.method);
             state.push_at(step, kind, Some(Box::new(activation.position)));
-        }
-        if matches!(frame.caller, Caller::Module) {
-            return self.pass_native(state, step, stack);
         }
         if is_stub {
             state.push(step, FrameKind::Native);

@@ -316,10 +316,6 @@ fn a_frame_may_be_several_methods_and_say_who_called_it() {
     assert_eq!((frames[1].sp, frames[1].ip, frames[1].line), (frames[2].sp, frames[2].ip, Some(7)));
     assert!(frames.iter().all(|f| f.runtime.as_deref() == Some("Toy") || f.kind != FrameRowKind::Managed));
 
-    // Code of a module has a row of its own behind its methods.
-    let frames = told(Caller::Module);
-    assert_eq!(managed(&frames)[..3], [wait.clone(), inner.clone(), work.clone()]);
-    assert_eq!((frames[3].kind, frames[3].sp), (FrameRowKind::Native, frames[2].sp));
     let frames = told(Caller::Unknown);
     assert_eq!(managed(&frames)[..3], [wait, inner, work]);
 }
