@@ -6,7 +6,7 @@ use crate::cli::ask::ask;
 use crate::cli::commands::Command;
 use crate::cli::{Exit, Failure};
 
-/// What async methods wait for, and who waits for them: SOS dumpasync, equal chains merged
+/// What async methods wait for, and who waits for them: SOS dumpasync, tasks of asyncio; equal chains merged
 #[derive(Args, Debug)]
 pub(super) struct Async {
     /// Every chain, not only those that differ

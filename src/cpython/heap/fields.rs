@@ -161,13 +161,7 @@ impl Heap<'_> {
     pub(crate) fn field_names(&self, kind: &PyType) -> HashMap<u64, String> {
         let mut names = HashMap::new();
         // From the highest type down: what a subclass adds comes last.
-        let mut bases: Vec<Addr> = vec![kind.address];
-        while let Some(base) = bases.last().and_then(|last| self.objects.ptr_at(*last, self.objects.shape.types.base)) {
-            if base.is_null() || bases.len() >= limits::MAX_PY_BASES {
-                break;
-            }
-            bases.push(base);
-        }
+        let bases: Vec<Addr> = self.objects.bases(kind.address).collect();
         for base in bases.into_iter().rev() {
             let Some((_, found)) = self.types.lookup(base.get()) else { continue };
             if let Some((_, kind)) = STRUCTS.iter().find(|(name, _)| *name == found.name) {

@@ -198,6 +198,12 @@ impl Objects<'_> {
         })
     }
 
+    /// A type and those above it by `tp_base`, up to `object`.
+    pub(crate) fn bases(&self, at: Addr) -> impl Iterator<Item = Addr> + '_ {
+        let base = |at: &Addr| self.ptr_at(*at, self.shape.types.base).filter(|base| !base.is_null());
+        std::iter::successors(Some(at), base).take(limits::MAX_PY_BASES)
+    }
+
     /// How instances hold others: by a flag, or by the name of the first type above that is known.
     fn form_of(&self, at: Addr, bits: u64, name: &str, names: &StaticNames) -> Form {
         let by_flag = [
@@ -216,29 +222,18 @@ impl Objects<'_> {
         if let Some(form) = known(name) {
             return form;
         }
-        let mut base = at;
-        for _ in 0..limits::MAX_PY_BASES {
-            let Some(next) = self.ptr_at(base, self.shape.types.base).filter(|next| !next.is_null()) else { break };
-            base = next;
-            let Some(bits) = self.word_at(base, self.shape.types.flags) else { break };
-            if let Some(form) = known(&self.type_name(base, bits, names)) {
-                return form;
-            }
-        }
-        Form::Plain
+        let above = |base: Addr| {
+            let bits = self.word_at(base, self.shape.types.flags)?;
+            known(&self.type_name(base, bits, names))
+        };
+        self.bases(at).skip(1).find_map(above).unwrap_or(Form::Plain)
     }
 
     /// Bytes of an instance of the highest type above one, below `object`: what subclasses add comes behind.
     fn solid_size(&self, at: Addr) -> Option<u64> {
-        let mut solid = at;
-        for _ in 0..limits::MAX_PY_BASES {
-            let base = self.ptr_at(solid, self.shape.types.base)?;
-            if base.is_null() || self.ptr_at(base, self.shape.types.base)?.is_null() {
-                break;
-            }
-            solid = base;
-        }
-        self.word_at(solid, self.shape.types.basicsize)
+        let all: Vec<Addr> = self.bases(at).collect();
+        let solid = all.len().checked_sub(2).and_then(|i| all.get(i)).unwrap_or(&at);
+        self.word_at(*solid, self.shape.types.basicsize)
     }
 
     /// A type's name as Python shows it: with its module, unless that is `builtins`.

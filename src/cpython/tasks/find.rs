@@ -92,17 +92,7 @@ impl<'c, 'p> Finder<'c, 'p> {
     }
 
     fn is_task(&self, kind: &PyType) -> bool {
-        let mut at = kind.address;
-        for _ in 0..limits::MAX_PY_BASES {
-            if self.types.contains(&at) {
-                return true;
-            }
-            match self.objects.ptr_at(at, self.objects.shape.types.base) {
-                Some(base) if !base.is_null() => at = base,
-                _ => return false,
-            }
-        }
-        false
+        self.objects.bases(kind.address).any(|base| self.types.contains(&base))
     }
 
     fn task(&self, address: Addr) -> Option<Found> {
