@@ -14,6 +14,9 @@ use crate::memory::walk::Walks;
 
 const WORD: u64 = 8;
 
+/// Bytes of the smallest chunk; larger ones are twice as many until a frame fits (DATA_STACK_CHUNK_SIZE, `push_chunk`).
+const SMALLEST: u64 = 16 << 10;
+
 /// Words of a `_PyInterpreterFrame` before its variables in 3.11 (FRAME_SPECIALS_SIZE); later versions have the whole in
 /// `co_framesize`.
 const SPECIALS_3_11: u64 = 9;
@@ -34,21 +37,30 @@ pub(in crate::cpython) fn chunks(runtime: &Runtime<'_>, walks: &Walks, tstate: A
         return (Vec::new(), None);
     }
     let mut out = Vec::new();
-    let mut ended = None;
+    let (mut ended, mut odd) = (None, None);
     for (field, spare) in [("datastack_chunk", false), ("datastack_cached_chunk", true)] {
         let Ok(first) = thread.ptr(field) else { continue };
         let next = |at: Addr| runtime.view("_PyStackChunk", at).ptr("previous");
         // What is kept has no link that means anything.
         let next = |at: Addr| if spare { Ok(Addr::NULL) } else { next(at) };
         let walked = follow(walks, first, next, |at| {
-            let size = runtime.view("_PyStackChunk", at).u64("size").ok();
-            let sane = |size: &u64| at.is_aligned(8) && *size >= WORD && *size <= limits::MAX_PY_CHUNK;
-            let range = size.filter(sane).and_then(|size| Some(AddrRange::new(at, at.checked_add(size)?)));
-            out.extend(range.map(|range| Chunk { range, spare }));
+            match whole(runtime, at) {
+                Some(range) => out.push(Chunk { range, spare }),
+                None => odd = odd.or(Some(at)),
+            }
         });
         ended = ended.or(walked.err());
     }
-    (out, ended.map(PyError::list("chunks of the data stack")))
+    let odd = odd.map(|at| PyError::Nonsense { what: "a chunk of the data stack whose size can't be", at });
+    (out, ended.map(PyError::list("chunks of the data stack")).or(odd))
+}
+
+/// All of the chunk at `at`, where its size is one that chunks have and its mapping goes so far.
+fn whole(runtime: &Runtime<'_>, at: Addr) -> Option<AddrRange> {
+    let size = runtime.view("_PyStackChunk", at).u64("size").ok()?;
+    let sane = at.is_aligned(WORD) && size.is_power_of_two() && (SMALLEST..=limits::MAX_PY_CHUNK).contains(&size);
+    let range = AddrRange::new(at, at.checked_add(size).filter(|_| sane)?);
+    (range.end <= runtime.process.mapping_at(at)?.range.end).then_some(range)
 }
 
 /// Goes on where the list of frames breaks off.

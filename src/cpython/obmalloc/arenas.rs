@@ -212,6 +212,8 @@ impl Finder<'_> {
                 && untouched <= range.end
                 && free_count <= total
                 && carved <= total
+                // What was never carved is free: so an arena of 256 KiB is told from one of 1 MiB, as both have 64 pools.
+                && free_count.saturating_add(carved) >= total
                 && (arena / pool - 1..=arena / pool).contains(&total)
                 && (free_pools.is_null() || range.contains(free_pools));
             // Pools that were used once keep the number of their arena.

@@ -155,3 +155,19 @@ pub fn headers(name: &str) -> (elf::Headers, u64) {
     let bytes = std::fs::read(&path).unwrap();
     (elf::read(&bytes), bytes.len() as u64)
 }
+
+/// The core with other words at some addresses, in a file that goes with what is returned.
+pub fn patched(name: &str, words: &[(u64, u64)]) -> tempfile::NamedTempFile {
+    let path = plain(name);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let loads = elf::read(&bytes).loads;
+    for &(at, word) in words {
+        let load = loads.iter().find(|l| l.vaddr <= at && at < l.vaddr + l.filesz);
+        let load = load.unwrap_or_else(|| panic!("{at:#x} is not in {name}"));
+        let place = (load.offset + (at - load.vaddr)) as usize;
+        bytes[place..place + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    let mut file = tempfile::NamedTempFile::new_in(folder()).unwrap();
+    write_sparse(file.as_file_mut(), &bytes);
+    file
+}
