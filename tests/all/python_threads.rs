@@ -68,7 +68,9 @@ fn frames_and_names_are_those_that_the_process_told() {
         let sorted = thread(&report, "sorted \u{436}");
         let frames: Vec<&FrameRow> = python(&sorted.frames).collect();
         assert!(frames.windows(2).all(|w| w[0].sp <= w[1].sp), "{name}: {frames:?}");
-        assert!(frames[0].sp < frames[frames.len() - 1].sp, "{name}: the call by `sorted` is a call of C");
+        // 3.9 has nothing on the C stack that leads to the Python frame.
+        let told = frames[0].sp < frames[frames.len() - 1].sp;
+        assert!(told || name == "python39", "{name}: the call by `sorted` is a call of C");
     }
 }
 

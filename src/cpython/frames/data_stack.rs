@@ -43,11 +43,9 @@ pub(in crate::cpython) fn chunks(runtime: &Runtime<'_>, walks: &Walks, tstate: A
         let next = |at: Addr| runtime.view("_PyStackChunk", at).ptr("previous");
         // What is kept has no link that means anything.
         let next = |at: Addr| if spare { Ok(Addr::NULL) } else { next(at) };
-        let walked = follow(walks, first, next, |at| {
-            match whole(runtime, at) {
-                Some(range) => out.push(Chunk { range, spare }),
-                None => odd = odd.or(Some(at)),
-            }
+        let walked = follow(walks, first, next, |at| match whole(runtime, at) {
+            Some(range) => out.push(Chunk { range, spare }),
+            None => odd = odd.or(Some(at)),
         });
         ended = ended.or(walked.err());
     }

@@ -128,3 +128,84 @@ pub(crate) fn read(shape: &PoolShape, start: Addr, size: u64, bytes: &[[u8; 8]])
 pub(crate) fn block_at(shape: &PoolShape, pool: Addr, block: u64, index: u64) -> AddrRange {
     AddrRange::sized(pool.wrapping_add(shape.header).wrapping_add(index.wrapping_mul(block)), block)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: u64 = 4096;
+    const START: Addr = Addr::new(0x7f00_0000_4000);
+    const SHAPE: PoolShape = PoolShape {
+        used: 0,
+        free_block: 8,
+        next: 16,
+        size_index: 36,
+        next_offset: 40,
+        max_next_offset: 44,
+        header: 48,
+    };
+
+    /// Blocks of 64 bytes: 63 of them, of which `given` were given out, and what each of `links` (a block's number or any
+    /// other address) leads to.
+    fn pool(used: u64, given: u64, first: u64, links: &[(u64, u64)]) -> Pool {
+        let mut words = vec![0_u64; (SIZE / 8) as usize];
+        (words[0], words[1]) = (used, first);
+        words[4] = 3 << 32;
+        words[5] = (48 + 64 * given) | (SIZE - 64) << 32;
+        for &(number, to) in links {
+            words[(48 + 64 * number) as usize / 8] = to;
+        }
+        let bytes: Vec<[u8; 8]> = words.iter().map(|word| word.to_le_bytes()).collect();
+        read(&SHAPE, START, SIZE, &bytes)
+    }
+
+    fn block(number: u64) -> u64 {
+        block_at(&SHAPE, START, 64, number).start.get()
+    }
+
+    #[test]
+    fn blocks_that_are_free_are_those_of_the_list_and_those_never_given_out() {
+        let pool = pool(7, 10, block(4), &[(4, block(9)), (9, block(0))]);
+        assert_eq!((pool.state, pool.block, pool.blocks, pool.used, pool.sound), (PoolState::Used, 64, 63, 7, true));
+        let in_use: Vec<usize> = (0..63).filter(|&i| !pool.free[i]).collect();
+        assert_eq!(in_use, [1, 2, 3, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn a_list_that_is_none_is_told() {
+        let odd = [
+            ("to itself", block(4)),
+            ("in a ring", block(9)),
+            ("to what was never given out", block(30)),
+            ("out of the pool", START.get() + SIZE),
+            ("before it", START.get() - 64),
+            ("into the header", START.get()),
+            ("between two", block(3) + 16),
+            ("nowhere", u64::MAX),
+        ];
+        for (what, to) in odd {
+            let pool = pool(7, 10, block(9), &[(9, block(4)), (4, to)]);
+            assert_eq!((pool.state, pool.sound), (PoolState::Used, false), "{what}");
+        }
+        // Fewer are free than the header says.
+        assert!(!pool(6, 10, block(4), &[(4, block(9)), (9, block(0))]).sound);
+        assert!(!pool(u64::from(u32::MAX), 10, 0, &[]).sound);
+    }
+
+    #[test]
+    fn a_header_that_makes_no_sense_is_not_read() {
+        let with = |at: usize, word: u64| {
+            let mut words = vec![0_u64; (SIZE / 8) as usize];
+            (words[4], words[5]) = (3 << 32, 48 | (SIZE - 64) << 32);
+            words[at] = word;
+            let bytes: Vec<[u8; 8]> = words.iter().map(|word| word.to_le_bytes()).collect();
+            read(&SHAPE, START, SIZE, &bytes).state
+        };
+        assert_eq!(with(0, 0), PoolState::Used);
+        // A class of blocks larger than the pool; what comes next in the header, or behind the pool.
+        assert_eq!(with(4, u64::MAX), PoolState::Unreadable);
+        assert_eq!(with(5, 0), PoolState::Unreadable);
+        assert_eq!(with(5, u64::MAX), PoolState::Unreadable);
+        assert_eq!(read(&SHAPE, START, SIZE, &[]).state, PoolState::Unreadable);
+    }
+}

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rayon::prelude::*;
 
-use super::{FROM_C, IMMORTAL};
+use super::{FROM_C, IMMORTAL, STATIC};
 use crate::addr::Addr;
 use crate::cpython::heap::Heap;
+use crate::cpython::objects::Form;
 use crate::managed::{Heap as _, Losses, Root};
 
 /// From here on a count is no count: the object is never freed (`_Py_IMMORTAL_INITIAL_REFCNT` is 2^32 - 1 in 3.12 and 3.13,
@@ -20,8 +21,8 @@ const IMMORTAL_SINCE: u32 = 12;
 /// References looked at in one piece.
 const BATCH: usize = 256;
 
-/// Roots of objects that `known` roots and other objects do not account for.
-pub(super) fn read(heap: &Heap<'_>, known: &[Root]) -> Vec<Root> {
+/// Add the roots of objects that known roots and other objects do not account for, and take away those that are none.
+pub(super) fn settle(heap: &Heap<'_>, known: &mut Vec<Root>) {
     let counts: Vec<AtomicU32> = (0..heap.numbers()).map(|_| AtomicU32::new(0)).collect();
     let count = |at: Addr| {
         if let Some(counter) = heap.number_of(at).and_then(|number| counts.get(number)) {
@@ -40,6 +41,10 @@ pub(super) fn read(heap: &Heap<'_>, known: &[Root]) -> Vec<Root> {
             });
         },
     );
+    known.retain(|root| {
+        let inside = heap.number_of(root.object).and_then(|number| counts.get(number));
+        !inside.is_some_and(|inside| is_left_over(heap, root, u64::from(inside.load(Ordering::Relaxed))))
+    });
     // A root is a reference too. What only a conservative word leads to may be chance.
     let mut held: HashMap<Addr, u32> = HashMap::new();
     known.iter().for_each(|root| *held.entry(root.object).or_insert(0) += 1);
@@ -69,5 +74,15 @@ pub(super) fn read(heap: &Heap<'_>, known: &[Root]) -> Vec<Root> {
             out
         },
     );
-    found.flatten().collect()
+    let found: Vec<Root> = found.flatten().collect();
+    known.extend(found);
+}
+
+/// Whether a static variable is a place in the interpreter's list of free dicts or lists (`free_list`, an array up to 3.9)
+/// that was taken from there and given to somebody: all references to it are from `inside`.
+fn is_left_over(heap: &Heap<'_>, root: &Root, inside: u64) -> bool {
+    let of_the_interpreter = root.kind == STATIC && heap.runtime().range.contains(root.address);
+    of_the_interpreter
+        && heap.refcnt(root.object) <= inside
+        && heap.type_of(root.object).is_some_and(|kind| matches!(kind.form, Form::Dict | Form::List))
 }

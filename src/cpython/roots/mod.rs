@@ -55,8 +55,7 @@ pub(super) fn roots(python: &CPython<'_>) -> Roots {
     }
     data::read(heap, &mut roots);
     stacks::read(heap, &mut roots);
-    let found = counts::read(heap, &roots.all);
-    roots.all.extend(found);
+    counts::settle(heap, &mut roots.all);
     roots
 }
 
