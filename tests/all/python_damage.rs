@@ -344,6 +344,9 @@ fn containers_of_absurd_sizes_end() {
             let start = |field: &str| Addr::new(key(field).get() & !7);
             let text = places.buffer("LETTERS");
             let array = places.buffer("BUFFER");
+            let sets = Damaged::new(places, "whole", &[]).ask(&["objects", "--type", "^set$", "--top", "1"]);
+            let set = Addr::new(real::hex(&sets["objects"][0]["address"]));
+            let mask = places.field("PySetObject", set, "mask");
             let order_type = places.ptr("PyObject", places.told("order"), "ob_type");
             let point_type = places.ptr("PyObject", places.told("point"), "ob_type");
             let of_type = |field: &str| places.field("PyTypeObject", order_type, field);
@@ -364,6 +367,9 @@ fn containers_of_absurd_sizes_end() {
                     vec![(places.field("PyDictObject", cache, "ma_keys"), cache.get())],
                 ),
                 ("a dict of more than it has", cache, vec![(places.field("PyDictObject", cache, "ma_used"), u64::MAX)]),
+                ("a set of 2^63 slots", set, vec![(mask, i64::MAX as u64)]),
+                ("a set of 2^40 slots", set, vec![(mask, (1 << 40) - 1)]),
+                ("a set of 2^64 slots", set, vec![(mask, u64::MAX)]),
                 ("a str of 2^62 characters", text, vec![(length(text), 1 << 62)]),
                 ("a str of -1 characters", text, vec![(length(text), u64::MAX)]),
                 ("a bytearray of 2^63 bytes", array, vec![(items(array), i64::MAX as u64)]),

@@ -311,11 +311,15 @@ impl Visitor<'_, '_> {
                 let slots = word(words, shape.set.mask).unwrap_or(0).saturating_add(1);
                 let table = word(words, shape.set.table).unwrap_or(0);
                 let entries = self.source.words(table, slots.saturating_mul(shape.set.entry));
-                (first..slots).all(|slot| {
-                    // Behind what the core has there is nothing to be seen.
-                    let key = word(entries, slot.saturating_mul(shape.set.entry).saturating_add(shape.set.key));
-                    key.is_none_or(|key| visit.item(slot, key))
-                })
+                for slot in first..slots {
+                    let key = slot.saturating_mul(shape.set.entry).saturating_add(shape.set.key);
+                    // Behind what the core has there is nothing to be seen, however many slots it says there are.
+                    let Some(key) = word(entries, key) else { break };
+                    if !visit.item(slot, key) {
+                        return false;
+                    }
+                }
+                true
             }
             Form::Generator => self.generator(words, at, visit),
             Form::Frame => self.frame_object(words, at, visit),
