@@ -16,7 +16,6 @@ const NO_LISTS: &[(&str, &str, &str)] = &[
         "while !at.is_null()",
         "blocks of one pool: each is taken once, and there are a thousand at most",
     ),
-    ("src/cpython/tasks/find.rs", "for _ in 0..limits::MAX_PY_BASES", "bases of one type: a thousand at most"),
     ("src/memory/walk.rs", "while !at.is_null()", "the walker itself"),
     ("src/native/malloc/find.rs", "while at < e.range.end && !at.is_null()", "multiples of HEAP_MAX_SIZE, upwards"),
     (

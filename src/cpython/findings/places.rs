@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::cpython::CPython;
 use crate::cpython::heap::Heap;
-use crate::cpython::object::Brief;
 use crate::cpython::objects::flags;
 use crate::limits;
 use crate::managed::{Heap as _, TypeIndex};
@@ -28,20 +27,10 @@ impl Places {
     /// All modules of `sys.modules`, and all classes that are known.
     pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>) -> Places {
         let mut out = Places::default();
-        let brief = Brief::new(heap);
         let objects = heap.objects();
         let runtime = python.runtime();
-        let mut modules: Vec<(String, Addr)> = Vec::new();
-        for interpreter in &runtime.interpreters {
-            let state = runtime.view("PyInterpreterState", *interpreter);
-            let all = state.ptr("imports.modules").or_else(|_| state.ptr("modules"));
-            let Some(all) = all.ok().filter(|at| !at.is_null()) else { continue };
-            objects.each_entry(all, limits::MAX_PY_LOOKUP, |entry| {
-                let name = objects.is_str(entry.key).then(|| objects.name(entry.key)).flatten();
-                modules.extend(name.zip(brief.module_dict(entry.value)));
-                true
-            });
-        }
+        let modules = runtime.interpreters.iter().flat_map(|interpreter| runtime.modules(*interpreter));
+        let mut modules: Vec<(String, Addr)> = modules.map(|module| (module.name, module.dict)).collect();
         // What many modules have is told of the program's own first, then of the one with the shortest name.
         modules.sort_by_key(|(name, _)| (name != "__main__", name.len(), name.clone()));
         for (module, dict) in modules {

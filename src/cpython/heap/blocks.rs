@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use super::census::{ArenaMap, Block};
+use super::arena_map::{ArenaMap, Block};
 use super::types::TypeCache;
 use super::visit::Held;
 use super::{Heap, OwnedKind};

@@ -7,104 +7,24 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use super::arena_map::{ArenaMap, Block, OWNED, PoolMap, TRACKED};
 use super::owned::OwnedKind;
 use super::places::Places;
-use super::source::{Source, word};
+use super::scene::{Leads, Scene};
+use super::source::Source;
 use super::tracked::Tracked;
 use super::types::{OTHER, TypeCache, Types, of_owned};
-use super::visit::{Cursor, Held, Owned, Visitor};
+use super::visit::{Held, Owned};
 use super::{MALLOC, MIN_OBJECT, PYMALLOC};
 use crate::addr::{Addr, AddrRange, union};
-use crate::cpython::objects::{Form, Objects, PyType, flags};
+use crate::cpython::objects::{Objects, flags};
 use crate::cpython::obmalloc::pools::{self, PoolShape};
-use crate::cpython::obmalloc::{ALIGNMENT, Arena, Arenas, PoolState};
+use crate::cpython::obmalloc::{Arena, Arenas, PoolState};
 use crate::cpython::runtime::{PyError, Runtime};
 use crate::limits;
 use crate::managed::{Part, TypeIndex};
 use crate::memory::walk::Walks;
 use crate::phase::Phase;
-
-/// What a block is, in a byte: free, in use for nothing known, an object so many times 16 bytes behind its start, or
-/// memory that an object owns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Block {
-    Free,
-    Other,
-    Object { prefix: u64 },
-    Owned(OwnedKind),
-}
-
-const FREE: u8 = 0;
-const OTHER_BLOCK: u8 = 1;
-const OBJECT: u8 = 2;
-const OWNED: u8 = 16;
-
-/// Set beside: the collector tracks the object.
-const TRACKED: u8 = 0x80;
-
-impl Block {
-    #[inline(always)]
-    fn of(state: u8) -> Block {
-        match state & !TRACKED {
-            FREE => Block::Free,
-            state if state >= OWNED => OwnedKind::of_number(state - OWNED).map_or(Block::Other, Block::Owned),
-            OTHER_BLOCK => Block::Other,
-            state => Block::Object { prefix: u64::from(state - OBJECT) * ALIGNMENT },
-        }
-    }
-
-    fn object(prefix: u64) -> u8 {
-        OBJECT + (prefix / ALIGNMENT).min(u64::from(OWNED - OBJECT - 1)) as u8
-    }
-}
-
-/// A pool, and where its blocks' states are.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PoolMap {
-    pub(super) start: Addr,
-    /// Bytes of a block; 0 in a pool that is free or can't be read.
-    pub(super) block: u32,
-    /// Blocks there is room for.
-    pub(super) blocks: u32,
-    /// Place of the first one's state.
-    first: u32,
-    /// What it is used for.
-    pub(super) state: PoolState,
-    pub(super) sound: bool,
-}
-
-/// An arena whose blocks are known.
-pub(super) struct ArenaMap {
-    pub(super) arena: Arena,
-    pool: u64,
-    pub(super) pools: Vec<PoolMap>,
-    states: Vec<u8>,
-    /// Blocks of the arenas before it.
-    before: usize,
-}
-
-impl ArenaMap {
-    /// Blocks of a pool, by address.
-    pub(super) fn blocks(&self, pool: &PoolMap) -> impl Iterator<Item = Block> {
-        let states = self.states.get(pool.first as usize..).unwrap_or_default();
-        states.iter().take(pool.blocks as usize).map(|state| Block::of(*state))
-    }
-
-    /// Bytes of a pool.
-    pub(super) fn pool_size(&self) -> u64 {
-        self.pool
-    }
-
-    #[inline(always)]
-    pub(super) fn place(&self, shape: &PoolShape, at: Addr) -> Option<(&PoolMap, u64, usize)> {
-        let index = at.checked_since(self.arena.first_pool)? / self.pool;
-        let pool = self.pools.get(index as usize)?;
-        let offset = at.checked_since(pool.start)?.checked_sub(shape.header)?;
-        let block = (offset as u32).checked_div(pool.block).filter(|block| *block < pool.blocks)?;
-        let inside = offset - u64::from(block) * u64::from(pool.block);
-        Some((pool, inside, pool.first as usize + block as usize))
-    }
-}
 
 /// An object, or memory that one owns, outside of the arenas.
 #[derive(Clone, Copy, Debug)]
@@ -131,27 +51,6 @@ pub(super) struct Census {
     blocks: usize,
     /// Bytes that PYTHONMALLOC=debug puts before each block.
     pub(super) debug: u64,
-}
-
-/// What one arena's objects lead to.
-#[derive(Default)]
-struct Leads {
-    /// Memory, and whose it is.
-    owned: Vec<(Owned, u64)>,
-    outside: Vec<u64>,
-}
-
-/// What censuses look at.
-struct Scene<'s, 'p> {
-    runtime: &'s Runtime<'p>,
-    objects: Objects<'p>,
-    types: &'s Types<'p>,
-    pools: PoolShape,
-    /// Arenas, for asking quickly what lies in none.
-    arenas: Places,
-    /// Modules of the process: what lies in their data is never freed, and part of no heap.
-    images: Vec<AddrRange>,
-    debug: u64,
 }
 
 impl Census {
@@ -484,173 +383,3 @@ impl Census {
 
 /// Parts are cut where nothing is known for so long.
 const FAR: u64 = 1 << 20;
-
-impl<'p> Scene<'_, 'p> {
-    fn visitor<'v>(&'v self, source: &'v Source<'p>, cursor: &'v Cursor) -> Visitor<'v, 'p> {
-        Visitor { objects: &self.objects, source, layout: &self.runtime.layout, cursor }
-    }
-
-    fn cursor(&self) -> Cursor {
-        Cursor::new(self.runtime.process.facts().size)
-    }
-
-    /// Whether `at` is in an arena or in a module's own data.
-    #[inline(always)]
-    fn is_known_place(&self, at: u64) -> bool {
-        let at = Addr::new(at);
-        self.arenas.find(at).is_some() || {
-            let i = self.images.partition_point(|range| range.end <= at);
-            self.images.get(i).is_some_and(|range| range.contains(at))
-        }
-    }
-
-    /// Whether PYTHONMALLOC=debug puts bytes before each block: where known objects are in their blocks.
-    fn debug_bytes(&self, source: &Source<'p>, arenas: &[(Arena, u64)]) -> u64 {
-        let sample = || {
-            let state = self.runtime.view("PyInterpreterState", *self.runtime.interpreters.first()?);
-            let object = ["sysdict", "builtins", "modules", "imports.modules"].iter().find_map(|field| {
-                let at = state.ptr(field).ok()?;
-                Some((at, self.arenas.find(at)?))
-            });
-            let (at, i) = object?;
-            let (arena, size) = arenas.get(i)?;
-            let start = at.checked_since(arena.first_pool)? / size * size;
-            let start = arena.first_pool.checked_add(start)?;
-            let pool = pools::read(&self.pools, start, *size, source.words(start.get(), *size));
-            let inside = at.checked_since(start)?.checked_sub(self.pools.header)?.checked_rem(pool.block)?;
-            let prefix = self.types.lookup(self.objects.type_of(at)?.get())?.1.prefix;
-            inside.checked_sub(prefix)
-        };
-        sample().filter(|debug| *debug == DEBUG_BYTES).unwrap_or(0)
-    }
-
-    /// An object at `at`, which is in no arena: its type and size.
-    fn object_at<'c>(
-        &self,
-        source: &Source<'p>,
-        at: u64,
-        cache: &'c mut TypeCache,
-    ) -> Option<(&'c std::sync::Arc<PyType>, u64)> {
-        if at & 7 != 0 || at < 4096 {
-            return None;
-        }
-        let shape = &self.objects.shape;
-        let words = source.words(at, shape.object + 8);
-        let count = word(words, shape.refcnt)? & COUNT;
-        let (_, kind) = cache.lookup(self.types, word(words, shape.ob_type)?).filter(|_| count != 0)?;
-        let size = self.size_of(source, at, kind)?;
-        // All of it must lie in memory that is mapped in one piece.
-        let object = Addr::new(at);
-        let entry = self.runtime.process.base().entries.at(object)?;
-        let fits = object.checked_add(size).is_some_and(|end| end <= entry.range.end);
-        fits.then_some((kind, size))
-    }
-
-    /// Bytes of an object, without what stands before it.
-    fn size_of(&self, source: &Source<'p>, at: u64, kind: &PyType) -> Option<u64> {
-        let shape = &self.objects.shape;
-        let object = Addr::new(at);
-        let count = |sized: u64| Some((source.word(at.wrapping_add(sized))? as i64).unsigned_abs());
-        let size = match kind.form {
-            Form::Text => {
-                let content = self.objects.text_in(object, |offset| source.word(at.wrapping_add(offset)))?;
-                match content.compact {
-                    true => content.start.checked_since(object)?.checked_add(content.bytes())?,
-                    false => kind.basicsize,
-                }
-            }
-            Form::Integer => {
-                let digits = self.objects.integer_in(|offset| source.word(at.wrapping_add(offset)))?.digits;
-                kind.basicsize.checked_add(digits.checked_mul(kind.itemsize)?)?
-            }
-            // Its size is in the code that it runs, and its type only says that it has one.
-            Form::Generator => kind.basicsize,
-            _ if kind.itemsize != 0 => kind.basicsize.checked_add(count(shape.ob_size)?.checked_mul(kind.itemsize)?)?,
-            _ if kind.is(flags::INLINE_VALUES) => {
-                let capacity = shape.dict.capacity?;
-                let values = kind.basicsize.next_multiple_of(8);
-                let head = source.word(at.wrapping_add(values))?;
-                values + shape.dict.first_value + 8 * (head >> (8 * (capacity & 7)) & 0xff)
-            }
-            _ => kind.basicsize,
-        };
-        (size <= limits::MAX_RUNTIME_RANGE).then_some(size)
-    }
-
-    /// Look at the blocks of an arena.
-    fn arena(
-        &self,
-        source: &Source<'p>,
-        arena: &Arena,
-        size: u64,
-        walks: &Walks,
-        (cache, cursor): &mut (TypeCache, Cursor),
-    ) -> (ArenaMap, Leads) {
-        let visitor = self.visitor(source, cursor);
-        let (free, _) = pools::free_pools(self.runtime.memory, &self.pools, arena, walks);
-        let mut map = ArenaMap { arena: *arena, pool: size, pools: Vec::new(), states: Vec::new(), before: 0 };
-        let mut leads = Leads::default();
-        let mut start = arena.first_pool;
-        while start < arena.untouched {
-            let first = map.states.len() as u32;
-            if free.binary_search(&start).is_ok() {
-                map.pools.push(PoolMap { start, block: 0, blocks: 0, first, state: PoolState::Free, sound: true });
-            } else {
-                let pool = pools::read(&self.pools, start, size, source.words(start.get(), size));
-                let (block, blocks) = (pool.block as u32, pool.blocks as u32);
-                map.pools.push(PoolMap { start, block, blocks, first, state: pool.state, sound: pool.sound });
-                for (i, free) in pool.free.iter().enumerate() {
-                    let range = pools::block_at(&self.pools, start, pool.block, i as u64);
-                    let state = if *free { FREE } else { self.block(&visitor, range, cache, &mut leads) };
-                    map.states.push(state);
-                }
-            }
-            start = start.saturating_add(size);
-        }
-        (map, leads)
-    }
-
-    /// What a block in use is; where an object in it leads is added to `leads`.
-    #[inline(always)]
-    fn block(&self, visitor: &Visitor<'_, 'p>, range: AddrRange, cache: &mut TypeCache, leads: &mut Leads) -> u8 {
-        let source = visitor.source;
-        let shape = &self.objects.shape;
-        let words = source.words(range.start.get(), range.len());
-        // Behind nothing, behind PyGC_Head, behind that and a managed dict.
-        for before in [0, shape.gc_head, shape.gc_head + shape.pre_header] {
-            let prefix = before + self.debug;
-            let Some(address) = word(words, prefix + shape.ob_type) else { break };
-            // Types are larger than any block of an arena; what stands here of other objects mostly leads to one.
-            if self.arenas.find(Addr::new(address)).is_some() {
-                continue;
-            }
-            let Some((_, kind)) = cache.lookup(self.types, address) else { continue };
-            let at = range.start.wrapping_add(prefix).get();
-            let count = word(words, prefix + shape.refcnt).unwrap_or(0) & COUNT;
-            if kind.prefix != before || count == 0 {
-                continue;
-            }
-            let fits = self.size_of(source, at, kind).is_some_and(|size| prefix + size <= range.len());
-            if !fits {
-                continue;
-            }
-            let kind = kind.clone();
-            visitor.each(at, &kind, 0, &mut |_, held| {
-                match held {
-                    Held::Object(_, to) if !self.is_known_place(to) => leads.outside.push(to),
-                    Held::Object(..) => {}
-                    Held::Memory(memory) => leads.owned.push((memory, at)),
-                }
-                true
-            });
-            return Block::object(prefix);
-        }
-        OTHER_BLOCK
-    }
-}
-
-/// Bytes that PYTHONMALLOC=debug puts before a block: its size, who asked for it, and a fence (_PyMem_DebugRawAlloc).
-const DEBUG_BYTES: u64 = 16;
-
-/// The count of references that all versions have in the lower half: 3.14 has flags above it.
-const COUNT: u64 = 0xffff_ffff;

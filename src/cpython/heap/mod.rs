@@ -9,20 +9,25 @@
 //! |---|---|
 //! | `blocks` | blocks by size, and which block an address is in |
 //! | `census` | which block is what, and what lies outside of the arenas |
+//! | `scene`, `arena_map` | one arena or object as the census looks at it; what each block is |
 //! | `tracked` | what the collector's lists have |
-//! | `visit` | what an object holds: objects and memory |
+//! | `visit`, `deque`, `inner_frames` | what an object holds: objects and memory |
 //! | `types` | numbers of types |
 //! | `places` | which arena an address lies in |
 //! | `source` | words of the heap, by address |
 //! | `walk`, `reader` | from object to object; single objects |
 //! | `fields` | names of what holds what |
 
+mod arena_map;
 mod blocks;
 mod census;
+mod deque;
 mod fields;
+mod inner_frames;
 mod owned;
 mod places;
 mod reader;
+mod scene;
 mod source;
 mod tracked;
 mod types;
@@ -140,11 +145,11 @@ impl<'p> Heap<'p> {
         })
     }
 
-    fn cursor(&self) -> visit::Cursor {
-        visit::Cursor::new(self.runtime.process.facts().size)
+    fn cursor(&self) -> deque::Cursor {
+        deque::Cursor::new(self.runtime.process.facts().size)
     }
 
-    fn visitor<'v>(&'v self, cursor: &'v visit::Cursor) -> visit::Visitor<'v, 'p> {
+    fn visitor<'v>(&'v self, cursor: &'v deque::Cursor) -> visit::Visitor<'v, 'p> {
         visit::Visitor { objects: &self.objects, source: &self.source, layout: &self.runtime.layout, cursor }
     }
 

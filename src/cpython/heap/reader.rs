@@ -2,8 +2,9 @@
 
 use super::Heap;
 use super::census::Census;
+use super::deque::Cursor;
 use super::types::TypeCache;
-use super::visit::{Cursor, Held};
+use super::visit::Held;
 use crate::addr::Addr;
 use crate::managed::{Batch, Link, Node, ObjectReader};
 

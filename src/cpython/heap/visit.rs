@@ -7,20 +7,17 @@
 //! Items that stand in memory of their own (of a list, a dict, a set, a deque) are visited as if they followed the
 //! object's fields, at offsets from `tp_basicsize` on.
 
-use std::cell::Cell;
-
+use super::deque::Cursor;
 use super::owned::OwnedKind;
 use super::source::{Source, word};
 use crate::addr::Addr;
-use crate::cpython::objects::{DictKeys, Form, Objects, PyType, flags};
+use crate::cpython::objects::{DictKeys, Form, Managed, Objects, PyType, flags};
 use crate::layout::Layout;
 use crate::limits;
 use crate::managed::Link;
-use crate::memory::walk::Walks;
-use crate::phase::Phase;
 
 /// Bytes of a pointer.
-const WORD: u64 = 8;
+pub(super) const WORD: u64 = 8;
 
 /// An instance keeps its type, where that was made while the program runs.
 const TYPE: Link = Link::Beside("(type)");
@@ -32,7 +29,7 @@ const MANAGED_DICT: Link = Link::Beside("__dict__");
 const FIRST_WORD: u32 = 2;
 
 /// Bits of a pointer that are no part of the address: `_PyStackRef` of 3.14, keys of a dict of values in 3.12.
-const TAGS: u64 = 3;
+pub(super) const TAGS: u64 = 3;
 
 /// Memory that an object owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,33 +48,6 @@ pub(super) enum Held {
     Memory(Owned),
 }
 
-/// A block of a deque.
-#[derive(Clone, Copy, Debug)]
-struct DequePlace {
-    deque: u64,
-    block: u64,
-    /// Blocks before it, and objects in these.
-    number: u64,
-    before: u64,
-    /// Its first slot in use.
-    index: u64,
-}
-
-/// Where a long deque was left: it is a list, and who goes on from a place would follow it from its start again.
-pub(super) struct Cursor {
-    place: Cell<Option<DequePlace>>,
-    walks: Walks,
-}
-
-impl Cursor {
-    /// For who looks at objects of a process of so many bytes.
-    pub(super) fn new(bytes: u64) -> Cursor {
-        // All blocks there can be, as often as one reader may look at them.
-        let most = (bytes >> 3).clamp(1 << 12, limits::MAX_PY_DEQUE_BLOCKS as u64);
-        Cursor { place: Cell::new(None), walks: Walks::new(Phase::References, most as usize) }
-    }
-}
-
 /// Visits what objects hold.
 #[derive(Clone, Copy)]
 pub(super) struct Visitor<'v, 'p> {
@@ -88,16 +58,16 @@ pub(super) struct Visitor<'v, 'p> {
 }
 
 /// One object that is visited, from a place on.
-struct Visit<'s, F> {
+pub(super) struct Visit<'s, F> {
     from: u32,
-    basicsize: u64,
+    pub(super) basicsize: u64,
     sink: &'s mut F,
 }
 
 impl<F: FnMut(u32, Held) -> bool> Visit<'_, F> {
     /// A reference at an offset from the object's start.
     #[inline(always)]
-    fn word(&mut self, offset: u64, value: u64) -> bool {
+    pub(super) fn word(&mut self, offset: u64, value: u64) -> bool {
         let place = place(offset);
         if value == 0 || value & 7 != 0 || place < self.from {
             return true;
@@ -107,7 +77,7 @@ impl<F: FnMut(u32, Held) -> bool> Visit<'_, F> {
 
     /// A reference that is the item of that number, in memory of its own.
     #[inline(always)]
-    fn item(&mut self, index: u64, value: u64) -> bool {
+    pub(super) fn item(&mut self, index: u64, value: u64) -> bool {
         self.word(self.basicsize.saturating_add(index.saturating_mul(WORD)), value)
     }
 
@@ -115,7 +85,7 @@ impl<F: FnMut(u32, Held) -> bool> Visit<'_, F> {
         place < self.from || value == 0 || (self.sink)(place, Held::Object(link, value))
     }
 
-    fn memory(&mut self, offset: u64, kind: OwnedKind, at: u64, bytes: u64) -> bool {
+    pub(super) fn memory(&mut self, offset: u64, kind: OwnedKind, at: u64, bytes: u64) -> bool {
         let place = place(offset);
         let sane = at != 0 && bytes != 0 && bytes <= limits::MAX_RUNTIME_RANGE && place >= self.from;
         !sane || (self.sink)(place, Held::Memory(Owned { kind, at, bytes }))
@@ -366,27 +336,11 @@ impl Visitor<'_, '_> {
         each_word(self.source.words(start, count.saturating_mul(WORD)), first, count, visit)
     }
 
-    /// Where an instance with a managed dict has it, or its values while there is none.
+    /// Where an instance has its attributes.
+    #[inline(always)]
     fn managed(&self, at: u64, kind: &PyType) -> Managed {
-        let shape = &self.objects.shape;
-        let Some(place) = shape.managed_dict.filter(|_| kind.is(flags::MANAGED_DICT)) else { return Managed::Nothing };
-        let before = |offset: i64| self.source.word(at.wrapping_add_signed(offset)).unwrap_or(0);
-        let dict = before(place);
-        if let Some(place) = shape.managed_values {
-            return match before(place) {
-                0 => Managed::Dict(dict),
-                values => Managed::Values(values),
-            };
-        }
-        // 3.12 has the values at the place of the dict, less one.
-        if dict & 1 != 0 && shape.dict.capacity.is_none() {
-            return Managed::Values(dict.wrapping_add(1));
-        }
-        // Since 3.13 they stand behind the fields until somebody asks for the dict, which then has them there.
-        if dict & TAGS == 0 && dict == 0 && kind.is(flags::INLINE_VALUES) {
-            return Managed::Values(at.wrapping_add(kind.basicsize.next_multiple_of(WORD)));
-        }
-        Managed::Dict(dict & !TAGS)
+        let before = |offset: i64| self.source.word(at.wrapping_add_signed(offset));
+        self.objects.managed(at, kind.flags, kind.basicsize, before)
     }
 
     /// Instances of variable size have their dict behind the items: its offset is from the end.
@@ -410,103 +364,6 @@ impl Visitor<'_, '_> {
         self.source.word(at.wrapping_add(offset)).is_none_or(|dict| visit.word(offset, dict))
     }
 
-    /// The frame inside a generator: what it is of, its variables, and its stack as far as it is used.
-    fn generator<F: FnMut(u32, Held) -> bool>(&self, words: &[[u8; 8]], at: u64, visit: &mut Visit<'_, F>) -> bool {
-        let Some(shape) = self.objects.shape.generator else { return true };
-        let state = word(words, shape.frame_state & !7).map(|w| (w >> (8 * (shape.frame_state & 7))) as u8 as i8);
-        let cleared = state.is_none_or(|state| state >= FRAME_CLEARED);
-        cleared || self.inner_frame(at, shape.frame, visit)
-    }
-
-    /// The frame inside a frame object, where its function has returned and left it there.
-    fn frame_object<F: FnMut(u32, Held) -> bool>(&self, words: &[[u8; 8]], at: u64, visit: &mut Visit<'_, F>) -> bool {
-        let Some(shape) = self.objects.shape.frame_object else { return true };
-        let inside = word(words, shape.frame) == Some(at.wrapping_add(shape.own));
-        !inside || self.inner_frame(at, shape.own, visit)
-    }
-
-    /// What stands in a frame inside of an object, behind the object's fields.
-    fn inner_frame<F: FnMut(u32, Held) -> bool>(&self, at: u64, frame: u64, visit: &mut Visit<'_, F>) -> bool {
-        let Some(size) = self.frame_size(Addr::new(at.wrapping_add(frame))) else { return true };
-        let end = frame.saturating_add(size);
-        let words = self.source.words(at, end);
-        let mut offset = visit.basicsize.max(frame);
-        while offset < end {
-            let Some(value) = word(words, offset) else { break };
-            if !visit.word(offset, value & !TAGS) {
-                return false;
-            }
-            offset += WORD;
-        }
-        true
-    }
-
-    /// Bytes of the frame at `frame` that are in use: its fields, and `stacktop` words of variables and stack.
-    fn frame_size(&self, frame: Addr) -> Option<u64> {
-        let view = crate::layout::StructView::new(self.objects.memory, self.layout, "_PyInterpreterFrame", frame);
-        let locals = view.addr_of("localsplus").ok()?;
-        let used = match view.has("stackpointer") {
-            true => view.ptr("stackpointer").ok()?.checked_since(locals)?,
-            false => u64::from(view.u32("stacktop").ok()?).checked_mul(WORD)?,
-        };
-        let whole = locals.checked_since(frame)?.checked_add(used)?;
-        (whole <= limits::MAX_PY_BASIC_SIZE).then_some(whole)
-    }
-
-    /// What stands in a deque from its left end to its right, and then its blocks.
-    fn deque<F: FnMut(u32, Held) -> bool>(
-        &self,
-        words: &[[u8; 8]],
-        at: u64,
-        first: u64,
-        visit: &mut Visit<'_, F>,
-    ) -> bool {
-        let Some(shape) = self.objects.shape.deque else { return true };
-        let get = |at| word(words, at).unwrap_or(0);
-        let (right, count) = (get(shape.right), get(self.objects.shape.ob_size));
-        let room = shape.right_link.saturating_sub(shape.data) / WORD;
-        let start =
-            DequePlace { deque: at, block: get(shape.left), number: 0, before: 0, index: get(shape.left_index) };
-        let known = |reached: &dyn Fn(&DequePlace) -> bool| {
-            self.cursor.place.get().filter(|place| place.deque == at && reached(place)).unwrap_or(start)
-        };
-        let next = |place: DequePlace, words: &[[u8; 8]]| DequePlace {
-            block: if place.block == right { 0 } else { word(words, shape.right_link).unwrap_or(0) },
-            number: place.number + 1,
-            before: place.before.saturating_add(room.saturating_sub(place.index)),
-            index: 0,
-            ..place
-        };
-        let mut place = known(&|place| place.before <= first);
-        let mut walk = self.cursor.walks.light();
-        while place.block != 0 && place.before < count && walk.step(Addr::new(place.block)).is_ok() {
-            self.cursor.place.set(Some(place));
-            let words = self.source.words(place.block, shape.block);
-            let used = room.saturating_sub(place.index).min(count - place.before);
-            for i in first.saturating_sub(place.before)..used {
-                let value = word(words, shape.data.saturating_add((place.index + i) * WORD)).unwrap_or(0);
-                if !visit.item(place.before + i, value) {
-                    return false;
-                }
-            }
-            place = next(place, words);
-        }
-        // Behind the items, so that each place is of one thing.
-        let first = first.saturating_sub(count);
-        let mut place = known(&|place| place.number <= first);
-        let mut walk = self.cursor.walks.light();
-        while place.block != 0 && walk.step(Addr::new(place.block)).is_ok() {
-            self.cursor.place.set(Some(place));
-            let words = self.source.words(place.block, shape.block);
-            let offset = visit.basicsize.saturating_add(count.saturating_add(place.number).saturating_mul(WORD));
-            if place.number >= first && !visit.memory(offset, OwnedKind::DequeBlock, place.block, shape.block) {
-                return false;
-            }
-            place = next(place, words);
-        }
-        true
-    }
-
     /// A word of an array of numpy: its data, where they are its own.
     fn of_ndarray(&self, words: &[[u8; 8]], offset: u64, value: u64) -> Special {
         match super::fields::ndarray(self.objects, words) {
@@ -519,9 +376,6 @@ impl Visitor<'_, '_> {
     }
 }
 
-/// `_framestate` from here on: there is nothing in the frame any more (Include/internal/pycore_frame.h).
-const FRAME_CLEARED: i8 = 4;
-
 /// What a word is.
 enum Special {
     Word,
@@ -529,13 +383,6 @@ enum Special {
     Tagged,
     Memory(Owned),
     Nothing,
-}
-
-/// Where instance attributes are.
-enum Managed {
-    Nothing,
-    Dict(u64),
-    Values(u64),
 }
 
 /// Items that stand in a row.

@@ -1,7 +1,8 @@
 //! From block to block of an arena, and from object to object outside.
 
 use super::Heap;
-use super::census::{Block, Census};
+use super::arena_map::Block;
+use super::census::Census;
 use super::types::{TypeCache, of_owned};
 use crate::addr::Addr;
 use crate::cpython::obmalloc::PoolState;

@@ -8,58 +8,67 @@ use crate::memory::Memory;
 /// Bits of a pointer to a dict or values that say which it is.
 const TAGS: u64 = 7;
 
-/// Where an instance has its attributes.
-enum Attributes {
-    Dict(Addr),
-    /// The first value, with the keys of the class.
-    Values(Addr),
+/// Where an instance with a managed dict has its attributes (3.11 on).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Managed {
+    /// In no dict that stands before it.
+    Nothing,
+    /// In the dict at this address; 0 while there is none.
+    Dict(u64),
+    /// As PyDictValues at this address, beside the keys that the class's instances share.
+    Values(u64),
 }
 
 impl Objects<'_> {
+    /// Where the instance at `at` has its attributes, by the flags of its type and `tp_basicsize`; `word` tells the words
+    /// before it by their offset.
+    #[inline(always)]
+    pub(crate) fn managed(&self, at: u64, bits: u64, basicsize: u64, word: impl Fn(i64) -> Option<u64>) -> Managed {
+        let shape = &self.shape;
+        let place = shape.managed_dict.filter(|_| bits & flags::MANAGED_DICT != 0);
+        let Some(place) = place else { return Managed::Nothing };
+        let dict = word(place).unwrap_or(0);
+        if let Some(place) = shape.managed_values {
+            return match word(place).unwrap_or(0) {
+                0 => Managed::Dict(dict),
+                values => Managed::Values(values),
+            };
+        }
+        // 3.12 has the values at the place of the dict, less one.
+        if dict & 1 != 0 && shape.dict.capacity.is_none() {
+            return Managed::Values(dict.wrapping_add(1));
+        }
+        // Since 3.13 they stand behind the fields until somebody asks for the dict, which then has them there.
+        if dict == 0 && bits & flags::INLINE_VALUES != 0 {
+            return Managed::Values(at.wrapping_add(basicsize.next_multiple_of(8)));
+        }
+        Managed::Dict(dict & !TAGS)
+    }
+
     /// The attribute `name` in an instance itself, not of its class; slots are none of these.
     pub fn attribute(&self, object: Addr, name: &str) -> Option<Addr> {
         let kind = self.type_of(object)?;
-        match self.attributes(object, kind)? {
-            Attributes::Dict(dict) => self.lookup(dict, name),
-            Attributes::Values(values) => {
+        let bits = self.word_at(kind, self.shape.types.flags)?;
+        let basicsize = self.word_at(kind, self.shape.types.basicsize)?.min(limits::MAX_PY_BASIC_SIZE);
+        let before = |offset: i64| self.memory.u64(object.checked_offset(offset)?).ok();
+        match self.managed(object.get(), bits, basicsize, before) {
+            Managed::Nothing => {
+                let offset = u64::try_from(self.word_at(kind, self.shape.types.dictoffset)? as i64).ok()?;
+                let dict = self.ptr_at(object, offset).filter(|dict| offset != 0 && !dict.is_null())?;
+                self.lookup(dict, name)
+            }
+            Managed::Dict(dict) => self.lookup(Some(Addr::new(dict)).filter(|dict| !dict.is_null())?, name),
+            Managed::Values(values) => {
                 let keys = self.dict_keys(self.ptr_at(kind, self.shape.types.cached_keys)?)?;
                 let is = |index: &u64| {
                     let key = self.memory.ptr(keys.key_at(*index)).ok();
                     key.is_some_and(|key| !key.is_null() && self.is_text(key, name))
                 };
                 let index = (0..keys.count.min(limits::MAX_PY_LOOKUP)).find(is)?;
-                self.ptr_at(values, index.checked_mul(8)?).filter(|value| !value.is_null())
+                let first = self.first_value(Addr::new(values));
+                self.ptr_at(first, index.checked_mul(8)?).filter(|value| !value.is_null())
             }
         }
-    }
-
-    fn attributes(&self, object: Addr, kind: Addr) -> Option<Attributes> {
-        let shape = &self.shape;
-        let bits = self.word_at(kind, shape.types.flags)?;
-        let place = shape.managed_dict.filter(|_| bits & flags::MANAGED_DICT != 0);
-        let Some(place) = place else {
-            let offset = u64::try_from(self.word_at(kind, shape.types.dictoffset)? as i64).ok()?;
-            let dict = self.ptr_at(object, offset).filter(|dict| offset != 0 && !dict.is_null())?;
-            return Some(Attributes::Dict(dict));
-        };
-        let before = |place: i64| self.memory.ptr(object.checked_offset(place)?).ok();
-        let dict = before(place)?;
-        if let Some(values) = shape.managed_values {
-            let values = before(values)?;
-            return match values.is_null() {
-                true => (!dict.is_null()).then_some(Attributes::Dict(dict)),
-                false => Some(Attributes::Values(self.first_value(values))),
-            };
-        }
-        // 3.12 has the values at the place of the dict, less one.
-        if dict.get() & 1 != 0 && shape.dict.capacity.is_none() {
-            return Some(Attributes::Values(self.first_value(dict.checked_add(1)?)));
-        }
-        if dict.is_null() && bits & flags::INLINE_VALUES != 0 {
-            let size = self.word_at(kind, shape.types.basicsize)?;
-            return Some(Attributes::Values(self.first_value(object.checked_add(size.checked_next_multiple_of(8)?)?)));
-        }
-        (!dict.is_null()).then_some(Attributes::Dict(Addr::new(dict.get() & !TAGS)))
     }
 
     /// Whether an object may begin at `at`: its type is one.

@@ -12,6 +12,7 @@ mod text;
 mod types;
 
 pub use dict::{DictKeys, Entry};
+pub(crate) use instance::Managed;
 pub use modules::PyModule;
 pub(crate) use modules::modules;
 pub use names::StaticNames;

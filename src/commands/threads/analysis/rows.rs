@@ -19,6 +19,10 @@ fn named(name: &str) -> Option<Name> {
 /// What stands for the class of a frame that finds an exception's handler.
 const DISPATCH: &str = "exception dispatch";
 
+/// What a frame of an interpreter is called in a process that has compiled methods of another runtime too: only code is
+/// `managed` there, so that the managed frames of a stack are those that the other runtime's own tools list.
+const INTERPRETED: &str = "interpreted";
+
 /// Modules looked back at from an address: more than lie one in another's holes.
 const NESTED: usize = 16;
 
@@ -42,13 +46,17 @@ pub(super) struct Rows<'a, 's, 'p> {
     told: HashMap<Told, (Arc<Method>, FrameRow)>,
     /// Names of runtimes, by number.
     runtimes: Vec<Name>,
+    /// By number, whether one has no code while another has.
+    interpreters: Vec<bool>,
 }
 
 impl<'a, 's, 'p> Rows<'a, 's, 'p> {
     pub(super) fn new(session: &Session<'p>, names: &'a Names<'s, 'p>) -> Rows<'a, 's, 'p> {
         let (native, managed, methods, told) = Default::default();
         let runtimes = session.runtimes().iter().map(|runtime| Name::from(&*runtime.row().name)).collect();
-        Rows { process: session.process, names, native, managed, methods, told, runtimes }
+        let codes: Vec<bool> = session.runtimes().iter().map(|runtime| !runtime.code().ranges().is_empty()).collect();
+        let interpreters = codes.iter().map(|has_code| !has_code && codes.contains(&true)).collect();
+        Rows { process: session.process, names, native, managed, methods, told, runtimes, interpreters }
     }
 
     pub(super) fn frame(&mut self, frame: &StackFrame) -> FrameRow {
@@ -75,6 +83,9 @@ impl<'a, 's, 'p> Rows<'a, 's, 'p> {
                 };
                 match frame.kind {
                     FrameKind::Dispatch(..) => FrameRow { kind: FrameRowKind::Frame, frame: Some(DISPATCH), ..row },
+                    _ if self.interpreters.get(*runtime) == Some(&true) => {
+                        FrameRow { kind: FrameRowKind::Frame, frame: Some(INTERPRETED), ..row }
+                    }
                     _ => row,
                 }
             }

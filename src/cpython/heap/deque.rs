@@ -1,0 +1,94 @@
+//! Deques: blocks in a row, from left to right (Modules/_collectionsmodule.c).
+
+use std::cell::Cell;
+
+use super::owned::OwnedKind;
+use super::source::word;
+use super::visit::{Held, Visit, Visitor, WORD};
+use crate::addr::Addr;
+use crate::limits;
+use crate::memory::walk::Walks;
+use crate::phase::Phase;
+
+/// A block of a deque.
+#[derive(Clone, Copy, Debug)]
+struct DequePlace {
+    deque: u64,
+    block: u64,
+    /// Blocks before it, and objects in these.
+    number: u64,
+    before: u64,
+    /// Its first slot in use.
+    index: u64,
+}
+
+/// Where a long deque was left: it is a list, and who goes on from a place would follow it from its start again.
+pub(super) struct Cursor {
+    place: Cell<Option<DequePlace>>,
+    walks: Walks,
+}
+
+impl Cursor {
+    /// For who looks at objects of a process of so many bytes.
+    pub(super) fn new(bytes: u64) -> Cursor {
+        // All blocks there can be, as often as one reader may look at them.
+        let most = (bytes >> 3).clamp(1 << 12, limits::MAX_PY_DEQUE_BLOCKS as u64);
+        Cursor { place: Cell::new(None), walks: Walks::new(Phase::References, most as usize) }
+    }
+}
+
+impl Visitor<'_, '_> {
+    /// What stands in a deque from its left end to its right, and then its blocks.
+    pub(super) fn deque<F: FnMut(u32, Held) -> bool>(
+        &self,
+        words: &[[u8; 8]],
+        at: u64,
+        first: u64,
+        visit: &mut Visit<'_, F>,
+    ) -> bool {
+        let Some(shape) = self.objects.shape.deque else { return true };
+        let get = |at| word(words, at).unwrap_or(0);
+        let (right, count) = (get(shape.right), get(self.objects.shape.ob_size));
+        let room = shape.right_link.saturating_sub(shape.data) / WORD;
+        let start =
+            DequePlace { deque: at, block: get(shape.left), number: 0, before: 0, index: get(shape.left_index) };
+        let known = |reached: &dyn Fn(&DequePlace) -> bool| {
+            self.cursor.place.get().filter(|place| place.deque == at && reached(place)).unwrap_or(start)
+        };
+        let next = |place: DequePlace, words: &[[u8; 8]]| DequePlace {
+            block: if place.block == right { 0 } else { word(words, shape.right_link).unwrap_or(0) },
+            number: place.number + 1,
+            before: place.before.saturating_add(room.saturating_sub(place.index)),
+            index: 0,
+            ..place
+        };
+        let mut place = known(&|place| place.before <= first);
+        let mut walk = self.cursor.walks.light();
+        while place.block != 0 && place.before < count && walk.step(Addr::new(place.block)).is_ok() {
+            self.cursor.place.set(Some(place));
+            let words = self.source.words(place.block, shape.block);
+            let used = room.saturating_sub(place.index).min(count - place.before);
+            for i in first.saturating_sub(place.before)..used {
+                let value = word(words, shape.data.saturating_add((place.index + i) * WORD)).unwrap_or(0);
+                if !visit.item(place.before + i, value) {
+                    return false;
+                }
+            }
+            place = next(place, words);
+        }
+        // Behind the items, so that each place is of one thing.
+        let first = first.saturating_sub(count);
+        let mut place = known(&|place| place.number <= first);
+        let mut walk = self.cursor.walks.light();
+        while place.block != 0 && walk.step(Addr::new(place.block)).is_ok() {
+            self.cursor.place.set(Some(place));
+            let words = self.source.words(place.block, shape.block);
+            let offset = visit.basicsize.saturating_add(count.saturating_add(place.number).saturating_mul(WORD));
+            if place.number >= first && !visit.memory(offset, OwnedKind::DequeBlock, place.block, shape.block) {
+                return false;
+            }
+            place = next(place, words);
+        }
+        true
+    }
+}
