@@ -7,7 +7,7 @@ use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::cpython::frames::PyCode;
 use crate::cpython::heap::Heap;
-use crate::cpython::objects::{Objects, StaticNames};
+use crate::cpython::objects::StaticNames;
 use crate::cpython::obmalloc::{self, Arenas};
 use crate::cpython::runtime::{Detection, Runtime, detect};
 use crate::cpython::threads::Threads;
@@ -31,7 +31,6 @@ pub struct CPython<'p> {
     threads: OnceLock<Threads>,
     names: OnceLock<StaticNames>,
     buffers: OnceLock<Vec<OwnedBuffer>>,
-    small_blocks: OnceLock<Option<SmallBlocks>>,
 }
 
 impl<'p> CPython<'p> {
@@ -49,7 +48,6 @@ impl<'p> CPython<'p> {
                     threads: OnceLock::new(),
                     names: OnceLock::new(),
                     buffers: OnceLock::new(),
-                    small_blocks: OnceLock::new(),
                 }),
             }
         }
@@ -91,14 +89,9 @@ impl<'p> CPython<'p> {
         })
     }
 
-    /// Looks at single objects.
-    pub(super) fn looker(&self) -> Objects<'p> {
-        Objects::new(self.runtime.memory, self.runtime.shape)
-    }
-
     /// The name of an object's type, without a look at all objects.
     pub(super) fn type_name_of(&self, object: Addr) -> Option<String> {
-        let objects = self.looker();
+        let objects = self.runtime.objects();
         let names = self.names.get_or_init(|| self.runtime.static_names());
         let found = objects.read_type(objects.type_of(object)?, names)?;
         Some(printable(&found.name).into_owned())
@@ -199,7 +192,7 @@ impl ManagedRuntime for CPython<'_> {
         if self.arenas().iter().all(|arenas| arenas.all.is_empty()) {
             return None;
         }
-        self.small_blocks.get_or_init(|| self.objects()?.small_blocks()).as_ref()
+        self.objects()?.small_blocks()
     }
 
     fn small_block(&self, addr: Addr) -> Option<SmallBlock> {

@@ -1,6 +1,6 @@
 //! A version's numbers as one struct, read once: walks ask for them at every object.
 
-use crate::layout::{Layout, LayoutError};
+use crate::layout::{Layout, LayoutError, NUMPY};
 
 /// PyTypeObject and PyHeapTypeObject.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +99,51 @@ pub(crate) struct DequeShape {
     pub(crate) block: u64,
 }
 
+/// The count of references, which all versions have in the lower half of `ob_refcnt`: 3.14 has flags above it.
+pub(crate) const REFCNT: u64 = 0xffff_ffff;
+
+/// Bits of a word of a frame that are no part of the address (`_PyStackRef` of 3.14, Include/internal/pycore_stackref.h); no
+/// object of an older version lies where they would be set.
+pub(crate) const STACK_REF_TAGS: u64 = 3;
+
+/// PyArrayObject_fields and PyArray_Descr of numpy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NdArrayShape {
+    pub(crate) data: u64,
+    pub(crate) nd: u64,
+    pub(crate) dimensions: u64,
+    pub(crate) strides: u64,
+    pub(crate) descr: u64,
+    pub(crate) flags: u64,
+    /// Bytes of an array without what subclasses add.
+    pub(crate) size: u64,
+    /// In the descr, a character each: the kind of numbers, and the order of their bytes.
+    pub(crate) kind: u64,
+    pub(crate) byte_order: u64,
+    /// The flag of data that are its own.
+    pub(crate) owns: u64,
+    pub(crate) max_dimensions: u64,
+}
+
+impl NdArrayShape {
+    fn bundled() -> Result<NdArrayShape, LayoutError> {
+        let table = NUMPY.layout()?;
+        Ok(NdArrayShape {
+            data: table.positive("PyArrayObject_fields", "data")?,
+            nd: table.positive("PyArrayObject_fields", "nd")?,
+            dimensions: table.positive("PyArrayObject_fields", "dimensions")?,
+            strides: table.positive("PyArrayObject_fields", "strides")?,
+            descr: table.positive("PyArrayObject_fields", "descr")?,
+            flags: table.positive("PyArrayObject_fields", "flags")?,
+            size: table.size("PyArrayObject_fields")?,
+            kind: table.positive("PyArray_Descr", "kind")?,
+            byte_order: table.positive("PyArray_Descr", "byteorder")?,
+            owns: table.constant("numpy", "NPY_ARRAY_OWNDATA")?,
+            max_dimensions: table.constant("numpy", "NPY_MAXDIMS")?,
+        })
+    }
+}
+
 /// Offsets that walks over all objects ask for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
@@ -134,6 +179,7 @@ pub(crate) struct Shape {
     pub(crate) array_items: Option<u64>,
     pub(crate) array_descr: Option<u64>,
     pub(crate) array_itemsize: Option<u64>,
+    pub(crate) ndarray: NdArrayShape,
 }
 
 impl Shape {
@@ -236,6 +282,7 @@ impl Shape {
             array_items: table.positive("arrayobject", "ob_item").ok(),
             array_descr: table.positive("arrayobject", "ob_descr").ok(),
             array_itemsize: table.positive("arraydescr", "itemsize").ok(),
+            ndarray: NdArrayShape::bundled()?,
         })
     }
 }

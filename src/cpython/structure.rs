@@ -2,7 +2,7 @@
 
 use crate::addr::Addr;
 use crate::cpython::CPython;
-use crate::cpython::objects::{Objects, flags};
+use crate::cpython::objects::flags;
 use crate::managed::Structure;
 use crate::map::Kind;
 
@@ -13,7 +13,7 @@ pub(super) fn structure(python: &CPython<'_>, addr: Addr, kind: Kind) -> Option<
     }
     let runtime = python.runtime();
     // Cheap where it is none, which is nearly everywhere.
-    if !Objects::new(runtime.memory, runtime.shape).is_type(addr) {
+    if !runtime.objects().is_type(addr) {
         return None;
     }
     let found = python.objects()?.type_at(addr)?;

@@ -2,11 +2,10 @@
 
 use rayon::prelude::*;
 
-use super::holders::paths;
+use super::holders::Named;
 use super::places::Places;
 use super::weigh::{Weight, weigh};
 use crate::addr::Addr;
-use crate::cpython::CPython;
 use crate::cpython::heap::Heap;
 use crate::cpython::object::Brief;
 use crate::cpython::objects::Form;
@@ -114,38 +113,47 @@ pub(super) fn mostly_in(heap: &Heap<'_>) -> &'static str {
     if outside > heap.bytes().saturating_sub(outside) { "malloc" } else { "managed-heap" }
 }
 
+/// A container with what it has.
+pub(super) struct Container {
+    pub(super) object: Addr,
+    length: u64,
+    weight: Weight,
+}
+
 /// The containers that have most.
-pub(super) fn findings(python: &CPython<'_>, heap: &Heap<'_>, candidates: &Candidates) -> Vec<Finding> {
-    let total = heap.bytes();
-    let least = (total / 100).saturating_mul(SHARE).max(LEAST);
-    let places = Places::read(python, heap);
-    let mut weighed: Vec<(Addr, u64, Weight)> = candidates
+pub(super) fn most(heap: &Heap<'_>, places: &Places, candidates: &Candidates) -> Vec<Container> {
+    let least = (heap.bytes() / 100).saturating_mul(SHARE).max(LEAST);
+    let mut weighed: Vec<Container> = candidates
         .long
         .par_iter()
         // The names of a module or class are its contents, and no container that grows.
         .filter(|(_, object)| places.dict(*object).is_none())
         .filter_map(|&(length, object)| {
             let kind = heap.type_of(object)?;
-            Some((object, length, weigh(heap, object, &kind, length)))
+            Some(Container { object, length, weight: weigh(heap, object, &kind, length) })
         })
-        .filter(|(_, _, weight)| weight.bytes >= least)
+        .filter(|container| container.weight.bytes >= least)
         .collect();
-    weighed.sort_by_key(|(object, _, weight)| (std::cmp::Reverse(weight.bytes), *object));
+    weighed.sort_by_key(|container| (std::cmp::Reverse(container.weight.bytes), container.object));
     weighed.truncate(TOLD);
-    if weighed.is_empty() {
+    weighed
+}
+
+/// Tell of containers; `named`: what objects are called.
+pub(super) fn findings(heap: &Heap<'_>, containers: &[Container], named: &Named<'_>) -> Vec<Finding> {
+    if containers.is_empty() {
         return Vec::new();
     }
-    let within = mostly_in(heap);
-    let objects: Vec<Addr> = weighed.iter().map(|(object, ..)| *object).collect();
-    let paths = paths(heap, &places, &objects);
-    weighed
+    let (total, within) = (heap.bytes(), mostly_in(heap));
+    containers
         .iter()
-        .filter_map(|(object, length, weight)| {
+        .filter_map(|Container { object, length, weight }| {
             let kind = heap.type_of(*object)?;
-            let name = places.name(*object).or_else(|| paths.get(object).map(String::as_str));
             let text = format!(
                 "{} is a {} of {} {}: {}{} with what nothing else refers to, {} % of all objects.",
-                name.map_or_else(|| format!("{object} (its name is not known)"), |name| format!("`{name}`")),
+                named
+                    .name(*object)
+                    .map_or_else(|| format!("{object} (its name is not known)"), |name| format!("`{name}`")),
                 kind.name,
                 exact(*length),
                 weight.item.as_deref().unwrap_or("items"),

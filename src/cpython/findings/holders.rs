@@ -27,8 +27,26 @@ struct Holder {
     link: String,
 }
 
+/// What objects are called in the program.
+pub(super) struct Named<'a> {
+    places: &'a Places,
+    paths: HashMap<Addr, String>,
+}
+
+impl<'a> Named<'a> {
+    /// Names of `targets`, by where they stand, or by who holds them.
+    pub(super) fn of(heap: &Heap<'_>, places: &'a Places, targets: &[Addr]) -> Named<'a> {
+        Named { places, paths: paths(heap, places, targets) }
+    }
+
+    /// What an object is called, if that is known.
+    pub(super) fn name(&self, object: Addr) -> Option<&str> {
+        self.places.name(object).or_else(|| self.paths.get(&object).map(String::as_str))
+    }
+}
+
 /// What leads to each of `targets`, in words: `app.CACHE`, `the attribute rows of app.Session`.
-pub(super) fn paths(heap: &Heap<'_>, places: &Places, targets: &[Addr]) -> HashMap<Addr, String> {
+fn paths(heap: &Heap<'_>, places: &Places, targets: &[Addr]) -> HashMap<Addr, String> {
     let mut known: HashMap<Addr, Vec<Holder>> = HashMap::new();
     let mut wanted: Vec<Addr> = targets.iter().copied().filter(|at| places.name(*at).is_none()).collect();
     for _ in 0..PASSES {
@@ -138,7 +156,7 @@ fn link_text(heap: &Heap<'_>, holder: Addr, link: Link) -> Option<String> {
         Link::Beside(how) => return Some(format!(" {how}")),
         Link::Field(offset) => offset,
     };
-    let first = kind.basicsize.next_multiple_of(8);
+    let first = kind.items();
     Some(match kind.form {
         Form::Frame | Form::Generator => return None,
         Form::Dict if offset >= first => {
@@ -154,7 +172,7 @@ fn link_text(heap: &Heap<'_>, holder: Addr, link: Link) -> Option<String> {
         }
         Form::Set if offset >= first => "{…}".to_owned(),
         _ => {
-            let name = heap.py_type_index(holder).and_then(|number| heap.field_name(number, offset));
+            let name = heap.numbered_type_of(holder).and_then(|(number, _)| heap.field_name(number, offset));
             match name.as_deref() {
                 Some("__dict__" | "md_dict") => String::new(),
                 Some(name) => format!(".{name}"),

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::containers::Candidates;
-use super::holders::paths;
-use super::places::Places;
+use super::holders::Named;
 use crate::addr::Addr;
-use crate::cpython::CPython;
 use crate::cpython::heap::Heap;
 use crate::map::Confidence;
 use crate::report::{Finding, Severity};
@@ -18,25 +16,27 @@ const TOLD: usize = 3;
 /// Bytes of all arrays from which on they are told at all.
 const LEAST: u64 = 64 << 10;
 
-/// What large objects there are.
-pub(super) fn findings(python: &CPython<'_>, heap: &Heap<'_>, candidates: &Candidates) -> Vec<Finding> {
-    single(python, heap, candidates).into_iter().chain(arrays(heap, &candidates.arrays)).collect()
+/// What large objects there are; `named`: what the [`largest`] are called.
+pub(super) fn findings(heap: &Heap<'_>, candidates: &Candidates, named: &Named<'_>) -> Vec<Finding> {
+    single(heap, candidates, named).into_iter().chain(arrays(heap, &candidates.arrays)).collect()
+}
+
+/// The largest objects, which are told one by one.
+pub(super) fn largest(candidates: &Candidates) -> impl Iterator<Item = Addr> + '_ {
+    candidates.large.iter().take(TOLD).map(|(_, object)| *object)
 }
 
 /// The largest objects that are one block, or have one buffer.
-fn single(python: &CPython<'_>, heap: &Heap<'_>, candidates: &Candidates) -> Option<Finding> {
-    let largest: Vec<(u64, Addr)> = candidates.large.iter().take(TOLD).copied().collect();
+fn single(heap: &Heap<'_>, candidates: &Candidates, named: &Named<'_>) -> Option<Finding> {
     let bytes = candidates.large.iter().map(|(bytes, _)| *bytes).fold(0, u64::saturating_add);
-    let (_, first) = *largest.first()?;
-    let places = Places::read(python, heap);
-    let objects: Vec<Addr> = largest.iter().map(|(_, object)| *object).collect();
-    let paths = paths(heap, &places, &objects);
-    let told: Vec<String> = largest
+    let (_, first) = *candidates.large.first()?;
+    let told: Vec<String> = candidates
+        .large
         .iter()
+        .take(TOLD)
         .map(|(bytes, object)| {
             let kind = heap.type_of(*object).map_or_else(|| "object".to_owned(), |kind| kind.name.clone());
-            let name = places.name(*object).or_else(|| paths.get(object).map(String::as_str));
-            let held = name.map_or_else(String::new, |name| format!(" (`{name}`)"));
+            let held = named.name(*object).map_or_else(String::new, |name| format!(" (`{name}`)"));
             format!("{kind} at {object}{held} {}", round(*bytes))
         })
         .collect();

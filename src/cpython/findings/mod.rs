@@ -11,9 +11,12 @@ mod weigh;
 
 use std::collections::BTreeMap;
 
+use crate::addr::Addr;
 use crate::cpython::CPython;
 use crate::map::{Confidence, Kind};
 use crate::report::{Finding, Severity};
+use holders::Named;
+use places::Places;
 
 /// Everything that is told of one interpreter; `written`: bytes of the process that were written, by kind.
 pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> Vec<Finding> {
@@ -21,9 +24,14 @@ pub(super) fn findings(python: &CPython<'_>, written: &BTreeMap<Kind, u64>) -> V
     out.extend(collector_off(python));
     let Some(heap) = python.objects() else { return out };
     let candidates = containers::candidates(heap);
-    out.extend(containers::findings(python, heap, &candidates));
+    let places = Places::read(python, heap);
+    let containers = containers::most(heap, &places, &candidates);
+    // Who holds an object takes passes over all: they are asked for together.
+    let asked: Vec<Addr> = containers.iter().map(|c| c.object).chain(large::largest(&candidates)).collect();
+    let named = Named::of(heap, &places, &asked);
+    out.extend(containers::findings(heap, &containers, &named));
     out.extend(caches::findings(heap, &candidates));
-    out.extend(large::findings(python, heap, &candidates));
+    out.extend(large::findings(heap, &candidates, &named));
     out
 }
 

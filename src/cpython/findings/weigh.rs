@@ -33,7 +33,7 @@ pub(super) fn weigh(heap: &Heap<'_>, object: Addr, kind: &PyType, length: u64) -
     let mut left = MOST;
     let (mut below, mut seen, mut taken) = (0_u64, 0_u64, 0_u64);
     let mut types: Option<Option<String>> = None;
-    let first = kind.basicsize.next_multiple_of(8);
+    let first = kind.items();
     let pairs = kind.form == Form::Dict;
     heap.each_held(object, kind, |link, to| {
         let Link::Field(offset) = link else { return true };
@@ -73,7 +73,7 @@ pub(super) fn exclusive(heap: &Heap<'_>, object: Addr, left: &mut usize) -> u64 
         if *left == 0 || steps >= BELOW {
             break;
         }
-        let Some(kind) = heap.type_of(at).filter(|_| references(heap, at) == Some(1)) else { continue };
+        let Some(kind) = heap.type_of(at).filter(|_| heap.refcnt(at) == 1) else { continue };
         *left -= 1;
         steps += 1;
         sum = sum.saturating_add(heap.own_bytes(at));
@@ -87,12 +87,3 @@ pub(super) fn exclusive(heap: &Heap<'_>, object: Addr, left: &mut usize) -> u64 
     }
     sum
 }
-
-/// How many references there are to an object.
-fn references(heap: &Heap<'_>, object: Addr) -> Option<u64> {
-    let objects = heap.objects();
-    objects.word_at(object, objects.shape.refcnt).map(|count| count & COUNT)
-}
-
-/// The count that all versions have in the lower half: 3.14 has flags above it.
-const COUNT: u64 = 0xffff_ffff;

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::data_stack::Bridge;
 use crate::addr::Addr;
 use crate::cpython::runtime::{PyError, Runtime, follow};
+use crate::cpython::shape::STACK_REF_TAGS;
 use crate::layout::ViewError;
 use crate::memory::walk::{Broken, Walks};
 
@@ -15,9 +16,6 @@ mod owner {
     /// From here on a frame of no code, which the evaluation loop has on the C stack (3.12 on).
     pub(super) const C_STACK: u8 = 3;
 }
-
-/// Bits of a pointer to a code object that are no part of the address (`_PyStackRef` of 3.14).
-pub(super) const TAG: u64 = 7;
 
 /// Bytes of a code unit.
 const UNIT: u64 = 2;
@@ -84,7 +82,7 @@ pub(in crate::cpython) fn frame_at(runtime: &Runtime<'_>, frame: Addr) -> Result
     }
     let field = |new, old| if view.has(new) { new } else { old };
     let code = view.ptr(field("f_executable", "f_code"))?;
-    let code = Addr::new(code.get() & !TAG);
+    let code = Addr::new(code.get() & !STACK_REF_TAGS);
     let at = view.ptr(field("instr_ptr", "prev_instr"))?;
     let start = runtime.view("PyCodeObject", code).addr_of("co_code_adaptive")?;
     let offset = if at >= start { at.since(start) as i64 } else { -1 };

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::chain::PyFrame;
 use super::lines::LineFormat;
 use crate::addr::Addr;
-use crate::cpython::objects::Objects;
 use crate::cpython::runtime::Runtime;
 use crate::limits;
 use crate::managed::{Activation, Method, MethodRole, Position, Source};
@@ -83,7 +82,7 @@ impl<'p> Codes<'p> {
     }
 
     fn read(&self, at: Addr) -> Option<Code> {
-        let objects = Objects::new(self.runtime.memory, self.runtime.shape);
+        let objects = self.runtime.objects();
         let view = self.runtime.view("PyCodeObject", at);
         let text = |field: &str| {
             let name = view.ptr(field).ok().filter(|name| objects.is_str(*name))?;
@@ -100,7 +99,7 @@ impl<'p> Codes<'p> {
     fn line(&self, code: &Code, offset: i64) -> Option<u32> {
         // Before the first instruction a frame is where its function begins.
         let Ok(offset) = u64::try_from(offset) else { return u32::try_from(code.first_line).ok() };
-        let objects = Objects::new(self.runtime.memory, self.runtime.shape);
+        let objects = self.runtime.objects();
         let bytes = u64::try_from(objects.ob_size(code.table)?).ok()?;
         let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
         taken.ok()?;

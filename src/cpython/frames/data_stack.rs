@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 
-use super::chain::TAG;
 use crate::addr::{Addr, AddrRange};
 use crate::cpython::runtime::{PyError, Runtime, follow};
+use crate::cpython::shape::STACK_REF_TAGS;
+use crate::layout::StructView;
 use crate::limits;
 use crate::memory::walk::Walks;
 
@@ -26,6 +27,8 @@ const SPECIALS_3_11: u64 = 9;
 pub(in crate::cpython) struct Chunk {
     /// All of it: mapped for it alone.
     pub(in crate::cpython) range: AddrRange,
+    /// Where frames lie in it; `None` where that can't be, or nothing is in use.
+    pub(in crate::cpython) used: Option<AddrRange>,
     /// Kept for the next call that needs one (3.14).
     pub(in crate::cpython) spare: bool,
 }
@@ -44,7 +47,10 @@ pub(in crate::cpython) fn chunks(runtime: &Runtime<'_>, walks: &Walks, tstate: A
         // What is kept has no link that means anything.
         let next = |at: Addr| if spare { Ok(Addr::NULL) } else { next(at) };
         let walked = follow(walks, first, next, |at| match whole(runtime, at) {
-            Some(range) => out.push(Chunk { range, spare }),
+            Some(range) => {
+                let used = if spare { None } else { used(runtime, &thread, range, at == first) };
+                out.push(Chunk { range, used, spare });
+            }
             None => odd = odd.or(Some(at)),
         });
         ended = ended.or(walked.err());
@@ -59,6 +65,17 @@ fn whole(runtime: &Runtime<'_>, at: Addr) -> Option<AddrRange> {
     let sane = at.is_aligned(WORD) && size.is_power_of_two() && (SMALLEST..=limits::MAX_PY_CHUNK).contains(&size);
     let range = AddrRange::new(at, at.checked_add(size).filter(|_| sane)?);
     (range.end <= runtime.process.mapping_at(at)?.range.end).then_some(range)
+}
+
+/// Where frames lie in a chunk: of the latest the thread says how far, of the others the chunk itself, since the next was begun.
+fn used(runtime: &Runtime<'_>, thread: &StructView<'_>, chunk: AddrRange, latest: bool) -> Option<AddrRange> {
+    let view = runtime.view("_PyStackChunk", chunk.start);
+    let data = view.addr_of("data").ok()?;
+    let top = match latest {
+        true => thread.ptr("datastack_top").ok()?,
+        false => data.checked_add(view.u64("top").ok()?.checked_mul(WORD)?)?,
+    };
+    (data <= top && top <= chunk.end).then_some(AddrRange { start: data, end: top })
 }
 
 /// Goes on where the list of frames breaks off.
@@ -123,21 +140,12 @@ impl<'r, 'p> Bridge<'r, 'p> {
         // Another walk may look at the same chunks for what they are.
         let walks = Walks::new(crate::phase::Phase::ManagedThreads, limits::MAX_PY_CHUNKS);
         let (chunks, _) = chunks(self.runtime, &walks, self.tstate);
-        let latest = self.runtime.view("PyThreadState", self.tstate).ptr("datastack_top").ok();
         let mut out = Vec::new();
-        let used = chunks.iter().filter(|chunk| !chunk.spare);
-        let oldest = used.clone().count().saturating_sub(1);
-        for (i, chunk) in used.enumerate().collect::<Vec<_>>().into_iter().rev() {
-            let view = self.runtime.view("_PyStackChunk", chunk.range.start);
-            let Ok(data) = view.addr_of("data") else { break };
-            let top = match i {
-                0 => latest,
-                _ => view.u64("top").ok().and_then(|words| data.checked_add(words.checked_mul(WORD)?)),
-            };
-            let Some(top) = top.filter(|top| chunk.range.contains(*top) || *top == chunk.range.end) else { break };
+        for (i, chunk) in chunks.iter().filter(|chunk| !chunk.spare).rev().enumerate() {
+            let Some(used) = chunk.used else { break };
             // The first word of the first chunk stays unused, so that it is not given back.
-            let mut at = if i == oldest { data.saturating_add(WORD) } else { data };
-            while at < top && self.walks.spend(at, 1).is_ok() {
+            let mut at = if i == 0 { used.start.saturating_add(WORD) } else { used.start };
+            while at < used.end && self.walks.spend(at, 1).is_ok() {
                 let Some(size) = self.size_at(at) else { return out };
                 out.push(at);
                 at = at.saturating_add(size);
@@ -150,7 +158,7 @@ impl<'r, 'p> Bridge<'r, 'p> {
     fn size_at(&self, at: Addr) -> Option<u64> {
         let frame = self.runtime.view("_PyInterpreterFrame", at);
         let code = frame.ptr("f_executable").or_else(|_| frame.ptr("f_code")).ok()?;
-        let code = self.runtime.view("PyCodeObject", Addr::new(code.get() & !TAG));
+        let code = self.runtime.view("PyCodeObject", Addr::new(code.get() & !STACK_REF_TAGS));
         let words = match code.u32("co_framesize") {
             Ok(words) => u64::from(words),
             Err(_) => {

@@ -17,7 +17,11 @@ const NAME: &str = "obmalloc";
 
 impl Heap<'_> {
     /// All blocks by size, as `sys._debugmallocstats()` counts them; `None` where there are no arenas.
-    pub fn small_blocks(&self) -> Option<SmallBlocks> {
+    pub fn small_blocks(&self) -> Option<&SmallBlocks> {
+        self.small_blocks.get_or_init(|| self.count_blocks()).as_ref()
+    }
+
+    fn count_blocks(&self) -> Option<SmallBlocks> {
         let first = self.arenas.iter().find(|arenas| !arenas.all.is_empty())?;
         let mut sum =
             SmallBlocks { name: NAME, arena_size: first.arena, pool_size: first.pool, ..SmallBlocks::default() };
@@ -69,7 +73,7 @@ impl Heap<'_> {
     /// Bytes of all blocks in use, and of what lies outside.
     pub fn bytes(&self) -> u64 {
         let (objects, owned) = self.outside_sums();
-        let inside = self.small_blocks().map_or(0, |blocks| blocks.used_bytes());
+        let inside = self.small_blocks().map_or(0, SmallBlocks::used_bytes);
         inside.saturating_add(objects.1).saturating_add(owned.1)
     }
 

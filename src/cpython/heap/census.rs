@@ -3,7 +3,7 @@
 //! Arenas are looked at side by side: a block in use whose type, header and size agree is an object. What objects own is
 //! noted on the way, and where they lead outside. From there on it is a search: what is found leads on.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use rayon::prelude::*;
 
@@ -80,7 +80,7 @@ impl Census {
         let images = union(runtime.process.modules.iter().map(|m| m.range).collect());
         let mut scene = Scene {
             runtime,
-            objects: Objects::new(runtime.memory, runtime.shape),
+            objects: runtime.objects(),
             types,
             pools: PoolShape::of(&runtime.layout)?,
             arenas: Places::new(all.iter().map(|(arena, _)| arena.range).collect()),
@@ -135,12 +135,12 @@ impl Census {
         let cursor = scene.cursor();
         let visitor = scene.visitor(source, &cursor);
         let mut cache = TypeCache::new();
-        let mut seen: HashMap<u64, u32> = HashMap::new();
+        let mut seen: HashSet<u64> = HashSet::new();
         let mut found: Vec<Outside> = Vec::new();
         let (mut queue, mut owned) = (leads.outside, leads.owned);
         let mut left_out = 0_u64;
         while let Some(at) = queue.pop() {
-            if seen.contains_key(&at) || scene.is_known_place(at) {
+            if seen.contains(&at) || scene.is_known_place(at) {
                 continue;
             }
             let Some((kind, size)) = scene.object_at(source, at, &mut cache) else { continue };
@@ -152,13 +152,13 @@ impl Census {
                 left_out += 1;
                 continue;
             }
-            seen.insert(at, found.len() as u32);
+            seen.insert(at);
             let start = at.saturating_sub(kind.prefix + scene.debug);
             found.push(Outside { start, at, end: at.saturating_add(size), owned: None, owner: 0 });
             let kind = kind.clone();
             visitor.each(at, &kind, 0, &mut |_, held| {
                 match held {
-                    Held::Object(_, to) if !scene.is_known_place(to) && !seen.contains_key(&to) => queue.push(to),
+                    Held::Object(_, to) if !scene.is_known_place(to) && !seen.contains(&to) => queue.push(to),
                     Held::Object(..) => {}
                     Held::Memory(memory) => owned.push((memory, at)),
                 }

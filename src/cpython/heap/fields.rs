@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 use super::Heap;
 use super::source::word;
 use crate::addr::Addr;
-use crate::cpython::objects::{Form, Objects, PyType, flags};
+use crate::cpython::objects::{DictKeys, Form, Objects, PyType, flags};
 use crate::limits;
 use crate::managed::TypeIndex;
 use crate::memory::Memory;
@@ -83,8 +83,6 @@ pub(super) struct Names {
 /// An array of numpy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NdArray {
-    /// Where the pointer to its data stands, from the object.
-    pub(super) data_at: u64,
     /// Whether its data are its own, and no view of another's.
     pub owns: bool,
     /// Bytes of its data.
@@ -95,32 +93,12 @@ pub struct NdArray {
     pub dtype: String,
 }
 
-/// PyArrayObject_fields and PyArray_Descr: the ABI of numpy that C extensions are compiled against, the same in 1.x and 2.x
-/// as far as it is used here (numpy/_core/include/numpy/ndarraytypes.h).
-mod numpy {
-    pub(super) const DATA: u64 = 16;
-    pub(super) const ND: u64 = 24;
-    pub(super) const DIMENSIONS: u64 = 32;
-    pub(super) const STRIDES: u64 = 40;
-    pub(super) const DESCR: u64 = 56;
-    pub(super) const FLAGS: u64 = 64;
-    /// NPY_ARRAY_OWNDATA
-    pub(super) const OWNS: u64 = 4;
-    /// In the descr: kind, type, byteorder, a character each.
-    pub(super) const KIND: u64 = 24;
-    pub(super) const BYTE_ORDER: u64 = 26;
-    /// Dimensions at most (NPY_MAXDIMS of 2.x).
-    pub(super) const MOST: u64 = 64;
-}
-
-/// Bytes of a PyArrayObject that are looked at.
-pub(super) const NDARRAY_SIZE: u64 = 80;
-
 /// The array whose words are `words`, if it makes sense.
 pub(super) fn ndarray(objects: &Objects<'_>, words: &[[u8; 8]]) -> Option<NdArray> {
-    let nd = word(words, numpy::ND)? & 0xffff_ffff;
-    let (dimensions, strides) = (word(words, numpy::DIMENSIONS)?, word(words, numpy::STRIDES)?);
-    if nd > numpy::MOST {
+    let numpy = &objects.shape.ndarray;
+    let nd = word(words, numpy.nd)? & 0xffff_ffff;
+    let (dimensions, strides) = (word(words, numpy.dimensions)?, word(words, numpy.strides)?);
+    if nd > numpy.max_dimensions {
         return None;
     }
     let at = |base: u64, i: u64| objects.memory.u64(Addr::new(base).checked_add(8 * i)?).ok();
@@ -129,19 +107,21 @@ pub(super) fn ndarray(objects: &Objects<'_>, words: &[[u8; 8]]) -> Option<NdArra
     // In memory of its own elements lie without gaps: the outermost dimension spans all of it.
     let spans = shape.iter().zip(&steps).map(|(length, step)| length.checked_mul(*step));
     let bytes = spans.collect::<Option<Vec<u64>>>()?.into_iter().max().unwrap_or(8);
-    let descr = Addr::new(word(words, numpy::DESCR)?);
-    let kind = objects.memory.u64(descr.checked_add(numpy::KIND)?).ok()?;
-    let letter = |at: u64| char::from((kind >> (8 * (at - numpy::KIND))) as u8);
+    let descr = Addr::new(word(words, numpy.descr)?);
     let item = steps.iter().min().copied().unwrap_or(0);
-    let (order, kind) = (letter(numpy::BYTE_ORDER), letter(numpy::KIND));
+    let letter = |at: u64| {
+        let mut letter = [0; 1];
+        objects.memory.read(descr.checked_add(at)?, &mut letter).ok().map(|()| char::from(letter[0]))
+    };
+    let (order, kind) = (letter(numpy.byte_order)?, letter(numpy.kind)?);
     let order = if order == '=' { '<' } else { order };
     let dtype = if kind.is_ascii_graphic() && order.is_ascii_graphic() {
         format!("{order}{kind}{item}")
     } else {
         String::new()
     };
-    let owns = word(words, numpy::FLAGS)? & numpy::OWNS != 0;
-    Some(NdArray { data_at: numpy::DATA, owns, bytes, shape, dtype })
+    let owns = word(words, numpy.flags)? & numpy.owns != 0;
+    Some(NdArray { owns, bytes, shape, dtype })
 }
 
 impl Heap<'_> {
@@ -180,7 +160,7 @@ impl Heap<'_> {
             for index in 0..keys.count.min(limits::MAX_SHOWN_ROWS as u64) {
                 let name = self.runtime.memory.ptr(keys.key_at(index)).ok();
                 if let Some(name) = name.filter(|at| self.objects.is_str(*at)).and_then(|at| self.objects.name(at)) {
-                    names.insert(super::items(kind) + 8 * index, name);
+                    names.insert(kind.items() + 8 * index, name);
                 }
             }
         }
@@ -204,11 +184,17 @@ impl Heap<'_> {
         }
     }
 
+    /// The table of keys of a dict, and the number of the item that is visited at an offset of it: keys and values in turn.
+    fn item_of_dict(&self, dict: Addr, offset: u64) -> Option<(DictKeys, u64)> {
+        let kind = self.type_of(dict).filter(|kind| kind.form == Form::Dict)?;
+        let item = offset.checked_sub(kind.items())? / 8;
+        let keys = self.objects.dict_keys(self.objects.ptr_at(dict, self.objects.shape.dict.keys)?)?;
+        Some((keys, item))
+    }
+
     /// What a dict calls the entry at a place: `['name']`, or what its key is.
     pub(super) fn name_of_entry(&self, object: Addr, offset: u64) -> Option<String> {
-        let kind = self.type_of(object).filter(|kind| kind.form == Form::Dict)?;
-        let item = offset.checked_sub(super::items(&kind))? / 8;
-        let keys = self.objects.dict_keys(self.objects.ptr_at(object, self.objects.shape.dict.keys)?)?;
+        let (keys, item) = self.item_of_dict(object, offset)?;
         let key = self.runtime.memory.ptr(keys.key_at(item / 2)).ok()?;
         let text = self.key_text(key)?;
         Some(if item % 2 == 0 { format!("(key {text})") } else { format!("[{text}]") })
@@ -216,11 +202,8 @@ impl Heap<'_> {
 
     /// Where a dict really has the pointer of the entry that is visited at an offset of it.
     pub(super) fn place_of_entry(&self, object: Addr, offset: u64) -> Option<Addr> {
-        let kind = self.type_of(object).filter(|kind| kind.form == Form::Dict)?;
-        let item = offset.checked_sub(super::items(&kind))? / 8;
-        let shape = &self.objects.shape.dict;
-        let keys = self.objects.dict_keys(self.objects.ptr_at(object, shape.keys)?)?;
-        let values = self.objects.ptr_at(object, shape.values)?;
+        let (keys, item) = self.item_of_dict(object, offset)?;
+        let values = self.objects.ptr_at(object, self.objects.shape.dict.values)?;
         Some(match (item % 2, values.is_null()) {
             (0, _) => keys.key_at(item / 2),
             (_, true) => keys.value_at(item / 2),

@@ -1,8 +1,9 @@
 //! Frames inside of objects: of generators and coroutines, and of frame objects that outlived their function.
 
 use super::source::word;
-use super::visit::{Held, TAGS, Visit, Visitor, WORD};
+use super::visit::{Held, Visit, Visitor, WORD};
 use crate::addr::Addr;
+use crate::cpython::shape::STACK_REF_TAGS;
 use crate::layout::StructView;
 use crate::limits;
 
@@ -43,7 +44,7 @@ impl Visitor<'_, '_> {
         let mut offset = visit.basicsize.max(frame);
         while offset < end {
             let Some(value) = word(words, offset) else { break };
-            if !visit.word(offset, value & !TAGS) {
+            if !visit.word(offset, value & !STACK_REF_TAGS) {
                 return false;
             }
             offset += WORD;

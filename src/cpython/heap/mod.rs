@@ -44,11 +44,12 @@ use crate::addr::{Addr, AddrRange};
 use crate::cpython::objects::{Form, Objects, PyType};
 use crate::cpython::obmalloc::Arenas;
 use crate::cpython::runtime::{PyError, Runtime};
+use crate::cpython::shape::REFCNT;
 use crate::limits;
 use crate::managed::graph::Space;
 use crate::managed::{
-    self, Elements, Generation, Link, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo,
-    Walker,
+    self, Elements, Generation, Link, Object, ObjectReader, Part, SmallBlocks, StringContent, StringUnits, TypeIndex,
+    TypeInfo, Walker,
 };
 use crate::memory::Memory;
 use census::Census;
@@ -76,6 +77,7 @@ pub struct Heap<'p> {
     tracked: HashMap<TypeIndex, u64>,
     strings: OnceLock<Option<TypeIndex>>,
     globals: OnceLock<HashMap<Addr, Arc<str>>>,
+    small_blocks: OnceLock<Option<SmallBlocks>>,
 }
 
 impl<'p> Heap<'p> {
@@ -93,8 +95,22 @@ impl<'p> Heap<'p> {
         let parts = census.parts(&runtime);
         let source = Source::new(runtime.process, parts.iter().map(|p| p.range), MIN_OBJECT);
         let fields = fields::Names::default();
-        let (strings, globals) = Default::default();
-        Ok(Heap { runtime, objects, types, arenas, census, parts, source, notes, fields, tracked, strings, globals })
+        let (strings, globals, small_blocks) = Default::default();
+        Ok(Heap {
+            runtime,
+            objects,
+            types,
+            arenas,
+            census,
+            parts,
+            source,
+            notes,
+            fields,
+            tracked,
+            strings,
+            globals,
+            small_blocks,
+        })
     }
 
     /// The interpreter.
@@ -119,8 +135,13 @@ impl<'p> Heap<'p> {
 
     /// The type of the object at `object`, if one is known there.
     pub fn type_of(&self, object: Addr) -> Option<Arc<PyType>> {
+        self.numbered_type_of(object).map(|(_, found)| found)
+    }
+
+    /// The same with its number.
+    pub(crate) fn numbered_type_of(&self, object: Addr) -> Option<(TypeIndex, Arc<PyType>)> {
         self.census.object_at(object)?;
-        self.type_at(self.objects.type_of(object)?)
+        self.types.lookup(self.objects.type_of(object)?.get())
     }
 
     /// The type of that number; none of free space and of memory that objects own.
@@ -153,9 +174,9 @@ impl<'p> Heap<'p> {
         visit::Visitor { objects: &self.objects, source: &self.source, layout: &self.runtime.layout, cursor }
     }
 
-    /// How often the object at `at` is referred to, as it says itself; the lower half, as 3.14 has flags above it.
+    /// How often the object at `at` is referred to, as it says itself.
     pub(crate) fn refcnt(&self, at: Addr) -> u64 {
-        self.source.word(at.wrapping_add(self.objects.shape.refcnt).get()).unwrap_or(0) & 0xffff_ffff
+        self.source.word(at.wrapping_add(self.objects.shape.refcnt).get()).unwrap_or(0) & REFCNT
     }
 
     /// Whether an object begins at `at`.
@@ -205,17 +226,11 @@ impl<'p> Heap<'p> {
         });
     }
 
-    /// The number of the type of the object at `object`.
-    pub(crate) fn py_type_index(&self, object: Addr) -> Option<TypeIndex> {
-        self.census.object_at(object)?;
-        self.types.lookup(self.objects.type_of(object)?.get()).map(|(number, _)| number)
-    }
-
     /// Bytes of the block of the object at `object`, and of the memory that it owns.
     pub(crate) fn own_bytes(&self, object: Addr) -> u64 {
         let Some(kind) = self.type_of(object) else { return 0 };
         let mut sum = self.census.object_at(object).unwrap_or(0);
-        let items = kind.basicsize.next_multiple_of(8);
+        let items = kind.items();
         let cursor = self.cursor();
         self.visitor(&cursor).each(object.get(), &kind, 0, &mut |_, held| match held {
             visit::Held::Memory(owned) => {
@@ -232,13 +247,8 @@ impl<'p> Heap<'p> {
 
     /// The array of numpy at `object`; the caller knows that it is one.
     pub(crate) fn ndarray(&self, object: Addr) -> Option<NdArray> {
-        fields::ndarray(&self.objects, self.source.words(object.get(), fields::NDARRAY_SIZE))
+        fields::ndarray(&self.objects, self.source.words(object.get(), self.objects.shape.ndarray.size))
     }
-}
-
-/// Where the items of objects of a type are visited, from the object on.
-pub(super) fn items(kind: &PyType) -> u64 {
-    kind.basicsize.next_multiple_of(8)
 }
 
 impl managed::Heap for Heap<'_> {
@@ -280,10 +290,10 @@ impl managed::Heap for Heap<'_> {
             return ((kind.0 as usize) < self.types.len()).then_some(TypeInfo { free: kind == managed::FREE, ..none });
         };
         let elements = match found.form {
-            Form::List | Form::Deque | Form::Set => Some(Elements { start: items(&found), size: 8 }),
+            Form::List | Form::Deque | Form::Set => Some(Elements { start: found.items(), size: 8 }),
             // A key, and its value.
-            Form::Dict => Some(Elements { start: items(&found), size: 16 }),
-            Form::Plain if found.itemsize == 8 => Some(Elements { start: items(&found), size: 8 }),
+            Form::Dict => Some(Elements { start: found.items(), size: 16 }),
+            Form::Plain if found.itemsize == 8 => Some(Elements { start: found.items(), size: 8 }),
             _ => None,
         };
         // A dict may be that of a module, and hold its globals.

@@ -11,6 +11,7 @@ use crate::cpython::objects::{Form, Objects, PyType, flags};
 use crate::cpython::obmalloc::pools::{self, PoolShape};
 use crate::cpython::obmalloc::{Arena, PoolState};
 use crate::cpython::runtime::Runtime;
+use crate::cpython::shape::REFCNT;
 use crate::limits;
 use crate::memory::walk::Walks;
 
@@ -86,7 +87,7 @@ impl<'p> Scene<'_, 'p> {
         }
         let shape = &self.objects.shape;
         let words = source.words(at, shape.object + 8);
-        let count = word(words, shape.refcnt)? & COUNT;
+        let count = word(words, shape.refcnt)? & REFCNT;
         let (_, kind) = cache.lookup(self.types, word(words, shape.ob_type)?).filter(|_| count != 0)?;
         let size = self.size_of(source, at, kind)?;
         // All of it must lie in memory that is mapped in one piece.
@@ -118,7 +119,7 @@ impl<'p> Scene<'_, 'p> {
             _ if kind.itemsize != 0 => kind.basicsize.checked_add(count(shape.ob_size)?.checked_mul(kind.itemsize)?)?,
             _ if kind.is(flags::INLINE_VALUES) => {
                 let capacity = shape.dict.capacity?;
-                let values = kind.basicsize.next_multiple_of(8);
+                let values = kind.items();
                 let head = source.word(at.wrapping_add(values))?;
                 values + shape.dict.first_value + 8 * (head >> (8 * (capacity & 7)) & 0xff)
             }
@@ -137,7 +138,7 @@ impl<'p> Scene<'_, 'p> {
         (cache, cursor): &mut (TypeCache, Cursor),
     ) -> (ArenaMap, Leads) {
         let visitor = self.visitor(source, cursor);
-        let (free, _) = pools::free_pools(self.runtime.memory, &self.pools, arena, walks);
+        let free = pools::free_pools(self.runtime.memory, &self.pools, arena, walks);
         let mut map = ArenaMap { arena: *arena, pool: size, pools: Vec::new(), states: Vec::new(), before: 0 };
         let mut leads = Leads::default();
         let mut start = arena.first_pool;
@@ -176,7 +177,7 @@ impl<'p> Scene<'_, 'p> {
             }
             let Some((_, kind)) = cache.lookup(self.types, address) else { continue };
             let at = range.start.wrapping_add(prefix).get();
-            let count = word(words, prefix + shape.refcnt).unwrap_or(0) & COUNT;
+            let count = word(words, prefix + shape.refcnt).unwrap_or(0) & REFCNT;
             if kind.prefix != before || count == 0 {
                 continue;
             }
@@ -201,6 +202,3 @@ impl<'p> Scene<'_, 'p> {
 
 /// Bytes that PYTHONMALLOC=debug puts before a block: its size, who asked for it, and a fence (_PyMem_DebugRawAlloc).
 const DEBUG_BYTES: u64 = 16;
-
-/// The count of references that all versions have in the lower half: 3.14 has flags above it.
-const COUNT: u64 = 0xffff_ffff;

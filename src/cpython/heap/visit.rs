@@ -12,6 +12,7 @@ use super::owned::OwnedKind;
 use super::source::{Source, word};
 use crate::addr::Addr;
 use crate::cpython::objects::{DictKeys, Form, Managed, Objects, PyType, flags};
+use crate::cpython::shape::STACK_REF_TAGS;
 use crate::layout::Layout;
 use crate::limits;
 use crate::managed::Link;
@@ -27,9 +28,6 @@ const MANAGED_DICT: Link = Link::Beside("__dict__");
 
 /// Places before that of the word at offset 0.
 const FIRST_WORD: u32 = 2;
-
-/// Bits of a pointer that are no part of the address: `_PyStackRef` of 3.14, keys of a dict of values in 3.12.
-pub(super) const TAGS: u64 = 3;
 
 /// Memory that an object owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,17 +105,17 @@ impl Visitor<'_, '_> {
     /// Visit what the object at `at` holds, from the place `from` on, in the order of places; whether to go on.
     pub(super) fn each<F: FnMut(u32, Held) -> bool>(&self, at: u64, kind: &PyType, from: u32, sink: &mut F) -> bool {
         let words = self.source.words(at, kind.basicsize);
-        let mut visit = Visit { from, basicsize: kind.basicsize.next_multiple_of(WORD), sink };
+        let mut visit = Visit { from, basicsize: kind.items(), sink };
         if kind.is(flags::HEAPTYPE) && !visit.beside(0, TYPE, kind.address.get()) {
             return false;
         }
         let values = match self.managed(at, kind) {
             Managed::Dict(dict) if !visit.beside(1, MANAGED_DICT, dict) => return false,
-            Managed::Values(values) => Some(values),
+            Managed::Values(values) => Some((values, self.value_count(kind, values))),
             _ => None,
         };
-        if let Some(values) = values.filter(|_| !kind.is(flags::INLINE_VALUES)) {
-            let count = self.dict_keys(kind.shared_keys).map_or(0, |keys| keys.count);
+        // Up to 3.12 they stand in memory of their own.
+        if let Some((values, count)) = values.filter(|_| !kind.is(flags::INLINE_VALUES)) {
             let memory = Owned { kind: OwnedKind::DictValues, at: values, bytes: count.saturating_mul(WORD) };
             if from <= 1 && count > 0 && !(visit.sink)(1, Held::Memory(memory)) {
                 return false;
@@ -165,7 +163,7 @@ impl Visitor<'_, '_> {
             if value != 0 && offset != kind.weaklistoffset {
                 let go_on = match self.special(words, at, kind, offset, value) {
                     Special::Word => visit.word(offset, value),
-                    Special::Tagged => visit.word(offset, value & !TAGS),
+                    Special::Tagged => visit.word(offset, value & !STACK_REF_TAGS),
                     Special::Memory(owned) => visit.memory(offset, owned.kind, owned.at, owned.bytes),
                     Special::Nothing => true,
                 };
@@ -183,15 +181,16 @@ impl Visitor<'_, '_> {
     fn special(&self, words: &[[u8; 8]], at: u64, kind: &PyType, offset: u64, value: u64) -> Special {
         let shape = &self.objects.shape;
         let owned = |kind, bytes| Special::Memory(Owned { kind, at: value, bytes });
+        let keys = || {
+            let found = self.dict_keys(Addr::new(value));
+            found.map_or(Special::Nothing, |keys| owned(OwnedKind::DictKeys, keys.bytes))
+        };
         match kind.form {
             Form::List if offset == shape.list_items => {
                 let allocated = word(words, shape.list_allocated).unwrap_or(0);
                 owned(OwnedKind::ListItems, allocated.saturating_mul(WORD))
             }
-            Form::Dict if offset == shape.dict.keys => match self.dict_keys(Addr::new(value)) {
-                Some(keys) => owned(OwnedKind::DictKeys, keys.bytes),
-                None => Special::Nothing,
-            },
+            Form::Dict if offset == shape.dict.keys => keys(),
             Form::Dict if offset == shape.dict.values => {
                 let head = self.source.word(value).unwrap_or(0);
                 if shape.dict.embedded.is_some_and(|at| head >> (8 * (at & 7)) & 1 != 0) {
@@ -209,15 +208,12 @@ impl Visitor<'_, '_> {
                     false => Special::Nothing,
                 }
             }
-            Form::Type if offset == shape.types.cached_keys => match self.dict_keys(Addr::new(value)) {
-                Some(keys) => owned(OwnedKind::DictKeys, keys.bytes),
-                None => Special::Nothing,
-            },
+            Form::Type if offset == shape.types.cached_keys => keys(),
             Form::Array if Some(offset) == shape.array_items => {
                 owned(OwnedKind::ArrayItems, self.array_bytes(words).unwrap_or(0))
             }
             Form::Generator | Form::Frame => Special::Tagged,
-            Form::NdArray => self.of_ndarray(words, offset, value),
+            Form::NdArray if offset == shape.ndarray.data => self.data_of_ndarray(words, value),
             _ => Special::Word,
         }
     }
@@ -256,14 +252,15 @@ impl Visitor<'_, '_> {
         words: &[[u8; 8]],
         at: u64,
         kind: &PyType,
-        values: Option<u64>,
+        values: Option<(u64, u64)>,
         visit: &mut Visit<'_, F>,
     ) -> bool {
         let shape = &self.objects.shape;
         let first = first_item(visit.from, kind.basicsize);
         let sized = || word(words, shape.ob_size).map_or(0, |n| (n as i64).unsigned_abs());
-        if let Some(values) = values {
-            return self.shared_values(kind, values, visit);
+        if let Some((values, count)) = values {
+            let start = values.wrapping_add(shape.dict.first_value);
+            return each_word(self.source.words(start, count.saturating_mul(WORD)), first, count, visit);
         }
         match kind.form {
             Form::Plain if kind.itemsize == WORD => {
@@ -323,17 +320,14 @@ impl Visitor<'_, '_> {
         true
     }
 
-    /// Values of instance attributes that have no dict, by the order of the names that the class shares.
-    fn shared_values<F: FnMut(u32, Held) -> bool>(&self, kind: &PyType, values: u64, visit: &mut Visit<'_, F>) -> bool {
-        let shape = &self.objects.shape.dict;
-        let first = first_item(visit.from, kind.basicsize);
-        let count = match shape.capacity {
+    /// How many values of instance attributes there are: as they say themselves (3.13), or one for each name that the class
+    /// shares, in whose order they stand.
+    fn value_count(&self, kind: &PyType, values: u64) -> u64 {
+        let count = match self.objects.shape.dict.capacity {
             Some(at) => self.source.word(values).map(|head| head >> (8 * (at & 7)) & 0xff),
             None => self.dict_keys(kind.shared_keys).map(|keys| keys.count),
         };
-        let count = count.unwrap_or(0);
-        let start = values.wrapping_add(shape.first_value);
-        each_word(self.source.words(start, count.saturating_mul(WORD)), first, count, visit)
+        count.unwrap_or(0)
     }
 
     /// Where an instance has its attributes.
@@ -364,14 +358,14 @@ impl Visitor<'_, '_> {
         self.source.word(at.wrapping_add(offset)).is_none_or(|dict| visit.word(offset, dict))
     }
 
-    /// A word of an array of numpy: its data, where they are its own.
-    fn of_ndarray(&self, words: &[[u8; 8]], offset: u64, value: u64) -> Special {
+    /// The data of an array of numpy, where they are its own.
+    fn data_of_ndarray(&self, words: &[[u8; 8]], value: u64) -> Special {
         match super::fields::ndarray(self.objects, words) {
-            Some(array) if offset == array.data_at => match array.owns {
-                true => Special::Memory(Owned { kind: OwnedKind::ArrayData, at: value, bytes: array.bytes }),
-                false => Special::Nothing,
-            },
-            _ => Special::Word,
+            Some(array) if array.owns => {
+                Special::Memory(Owned { kind: OwnedKind::ArrayData, at: value, bytes: array.bytes })
+            }
+            Some(_) => Special::Nothing,
+            None => Special::Word,
         }
     }
 }

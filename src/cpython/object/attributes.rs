@@ -19,7 +19,7 @@ pub(super) fn fill(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectRe
     // Items of its own stand behind the fields, and are shown elsewhere.
     let has_items = kind.itemsize == 8
         || matches!(kind.form, Form::Dict | Form::Set | Form::List | Form::Deque | Form::Generator | Form::Frame);
-    let end = if has_items { kind.basicsize.next_multiple_of(8) } else { u64::MAX };
+    let end = if has_items { kind.items() } else { u64::MAX };
     let mut rows = Vec::new();
     let mut dicts = Vec::new();
     heap.each_held(object, kind, |link, to| {

@@ -65,7 +65,7 @@ fn elements(heap: &Heap<'_>, brief: &Brief<'_, '_>, report: &mut ObjectReport, k
 
 /// Visit items in their order; `visit` tells whether to go on.
 fn items(heap: &Heap<'_>, object: Addr, kind: &PyType, mut visit: impl FnMut(u64, Addr) -> bool) {
-    let first = kind.basicsize.next_multiple_of(8);
+    let first = kind.items();
     heap.each_held(object, kind, |link, to| match link {
         Link::Field(offset) => match offset.checked_sub(first) {
             Some(inside) => visit(inside / 8, to),

@@ -129,6 +129,11 @@ pub struct PyType {
 }
 
 impl PyType {
+    /// Where the items of its objects are visited, from the object on, wherever they stand: behind the fields.
+    pub(crate) fn items(&self) -> u64 {
+        self.basicsize.next_multiple_of(8)
+    }
+
     /// Whether it has one of these flags.
     pub fn is(&self, flags: u64) -> bool {
         self.flags & flags != 0

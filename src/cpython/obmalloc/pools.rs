@@ -64,17 +64,14 @@ pub struct Pool {
     pub sound: bool,
 }
 
-/// Pools of an arena that are free, though they were used: their list.
-pub(crate) fn free_pools(memory: &dyn Memory, shape: &PoolShape, arena: &Arena, walks: &Walks) -> (Vec<Addr>, bool) {
+/// Pools of an arena that are free, though they were used: their list, by address, as far as it goes. What it does not have
+/// for being broken is told by the headers of those pools.
+pub(crate) fn free_pools(memory: &dyn Memory, shape: &PoolShape, arena: &Arena, walks: &Walks) -> Vec<Addr> {
     let mut out = Vec::new();
     let next = |at: Addr| memory.ptr(at.wrapping_add(shape.next));
-    let mut inside = true;
-    let ended = crate::cpython::runtime::follow(walks, arena.free_pools, next, |at| {
-        inside &= arena.range.contains(at);
-        out.push(at);
-    });
+    drop(crate::cpython::runtime::follow(walks, arena.free_pools, next, |at| out.push(at)));
     out.sort_unstable();
-    (out, inside && ended.is_ok())
+    out
 }
 
 /// The pool at `start`, which is not free. `bytes`: of it, as far as they are in the core.

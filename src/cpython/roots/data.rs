@@ -1,6 +1,6 @@
 //! Static variables of modules written in C: words of their data that lead to objects.
 
-use super::{STATIC, may_be_object, root};
+use super::{STATIC, words};
 use crate::cpython::heap::Heap;
 use crate::image::ModuleKind;
 use crate::managed::Roots;
@@ -11,15 +11,7 @@ pub(super) fn read(heap: &Heap<'_>, roots: &mut Roots) {
     for module in &runtime.process.modules {
         let ModuleKind::Elf(image) = &module.kind else { continue };
         for part in image.writable_parts(runtime.memory) {
-            for window in Window::written(runtime.process.target(), part) {
-                for (i, word) in window.within(part).iter().enumerate() {
-                    let value = u64::from_le_bytes(*word);
-                    if may_be_object(heap, value) {
-                        let at = crate::addr::Addr::new(window.start).wrapping_add(8 * i as u64);
-                        roots.all.extend(root(heap, STATIC, at, value, None));
-                    }
-                }
-            }
+            words(heap, Window::written(runtime.process.target(), part), part, 0, (STATIC, None), roots);
         }
     }
 }

@@ -19,11 +19,14 @@ mod data;
 mod frames;
 mod stacks;
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::cpython::CPython;
 use crate::cpython::heap::Heap;
+use crate::limits;
 use crate::managed::{Heap as _, Root, RootKind, Roots};
 use crate::memory::Memory;
+use crate::memory::walk::Walks;
+use crate::memory::window::Window;
 use crate::phase::Phase;
 
 const MODULE: RootKind = RootKind::Of(0, "module");
@@ -45,13 +48,11 @@ pub(super) fn roots(python: &CPython<'_>) -> Roots {
         let dicts = modules.iter().map(|m| (m.object.wrapping_add(md_dict), m.dict.get()));
         roots.all.extend(dicts.filter_map(|(at, dict)| root(heap, MODULE, at, dict, None)));
         of_struct(heap, "PyInterpreterState", interpreter, INTERPRETER, None, &mut roots);
-        let (threads, why) = runtime.thread_states(interpreter);
-        roots.notes.extend(why.map(|e| e.to_string()));
-        for thread in threads {
-            let tid = frames::thread(runtime, thread);
-            of_struct(heap, "PyThreadState", thread, THREAD, tid, &mut roots);
-            frames::read(heap, thread, tid, &mut roots);
-        }
+    }
+    let walks = Walks::new(Phase::Frames, limits::MAX_PY_CHUNKS);
+    for thread in &python.all_threads().all {
+        of_struct(heap, "PyThreadState", thread.address, THREAD, thread.tid, &mut roots);
+        frames::read(heap, &walks, thread.address, thread.tid, &mut roots);
     }
     data::read(heap, &mut roots);
     stacks::read(heap, &mut roots);
@@ -61,12 +62,32 @@ pub(super) fn roots(python: &CPython<'_>) -> Roots {
 
 /// A root, if an object begins at `value`.
 fn root(heap: &Heap<'_>, kind: RootKind, at: Addr, value: u64, thread: Option<u32>) -> Option<Root> {
-    let object = Addr::new(value & !TAGS);
+    let object = Addr::new(value);
     heap.is_object(object).then(|| Root { thread, ..Root::new(kind, at, object) })
 }
 
-/// Bits of a word of a frame that are no part of the address (`_PyStackRef` of 3.14).
-const TAGS: u64 = 3;
+/// Words of `range` that lead to objects, but for the bits `tags`; `windows`: what is looked at of it.
+fn words(
+    heap: &Heap<'_>,
+    windows: Vec<Window<'_>>,
+    range: AddrRange,
+    tags: u64,
+    (kind, thread): (RootKind, Option<u32>),
+    roots: &mut Roots,
+) {
+    for window in windows {
+        let first = Addr::new(window.start).max(range.start).align_up(WORD);
+        for (i, word) in window.within(range).iter().enumerate() {
+            let value = u64::from_le_bytes(*word) & !tags;
+            if may_be_object(heap, value) {
+                roots.all.extend(root(heap, kind, first.wrapping_add(WORD * i as u64), value, thread));
+            }
+        }
+    }
+}
+
+/// Bytes of a pointer.
+const WORD: u64 = 8;
 
 /// Fields of a struct of the interpreter that lead to objects.
 fn of_struct(heap: &Heap<'_>, kind: &str, at: Addr, root_kind: RootKind, thread: Option<u32>, roots: &mut Roots) {

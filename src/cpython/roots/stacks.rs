@@ -1,7 +1,7 @@
 //! Words on native stacks, and registers: what C code works with.
 
-use super::{may_be_object, root};
-use crate::addr::{Addr, AddrRange};
+use super::{may_be_object, root, words};
+use crate::addr::AddrRange;
 use crate::cpython::heap::Heap;
 use crate::limits;
 use crate::managed::{Root, RootKind, Roots};
@@ -30,15 +30,8 @@ pub(super) fn read(heap: &Heap<'_>, roots: &mut Roots) {
         if range.len() > limits::MAX_STACK_SCAN {
             continue;
         }
-        for window in Window::written(process.target(), range) {
-            for (i, word) in window.within(range).iter().enumerate() {
-                let value = u64::from_le_bytes(*word);
-                if may_be_object(heap, value) {
-                    let at = Addr::new(window.start).max(range.start).wrapping_add(8 * i as u64);
-                    roots.all.extend(root(heap, RootKind::StackWord, at, value, Some(thread.tid)));
-                }
-            }
-        }
+        let windows = Window::written(process.target(), range);
+        words(heap, windows, range, 0, (RootKind::StackWord, Some(thread.tid)), roots);
     }
     if threads > 0 {
         roots.stacks.conservative.push((WHY, threads));

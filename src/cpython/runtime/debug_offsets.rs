@@ -19,66 +19,51 @@ const HEAD: u64 = 3 * WORD;
 
 type Group = (&'static str, &'static [&'static str]);
 
-/// Fields of structs, in the order of 3.13. `!` is a size.
+/// Fields of structs, in the order of 3.13; a struct may come in pieces. `!` is a size.
 const OFFSETS_3_13: &[Group] = &[
-    ("_PyRuntimeState", &["!", "finalizing", "interpreters.head"]),
-    (
-        "PyInterpreterState",
-        &[
-            "!",
-            "id",
-            "next",
-            "threads.head",
-            "gc",
-            "imports.modules",
-            "sysdict",
-            "builtins",
-            "ceval.gil",
-            "_gil",
-            "_gil.enabled",
-            "_gil.locked",
-            "_gil.last_holder",
-        ],
-    ),
+    RUNTIME,
+    ("PyInterpreterState", TO_THREADS),
+    ("PyInterpreterState", FROM_GC),
     ("PyThreadState", THREAD),
-    ("_PyInterpreterFrame", &["!", "previous", "f_executable", "instr_ptr", "localsplus", "owner"]),
+    ("_PyInterpreterFrame", FRAME),
     ("PyCodeObject", CODE),
-    ("PyObject", &["!", "ob_type"]),
+    OBJECT,
 ];
 
 /// The same of 3.14.
 const OFFSETS_3_14: &[Group] = &[
-    ("_PyRuntimeState", &["!", "finalizing", "interpreters.head"]),
-    (
-        "PyInterpreterState",
-        &[
-            "!",
-            "id",
-            "next",
-            "threads.head",
-            "threads.main",
-            "gc",
-            "imports.modules",
-            "sysdict",
-            "builtins",
-            "ceval.gil",
-            "_gil",
-            "_gil.enabled",
-            "_gil.locked",
-            "_gil.last_holder",
-            "code_object_generation",
-            "tlbc_generation",
-        ],
-    ),
+    RUNTIME,
+    ("PyInterpreterState", TO_THREADS),
+    ("PyInterpreterState", &["threads.main"]),
+    ("PyInterpreterState", FROM_GC),
+    ("PyInterpreterState", &["code_object_generation", "tlbc_generation"]),
     ("PyThreadState", THREAD),
-    (
-        "_PyInterpreterFrame",
-        &["!", "previous", "f_executable", "instr_ptr", "localsplus", "owner", "stackpointer", "tlbc_index"],
-    ),
+    ("_PyInterpreterFrame", FRAME),
+    ("_PyInterpreterFrame", &["stackpointer", "tlbc_index"]),
     ("PyCodeObject", CODE),
     ("PyCodeObject", &["co_tlbc"]),
-    ("PyObject", &["!", "ob_type"]),
+    OBJECT,
 ];
+
+const RUNTIME: Group = ("_PyRuntimeState", &["!", "finalizing", "interpreters.head"]);
+
+const TO_THREADS: &[&str] = &["!", "id", "next", "threads.head"];
+
+const FROM_GC: &[&str] = &[
+    "gc",
+    "imports.modules",
+    "sysdict",
+    "builtins",
+    "ceval.gil",
+    "_gil",
+    "_gil.enabled",
+    "_gil.locked",
+    "_gil.last_holder",
+];
+
+const FRAME: &[&str] = &["!", "previous", "f_executable", "instr_ptr", "localsplus", "owner"];
+
+const OBJECT: Group = ("PyObject", &["!", "ob_type"]);
 
 const THREAD: &[&str] =
     &["!", "prev", "next", "interp", "current_frame", "thread_id", "native_thread_id", "datastack_chunk", "_status"];

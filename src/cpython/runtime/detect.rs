@@ -8,7 +8,7 @@ use crate::cpython::runtime::PyError;
 use crate::cpython::shape::Shape;
 use crate::image::elf::ElfImage;
 use crate::image::{Module, ModuleKind, symbols};
-use crate::layout::{CPYTHON_X64, Layout, StructView, Table};
+use crate::layout::{CPYTHON_X64, Layout, StructView};
 use crate::limits;
 use crate::memory::Memory;
 use crate::memory::walk::Walks;
@@ -173,8 +173,8 @@ impl<'p> Finder<'p, '_> {
         }
         // 3.9 and 3.10 lead back to themselves by the same offsets: the version that sys tells decides.
         let mut why = "no interpreter of CPython 3.9 to 3.14 leads back to _PyRuntime".to_owned();
-        for (minor, table) in CPYTHON_X64.iter().filter(|(_, table)| is_silent(table)) {
-            let Ok(layout) = table.layout() else { continue };
+        for (minor, table) in &CPYTHON_X64 {
+            let Some(layout) = table.layout().ok().filter(|layout| is_silent(layout)) else { continue };
             let leads_back = Heads::of(layout).and_then(|heads| heads.interpreter(memory, runtime)).is_some();
             if !leads_back {
                 continue;
@@ -222,9 +222,9 @@ impl<'p> Finder<'p, '_> {
     }
 }
 
-/// Whether a version says nothing of its own layout.
-fn is_silent(table: &Table) -> bool {
-    table.layout().is_ok_and(|layout| layout.field("PyThreadState", "current_frame").is_err())
+/// Whether a version says nothing of its own layout (up to 3.12): where its fields are, tables alone tell.
+fn is_silent(layout: &Layout) -> bool {
+    layout.field("PyThreadState", "current_frame").is_err()
 }
 
 /// Offsets of what leads from the runtime to an interpreter, its first thread, and back.
@@ -241,7 +241,7 @@ impl Heads {
         Some(Heads {
             interpreters: layout.positive("_PyRuntimeState", "interpreters.head").ok()?,
             // 3.13 on tell by their own offsets where the others are, of this one they don't.
-            runtime: is_told(layout).then(|| interpreter("runtime").ok()).flatten(),
+            runtime: is_silent(layout).then(|| interpreter("runtime").ok()).flatten(),
             threads: interpreter("threads.head").or_else(|_| interpreter("tstate_head")).ok()?,
             interp: layout.positive("PyThreadState", "interp").ok()?,
         })
@@ -263,9 +263,4 @@ impl Heads {
         let leads_back = memory.ptr(thread.checked_add(self.interp)?).is_ok_and(|interp| interp == first);
         leads_back.then_some(first)
     }
-}
-
-/// Whether the layout is a table's alone.
-fn is_told(layout: &Layout) -> bool {
-    layout.field("PyThreadState", "current_frame").is_err()
 }

@@ -51,6 +51,9 @@ impl PyError {
     }
 }
 
+/// Where an interpreter has `sys.modules`: since 3.12, and before.
+const SYS_MODULES: &[&str] = &["imports.modules", "modules"];
+
 /// CPython in a process, proven to be of a version.
 pub struct Runtime<'p> {
     /// The process it runs in.
@@ -106,7 +109,7 @@ impl<'p> Runtime<'p> {
     /// Modules of an interpreter (`sys.modules`).
     pub fn modules(&self, interpreter: Addr) -> Vec<PyModule> {
         let md_dict = self.layout.positive("PyModuleObject", "md_dict");
-        let dict = self.of_interpreter(interpreter, &["imports.modules", "modules"]);
+        let dict = self.of_interpreter(interpreter, SYS_MODULES);
         let found = dict.zip(md_dict.ok());
         found.map(|(dict, md_dict)| modules(&self.objects(), dict, md_dict)).unwrap_or_default()
     }
@@ -125,9 +128,7 @@ impl<'p> Runtime<'p> {
 
     /// The dict of the module of that name in an interpreter.
     pub(crate) fn module_dict(&self, objects: &Objects<'_>, interpreter: Addr, name: &str) -> Option<Addr> {
-        let state = self.view("PyInterpreterState", interpreter);
-        let modules = state.ptr("imports.modules").or_else(|_| state.ptr("modules")).ok()?;
-        let module = objects.lookup(modules, name)?;
+        let module = objects.lookup(self.of_interpreter(interpreter, SYS_MODULES)?, name)?;
         self.view("PyModuleObject", module).ptr("md_dict").ok().filter(|dict| !dict.is_null())
     }
 

@@ -4,13 +4,11 @@ use crate::addr::Addr;
 use crate::cpython::frames::{PyFrame, frame_at};
 use crate::cpython::objects::Objects;
 use crate::cpython::runtime::Runtime;
+use crate::cpython::shape::STACK_REF_TAGS;
 use crate::memory::Memory;
 
 /// `gi_frame_state` of one that runs: above it, it is done (Include/internal/pycore_frame.h).
 const EXECUTING: i8 = 0;
-
-/// Bits of `_PyStackRef` that are no part of the address (3.14).
-const TAGS: u64 = 7;
 
 /// A coroutine, generator or asynchronous generator that is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +40,7 @@ pub(super) fn suspended(runtime: &Runtime<'_>, objects: &Objects<'_>, object: Ad
             Err(_) => variables.checked_add(8 * u64::from(view.u32("stacktop").ok()?))?,
         };
         let slot = end.checked_sub(8).filter(|slot| *slot >= operands)?;
-        Some(Addr::new(runtime.memory.u64(slot).ok()? & !TAGS)).filter(|at| !at.is_null())
+        Some(Addr::new(runtime.memory.u64(slot).ok()? & !STACK_REF_TAGS)).filter(|at| !at.is_null())
     };
     Some(Suspended { frame, top: if state == EXECUTING { None } else { top() } })
 }

@@ -53,7 +53,7 @@ impl<'c, 'p> Finder<'c, 'p> {
     fn new(python: &'c CPython<'p>) -> Option<Finder<'c, 'p>> {
         let heap = python.objects()?;
         let walks = Walks::new(Phase::Tasks, limits::MAX_PY_FRAMES);
-        let (runtime, objects) = (python.runtime(), python.looker());
+        let (runtime, objects) = (python.runtime(), python.runtime().objects());
         let of = |interpreter: &Addr| {
             let dict = |module| runtime.module_dict(&objects, *interpreter, module);
             TASKS.map(|(module, name)| objects.lookup(dict(module)?, name))

@@ -76,7 +76,7 @@ impl CPython<'_> {
     pub(in crate::cpython) fn wait_of(&self, thread: &ManagedThread) -> Option<WaitRow> {
         let threads = self.all_threads();
         let known = threads.at(thread.address)?;
-        let objects = self.looker();
+        let objects = self.runtime().objects();
         let system = self.runtime().process.threads().iter().find(|thread| Some(thread.tid) == known.tid)?;
         let futex = waits::futex(system);
         if futex.zip(known.gil.and_then(|gil| gil.range)).is_some_and(|(at, gil)| gil.contains(at)) {
@@ -110,7 +110,7 @@ impl CPython<'_> {
     /// The exception that is on its way in a thread, or that it handles.
     fn exception(&self, tstate: Addr) -> Option<ThrownRow> {
         let view = self.runtime().view("PyThreadState", tstate);
-        let objects = self.looker();
+        let objects = self.runtime().objects();
         let raised = view.ptr("current_exception").or_else(|_| view.ptr("curexc_value"));
         let handled = || self.runtime().view("_PyErr_StackItem", view.ptr("exc_info").ok()?).ptr("exc_value").ok();
         let is = |at: &Addr| self.is_exception(&objects, *at);

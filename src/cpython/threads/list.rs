@@ -6,7 +6,6 @@ use super::gil::Gil;
 use super::names::{ThreadObject, thread_objects};
 use crate::addr::Addr;
 use crate::cpython::frames::{Codes, PyFrame, PyRun, stack};
-use crate::cpython::objects::Objects;
 use crate::cpython::runtime::Runtime;
 use crate::limits;
 use crate::managed::{ManagedThread, ManagedThreads, Run};
@@ -56,7 +55,7 @@ impl Threads {
         let mut notes = Vec::new();
         let system = System::of(runtime.process);
         let walks = Walks::new(Phase::ManagedThreads, limits::MAX_PY_FRAMES);
-        let objects = Objects::new(runtime.memory, runtime.shape);
+        let objects = runtime.objects();
         let mut bridged = 0_u64;
         for interpreter in &runtime.interpreters {
             let names = thread_objects(runtime, &objects, *interpreter);

@@ -5,6 +5,7 @@ use crate::addr::Addr;
 use crate::cpython::frames::{Codes, PyFrame, is_of_the_library};
 use crate::cpython::objects::Objects;
 use crate::cpython::runtime::Runtime;
+use crate::cpython::shape::STACK_REF_TAGS;
 use crate::limits;
 use crate::memory::Memory;
 use crate::targets::Thread;
@@ -99,8 +100,7 @@ pub(super) fn by_frames<'f>(
 fn first_argument(runtime: &Runtime<'_>, frame: &PyFrame) -> Option<Addr> {
     let variables = frame.variables(runtime)?;
     let word = runtime.memory.u64(variables).ok()?;
-    // `_PyStackRef` of 3.14.
-    Some(Addr::new(word & !7)).filter(|at| !at.is_null())
+    Some(Addr::new(word & !STACK_REF_TAGS)).filter(|at| !at.is_null())
 }
 
 /// What the system call that a thread waits in says.
@@ -138,7 +138,7 @@ pub(super) fn lock(runtime: &Runtime<'_>, objects: &Objects<'_>, frame: &PyFrame
     let place = runtime.layout.positive("lockobject", "lock_lock").ok()?;
     for i in 0..words.min(limits::MAX_PY_SLOTS) {
         let word = runtime.memory.u64(variables.checked_add(8 * i)?).ok()?;
-        let object = Addr::new(word & !7);
+        let object = Addr::new(word & !STACK_REF_TAGS);
         // Of `with lock` the bound methods are at hand.
         for object in [Some(object), objects.ptr_at(object, bound)].into_iter().flatten() {
             let is = objects.ptr_at(object, place) == Some(futex);

@@ -55,6 +55,9 @@ pub static DOTNET_X64: [(u32, Table); 4] = [
     (10, Table::new(include_str!("dotnet-10-x64.json"))),
 ];
 
+/// numpy's arrays, 64 bits.
+pub static NUMPY: Table = Table::new(include_str!("numpy-64.json"));
+
 /// CPython on x86_64 with the global lock, by minor version of Python 3, in ascending order.
 pub static CPYTHON_X64: [(u32, Table); 6] = [
     (9, Table::new(include_str!("cpython-3.9-x64.json"))),
@@ -72,7 +75,7 @@ mod tests {
     #[test]
     fn bundled_tables_parse_and_tell_their_origin() -> Result<(), Box<dyn std::error::Error>> {
         let all = DOTNET_X64.iter().chain(&CPYTHON_X64).map(|(_, table)| table);
-        let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME]);
+        let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME, &NUMPY]);
         for layout in tables.map(Table::layout) {
             let layout = layout?;
             assert!(layout.from.len() > 40, "{} tells where its numbers come from", layout.id);
