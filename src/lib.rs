@@ -119,6 +119,7 @@ pub mod diag;
 #[doc(hidden)]
 pub mod dotnet;
 #[doc(hidden)]
+mod host;
 pub mod hotspot;
 #[doc(hidden)]
 pub mod image;

@@ -2,11 +2,7 @@
 //! on the disk.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-use signal_hook::iterator::Signals;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cli::progress;
 
@@ -18,9 +14,27 @@ pub(crate) fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Nothing of ours stays: neither on the terminal, nor an unfinished file.
+fn clean_up() -> MutexGuard<'static, Option<PathBuf>> {
+    progress::clear();
+    // Held to the end, so that no file is made in between.
+    let unfinished = unfinished();
+    if let Some(path) = &*unfinished {
+        let _ = std::fs::remove_file(path);
+    }
+    unfinished
+}
+
 /// From here on clean up first. Where there can be no thread for that, signals end the
 /// program as they do by themselves.
+#[cfg(unix)]
 pub(crate) fn clean_up_when_ended() {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+    use signal_hook::iterator::Signals;
+
     // Beyond `ulimit -f` a write is an error then, and no end.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     let ignored = ignored();
@@ -28,18 +42,27 @@ pub(crate) fn clean_up_when_ended() {
     let _ = std::thread::Builder::new().name("signals".into()).stack_size(256 << 10).spawn(|| {
         let Ok(mut signals) = Signals::new(ending) else { return };
         for signal in signals.forever() {
-            progress::clear();
-            // Held to the end, so that no file is made in between.
-            let unfinished = unfinished();
-            if let Some(path) = &*unfinished {
-                let _ = std::fs::remove_file(path);
-            }
+            let _held = clean_up();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
 }
 
+/// The same for Ctrl-C and a window that is closed, which are all that Windows has.
+#[cfg(windows)]
+pub(crate) fn clean_up_when_ended() {
+    let _ = ctrlc::set_handler(|| {
+        let _held = clean_up();
+        std::process::exit(INTERRUPTED);
+    });
+}
+
+/// STATUS_CONTROL_C_EXIT, which a program has that Ctrl-C ends.
+#[cfg(windows)]
+const INTERRUPTED: i32 = 0xc000_013a_u32 as i32;
+
 /// Signals that whoever started the program had it ignore, as `nohup` does; a bit each.
+#[cfg(unix)]
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

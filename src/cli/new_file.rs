@@ -1,13 +1,10 @@
 //! Files that hold memory of a process: for their owner alone, and under their name only
 //! when they are whole.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use tempfile::NamedTempFile;
 
 use crate::cli::interrupt;
@@ -20,13 +17,11 @@ pub(crate) struct NewFile {
 
 enum Form {
     /// It goes by itself when the program ends, however that happens (O_TMPFILE).
+    #[cfg(target_os = "linux")]
     Nameless(File),
-    /// For file systems that know no others.
+    /// For file systems, and systems, that know no others.
     Named(NamedTempFile),
 }
-
-/// Nobody else may read it, whatever the umask: a core holds passwords and keys.
-const MODE: u32 = 0o600;
 
 impl NewFile {
     /// One that will be `out`, in the same folder.
@@ -39,10 +34,8 @@ impl NewFile {
         }
         let name = out.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let folder = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-        let nameless = rustix::fs::openat(CWD, folder, flags, Mode::from_raw_mode(MODE)).map(File::from);
-        let form = match nameless.ok().filter(|file| proc_path(file).exists()) {
-            Some(file) => Form::Nameless(file),
+        let form = match nameless(folder) {
+            Some(form) => form,
             None => {
                 let mut prefix = std::ffi::OsString::from(".");
                 prefix.push(name);
@@ -53,13 +46,14 @@ impl NewFile {
             }
         };
         let new = NewFile { out: out.to_owned(), form };
-        new.file().set_permissions(Permissions::from_mode(MODE))?;
+        for_its_owner_alone(new.file())?;
         Ok(new)
     }
 
     /// To write to.
     pub(crate) fn file(&self) -> &File {
         match &self.form {
+            #[cfg(target_os = "linux")]
             Form::Nameless(file) => file,
             Form::Named(file) => file.as_file(),
         }
@@ -73,8 +67,11 @@ impl NewFile {
         // A disk may tell only now that it is full.
         self.file().sync_data()?;
         match self.form {
+            #[cfg(target_os = "linux")]
             Form::Nameless(file) => {
-                rustix::fs::linkat(CWD, proc_path(&file), CWD, &self.out, AtFlags::SYMLINK_FOLLOW)?;
+                use rustix::fs::{AtFlags, CWD, linkat};
+
+                linkat(CWD, proc_path(&file), CWD, &self.out, AtFlags::SYMLINK_FOLLOW)?;
             }
             Form::Named(file) => {
                 let kept = file.persist_noclobber(&self.out);
@@ -86,9 +83,41 @@ impl NewFile {
     }
 }
 
+/// A file without a name in this folder.
+#[cfg(target_os = "linux")]
+fn nameless(folder: &Path) -> Option<Form> {
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = File::from(openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR).ok()?);
+    proc_path(&file).exists().then_some(Form::Nameless(file))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_: &Path) -> Option<Form> {
+    None
+}
+
 /// The name by which a file without one can be given one (proc(5)).
+#[cfg(target_os = "linux")]
 fn proc_path(file: &File) -> PathBuf {
+    use std::os::fd::AsRawFd;
+
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+/// Nobody else may read it, whatever the umask: a core holds passwords and keys.
+#[cfg(unix)]
+fn for_its_owner_alone(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+
+    file.set_permissions(std::fs::Permissions::from_mode(0o600))
+}
+
+/// On Windows the folder says who may read what is in it.
+#[cfg(not(unix))]
+fn for_its_owner_alone(_: &File) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(test)]

@@ -17,11 +17,19 @@ pub(crate) fn look(common: &Common) -> Look {
     let terminal = io::stdout().is_terminal();
     let width = terminal.then(terminal_size::terminal_size).flatten().map(|(w, _)| usize::from(w.0));
     let color = match common.color {
-        Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
-        Colour::Always => true,
+        Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && takes_colours(),
+        Colour::Always => takes_colours() || !terminal,
         Colour::Never => false,
     };
     Look { width, color, bars: terminal && common.color != Colour::Never }
+}
+
+/// Whether the terminal on stdout takes ANSI's escape sequences: Windows has to be asked, and 8 and before have none.
+fn takes_colours() -> bool {
+    #[cfg(windows)]
+    return anstyle_query::windows::enable_ansi_colors().unwrap_or(false);
+    #[cfg(not(windows))]
+    return true;
 }
 
 /// A sentence on stderr; on a terminal it is broken between words.

@@ -12,33 +12,14 @@
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
+#[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Mappings the handler knows. The core, and files that `--symbols` brought in.
-const SLOTS: usize = 4096;
+use crate::host::page_size as page;
 
-/// Of these the first keep their file open, so that the handler can ask for its size:
-/// processes may have 1,024 files open as shipped.
-const ASKED: usize = 256;
-
-/// After so many pages that could not be read, the run that is given up with each
-/// of them doubles: a disk that is gone takes some thousand mappings, and not one a page
-/// (vm.max_map_count is 65,530 as shipped).
-const DOUBLING: usize = 256;
-
-static STARTS: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
-static LENGTHS: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
-/// Where in the file each mapping begins.
-static OFFSETS: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
-/// Its descriptor, or -1.
-static FILES: [AtomicI32; SLOTS] = [const { AtomicI32::new(-1) }; SLOTS];
 static SHRANK: AtomicBool = AtomicBool::new(false);
 static UNREADABLE: AtomicBool = AtomicBool::new(false);
-static UNREAD: AtomicUsize = AtomicUsize::new(0);
-/// What happened on SIGBUS before our handler was there, once it is.
-static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Why pages of mapped files were taken as zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,41 +36,10 @@ pub fn losses() -> impl Iterator<Item = Loss> {
     all.into_iter().filter(|(flag, _)| flag.load(Ordering::Relaxed)).map(|(_, loss)| loss)
 }
 
-/// An entry of the handler's table, as long as it lives.
-struct Slot {
-    index: usize,
-    /// Open while the handler may ask for it.
-    _file: Option<File>,
-}
-
-impl Slot {
-    fn take(at: *const u8, len: usize, offset: u64, file: &File) -> io::Result<Slot> {
-        for index in 0..SLOTS {
-            if STARTS[index].compare_exchange(0, at as usize, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                // Where descriptors are used up, the handler can do without.
-                let file = (index < ASKED).then(|| file.try_clone().ok()).flatten();
-                FILES[index].store(file.as_ref().map_or(-1, AsRawFd::as_raw_fd), Ordering::Release);
-                OFFSETS[index].store(offset, Ordering::Release);
-                LENGTHS[index].store(len, Ordering::Release);
-                return Ok(Slot { index, _file: file });
-            }
-        }
-        Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many files mapped"))
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        LENGTHS[self.index].store(0, Ordering::Release);
-        FILES[self.index].store(-1, Ordering::Release);
-        STARTS[self.index].store(0, Ordering::Release);
-    }
-}
-
 /// A whole file, mapped read-only.
 pub struct MappedFile {
     // Before the map, so that the handler forgets it first.
-    _slot: Slot,
+    _slot: sigbus::Slot,
     map: memmap2::Mmap,
 }
 
@@ -116,6 +66,7 @@ impl MappedFile {
         // Structures are read here and there; without this the kernel reads
         // megabytes ahead of each (and fills holes of sparse files with pages).
         // Advice may fail, then it is only slower.
+        #[cfg(unix)]
         let _ = map.advise(memmap2::Advice::Random);
         for hole in holes {
             let hole = hole.start as usize..(hole.end as usize).min(map.len());
@@ -123,12 +74,13 @@ impl MappedFile {
             // Where it fails, the file's own hole is there still.
             unsafe { zero(map.as_ptr().add(hole.start.min(hole.end)) as usize, hole.len()) };
         }
-        let slot = Slot::take(map.as_ptr(), map.len(), 0, file)?;
+        let slot = sigbus::Slot::take(map.as_ptr(), map.len(), 0, file)?;
         Ok(MappedFile { _slot: slot, map })
     }
 
     /// The whole file is about to be read once, front to back.
     pub fn expect_scan(&self) {
+        #[cfg(unix)]
         let _ = self.map.advise(memmap2::Advice::Sequential);
     }
 }
@@ -143,11 +95,12 @@ impl Deref for MappedFile {
 /// Memory that a decoder writes front to back and reads from at any distance, of which
 /// only the end is memory: what is done is in a file, and read from there.
 pub(crate) struct Window {
-    _slot: Slot,
+    _slot: sigbus::Slot,
     map: memmap2::MmapMut,
     /// Bytes before the first one, which make its place in a page that of the file.
     lead: usize,
     /// Where in the file the first byte is.
+    #[cfg(target_os = "linux")]
     offset: u64,
     /// How many bytes the file stands for.
     done: usize,
@@ -163,9 +116,17 @@ impl Window {
         let len = len.checked_add(lead).ok_or(io::ErrorKind::OutOfMemory)?;
         let map = memmap2::MmapOptions::new().len(len).no_reserve_swap().map_anon()?;
         // All of it is written once: half the time is spent on the faults of small pages.
+        #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
-        let slot = Slot::take(map.as_ptr(), map.len(), offset - lead as u64, file)?;
-        Ok(Window { _slot: slot, map, lead, offset, done: 0 })
+        let slot = sigbus::Slot::take(map.as_ptr(), map.len(), offset - lead as u64, file)?;
+        Ok(Window {
+            _slot: slot,
+            map,
+            lead,
+            #[cfg(target_os = "linux")]
+            offset,
+            done: 0,
+        })
     }
 
     /// All of it. What [`Window::settle`] was told of must not be written any more: that
@@ -174,10 +135,22 @@ impl Window {
         &mut self.map[self.lead..]
     }
 
+    /// The first `upto` bytes are in `file` now, but for its `holes`, and are read from there: they are no memory
+    /// of ours any more. Not so on other systems than Linux, where they stay where they are.
+    ///
+    /// # Errors
+    /// Those of mmap(2).
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn settle(&mut self, _: &File, upto: usize, _: &[Range<u64>]) -> io::Result<()> {
+        self.done = upto;
+        Ok(())
+    }
+
     /// The first `upto` bytes are in `file` now, but for its `holes`, and are read from there.
     ///
     /// # Errors
     /// Those of mmap(2).
+    #[cfg(target_os = "linux")]
     pub(crate) fn settle(&mut self, file: &File, upto: usize, holes: &[Range<u64>]) -> io::Result<()> {
         let whole = |n: usize| n / page() * page();
         let (from, to) = (whole(self.lead + self.done), whole(self.lead + upto));
@@ -217,6 +190,16 @@ impl Window {
 ///
 /// # Safety
 /// The range lies in a mapping of ours, and what it held is not needed.
+#[cfg(not(target_os = "linux"))]
+unsafe fn zero(_: usize, _: usize) -> bool {
+    false
+}
+
+/// Put zero pages there, whole ones within the range; whether that was done.
+///
+/// # Safety
+/// The range lies in a mapping of ours, and what it held is not needed.
+#[cfg(target_os = "linux")]
 unsafe fn zero(at: usize, len: usize) -> bool {
     let page = page();
     let (start, end) = (at.next_multiple_of(page), at.saturating_add(len) / page * page);
@@ -237,12 +220,6 @@ unsafe fn zero(at: usize, len: usize) -> bool {
     got != libc::MAP_FAILED
 }
 
-/// Bytes of a page of this machine. Async-signal-safe: it asks the auxiliary vector or a
-/// number kept of it.
-fn page() -> usize {
-    rustix::param::page_size()
-}
-
 /// Have zero pages taken for what mapped files can't give, from now on, in all of this process:
 /// otherwise reading such a page ends it. The handler of SIGBUS that was there before still
 /// gets what is no page of ours. It stays until the process ends; a second call does nothing.
@@ -260,138 +237,226 @@ fn page() -> usize {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn handle_sigbus() {
-    page();
-    BEFORE.get_or_init(install_handler);
+    sigbus::install();
 }
 
-/// Returns the action that was there before.
-fn install_handler() -> libc::sigaction {
-    // SAFETY: sigaction is called with zero-initialised structs, filled in
-    // below or by it; the handler only uses async-signal-safe calls (mmap, fstat and lseek
-    // are bare system calls in every libc we build for) and atomics.
-    unsafe {
-        let mut before: libc::sigaction = std::mem::zeroed();
-        let mut action: libc::sigaction = std::mem::zeroed();
-        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_sigbus;
-        action.sa_sigaction = handler as usize;
-        // On the stack for signals, where a thread has one: as a handler before us may need it.
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        libc::sigemptyset(&mut action.sa_mask);
-        libc::sigaction(libc::SIGBUS, &action, &mut before);
-        before
+/// The handler, and the table it looks addresses up in.
+#[cfg(target_os = "linux")]
+mod sigbus {
+    use std::fs::File;
+    use std::io;
+    use std::os::fd::AsRawFd;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+
+    use super::{SHRANK, UNREADABLE, page, zero};
+
+    /// Mappings the handler knows. The core, and files that `--symbols` brought in.
+    const SLOTS: usize = 4096;
+
+    /// Of these the first keep their file open, so that the handler can ask for its size:
+    /// processes may have 1,024 files open as shipped.
+    const ASKED: usize = 256;
+
+    /// After so many pages that could not be read, the run that is given up with each
+    /// of them doubles: a disk that is gone takes some thousand mappings, and not one a page
+    /// (vm.max_map_count is 65,530 as shipped).
+    const DOUBLING: usize = 256;
+
+    static STARTS: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
+    static LENGTHS: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
+    /// Where in the file each mapping begins.
+    static OFFSETS: [AtomicU64; SLOTS] = [const { AtomicU64::new(0) }; SLOTS];
+    /// Its descriptor, or -1.
+    pub(super) static FILES: [AtomicI32; SLOTS] = [const { AtomicI32::new(-1) }; SLOTS];
+    static UNREAD: AtomicUsize = AtomicUsize::new(0);
+    /// What happened on SIGBUS before our handler was there, once it is.
+    static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+    /// An entry of the handler's table, as long as it lives.
+    pub(super) struct Slot {
+        pub(super) index: usize,
+        /// Open while the handler may ask for it.
+        pub(super) _file: Option<File>,
     }
-}
 
-extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel passes a valid siginfo for SIGBUS; errno is this thread's.
-    unsafe {
-        let errno = libc::__errno_location();
-        let before = *errno;
-        let addr = (*info).si_addr() as usize;
-        // Sent by a process (si_code up to 0) it has no address.
-        let slots = if (*info).si_code > 0 { SLOTS } else { 0 };
-        for slot in 0..slots {
-            let start = STARTS[slot].load(Ordering::Acquire);
-            let len = LENGTHS[slot].load(Ordering::Acquire);
-            if start != 0 && addr.wrapping_sub(start) < len && replaced(slot, start, len, addr) {
-                *errno = before;
-                return;
+    impl Slot {
+        pub(super) fn take(at: *const u8, len: usize, offset: u64, file: &File) -> io::Result<Slot> {
+            for index in 0..SLOTS {
+                if STARTS[index].compare_exchange(0, at as usize, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                    // Where descriptors are used up, the handler can do without.
+                    let file = (index < ASKED).then(|| file.try_clone().ok()).flatten();
+                    FILES[index].store(file.as_ref().map_or(-1, AsRawFd::as_raw_fd), Ordering::Release);
+                    OFFSETS[index].store(offset, Ordering::Release);
+                    LENGTHS[index].store(len, Ordering::Release);
+                    return Ok(Slot { index, _file: file });
+                }
             }
-        }
-        *errno = before;
-        pass_on(signal, info, context);
-    }
-}
-
-/// What is not ours goes to who had the signal before us.
-///
-/// # Safety
-/// For the handler only, with what the kernel gave it.
-unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // Not known yet: the signal came while the handler was being installed.
-    let (handler, flags) = BEFORE.get().map_or((libc::SIG_DFL, 0), |b| (b.sa_sigaction, b.sa_flags));
-    // SAFETY: a handler that sigaction gave back has the signature that its flags tell.
-    unsafe {
-        match handler {
-            // Let it end the process as it would have: the access is made once more.
-            libc::SIG_DFL | libc::SIG_IGN => {
-                libc::signal(signal, libc::SIG_DFL);
-            }
-            handler if flags & libc::SA_SIGINFO != 0 => {
-                let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
-                    std::mem::transmute(handler);
-                handler(signal, info, context);
-            }
-            handler => {
-                let handler: extern "C" fn(libc::c_int) = std::mem::transmute(handler);
-                handler(signal);
-            }
+            Err(io::Error::new(io::ErrorKind::OutOfMemory, "too many files mapped"))
         }
     }
-}
 
-/// Put zero pages where the mapping can't be read, and remember why.
-///
-/// # Safety
-/// For the handler only: `start` and `len` are of a mapping of ours, read-only at `addr`.
-unsafe fn replaced(slot: usize, start: usize, len: usize, addr: usize) -> bool {
-    let page = page();
-    let at = addr & !(page - 1);
-    let rest = (start + len).next_multiple_of(page) - at;
-    let offset = OFFSETS[slot].load(Ordering::Acquire) + (at - start) as u64;
-    // SAFETY: system calls on a descriptor that the slot holds open; the range is within
-    // the mapping.
-    unsafe {
-        let (run, loss) = match what_is_at(FILES[slot].load(Ordering::Acquire), offset) {
-            There::Hole(len) => (usize::try_from(len).unwrap_or(rest) & !(page - 1), None),
-            // All behind it is gone too.
-            There::Nothing => (rest, Some(&SHRANK)),
-            There::Data => {
-                let doubled = UNREAD.fetch_add(1, Ordering::Relaxed) / DOUBLING;
-                (page << doubled.min(30), Some(&UNREADABLE))
-            }
-        };
-        let exact = zero(at, run.clamp(page, rest));
-        if let Some(loss) = loss.or((!exact).then_some(&UNREADABLE)) {
-            loss.store(true, Ordering::Relaxed);
+    impl Drop for Slot {
+        fn drop(&mut self) {
+            LENGTHS[self.index].store(0, Ordering::Release);
+            FILES[self.index].store(-1, Ordering::Release);
+            STARTS[self.index].store(0, Ordering::Release);
         }
-        // Where there may be no more mappings, one for all of it: that needs no further one.
-        exact || zero(at, rest) || zero(start, rest + (at - start))
     }
-}
 
-/// What a file has where it could not be read.
-enum There {
-    /// Zeros, so many bytes of them.
-    Hole(u64),
-    /// The file ends before.
-    Nothing,
-    /// Bytes, or what is not known.
-    Data,
-}
-
-/// # Safety
-/// `file` is an open descriptor, or -1.
-unsafe fn what_is_at(file: libc::c_int, offset: u64) -> There {
-    if file < 0 {
-        return There::Data;
+    /// Once in a process.
+    pub(super) fn install() {
+        // Asked for here first, so that the handler finds the number.
+        page();
+        BEFORE.get_or_init(install_handler);
     }
-    // SAFETY: `stat` is written before it is read; the rest are numbers.
-    unsafe {
-        let mut stat: libc::stat = std::mem::zeroed();
-        if libc::fstat(file, &mut stat) != 0 {
+
+    /// Returns the action that was there before.
+    fn install_handler() -> libc::sigaction {
+        // SAFETY: sigaction is called with zero-initialised structs, filled in
+        // below or by it; the handler only uses async-signal-safe calls (mmap, fstat and lseek
+        // are bare system calls in every libc we build for) and atomics.
+        unsafe {
+            let mut before: libc::sigaction = std::mem::zeroed();
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_sigbus;
+            action.sa_sigaction = handler as usize;
+            // On the stack for signals, where a thread has one: as a handler before us may need it.
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigemptyset(&mut action.sa_mask);
+            libc::sigaction(libc::SIGBUS, &action, &mut before);
+            before
+        }
+    }
+
+    extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // SAFETY: the kernel passes a valid siginfo for SIGBUS; errno is this thread's.
+        unsafe {
+            let errno = libc::__errno_location();
+            let before = *errno;
+            let addr = (*info).si_addr() as usize;
+            // Sent by a process (si_code up to 0) it has no address.
+            let slots = if (*info).si_code > 0 { SLOTS } else { 0 };
+            for slot in 0..slots {
+                let start = STARTS[slot].load(Ordering::Acquire);
+                let len = LENGTHS[slot].load(Ordering::Acquire);
+                if start != 0 && addr.wrapping_sub(start) < len && replaced(slot, start, len, addr) {
+                    *errno = before;
+                    return;
+                }
+            }
+            *errno = before;
+            pass_on(signal, info, context);
+        }
+    }
+
+    /// What is not ours goes to who had the signal before us.
+    ///
+    /// # Safety
+    /// For the handler only, with what the kernel gave it.
+    unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // Not known yet: the signal came while the handler was being installed.
+        let (handler, flags) = BEFORE.get().map_or((libc::SIG_DFL, 0), |b| (b.sa_sigaction, b.sa_flags));
+        // SAFETY: a handler that sigaction gave back has the signature that its flags tell.
+        unsafe {
+            match handler {
+                // Let it end the process as it would have: the access is made once more.
+                libc::SIG_DFL | libc::SIG_IGN => {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
+                handler if flags & libc::SA_SIGINFO != 0 => {
+                    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+                        std::mem::transmute(handler);
+                    handler(signal, info, context);
+                }
+                handler => {
+                    let handler: extern "C" fn(libc::c_int) = std::mem::transmute(handler);
+                    handler(signal);
+                }
+            }
+        }
+    }
+
+    /// Put zero pages where the mapping can't be read, and remember why.
+    ///
+    /// # Safety
+    /// For the handler only: `start` and `len` are of a mapping of ours, read-only at `addr`.
+    unsafe fn replaced(slot: usize, start: usize, len: usize, addr: usize) -> bool {
+        let page = page();
+        let at = addr & !(page - 1);
+        let rest = (start + len).next_multiple_of(page) - at;
+        let offset = OFFSETS[slot].load(Ordering::Acquire) + (at - start) as u64;
+        // SAFETY: system calls on a descriptor that the slot holds open; the range is within
+        // the mapping.
+        unsafe {
+            let (run, loss) = match what_is_at(FILES[slot].load(Ordering::Acquire), offset) {
+                There::Hole(len) => (usize::try_from(len).unwrap_or(rest) & !(page - 1), None),
+                // All behind it is gone too.
+                There::Nothing => (rest, Some(&SHRANK)),
+                There::Data => {
+                    let doubled = UNREAD.fetch_add(1, Ordering::Relaxed) / DOUBLING;
+                    (page << doubled.min(30), Some(&UNREADABLE))
+                }
+            };
+            let exact = zero(at, run.clamp(page, rest));
+            if let Some(loss) = loss.or((!exact).then_some(&UNREADABLE)) {
+                loss.store(true, Ordering::Relaxed);
+            }
+            // Where there may be no more mappings, one for all of it: that needs no further one.
+            exact || zero(at, rest) || zero(start, rest + (at - start))
+        }
+    }
+
+    /// What a file has where it could not be read.
+    enum There {
+        /// Zeros, so many bytes of them.
+        Hole(u64),
+        /// The file ends before.
+        Nothing,
+        /// Bytes, or what is not known.
+        Data,
+    }
+
+    /// # Safety
+    /// `file` is an open descriptor, or -1.
+    unsafe fn what_is_at(file: libc::c_int, offset: u64) -> There {
+        if file < 0 {
             return There::Data;
         }
-        let size = stat.st_size as u64;
-        if offset >= size {
-            return There::Nothing;
-        }
-        match libc::lseek(file, offset as libc::off_t, libc::SEEK_DATA) {
-            next if next > offset as libc::off_t => There::Hole(next as u64 - offset),
-            -1 if *libc::__errno_location() == libc::ENXIO => There::Hole(size - offset),
-            _ => There::Data,
+        // SAFETY: `stat` is written before it is read; the rest are numbers.
+        unsafe {
+            let mut stat: libc::stat = std::mem::zeroed();
+            if libc::fstat(file, &mut stat) != 0 {
+                return There::Data;
+            }
+            let size = stat.st_size as u64;
+            if offset >= size {
+                return There::Nothing;
+            }
+            match libc::lseek(file, offset as libc::off_t, libc::SEEK_DATA) {
+                next if next > offset as libc::off_t => There::Hole(next as u64 - offset),
+                -1 if *libc::__errno_location() == libc::ENXIO => There::Hole(size - offset),
+                _ => There::Data,
+            }
         }
     }
+}
+
+/// Other systems say in other ways that a file can't be read, and Windows lets nobody cut one that is mapped.
+#[cfg(not(target_os = "linux"))]
+mod sigbus {
+    use std::fs::File;
+    use std::io;
+
+    pub(super) struct Slot;
+
+    impl Slot {
+        pub(super) fn take(_: *const u8, _: usize, _: u64, _: &File) -> io::Result<Slot> {
+            Ok(Slot)
+        }
+    }
+
+    pub(super) fn install() {}
 }
 
 #[cfg(test)]

@@ -6,14 +6,12 @@
 //! room above it but `target`.
 
 pub mod elf;
-mod extents;
 pub mod inflate;
 pub mod mapped;
 pub mod notes;
 pub mod open;
 pub mod producer;
 mod prstatus;
-mod readahead;
 
 pub use elf::Segment;
 pub use notes::Notes;

@@ -8,13 +8,12 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::core::elf::{self, HeaderError, Segment};
-use crate::core::extents;
 use crate::core::inflate::{self, Compression, InflateError, Inflated};
 use crate::core::mapped::MappedFile;
 use crate::core::notes::{self, Notes};
 use crate::core::producer;
-use crate::core::readahead;
 use crate::diag::Diagnostics;
+use crate::host::{self, FileAt};
 use crate::progress::Progress;
 use crate::targets::budget::Allowed;
 use crate::targets::{AddressSpace, Extents, Facts, Mapping, Reads, Target};
@@ -226,11 +225,16 @@ impl Target for Core {
     }
 
     fn copy(&self, place: u64, out: &mut [u8]) -> io::Result<usize> {
-        Ok(rustix::io::retry_on_intr(|| rustix::io::pread(&self.file, &mut *out, place))?)
+        loop {
+            match self.file.read_at(out, place) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
     }
 
     fn extents(&self) -> &Extents {
-        self.extents.get_or_init(|| extents::of(&self.file, self.facts.size))
+        self.extents.get_or_init(|| host::extents(&self.file, self.facts.size))
     }
 
     fn expect_scan(&self) {
@@ -238,11 +242,11 @@ impl Target for Core {
     }
 
     fn fetch(&self, places: Vec<Range<u64>>) {
-        readahead::fetch(&self.file, places);
+        host::fetch(&self.file, places);
     }
 
     fn fetch_soon(&self, place: Range<u64>) {
-        readahead::fetch_soon(&self.file, place);
+        host::fetch_soon(&self.file, place);
     }
 }
 

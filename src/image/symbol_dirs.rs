@@ -7,16 +7,11 @@
 //! sysroot an absolute link means a file of that image.
 
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat, openat2, readlinkat};
-use rustix::io::Errno;
-
+use crate::host::Folder;
 use crate::image::modules::Module;
 use crate::limits;
 
@@ -29,7 +24,7 @@ pub struct SymbolDirs {
 
 struct Root {
     path: PathBuf,
-    dir: OwnedFd,
+    dir: Folder,
 }
 
 /// Where a file may be: beneath one of the folders.
@@ -58,8 +53,7 @@ impl SymbolDirs {
         let mut dirs = SymbolDirs::default();
         for (index, path) in roots.iter().enumerate() {
             let told = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let dir = open(path, flags, Mode::empty()).map_err(|e| told(e.into()))?;
+            let dir = Folder::open(path).map_err(told)?;
             for entry in std::fs::read_dir(path).map_err(told)?.take(limits::MAX_SYMBOL_FILES) {
                 let name = entry?.file_name();
                 if let Some(text) = name.to_str() {
@@ -80,12 +74,12 @@ impl SymbolDirs {
     /// What is at a place.
     pub fn look(&self, place: &Place) -> Found {
         let Some(root) = self.roots.get(place.root) else { return Found::Nothing };
-        match beneath(&root.dir, &place.relative) {
+        match root.dir.file(&place.relative) {
             Ok(file) => match file.metadata() {
                 Ok(meta) if meta.is_file() => Found::File(file),
                 _ => Found::Nothing,
             },
-            Err(_) if is_link(&root.dir, &place.relative) => Found::Astray,
+            Err(_) if root.dir.is_link(&place.relative) => Found::Astray,
             Err(_) => Found::Nothing,
         }
     }
@@ -155,128 +149,11 @@ fn relative(path: &str) -> PathBuf {
     Path::new(path).components().filter(|c| matches!(c, Component::Normal(_))).collect()
 }
 
-/// To read, and without waiting for who writes to a pipe.
-const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
-
-/// Open a file beneath `dir`, as the kernel does where it can (Linux 5.6).
-fn beneath(dir: &OwnedFd, relative: &Path) -> io::Result<File> {
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    match openat2(dir, relative, READ, Mode::empty(), resolve) {
-        Ok(file) => Ok(file.into()),
-        // An old kernel; containers that do not know the call; somebody who moves folders.
-        Err(Errno::NOSYS | Errno::PERM | Errno::AGAIN) => walked(dir, relative),
-        Err(e) => Err(e.into()),
-    }
-}
-
-/// The same, a part of the path at a time: no part is followed by the kernel, so that none
-/// leads where we are not.
-fn walked(root: &OwnedFd, relative: &Path) -> io::Result<File> {
-    let part = |name: &OsStr| name.to_owned();
-    let mut left: Vec<OsString> = relative.components().rev().map(|c| part(c.as_os_str())).collect();
-    // Folders from the root to here.
-    let mut inside: Vec<OwnedFd> = Vec::new();
-    let mut links = 0;
-    while let Some(name) = left.pop() {
-        let here = inside.last().unwrap_or(root).as_fd();
-        match name.as_bytes() {
-            b"." => continue,
-            b".." => {
-                inside.pop();
-                continue;
-            }
-            b"/" => {
-                inside.clear();
-                continue;
-            }
-            _ => {}
-        }
-        let flags = if left.is_empty() { READ } else { OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC };
-        match openat(here, &name, flags | OFlags::NOFOLLOW, Mode::empty()) {
-            Ok(file) if left.is_empty() => return Ok(file.into()),
-            Ok(dir) => inside.push(dir),
-            Err(e @ (Errno::LOOP | Errno::NOTDIR)) => {
-                let target = readlinkat(here, &name, Vec::new()).map_err(|_| e)?;
-                links += 1;
-                if links > limits::MAX_LINKS {
-                    return Err(Errno::LOOP.into());
-                }
-                let target = Path::new(OsStr::from_bytes(target.as_bytes()));
-                left.extend(target.components().rev().map(|c| part(c.as_os_str())));
-            }
-            Err(e) => return Err(e.into()),
-        }
-    }
-    Err(Errno::ISDIR.into())
-}
-
-/// Whether the last part of the path, in a folder that is beneath, is a link.
-fn is_link(dir: &OwnedFd, relative: &Path) -> bool {
-    let (Some(name), parent) = (relative.file_name(), relative.parent().unwrap_or(Path::new(""))) else {
-        return false;
-    };
-    if parent.as_os_str().is_empty() {
-        return readlinkat(dir, name, Vec::new()).is_ok();
-    }
-    beneath(dir, parent).is_ok_and(|folder| readlinkat(&folder, name, Vec::new()).is_ok())
-}
-
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use rustix::fs::CWD;
-    use std::io::Read;
+    use rustix::fs::{CWD, Mode};
     use std::os::unix::fs::symlink;
-
-    type Way = fn(&OwnedFd, &Path) -> io::Result<File>;
-
-    fn text(way: Way, dir: &OwnedFd, path: &str) -> Option<String> {
-        let mut text = String::new();
-        way(dir, Path::new(path)).ok()?.read_to_string(&mut text).ok()?;
-        Some(text)
-    }
-
-    #[test]
-    fn nothing_is_opened_but_beneath() -> io::Result<()> {
-        let outer = tempfile::tempdir()?;
-        let at = |path: &str| outer.path().join(path);
-        std::fs::create_dir_all(at("root/usr/lib/deep"))?;
-        std::fs::create_dir_all(at("root/.build-id/ab"))?;
-        std::fs::write(at("secret"), "secret")?;
-        std::fs::write(at("root/usr/lib/libx.so.1"), "x")?;
-        std::fs::write(at("root/secret"), "of the image")?;
-        let links = [
-            ("libx.so.1", "root/usr/lib/libx.so"),
-            ("../../usr/lib/libx.so", "root/.build-id/ab/cd"),
-            ("/usr/lib/libx.so.1", "root/absolute"),
-            ("usr/lib", "root/lib"),
-            ("../secret", "root/out"),
-            ("../../../../../../secret", "root/usr/lib/deep/out"),
-            ("loop", "root/loop"),
-            ("nothing", "root/nowhere"),
-        ];
-        for (target, link) in links {
-            symlink(target, at(link))?;
-        }
-        symlink(at("secret"), at("root/straight"))?;
-        symlink(outer.path(), at("root/up"))?;
-        symlink("/proc/self/root", at("root/magic"))?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = openat(CWD, at("root"), flags, Mode::empty())?;
-        for way in [beneath as Way, walked as Way] {
-            for path in ["usr/lib/libx.so", ".build-id/ab/cd", "absolute", "lib/libx.so", "./lib/deep/../libx.so"] {
-                assert_eq!(text(way, &dir, path).as_deref(), Some("x"), "{path}");
-            }
-            // The folder is the root: what leads higher leads there.
-            for path in ["out", "usr/lib/deep/out", "../secret"] {
-                assert_eq!(text(way, &dir, path).as_deref(), Some("of the image"), "{path}");
-            }
-            for path in ["straight", "up/secret", "magic/etc/passwd", "loop", "nowhere", "usr/lib", "no/such", ""] {
-                assert_eq!(text(way, &dir, path), None, "{path}");
-            }
-        }
-        Ok(())
-    }
 
     #[test]
     fn what_is_no_file_is_nothing_and_stray_links_are_told() -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! Small cores for tests: PT_LOADs in any order of the file, with holes.
 
-use std::os::unix::fs::FileExt;
+use crate::host::FileAt;
 
 use crate::core::open::Core;
 use crate::diag::Diagnostics;

@@ -141,7 +141,7 @@ pub(crate) fn taken() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
     let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
-    Some(resident.saturating_sub(shared).saturating_mul(rustix::param::page_size() as u64))
+    Some(resident.saturating_sub(shared).saturating_mul(crate::host::page_size() as u64))
 }
 
 /// Bytes of memory that this process may have: the machine's, or its control group's.

@@ -1,7 +1,7 @@
+use crate::host::FileAt;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 use super::Ended;
 use crate::limits;

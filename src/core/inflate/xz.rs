@@ -1,8 +1,8 @@
 //! Streams of the .xz format, whose dictionary may take no more memory than is allowed.
 
+use crate::host::FileAt;
 use std::fs::File;
 use std::io::{BufRead, Read};
-use std::os::unix::fs::FileExt;
 
 use liblzma::stream::{Action, Error, Status, Stream};
 

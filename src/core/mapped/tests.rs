@@ -46,7 +46,7 @@ fn a_disk_that_is_gone_takes_no_mapping_for_each_page() -> io::Result<()> {
     let file = tempfile::tempfile()?;
     file.set_len(pages as u64 * 4096)?;
     let mut map = MappedFile::map(&file)?;
-    FILES[map._slot.index].store(-1, Ordering::Release);
+    sigbus::FILES[map._slot.index].store(-1, Ordering::Release);
     map._slot._file = None;
     file.set_len(0)?;
     for page in (0..pages).step_by(2).chain((1..pages).step_by(2)) {
@@ -70,7 +70,7 @@ fn holes_are_no_pages_of_the_file() -> io::Result<()> {
 
 #[test]
 fn a_window_reads_back_what_its_file_has() -> io::Result<()> {
-    use std::os::unix::fs::FileExt;
+    use crate::host::FileAt;
     let file = tempfile::tempfile()?;
     let bytes: Vec<u8> = (0..200_000u32).map(|i| (i / 7) as u8).collect();
     file.write_all_at(&bytes, 1234)?;

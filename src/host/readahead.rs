@@ -6,12 +6,45 @@
 //! not as far as disks can do.
 
 use std::fs::File;
-use std::io::IoSliceMut;
-use std::num::NonZeroU64;
 use std::ops::Range;
 
-use rustix::fs::{Advice, fadvise};
-use rustix::io::{ReadWriteFlags, preadv2};
+#[cfg(target_os = "linux")]
+mod asked {
+    use std::fs::File;
+    use std::io::IoSliceMut;
+    use std::num::NonZeroU64;
+    use std::ops::Range;
+
+    use rustix::fs::{Advice, fadvise};
+    use rustix::io::{ReadWriteFlags, preadv2};
+
+    /// Whether the kernel was told.
+    pub(super) fn will_need(file: &File, place: &Range<u64>) -> bool {
+        let len = NonZeroU64::new(place.end.saturating_sub(place.start));
+        fadvise(file, place.start, len, Advice::WillNeed).is_ok()
+    }
+
+    /// Whether the byte at this place can be had without waiting.
+    pub(super) fn is_there(file: &File, place: u64) -> bool {
+        let mut byte = [0];
+        preadv2(file, &mut [IoSliceMut::new(&mut byte)], place, ReadWriteFlags::NOWAIT).is_ok()
+    }
+}
+
+/// Elsewhere what is mapped is read when it is looked at.
+#[cfg(not(target_os = "linux"))]
+mod asked {
+    use std::fs::File;
+    use std::ops::Range;
+
+    pub(super) fn will_need(_: &File, _: &Range<u64>) -> bool {
+        false
+    }
+
+    pub(super) fn is_there(_: &File, _: u64) -> bool {
+        true
+    }
+}
 
 use crate::limits;
 
@@ -24,10 +57,9 @@ const PAGE: u64 = 4096;
 
 /// Ask for `places` in the order of the file. Advice may fail: then they are
 /// only read later.
-pub(super) fn fetch(file: &File, places: Vec<Range<u64>>) {
+pub(crate) fn fetch(file: &File, places: Vec<Range<u64>>) {
     for place in joined(places) {
-        let len = NonZeroU64::new(place.end.saturating_sub(place.start));
-        if fadvise(file, place.start, len, Advice::WillNeed).is_err() {
+        if !asked::will_need(file, &place) {
             break;
         }
     }
@@ -35,13 +67,11 @@ pub(super) fn fetch(file: &File, places: Vec<Range<u64>>) {
 
 /// Ask for `place`, which a scan comes to soon, unless it is in memory. Advice may
 /// fail, as above.
-pub(super) fn fetch_soon(file: &File, place: Range<u64>) {
+pub(crate) fn fetch_soon(file: &File, place: Range<u64>) {
     // What the kernel reads ahead by itself ends somewhere: the last byte comes last.
     let Some(last) = place.end.checked_sub(1).filter(|last| *last >= place.start) else { return };
-    let mut byte = [0];
-    let read = preadv2(file, &mut [IoSliceMut::new(&mut byte)], last, ReadWriteFlags::NOWAIT);
-    if read.is_err() {
-        let _ = fadvise(file, place.start, NonZeroU64::new(place.end - place.start), Advice::WillNeed);
+    if !asked::is_there(file, last) {
+        asked::will_need(file, &place);
     }
 }
 
