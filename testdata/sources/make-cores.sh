@@ -224,6 +224,31 @@ native_kernel() {
     deliver "$(core_file)" native-glibc-kernel gz
 }
 
+# glibc from 2.42 on, on kernels from 6.13 on, has guards within the mappings of stacks. ROOT: a root folder of a Debian that
+# has such a glibc and /proc mounted, with gcc and libc6-dev (debootstrap --variant=minbase --include=gcc,libc6-dev forky ROOT).
+native_guards() {
+    local name=native-glibc243-kernel
+    cp "$SRC/native.c" "$SRC/stacktrace_interposer.c" "$ROOT/"
+    chroot "$ROOT" gcc -O1 -g0 -pthread -o /native /native.c
+    chroot "$ROOT" gcc -O1 -g0 -shared -fPIC -o /stacktrace_interposer.so /stacktrace_interposer.c
+    mkdir -p "$ROOT/lab"
+    LAB=$ROOT/lab fresh $name
+    local inside=${RUN#"$ROOT"}
+    (
+        ulimit -c unlimited
+        exec chroot "$ROOT" env -i -C "$inside" LD_PRELOAD=/stacktrace_interposer.so STACKTRACE_OUT="$inside/threads.jsonl" \
+            /native "$inside/markers.json" "$inside/maps.txt" "$inside"
+    ) > "$RUN/out" 2>&1 &
+    PID=$!
+    ready
+    echo 0x33 > "/proc/$PID/coredump_filter"
+    GUEST=1 truth "kernel $(uname -r | cut -d- -f1), coredump_filter 0x33; SIGSEGV in thread w-big"
+    kill -USR2 "$PID"
+    gone
+    rm -f "$ROOT/dev/shm/coremap-test-shm"
+    deliver "$(core_file)" $name zst
+}
+
 # Tells its truth on stdout and aborts.
 native_leaks() {
     gcc -O1 -o leaks "$SRC/leaks.c" -lpthread
@@ -433,6 +458,7 @@ dotnet-gcore) dotnet_gcore ;;
 dotnet-createdump) dotnet_createdump ;;
 dotnet-pending) dotnet_pending ;;
 native-kernel) native_kernel ;;
+native-guards) native_guards ;;
 native-leaks) native_leaks ;;
 shapes) shapes ;;
 musl-gcore) musl_gcore ;;

@@ -217,7 +217,7 @@ fn the_contract() {
 /// bit 4), and libc's data is all there is of it.
 #[test]
 fn the_main_arena_is_found_without_libcs_headers() {
-    for name in ["native-malloc-gcore", "native-glibc-kernel", "native-leaks"] {
+    for name in ["native-malloc-gcore", "native-malloc-glibc243", "native-glibc-kernel", "native-leaks"] {
         let ask = |command: &str, core: &Path| run([command, "--json", core.to_str().unwrap()]).json();
         let libc = |info: &Value| {
             let modules = info["modules"].as_array().unwrap();
@@ -243,8 +243,14 @@ fn the_main_arena_is_found_without_libcs_headers() {
 /// The recorded program's own list of blocks, and glibc's counts of it.
 #[test]
 fn a_real_heap_as_its_program_knew_it() {
-    let core = real::plain("native-malloc-gcore");
-    let truth = real::told("native-malloc-gcore");
+    for name in ["native-malloc-gcore", "native-malloc-glibc243"] {
+        is_as_its_program_knew_it(name);
+    }
+}
+
+fn is_as_its_program_knew_it(name: &str) {
+    let core = real::plain(name);
+    let truth = real::told(name);
     let out = run(["malloc", "--chunks", "--json", core.to_str().unwrap()]);
     out.exits(0);
     let v = out.json();

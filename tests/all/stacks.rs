@@ -313,6 +313,16 @@ fn stacks_that_gdb_could_not_read_are_told() {
     let file = core(&[]).write();
     let out = run(["stacks", file.path().to_str().unwrap()]);
     assert!(out.exits(4).stderr.contains("stacks-blank: 1 stack is zero"), "{}", out.stderr);
+    // Nothing is said of what was ever written to it.
+    let answer = run(["stacks", "--zero-fill", "--json", file.path().to_str().unwrap()]).json();
+    let stack = list(&answer, "stacks").iter().find(|s| s["tid"] == 7).unwrap();
+    assert_eq!(
+        (&stack["lost"], &stack["touched"], &stack["written"], &stack["zero"]),
+        (&true.into(), &Value::Null, &Value::Null, &Value::Null)
+    );
+    assert_eq!(answer["total"]["zero"], 0);
     let file = core(&[(HEAP + 0x3_0008, 1)]).write();
     assert!(!run(["stacks", file.path().to_str().unwrap()]).stderr.contains("stacks-blank"));
+    let answer = run(["stacks", "--zero-fill", "--json", file.path().to_str().unwrap()]).json();
+    assert_eq!(list(&answer, "stacks")[0]["lost"], false);
 }

@@ -84,8 +84,9 @@ pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap
 }
 
 fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> StackRow {
-    let scanned = zeros.map(|z| z.within(s.stack));
     let own = s.state.is_own();
+    let lost = own && s.tid.is_some_and(|tid| session.stacks().blank.contains(&tid));
+    let scanned = zeros.filter(|_| !lost).map(|z| z.within(s.stack));
     let kind =
         session.map().region_at(s.sp.filter(|sp| s.stack.contains(*sp)).unwrap_or(s.zone.end.max(s.stack.start)));
     StackRow {
@@ -114,6 +115,7 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
         touched: scanned
             .map(|z| z.first_written.map_or(0, |a| s.stack.end.since(a.align_down(scan::PAGE).max(s.stack.start)))),
         in_core: session.process.space().dumped_in(s.stack),
+        lost,
         zero: scanned.map(|z| z.zero),
         written: scanned.map(|z| z.written),
         confidence: Some(s.confidence),
@@ -159,7 +161,7 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
     let most = most_common(threads.iter().filter_map(|r| r.reserved));
     if let Some((size, same)) = most.filter(|_| threads.len() >= MANY_STACKS || reserve >= LARGE_RESERVE) {
         let written: Option<u64> =
-            threads.iter().map(|r| r.written).try_fold(0u64, |sum, w| Some(sum.saturating_add(w?)));
+            threads.iter().filter(|r| !r.lost).map(|r| r.written).try_fold(0u64, |sum, w| Some(sum.saturating_add(w?)));
         let mut text = format!("{} thread stacks reserve {}", threads.len(), round(reserve));
         text.push_str(&if same == threads.len() {
             format!(", {} each", round(size))

@@ -58,11 +58,14 @@ pub struct StackRow {
     /// From `sp` up to `high`; `null` where that is not known.
     pub in_use: Option<u64>,
     /// From the lowest page that is not zero up to `high`: the high-water
-    /// mark; `null` without `--zero-fill`.
+    /// mark; `null` without `--zero-fill`, and where what it held is lost.
     pub touched: Option<u64>,
     /// Held by the core.
     pub in_core: u64,
-    /// In whole pages that are zero; `null` without `--zero-fill`.
+    /// Whether the core has it as zeros though its thread runs on it: what it held is lost, and nothing can be said of
+    /// what was ever written. gdb up to 13 does so where glibc (2.42 and newer) keeps a stack's guard within its mapping.
+    pub lost: bool,
+    /// In whole pages that are zero; `null` as `touched`.
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,

@@ -68,7 +68,8 @@ impl Render for StacksReport {
                 row[6] = "-".into();
             }
             if zero_fill {
-                row.extend([size(s.touched), size(s.written), size(s.zero)]);
+                let or_lost = |n| if s.lost { "lost".to_owned() } else { size(n) };
+                row.extend([or_lost(s.touched), or_lost(s.written), or_lost(s.zero)]);
             }
             row.push(known(s));
             if told {

@@ -1,7 +1,7 @@
 //! Stacks that structures tell of: control blocks of the C library, frames of signal
 //! handlers, Go's scheduler.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
@@ -41,7 +41,7 @@ pub fn find(process: &Process, base: &Base) -> Stacks {
     if let Some(layout) = layout {
         finder.ended(layout, &mut stacks);
     }
-    finder.note_blank();
+    stacks.blank = finder.blank();
     stacks
 }
 
@@ -230,17 +230,20 @@ impl Finder<'_> {
         }
     }
 
-    /// Tell of stacks that gdb could not read. From 2.42 on glibc puts a stack's guard into
+    /// Threads whose stacks gdb could not read, and a word of it. From 2.42 on glibc puts a stack's guard into
     /// its mapping (MADV_GUARD_INSTALL); gdb 13 gives the whole mapping up at the first
     /// page that it can't read, and writes zeros.
-    fn note_blank(&self) {
+    fn blank(&self) -> BTreeSet<u32> {
         if self.process.producer() != Producer::Gcore {
-            return;
+            return BTreeSet::new();
         }
         let zero = |at: Addr| self.process.memory.bytes(at, BLANK).is_ok_and(|b| b.iter().all(|&b| b == 0));
-        // A live thread has words above its stack pointer, and a control block.
-        let blank = |t: &&Thread| zero(t.registers.sp()) && t.thread_pointer.is_some_and(zero);
-        let count = self.threads().iter().filter(blank).count();
+        // A live thread has words above its stack pointer, and a control block. What a signal handler interrupted counts
+        // where it runs on a stack of its own.
+        let own = |sp: Addr| self.signals(sp, |_| false).last().map_or(sp, |f| f.sp);
+        let blank = |t: &&Thread| t.thread_pointer.is_some_and(zero) && zero(own(t.registers.sp()));
+        let tids: BTreeSet<u32> = self.threads().iter().filter(blank).map(|t| t.tid).collect();
+        let count = tids.len();
         if count > 0 {
             let stacks = if count == 1 { "1 stack is".to_owned() } else { format!("{count} stacks are") };
             self.process.diag.partial(
@@ -251,6 +254,7 @@ impl Finder<'_> {
                 ),
             );
         }
+        tids
     }
 
     /// Stacks that glibc keeps after their threads ended.

@@ -11,7 +11,7 @@ mod go;
 mod guess;
 mod space;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::addr::{Addr, AddrRange};
 use crate::map::Confidence;
@@ -61,6 +61,8 @@ pub struct Stacks {
     pub list: Vec<ThreadStack>,
     /// Threads for which none was found: with their stack pointers, and why.
     pub without: Vec<Lost>,
+    /// Threads whose stacks the core has as zeros, though they run on them: what they held is lost.
+    pub blank: BTreeSet<u32>,
     /// Places in the list of each thread's stacks, its own first.
     by_tid: HashMap<u32, Vec<usize>>,
     /// Where control blocks keep their stack, if that was found.
