@@ -18,7 +18,7 @@ pub(crate) struct Introspection {
     pub(crate) map: AddressMap,
     /// Stacks of threads, those that are guesses too.
     pub(crate) stacks: Stacks,
-    /// glibc's malloc.
+    /// malloc of the C library.
     pub(crate) malloc: Malloc,
 }
 
@@ -39,6 +39,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
         Malloc::default()
     });
     native::malloc::claim(&malloc.heaps, base, &mut claims);
+    native::malloc::claim_musl(&malloc.musl, &mut claims);
     runtimes(&mut claims);
     // Late, as it looks at what nobody else knows.
     malloc.find_mapped(process, base, &claims);

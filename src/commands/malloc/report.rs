@@ -5,18 +5,20 @@ use crate::addr::Addr;
 use crate::map::Confidence;
 use crate::report::{AllocatorName, ChunkRow, ChunkSum, ClusterRow, Finding, LostRow, SizeClassRow};
 
-/// `malloc`: glibc's heaps, arena by arena, and the blocks in them.
+/// `malloc`: heaps of the C library's malloc, and the blocks in them: of glibc's arena by arena, of musl's by size class.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct MallocReport {
     /// Allocators of the process; blocks come from the first, as far as is known.
     pub allocators: Vec<AllocatorRow>,
     /// malloc's own parameters; `null` where they were not found.
     pub params: Option<MallocParamsRow>,
-    /// Arenas, the main one first.
+    /// Arenas of glibc's malloc, the main one first.
     pub arenas: Vec<ArenaRow>,
     /// Chunks with a mapping of their own.
     pub mmapped: MmappedRow,
-    /// Sums over arenas and mmapped chunks.
+    /// musl's malloc; `null` where the process has none.
+    pub mallocng: Option<MallocngRow>,
+    /// Sums over arenas, groups and mmapped chunks.
     pub total: MallocTotal,
     /// Chunks by size: powers of two, the biggest first.
     pub sizes: Vec<SizeClassRow>,
@@ -232,6 +234,48 @@ pub struct MmappedRow {
     pub complete: Option<bool>,
 }
 
+/// musl's malloc, mallocng: groups of slots of one size. Blocks with mappings of their own are in `mmapped`.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct MallocngRow {
+    /// Its `malloc_context`, in libc's data.
+    pub context: Addr,
+    /// Areas of metas, a page each.
+    pub areas: u64,
+    /// Groups, with those of a single block.
+    pub groups: u64,
+    /// Of these, in a slot of a larger group.
+    pub nested: u64,
+    /// Of these, in what was left at the ends of modules' data.
+    pub donated: u64,
+    /// Whether there are as many slots of each class as it counts.
+    pub complete: bool,
+    /// Blocks in use whose header makes no sense.
+    pub damaged: u64,
+    /// Slots by class, the smallest first.
+    pub classes: Vec<GroupClassRow>,
+}
+
+/// Slots of one size class of mallocng. Sizes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GroupClassRow {
+    /// Its number.
+    pub class: u64,
+    /// Size of a slot, with 4 bytes of header.
+    pub slot: u64,
+    /// Groups.
+    pub groups: u64,
+    /// Slots in use.
+    pub used: u64,
+    /// Their bytes.
+    pub used_bytes: u64,
+    /// Bytes of these that were asked for.
+    pub asked: u64,
+    /// Free slots, with those never used.
+    pub free: u64,
+    /// Their bytes.
+    pub free_bytes: u64,
+}
+
 /// Sums. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MallocTotal {
@@ -257,6 +301,8 @@ pub struct MallocTotal {
     pub unknown: u64,
     /// What `malloc_trim(0)` would give back.
     pub trimmable: u64,
+    /// Bytes of used blocks that the program asked for; `null` where malloc does not keep that (musl's does).
+    pub asked: Option<u64>,
 }
 
 /// One thread's cache.

@@ -1,4 +1,4 @@
-//! Whose anonymous memory it is where neither glibc nor .NET knows: other allocators, other runtimes, and
+//! Whose anonymous memory it is where neither malloc of the C library nor .NET knows: other allocators, other runtimes, and
 //! what libraries map for themselves. They are recognised and not walked: the answer is a name and bytes.
 //!
 //! A recogniser is a file with one function, and a row in [`RECOGNISERS`]. It sees a [`Scene`]: the memory that
@@ -12,7 +12,6 @@
 //! |---|---|
 //! | `page_map` | jemalloc and tcmalloc, by their maps from a page to what holds it |
 //! | `mimalloc` | segments, by their cookie |
-//! | `mallocng` | musl's groups, by their meta areas |
 //! | `partition` | PartitionAlloc's super pages, by their entries and roots |
 //! | `v8`, `ghc`, `go`, `cpython`, `ruby`, `php`, `beam` | heaps of these runtimes |
 //! | `sanitizer` | shadow of AddressSanitizer and what its allocator mapped |
@@ -24,7 +23,6 @@ mod cpython;
 mod found;
 mod ghc;
 mod go;
-mod mallocng;
 mod mimalloc;
 mod openblas;
 mod page_map;
@@ -51,7 +49,6 @@ type Recogniser = (&'static str, fn(&Scene<'_>, &mut Found));
 const RECOGNISERS: &[Recogniser] = &[
     ("mimalloc", mimalloc::find),
     ("page maps", page_map::find),
-    ("mallocng", mallocng::find),
     ("V8", v8::find),
     ("PartitionAlloc", partition::find),
     ("Go", go::find),

@@ -5,6 +5,7 @@ use crate::native::libc;
 use crate::native::malloc::Malloc;
 use crate::native::stack_records::Libc;
 use crate::process::Process;
+use crate::units::count;
 use crate::words::AllocatorName;
 
 /// One of them.
@@ -43,6 +44,14 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
         if let Some((name, evidence)) = found.filter(|(name, _)| !out.iter().any(|a| a.name == *name)) {
             out.push(Allocator { name, module: module.path.to_string(), evidence, walked: false });
         }
+    }
+    if !malloc.musl.is_empty() {
+        let (context, groups) = (malloc.musl.context.start, count(malloc.musl.groups.len() as u64, "group"));
+        let evidence = format!("mallocng's context at {context}; {groups} that their metas lead to and that lead back");
+        let module = malloc.musl.module.and_then(|i| process.modules.get(i));
+        let module = module.map(|m| m.path.to_string()).unwrap_or_default();
+        out.retain(|a| a.name != AllocatorName::Musl);
+        out.push(Allocator { name: AllocatorName::Musl, module, evidence, walked: true });
     }
     let arenas = malloc.arenas.iter().filter(|a| a.bins.is_some()).count();
     if let Some(module) = malloc.module.and_then(|i| process.modules.get(i)) {

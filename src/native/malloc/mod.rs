@@ -1,4 +1,6 @@
-//! glibc's malloc without symbols: where its heaps are, and what lies in them.
+//! malloc of the C libraries without symbols: where its heaps are, and what lies in them. glibc's is arenas of chunks, and
+//! all files but `mallocng` are about it; musl's is groups of slots. What is asked of blocks, whoever gave them out, are
+//! `blocks`, `account`, `allocator` and `claim`.
 //!
 //! | file | does |
 //! |---|---|
@@ -18,8 +20,9 @@
 //! | `account` | used, free and overhead from the lists alone |
 //! | `allocator` | which allocators the process has |
 //! | `claim` | what of all this goes into the map |
+//! | `mallocng` | musl's malloc |
 //!
-//! Structures: malloc/malloc.c `struct malloc_state`, `malloc_chunk`,
+//! Structures of glibc: malloc/malloc.c `struct malloc_state`, `malloc_chunk`,
 //! `malloc_par`, `tcache_perthread_struct`; malloc/arena.c `heap_info`. Offsets
 //! in layout/tables/glibc-malloc-64.json. docs/malloc.md tells what is exact.
 
@@ -31,6 +34,7 @@ mod blocks;
 mod claim;
 mod find;
 mod lists;
+mod mallocng;
 mod mapped;
 mod mapped_chunk;
 mod params;
@@ -56,8 +60,9 @@ pub(crate) use all::tell_more_caches;
 pub use allocator::Allocator;
 pub use arena::{Arena, Part};
 pub use blocks::{Block, BlockId, BlockMarks, Blocks};
-pub use claim::{claim, claim_mapped};
+pub use claim::{claim, claim_mapped, claim_musl};
 pub use lists::FreeLists;
+pub use mallocng::{Group, Mallocng, Slot, SlotState, Source};
 pub use mapped_chunk::MappedChunk;
 pub use params::Params;
 pub use queue::BlockQueue;
@@ -88,7 +93,7 @@ pub struct MallocHeap {
     pub evidence: String,
 }
 
-/// glibc's malloc in one process.
+/// malloc in one process: what glibc's has, and what musl's. Mostly one of them is empty.
 #[derive(Debug, Default)]
 pub struct Malloc {
     /// Its heaps, the main one first.
@@ -101,6 +106,8 @@ pub struct Malloc {
     pub mapped: Vec<MappedChunk>,
     /// Index into [`Process::modules`] of what holds the main arena.
     pub module: Option<usize>,
+    /// musl's.
+    pub musl: Mallocng,
     shape: Option<Shape>,
     /// Where chunks lie, by address, and the arena's index.
     parts: Vec<(AddrRange, usize)>,
@@ -138,10 +145,28 @@ pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
     found.parts = parts.collect();
     found.parts.sort_unstable();
     found.shape = Some(shape);
+    found.musl = mallocng::find(process, base)?;
     Ok(found)
 }
 
 impl Malloc {
+    /// Whether no heap of it was found.
+    pub fn is_empty(&self) -> bool {
+        self.heaps.is_empty() && self.mapped.is_empty() && self.musl.is_empty()
+    }
+
+    /// Whether blocks of it can be visited.
+    pub fn is_walked(&self) -> bool {
+        !self.arenas.is_empty() || !self.musl.is_empty()
+    }
+
+    /// Blocks with mappings of their own, and their bytes.
+    pub fn own_mappings(&self) -> (u64, u64) {
+        let singles = self.musl.groups.iter().filter(|g| g.is_single() && g.used != 0).map(|g| g.stride);
+        let sizes = self.mapped.iter().map(|m| m.size).chain(singles);
+        sizes.fold((0, 0), |(count, bytes), size| (count + 1, u64::saturating_add(bytes, size)))
+    }
+
     /// Find the chunks with a mapping of their own, in what nobody has claimed.
     pub fn find_mapped(&mut self, process: &Process, base: &Base, claims: &Claims) {
         if let Some(shape) = &self.shape {
