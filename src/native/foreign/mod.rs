@@ -32,7 +32,7 @@ mod ruby;
 mod sanitizer;
 mod scene;
 #[cfg(test)]
-mod testing;
+pub(in crate::native) mod testing;
 mod tls;
 mod v8;
 

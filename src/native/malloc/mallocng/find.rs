@@ -27,11 +27,12 @@ pub(in crate::native::malloc) fn find(process: &Process, base: &Base) -> Result<
     // Linked into the program, it has no module; beside another C library, nobody links it.
     let linked = libcs.iter().all(Option::is_none);
     let program = process.auxv(crate::targets::at::PHDR).map(Addr::new);
-    let reader = Reader { memory: &process.memory, base, shape: &shape };
+    let is_mapped = |range| is_mapped(base, range);
+    let reader = Reader { memory: &process.memory, is_mapped: &is_mapped, shape: &shape };
     for (i, module) in process.modules.iter().enumerate() {
         let is_program = linked && program.is_some_and(|p| module.range.contains(p));
         if libcs.get(i) == Some(&Some(Libc::Musl)) || is_program {
-            let found = reader.of_module(process, module);
+            let found = reader.of_module(process, base, module);
             if let Some(found) = found {
                 return Ok(Mallocng { module: Some(i), shape: Some(shape), ..found });
             }
@@ -42,13 +43,14 @@ pub(in crate::native::malloc) fn find(process: &Process, base: &Base) -> Result<
 
 pub(super) struct Reader<'a> {
     pub(super) memory: &'a dyn Memory,
-    pub(super) base: &'a Base,
+    /// Whether all of a range is mapped.
+    pub(super) is_mapped: &'a dyn Fn(AddrRange) -> bool,
     pub(super) shape: &'a Shape,
 }
 
 impl Reader<'_> {
-    fn of_module(&self, process: &Process, module: &Module) -> Option<Mallocng> {
-        let data = writable(process, self.base, module);
+    fn of_module(&self, process: &Process, base: &Base, module: &Module) -> Option<Mallocng> {
+        let data = writable(process, base, module);
         let parts = data.into_iter().flat_map(|data| self.memory.readable_parts(data, limits::MAX_ALLOCATOR_DATA));
         parts.into_iter().find_map(|part| self.in_data(part))
     }
@@ -143,7 +145,7 @@ impl Reader<'_> {
             let range = AddrRange::sized(memory, self.shape.len(bits).max(bits.mapped));
             let free = mask(self.shape.avail)? | mask(self.shape.freed)?;
             let aligned = memory.is_aligned(if bits.mapped > 0 { self.shape.area } else { super::shape::UNIT });
-            let sane = aligned && range.len() <= limits::MAX_HEAP_PART && self.is_mapped(range);
+            let sane = aligned && range.len() <= limits::MAX_HEAP_PART && (self.is_mapped)(range);
             sane.then(|| Group::new(at, range, memory.saturating_add(self.shape.storage), bits, free))
         };
         match group() {
@@ -152,16 +154,16 @@ impl Reader<'_> {
             None => out.unproven += 1,
         }
     }
+}
 
-    /// Whether all of a range is mapped.
-    fn is_mapped(&self, range: AddrRange) -> bool {
-        let mut at = range.start;
-        for entry in self.base.entries.overlapping(range) {
-            if entry.range.start > at {
-                return false;
-            }
-            at = at.max(entry.range.end);
+/// Whether all of a range is mapped.
+fn is_mapped(base: &Base, range: AddrRange) -> bool {
+    let mut at = range.start;
+    for entry in base.entries.overlapping(range) {
+        if entry.range.start > at {
+            return false;
         }
-        at >= range.end
+        at = at.max(entry.range.end);
     }
+    at >= range.end
 }
