@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::builder::{CoreBuilder, Load};
+use crate::support::builder::{CoreBuilder, Load, small_core_with};
 use crate::support::notes;
 use crate::support::real;
 use crate::support::run::run;
@@ -133,8 +133,8 @@ fn a_large_pattern_is_the_first_finding_of_summary() {
     assert!(text.starts_with(told), "{text}");
 }
 
-/// The same program with glibc and with musl.
-const LEAKS: [&str; 2] = ["native-leaks", "musl-leaks"];
+/// The same program with glibc, with musl, and with jemalloc.
+const LEAKS: [&str; 3] = ["native-leaks", "musl-leaks", "jemalloc-leaks"];
 
 /// Address and usable size of the blocks that the process told to be `what`.
 fn told(name: &str, what: &[&str]) -> BTreeMap<String, u64> {
@@ -160,6 +160,8 @@ fn leaked_blocks_are_those_that_the_process_lost_and_no_others() {
         let chunk = |(a, usable): (String, u64)| match name {
             // A chunk is what can be used of it, and a word or, with a mapping of its own, two.
             "native-leaks" => (a, usable + if usable > 128 << 10 { 16 } else { 8 }),
+            // All of a block can be used.
+            "jemalloc-leaks" => (a, usable),
             // Slots are of the next size class, and mappings of whole pages.
             _ => (a, [(5000, 5440), (400_000, 401_392), (200, 240)].into_iter().find(|s| s.0 == usable).unwrap().1),
         };
@@ -209,11 +211,13 @@ fn who_keeps_a_block_is_told_and_a_lost_one_has_nobody() {
 
 #[test]
 fn leaks_says_where_it_looked_at_nothing() {
-    for (name, allocator) in [("foreign-jemalloc", "jemalloc"), ("go-kernel", "no heap of the C library's malloc")] {
-        let core = real::plain(name);
+    let other = small_core_with("/usr/lib/libtcmalloc.so.4").write();
+    let cores =
+        [(other.path().to_owned(), "tcmalloc"), (real::plain("go-kernel"), "no heap of the C library's malloc")];
+    for (core, allocator) in cores {
         let out = run(["leaks", "--json", core.to_str().unwrap()]);
         let answer = out.exits(4).json();
-        assert_eq!(answer["complete"], false, "{name}");
+        assert_eq!(answer["complete"], false, "{allocator}");
         assert!(out.stderr.contains("nothing was looked at") && out.stderr.contains(allocator), "{}", out.stderr);
     }
 }

@@ -118,15 +118,16 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
     for c in malloc.mapped.iter().filter(|c| lists.state_of(c.chunk).is_none()) {
         known.add(&mut mapped, &Chunk { address: c.chunk, size: c.size, state: State::Used, first_word: None }, true);
     }
-    let mut slots = malloc.musl.walk_many(
-        session.process,
-        || (Share::default(), Share::default()),
-        |(inside, mapped), slot| {
-            if slot.state == SlotState::Used {
-                known.add_slot(if slot.mapped { mapped } else { inside }, slot);
-            }
-        },
-    );
+    let fresh = || (Share::default(), Share::default());
+    let visit = |(inside, mapped): &mut (Share, Share), slot: &Slot| {
+        if slot.state == SlotState::Used {
+            known.add_slot(if slot.mapped { mapped } else { inside }, slot);
+        }
+    };
+    let mut slots = malloc.musl.walk_many(session.process, fresh, visit);
+    for heap in &malloc.others {
+        slots.extend(heap.walk_many(fresh, visit));
+    }
     let complete = tell_missing(session) & read;
     let mut report = LeaksReport { scanned, complete, ..LeaksReport::default() };
     let mut sizes = BySize::default();

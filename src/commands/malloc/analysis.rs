@@ -79,6 +79,12 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     merge_labels(&mut labels, &mapped.labels);
     let shares = slots::walk(session.process, &malloc.musl, &look);
     report.mallocng = slots::row(session.process, &malloc.musl, &shares, &mut report.total, &mut report.mmapped);
+    let mut shares = shares;
+    for heap in &malloc.others {
+        let (row, more) = slots::other(session.process, heap, &look, &mut report.total);
+        report.others.push(row);
+        shares.extend(more);
+    }
     for share in &shares {
         sizes.merge(&share.inside.sizes);
         mapped.sizes.merge(&share.mapped.sizes);

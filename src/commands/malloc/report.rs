@@ -18,7 +18,9 @@ pub struct MallocReport {
     pub mmapped: MmappedRow,
     /// musl's malloc; `null` where the process has none.
     pub mallocng: Option<MallocngRow>,
-    /// Sums over arenas, groups and mmapped chunks.
+    /// Heaps of other allocators whose blocks are known (jemalloc's).
+    pub others: Vec<OtherHeapRow>,
+    /// Sums over arenas, groups, mmapped chunks and the heaps of other allocators.
     pub total: MallocTotal,
     /// Chunks by size: powers of two, the biggest first.
     pub sizes: Vec<SizeClassRow>,
@@ -255,6 +257,27 @@ pub struct MallocngRow {
     pub classes: Vec<GroupClassRow>,
 }
 
+/// The heap of an allocator that is no C library's. Sizes in bytes. Sizes of blocks are those of its classes.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct OtherHeapRow {
+    /// Which one.
+    pub name: String,
+    /// All its extents.
+    pub committed: u64,
+    /// Extents that are given out, or are slabs.
+    pub extents: u64,
+    /// Their bytes.
+    pub active: u64,
+    /// Blocks that the program holds.
+    pub used: ChunkSum,
+    /// Free ones in slabs, with those that threads keep.
+    pub free: ChunkSum,
+    /// Of the free ones, those that threads keep in their caches.
+    pub cached: ChunkSum,
+    /// Threads whose cache was not found: what is in these counts as used.
+    pub without_cache: u64,
+}
+
 /// Slots of one size class of mallocng. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GroupClassRow {
@@ -291,7 +314,7 @@ pub struct MallocTotal {
     pub free_bytes: u64,
     /// Tops.
     pub top: u64,
-    /// Given back, still mapped.
+    /// Given back, still mapped; of jemalloc, extents that are free.
     pub trimmed: u64,
     /// Structures, marks, padding.
     pub overhead: u64,

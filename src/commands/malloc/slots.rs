@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::addr::Addr;
 use crate::analysis::blocks::{Looker, Tally};
-use crate::commands::malloc::report::{GroupClassRow, MallocTotal, MallocngRow, MmappedRow};
-use crate::native::malloc::{Mallocng, Slot, SlotState, Source, State};
+use crate::commands::malloc::report::{GroupClassRow, MallocTotal, MallocngRow, MmappedRow, OtherHeapRow};
+use crate::native::malloc::extents::Sum;
+use crate::native::malloc::{ExtentHeap, Mallocng, Slot, SlotState, Source, State};
+use crate::phase::Phase;
 use crate::process::Process;
+use crate::report::ChunkSum;
 use crate::units::{count, exact};
 
 /// What slots of some groups hold.
@@ -105,6 +108,50 @@ pub(super) fn row(
     total.overhead = total.overhead.saturating_add(split.overhead);
     tell(process, musl, &row, shares.iter().find_map(|s| s.first_damaged));
     Some(row)
+}
+
+/// What `malloc` tells of the heap of another allocator, and what its blocks hold. Its sums go into `total`.
+pub(super) fn other(
+    process: &Process,
+    heap: &ExtentHeap,
+    look: &Looker<'_>,
+    total: &mut MallocTotal,
+) -> (OtherHeapRow, Vec<Share>) {
+    let _phase = process.enter(Phase::Blocks);
+    let shares = heap.walk_many(Share::default, |share, slot| share.inside.add_slot(slot, look));
+    let (used, free, cached) = heap.sums();
+    let sum = |sum: Sum| ChunkSum { count: sum.count, bytes: sum.bytes };
+    let active = heap.extents.iter().map(|e| e.range.len()).fold(0, u64::saturating_add);
+    total.committed = total.committed.saturating_add(heap.committed);
+    total.used += used.count;
+    total.used_bytes = total.used_bytes.saturating_add(used.bytes);
+    total.free += free.count;
+    total.free_bytes = total.free_bytes.saturating_add(free.bytes);
+    total.trimmed = total.trimmed.saturating_add(heap.committed.saturating_sub(active));
+    let inside = used.bytes.saturating_add(free.bytes);
+    total.overhead = total.overhead.saturating_add(active.min(heap.committed).saturating_sub(inside));
+    if heap.unsound > 0 {
+        let text = format!("{} of {}'s extents do not agree with themselves", exact(heap.unsound), heap.name);
+        process.diag.partial("malloc-walk", text);
+    }
+    if heap.without_cache > 0 {
+        let threads = count(heap.without_cache, "thread");
+        process.diag.partial(
+            "malloc-list",
+            format!("not known: what {threads} keep in caches of {}; what is in them counts as used", heap.name),
+        );
+    }
+    let row = OtherHeapRow {
+        name: heap.name.to_string(),
+        committed: heap.committed,
+        extents: heap.extents.len() as u64,
+        active,
+        used: sum(used),
+        free: sum(free),
+        cached: sum(cached),
+        without_cache: heap.without_cache,
+    };
+    (row, shares)
 }
 
 /// What makes the sums less than the whole.

@@ -47,7 +47,7 @@ impl Render for MallocReport {
             doc.line("");
             doc.table(class_table(musl, self));
         }
-        if !self.arenas.is_empty() || self.mallocng.is_none() {
+        if has_arenas(self) {
             doc.line("");
             doc.table(arena_table(self));
         }
@@ -85,6 +85,11 @@ impl Render for MallocReport {
     }
 }
 
+/// Whether glibc's malloc is the one that is used, or nobody's is: another allocator leaves it an arena without memory.
+fn has_arenas(report: &MallocReport) -> bool {
+    report.arenas.iter().any(|a| a.committed > 0) || (report.mallocng.is_none() && report.others.is_empty())
+}
+
 fn totals(doc: &mut Document<'_>, report: &MallocReport) {
     let t = &report.total;
     let mut parts = vec![
@@ -94,11 +99,11 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
     if let Some(asked) = t.asked {
         parts.push(format!("asked for {}", human(asked)));
     }
-    if report.mallocng.is_none() {
+    if has_arenas(report) {
         parts.push(format!("tops {}", human(t.top)));
     }
     for (what, bytes) in [
-        ("given back, still mapped", t.trimmed),
+        (if report.others.is_empty() { "given back, still mapped" } else { "free extents" }, t.trimmed),
         ("overhead", t.overhead),
         ("others' sbrk", t.foreign),
         ("unknown", t.unknown),
@@ -116,6 +121,20 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
             count(musl.areas, "area")
         ));
     }
+    for heap in &report.others {
+        doc.line(format!(
+            "{}: {} in use, {} used in {}; threads keep {} in {}",
+            heap.name,
+            count(heap.extents, "extent"),
+            human(heap.used.bytes),
+            count(heap.used.count, "block"),
+            human(heap.cached.bytes),
+            exact(heap.cached.count)
+        ));
+    }
+    if !has_arenas(report) && report.mmapped.count == 0 {
+        return;
+    }
     let m = &report.mmapped;
     let complete = match m.complete {
         Some(true) => ", as many as malloc counts",
@@ -123,7 +142,7 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
         None => "",
     };
     doc.line(format!("mmapped: {}, {} bytes{complete}", count(m.count, "chunk"), exact(m.bytes)));
-    if report.arenas.is_empty() && report.mallocng.is_some() {
+    if !has_arenas(report) {
         return;
     }
     doc.line(format!("malloc_trim(0) would give back {} ({} bytes)", human(t.trimmable), exact(t.trimmable)));

@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::found::{Found, Label};
+use super::jemalloc;
 use super::scene::{Image, Scene};
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
@@ -182,6 +183,8 @@ struct Parts {
     holders: usize,
     /// Memory that is given out, or free and kept.
     memory: Vec<AddrRange>,
+    /// Structures, with the memory of each.
+    extents: Vec<(Addr, AddrRange)>,
     leaves: Vec<AddrRange>,
     /// Where structures lie, by MiB.
     structures: BTreeSet<Addr>,
@@ -201,6 +204,7 @@ impl Parts {
         found.add(self.leaves, &Label::derived(Kind::Allocator, owner, own, evidence));
         let own = format!("{name}: its structures");
         if name == "jemalloc" {
+            found.heaps.extend(jemalloc::heap(scene, &self.extents, owner));
             let blocks = base_blocks(scene);
             let evidence = "base_block_t: its edata_t's rest ends where the block does";
             found.add(blocks, &Label::derived(Kind::Allocator, owner, own.as_str(), evidence));
@@ -332,6 +336,9 @@ impl Reader<'_> {
                 if let Some(h) = self.holder(leaf, window, slot, word) {
                     parts.holders += 1;
                     parts.memory.push(h.range);
+                    if parts.extents.len() < limits::MAX_FOREIGN_EXTENTS {
+                        parts.extents.push((h.at, h.range));
+                    }
                     parts.structures.insert(h.at.align_down(1 << 20));
                     past = h.range.end.min(window.end);
                 }

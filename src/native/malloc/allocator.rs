@@ -1,6 +1,7 @@
 //! Which allocators a process has, by the libraries mapped and by what was found.
 
 use crate::image::Module;
+use crate::map::Owner;
 use crate::native::libc;
 use crate::native::malloc::Malloc;
 use crate::native::stack_records::Libc;
@@ -52,6 +53,22 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
         let module = module.map(|m| m.path.to_string()).unwrap_or_default();
         out.retain(|a| a.name != AllocatorName::Musl);
         out.push(Allocator { name: AllocatorName::Musl, module, evidence, walked: true });
+    }
+    for heap in &malloc.others {
+        let module = match heap.owner {
+            Owner::Module(i) => process.modules.get(i as usize).map(|m| m.path.to_string()),
+            _ => None,
+        };
+        let row = Allocator {
+            name: heap.name,
+            module: module.unwrap_or_default(),
+            evidence: heap.evidence.clone(),
+            walked: true,
+        };
+        match out.iter_mut().find(|a| a.name == heap.name) {
+            Some(known) => *known = row,
+            None => out.insert(0, row),
+        }
     }
     let arenas = malloc.arenas.iter().filter(|a| a.bins.is_some()).count();
     if let Some(module) = malloc.module.and_then(|i| process.modules.get(i)) {

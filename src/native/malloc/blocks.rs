@@ -285,6 +285,14 @@ impl Blocks {
             parts.push(bits);
         }
         parts.extend(malloc.musl.walk(process, Bits::default, Bits::set_slot));
+        for heap in &malloc.others {
+            parts.extend(heap.walk(1, Bits::default, |bits, slot| {
+                // Two blocks of 8 bytes would have one bit.
+                if slot.range.len().is_multiple_of(ALIGN) {
+                    bits.set_slot(slot);
+                }
+            }));
+        }
         Blocks::of(parts)
     }
 

@@ -21,6 +21,7 @@
 //! | `allocator` | which allocators the process has |
 //! | `claim` | what of all this goes into the map |
 //! | `mallocng` | musl's malloc |
+//! | `extents` | heaps of other allocators, as `foreign` finds them |
 //!
 //! Structures of glibc: malloc/malloc.c `struct malloc_state`, `malloc_chunk`,
 //! `malloc_par`, `tcache_perthread_struct`; malloc/arena.c `heap_info`. Offsets
@@ -32,6 +33,7 @@ mod allocator;
 mod arena;
 mod blocks;
 mod claim;
+pub(crate) mod extents;
 mod find;
 mod lists;
 mod mallocng;
@@ -61,6 +63,7 @@ pub use allocator::Allocator;
 pub use arena::{Arena, Part};
 pub use blocks::{Block, BlockId, BlockMarks, Blocks};
 pub use claim::{claim, claim_mapped, claim_musl};
+pub use extents::ExtentHeap;
 pub use lists::FreeLists;
 pub use mallocng::{Group, Mallocng, Slot, SlotState, Source};
 pub use mapped_chunk::MappedChunk;
@@ -108,6 +111,8 @@ pub struct Malloc {
     pub module: Option<usize>,
     /// musl's.
     pub musl: Mallocng,
+    /// Those of other allocators.
+    pub others: Vec<ExtentHeap>,
     shape: Option<Shape>,
     /// Where chunks lie, by address, and the arena's index.
     parts: Vec<(AddrRange, usize)>,
@@ -152,12 +157,12 @@ pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
 impl Malloc {
     /// Whether no heap of it was found.
     pub fn is_empty(&self) -> bool {
-        self.heaps.is_empty() && self.mapped.is_empty() && self.musl.is_empty()
+        self.heaps.is_empty() && self.mapped.is_empty() && self.musl.is_empty() && self.others.is_empty()
     }
 
     /// Whether blocks of it can be visited.
     pub fn is_walked(&self) -> bool {
-        !self.arenas.is_empty() || !self.musl.is_empty()
+        !self.arenas.is_empty() || !self.musl.is_empty() || !self.others.is_empty()
     }
 
     /// Blocks with mappings of their own, and their bytes.
