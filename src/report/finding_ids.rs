@@ -2,7 +2,7 @@
 
 /// Each name of a finding, and what it says in a sentence.
 pub const FINDING_IDS: &[(&str, &str)] = &[
-    ("allocator", "Memory of an allocator that is recognised and not walked: jemalloc, tcmalloc, mimalloc, musl's."),
+    ("allocator", "Memory of an allocator that is recognised and not walked: jemalloc, tcmalloc, mimalloc."),
     ("anonymous", "Anonymous memory that nobody claims, told by what fills it."),
     ("anonymous-blocks", "Equal blocks of anonymous memory: a leak of mappings looks so."),
     ("async-chains", "Async methods by the thousands that are not done."),

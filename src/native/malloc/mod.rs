@@ -55,6 +55,7 @@ use crate::layout::LayoutError;
 use crate::map::{Base, Claims, Confidence};
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::words::AllocatorName;
 
 pub use account::{Split, split};
 pub use all::read_blocks;
@@ -160,9 +161,14 @@ impl Malloc {
         self.heaps.is_empty() && self.mapped.is_empty() && self.musl.is_empty() && self.others.is_empty()
     }
 
-    /// Whether blocks of it can be visited.
-    pub fn is_walked(&self) -> bool {
-        !self.arenas.is_empty() || !self.musl.is_empty() || !self.others.is_empty()
+    /// Whether the blocks of both can be visited, and come from the same allocator.
+    pub fn is_like(&self, other: &Malloc) -> bool {
+        let whose = |m: &Malloc| {
+            let first = m.others.first().map(|heap| heap.name);
+            let libc = [(m.musl.is_empty(), AllocatorName::Musl), (m.arenas.is_empty(), AllocatorName::Glibc)];
+            first.or_else(|| libc.into_iter().find(|(none, _)| !none).map(|(_, name)| name))
+        };
+        whose(self).is_some_and(|name| whose(other) == Some(name))
     }
 
     /// Blocks with mappings of their own, and their bytes.
