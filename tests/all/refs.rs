@@ -133,8 +133,8 @@ fn a_large_pattern_is_the_first_finding_of_summary() {
     assert!(text.starts_with(told), "{text}");
 }
 
-/// The same program with glibc, with musl, and with jemalloc.
-const LEAKS: [&str; 3] = ["native-leaks", "musl-leaks", "jemalloc-leaks"];
+/// The same program with glibc, with musl, with jemalloc and with tcmalloc.
+const LEAKS: [&str; 4] = ["native-leaks", "musl-leaks", "jemalloc-leaks", "tcmalloc-leaks"];
 
 /// Address and usable size of the blocks that the process told to be `what`.
 fn told(name: &str, what: &[&str]) -> BTreeMap<String, u64> {
@@ -161,7 +161,7 @@ fn leaked_blocks_are_those_that_the_process_lost_and_no_others() {
             // A chunk is what can be used of it, and a word or, with a mapping of its own, two.
             "native-leaks" => (a, usable + if usable > 128 << 10 { 16 } else { 8 }),
             // All of a block can be used.
-            "jemalloc-leaks" => (a, usable),
+            "jemalloc-leaks" | "tcmalloc-leaks" => (a, usable),
             // Slots are of the next size class, and mappings of whole pages.
             _ => (a, [(5000, 5440), (400_000, 401_392), (200, 240)].into_iter().find(|s| s.0 == usable).unwrap().1),
         };

@@ -75,13 +75,13 @@ pub(crate) struct BySize {
 /// Sizes below this are kept by index.
 const SMALL: u64 = 32 << 10;
 
-/// Sizes are multiples of this.
+/// Sizes are multiples of this, but for the least class of jemalloc and tcmalloc.
 const STEP: u64 = 16;
 
 impl BySize {
     fn of(&mut self, size: u64) -> &mut OfSize {
         let i = (size / STEP) as usize;
-        if size < SMALL {
+        if size < SMALL && size.is_multiple_of(STEP) {
             if i >= self.small.len() {
                 self.small.resize_with(i + 1, OfSize::default);
             }

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use super::scene::Scene;
 use crate::addr::{Addr, AddrRange};
 use crate::map::Owner;
-use crate::native::malloc::extents::{Extent, ExtentHeap, SLAB_WORDS};
+use crate::native::malloc::extents::{Extent, ExtentHeap};
 use crate::units::count;
 use crate::words::AllocatorName;
 
@@ -21,7 +21,8 @@ use crate::words::AllocatorName;
 const WORDS: usize = 16;
 const SLAB: usize = 8;
 
-/// Most blocks of a slab (SC_LG_SLAB_MAXREGS).
+/// Words of a slab's bits, and most blocks of one (SC_LG_SLAB_MAXREGS).
+const SLAB_WORDS: usize = 8;
 const MOST: u64 = 64 * SLAB_WORDS as u64;
 
 /// Classes that there are on 64 bits.
@@ -91,7 +92,7 @@ impl Form {
         let free: u64 = slab.iter().map(|word| u64::from(word.count_ones())).sum();
         let sound =
             range.len().is_multiple_of(size) && blocks <= MOST && start == range.start && free == field(self.free, 10);
-        if sound { Ok(Some(Extent { range, start, size, slab: Some(slab) })) } else { Err(Unsound) }
+        if sound { Ok(Some(Extent { range, start, size, slab: Some(Box::new(slab)) })) } else { Err(Unsound) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whose anonymous memory it is where neither malloc of the C library nor .NET knows: other allocators, other runtimes, and
 //! what libraries map for themselves. They are recognised: the answer is a name and bytes, and of
-//! jemalloc the blocks.
+//! jemalloc and tcmalloc the blocks.
 //!
 //! A recogniser is a file with one function, and a row in [`RECOGNISERS`]. It sees a [`Scene`]: the memory that
 //! nobody claimed so far, and the images that are loaded. First it asks for a hint (a module's name, a symbol, a table
@@ -12,7 +12,7 @@
 //! | file | knows |
 //! |---|---|
 //! | `page_map` | jemalloc and tcmalloc, by their maps from a page to what holds it |
-//! | `jemalloc` | which blocks of its extents are given out |
+//! | `jemalloc`, `tcmalloc` | which blocks of their extents and spans are given out |
 //! | `mimalloc` | segments, by their cookie |
 //! | `partition` | PartitionAlloc's super pages, by their entries and roots |
 //! | `v8`, `ghc`, `go`, `cpython`, `ruby`, `php`, `beam` | heaps of these runtimes |
@@ -34,6 +34,7 @@ mod php;
 mod ruby;
 mod sanitizer;
 mod scene;
+mod tcmalloc;
 #[cfg(test)]
 pub(in crate::native) mod testing;
 mod tls;

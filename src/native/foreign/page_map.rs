@@ -12,11 +12,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::found::{Found, Label};
-use super::jemalloc;
 use super::scene::{Image, Scene};
+use super::{jemalloc, tcmalloc};
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
-use crate::map::{Kind, Owner};
+use crate::map::Kind;
 
 /// Bits of an address that the maps tell apart (LG_VADDR, kAddressBits). jemalloc takes 57 where the machine that it was built on had
 /// page tables of five levels.
@@ -169,7 +169,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
                 let read = Reader { scene, map, shape };
                 let parts = read.all(image);
                 if parts.holders >= if known { 1 } else { ENOUGH } {
-                    parts.say(map, image.owner, scene, found);
+                    parts.say(map, image, scene, found);
                     break;
                 }
             }
@@ -191,8 +191,8 @@ struct Parts {
 }
 
 impl Parts {
-    fn say(self, map: &Map, owner: Owner, scene: &Scene<'_>, found: &mut Found) {
-        let name = map.name;
+    fn say(self, map: &Map, image: &Image<'_>, scene: &Scene<'_>, found: &mut Found) {
+        let (name, owner) = (map.name, image.owner);
         let leaf = self.leaves.first().map_or(Addr::NULL, |l| l.start);
         let evidence = format!(
             "{} of {}: the page map's leaf at {leaf} leads to each from the very page it holds",
@@ -212,6 +212,7 @@ impl Parts {
         if name != "tcmalloc" {
             return;
         }
+        found.heaps.extend(tcmalloc::heap(scene, &self.extents, image));
         // Spans lie in memory that was taken in one piece and is described nowhere.
         let around = self.structures.iter().filter_map(|&at| scene.open_at(at)).collect();
         let evidence = format!("the mapping holds a {} or a leaf of the page map", map.structure);

@@ -13,9 +13,6 @@ use crate::words::AllocatorName;
 /// Extents that a thread walks at once.
 const TASK: usize = 256;
 
-/// Words of bits of a slab.
-pub(crate) const SLAB_WORDS: usize = 8;
-
 /// Memory that is given out in one piece, or as a slab.
 #[derive(Clone, Debug)]
 pub struct Extent {
@@ -26,7 +23,7 @@ pub struct Extent {
     /// Bytes of a block.
     pub size: u64,
     /// Of a slab: a bit for each block that is free.
-    pub slab: Option<[u64; SLAB_WORDS]>,
+    pub slab: Option<Box<[u64]>>,
 }
 
 /// Number and bytes.
@@ -142,9 +139,13 @@ mod tests {
 
     fn heap() -> ExtentHeap {
         let range = |start, len| AddrRange::sized(Addr::new(start), len);
-        let slab =
-            |start, size, bits| Extent { range: range(start, 0x1000), start: Addr::new(start), size, slab: Some(bits) };
-        let mut bits = [0; SLAB_WORDS];
+        let slab = |start, size, bits| Extent {
+            range: range(start, 0x1000),
+            start: Addr::new(start),
+            size,
+            slab: Some(Box::new(bits)),
+        };
+        let mut bits = [0; 8];
         bits[0] = 0b1010;
         let whole = Extent { range: range(0x8000, 0x4000), start: Addr::new(0x8040), size: 0x3000, slab: None };
         ExtentHeap {
