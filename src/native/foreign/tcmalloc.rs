@@ -236,3 +236,59 @@ fn cached(scene: &Scene<'_>, walks: &Walks, extents: &[Extent], chains: &[(Addr,
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Lab, range};
+    use super::*;
+    use crate::map::Owner;
+
+    const DATA: u64 = 0x10_0000;
+    const HEAP: u64 = 0x7f00_0000_0000;
+    const OWN: u64 = 0x7e00_0000_0000;
+    const TLS_AT: u64 = 0x7d00_0000_0000;
+
+    /// A span of 8 KiB of class 4 (64 bytes each): one object in its own list, one in a thread's cache, one in the transfer cache; and
+    /// a span that is given out whole. `counted`: what the span says is not in its list.
+    fn ask(counted: u64, length: u64) -> Option<(u64, u64, u64)> {
+        let object = |n: u64| HEAP + 64 * n;
+        let mut lab = Lab::default();
+        lab.map(DATA, 0x2000).map(HEAP, 0x4000).map(OWN, 0x4000).map(TLS_AT, 0x1000);
+        lab.put(TLS_AT + 0x100, &[OWN + 0x1000]);
+        for class in 1..40 {
+            let size = if class == 1 { 8 } else { 16 * (class - 1) };
+            lab.put(OWN + 0x1000 + ENTRY * class + ENTRY_SIZE, &[size]);
+        }
+        lab.put(OWN + 0x1000 + ENTRY * 5, &[object(7), length]);
+        let central = DATA + 0x500;
+        lab.put(OWN, &[HEAP >> 13, 1, central, central, object(3), counted | 5 << 16]);
+        lab.put(OWN + 48, &[(HEAP >> 13) + 1, 1, 0, 0, 0, 1]);
+        lab.put(central, &[0, 0, OWN, OWN]);
+        lab.put(central + 2 * SPAN, &[1, 1, object(9), object(9)]).put(central + 2 * SPAN + 16 + 16 * SLOTS, &[1]);
+        let (data, open) = (lab.readable(DATA), vec![range(HEAP, 0x4000), range(OWN, 0x4000)]);
+        let image = || Image {
+            name: "libtcmalloc.so.4".into(),
+            owner: Owner::None,
+            writable: data.clone(),
+            elf: None,
+            is_program: false,
+        };
+        let mut scene = Scene::new(&lab, vec![image()], open);
+        scene.thread_pointers = vec![Addr::new(TLS_AT + 0x800)];
+        let holders = [(OWN, 0), (OWN + 48, 0x2000)].map(|(at, from)| (Addr::new(at), range(HEAP + from, 0x2000)));
+        let (used, free, cached) = heap(&scene, &holders, &image())?.sums();
+        Some((used.count, free.count, cached.count))
+    }
+
+    #[test]
+    fn objects_are_free_by_all_three_lists() {
+        assert_eq!(ask(127, 1), Some((128 - 3 + 1, 3, 2)));
+        // A cache that says it is empty keeps nothing, whatever its list leads to.
+        assert_eq!(ask(127, 0), Some((128 - 2 + 1, 2, 1)));
+    }
+
+    #[test]
+    fn a_span_whose_count_does_not_agree_is_not_believed() {
+        assert_eq!(ask(126, 1), None);
+    }
+}

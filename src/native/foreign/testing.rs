@@ -31,6 +31,11 @@ impl Lab {
         self
     }
 
+    /// What can be read from `at` on.
+    pub(in crate::native) fn readable(&self, at: u64) -> Vec<AddrRange> {
+        self.readable_parts(range(at, 1 << 20), u64::MAX)
+    }
+
     pub(in crate::native) fn block(&self, at: Addr) -> Option<&[u8]> {
         let (start, block) = self.blocks.range(..=at).next_back()?;
         block.get(at.since(*start) as usize..).filter(|rest| !rest.is_empty())
