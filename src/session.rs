@@ -95,7 +95,7 @@ impl<'p> Session<'p> {
         })
     }
 
-    /// glibc's malloc.
+    /// malloc of the C library.
     #[doc(hidden)]
     pub fn malloc(&self) -> &Malloc {
         &self.whole().malloc

@@ -14,6 +14,9 @@ use crate::progress::Progress;
 use crate::report::ChunkSum;
 use crate::session::Session;
 
+/// Blocks that are smaller are in no list of blocks.
+const MIN_BLOCK: u64 = 16;
+
 /// Follows pointers from block to block.
 pub(crate) struct Reach<'a> {
     process: &'a Process,
@@ -93,13 +96,19 @@ impl<'a> Reach<'a> {
 
 /// Memory that is no block and that the program may have pointers in.
 fn roots(session: &Session<'_>) -> Vec<AddrRange> {
+    let others = &session.malloc().others;
+    // Blocks are looked at when they are reached, and an allocator's own structures know all of them.
+    let is_walked = |r: &Region| others.iter().any(|heap| r.detail.starts_with(heap.name.name()));
     let may_hold = |r: &&Region| match r.kind {
         Kind::Malloc | Kind::DoubleMapped | Kind::GCHeapToBeFreed => false,
+        Kind::Allocator if is_walked(r) => false,
         _ => r.perms.is_none_or(|p| p.write),
     };
     let live = |r: &Region| {
         let start = session.sp_in(r).map_or(r.range.start, |sp| sp.saturating_sub(RED_ZONE).max(r.range.start));
         AddrRange::new(start, r.range.end)
     };
-    union(session.map().regions.iter().filter(may_hold).map(live).collect())
+    // Blocks that are too small to be told apart may hold pointers too.
+    let small = others.iter().flat_map(|heap| &heap.extents).filter(|e| e.size < MIN_BLOCK).map(|e| e.range);
+    union(session.map().regions.iter().filter(may_hold).map(live).chain(small).collect())
 }

@@ -18,7 +18,7 @@ pub(crate) struct Introspection {
     pub(crate) map: AddressMap,
     /// Stacks of threads, those that are guesses too.
     pub(crate) stacks: Stacks,
-    /// glibc's malloc.
+    /// malloc of the C library.
     pub(crate) malloc: Malloc,
 }
 
@@ -39,6 +39,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
         Malloc::default()
     });
     native::malloc::claim(&malloc.heaps, base, &mut claims);
+    native::malloc::claim_musl(&malloc.musl, &mut claims);
     runtimes(&mut claims);
     // Late, as it looks at what nobody else knows.
     malloc.find_mapped(process, base, &claims);
@@ -47,7 +48,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     native::stacks::guess(process, base, &claims, &malloc, &mut stacks);
     native::stacks::claim(process, &stacks, true, &mut claims);
     // After the guesses: a stack that a program made in another allocator's memory stays a stack.
-    native::foreign::claim(process, base, &mut claims);
+    malloc.others = native::foreign::claim(process, base, &mut claims);
     note_missing_stacks(&stacks, &process.diag);
     if claims.is_full() {
         process.diag.partial("limit", "more claims on the memory than are taken; labels are incomplete");

@@ -10,6 +10,9 @@ pub const MAX_FOREIGN_PLACES: usize = 1 << 26;
 /// Structures that one recogniser reads: one for some KiB of memory.
 pub const MAX_FOREIGN_STEPS: usize = 32 << 20;
 
+/// Extents of jemalloc whose blocks are looked at, at some 200 bytes of ours each: 16 GiB of the smallest.
+pub const MAX_FOREIGN_EXTENTS: usize = 4 << 20;
+
 /// Ranges of memory that one recogniser names, neighbours joined.
 pub const MAX_FOREIGN_RANGES: usize = 1 << 20;
 

@@ -25,6 +25,12 @@ pub const MAX_TCACHES: usize = 1 << 18;
 /// a million.
 pub const MAX_MAPPED_CHUNKS: usize = 1 << 20;
 
+/// Areas of metas of musl's malloc: a page each, with 101 groups of up to 32 blocks.
+pub const MAX_MALLOCNG_AREAS: usize = 1 << 17;
+
+/// Groups of musl's malloc, some 80 bytes of ours each.
+pub const MAX_MALLOCNG_GROUPS: usize = 4 << 20;
+
 /// Pages that are probed for such chunks where fewer are found than malloc counts:
 /// 512 MiB of memory that nobody claims. Each is a page read from the file.
 pub const MAX_MAPPED_PROBES: usize = 128 << 10;

@@ -52,7 +52,8 @@ impl<'a> Window<'a> {
         out
     }
 
-    fn new(start: Addr, bytes: &'a [u8]) -> Option<Window<'a>> {
+    /// Bytes from `start` on, which is a multiple of 8.
+    pub(crate) fn new(start: Addr, bytes: &'a [u8]) -> Option<Window<'a>> {
         let words = bytes.as_chunks::<8>().0;
         let end = start.checked_add(8 * words.len() as u64)?.get();
         (!words.is_empty()).then_some(Window { start: start.get(), end, words })

@@ -1,4 +1,4 @@
-//! Chunks of malloc, one by one and summed up.
+//! Chunks and slots of malloc, one by one and summed up.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -78,11 +78,13 @@ pub struct ClusterRow {
 pub struct ChunkRow {
     /// What malloc returned for it.
     pub address: Addr,
-    /// Size of the chunk in bytes.
+    /// Size of the chunk or slot in bytes.
     pub size: u64,
+    /// Bytes of it that the program asked for; `null` where malloc does not keep that (musl's does), and of free ones.
+    pub asked: Option<u64>,
     /// Whether it is the program's.
     pub state: ChunkState,
-    /// Its arena; `null` for mmapped chunks.
+    /// Its arena; `null` for mmapped chunks, and where malloc has no arenas (musl's).
     pub arena: Option<Addr>,
     /// Where malloc keeps it.
     pub r#where: ChunkPlace,

@@ -2,7 +2,7 @@
 
 /// Each name of a finding, and what it says in a sentence.
 pub const FINDING_IDS: &[(&str, &str)] = &[
-    ("allocator", "Memory of an allocator that is recognised and not walked: jemalloc, tcmalloc, mimalloc, musl's."),
+    ("allocator", "Memory of an allocator that is recognised and not walked: jemalloc, tcmalloc, mimalloc."),
     ("anonymous", "Anonymous memory that nobody claims, told by what fills it."),
     ("anonymous-blocks", "Equal blocks of anonymous memory: a leak of mappings looks so."),
     ("async-chains", "Async methods by the thousands that are not done."),
@@ -24,7 +24,7 @@ pub const FINDING_IDS: &[(&str, &str)] = &[
     ("images", "Program files in memory."),
     ("large-objects", "Objects on the large object heap."),
     ("lock-waiters", "Several threads that wait for one lock."),
-    ("malloc", "What glibc's malloc holds, used and free."),
+    ("malloc", "What the C library's malloc holds, used and free."),
     ("malloc-arenas", "Many arenas of malloc, each with free memory of its own."),
     ("malloc-equal-blocks", "Blocks of malloc that are alike and many: a leak of malloc looks so."),
     ("malloc-large-block", "One block of malloc that has much of all memory."),

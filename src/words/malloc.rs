@@ -1,4 +1,4 @@
-//! malloc: allocators, and chunks of glibc's heaps.
+//! malloc: allocators, and chunks of their heaps.
 
 use super::words;
 
@@ -66,6 +66,8 @@ words! {
         Top = "top",
         /// It has a mapping of its own.
         Mmapped = "mmapped",
+        /// In a slot of a group of musl's malloc that is free.
+        Slot = "slot",
         /// What tells is not in the core.
         #[default]
         Unknown = "unknown",

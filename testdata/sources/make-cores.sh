@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes the cores and truth files in ../cores anew.
 #   make-cores.sh [dotnet-kernel|dotnet-gcore|dotnet-createdump|dotnet-pending|
-#                  native-kernel|native-leaks|shapes|musl-gcore|aarch64-qemu|zoo|go|all]
+#                  native-kernel|native-leaks|shapes|musl-gcore|musl-leaks|musl-slots|jemalloc-leaks|tcmalloc-leaks|aarch64-qemu|zoo|go|all]
 #
 # Needs (Debian 12 names): gcc gdb golang-go mono-mcs musl-tools gcc-aarch64-linux-gnu
 # libc6-dev-arm64-cross qemu-user-static zstd xz-utils gzip lz4 python3-venv, and the
@@ -281,6 +281,36 @@ musl_gcore() {
     deliver "$RUN/g.core" native-musl-gcore lz4
 }
 
+musl_leaks() {
+    musl-gcc -O1 -g0 -o leaks-musl "$SRC/leaks.c"
+    RUN=$LAB/run-musl-leaks
+    rm -rf "$RUN"; mkdir "$RUN"
+    (cd "$RUN"; ulimit -c unlimited; env -i "$LAB/leaks-musl" > truth.json) || true
+    deliver "$(core_file)" musl-leaks zst
+}
+
+preloaded_leaks() { # name library
+    gcc -O1 -o leaks "$SRC/leaks.c" -lpthread
+    RUN=$LAB/run-$1
+    rm -rf "$RUN"; mkdir "$RUN"
+    (cd "$RUN"; ulimit -c unlimited; env -i LD_PRELOAD="$2" "$LAB/leaks" > truth.json) || true
+    deliver "$(core_file)" "$1" zst
+}
+jemalloc_leaks() { preloaded_leaks jemalloc-leaks libjemalloc.so.2; }
+tcmalloc_leaks() { preloaded_leaks tcmalloc-leaks libtcmalloc_minimal.so.4; }
+
+musl_slots() {
+    musl-gcc -O1 -g0 -static -o slots "$SRC/slots.c"
+    RUN=$LAB/run-musl-slots
+    rm -rf "$RUN"; mkdir "$RUN"
+    (cd / && exec env -i "$LAB/slots" > "$RUN/truth.json") &
+    PID=$!
+    sleep 1
+    gcore -o "$RUN/g" "$PID" > /dev/null
+    kill -KILL "$PID"; wait "$PID" 2> /dev/null || true
+    deliver "$RUN/g.$PID" musl-slots zst
+}
+
 aarch64_qemu() {
     aarch64-linux-gnu-gcc -O1 -g0 -pthread -o native-aarch64 "$SRC/native.c"
     aarch64-linux-gnu-gcc -O1 -g0 -shared -fPIC -o stacktrace_interposer-aarch64.so \
@@ -462,6 +492,10 @@ native-guards) native_guards ;;
 native-leaks) native_leaks ;;
 shapes) shapes ;;
 musl-gcore) musl_gcore ;;
+musl-leaks) musl_leaks ;;
+musl-slots) musl_slots ;;
+jemalloc-leaks) jemalloc_leaks ;;
+tcmalloc-leaks) tcmalloc_leaks ;;
 aarch64-qemu) aarch64_qemu ;;
 zoo) zoo ;;
 go) go_program ;;
@@ -469,6 +503,6 @@ foreign) foreign ;;
 java) java ;;
 java-map) java_map ;;
 python) python ;;
-all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; shapes; musl_gcore; aarch64_qemu; zoo; go_program; foreign ;;
+all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; shapes; musl_gcore; musl_leaks; musl_slots; jemalloc_leaks; tcmalloc_leaks; aarch64_qemu; zoo; go_program; foreign ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;
 esac

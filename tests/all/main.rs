@@ -37,6 +37,7 @@ mod java_threads;
 mod lists;
 mod look;
 mod malloc;
+mod mallocng;
 mod methods;
 mod mistakes;
 mod mutations;

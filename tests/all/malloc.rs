@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::builder::small_core;
+use crate::support::builder::{small_core, small_core_with};
 use crate::support::malloc_builder::{ARENA, Fake, HEAP, TID, VERSIONS};
 use crate::support::run::{program, run};
 use crate::support::{elf, real};
@@ -177,10 +177,10 @@ fn without_an_allocator_that_is_said() {
     let out = run(["malloc", core.path().to_str().unwrap()]);
     out.exits(4);
     assert!(out.stderr.contains("no allocator that is known"), "{}", out.stderr);
-    let musl = real::plain("native-musl-gcore");
-    let out = run(["malloc", musl.to_str().unwrap()]);
+    let other = small_core_with("/usr/lib/libtcmalloc.so.4").write();
+    let out = run(["malloc", other.path().to_str().unwrap()]);
     out.exits(4);
-    assert!(out.stderr.contains("this process has musl"), "{}", out.stderr);
+    assert!(out.stderr.contains("this process has tcmalloc"), "{}", out.stderr);
 }
 
 /// Names that programs rely on; the sums of the two lists are those of the total.

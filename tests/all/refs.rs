@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::builder::{CoreBuilder, Load};
+use crate::support::builder::{CoreBuilder, Load, small_core_with};
 use crate::support::notes;
 use crate::support::real;
 use crate::support::run::run;
@@ -133,9 +133,16 @@ fn a_large_pattern_is_the_first_finding_of_summary() {
     assert!(text.starts_with(told), "{text}");
 }
 
+/// The same program with glibc, with musl and with jemalloc.
+const LEAKS: [&str; 3] = ["native-leaks", "musl-leaks", "jemalloc-leaks"];
+
+/// The same with tcmalloc. What the second thread did last leaves a pointer to one of the lost blocks right below its stack
+/// pointer, where a function that calls none may keep what it needs.
+const TCMALLOC: &str = "tcmalloc-leaks";
+
 /// Address and usable size of the blocks that the process told to be `what`.
-fn told(what: &[&str]) -> BTreeMap<String, u64> {
-    let truth = real::told("native-leaks");
+fn told(name: &str, what: &[&str]) -> BTreeMap<String, u64> {
+    let truth = real::told(name);
     let blocks = truth["blocks"].as_array().unwrap().iter();
     let these = blocks.filter(|b| what.contains(&b["what"].as_str().unwrap()));
     these.map(|b| (b["address"].as_str().unwrap().to_owned(), b["usable"].as_u64().unwrap())).collect()
@@ -146,60 +153,97 @@ const HELD: &str = "lost, held by a lost one";
 
 #[test]
 fn leaked_blocks_are_those_that_the_process_lost_and_no_others() {
-    let core = real::plain("native-leaks");
-    let v = run(["leaks", "--json", "--blocks", core.to_str().unwrap()]).json();
-    let rows = v["blocks"].as_array().unwrap();
-    let found = |direct: bool| -> BTreeMap<String, u64> {
-        let these = rows.iter().filter(|r| r["direct"] == direct);
-        these.map(|r| (r["address"].as_str().unwrap().to_owned(), r["size"].as_u64().unwrap())).collect()
-    };
-    // A chunk is what can be used of it, and a word or, with a mapping of its own, two.
-    let chunk = |(a, usable): (String, u64)| (a, usable + if usable > 128 << 10 { 16 } else { 8 });
-    assert_eq!(found(true), told(&[LOST]).into_iter().map(chunk).collect());
-    assert_eq!(found(false), told(&[HELD]).into_iter().map(chunk).collect());
-    let lost: u64 = told(&[LOST, HELD]).into_iter().map(|b| chunk(b).1).sum();
-    assert_eq!((&v["leaked"]["bytes"], &v["complete"]), (&lost.into(), &true.into()));
-    let sum = |key: &str| v["leaked"][key].as_u64().unwrap() + v["reachable"][key].as_u64().unwrap();
-    assert_eq!((v["used"]["count"].as_u64(), v["used"]["bytes"].as_u64()), (Some(sum("count")), Some(sum("bytes"))));
+    for name in LEAKS {
+        let core = real::plain(name);
+        let v = run(["leaks", "--json", "--blocks", core.to_str().unwrap()]).json();
+        let rows = v["blocks"].as_array().unwrap();
+        let found = |direct: bool| -> BTreeMap<String, u64> {
+            let these = rows.iter().filter(|r| r["direct"] == direct);
+            these.map(|r| (r["address"].as_str().unwrap().to_owned(), r["size"].as_u64().unwrap())).collect()
+        };
+        let chunk = |(a, usable): (String, u64)| match name {
+            // A chunk is what can be used of it, and a word or, with a mapping of its own, two.
+            "native-leaks" => (a, usable + if usable > 128 << 10 { 16 } else { 8 }),
+            // All of a block can be used.
+            "jemalloc-leaks" => (a, usable),
+            // Slots are of the next size class, and mappings of whole pages.
+            _ => (a, [(5000, 5440), (400_000, 401_392), (200, 240)].into_iter().find(|s| s.0 == usable).unwrap().1),
+        };
+        assert_eq!(found(true), told(name, &[LOST]).into_iter().map(chunk).collect(), "{name}");
+        assert_eq!(found(false), told(name, &[HELD]).into_iter().map(chunk).collect(), "{name}");
+        let lost: u64 = told(name, &[LOST, HELD]).into_iter().map(|b| chunk(b).1).sum();
+        assert_eq!((&v["leaked"]["bytes"], &v["complete"]), (&lost.into(), &true.into()), "{name}");
+        let sum = |key: &str| v["leaked"][key].as_u64().unwrap() + v["reachable"][key].as_u64().unwrap();
+        let used = (v["used"]["count"].as_u64(), v["used"]["bytes"].as_u64());
+        assert_eq!(used, (Some(sum("count")), Some(sum("bytes"))), "{name}");
+    }
 }
 
 #[test]
 fn every_block_is_found_by_any_address_within_it() {
-    let core = real::plain("native-leaks");
-    let core = core.to_str().unwrap();
-    for (address, usable) in told(&["kept", LOST, HELD]).into_iter().step_by(17) {
-        let start = real::hex(&address.clone().into());
-        for at in [start, start + usable / 2, start + usable - 1] {
-            let v = run(["whatis", "--json", &hex(at), core]).json();
-            assert_eq!(v["block"]["start"], address, "{at:#x}");
-            assert_eq!((&v["block"]["size"], &v["block"]["used"]), (&usable.into(), &true.into()), "{at:#x}");
+    for name in LEAKS.into_iter().chain([TCMALLOC]) {
+        let core = real::plain(name);
+        let core = core.to_str().unwrap();
+        for (address, usable) in told(name, &["kept", LOST, HELD]).into_iter().step_by(17) {
+            let start = real::hex(&address.clone().into());
+            for at in [start, start + usable / 2, start + usable - 1] {
+                let v = run(["whatis", "--json", &hex(at), core]).json();
+                assert_eq!(v["block"]["start"], address, "{name} {at:#x}");
+                assert_eq!((&v["block"]["size"], &v["block"]["used"]), (&usable.into(), &true.into()), "{at:#x}");
+            }
         }
     }
 }
 
 #[test]
-fn who_keeps_a_block_is_told_and_a_lost_one_has_nobody() {
-    let core = real::plain("native-leaks");
-    let core = core.to_str().unwrap();
-    let (kept, lost) = (told(&["kept"]), told(&[LOST]));
-    for address in kept.keys() {
-        let v = run(["refs", "--json", address, core]).json();
-        let from: Vec<&str> = v["refs"].as_array().unwrap().iter().map(|r| r["from"].as_str().unwrap()).collect();
-        assert!(from.contains(&"Image") || from.contains(&"Malloc"), "{address}: {from:?}");
+fn blocks_of_tcmalloc_are_those_that_the_process_knows() {
+    let core = real::plain(TCMALLOC);
+    let v = run(["malloc", "--json", "--chunks", core.to_str().unwrap()]).exits(0).json();
+    let chunks = v["chunks"].as_array().unwrap().iter().filter(|c| c["state"] == "used");
+    let used: BTreeMap<&str, u64> =
+        chunks.map(|c| (c["address"].as_str().unwrap(), c["size"].as_u64().unwrap())).collect();
+    let told = told(TCMALLOC, &["kept", LOST, HELD]);
+    for (address, usable) in &told {
+        assert_eq!(used.get(address.as_str()), Some(usable), "{address}");
     }
-    for address in lost.keys().step_by(11) {
-        let out = run(["refs", address, core]);
-        assert_eq!(out.code, Some(1), "{address}: {}", out.stdout);
+    // Beside them the C library has some of its own.
+    assert!(used.len() < told.len() + 10, "{}", used.len());
+    let heap = &v["others"][0];
+    assert_eq!((&heap["name"], &heap["used"]["count"]), (&"tcmalloc".into(), &used.len().into()));
+    let leaked = run(["leaks", "--json", "--blocks", core.to_str().unwrap()]).json();
+    let leaked: Vec<&str> =
+        leaked["blocks"].as_array().unwrap().iter().map(|b| b["address"].as_str().unwrap()).collect();
+    assert!(self::told(TCMALLOC, &[LOST]).keys().all(|lost| leaked.contains(&lost.as_str())));
+    assert!(self::told(TCMALLOC, &["kept"]).keys().all(|kept| !leaked.contains(&kept.as_str())));
+}
+
+#[test]
+fn who_keeps_a_block_is_told_and_a_lost_one_has_nobody() {
+    for name in LEAKS {
+        let core = real::plain(name);
+        let core = core.to_str().unwrap();
+        let (kept, lost) = (told(name, &["kept"]), told(name, &[LOST]));
+        for address in kept.keys() {
+            let v = run(["refs", "--json", address, core]).json();
+            let from: Vec<&str> = v["refs"].as_array().unwrap().iter().map(|r| r["from"].as_str().unwrap()).collect();
+            assert!(from.contains(&"Image") || from.contains(&"Malloc"), "{name} {address}: {from:?}");
+        }
+        for address in lost.keys().step_by(11) {
+            let out = run(["refs", address, core]);
+            assert_eq!(out.code, Some(1), "{name} {address}: {}", out.stdout);
+        }
     }
 }
 
 #[test]
 fn leaks_says_where_it_looked_at_nothing() {
-    for (name, allocator) in [("native-musl-gcore", "musl"), ("go-kernel", "no heap of glibc's malloc")] {
-        let core = real::plain(name);
+    let other = small_core_with("/usr/lib/libtcmalloc.so.4").write();
+    let cores =
+        [(other.path().to_owned(), "tcmalloc"), (real::plain("go-kernel"), "no heap of the C library's malloc")];
+    for (core, allocator) in cores {
         let out = run(["leaks", "--json", core.to_str().unwrap()]);
         let answer = out.exits(4).json();
-        assert_eq!(answer["complete"], false, "{name}");
+        assert_eq!(answer["complete"], false, "{allocator}");
         assert!(out.stderr.contains("nothing was looked at") && out.stderr.contains(allocator), "{}", out.stderr);
     }
 }

@@ -7,7 +7,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::managed::{BlockLabel, BlockLabels};
 use crate::memory::{Memory, ProcessMemory};
-use crate::native::malloc::{Chunk, Malloc, State};
+use crate::native::malloc::{Chunk, Malloc, Slot, SlotState, State};
 use crate::report::{ChunkPlace, ChunkRow, ChunkState, ChunkSum};
 use crate::session::Session;
 
@@ -75,13 +75,13 @@ pub(crate) struct BySize {
 /// Sizes below this are kept by index.
 const SMALL: u64 = 32 << 10;
 
-/// Sizes are multiples of this.
+/// Sizes are multiples of this, but for the least class of jemalloc and tcmalloc.
 const STEP: u64 = 16;
 
 impl BySize {
     fn of(&mut self, size: u64) -> &mut OfSize {
         let i = (size / STEP) as usize;
-        if size < SMALL {
+        if size < SMALL && size.is_multiple_of(STEP) {
             if i >= self.small.len() {
                 self.small.resize_with(i + 1, OfSize::default);
             }
@@ -249,6 +249,32 @@ impl Tally {
         self.list(block, size, state, None, ChunkPlace::Mmapped, look);
     }
 
+    /// Count a slot of musl's malloc.
+    pub(crate) fn add_slot(&mut self, slot: &Slot, look: &Looker<'_>) {
+        let (size, block) = (slot.range.len(), slot.block);
+        let used = slot.state == SlotState::Used;
+        let state = if used { State::Used } else { State::Unlisted };
+        if let Some(sum) = self.states.get_mut(state as usize) {
+            sum.add(size);
+        }
+        if used {
+            // What is shorter than a word has other bytes behind it.
+            let first = if block.len() < 8 { None } else { look.memory.u64(block.start).ok() };
+            self.used(size, block.start, look.look(block.start, first, block.len()));
+        } else {
+            self.sizes.of(size).free += 1;
+        }
+        let kept = match (used, slot.mapped) {
+            (_, true) => ChunkPlace::Mmapped,
+            (true, false) => ChunkPlace::Used,
+            (false, false) => ChunkPlace::Slot,
+        };
+        self.list(block.start, size, state, None, kept, look);
+        if let Some(row) = self.chunks.last_mut().filter(|row| row.address == block.start) {
+            row.asked = slot.asked;
+        }
+    }
+
     fn used(&mut self, size: u64, block: Addr, (content, label): (Content, Option<BlockLabel>)) {
         let of = self.sizes.of(size);
         of.used += 1;
@@ -269,7 +295,7 @@ impl Tally {
                 State::Unknown => ChunkState::Unknown,
                 _ => ChunkState::Free,
             };
-            self.chunks.push(ChunkRow { address: block, size, state: word, arena, r#where: kept });
+            self.chunks.push(ChunkRow { address: block, size, asked: None, state: word, arena, r#where: kept });
         }
     }
 }

@@ -112,8 +112,8 @@ impl<'a, 'p> Side<'a, 'p> {
 
 fn two_cores(old: &Session<'_>, new: &Session<'_>, progress: &Progress) -> DiffReport {
     let (old, new) = (Side::of(old, progress), Side::of(new, progress));
-    // Another allocator's blocks can't be compared, and that is no news here.
-    let both = !old.session.malloc().arenas.is_empty() && !new.session.malloc().arenas.is_empty();
+    // Blocks of different allocators have different sizes, and that is no news here.
+    let both = old.session.malloc().is_like(new.session.malloc());
     let malloc = |s: &Session<'_>| commands::malloc(s, &MallocOptions::default(), progress);
     let blocks = |s: &Side<'_, '_>| both.then(|| watched(s.session.process, progress, || malloc(s.session)));
     let (old_malloc, new_malloc) = (blocks(&old), blocks(&new));

@@ -9,7 +9,7 @@ use crate::cli::commands::Command;
 use crate::cli::list::ListArgs;
 use crate::cli::{Exit, Failure};
 
-/// Native memory: glibc's malloc by arena, size and blocks that are alike
+/// Native memory: malloc by arena or size class, size and blocks that are alike
 #[derive(Args, Debug)]
 pub(super) struct Malloc {
     /// Every chunk: what malloc returned, size, used or free, where it is kept

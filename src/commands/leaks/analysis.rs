@@ -1,11 +1,12 @@
 //! Used blocks of malloc that no pointer reaches, together by likeness.
 
+use crate::addr::Addr;
 use crate::analysis::blocks::{BySize, Looker, Tally, clusters, tell_lists};
 use crate::analysis::reach::Reach;
 use crate::commands::leaks::report::{LeakedRow, LeaksReport};
 use crate::limits;
 use crate::map::Kind;
-use crate::native::malloc::{BlockMarks, Blocks, Chunk, Malloc, State};
+use crate::native::malloc::{BlockMarks, Blocks, Chunk, Malloc, Slot, SlotState, State};
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::ChunkSum;
@@ -45,23 +46,32 @@ struct Known<'a> {
 
 impl Known<'_> {
     fn add(&self, share: &mut Share, chunk: &Chunk, mapped: bool) {
-        let block = self.malloc.block(chunk.address);
+        self.count(share, self.malloc.block(chunk.address), chunk.size, |leaked| {
+            if mapped {
+                leaked.add_mapped(chunk.address, chunk.size, false, &self.look);
+            } else {
+                leaked.add(chunk, &self.look);
+            }
+        });
+    }
+
+    fn add_slot(&self, share: &mut Share, slot: &Slot) {
+        self.count(share, slot.block.start, slot.range.len(), |leaked| leaked.add_slot(slot, &self.look));
+    }
+
+    fn count(&self, share: &mut Share, block: Addr, size: u64, tally: impl FnOnce(&mut Tally)) {
         match self.blocks.id_at(block) {
             Some(id) if !self.reached.has(id) => {
-                if mapped {
-                    share.leaked.add_mapped(chunk.address, chunk.size, false, &self.look);
-                } else {
-                    share.leaked.add(chunk, &self.look);
-                }
+                tally(&mut share.leaked);
                 let direct = !self.pointed.has(id);
                 if direct {
-                    share.direct.add(chunk.size);
+                    share.direct.add(size);
                 }
                 if share.blocks.len() < self.list {
-                    share.blocks.push(LeakedRow { address: block, size: chunk.size, direct });
+                    share.blocks.push(LeakedRow { address: block, size, direct });
                 }
             }
-            _ => share.reachable.add(chunk.size),
+            _ => share.reachable.add(size),
         }
     }
 }
@@ -70,7 +80,7 @@ impl Known<'_> {
 pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress) -> LeaksReport {
     let malloc = session.malloc();
     let read = tell_unread(session.process, malloc);
-    if malloc.heaps.is_empty() && malloc.mapped.is_empty() {
+    if malloc.is_empty() {
         return LeaksReport::default();
     }
     session.process.target().expect_scan();
@@ -108,6 +118,16 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
     for c in malloc.mapped.iter().filter(|c| lists.state_of(c.chunk).is_none()) {
         known.add(&mut mapped, &Chunk { address: c.chunk, size: c.size, state: State::Used, first_word: None }, true);
     }
+    let fresh = || (Share::default(), Share::default());
+    let visit = |(inside, mapped): &mut (Share, Share), slot: &Slot| {
+        if slot.state == SlotState::Used {
+            known.add_slot(if slot.mapped { mapped } else { inside }, slot);
+        }
+    };
+    let mut slots = malloc.musl.walk_many(session.process, fresh, visit);
+    for heap in &malloc.others {
+        slots.extend(heap.walk_many(fresh, visit));
+    }
     let complete = tell_missing(session) & read;
     let mut report = LeaksReport { scanned, complete, ..LeaksReport::default() };
     let mut sizes = BySize::default();
@@ -115,6 +135,14 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
     for share in walked.into_iter().map(|(_, _, share, _)| share).inspect(|s| sizes.merge(&s.leaked.sizes)) {
         add(&mut report, &share);
         rows.extend(share.blocks);
+    }
+    for (inside, own) in &mut slots {
+        sizes.merge(&inside.leaked.sizes);
+        mapped.leaked.sizes.merge(&own.leaked.sizes);
+        for share in [inside, own] {
+            add(&mut report, share);
+            rows.append(&mut share.blocks);
+        }
     }
     add(&mut report, &mapped);
     rows.extend(mapped.blocks);
@@ -153,20 +181,20 @@ fn tell_missing(session: &Session<'_>) -> bool {
     missing == 0
 }
 
-/// Whether the blocks that the process uses are those of glibc's malloc, which alone
+/// Whether the blocks that the process uses are those of the C library's malloc, which alone
 /// is looked through; what else there is, is told.
 fn tell_unread(process: &Process, malloc: &Malloc) -> bool {
     let other = malloc.allocators(process).into_iter().next().filter(|a| !a.walked);
-    let nothing = malloc.heaps.is_empty() && malloc.mapped.is_empty();
+    let nothing = malloc.is_empty();
     let text = match (other, nothing) {
         (Some(other), true) => {
             format!("nothing was looked at: this process's malloc is {}, whose blocks are not read", other.name)
         }
         (Some(other), false) => format!(
-            "only blocks of glibc's malloc were looked at: most come from {}, whose blocks are not read",
+            "only blocks of the C library's malloc were looked at: most come from {}, whose blocks are not read",
             other.name
         ),
-        (None, true) => "nothing was looked at: no heap of glibc's malloc was found in this process".to_owned(),
+        (None, true) => "nothing was looked at: no heap of the C library's malloc was found in this process".to_owned(),
         (None, false) => return true,
     };
     process.diag.partial("leaks-unread", text);

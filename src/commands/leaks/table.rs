@@ -18,7 +18,7 @@ impl Render for LeaksReport {
         let mut doc = Document::default();
         let sum = |s: &crate::report::ChunkSum| format!("{}, {}", count(s.count, "block"), human(s.bytes));
         if self.used.count == 0 {
-            doc.line("no block of glibc's malloc is in use, or none was found");
+            doc.line("no block of the C library's malloc is in use, or none was found");
             return doc;
         }
         if let Some(blocks) = self.blocks.as_ref().filter(|b| !b.is_empty()) {

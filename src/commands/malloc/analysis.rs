@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::blocks::{BySize, Labelled, Looker, Tally, clusters, merge_labels, size_classes, tell_lists};
-use crate::commands::malloc::findings;
 use crate::commands::malloc::report::{
     AllocatorRow, ArenaRow, CategoriesRow, CategoryRow, FreeRow, MallocParamsRow, MallocReport, MallocTotal,
     MmappedRow, SmallBlocksRow, SmallClassRow, TcacheRow,
 };
+use crate::commands::malloc::{findings, slots};
 use crate::limits;
 use crate::managed::{BlockLabels, SmallBlocks, SmallClass};
 use crate::native::malloc::{Arena, Damage, FreeLists, Lost, Malloc, Part, State, Walked, tell_more_caches};
@@ -26,12 +26,12 @@ pub struct MallocOptions {
     pub limit: Option<usize>,
 }
 
-/// Walk all heaps of glibc's malloc.
+/// Walk all heaps of the C library's malloc.
 pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progress) -> MallocReport {
     let malloc = session.malloc();
     let mut report = MallocReport { allocators: allocators(session.process, malloc), ..MallocReport::default() };
     session.process.target().expect_scan();
-    progress.start(malloc.arenas.iter().map(Arena::committed).sum());
+    progress.start(malloc.arenas.iter().map(Arena::committed).sum::<u64>().saturating_add(malloc.musl.committed()));
     let mut lists = FreeLists::read(session.process, malloc, &[]);
     let most = options.limit.unwrap_or(limits::MAX_LISTED_CHUNKS).min(limits::MAX_LISTED_CHUNKS);
     let look = Looker::new(session, if options.chunks { most } else { 0 });
@@ -77,6 +77,23 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     chunks.extend(mapped.chunks.iter().take(most - chunks.len().min(most)).cloned());
     listable += mapped.listable;
     merge_labels(&mut labels, &mapped.labels);
+    let shares = slots::walk(session.process, &malloc.musl, &look);
+    report.mallocng = slots::row(session.process, &malloc.musl, &shares, &mut report.total, &mut report.mmapped);
+    let mut shares = shares;
+    for heap in &malloc.others {
+        let (row, more) = slots::other(session.process, heap, &look, &mut report.total);
+        report.others.push(row);
+        shares.extend(more);
+    }
+    for share in &shares {
+        sizes.merge(&share.inside.sizes);
+        mapped.sizes.merge(&share.mapped.sizes);
+        for tally in [&share.inside, &share.mapped] {
+            merge_labels(&mut labels, &tally.labels);
+            listable += tally.listable;
+            chunks.extend(tally.chunks.iter().take(most - chunks.len().min(most)).cloned());
+        }
+    }
     let mut runtimes = session.runtimes().into_iter();
     report.pymalloc = runtimes.find_map(|runtime| runtime.small_blocks().map(small_blocks));
     report.categories = session.block_labels().map(|whose| categories(whose, &labels, &report.total));
@@ -125,7 +142,7 @@ fn allocators(process: &Process, malloc: &Malloc) -> Vec<AllocatorRow> {
     if found.is_empty() {
         process.diag.partial(
             "allocator",
-            "no allocator that is known: neither glibc's main arena nor a library of another one was found",
+            "no allocator that is known: neither glibc's main arena, nor musl's context, nor a library of another one was found",
         );
     }
     let row = |a: crate::native::malloc::Allocator| AllocatorRow {

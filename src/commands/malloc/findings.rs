@@ -14,7 +14,7 @@ const LARGE: u64 = 64 << 20;
 const MOSTLY: u64 = 40;
 
 /// Chunks with mappings of their own that make a pattern.
-const MANY_MAPPED: usize = 16;
+const MANY_MAPPED: u64 = 16;
 
 /// Equal blocks that make a pattern, and their share of all used bytes in percent.
 const MANY_EQUAL: u64 = 64;
@@ -78,22 +78,28 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
     let mut out = Vec::new();
     let all = split.used.saturating_add(split.free).saturating_add(split.overhead);
     if split.free >= LARGE && split.free.saturating_mul(100) >= all.saturating_mul(MOSTLY) {
+        let musl = !malloc.musl.is_empty();
+        let (whose, help, evidence) = if musl {
+            let help =
+                "A group's memory goes back to the system when none of its blocks is in use; `coremap malloc` tells \
+                        which sizes are free."
+                    .to_owned();
+            (count(malloc.musl.groups.len() as u64, "group"), help, "free slots by the metas of their groups")
+        } else {
+            let few = malloc.arenas.len() < MANY_ARENAS;
+            let what = if few { "malloc_trim" } else { "Fewer arenas (MALLOC_ARENA_MAX) or malloc_trim" };
+            let help = format!("{what} may help; `coremap malloc` tells how much trimming would give back.");
+            (count(malloc.arenas.len() as u64, "arena"), help, "free chunks in bins, fastbins, thread caches and tops")
+        };
         out.push(Finding {
             id: "malloc-mostly-free",
             severity: Severity::Warning,
             text: format!(
-                "malloc keeps {} free of {} in {}: it was given back to malloc, not to the system. {} may help; \
-                 `coremap malloc` tells how much trimming would give back.",
+                "malloc keeps {} free of {} in {whose}: it was given back to malloc, not to the system. {help}",
                 round(split.free),
                 round(all),
-                count(malloc.arenas.len() as u64, "arena"),
-                if malloc.arenas.len() >= MANY_ARENAS {
-                    "Fewer arenas (MALLOC_ARENA_MAX) or malloc_trim"
-                } else {
-                    "malloc_trim"
-                }
             ),
-            evidence: "free chunks in bins, fastbins, thread caches and tops".into(),
+            evidence: evidence.into(),
             bytes: Some(split.free),
             confidence: Some(Confidence::Derived),
             command: Some("malloc".into()),
@@ -101,18 +107,22 @@ pub(in crate::commands) fn quick(malloc: &Malloc, split: &Split) -> Vec<Finding>
             ..Finding::default()
         });
     }
-    let mapped: u64 = malloc.mapped.iter().map(|m| m.size).fold(0, u64::saturating_add);
-    if malloc.mapped.len() >= MANY_MAPPED && mapped >= LARGE {
+    let (number, mapped) = malloc.own_mappings();
+    if number >= MANY_MAPPED && mapped >= LARGE {
         out.push(Finding {
             id: "malloc-mmapped",
             severity: Severity::Warning,
             text: format!(
                 "{} large blocks of malloc ({}) have mappings of their own. `coremap malloc` tells their sizes, \
                  `coremap holders` and `coremap leaks` who keeps them.",
-                exact(malloc.mapped.len() as u64),
+                exact(number),
                 round(mapped)
             ),
-            evidence: "chunks with the IS_MMAPPED bit at the start of anonymous mappings".into(),
+            evidence: if malloc.musl.is_empty() {
+                "chunks with the IS_MMAPPED bit at the start of anonymous mappings".into()
+            } else {
+                "groups of one block with mappings of their own".into()
+            },
             bytes: Some(mapped),
             confidence: Some(Confidence::Derived),
             command: Some("malloc".into()),

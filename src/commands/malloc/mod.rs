@@ -3,6 +3,7 @@
 mod analysis;
 mod findings;
 mod report;
+mod slots;
 mod table;
 
 pub use analysis::{MallocOptions, malloc};
@@ -15,5 +16,5 @@ use crate::commands::command::{Command, answer, of_process};
 pub(super) const COMMAND: Command = of_process(
     "malloc",
     &[answer::<MallocReport>],
-    "Native memory: glibc's malloc by arena, size and blocks that are alike",
+    "Native memory: malloc by arena or size class, size and blocks that are alike",
 );

@@ -5,18 +5,22 @@ use crate::addr::Addr;
 use crate::map::Confidence;
 use crate::report::{AllocatorName, ChunkRow, ChunkSum, ClusterRow, Finding, LostRow, SizeClassRow};
 
-/// `malloc`: glibc's heaps, arena by arena, and the blocks in them.
+/// `malloc`: heaps of the C library's malloc, and the blocks in them: of glibc's arena by arena, of musl's by size class.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct MallocReport {
     /// Allocators of the process; blocks come from the first, as far as is known.
     pub allocators: Vec<AllocatorRow>,
     /// malloc's own parameters; `null` where they were not found.
     pub params: Option<MallocParamsRow>,
-    /// Arenas, the main one first.
+    /// Arenas of glibc's malloc, the main one first.
     pub arenas: Vec<ArenaRow>,
     /// Chunks with a mapping of their own.
     pub mmapped: MmappedRow,
-    /// Sums over arenas and mmapped chunks.
+    /// musl's malloc; `null` where the process has none.
+    pub mallocng: Option<MallocngRow>,
+    /// Heaps of other allocators whose blocks are known (jemalloc's).
+    pub others: Vec<OtherHeapRow>,
+    /// Sums over arenas, groups, mmapped chunks and the heaps of other allocators.
     pub total: MallocTotal,
     /// Chunks by size: powers of two, the biggest first.
     pub sizes: Vec<SizeClassRow>,
@@ -232,6 +236,69 @@ pub struct MmappedRow {
     pub complete: Option<bool>,
 }
 
+/// musl's malloc, mallocng: groups of slots of one size. Blocks with mappings of their own are in `mmapped`.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct MallocngRow {
+    /// Its `malloc_context`, in libc's data.
+    pub context: Addr,
+    /// Areas of metas, a page each.
+    pub areas: u64,
+    /// Groups, with those of a single block.
+    pub groups: u64,
+    /// Of these, in a slot of a larger group.
+    pub nested: u64,
+    /// Of these, in what was left at the ends of modules' data.
+    pub donated: u64,
+    /// Whether there are as many slots of each class as it counts.
+    pub complete: bool,
+    /// Blocks in use whose header makes no sense.
+    pub damaged: u64,
+    /// Slots by class, the smallest first.
+    pub classes: Vec<GroupClassRow>,
+}
+
+/// The heap of an allocator that is no C library's. Sizes in bytes. Sizes of blocks are those of its classes.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct OtherHeapRow {
+    /// Which one.
+    pub name: String,
+    /// All its extents.
+    pub committed: u64,
+    /// Extents that are given out, or are slabs.
+    pub extents: u64,
+    /// Their bytes.
+    pub active: u64,
+    /// Blocks that the program holds.
+    pub used: ChunkSum,
+    /// Free ones in slabs, with those that threads keep.
+    pub free: ChunkSum,
+    /// Of the free ones, those that threads keep in their caches.
+    pub cached: ChunkSum,
+    /// Threads whose cache was not found: what is in these counts as used.
+    pub without_cache: u64,
+}
+
+/// Slots of one size class of mallocng. Sizes in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GroupClassRow {
+    /// Its number.
+    pub class: u64,
+    /// Size of a slot, with 4 bytes of header.
+    pub slot: u64,
+    /// Groups.
+    pub groups: u64,
+    /// Slots in use.
+    pub used: u64,
+    /// Their bytes.
+    pub used_bytes: u64,
+    /// Bytes of these that were asked for.
+    pub asked: u64,
+    /// Free slots, with those never used.
+    pub free: u64,
+    /// Their bytes.
+    pub free_bytes: u64,
+}
+
 /// Sums. Sizes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MallocTotal {
@@ -247,7 +314,7 @@ pub struct MallocTotal {
     pub free_bytes: u64,
     /// Tops.
     pub top: u64,
-    /// Given back, still mapped.
+    /// Given back, still mapped; of jemalloc, extents that are free.
     pub trimmed: u64,
     /// Structures, marks, padding.
     pub overhead: u64,
@@ -257,6 +324,8 @@ pub struct MallocTotal {
     pub unknown: u64,
     /// What `malloc_trim(0)` would give back.
     pub trimmable: u64,
+    /// Bytes of used blocks that the program asked for; `null` where malloc does not keep that (musl's does).
+    pub asked: Option<u64>,
 }
 
 /// One thread's cache.

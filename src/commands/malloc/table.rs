@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use crate::addr::Addr;
-use crate::commands::malloc::report::{ArenaRow, CategoriesRow, MallocReport, SmallBlocksRow};
+use crate::commands::malloc::report::{
+    ArenaRow, CategoriesRow, GroupClassRow, MallocReport, MallocngRow, SmallBlocksRow,
+};
 use crate::render::clusters::{CHUNKS, SHOWN, cluster_table};
 use crate::render::document::{Document, Rows, TableBlock, percent, size};
 use crate::render::lines::findings;
@@ -30,7 +32,7 @@ impl Render for MallocReport {
             doc.line(format!("{}{module}: {}{walked}", a.name, a.evidence));
         }
         if self.total.committed == 0 {
-            doc.line("no memory of glibc's malloc");
+            doc.line("no memory of the C library's malloc");
             small_blocks(&mut doc, self.pymalloc.as_ref());
             return doc;
         }
@@ -41,8 +43,14 @@ impl Render for MallocReport {
             return doc;
         }
         totals(&mut doc, self);
-        doc.line("");
-        doc.table(arena_table(self));
+        if let Some(musl) = &self.mallocng {
+            doc.line("");
+            doc.table(class_table(musl, self));
+        }
+        if has_arenas(self) {
+            doc.line("");
+            doc.table(arena_table(self));
+        }
         let more = self.arenas.len().saturating_sub(SHOWN) as u64;
         if more > 0 {
             doc.line(format!("and {} more {}", exact(more), noun(more, "arena")));
@@ -77,15 +85,25 @@ impl Render for MallocReport {
     }
 }
 
+/// Whether glibc's malloc is the one that is used, or nobody's is: another allocator leaves it an arena without memory.
+fn has_arenas(report: &MallocReport) -> bool {
+    report.arenas.iter().any(|a| a.committed > 0) || (report.mallocng.is_none() && report.others.is_empty())
+}
+
 fn totals(doc: &mut Document<'_>, report: &MallocReport) {
     let t = &report.total;
     let mut parts = vec![
         format!("used {} in {}", human(t.used_bytes), count(t.used, "block")),
         format!("free {} in {}", human(t.free_bytes), exact(t.free)),
-        format!("tops {}", human(t.top)),
     ];
+    if let Some(asked) = t.asked {
+        parts.push(format!("asked for {}", human(asked)));
+    }
+    if has_arenas(report) {
+        parts.push(format!("tops {}", human(t.top)));
+    }
     for (what, bytes) in [
-        ("given back, still mapped", t.trimmed),
+        (if report.others.is_empty() { "given back, still mapped" } else { "free extents" }, t.trimmed),
         ("overhead", t.overhead),
         ("others' sbrk", t.foreign),
         ("unknown", t.unknown),
@@ -95,6 +113,28 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
         }
     }
     doc.line(format!("{} ({} bytes): {}", human(t.committed), exact(t.committed), parts.join(" · ")));
+    if let Some(musl) = &report.mallocng {
+        let whole = if musl.complete { ", as many slots as malloc counts" } else { "" };
+        let (groups, nested) = (count(musl.groups, "group"), exact(musl.nested));
+        doc.line(format!(
+            "{groups}, {nested} of them in slots of others{whole}; {} of metas",
+            count(musl.areas, "area")
+        ));
+    }
+    for heap in &report.others {
+        doc.line(format!(
+            "{}: {} in use, {} used in {}; threads keep {} in {}",
+            heap.name,
+            count(heap.extents, "extent"),
+            human(heap.used.bytes),
+            count(heap.used.count, "block"),
+            human(heap.cached.bytes),
+            exact(heap.cached.count)
+        ));
+    }
+    if !has_arenas(report) && report.mmapped.count == 0 {
+        return;
+    }
     let m = &report.mmapped;
     let complete = match m.complete {
         Some(true) => ", as many as malloc counts",
@@ -102,6 +142,9 @@ fn totals(doc: &mut Document<'_>, report: &MallocReport) {
         None => "",
     };
     doc.line(format!("mmapped: {}, {} bytes{complete}", count(m.count, "chunk"), exact(m.bytes)));
+    if !has_arenas(report) {
+        return;
+    }
     doc.line(format!("malloc_trim(0) would give back {} ({} bytes)", human(t.trimmable), exact(t.trimmable)));
 }
 
@@ -187,6 +230,51 @@ fn arena_table(report: &MallocReport) -> TableBlock<'_> {
         String::new(),
         human(sum(|a| a.unknown)),
     ]);
+    table
+}
+
+/// musl's slots by class, and blocks with mappings of their own.
+fn class_table<'a>(musl: &MallocngRow, report: &MallocReport) -> TableBlock<'a> {
+    let mut table = TableBlock::default()
+        .text("Slot")
+        .number("Used")
+        .number("Bytes used")
+        .number("%")
+        .bar()
+        .number("Asked for")
+        .optional()
+        .number("Free")
+        .number("Bytes free")
+        .number("Groups")
+        .optional();
+    let total = report.total.used_bytes;
+    for class in &musl.classes {
+        table.rows.push(vec![
+            exact(class.slot),
+            exact(class.used),
+            exact(class.used_bytes),
+            percent(class.used_bytes, total),
+            exact(class.asked),
+            exact(class.free),
+            exact(class.free_bytes),
+            exact(class.groups),
+        ]);
+    }
+    let sum = |f: fn(&GroupClassRow) -> u64| musl.classes.iter().map(f).fold(0, u64::saturating_add);
+    let mapped = &report.mmapped;
+    if mapped.count > 0 {
+        let (used, free) = (total.saturating_sub(sum(|c| c.used_bytes)), sum(|c| c.free_bytes));
+        table.rows.push(vec![
+            "(mmapped)".into(),
+            exact(mapped.count.saturating_sub(mapped.free)),
+            exact(used),
+            percent(used, total),
+            exact(report.total.asked.unwrap_or(0).saturating_sub(sum(|c| c.asked))),
+            exact(mapped.free),
+            exact(report.total.free_bytes.saturating_sub(free)),
+            exact(mapped.count),
+        ]);
+    }
     table
 }
 

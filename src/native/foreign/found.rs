@@ -3,6 +3,7 @@
 use crate::addr::{AddrRange, union};
 use crate::limits;
 use crate::map::{Confidence, Kind, Owner};
+use crate::native::malloc::ExtentHeap;
 
 /// What all ranges of one statement have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ impl Label {
 #[derive(Default)]
 pub(super) struct Found {
     list: Vec<(AddrRange, Label)>,
+    /// Heaps whose blocks are known.
+    pub(super) heaps: Vec<ExtentHeap>,
 }
 
 impl Found {

@@ -1,5 +1,6 @@
-//! Whose anonymous memory it is where neither glibc nor .NET knows: other allocators, other runtimes, and
-//! what libraries map for themselves. They are recognised and not walked: the answer is a name and bytes.
+//! Whose anonymous memory it is where neither malloc of the C library nor .NET knows: other allocators, other runtimes, and
+//! what libraries map for themselves. They are recognised: the answer is a name and bytes, and of
+//! jemalloc and tcmalloc the blocks.
 //!
 //! A recogniser is a file with one function, and a row in [`RECOGNISERS`]. It sees a [`Scene`]: the memory that
 //! nobody claimed so far, and the images that are loaded. First it asks for a hint (a module's name, a symbol, a table
@@ -11,8 +12,8 @@
 //! | file | knows |
 //! |---|---|
 //! | `page_map` | jemalloc and tcmalloc, by their maps from a page to what holds it |
+//! | `jemalloc`, `tcmalloc` | which blocks of their extents and spans are given out |
 //! | `mimalloc` | segments, by their cookie |
-//! | `mallocng` | musl's groups, by their meta areas |
 //! | `partition` | PartitionAlloc's super pages, by their entries and roots |
 //! | `v8`, `ghc`, `go`, `cpython`, `ruby`, `php`, `beam` | heaps of these runtimes |
 //! | `sanitizer` | shadow of AddressSanitizer and what its allocator mapped |
@@ -24,7 +25,7 @@ mod cpython;
 mod found;
 mod ghc;
 mod go;
-mod mallocng;
+mod jemalloc;
 mod mimalloc;
 mod openblas;
 mod page_map;
@@ -33,12 +34,14 @@ mod php;
 mod ruby;
 mod sanitizer;
 mod scene;
+mod tcmalloc;
 #[cfg(test)]
-mod testing;
+pub(in crate::native) mod testing;
 mod tls;
 mod v8;
 
 use crate::map::{Base, Claims};
+use crate::native::malloc::ExtentHeap;
 use crate::phase::Phase;
 use crate::process::Process;
 use found::Found;
@@ -51,7 +54,6 @@ type Recogniser = (&'static str, fn(&Scene<'_>, &mut Found));
 const RECOGNISERS: &[Recogniser] = &[
     ("mimalloc", mimalloc::find),
     ("page maps", page_map::find),
-    ("mallocng", mallocng::find),
     ("V8", v8::find),
     ("PartitionAlloc", partition::find),
     ("Go", go::find),
@@ -65,19 +67,22 @@ const RECOGNISERS: &[Recogniser] = &[
     ("TLS", tls::find),
 ];
 
-/// Claim what can be recognised of the memory that nobody claimed.
-pub(crate) fn claim(process: &Process, base: &Base, claims: &mut Claims) {
+/// Claim what can be recognised of the memory that nobody claimed; heaps of which the blocks are known.
+pub(crate) fn claim(process: &Process, base: &Base, claims: &mut Claims) -> Vec<ExtentHeap> {
     let _phase = process.enter(Phase::Foreign);
     let mut scene = Scene::of(process, base, claims);
+    let mut heaps = Vec::new();
     for (name, find) in RECOGNISERS {
         if scene.is_empty() {
-            return;
+            return heaps;
         }
         let mut found = Found::default();
         find(&scene, &mut found);
         if !found.is_empty() {
             tracing::debug!(name, "recognised");
         }
+        heaps.append(&mut found.heaps);
         scene.settle(found, claims);
     }
+    heaps
 }

@@ -13,9 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::found::{Found, Label};
 use super::scene::{Image, Scene};
+use super::{jemalloc, tcmalloc};
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
-use crate::map::{Kind, Owner};
+use crate::map::Kind;
 
 /// Bits of an address that the maps tell apart (LG_VADDR, kAddressBits). jemalloc takes 57 where the machine that it was built on had
 /// page tables of five levels.
@@ -168,7 +169,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
                 let read = Reader { scene, map, shape };
                 let parts = read.all(image);
                 if parts.holders >= if known { 1 } else { ENOUGH } {
-                    parts.say(map, image.owner, scene, found);
+                    parts.say(map, image, scene, found);
                     break;
                 }
             }
@@ -182,14 +183,16 @@ struct Parts {
     holders: usize,
     /// Memory that is given out, or free and kept.
     memory: Vec<AddrRange>,
+    /// Structures, with the memory of each.
+    extents: Vec<(Addr, AddrRange)>,
     leaves: Vec<AddrRange>,
     /// Where structures lie, by MiB.
     structures: BTreeSet<Addr>,
 }
 
 impl Parts {
-    fn say(self, map: &Map, owner: Owner, scene: &Scene<'_>, found: &mut Found) {
-        let name = map.name;
+    fn say(self, map: &Map, image: &Image<'_>, scene: &Scene<'_>, found: &mut Found) {
+        let (name, owner) = (map.name, image.owner);
         let leaf = self.leaves.first().map_or(Addr::NULL, |l| l.start);
         let evidence = format!(
             "{} of {}: the page map's leaf at {leaf} leads to each from the very page it holds",
@@ -201,6 +204,7 @@ impl Parts {
         found.add(self.leaves, &Label::derived(Kind::Allocator, owner, own, evidence));
         let own = format!("{name}: its structures");
         if name == "jemalloc" {
+            found.heaps.extend(jemalloc::heap(scene, &self.extents, owner));
             let blocks = base_blocks(scene);
             let evidence = "base_block_t: its edata_t's rest ends where the block does";
             found.add(blocks, &Label::derived(Kind::Allocator, owner, own.as_str(), evidence));
@@ -208,6 +212,7 @@ impl Parts {
         if name != "tcmalloc" {
             return;
         }
+        found.heaps.extend(tcmalloc::heap(scene, &self.extents, image));
         // Spans lie in memory that was taken in one piece and is described nowhere.
         let around = self.structures.iter().filter_map(|&at| scene.open_at(at)).collect();
         let evidence = format!("the mapping holds a {} or a leaf of the page map", map.structure);
@@ -332,6 +337,9 @@ impl Reader<'_> {
                 if let Some(h) = self.holder(leaf, window, slot, word) {
                     parts.holders += 1;
                     parts.memory.push(h.range);
+                    if parts.extents.len() < limits::MAX_FOREIGN_EXTENTS {
+                        parts.extents.push((h.at, h.range));
+                    }
                     parts.structures.insert(h.at.align_down(1 << 20));
                     past = h.range.end.min(window.end);
                 }

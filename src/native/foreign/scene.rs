@@ -58,6 +58,8 @@ pub(super) struct Scene<'a> {
     pub(super) images: Vec<Image<'a>>,
     /// That of the main thread.
     pub(super) thread_pointer: Option<Addr>,
+    /// Those of all threads.
+    pub(super) thread_pointers: Vec<Addr>,
     /// Mappings of it that code can be written to and run in.
     pub(super) executable: Vec<AddrRange>,
     /// Writable anonymous memory that nobody claimed, joined where it touches.
@@ -86,14 +88,16 @@ impl<'a> Scene<'a> {
         let images = images.collect();
         let main = process.threads().iter().find(|t| Some(t.tid) == process.main_tid());
         let thread_pointer = main.and_then(|t| t.thread_pointer);
-        Scene { memory, arch: process.arch(), images, thread_pointer, executable, open }
+        let thread_pointers = process.threads().iter().filter_map(|t| t.thread_pointer).collect();
+        Scene { memory, arch: process.arch(), images, thread_pointer, thread_pointers, executable, open }
     }
 
     /// A scene made by hand.
     #[cfg(test)]
     pub(super) fn new(memory: &'a dyn Memory, images: Vec<Image<'a>>, open: Vec<AddrRange>) -> Scene<'a> {
         let open = RangeMap::from_sorted(union(open)).unwrap_or_default();
-        Scene { memory, arch: Arch::X86_64, images, thread_pointer: None, executable: Vec::new(), open }
+        let (executable, thread_pointers) = (Vec::new(), Vec::new());
+        Scene { memory, arch: Arch::X86_64, images, thread_pointer: None, thread_pointers, executable, open }
     }
 
     /// Whether all memory is claimed.

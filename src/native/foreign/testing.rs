@@ -10,19 +10,19 @@ use crate::memory::{Fault, FaultKind, Memory};
 
 /// Blocks of bytes by address.
 #[derive(Default)]
-pub(super) struct Lab {
+pub(in crate::native) struct Lab {
     blocks: BTreeMap<Addr, Vec<u8>>,
 }
 
 impl Lab {
     /// Zeros from `at` on.
-    pub(super) fn map(&mut self, at: u64, len: usize) -> &mut Lab {
+    pub(in crate::native) fn map(&mut self, at: u64, len: usize) -> &mut Lab {
         self.blocks.insert(Addr::new(at), vec![0; len]);
         self
     }
 
     /// Write words from `at` on.
-    pub(super) fn put(&mut self, at: u64, words: &[u64]) -> &mut Lab {
+    pub(in crate::native) fn put(&mut self, at: u64, words: &[u64]) -> &mut Lab {
         let at = Addr::new(at);
         let Some((start, block)) = self.blocks.range_mut(..=at).next_back() else { return self };
         let from = at.since(*start) as usize;
@@ -31,7 +31,12 @@ impl Lab {
         self
     }
 
-    fn block(&self, at: Addr) -> Option<&[u8]> {
+    /// What can be read from `at` on.
+    pub(in crate::native) fn readable(&self, at: u64) -> Vec<AddrRange> {
+        self.readable_parts(range(at, 1 << 20), u64::MAX)
+    }
+
+    pub(in crate::native) fn block(&self, at: Addr) -> Option<&[u8]> {
         let (start, block) = self.blocks.range(..=at).next_back()?;
         block.get(at.since(*start) as usize..).filter(|rest| !rest.is_empty())
     }
@@ -53,7 +58,7 @@ impl Lab {
 }
 
 /// `len` bytes from `start` on.
-pub(super) fn range(start: u64, len: u64) -> AddrRange {
+pub(in crate::native) fn range(start: u64, len: u64) -> AddrRange {
     AddrRange::sized(Addr::new(start), len)
 }
 

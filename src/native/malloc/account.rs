@@ -27,6 +27,10 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> Split {
     let _phase = process.enter(Phase::Blocks);
     let mut out = Split::default();
     let Some(shape) = malloc.shape.as_ref().filter(|_| total > 0) else { return Split { unknown: total, ..out } };
+    if !malloc.musl.is_empty() {
+        out = malloc.musl.split();
+    }
+    let glibc = !malloc.arenas.is_empty();
     let lists = FreeLists::read(process, malloc, &[]);
     for (i, arena) in malloc.arenas.iter().enumerate() {
         let committed = arena.committed();
@@ -52,7 +56,7 @@ pub fn split(process: &Process, map: &AddressMap, malloc: &Malloc) -> Split {
         out.free += free + behind;
         out.overhead += before + marks;
     }
-    if out.used > 0 {
+    if glibc && out.used > 0 {
         lists.tell_unknown(process);
     }
     for c in &malloc.mapped {

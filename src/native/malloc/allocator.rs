@@ -1,10 +1,12 @@
 //! Which allocators a process has, by the libraries mapped and by what was found.
 
 use crate::image::Module;
+use crate::map::Owner;
 use crate::native::libc;
 use crate::native::malloc::Malloc;
 use crate::native::stack_records::Libc;
 use crate::process::Process;
+use crate::units::count;
 use crate::words::AllocatorName;
 
 /// One of them.
@@ -42,6 +44,30 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
         let found = by_name.or_else(|| musl().map(|(_, how)| (AllocatorName::Musl, how.to_owned())));
         if let Some((name, evidence)) = found.filter(|(name, _)| !out.iter().any(|a| a.name == *name)) {
             out.push(Allocator { name, module: module.path.to_string(), evidence, walked: false });
+        }
+    }
+    if !malloc.musl.is_empty() {
+        let (context, groups) = (malloc.musl.context.start, count(malloc.musl.groups.len() as u64, "group"));
+        let evidence = format!("mallocng's context at {context}; {groups} that their metas lead to and that lead back");
+        let module = malloc.musl.module.and_then(|i| process.modules.get(i));
+        let module = module.map(|m| m.path.to_string()).unwrap_or_default();
+        out.retain(|a| a.name != AllocatorName::Musl);
+        out.push(Allocator { name: AllocatorName::Musl, module, evidence, walked: true });
+    }
+    for heap in &malloc.others {
+        let module = match heap.owner {
+            Owner::Module(i) => process.modules.get(i as usize).map(|m| m.path.to_string()),
+            _ => None,
+        };
+        let row = Allocator {
+            name: heap.name,
+            module: module.unwrap_or_default(),
+            evidence: heap.evidence.clone(),
+            walked: true,
+        };
+        match out.iter_mut().find(|a| a.name == heap.name) {
+            Some(known) => *known = row,
+            None => out.insert(0, row),
         }
     }
     let arenas = malloc.arenas.iter().filter(|a| a.bins.is_some()).count();

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::native::malloc::places::Places;
-use crate::native::malloc::{Chunk, FreeLists, Malloc, State};
+use crate::native::malloc::{Chunk, FreeLists, Malloc, Slot, SlotState, State};
 use crate::process::Process;
 
 /// Chunks begin at multiples of this (MALLOC_ALIGNMENT on 64 bits).
@@ -38,7 +38,7 @@ pub struct Block {
     pub id: BlockId,
     /// What the program may use: from what malloc returned on.
     pub range: AddrRange,
-    /// Bytes of its chunk, header and all.
+    /// Bytes of its chunk or slot, header and all.
     pub size: u64,
     /// Whether it is in use.
     pub used: bool,
@@ -64,7 +64,14 @@ struct Word {
     used: u64,
 }
 
-/// The blocks of one part of an arena, or one chunk with a mapping of its own.
+/// What the program did not ask for of a slot: units of 16 bytes at its start, bytes at its end.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unasked {
+    before: u32,
+    behind: u32,
+}
+
+/// The blocks of one part of an arena, of one group of slots, or one chunk with a mapping of its own.
 #[derive(Debug, Default)]
 struct Bits {
     first: u64,
@@ -80,6 +87,10 @@ struct Bits {
     before: Vec<u64>,
     /// For each [`STATION`] words: the first start behind them.
     behind: Vec<u64>,
+    /// Of slots: for each used one what of it is not the program's, and for each [`STATION`] words how many there are
+    /// before them.
+    unasked: Vec<Unasked>,
+    ranks: Vec<u32>,
     /// Whether chunks lie too far from the first one.
     capped: bool,
     /// Used chunks that may be caches of threads that are gone.
@@ -125,7 +136,37 @@ impl Bits {
         }
     }
 
+    /// The same for a slot.
+    fn set_slot(&mut self, slot: &Slot) {
+        let used = slot.state == SlotState::Used;
+        self.set(slot.range.start.get(), slot.range.len(), used);
+        if used && !self.capped {
+            let before = slot.block.start.since(slot.range.start) / ALIGN;
+            let behind = slot.range.end.since(slot.block.end);
+            let fits = |n: u64| u32::try_from(n).unwrap_or(0);
+            self.unasked.push(Unasked { before: fits(before), behind: fits(behind) });
+        }
+    }
+
+    /// What of a used slot is not the program's.
+    fn unasked(&self, start: u64) -> Unasked {
+        let word = (start / 64) as usize;
+        let station = word / STATION;
+        let before = self.words.get(station * STATION..word).unwrap_or_default();
+        let before: u32 = before.iter().map(|w| w.used.count_ones()).sum();
+        let own = self.words.get(word).map_or(0, |w| (w.used & !(u64::MAX << (start % 64))).count_ones());
+        let rank = self.ranks.get(station).copied().unwrap_or(0).saturating_add(before).saturating_add(own);
+        self.unasked.get(rank as usize).copied().unwrap_or_default()
+    }
+
     fn finish(&mut self) {
+        if !self.unasked.is_empty() {
+            let mut used = 0_u32;
+            for words in self.words.chunks(STATION) {
+                self.ranks.push(used);
+                used = words.iter().fold(used, |sum, w| sum.saturating_add(w.used.count_ones()));
+            }
+        }
         let mut last = NONE;
         for (k, words) in self.words.chunks(STATION).enumerate() {
             self.before.push(last);
@@ -213,9 +254,11 @@ impl Bits {
     fn block(&self, start: u64) -> Block {
         let size = self.next_start(start).saturating_sub(start) * ALIGN;
         let at = self.first.saturating_add(start * ALIGN);
-        let range =
-            AddrRange::new(Addr::new(at.saturating_add(self.mem)), Addr::new(at.saturating_add(size + self.tail)));
-        Block { id: self.id(start), range, size, used: self.is_used(start) }
+        let used = self.is_used(start);
+        let not = if used && !self.unasked.is_empty() { self.unasked(start) } else { Unasked::default() };
+        let from = at.saturating_add(self.mem + u64::from(not.before) * ALIGN);
+        let to = at.saturating_add((size + self.tail).saturating_sub(not.behind.into()));
+        Block { id: self.id(start), range: AddrRange::new(Addr::new(from), Addr::new(to.max(from))), size, used }
     }
 }
 
@@ -240,6 +283,15 @@ impl Blocks {
             // One start is enough: the rest of its bits would be none.
             bits.set(chunk.chunk.get(), chunk.size, lists.state_of(chunk.chunk).is_none());
             parts.push(bits);
+        }
+        parts.extend(malloc.musl.walk(process, Bits::default, Bits::set_slot));
+        for heap in &malloc.others {
+            parts.extend(heap.walk(1, Bits::default, |bits, slot| {
+                // Two blocks of 8 bytes would have one bit.
+                if slot.range.len().is_multiple_of(ALIGN) {
+                    bits.set_slot(slot);
+                }
+            }));
         }
         Blocks::of(parts)
     }

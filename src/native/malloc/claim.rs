@@ -1,8 +1,9 @@
 //! What malloc claims in the map.
 
+use crate::addr::AddrRange;
 use crate::map::{Base, Claim, Claims, Confidence, Kind, Owner};
-use crate::native::malloc::{MallocHeap, MappedChunk};
-use crate::units::exact;
+use crate::native::malloc::{MallocHeap, Mallocng, MappedChunk, Source};
+use crate::units::{count, exact};
 
 /// Claim the heaps and what is reserved for them.
 pub fn claim(heaps: &[MallocHeap], base: &Base, claims: &mut Claims) {
@@ -32,6 +33,38 @@ pub fn claim(heaps: &[MallocHeap], base: &Base, claims: &mut Claims) {
                 add(range, Kind::NoAccess, Confidence::Derived, format!("reserved by malloc {which}"));
             }
         }
+    }
+}
+
+/// Claim the memory of musl's groups, and of their metas.
+pub fn claim_musl(musl: &Mallocng, claims: &mut Claims) {
+    let (context, groups) = (musl.context.start, count(musl.groups.len() as u64, "group"));
+    let mut add = |range, detail: String, evidence: String| {
+        claims.add(Claim {
+            range,
+            kind: Kind::Malloc,
+            confidence: Confidence::Exact,
+            owner: Owner::None,
+            detail: detail.into(),
+            evidence: evidence.into(),
+        });
+    };
+    for group in musl.outermost() {
+        let size = exact(group.stride);
+        let detail = match (group.is_single(), group.from) {
+            (true, _) => format!("mallocng: one block of {} bytes", exact(group.range.len())),
+            (false, Source::Donated) => format!("mallocng: slot of {size} bytes at the end of a module's data"),
+            (false, _) => format!("mallocng: group of {} slots of {size} bytes", group.slots),
+        };
+        let evidence = format!(
+            "the group at {} and its meta at {} lead to each other, class {}",
+            group.range.start, group.meta, group.class
+        );
+        add(group.range, detail, evidence);
+    }
+    for &area in &musl.areas {
+        let evidence = format!("it begins with the secret of malloc_context at {context}; metas of {groups}");
+        add(AddrRange::sized(area, musl.area()), "mallocng: its structures".into(), evidence);
     }
 }
 

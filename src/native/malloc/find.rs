@@ -36,6 +36,17 @@ pub(super) struct Finder<'a> {
     pub(super) state_size: Option<u64>,
 }
 
+/// The writable data of a module. Without its headers (a kernel told to leave them
+/// out) that is its mappings.
+pub(super) fn writable(process: &Process, base: &Base, module: &Module) -> Vec<AddrRange> {
+    if let ModuleKind::Elf(image) = &module.kind {
+        return image.segments.iter().filter(|s| s.perms.write).map(|s| s.range).collect();
+    }
+    let files = module.mappings.iter().filter_map(|&i| process.files().get(i as usize));
+    let entries = files.flat_map(|f| base.entries.overlapping(f.range));
+    entries.filter(|e| e.perms.is_some_and(|p| p.write)).map(|e| e.range).collect()
+}
+
 impl Finder<'_> {
     /// Look through the writable data of all modules, libc first.
     pub(super) fn main_arena(&self, process: &Process) -> Option<MainArena> {
@@ -46,7 +57,7 @@ impl Finder<'_> {
             (!m.name().starts_with("libc"), !program)
         });
         for (module, m) in modules {
-            for data in self.writable(process, m) {
+            for data in writable(process, self.base, m) {
                 for part in self.memory.readable_parts(data, limits::MAX_ALLOCATOR_DATA) {
                     if let Some((bins, layout)) = self.arena_in(part.start, part.len()) {
                         return Some(MainArena { bins, layout, data, module });
@@ -55,17 +66,6 @@ impl Finder<'_> {
             }
         }
         None
-    }
-
-    /// The writable data of a module. Without its headers (a kernel told to leave them
-    /// out) that is its mappings.
-    fn writable(&self, process: &Process, module: &Module) -> Vec<AddrRange> {
-        if let ModuleKind::Elf(image) = &module.kind {
-            return image.segments.iter().filter(|s| s.perms.write).map(|s| s.range).collect();
-        }
-        let files = module.mappings.iter().filter_map(|&i| process.files().get(i as usize));
-        let entries = files.flat_map(|f| self.base.entries.overlapping(f.range));
-        entries.filter(|e| e.perms.is_some_and(|p| p.write)).map(|e| e.range).collect()
     }
 
     fn arena_in(&self, start: Addr, len: u64) -> Option<(Addr, StateShape)> {

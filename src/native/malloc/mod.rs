@@ -1,4 +1,6 @@
-//! glibc's malloc without symbols: where its heaps are, and what lies in them.
+//! malloc of the C libraries without symbols: where its heaps are, and what lies in them. glibc's is arenas of chunks, and
+//! all files but `mallocng` are about it; musl's is groups of slots. What is asked of blocks, whoever gave them out, are
+//! `blocks`, `account`, `allocator` and `claim`.
 //!
 //! | file | does |
 //! |---|---|
@@ -18,8 +20,10 @@
 //! | `account` | used, free and overhead from the lists alone |
 //! | `allocator` | which allocators the process has |
 //! | `claim` | what of all this goes into the map |
+//! | `mallocng` | musl's malloc |
+//! | `extents` | heaps of other allocators, as `foreign` finds them |
 //!
-//! Structures: malloc/malloc.c `struct malloc_state`, `malloc_chunk`,
+//! Structures of glibc: malloc/malloc.c `struct malloc_state`, `malloc_chunk`,
 //! `malloc_par`, `tcache_perthread_struct`; malloc/arena.c `heap_info`. Offsets
 //! in layout/tables/glibc-malloc-64.json. docs/malloc.md tells what is exact.
 
@@ -29,8 +33,10 @@ mod allocator;
 mod arena;
 mod blocks;
 mod claim;
+pub(crate) mod extents;
 mod find;
 mod lists;
+mod mallocng;
 mod mapped;
 mod mapped_chunk;
 mod params;
@@ -49,6 +55,7 @@ use crate::layout::LayoutError;
 use crate::map::{Base, Claims, Confidence};
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::words::AllocatorName;
 
 pub use account::{Split, split};
 pub use all::read_blocks;
@@ -56,8 +63,10 @@ pub(crate) use all::tell_more_caches;
 pub use allocator::Allocator;
 pub use arena::{Arena, Part};
 pub use blocks::{Block, BlockId, BlockMarks, Blocks};
-pub use claim::{claim, claim_mapped};
+pub use claim::{claim, claim_mapped, claim_musl};
+pub use extents::ExtentHeap;
 pub use lists::FreeLists;
+pub use mallocng::{Group, Mallocng, Slot, SlotState, Source};
 pub use mapped_chunk::MappedChunk;
 pub use params::Params;
 pub use queue::BlockQueue;
@@ -88,7 +97,7 @@ pub struct MallocHeap {
     pub evidence: String,
 }
 
-/// glibc's malloc in one process.
+/// malloc in one process: what glibc's has, and what musl's. Mostly one of them is empty.
 #[derive(Debug, Default)]
 pub struct Malloc {
     /// Its heaps, the main one first.
@@ -101,6 +110,10 @@ pub struct Malloc {
     pub mapped: Vec<MappedChunk>,
     /// Index into [`Process::modules`] of what holds the main arena.
     pub module: Option<usize>,
+    /// musl's.
+    pub musl: Mallocng,
+    /// Those of other allocators.
+    pub others: Vec<ExtentHeap>,
     shape: Option<Shape>,
     /// Where chunks lie, by address, and the arena's index.
     parts: Vec<(AddrRange, usize)>,
@@ -138,10 +151,33 @@ pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
     found.parts = parts.collect();
     found.parts.sort_unstable();
     found.shape = Some(shape);
+    found.musl = mallocng::find(process, base)?;
     Ok(found)
 }
 
 impl Malloc {
+    /// Whether no heap of it was found.
+    pub fn is_empty(&self) -> bool {
+        self.heaps.is_empty() && self.mapped.is_empty() && self.musl.is_empty() && self.others.is_empty()
+    }
+
+    /// Whether the blocks of both can be visited, and come from the same allocator.
+    pub fn is_like(&self, other: &Malloc) -> bool {
+        let whose = |m: &Malloc| {
+            let first = m.others.first().map(|heap| heap.name);
+            let libc = [(m.musl.is_empty(), AllocatorName::Musl), (m.arenas.is_empty(), AllocatorName::Glibc)];
+            first.or_else(|| libc.into_iter().find(|(none, _)| !none).map(|(_, name)| name))
+        };
+        whose(self).is_some_and(|name| whose(other) == Some(name))
+    }
+
+    /// Blocks with mappings of their own, and their bytes.
+    pub fn own_mappings(&self) -> (u64, u64) {
+        let singles = self.musl.groups.iter().filter(|g| g.is_single() && g.used != 0).map(|g| g.stride);
+        let sizes = self.mapped.iter().map(|m| m.size).chain(singles);
+        sizes.fold((0, 0), |(count, bytes), size| (count + 1, u64::saturating_add(bytes, size)))
+    }
+
     /// Find the chunks with a mapping of their own, in what nobody has claimed.
     pub fn find_mapped(&mut self, process: &Process, base: &Base, claims: &Claims) {
         if let Some(shape) = &self.shape {

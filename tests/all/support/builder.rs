@@ -282,12 +282,17 @@ pub fn image(loads: &[(u64, u64, u32)], len: usize) -> Vec<u8> {
 
 /// A small core with one of everything, for cutting and mutating.
 pub fn small_core() -> CoreBuilder {
+    small_core_with("/lib/libx.so")
+}
+
+/// The same with a library of that path.
+pub fn small_core_with(library: &str) -> CoreBuilder {
     CoreBuilder::x86_64()
         .note(notes::prstatus_x86_64(1234, 11, 0x7000_0000_0f00, 0x40_0100, 0))
         .note(notes::prpsinfo(1234, "small", "small --one"))
         .note(notes::siginfo(11, 1, 0x10))
         .note(notes::auxv(&[(6, 4096), (3, 0x40_0040), (9, 0x40_0100)]))
-        .note(notes::files(4096, &[(0x40_0000, 0x40_2000, 0, "/bin/small"), (0x50_0000, 0x50_1000, 1, "/lib/libx.so")]))
+        .note(notes::files(4096, &[(0x40_0000, 0x40_2000, 0, "/bin/small"), (0x50_0000, 0x50_1000, 1, library)]))
         .note(notes::prstatus_x86_64(1235, 0, 0x7000_0001_0f00, 0x40_0200, 0))
         .load(Load::at(0x40_0000).flags(R | X).bytes(image(&[(0, 0x2000, R | X)], 0x2000)))
         .load(Load::at(0x60_0000).memsz(0x3000).bytes(vec![1; 0x1000]))

@@ -8,7 +8,7 @@ use crate::commands::triage::analysis::{biggest, counted, plain};
 use crate::map::{Confidence, Kind, Region};
 use crate::report::{Finding, Severity};
 use crate::session::Session;
-use crate::units::{human, round};
+use crate::units::{count, human, round};
 
 /// Files that are named.
 const FILES: usize = 3;
@@ -79,12 +79,21 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
         }
         Subject::Recognised(kind, owner) => {
             let confidence = regions().map(|r| r.confidence).min().unwrap_or(Confidence::Heuristic);
-            let text = format!("{}: {} in {pieces}. {}", title(*kind, owner), round(share.in_core), what(*kind));
+            let walked = session.malloc().others.iter().find(|heap| *heap.name.name() == **owner);
+            let what = match walked {
+                Some(heap) => {
+                    let (used, free, _) = heap.sums();
+                    format!("{} used in {}, {} free.", round(used.bytes), count(used.count, "block"), round(free.bytes))
+                }
+                None => what(*kind).to_owned(),
+            };
+            let more = if walked.is_some() { "malloc".to_owned() } else { format!("regions --kind {kind}") };
+            let text = format!("{}: {} in {pieces}. {what}", title(*kind, owner), round(share.in_core));
             let text = text.trim_end().to_owned();
             let evidence =
                 regions().next().and_then(|r| r.claim).and_then(|claim| session.map().claims.get(claim as usize));
             let evidence = evidence.map(|claim| claim.evidence.to_string()).unwrap_or_default();
-            plain(id(*kind), text, &evidence, written).known(confidence).more(format!("regions --kind {kind}"))
+            plain(id(*kind), text, &evidence, written).known(confidence).more(more)
         }
         Subject::System => {
             let text = "The kernel's own pages in the process (vdso, vvar).".to_owned();
@@ -129,7 +138,7 @@ fn title(kind: Kind, owner: &str) -> String {
 fn what(kind: Kind) -> &'static str {
     match kind {
         Kind::Allocator => {
-            "Another allocator than glibc's: its blocks are not walked, so that used and free are one sum."
+            "Another allocator than the C library's: its blocks are not walked, so that used and free are one sum."
         }
         Kind::RuntimeHeap => "A runtime's heap that is recognised and not walked: live and dead objects are one sum.",
         _ => "",

@@ -1,4 +1,4 @@
-//! glibc's malloc, and the stacks of threads.
+//! malloc, and the stacks of threads.
 
 use crate::analysis::zero::ZeroMap;
 use crate::commands::malloc::{self, CategoriesRow, MallocOptions, MallocReport};
@@ -7,7 +7,7 @@ use crate::commands::triage::analysis::budget::Budget;
 use crate::commands::triage::analysis::tally::{Subject, Tally};
 use crate::commands::triage::analysis::{Found, biggest, counted, plain};
 use crate::map::Confidence;
-use crate::native::malloc::{self as glibc, Split};
+use crate::native::malloc::{self as heaps, Malloc, Split};
 use crate::progress::Progress;
 use crate::report::{ClusterRow, Finding, Severity};
 use crate::session::Session;
@@ -36,7 +36,7 @@ pub(super) fn malloc(
 ) {
     let Some(share) = tally.shares.get(&Subject::Malloc) else { return };
     if !budget.allows("blocks of malloc", share.in_core, WALKED) {
-        let split = glibc::split(session.process, session.map(), session.malloc());
+        let split = heaps::split(session.process, session.map(), session.malloc());
         found.findings.extend(quick_malloc(session, share.written, &split));
         return;
     }
@@ -44,11 +44,12 @@ pub(super) fn malloc(
     let report = malloc::malloc(session, &options, progress);
     let total = &report.total;
     let text = format!(
-        "glibc's malloc: {} used in {}, {} free in {}{}.",
+        "{}: {} used in {}, {} free in {}{}.",
+        whose(session.malloc()),
         round(total.used_bytes),
         counted(total.used, "block", "blocks"),
         round(total.free_bytes.saturating_add(total.top)),
-        counted(report.arenas.len() as u64, "arena", "arenas"),
+        places(session.malloc()),
         match total.trimmable {
             0 => String::new(),
             bytes => format!("; malloc_trim would give back {}", round(bytes)),
@@ -65,13 +66,26 @@ pub(super) fn malloc(
     );
     let told = report.clusters.iter().filter(|c| c.mmapped && malloc::is_pattern(c, total));
     let told: u64 = told.map(|c| c.bytes).fold(0, u64::saturating_add);
-    let split = glibc::split(session.process, session.map(), session.malloc());
+    let split = heaps::split(session.process, session.map(), session.malloc());
     let mut quick = malloc::quick(session.malloc(), &split);
     quick.retain(|f| f.id != "malloc-mmapped" || told.saturating_mul(100) < f.bytes.unwrap_or(0).saturating_mul(TOLD));
     let large = large_block(&report, tally.total());
     found.findings.extend(report.findings);
     found.findings.extend(large);
     found.findings.extend(quick);
+}
+
+/// Whose malloc it is.
+fn whose(malloc: &Malloc) -> &'static str {
+    if malloc.musl.is_empty() { "glibc's malloc" } else { "musl's malloc" }
+}
+
+/// What its free blocks lie in.
+fn places(malloc: &Malloc) -> String {
+    match malloc.musl.groups.len() {
+        0 => counted(malloc.arenas.len() as u64, "arena", "arenas"),
+        groups => counted(groups as u64, "group", "groups"),
+    }
 }
 
 /// What blocks are for, as a runtime noted.
@@ -104,14 +118,18 @@ fn large_block(report: &MallocReport, written: u64) -> Option<Finding> {
 
 fn quick_malloc(session: &Session<'_>, written: u64, split: &Split) -> Vec<Finding> {
     let text = format!(
-        "glibc's malloc: {} used, {} free, {} with mappings of their own.",
+        "{}: {} used, {} free, {} with mappings of their own.",
+        whose(session.malloc()),
         round(split.used),
         round(split.free),
-        counted(session.malloc().mapped.len() as u64, "block", "blocks")
+        counted(session.malloc().own_mappings().0, "block", "blocks")
     );
-    let mut out = vec![
-        plain("malloc", text, "its arenas and lists of free chunks", written).known(Confidence::Derived).more("malloc"),
-    ];
+    let evidence = if session.malloc().musl.is_empty() {
+        "its arenas and lists of free chunks"
+    } else {
+        "the metas of its groups"
+    };
+    let mut out = vec![plain("malloc", text, evidence, written).known(Confidence::Derived).more("malloc")];
     out.extend(malloc::quick(session.malloc(), split));
     out
 }

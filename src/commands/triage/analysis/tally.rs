@@ -11,7 +11,7 @@ use crate::session::Session;
 /// What memory belongs to, as the findings tell of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
-    /// Blocks of glibc's malloc, used and free.
+    /// Blocks of the C library's malloc, used and free.
     Malloc,
     /// Stacks of threads, with their guards.
     Stacks,

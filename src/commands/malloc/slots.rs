@@ -1,0 +1,182 @@
+//! musl's malloc: its slots counted by class, size and content.
+
+use std::collections::BTreeMap;
+
+use crate::addr::Addr;
+use crate::analysis::blocks::{Looker, Tally};
+use crate::commands::malloc::report::{GroupClassRow, MallocTotal, MallocngRow, MmappedRow, OtherHeapRow};
+use crate::native::malloc::extents::Sum;
+use crate::native::malloc::{ExtentHeap, Mallocng, Slot, SlotState, Source, State};
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::report::ChunkSum;
+use crate::units::{count, exact};
+
+/// What slots of some groups hold.
+#[derive(Default)]
+pub(super) struct Share {
+    /// Of groups.
+    pub(super) inside: Tally,
+    /// With mappings of their own.
+    pub(super) mapped: Tally,
+    classes: BTreeMap<u8, GroupClassRow>,
+    asked: u64,
+    damaged: u64,
+    /// The first of these.
+    first_damaged: Option<Addr>,
+}
+
+impl Share {
+    fn add(&mut self, musl: &Mallocng, slot: &Slot, look: &Looker<'_>) {
+        let tally = if slot.mapped { &mut self.mapped } else { &mut self.inside };
+        tally.add_slot(slot, look);
+        self.damaged += u64::from(slot.damaged);
+        self.first_damaged = self.first_damaged.or(slot.damaged.then_some(slot.range.start));
+        // Where the header is not known, all of it counts as asked for.
+        let asked = if slot.state == SlotState::Used { slot.block.len() } else { 0 };
+        self.asked = self.asked.saturating_add(asked);
+        let Some(group) = musl.groups.get(slot.group).filter(|_| !slot.mapped) else { return };
+        let row = self.classes.entry(group.class).or_default();
+        row.asked = row.asked.saturating_add(asked);
+    }
+}
+
+/// Visit all slots; what they hold, by address.
+pub(super) fn walk(process: &Process, musl: &Mallocng, look: &Looker<'_>) -> Vec<Share> {
+    musl.walk_many(process, Share::default, |share, slot| share.add(musl, slot, look))
+}
+
+/// What `malloc` tells of mallocng itself; `None` where there is none. Its sums go into `total` and `mmapped`.
+pub(super) fn row(
+    process: &Process,
+    musl: &Mallocng,
+    shares: &[Share],
+    total: &mut MallocTotal,
+    mmapped: &mut MmappedRow,
+) -> Option<MallocngRow> {
+    if musl.is_empty() {
+        return None;
+    }
+    let mut row = MallocngRow {
+        context: musl.context.start,
+        areas: musl.areas.len() as u64,
+        groups: musl.groups.len() as u64,
+        nested: musl.groups.iter().filter(|g| g.from == Source::Slot).count() as u64,
+        donated: musl.groups.iter().filter(|g| g.from == Source::Donated).count() as u64,
+        complete: musl.is_whole(),
+        ..MallocngRow::default()
+    };
+    let mut classes: BTreeMap<u8, GroupClassRow> = BTreeMap::new();
+    for group in &musl.groups {
+        let (used, free) = group.counts();
+        if group.is_single() {
+            mmapped.count += 1;
+            mmapped.free += free;
+            mmapped.bytes = mmapped.bytes.saturating_add(group.range.len());
+            continue;
+        }
+        let class = classes.entry(group.class).or_default();
+        (class.class, class.slot) = (u64::from(group.class), group.stride);
+        class.groups += 1;
+        class.used += used;
+        class.free += free;
+        class.used_bytes = class.used_bytes.saturating_add(used.saturating_mul(group.stride));
+        class.free_bytes = class.free_bytes.saturating_add(free.saturating_mul(group.stride));
+    }
+    let mut asked = 0_u64;
+    for share in shares {
+        asked = asked.saturating_add(share.asked);
+        row.damaged += share.damaged;
+        for (class, sum) in &share.classes {
+            if let Some(class) = classes.get_mut(class) {
+                class.asked = class.asked.saturating_add(sum.asked);
+            }
+        }
+        for tally in [&share.inside, &share.mapped] {
+            let of = |state: State| tally.states.get(state as usize).copied().unwrap_or_default();
+            let (used, free) = (of(State::Used), of(State::Unlisted));
+            total.used += used.count;
+            total.used_bytes = total.used_bytes.saturating_add(used.bytes);
+            total.free += free.count;
+            total.free_bytes = total.free_bytes.saturating_add(free.bytes);
+        }
+    }
+    row.classes = classes.into_values().collect();
+    total.asked = Some(asked);
+    let split = musl.split();
+    total.committed = total.committed.saturating_add(musl.committed());
+    total.overhead = total.overhead.saturating_add(split.overhead);
+    tell(process, musl, &row, shares.iter().find_map(|s| s.first_damaged));
+    Some(row)
+}
+
+/// What `malloc` tells of the heap of another allocator, and what its blocks hold. Its sums go into `total`.
+pub(super) fn other(
+    process: &Process,
+    heap: &ExtentHeap,
+    look: &Looker<'_>,
+    total: &mut MallocTotal,
+) -> (OtherHeapRow, Vec<Share>) {
+    let _phase = process.enter(Phase::Blocks);
+    let shares = heap.walk_many(Share::default, |share, slot| share.inside.add_slot(slot, look));
+    let (used, free, cached) = heap.sums();
+    let sum = |sum: Sum| ChunkSum { count: sum.count, bytes: sum.bytes };
+    let active = heap.extents.iter().map(|e| e.range.len()).fold(0, u64::saturating_add);
+    total.committed = total.committed.saturating_add(heap.committed);
+    total.used += used.count;
+    total.used_bytes = total.used_bytes.saturating_add(used.bytes);
+    total.free += free.count;
+    total.free_bytes = total.free_bytes.saturating_add(free.bytes);
+    total.trimmed = total.trimmed.saturating_add(heap.committed.saturating_sub(active));
+    let inside = used.bytes.saturating_add(free.bytes);
+    total.overhead = total.overhead.saturating_add(active.min(heap.committed).saturating_sub(inside));
+    if heap.unsound > 0 {
+        let text = format!("{} of {}'s extents do not agree with themselves", exact(heap.unsound), heap.name);
+        process.diag.partial("malloc-walk", text);
+    }
+    if heap.without_cache > 0 {
+        let threads = count(heap.without_cache, "thread");
+        process.diag.partial(
+            "malloc-list",
+            format!("not known: what {threads} keep in caches of {}; what is in them counts as used", heap.name),
+        );
+    }
+    let row = OtherHeapRow {
+        name: heap.name.to_string(),
+        committed: heap.committed,
+        extents: heap.extents.len() as u64,
+        active,
+        used: sum(used),
+        free: sum(free),
+        cached: sum(cached),
+        without_cache: heap.without_cache,
+    };
+    (row, shares)
+}
+
+/// What makes the sums less than the whole.
+fn tell(process: &Process, musl: &Mallocng, row: &MallocngRow, damaged: Option<Addr>) {
+    let tell = |text: String| process.diag.partial("malloc-walk", text);
+    if let Some(why) = &musl.broken {
+        tell(why.clone());
+    }
+    if musl.unproven > 0 {
+        tell(format!("{} in use whose group is not in the core, or does not lead back", count(musl.unproven, "meta")));
+    }
+    if musl.orphans > 0 {
+        tell(format!("{} in slots of a group that is not known", count(musl.orphans, "group")));
+    }
+    if let Some(first) = damaged {
+        tell(format!(
+            "{} blocks in use have a damaged header (the first: the slot at {first}): somebody wrote past the end of the \
+             block before",
+            exact(row.damaged)
+        ));
+    }
+    if !row.complete && musl.unproven == 0 && musl.broken.is_none() {
+        tell("there are not as many slots as mallocng counts".to_owned());
+    }
+    if musl.capped {
+        process.diag.partial("limit", "more groups of musl's malloc than are looked at");
+    }
+}

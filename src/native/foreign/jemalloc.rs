@@ -1,0 +1,275 @@
+//! Blocks of jemalloc: which parts of its extents are given out, and which of these wait in threads' caches.
+//!
+//! An extent that is given out whole is one block, of the size of its class. A slab is an extent of blocks of one size, with a bit for
+//! each that is free; as many bits are set as it says are free, which proves it. What a thread freed and keeps for itself is
+//! given out by these bits: its cache is an array of `cache_bin_t` in its TLS, whose stacks hold nothing but such blocks.
+//!
+//! Sources: jemalloc 5.3 edata.h, cache_bin.h and sc.h; 5.2 extent_structs.h. Measured on 5.3.0; caches of before 5.3 are not
+//! read.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use super::scene::Scene;
+use crate::addr::{Addr, AddrRange};
+use crate::map::Owner;
+use crate::native::malloc::extents::{Extent, ExtentHeap};
+use crate::units::count;
+use crate::words::AllocatorName;
+
+/// Words of an `edata_t` (`extent_t` before 5.3) up to the end of a slab's bits, and where these begin.
+const WORDS: usize = 16;
+const SLAB: usize = 8;
+
+/// Words of a slab's bits, and most blocks of one (SC_LG_SLAB_MAXREGS).
+const SLAB_WORDS: usize = 8;
+const MOST: u64 = 64 * SLAB_WORDS as u64;
+
+/// Classes that there are on 64 bits.
+const CLASSES: u64 = 232;
+
+/// Places of fields in `e_bits`.
+#[derive(Clone, Copy)]
+struct Form {
+    slab: u32,
+    state: u32,
+    state_bits: u32,
+    class: u32,
+    free: u32,
+}
+
+const FORMS: [Form; 2] = [
+    // 5.3
+    Form { slab: 12, state: 17, state_bits: 3, class: 20, free: 28 },
+    // 5.1, 5.2
+    Form { slab: 12, state: 16, state_bits: 2, class: 18, free: 26 },
+];
+
+/// Of so many structures one may not agree with itself: a dump is taken while some change.
+const SOUND: usize = 20;
+
+/// Bytes of `cache_bin_t`, and bins in a row that make a cache: there is one for each of the 36 classes of small blocks, and more.
+const BIN: u64 = 24;
+const LEAST_BINS: usize = 30;
+const MOST_BINS: usize = 128;
+
+/// Bytes of TLS below and above a thread pointer that a cache is looked for in.
+const TLS: u64 = 16 << 10;
+
+/// The size of a class (sc.h): 8, then four of 16 bytes' distance, then four to each doubling.
+fn class_size(index: u64) -> Option<u64> {
+    let Some(i) = index.checked_sub(1).filter(|_| index < CLASSES) else { return (index == 0).then_some(8) };
+    let (group, rest) = (i / 4, i % 4 + 1);
+    match group.checked_sub(1) {
+        None => Some(16 * rest),
+        Some(group) => (64_u64 << group).checked_add((16_u64 << group).checked_mul(rest)?),
+    }
+}
+
+/// What two words of a structure say that do not agree.
+struct Unsound;
+
+impl Form {
+    /// The extent of a structure, if it is given out.
+    fn read(self, words: &[u64; WORDS], range: AddrRange) -> Result<Option<Extent>, Unsound> {
+        let field = |at: u32, width: u32| words[0] >> at & ((1 << width) - 1);
+        if field(self.state, self.state_bits) != 0 {
+            return Ok(None);
+        }
+        let size = class_size(field(self.class, 8)).filter(|size| *size <= range.len()).ok_or(Unsound)?;
+        let start = Addr::new(words[1]);
+        if field(self.slab, 1) == 0 {
+            // Where in its extent the block begins is left to chance (cache_oblivious).
+            let fits = range.covers(&AddrRange::sized(start, size));
+            return if fits { Ok(Some(Extent { range, start, size, slab: None })) } else { Err(Unsound) };
+        }
+        let blocks = range.len() / size;
+        let mut slab = [0; SLAB_WORDS];
+        for (i, (to, from)) in slab.iter_mut().zip(words.iter().skip(SLAB)).enumerate() {
+            let here = blocks.saturating_sub(64 * i as u64).min(64) as u32;
+            *to = from & u64::MAX.checked_shr(64 - here).unwrap_or(0);
+        }
+        let free: u64 = slab.iter().map(|word| u64::from(word.count_ones())).sum();
+        let sound =
+            range.len().is_multiple_of(size) && blocks <= MOST && start == range.start && free == field(self.free, 10);
+        if sound { Ok(Some(Extent { range, start, size, slab: Some(Box::new(slab)) })) } else { Err(Unsound) }
+    }
+}
+
+/// The heap of the extents whose structures lie at these places; `None` where no form fits them.
+pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], owner: Owner) -> Option<ExtentHeap> {
+    let words: Vec<([u64; WORDS], AddrRange)> =
+        holders.iter().filter_map(|(at, range)| Some((scene.words(*at)?, *range))).collect();
+    let tried = FORMS.iter().map(|form| {
+        let mut unsound = 0;
+        let mut extents: Vec<Extent> = Vec::new();
+        for (words, range) in &words {
+            match form.read(words, *range) {
+                Ok(extent) => extents.extend(extent),
+                Err(Unsound) => unsound += 1,
+            }
+        }
+        (unsound, extents)
+    });
+    let (unsound, mut extents) = tried.min_by_key(|(unsound, _)| *unsound)?;
+    let slabs = extents.iter().filter(|e| e.slab.is_some()).count();
+    if slabs == 0 || unsound * SOUND > words.len() {
+        return None;
+    }
+    extents.sort_by_key(|e| e.range.start);
+    extents.dedup_by(|next, kept| next.range.start < kept.range.end);
+    let committed = holders.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add);
+    let evidence = format!(
+        "{} that the page map leads to and {}, of which as many bits are set as they say that blocks are free",
+        count(holders.len() as u64, "extent"),
+        count(slabs as u64, "slab")
+    );
+    let mut out = ExtentHeap {
+        name: AllocatorName::Jemalloc,
+        owner,
+        committed,
+        extents,
+        cached: HashSet::new(),
+        own: HashSet::new(),
+        without_cache: 0,
+        unsound: unsound as u64,
+        evidence,
+    };
+    caches(scene, &mut out);
+    Some(out)
+}
+
+/// Find the caches of all threads.
+fn caches(scene: &Scene<'_>, heap: &mut ExtentHeap) {
+    let mut distance = None;
+    let found: Vec<Option<Cache>> = scene
+        .thread_pointers
+        .iter()
+        .map(|&thread| Finder { scene, extents: &heap.extents }.cache(thread, &mut distance))
+        .collect();
+    for cache in found {
+        match cache {
+            Some(cache) => {
+                heap.cached.extend(cache.items);
+                heap.own.extend(cache.stacks);
+            }
+            None => heap.without_cache += 1,
+        }
+    }
+}
+
+/// A thread's cache, or a bin of it.
+#[derive(Default)]
+struct Cache {
+    items: Vec<Addr>,
+    /// Blocks that its stacks are in: what they gave out is left in them, pointers that nobody has.
+    stacks: Vec<Addr>,
+}
+
+struct Finder<'a> {
+    scene: &'a Scene<'a>,
+    extents: &'a [Extent],
+}
+
+impl Finder<'_> {
+    /// The block that holds `addr`, if it is given out.
+    fn used_at(&self, addr: Addr) -> Option<Addr> {
+        let i = self.extents.partition_point(|e| e.range.end <= addr);
+        self.extents.get(i).filter(|e| e.range.contains(addr))?.used_at(addr)
+    }
+
+    /// The cache of a thread, in its TLS. The distance from the thread pointer is that of the first one found: the linker
+    /// gave it.
+    fn cache(&self, thread: Addr, distance: &mut Option<i64>) -> Option<Cache> {
+        if let Some(known) = *distance {
+            let at = thread.checked_offset(known)?;
+            // A thread that never asked for memory has none.
+            let none = || self.scene.words(at).is_some_and(|[head]| head == 0).then(Cache::default);
+            return self.bins(at).map(|(_, cache)| cache).or_else(none);
+        }
+        let places = (0..TLS / 4).map(|i| 8 * i as i64 - TLS as i64);
+        let tried = places.filter_map(|at| Some((at, self.bins(thread.checked_offset(at)?)?)));
+        // From a later bin on there are fewer.
+        let (at, (_, cache)) = tried.max_by_key(|(at, (bins, _))| (*bins, Reverse(*at)))?;
+        *distance = Some(at);
+        Some(cache)
+    }
+
+    /// The bins from `at` on, as many as there are in a row, with their number.
+    fn bins(&self, at: Addr) -> Option<(usize, Cache)> {
+        let mut cache = Cache::default();
+        let mut bins = 0;
+        while bins < MOST_BINS {
+            let Some(bin) = at.checked_add(BIN * bins as u64).and_then(|at| self.bin(at)) else { break };
+            cache.items.extend(bin.items);
+            cache.stacks.extend(bin.stacks);
+            bins += 1;
+        }
+        (bins >= LEAST_BINS && !cache.stacks.is_empty()).then_some((bins, cache))
+    }
+
+    /// `cache_bin_t` of 5.3: the head of a stack that grows downwards; a count; 16 bits each of where the head was lowest, of the full
+    /// and of the empty end. All that is on the stack is given out, and so is the stack's own block.
+    fn bin(&self, at: Addr) -> Option<Cache> {
+        let [head, _, ends] = self.scene.words(at)?;
+        let (full, empty) = ((ends >> 16) as u16, (ends >> 32) as u16);
+        let (held, room) = (empty.wrapping_sub(head as u16), empty.wrapping_sub(full));
+        let aligned = [head, held.into(), room.into()].iter().all(|n| n.is_multiple_of(8));
+        let head = Addr::new(head);
+        if !aligned || head < Addr::new(1 << 16) || held > room {
+            return None;
+        }
+        let mut cache = Cache { items: Vec::new(), stacks: self.used_at(head).into_iter().collect() };
+        let read = self.scene.memory.bytes(head, held.into()).ok()?;
+        for word in read.as_chunks::<8>().0 {
+            let item = Addr::new(u64::from_le_bytes(*word));
+            cache.items.push(self.used_at(item).filter(|start| *start == item)?);
+        }
+        Some(cache)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Lab, range};
+    use super::*;
+
+    const HEAP: u64 = 0x7f00_0000_0000;
+    const OWN: u64 = 0x7e00_0000_0000;
+
+    #[test]
+    fn classes_are_those_of_the_documentation() {
+        let sizes: Vec<u64> = (0..16).filter_map(class_size).collect();
+        assert_eq!(sizes, [8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448]);
+        // The largest small class, the first large one, the last of all.
+        assert_eq!([35, 36, 231].map(class_size), [Some(14336), Some(16384), Some(7 << 60)]);
+        assert_eq!([232, 255].map(class_size), [None; 2]);
+    }
+
+    /// Structures of both forms: a slab of four blocks of 1,024 bytes, one of them free; a block of 16 KiB; a free extent.
+    fn heap_of(form: Form, free: u64) -> Option<ExtentHeap> {
+        let mut lab = Lab::default();
+        let bits = |slab: u64, state: u64, class: u64, free: u64| {
+            slab << form.slab | state << form.state | class << form.class | free << form.free
+        };
+        lab.map(OWN, 0x1000);
+        lab.put(OWN, &[bits(1, 0, 20, free), HEAP, 0x1000]).put(OWN + 64, &[!0b1011]);
+        lab.put(OWN + 128, &[bits(0, 0, 36, 0), HEAP + 0x2040, 0x5000]);
+        lab.put(OWN + 256, &[bits(0, 1, 255, 0), HEAP + 0x8000, 0x1000]);
+        let holders = [(OWN, 0x0, 0x1000), (OWN + 128, 0x2000, 0x5000), (OWN + 256, 0x8000, 0x1000)]
+            .map(|(at, start, len)| (Addr::new(at), range(HEAP + start, len)));
+        heap(&Scene::new(&lab, Vec::new(), Vec::new()), &holders, Owner::None)
+    }
+
+    #[test]
+    fn both_forms_are_told_apart_by_what_agrees_with_itself() {
+        for form in FORMS {
+            let heap = heap_of(form, 1).unwrap_or_else(|| panic!("no heap"));
+            let (used, idle, _) = heap.sums();
+            assert_eq!((used.count, used.bytes, idle.count), (4, 3 * 1024 + 16384, 1));
+            assert_eq!((heap.unsound, heap.committed), (0, 0x7000));
+            // Two bits are set, or none.
+            assert!(heap_of(form, 2).is_none());
+        }
+    }
+}
