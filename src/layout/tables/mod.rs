@@ -47,6 +47,9 @@ pub static GLIBC_MALLOC: Table = Table::new(include_str!("glibc-malloc-64.json")
 /// Go's runtime.
 pub static GO_RUNTIME: Table = Table::new(include_str!("go-runtime-64.json"));
 
+/// The manifest of a single-file .NET program, in its host's memory.
+pub static DOTNET_BUNDLE: Table = Table::new(include_str!("dotnet-bundle-64.json"));
+
 /// .NET on x86_64, by major version, in ascending order.
 pub static DOTNET_X64: [(u32, Table); 4] = [
     (3, Table::new(include_str!("dotnet-3.1-x64.json"))),
@@ -72,7 +75,7 @@ mod tests {
     #[test]
     fn bundled_tables_parse_and_tell_their_origin() -> Result<(), Box<dyn std::error::Error>> {
         let all = DOTNET_X64.iter().chain(&CPYTHON_X64).map(|(_, table)| table);
-        let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME]);
+        let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE]);
         for layout in tables.map(Table::layout) {
             let layout = layout?;
             assert!(layout.from.len() > 40, "{} tells where its numbers come from", layout.id);
