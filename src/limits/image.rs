@@ -25,6 +25,12 @@ pub const MAX_BUNDLED_FILES: usize = 1 << 14;
 /// Bytes of the paths of these together.
 pub const MAX_BUNDLED_TEXT: usize = 4 << 20;
 
+/// Of these, the ones before a place in the file that are looked at for one that reaches over it.
+pub const MAX_FILES_NEAR: usize = 256;
+
+/// Places in an image's data that look like the list of them, and are read; there is one.
+pub const MAX_BUNDLE_TRIES: usize = 16;
+
 /// Images that are looked through for the list of a single-file program's host: the program,
 /// and its host policy.
 pub const MAX_HOSTS: usize = 8;

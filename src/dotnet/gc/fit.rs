@@ -1,7 +1,7 @@
 //! Whether the GC's structures are where a layout says, for a layout that no core of this version has proven.
 
 use crate::addr::Addr;
-use crate::dotnet::gc::{Segment, read};
+use crate::dotnet::gc::{Generation, Segment, read};
 use crate::dotnet::runtime::Runtime;
 use crate::layout::StructView;
 use crate::limits;
@@ -18,8 +18,15 @@ pub(in crate::dotnet) fn misfit(process: &Process, runtime: &Runtime) -> Option<
     if let Some(note) = heap.notes.first() {
         return Some(note.clone());
     }
-    if heap.segments.is_empty() {
-        return Some("its GC has no segment".into());
+    let of = |generation: Generation| heap.segments.iter().any(|s| s.generation == generation);
+    // Each generation has a segment from the start on; by segments the youngest share one.
+    let wanted: &[Generation] = if heap.regions {
+        &[Generation::Gen0, Generation::Gen1, Generation::Gen2, Generation::Loh, Generation::Poh]
+    } else {
+        &[Generation::Ephemeral, Generation::Loh]
+    };
+    if let Some(empty) = wanted.iter().find(|&&generation| !of(generation)) {
+        return Some(format!("its GC has no segment of {}", empty.name()));
     }
     if let Some(odd) = heap.segments.iter().find(|s| !is_ordered(process, s)) {
         return Some(format!("what would be the heap_segment at {} is none", odd.address));

@@ -60,8 +60,16 @@ impl Roots {
         if let Some(symbol) = table {
             let slots = read_slots(memory, image, symbol, wide);
             if !slots.is_empty() {
-                let gc = slots.iter().find_map(|&s| gc_dac_vars(memory, image, s, counted));
-                return Ok(Roots { slots, pointers, gc_dac_vars: gc, source: "export g_dacTable".into() });
+                let found = slots.iter().enumerate();
+                let found = found.filter_map(|(i, &s)| Some((i, gc_dac_vars(memory, image, s, counted)?))).next();
+                let gc_dac_vars = found.map(|(_, vars)| vars);
+                let place = layout.value("DacSlot.GcDacGlobals").zip(found);
+                // A table in which one slot has moved is another one: none of its slots is believed.
+                if place.is_some_and(|(wanted, (i, _))| wanted != i as u64) {
+                    let source = "export g_dacTable, whose slots have moved".into();
+                    return Ok(Roots { slots: Vec::new(), pointers, gc_dac_vars, source });
+                }
+                return Ok(Roots { slots, pointers, gc_dac_vars, source: "export g_dacTable".into() });
             }
         }
         by_shape(memory, image, layout, wide, pointers).ok_or(RootsError::NoTable)

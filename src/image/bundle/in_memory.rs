@@ -65,8 +65,8 @@ fn in_part(
         let count = u64::from(u32_at(&data, at(i, number)?)?);
         (versions.contains(&version) && count.checked_mul(size) == Some(distance)).then_some((kind, count))
     };
-    for i in (0..data.len()).step_by(8) {
-        let Some((kind, count)) = fits(i) else { continue };
+    let fitting = (0..data.len()).step_by(8).filter_map(|i| Some((i, fits(i)?)));
+    for (i, (kind, count)) in fitting.take(limits::MAX_BUNDLE_TRIES) {
         let here = part.start.saturating_add(i as u64);
         if let Ok(Some(bundle)) = read(memory, layout, here, kind, count, path) {
             return Ok(Some(bundle));

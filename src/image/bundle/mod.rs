@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::image::modules::{Module, ModuleKind};
+use crate::limits;
 use crate::targets::{FileMapping, Target, at};
 
 /// A file of a bundle.
@@ -79,7 +80,8 @@ impl Bundle {
         let wanted = (mapping.offset, mapping.offset.checked_add(mapping.range.len())?);
         let end = self.files.partition_point(|f| f.offset < wanted.1);
         // Files lie one behind the other: of those before, none that ends later is far.
-        let near = self.files.get(..end)?.iter().rev().take_while(|f| f.pages(page).1 > wanted.0);
+        let near = self.files.get(..end)?.iter().rev().take(limits::MAX_FILES_NEAR);
+        let near = near.take_while(|f| f.pages(page).1 > wanted.0);
         let of_code = near.filter(|f| f.kind == assembly && f.compressed == 0);
         let has = |f: &&BundledFile| (f.pages(page).0 <= wanted.0) && wanted.1 <= f.pages(page).1;
         let having: Vec<&BundledFile> = of_code.filter(has).collect();
