@@ -10,9 +10,10 @@ use crate::bytes;
 use crate::core::mapped;
 use crate::core::open::{Core, OpenError};
 use crate::diag::Diagnostics;
+use crate::image::bundle::Bundle;
 use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
-use crate::image::{Module, ModuleKind, elf, modules};
+use crate::image::{Module, ModuleKind, bundle, elf, modules};
 use crate::limits;
 use crate::map::Base;
 use crate::memory::{Fault, Memory, ProcessMemory};
@@ -96,6 +97,8 @@ pub struct Process {
     pub memory: ProcessMemory,
     /// Program files in memory, by address.
     pub modules: Vec<Module>,
+    /// What is in the program's file, if that is a single-file program of .NET.
+    pub bundle: Option<Bundle>,
     /// What went wrong so far.
     pub diag: Diagnostics,
     /// `--symbols` directories, for the names of code.
@@ -132,10 +135,12 @@ impl Process {
         let mut memory = ProcessMemory::new(target.clone());
         let phase = target.reads().enter(Phase::Modules);
         let mut found = modules::find(&*target, &memory, &diag);
+        let mut bundle = bundle::find(&*target, &memory, &found);
         if !dirs.is_empty() {
             let proving = target.reads().enter(Phase::Proof);
             let proven = identity::prove(&*target, &found, &dirs, &diag);
-            let (overlays, originals) = identity::overlays(target.facts(), &found, &proven);
+            let image_only = bundle::prove(&*target, &found, &mut bundle, &proven, &diag);
+            let (overlays, originals) = identity::overlays(target.facts(), &found, &proven, image_only);
             drop(proving);
             // Section tables are in the files only, never in memory.
             let tables: Vec<_> = proven
@@ -155,9 +160,12 @@ impl Process {
                 }
             }
         }
+        if let Some(bundle) = &bundle {
+            bundle::add_modules(&*target, &memory, bundle, &mut found);
+        }
         drop(phase);
         let (strings, main_tid, base) = Default::default();
-        Process { target, memory, modules: found, diag, symbols: dirs, strings, main_tid, base }
+        Process { target, memory, modules: found, bundle, diag, symbols: dirs, strings, main_tid, base }
     }
 
     /// What is looked at, for scans of its bytes.

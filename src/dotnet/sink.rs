@@ -33,10 +33,12 @@ impl<'a> Sink<'a> {
         if self.base.entries.overlapping(range).next().is_none() {
             return;
         }
+        // The numbers of a layout that no core of this version has proven may be wrong in what no check sees.
+        let proven = self.runtime.proven || confidence != Confidence::Exact;
         self.claims.add(Claim {
             range,
             kind,
-            confidence,
+            confidence: if proven { confidence } else { Confidence::Derived },
             owner: Owner::Module(self.runtime.module as u32),
             detail: detail.into(),
             evidence: evidence.into(),

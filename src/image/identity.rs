@@ -212,6 +212,8 @@ fn proof(target: &dyn Target, module: &Module, file: &[u8]) -> Option<Proof> {
             _ => same_bytes(target, module, file)?.then_some(Proof::Bytes),
         },
         ModuleKind::Pe { flat: true, .. } => same_bytes(target, module, file)?.then_some(Proof::Bytes),
+        // What proves the program proves what is in it.
+        ModuleKind::Bundled => None,
         ModuleKind::Pe { flat: false, .. } | ModuleKind::NoHeaders => {
             Some(match pe_identity::compare(target, module, file)? {
                 Evidence::Bytes => Proof::Bytes,
@@ -270,14 +272,20 @@ fn is_read_only(facts: &Facts, module: &Module, range: AddrRange) -> bool {
                     s.writable && section.intersect(&range).is_some()
                 })
         }
-        ModuleKind::NoHeaders => true,
+        ModuleKind::NoHeaders | ModuleKind::Bundled => true,
     }
 }
 
 /// The runs of memory that proven files can fill in: read-only parts only, as
 /// what a process wrote is in no file. Then those of writable parts of PE files,
-/// which only tells how they were before anybody wrote.
-pub fn overlays(facts: &Facts, modules: &[Module], proven: &[Proven]) -> (RangeMap<Overlay>, RangeMap<Overlay>) {
+/// which only tells how they were before anybody wrote. Of the file of module `image_only`,
+/// only what is in its image.
+pub fn overlays(
+    facts: &Facts,
+    modules: &[Module],
+    proven: &[Proven],
+    image_only: Option<usize>,
+) -> (RangeMap<Overlay>, RangeMap<Overlay>) {
     let mut out = Vec::new();
     let mut originals = Vec::new();
     let taken: HashSet<u32> = modules.iter().flat_map(|m| m.mappings.iter().copied()).collect();
@@ -299,6 +307,7 @@ pub fn overlays(facts: &Facts, modules: &[Module], proven: &[Proven]) -> (RangeM
         // maps the assemblies in its bundle.
         let outside = |i: &&u32| !module.range.contains(facts.space.files[**i as usize].range.start);
         let elsewhere = by_path.get(&*module.path).into_iter().flatten().filter(outside);
+        let elsewhere = elsewhere.filter(|_| image_only != Some(p.module));
         for &m in module.mappings.iter().chain(elsewhere) {
             let mapping = &facts.space.files[m as usize];
             let read_only = is_read_only(facts, &module, mapping.range);

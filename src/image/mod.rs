@@ -1,6 +1,7 @@
 //! Program files as they lie in memory: ELF modules, PE files, the vdso; their
 //! sections, build ids, and the files on disk that are proven to be the same.
 
+pub mod bundle;
 pub mod elf;
 pub mod identity;
 pub mod metadata;

@@ -32,6 +32,9 @@ pub enum ModuleKind {
     },
     /// Named like a program file, but its headers are not in the core.
     NoHeaders,
+    /// An assembly in a single-file program, by the list of the program's host; its headers are
+    /// not in the core.
+    Bundled,
 }
 
 /// A program file in memory.
@@ -208,6 +211,7 @@ fn continues(module: &Module, start: Addr, offset: u64) -> bool {
         // multiple of the page size is mapped from offset 0 as well.
         ModuleKind::Elf(_) | ModuleKind::Pe { flat: false, .. } => module.range.contains(start),
         // A flat file may have been mapped in parts that touch.
+        ModuleKind::Bundled => false,
         ModuleKind::Pe { flat: true, .. } => offset != 0 && start == module.range.end,
         // Without its headers: .NET maps a PE's headers alone, and the sections
         // from the next 64 KiB on, the first of them often from offset 0 again.
@@ -259,6 +263,7 @@ fn finish(mut module: Module, target: &dyn Target) -> Option<Module> {
             let base = files[module.mappings[0] as usize].range.start;
             module.sections = image.placed(base, *flat);
         }
+        ModuleKind::Bundled => {}
         ModuleKind::NoHeaders => {
             if !named_like_a_program(module.name()) {
                 return None;

@@ -27,10 +27,16 @@ pub(super) fn claim(process: &Process, base: &Base, claims: &mut Claims) {
                 if !flat {
                     // Sections are laid into one reserved range; what lies
                     // between is the image's too.
-                    let base = process.files()[module.mappings[0] as usize].range.start;
+                    let base = module.range.start;
                     let whole =
                         AddrRange::sized(base, image.size_of_image.next_multiple_of(page_size(process.facts())));
                     claims.add(image_claim(module, whole, owner, Confidence::Derived, "within SizeOfImage".into()));
+                }
+            }
+            ModuleKind::Bundled => {
+                for &m in &module.mappings {
+                    let range = process.files()[m as usize].range;
+                    claims.add(image_claim(module, range, owner, Confidence::Exact, String::new()));
                 }
             }
             ModuleKind::NoHeaders => {

@@ -307,3 +307,6 @@ pub const MAX_INSTANCE_BUCKET_BITS: u32 = 24;
 /// Largest offset or size taken from a layout: the largest struct known (SystemDomain of
 /// .NET 8) is 0x1638 bytes.
 pub const MAX_FIELD_OFFSET: i64 = 64 << 10;
+
+/// Segments whose first object is looked at, to check a layout that no core has proven.
+pub const MAX_CHECKED_SEGMENTS: usize = 256;

@@ -19,6 +19,22 @@ pub const MAX_IMAGE_SPAN: u64 = 8 << 30;
 /// Bytes of one image's writable data that are looked through for a structure.
 pub const MAX_IMAGE_DATA: u64 = 16 << 20;
 
+/// Files of one single-file program; a large one has some hundred.
+pub const MAX_BUNDLED_FILES: usize = 1 << 14;
+
+/// Bytes of the paths of these together.
+pub const MAX_BUNDLED_TEXT: usize = 4 << 20;
+
+/// Of these, the ones before a place in the file that are looked at for one that reaches over it.
+pub const MAX_FILES_NEAR: usize = 256;
+
+/// Places in an image's data that look like the list of them, and are read; there is one.
+pub const MAX_BUNDLE_TRIES: usize = 16;
+
+/// Images that are looked through for the list of a single-file program's host: the program,
+/// and its host policy.
+pub const MAX_HOSTS: usize = 8;
+
 /// Attributes of one type that are looked at.
 pub const MAX_ATTRIBUTES: usize = 1 << 10;
 

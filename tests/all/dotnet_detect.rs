@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::support::dotnet_builder::{FREE, Fake, IMAGE, SLOTS, VARS};
+use crate::support::real;
 use crate::support::run::bounded;
 
 /// The runtimes that `summary` lists, its warnings, and its exit status.
@@ -22,7 +23,7 @@ fn is(runtime: &Value, version: &str, layout: &str) {
 
 #[test]
 fn the_host_program_is_no_runtime() {
-    // The host may be of any version: 7 has no layout, 8 has, 42 is nobody's.
+    // The host may be of any version: 7 has a layout that no core has proven, 8 has one, 42 is nobody's.
     for version in ["7.0.2024.26716", "8.0.3326.52219", "42.42.42.42424", "3.100.2.1"] {
         let mut fake = Fake::dotnet_8();
         let text = format!("@(#)Version {version} @Commit: x");
@@ -35,7 +36,7 @@ fn the_host_program_is_no_runtime() {
 
 #[test]
 fn a_program_that_has_the_runtime_inside_is_one() {
-    // Of 7, which has no layout: what it is has to be said.
+    // Of 7, whose layout does not fit it: what it is has to be said.
     let mut fake = Fake::dotnet_8();
     let table = 0x1100;
     let mut data = b"@(#)Version 7.0.2024.26716 @Commit: x".to_vec();
@@ -51,7 +52,8 @@ fn a_program_that_has_the_runtime_inside_is_one() {
     fake.program(FREE, "/srv/app/app", &data);
     let (runtimes, warnings, code) = found(&fake);
     assert_eq!((runtimes.len(), code), (1, 4), "{warnings}");
-    assert!(warnings.contains("/srv/app/app: no layout of .NET 7.0.20 is known"), "{warnings}");
+    let told = "/srv/app/app: .NET 7.0.20: no layout that is known fits its structures";
+    assert!(warnings.contains(told), "{warnings}");
 }
 
 #[test]
@@ -86,3 +88,70 @@ fn structures_are_judged_before_the_text() {
 
 /// GcDacVars.
 const VARS_AT: u64 = IMAGE + VARS;
+
+/// The regions of a kind, without what is told of them: start, size.
+fn regions(core: &std::path::Path, kind: &str) -> Vec<(String, u64, String)> {
+    let answer = bounded(&["regions", "--json", "--kind", kind], core).go().json();
+    let rows = answer["regions"].as_array().unwrap().iter();
+    let text = |v: &Value| v.as_str().unwrap().to_owned();
+    rows.map(|r| (text(&r["start"]), r["size"].as_u64().unwrap(), text(&r["confidence"]))).collect()
+}
+
+/// A recorded core whose runtime says that it is of another version.
+fn disguised(name: &str, from: &str, to: &str) -> tempfile::NamedTempFile {
+    let mut bytes = std::fs::read(real::plain(name)).unwrap();
+    let (from, to) = (format!("@(#)Version {from}"), format!("@(#)Version {to}"));
+    let places: Vec<usize> = memchr::memmem::find_iter(&bytes, &from).collect();
+    assert!(!places.is_empty() && from.len() == to.len(), "{name}: {from}");
+    for at in places {
+        bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
+    file
+}
+
+/// What .NET's versions 5 to 7 and those to come have in common with 8 is found by shape, and told as derived;
+/// the structures that differ by version are not guessed at.
+#[test]
+fn a_version_that_no_core_has_proven_is_read_by_shape_and_told_as_derived() {
+    let whole = real::plain("dotnet8-shrunk");
+    let heap = regions(&whole, "GCHeap");
+    assert!(heap.len() > 3 && heap.iter().all(|r| r.2 == "exact"), "{heap:?}");
+    for (version, layout, told) in [
+        ("5.0.3326.52219", "dotnet-7-x64", "(dotnet-7-x64) is derived from public headers"),
+        ("6.0.3326.52219", "dotnet-7-x64", "(dotnet-7-x64) is derived from public headers"),
+        ("7.0.3326.52219", "dotnet-7-x64", "(dotnet-7-x64) is derived from public headers"),
+        ("42.42.42.42424", "dotnet-8-x64", "that of 8 is tried, and checked"),
+    ] {
+        let file = disguised("dotnet8-shrunk", "8.0.3326.52219", version);
+        let answer = bounded(&["summary", "--json"], file.path()).go();
+        let (text, answer) = (answer.stderr.clone(), answer.json());
+        let runtimes = answer["core"]["runtimes"].as_array().unwrap();
+        assert_eq!(runtimes.len(), 1, "{version}: {text}");
+        assert!(runtimes[0]["layout_source"].as_str().unwrap().contains(layout), "{}", runtimes[0]);
+        assert!(answer["warnings"].to_string().contains(told), "{version}: {}", answer["warnings"]);
+        let got = regions(file.path(), "GCHeap");
+        let want: Vec<_> = heap.iter().map(|(start, size, _)| (start.clone(), *size, "derived".to_owned())).collect();
+        assert_eq!(got, want, "{version}");
+    }
+}
+
+#[test]
+fn a_version_whose_structures_fit_no_layout_claims_nothing() {
+    // 3.1 neither counts its generations nor describes them by offsets; nothing is known between it and 5.
+    for (name, from, to) in [
+        ("dotnet31-shrunk", "4.700.22", "5.000.22"),
+        ("dotnet31-shrunk", "4.700.22", "6.000.22"),
+        ("dotnet31-shrunk", "4.700.22", "7.000.22"),
+        ("dotnet8-shrunk", "8.0.3326", "4.0.3326"),
+    ] {
+        let file = disguised(name, from, to);
+        let answer = bounded(&["summary", "--json"], file.path()).go().json();
+        assert_eq!(answer["core"]["runtimes"].as_array().unwrap().len(), 0, "{name} as {to}");
+        assert!(answer["warnings"].to_string().contains("dotnet-unusable"), "{}", answer["warnings"]);
+        for kind in ["GCHeap", "GCHeapReserve", "GCBookkeeping", "HandleTable", "LoaderCodeHeap"] {
+            assert!(regions(file.path(), kind).is_empty(), "{name} as {to}: {kind}");
+        }
+    }
+}

@@ -9,6 +9,7 @@ mod support;
 
 mod amplification;
 mod async_chains;
+mod bundle;
 mod caps;
 mod cli;
 mod console;

@@ -32,7 +32,7 @@ pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
                 build_id: m.build_id(),
                 kind: match &m.kind {
                     ModuleKind::Elf(_) => Some(ImageFormat::Elf),
-                    ModuleKind::Pe { .. } => Some(ImageFormat::Pe),
+                    ModuleKind::Pe { .. } | ModuleKind::Bundled => Some(ImageFormat::Pe),
                     ModuleKind::NoHeaders => None,
                 },
                 in_core: session.process.space().dumped_in(m.range),

@@ -26,10 +26,14 @@ pub(in crate::dotnet) fn looks_like(memory: &dyn Memory, addr: Addr, counted: bo
 }
 
 /// Whether GcDacVars says of itself what the layout's runtime does: its version, and
-/// the size of a generation, differ between the versions that have a layout.
+/// the size of a generation, differ between the versions that have a layout. What a layout
+/// was only derived for it may not know.
 pub(in crate::dotnet) fn are_those_of(memory: &dyn Memory, addr: Addr, layout: &Layout) -> bool {
     let vars = StructView::new(memory, layout, "GcDacVars", addr);
-    let is = |field: &str, have: Option<u64>| have.is_some() && layout.constant("GcDacVars", field).ok() == have;
+    let is = |field: &str, have: Option<u64>| {
+        have.is_some_and(|have| layout.constant("GcDacVars", field).is_ok_and(|wanted| wanted == have))
+            || (have.is_some() && field != "major" && layout.constant("GcDacVars", field).is_err())
+    };
     is("major", vars.u8("major").ok().map(u64::from))
         && is("minor", vars.u8("minor").ok().map(u64::from))
         && is("generation_size", vars.u64("generation_size").ok())

@@ -52,8 +52,13 @@ impl ManagedCode for Methods<'_> {
     fn detail(&self, method: &Method) -> MethodDetail {
         let Some(CodeAt::Method(ours)) = self.at(method.start) else { return MethodDetail::default() };
         let module = &ours.module;
-        let missing =
-            |why: &String| format!("no metadata of {}: {why}; give the program's files with --symbols", module.name());
+        let missing = |why: &String| match module.container(&self.types) {
+            Some(program) => format!(
+                "no metadata of {}: it is in the single-file program {program}; give that with --symbols",
+                module.name()
+            ),
+            None => format!("no metadata of {}: {why}; give the program's files with --symbols", module.name()),
+        };
         MethodDetail {
             class: ours.desc.as_ref().and_then(|d| self.types.ee_class(d.method_table).ok()),
             method_table: ours.desc.as_ref().map(|d| d.method_table),
@@ -102,14 +107,18 @@ impl ManagedCode for Methods<'_> {
         let some: Vec<_> = missing.iter().take(NAMED).map(|m| m.name().into_owned()).collect();
         let more = missing.len() - some.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        self.types.process.diag.partial(
-            "metadata",
-            format!(
-                "no metadata of {}{more}, so their types and methods are tokens: {}; \
-                 give the program's files with --symbols DIR",
-                some.join(", "),
-                first.missing.as_deref().unwrap_or_default()
-            ),
-        );
+        let mut containers = missing.iter().filter_map(|m| m.container(&self.types));
+        let help = match containers.next() {
+            Some(program) => {
+                let them = if containers.count() + 1 == missing.len() { "they are" } else { "most are" };
+                format!("{them} in the single-file program {program}; give that with --symbols DIR")
+            }
+            None => {
+                let why = first.missing.as_deref().unwrap_or_default();
+                format!("{why}; give the program's files with --symbols DIR")
+            }
+        };
+        let what = format!("no metadata of {}{more}, so their types and methods are tokens", some.join(", "));
+        self.types.process.diag.partial("metadata", format!("{what}: {help}"));
     }
 }

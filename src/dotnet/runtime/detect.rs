@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::sync::OnceLock;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::gc::{HandleList, SegmentList, vars};
+use crate::dotnet::gc::{self, HandleList, SegmentList, vars};
 use crate::dotnet::runtime::globals::{self, Roots, RootsError};
 use crate::dotnet::threads::ThreadList;
 use crate::image::elf::ElfImage;
@@ -47,6 +47,8 @@ pub struct Runtime {
     pub version_source: String,
     /// Whether the layout's table is that of its major version, and not one of an older version.
     pub own_table: bool,
+    /// Whether cores of its major version have proven the layout. What another one tells is derived.
+    pub proven: bool,
     /// What the layout is made of.
     pub layout_source: String,
     /// Structs and slots.
@@ -155,11 +157,14 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
         Some(version) => format!(".NET {version}: no layout of it is known, and its structures fit none that is"),
         None => "its version is not in the core, and its structures fit no layout that is known".to_owned(),
     };
+    let mut misfit = false;
     for candidate in candidates {
         let fitted = match fit(process, image, &exports, &candidate) {
             Ok(fitted) => fitted,
             Err(Misfit::Shape) => continue,
             Err(Misfit::Layout(e)) => return Detection::Unusable(e.to_string()),
+            // What was found and does not fit says more than what was not found.
+            Err(Misfit::Roots(_)) if misfit => continue,
             Err(Misfit::Roots(e)) => {
                 why = said.map_or_else(|| e.to_string(), |version| format!(".NET {version}: {e}"));
                 continue;
@@ -173,16 +178,8 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
                 (version, candidate.major, "the shape of its structures".to_owned())
             }
         };
-        if candidate.major != major {
-            let tried = candidate.major;
-            let why = format!(".NET {version} has no layout of its own here; that of {tried} is tried, and checked");
-            process.diag.partial("dotnet-version", why);
-        } else if said.is_none() {
-            let why =
-                format!("{}: its version is not in the core; by its structures it is .NET {version}", module.path);
-            process.diag.partial("dotnet-version", why);
-        }
-        return Detection::Found(Box::new(Runtime {
+        let (own_table, derived) = (candidate.major == major, is_derived(&layout));
+        let runtime = Runtime {
             module: index,
             path: module.path.to_string(),
             base: module.range.start,
@@ -190,14 +187,57 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             major,
             version,
             version_source,
-            own_table: candidate.major == major,
+            own_table,
+            proven: own_table && !derived,
             layout_source,
             layout,
             roots,
             read: Read::default(),
-        }));
+        };
+        if !runtime.proven
+            && let Some(odd) = gc::misfit(process, &runtime)
+        {
+            if !misfit {
+                let tried = candidate.table.layout().map_or("?", |table| &table.id);
+                why = format!("{}: no layout that is known fits its structures (by {tried}: {odd})", runtime.name());
+            }
+            misfit = true;
+            continue;
+        }
+        tell_of_layout(process, &runtime, candidate.major, derived, said.is_none());
+        return Detection::Found(Box::new(runtime));
     }
     unusable(why)
+}
+
+/// Say what the answers rest on, where that is no layout that cores of this very version have proven.
+fn tell_of_layout(process: &Process, runtime: &Runtime, table: u32, derived: bool, by_structures: bool) {
+    let name = runtime.name();
+    let rests = "each structure is checked, and what is told is derived";
+    let why = match (runtime.own_table, derived) {
+        (false, false) => {
+            let over = if runtime.layout_source.starts_with(BY_DESCRIPTOR) { " under its own descriptor" } else { "" };
+            format!("{name} has no layout of its own here; that of {table} is tried{over}, and checked: {rests}")
+        }
+        (_, true) => {
+            let id = &runtime.layout.id;
+            format!("{name}: its layout ({id}) is derived from public headers, and no core has proven it: {rests}")
+        }
+        (true, false) if by_structures => {
+            let path = &runtime.path;
+            format!("{path}: its version is not in the core; by its structures it is {name}")
+        }
+        (true, false) => return,
+    };
+    process.diag.partial("dotnet-version", why);
+}
+
+/// How the source of a layout begins that the runtime's own descriptor is laid over.
+const BY_DESCRIPTOR: &str = "contract descriptor over ";
+
+/// Whether a bundled table was made from headers alone.
+fn is_derived(layout: &Layout) -> bool {
+    layout.value("TableIsDerived").is_some()
 }
 
 /// What a module exports of a runtime's.
@@ -215,22 +255,33 @@ struct Candidate {
     by_shape: bool,
 }
 
-/// The tables to try, in order. A version that has one of its own takes that. Where no
+/// The tables to try, in order. A version that has a proven one of its own takes that. Where no
 /// version is known, or one newer than any table (builds of one's own call themselves 42),
 /// the structures decide; then a newer version may still fit the newest table, as far as
-/// that is checked. A version between two tables or before them belongs to neither.
+/// that is checked. A version between two proven tables takes the derived one that its structures
+/// fit, of those the nearest; one before all belongs to none.
 fn candidates(version: Option<u32>) -> Vec<Candidate> {
     let of = |(major, table): &'static (u32, Table), by_shape| Candidate { major: *major, table, by_shape };
-    if let Some(own) = DOTNET_X64.iter().find(|t| Some(t.0) == version) {
+    let made_from_headers = |t: &&'static (u32, Table)| t.1.layout().is_ok_and(is_derived);
+    if let Some(own) = DOTNET_X64.iter().find(|t| Some(t.0) == version).filter(|t| !made_from_headers(t)) {
         return vec![of(own, false)];
     }
-    let Some(newest) = DOTNET_X64.iter().max_by_key(|t| t.0) else { return Vec::new() };
-    if version.is_some_and(|major| major < newest.0) {
-        return Vec::new();
+    let (derived, proven): (Vec<_>, Vec<_>) = DOTNET_X64.iter().partition(made_from_headers);
+    let Some(newest) = proven.iter().max_by_key(|t| t.0) else { return Vec::new() };
+    if let Some(major) = version.filter(|&major| major < newest.0) {
+        let mut out: Vec<Candidate> = derived.into_iter().map(|t| of(t, true)).collect();
+        if out.iter().all(|c| major < c.major) {
+            return Vec::new();
+        }
+        out.sort_by_key(|c| (c.major.abs_diff(major), Reverse(c.major)));
+        return out;
     }
-    let mut out: Vec<Candidate> = DOTNET_X64.iter().map(|t| of(t, true)).collect();
+    let mut out: Vec<Candidate> = proven.iter().map(|t| of(t, true)).collect();
     out.sort_by_key(|c| Reverse(c.major));
-    out.extend(version.map(|_| of(newest, false)));
+    match version {
+        Some(_) => out.push(of(newest, false)),
+        None => out.extend(derived.into_iter().rev().map(|t| of(t, true))),
+    }
     out
 }
 
@@ -276,7 +327,7 @@ fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candi
                     );
                 }
                 layout.overlay(&own);
-                layout_source = format!("contract descriptor over {layout_source}");
+                layout_source = format!("{BY_DESCRIPTOR}{layout_source}");
                 pointers = table;
             }
             // A dump without the file's read-only pages: the bundled table is

@@ -60,8 +60,16 @@ impl Roots {
         if let Some(symbol) = table {
             let slots = read_slots(memory, image, symbol, wide);
             if !slots.is_empty() {
-                let gc = slots.iter().find_map(|&s| gc_dac_vars(memory, image, s, counted));
-                return Ok(Roots { slots, pointers, gc_dac_vars: gc, source: "export g_dacTable".into() });
+                let found = slots.iter().enumerate();
+                let found = found.filter_map(|(i, &s)| Some((i, gc_dac_vars(memory, image, s, counted)?))).next();
+                let gc_dac_vars = found.map(|(_, vars)| vars);
+                let place = layout.value("DacSlot.GcDacGlobals").zip(found);
+                // A table in which one slot has moved is another one: none of its slots is believed.
+                if place.is_some_and(|(wanted, (i, _))| wanted != i as u64) {
+                    let source = "export g_dacTable, whose slots have moved".into();
+                    return Ok(Roots { slots: Vec::new(), pointers, gc_dac_vars, source });
+                }
+                return Ok(Roots { slots, pointers, gc_dac_vars, source: "export g_dacTable".into() });
             }
         }
         by_shape(memory, image, layout, wide, pointers).ok_or(RootsError::NoTable)
@@ -127,7 +135,8 @@ fn gc_dac_vars(memory: &dyn Memory, image: &ElfImage, slot: Addr, counted: bool)
 /// the image's data, the word that leads to GcDacVars, at its slot in a run of
 /// others that lead into the image.
 fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool, pointers: Vec<Addr>) -> Option<Roots> {
-    let slot = layout.value("DacSlot.GcDacGlobals")? as usize;
+    let Some(slot) = layout.value("DacSlot.GcDacGlobals") else { return by_any_slot(memory, image, layout, wide) };
+    let slot = slot as usize;
     let counted = layout.field("GcDacVars", "total_generation_count").is_ok();
     for part in image.writable_parts(memory) {
         let words = words(memory, image, part, wide)?;
@@ -143,6 +152,25 @@ fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool, 
         }
     }
     None
+}
+
+/// The same for a layout that does not know the slot: whichever of a table leads to what is GcDacVars by
+/// version, size of a generation and number of these. Where the table begins is not known then, nor any other global.
+fn by_any_slot(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool) -> Option<Roots> {
+    let counted = layout.field("GcDacVars", "total_generation_count").is_ok();
+    image.writable_parts(memory).into_iter().find_map(|part| {
+        let words = words(memory, image, part, wide)?;
+        let mut tables = Tables { image, words: &words, end: 0 };
+        let mut in_table = 0;
+        words.iter().enumerate().find_map(|(i, &word)| {
+            if let Some(slots) = tables.at(i) {
+                in_table = i + slots.len();
+            }
+            let vars = gc_dac_vars(memory, image, word, counted).filter(|_| i < in_table)?;
+            let source = format!("GcDacVars by its shape at {vars}, from a table of globals");
+            Some(Roots { slots: Vec::new(), pointers: Vec::new(), gc_dac_vars: Some(vars), source })
+        })
+    })
 }
 
 /// Whether the image has a table of a runtime's globals, of whatever version: one that

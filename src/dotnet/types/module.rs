@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use crate::addr::Addr;
+use crate::bytes::printable;
 use crate::diag::was_read;
 use crate::dotnet::types::TypeSystem;
 use crate::image::metadata::{Metadata, find_root};
@@ -15,6 +16,9 @@ use crate::image::pdb::{Line, Pdb, PdbReference, find_pdb};
 use crate::image::pe::{self, PeImage};
 use crate::layout::ViewError;
 use crate::limits;
+
+/// Simple name of the core library.
+const CORE_LIBRARY: &str = "System.Private.CoreLib";
 
 /// A module of the runtime.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub struct ModuleInfo<'p> {
     pub metadata: Option<Metadata<'p>>,
     /// Why there is no metadata.
     pub missing: Option<String>,
+    /// Whether its image is in the single-file program.
+    bundled: bool,
     simple_name: String,
     pdb: OnceLock<Option<Pdb>>,
 }
@@ -48,6 +54,7 @@ impl<'p> ModuleInfo<'p> {
             flat: false,
             metadata: None,
             missing: Some(why.to_owned()),
+            bundled: false,
             simple_name: String::new(),
             pdb: OnceLock::new(),
         }
@@ -78,12 +85,24 @@ impl<'p> ModuleInfo<'p> {
             .and_then(|m| Some(m.assembly()?.name.into_owned()))
             .filter(|n| !n.is_empty())
             .unwrap_or_else(|| of_file(&path));
-        ModuleInfo { addr, path, base, image, flat, metadata, missing, simple_name, pdb: OnceLock::new() }
+        let bundled = types.process.bundle.as_ref().is_some_and(|b| b.has(&types.process.modules, base));
+        ModuleInfo { addr, path, base, image, flat, metadata, missing, bundled, simple_name, pdb: OnceLock::new() }
+    }
+
+    /// The file that has its metadata, in words, where that is another than its own: a single-file program.
+    pub fn container(&self, types: &TypeSystem<'p>) -> Option<String> {
+        let bundle = types.process.bundle.as_ref().filter(|_| self.bundled)?;
+        Some(printable(file_name(&bundle.program)).into_owned())
     }
 
     /// Simple name of its assembly.
     pub fn assembly_name(&self) -> &str {
         &self.simple_name
+    }
+
+    /// Whether it is the core library, which has all types of tasks.
+    pub fn is_core_library(&self) -> bool {
+        self.simple_name == CORE_LIBRARY
     }
 
     /// Name of its file, or where it has none, of the module itself.
@@ -135,11 +154,14 @@ fn wide_text(types: &TypeSystem<'_>, at: Addr) -> Option<String> {
 
 fn path(types: &TypeSystem<'_>, addr: Addr) -> Option<String> {
     let module = types.view("Module", addr);
-    let text = module.ptr("Path").ok().filter(|p| !p.is_null()).or_else(|| {
+    let text = |at: Addr| Some(at).filter(|at| !at.is_null()).and_then(|at| wide_text(types, at));
+    let own = module.ptr("Path").ok().and_then(text).filter(|path| !path.is_empty());
+    // Of an assembly in a single-file program the module has none: its image has the path that
+    // it would have as a file of its own.
+    own.or_else(|| {
         let image = types.view("PEAssembly", module.ptr("PEAssembly").ok()?).ptr("PEImage").ok()?;
-        types.view("PEImage", image).ptr("Path").ok()
-    })?;
-    wide_text(types, text)
+        types.view("PEImage", image).ptr("Path").ok().and_then(text)
+    })
 }
 
 fn image_base(types: &TypeSystem<'_>, addr: Addr) -> Result<Addr, ViewError> {

@@ -39,7 +39,10 @@ impl Table {
 }
 
 /// What several tables have in common, by id.
-const BASES: &[(&str, &str)] = &[("dotnet-9-10-x64", include_str!("dotnet-9-10-x64.json"))];
+const BASES: &[(&str, &str)] = &[
+    ("dotnet-5-7-x64", include_str!("dotnet-5-7-x64.json")),
+    ("dotnet-9-10-x64", include_str!("dotnet-9-10-x64.json")),
+];
 
 /// glibc's malloc.
 pub static GLIBC_MALLOC: Table = Table::new(include_str!("glibc-malloc-64.json"));
@@ -50,9 +53,15 @@ pub static MUSL_MALLOCNG: Table = Table::new(include_str!("musl-mallocng-64.json
 /// Go's runtime.
 pub static GO_RUNTIME: Table = Table::new(include_str!("go-runtime-64.json"));
 
+/// The manifest of a single-file .NET program, in its host's memory.
+pub static DOTNET_BUNDLE: Table = Table::new(include_str!("dotnet-bundle-64.json"));
+
 /// .NET on x86_64, by major version, in ascending order.
-pub static DOTNET_X64: [(u32, Table); 4] = [
+pub static DOTNET_X64: [(u32, Table); 7] = [
     (3, Table::new(include_str!("dotnet-3.1-x64.json"))),
+    (5, Table::new(include_str!("dotnet-5-x64.json"))),
+    (6, Table::new(include_str!("dotnet-6-x64.json"))),
+    (7, Table::new(include_str!("dotnet-7-x64.json"))),
     (8, Table::new(include_str!("dotnet-8-x64.json"))),
     (9, Table::new(include_str!("dotnet-9-x64.json"))),
     (10, Table::new(include_str!("dotnet-10-x64.json"))),
@@ -78,7 +87,7 @@ mod tests {
     #[test]
     fn bundled_tables_parse_and_tell_their_origin() -> Result<(), Box<dyn std::error::Error>> {
         let all = DOTNET_X64.iter().chain(&CPYTHON_X64).map(|(_, table)| table);
-        let tables = all.chain([&GLIBC_MALLOC, &MUSL_MALLOCNG, &GO_RUNTIME, &NUMPY]);
+        let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NUMPY]);
         for layout in tables.map(Table::layout) {
             let layout = layout?;
             assert!(layout.from.len() > 40, "{} tells where its numbers come from", layout.id);

@@ -80,7 +80,11 @@ fn threads() {
 #[test]
 fn async_methods() {
     let v = answer(&["async"], real::plain("dotnet31-pending").to_str().unwrap());
-    holds("async", &v, &[("chains", List), ("total", Number), ("methods", Number), ("ready", Number)]);
+    holds(
+        "async",
+        &v,
+        &[("chains", List), ("total", Number), ("methods", Number), ("ready", Number), ("nameless", Bool)],
+    );
     let chain = [
         ("count", Number),
         ("objects", List),

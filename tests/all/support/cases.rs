@@ -32,6 +32,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     // What is right stands in the sources of the program and is restated in the tests.
     ("objects", None),
     ("async", None),
+    // Of /proc and the file of a single-file program: which assembly each mapping shows.
+    ("bundle", Some("truth.json")),
     // Of the VM: what it reserved and committed.
     ("java-map", Some("truth.json")),
     // The same: objects of each class, by jcmd.

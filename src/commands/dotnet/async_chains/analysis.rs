@@ -75,6 +75,7 @@ fn one<'p>(
     let mut rows = Rows { names, types, tasks: &tasks, methods: AsyncMethods::new(types), known: HashMap::new() };
     report.chains.extend(chains.list.iter().map(|chain| rows.chain(chain)));
     // Without the core library's no task is known as one.
+    report.nameless |= types.modules().iter().any(|m| m.missing.is_some() && m.is_core_library());
     runtime.code().tell_missing();
 }
 

@@ -15,6 +15,8 @@ pub struct AsyncReport {
     pub methods: u64,
     /// Of those, the ones that could go on: what they wait for is done.
     pub ready: u64,
+    /// Whether a runtime has types without names here, so that its tasks could not be told.
+    pub nameless: bool,
 }
 
 /// A chain of tasks and async methods.

@@ -18,7 +18,10 @@ impl Render for AsyncReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.chains.is_empty() {
-            doc.line("no async method that waits was found");
+            doc.line(match self.nameless {
+                true => "async methods can't be told here: types have no names in this core",
+                false => "no async method that waits was found",
+            });
             return doc;
         }
         doc.line(format!(
