@@ -11,7 +11,7 @@ use crate::dotnet::threads::ThreadList;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::{self, Symbol};
 use crate::image::{Module, ModuleKind};
-use crate::layout::{DOTNET_X64, Layout, LayoutError, Table, read_descriptor};
+use crate::layout::{DOTNET_ARM64, DOTNET_X64, Layout, LayoutError, Table, read_descriptor};
 use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
@@ -39,6 +39,8 @@ pub struct Runtime {
     pub base: Addr,
     /// Addresses it covers.
     pub range: AddrRange,
+    /// The machine.
+    pub arch: Arch,
     /// Major version.
     pub major: u32,
     /// Version as its users know it, e.g. `8.0.33`.
@@ -145,13 +147,10 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
         }
     };
     let said = version.as_ref().map(|(version, ..)| version.as_str());
-    if process.arch() != Arch::X86_64 {
-        let of = said.map_or(String::new(), |v| format!(" {v}"));
-        return unusable(format!("no layout of .NET{of} on {}", process.arch().name()));
-    }
-    let candidates = candidates(version.as_ref().map(|v| v.1));
+    let arch = process.arch();
+    let candidates = candidates(tables(arch), version.as_ref().map(|v| v.1));
     let mut why = match said {
-        Some(version) if candidates.is_empty() => format!("no layout of .NET {version} is known"),
+        Some(version) if candidates.is_empty() => format!("no layout of .NET {version} is known on {}", arch.name()),
         Some(version) => format!(".NET {version}: no layout of it is known, and its structures fit none that is"),
         None => "its version is not in the core, and its structures fit no layout that is known".to_owned(),
     };
@@ -187,6 +186,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             path: module.path.to_string(),
             base: module.range.start,
             range: module.range,
+            arch,
             major,
             version,
             version_source,
@@ -215,20 +215,28 @@ struct Candidate {
     by_shape: bool,
 }
 
+/// The tables of a machine, by major version.
+fn tables(arch: Arch) -> &'static [(u32, Table)] {
+    match arch {
+        Arch::X86_64 => &DOTNET_X64,
+        Arch::Aarch64 => &DOTNET_ARM64,
+    }
+}
+
 /// The tables to try, in order. A version that has one of its own takes that. Where no
 /// version is known, or one newer than any table (builds of one's own call themselves 42),
 /// the structures decide; then a newer version may still fit the newest table, as far as
 /// that is checked. A version between two tables or before them belongs to neither.
-fn candidates(version: Option<u32>) -> Vec<Candidate> {
+fn candidates(tables: &'static [(u32, Table)], version: Option<u32>) -> Vec<Candidate> {
     let of = |(major, table): &'static (u32, Table), by_shape| Candidate { major: *major, table, by_shape };
-    if let Some(own) = DOTNET_X64.iter().find(|t| Some(t.0) == version) {
+    if let Some(own) = tables.iter().find(|t| Some(t.0) == version) {
         return vec![of(own, false)];
     }
-    let Some(newest) = DOTNET_X64.iter().max_by_key(|t| t.0) else { return Vec::new() };
+    let Some(newest) = tables.iter().max_by_key(|t| t.0) else { return Vec::new() };
     if version.is_some_and(|major| major < newest.0) {
         return Vec::new();
     }
-    let mut out: Vec<Candidate> = DOTNET_X64.iter().map(|t| of(t, true)).collect();
+    let mut out: Vec<Candidate> = tables.iter().map(|t| of(t, true)).collect();
     out.sort_by_key(|c| Reverse(c.major));
     out.extend(version.map(|_| of(newest, false)));
     out
