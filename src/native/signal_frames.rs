@@ -152,6 +152,38 @@ pub fn above_return(arch: Arch, sp: Addr) -> Option<Addr> {
     sp.checked_add(layout(arch).above_return)
 }
 
+/// Where arm64 keeps the frame pointer and the link register of what was interrupted, in its `ucontext`.
+const RECORDED: usize = 184 + 29 * 8;
+
+/// The `ucontext` that the kernel put below a frame record. Only arm64's makes one: {x29, x30} of what was interrupted,
+/// above the `rt_sigframe`, whose size differs by what the machine has to save; the handler's frame pointers
+/// lead to it, and not to the stack pointer. It is looked for from the record down to `low`, by its shape and by the
+/// same two registers.
+pub fn below_record(memory: &dyn Memory, arch: Arch, record: Addr, low: Addr) -> Option<Addr> {
+    let layout = layout(arch);
+    if arch != Arch::Aarch64 || !record.is_aligned(layout.align) {
+        return None;
+    }
+    let recorded = memory.bytes(record, 16).ok()?;
+    let start = record.saturating_sub(limits::MAX_SIGNAL_FRAME).max(low.align_up(layout.align));
+    let bytes = memory.bytes(start, usize::try_from(record.checked_since(start)?).ok()?).ok()?;
+    let (len, step) = (usize::try_from(layout.len).ok()?, usize::try_from(layout.align).ok()?);
+    let stack = AddrRange::new(start, record);
+    (0..=bytes.len().checked_sub(len)?).rev().filter(|i| i.is_multiple_of(step)).find_map(|i| {
+        let uc = bytes.get(i..i.checked_add(len)?)?;
+        let at = start.checked_add(i as u64)?;
+        let same = uc.get(RECORDED..RECORDED + 16) == Some(recorded.as_slice());
+        (same && parse(layout, uc, at, stack).is_some()).then_some(at)
+    })
+}
+
+/// Whether a `ucontext` is there, by its shape.
+pub fn is_ucontext(memory: &dyn Memory, arch: Arch, at: Addr) -> bool {
+    let layout = layout(arch);
+    let stack = AddrRange::sized(at, limits::MAX_SIGNAL_SEARCH);
+    memory.bytes(at, layout.len as usize).is_ok_and(|uc| parse(layout, &uc, at, stack).is_some())
+}
+
 /// The first signal frame on `stack` at or above `sp`: that of the handler that runs
 /// now. At most [`limits::MAX_SIGNAL_SEARCH`] bytes are looked through.
 pub fn find(memory: &dyn Memory, arch: Arch, sp: Addr, stack: AddrRange) -> Option<SignalFrame> {

@@ -12,7 +12,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes::u32_at;
 use crate::dotnet::code::instances;
 use crate::dotnet::code::native_format::{NativeArray, unsigned};
-use crate::dotnet::code::unwind_info::UnwindEntry;
+use crate::dotnet::code::unwind::{FunctionForm, RuntimeFunction, UnwindEntry};
 use crate::dotnet::runtime::Runtime;
 use crate::image::metadata::{Table, Token};
 use crate::layout::{StructView, ViewError};
@@ -104,18 +104,13 @@ impl ReadyToRun {
         let view = StructView::new(memory, layout, "ReadyToRunInfo", info);
         let fault = |field| ViewError::fault("ReadyToRunInfo", field);
         let count = view.u32("NumRuntimeFunctions")?.min(limits::MAX_RUNTIME_FUNCTIONS);
-        let stride = layout.size("RuntimeFunction")?.clamp(4, 64);
+        let form = FunctionForm::of(runtime.arch, layout)?;
         let bytes = memory
-            .bytes(view.ptr("RuntimeFunctions")?, count as usize * stride as usize)
+            .bytes(view.ptr("RuntimeFunctions")?, count as usize * form.size() as usize)
             .map_err(fault("RuntimeFunctions"))?;
-        let (begin, end) =
-            (layout.positive("RuntimeFunction", "BeginAddress")?, layout.positive("RuntimeFunction", "EndAddress")?);
-        let functions = bytes
-            .chunks_exact(stride as usize)
-            .map_while(|f| Some((u32_at(f, begin as usize)?, u32_at(f, end as usize)?)))
-            .collect();
-        let data = layout.positive("RuntimeFunction", "UnwindData")?;
-        let unwind_data = bytes.chunks_exact(stride as usize).map_while(|f| u32_at(f, data as usize)).collect();
+        let functions: Vec<RuntimeFunction> = form.all(&bytes).collect();
+        let unwind_data = functions.iter().map(|f| f.data).collect();
+        let functions = extents(memory, &form, base, &functions);
         let hot_cold: Vec<(u32, u32)> = match (view.ptr("HotColdMap"), view.u32("NumHotColdMap")) {
             (Ok(map), Ok(count)) if !map.is_null() => {
                 let bytes = memory
@@ -276,6 +271,17 @@ impl ReadyToRun {
         let (start, end) = (self.entry(first)?, self.base.saturating_add(u64::from(self.functions.get(last)?.1)));
         Some((start, end.since(start)))
     }
+}
+
+/// Begins and ends. One whose unwind data tells its end and is not in the core ends where the next begins; the last of
+/// these is as good as empty.
+fn extents(memory: &dyn Memory, form: &FunctionForm, base: Addr, functions: &[RuntimeFunction]) -> Vec<(u32, u32)> {
+    let next = functions.iter().skip(1).map(|f| Some(f.begin)).chain([None]);
+    let extent = |(function, next): (&RuntimeFunction, Option<u32>)| {
+        let own = form.end(memory, base, function).ok();
+        (function.begin, own.or(next).unwrap_or(function.begin))
+    };
+    functions.iter().zip(next).map(extent).collect()
 }
 
 /// The runtime's HashMap: the first bucket's first word counts the others; four

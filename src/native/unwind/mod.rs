@@ -198,9 +198,14 @@ impl<'p> Unwinder<'p> {
     /// What a signal interrupted, where its handler is about to return: by what
     /// the kernel put on the stack.
     pub fn by_signal_frame(&self, step: &Step) -> Option<Step> {
-        let arch = step.regs.arch();
-        let at = signal_frames::above_return(arch, step.regs.sp())?;
-        let regs = signal_frames::registers(&self.process.memory, arch, at)?;
+        let (arch, memory) = (step.regs.arch(), &self.process.memory);
+        let above = signal_frames::above_return(arch, step.regs.sp())?;
+        // Frame pointers lead to where a handler returns, not to the stack pointer it returns with.
+        let below = || {
+            let record = step.regs.fp().filter(|_| !signal_frames::is_ucontext(memory, arch, above))?;
+            signal_frames::below_record(memory, arch, record, step.regs.sp())
+        };
+        let regs = signal_frames::registers(memory, arch, below().unwrap_or(above))?;
         Some(Step { regs, exact: true, trust: Trust::Signal })
     }
 
