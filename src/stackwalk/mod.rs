@@ -41,6 +41,7 @@ pub struct Walker<'a, 'p> {
 
 /// A stack as far as it was followed.
 struct State {
+    arch: Arch,
     frames: Vec<StackFrame>,
     /// Marks that were not passed yet, lowest first.
     pending: VecDeque<Mark>,
@@ -81,6 +82,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         let regs = Regs::of_thread(self.process.arch(), &thread.registers);
         let mut step = Step { regs, exact: true, trust: Trust::Context };
         let mut state = State {
+            arch: self.process.arch(),
             frames: Vec::new(),
             pending: marks.into(),
             runs: Runs::new(runs),
@@ -242,14 +244,19 @@ impl<'a, 'p> Walker<'a, 'p> {
         }
         let chained = stack.and_then(|stack| fits(state, self.unwinder.by_frame_pointer(step, stack)));
         let marked = self.next_mark(state, step);
-        // The thread's own frame pointer may be anything; a chain of them that
-        // passes by an mark has missed what that one marks.
+        // The thread's own frame pointer may be anything, but where the machine's conventions say otherwise; a chain of
+        // them that passes by a mark has missed what that one marks.
+        let kept = step.trust != Trust::Context || self.process.arch() == Arch::Aarch64;
         let chained = chained.filter(|up| match marked.and_then(|at| state.pending.get(at)?.regs.as_ref()) {
-            Some(regs) => step.trust != Trust::Context && up.regs.sp() <= regs.sp(),
+            Some(regs) => kept && up.regs.sp() <= regs.sp(),
             None => true,
         });
         if let Some(up) = chained.or_else(|| state.follow(marked?)) {
             return Ok(up);
+        }
+        // Arm's procedure call standard: the frame pointer of what a thread begins with is zero.
+        if self.process.arch() == Arch::Aarch64 && !step.exact && step.regs.fp() == Some(Addr::NULL) {
+            return Err(End::Bottom);
         }
         let Some(stack) = stack else { return Err(End::NoStack(step.regs.sp())) };
         if let Some(up) = fits(state, self.unwinder.by_signal_shape(step, stack)) {
@@ -294,7 +301,7 @@ impl State {
         while self.pending.front().is_some_and(|f| f.addr < limit) {
             let Some(frame) = self.pending.pop_front() else { return };
             self.marked |= frame.regs.is_some();
-            let regs = frame.regs.clone().unwrap_or_else(|| Regs::new(Arch::X86_64, Addr::NULL, frame.addr));
+            let regs = frame.regs.clone().unwrap_or_else(|| Regs::new(self.arch, Addr::NULL, frame.addr));
             let ip = frame.regs.as_ref().map_or(Addr::NULL, Regs::ip);
             let (sp, exact) = (frame.addr, frame.exact);
             self.frames.push(StackFrame {
