@@ -214,7 +214,11 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 
     fn leave_native(&self, state: &mut State, step: &Step, stack: Option<AddrRange>) -> Result<Step, End> {
-        match self.unwinder.by_unwind_data(step) {
+        let by_data = self.unwinder.by_unwind_data(step);
+        if let Some(chained) = self.instead(state, step, stack, &by_data) {
+            return Ok(chained);
+        }
+        match by_data {
             Ok(up) if self.is_caller(state, step, &up) => Ok(up),
             _ if self.unwinder.is_signal_return(step.regs.ip()) => {
                 let up = self.unwinder.by_signal_frame(step).filter(|up| self.is_caller(state, step, up));
@@ -232,6 +236,23 @@ impl<'a, 'p> Walker<'a, 'p> {
             Err(End::Bottom) => self.next_mark(state, step).and_then(|at| state.follow(at)).ok_or(End::Bottom),
             Err(end) => self.without_data(state, step, stack, end),
         }
+    }
+
+    /// The caller by the frame pointer, where that is surer than unwind data: a frame record of arm64 stands anywhere in its
+    /// frame, so that the stack pointer is not known behind one, which unwind data may count from.
+    fn instead(
+        &self,
+        state: &State,
+        step: &Step,
+        stack: Option<AddrRange>,
+        by_data: &Result<Step, End>,
+    ) -> Option<Step> {
+        if self.process.arch() != Arch::Aarch64 || step.trust != Trust::FramePointer {
+            return None;
+        }
+        let chained = self.unwinder.by_frame_pointer(step, stack?).filter(|up| self.is_caller(state, step, up))?;
+        let same = by_data.as_ref().is_ok_and(|up| up.regs.ip() == chained.regs.ip());
+        (!same && !self.unwinder.is_signal_return(step.regs.ip())).then_some(chained)
     }
 
     /// The frame above, where no unwind data tells it.

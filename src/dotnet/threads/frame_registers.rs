@@ -22,8 +22,8 @@ pub(super) struct Names {
     pub(super) capture: (&'static str, &'static str),
 }
 
-/// The names of a machine.
-pub(super) fn names(arch: Arch) -> &'static Names {
+/// The names that a machine's layouts have.
+pub(super) fn layout_names(arch: Arch) -> &'static Names {
     match arch {
         Arch::X86_64 => &X86_64,
         Arch::Aarch64 => &AARCH64,

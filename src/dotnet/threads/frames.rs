@@ -108,7 +108,7 @@ impl<'p> FrameClasses<'p> {
             memory,
             layout,
             arch: runtime.arch,
-            names: frame_registers::names(runtime.arch),
+            names: frame_registers::layout_names(runtime.arch),
             by_identifier: by_identifier.collect(),
             frames: walks(limits::MAX_EXPLICIT_FRAMES),
             gc_frames: walks(limits::MAX_EXPLICIT_FRAMES),

@@ -39,6 +39,8 @@ impl Table {
 /// differs from.
 const BASES: &[(&str, &str)] = &[
     ("dotnet-9-10-x64", include_str!("dotnet-9-10-x64.json")),
+    ("dotnet-8-x64", include_str!("dotnet-8-x64.json")),
+    ("dotnet-9-x64", include_str!("dotnet-9-x64.json")),
     ("dotnet-10-x64", include_str!("dotnet-10-x64.json")),
     ("dotnet-arm64", include_str!("dotnet-arm64.json")),
 ];
@@ -77,7 +79,11 @@ pub static DOTNET_X64: [(u32, Table); 4] = [
 ];
 
 /// .NET on aarch64, by major version, in ascending order.
-pub static DOTNET_ARM64: [(u32, Table); 1] = [(10, Table::new(include_str!("dotnet-10-arm64.json")))];
+pub static DOTNET_ARM64: [(u32, Table); 3] = [
+    (8, Table::new(include_str!("dotnet-8-arm64.json"))),
+    (9, Table::new(include_str!("dotnet-9-arm64.json"))),
+    (10, Table::new(include_str!("dotnet-10-arm64.json"))),
+];
 
 /// CPython on x86_64 with the global lock, by minor version of Python 3, in ascending order.
 pub static CPYTHON_X64: [(u32, Table); 6] = [

@@ -64,13 +64,21 @@ pub(super) fn at(memory: &dyn Memory, start: Addr) -> Option<(Stub, u64)> {
             let (target, parameter) = (code.loaded(0, 10)?, code.loaded(1, 12)?);
             Some((stub(StubKind::StubPrecode, value(Some(parameter)), value(Some(target))), 24))
         }
-        (16, _) if code.jumps(1, 16) => Some((stub(StubKind::Jump, None, value(code.loaded(0, 16))), 16)),
+        (16, _) if code.jumps(1, 16) && !ends_exchange(memory, start) => {
+            Some((stub(StubKind::Jump, None, value(code.loaded(0, 16))), 16))
+        }
         (9, _) if code.is(1, &COUNT) && code.jumps(6, 9) => {
             code.loaded(0, 9)?;
             Some((stub(StubKind::CallCounting, None, value(code.loaded(5, 9))), 40))
         }
         _ => None,
     }
+}
+
+/// Whether the jump at `start` is that of a ThisPtrRetBufPrecode.
+fn ends_exchange(memory: &dyn Memory, start: Addr) -> bool {
+    let before = |back: u64| memory.u32(start.checked_sub(back * INSTRUCTION)?).ok();
+    (1..).zip(RET_BUF.iter().rev()).all(|(back, word)| before(back) == Some(*word))
 }
 
 /// Instructions from a place on.

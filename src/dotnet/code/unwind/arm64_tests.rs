@@ -237,11 +237,8 @@ fn one_epilog_at_the_end_in_the_header_and_counts_in_a_second_word() {
 #[test]
 fn data_that_lies() {
     let refused = |codes: &[u8]| leave(&record(50, &[], codes), 0, 20, 0, true);
-    for codes in
-        [&[0xf8, 0xe4][..], &[0xe8], &[0xff, 0xff, 0xff, 0xff], &[0xe4, 0xe4, 0xe4, 0xe0][3..], &[0xe7, 0x9e, 0]]
-    {
-        let codes: Vec<u8> = codes.iter().copied().chain([0xe0; 3]).collect();
-        assert!(refused(&codes).is_err(), "{codes:x?}");
+    for codes in [&[0xf8, 0xe4][..], &[0xe8], &[0xff, 0xff, 0xff, 0xff], &[0xe3, 0xe3, 0xe3, 0xe0], &[0xe7, 0x9e, 0]] {
+        assert_eq!(refused(codes).err(), Some(UnwindError::Bad), "{codes:x?}");
     }
     assert_eq!(
         leave(&record(50, &[(10, 500)], &BAR), 0, 20, 0, true),
