@@ -315,3 +315,35 @@ fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result
     }
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::DOTNET_ARM64;
+    use crate::memory::{Fault, FaultKind};
+    use crate::targets::Arch;
+
+    /// A core without the pages of unwind data.
+    struct Nothing;
+
+    impl Memory for Nothing {
+        fn read(&self, addr: Addr, _: &mut [u8]) -> Result<(), Fault> {
+            Err(Fault { addr, kind: FaultKind::NotDumped })
+        }
+
+        fn readable(&self, _: Addr, _: u64) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn a_function_whose_end_is_not_in_the_core_ends_where_the_next_begins() -> Result<(), Box<dyn std::error::Error>> {
+        let (_, table) = DOTNET_ARM64.iter().next_back().ok_or("no table")?;
+        let form = FunctionForm::of(Arch::Aarch64, table.layout()?)?;
+        let own = |begin, data| RuntimeFunction { begin, end: None, data };
+        // The second is packed: it has 3 instructions, and padding behind them.
+        let functions = [own(0x100, 0x4000), own(0x140, 3 << 2 | 1), own(0x180, 0x4010)];
+        assert_eq!(extents(&Nothing, &form, Addr::NULL, &functions), [(0x100, 0x140), (0x140, 0x14c), (0x180, 0x180)]);
+        Ok(())
+    }
+}

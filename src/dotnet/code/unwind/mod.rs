@@ -152,3 +152,52 @@ pub(in crate::dotnet) fn behind(memory: &dyn Memory, arch: Arch, entry: &UnwindE
         Arch::Aarch64 => arm64::behind(memory, entry),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{DOTNET_ARM64, DOTNET_X64};
+    use crate::memory::FaultKind;
+
+    /// .xdata records at 0x100 (10 instructions) and at 0x110 (cut off behind it).
+    struct Image;
+
+    impl Memory for Image {
+        fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+            let word: u32 = if addr == Addr::new(0x100) { 10 | 1 << 27 } else { 0 };
+            if addr >= Addr::new(0x110) || buf.len() != 4 {
+                return Err(Fault { addr, kind: FaultKind::Unmapped });
+            }
+            buf.copy_from_slice(&word.to_le_bytes());
+            Ok(())
+        }
+
+        fn readable(&self, addr: Addr, max: u64) -> u64 {
+            0x110u64.saturating_sub(addr.get()).min(max)
+        }
+    }
+
+    #[test]
+    fn functions_with_an_end_of_their_own_and_without() -> Result<(), Box<dyn std::error::Error>> {
+        let words = |words: &[u32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>();
+        let (_, x64) = DOTNET_X64.iter().next_back().ok_or("no table")?;
+        let form = FunctionForm::of(Arch::X86_64, x64.layout()?)?;
+        let all: Vec<_> = form.all(&words(&[0x1000, 0x1040, 0x100, 0x1040, 0x1080, 0x100, 7])).collect();
+        let ends: Vec<_> = all.iter().map(|f| (f.begin, form.end(&Image, Addr::NULL, f))).collect();
+        assert_eq!(ends, [(0x1000, Ok(0x1040)), (0x1040, Ok(0x1080))]);
+        for (_, table) in &DOTNET_ARM64 {
+            let form = FunctionForm::of(Arch::Aarch64, table.layout()?)?;
+            // One by its .xdata record, one that is packed (5 instructions), one whose record is not there.
+            let all: Vec<_> = form.all(&words(&[0x1000, 0x100, 0x1028, 5 << 2 | 1, 0x1040, 0x110, 7])).collect();
+            let ends: Vec<_> = all.iter().map(|f| (f.begin, form.end(&Image, Addr::NULL, f).ok())).collect();
+            assert_eq!(ends, [(0x1000, Some(0x1028)), (0x1028, Some(0x103c)), (0x1040, None)]);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn registers_by_the_numbers_of_each_machine() {
+        assert_eq!((dwarf(Arch::X86_64, 5), dwarf(Arch::X86_64, 16)), (Some(6), None));
+        assert_eq!((dwarf(Arch::Aarch64, 29), dwarf(Arch::Aarch64, 31)), (Some(29), None));
+    }
+}
