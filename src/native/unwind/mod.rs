@@ -177,9 +177,9 @@ impl<'p> Unwinder<'p> {
             }
             let word = memory.u64(at).ok()?;
             let above = at.checked_add(8)?;
-            if self.is_return_address(Addr::new(word)) {
-                let mut regs = Regs::new(step.regs.arch(), Addr::NULL, above);
-                regs.set_ip(word);
+            let mut regs = Regs::new(step.regs.arch(), Addr::NULL, above);
+            regs.set_ip(word);
+            if self.is_return_address(regs.ip()) {
                 // A frame pointer that was not yet passed may still be the caller's.
                 let fp = step.regs.fp().filter(|fp| *fp >= above && stack.contains(*fp));
                 regs.set(regs.fp_number(), fp.map(|fp| fp.get()));
