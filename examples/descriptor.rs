@@ -17,9 +17,10 @@ use std::path::Path;
 use coremap::addr::Addr;
 use coremap::dotnet::{Detection, detect};
 use coremap::image::{ModuleKind, symbols};
-use coremap::layout::{DOTNET_X64, Global, Layout, read_descriptor};
+use coremap::layout::{DOTNET_ARM64, DOTNET_X64, Global, Layout, read_descriptor};
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
+use coremap::targets::Arch;
 
 type Fallible<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
@@ -51,7 +52,8 @@ fn main() -> Fallible {
         }
     }
     // The newest table that is not newer than what is asked for.
-    let newest = DOTNET_X64.iter().rfind(|(major, _)| against.is_none_or(|a| *major <= a));
+    let tables: &[_] = if process.arch() == Arch::Aarch64 { &DOTNET_ARM64 } else { &DOTNET_X64 };
+    let newest = tables.iter().rfind(|(major, _)| against.is_none_or(|a| *major <= a));
     let known = newest.ok_or("no table is so old")?.1.layout()?;
     let (own, pointers) = descriptor(&process)?;
     if table {

@@ -14,9 +14,28 @@ const X86_64: [&str; 17] = [
     "rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip",
 ];
 
-/// The name of a register of x86_64 by its DWARF number.
-pub fn name(number: u16) -> Option<&'static str> {
-    X86_64.get(usize::from(number)).copied()
+/// aarch64, by DWARF number, with the names of NT_PRSTATUS.
+const AARCH64: [&str; 33] = [
+    "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17",
+    "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp", "pc",
+];
+
+/// The names of a machine's registers, by DWARF number.
+fn names(arch: Arch) -> &'static [&'static str] {
+    match arch {
+        Arch::X86_64 => &X86_64,
+        Arch::Aarch64 => &AARCH64,
+    }
+}
+
+/// The name of a register by its DWARF number.
+pub fn name(arch: Arch, number: u16) -> Option<&'static str> {
+    names(arch).get(usize::from(number)).copied()
+}
+
+/// An aarch64 return address without a signature in its upper bits (PAC).
+pub fn without_signature(address: u64) -> u64 {
+    address & AARCH64_ADDRESS
 }
 
 /// DWARF numbers of x86_64 that have a role.
@@ -67,16 +86,8 @@ impl Regs {
     pub fn of_thread(arch: Arch, registers: &Registers) -> Regs {
         let mut regs = Regs::new(arch, registers.ip(), registers.sp());
         for (name, value) in registers.iter() {
-            let number = match arch {
-                Arch::X86_64 => X86_64.iter().position(|n| *n == name).map(|n| n as u16),
-                Arch::Aarch64 => match name {
-                    "sp" => Some(aarch64::SP),
-                    "pc" => Some(aarch64::PC),
-                    _ => name.strip_prefix('x').and_then(|n| n.parse().ok()).filter(|&n| n <= aarch64::LR),
-                },
-            };
-            if let Some(number) = number {
-                regs.set(number, Some(value));
+            if let Some(number) = names(arch).iter().position(|n| *n == name) {
+                regs.set(number as u16, Some(value));
             }
         }
         regs
@@ -91,6 +102,12 @@ impl Regs {
     pub fn get(&self, number: u16) -> Option<u64> {
         let known = usize::from(number) < COUNT && self.known >> number & 1 != 0;
         self.values.get(usize::from(number)).copied().filter(|_| known)
+    }
+
+    /// Names and values of those that are known, but for where the code is.
+    pub fn known(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let all = names(self.arch).iter().enumerate().filter(|(i, _)| *i != usize::from(self.ip_number()));
+        all.filter_map(|(i, name)| Some((*name, self.get(i as u16)?)))
     }
 
     /// Set a register; numbers that are not kept are passed over.
@@ -116,7 +133,7 @@ impl Regs {
     }
 
     pub(crate) fn set_ip(&mut self, ip: u64) {
-        let ip = if self.arch == Arch::Aarch64 { ip & AARCH64_ADDRESS } else { ip };
+        let ip = if self.arch == Arch::Aarch64 { without_signature(ip) } else { ip };
         self.set(self.ip_number(), Some(ip));
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Form: dotnet/runtime, docs/design/datacontracts/data_descriptor.md (the
 //! compact one), with keys of ours: `id`, `from` (where the numbers come from),
-//! `base` (the table that this one adds to), `constants`, and `note` within a type.
+//! `base` (the tables that this one adds to), `null` for what it has not of them, `constants`,
+//! and `note` within a type.
 
 use serde_json::{Map, Value};
 
@@ -31,13 +32,20 @@ impl Layout {
         let said = origin.is_some();
         let origin = origin.unwrap_or_else(|| Origin::Table(word("id").into()));
         let mut layout = Layout::new(&word("id"), &word("from"), origin);
-        layout.base = Some(word("base")).filter(|base| !base.is_empty());
+        layout.bases = match root.get("base") {
+            Some(Value::String(one)) => vec![one.clone()],
+            Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            _ => Vec::new(),
+        };
         for (kind, fields) in entries(&root, "types", &mut layout.capped) {
             let fields = fields.as_object().ok_or_else(|| fail(format!("type {kind} is not an object")))?;
             layout.put_type(kind);
             for (field, value) in capped(fields, &mut layout.capped) {
                 // [offset, "type"] or offset
                 let value = value.as_array().and_then(|a| a.first()).unwrap_or(value);
+                if value.is_null() && !said {
+                    layout.put_absent(kind, field);
+                }
                 if let Some(offset) = number(value) {
                     layout.put(kind, field, i64::try_from(offset).unwrap_or(i64::MAX))?;
                 }

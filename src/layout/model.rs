@@ -65,8 +65,10 @@ pub struct Layout {
     pub id: String,
     /// Where its numbers come from.
     pub from: String,
-    /// Id of the table that it adds to.
-    pub base: Option<String>,
+    /// Ids of the tables that it adds to, the lowest first.
+    pub bases: Vec<String>,
+    /// Fields of these that it has not.
+    absent: Vec<(String, String)>,
     origin: Option<Origin>,
     types: BTreeMap<String, Fields>,
     constants: BTreeMap<String, BTreeMap<String, u64>>,
@@ -102,6 +104,13 @@ impl Layout {
         Ok(())
     }
 
+    /// Say that a field of the tables below is not there.
+    pub(super) fn put_absent(&mut self, kind: &str, field: &str) {
+        if self.absent.len() < limits::MAX_DESCRIPTOR_ENTRIES {
+            self.absent.push((kind.to_owned(), field.to_owned()));
+        }
+    }
+
     /// Add or replace a number that is no offset: a flag, a count.
     pub fn put_constant(&mut self, group: &str, name: &str, value: u64) {
         self.constants.entry(group.to_owned()).or_default().insert(name.to_owned(), value);
@@ -131,12 +140,18 @@ impl Layout {
         self.id = format!("{} over {}", over.id, self.id);
     }
 
-    /// This layout on top of the table that it adds to.
+    /// This layout on top of a table that it adds to.
     #[must_use]
     pub fn on(&self, base: &Layout) -> Layout {
         let mut whole = base.clone();
+        for (kind, field) in &self.absent {
+            if let Some(fields) = whole.types.get_mut(kind) {
+                fields.remove(field);
+            }
+        }
         whole.overlay(self);
-        Layout { id: self.id.clone(), from: self.from.clone(), base: None, origin: self.origin.clone(), ..whole }
+        let (id, from, origin) = (self.id.clone(), self.from.clone(), self.origin.clone());
+        Layout { id, from, bases: Vec::new(), origin, ..whole }
     }
 
     /// Offset of a field in bytes.

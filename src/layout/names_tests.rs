@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use regex::Regex;
 
-use super::{CPYTHON_X64, DOTNET_BUNDLE, DOTNET_X64, GLIBC_MALLOC, GO_RUNTIME, Layout, MUSL_MALLOCNG, NUMPY, Table};
+use super::{CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, GLIBC_MALLOC, GO_RUNTIME, Layout, MUSL_MALLOCNG, NUMPY, Table};
 
 /// Fields that no table has: newer runtimes' descriptors do, and why they are asked for.
 const FROM_DESCRIPTOR: &[(&str, &str, &str)] = &[
@@ -197,7 +197,8 @@ fn tables() -> Vec<&'static Layout> {
 /// Tables of which every entry is asked for by name. Those of CPython have whole structs: each field of an object is what
 /// a reference from there is called.
 fn asked_by_name() -> Vec<&'static Layout> {
-    let tables = DOTNET_X64.iter().map(|(_, table)| table).chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NUMPY]);
+    let dotnet = DOTNET_X64.iter().chain(&DOTNET_ARM64).map(|(_, table)| table);
+    let tables = dotnet.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NUMPY]);
     tables.map(Table::layout).collect::<Result<_, _>>().unwrap()
 }
 

@@ -247,6 +247,9 @@ pub const MAX_THREAD_NAME: usize = 256;
 /// Slots of the runtime's table for debuggers; 3.1 has 177.
 pub const MAX_DAC_SLOTS: u64 = 512;
 
+/// Runs of words that may be that table; an image has it once, and a global offset table beside it.
+pub const MAX_DAC_TABLES: usize = 8;
+
 /// Buckets in one map of handle tables (INITIAL_HANDLE_TABLE_ARRAY_SIZE).
 pub const MAX_HANDLE_BUCKETS: u64 = 10;
 

@@ -94,6 +94,9 @@ pub const MAX_MMAPS: u32 = 1 << 30;
 /// runs on it: alternate stacks are 8 KiB to some 100 KiB.
 pub const MAX_SIGNAL_SEARCH: u64 = 1 << 20;
 
+/// Bytes of a signal frame of arm64 below its frame record: 4,688, and with the widest vectors and matrices some 70 KiB.
+pub const MAX_SIGNAL_FRAME: u64 = 128 << 10;
+
 /// Stacks that one thread may be on at once: signal handlers that others interrupt.
 pub const MAX_NESTED_STACKS: usize = 8;
 

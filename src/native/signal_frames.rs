@@ -152,6 +152,38 @@ pub fn above_return(arch: Arch, sp: Addr) -> Option<Addr> {
     sp.checked_add(layout(arch).above_return)
 }
 
+/// Where arm64 keeps the frame pointer and the link register of what was interrupted, in its `ucontext`.
+const RECORDED: usize = 184 + 29 * 8;
+
+/// The `ucontext` that the kernel put below a frame record. Only arm64's makes one: {x29, x30} of what was interrupted,
+/// above the `rt_sigframe`, whose size differs by what the machine has to save; the handler's frame pointers
+/// lead to it, and not to the stack pointer. It is looked for from the record down to `low`, by its shape and by the
+/// same two registers.
+pub fn below_record(memory: &dyn Memory, arch: Arch, record: Addr, low: Addr) -> Option<Addr> {
+    let layout = layout(arch);
+    if arch != Arch::Aarch64 || !record.is_aligned(layout.align) {
+        return None;
+    }
+    let recorded = memory.bytes(record, 16).ok()?;
+    let start = record.saturating_sub(limits::MAX_SIGNAL_FRAME).max(low.align_up(layout.align));
+    let bytes = memory.bytes(start, usize::try_from(record.checked_since(start)?).ok()?).ok()?;
+    let (len, step) = (usize::try_from(layout.len).ok()?, usize::try_from(layout.align).ok()?);
+    let stack = AddrRange::new(start, record);
+    (0..=bytes.len().checked_sub(len)?).rev().filter(|i| i.is_multiple_of(step)).find_map(|i| {
+        let uc = bytes.get(i..i.checked_add(len)?)?;
+        let at = start.checked_add(i as u64)?;
+        let same = uc.get(RECORDED..RECORDED + 16) == Some(recorded.as_slice());
+        (same && parse(layout, uc, at, stack).is_some()).then_some(at)
+    })
+}
+
+/// Whether a `ucontext` is there, by its shape.
+pub fn is_ucontext(memory: &dyn Memory, arch: Arch, at: Addr) -> bool {
+    let layout = layout(arch);
+    let stack = AddrRange::sized(at, limits::MAX_SIGNAL_SEARCH);
+    memory.bytes(at, layout.len as usize).is_ok_and(|uc| parse(layout, &uc, at, stack).is_some())
+}
+
 /// The first signal frame on `stack` at or above `sp`: that of the handler that runs
 /// now. At most [`limits::MAX_SIGNAL_SEARCH`] bytes are looked through.
 pub fn find(memory: &dyn Memory, arch: Arch, sp: Addr, stack: AddrRange) -> Option<SignalFrame> {
@@ -186,4 +218,80 @@ fn parse(layout: &SignalLayout, uc: &[u8], at: Addr, stack: AddrRange) -> Option
         ip,
         alternate: AddrRange::sized(Addr::new(word(ucontext::STACK_SP)?), size),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Fault, FaultKind};
+
+    const BASE: u64 = 0x7000_0000;
+    /// From the `rt_sigframe` to the frame record above it, as arm64's kernel leaves it: siginfo, ucontext, 4 KiB of records.
+    const SIZE: u64 = 128 + 464 + 4096;
+
+    struct Stack(Vec<u8>);
+
+    impl Memory for Stack {
+        fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+            let fault = Fault { addr, kind: FaultKind::Unmapped };
+            let from = addr.checked_since(Addr::new(BASE)).ok_or(fault)? as usize;
+            buf.copy_from_slice(self.0.get(from..from + buf.len()).ok_or(fault)?);
+            Ok(())
+        }
+
+        fn readable(&self, addr: Addr, max: u64) -> u64 {
+            let from = addr.checked_since(Addr::new(BASE));
+            from.map_or(0, |from| (self.0.len() as u64).saturating_sub(from).min(max))
+        }
+    }
+
+    /// A stack with a signal frame at `at`, `size` bytes below its record: {x29, x30} of what was interrupted at `ip`.
+    fn stack(at: u64, size: u64, registers: (u64, u64), ip: u64) -> Stack {
+        let mut bytes = vec![0; 0x8000];
+        let mut put = |at: u64, word: u64| bytes[at as usize..][..8].copy_from_slice(&word.to_le_bytes());
+        let uc = at + 128;
+        put(uc + 24, SS_DISABLE.into());
+        put(uc + 184 + 8 * 29, registers.0);
+        put(uc + 184 + 8 * 30, registers.1);
+        put(uc + 432, BASE + 0x7000);
+        put(uc + 440, ip);
+        put(uc + 464, u64::from(arm64::FPSIMD_MAGIC) | u64::from(arm64::FPSIMD_SIZE) << 32);
+        put(at + size, registers.0);
+        put(at + size + 8, registers.1);
+        Stack(bytes)
+    }
+
+    #[test]
+    fn a_record_of_the_kernels_leads_to_what_was_interrupted() {
+        let (at, low) = (0x1000, Addr::new(BASE + 0x800));
+        // Wider vectors take more room below the record.
+        for size in [SIZE, SIZE + 0x900] {
+            let memory = stack(at, size, (BASE + 0x7100, 0x40_1000), 0x40_2344);
+            let record = Addr::new(BASE + at + size);
+            let found = below_record(&memory, Arch::Aarch64, record, low);
+            assert_eq!(found, Some(Addr::new(BASE + at + 128)), "{size}");
+            let regs = found.and_then(|uc| registers(&memory, Arch::Aarch64, uc)).map(|r| (r.ip(), r.sp()));
+            assert_eq!(regs, Some((Addr::new(0x40_2344), Addr::new(BASE + 0x7000))));
+            assert_eq!(below_record(&memory, Arch::X86_64, record, low), None, "that kernel makes none");
+            assert_eq!(below_record(&memory, Arch::Aarch64, record.saturating_add(8), low), None, "not aligned");
+            assert_eq!(
+                below_record(&memory, Arch::Aarch64, record, Addr::new(BASE + 0x1800)),
+                None,
+                "below the handler"
+            );
+        }
+    }
+
+    #[test]
+    fn a_record_of_a_function_leads_to_no_signal() {
+        let (at, low) = (0x1000, Addr::new(BASE + 0x800));
+        let mut memory = stack(at, SIZE, (BASE + 0x7100, 0x40_1000), 0x40_2344);
+        // Another x29 than that of the interrupted: a record that lies above a signal frame of long ago.
+        memory.0[(at + SIZE) as usize] ^= 0x10;
+        assert_eq!(below_record(&memory, Arch::Aarch64, Addr::new(BASE + at + SIZE), low), None);
+        let empty = Stack(vec![0; 0x2000]);
+        assert_eq!(below_record(&empty, Arch::Aarch64, Addr::new(BASE + 0x1f00), low), None);
+        assert_eq!(below_record(&empty, Arch::Aarch64, Addr::new(BASE + 0x1ff8), low), None, "at the end");
+        assert!(!is_ucontext(&empty, Arch::Aarch64, Addr::new(BASE)));
+    }
 }

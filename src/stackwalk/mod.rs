@@ -41,6 +41,7 @@ pub struct Walker<'a, 'p> {
 
 /// A stack as far as it was followed.
 struct State {
+    arch: Arch,
     frames: Vec<StackFrame>,
     /// Marks that were not passed yet, lowest first.
     pending: VecDeque<Mark>,
@@ -81,6 +82,7 @@ impl<'a, 'p> Walker<'a, 'p> {
         let regs = Regs::of_thread(self.process.arch(), &thread.registers);
         let mut step = Step { regs, exact: true, trust: Trust::Context };
         let mut state = State {
+            arch: self.process.arch(),
             frames: Vec::new(),
             pending: marks.into(),
             runs: Runs::new(runs),
@@ -212,7 +214,11 @@ impl<'a, 'p> Walker<'a, 'p> {
     }
 
     fn leave_native(&self, state: &mut State, step: &Step, stack: Option<AddrRange>) -> Result<Step, End> {
-        match self.unwinder.by_unwind_data(step) {
+        let by_data = self.unwinder.by_unwind_data(step);
+        if let Some(chained) = self.instead(state, step, stack, &by_data) {
+            return Ok(chained);
+        }
+        match by_data {
             Ok(up) if self.is_caller(state, step, &up) => Ok(up),
             _ if self.unwinder.is_signal_return(step.regs.ip()) => {
                 let up = self.unwinder.by_signal_frame(step).filter(|up| self.is_caller(state, step, up));
@@ -232,6 +238,23 @@ impl<'a, 'p> Walker<'a, 'p> {
         }
     }
 
+    /// The caller by the frame pointer, where that is surer than unwind data: a frame record of arm64 stands anywhere in its
+    /// frame, so that the stack pointer is not known behind one, which unwind data may count from.
+    fn instead(
+        &self,
+        state: &State,
+        step: &Step,
+        stack: Option<AddrRange>,
+        by_data: &Result<Step, End>,
+    ) -> Option<Step> {
+        if self.process.arch() != Arch::Aarch64 || step.trust != Trust::FramePointer {
+            return None;
+        }
+        let chained = self.unwinder.by_frame_pointer(step, stack?).filter(|up| self.is_caller(state, step, up))?;
+        let same = by_data.as_ref().is_ok_and(|up| up.regs.ip() == chained.regs.ip());
+        (!same && !self.unwinder.is_signal_return(step.regs.ip())).then_some(chained)
+    }
+
     /// The frame above, where no unwind data tells it.
     fn without_data(&self, state: &mut State, step: &Step, stack: Option<AddrRange>, end: End) -> Result<Step, End> {
         let fits = |state: &State, up: Option<Step>| up.filter(|up| self.is_caller(state, step, up));
@@ -242,14 +265,19 @@ impl<'a, 'p> Walker<'a, 'p> {
         }
         let chained = stack.and_then(|stack| fits(state, self.unwinder.by_frame_pointer(step, stack)));
         let marked = self.next_mark(state, step);
-        // The thread's own frame pointer may be anything; a chain of them that
-        // passes by an mark has missed what that one marks.
+        // The thread's own frame pointer may be anything, but where the machine's conventions say otherwise; a chain of
+        // them that passes by a mark has missed what that one marks.
+        let kept = step.trust != Trust::Context || self.process.arch() == Arch::Aarch64;
         let chained = chained.filter(|up| match marked.and_then(|at| state.pending.get(at)?.regs.as_ref()) {
-            Some(regs) => step.trust != Trust::Context && up.regs.sp() <= regs.sp(),
+            Some(regs) => kept && up.regs.sp() <= regs.sp(),
             None => true,
         });
         if let Some(up) = chained.or_else(|| state.follow(marked?)) {
             return Ok(up);
+        }
+        // Arm's procedure call standard: the frame pointer of what a thread begins with is zero.
+        if self.process.arch() == Arch::Aarch64 && !step.exact && step.regs.fp() == Some(Addr::NULL) {
+            return Err(End::Bottom);
         }
         let Some(stack) = stack else { return Err(End::NoStack(step.regs.sp())) };
         if let Some(up) = fits(state, self.unwinder.by_signal_shape(step, stack)) {
@@ -294,7 +322,7 @@ impl State {
         while self.pending.front().is_some_and(|f| f.addr < limit) {
             let Some(frame) = self.pending.pop_front() else { return };
             self.marked |= frame.regs.is_some();
-            let regs = frame.regs.clone().unwrap_or_else(|| Regs::new(Arch::X86_64, Addr::NULL, frame.addr));
+            let regs = frame.regs.clone().unwrap_or_else(|| Regs::new(self.arch, Addr::NULL, frame.addr));
             let ip = frame.regs.as_ref().map_or(Addr::NULL, Regs::ip);
             let (sp, exact) = (frame.addr, frame.exact);
             self.frames.push(StackFrame {

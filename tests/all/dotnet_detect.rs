@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::dotnet_builder::{FREE, Fake, IMAGE, SLOTS, VARS};
+use crate::support::dotnet_builder::{FREE, Fake, GLOBALS, IMAGE, SLOTS, VARS};
 use crate::support::real;
 use crate::support::run::bounded;
 
@@ -54,6 +54,24 @@ fn a_program_that_has_the_runtime_inside_is_one() {
     assert_eq!((runtimes.len(), code), (1, 4), "{warnings}");
     let told = "/srv/app/app: .NET 7.0.20: no layout that is known fits its structures";
     assert!(warnings.contains(told), "{warnings}");
+}
+
+/// Code of arm64 reaches globals by way of the global offset table, which lies before the runtime's own table of them
+/// and leads into the image too: to GcDacVars as well, at the place where that has it.
+#[test]
+fn the_table_of_globals_is_that_whose_slots_lead_to_what_they_are_named_for() {
+    let mut fake = Fake::dotnet_8();
+    let source = |fake: &Fake| {
+        let (runtimes, warnings, _) = found(fake);
+        (runtimes[0]["layout_source"].as_str().unwrap().to_owned(), warnings)
+    };
+    let plain = source(&fake);
+    assert!(plain.0.contains(&format!("by its shape at {:#x}", IMAGE + SLOTS)), "{plain:?}");
+    let slot = fake.table.slot("GcDacGlobals");
+    for i in 0..=slot {
+        fake.put(IMAGE + SLOTS - 8 * (i + 1), IMAGE + GLOBALS + 8 * (slot - i));
+    }
+    assert_eq!(source(&fake), plain);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::support::cases::{Case, names, serving};
 use crate::support::methods::{core, ip2method, ips, official, row};
-use crate::support::real::hex;
+use crate::support::real::{beside, hex};
 use crate::support::run::{program, run};
 use serde_json::Value;
 
@@ -124,6 +124,35 @@ fn equals_official_but_names(case: &Case) {
 fn methods_are_those_that_the_official_library_told() {
     for case in serving("methods") {
         if case.metadata { equals_official(case) } else { equals_official_but_names(case) }
+    }
+}
+
+/// On aarch64: stubs by their instructions and data alone; jitted methods by what their precodes and code headers lead to.
+#[test]
+fn stubs_and_jitted_code_are_those_that_their_own_words_tell() {
+    for case in serving("code") {
+        let truth: Value = serde_json::from_str(&beside(&case.name, "code.json")).unwrap();
+        let (stubs, methods) = (truth["stubs"].as_object().unwrap(), truth["methods"].as_object().unwrap());
+        let ips: Vec<&str> = stubs.keys().chain(methods.keys()).map(String::as_str).collect();
+        let out = ip2method(&["--json"], &ips, &core(&case.name));
+        let answer = out.json();
+        let rows: BTreeMap<_, _> =
+            answer["results"].as_array().unwrap().iter().map(|r| (r["ip"].as_str().unwrap(), r)).collect();
+        for (ip, want) in stubs {
+            let reason = rows[ip.as_str()]["reason"].as_str().unwrap();
+            let [kind, start, target] = [0, 1, 2].map(|i| want[i].as_str().unwrap());
+            assert!(reason.starts_with(&format!("a {kind} at {start}")), "{ip}: {reason}");
+            assert!(reason.contains(&format!("jumps to {target};")), "{ip}: {reason}");
+        }
+        for (ip, want) in methods {
+            let row = rows[ip.as_str()];
+            assert_eq!(
+                [&row["method_desc"], &row["code_start"], &row["code_size"]],
+                [&want[0], &want[1], &want[2]],
+                "{ip}"
+            );
+        }
+        assert!(stubs.len() > 20 && methods.len() > 8, "{}", case.name);
     }
 }
 

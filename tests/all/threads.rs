@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::support::builder::{CoreBuilder, Load, R, W, X};
+use crate::support::cases;
 use crate::support::notes;
 use crate::support::real::{self, hex, official};
 use crate::support::run::run;
@@ -399,6 +400,38 @@ fn explicit_frames_lead_on_where_no_module_is_in_the_core() {
     let threads = answer("dotnet10-kernel-threads");
     let by_frame = threads.values().flat_map(|t| frames(t, "managed")).filter(|f| f["trust"] == "frame").count();
     assert!(by_frame >= 3, "{by_frame}");
+}
+
+/// Cores of aarch64, where every function keeps a frame record: return addresses that gdb found, and those that a reader of
+/// the records alone finds, each list from the innermost frame on and without gaps.
+#[test]
+fn frames_of_aarch64_equal_gdbs_and_the_frame_records() {
+    for case in cases::serving("frames") {
+        let ours = answer(&case.name);
+        let truth: Value = serde_json::from_str(&real::beside(&case.name, "frames.json")).unwrap();
+        let mut compared = 0;
+        for source in ["gdb", "records"] {
+            for (tid, want) in truth[source].as_object().into_iter().flatten() {
+                let thread = &ours[&tid.parse().unwrap()];
+                let all = thread["frames"].as_array().unwrap().iter().filter(|f| f["kind"] != "frame");
+                // gdb has a frame without an address where a signal was delivered.
+                let ips: Vec<_> = all.filter(|f| source == "records" || !is_trampoline(f)).map(|f| &f["ip"]).collect();
+                let want: Vec<_> = want.as_array().unwrap().iter().collect();
+                assert_eq!(ips.get(..want.len()), Some(want.as_slice()), "{}: {source}: thread {tid}", case.name);
+                compared += want.len();
+                // The records end where the thread began.
+                if source == "records" {
+                    assert_eq!((ips.len(), &thread["end"]), (want.len(), &"the thread began here".into()), "{tid}");
+                }
+            }
+        }
+        assert!(compared > 30, "{}: {compared} frames", case.name);
+    }
+}
+
+/// Whether a frame is where a signal's handler returns to: in the vdso.
+fn is_trampoline(frame: &Value) -> bool {
+    frame["module"].as_str().is_some_and(|m| m.contains("vdso"))
 }
 
 #[test]

@@ -6,11 +6,11 @@
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::code::nibble;
 use crate::dotnet::code::ranges::CodeRange;
-use crate::dotnet::code::unwind_info::UnwindEntry;
+use crate::dotnet::code::unwind::{FunctionForm, RuntimeFunction, UnwindEntry};
 use crate::dotnet::runtime::Runtime;
 use crate::layout::{StructView, ViewError};
 use crate::limits;
-use crate::memory::Memory;
+use crate::memory::{Fault, Memory};
 
 /// Header words up to this are no pointers but kinds of stubs
 /// (STUB_CODE_BLOCK_LAST; StubCodeBlockLast of the descriptor).
@@ -44,6 +44,16 @@ pub(in crate::dotnet) enum CodeBlock {
         /// STUB_CODE_BLOCK_*
         kind: u64,
     },
+}
+
+/// The RUNTIME_FUNCTIONs of a block: the first one's address, and how many.
+fn functions(
+    memory: &dyn Memory,
+    form: &FunctionForm,
+    (first, count): (Addr, u32),
+) -> Result<Vec<RuntimeFunction>, Fault> {
+    let count = u64::from(count.min(limits::MAX_FUNCLETS));
+    Ok(form.all(&memory.bytes(first, (count * form.size()) as usize)?).collect())
 }
 
 /// One code heap, its blocks' starts read once.
@@ -105,14 +115,11 @@ impl CodeHeap {
         unwind: (Addr, u32),
         ip: Addr,
     ) -> Option<UnwindEntry> {
-        let size = runtime.layout.size("RuntimeFunction").ok()?;
-        (0..u64::from(unwind.1)).find_map(|i| {
-            let function =
-                StructView::new(memory, &runtime.layout, "RuntimeFunction", unwind.0.saturating_add(i * size));
-            let at = |field| function.u32(field).ok();
+        let form = FunctionForm::of(runtime.arch, &runtime.layout).ok()?;
+        functions(memory, &form, unwind).ok()?.into_iter().find_map(|function| {
             let place = |rva: u32| self.begin.saturating_add(u64::from(rva));
-            let (begin, end) = (place(at("BeginAddress")?), place(at("EndAddress")?));
-            let data = at("UnwindData")?;
+            let (begin, end) = (place(function.begin), place(form.end(memory, self.begin, &function).ok()?));
+            let data = function.data;
             (begin <= ip && ip < end).then_some(UnwindEntry { base: self.begin, begin, end, data })
         })
     }
@@ -136,11 +143,12 @@ impl CodeHeap {
         let method_desc = view.ptr("MethodDesc")?;
         let count = view.u32("NumUnwindInfos")?.min(limits::MAX_FUNCLETS);
         let first = view.addr_of("UnwindInfos")?;
-        let size = layout.size("RuntimeFunction")?;
+        let form = FunctionForm::of(runtime.arch, layout)?;
+        let fault = ViewError::fault("RealCodeHeader", "UnwindInfos");
         let mut end = start;
-        for i in 0..u64::from(count) {
-            let function = StructView::new(memory, layout, "RuntimeFunction", first.saturating_add(i * size));
-            end = end.max(self.begin.saturating_add(u64::from(function.u32("EndAddress")?)));
+        for function in functions(memory, &form, (first, count)).map_err(fault)? {
+            let own = form.end(memory, self.begin, &function).map_err(fault)?;
+            end = end.max(self.begin.saturating_add(u64::from(own)));
         }
         Ok(CodeBlock::Method {
             start,

@@ -13,13 +13,13 @@ mod nibble;
 mod ranges;
 mod ready_to_run;
 mod stubs;
-mod unwind_info;
+mod unwind;
 
 pub(super) use jitted::{CodeBlock, CodeHeap};
 pub use ranges::{CodeRange, CodeRangeKind};
 pub(super) use ready_to_run::{ReadyToRun, ReadyToRunMethod};
 pub use stubs::{Stub, StubKind};
-pub(super) use unwind_info::{DWARF, behind, unwind};
+pub(super) use unwind::{behind, dwarf, unwind};
 
 pub(super) use ranges::read as read_ranges;
 pub(super) use stubs::decode as decode_stub;

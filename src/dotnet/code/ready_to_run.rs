@@ -12,7 +12,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::bytes::u32_at;
 use crate::dotnet::code::instances;
 use crate::dotnet::code::native_format::{NativeArray, unsigned};
-use crate::dotnet::code::unwind_info::UnwindEntry;
+use crate::dotnet::code::unwind::{FunctionForm, RuntimeFunction, UnwindEntry};
 use crate::dotnet::runtime::Runtime;
 use crate::image::metadata::{Table, Token};
 use crate::layout::{StructView, ViewError};
@@ -104,18 +104,13 @@ impl ReadyToRun {
         let view = StructView::new(memory, layout, "ReadyToRunInfo", info);
         let fault = |field| ViewError::fault("ReadyToRunInfo", field);
         let count = view.u32("NumRuntimeFunctions")?.min(limits::MAX_RUNTIME_FUNCTIONS);
-        let stride = layout.size("RuntimeFunction")?.clamp(4, 64);
+        let form = FunctionForm::of(runtime.arch, layout)?;
         let bytes = memory
-            .bytes(view.ptr("RuntimeFunctions")?, count as usize * stride as usize)
+            .bytes(view.ptr("RuntimeFunctions")?, count as usize * form.size() as usize)
             .map_err(fault("RuntimeFunctions"))?;
-        let (begin, end) =
-            (layout.positive("RuntimeFunction", "BeginAddress")?, layout.positive("RuntimeFunction", "EndAddress")?);
-        let functions = bytes
-            .chunks_exact(stride as usize)
-            .map_while(|f| Some((u32_at(f, begin as usize)?, u32_at(f, end as usize)?)))
-            .collect();
-        let data = layout.positive("RuntimeFunction", "UnwindData")?;
-        let unwind_data = bytes.chunks_exact(stride as usize).map_while(|f| u32_at(f, data as usize)).collect();
+        let functions: Vec<RuntimeFunction> = form.all(&bytes).collect();
+        let unwind_data = functions.iter().map(|f| f.data).collect();
+        let functions = extents(memory, &form, base, &functions);
         let hot_cold: Vec<(u32, u32)> = match (view.ptr("HotColdMap"), view.u32("NumHotColdMap")) {
             (Ok(map), Ok(count)) if !map.is_null() => {
                 let bytes = memory
@@ -278,6 +273,17 @@ impl ReadyToRun {
     }
 }
 
+/// Begins and ends. One whose unwind data tells its end and is not in the core ends where the next begins; the last of
+/// these is as good as empty.
+fn extents(memory: &dyn Memory, form: &FunctionForm, base: Addr, functions: &[RuntimeFunction]) -> Vec<(u32, u32)> {
+    let next = functions.iter().skip(1).map(|f| Some(f.begin)).chain([None]);
+    let extent = |(function, next): (&RuntimeFunction, Option<u32>)| {
+        let own = form.end(memory, base, function).ok();
+        (function.begin, own.or(next).unwrap_or(function.begin))
+    };
+    functions.iter().zip(next).map(extent).collect()
+}
+
 /// The runtime's HashMap: the first bucket's first word counts the others; four
 /// keys, then four values in each; values are pointers shifted right by one.
 fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result<HashMap<Addr, Addr>, ViewError> {
@@ -308,4 +314,36 @@ fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result
         }
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::DOTNET_ARM64;
+    use crate::memory::{Fault, FaultKind};
+    use crate::targets::Arch;
+
+    /// A core without the pages of unwind data.
+    struct Nothing;
+
+    impl Memory for Nothing {
+        fn read(&self, addr: Addr, _: &mut [u8]) -> Result<(), Fault> {
+            Err(Fault { addr, kind: FaultKind::NotDumped })
+        }
+
+        fn readable(&self, _: Addr, _: u64) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn a_function_whose_end_is_not_in_the_core_ends_where_the_next_begins() -> Result<(), Box<dyn std::error::Error>> {
+        let (_, table) = DOTNET_ARM64.iter().next_back().ok_or("no table")?;
+        let form = FunctionForm::of(Arch::Aarch64, table.layout()?)?;
+        let own = |begin, data| RuntimeFunction { begin, end: None, data };
+        // The second is packed: it has 3 instructions, and padding behind them.
+        let functions = [own(0x100, 0x4000), own(0x140, 3 << 2 | 1), own(0x180, 0x4010)];
+        assert_eq!(extents(&Nothing, &form, Addr::NULL, &functions), [(0x100, 0x140), (0x140, 0x14c), (0x180, 0x180)]);
+        Ok(())
+    }
 }

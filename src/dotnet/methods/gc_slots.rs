@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 
 use crate::addr::Addr;
 use crate::dotnet::code::gc_info::{At, Encoding, GcInfo, Place, Slot, StackBase};
-use crate::dotnet::code::{CodeBlock, CodeRangeKind, DWARF, behind};
+use crate::dotnet::code::{CodeBlock, CodeRangeKind, behind, dwarf};
 use crate::layout::{Layout, StructView, ViewError};
 use crate::limits;
 use crate::managed::FrameSlotPlace;
 use crate::memory::Memory;
-use crate::registers::Regs;
-use crate::registers::{self, x86_64::RSP};
+use crate::registers::{self, Regs};
+use crate::targets::Arch;
 
 use super::Methods;
 
@@ -144,7 +144,7 @@ impl Methods<'_> {
                 };
                 let begins = entry.begin() == method.start || cold.is_some_and(|c| entry.begin() == c.0);
                 let pristine = self.types.process.memory.pristine();
-                let gc_info = behind(&pristine, &own).map_err(|e| e.to_string())?;
+                let gc_info = behind(&pristine, self.types.runtime.arch, &own).map_err(|e| e.to_string())?;
                 // Its exception clauses are not read: no funclet is known to be no filter.
                 let funclet = (!begins).then(|| entry.begin().since(method.start.min(entry.begin())));
                 Ok(Found { gc_info, start: method.start, offset, funclet, filters: None, pristine: true })
@@ -279,21 +279,22 @@ struct Frame<'a, 'p> {
 
 impl Frame<'_, '_> {
     fn resolve(&mut self, slot: &Slot) -> Option<FrameSlot> {
+        let arch = self.regs.arch();
         let place = match slot.place {
             Place::Register(number) => {
-                let dwarf = *DWARF.get(number as usize)?;
-                let value = self.regs.get(dwarf)?;
-                let place = FrameSlotPlace::Register(registers::name(dwarf)?);
+                let number = dwarf(arch, number)?;
+                let value = self.regs.get(number)?;
+                let place = FrameSlotPlace::Register(registers::name(arch, number)?);
                 return Some(FrameSlot { place, value, interior: slot.interior, pinned: slot.pinned });
             }
             Place::Stack(base, distance) => {
                 let distance = i64::from(distance);
                 let (from, name) = match base {
-                    StackBase::Sp => (self.regs.sp(), registers::name(RSP)?),
-                    StackBase::CallerSp => (self.caller_sp()?, "caller's rsp"),
+                    StackBase::Sp => (self.regs.sp(), registers::name(arch, self.regs.sp_number())?),
+                    StackBase::CallerSp => (self.caller_sp()?, caller_sp_name(arch)),
                     StackBase::Register => {
-                        let dwarf = *DWARF.get(self.base? as usize)?;
-                        (Addr::new(self.regs.get(dwarf)?), registers::name(dwarf)?)
+                        let number = dwarf(arch, self.base?)?;
+                        (Addr::new(self.regs.get(number)?), registers::name(arch, number)?)
                     }
                 };
                 FrameSlotPlace::Stack(from.checked_offset(distance)?, name, distance)
@@ -308,5 +309,13 @@ impl Frame<'_, '_> {
         let (methods, regs) = (self.methods, self.regs);
         let exact = self.state != FrameState::Call;
         *self.caller.get_or_insert_with(|| methods.unwind(regs, exact).ok().map(|up| up.sp()))
+    }
+}
+
+/// What slots are called whose distance is from the caller's stack pointer.
+fn caller_sp_name(arch: Arch) -> &'static str {
+    match arch {
+        Arch::X86_64 => "caller's rsp",
+        Arch::Aarch64 => "caller's sp",
     }
 }

@@ -199,10 +199,12 @@ impl<'p> Methods<'p> {
                     None => CodeAt::Nothing("in an image with precompiled code, but in no method of it".into()),
                 },
             },
-            CodeRangeKind::Stubs(_) | CodeRangeKind::Other => match code::decode_stub(self.memory(), ip) {
-                Some(stub) => CodeAt::Stub(stub, self.stub_method(&stub)),
-                None => CodeAt::Nothing("in a range of stubs".into()),
-            },
+            CodeRangeKind::Stubs(_) | CodeRangeKind::Other => {
+                match code::decode_stub(self.memory(), self.types.runtime.arch, ip) {
+                    Some(stub) => CodeAt::Stub(stub, self.stub_method(&stub)),
+                    None => CodeAt::Nothing("in a range of stubs".into()),
+                }
+            }
         })
     }
 
@@ -281,7 +283,7 @@ impl<'p> Methods<'p> {
         };
         match heap.block(self.memory(), &self.types.runtime, start) {
             Err(e) => CodeAt::Nothing(e.to_string()),
-            Ok(CodeBlock::Stubs { kind }) => match code::decode_stub(self.memory(), ip) {
+            Ok(CodeBlock::Stubs { kind }) => match code::decode_stub(self.memory(), self.types.runtime.arch, ip) {
                 Some(stub) => CodeAt::Stub(stub, self.stub_method(&stub)),
                 None => CodeAt::StubBlock(kind),
             },
@@ -348,7 +350,7 @@ impl<'p> Methods<'p> {
     /// The stub that the bytes at `ip` are, and its method; for addresses outside
     /// of the ranges of code (up to .NET 7 these do not list stubs).
     pub fn stub_at(&self, ip: Addr) -> Option<(Stub, Option<String>)> {
-        let stub = code::decode_stub(self.memory(), ip)?;
+        let stub = code::decode_stub(self.memory(), self.types.runtime.arch, ip)?;
         Some((stub, self.stub_method(&stub)))
     }
 

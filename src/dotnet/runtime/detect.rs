@@ -11,7 +11,7 @@ use crate::dotnet::threads::ThreadList;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::{self, Symbol};
 use crate::image::{Module, ModuleKind};
-use crate::layout::{DOTNET_X64, Layout, LayoutError, Table, read_descriptor};
+use crate::layout::{DOTNET_ARM64, DOTNET_X64, Layout, LayoutError, Table, read_descriptor};
 use crate::limits;
 use crate::memory::Memory;
 use crate::phase::Phase;
@@ -39,6 +39,8 @@ pub struct Runtime {
     pub base: Addr,
     /// Addresses it covers.
     pub range: AddrRange,
+    /// The machine.
+    pub arch: Arch,
     /// Major version.
     pub major: u32,
     /// Version as its users know it, e.g. `8.0.33`.
@@ -147,13 +149,10 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
         }
     };
     let said = version.as_ref().map(|(version, ..)| version.as_str());
-    if process.arch() != Arch::X86_64 {
-        let of = said.map_or(String::new(), |v| format!(" {v}"));
-        return unusable(format!("no layout of .NET{of} on {}", process.arch().name()));
-    }
-    let candidates = candidates(version.as_ref().map(|v| v.1));
+    let arch = process.arch();
+    let candidates = candidates(tables(arch), version.as_ref().map(|v| v.1));
     let mut why = match said {
-        Some(version) if candidates.is_empty() => format!("no layout of .NET {version} is known"),
+        Some(version) if candidates.is_empty() => format!("no layout of .NET {version} is known on {}", arch.name()),
         Some(version) => format!(".NET {version}: no layout of it is known, and its structures fit none that is"),
         None => "its version is not in the core, and its structures fit no layout that is known".to_owned(),
     };
@@ -184,6 +183,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
             path: module.path.to_string(),
             base: module.range.start,
             range: module.range,
+            arch,
             major,
             version,
             version_source,
@@ -255,18 +255,26 @@ struct Candidate {
     by_shape: bool,
 }
 
+/// The tables of a machine, by major version.
+fn tables(arch: Arch) -> &'static [(u32, Table)] {
+    match arch {
+        Arch::X86_64 => &DOTNET_X64,
+        Arch::Aarch64 => &DOTNET_ARM64,
+    }
+}
+
 /// The tables to try, in order. A version that has a proven one of its own takes that. Where no
 /// version is known, or one newer than any table (builds of one's own call themselves 42),
 /// the structures decide; then a newer version may still fit the newest table, as far as
 /// that is checked. A version between two proven tables takes the derived one that its structures
 /// fit, of those the nearest; one before all belongs to none.
-fn candidates(version: Option<u32>) -> Vec<Candidate> {
+fn candidates(tables: &'static [(u32, Table)], version: Option<u32>) -> Vec<Candidate> {
     let of = |(major, table): &'static (u32, Table), by_shape| Candidate { major: *major, table, by_shape };
     let made_from_headers = |t: &&'static (u32, Table)| t.1.layout().is_ok_and(is_derived);
-    if let Some(own) = DOTNET_X64.iter().find(|t| Some(t.0) == version).filter(|t| !made_from_headers(t)) {
+    if let Some(own) = tables.iter().find(|t| Some(t.0) == version).filter(|t| !made_from_headers(t)) {
         return vec![of(own, false)];
     }
-    let (derived, proven): (Vec<_>, Vec<_>) = DOTNET_X64.iter().partition(made_from_headers);
+    let (derived, proven): (Vec<_>, Vec<_>) = tables.iter().partition(made_from_headers);
     let Some(newest) = proven.iter().max_by_key(|t| t.0) else { return Vec::new() };
     if let Some(major) = version.filter(|&major| major < newest.0) {
         let mut out: Vec<Candidate> = derived.into_iter().map(|t| of(t, true)).collect();

@@ -8,7 +8,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::dotnet::gc::vars;
 use crate::image::elf::ElfImage;
 use crate::image::symbols::Symbol;
-use crate::layout::{Global, Layout};
+use crate::layout::{Global, Layout, StructView};
 use crate::limits;
 use crate::memory::Memory;
 
@@ -133,11 +133,14 @@ fn gc_dac_vars(memory: &dyn Memory, image: &ElfImage, slot: Addr, counted: bool)
 
 /// Without the export (3.1 has none; a kernel's core lacks the symbol table): in
 /// the image's data, the word that leads to GcDacVars, at its slot in a run of
-/// others that lead into the image.
+/// others that lead into the image. Of several such runs that whose slots lead to what
+/// they are named for: a machine whose code reaches globals by way of the global offset
+/// table (arm64) has a run of the same kind there.
 fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool, pointers: Vec<Addr>) -> Option<Roots> {
     let Some(slot) = layout.value("DacSlot.GcDacGlobals") else { return by_any_slot(memory, image, layout, wide) };
     let slot = slot as usize;
     let counted = layout.field("GcDacVars", "total_generation_count").is_ok();
+    let mut found: Vec<Roots> = Vec::new();
     for part in image.writable_parts(memory) {
         let words = words(memory, image, part, wide)?;
         let mut tables = Tables { image, words: &words, end: 0 };
@@ -147,11 +150,48 @@ fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool, 
                 let width = if wide { 8 } else { 4 };
                 let start = part.start.saturating_add(width * first as u64);
                 let source = format!("g_dacTable by its shape at {start}");
-                return Some(Roots { slots: slots.to_vec(), pointers, gc_dac_vars: Some(vars), source });
+                let (slots, pointers) = (slots.to_vec(), pointers.clone());
+                found.push(Roots { slots, pointers, gc_dac_vars: Some(vars), source });
+            }
+            if found.len() >= limits::MAX_DAC_TABLES {
+                break;
             }
         }
     }
-    None
+    if found.len() < 2 {
+        return found.pop();
+    }
+    // The first of those that fit best.
+    found.reverse();
+    found.into_iter().max_by_key(|roots| fitting(memory, image, layout, roots))
+}
+
+/// How many slots lead to what they are named for.
+fn fitting(memory: &dyn Memory, image: &ElfImage, layout: &Layout, roots: &Roots) -> usize {
+    let pointer = |name: &str| {
+        let leads = roots.pointer(memory, layout, name).ok()?;
+        (leads.is_aligned(8) && memory.readable(leads, 8) == 8).then_some(leads)
+    };
+    let pointers =
+        ["AppDomain", "SystemDomain", "FinalizerThread", "SyncTableEntries"].map(|name| pointer(name).is_some());
+    let jit = || {
+        let manager = pointer("EEJitManager")?;
+        // It begins with its vtable.
+        memory.ptr(manager).ok().filter(|vtable| image.range.contains(*vtable))
+    };
+    let threads = || {
+        let store = StructView::new(memory, layout, "ThreadStore", pointer("ThreadStore")?);
+        let (first, count) = (store.ptr("FirstThreadLink").ok()?, store.u32("ThreadCount").ok()?);
+        (first.is_aligned(8) && memory.readable(first, 8) == 8 && count as usize <= limits::MAX_THREADS)
+            .then_some(first)
+    };
+    let heap = || {
+        let bound = |name| roots.pointer(memory, layout, name).ok().filter(|at| !at.is_null());
+        let (low, high) = (bound("LowestAddress")?, bound("HighestAddress")?);
+        (low < high && !image.range.contains(low)).then_some(low)
+    };
+    let shapes = [jit().is_some(), threads().is_some(), heap().is_some()];
+    pointers.into_iter().chain(shapes).filter(|fits| *fits).count()
 }
 
 /// The same for a layout that does not know the slot: whichever of a table leads to what is GcDacVars by

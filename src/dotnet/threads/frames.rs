@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 use crate::dotnet::runtime::Runtime;
 use crate::dotnet::threads::ManagedThread;
+use crate::dotnet::threads::frame_registers::{self, Names};
 use crate::layout::{Layout, StructView};
 use crate::limits;
 use crate::managed::{Mark, ProtectedRef};
@@ -18,7 +19,6 @@ use crate::memory::Memory;
 use crate::memory::walk::{Stop, Walks};
 use crate::phase::Phase;
 use crate::registers::Regs;
-use crate::registers::x86_64::{R12, RBP, RBX};
 use crate::targets::Arch;
 
 /// FRAME_TOP: the end of the list.
@@ -80,33 +80,12 @@ const CLASSES: [(&str, Keeps); 29] = [
     ("InterpreterFrame", Keeps::Nothing),
 ];
 
-/// Registers of a context, with their DWARF numbers.
-const CONTEXT: [(&str, u16); 15] = [
-    ("Rax", 0),
-    ("Rdx", 1),
-    ("Rcx", 2),
-    ("Rbx", RBX),
-    ("Rsi", 4),
-    ("Rdi", 5),
-    ("Rbp", RBP),
-    ("R8", 8),
-    ("R9", 9),
-    ("R10", 10),
-    ("R11", 11),
-    ("R12", R12),
-    ("R13", 13),
-    ("R14", 14),
-    ("R15", 15),
-];
-
-/// Registers that a callee saves, in the order of CalleeSavedRegisters.
-const CALLEE_SAVED: [(&str, u16); 6] =
-    [("R12", R12), ("R13", 13), ("R14", 14), ("R15", 15), ("Rbx", RBX), ("Rbp", RBP)];
-
 /// The classes of one runtime's Frames.
 pub struct FrameClasses<'p> {
     memory: &'p dyn Memory,
     layout: &'p Layout,
+    arch: Arch,
+    names: &'static Names,
     by_identifier: HashMap<u64, (&'static str, Keeps)>,
     /// Of all threads: a Frame lies on one stack.
     frames: Walks,
@@ -128,6 +107,8 @@ impl<'p> FrameClasses<'p> {
         FrameClasses {
             memory,
             layout,
+            arch: runtime.arch,
+            names: frame_registers::layout_names(runtime.arch),
             by_identifier: by_identifier.collect(),
             frames: walks(limits::MAX_EXPLICIT_FRAMES),
             gc_frames: walks(limits::MAX_EXPLICIT_FRAMES),
@@ -243,15 +224,15 @@ impl<'p> FrameClasses<'p> {
                 let frame = self.view("InlinedCallFrame", at);
                 // Without a return address it is not in a call.
                 let ip = some(frame.ptr("CallerReturnAddress").ok()?)?;
-                let mut regs = Regs::new(Arch::X86_64, ip, frame.ptr("CallSiteSP").ok()?);
-                regs.set(RBP, frame.u64("CalleeSavedFP").ok());
+                let mut regs = self.at(ip, frame.ptr("CallSiteSP").ok()?);
+                regs.set(regs.fp_number(), frame.u64("CalleeSavedFP").ok());
                 Some(regs)
             }
             Keeps::Transition => {
                 let block = some(self.view("FramedMethodFrame", at).ptr("TransitionBlockPtr").ok()?)?;
                 let view = self.view("TransitionBlock", block);
                 let sp = block.checked_add(self.layout.size("TransitionBlock").ok()?)?;
-                let mut regs = Regs::new(Arch::X86_64, view.ptr("ReturnAddress").ok()?, sp);
+                let mut regs = self.at(view.ptr("ReturnAddress").ok()?, sp);
                 self.callee_saved(view.addr_of("CalleeSavedRegisters").ok()?, &mut regs);
                 Some(regs)
             }
@@ -262,25 +243,32 @@ impl<'p> FrameClasses<'p> {
                 let frame = self.view("HijackFrame", at);
                 let arguments = some(frame.ptr("HijackArgsPtr").ok()?)?;
                 let sp = arguments.checked_add(self.layout.size("HijackArgs").ok()?)?;
-                let mut regs = Regs::new(Arch::X86_64, frame.ptr("ReturnAddress").ok()?, sp);
+                let mut regs = self.at(frame.ptr("ReturnAddress").ok()?, sp);
                 self.callee_saved(self.view("HijackArgs", arguments).addr_of("CalleeSavedRegisters").ok()?, &mut regs);
                 Some(regs)
             }
         }
     }
 
+    /// Registers of which only these are known; a return address may be signed.
+    fn at(&self, ip: Addr, sp: Addr) -> Regs {
+        let mut regs = Regs::new(self.arch, ip, sp);
+        regs.set_ip(ip.get());
+        regs
+    }
+
     fn callee_saved(&self, at: Addr, regs: &mut Regs) {
         let view = self.view("CalleeSavedRegisters", at);
-        for (name, number) in CALLEE_SAVED {
-            regs.set(number, view.u64(name).ok());
+        for (name, number) in self.names.callee_saved {
+            regs.set(*number, view.u64(name).ok());
         }
     }
 
     fn context(&self, at: Addr) -> Option<Regs> {
         let view = self.view("T_CONTEXT", at);
-        let mut regs = Regs::new(Arch::X86_64, view.ptr("Rip").ok()?, view.ptr("Rsp").ok()?);
-        for (name, number) in CONTEXT {
-            regs.set(number, view.u64(name).ok());
+        let mut regs = self.at(view.ptr(self.names.ip).ok()?, view.ptr(self.names.sp).ok()?);
+        for (name, number) in self.names.context {
+            regs.set(*number, view.u64(name).ok());
         }
         (!regs.ip().is_null()).then_some(regs)
     }
@@ -289,18 +277,30 @@ impl<'p> FrameClasses<'p> {
     /// where in the runtime itself the Frame was made.
     fn machine(&self, at: Addr) -> Option<Regs> {
         let state = self.view("LazyMachState", at);
-        let found = state.ptr("pRetAddr").ok()?;
-        if !found.is_null() {
-            let mut regs = Regs::new(Arch::X86_64, self.memory.ptr(found).ok()?, state.ptr("Rsp").ok()?);
+        let word = |array: Addr, i: usize| self.memory.u64(array.checked_add(8 * i as u64)?).ok();
+        // x86_64 keeps where the return address is, arm64 that itself and whether it is there.
+        let found = match state.has("IsValid") {
+            true => Some(state.ptr("Pc").ok()?).filter(|_| state.u32("IsValid") != Ok(0)),
+            false => match state.ptr("pRetAddr").ok()? {
+                Addr::NULL => None,
+                at => Some(self.memory.ptr(at).ok()?),
+            },
+        };
+        if let Some(ip) = found {
+            let mut regs = self.at(ip, state.ptr(self.names.sp).ok()?);
             let pointers = state.addr_of("Pointers").ok()?;
-            for (i, (_, number)) in CALLEE_SAVED.into_iter().enumerate() {
-                let slot = self.memory.ptr(pointers.checked_add(8 * i as u64)?).ok().filter(|p| !p.is_null());
-                regs.set(number, slot.and_then(|p| self.memory.u64(p).ok()));
+            for (i, number) in self.names.machine.iter().enumerate() {
+                let slot = word(pointers, i).filter(|&p| p != 0);
+                regs.set(*number, slot.and_then(|p| self.memory.u64(Addr::new(p)).ok()));
             }
             return Some(regs);
         }
-        let mut regs = Regs::new(Arch::X86_64, state.ptr("CaptureRip").ok()?, state.ptr("CaptureRsp").ok()?);
-        self.callee_saved(state.addr_of("Capture").ok()?, &mut regs);
+        let (ip, sp) = self.names.capture;
+        let mut regs = self.at(state.ptr(ip).ok()?, state.ptr(sp).ok()?);
+        let captured = state.addr_of("Capture").ok()?;
+        for (i, number) in self.names.machine.iter().enumerate() {
+            regs.set(*number, word(captured, i));
+        }
         Some(regs)
     }
 }

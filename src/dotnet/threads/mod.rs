@@ -1,6 +1,7 @@
 //! The runtime's side of the process's threads: its list of them, the explicit
 //! Frames on their stacks, their managed objects, and the locks they hold.
 
+mod frame_registers;
 mod frames;
 mod known;
 mod list;

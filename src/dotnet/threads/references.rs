@@ -18,7 +18,6 @@ use crate::native::stacks::RED_ZONE;
 use crate::native::unwind::End;
 use crate::process::Process;
 use crate::registers::Regs;
-use crate::registers::{self, x86_64::RBP};
 use crate::targets::Thread;
 
 /// What the threads of a runtime hold on their stacks, as `walk` follows these; in their
@@ -108,7 +107,7 @@ struct Refs {
     state: Option<FrameState>,
     arguments: bool,
     /// Frames whose slots a funclet of them told: code and frame pointer.
-    told: HashSet<(Addr, u64)>,
+    told: HashSet<(Addr, Addr)>,
     /// Stack pointer of a handler's method: frames below it are done.
     done: Addr,
 }
@@ -257,11 +256,9 @@ impl Refs {
     /// The handler's method is found up the stack by its code and frame pointer:
     /// it tells nothing of its own, and frames before it were unwound.
     fn handler(&mut self, above: &[StackFrame], frame: &StackFrame, start: Addr) {
-        let Some(pointer) = frame.regs.get(RBP) else { return };
+        let Some(pointer) = frame.regs.fp() else { return };
         let of = |f: &&StackFrame| match &f.kind {
-            FrameKind::Managed(_, m) | FrameKind::Dispatch(_, m) => {
-                m.start == start && f.regs.get(RBP) == Some(pointer)
-            }
+            FrameKind::Managed(_, m) | FrameKind::Dispatch(_, m) => m.start == start && f.regs.fp() == Some(pointer),
             _ => false,
         };
         if self.told.contains(&(start, pointer)) {
@@ -275,7 +272,7 @@ impl Refs {
 
     fn known(&mut self, frame: &StackFrame, slots: &FrameSlots) {
         let told = |pointer| self.told.contains(&(slots.start, pointer));
-        if !slots.funclet && slots.only_leaf && frame.regs.get(RBP).is_some_and(told) {
+        if !slots.funclet && slots.only_leaf && frame.regs.fp().is_some_and(told) {
             return;
         }
         let at = RefFrame { ip: frame.ip, sp: frame.sp, exact: frame.exact };
@@ -289,8 +286,7 @@ impl Refs {
     }
 
     fn registers(&mut self, regs: &Regs) {
-        let known = (0..16).filter_map(|number| Some((registers::name(number)?, regs.get(number)?)));
-        self.out.registers.extend(known);
+        self.out.registers.extend(regs.known());
     }
 }
 

@@ -29,7 +29,8 @@ pub(super) fn read(heap: &Heap<'_>, threads: &[JavaThread], roots: &mut Roots) {
         let regs = Regs::of_thread(vm.process.arch(), &system.registers);
         let sp = regs.sp();
         roots.stacks.threads += 1;
-        for (name, value) in (0..REGISTERS).filter_map(|n| Some((registers::name(n)?, Addr::new(regs.get(n)?)))) {
+        let known = (0..REGISTERS).filter_map(|n| Some((registers::name(regs.arch(), n)?, Addr::new(regs.get(n)?))));
+        for (name, value) in known {
             let root =
                 Root { thread: Some(tid), register: Some(name), ..Root::new(RootKind::StackWord, sp, Addr::NULL) };
             candidates.push(Candidate { value, root });

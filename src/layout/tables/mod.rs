@@ -24,10 +24,7 @@ impl Table {
         let parse = || {
             let own = Layout::parse(self.text)?;
             was_read(&own.id);
-            let Some(id) = &own.base else { return Ok(own) };
-            let missing = || LayoutError::Parse(format!("{}: no table is its base, {id}", own.id));
-            let (_, text) = BASES.iter().find(|(base, _)| base == id).ok_or_else(missing)?;
-            Ok(own.on(&Layout::parse(text)?))
+            on_its_bases(own, MAX_BASES)
         };
         self.parsed.get_or_init(parse).as_ref().map_err(Clone::clone)
     }
@@ -38,11 +35,35 @@ impl Table {
     }
 }
 
-/// What several tables have in common, by id.
+/// Tables that others add to, by id: what several have in common, and those that another architecture
+/// differs from.
 const BASES: &[(&str, &str)] = &[
     ("dotnet-5-7-x64", include_str!("dotnet-5-7-x64.json")),
     ("dotnet-9-10-x64", include_str!("dotnet-9-10-x64.json")),
+    ("dotnet-8-x64", include_str!("dotnet-8-x64.json")),
+    ("dotnet-9-x64", include_str!("dotnet-9-x64.json")),
+    ("dotnet-10-x64", include_str!("dotnet-10-x64.json")),
+    ("dotnet-arm64", include_str!("dotnet-arm64.json")),
 ];
+
+/// Tables one on top of the other, at most.
+const MAX_BASES: usize = 4;
+
+/// A table on top of its bases, the first of them lowest.
+fn on_its_bases(own: Layout, most: usize) -> Result<Layout, LayoutError> {
+    let fail = |why: &str, id: &str| LayoutError::Parse(format!("{}: {why}, {id}", own.id));
+    let mut under: Option<Layout> = None;
+    for id in &own.bases {
+        let (_, text) = BASES.iter().find(|(base, _)| base == id).ok_or_else(|| fail("no table is its base", id))?;
+        let most = most.checked_sub(1).ok_or_else(|| fail("too many tables below it", id))?;
+        let base = on_its_bases(Layout::parse(text)?, most)?;
+        under = Some(match &under {
+            Some(under) => base.on(under),
+            None => base,
+        });
+    }
+    Ok(under.map_or_else(|| own.clone(), |under| own.on(&under)))
+}
 
 /// glibc's malloc.
 pub static GLIBC_MALLOC: Table = Table::new(include_str!("glibc-malloc-64.json"));
@@ -67,6 +88,13 @@ pub static DOTNET_X64: [(u32, Table); 7] = [
     (10, Table::new(include_str!("dotnet-10-x64.json"))),
 ];
 
+/// .NET on aarch64, by major version, in ascending order.
+pub static DOTNET_ARM64: [(u32, Table); 3] = [
+    (8, Table::new(include_str!("dotnet-8-arm64.json"))),
+    (9, Table::new(include_str!("dotnet-9-arm64.json"))),
+    (10, Table::new(include_str!("dotnet-10-arm64.json"))),
+];
+
 /// numpy's arrays, 64 bits.
 pub static NUMPY: Table = Table::new(include_str!("numpy-64.json"));
 
@@ -86,7 +114,7 @@ mod tests {
 
     #[test]
     fn bundled_tables_parse_and_tell_their_origin() -> Result<(), Box<dyn std::error::Error>> {
-        let all = DOTNET_X64.iter().chain(&CPYTHON_X64).map(|(_, table)| table);
+        let all = DOTNET_X64.iter().chain(&DOTNET_ARM64).chain(&CPYTHON_X64).map(|(_, table)| table);
         let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NUMPY]);
         for layout in tables.map(Table::layout) {
             let layout = layout?;
@@ -105,7 +133,7 @@ mod tests {
             assert_eq!(&base.id, id);
             for (_, table) in &DOTNET_X64 {
                 let own = Layout::parse(table.text)?;
-                if own.base.as_deref() != Some(id) {
+                if !own.bases.iter().any(|base| base == id) {
                     continue;
                 }
                 let twice: Vec<_> = own.offsets().filter(|(t, f, _)| base.field(t, f).is_ok()).collect();
@@ -115,6 +143,28 @@ mod tests {
                 let twice: Vec<_> = own.globals().filter(|(n, _)| base.global(n).is_ok()).collect();
                 assert!(twice.is_empty(), "{}: {twice:?}", own.id);
             }
+        }
+        Ok(())
+    }
+
+    /// A table of another architecture tells what is otherwise there, and nothing else.
+    #[test]
+    fn a_table_of_another_architecture_has_what_differs() -> Result<(), Box<dyn std::error::Error>> {
+        for (major, table) in &DOTNET_ARM64 {
+            let own = Layout::parse(table.text)?;
+            assert_eq!(own.bases, [format!("dotnet-{major}-x64"), "dotnet-arm64".to_owned()]);
+            let (_, x64) = DOTNET_X64.iter().find(|(of, _)| of == major).ok_or("no such version on x86_64")?;
+            let (x64, arm64) = (x64.layout()?, table.layout()?);
+            let (_, common) = BASES.iter().find(|(id, _)| *id == "dotnet-arm64").ok_or("no base")?;
+            let common = Layout::parse(common)?;
+            let same: Vec<_> = own.offsets().filter(|(t, f, n)| x64.field(t, f) == Ok(*n)).collect();
+            assert!(same.is_empty(), "{}: {same:?}", own.id);
+            let twice: Vec<_> = own.offsets().filter(|(t, f, _)| common.field(t, f).is_ok()).collect();
+            assert!(twice.is_empty(), "{}: {twice:?}", own.id);
+            // What a RUNTIME_FUNCTION lacks there must not be taken from below.
+            assert!(x64.field("RuntimeFunction", "EndAddress").is_ok());
+            assert!(arm64.field("RuntimeFunction", "EndAddress").is_err());
+            assert_eq!(arm64.field("MethodTable", "BaseSize"), x64.field("MethodTable", "BaseSize"));
         }
         Ok(())
     }

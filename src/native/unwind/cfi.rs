@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use gimli::{
     BaseAddresses, CfaRule, CommonInformationEntry, EhFrame, EhFrameHdr, EhFrameOffset, EndianSlice, Evaluation,
     EvaluationResult, FrameDescriptionEntry, LittleEndian, ParsedEhFrameHdr, RegisterRule, UnwindContext,
-    UnwindExpression, UnwindSection, Value,
+    UnwindExpression, UnwindSection, Value, Vendor,
 };
 
 use crate::addr::{Addr, AddrRange};
@@ -87,7 +87,11 @@ impl<'m> Tables<'m> {
         regs: &Regs,
         at: Addr,
     ) -> Result<Step, CfiError> {
-        let frames = EhFrame::new(&self.frames, LittleEndian);
+        let mut frames = EhFrame::new(&self.frames, LittleEndian);
+        if regs.arch() == Arch::Aarch64 {
+            // Code with pointer authentication says where the return address is signed, by an instruction of that machine alone.
+            frames.set_vendor(Vendor::AArch64);
+        }
         let entry = self.entry(&frames, at).ok_or(CfiError::Missing)?;
         let encoding = entry.cie().encoding();
         let row =
@@ -266,5 +270,44 @@ mod tests {
         for entry in [FRAMES - 0x100, 0, ENTRY + 0x1000, ENTRY + 1] {
             assert!(!found(entry, CODE), "{entry:#x}");
         }
+    }
+
+    /// A stack at STACK: a frame pointer, and a return address with a signature.
+    struct Stack;
+
+    const STACK: u64 = 0x7000_0000;
+    const BACK: u64 = 0x40_1234;
+
+    impl Memory for Stack {
+        fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+            let words = [STACK + 0x40, BACK | 0x2a << 48];
+            let at = addr.checked_since(Addr::new(STACK)).and_then(|at| words.get(at as usize / 8));
+            let word = at.ok_or(Fault { addr, kind: crate::memory::FaultKind::Unmapped })?;
+            buf.copy_from_slice(&word.to_le_bytes());
+            Ok(())
+        }
+
+        fn readable(&self, _: Addr, max: u64) -> u64 {
+            max
+        }
+    }
+
+    /// paciasp; stp x29, x30, [sp, #-16]!: as compilers write it with -mbranch-protection=standard.
+    #[test]
+    fn a_signed_return_address_of_arm64() {
+        let mut frames = vec![0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 4, 0x78, 30, 1, 0x1b];
+        frames.extend([0x0c, 31, 0, 0, 0, 0, 0]);
+        for word in [0x18, ENTRY + 4 - FRAMES, CODE.wrapping_sub(ENTRY + 8), 0x100] {
+            frames.extend(word.to_le_bytes());
+        }
+        // After one instruction negate_ra_state, after the next the frame is 16 bytes, x29 and x30 at its bottom.
+        frames.extend([0, 0x41, 0x2d, 0x41, 0x0e, 16, 0x80 | 29, 2, 0x80 | 30, 1, 0, 0]);
+        let bases = BaseAddresses::default().set_eh_frame(FRAMES.into()).set_eh_frame_hdr(HEADER.into());
+        let tables = Tables { header: Some(header(ENTRY).into()), frames: frames.into(), bases };
+        let at = Addr::new(u64::from(CODE) + 0x20);
+        let regs = Regs::new(Arch::Aarch64, at, Addr::new(STACK));
+        let up = tables.step(&Stack, &mut Scratch::new(), &regs, at).map(|up| up.regs);
+        let found = up.as_ref().map(|r| (r.ip(), r.sp(), r.fp())).ok();
+        assert_eq!(found, Some((Addr::new(BACK), Addr::new(STACK + 16), Some(Addr::new(STACK + 0x40)))));
     }
 }

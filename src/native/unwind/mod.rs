@@ -177,9 +177,9 @@ impl<'p> Unwinder<'p> {
             }
             let word = memory.u64(at).ok()?;
             let above = at.checked_add(8)?;
-            if self.is_return_address(Addr::new(word)) {
-                let mut regs = Regs::new(step.regs.arch(), Addr::NULL, above);
-                regs.set_ip(word);
+            let mut regs = Regs::new(step.regs.arch(), Addr::NULL, above);
+            regs.set_ip(word);
+            if self.is_return_address(regs.ip()) {
                 // A frame pointer that was not yet passed may still be the caller's.
                 let fp = step.regs.fp().filter(|fp| *fp >= above && stack.contains(*fp));
                 regs.set(regs.fp_number(), fp.map(|fp| fp.get()));
@@ -198,9 +198,14 @@ impl<'p> Unwinder<'p> {
     /// What a signal interrupted, where its handler is about to return: by what
     /// the kernel put on the stack.
     pub fn by_signal_frame(&self, step: &Step) -> Option<Step> {
-        let arch = step.regs.arch();
-        let at = signal_frames::above_return(arch, step.regs.sp())?;
-        let regs = signal_frames::registers(&self.process.memory, arch, at)?;
+        let (arch, memory) = (step.regs.arch(), &self.process.memory);
+        let above = signal_frames::above_return(arch, step.regs.sp())?;
+        // Frame pointers lead to where a handler returns, not to the stack pointer it returns with.
+        let below = || {
+            let record = step.regs.fp().filter(|_| !signal_frames::is_ucontext(memory, arch, above))?;
+            signal_frames::below_record(memory, arch, record, step.regs.sp())
+        };
+        let regs = signal_frames::registers(memory, arch, below().unwrap_or(above))?;
         Some(Step { regs, exact: true, trust: Trust::Signal })
     }
 

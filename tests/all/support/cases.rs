@@ -26,6 +26,10 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("heaps", Some("official.json")),
     ("methods", Some("official.json")),
     ("threads", Some("official.json")),
+    // Of the words of the code and its data alone: stubs, and jitted methods by what their precodes lead to.
+    ("code", Some("code.json")),
+    // Of gdb, and of the chain of frame records that the stacks themselves are: return addresses, innermost first.
+    ("frames", Some("frames.json")),
     // The VM itself: threads with their frames, states and locks; virtual threads.
     ("jstack", Some("jstack.txt")),
     ("virtual", Some("dump.json")),

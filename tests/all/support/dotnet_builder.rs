@@ -26,7 +26,7 @@ pub const STACK: u64 = 0x7fff_0000_0000;
 /// Parts of the image, from its start.
 const TEXT: u64 = 0x1000;
 pub const SLOTS: u64 = 0x1100;
-const GLOBALS: u64 = 0x2000;
+pub const GLOBALS: u64 = 0x2000;
 pub const VARS: u64 = 0x3000;
 const VARIABLES: u64 = 0x3800;
 const DYNAMIC: u64 = 0x5000;

@@ -1,13 +1,13 @@
-//! The runtime's own unwind data on x86_64: the codes of Windows, which
-//! CoreCLR's JIT and crossgen write on Unix too.
+//! Unwind data of x86_64: codes of a prolog's instructions, and epilogs by their code.
 //!
 //! Microsoft x64 exception handling, "Unwind data for exception handling"
 //! (UNWIND_INFO, UNWIND_CODE, epilogs); src/coreclr/inc/win64unwind.h for
 //! UWOP_SET_FPREG_LARGE, which Unix has beyond these.
 
 use crate::addr::Addr;
+use crate::dotnet::code::unwind::{UnwindEntry, UnwindError};
 use crate::limits;
-use crate::memory::{Fault, Memory};
+use crate::memory::Memory;
 use crate::registers::Regs;
 use crate::registers::x86_64::{RIP, RSP};
 
@@ -40,38 +40,7 @@ const UNWIND_DATA: u64 = 8;
 const PERSONALITY: u64 = 4;
 
 /// DWARF numbers of the registers by their numbers in instructions.
-pub(in crate::dotnet) const DWARF: [u16; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
-
-/// Why a managed frame can't be left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::dotnet) enum UnwindError {
-    /// The unwind data or the stack.
-    #[error("{0}")]
-    Memory(#[from] Fault),
-    /// A code that is not known, or a register that is not.
-    #[error("unwind data that makes no sense")]
-    Bad,
-}
-
-/// A function or funclet with its unwind data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::dotnet) struct UnwindEntry {
-    /// What RVAs count from.
-    pub(super) base: Addr,
-    /// Where its code begins.
-    pub(super) begin: Addr,
-    /// Where its code ends.
-    pub(super) end: Addr,
-    /// RVA of its UNWIND_INFO.
-    pub(super) data: u32,
-}
-
-impl UnwindEntry {
-    /// Where its code begins.
-    pub(in crate::dotnet) fn begin(&self) -> Addr {
-        self.begin
-    }
-}
+pub(super) const DWARF: [u16; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// UNWIND_INFO.
 struct Info {
@@ -217,17 +186,7 @@ impl Machine<'_> {
     }
 }
 
-/// The registers of the caller of the frame with `regs`; `exact`: its address is
-/// where it was interrupted, and no return address.
-///
-/// # Errors
-/// Where the unwind data or the stack can't be read, or makes no sense.
-pub(in crate::dotnet) fn unwind(
-    memory: &dyn Memory,
-    entry: &UnwindEntry,
-    regs: &Regs,
-    exact: bool,
-) -> Result<Regs, UnwindError> {
+pub(super) fn unwind(memory: &dyn Memory, entry: &UnwindEntry, regs: &Regs, exact: bool) -> Result<Regs, UnwindError> {
     let mut machine = Machine { memory, regs: regs.clone() };
     let ip = regs.ip();
     if exact && let Some(above) = epilog(memory, regs, entry) {
@@ -255,13 +214,7 @@ pub(in crate::dotnet) fn unwind(
     Err(UnwindError::Bad)
 }
 
-/// What follows a function's unwind data in a ReadyToRun image: its GC info
-/// (ReadyToRunJitManager::GetGCInfoToken, GetUnwindDataBlob). The RVA of a
-/// personality routine stands between them, always.
-///
-/// # Errors
-/// Where the unwind data can't be read.
-pub(in crate::dotnet) fn behind(memory: &dyn Memory, entry: &UnwindEntry) -> Result<Addr, UnwindError> {
+pub(super) fn behind(memory: &dyn Memory, entry: &UnwindEntry) -> Result<Addr, UnwindError> {
     let at = entry.base.saturating_add(u64::from(entry.data & !INDIRECT));
     let mut head = [0; 4];
     memory.read(at, &mut head)?;
@@ -339,5 +292,5 @@ fn epilog(memory: &dyn Memory, regs: &Regs, entry: &UnwindEntry) -> Option<Regs>
 }
 
 #[cfg(test)]
-#[path = "unwind_info_tests.rs"]
+#[path = "amd64_tests.rs"]
 mod tests;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::memory::FaultKind;
+use crate::memory::{Fault, FaultKind};
 use crate::registers::x86_64::{RBP, RBX};
 use crate::targets::Arch;
 

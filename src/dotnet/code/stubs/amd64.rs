@@ -1,51 +1,15 @@
-//! Stubs: small pieces of code that lead to a method or into the runtime. Their
-//! instructions tell what they are; the heap they lie in tells their kind.
+//! Stubs of x86_64.
 //!
-//! src/coreclr/vm/amd64: cgencpu.h (StubPrecode, FixupPrecode, JumpStub), and
-//! thunktemplates.S from .NET 7 on, where code and data stand in neighbouring
-//! pages; docs/design/datacontracts/PrecodeStubs.md.
+//! src/coreclr/vm/amd64: cgencpu.h (StubPrecode, FixupPrecode, JumpStub), and thunktemplates.S from .NET 7 on, where
+//! code and data stand in neighbouring pages.
 
 use crate::addr::Addr;
 use crate::bytes::{i32_at, u64_at};
+use crate::dotnet::code::stubs::{Stub, StubKind};
 use crate::memory::Memory;
 
-/// What a stub is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StubKind {
-    /// Loads a MethodDesc (or another parameter) and jumps.
-    StubPrecode,
-    /// Jumps to its method once that has code, else into the fixup thunk.
-    FixupPrecode,
-    /// Jumps to an address too far for a near jump.
-    Jump,
-}
-
-impl StubKind {
-    /// The runtime's word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            StubKind::StubPrecode => "StubPrecode",
-            StubKind::FixupPrecode => "FixupPrecode",
-            StubKind::Jump => "jump stub",
-        }
-    }
-}
-
-/// One stub.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stub {
-    /// Where it begins.
-    pub start: Addr,
-    /// What it is.
-    pub kind: StubKind,
-    /// Its MethodDesc or other parameter.
-    pub parameter: Option<Addr>,
-    /// Where it jumps to.
-    pub target: Option<Addr>,
-}
-
 /// Longest stub, in bytes (FixupPrecode of .NET 7 and later).
-const LONGEST: u64 = 24;
+pub(super) const LONGEST: u64 = 24;
 
 /// `jmp [rip+d]`, `mov r10, [rip+d]`, `mov r10, imm64`, `mov rax, imm64`.
 const JMP_MEMORY: &[u8] = &[0xff, 0x25];
@@ -60,16 +24,8 @@ const JMP: u8 = 0xe9;
 /// FixupPrecode::Type, and the same once it has been fixed up (to .NET 6).
 const OLD_FIXUP: [u8; 2] = [0x5e, 0x5f];
 
-/// The stub that `ip` lies in; `None` where the bytes are no stub known.
-pub(in crate::dotnet) fn decode(memory: &dyn Memory, ip: Addr) -> Option<Stub> {
-    (0..LONGEST).find_map(|back| {
-        let start = ip.checked_sub(back)?;
-        let (stub, len) = at(memory, start)?;
-        (back < len).then_some(stub)
-    })
-}
-
-fn at(memory: &dyn Memory, start: Addr) -> Option<(Stub, u64)> {
+/// The stub that begins at `start`, and its bytes.
+pub(super) fn at(memory: &dyn Memory, start: Addr) -> Option<(Stub, u64)> {
     let len = memory.readable(start, LONGEST) as usize;
     let code = memory.bytes(start, len).ok()?;
     let word = |d: i32, end: u64| memory.ptr(start.wrapping_add(end).wrapping_offset(i64::from(d))).ok();
