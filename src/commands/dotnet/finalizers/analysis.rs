@@ -13,7 +13,7 @@ pub fn finalizers(session: &Session<'_>) -> FinalizersReport {
     let mut report = FinalizersReport::default();
     for runtime in session.coreclr() {
         let Some(heap) = runtime.heap_of_objects() else { continue };
-        let (queues, notes) = finalizers::read(session.process, runtime.runtime(), runtime.heaps());
+        let (queues, notes) = finalizers::read(runtime.gc(), runtime.heaps().server, &runtime.heaps().segments);
         runtime.tell("finalizers", &notes);
         {
             let _phase = session.process.enter(Phase::References);
