@@ -44,6 +44,9 @@ const BASES: &[(&str, &str)] = &[("dotnet-9-10-x64", include_str!("dotnet-9-10-x
 /// glibc's malloc.
 pub static GLIBC_MALLOC: Table = Table::new(include_str!("glibc-malloc-64.json"));
 
+/// NativeAOT: what its own header leaves out.
+pub static NATIVEAOT: Table = Table::new(include_str!("nativeaot-64.json"));
+
 /// Go's runtime.
 pub static GO_RUNTIME: Table = Table::new(include_str!("go-runtime-64.json"));
 
@@ -72,7 +75,7 @@ mod tests {
     #[test]
     fn bundled_tables_parse_and_tell_their_origin() -> Result<(), Box<dyn std::error::Error>> {
         let all = DOTNET_X64.iter().chain(&CPYTHON_X64).map(|(_, table)| table);
-        let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME]);
+        let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME, &NATIVEAOT]);
         for layout in tables.map(Table::layout) {
             let layout = layout?;
             assert!(layout.from.len() > 40, "{} tells where its numbers come from", layout.id);
