@@ -16,5 +16,5 @@ mod names_tests;
 pub use descriptor::{DescriptorError, read_descriptor};
 pub use model::{Global, Layout, LayoutError};
 pub use origin::Origin;
-pub use tables::{CPYTHON_X64, DOTNET_X64, GLIBC_MALLOC, GO_RUNTIME, NATIVEAOT, Table};
+pub use tables::{CPYTHON_X64, DOTNET_X64, GLIBC_MALLOC, GO_RUNTIME, NATIVEAOT, NATIVEAOT_ENTRIES, Table};
 pub use view::{StructView, ViewError};

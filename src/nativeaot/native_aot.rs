@@ -6,7 +6,8 @@ use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::diag::was_read;
 use crate::dotnet::Handle;
-use crate::dotnet::gc;
+use crate::dotnet::finalizers::{self, FinalizeQueue};
+use crate::dotnet::gc::{self, GcHeap};
 use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, Structure, Walk};
 use crate::map::{Claims, Kind};
 use crate::nativeaot::claim::Heaps;
@@ -65,6 +66,19 @@ impl<'p> NativeAot<'p> {
             heaps.notes.iter().for_each(|note| self.tell(note));
             heaps
         })
+    }
+
+    /// Its GC: segments and regions.
+    pub(crate) fn gc(&self) -> &GcHeap {
+        &self.heaps().gc
+    }
+
+    /// Objects with finalizers.
+    pub(crate) fn finalizers(&self) -> Vec<FinalizeQueue> {
+        let gc = self.gc();
+        let (queues, notes) = finalizers::read(self.runtime.gc(), gc.server, &gc.segments);
+        notes.iter().for_each(|note| self.tell(note));
+        queues
     }
 
     /// Its handles, by address.

@@ -6,6 +6,7 @@ use crate::limits;
 use crate::managed::{Heap as _, Link, ObjectNames, StringContent, TypeInfo};
 use crate::memory::Memory;
 use crate::nativeaot::NativeAot;
+use crate::nativeaot::heap::COUNT_AT;
 use crate::report::{ElementRow, FieldRow, ObjectReport};
 
 /// Show the object at `addr`, or that `addr` leads into.
@@ -80,9 +81,7 @@ fn elements(
 ) {
     let memory = aot.runtime().memory;
     let Some(elements) = info.elements else { return };
-    let node = names.node(report.object);
-    let bytes = node.map_or(0, |node| node.size.saturating_sub(elements.start).saturating_sub(8));
-    let length = bytes.checked_div(elements.size).unwrap_or(0);
+    let Ok(length) = memory.u32(report.object.saturating_add(COUNT_AT)).map(u64::from) else { return };
     report.length = Some(length);
     for index in 0..length.min(limits::MAX_SHOWN_ELEMENTS) {
         let offset = elements.start.saturating_add(index.saturating_mul(elements.size));

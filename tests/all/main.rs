@@ -41,6 +41,7 @@ mod methods;
 mod mistakes;
 mod mutations;
 mod native_symbols;
+mod nativeaot;
 mod objects;
 mod once;
 mod package;

@@ -47,6 +47,9 @@ pub static GLIBC_MALLOC: Table = Table::new(include_str!("glibc-malloc-64.json")
 /// NativeAOT: what its own header leaves out.
 pub static NATIVEAOT: Table = Table::new(include_str!("nativeaot-64.json"));
 
+/// The entries of NativeAOT's own header, by their position: no layout, but lists of names.
+pub const NATIVEAOT_ENTRIES: &str = include_str!("nativeaot-entries.json");
+
 /// Go's runtime.
 pub static GO_RUNTIME: Table = Table::new(include_str!("go-runtime-64.json"));
 

@@ -33,7 +33,7 @@ use reader::Layouts;
 const ALIGN: u64 = 8;
 
 /// From an object to its count of elements.
-const COUNT_AT: u64 = 8;
+pub(super) const COUNT_AT: u64 = 8;
 
 /// Room of the smallest object (MIN_OBJECT_SIZE of gcinterface.h).
 const MIN_OBJECT: u64 = 24;

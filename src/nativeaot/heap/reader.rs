@@ -9,7 +9,7 @@ use crate::dotnet::heap::References;
 use crate::managed::linear::slot;
 use crate::managed::{Batch, Link, Node, ObjectReader, TypeIndex};
 use crate::nativeaot::heap::walk::MARKS;
-use crate::nativeaot::heap::{COUNT_AT, Heap, MIN_OBJECT, MethodTableInfo};
+use crate::nativeaot::heap::{COUNT_AT, Heap, MIN_OBJECT, MethodTableInfo, stride};
 
 /// How an object is held that is in no field of another.
 const DEPENDENT: Link = Link::Beside("(dependent handle)");
@@ -121,9 +121,8 @@ impl ObjectReader for Reader<'_, '_> {
     #[inline]
     fn node(&mut self, addr: u64) -> Option<Node> {
         let found = self.find(addr)?;
-        let (layout, size) = (found.layout, found.size);
-        let counted_size = if layout.info.component_size != 0 { size.max(MIN_OBJECT) } else { size };
-        Some(Node { kind: layout.kind, size, counted_size })
+        let size = stride(found.size.max(MIN_OBJECT));
+        Some(Node { kind: found.layout.kind, size, counted_size: size })
     }
 
     fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {

@@ -54,17 +54,18 @@ impl Linear for Heap<'_> {
         self.tables.lookup(key).map(|(kind, info)| (kind, info.into()))
     }
 
+    /// With what fills it up to where the next may begin: no tool of its own counts otherwise.
     #[inline(always)]
     fn size(&self, window: &Window<'_>, at: u64, form: Sizes) -> Option<u64> {
         if form.component == 0 {
-            return Some(u64::from(form.base));
+            return Some(stride(u64::from(form.base)));
         }
         let count = match window.word(at.wrapping_add(COUNT_AT)) {
             Some(word) => word as u32,
             None => self.runtime.memory.u32(Addr::new(at).saturating_add(COUNT_AT)).ok()?,
         };
         // 32 bits, plus the product of 32 and 16 bits. An empty string is smaller than the smallest object.
-        Some((u64::from(form.base) + u64::from(count) * u64::from(form.component)).max(MIN_OBJECT))
+        Some(stride((u64::from(form.base) + u64::from(count) * u64::from(form.component)).max(MIN_OBJECT)))
     }
 
     #[inline(always)]

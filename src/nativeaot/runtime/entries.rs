@@ -5,8 +5,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-/// The lists, as data.
-const TEXT: &str = include_str!("../../layout/tables/nativeaot-entries.json");
+use crate::layout::NATIVEAOT_ENTRIES;
 
 /// The entries of one major version of the header.
 #[derive(Deserialize)]
@@ -36,7 +35,7 @@ impl Entries {
 /// The entries of that version, if they are known.
 pub(super) fn of(major: u16) -> Option<&'static Entries> {
     static LISTS: OnceLock<Option<Lists>> = OnceLock::new();
-    let lists = LISTS.get_or_init(|| serde_json::from_str(TEXT).ok()).as_ref()?;
+    let lists = LISTS.get_or_init(|| serde_json::from_str(NATIVEAOT_ENTRIES).ok()).as_ref()?;
     lists.lists.iter().find(|list| list.major == major)
 }
 
