@@ -181,8 +181,9 @@ impl<'p> Names<'p> {
     /// The type arguments: one stands in the field, more in a list that it leads to.
     fn arguments(&self, definition: Addr, field: Addr) -> Option<Vec<Addr>> {
         let runtime = &*self.runtime;
-        let flags = runtime.view("MethodTable", definition).u32("m_uFlags").ok()?;
-        let count = flags & 0xffff;
+        let view = runtime.view("MethodTable", definition);
+        // A definition has no objects: their size is the number of its parameters.
+        let (flags, count) = (view.u32("m_uFlags").ok()?, view.u32("m_uBaseSize").ok()?);
         if flags & runtime.flag("KindMask") != runtime.flag("GenericDefinition")
             || !(1..=MAX_ARGUMENTS).contains(&count)
         {

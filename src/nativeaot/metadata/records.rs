@@ -115,7 +115,8 @@ impl Metadata {
                 continue;
             }
             if self.has_file_version(version) {
-                return Some(version.to_owned());
+                // How the build of a servicing release calls itself, as of 10.0: `10.0.13-servicing.26504.104`.
+                return Some(version.split("-servicing").next().unwrap_or(version).to_owned());
             }
         }
         None

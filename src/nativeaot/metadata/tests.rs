@@ -95,6 +95,7 @@ fn the_version_is_what_two_attributes_agree_on() {
     let commit = "faaecba82df8933d7af60972138ce25f9c776cbd";
     let of = |text: &str| Metadata::new(text.as_bytes().to_vec(), &[], |_| None).version("9.0");
     assert_eq!(of(&format!("x9.0.2226.52218a;9.0.22+{commit}")).as_deref(), Some("9.0.22"));
+    assert_eq!(of(&format!("9.0.1326.50404 9.0.13-servicing.26504.104+{commit}")).as_deref(), Some("9.0.13"));
     // That of the program itself.
     assert_eq!(of(&format!("9.0.0.0 9.0.1+{commit}")), None);
     assert_eq!(of("9.0.2226.52218 9.0.22+faaecba"), None);

@@ -1,7 +1,5 @@
-//! Finding NativeAOT: by its export, and where the table of symbols is not in the core, by its header in the data of a
-//! module.
-
-use goblin::elf::dynamic as dy;
+//! Finding NativeAOT: by its export, or by its header in the data of a module: a library that says itself what it exports
+//! has it not among that, and the table of symbols may not be in the core.
 
 use super::Runtime;
 use super::entries;
@@ -38,10 +36,6 @@ fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
     let ModuleKind::Elf(image) = &module.kind else { return None };
     let memory = &process.memory;
     let exported = symbols::find(memory, image, SYMBOL).map(|symbol| symbol.addr);
-    // A library whose table of symbols is in the core would have had it there.
-    if exported.is_none() && !image.has_interpreter && has_symbols(memory, image) {
-        return None;
-    }
     let unusable = |why: &str| Some(Detection::Unusable(format!("{}: NativeAOT: {why}", module.path)));
     if let Some(at) = exported {
         return match open(process, index, module, image, at, "exported") {
@@ -62,19 +56,21 @@ fn look_at<'p>(process: &'p Process, index: usize, module: &Module) -> Option<De
     unusable(&why?)
 }
 
-/// Whether the table of dynamic symbols can be read.
-fn has_symbols(memory: &dyn Memory, image: &ElfImage) -> bool {
-    let there = |tag| image.dynamic_addr(memory, tag).is_some_and(|at| memory.readable(at, 8) == 8);
-    there(dy::DT_SYMTAB) && there(dy::DT_STRTAB) && (there(dy::DT_GNU_HASH) || there(dy::DT_HASH))
-}
-
 /// Places in the module's data that begin as the header does.
 fn search(memory: &dyn Memory, image: &ElfImage) -> Vec<Addr> {
     let finder = memchr::memmem::Finder::new(COOKIE);
     let mut out = Vec::new();
     for part in image.writable_parts(memory) {
-        let Ok(bytes) = memory.bytes(part.start, part.len() as usize) else { continue };
-        let places = finder.find_iter(&bytes).map(|i| part.start.saturating_add(i as u64));
+        let len = part.len() as usize;
+        let copy;
+        let bytes = match memory.borrow(part.start, len) {
+            Some(bytes) => bytes,
+            None => {
+                copy = memory.bytes(part.start, len).unwrap_or_default();
+                &*copy
+            }
+        };
+        let places = finder.find_iter(bytes).map(|i| part.start.saturating_add(i as u64));
         out.extend(places.filter(|at| at.is_aligned(8)).take(limits::MAX_RUNTIMES));
     }
     out
