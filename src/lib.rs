@@ -132,6 +132,8 @@ pub mod map;
 pub mod memory;
 #[doc(hidden)]
 pub mod native;
+#[doc(hidden)]
+pub mod nativeaot;
 pub(crate) mod phase;
 pub mod process;
 pub mod progress;

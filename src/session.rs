@@ -15,6 +15,7 @@ use crate::map::{AddressMap, Kind, Owner, Region};
 use crate::native::NativeSymbols;
 use crate::native::malloc::{Blocks, FreeLists, Malloc, read_blocks};
 use crate::native::stacks::{self, Stacks};
+use crate::nativeaot::NativeAot;
 use crate::process::Process;
 use crate::stackwalk::Walker;
 use crate::targets::Thread;
@@ -44,6 +45,7 @@ pub struct Session<'p> {
     coreclr: OnceLock<Vec<CoreClr<'p>>>,
     hotspot: OnceLock<Vec<HotSpot<'p>>>,
     cpython: OnceLock<Vec<CPython<'p>>>,
+    nativeaot: OnceLock<Vec<NativeAot<'p>>>,
     /// Stacks that are no guesses.
     stacks: OnceLock<Stacks>,
     whole: OnceLock<Introspection>,
@@ -66,6 +68,7 @@ impl<'p> Session<'p> {
             coreclr: OnceLock::new(),
             hotspot: OnceLock::new(),
             cpython: OnceLock::new(),
+            nativeaot: OnceLock::new(),
             stacks: OnceLock::new(),
             whole: OnceLock::new(),
             blocks: OnceLock::new(),
@@ -116,6 +119,7 @@ impl<'p> Session<'p> {
         let found = self.coreclr().iter().map(|runtime| runtime as &dyn ManagedRuntime);
         let found = found.chain(self.hotspot().iter().map(|runtime| runtime as &dyn ManagedRuntime));
         let found = found.chain(self.cpython().iter().map(|runtime| runtime as &dyn ManagedRuntime));
+        let found = found.chain(self.nativeaot().iter().map(|runtime| runtime as &dyn ManagedRuntime));
         found.chain(self.others.iter().map(|runtime| &**runtime)).collect()
     }
 
@@ -138,6 +142,12 @@ impl<'p> Session<'p> {
     #[doc(hidden)]
     pub fn cpython(&self) -> &[CPython<'p>] {
         self.cpython.get_or_init(|| CPython::find(self.process))
+    }
+
+    /// Those of them that are NativeAOT, for what only these have.
+    #[doc(hidden)]
+    pub fn nativeaot(&self) -> &[NativeAot<'p>] {
+        self.nativeaot.get_or_init(|| NativeAot::find(self.process))
     }
 
     /// Follows stacks, through the code of all runtimes; `stacks`: where they lie.

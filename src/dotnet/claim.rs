@@ -29,12 +29,12 @@ pub struct Heaps {
 /// Each part is a phase of its own: one that fails is a diagnostic.
 pub(super) fn read_heaps(process: &Process, runtime: &Runtime) -> (Heaps, Claims) {
     let mut heaps = Heaps::default();
-    let mut out = Sink::new(process, runtime);
+    let mut out = Sink::new(process, runtime.module, runtime.proven);
     let tell = |what: &str, e: &dyn std::fmt::Display| {
         process.diag.partial("dotnet", format!("{}: {what}: {e}", runtime.name()));
     };
     let phase = process.enter(Phase::GcHeap);
-    match gc::read(process, runtime) {
+    match gc::read(runtime.gc(process), runtime.gc_bounds(&process.memory)) {
         Ok(found) => {
             for note in &found.notes {
                 tell("GC heap", note);

@@ -65,6 +65,11 @@ impl<'p> CoreClr<'p> {
         &self.runtime
     }
 
+    /// Its GC, ready to be read.
+    pub(crate) fn gc(&self) -> gc::Gc<'_> {
+        self.runtime.gc(self.process)
+    }
+
     /// What its GC, its loader and its code manager say of their memory.
     pub fn heaps(&self) -> &Heaps {
         &self.read().0

@@ -7,14 +7,14 @@
 mod claim;
 mod code;
 mod core_clr;
-mod gc;
+pub(crate) mod gc;
 pub mod heap;
 mod loader;
 mod methods;
 mod naming;
 mod object;
 mod runtime;
-mod sink;
+pub(crate) mod sink;
 pub mod tasks;
 mod threads;
 mod types;

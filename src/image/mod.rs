@@ -13,5 +13,6 @@ mod section;
 pub mod symbol_dirs;
 pub mod symbols;
 
+pub(crate) use modules::file_name;
 pub use modules::{Module, ModuleKind};
 pub use section::Section;

@@ -16,5 +16,8 @@ mod names_tests;
 pub use descriptor::{DescriptorError, read_descriptor};
 pub use model::{Global, Layout, LayoutError};
 pub use origin::Origin;
-pub use tables::{CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, GLIBC_MALLOC, GO_RUNTIME, MUSL_MALLOCNG, NUMPY, Table};
+pub use tables::{
+    CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, GLIBC_MALLOC, GO_RUNTIME, MUSL_MALLOCNG, NATIVEAOT,
+    NATIVEAOT_ENTRIES, NUMPY, Table,
+};
 pub use view::{StructView, ViewError};

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use regex::Regex;
 
-use super::{CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, GLIBC_MALLOC, GO_RUNTIME, Layout, MUSL_MALLOCNG, NUMPY, Table};
+use super::{
+    CPYTHON_X64, DOTNET_ARM64, DOTNET_BUNDLE, DOTNET_X64, GLIBC_MALLOC, GO_RUNTIME, Layout, MUSL_MALLOCNG, NATIVEAOT,
+    NATIVEAOT_ENTRIES, NUMPY, Table,
+};
 
 /// Fields that no table has: newer runtimes' descriptors do, and why they are asked for.
 const FROM_DESCRIPTOR: &[(&str, &str, &str)] = &[
@@ -198,8 +201,19 @@ fn tables() -> Vec<&'static Layout> {
 /// a reference from there is called.
 fn asked_by_name() -> Vec<&'static Layout> {
     let dotnet = DOTNET_X64.iter().chain(&DOTNET_ARM64).map(|(_, table)| table);
-    let tables = dotnet.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NUMPY]);
+    let tables = dotnet.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NUMPY]);
     tables.map(Table::layout).collect::<Result<_, _>>().unwrap()
+}
+
+/// Types and fields that NativeAOT's own header tells.
+fn of_nativeaot_header() -> Vec<Pair> {
+    let all: serde_json::Value = serde_json::from_str(NATIVEAOT_ENTRIES).unwrap();
+    let types = all["lists"].as_array().unwrap().iter().flat_map(|list| list["types"].as_array().unwrap());
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let fields = |kind: &serde_json::Value| -> Vec<Pair> {
+        kind[1].as_array().unwrap().iter().map(|field| (text(&kind[0]), text(field))).collect()
+    };
+    types.flat_map(fields).collect()
 }
 
 /// A global's name as the code has it: tables name slots and numbers of Frames by it.
@@ -210,8 +224,9 @@ fn asked_as(global: &str) -> [&str; 2] {
 #[test]
 fn what_the_code_asks_for_is_in_a_table_or_comes_from_the_descriptor() {
     let (asked, tables) = (Asked::of_source(), tables());
-    let fields: BTreeSet<Pair> =
+    let mut fields: BTreeSet<Pair> =
         tables.iter().flat_map(|t| t.offsets()).map(|(t, f, _)| (t.to_owned(), f.to_owned())).collect();
+    fields.extend(of_nativeaot_header());
     let constants: BTreeSet<Pair> =
         tables.iter().flat_map(|t| t.constants()).map(|(g, n, _)| (g.to_owned(), n.to_owned())).collect();
     let globals: BTreeSet<&str> = tables.iter().flat_map(|t| t.globals()).flat_map(|(n, _)| asked_as(n)).collect();

@@ -14,6 +14,7 @@ mod foreign;
 mod hotspot;
 mod image;
 mod native;
+mod nativeaot;
 mod output;
 
 pub use self::core::*;
@@ -23,4 +24,5 @@ pub use foreign::*;
 pub use hotspot::*;
 pub use image::*;
 pub use native::*;
+pub use nativeaot::*;
 pub use output::*;

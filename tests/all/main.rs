@@ -43,6 +43,7 @@ mod methods;
 mod mistakes;
 mod mutations;
 mod native_symbols;
+mod nativeaot;
 mod objects;
 mod once;
 mod package;

@@ -1,7 +1,7 @@
 //! Who points at an address: registers, stacks, handles, objects with their
 //! fields, data of modules, and all other memory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::analysis::in_object::each_in_object;
@@ -9,12 +9,12 @@ use crate::analysis::place::place;
 use crate::bytes::printable;
 use crate::commands::refs::report::{RefCountRow, RefRow, RefsReport, TargetRow};
 use crate::limits;
-use crate::managed::ObjectNames;
+use crate::managed::{ObjectNames, Structure};
 use crate::map::{Kind, Owner, Region};
 use crate::memory::pointers::pointers;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::report::{HandleKind, PointerSource, TargetKind};
+use crate::report::{PointerSource, TargetKind};
 use crate::session::Session;
 use crate::units::exact;
 
@@ -210,10 +210,13 @@ pub(in crate::commands) fn objects(session: &Session<'_>, rows: &mut [RefRow]) {
 
 /// Of words in tables of handles: of which kind each is.
 fn in_handles(session: &Session<'_>, rows: &mut [RefRow]) {
-    let all = session.coreclr().iter().flat_map(|runtime| runtime.handles());
-    let handles: HashMap<Addr, HandleKind> = all.map(|h| (h.address, h.kind)).collect();
-    for row in rows.iter_mut() {
-        if let Some(kind) = row.address.and_then(|at| handles.get(&at)) {
+    let runtimes = session.runtimes();
+    for row in rows.iter_mut().filter(|row| row.kind == Some(Kind::HandleTable)) {
+        let Some(at) = row.address else { continue };
+        let found = runtimes.iter().find_map(|runtime| runtime.structure(at, Kind::HandleTable));
+        if let Some(Structure::Handle { address, kind, .. }) = found
+            && address == at
+        {
             row.from = PointerSource::Handle;
             row.detail = format!("{kind} handle");
         }

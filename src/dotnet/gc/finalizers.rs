@@ -6,12 +6,9 @@
 //! gcinterface.dac.h (dac_finalize_queue).
 
 use crate::addr::Addr;
-use crate::dotnet::Heaps;
-use crate::dotnet::runtime::Runtime;
+use crate::dotnet::gc::{Gc, Segment};
 use crate::layout::StructView;
 use crate::limits;
-use crate::memory::Memory;
-use crate::process::Process;
 use crate::words::Generation;
 
 /// Generations, where the runtime does not count them (3.1: no POH).
@@ -36,11 +33,11 @@ pub struct FinalizeQueue {
     pub ready: Vec<(Addr, Addr)>,
 }
 
-/// All queues, and what could not be read.
-pub fn read(process: &Process, runtime: &Runtime, heaps: &Heaps) -> (Vec<FinalizeQueue>, Vec<String>) {
+/// All queues, and what could not be read; `server`: there is one for each heap that has one of `segments`.
+pub(crate) fn read(gc: Gc<'_>, server: bool, segments: &[Segment]) -> (Vec<FinalizeQueue>, Vec<String>) {
     let (mut out, mut notes) = (Vec::new(), Vec::new());
-    for (heap, at) in queues(process, runtime, heaps) {
-        match queue(process, runtime, heap, at) {
+    for (heap, at) in queues(gc, server, segments) {
+        match queue(gc, heap, at) {
             Ok(queue) => out.push(queue),
             Err(e) => notes.push(format!("objects to be finalized of heap {heap}: {e}")),
         }
@@ -52,19 +49,19 @@ pub fn read(process: &Process, runtime: &Runtime, heaps: &Heaps) -> (Vec<Finaliz
 }
 
 /// Where the queue of each heap is.
-fn queues(process: &Process, runtime: &Runtime, heaps: &Heaps) -> Vec<(u32, Addr)> {
-    let memory: &dyn Memory = &process.memory;
-    let Some(vars) = runtime.roots.gc_dac_vars else { return Vec::new() };
-    let vars = StructView::new(memory, &runtime.layout, "GcDacVars", vars);
+fn queues(gc: Gc<'_>, server: bool, segments: &[Segment]) -> Vec<(u32, Addr)> {
+    let Gc { memory, layout, .. } = gc;
+    let Some(vars) = gc.vars else { return Vec::new() };
+    let vars = StructView::new(memory, layout, "GcDacVars", vars);
     let at = |place: Addr| memory.ptr(place).ok().filter(|a| !a.is_null());
-    if !heaps.server {
+    if !server {
         let place = vars.ptr("finalize_queue").ok().filter(|a| !a.is_null());
         return place.and_then(at).map(|queue| (0, queue)).into_iter().collect();
     }
-    let count = heaps.segments.iter().map(|s| s.heap.saturating_add(1)).max().unwrap_or(0);
+    let count = segments.iter().map(|s| s.heap.saturating_add(1)).max().unwrap_or(0);
     let array = vars.ptr("g_heaps").ok().and_then(at);
     let offset = || {
-        let index = runtime.layout.constant("gc_heap_fields", "finalize_queue").ok()?;
+        let index = layout.constant("gc_heap_fields", "finalize_queue").ok()?;
         let place = vars.ptr("gc_heap_field_offsets").ok()?.checked_add(index.checked_mul(4)?)?;
         u64::try_from(memory.u32(place).ok()? as i32).ok()
     };
@@ -77,12 +74,11 @@ fn queues(process: &Process, runtime: &Runtime, heaps: &Heaps) -> Vec<(u32, Addr
         .collect()
 }
 
-fn queue(process: &Process, runtime: &Runtime, heap: u32, at: Addr) -> Result<FinalizeQueue, String> {
-    let memory: &dyn Memory = &process.memory;
-    let generations = runtime
-        .roots
-        .gc_dac_vars
-        .map(|vars| StructView::new(memory, &runtime.layout, "GcDacVars", vars))
+fn queue(gc: Gc<'_>, heap: u32, at: Addr) -> Result<FinalizeQueue, String> {
+    let Gc { memory, layout, .. } = gc;
+    let generations = gc
+        .vars
+        .map(|vars| StructView::new(memory, layout, "GcDacVars", vars))
         .filter(|vars| vars.has("total_generation_count"))
         .and_then(|vars| vars.u64("total_generation_count").ok())
         .unwrap_or(GENERATIONS)

@@ -11,7 +11,7 @@ use crate::process::Process;
 /// What speaks against `runtime`'s layout, in words: lists that break off, segments whose bounds are
 /// in no order, objects of no type.
 pub(in crate::dotnet) fn misfit(process: &Process, runtime: &Runtime) -> Option<String> {
-    let heap = match read::read(process, runtime) {
+    let heap = match read::read(runtime.gc(process), runtime.gc_bounds(&process.memory)) {
         Ok(heap) => heap,
         Err(e) => return Some(e.to_string()),
     };

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::addr::{Addr, AddrRange};
 use crate::diag::was_read;
-use crate::dotnet::gc::GcError;
+use crate::dotnet::gc::{Gc, GcError};
 use crate::dotnet::runtime::Runtime;
 use crate::layout::{Layout, LayoutError, StructView};
 use crate::limits;
@@ -22,27 +22,28 @@ pub use crate::words::HandleKind;
 
 /// Ranges of all segments of all handle tables, and what broke the walk off, if
 /// anything did.
-pub(in crate::dotnet) fn read<'r>(process: &Process, runtime: &'r Runtime) -> &'r SegmentList {
-    runtime.read.handle_segments.get_or_init(|| {
-        let _phase = process.enter(Phase::Handles);
-        was_read("handle table");
-        let mut out = Vec::new();
-        let broken = walk(process, runtime, &mut out).err();
-        (out, broken)
-    })
+pub(crate) fn read<'r>(process: &Process, runtime: &'r Runtime) -> &'r SegmentList {
+    runtime.read.handle_segments.get_or_init(|| segments(process, runtime.gc(process)))
+}
+
+/// The same, of any GC, and anew.
+pub(crate) fn segments(process: &Process, gc: Gc<'_>) -> SegmentList {
+    let _phase = process.enter(Phase::Handles);
+    was_read("handle table");
+    let mut out = Vec::new();
+    let broken = walk(gc, &mut out).err();
+    (out, broken)
 }
 
 /// Ranges of segments, and what broke the walk off.
-pub(in crate::dotnet) type SegmentList = (Vec<AddrRange>, Option<GcError>);
+pub(crate) type SegmentList = (Vec<AddrRange>, Option<GcError>);
 
 /// Handles by address, and what could not be read of them.
-pub(in crate::dotnet) type HandleList = (Vec<Handle>, Vec<String>);
+pub(crate) type HandleList = (Vec<Handle>, Vec<String>);
 
-fn walk(process: &Process, runtime: &Runtime, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
-    let memory: &dyn Memory = &process.memory;
-    let layout = &runtime.layout;
-    let vars = runtime.roots.gc_dac_vars.ok_or(GcError::NoVars)?;
-    let vars = StructView::new(memory, layout, "GcDacVars", vars);
+fn walk(gc: Gc<'_>, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
+    let Gc { memory, layout, .. } = gc;
+    let vars = StructView::new(memory, layout, "GcDacVars", gc.vars.ok_or(GcError::NoVars)?);
     let tables = heaps(memory, &vars);
     let size = layout.size("TableSegment")?;
     let walks = Walks::new(Phase::Handles, limits::MAX_HANDLE_STEPS);
@@ -110,7 +111,7 @@ impl HandleKind {
     }
 
     /// The kind of root that a handle is which keeps its object.
-    pub(super) fn root_kind(self) -> RootKind {
+    pub(crate) fn root_kind(self) -> RootKind {
         use HandleKind as K;
         match self {
             K::Strong => RootKind::Of(0, "StrongHandle"),
@@ -180,19 +181,19 @@ const FREE_BLOCK: u8 = 0xff;
 /// All handles that lead to an object, by address, and what could not be read.
 /// Read once.
 pub fn handles<'r>(process: &Process, runtime: &'r Runtime) -> &'r HandleList {
-    runtime.read.handles.get_or_init(|| read_handles(process, runtime))
+    runtime.read.handles.get_or_init(|| handles_in(process, runtime.gc(process), read(process, runtime)))
 }
 
-fn read_handles(process: &Process, runtime: &Runtime) -> HandleList {
+/// The same, of any GC whose segments these are, and anew.
+pub(crate) fn handles_in(process: &Process, gc: Gc<'_>, (segments, broken): &SegmentList) -> HandleList {
     was_read("handles");
     let _phase = process.enter(Phase::Handles);
-    let (segments, broken) = read(process, runtime);
     let mut notes: Vec<String> = broken.iter().map(ToString::to_string).collect();
     let mut out = Vec::new();
-    match SegmentLayout::new(&runtime.layout) {
+    match SegmentLayout::new(gc.layout) {
         Ok(layout) => {
             for segment in segments {
-                of_segment(&process.memory, &layout, segment.start, &mut out, &mut notes);
+                of_segment(gc.memory, &layout, segment.start, &mut out, &mut notes);
             }
         }
         Err(e) => notes.push(e.to_string()),

@@ -6,21 +6,19 @@
 //! (card_table_info). Field order of GcDacVars: layout/tables/dotnet-*.json.
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::gc::{Generation, Segment};
-use crate::dotnet::runtime::Runtime;
+use crate::dotnet::gc::{Gc, Generation, Segment};
 use crate::dotnet::sink::Sink;
 use crate::dotnet::threads::AllocContext;
-use crate::layout::{LayoutError, StructView, ViewError};
+use crate::layout::{Layout, LayoutError, StructView, ViewError};
 use crate::limits;
 use crate::map::{Confidence, Kind};
 use crate::memory::walk::{Broken, Stop, Walks};
 use crate::memory::{Fault, Memory};
 use crate::phase::Phase;
-use crate::process::Process;
 
 /// Why the GC can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::dotnet) enum GcError {
+pub(crate) enum GcError {
     #[error("its description of itself (GcDacVars) is not in the core")]
     NoVars,
     #[error(transparent)]
@@ -50,18 +48,18 @@ impl<E: Into<GcError> + std::fmt::Display> From<Broken<E>> for GcError {
 
 /// What was found.
 #[derive(Default)]
-pub(in crate::dotnet) struct GcHeap {
-    pub(in crate::dotnet) segments: Vec<Segment>,
+pub(crate) struct GcHeap {
+    pub(crate) segments: Vec<Segment>,
     /// What the generations themselves allocate from, while there is any.
-    pub(in crate::dotnet) contexts: Vec<AllocContext>,
-    pub(in crate::dotnet) server: bool,
-    pub(in crate::dotnet) in_gc: bool,
-    pub(in crate::dotnet) regions: bool,
+    pub(crate) contexts: Vec<AllocContext>,
+    pub(crate) server: bool,
+    pub(crate) in_gc: bool,
+    pub(crate) regions: bool,
     free: Vec<(AddrRange, AddrRange, String)>,
     bookkeeping: Vec<AddrRange>,
     reserve: Option<AddrRange>,
     /// What could not be read, in words.
-    pub(in crate::dotnet) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Generations walked (gen0, gen1, gen2, LOH, POH).
@@ -70,7 +68,7 @@ const GENERATIONS: [Generation; 5] =
 
 struct Reader<'a> {
     memory: &'a dyn Memory,
-    runtime: &'a Runtime,
+    layout: &'a Layout,
     vars: StructView<'a>,
     regions: bool,
     /// A segment is in one list.
@@ -78,14 +76,13 @@ struct Reader<'a> {
     out: GcHeap,
 }
 
-/// Read the GC of `runtime`.
-pub(in crate::dotnet) fn read(process: &Process, runtime: &Runtime) -> Result<GcHeap, GcError> {
-    let memory: &dyn Memory = &process.memory;
-    let vars = runtime.roots.gc_dac_vars.ok_or(GcError::NoVars)?;
-    let vars = StructView::new(memory, &runtime.layout, "GcDacVars", vars);
+/// Read it; `bounds`: lowest to highest address of its heap, where a global tells.
+pub(crate) fn read(gc: Gc<'_>, bounds: Option<AddrRange>) -> Result<GcHeap, GcError> {
+    let Gc { memory, layout, .. } = gc;
+    let vars = StructView::new(memory, layout, "GcDacVars", gc.vars.ok_or(GcError::NoVars)?);
     let mut reader = Reader {
         memory,
-        runtime,
+        layout,
         vars,
         regions: false,
         walks: Walks::new(Phase::GcHeap, limits::MAX_GC_SEGMENTS),
@@ -105,7 +102,7 @@ pub(in crate::dotnet) fn read(process: &Process, runtime: &Runtime) -> Result<Gc
     if let Err(e) = reader.global_free() {
         reader.out.notes.push(format!("free regions: {e}"));
     }
-    reader.out.reserve = reader.reserved_range();
+    reader.out.reserve = bounds.and_then(|range| reader.reserved_range(range));
     Ok(reader.out)
 }
 
@@ -126,7 +123,7 @@ impl Reader<'_> {
 
     /// An entry of one of the arrays of field offsets; -1 says "has no such".
     fn offset(&self, array: &str, indices: &str, field: &str) -> Option<u64> {
-        let index = self.runtime.layout.constant(indices, field).ok()?;
+        let index = self.layout.constant(indices, field).ok()?;
         let at = self.vars.ptr(array).ok()?.checked_add(index.checked_mul(4)?)?;
         u64::try_from(self.memory.u32(at).ok()? as i32).ok()
     }
@@ -179,7 +176,7 @@ impl Reader<'_> {
         let count = if self.vars.has("total_generation_count") { self.vars.u64("total_generation_count")? } else { 4 };
         let start = match self.offset("generation_field_offsets", "generation_fields", "start_segment") {
             Some(offset) => offset,
-            None => self.runtime.layout.positive("dac_generation", "start_segment")?,
+            None => self.layout.positive("dac_generation", "start_segment")?,
         };
         let entry = |i: usize| table.saturating_add(size.saturating_mul(i as u64));
         let younger = self.allocation_start(entry(1)).zip(self.allocation_start(entry(0)));
@@ -206,7 +203,7 @@ impl Reader<'_> {
     fn allocation_start(&self, generation: Addr) -> Option<Addr> {
         let offset = self
             .offset("generation_field_offsets", "generation_fields", "allocation_start")
-            .or_else(|| self.runtime.layout.positive("dac_generation", "allocation_start").ok())?;
+            .or_else(|| self.layout.positive("dac_generation", "allocation_start").ok())?;
         self.memory.ptr(generation.checked_add(offset)?).ok()
     }
 
@@ -214,10 +211,10 @@ impl Reader<'_> {
     fn context(&mut self, generation: Addr) {
         let offset = self
             .offset("generation_field_offsets", "generation_fields", "allocation_context")
-            .or_else(|| self.runtime.layout.positive("dac_generation", "allocation_context").ok());
+            .or_else(|| self.layout.positive("dac_generation", "allocation_context").ok());
         let found = offset
             .and_then(|o| generation.checked_add(o))
-            .and_then(|at| AllocContext::read(self.memory, &self.runtime.layout, at));
+            .and_then(|at| AllocContext::read(self.memory, self.layout, at));
         self.out.contexts.extend(found);
     }
 
@@ -240,9 +237,9 @@ impl Reader<'_> {
         at: Addr,
         (ephemeral, alloc_allocated): (Option<Addr>, Option<Addr>),
     ) -> Result<(Segment, Addr), GcError> {
-        let view = StructView::new(self.memory, &self.runtime.layout, "dac_heap_segment", at);
+        let view = StructView::new(self.memory, self.layout, "dac_heap_segment", at);
         let flags = view.u64("flags")?;
-        let read_only = self.runtime.layout.constant("segment_flags", "readonly")?;
+        let read_only = self.layout.constant("segment_flags", "readonly")?;
         let start = view.ptr("mem")?;
         let generation = match generation {
             _ if flags & read_only != 0 => Generation::Frozen,
@@ -288,8 +285,7 @@ impl Reader<'_> {
             self.free_lists(lists, "region to decommit")?;
         }
         if let Some(list) = self.variable("global_free_huge_regions") {
-            let head =
-                StructView::new(self.memory, &self.runtime.layout, "region_free_list", list).ptr("head_free_region")?;
+            let head = StructView::new(self.memory, self.layout, "region_free_list", list).ptr("head_free_region")?;
             self.free_list(head, "free huge region");
         }
         Ok(())
@@ -298,10 +294,10 @@ impl Reader<'_> {
     /// One region_free_list for each kind of region (basic, large, huge).
     fn free_lists(&mut self, lists: Addr, what: &str) -> Result<(), GcError> {
         let kinds = self.vars.u32("count_free_region_kinds")?.min(limits::MAX_FREE_REGION_KINDS);
-        let size = self.runtime.layout.size("region_free_list")?;
+        let size = self.layout.size("region_free_list")?;
         for kind in 0..u64::from(kinds) {
             let at = lists.saturating_add(kind.saturating_mul(size));
-            let view = StructView::new(self.memory, &self.runtime.layout, "region_free_list", at);
+            let view = StructView::new(self.memory, self.layout, "region_free_list", at);
             let head = view.ptr("head_free_region")?;
             self.free_list(head, what);
         }
@@ -326,7 +322,7 @@ impl Reader<'_> {
             return Ok(());
         }
         let Some(start) = self.variable_ptr("bookkeeping_start").filter(|a| !a.is_null()) else { return Ok(()) };
-        let size = StructView::new(self.memory, &self.runtime.layout, "card_table_info", start).u64("size")?;
+        let size = StructView::new(self.memory, self.layout, "card_table_info", start).u64("size")?;
         if size > limits::MAX_GC_BOOKKEEPING {
             self.out.notes.push(format!("bookkeeping of {size} bytes at {start} is not believed"));
             return Ok(());
@@ -336,9 +332,7 @@ impl Reader<'_> {
     }
 
     /// What the GC reserved as a whole: lowest to highest address of its heap.
-    fn reserved_range(&self) -> Option<AddrRange> {
-        let bound = |name| self.runtime.roots.pointer(self.memory, &self.runtime.layout, name).ok();
-        let range = AddrRange::new(bound("LowestAddress")?, bound("HighestAddress")?);
+    fn reserved_range(&self, range: AddrRange) -> Option<AddrRange> {
         // Segments lie scattered: between them is other people's memory.
         if !self.regions {
             return None;
@@ -354,7 +348,7 @@ impl Reader<'_> {
 }
 
 impl GcHeap {
-    pub(in crate::dotnet) fn claim(&self, out: &mut Sink<'_>) {
+    pub(crate) fn claim(&self, out: &mut Sink<'_>) {
         for s in &self.segments {
             let detail = format!("heap {} {}", s.heap, s.generation.name());
             let evidence = format!("heap_segment at {}", s.address);

@@ -41,7 +41,7 @@ pub(in crate::dotnet) fn roots(heap: &Heap<'_>, heaps: &Heaps, stacks: &[StackRe
         }
         Err(e) => roots.notes.push(format!("its threads: {e}")),
     }
-    let (queues, broken) = finalizers::read(process, runtime, heaps);
+    let (queues, broken) = finalizers::read(runtime.gc(process), heaps.server, &heaps.segments);
     roots.notes.extend(broken);
     let ready = queues.iter().flat_map(|q| &q.ready);
     roots.all.extend(ready.map(|&(address, object)| Root::new(FINALIZER_QUEUE, address, object)));

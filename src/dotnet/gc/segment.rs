@@ -7,7 +7,7 @@ pub use crate::words::Generation;
 
 impl Generation {
     /// All of them in the words that all runtimes share.
-    pub(in crate::dotnet) const MANAGED: [managed::Generation; Generation::ALL.len()] = {
+    pub(crate) const MANAGED: [managed::Generation; Generation::ALL.len()] = {
         let mut out = [Generation::Gen0.managed(); Generation::ALL.len()];
         let mut i = 0;
         while i < out.len() {
@@ -18,7 +18,7 @@ impl Generation {
     };
 
     /// The same in the words that all runtimes share.
-    pub(in crate::dotnet) const fn managed(self) -> managed::Generation {
+    pub(crate) const fn managed(self) -> managed::Generation {
         managed::Generation { number: self as u8, name: self.name(), frozen: matches!(self, Generation::Frozen) }
     }
 

@@ -14,7 +14,7 @@ const GENERATIONS: std::ops::RangeInclusive<u64> = 4..=8;
 /// Whether what is at `addr` begins like GcDacVars: u8 major, u8 minor, six
 /// zero bytes, u64 generation size, and where they are `counted` (from .NET 5 on) u64
 /// number of generations.
-pub(in crate::dotnet) fn looks_like(memory: &dyn Memory, addr: Addr, counted: bool) -> bool {
+pub(crate) fn looks_like(memory: &dyn Memory, addr: Addr, counted: bool) -> bool {
     let test = || {
         let head = memory.u64(addr).ok()?;
         let size = memory.u64(addr.checked_add(8)?).ok()?;
@@ -28,7 +28,7 @@ pub(in crate::dotnet) fn looks_like(memory: &dyn Memory, addr: Addr, counted: bo
 /// Whether GcDacVars says of itself what the layout's runtime does: its version, and
 /// the size of a generation, differ between the versions that have a layout. What a layout
 /// was only derived for it may not know.
-pub(in crate::dotnet) fn are_those_of(memory: &dyn Memory, addr: Addr, layout: &Layout) -> bool {
+pub(crate) fn are_those_of(memory: &dyn Memory, addr: Addr, layout: &Layout) -> bool {
     let vars = StructView::new(memory, layout, "GcDacVars", addr);
     let is = |field: &str, have: Option<u64>| {
         have.is_some_and(|have| layout.constant("GcDacVars", field).is_ok_and(|wanted| wanted == have))

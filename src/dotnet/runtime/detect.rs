@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::sync::OnceLock;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::gc::{self, HandleList, SegmentList, vars};
+use crate::dotnet::gc::{self, Gc, HandleList, SegmentList, vars};
 use crate::dotnet::runtime::globals::{self, Roots, RootsError};
 use crate::dotnet::threads::ThreadList;
 use crate::image::elf::ElfImage;
@@ -73,6 +73,17 @@ impl Runtime {
     /// `.NET 8.0.33`
     pub fn name(&self) -> String {
         format!(".NET {}", self.version)
+    }
+
+    /// Its GC.
+    pub(in crate::dotnet) fn gc<'a>(&'a self, process: &'a Process) -> Gc<'a> {
+        Gc { memory: &process.memory, layout: &self.layout, vars: self.roots.gc_dac_vars }
+    }
+
+    /// Lowest to highest address of the GC's heap.
+    pub(in crate::dotnet) fn gc_bounds(&self, memory: &dyn Memory) -> Option<AddrRange> {
+        let bound = |name| self.roots.pointer(memory, &self.layout, name).ok();
+        Some(AddrRange::new(bound("LowestAddress")?, bound("HighestAddress")?))
     }
 
     /// The memfd that code and loader heaps lie in, as NT_FILE names it.

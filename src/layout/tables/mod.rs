@@ -71,6 +71,12 @@ pub static GLIBC_MALLOC: Table = Table::new(include_str!("glibc-malloc-64.json")
 /// musl's malloc.
 pub static MUSL_MALLOCNG: Table = Table::new(include_str!("musl-mallocng-64.json"));
 
+/// NativeAOT: what its own header leaves out.
+pub static NATIVEAOT: Table = Table::new(include_str!("nativeaot-64.json"));
+
+/// The entries of NativeAOT's own header, by their position: no layout, but lists of names.
+pub const NATIVEAOT_ENTRIES: &str = include_str!("nativeaot-entries.json");
+
 /// Go's runtime.
 pub static GO_RUNTIME: Table = Table::new(include_str!("go-runtime-64.json"));
 
@@ -115,7 +121,7 @@ mod tests {
     #[test]
     fn bundled_tables_parse_and_tell_their_origin() -> Result<(), Box<dyn std::error::Error>> {
         let all = DOTNET_X64.iter().chain(&DOTNET_ARM64).chain(&CPYTHON_X64).map(|(_, table)| table);
-        let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NUMPY]);
+        let tables = all.chain([&GLIBC_MALLOC, &GO_RUNTIME, &DOTNET_BUNDLE, &MUSL_MALLOCNG, &NATIVEAOT, &NUMPY]);
         for layout in tables.map(Table::layout) {
             let layout = layout?;
             assert!(layout.from.len() > 40, "{} tells where its numbers come from", layout.id);

@@ -46,6 +46,8 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("python", Some("truth.json")),
     ("census", Some("census.txt")),
     ("obmalloc", Some("obmalloc.txt")),
+    // Of a NativeAOT program: what it planted, and what another reader of its structures found.
+    ("nativeaot", Some("truth.json")),
     // Damaged and moved by the mutation run.
     ("mutants", None),
 ];

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use crate::analysis::heap_notes::tell_in_gc;
 use crate::commands::dotnet::finalizers::report::{FinalizerRow, FinalizerTypeRow, FinalizersReport};
-use crate::dotnet::finalizers;
-use crate::managed::ObjectNames;
+use crate::dotnet::finalizers::{self, FinalizeQueue};
+use crate::managed::{Heap, ManagedRuntime, ObjectNames};
 use crate::phase::Phase;
 use crate::report::FinalizerState;
 use crate::session::Session;
@@ -13,28 +13,13 @@ pub fn finalizers(session: &Session<'_>) -> FinalizersReport {
     let mut report = FinalizersReport::default();
     for runtime in session.coreclr() {
         let Some(heap) = runtime.heap_of_objects() else { continue };
-        let (queues, notes) = finalizers::read(session.process, runtime.runtime(), runtime.heaps());
+        let (queues, notes) = finalizers::read(runtime.gc(), runtime.heaps().server, &runtime.heaps().segments);
         runtime.tell("finalizers", &notes);
-        {
-            let _phase = session.process.enter(Phase::References);
-            tell_in_gc(session.process, runtime, heap);
-            let mut names = ObjectNames::new(heap);
-            for queue in &queues {
-                let registered = queue.registered.iter().map(|&(generation, _, object)| (Some(generation), object));
-                let ready = queue.ready.iter().map(|&(_, object)| (None, object));
-                for (generation, object) in registered.chain(ready) {
-                    let (name, size) = names.object(object).unzip();
-                    report.objects.push(FinalizerRow {
-                        object,
-                        name,
-                        size,
-                        state: if generation.is_some() { FinalizerState::Registered } else { FinalizerState::Ready },
-                        generation,
-                        heap: queue.heap,
-                    });
-                }
-            }
-        }
+        list(session, runtime, heap, &queues, &mut report.objects);
+    }
+    for runtime in session.nativeaot() {
+        let Some(heap) = runtime.objects() else { continue };
+        list(session, runtime, heap, &runtime.finalizers(), &mut report.objects);
     }
     let mut by_type: BTreeMap<(&str, FinalizerState), u64> = BTreeMap::new();
     for row in &report.objects {
@@ -48,4 +33,32 @@ pub fn finalizers(session: &Session<'_>) -> FinalizersReport {
     report.registered = report.objects.iter().filter(|o| o.generation.is_some()).count() as u64;
     report.ready = report.objects.len() as u64 - report.registered;
     report
+}
+
+/// The objects of one runtime's queues.
+fn list(
+    session: &Session<'_>,
+    runtime: &dyn ManagedRuntime,
+    heap: &dyn Heap,
+    queues: &[FinalizeQueue],
+    out: &mut Vec<FinalizerRow>,
+) {
+    let _phase = session.process.enter(Phase::References);
+    tell_in_gc(session.process, runtime, heap);
+    let mut names = ObjectNames::new(heap);
+    for queue in queues {
+        let registered = queue.registered.iter().map(|&(generation, _, object)| (Some(generation), object));
+        let ready = queue.ready.iter().map(|&(_, object)| (None, object));
+        for (generation, object) in registered.chain(ready) {
+            let (name, size) = names.object(object).unzip();
+            out.push(FinalizerRow {
+                object,
+                name,
+                size,
+                state: if generation.is_some() { FinalizerState::Registered } else { FinalizerState::Ready },
+                generation,
+                heap: queue.heap,
+            });
+        }
+    }
 }

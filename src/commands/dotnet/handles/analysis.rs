@@ -5,7 +5,8 @@ use regex::Regex;
 use crate::addr::Addr;
 use crate::analysis::heap_notes::tell_in_gc;
 use crate::commands::dotnet::handles::report::{HandleGroupRow, HandleKindRow, HandleRow, HandlesReport};
-use crate::managed::{ManagedRuntime as _, ObjectNames};
+use crate::dotnet::Handle;
+use crate::managed::{Heap, ManagedRuntime, ObjectNames};
 use crate::report::HandleKind;
 use crate::session::Session;
 
@@ -20,39 +21,13 @@ pub struct HandleOptions {
 
 /// List the GC handles of all runtimes.
 pub fn handles(session: &Session<'_>, options: &HandleOptions) -> HandlesReport {
-    let process = session.process;
     let mut report = HandlesReport::default();
     for runtime in session.coreclr() {
-        let (handles, heap) = (runtime.handles(), runtime.objects());
-        let mut names = ObjectNames::new(heap);
-        tell_in_gc(process, runtime, heap);
-        let unknown = handles.iter().filter(|h| names.node(h.object).is_none()).count();
-        if unknown > 0 {
-            process.diag.partial(
-                "handles",
-                format!(
-                    "{}: the objects of {unknown} of {} handles are not in the core",
-                    runtime.label(),
-                    handles.len()
-                ),
-            );
-        }
-        for h in handles.iter() {
-            let (name, size) = names.object(h.object).unzip();
-            let asked = |re: &Regex| name.as_deref().is_some_and(|name: &str| re.is_match(name));
-            if !options.name.as_ref().is_none_or(asked) {
-                continue;
-            }
-            report.handles.push(HandleRow {
-                address: h.address,
-                kind: h.kind,
-                object: h.object,
-                name,
-                secondary: h.secondary,
-                secondary_type: h.secondary.and_then(|object| Some(names.object(object)?.0)),
-                size,
-            });
-        }
+        list(session, options, runtime, runtime.objects(), runtime.handles(), &mut report.handles);
+    }
+    for runtime in session.nativeaot() {
+        let Some(heap) = runtime.objects() else { continue };
+        list(session, options, runtime, heap, runtime.handles(), &mut report.handles);
     }
     report.groups = options.group.then(|| groups(&report.handles));
     for handle in &report.handles {
@@ -63,6 +38,42 @@ pub fn handles(session: &Session<'_>, options: &HandleOptions) -> HandlesReport 
     }
     report.kinds.sort_by_key(|k| (std::cmp::Reverse(k.count), k.kind.name()));
     report
+}
+
+/// The handles of one runtime.
+fn list(
+    session: &Session<'_>,
+    options: &HandleOptions,
+    runtime: &dyn ManagedRuntime,
+    heap: &dyn Heap,
+    handles: &[Handle],
+    out: &mut Vec<HandleRow>,
+) {
+    let process = session.process;
+    let mut names = ObjectNames::new(heap);
+    tell_in_gc(process, runtime, heap);
+    let unknown = handles.iter().filter(|h| names.node(h.object).is_none()).count();
+    if unknown > 0 {
+        let (label, all) = (runtime.label(), handles.len());
+        let why = format!("{label}: the objects of {unknown} of {all} handles are not in the core");
+        process.diag.partial("handles", why);
+    }
+    for h in handles {
+        let (name, size) = names.object(h.object).unzip();
+        let asked = |re: &Regex| name.as_deref().is_some_and(|name: &str| re.is_match(name));
+        if !options.name.as_ref().is_none_or(asked) {
+            continue;
+        }
+        out.push(HandleRow {
+            address: h.address,
+            kind: h.kind,
+            object: h.object,
+            name,
+            secondary: h.secondary,
+            secondary_type: h.secondary.and_then(|object| Some(names.object(object)?.0)),
+            size,
+        });
+    }
 }
 
 fn groups(handles: &[HandleRow]) -> Vec<HandleGroupRow> {

@@ -1,15 +1,27 @@
 use crate::addr::AddrRange;
 use crate::commands::dotnet::heap::report::{GcRow, HeapReport, LoaderBlockRow, LoaderHeapRow, SegmentRow};
-use crate::dotnet::HeapBlock;
+use crate::dotnet::{HeapBlock, Segment};
+use crate::managed::ManagedRuntime as _;
 use crate::map::Base;
 use crate::session::Session;
 
 /// Tell of the managed heap; with `loader`, of the loader heaps too.
 pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
-    let runtimes = session.coreclr();
-    let mut segments: Vec<SegmentRow> = runtimes
-        .iter()
-        .flat_map(|runtime| &runtime.heaps().segments)
+    let mut gc = None;
+    let mut all: Vec<&Segment> = Vec::new();
+    for (runtime, heaps) in session.coreclr().iter().map(|r| (r.runtime(), r.heaps())) {
+        all.extend(&heaps.segments);
+        let row = || gc_row(&runtime.version, heaps.server, heaps.regions, heaps.in_gc, &heaps.segments);
+        gc = gc.or_else(row);
+    }
+    for runtime in session.nativeaot() {
+        let heap = runtime.gc();
+        all.extend(&heap.segments);
+        let version = runtime.row().version.unwrap_or_default();
+        gc = gc.or_else(|| gc_row(&version, heap.server, heap.regions, heap.in_gc, &heap.segments));
+    }
+    let mut segments: Vec<SegmentRow> = all
+        .into_iter()
         .map(|s| SegmentRow {
             heap: s.heap,
             generation: s.generation,
@@ -23,14 +35,6 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
         })
         .collect();
     segments.sort_by_key(|s| (s.heap, s.generation.name(), s.start));
-    let with_gc = runtimes.iter().map(|r| (r.runtime(), r.heaps())).find(|(_, h)| !h.segments.is_empty());
-    let gc = with_gc.map(|(runtime, heaps)| GcRow {
-        version: runtime.version.clone(),
-        server: heaps.server,
-        heaps: heaps.segments.iter().map(|s| u64::from(s.heap) + 1).max().unwrap_or(0),
-        regions: heaps.regions,
-        in_progress: heaps.in_gc,
-    });
     let sum = |f: fn(&SegmentRow) -> u64| segments.iter().map(f).fold(0, u64::saturating_add);
     HeapReport {
         committed: gc.as_ref().map(|_| sum(|s| s.committed)),
@@ -39,6 +43,12 @@ pub fn heap(session: &Session<'_>, loader: bool) -> HeapReport {
         loader: loader.then(|| loader_rows(session)),
         segments,
     }
+}
+
+/// A GC that has any segment.
+fn gc_row(version: &str, server: bool, regions: bool, in_progress: bool, segments: &[Segment]) -> Option<GcRow> {
+    let heaps = segments.iter().map(|s| u64::from(s.heap) + 1).max()?;
+    Some(GcRow { version: version.to_owned(), server, heaps, regions, in_progress })
 }
 
 /// Loader heaps by their allocators.

@@ -1,0 +1,152 @@
+//! MethodTables as the walk needs them: is it one, and how large are its objects.
+//!
+//! src/coreclr/nativeaot/Runtime/inc/MethodTable.h; Common/src/Internal/Runtime/MethodTable.cs
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use crate::addr::Addr;
+use crate::layout::ViewError;
+use crate::limits;
+use crate::managed::{FREE, TypeIndex};
+use crate::nativeaot::heap::{ALIGN, MIN_OBJECT};
+use crate::nativeaot::runtime::Runtime;
+
+/// Least base size: a string's, which counts no character but its NUL.
+const MIN_BASE_SIZE: u32 = 22;
+
+/// Bytes of a character; an array of them has a larger head.
+const STRING_COMPONENT: u16 = 2;
+
+/// A type of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::nativeaot) struct MethodTableInfo {
+    /// Its MethodTable.
+    pub address: Addr,
+    /// Its flags.
+    pub flags: u32,
+    /// Size of an object, without elements.
+    pub base_size: u32,
+    /// Size of an element; 0 for what has none.
+    pub component_size: u16,
+    /// Whether it is the space between objects.
+    pub free: bool,
+    /// Whether it is System.String.
+    pub string: bool,
+}
+
+struct Known {
+    by_address: HashMap<u64, u32>,
+    /// The first is that of free space.
+    all: Vec<MethodTableInfo>,
+}
+
+/// All MethodTables met so far, each looked at once.
+pub(super) struct MethodTables<'p> {
+    runtime: Arc<Runtime<'p>>,
+    known: RwLock<Known>,
+}
+
+impl<'p> MethodTables<'p> {
+    pub(super) fn new(runtime: Arc<Runtime<'p>>) -> MethodTables<'p> {
+        let free = MethodTableInfo {
+            address: runtime.free,
+            flags: runtime.flag("HasComponentSize") | 1,
+            base_size: MIN_OBJECT as u32,
+            component_size: 1,
+            free: true,
+            string: false,
+        };
+        let known = RwLock::new(Known { by_address: HashMap::from([(runtime.free.get(), FREE.0)]), all: vec![free] });
+        MethodTables { runtime, known }
+    }
+
+    /// What the table of that number is.
+    pub(super) fn get(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.all.get(kind.0 as usize).copied()
+    }
+
+    /// The number of System.String, if one was met.
+    pub(super) fn string(&self) -> Option<TypeIndex> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.all.iter().position(|info| info.string).map(|i| TypeIndex(i as u32))
+    }
+
+    /// Whether no more tables are taken: their objects are then lost.
+    pub(super) fn is_full(&self) -> bool {
+        self.len() >= limits::MAX_METHOD_TABLES
+    }
+
+    /// Number of tables met so far.
+    pub(super) fn len(&self) -> usize {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).all.len()
+    }
+
+    /// The MethodTable at `address`, if it is one.
+    pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
+        {
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(&i) = known.by_address.get(&address) {
+                return Some((TypeIndex(i), *known.all.get(i as usize)?));
+            }
+        }
+        let info = read(&self.runtime, Addr::new(address)).ok().flatten()?;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let next = u32::try_from(known.all.len()).ok().filter(|&n| (n as usize) < limits::MAX_METHOD_TABLES)?;
+        let i = *known.by_address.entry(address).or_insert(next);
+        if i == next {
+            known.all.push(info);
+        }
+        Some((TypeIndex(i), info))
+    }
+}
+
+/// The MethodTable at `address`: it has nothing that leads back to it, so it must make sense in all that it has.
+pub(in crate::nativeaot) fn read(runtime: &Runtime<'_>, address: Addr) -> Result<Option<MethodTableInfo>, ViewError> {
+    if address.is_null() || !address.is_aligned(ALIGN) {
+        return Ok(None);
+    }
+    let Some(info) = sizes(runtime, address)? else { return Ok(None) };
+    let (array, parameterized) = (runtime.flag("ElementSzArray"), runtime.flag("Parameterized"));
+    let is_array = [array, runtime.flag("ElementArray")].contains(&element_type(runtime, info.flags));
+    let kind = info.flags & runtime.flag("KindMask");
+    let counted = info.component_size != 0 || is_array;
+    // What has a length is an array or a string; objects of a type that is made of another are arrays.
+    if (counted && !is_array && !info.string) || (kind == parameterized) != is_array || kind > parameterized {
+        return Ok(None);
+    }
+    // The base type; of an array, that of its elements. System.Object has none.
+    let related = runtime.view("MethodTable", address).ptr("m_pBaseType")?;
+    let sane = if related.is_null() {
+        !is_array
+    } else {
+        related.is_aligned(ALIGN) && runtime.memory.readable(related, MIN_OBJECT) == MIN_OBJECT
+    };
+    Ok(sane.then_some(info))
+}
+
+/// CorElementType as NativeAOT numbers it (EETypeElementType).
+pub(in crate::nativeaot) fn element_type(runtime: &Runtime<'_>, flags: u32) -> u32 {
+    flags.checked_shr(runtime.flag("ElementTypeShift")).unwrap_or(0) & runtime.flag("ElementTypeMask")
+}
+
+fn sizes(runtime: &Runtime<'_>, address: Addr) -> Result<Option<MethodTableInfo>, ViewError> {
+    let view = runtime.view("MethodTable", address);
+    let (flags, base_size) = (view.u32("m_uFlags")?, view.u32("m_uBaseSize")?);
+    let component_size = if flags & runtime.flag("HasComponentSize") == 0 { 0 } else { flags as u16 };
+    let info = MethodTableInfo {
+        address,
+        flags,
+        base_size,
+        component_size,
+        free: false,
+        // Characters, of which the first is counted with the head.
+        string: base_size == MIN_BASE_SIZE && component_size == STRING_COMPONENT,
+    };
+    let sized = (MIN_BASE_SIZE..=limits::MAX_BASE_SIZE).contains(&base_size);
+    // Only strings and arrays end at an odd place, or are that small.
+    let aligned =
+        component_size != 0 || (u64::from(base_size).is_multiple_of(ALIGN) && u64::from(base_size) >= MIN_OBJECT);
+    Ok((sized && aligned).then_some(info))
+}

@@ -1,0 +1,199 @@
+//! One NativeAOT runtime of a process, with what was read of it so far.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::addr::Addr;
+use crate::bytes::printable;
+use crate::diag::was_read;
+use crate::dotnet::Handle;
+use crate::dotnet::finalizers::{self, FinalizeQueue};
+use crate::dotnet::gc::{self, GcHeap};
+use crate::managed::{self, ManagedCode, ManagedRuntime, ManagedThread, ManagedThreads, Roots, Structure, Walk};
+use crate::map::{Claims, Kind};
+use crate::nativeaot::claim::Heaps;
+use crate::nativeaot::code::NoCode;
+use crate::nativeaot::heap::Heap;
+use crate::nativeaot::naming::Names;
+use crate::nativeaot::runtime::{Detection, Runtime, detect};
+use crate::nativeaot::threads::Threads;
+use crate::nativeaot::{object, roots};
+use crate::phase::Phase;
+use crate::process::Process;
+use crate::report::{GcMode, ObjectReport, RuntimeRow, ThreadRow, ThrownRow};
+
+/// One NativeAOT runtime. Each part is read when it is first asked for, and kept.
+pub struct NativeAot<'p> {
+    runtime: Arc<Runtime<'p>>,
+    names: Arc<Names<'p>>,
+    heaps: OnceLock<Heaps>,
+    handles: OnceLock<Vec<Handle>>,
+    heap: OnceLock<Heap<'p>>,
+    threads: OnceLock<Threads>,
+}
+
+impl<'p> NativeAot<'p> {
+    /// All that can be read; of others is told why not.
+    pub fn find(process: &'p Process) -> Vec<NativeAot<'p>> {
+        let found = detect(process).into_iter().filter_map(|detection| match detection {
+            Detection::Unusable(why) => {
+                process.diag.partial("nativeaot-unusable", why);
+                None
+            }
+            Detection::Found(runtime) => {
+                let runtime = Arc::new(*runtime);
+                Some(NativeAot {
+                    names: Arc::new(Names::new(runtime.clone())),
+                    runtime,
+                    heaps: OnceLock::new(),
+                    handles: OnceLock::new(),
+                    heap: OnceLock::new(),
+                    threads: OnceLock::new(),
+                })
+            }
+        });
+        found.collect()
+    }
+
+    /// The runtime, and where its structures are.
+    pub fn runtime(&self) -> &Arc<Runtime<'p>> {
+        &self.runtime
+    }
+
+    fn heaps(&self) -> &Heaps {
+        self.heaps.get_or_init(|| {
+            was_read("heaps");
+            let heaps = Heaps::read(&self.runtime);
+            heaps.notes.iter().for_each(|note| self.tell(note));
+            heaps
+        })
+    }
+
+    /// Its GC: segments and regions.
+    pub(crate) fn gc(&self) -> &GcHeap {
+        &self.heaps().gc
+    }
+
+    /// Objects with finalizers.
+    pub(crate) fn finalizers(&self) -> Vec<FinalizeQueue> {
+        let gc = self.gc();
+        let (queues, notes) = finalizers::read(self.runtime.gc(), gc.server, &gc.segments);
+        notes.iter().for_each(|note| self.tell(note));
+        queues
+    }
+
+    /// Its handles, by address.
+    pub fn handles(&self) -> &[Handle] {
+        self.handles.get_or_init(|| {
+            let segments = &self.heaps().handles;
+            let (handles, notes) = gc::handles_in(self.runtime.process, self.runtime.gc(), segments);
+            // Why the table's segments can't be followed is told with them.
+            let told = segments.1.as_ref().map(ToString::to_string);
+            notes.iter().filter(|note| Some(*note) != told.as_ref()).for_each(|note| self.tell(note));
+            handles
+        })
+    }
+
+    /// Its objects; `None` where no segment of its GC is known.
+    pub fn objects(&self) -> Option<&Heap<'p>> {
+        let heaps = self.heaps();
+        if heaps.gc.segments.is_empty() {
+            return None;
+        }
+        Some(self.heap.get_or_init(|| {
+            was_read("objects");
+            let (threads, handles) = (self.all_threads(), self.handles());
+            let _phase = self.runtime.process.enter(Phase::Objects);
+            Heap::open(self.names.clone(), &heaps.gc, &threads.all, handles)
+        }))
+    }
+
+    fn all_threads(&self) -> &Threads {
+        self.threads.get_or_init(|| {
+            was_read("marks of threads");
+            Threads::read(&self.runtime)
+        })
+    }
+
+    /// Tell what makes answers less than whole.
+    fn tell(&self, note: &str) {
+        self.runtime.process.diag.partial("nativeaot", format!("{}: {note}", self.runtime.name()));
+    }
+}
+
+impl ManagedRuntime for NativeAot<'_> {
+    fn row(&self) -> RuntimeRow {
+        let heaps = self.heaps.get().filter(|heaps| !heaps.gc.segments.is_empty());
+        let (version, from) = match (self.names.version(), self.runtime.release) {
+            (Some(version), _) => (Some(version.to_owned()), "; version from attributes in its metadata"),
+            (None, Some(release)) => (Some(release.to_owned()), "; version from that of the header"),
+            (None, None) => (None, ""),
+        };
+        RuntimeRow {
+            name: "NativeAOT".into(),
+            version,
+            module: printable(&self.runtime.path).into_owned(),
+            base: self.runtime.range.start,
+            gc: heaps.map(|heaps| if heaps.gc.server { "server" } else { "workstation" }),
+            layout_source: format!("{}{from}", self.runtime.source),
+        }
+    }
+
+    fn label(&self) -> String {
+        self.runtime.name()
+    }
+
+    fn claim(&self, claims: &mut Claims) {
+        self.heaps().claim(&self.runtime, claims);
+    }
+
+    fn heap(&self) -> Option<&dyn managed::Heap> {
+        self.objects().map(|heap| heap as &dyn managed::Heap)
+    }
+
+    fn code(&self) -> &dyn ManagedCode {
+        &NoCode
+    }
+
+    fn threads(&self) -> &ManagedThreads {
+        &self.all_threads().managed
+    }
+
+    fn roots(&self, _own: usize, _walk: &mut dyn FnMut(u32) -> Option<Walk>) -> Roots {
+        let Some(heap) = self.objects() else { return Roots::default() };
+        let roots = roots::roots(heap, self.heaps(), self.handles(), &self.all_threads().all);
+        roots.notes.iter().for_each(|note| self.tell(note));
+        roots
+    }
+
+    fn object(&self, addr: Addr) -> Option<ObjectReport> {
+        object::object(self, addr)
+    }
+
+    fn structure(&self, addr: Addr, kind: Kind) -> Option<Structure> {
+        match kind {
+            Kind::HandleTable => {
+                let (all, start) = (self.handles(), addr.align_down(8));
+                let found = all.get(all.binary_search_by_key(&start, |h| h.address).ok()?)?;
+                let (address, object, secondary) = (found.address, found.object, found.secondary);
+                Some(Structure::Handle { address, kind: found.kind.name(), object, secondary })
+            }
+            Kind::Image => {
+                let name = self.names.known(addr)?;
+                let module = crate::image::file_name(&self.runtime.path).to_owned();
+                Some(Structure::Descriptor { kind: "MethodTable", name, module })
+            }
+            _ => None,
+        }
+    }
+
+    fn describe(&self, thread: &ManagedThread, row: &mut ThreadRow) {
+        let threads = self.all_threads();
+        let Some(known) = threads.by_address.get(&thread.address).and_then(|&i| threads.all.get(i)) else { return };
+        row.gc_mode = known.cooperative.map(|yes| if yes { GcMode::Cooperative } else { GcMode::Preemptive });
+        row.exception = known.exception.and_then(|object| {
+            let heap = self.objects()?;
+            let (name, _) = managed::ObjectNames::new(heap).object(object)?;
+            Some(ThrownRow { r#type: name.to_string(), address: object, message: None })
+        });
+    }
+}

@@ -1,0 +1,150 @@
+//! A NativeAOT program beside what it said of itself (`program` in truth.json) and what another reader of the same
+//! structures found, which shares no code with this one (`prototype`): one core with the program's read-only pages, one
+//! without, of two runs of one program.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::support::cases::names;
+use crate::support::real;
+use crate::support::run::run;
+
+/// With the program's read-only pages: strings of the header, metadata.
+const FULL: &str = "nativeaot9";
+/// Without them.
+const PLAIN: &str = "nativeaot9-kernel";
+
+/// Exit status of an answer that is not whole.
+const PARTIAL: i32 = 4;
+
+fn ask(name: &str, args: &[&str]) -> Value {
+    let core: PathBuf = real::plain(name);
+    let answer = run(args.iter().copied().chain(["--json", core.to_str().unwrap()]));
+    assert!(matches!(answer.is_sound().code, Some(0 | PARTIAL)), "{args:?}: {}", answer.stderr);
+    answer.json()
+}
+
+fn truth(name: &str) -> Value {
+    serde_json::from_str(&real::beside(name, "truth.json")).unwrap()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("not a number: {value}"))
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("not a list: {value}"))
+}
+
+/// Count and bytes by type.
+fn by_type(stat: &Value) -> BTreeMap<String, (u64, u64)> {
+    let mut out: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for row in list(&stat["types"]) {
+        let sum = out.entry(row["type"].as_str().unwrap().to_owned()).or_default();
+        *sum = (sum.0 + number(&row["count"]), sum.1 + number(&row["size"]));
+    }
+    out
+}
+
+fn warned(answer: &Value, code: &str) -> bool {
+    list(&answer["warnings"]).iter().any(|warning| warning["code"] == code)
+}
+
+#[test]
+fn it_is_told_with_its_version_and_how_that_is_known() {
+    for name in names("nativeaot") {
+        let answer = ask(name, &["info"]);
+        let runtime = &answer["core"]["runtimes"][0];
+        assert_eq!(runtime["name"], "NativeAOT", "{name}");
+        let source = runtime["layout_source"].as_str().unwrap();
+        if name == PLAIN {
+            assert_eq!(runtime["version"], "9.0");
+            assert!(source.contains("by its shape, the order of its entries"), "{source}");
+        } else {
+            assert_eq!(runtime["version"], truth(name)["program"]["runtime_version"]);
+            assert!(source.contains("exported, the names in it"), "{source}");
+        }
+    }
+}
+
+#[test]
+fn all_objects_are_there() {
+    for name in names("nativeaot") {
+        let (stat, truth) = (ask(name, &["heapstat"]), truth(name));
+        let (types, wanted) = (by_type(&stat), &truth["prototype"]);
+        let sum = types.values().fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
+        assert_eq!(sum, (number(&wanted["objects"]), number(&wanted["bytes"])), "{name}");
+        assert_eq!(number(&stat["lost"]["count"]), 0, "{name}: every segment is walked to its end");
+    }
+}
+
+#[test]
+fn types_are_named_by_the_metadata_in_the_core() {
+    let (stat, truth) = (ask(FULL, &["heapstat"]), truth(FULL));
+    let types = by_type(&stat);
+    for (name, wanted) in truth["prototype"]["types"].as_object().unwrap() {
+        let wanted = (number(&wanted["count"]), number(&wanted["bytes"]));
+        assert_eq!(types.get(name), Some(&wanted), "{name}");
+    }
+    for (name, count) in truth["program"]["expected_instances"].as_object().unwrap() {
+        assert_eq!(types[name].0, number(count), "{name}");
+    }
+    // Made of those: an array, a list of them.
+    assert!(types.contains_key("P.CacheEntry[]"));
+    assert!(types.contains_key("System.Collections.Generic.List<P.CacheEntry>"), "{:?}", types.keys());
+    assert!(!warned(&stat, "nativeaot-names"));
+    let unnamed = types.keys().filter(|name| name.starts_with("MethodTable_")).count();
+    assert!(unnamed * 4 < types.len(), "{unnamed} of {} types have no name", types.len());
+}
+
+#[test]
+fn without_metadata_types_are_addresses_and_that_is_said() {
+    let stat = ask(PLAIN, &["heapstat"]);
+    assert!(warned(&stat, "nativeaot-names"));
+    let entries = truth(PLAIN)["program"]["expected_instances"]["P.CacheEntry"].clone();
+    let unnamed = by_type(&stat).into_iter().filter(|(name, _)| name.starts_with("MethodTable_0x"));
+    assert!(unnamed.into_iter().any(|(_, (count, _))| count == number(&entries)), "they are counted all the same");
+    assert!(by_type(&stat).contains_key("System.String"), "strings are told by their form");
+}
+
+#[test]
+fn its_threads_are_managed_and_others_are_not() {
+    for name in names("nativeaot") {
+        let (answer, truth) = (ask(name, &["threads"]), truth(name));
+        let managed = list(&answer["threads"]).iter().filter(|row| !row["gc_mode"].is_null());
+        let mut tids: Vec<u64> = managed.map(|row| number(&row["tid"])).collect();
+        tids.sort_unstable();
+        let wanted: Vec<u64> = list(&truth["prototype"]["threads"]).iter().map(number).collect();
+        assert_eq!(tids, wanted, "{name}");
+        assert!(tids.len() < list(&answer["threads"]).len(), "{name}: a thread of the GC's own is none");
+    }
+}
+
+#[test]
+fn a_cache_is_held_by_a_static_field() {
+    let answer = ask(FULL, &["gcroot", "--type", "^P.CacheEntry$"]);
+    let text = answer.to_string();
+    assert!(text.contains("StrongHandle"), "{text}");
+    assert!(text.contains("(static fields)"), "{text}");
+    let answer = ask(FULL, &["retained", "--type", "^P.CacheEntry$"]);
+    let rows = list(&answer["types"]).iter().filter(|row| row["type"] == "P.CacheEntry");
+    assert_eq!(rows.map(|row| number(&row["count"])).sum::<u64>(), 2000);
+}
+
+#[test]
+fn the_heap_is_on_the_map() {
+    for name in names("nativeaot") {
+        let (answer, truth) = (ask(name, &["summary"]), truth(name));
+        let size = |kind: &str| {
+            let row = list(&answer["kinds"]).iter().find(|row| row["kind"] == kind);
+            row.map_or(0, |row| number(&row["size"]))
+        };
+        let objects = number(&truth["prototype"]["bytes"]);
+        assert!(size("GCHeap") >= objects && size("GCHeap") < objects + objects / 4, "{name}: {}", size("GCHeap"));
+        assert!(size("HandleTable") > 0 && size("GCBookkeeping") > 0, "{name}");
+        let check = ask(name, &["check"]);
+        assert!(list(&check["conflicts"]).is_empty(), "{name}: {check}");
+    }
+}
