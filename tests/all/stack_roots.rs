@@ -118,7 +118,7 @@ fn gc_info_agrees_with_unwind_data_on_aarch64() {
     assert!(jitted >= 40, "{jitted}");
     recorded("dotnet10-aarch64-threads", |refs, _| {
         assert!(refs.iter().all(|s| s.frames.1 == 0), "all managed frames are read");
-        assert!(refs.iter().map(|s| s.frames.0).sum::<usize>() > 150, "and there are many");
+        assert!(refs.iter().map(|s| s.frames.0).sum::<u64>() > 150, "and there are many");
     });
 }
 
