@@ -90,6 +90,11 @@ impl Kind {
         matches!(self, Kind::GCHeap | Kind::PyMalloc)
     }
 
+    /// Whether blocks of malloc may be there, whoever's malloc that is.
+    pub fn holds_blocks(self) -> bool {
+        matches!(self, Kind::Malloc | Kind::Allocator)
+    }
+
     /// Whether it is of an allocator, runtime or library that is recognised and not walked: regions of different
     /// owners have it, and their details tell whose they are.
     pub fn is_recognised(self) -> bool {

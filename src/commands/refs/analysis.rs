@@ -142,7 +142,7 @@ fn target(session: &Session<'_>, addr: Addr, span: Span) -> TargetRow {
             (out.start, out.end, out.what) = (region.range.start, region.range.end, TargetKind::Region);
             out.detail = printable(&region.detail).into_owned();
         }
-        (Span::Thing, Some(region)) if region.kind == Kind::Malloc => {
+        (Span::Thing, Some(region)) if region.kind.holds_blocks() => {
             if let Some(block) = session.blocks().1.at(addr) {
                 (out.start, out.end) = (block.range.start, block.range.end);
                 out.what = if block.used { TargetKind::Block } else { TargetKind::FreeBlock };
@@ -225,7 +225,7 @@ fn in_handles(session: &Session<'_>, rows: &mut [RefRow]) {
 
 /// Of words in malloc's heaps: which block each is in.
 fn in_blocks(session: &Session<'_>, rows: &mut [RefRow]) {
-    let mut here = rows.iter_mut().filter(|r| r.kind == Some(Kind::Malloc)).peekable();
+    let mut here = rows.iter_mut().filter(|r| r.kind.is_some_and(Kind::holds_blocks)).peekable();
     if here.peek().is_none() {
         return;
     }

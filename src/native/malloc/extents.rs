@@ -139,13 +139,13 @@ mod tests {
 
     fn heap() -> ExtentHeap {
         let range = |start, len| AddrRange::sized(Addr::new(start), len);
-        let slab = |start, size, bits| Extent {
+        let slab = |start, size, bits: [u64; 8]| Extent {
             range: range(start, 0x1000),
             start: Addr::new(start),
             size,
             slab: Some(Box::new(bits)),
         };
-        let mut bits = [0; 8];
+        let mut bits = [0_u64; 8];
         bits[0] = 0b1010;
         let whole = Extent { range: range(0x8000, 0x4000), start: Addr::new(0x8040), size: 0x3000, slab: None };
         ExtentHeap {

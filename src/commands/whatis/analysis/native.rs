@@ -23,7 +23,7 @@ use crate::session::Session;
 pub(super) fn tell(session: &Session<'_>, names: &Names<'_, '_>, rows: &mut [WhatisRow], progress: &Progress) {
     frames(session, names, rows);
     buffers(session, rows);
-    let is_malloc = |r: &&mut WhatisRow| r.region.as_ref().is_some_and(|r| r.kind == Kind::Malloc);
+    let is_malloc = |r: &&mut WhatisRow| r.region.as_ref().is_some_and(|r| r.kind.holds_blocks());
     let mut rows: Vec<&mut WhatisRow> = rows.iter_mut().filter(is_malloc).collect();
     blocks(session, &mut rows);
     rows.retain(|r| r.owner.is_none() && r.block.as_ref().is_some_and(|b| b.used));
@@ -36,7 +36,9 @@ fn buffers(session: &Session<'_>, rows: &mut [WhatisRow]) {
         // To find all buffers the heap is walked.
         let kind = r.region.as_ref().map(|region| region.kind);
         kind.is_some_and(|kind| {
-            matches!(kind, Kind::Malloc | Kind::PyMalloc | Kind::MappedFile | Kind::SharedMemory) || kind.is_anonymous()
+            matches!(kind, Kind::PyMalloc | Kind::MappedFile | Kind::SharedMemory)
+                || kind.holds_blocks()
+                || kind.is_anonymous()
         })
     };
     let mut rows: Vec<&mut WhatisRow> = rows.iter_mut().filter(outside).collect();
