@@ -210,7 +210,10 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
         {
             if !misfit {
                 let tried = candidate.table.layout().map_or("?", |table| &table.id);
-                why = format!("{}: no layout that is known fits its structures (by {tried}: {odd})", runtime.name());
+                why = match said {
+                    Some(v) => format!(".NET {v}: no layout that is known fits its structures (by {tried}: {odd})"),
+                    None => format!("{why} (by {tried}: {odd})"),
+                };
             }
             misfit = true;
             continue;

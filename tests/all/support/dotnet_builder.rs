@@ -37,7 +37,7 @@ pub const TABLE: u64 = 0x7000;
 const IMAGE_LEN: u64 = 0x8000;
 
 const SLOT_COUNT: u64 = 128;
-const GENERATION: u64 = 0x100;
+const GENERATION: u64 = 0x108;
 const START_SEGMENT: u64 = 0x30;
 
 /// Address space of one region, and how much of it is committed.
