@@ -120,10 +120,11 @@ fn for_its_owner_alone(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
 
     fn of_each_form(out: &Path) -> io::Result<Vec<NewFile>> {
         let named = NamedTempFile::new_in(out.parent().unwrap_or(out))?;
@@ -139,7 +140,7 @@ mod tests {
             assert!(!out.exists());
             new.keep()?;
             assert_eq!(std::fs::read(&out)?, b"all of it");
-            assert_eq!(out.metadata()?.permissions().mode() & 0o7777, MODE);
+            assert_eq!(out.metadata()?.permissions().mode() & 0o7777, 0o600);
             std::fs::remove_file(&out)?;
         }
         Ok(())

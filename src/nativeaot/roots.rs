@@ -68,7 +68,9 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
         roots.stacks.threads += 1;
         let word =
             |address| Root { thread: Some(tid), interior: true, ..Root::new(RootKind::StackWord, address, Addr::NULL) };
-        for (name, value) in (0..REGISTERS).filter_map(|n| Some((registers::name(process.arch(), n)?, Addr::new(regs.get(n)?)))) {
+        for (name, value) in
+            (0..REGISTERS).filter_map(|n| Some((registers::name(process.arch(), n)?, Addr::new(regs.get(n)?))))
+        {
             candidates.push(Candidate { value, root: Root { register: Some(name), ..word(sp) } });
         }
         // A thread may be on another stack: that of a signal handler.
