@@ -181,6 +181,11 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
                 format!("{}: its version is not in the core; by its structures it is .NET {version}", module.path);
             process.diag.partial("dotnet-version", why);
         }
+        if layout.value("DerivedTable").is_some() {
+            let (tried, on) = (candidate.major, arch.name());
+            let why = format!("the layout of .NET {tried} on {on} is derived from headers, and was tried on no core");
+            process.diag.partial("dotnet-version", why);
+        }
         return Detection::Found(Box::new(Runtime {
             module: index,
             path: module.path.to_string(),
