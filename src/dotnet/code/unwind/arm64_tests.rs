@@ -19,7 +19,7 @@ const SIGNATURE: u64 = 0x2a << 48;
 
 impl Lab {
     fn part(&self, addr: Addr) -> Option<(Addr, Vec<u8>)> {
-        let stack = || (0..0x200u64).flat_map(|i| (i * 8 | SIGNATURE).to_le_bytes()).collect();
+        let stack = || (0..0x200u64).flat_map(|i| ((i * 8) | SIGNATURE).to_le_bytes()).collect();
         let parts = [(BASE, self.data.clone()), (STACK, stack())];
         let mut parts = parts.into_iter().map(|(at, b)| (Addr::new(at), b));
         parts.find(|(at, b)| addr >= *at && addr.since(*at) < b.len() as u64)

@@ -88,7 +88,7 @@ pub(super) fn record(data: u32) -> Option<Record> {
         prolog.push(vec![0x80 | (locals / 8).checked_sub(1)? as u8]);
     } else {
         for part in [locals.min(4080), locals.saturating_sub(4080)].into_iter().filter(|&n| n > 0) {
-            prolog.push(vec![0xc0 | (part / 16 >> 8) as u8, (part / 16) as u8]);
+            prolog.push(vec![0xc0 | (part >> 12) as u8, (part / 16) as u8]);
         }
         prolog.extend(chained.then(|| vec![0x40]));
     }
