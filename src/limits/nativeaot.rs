@@ -23,3 +23,12 @@ pub const MAX_AOT_SECTION: u64 = 256 << 20;
 
 /// Types that the map of types tells.
 pub const MAX_AOT_TYPES: usize = 1 << 20;
+
+/// Pairs of words in its module's data that may be the bounds of the heap: there are four in 9.0.
+pub const MAX_BOOKKEEPING_TRIES: usize = 1 << 12;
+
+/// Bytes of one name in the metadata: compilers allow 1,023.
+pub const MAX_METADATA_NAME: usize = 1024;
+
+/// Types that the name of one is made of.
+pub const MAX_NAME_PARTS: u32 = 64;

@@ -31,6 +31,7 @@ pub(super) fn find(runtime: &Runtime<'_>, segments: &[Segment]) -> Option<Bookke
     let lowest = collected().map(|s| s.start).min()?;
     let highest = collected().map(|s| s.end).max()?;
     let memory = runtime.memory;
+    let mut tries = limits::MAX_BOOKKEEPING_TRIES;
     for part in image.writable_parts(memory) {
         let Ok(bytes) = memory.bytes(part.start, part.len() as usize) else { continue };
         let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
@@ -39,6 +40,10 @@ pub(super) fn find(runtime: &Runtime<'_>, segments: &[Segment]) -> Option<Bookke
             if low > lowest || high < highest || high.since(low) > limits::MAX_RUNTIME_RANGE || !low.is_aligned(4096) {
                 continue;
             }
+            if tries == 0 {
+                return None;
+            }
+            tries -= 1;
             let tables = words.get(i.saturating_sub(NEAR)..i).unwrap_or_default();
             let bounds = AddrRange::new(low, high);
             if let Some(found) = tables.iter().rev().find_map(|&table| prove(runtime, bounds, table)) {

@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::bytes::printable;
+use crate::image::ModuleKind;
 use crate::limits;
 use crate::native::NativeSymbols;
 use crate::nativeaot::heap::{element_type, read_method_table};
-use crate::nativeaot::metadata::{Metadata, Sections};
+use crate::nativeaot::metadata::{Kinds, Metadata, Sections};
 use crate::nativeaot::runtime::Runtime;
 use crate::phase::Phase;
 
@@ -46,7 +47,7 @@ pub(super) struct Names<'p> {
     sections: OnceLock<Option<Sections>>,
     metadata: OnceLock<Option<Metadata>>,
     symbols: OnceLock<NativeSymbols<'p>>,
-    version: OnceLock<Option<String>>,
+    version: OnceLock<Option<(String, &'static str)>>,
     known: Mutex<HashMap<Addr, Option<String>>>,
 }
 
@@ -84,15 +85,52 @@ impl<'p> Names<'p> {
         self.metadata.get_or_init(read).as_ref()
     }
 
-    /// The version of .NET, as attributes in the metadata have it.
-    pub(super) fn version(&self) -> Option<&str> {
+    /// The version of .NET, and what it is known from.
+    pub(super) fn version(&self) -> Option<(&str, &'static str)> {
         let read = || {
-            let sections = self.sections()?;
-            // Without it nothing is missing that anybody asked for.
-            let (_, bytes) = sections.bytes(&self.runtime, "EmbeddedMetadata")?;
-            Metadata::new(bytes, &[], |_| None).version(self.runtime.release?)
+            let release = self.runtime.release?;
+            self.said_version(release)
+                .map(|version| (version, "attributes in its metadata"))
+                .or_else(|| self.version_text(release).map(|version| (version, "a text among its constants")))
         };
-        self.version.get_or_init(read).as_deref()
+        let found = self.version.get_or_init(read).as_ref();
+        found.map(|(version, from)| (version.as_str(), *from))
+    }
+
+    /// As attributes in the metadata have it.
+    fn said_version(&self, release: &str) -> Option<String> {
+        // Without it nothing is missing that anybody asked for.
+        let (_, bytes) = self.sections()?.bytes(&self.runtime, "EmbeddedMetadata")?;
+        Metadata::new(bytes, Kinds::of(&self.runtime.layout)?, &[], |_| None).version(release)
+    }
+
+    /// The runtime has its own version as a text among its constants, `9.0.22`; a program may have trimmed the attributes away.
+    fn version_text(&self, release: &str) -> Option<String> {
+        let module = self.runtime.process.modules.get(self.runtime.module)?;
+        let ModuleKind::Elf(image) = &module.kind else { return None };
+        let begins = format!("\0{release}.");
+        let finder = memchr::memmem::Finder::new(&begins);
+        let mut found: Option<String> = None;
+        for segment in image.segments.iter().filter(|s| !s.perms.write && !s.perms.exec) {
+            let range = AddrRange::sized(segment.range.start, segment.range.len().min(limits::MAX_AOT_SECTION));
+            for part in self.runtime.memory.readable_parts(range, limits::MAX_AOT_SECTION) {
+                let Ok(bytes) = self.runtime.memory.bytes(part.start, part.len() as usize) else { continue };
+                for at in finder.find_iter(&bytes) {
+                    let rest = bytes.get(at + begins.len()..).unwrap_or_default();
+                    let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+                    if !(1..=3).contains(&digits) || rest.get(digits) != Some(&0) {
+                        continue;
+                    }
+                    let version = format!("{release}.{}", String::from_utf8_lossy(rest.get(..digits)?));
+                    // Two of them say nothing.
+                    if found.as_ref().is_some_and(|other| *other != version) {
+                        return None;
+                    }
+                    found = Some(version);
+                }
+            }
+        }
+        found
     }
 
     /// What the type of strings at `at` is called: it is told by its form.
@@ -113,7 +151,7 @@ impl<'p> Names<'p> {
                 return name.clone();
             }
         }
-        let name = self.find(at, 0).map(|name| printable(&name).into_owned());
+        let name = self.find(at, 0, &mut { limits::MAX_NAME_PARTS }).map(|name| printable(&name).into_owned());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() < limits::MAX_METHOD_TABLES {
             known.insert(at, name.clone());
@@ -121,24 +159,26 @@ impl<'p> Names<'p> {
         name
     }
 
-    fn find(&self, at: Addr, depth: u32) -> Option<String> {
-        if depth > MAX_DEPTH {
+    /// `left`: how many types more the name may be made of.
+    fn find(&self, at: Addr, depth: u32, left: &mut u32) -> Option<String> {
+        if depth > MAX_DEPTH || *left == 0 {
             return None;
         }
+        *left -= 1;
         if let Some(chain) = self.metadata().and_then(|metadata| metadata.chain(at)) {
             return Some(chain.join("."));
         }
-        self.made_of_others(at, depth).or_else(|| self.by_symbol(at)).or_else(|| self.by_form(at))
+        self.made_of_others(at, depth, left).or_else(|| self.by_symbol(at)).or_else(|| self.by_form(at))
     }
 
     /// An array, or a generic type with its arguments.
-    fn made_of_others(&self, at: Addr, depth: u32) -> Option<String> {
+    fn made_of_others(&self, at: Addr, depth: u32, left: &mut u32) -> Option<String> {
         let runtime = &*self.runtime;
         let info = read_method_table(runtime, at).ok().flatten()?;
         let element = element_type(runtime, info.flags);
         if [runtime.flag("ElementSzArray"), runtime.flag("ElementArray")].contains(&element) {
             let of = runtime.view("MethodTable", at).ptr("m_pRelatedParameterType").ok()?;
-            let name = self.find(of, depth + 1)?;
+            let name = self.find(of, depth + 1, left)?;
             // Each dimension has two numbers of four bytes in front of the elements.
             let rank = info.base_size.saturating_sub(24).checked_div(8).unwrap_or(0).clamp(1, 32) as usize;
             return Some(format!("{name}[{}]", ",".repeat(rank - 1)));
@@ -151,7 +191,9 @@ impl<'p> Names<'p> {
         let chain = self.metadata()?.chain(definition)?;
         let arguments = self.arguments(definition, field.checked_add(RELATIVE)?);
         let names: Vec<String> = match arguments {
-            Some(all) => all.into_iter().map(|at| self.find(at, depth + 1).unwrap_or_else(|| "?".to_owned())).collect(),
+            Some(all) => {
+                all.into_iter().map(|at| self.find(at, depth + 1, left).unwrap_or_else(|| "?".to_owned())).collect()
+            }
             None => vec!["?".to_owned()],
         };
         Some(instantiated(&chain, &names))

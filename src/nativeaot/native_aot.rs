@@ -124,9 +124,9 @@ impl ManagedRuntime for NativeAot<'_> {
     fn row(&self) -> RuntimeRow {
         let heaps = self.heaps.get().filter(|heaps| !heaps.gc.segments.is_empty());
         let (version, from) = match (self.names.version(), self.runtime.release) {
-            (Some(version), _) => (Some(version.to_owned()), "; version from attributes in its metadata"),
-            (None, Some(release)) => (Some(release.to_owned()), "; version from that of the header"),
-            (None, None) => (None, ""),
+            (Some((version, from)), _) => (Some(version.to_owned()), format!("; version from {from}")),
+            (None, Some(release)) => (Some(release.to_owned()), "; version from that of the header".to_owned()),
+            (None, None) => (None, String::new()),
         };
         RuntimeRow {
             name: "NativeAOT".into(),

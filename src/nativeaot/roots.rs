@@ -4,6 +4,8 @@
 //! Of stacks each word that leads into an object is taken for a reference: the maps of references in NativeAOT's frames
 //! are not read.
 
+use std::collections::HashMap;
+
 use crate::addr::{Addr, AddrRange};
 use crate::dotnet::{Handle, finalizers};
 use crate::limits;
@@ -13,6 +15,7 @@ use crate::nativeaot::heap::Heap;
 use crate::nativeaot::threads::{AotThread, How};
 use crate::phase::Phase;
 use crate::registers::{self, Regs};
+use crate::targets::Thread;
 
 const THREAD_STATICS: RootKind = RootKind::Of(u8::MAX - 3, "ThreadStatics");
 const EXCEPTION: RootKind = RootKind::Of(u8::MAX - 2, "Exception");
@@ -60,9 +63,10 @@ pub(super) fn roots(heap: &Heap<'_>, heaps: &Heaps, handles: &[Handle], threads:
 fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
     let process = heap.runtime().process;
     let mut candidates = Vec::new();
+    let by_tid: HashMap<u32, &Thread> = process.threads().iter().map(|thread| (thread.tid, thread)).collect();
     for thread in threads {
         let Some(tid) = thread.tid else { continue };
-        let Some(system) = process.threads().iter().find(|t| t.tid == tid) else { continue };
+        let Some(system) = by_tid.get(&tid) else { continue };
         let regs = Regs::of_thread(process.arch(), &system.registers);
         let sp = regs.sp();
         roots.stacks.threads += 1;

@@ -182,7 +182,10 @@ fn frames(runtime: &Runtime<'_>, nodes: &Walks, first: Option<Addr>, out: &mut V
     let _ = nodes.begin().follow(first, |at| {
         let view = runtime.view("GCFrameRegistration", at);
         let (refs, count) = (view.ptr("m_pObjRefs")?, view.u32("m_numObjRefs")?);
-        let places = (0..u64::from(count).min(limits::MAX_AOT_FRAME_REFS)).map(|i| refs.saturating_add(8 * i));
+        let count = u64::from(count).min(limits::MAX_AOT_FRAME_REFS);
+        // Frames may say that each has the same many.
+        let count = if nodes.spend(refs, count).is_ok() { count } else { 0 };
+        let places = (0..count).map(|i| refs.saturating_add(8 * i));
         out.extend(places.filter_map(|place| one(runtime, place, How::Frame)));
         view.ptr("m_pNext")
     });

@@ -40,9 +40,11 @@ pub(super) fn entries(table: &[u8]) -> Vec<usize> {
         let bytes = table.get(at..at + width)?;
         Some(1 + bytes.iter().rev().fold(0_usize, |value, byte| value << 8 | usize::from(*byte)))
     };
+    let mut left = limits::MAX_AOT_TYPES;
     for bucket in 0..buckets {
         let (Some(mut at), Some(end)) = (place(bucket), place(bucket + 1)) else { break };
-        while at < end && out.len() < limits::MAX_AOT_TYPES {
+        while at < end && left > 0 {
+            left -= 1;
             let from = at + 1;
             let Some((distance, next)) = signed(table, from) else { break };
             out.extend(from.checked_add_signed(distance as isize).filter(|entry| *entry < table.len()));

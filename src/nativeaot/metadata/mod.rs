@@ -11,7 +11,7 @@ mod format;
 mod records;
 mod sections;
 
-pub(super) use records::Metadata;
+pub(super) use records::{Kinds, Metadata};
 pub(super) use sections::Sections;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The records of types: name, namespace, the type around it.
 //!
-//! A handle is a number: in metadata its lowest byte is the kind of record and the rest where that is, unless the place
-//! tells the kind. Kinds are numbered anew in each release: that of types is the one that most of the map's entries have,
-//! and that of namespaces the one that most namespaces of these are in.
+//! A handle is a number: the kind of a record, and where that is; in the map of types the kind has the highest bits, in
+//! records the lowest. It has 8 bits up to 9.0 and 7 in 10.0: what makes definitions of types of more of the map's
+//! entries is right. Where the place tells the kind, a handle is the rest alone.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,15 @@ use super::format::{entries, unsigned};
 use super::sections::{Sections, relative};
 use crate::addr::Addr;
 use crate::bytes::u32_at;
+use crate::layout::Layout;
 use crate::limits;
 use crate::nativeaot::runtime::Runtime;
 
-/// The kind of a record in the map of types: bits of a handle from there on.
-const KIND_SHIFT: u32 = 25;
+/// Bits that the kind of a record may have.
+const KIND_BITS: [u32; 2] = [8, 7];
 
 /// Namespaces and types within each other, at most.
-const MAX_NESTING: usize = 32;
+const MAX_NESTING: usize = 16;
 
 /// Digits of a commit.
 const COMMIT: usize = 40;
@@ -27,8 +28,26 @@ pub(in crate::nativeaot) struct Metadata {
     bytes: Vec<u8>,
     /// Where the record of each MethodTable is.
     types: HashMap<u64, u32>,
-    /// Kind of namespaces.
-    namespace: u32,
+    kinds: Kinds,
+    /// Bits of a kind.
+    bits: u32,
+}
+
+/// Kinds of records (HandleType of NativeFormatReaderCommonGen.cs).
+#[derive(Clone, Copy)]
+pub(in crate::nativeaot) struct Kinds {
+    /// The definition of a type.
+    pub(in crate::nativeaot) definition: u32,
+    /// A namespace.
+    pub(in crate::nativeaot) namespace: u32,
+}
+
+impl Kinds {
+    /// As the layout has them.
+    pub(in crate::nativeaot) fn of(layout: &Layout) -> Option<Kinds> {
+        let kind = |name| u32::try_from(layout.constant("Metadata", name).ok()?).ok();
+        Some(Kinds { definition: kind("TypeDefinition")?, namespace: kind("NamespaceDefinition")? })
+    }
 }
 
 impl Metadata {
@@ -41,39 +60,26 @@ impl Metadata {
         }
         let (_, map) = sections.bytes(runtime, "TypeMap")?;
         let (fixups_at, fixups) = sections.bytes(runtime, "CommonFixupsTable")?;
-        Some(Metadata::new(bytes, &map, |index| relative(fixups_at, &fixups, (index as usize).checked_mul(4)?)))
+        let external = |index: u32| relative(fixups_at, &fixups, (index as usize).checked_mul(4)?);
+        Some(Metadata::new(bytes, Kinds::of(&runtime.layout)?, &map, external))
     }
 
     /// From its bytes and the map of types; `external`: an address by its number.
-    pub(in crate::nativeaot) fn new(bytes: Vec<u8>, map: &[u8], external: impl Fn(u32) -> Option<Addr>) -> Metadata {
-        let mut found: Vec<(u64, u32, u32)> = Vec::new();
-        let mut kinds: HashMap<u32, usize> = HashMap::new();
-        for entry in entries(map) {
-            let Some((index, next)) = unsigned(map, entry) else { continue };
-            let (Some((handle, _)), Some(at)) = (unsigned(map, next), external(index)) else { continue };
-            let kind = handle >> KIND_SHIFT;
-            *kinds.entry(kind).or_default() += 1;
-            found.push((at.get(), kind, handle & ((1 << KIND_SHIFT) - 1)));
-        }
-        let definition = most(&kinds);
-        let types: HashMap<u64, u32> = found
-            .into_iter()
-            .filter(|(_, kind, _)| Some(*kind) == definition)
-            .map(|(at, _, record)| (at, record))
-            .collect();
-        let mut out = Metadata { bytes, types, namespace: 0 };
-        let mut kinds: HashMap<u32, usize> = HashMap::new();
-        for &record in out.types.values() {
-            let parent = || {
-                let namespace = out.definition(record)?.1;
-                Some(out.number(namespace as usize)?.0 & 0xff)
-            };
-            if let Some(kind) = parent() {
-                *kinds.entry(kind).or_default() += 1;
-            }
-        }
-        out.namespace = most(&kinds).unwrap_or(0);
-        out
+    pub(in crate::nativeaot) fn new(
+        bytes: Vec<u8>,
+        kinds: Kinds,
+        map: &[u8],
+        external: impl Fn(u32) -> Option<Addr>,
+    ) -> Metadata {
+        let rows = entries(map).into_iter().filter_map(|entry| {
+            let (index, next) = unsigned(map, entry)?;
+            Some((external(index)?, unsigned(map, next)?.0))
+        });
+        let rows: Vec<(Addr, u32)> = rows.collect();
+        let of_types = |bits: u32| rows.iter().filter(move |(_, handle)| handle >> (32 - bits) == kinds.definition);
+        let bits = KIND_BITS.into_iter().rev().max_by_key(|&bits| of_types(bits).count()).unwrap_or(KIND_BITS[0]);
+        let types = of_types(bits).map(|(at, handle)| (at.get(), handle & ((1 << (32 - bits)) - 1))).collect();
+        Metadata { bytes, types, kinds, bits }
     }
 
     /// Names from the outermost type on, the first with its namespace, of the type whose MethodTable is at `at`.
@@ -158,24 +164,19 @@ impl Metadata {
             if name != 0 {
                 names.push(self.string(name)?);
             }
-            if parent & 0xff != self.namespace {
+            if parent & ((1 << self.bits) - 1) != self.kinds.namespace {
                 names.reverse();
                 return Some(names.join("."));
             }
-            at = parent >> 8;
+            at = parent >> self.bits;
         }
         None
     }
 
     fn string(&self, at: u32) -> Option<String> {
         let (len, start) = self.number(at as usize)?;
-        let len = (len as usize).min(limits::MAX_TYPE_NAME);
+        let len = (len as usize).min(limits::MAX_METADATA_NAME);
         let text = std::str::from_utf8(self.bytes.get(start..start.checked_add(len)?)?).ok()?;
         (!text.is_empty()).then(|| text.to_owned())
     }
-}
-
-/// What there is most of; the least of equals.
-fn most(counts: &HashMap<u32, usize>) -> Option<u32> {
-    counts.iter().max_by_key(|(kind, count)| (**count, std::cmp::Reverse(**kind))).map(|(kind, _)| *kind)
 }

@@ -1,8 +1,10 @@
 //! Numbers, tables and records made by hand.
 
 use super::format::{entries, signed, unsigned};
-use super::records::Metadata;
+use super::records::{Kinds, Metadata};
 use crate::addr::Addr;
+
+const KINDS: Kinds = Kinds { definition: 0x3a, namespace: 0x2f };
 
 /// A number in its shortest form.
 fn number(value: u32) -> Vec<u8> {
@@ -48,32 +50,34 @@ fn map(rows: &[(u32, u32)]) -> Vec<u8> {
 
 #[test]
 fn names_with_namespaces_and_the_types_around() {
-    const TYPE: u32 = 0x1d;
-    const NAMESPACE: u32 = 0x2f;
-    let mut bytes = vec![0; 4];
-    let mut put = |rest: Vec<u8>| {
-        let at = bytes.len() as u32;
-        bytes.extend(rest);
-        at
-    };
-    let text = |s: &str| [number(s.len() as u32), s.as_bytes().to_vec()].concat();
-    let (system, io, file, entry) = (put(text("System")), put(text("IO")), put(text("File")), put(text("Entry")));
-    // The root has no name, and is in a scope.
-    let root = put([number(9 << 8 | 0x38), number(0)].concat());
-    let outer = put([number(root << 8 | NAMESPACE), number(system)].concat());
-    let inner = put([number(outer << 8 | NAMESPACE), number(io)].concat());
-    let record = |ns: u32, name: u32, around: u32| {
-        [1, 0, ns, name, 0, 0, around].into_iter().flat_map(number).collect::<Vec<u8>>()
-    };
-    let a = put(record(inner, file, 0));
-    let b = put(record(inner, entry, a));
-    let rows = [(0, TYPE << 25 | a), (1, TYPE << 25 | b), (2, 0x11 << 25 | a)];
-    let external = |i: u32| Some(Addr::new(0x1000 + 0x100 * u64::from(i)));
-    let metadata = Metadata::new(bytes, &map(&rows), external);
-    let chain = |at| metadata.chain(Addr::new(at)).map(|chain| chain.join("/"));
-    assert_eq!(chain(0x1000).as_deref(), Some("System.IO.File"));
-    assert_eq!(chain(0x1100).as_deref(), Some("System.IO.File/Entry"));
-    assert_eq!(chain(0x1200), None, "another kind of record");
+    // Kinds of 8 bits, as up to 9.0, and of 7.
+    for bits in [8, 7] {
+        let mut bytes = vec![0; 4];
+        let mut put = |rest: Vec<u8>| {
+            let at = bytes.len() as u32;
+            bytes.extend(rest);
+            at
+        };
+        let text = |s: &str| [number(s.len() as u32), s.as_bytes().to_vec()].concat();
+        let (system, io, file, entry) = (put(text("System")), put(text("IO")), put(text("File")), put(text("Entry")));
+        // The root has no name, and is in a scope.
+        let root = put([number(9 << bits | 0x38), number(0)].concat());
+        let outer = put([number(root << bits | KINDS.namespace), number(system)].concat());
+        let inner = put([number(outer << bits | KINDS.namespace), number(io)].concat());
+        let record = |ns: u32, name: u32, around: u32| {
+            [1, 0, ns, name, 0, 0, around].into_iter().flat_map(number).collect::<Vec<u8>>()
+        };
+        let a = put(record(inner, file, 0));
+        let b = put(record(inner, entry, a));
+        let of = |kind: u32, at| kind << (32 - bits) | at;
+        let rows = [(0, of(KINDS.definition, a)), (1, of(KINDS.definition, b)), (2, of(0x11, a))];
+        let external = |i: u32| Some(Addr::new(0x1000 + 0x100 * u64::from(i)));
+        let metadata = Metadata::new(bytes, KINDS, &map(&rows), external);
+        let chain = |at| metadata.chain(Addr::new(at)).map(|chain| chain.join("/"));
+        assert_eq!(chain(0x1000).as_deref(), Some("System.IO.File"));
+        assert_eq!(chain(0x1100).as_deref(), Some("System.IO.File/Entry"));
+        assert_eq!(chain(0x1200), None, "another kind of record");
+    }
 }
 
 #[test]
@@ -84,8 +88,8 @@ fn tables_that_lie_end() {
     assert!(entries(&[0, 0, 200, 1]).len() <= 3);
     // Types that are within each other, and namespaces too.
     let mut bytes = vec![0; 8];
-    bytes.extend([1, 0, 4 << 1, 0, 0, 0, 8 << 1].map(|b: u8| b));
-    let metadata = Metadata::new(bytes, &map(&[(0, 0x1d << 25 | 8)]), |_| Some(Addr::new(0x1000)));
+    bytes.extend([1_u8, 0, 4 << 1, 4 << 1, 0, 0, 8 << 1]);
+    let metadata = Metadata::new(bytes, KINDS, &map(&[(0, KINDS.definition << 24 | 8)]), |_| Some(Addr::new(0x1000)));
     assert_eq!(metadata.chain(Addr::new(0x1000)), None);
     assert_eq!(metadata.version("9.0"), None);
 }
@@ -93,7 +97,7 @@ fn tables_that_lie_end() {
 #[test]
 fn the_version_is_what_two_attributes_agree_on() {
     let commit = "faaecba82df8933d7af60972138ce25f9c776cbd";
-    let of = |text: &str| Metadata::new(text.as_bytes().to_vec(), &[], |_| None).version("9.0");
+    let of = |text: &str| Metadata::new(text.as_bytes().to_vec(), KINDS, &[], |_| None).version("9.0");
     assert_eq!(of(&format!("x9.0.2226.52218a;9.0.22+{commit}")).as_deref(), Some("9.0.22"));
     assert_eq!(of(&format!("9.0.1326.50404 9.0.13-servicing.26504.104+{commit}")).as_deref(), Some("9.0.13"));
     // That of the program itself.
