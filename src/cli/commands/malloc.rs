@@ -33,7 +33,7 @@ impl Command for Malloc {
             &self.core.core,
             Self::NAME,
             |session, progress| order.of(commands::malloc(session, &options, progress)),
-            |r| r.arenas.is_empty() && r.mmapped.count == 0,
+            |r| r.arenas.is_empty() && r.total.committed == 0,
         )
     }
 }
