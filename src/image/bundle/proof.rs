@@ -23,7 +23,7 @@ pub fn prove(
     let ModuleKind::Elf(image) = &program.kind else { return None };
     let of_program = |p: &&Proven| modules.get(p.module).is_some_and(|m| std::ptr::eq(m, program));
     let proven = proven.iter().find(of_program)?;
-    let Some(file) = in_file::read(&proven.map, image, &program.path) else { return None };
+    let file = in_file::read(&proven.map, image, &program.path)?;
     let Some(listed) = listed else {
         // The dump lacks the host's memory.
         *listed = Some(file);
