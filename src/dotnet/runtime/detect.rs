@@ -227,7 +227,7 @@ fn look_at(process: &Process, index: usize, module: &Module) -> Detection {
 /// Say what the answers rest on, where that is no layout that cores of this very version have proven.
 fn tell_of_layout(process: &Process, runtime: &Runtime, table: u32, derived: bool, by_structures: bool) {
     let name = runtime.name();
-    let rests = "each structure is checked, and what is told is derived";
+    let rests = "the GC's structures fit it, and what is told is derived";
     let why = match (runtime.own_table, derived) {
         (false, false) => {
             let over = if runtime.layout_source.starts_with(BY_DESCRIPTOR) { " under its own descriptor" } else { "" };
