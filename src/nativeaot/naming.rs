@@ -108,7 +108,7 @@ impl<'p> Names<'p> {
     fn version_text(&self, release: &str) -> Option<String> {
         let module = self.runtime.process.modules.get(self.runtime.module)?;
         let ModuleKind::Elf(image) = &module.kind else { return None };
-        let begins = format!("\0{release}.");
+        let begins = [&[0][..], release.as_bytes(), b"."].concat();
         let finder = memchr::memmem::Finder::new(&begins);
         let mut found: Option<String> = None;
         for segment in image.segments.iter().filter(|s| !s.perms.write && !s.perms.exec) {
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn arguments_stand_behind_the_name_that_counts_them() {
         assert_eq!(written(&["A.List`1"], &["P.CacheEntry"]), "A.List<P.CacheEntry>");
-        assert_eq!(written(&["A.Dictionary`2", "Entry"], &["K", "V"]), "A.Dictionary.Entry<K, V>");
+        assert_eq!(written(&["A.Dictionary`2", "Entry"], &["K", "V"]), "A.Dictionary<K, V>.Entry");
         assert_eq!(written(&["A.Outer`1", "Inner`1"], &["K", "V"]), "A.Outer<K>.Inner<V>");
         assert_eq!(written(&["A.List`1"], &["?"]), "A.List<?>");
     }
