@@ -166,7 +166,7 @@ fn caches(scene: &Scene<'_>, walks: &Walks) -> std::collections::BTreeSet<Addr> 
                 queue.push(to);
             }
         });
-        let signed = |at: Addr| at.get().wrapping_sub(thread.get()) as i64;
+        let signed = |at: Addr| if at >= thread { at.since(thread) as i64 } else { -(thread.since(at) as i64) };
         distance = distance.or(place.map(signed));
     }
     while let Some(at) = queue.pop() {

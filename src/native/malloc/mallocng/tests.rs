@@ -140,7 +140,7 @@ fn headers_tell_where_blocks_begin_and_what_was_asked_for() {
         ],
     );
     let blocks: Vec<(u64, u64, Option<u64>)> =
-        out.iter().map(|s| (s.block.start.get() - HEAP, s.block.len(), s.asked)).collect();
+        out.iter().map(|s| (s.block.start.since(Addr::new(HEAP)), s.block.len(), s.asked)).collect();
     assert_eq!(blocks[..3], [(16, 60, Some(60)), (80, 57, Some(57)), (176, 20, Some(20))]);
     assert_eq!((out[3].state, out[3].asked, out[3].damaged), (SlotState::Free, None, false));
 }
