@@ -185,6 +185,11 @@ pub trait ManagedRuntime: Sync {
     /// Visit its threads that are none of the system's.
     fn each_light_thread(&self, _visit: &mut dyn FnMut(LightThread)) {}
 
+    /// Whether its async functions are read, so that none found means none there.
+    fn reads_async(&self) -> bool {
+        true
+    }
+
     /// Visit its tasks of async functions that are not done.
     fn each_async_task(&self, _visit: &mut dyn FnMut(AsyncTask)) {}
 

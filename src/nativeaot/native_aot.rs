@@ -146,6 +146,11 @@ impl ManagedRuntime for NativeAot<'_> {
         self.heaps().claim(&self.runtime, claims);
     }
 
+    /// Tasks are objects as others; which method waits in one is in no metadata that a core holds.
+    fn reads_async(&self) -> bool {
+        false
+    }
+
     fn heap(&self) -> Option<&dyn managed::Heap> {
         self.objects().map(|heap| heap as &dyn managed::Heap)
     }

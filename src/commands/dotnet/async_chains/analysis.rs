@@ -40,6 +40,7 @@ pub fn async_chains(session: &Session<'_>, merge: bool, progress: &Progress) -> 
         one(session.process, runtime, names, merge, progress, &mut report);
     }
     tasks::of_others(session, merge, &mut report);
+    report.unread = session.runtimes().into_iter().filter(|r| !r.reads_async()).map(|r| r.label()).collect();
     report.chains.sort_by_key(|c| std::cmp::Reverse(c.count));
     report
 }

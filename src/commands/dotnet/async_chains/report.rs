@@ -17,6 +17,8 @@ pub struct AsyncReport {
     pub ready: u64,
     /// Whether a runtime has types without names here, so that its tasks could not be told.
     pub nameless: bool,
+    /// Runtimes whose async methods are not read: that none is listed says nothing of them.
+    pub unread: Vec<String>,
 }
 
 /// A chain of tasks and async methods.

@@ -18,9 +18,10 @@ impl Render for AsyncReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
         if self.chains.is_empty() {
-            doc.line(match self.nameless {
-                true => "async methods can't be told here: types have no names in this core",
-                false => "no async method that waits was found",
+            doc.line(match (self.nameless, self.unread.as_slice()) {
+                (true, _) => "async methods can't be told here: types have no names in this core".to_owned(),
+                (false, []) => "no async method that waits was found".to_owned(),
+                (false, unread) => format!("async methods of {} are not read", unread.join(", ")),
             });
             return doc;
         }
