@@ -18,6 +18,7 @@ mod small_blocks;
 mod stat;
 mod strings;
 mod tasks;
+pub(crate) mod type_table;
 
 pub use code::{
     CodeAt, CodeEntry, CodeEntryKind, CodeFile, CodeStub, CodeVersion, Inlined, ManagedCode, Method, MethodDetail,

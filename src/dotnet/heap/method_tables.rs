@@ -3,15 +3,15 @@
 //! src/coreclr/vm: methodtable.h (GetBaseSize, RawGetComponentSize),
 //! methodtable.cpp (MethodTable::Validate).
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::dotnet::heap::MIN_OBJECT;
 use crate::dotnet::types::TypeSystem;
 use crate::layout::ViewError;
 use crate::limits;
-use crate::managed::{FREE, TypeIndex};
+use crate::managed::TypeIndex;
+use crate::managed::type_table::TypeTable;
 
 /// MTFlags: the low half is a component size (WFLAGS_HIGH_ENUM).
 const HAS_COMPONENT_SIZE: u32 = 0x8000_0000;
@@ -49,17 +49,11 @@ impl MethodTableInfo {
     }
 }
 
-struct Known {
-    by_address: HashMap<u64, u32>,
-    /// The first is that of free space.
-    all: Vec<MethodTableInfo>,
-}
-
 /// All MethodTables met so far, each looked at once.
 pub(super) struct MethodTables<'p> {
     types: Arc<TypeSystem<'p>>,
     free: Option<Addr>,
-    known: RwLock<Known>,
+    known: TypeTable<MethodTableInfo>,
 }
 
 impl<'p> MethodTables<'p> {
@@ -78,53 +72,36 @@ impl<'p> MethodTables<'p> {
             free: true,
             string: false,
         };
-        let known = RwLock::new(Known { by_address: HashMap::new(), all: vec![info] });
+        let known = TypeTable::new(info, None, limits::MAX_METHOD_TABLES);
         MethodTables { types, free, known }
     }
 
     /// What the table of that number is.
     pub(super) fn get(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.all.get(kind.0 as usize).copied()
+        self.known.get(kind)
     }
 
     /// The number of System.String, if one was met.
     pub(super) fn string(&self) -> Option<TypeIndex> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.all.iter().position(|info| info.string).map(|i| TypeIndex(i as u32))
+        self.known.find(|info| info.string)
     }
 
     /// Whether no more tables are taken: their objects are then lost.
     pub(super) fn is_full(&self) -> bool {
-        self.len() >= limits::MAX_METHOD_TABLES
+        self.known.is_full()
     }
 
     /// Number of tables met so far.
     pub(super) fn len(&self) -> usize {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).all.len()
+        self.known.len()
     }
 
     /// The MethodTable at `address`, if it is one.
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
-        {
-            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(&i) = known.by_address.get(&address) {
-                return Some((TypeIndex(i), *known.all.get(i as usize)?));
-            }
-        }
-        let info = self.read(Addr::new(address)).ok().flatten()?;
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if info.free {
-            known.by_address.insert(address, FREE.0);
-            known.all.first_mut()?.address = info.address;
-            return Some((FREE, info));
-        }
-        let next = u32::try_from(known.all.len()).ok().filter(|&n| (n as usize) < limits::MAX_METHOD_TABLES)?;
-        let i = *known.by_address.entry(address).or_insert(next);
-        if i == next {
-            known.all.push(info);
-        }
-        Some((TypeIndex(i), info))
+        self.known.lookup(address, || {
+            let info = self.read(Addr::new(address)).ok().flatten()?;
+            Some((info, info.free))
+        })
     }
 
     fn read(&self, address: Addr) -> Result<Option<MethodTableInfo>, ViewError> {

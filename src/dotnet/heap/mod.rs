@@ -16,12 +16,13 @@ mod walk;
 pub use gcdesc::{References, Repeat, Series};
 pub use method_tables::MethodTableInfo;
 pub(crate) use names::VALUE_TYPE;
+pub(crate) use walk::{Sizes, contexts_in, end_of_context, no_object};
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::Addr;
 use crate::dotnet::threads::{AllocContext, threads};
 use crate::dotnet::types::TypeSystem;
 use crate::dotnet::{Generation, Heaps};
@@ -132,13 +133,6 @@ impl<'p> Heap<'p> {
     fn start_of_elements(&self, info: &MethodTableInfo) -> u64 {
         let after_base = u64::from(info.base_size).saturating_sub(HEADER);
         self.string_form.filter(|_| info.string).map_or(after_base, |(_, first_char)| first_char)
-    }
-
-    /// Contexts that may matter in `range`.
-    fn contexts_in(&self, range: AddrRange) -> &[AllocContext] {
-        let from = self.contexts.partition_point(|c| c.pointer < range.start);
-        let to = self.contexts.partition_point(|c| c.pointer < range.end);
-        self.contexts.get(from..to).unwrap_or_default()
     }
 }
 

@@ -3,10 +3,11 @@
 use std::sync::atomic::AtomicU64;
 
 use crate::addr::{Addr, AddrRange};
-use crate::dotnet::heap::{ALIGN, Heap, MIN_OBJECT, MethodTableInfo, stride};
+use crate::dotnet::heap::{ALIGN, Heap, MIN_OBJECT, stride};
 use crate::dotnet::threads::AllocContext;
 use crate::managed::TypeIndex;
 use crate::managed::linear::Linear;
+use crate::memory::Memory;
 use crate::memory::window::Window;
 use crate::targets::Target;
 
@@ -17,9 +18,48 @@ pub(crate) struct Sizes {
     component: u32,
 }
 
-impl From<MethodTableInfo> for Sizes {
-    fn from(info: MethodTableInfo) -> Sizes {
-        Sizes { base: info.base_size, component: u32::from(info.component_size) }
+impl Sizes {
+    /// Those of a type: bytes of an object, and of an element more.
+    pub(crate) fn new(base: u32, component: u16) -> Sizes {
+        Sizes { base, component: component.into() }
+    }
+
+    /// Bytes of the object at `at`; its count of elements stands `count_at` bytes on. None where that is not in the core.
+    #[inline(always)]
+    pub(crate) fn of(self, memory: &dyn Memory, window: &Window<'_>, at: u64, count_at: u64) -> Option<u64> {
+        if self.component == 0 {
+            return Some(u64::from(self.base));
+        }
+        let count = match window.word(at.wrapping_add(count_at)) {
+            Some(word) => word as u32,
+            None => memory.u32(Addr::new(at).saturating_add(count_at)).ok()?,
+        };
+        // 32 bits, plus the product of 32 and 16 bits. An empty string is
+        // smaller than the smallest object.
+        Some((u64::from(self.base) + u64::from(count) * u64::from(self.component)).max(MIN_OBJECT))
+    }
+}
+
+/// Of contexts in order, those that may matter in `range`.
+pub(crate) fn contexts_in(contexts: &[AllocContext], range: AddrRange) -> &[AllocContext] {
+    let from = contexts.partition_point(|c| c.pointer < range.start);
+    let to = contexts.partition_point(|c| c.pointer < range.end);
+    contexts.get(from..to).unwrap_or_default()
+}
+
+/// Where objects go on behind what an allocator owns. It keeps the room of the smallest object past its limit, to fill the
+/// rest with. One that is used up leaves that room, unless it was given back since.
+pub(crate) fn end_of_context(window: &Window<'_>, context: &AllocContext) -> Option<u64> {
+    let used_up = context.pointer == context.limit;
+    let given_back = used_up && window.word(context.pointer.get()).is_some_and(|word| word != 0);
+    (!given_back).then(|| context.limit.saturating_add(MIN_OBJECT).align_up(ALIGN).get())
+}
+
+/// Why no object begins at `at`.
+pub(crate) fn no_object(window: &Window<'_>, at: u64, key: u64) -> String {
+    match window.word(at).unwrap_or(key) {
+        0 => "no object: zero where its MethodTable should be".into(),
+        word => format!("no object: 0x{word:x} is no MethodTable"),
     }
 }
 
@@ -49,21 +89,12 @@ impl Linear for Heap<'_> {
     }
 
     fn lookup(&self, key: u64) -> Option<(TypeIndex, Sizes)> {
-        self.tables.lookup(key).map(|(kind, info)| (kind, info.into()))
+        self.tables.lookup(key).map(|(kind, info)| (kind, Sizes::new(info.base_size, info.component_size)))
     }
 
     #[inline(always)]
     fn size(&self, window: &Window<'_>, at: u64, form: Sizes) -> Option<u64> {
-        if form.component == 0 {
-            return Some(u64::from(form.base));
-        }
-        let count = match window.word(at.wrapping_add(self.count_at)) {
-            Some(word) => word as u32,
-            None => self.types.memory.u32(Addr::new(at).saturating_add(self.count_at)).ok()?,
-        };
-        // 32 bits, plus the product of 32 and 16 bits. An empty string is
-        // smaller than the smallest object.
-        Some((u64::from(form.base) + u64::from(count) * u64::from(form.component)).max(MIN_OBJECT))
+        form.of(self.types.memory, window, at, self.count_at)
     }
 
     #[inline(always)]
@@ -72,25 +103,18 @@ impl Linear for Heap<'_> {
     }
 
     fn gaps(&self, range: AddrRange) -> &[AllocContext] {
-        self.contexts_in(range)
+        contexts_in(&self.contexts, range)
     }
 
     fn gap_start(context: &AllocContext) -> u64 {
         context.pointer.get()
     }
 
-    /// An allocator keeps the room of the smallest object past its limit, to fill the rest with. One that is used
-    /// up leaves that room, unless it was given back since.
     fn gap_end(&self, window: &Window<'_>, context: &AllocContext) -> Option<u64> {
-        let used_up = context.pointer == context.limit;
-        let given_back = used_up && window.word(context.pointer.get()).is_some_and(|word| word != 0);
-        (!given_back).then(|| context.limit.saturating_add(MIN_OBJECT).align_up(ALIGN).get())
+        end_of_context(window, context)
     }
 
     fn no_object(&self, window: &Window<'_>, at: u64, key: u64) -> String {
-        match window.word(at).unwrap_or(key) {
-            0 => "no object: zero where its MethodTable should be".into(),
-            word => format!("no object: 0x{word:x} is no MethodTable"),
-        }
+        no_object(window, at, key)
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! src/coreclr/nativeaot/Runtime/inc/MethodTable.h; Common/src/Internal/Runtime/MethodTable.cs
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::layout::ViewError;
 use crate::limits;
-use crate::managed::{FREE, TypeIndex};
+use crate::managed::TypeIndex;
+use crate::managed::type_table::TypeTable;
 use crate::nativeaot::heap::{ALIGN, MIN_OBJECT};
 use crate::nativeaot::runtime::Runtime;
 
@@ -35,16 +35,10 @@ pub(in crate::nativeaot) struct MethodTableInfo {
     pub string: bool,
 }
 
-struct Known {
-    by_address: HashMap<u64, u32>,
-    /// The first is that of free space.
-    all: Vec<MethodTableInfo>,
-}
-
 /// All MethodTables met so far, each looked at once.
 pub(super) struct MethodTables<'p> {
     runtime: Arc<Runtime<'p>>,
-    known: RwLock<Known>,
+    known: TypeTable<MethodTableInfo>,
 }
 
 impl<'p> MethodTables<'p> {
@@ -57,48 +51,36 @@ impl<'p> MethodTables<'p> {
             free: true,
             string: false,
         };
-        let known = RwLock::new(Known { by_address: HashMap::from([(runtime.free.get(), FREE.0)]), all: vec![free] });
+        let known = TypeTable::new(free, Some(runtime.free.get()), limits::MAX_METHOD_TABLES);
         MethodTables { runtime, known }
     }
 
     /// What the table of that number is.
     pub(super) fn get(&self, kind: TypeIndex) -> Option<MethodTableInfo> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.all.get(kind.0 as usize).copied()
+        self.known.get(kind)
     }
 
     /// The number of System.String, if one was met.
     pub(super) fn string(&self) -> Option<TypeIndex> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.all.iter().position(|info| info.string).map(|i| TypeIndex(i as u32))
+        self.known.find(|info| info.string)
     }
 
     /// Whether no more tables are taken: their objects are then lost.
     pub(super) fn is_full(&self) -> bool {
-        self.len() >= limits::MAX_METHOD_TABLES
+        self.known.is_full()
     }
 
     /// Number of tables met so far.
     pub(super) fn len(&self) -> usize {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).all.len()
+        self.known.len()
     }
 
     /// The MethodTable at `address`, if it is one.
     pub(super) fn lookup(&self, address: u64) -> Option<(TypeIndex, MethodTableInfo)> {
-        {
-            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(&i) = known.by_address.get(&address) {
-                return Some((TypeIndex(i), *known.all.get(i as usize)?));
-            }
-        }
-        let info = read(&self.runtime, Addr::new(address)).ok().flatten()?;
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let next = u32::try_from(known.all.len()).ok().filter(|&n| (n as usize) < limits::MAX_METHOD_TABLES)?;
-        let i = *known.by_address.entry(address).or_insert(next);
-        if i == next {
-            known.all.push(info);
-        }
-        Some((TypeIndex(i), info))
+        self.known.lookup(address, || {
+            let info = read(&self.runtime, Addr::new(address)).ok().flatten()?;
+            Some((info, info.free))
+        })
     }
 }
 
