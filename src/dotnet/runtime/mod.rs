@@ -1,6 +1,7 @@
 //! A runtime in the process: which module it is, which layout fits it, and where
 //! its globals are.
 
+mod candidates;
 mod detect;
 mod globals;
 
