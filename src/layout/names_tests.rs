@@ -96,7 +96,7 @@ impl Asked {
         let function = regex(r"\bfn \w+");
         let starts: Vec<usize> = function.find_iter(text).map(|m| m.start()).chain([text.len()]).collect();
         // Texts by place, to be taken out where a question with a known type has them.
-        let literal = regex(r#""([^"\\]*)""#);
+        let literal = regex(r#"(?s)"((?:[^"\\]|\\.)*)""#);
         let mut free: BTreeMap<usize, String> =
             literal.captures_iter(text).map(|c| (c.get(0).unwrap().start(), c[1].to_owned())).collect();
         let before = &text[..starts[0]];

@@ -7,7 +7,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::managed::{BlockLabel, BlockLabels};
 use crate::memory::{Memory, ProcessMemory};
-use crate::native::malloc::{Chunk, Malloc, Slot, SlotState, State};
+use crate::native::malloc::{Chunk, Malloc, MappedChunk, Slot, SlotState, State};
 use crate::report::{ChunkPlace, ChunkRow, ChunkState, ChunkSum};
 use crate::session::Session;
 
@@ -218,7 +218,7 @@ impl Tally {
         let block = look.malloc.block(chunk.address);
         match chunk.state {
             State::Used => {
-                let usable = look.malloc.usable(chunk.size, false);
+                let usable = look.malloc.usable(chunk.size);
                 if look.malloc.is_cache_size(chunk.size) {
                     self.more_caches |= self.caches.len() >= limits::MAX_TCACHES;
                     if !self.more_caches {
@@ -234,8 +234,8 @@ impl Tally {
     }
 
     /// Count a chunk with a mapping of its own.
-    pub(crate) fn add_mapped(&mut self, chunk: Addr, size: u64, freed: bool, look: &Looker<'_>) {
-        let block = look.malloc.block(chunk);
+    pub(crate) fn add_mapped(&mut self, chunk: &MappedChunk, freed: bool, look: &Looker<'_>) {
+        let (block, size) = (look.malloc.block(chunk.chunk), chunk.size);
         let state = if freed { State::Tcache } else { State::Used };
         if let Some(sum) = self.states.get_mut(state as usize) {
             sum.add(size);
@@ -244,7 +244,7 @@ impl Tally {
             self.sizes.of(size).free += 1;
         } else {
             let first = look.memory.u64(block).ok();
-            self.used(size, block, look.look(block, first, look.malloc.usable(size, true)));
+            self.used(size, block, look.look(block, first, look.malloc.usable_of_mapped(chunk)));
         }
         self.list(block, size, state, None, ChunkPlace::Mmapped, look);
     }

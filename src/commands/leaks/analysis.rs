@@ -6,7 +6,7 @@ use crate::analysis::reach::Reach;
 use crate::commands::leaks::report::{LeakedRow, LeaksReport};
 use crate::limits;
 use crate::map::Kind;
-use crate::native::malloc::{BlockMarks, Blocks, Chunk, Malloc, Slot, SlotState, State};
+use crate::native::malloc::{BlockMarks, Blocks, Chunk, Malloc, MappedChunk, Slot, SlotState, State};
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::report::ChunkSum;
@@ -45,14 +45,13 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    fn add(&self, share: &mut Share, chunk: &Chunk, mapped: bool) {
-        self.count(share, self.malloc.block(chunk.address), chunk.size, |leaked| {
-            if mapped {
-                leaked.add_mapped(chunk.address, chunk.size, false, &self.look);
-            } else {
-                leaked.add(chunk, &self.look);
-            }
-        });
+    fn add(&self, share: &mut Share, chunk: &Chunk) {
+        self.count(share, self.malloc.block(chunk.address), chunk.size, |leaked| leaked.add(chunk, &self.look));
+    }
+
+    fn add_mapped(&self, share: &mut Share, chunk: &MappedChunk) {
+        let block = self.malloc.block(chunk.chunk);
+        self.count(share, block, chunk.size, |leaked| leaked.add_mapped(chunk, false, &self.look));
     }
 
     fn add_slot(&self, share: &mut Share, slot: &Slot) {
@@ -105,7 +104,7 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
         |_| Share::default(),
         |share, c| {
             if c.state == State::Used {
-                known.add(share, c, false);
+                known.add(share, c);
             }
         },
     );
@@ -116,7 +115,7 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
     }
     let mut mapped = Share::default();
     for c in malloc.mapped.iter().filter(|c| lists.state_of(c.chunk).is_none()) {
-        known.add(&mut mapped, &Chunk { address: c.chunk, size: c.size, state: State::Used, first_word: None }, true);
+        known.add_mapped(&mut mapped, c);
     }
     let fresh = || (Share::default(), Share::default());
     let visit = |(inside, mapped): &mut (Share, Share), slot: &Slot| {

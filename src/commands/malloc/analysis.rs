@@ -71,7 +71,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     }
     let mut mapped = Tally::default();
     for c in &malloc.mapped {
-        mapped.add_mapped(c.chunk, c.size, lists.state_of(c.chunk).is_some(), &look);
+        mapped.add_mapped(c, lists.state_of(c.chunk).is_some(), &look);
     }
     report.mmapped = mmapped_row(malloc, &mapped, &mut report.total);
     chunks.extend(mapped.chunks.iter().take(most - chunks.len().min(most)).cloned());

@@ -267,7 +267,7 @@ impl Blocks {
     pub fn read(process: &Process, malloc: &Malloc, lists: &FreeLists) -> Blocks {
         let mem = malloc.block(Addr::NULL).get();
         // The next chunk's first word is this one's to use, but not behind a mapping.
-        let tail = |mapped| malloc.usable(1 << 20, mapped) + mem - (1 << 20);
+        let tail = malloc.usable(1 << 20) + mem - (1 << 20);
         let set = |bits: &mut Bits, c: &Chunk| {
             let used = c.state == State::Used;
             bits.set(c.address.get(), c.size, used);
@@ -276,10 +276,11 @@ impl Blocks {
                 bits.caches.push(c.address);
             }
         };
-        let walked = malloc.walk(process, lists, |_| Bits { mem, tail: tail(false), ..Bits::default() }, set);
+        let walked = malloc.walk(process, lists, |_| Bits { mem, tail, ..Bits::default() }, set);
         let mut parts: Vec<Bits> = walked.into_iter().map(|(_, _, bits, _)| bits).collect();
         for chunk in &malloc.mapped {
-            let mut bits = Bits { mem, tail: tail(true), ..Bits::default() };
+            let tail = (mem + malloc.usable_of_mapped(chunk)).saturating_sub(chunk.size);
+            let mut bits = Bits { mem, tail, ..Bits::default() };
             // One start is enough: the rest of its bits would be none.
             bits.set(chunk.chunk.get(), chunk.size, lists.state_of(chunk.chunk).is_none());
             parts.push(bits);

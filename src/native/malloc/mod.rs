@@ -219,11 +219,20 @@ impl Malloc {
         self.shape.as_ref().is_some_and(|s| s.tcaches.iter().any(|t| t.chunk == size))
     }
 
-    /// Bytes of a chunk that the program can use: to the header of the next, or to
-    /// the end of its mapping.
-    pub fn usable(&self, size: u64, mapped: bool) -> u64 {
-        let Some(c) = self.shape.as_ref().map(|s| &s.chunk) else { return 0 };
-        size.saturating_sub(if mapped { c.mem } else { c.mem - c.size })
+    /// Bytes of a chunk that the program can use: to the size of the next.
+    pub fn usable(&self, size: u64) -> u64 {
+        self.shape.as_ref().map_or(0, |s| size.saturating_sub(s.chunk.mem - s.chunk.size))
+    }
+
+    /// The same of a chunk with a mapping of its own. Up to glibc 2.42 it ends with the mapping; later there is room for a
+    /// next one's header behind it, as behind any.
+    pub fn usable_of_mapped(&self, c: &MappedChunk) -> u64 {
+        let to_the_end = c.chunk.saturating_add(c.size) >= c.range.end;
+        if to_the_end {
+            self.shape.as_ref().map_or(0, |s| c.size.saturating_sub(s.chunk.mem))
+        } else {
+            self.usable(c.size)
+        }
     }
 
     /// From a chunk to what malloc returned.
