@@ -96,7 +96,7 @@ impl<'a> Reach<'a> {
 
 /// Memory that is no block and that the program may have pointers in.
 fn roots(session: &Session<'_>) -> Vec<AddrRange> {
-    let others = &session.malloc().others;
+    let others = session.malloc().others(session.process);
     // Blocks are looked at when they are reached, and an allocator's own structures know all of them.
     let is_walked = |r: &Region| others.iter().any(|heap| r.detail.starts_with(heap.name.name()));
     let may_hold = |r: &&Region| match r.kind {

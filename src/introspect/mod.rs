@@ -48,7 +48,7 @@ pub(crate) fn introspect(process: &Process, stacks: &Stacks, runtimes: impl FnOn
     native::stacks::guess(process, base, &claims, &malloc, &mut stacks);
     native::stacks::claim(process, &stacks, true, &mut claims);
     // After the guesses: a stack that a program made in another allocator's memory stays a stack.
-    malloc.others = native::foreign::claim(process, base, &mut claims);
+    malloc.unread = native::foreign::claim(process, base, &mut claims);
     note_missing_stacks(&stacks, &process.diag);
     if claims.is_full() {
         process.diag.partial("limit", "more claims on the memory than are taken; labels are incomplete");

@@ -124,7 +124,7 @@ pub fn leaks(session: &Session<'_>, options: &LeaksOptions, progress: &Progress)
         }
     };
     let mut slots = malloc.musl.walk_many(session.process, fresh, visit);
-    for heap in &malloc.others {
+    for heap in malloc.others(session.process) {
         slots.extend(heap.walk_many(fresh, visit));
     }
     let complete = tell_missing(session) & read;

@@ -80,7 +80,7 @@ pub fn malloc(session: &Session<'_>, options: &MallocOptions, progress: &Progres
     let shares = slots::walk(session.process, &malloc.musl, &look);
     report.mallocng = slots::row(session.process, &malloc.musl, &shares, &mut report.total, &mut report.mmapped);
     let mut shares = shares;
-    for heap in &malloc.others {
+    for heap in malloc.others(session.process) {
         let (row, more) = slots::other(session.process, heap, &look, &mut report.total);
         report.others.push(row);
         shares.extend(more);

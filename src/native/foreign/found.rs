@@ -1,9 +1,11 @@
 //! What a recogniser says.
 
-use crate::addr::{AddrRange, union};
+use std::sync::Arc;
+
+use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
 use crate::map::{Confidence, Kind, Owner};
-use crate::native::malloc::ExtentHeap;
+use crate::words::AllocatorName;
 
 /// What all ranges of one statement have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +31,26 @@ impl Label {
     }
 }
 
+/// A heap whose blocks can be read, and what was met of it on the way. Most questions do not need the blocks, and lists of
+/// free ones are as long as there are any.
+#[derive(Clone, Debug)]
+pub(crate) struct UnreadHeap {
+    /// Which allocator.
+    pub(crate) name: AllocatorName,
+    /// The module it is in.
+    pub(crate) owner: Owner,
+    /// Its structures, with the memory of each.
+    pub(super) holders: Vec<(Addr, AddrRange)>,
+    /// Memory that nobody had claimed when it was found.
+    pub(super) open: Arc<[AddrRange]>,
+}
+
 /// The statements of one recogniser.
 #[derive(Default)]
 pub(super) struct Found {
     list: Vec<(AddrRange, Label)>,
-    /// Heaps whose blocks are known.
-    pub(super) heaps: Vec<ExtentHeap>,
+    /// Heaps whose blocks can be read.
+    pub(super) heaps: Vec<UnreadHeap>,
 }
 
 impl Found {

@@ -44,7 +44,10 @@ use crate::map::{Base, Claims};
 use crate::native::malloc::ExtentHeap;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::range_map::RangeMap;
+use crate::words::AllocatorName;
 use found::Found;
+pub(crate) use found::UnreadHeap;
 use scene::Scene;
 
 /// One recogniser: what it looks for, in a word, and its function.
@@ -67,10 +70,11 @@ const RECOGNISERS: &[Recogniser] = &[
     ("TLS", tls::find),
 ];
 
-/// Claim what can be recognised of the memory that nobody claimed; heaps of which the blocks are known.
-pub(crate) fn claim(process: &Process, base: &Base, claims: &mut Claims) -> Vec<ExtentHeap> {
+/// Claim what can be recognised of the memory that nobody claimed; heaps of which the blocks can be read.
+pub(crate) fn claim(process: &Process, base: &Base, claims: &mut Claims) -> Vec<UnreadHeap> {
     let _phase = process.enter(Phase::Foreign);
-    let mut scene = Scene::of(process, base, claims);
+    let open = scene::unclaimed(base, claims);
+    let mut scene = Scene::over(process, base, open);
     let mut heaps = Vec::new();
     for (name, find) in RECOGNISERS {
         if scene.is_empty() {
@@ -85,4 +89,19 @@ pub(crate) fn claim(process: &Process, base: &Base, claims: &mut Claims) -> Vec<
         scene.settle(found, claims);
     }
     heaps
+}
+
+/// The blocks of a heap, unless its structures contradict each other.
+pub(crate) fn read_heap(process: &Process, heap: &UnreadHeap) -> Option<ExtentHeap> {
+    let _phase = process.enter(Phase::Foreign);
+    let open = RangeMap::from_sorted(heap.open.to_vec()).unwrap_or_default();
+    let scene = Scene::over(process, process.base(), open);
+    match heap.name {
+        AllocatorName::Jemalloc => jemalloc::heap(&scene, &heap.holders, heap.owner),
+        AllocatorName::Tcmalloc => {
+            let image = scene.images.iter().find(|image| image.owner == heap.owner)?;
+            tcmalloc::heap(&scene, &heap.holders, image)
+        }
+        _ => None,
+    }
 }

@@ -11,12 +11,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::found::{Found, Label};
+use super::found::{Found, Label, UnreadHeap};
 use super::scene::{Image, Scene};
-use super::{jemalloc, tcmalloc};
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
 use crate::map::Kind;
+use crate::words::AllocatorName;
 
 /// Bits of an address that the maps tell apart (LG_VADDR, kAddressBits). jemalloc takes 57 where the machine that it was built on had
 /// page tables of five levels.
@@ -203,8 +203,14 @@ impl Parts {
         let evidence = format!("a leaf that leads to {} proven structures", self.holders);
         found.add(self.leaves, &Label::derived(Kind::Allocator, owner, own, evidence));
         let own = format!("{name}: its structures");
+        let allocator = match name {
+            "jemalloc" => Some(AllocatorName::Jemalloc),
+            "tcmalloc" => Some(AllocatorName::Tcmalloc),
+            _ => None,
+        };
+        let unread = |name| UnreadHeap { name, owner, holders: self.extents, open: scene.open().into() };
+        found.heaps.extend(allocator.map(unread));
         if name == "jemalloc" {
-            found.heaps.extend(jemalloc::heap(scene, &self.extents, owner));
             let blocks = base_blocks(scene);
             let evidence = "base_block_t: its edata_t's rest ends where the block does";
             found.add(blocks, &Label::derived(Kind::Allocator, owner, own.as_str(), evidence));
@@ -212,7 +218,6 @@ impl Parts {
         if name != "tcmalloc" {
             return;
         }
-        found.heaps.extend(tcmalloc::heap(scene, &self.extents, image));
         // Spans lie in memory that was taken in one piece and is described nowhere.
         let around = self.structures.iter().filter_map(|&at| scene.open_at(at)).collect();
         let evidence = format!("the mapping holds a {} or a leaf of the page map", map.structure);

@@ -66,12 +66,17 @@ pub(super) struct Scene<'a> {
     open: RangeMap<AddrRange>,
 }
 
+/// Writable anonymous memory that nobody claimed, joined where it touches.
+pub(super) fn unclaimed(base: &Base, claims: &Claims) -> RangeMap<AddrRange> {
+    let anonymous = base.entries.iter().filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write));
+    let taken = claims.iter().filter(|c| c.kind.specificity() > Kind::AnonRW.specificity()).map(|c| c.range);
+    without(&union(anonymous.map(|e| e.range).collect()), &union(taken.collect()))
+}
+
 impl<'a> Scene<'a> {
-    pub(super) fn of(process: &'a Process, base: &Base, claims: &Claims) -> Scene<'a> {
+    /// What there is to see of a process where `open` is what nobody claimed.
+    pub(super) fn over(process: &'a Process, base: &Base, open: RangeMap<AddrRange>) -> Scene<'a> {
         let memory: &dyn Memory = &process.memory;
-        let anonymous = base.entries.iter().filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.write));
-        let taken = claims.iter().filter(|c| c.kind.specificity() > Kind::AnonRW.specificity()).map(|c| c.range);
-        let open = without(&union(anonymous.map(|e| e.range).collect()), &union(taken.collect()));
         let is_code = |e: &&crate::map::BaseEntry| e.file.is_none() && e.perms.is_some_and(|p| p.write && p.exec);
         let executable = base.entries.iter().filter(is_code).map(|e| e.range).collect();
         let program = process.auxv(crate::targets::at::PHDR).map(Addr::new);

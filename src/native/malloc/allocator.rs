@@ -54,7 +54,7 @@ pub(super) fn find(process: &Process, malloc: &Malloc) -> Vec<Allocator> {
         out.retain(|a| a.name != AllocatorName::Musl);
         out.push(Allocator { name: AllocatorName::Musl, module, evidence, walked: true });
     }
-    for heap in &malloc.others {
+    for heap in malloc.others(process) {
         let module = match heap.owner {
             Owner::Module(i) => process.modules.get(i as usize).map(|m| m.path.to_string()),
             _ => None,

@@ -286,7 +286,7 @@ impl Blocks {
             parts.push(bits);
         }
         parts.extend(malloc.musl.walk(process, Bits::default, Bits::set_slot));
-        for heap in &malloc.others {
+        for heap in malloc.others(process) {
             parts.extend(heap.walk(1, Bits::default, |bits, slot| {
                 // Two blocks of 8 bytes would have one bit.
                 if slot.range.len().is_multiple_of(ALIGN) {

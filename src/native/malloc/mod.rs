@@ -47,12 +47,14 @@ mod tcache;
 mod walk;
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::layout::LayoutError;
 use crate::map::{Base, Claims, Confidence};
+use crate::native::foreign::{self, UnreadHeap};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::words::AllocatorName;
@@ -112,8 +114,9 @@ pub struct Malloc {
     pub module: Option<usize>,
     /// musl's.
     pub musl: Mallocng,
-    /// Those of other allocators.
-    pub others: Vec<ExtentHeap>,
+    /// Those of other allocators, whose blocks nobody has read yet.
+    pub(crate) unread: Vec<UnreadHeap>,
+    others: OnceLock<Vec<ExtentHeap>>,
     shape: Option<Shape>,
     /// Where chunks lie, by address, and the arena's index.
     parts: Vec<(AddrRange, usize)>,
@@ -156,15 +159,20 @@ pub fn find(process: &Process, base: &Base) -> Result<Malloc, LayoutError> {
 }
 
 impl Malloc {
+    /// Heaps of other allocators, read when they are first asked for.
+    pub fn others(&self, process: &Process) -> &[ExtentHeap] {
+        self.others.get_or_init(|| self.unread.iter().filter_map(|heap| foreign::read_heap(process, heap)).collect())
+    }
+
     /// Whether no heap of it was found.
     pub fn is_empty(&self) -> bool {
-        self.heaps.is_empty() && self.mapped.is_empty() && self.musl.is_empty() && self.others.is_empty()
+        self.heaps.is_empty() && self.mapped.is_empty() && self.musl.is_empty() && self.unread.is_empty()
     }
 
     /// Whether the blocks of both can be visited, and come from the same allocator.
     pub fn is_like(&self, other: &Malloc) -> bool {
         let whose = |m: &Malloc| {
-            let first = m.others.first().map(|heap| heap.name);
+            let first = m.unread.first().map(|heap| heap.name);
             let libc = [(m.musl.is_empty(), AllocatorName::Musl), (m.arenas.is_empty(), AllocatorName::Glibc)];
             first.or_else(|| libc.into_iter().find(|(none, _)| !none).map(|(_, name)| name))
         };

@@ -24,12 +24,12 @@ pub(super) fn state_of_core(session: &Session<'_>) -> Vec<Finding> {
 }
 
 /// Subjects of which the map tells all there is to say. Malloc, stacks, managed heaps and anonymous memory have
-/// rooms of their own.
-pub(super) fn subjects(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
-    tally.shares.iter().filter_map(|(subject, share)| sentence(session, tally, subject, share)).collect()
+/// rooms of their own. `deep`: blocks of other allocators are counted.
+pub(super) fn subjects(session: &Session<'_>, tally: &Tally, deep: bool) -> Vec<Finding> {
+    tally.shares.iter().filter_map(|(subject, share)| sentence(session, tally, subject, share, deep)).collect()
 }
 
-fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Share) -> Option<Finding> {
+fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Share, deep: bool) -> Option<Finding> {
     let regions = || share.regions.iter().filter_map(|&i| session.map().regions.get(i));
     let pieces = counted(share.regions.len() as u64, "region", "regions");
     let written = share.written;
@@ -79,7 +79,8 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
         }
         Subject::Recognised(kind, owner) => {
             let confidence = regions().map(|r| r.confidence).min().unwrap_or(Confidence::Heuristic);
-            let walked = session.malloc().others.iter().find(|heap| *heap.name.name() == **owner);
+            let heaps = if deep { session.malloc().others(session.process) } else { &[] };
+            let walked = heaps.iter().find(|heap| *heap.name.name() == **owner);
             let what = match walked {
                 Some(heap) => {
                     let (used, free, _) = heap.sums();

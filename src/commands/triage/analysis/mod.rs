@@ -58,7 +58,7 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     let tally = Tally::of(&map.regions, Some(&zeros.by_region(map.regions.len())));
     let mut found = Found::default();
     found.findings.extend(lines::state_of_core(session));
-    found.findings.extend(lines::subjects(session, &tally));
+    found.findings.extend(lines::subjects(session, &tally, true));
     native::malloc(session, &tally, &mut budget, progress, &mut found);
     native::stacks(session, &tally, &zeros, &mut found);
     anonymous::anonymous(session, &tally, &mut budget, progress, &mut found);
@@ -95,7 +95,7 @@ pub(in crate::commands) fn quick(
 ) -> Vec<Finding> {
     let tally = Tally::of(&session.map().regions, by_region);
     let mut findings = lines::state_of_core(session);
-    findings.extend(lines::subjects(session, &tally));
+    findings.extend(lines::subjects(session, &tally, false));
     findings.extend(native::quick(session, &tally, zeros, split));
     findings.extend(anonymous::quick(session, &tally));
     finish(session, &mut findings, zeros.map(|_| tally.total()));
