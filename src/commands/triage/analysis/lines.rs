@@ -81,14 +81,16 @@ fn sentence(session: &Session<'_>, tally: &Tally, subject: &Subject, share: &Sha
             let confidence = regions().map(|r| r.confidence).min().unwrap_or(Confidence::Heuristic);
             let heaps = if deep { session.malloc().others(session.process) } else { &[] };
             let walked = heaps.iter().find(|heap| *heap.name.name() == **owner);
+            let unread = !deep && session.malloc().unread.iter().any(|heap| *heap.name.name() == **owner);
             let what = match walked {
                 Some(heap) => {
                     let (used, free, _) = heap.sums();
                     format!("{} used in {}, {} free.", round(used.bytes), count(used.count, "block"), round(free.bytes))
                 }
+                None if unread => "How much of it is used: `coremap malloc`.".to_owned(),
                 None => what(*kind).to_owned(),
             };
-            let more = if walked.is_some() { "malloc".to_owned() } else { format!("regions --kind {kind}") };
+            let more = if walked.is_some() || unread { "malloc".to_owned() } else { format!("regions --kind {kind}") };
             let text = format!("{}: {} in {pieces}. {what}", title(*kind, owner), round(share.in_core));
             let text = text.trim_end().to_owned();
             let evidence =
