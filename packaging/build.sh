@@ -77,7 +77,7 @@ build() {
     cargo build --locked --profile dist --bin coremap --target "$target"
 }
 
-# Cores that every program is asked about: packed ones, so that the C parts run too; native, .NET, Java, Python, Go.
+# Cores that every program is asked about: packed ones, so that the C parts run too; native, .NET, Java, Python.
 cores=(native-aarch64-qemu/core.zst native-glibc-kernel/core.gz dotnet31-gcore/core.xz java17-threads/core.zst python311/core.zst)
 
 # answers NAME: what it says of each of them, without the path. What has no heap has nothing to say of it.
