@@ -142,6 +142,7 @@ pub mod range_map;
 pub mod registers;
 pub mod render;
 pub mod report;
+pub mod resident;
 pub mod search;
 pub mod session;
 pub mod shrink;

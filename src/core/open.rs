@@ -200,6 +200,7 @@ impl Core {
             diag_page,
             truncation: headers.truncation,
             is_shrunk: is_shrunk(&headers.segments),
+            residence: None,
         };
         let (segments, note_segments, extents) = (headers.segments, headers.notes, OnceLock::new());
         Ok(Core { facts, segments, note_segments, reads, extents, bytes, file })

@@ -1,8 +1,11 @@
 //! What is known of a target once it is open: plain data.
 
+use std::sync::Arc;
+
 use crate::addr::Addr;
 use crate::targets::Arch;
 use crate::targets::producer::{DiagPage, Producer};
+use crate::targets::residence::Residence;
 use crate::targets::space::AddressSpace;
 use crate::targets::threads::Thread;
 use crate::words::Compression;
@@ -104,6 +107,8 @@ pub struct Facts {
     /// Whether most of what was dumped is left out, so that one command's answer stays
     /// the same ([`crate::shrink`]).
     pub is_shrunk: bool,
+    /// What of its memory was in RAM, where the target knows; a core file does not.
+    pub residence: Option<Arc<Residence>>,
 }
 
 impl Facts {
@@ -126,6 +131,7 @@ impl Facts {
             diag_page: None,
             truncation: None,
             is_shrunk: false,
+            residence: None,
         }
     }
 

@@ -13,6 +13,7 @@
 //! | `threads` | threads and their registers |
 //! | `producer` | how it was made, and what that means for reading it |
 //! | `mapping_name` | what the name of a mapping says that it is |
+//! | `residence` | what of it was in RAM, where somebody tells |
 //! | `extents` | which of its bytes are written, where all else is known to be zero |
 //! | `reads`, `budget` | what was read, for what, what was lost, and how much is left to spend |
 //!
@@ -25,6 +26,7 @@ pub mod facts;
 pub mod mapping_name;
 pub mod producer;
 pub mod reads;
+pub mod residence;
 pub mod space;
 pub mod threads;
 
@@ -38,6 +40,7 @@ pub use facts::{Facts, ProcessInfo, SignalInfo, Truncation, at};
 pub use mapping_name::MappingName;
 pub use producer::{DiagPage, Producer};
 pub use reads::Reads;
+pub use residence::Residence;
 pub use space::{AddressSpace, FileMapping, Mapping, Perms, Piece, PieceState};
 pub use threads::{Registers, Thread};
 
