@@ -19,9 +19,10 @@ use crate::map::Base;
 use crate::memory::{Fault, Memory, ProcessMemory};
 use crate::phase::Phase;
 use crate::progress::Progress;
+use crate::resident::saved::{self, SavedError};
 use crate::targets::budget::{self, Allowed, Spent};
 use crate::targets::reads::{InPhase, Loss};
-use crate::targets::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Target, Thread, at};
+use crate::targets::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Residence, Target, Thread, at};
 use crate::units::round;
 
 /// What the user gives beside the core.
@@ -29,6 +30,8 @@ use crate::units::round;
 pub struct Options {
     /// `--symbols` directories.
     pub symbols: Vec<PathBuf>,
+    /// /proc/PID/smaps of the process, saved when the core was written (`--smaps`).
+    pub smaps: Option<PathBuf>,
     /// Bytes of memory that may be taken (`--memory`), for decompression and for the answer;
     /// `None`: what [`limits`] allow by the size of the core.
     pub memory: Option<u64>,
@@ -58,6 +61,9 @@ pub enum ProcessError {
     /// A `--symbols` directory.
     #[error("--symbols {0}")]
     Symbols(std::io::Error),
+    /// The file of `--smaps`.
+    #[error("--smaps: {0}")]
+    Smaps(#[from] SavedError),
 }
 
 /// Arguments and environment, from the main stack.
@@ -122,7 +128,10 @@ impl Process {
         let reads = if options.record { Reads::recording() } else { Reads::default() };
         let reads = options.fail_at.into_iter().fold(reads, Reads::failing_at);
         let allowed = Allowed { memory: options.memory, alone: options.alone };
-        let core = Core::open_with(path, reads, allowed, &diag, progress)?;
+        let mut core = Core::open_with(path, reads, allowed, &diag, progress)?;
+        if let Some(smaps) = &options.smaps {
+            core.facts.residence = Some(Arc::new(saved::read(smaps, &core.facts, &diag)?));
+        }
         Ok(Process::assemble(Arc::new(core), dirs, diag))
     }
 
@@ -182,6 +191,11 @@ impl Process {
     /// All that is known of it but its bytes.
     pub fn facts(&self) -> &Facts {
         self.target.facts()
+    }
+
+    /// What of its memory was in RAM, where that is known.
+    pub fn residence(&self) -> Option<&Residence> {
+        self.facts().residence.as_deref()
     }
 
     /// Its mappings, and which of their bytes are there.

@@ -39,6 +39,8 @@ pub struct Held {
 /// What a group has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
+    /// Bytes of it that lie in mappings with figures; of others nothing is known.
+    pub covered: u64,
     /// Its figures.
     pub figures: Figures,
     /// Bytes of its RSS that may be another group's; the rest is certain.
@@ -48,7 +50,9 @@ pub struct Share {
 }
 
 impl Share {
-    fn add(&mut self, other: &Share) {
+    /// Add another group's.
+    pub fn add(&mut self, other: &Share) {
+        self.covered = self.covered.saturating_add(other.covered);
         self.figures.add(&other.figures);
         self.rss_estimated = self.rss_estimated.saturating_add(other.rss_estimated);
         self.others_estimated = self.others_estimated.saturating_add(other.others_estimated);
@@ -129,7 +133,8 @@ fn shares(
 ) -> Vec<(Option<usize>, Share)> {
     let alone = slices.first().filter(|first| slices.iter().all(|slice| slice.group == first.group));
     if let Some(first) = alone {
-        return vec![(first.group, Share { figures: mapping.figures, ..Share::default() })];
+        let whole = Share { covered: mapping.range.len(), figures: mapping.figures, ..Share::default() };
+        return vec![(first.group, whole)];
     }
     let (rss, swap) = (mapping.figures.get(Figure::Rss), mapping.figures.get(Figure::Swap));
     let len = mapping.range.len();
@@ -169,7 +174,7 @@ fn shares(
         let rss_estimated = of(&resident).saturating_sub(of(&least));
         let swap_estimated = if swap_known { 0 } else { of(&swapped) };
         let others = if mixed { of(&resident).saturating_add(of(&swapped)) } else { rss_estimated + swap_estimated };
-        (claim.group, Share { figures, rss_estimated, others_estimated: others })
+        (claim.group, Share { covered: claim.len, figures, rss_estimated, others_estimated: others })
     });
     shares.collect()
 }

@@ -1,7 +1,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use crate::addr::AddrRange;
 use crate::analysis::crash::crash;
+use crate::analysis::resident::by_range;
 use crate::analysis::zero::ZeroMap;
 use crate::commands::stacks::distribution::most_common;
 use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport, StacksTotal};
@@ -10,7 +12,7 @@ use crate::map::{Confidence, Kind};
 use crate::memory::scan;
 use crate::native::{StackState, ThreadStack};
 use crate::progress::Progress;
-use crate::report::{Finding, Severity};
+use crate::report::{Finding, Resident, Severity, fill_resident, resident_of};
 use crate::session::Session;
 use crate::units::round;
 
@@ -57,6 +59,7 @@ fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
         group.in_use = add(group.in_use, row.in_use);
         group.touched = group.touched.map(|sum| add(sum, row.touched));
         group.written = group.written.map(|sum| add(sum, row.written));
+        group.rss = row.rss.map(|rss| add(rss, group.rss)).or(group.rss);
         if group.tids.len() < LISTED {
             group.tids.extend(row.tid);
         }
@@ -69,6 +72,11 @@ fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
 /// A row for each stack and each thread without one.
 pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap>) -> Vec<StackRow> {
     let mut rows: Vec<StackRow> = session.stacks().list.iter().map(|s| row(session, s, zeros)).collect();
+    if let Some(residence) = session.process.residence() {
+        let ranges: Vec<AddrRange> = session.stacks().list.iter().map(|s| s.stack).collect();
+        let told = by_range(session, residence, &ranges, zeros);
+        rows.iter_mut().zip(told).for_each(|(row, told)| fill_resident!(row, told));
+    }
     for lost in &session.stacks().without {
         rows.push(StackRow {
             tid: Some(lost.tid),
@@ -120,6 +128,7 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
         written: scanned.map(|z| z.written),
         confidence: Some(s.confidence),
         source: s.source.clone(),
+        ..StackRow::default()
     }
 }
 
@@ -127,7 +136,7 @@ fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
     // What runs on a block of malloc counts there.
     let known = || rows.iter().filter(|r| r.low.is_some() && r.kind == Some(Kind::Stack));
     let add = |f: fn(&StackRow) -> Option<u64>| known().filter_map(f).fold(0, u64::saturating_add);
-    StacksTotal {
+    let mut total = StacksTotal {
         count: known().count() as u64,
         cached: known().filter(|r| r.state == StackState::Cached).count() as u64,
         reserved: add(|r| r.reserved),
@@ -137,7 +146,12 @@ fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
         in_core: add(|r| Some(r.in_core)),
         zero: zero_fill.then(|| add(|r| r.zero)),
         written: zero_fill.then(|| add(|r| r.written)),
-    }
+        ..StacksTotal::default()
+    };
+    let mut resident = Resident::default();
+    known().for_each(|row| resident.add(&resident_of!(row)));
+    fill_resident!(total, resident);
+    total
 }
 
 /// Environment variables that set a .NET thread's stack size, newest name first.
@@ -162,6 +176,7 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
     if let Some((size, same)) = most.filter(|_| threads.len() >= MANY_STACKS || reserve >= LARGE_RESERVE) {
         let written: Option<u64> =
             threads.iter().filter(|r| !r.lost).map(|r| r.written).try_fold(0u64, |sum, w| Some(sum.saturating_add(w?)));
+        let rss: Option<u64> = threads.iter().map(|r| r.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
         let mut text = format!("{} thread stacks reserve {}", threads.len(), round(reserve));
         text.push_str(&if same == threads.len() {
             format!(", {} each", round(size))
@@ -171,17 +186,23 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
         match written {
             Some(written) => {
                 let share = written as f64 * 100.0 / reserve.max(1) as f64;
-                text.push_str(&format!(
-                    "; {} of it ({share:.1} %) was ever written. A page that is zero need never have been resident: compare with RSS before blaming the stacks",
-                    round(written)
-                ));
+                text.push_str(&format!("; {} of it ({share:.1} %) was ever written", round(written)));
+                text.push_str(&match rss {
+                    Some(rss) => format!(", {} was resident (RSS)", round(rss)),
+                    None => ". A page that is zero need never have been resident: compare with RSS before blaming the stacks (--smaps)".to_owned(),
+                });
                 let mut depths: Vec<u64> = threads.iter().filter_map(|r| r.touched).collect();
                 depths.sort_unstable();
                 if let (Some(&median), Some(&deepest)) = (depths.get(depths.len() / 2), depths.last()) {
                     text.push_str(&format!(". High-water mark: median {}, deepest {}", round(median), round(deepest)));
                 }
             }
-            None => text.push_str("; how much of it was ever written: --zero-fill"),
+            None => {
+                if let Some(rss) = rss {
+                    text.push_str(&format!("; {} of it was resident (RSS)", round(rss)));
+                }
+                text.push_str("; how much of it was ever written: --zero-fill");
+            }
         }
         text.push_str(". ");
         let (knob, evidence) = size_source(session, size);
@@ -192,7 +213,7 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
             text,
             evidence,
             // Where the reserve is the news, that; else what counts as memory.
-            bytes: if reserve >= LARGE_RESERVE { Some(reserve) } else { written },
+            bytes: if reserve >= LARGE_RESERVE { Some(reserve) } else { written.or(rss) },
             command: Some("stacks --zero-fill".into()),
             ..Finding::default()
         });
