@@ -53,23 +53,39 @@ pub(crate) fn by_range(
     ranges: &[AddrRange],
     zeros: Option<&ZeroMap>,
 ) -> Vec<Resident> {
-    let mut shares = vec![Share::default(); ranges.len()];
-    let mut left: Vec<usize> = (0..ranges.len()).filter(|&i| !ranges[i].is_empty()).collect();
-    left.sort_by_key(|&i| ranges[i]);
+    let each: Vec<(AddrRange, usize)> = ranges.iter().copied().zip(0..).collect();
+    by_group(session, residence, &each, ranges.len(), zeros)
+}
+
+/// What ranges of one group have together, each range with its group below `groups`: of several in one mapping more is
+/// certain than of each.
+pub(crate) fn by_group(
+    session: &Session<'_>,
+    residence: &Residence,
+    ranges: &[(AddrRange, usize)],
+    groups: usize,
+    zeros: Option<&ZeroMap>,
+) -> Vec<Resident> {
+    let mut shares = vec![Share::default(); groups];
+    let mut left: Vec<(AddrRange, usize)> = ranges.iter().copied().filter(|(range, _)| !range.is_empty()).collect();
+    left.sort_unstable();
     let guards: Vec<AddrRange> =
         session.map().regions.iter().filter(|r| r.kind == Kind::StackGuard).map(|r| r.range).collect();
     for _ in 0..PASSES {
+        if left.is_empty() {
+            break;
+        }
         let mut parts: Vec<Part> = Vec::with_capacity(left.len());
         let mut over = Vec::new();
-        for i in left {
-            if parts.last().is_none_or(|last| last.range.end <= ranges[i].start) {
-                parts.push(Part { range: ranges[i], group: Some(i), vacant: false });
+        for (range, group) in left {
+            if parts.last().is_none_or(|last| last.range.end <= range.start) {
+                parts.push(Part { range, group: Some(group), vacant: false });
             } else {
-                over.push(i);
+                over.push((range, group));
             }
         }
         add_guards(&mut parts, &guards);
-        let divided = divide_by(session, residence, &parts, ranges.len(), zeros);
+        let divided = divide_by(session, residence, &parts, groups, zeros);
         shares.iter_mut().zip(&divided.groups).for_each(|(sum, share)| sum.add(share));
         left = over;
     }

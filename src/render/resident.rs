@@ -2,6 +2,7 @@
 
 use crate::render::document::{TableBlock, size};
 use crate::report::Resident;
+use crate::units::human;
 
 /// What stands before a figure that is estimated.
 const ROUGH: char = '~';
@@ -78,18 +79,19 @@ fn cell(bytes: Option<u64>, rough: bool) -> String {
 }
 
 /// What the mark in these rows means, where there is one; `looked`: whether pages of the core were looked at.
-pub(crate) fn legend<'r>(rows: impl Iterator<Item = Resident> + 'r, total: &Resident, looked: bool) -> Option<String> {
-    let (mut rss, mut others) = (false, false);
+pub(crate) fn legend(rows: impl Iterator<Item = Resident>, looked: bool) -> Option<String> {
+    let (mut rss, mut others, mut estimated) = (false, false, 0u64);
     for row in rows {
         rss |= row.is_rough();
         others |= row.are_others_rough();
+        estimated = estimated.saturating_add(row.rss_estimated.unwrap_or(0));
     }
     if rss {
         let closer = if looked { "" } else { " (--zero-fill tells closer)" };
-        let estimated = crate::units::human(total.rss_estimated.unwrap_or(0));
         return Some(format!(
-            "{ROUGH}: several share a mapping, and its figures are divided by what the core holds; {estimated} of RSS may \
-             be another's{closer}"
+            "{ROUGH}: several share a mapping, and its figures are divided by what the core holds; {} of RSS may be of other \
+             rows{closer}",
+            human(estimated)
         ));
     }
     others.then(|| format!("{ROUGH}: several share a mapping, and all but RSS is divided in proportion to that"))
@@ -120,7 +122,7 @@ mod tests {
         assert_eq!(rss(&row), "~4.00 KiB");
         assert_eq!(rss(&Resident { rss_estimated: Some(40), ..row }), "4.00 KiB", "less than a hundredth");
         assert_eq!(rss(&Resident::default()), "-");
-        assert!(legend([row].into_iter(), &row, true).is_some_and(|text| text.starts_with('~')));
-        assert_eq!(legend([Resident { rss_estimated: Some(0), ..row }].into_iter(), &row, true), None);
+        assert!(legend([row].into_iter(), true).is_some_and(|text| text.starts_with('~') && text.contains("4.00 KiB")));
+        assert_eq!(legend([Resident { rss_estimated: Some(0), ..row }].into_iter(), true), None);
     }
 }

@@ -50,20 +50,12 @@ macro_rules! resident_of {
 pub(crate) use resident_of;
 
 impl Resident {
-    /// Add those of another row; what one of them does not know stays out of the sum.
-    pub(crate) fn add(&mut self, other: &Resident) {
-        let fields = [
-            (&mut self.rss, other.rss),
-            (&mut self.rss_estimated, other.rss_estimated),
-            (&mut self.pss, other.pss),
-            (&mut self.private_dirty, other.private_dirty),
-            (&mut self.shared, other.shared),
-            (&mut self.swap, other.swap),
-            (&mut self.huge, other.huge),
-            (&mut self.others_estimated, other.others_estimated),
-        ];
-        for (sum, more) in fields {
-            *sum = more.map(|more| sum.unwrap_or(0).saturating_add(more)).or(*sum);
+    /// The same of all that there is: nothing of it can be another row's.
+    pub(crate) fn as_sum(self) -> Resident {
+        Resident {
+            rss_estimated: self.rss_estimated.map(|_| 0),
+            others_estimated: self.others_estimated.map(|_| 0),
+            ..self
         }
     }
 

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::addr::AddrRange;
 use crate::analysis::crash::crash;
-use crate::analysis::resident::by_range;
+use crate::analysis::resident::{by_group, by_range};
 use crate::analysis::zero::ZeroMap;
 use crate::commands::stacks::distribution::most_common;
 use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport, StacksTotal};
@@ -12,7 +12,7 @@ use crate::map::{Confidence, Kind};
 use crate::memory::scan;
 use crate::native::{StackState, ThreadStack};
 use crate::progress::Progress;
-use crate::report::{Finding, Resident, Severity, fill_resident, resident_of};
+use crate::report::{Finding, Severity, fill_resident};
 use crate::session::Session;
 use crate::units::round;
 
@@ -34,8 +34,9 @@ pub fn stacks(
         // Once a thread, beside its own stack.
         row.does = doing.text.clone().filter(|_| row.tid.is_some());
     }
-    let total = sum(&rows, zero_fill);
-    let groups = groups(&rows, zero_fill);
+    let mut total = sum(&rows, zero_fill);
+    let mut groups = groups(&rows, zero_fill);
+    tell_sums(session, zeros.as_ref(), &rows, &mut total, &mut groups);
     let findings = verdict(session, &rows);
     StacksReport { stacks: rows, groups, total, findings }
 }
@@ -59,7 +60,6 @@ fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
         group.in_use = add(group.in_use, row.in_use);
         group.touched = group.touched.map(|sum| add(sum, row.touched));
         group.written = group.written.map(|sum| add(sum, row.written));
-        group.rss = row.rss.map(|rss| add(rss, group.rss)).or(group.rss);
         if group.tids.len() < LISTED {
             group.tids.extend(row.tid);
         }
@@ -136,7 +136,7 @@ fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
     // What runs on a block of malloc counts there.
     let known = || rows.iter().filter(|r| r.low.is_some() && r.kind == Some(Kind::Stack));
     let add = |f: fn(&StackRow) -> Option<u64>| known().filter_map(f).fold(0, u64::saturating_add);
-    let mut total = StacksTotal {
+    StacksTotal {
         count: known().count() as u64,
         cached: known().filter(|r| r.state == StackState::Cached).count() as u64,
         reserved: add(|r| r.reserved),
@@ -147,11 +147,33 @@ fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
         zero: zero_fill.then(|| add(|r| r.zero)),
         written: zero_fill.then(|| add(|r| r.written)),
         ..StacksTotal::default()
-    };
-    let mut resident = Resident::default();
-    known().for_each(|row| resident.add(&resident_of!(row)));
-    fill_resident!(total, resident);
-    total
+    }
+}
+
+/// What was resident of all stacks and of each group: divided anew, as more is certain of several stacks in one mapping than
+/// of each.
+fn tell_sums(
+    session: &Session<'_>,
+    zeros: Option<&ZeroMap>,
+    rows: &[StackRow],
+    total: &mut StacksTotal,
+    groups: &mut [StackGroup],
+) {
+    let Some(residence) = session.process.residence() else { return };
+    let range = |row: &StackRow| Some(AddrRange::new(row.low?, row.high?));
+    let counted = rows.iter().filter(|row| row.kind == Some(Kind::Stack));
+    let all: Vec<(AddrRange, usize)> = counted.filter_map(range).map(|range| (range, 0)).collect();
+    if let Some(told) = by_group(session, residence, &all, 1, zeros).first() {
+        fill_resident!(total, *told);
+    }
+    let place: HashMap<Option<&str>, usize> = groups.iter().enumerate().map(|(i, g)| (g.does.as_deref(), i)).collect();
+    let own = rows.iter().filter(|row| row.tid.is_some());
+    let each: Vec<(AddrRange, usize)> =
+        own.filter_map(|row| Some((range(row)?, *place.get(&row.does.as_deref())?))).collect();
+    let told = by_group(session, residence, &each, groups.len(), zeros);
+    for (group, told) in groups.iter_mut().zip(told) {
+        (group.rss, group.rss_estimated) = (told.rss, told.rss_estimated);
+    }
 }
 
 /// Environment variables that set a .NET thread's stack size, newest name first.
@@ -207,13 +229,15 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
         text.push_str(". ");
         let (knob, evidence) = size_source(session, size);
         text.push_str(&knob);
+        // A reserve that is known not to be memory is no news.
+        let large = rss.unwrap_or(reserve) >= LARGE_RESERVE;
         out.push(Finding {
             id: "stacks",
-            severity: if reserve >= LARGE_RESERVE { Severity::Warning } else { Severity::Info },
+            severity: if large { Severity::Warning } else { Severity::Info },
             text,
             evidence,
             // Where the reserve is the news, that; else what counts as memory.
-            bytes: if reserve >= LARGE_RESERVE { Some(reserve) } else { written.or(rss) },
+            bytes: rss.or(if large { Some(reserve) } else { written }),
             command: Some("stacks --zero-fill".into()),
             ..Finding::default()
         });

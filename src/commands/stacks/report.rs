@@ -151,4 +151,6 @@ pub struct StackGroup {
     pub written: Option<u64>,
     /// In RAM; `null` where that is not known.
     pub rss: Option<u64>,
+    /// Of `rss`, what may be of other memory in the same mapping.
+    pub rss_estimated: Option<u64>,
 }

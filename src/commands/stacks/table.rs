@@ -8,7 +8,7 @@ use crate::render::document::{Cut, TableBlock, exact_or_dash, size};
 use crate::render::lines::findings;
 use crate::render::resident::{ResidentColumns, legend, rss};
 use crate::render::{Document, List, Listing, Render, csv_rows};
-use crate::report::{StackState, resident_of};
+use crate::report::{Resident, StackState, resident_of};
 use crate::units::{count, exact, human};
 
 /// Groups of threads that are shown; the rest is summed up.
@@ -124,7 +124,7 @@ impl Render for StacksReport {
             exact_or_dash(t.zero)
         ));
         let rows = self.stacks.iter().map(|s| resident_of!(s));
-        legend(rows, &resident_of!(t), zero_fill).into_iter().for_each(|line| doc.line(line));
+        legend(rows, zero_fill).into_iter().for_each(|line| doc.line(line));
         if told {
             groups(&mut doc, &self.groups);
         }
@@ -174,7 +174,7 @@ fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
     for g in groups.iter().take(SHOWN) {
         let mut row = vec![exact(g.count), human(g.reserved), human(g.in_use)];
         if in_ram {
-            row.push(size(g.rss));
+            row.push(rss(&Resident { rss: g.rss, rss_estimated: g.rss_estimated, ..Resident::default() }));
         }
         if zero_fill {
             row.extend([size(g.touched), size(g.written)]);

@@ -70,7 +70,7 @@ impl Render for SummaryReport {
             percent(t.in_core, t.in_core),
         ];
         if let Some(columns) = &resident {
-            let told = resident_of!(t);
+            let told = resident_of!(t).as_sum();
             footer.extend([rss(&told), percent(t.rss.unwrap_or(0), t.rss.unwrap_or(0))]);
             footer.extend(columns.cells(&told));
         }
@@ -117,7 +117,7 @@ impl Render for SummaryReport {
         if let Some(told) = &self.rss {
             rss_lines(&mut doc, told);
             let rows = self.kinds.iter().map(|k| resident_of!(k));
-            legend(rows, &resident_of!(t), zero_fill).into_iter().for_each(|line| doc.line(line));
+            legend(rows, zero_fill).into_iter().for_each(|line| doc.line(line));
         }
         findings(&mut doc, self.findings.get(..TOLD).unwrap_or(&self.findings));
         match self.findings.len().saturating_sub(TOLD) {
