@@ -127,6 +127,9 @@ mod introspect;
 pub mod layout;
 #[doc(hidden)]
 pub mod limits;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod live;
 pub mod managed;
 pub mod map;
 pub mod memory;

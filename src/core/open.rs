@@ -1,6 +1,7 @@
 //! Opening a core: plain files are mapped, compressed ones and standard input are
 //! inflated to an unlinked temporary file first.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -193,6 +194,7 @@ impl Core {
             threads,
             threads_lost,
             first_thread_lost,
+            thread_names: BTreeMap::new(),
             process,
             signal,
             signal_tid,

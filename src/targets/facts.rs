@@ -1,5 +1,6 @@
 //! What is known of a target once it is open: plain data.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::addr::Addr;
@@ -92,6 +93,9 @@ pub struct Facts {
     pub threads_lost: bool,
     /// Whether the first thread could not be read: the first that is known is another then.
     pub first_thread_lost: bool,
+    /// What threads call themselves (pthread_setname_np), by thread id: known of a process that runs. Cores have no such
+    /// names.
+    pub thread_names: BTreeMap<u32, String>,
     /// The process by itself.
     pub process: Option<ProcessInfo>,
     /// The signal it was dumped for.
@@ -124,6 +128,7 @@ impl Facts {
             threads: Vec::new(),
             threads_lost: false,
             first_thread_lost: false,
+            thread_names: BTreeMap::new(),
             process: None,
             signal: None,
             signal_tid: None,

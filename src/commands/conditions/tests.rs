@@ -32,7 +32,7 @@ fn summary() -> SummaryReport {
             rss: Some(GIB),
             ..TotalRow::default()
         },
-        base: BaseRow { size: 4 * GIB, in_core: 2 * GIB },
+        base: BaseRow { source: Producer::Kernel.lists(), size: 4 * GIB, in_core: 2 * GIB },
         rss: None,
         malloc: None,
         findings: Vec::new(),
