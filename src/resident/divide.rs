@@ -119,8 +119,9 @@ struct Claim {
     len: u64,
     /// Of `len`, what can have pages.
     room: u64,
-    /// Resident and swapped by single pages.
+    /// Resident, resident of this process alone, and swapped: by single pages.
     resident: u64,
+    private: u64,
     swapped: u64,
     held: Held,
 }
@@ -155,6 +156,7 @@ fn shares(
         match &pages {
             Some(pages) => {
                 claim.resident += within(&pages.resident, slice.range);
+                claim.private += pages.private.as_ref().map_or(0, |private| within(private, slice.range));
                 claim.swapped += within(&pages.swapped, slice.range);
             }
             None if open && !slice.vacant => {
@@ -167,16 +169,26 @@ fn shares(
     }
     let (resident, least) = resident(&claims, rss, swap, pages.as_ref());
     let (swapped, swap_known) = swapped(&claims, swap, &resident, pages.as_ref());
-    let figures = figures(mapping, &claims, &resident, &swapped);
-    let mixed = is_mixed(mapping);
+    let private = pages.as_ref().and_then(|pages| private(mapping, &claims, &resident, pages));
+    let figures = figures(mapping, &claims, &resident, &swapped, private.as_deref());
     let shares = claims.iter().zip(figures).enumerate().map(|(i, (claim, figures))| {
         let of = |list: &[u64]| list.get(i).copied().unwrap_or(0);
         let rss_estimated = of(&resident).saturating_sub(of(&least));
         let swap_estimated = if swap_known { 0 } else { of(&swapped) };
-        let others = if mixed { of(&resident).saturating_add(of(&swapped)) } else { rss_estimated + swap_estimated };
-        (claim.group, Share { covered: claim.len, figures, rss_estimated, others_estimated: others })
+        let mixed = mixed(mapping, &figures, private.is_some());
+        let others_estimated = mixed.max(rss_estimated).saturating_add(swap_estimated);
+        (claim.group, Share { covered: claim.len, figures, rss_estimated, others_estimated })
     });
     shares.collect()
+}
+
+/// Resident bytes of each claim that no other process maps, where single pages tell that and agree with the mapping's figures.
+fn private(mapping: &MappingResidence, claims: &[Claim], resident: &[u64], pages: &PageRuns) -> Option<Vec<u64>> {
+    pages.private.as_ref()?;
+    let list: Vec<u64> = claims.iter().map(|claim| claim.private).collect();
+    let total = mapping.figures.get(Figure::PrivateClean).saturating_add(mapping.figures.get(Figure::PrivateDirty));
+    let fits = list.iter().zip(resident).all(|(private, resident)| private <= resident);
+    (sum(&list) == total && fits).then_some(list)
 }
 
 /// Bytes of `range` in sorted, disjoint runs.
@@ -249,47 +261,68 @@ fn swapped(claims: &[Claim], swap: u64, resident: &[u64], pages: Option<&PageRun
     (fill(swap, &[rooms(&|c| c.held.certain), rooms(&|c| c.room)], &lens), false)
 }
 
-/// Whether figures beside RSS differ from page to page: neither none of the resident pages nor all of them.
-fn is_mixed(mapping: &MappingResidence) -> bool {
+/// Of a claim's resident bytes those whose other figures were divided in proportion: such figures are neither 0 nor all of the
+/// RSS. `by_page`: which pages are private is known.
+fn mixed(mapping: &MappingResidence, share: &Figures, by_page: bool) -> u64 {
     let figures = &mapping.figures;
     let rss = figures.get(Figure::Rss);
-    let all = [figures.get(Figure::Pss), figures.get(Figure::PrivateDirty), figures.shared(), figures.huge()];
-    all.into_iter().any(|figure| figure != 0 && figure != rss)
+    let part = |bytes: u64, of: u64| bytes != 0 && bytes != of;
+    if part(figures.huge(), rss) {
+        return share.get(Figure::Rss);
+    }
+    let private =
+        |figures: &Figures| figures.get(Figure::PrivateDirty).saturating_add(figures.get(Figure::PrivateClean));
+    if by_page {
+        // Of shared pages it is not known with how many others each is shared.
+        let dirty = part(figures.get(Figure::PrivateDirty), private(figures));
+        return share.shared() + if dirty { private(share) } else { 0 };
+    }
+    let all = [figures.get(Figure::Pss), figures.get(Figure::PrivateDirty), figures.shared()];
+    if all.into_iter().any(|figure| part(figure, rss)) { share.get(Figure::Rss) } else { 0 }
 }
 
-/// All figures of each claim, by what of it is resident and swapped.
-fn figures(mapping: &MappingResidence, claims: &[Claim], resident: &[u64], swapped: &[u64]) -> Vec<Figures> {
+/// All figures of each claim, by what of it is resident, swapped, and (where that is known) private.
+fn figures(
+    mapping: &MappingResidence,
+    claims: &[Claim],
+    resident: &[u64],
+    swapped: &[u64],
+    private: Option<&[u64]>,
+) -> Vec<Figures> {
     let lens: Vec<u64> = claims.iter().map(|c| c.len).collect();
     let mut out = vec![Figures::default(); claims.len()];
-    let mut put = |figure: Figure, parts: Vec<u64>| {
-        out.iter_mut().zip(parts).for_each(|(figures, part)| figures.set(figure, part));
+    let mut put = |figure: Figure, parts: &[u64]| {
+        out.iter_mut().zip(parts).for_each(|(figures, part)| figures.set(figure, *part));
     };
-    put(Figure::Rss, resident.to_vec());
-    put(Figure::Swap, swapped.to_vec());
+    put(Figure::Rss, resident);
+    put(Figure::Swap, swapped);
     let total = |figure: Figure| mapping.figures.get(figure);
     let by = |figure: Figure, weights: &[u64]| fill(total(figure), &[], if sum(weights) > 0 { weights } else { &lens });
-    // Each page is one of these four: what one of them takes, the next can't have.
-    let mut room = resident.to_vec();
+    // Each page is shared or private, and dirty or clean: what one of the four takes, the next can't have.
+    let mut room = match private {
+        Some(private) => minus(resident, private),
+        None => resident.to_vec(),
+    };
     let mut shared = vec![0; claims.len()];
-    for figure in [Figure::SharedClean, Figure::SharedDirty, Figure::PrivateDirty, Figure::PrivateClean] {
+    for figure in [Figure::SharedClean, Figure::SharedDirty] {
         let parts = by(figure, &room);
         room = minus(&room, &parts);
-        if matches!(figure, Figure::SharedClean | Figure::SharedDirty) {
-            shared.iter_mut().zip(&parts).for_each(|(sum, more)| *sum += more);
-        }
-        put(figure, parts);
+        shared.iter_mut().zip(&parts).for_each(|(sum, more)| *sum += more);
+        put(figure, &parts);
     }
-    // A private page counts whole, a shared one in part.
     let private = minus(resident, &shared);
-    let pss = total(Figure::Pss);
-    put(Figure::Pss, fill(pss, &[private], if sum(&shared) > 0 { &shared } else { &lens }));
+    let dirty = by(Figure::PrivateDirty, &private);
+    put(Figure::PrivateClean, &by(Figure::PrivateClean, &minus(&private, &dirty)));
+    put(Figure::PrivateDirty, &dirty);
+    // A private page counts whole, a shared one in part.
+    put(Figure::Pss, &fill(total(Figure::Pss), &[private], if sum(&shared) > 0 { &shared } else { &lens }));
     for figure in [Figure::Anonymous, Figure::LazyFree, Figure::AnonHuge, Figure::ShmemHuge, Figure::FileHuge] {
-        put(figure, by(figure, resident));
+        put(figure, &by(figure, resident));
     }
     for figure in [Figure::SharedHugetlb, Figure::PrivateHugetlb] {
-        put(figure, by(figure, &lens));
+        put(figure, &by(figure, &lens));
     }
-    put(Figure::SwapPss, by(Figure::SwapPss, swapped));
+    put(Figure::SwapPss, &by(Figure::SwapPss, swapped));
     out
 }
 

@@ -75,7 +75,8 @@ fn single_pages_are_where_they_are() {
         mapping.figures.set(Figure::Swap, 2 * PAGE);
         RangeMap::from_sorted(vec![mapping]).unwrap_or_default()
     };
-    let runs = PageRuns { resident: vec![range(1, 4), range(6, 8)], swapped: vec![range(0, 1), range(9, 10)] };
+    let runs =
+        PageRuns { resident: vec![range(1, 4), range(6, 8)], swapped: vec![range(0, 1), range(9, 10)], private: None };
     let known = RangeMap::from_sorted(vec![KnownPages { range: range(0, 10), runs }]).unwrap_or_default();
     residence.pages = Some(Arc::new(known));
     let divided = divide(&residence, &[part(0, 3, 0), part(3, 9, 1)], 2, &|_, _| panic!("pages are known"));
@@ -88,9 +89,29 @@ fn single_pages_are_where_they_are() {
 }
 
 #[test]
+fn shared_pages_are_told_apart_where_that_is_known() {
+    let mut mapping = dirty(0, 10, 4);
+    mapping.figures.set(Figure::PrivateDirty, PAGE);
+    mapping.figures.set(Figure::SharedDirty, 3 * PAGE);
+    mapping.figures.set(Figure::Pss, PAGE + 3 * PAGE / 2);
+    let runs = PageRuns { resident: vec![range(0, 4)], private: Some(vec![range(1, 2)]), swapped: Vec::new() };
+    let known = RangeMap::from_sorted(vec![KnownPages { range: range(0, 10), runs }]).unwrap_or_default();
+    let residence = Residence { pages: Some(Arc::new(known)), ..residence(vec![mapping]) };
+    let divided = divide(&residence, &[part(0, 1, 0), part(1, 3, 1), part(3, 10, 2)], 3, &nothing);
+    let of = |figure| divided.groups.iter().map(|share| share.figures.get(figure)).collect::<Vec<_>>();
+    assert_eq!(of(Figure::PrivateDirty), [0, PAGE, 0]);
+    assert_eq!(of(Figure::SharedDirty), [PAGE, PAGE, PAGE]);
+    assert_eq!(of(Figure::Pss), [PAGE / 2, PAGE + PAGE / 2, PAGE / 2]);
+    // With how many others a shared page is shared is not known.
+    assert_eq!(divided.groups.iter().map(|share| share.others_estimated).collect::<Vec<_>>(), [PAGE, PAGE, PAGE]);
+    let divided = divide(&residence, &[part(0, 1, 0), part(1, 2, 1), part(2, 10, 0)], 2, &nothing);
+    assert_eq!(divided.groups[1].others_estimated, 0, "it has a private page alone");
+}
+
+#[test]
 fn pages_of_another_moment_are_estimated_by_their_difference() {
     let mut residence = residence(vec![dirty(0, 10, 4)]);
-    let runs = PageRuns { resident: vec![range(0, 5)], swapped: Vec::new() };
+    let runs = PageRuns { resident: vec![range(0, 5)], ..PageRuns::default() };
     let known = RangeMap::from_sorted(vec![KnownPages { range: range(0, 10), runs }]).unwrap_or_default();
     residence.pages = Some(Arc::new(known));
     let divided = divide(&residence, &[part(0, 1, 0), part(1, 10, 1)], 2, &nothing);
@@ -252,7 +273,7 @@ proptest! {
             let certain = share.figures.get(Figure::Rss) - share.rss_estimated;
             prop_assert!(certain <= truth(group, &resident), "{} of {}", certain, truth(group, &resident));
         }
-        let runs = PageRuns { resident: resident.clone(), swapped: swapped.clone() };
+        let runs = PageRuns { resident: resident.clone(), private: None, swapped: swapped.clone() };
         let known = RangeMap::from_sorted(vec![KnownPages { range: range(0, len), runs }]).unwrap_or_default();
         let exact = Residence { pages: Some(Arc::new(known)), ..residence };
         let divided = divide(&exact, &parts, 3, &nothing);

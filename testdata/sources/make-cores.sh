@@ -355,8 +355,8 @@ both_ways() { # stem truth-file program [arguments...]
     done
 }
 
-# What /proc says of the stopped process $PID: its smaps behind its status, and which pages are in RAM and in swap, by
-# pagemap (bits 63 and 62) without the zero page (/proc/kpageflags, bit 24), which no RSS counts. For root.
+# What /proc says of the stopped process $PID: its smaps behind its status, and which pages are in RAM, of this process alone
+# and in swap, by pagemap (bits 63, 56, 62) without the zero page (/proc/kpageflags, bit 24), which no RSS counts. For root.
 residence() { # folder
     cat "/proc/$PID/status" "/proc/$PID/smaps" > "$1/smaps.txt"
     PID=$PID python3 - > "$1/pages.json" <<'P'
@@ -364,7 +364,12 @@ import json, os, struct
 pid = os.environ["PID"]
 maps = [line.split()[0].split("-") for line in open(f"/proc/{pid}/maps") if "vsyscall" not in line]
 flags = open("/proc/kpageflags", "rb", buffering=0)
-runs = {"resident": [], "swapped": []}
+runs = {"resident": [], "private": [], "swapped": []}
+def add(into, at):
+    if into and into[-1][1] == at:
+        into[-1][1] = at + 4096
+    else:
+        into.append([at, at + 4096])
 with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
     for start, end in ((int(a, 16), int(b, 16)) for a, b in maps):
         pagemap.seek(start // 4096 * 8)
@@ -375,15 +380,11 @@ with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
                 flags.seek((word & (1 << 55) - 1) * 8)
                 if struct.unpack("<Q", flags.read(8))[0] >> 24 & 1:
                     continue
-                into = runs["resident"]
+                add(runs["resident"], at)
+                if word >> 56 & 1:
+                    add(runs["private"], at)
             elif word >> 62 & 1:
-                into = runs["swapped"]
-            else:
-                continue
-            if into and into[-1][1] == at:
-                into[-1][1] = at + 4096
-            else:
-                into.append([at, at + 4096])
+                add(runs["swapped"], at)
 print(json.dumps({kind: [[hex(a), hex(b)] for a, b in list] for kind, list in runs.items()}, indent=None))
 P
 }
