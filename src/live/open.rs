@@ -322,7 +322,6 @@ struct PagesOf(Arc<Bytes>);
 
 impl Pages for PagesOf {
     fn pages(&self, range: AddrRange) -> Option<PageRuns> {
-        let (resident, swapped) = self.0.pages(range)?;
-        Some(PageRuns { resident, swapped })
+        self.0.pages(range)
     }
 }

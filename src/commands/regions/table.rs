@@ -2,8 +2,9 @@ use std::io::{self, Write};
 
 use crate::commands::regions::report::RegionsReport;
 use crate::render::document::{Cut, Document, Rows, TableBlock};
+use crate::render::resident::rss;
 use crate::render::{List, Listing, Render, csv_rows};
-use crate::report::{Name, RegionRow};
+use crate::report::{Name, RegionRow, Resident};
 use crate::units::{count, human};
 
 /// Regions shown to people where they do not say how many: those of all but the largest programs. It is the whole
@@ -19,13 +20,12 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
         .number("Size")
         .text("Perms")
         .number("In core")
-        .optional_rank(2)
-        .text("Known")
-        .optional_rank(4)
-        .flexible("Detail")
-        .least(20)
-        .flexible("File")
-        .optional_rank(3);
+        .optional_rank(2);
+    let in_ram = rows.iter().any(|r| r.rss.is_some());
+    if in_ram {
+        table = table.number("RSS");
+    }
+    table = table.text("Known").optional_rank(4).flexible("Detail").least(20).flexible("File").optional_rank(3);
     let contents = rows.iter().any(|r| r.content.is_some());
     if contents {
         table = table.flexible("Content").cut(Cut::End).least(24);
@@ -40,10 +40,11 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
             human(r.size),
             r.perms.clone(),
             human(r.in_core),
-            r.confidence.to_string(),
-            detail,
-            r.file.as_ref().map(Name::shown).unwrap_or_default(),
         ];
+        if in_ram {
+            cells.push(rss(&Resident { rss: r.rss, rss_estimated: r.rss_estimated, ..Resident::default() }));
+        }
+        cells.extend([r.confidence.to_string(), detail, r.file.as_ref().map(Name::shown).unwrap_or_default()]);
         if contents {
             cells.push(r.content.clone().unwrap_or_default());
         }
@@ -69,6 +70,9 @@ impl Render for RegionsReport {
         footer[1] = count(self.regions.len() as u64, "region");
         footer[3] = human(sum(|r| r.size));
         footer[5] = human(sum(|r| r.in_core));
+        if self.regions.iter().any(|r| r.rss.is_some()) {
+            footer[6] = human(sum(|r| r.rss.unwrap_or(0)));
+        }
         table.footer = Some(footer);
         let mut doc = Document::default();
         doc.table(table);
