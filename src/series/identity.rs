@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-/// When the process of `path` (`/proc/4711`) was started, in ticks of the clock since the machine was: the kernel gives numbers of processes that
-/// ended to new ones, and none of these has the same start. `None`: there is no such process, or `path` is no process.
+/// When the process of `path` (`/proc/4711`) was started, in ticks of the clock since the machine was: the kernel gives numbers
+/// of processes that ended to new ones, and none of these has the same start. `None`: there is no such process, it has ended
+/// and waits for its parent, or `path` is no process.
 pub fn start_ticks(path: &Path) -> Option<u64> {
     starttime(&std::fs::read(path.join("stat")).ok()?)
 }
@@ -12,8 +13,10 @@ pub fn start_ticks(path: &Path) -> Option<u64> {
 fn starttime(stat: &[u8]) -> Option<u64> {
     let name_ends = stat.iter().rposition(|&b| b == b')')?;
     let fields = std::str::from_utf8(stat.get(name_ends + 1..)?).ok()?;
-    // The first of them is field 3.
-    fields.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
+    // The first of them is field 3, the state: zombies are Z, and X for a moment.
+    let mut fields = fields.split_ascii_whitespace();
+    let ended = matches!(fields.next()?, "Z" | "X");
+    fields.nth(22 - 4)?.parse().ok().filter(|_| !ended)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub(super) struct Most {
     pub(super) largest: usize,
     /// Those whose bytes changed most since they were first seen.
     pub(super) changed: usize,
-    /// In all: what was kept once is kept from then on.
+    /// In all: what was kept once is kept from then on. Lists that are no longer are kept whole.
     pub(super) ever: usize,
 }
 
@@ -48,6 +48,9 @@ impl<K: Clone + Ord + Hash> Keeper<K> {
             rows.into_iter().take(most).map(|(_, key)| key.clone()).collect::<Vec<K>>()
         };
         let mut kept = self.kept.clone();
+        if all.len() <= self.most.ever {
+            kept.extend(all.keys().cloned());
+        }
         kept.extend(best(self.most.largest, &|_, sum| sum.bytes));
         kept.extend(best(self.most.changed, &change));
         if kept.len() > self.most.ever {
@@ -90,6 +93,17 @@ mod tests {
         let (kept, _) = keeper.pick(&rows(&[(1, 1), (3, 1), (4, 900), (5, 800), (6, 1)]));
         assert_eq!(kept.len(), 4, "{kept:?}");
         assert!(kept.contains_key(&4) && kept.contains_key(&5), "{kept:?}");
+    }
+
+    #[test]
+    fn a_short_list_is_kept_whole() {
+        let mut keeper = Keeper::new(Most { largest: 1, changed: 1, ever: 3 });
+        let (kept, rest) = keeper.pick(&rows(&[(1, 100), (2, 90), (3, 5)]));
+        assert_eq!((kept.len(), rest), (3, Rest::default()));
+        // A fourth takes the place of the least.
+        let (kept, rest) = keeper.pick(&rows(&[(1, 100), (2, 90), (3, 5), (4, 50)]));
+        assert_eq!(kept.keys().copied().collect::<Vec<_>>(), [1, 2, 4]);
+        assert_eq!(rest.rows, 1);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) struct Header {
     pid: Option<u32>,
     name: String,
     start_ticks: Option<u64>,
-    arch: Option<String>,
+    arch: String,
     producer: String,
     runtimes: Vec<(String, Option<String>)>,
     collected: bool,
@@ -113,7 +113,7 @@ impl Header {
             pid: of.pid,
             name: of.name.clone(),
             start_ticks: of.start_ticks,
-            arch: of.arch.map(|arch| arch.name().to_owned()),
+            arch: of.arch.name().to_owned(),
             producer: of.producer.name().to_owned(),
             runtimes: of.runtimes.clone(),
             collected: of.collected,
@@ -122,11 +122,14 @@ impl Header {
         }
     }
 
-    /// The recording without its looks. What this version does not know by its name is not known.
-    pub(super) fn into_recording(self) -> Recording {
-        let arch = self.arch.and_then(|name| Arch::ALL.iter().copied().find(|arch| arch.name() == name));
+    /// The recording without its looks.
+    ///
+    /// # Errors
+    /// The name of a machine that this version does not know.
+    pub(super) fn into_recording(self) -> Result<Recording, String> {
+        let arch = Arch::ALL.iter().copied().find(|arch| arch.name() == self.arch).ok_or(self.arch)?;
         let producer = Producer::ALL.iter().copied().find(|p| p.name() == self.producer).unwrap_or_default();
-        Recording {
+        Ok(Recording {
             subject: Subject {
                 path: self.path,
                 pid: self.pid,
@@ -141,7 +144,7 @@ impl Header {
             every: self.every_s.filter(|every| *every > 0.0),
             parts: Part::ALL.iter().copied().filter(|part| self.with.iter().any(|w| w == part.name())).collect(),
             moments: Vec::new(),
-        }
+        })
     }
 }
 

@@ -165,7 +165,7 @@ pub struct Cost {
 }
 
 /// What a recording is of.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Subject {
     /// What was looked at: `/proc/4711`, or the path of a core.
     pub path: String,
@@ -176,8 +176,8 @@ pub struct Subject {
     /// When it was started, in ticks of the clock since the machine was (proc(5), starttime): no other process with its number has the
     /// same. `None`: not known.
     pub start_ticks: Option<u64>,
-    /// Machine; `None`: not known to this version.
-    pub arch: Option<Arch>,
+    /// Machine.
+    pub arch: Arch,
     /// How it was captured.
     pub producer: Producer,
     /// Managed runtimes: name and version.
@@ -187,7 +187,7 @@ pub struct Subject {
 }
 
 /// A row of looks at one process.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Recording {
     /// What it is of.
     pub subject: Subject,

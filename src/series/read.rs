@@ -56,7 +56,9 @@ pub fn read_recording(from: impl Read) -> Result<ReadRecording, RecordingError> 
     if header.coremap_recording != VERSION {
         return Err(RecordingError::Version(header.coremap_recording));
     }
-    let mut recording = header.into_recording();
+    let machine =
+        |name: String| RecordingError::NotOne(format!("names a machine that is not known: {}", printable(&name)));
+    let mut recording = header.into_recording().map_err(machine)?;
     let mut names = Names::default();
     let mut number = 1;
     let mut bytes = line.len() as u64;

@@ -14,7 +14,7 @@ fn recording(looks: u64) -> Recording {
         pid: Some(4711),
         name: "a \"name\"".into(),
         start_ticks: Some(8812),
-        arch: Some(Arch::X86_64),
+        arch: Arch::X86_64,
         producer: Producer::Live,
         runtimes: vec![(".NET".into(), Some("10.0.14".into())), ("CPython".into(), None)],
         collected: true,
@@ -106,6 +106,18 @@ fn what_is_written_is_read() {
     assert_eq!(format!("{:?}", back.recording), format!("{of:?}"));
     // A name stands once, whatever the number of looks.
     assert_eq!(String::from_utf8_lossy(&text).matches("Lab.Type<2>").count(), 1);
+}
+
+#[test]
+fn what_a_terminal_would_obey_is_escaped() {
+    let mut of = recording(1);
+    let evil = Name::from("\u{1b}[2J\u{202e}\u{1f600}\u{7f}\u{e0041}");
+    let types = [(evil.clone(), Sum { count: 1, bytes: 8 })].into();
+    of.moments[0].types = Some(Objects { total: Sum { count: 1, bytes: 8 }, types, rest: Rest::default() });
+    let text = written(&of);
+    assert!(!String::from_utf8_lossy(&text).chars().any(|c| c != '\n' && crate::bytes::is_harmful(c)));
+    let back = read(&text).recording.moments.remove(0).types.unwrap_or_default();
+    assert_eq!(back.types.keys().collect::<Vec<_>>(), [&evil]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use crate::bytes::is_harmful;
 use crate::report::Name;
 use crate::series::keep::{Keeper, Most};
 use crate::series::line::{Header, Look};
@@ -72,10 +73,24 @@ impl<W: Write> RecordingWriter<W> {
     }
 
     fn line(&mut self, text: &[u8]) -> io::Result<()> {
+        let line = safe(&String::from_utf8_lossy(text)) + "\n";
         // In one piece: who reads meanwhile sees whole lines in most cases.
-        let line = [text, b"\n"].concat();
-        self.out.write_all(&line)?;
+        self.out.write_all(line.as_bytes())?;
         self.written += line.len() as u64;
         self.out.flush()
     }
+}
+
+/// JSON whose text a terminal may show: what it would obey, or nobody would see, as an escape. Beyond ASCII there is nothing but text.
+fn safe(json: &str) -> String {
+    let mut out = String::with_capacity(json.len() + 1);
+    for c in json.chars() {
+        if is_harmful(c) {
+            // Beyond 16 bits two escapes stand for one character (RFC 8259, 7).
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
