@@ -102,6 +102,52 @@ pub(crate) fn row(path: &Path, common: &Common) -> Result<Row, Failure> {
     Ok(Row { recording, is_recording: false, core: report.core, warnings: report.warnings, exit })
 }
 
+/// Which look a recording stands for where none is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Its first.
+    First,
+    /// Its last.
+    Last,
+}
+
+/// A look of a recording, `FILE@3`, `FILE@first`, `FILE@last` or FILE alone, as a recording of that one; `None` where there is no
+/// recording.
+///
+/// # Errors
+/// Where there is one, and no such look in it.
+pub(crate) fn look(path: &Path, which: Which) -> Result<Option<Row>, Failure> {
+    let text = path.to_string_lossy();
+    // A file may have any name.
+    let named = text.rsplit_once('@').filter(|_| path.symlink_metadata().is_err());
+    let row = recording(named.map_or(path, |(file, _)| Path::new(file)))?;
+    let Some(mut row) = row else {
+        return match named.filter(|(file, _)| Path::new(file).is_file()) {
+            Some((file, _)) => Err(Failure::Usage(format!("{file} is no recording: it has no looks"))),
+            None => Ok(None),
+        };
+    };
+    let moments = &mut row.recording.moments;
+    let at = match (named.map(|(_, look)| look), which) {
+        (Some("first"), _) | (None, Which::First) => Some(0),
+        (Some("last"), _) | (None, Which::Last) => moments.len().checked_sub(1),
+        (Some(number), _) => number.parse().ok().and_then(|n: u64| moments.iter().position(|m| m.look == n)),
+    };
+    let Some(at) = at.filter(|at| *at < moments.len()) else {
+        let looks = match (moments.first(), moments.last()) {
+            (Some(first), Some(last)) => format!("it has looks {} to {}", first.look, last.look),
+            _ => "it has none".to_owned(),
+        };
+        return Err(Failure::Usage(format!(
+            "there is no such look as {text}: {looks}, and @first and @last name them"
+        )));
+    };
+    moments.truncate(at + 1);
+    moments.drain(..at);
+    row.core.threads = moments.first().map_or(0, |m| usize::try_from(m.threads).unwrap_or(usize::MAX));
+    Ok(Some(row))
+}
+
 /// When a core was last written to; of a process, now.
 pub(crate) fn time_of(path: &Path) -> Option<SystemTime> {
     match path.metadata() {

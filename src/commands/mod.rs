@@ -42,7 +42,7 @@ pub use anon::anon;
 pub use check::check;
 pub use command::{Command, Group, Subject};
 pub use conditions::{Condition, Scope, judge_diff, judge_findings, judge_summary};
-pub use diff::{Baseline, BaselineError, DiffInput, diff, side};
+pub use diff::{Baseline, BaselineError, DiffInput, diff, moment_of, side};
 pub use dotnet::async_chains::async_chains;
 pub use dotnet::exceptions::exceptions;
 pub use dotnet::finalizers::finalizers;

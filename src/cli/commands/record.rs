@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::{Args, ValueEnum};
-use coremap::commands::record::{self, Meter, Pace, PartRow, RecordCost, RecordReport, Spread};
+use coremap::commands::record::{self, Meter, Pace, PartRow, RecordCost, RecordReport};
 use coremap::commands::{self};
 use coremap::diag::Warning;
 use coremap::progress::Progress;
@@ -94,7 +94,7 @@ impl Command for Record {
         let mut row = Row::new();
         let mut told = Told::default();
         let mut pace = Pace::new(self.every, &looker.parts);
-        let mut costs: Vec<(Cost, bool, bool)> = Vec::new();
+        let mut costs: Vec<Cost> = Vec::new();
         let (core, is_live) = (first.core, first.is_live);
         let mut next = Some((first.moment, Duration::ZERO));
         let mut misses = 0;
@@ -106,7 +106,7 @@ impl Command for Record {
                 last = moment.seconds;
                 row.show(&moment);
                 told.slower(&pace.took(at, ms(moment.cost.wall_ms), &parts_of(&moment)), self.every);
-                costs.push((moment.cost, moment.types.is_some(), moment.malloc.is_some()));
+                costs.push(moment.cost);
                 writer.add(moment).map_err(|e| failed(e, costs.len() - 1))?;
             }
             if !is_live {
@@ -150,7 +150,7 @@ impl Command for Record {
             seconds: (last * 10.0).round() / 10.0,
             every: self.every.as_secs_f64(),
             ended,
-            cost: cost_of(&costs, last),
+            cost: RecordCost::of(costs.iter(), last),
             parts: parts_taken(&looker.parts, &costs),
         };
         let report = Envelope {
@@ -284,23 +284,10 @@ fn parts_of(moment: &Moment) -> Vec<(Part, Duration)> {
         .collect()
 }
 
-fn cost_of(costs: &[(Cost, bool, bool)], seconds: f64) -> RecordCost {
-    let all = |of: fn(&Cost) -> Option<f64>| Spread::of(costs.iter().filter_map(|(cost, ..)| of(cost)));
-    let stopped_ms = all(|c| c.stopped_ms);
-    let share = stopped_ms.filter(|_| seconds > 0.0).map(|s| (s.total / seconds / 1e3 * 1e6).round() / 1e6);
-    RecordCost {
-        stopped_share: share,
-        stopped_ms,
-        wall_ms: all(|c| Some(c.wall_ms)).unwrap_or_default(),
-        processor_ms: all(|c| c.processor_ms),
-        read: all(|c| c.read.map(|bytes| bytes as f64)),
-    }
-}
-
-fn parts_taken(parts: &[Part], costs: &[(Cost, bool, bool)]) -> Vec<PartRow> {
+fn parts_taken(parts: &[Part], costs: &[Cost]) -> Vec<PartRow> {
     let looks = |part: &Part| match part {
-        Part::Types => costs.iter().filter(|(cost, ..)| cost.types_ms > 0.0).count(),
-        Part::Malloc => costs.iter().filter(|(cost, ..)| cost.malloc_ms > 0.0).count(),
+        Part::Types => costs.iter().filter(|cost| cost.types_ms > 0.0).count(),
+        Part::Malloc => costs.iter().filter(|cost| cost.malloc_ms > 0.0).count(),
         Part::Written => costs.len(),
     };
     parts.iter().map(|part| PartRow { part: *part, looks: looks(part) as u64 }).collect()

@@ -95,7 +95,11 @@ fn objects(session: &Session<'_>, progress: &Progress) -> Option<Objects> {
     Some(Objects { total, types, rest: Rest::default() })
 }
 
+/// `None` also where no allocator is known.
 fn blocks(session: &Session<'_>, progress: &Progress) -> Option<Blocks> {
+    if !session.malloc().is_like(session.malloc()) {
+        return None;
+    }
     let report = malloc(session, &MallocOptions::default(), progress);
     let allocator = report.allocators.iter().find(|a| a.walked)?.name;
     let mut sizes: BTreeMap<BlockSize, Sum> = BTreeMap::new();

@@ -2,6 +2,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::report::{Part, RecordingEnd};
+use crate::series::Cost;
 
 /// `record`: what was recorded, and what that cost the process. Times in milliseconds, sizes in bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -37,6 +38,22 @@ pub struct RecordCost {
     pub processor_ms: Option<Spread>,
     /// Bytes read of the process's memory; `null` where nobody counted.
     pub read: Option<Spread>,
+}
+
+impl RecordCost {
+    /// What these looks cost, in so many seconds from the first to the last.
+    pub fn of<'a>(costs: impl Iterator<Item = &'a Cost> + Clone, seconds: f64) -> RecordCost {
+        let all = |of: fn(&Cost) -> Option<f64>| Spread::of(costs.clone().filter_map(of));
+        let stopped_ms = all(|c| c.stopped_ms);
+        let share = stopped_ms.filter(|_| seconds > 0.0).map(|s| (s.total / seconds / 1e3 * 1e6).round() / 1e6);
+        RecordCost {
+            stopped_share: share,
+            stopped_ms,
+            wall_ms: all(|c| Some(c.wall_ms)).unwrap_or_default(),
+            processor_ms: all(|c| c.processor_ms),
+            read: all(|c| c.read.map(|bytes| bytes as f64)),
+        }
+    }
 }
 
 /// A figure of all looks.

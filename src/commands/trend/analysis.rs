@@ -1,5 +1,6 @@
 use std::cmp::Ordering;
 
+use crate::commands::record::RecordCost;
 use crate::commands::trend::figures::{self, ALL_OBJECTS, Key, Value};
 use crate::commands::trend::report::{SeriesRow, TrendFile, TrendReport};
 use crate::commands::trend::sentences;
@@ -82,6 +83,10 @@ pub fn trend(sources: &[Source], every: Option<f64>) -> Result<TrendReport, Tren
         seconds: rated.then(|| times.last().copied().unwrap_or_default()),
         clock,
         collections: collections.map(|n| n as u64),
+        cost: sources.iter().any(|s| s.is_recording).then(|| {
+            let seconds = if rated { times.last().copied().unwrap_or_default() } else { 0.0 };
+            RecordCost::of(moments.iter().map(|m| &m.cost), seconds)
+        }),
         limit,
         series,
     })

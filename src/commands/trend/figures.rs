@@ -40,12 +40,16 @@ pub(super) fn all(moments: &[&Moment]) -> All {
         }
     };
     let kinds = names(moments.iter().map(|m| m.kinds.keys()));
-    let findings = names(moments.iter().map(|m| m.findings.keys()));
+    // What is about all of a kind is there already.
+    let mut findings = names(moments.iter().map(|m| m.findings.keys()));
+    findings.retain(|name| !is_a_kind(moments, name));
     let measured = measured(moments);
+    let resident = moments.iter().all(|m| m.kernel.rss.is_some());
     for (look, moment) in moments.iter().enumerate() {
         let total = moment.kinds.values().copied().reduce(KindFigures::plus).unwrap_or_default();
-        add(look, SeriesOf::Total, "all memory".into(), Measure::Rss, moment.kernel.rss, None);
-        if measured != Measure::Rss || moment.kernel.rss.is_none() {
+        if resident {
+            add(look, SeriesOf::Total, "all memory".into(), Measure::Rss, moment.kernel.rss, None);
+        } else {
             add(look, SeriesOf::Total, "all memory".into(), measured, of_kind(&total, measured), None);
         }
         add(look, SeriesOf::Total, "all memory".into(), Measure::Size, Some(total.size), None);
@@ -60,9 +64,7 @@ pub(super) fn all(moments: &[&Moment]) -> All {
             add(look, SeriesOf::Kind, name.clone(), Measure::Size, Some(kind.size), count);
         }
         for name in &findings {
-            // A finding that is not there is about nothing; one that is may be about no bytes.
-            let bytes = moment.findings.get(name).map_or(Some(0), |bytes| *bytes);
-            add(look, SeriesOf::Finding, name.clone(), Measure::Bytes, bytes, None);
+            add(look, SeriesOf::Finding, name.clone(), Measure::Bytes, of_finding(moment, name), None);
         }
     }
     objects(moments, &mut add);
@@ -73,6 +75,23 @@ pub(super) fn all(moments: &[&Moment]) -> All {
 /// A kind of which there is nothing.
 const NO_KIND: KindFigures =
     KindFigures { count: 0, size: 0, readable: 0, written: Some(0), rss: Some(0), swap: Some(0) };
+
+/// What a finding is about. One that is not there is about nothing; one that is may be about no bytes.
+fn of_finding(moment: &Moment, name: &Name) -> Option<u64> {
+    moment.findings.get(name).map_or(Some(0), |bytes| *bytes)
+}
+
+/// Whether a finding has at each look the bytes of one kind.
+fn is_a_kind(moments: &[&Moment], finding: &Name) -> bool {
+    let kinds = names(moments.iter().map(|m| m.kinds.keys()));
+    let measures: [fn(&KindFigures) -> Option<u64>; 4] =
+        [|k| k.rss, |k| k.written, |k| Some(k.readable), |k| Some(k.size)];
+    kinds.iter().any(|kind| {
+        measures.iter().any(|of| {
+            moments.iter().all(|m| of_finding(m, finding) == of(&m.kinds.get(kind).copied().unwrap_or(NO_KIND)))
+        })
+    })
+}
 
 type Add<'a> = dyn FnMut(usize, SeriesOf, Name, Measure, Option<u64>, Option<u64>) + 'a;
 

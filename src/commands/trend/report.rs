@@ -1,6 +1,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::commands::record::RecordCost;
 use crate::report::{Measure, Name, SeriesClock, SeriesOf, Verdict};
 
 /// `trend`: what becomes of each figure from look to look. Sizes in bytes, times in seconds.
@@ -17,6 +18,8 @@ pub struct TrendReport {
     /// Collections of garbage that were seen: looks at which there were less objects than at the one before. `null` where nothing is
     /// freed by a collector alone, or nobody looked.
     pub collections: Option<u64>,
+    /// What the looks of recordings cost; `null` where there are cores alone.
+    pub cost: Option<RecordCost>,
     /// What the control group of the process may have at most; `null`: no limit, or not known.
     pub limit: Option<u64>,
     /// What grows first, by how fast; then what jumped, what is unclear, settled, shrinks, is steady.

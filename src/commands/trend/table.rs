@@ -1,8 +1,9 @@
 use std::io::{self, Write};
 
-use crate::commands::trend::figures::MMAPPED;
+use crate::commands::trend::figures::{ALL_OBJECTS, MMAPPED};
 use crate::commands::trend::report::{SeriesRow, TrendReport};
 use crate::commands::trend::sentences::amount;
+use crate::map::Kind;
 use crate::render::document::{Cut, Document, TableBlock};
 use crate::render::{List, Listing, Render, csv_rows};
 use crate::report::{Measure, SeriesClock, SeriesOf, Verdict};
@@ -11,7 +12,7 @@ use crate::units::{count, exact, human, seconds};
 /// Rows shown where nobody says how many.
 const SHOWN: usize = 20;
 
-/// What grows that gets a sentence of its own.
+/// Kinds that grow and get a sentence of their own.
 const TOLD: usize = 3;
 
 impl Render for TrendReport {
@@ -40,7 +41,7 @@ impl Render for TrendReport {
             .cut(Cut::End)
             .least(20)
             .optional_rank(2)
-            .brief(SHOWN, "series");
+            .brief(SHOWN, "figure");
         table.rows.extend(self.series.iter().map(|row| {
             vec![
                 row.verdict.to_string(),
@@ -92,20 +93,16 @@ impl TrendReport {
             Some(seen) => format!("; {} seen", count(seen, "collection")),
             None => String::new(),
         };
-        doc.line(format!("{}{span}{how}{collections}", count(self.looks, "look")));
+        let cost = self.cost.as_ref().and_then(|cost| cost.stopped_ms).map_or_else(String::new, |stopped| {
+            format!("; stood still {} ms a look (most {} ms)", stopped.median, stopped.most)
+        });
+        doc.line(format!("{}{span}{how}{collections}{cost}", count(self.looks, "look")));
         doc.line("");
     }
 
     /// What grows fastest, and how many do what.
     fn below(&self, doc: &mut Document<'_>) {
-        let growing: Vec<&SeriesRow> = self.series.iter().filter(|row| row.verdict == Verdict::Grows).collect();
-        let mut told: Vec<&SeriesRow> = Vec::new();
-        for row in growing.iter().filter(|row| row.of != SeriesOf::Total) {
-            // One of each sort: what grows is there once as a kind, once as blocks.
-            if told.len() < TOLD && told.iter().all(|other| sort(other) != sort(row)) {
-                told.push(row);
-            }
-        }
+        let told = self.told();
         if !told.is_empty() {
             doc.line("");
         }
@@ -121,25 +118,38 @@ impl TrendReport {
         }
         let number = |verdict: Verdict| self.series.iter().filter(|row| row.verdict == verdict).count() as u64;
         let all = Verdict::ALL.iter().map(|v| (*v, number(*v))).filter(|(_, n)| *n > 0);
-        let all: Vec<String> = all.map(|(v, n)| format!("{} {}", exact(n), v)).collect();
+        let all: Vec<String> = all.map(|(v, n)| format!("{v} {}", exact(n))).collect();
+        doc.line("");
         doc.line(format!(
             "· {}: {}. Several tell of the same bytes: they are not to be added.",
             count(self.series.len() as u64, "figure"),
-            all.join(", ")
+            all.join(" · ")
         ));
-        if growing.is_empty() {
+        if number(Verdict::Grows) == 0 {
             doc.line("· Nothing grows, as far as these looks tell.");
         }
     }
-}
 
-/// Views of the same bytes are of one sort.
-fn sort(row: &SeriesRow) -> u8 {
-    match row.of {
-        SeriesOf::Malloc | SeriesOf::MallocClass | SeriesOf::MallocSize => 0,
-        SeriesOf::Type => 1,
-        SeriesOf::Threads => 2,
-        SeriesOf::Total | SeriesOf::Kind | SeriesOf::Finding => 3,
+    /// What grows fastest of each sort, the closest view of it: a size of blocks says more than all of malloc.
+    fn told(&self) -> Vec<&SeriesRow> {
+        let growing = || self.series.iter().filter(|row| row.verdict == Verdict::Grows);
+        let first =
+            |of: &[SeriesOf]| of.iter().find_map(|of| growing().find(|row| row.of == *of && &*row.name != ALL_OBJECTS));
+        let blocks = first(&[SeriesOf::MallocSize, SeriesOf::MallocClass, SeriesOf::Malloc]);
+        let objects = first(&[SeriesOf::Type]);
+        let kinds = growing().filter(|row| row.of == SeriesOf::Kind && row.measure != Measure::Size).filter(|row| {
+            let kind = Kind::from_name(&row.name);
+            let within = |told: bool, of: fn(Kind) -> bool| told && kind.is_some_and(of);
+            !within(blocks.is_some(), Kind::holds_blocks) && !within(objects.is_some(), Kind::holds_objects)
+        });
+        let threads = first(&[SeriesOf::Threads]);
+        let mut told: Vec<&SeriesRow> = kinds.take(TOLD).chain(blocks).chain(objects).collect();
+        told.sort_by(|a, b| b.per_hour.unwrap_or(0.0).total_cmp(&a.per_hour.unwrap_or(0.0)));
+        told.extend(threads);
+        if told.is_empty() {
+            told.extend(growing().next());
+        }
+        told
     }
 }
 
@@ -161,6 +171,10 @@ fn thousands(number: &str) -> String {
 
 /// Its change in an hour, or from core to core.
 fn rate(row: &SeriesRow, rated: bool) -> String {
+    // Of what stays where it is the slope is noise.
+    if matches!(row.verdict, Verdict::Steady | Verdict::Settled | Verdict::Jumped) {
+        return "-".to_owned();
+    }
     let (value, sign) = match row.per_hour.filter(|_| rated) {
         Some(rate) => (rate, if rate < 0.0 { "-" } else { "+" }),
         None if rated => return "-".to_owned(),
