@@ -24,6 +24,7 @@ mod man;
 mod object;
 mod objects;
 mod perfmap;
+mod record;
 mod refs;
 mod regions;
 mod retained;
@@ -35,6 +36,7 @@ mod summary;
 mod symbolicate;
 mod syncblocks;
 mod threads;
+mod trend;
 mod triage;
 mod whatis;
 
@@ -90,6 +92,8 @@ const COMMANDS: &[Row] = &[
     row::<symbolicate::Symbolicate>(),
     row::<perfmap::Perfmap>(),
     row::<diff::Diff>(),
+    row::<record::Record>(),
+    row::<trend::Trend>(),
     row::<shrink::Shrink>(),
     row::<check::Check>(),
     row::<schema::Schema>(),
