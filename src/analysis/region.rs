@@ -16,5 +16,7 @@ pub(crate) fn row(r: &Region, names: &mut Shown) -> RegionRow {
         in_core: r.in_core,
         confidence: r.confidence,
         content: None,
+        zero: None,
+        written: None,
     }
 }

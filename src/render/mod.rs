@@ -12,7 +12,9 @@ mod list;
 mod safe;
 pub(crate) mod table;
 
+pub use bar::bar;
 pub use brief::Brief;
+pub use cut::shorten;
 pub use document::{Align, Block, Column, Cut, Document, Rows, TableBlock};
 pub use list::{List, Listed, Listing, columns};
 

@@ -9,6 +9,7 @@ mod completions;
 mod diff;
 mod examples;
 mod exceptions;
+mod explore;
 mod finalizers;
 mod gcroot;
 mod handles;
@@ -62,6 +63,7 @@ pub(crate) trait Command: Args {
 /// Every command, in the order of the help.
 const COMMANDS: &[Row] = &[
     row::<triage::Triage>(),
+    row::<explore::Explore>(),
     row::<info::Info>(),
     row::<summary::Summary>(),
     row::<regions::Regions>(),

@@ -1,0 +1,233 @@
+//! A list as it stands on the screen: rows, and which of them are seen in which order.
+
+use coremap::addr::Addr;
+use coremap::render::{Align, Cut};
+
+/// What is serious about a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mark {
+    #[default]
+    None,
+    Info,
+    Warning,
+    Critical,
+}
+
+/// What Enter does with a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Opens {
+    #[default]
+    Nothing,
+    /// The list beneath it.
+    Level,
+    /// The answer of its command.
+    Command,
+    /// The stack of that thread.
+    Stack(u32),
+}
+
+/// A row.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Row {
+    /// What it is known by, from one look to the next.
+    pub(super) key: String,
+    /// What it is called. Text of a core is made safe where it is drawn.
+    pub(super) name: String,
+    /// The bytes that it is about; `None`: unknown, or about none.
+    pub(super) bytes: Option<u64>,
+    /// Their share of the list, from 0 to 1.
+    pub(super) share: Option<f64>,
+    /// How many it stands for.
+    pub(super) count: Option<u64>,
+    /// Cells of the further columns.
+    pub(super) cells: Vec<String>,
+    pub(super) mark: Mark,
+    /// What else is known of it: what it is, and the text.
+    pub(super) about: Vec<(&'static str, String)>,
+    /// The command that tells more, without program and core.
+    pub(super) command: Option<Vec<String>>,
+    pub(super) opens: Opens,
+}
+
+/// A column between the bytes and the name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    pub(super) title: &'static str,
+    pub(super) align: Align,
+    /// The highest goes first where it is narrow.
+    pub(super) rank: u8,
+}
+
+impl Column {
+    pub(super) const fn number(title: &'static str, rank: u8) -> Column {
+        Column { title, align: Align::Right, rank }
+    }
+
+    pub(super) const fn text(title: &'static str, rank: u8) -> Column {
+        Column { title, align: Align::Left, rank }
+    }
+}
+
+/// A list.
+#[derive(Clone, Debug)]
+pub(super) struct Level {
+    /// What a row is of.
+    pub(super) noun: &'static str,
+    /// Title of the bytes; empty where there are none.
+    pub(super) measure: &'static str,
+    /// Title of the names.
+    pub(super) name: &'static str,
+    pub(super) columns: Vec<Column>,
+    pub(super) rows: Vec<Row>,
+    /// What is cut off names.
+    pub(super) cut: Cut,
+    /// Whether names are sentences, that are seen in full.
+    pub(super) sentences: bool,
+    /// The order in which rows stand until somebody asks for another.
+    pub(super) sort: Sort,
+    /// What is to be said of all of it.
+    pub(super) note: Option<String>,
+}
+
+impl Default for Level {
+    fn default() -> Level {
+        Level {
+            noun: "row",
+            measure: "",
+            name: "",
+            columns: Vec::new(),
+            rows: Vec::new(),
+            cut: Cut::Middle,
+            sentences: false,
+            sort: Sort::Bytes,
+            note: None,
+        }
+    }
+}
+
+/// An order of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// As the report has them.
+    #[default]
+    Given,
+    /// Most bytes first.
+    Bytes,
+    /// Those that stand for most first.
+    Count,
+    /// By name.
+    Name,
+}
+
+impl Sort {
+    /// In words.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Sort::Given => "as the report has them",
+            Sort::Bytes => "most bytes first",
+            Sort::Count => "most of them first",
+            Sort::Name => "by name",
+        }
+    }
+}
+
+impl Level {
+    /// The bytes of all rows, as far as they are known.
+    pub(super) fn bytes(&self) -> u64 {
+        self.rows.iter().filter_map(|row| row.bytes).fold(0, u64::saturating_add)
+    }
+
+    /// The same with each row's share of all bytes.
+    #[must_use]
+    pub(super) fn with_shares(mut self) -> Level {
+        let whole = self.bytes();
+        for row in &mut self.rows {
+            row.share = row.bytes.filter(|_| whole > 0).map(|bytes| bytes as f64 / whole as f64);
+        }
+        self
+    }
+
+    /// Orders that make sense here, the usual one first.
+    pub(super) fn sorts(&self) -> Vec<Sort> {
+        let counted = self.rows.iter().any(|row| row.count.is_some());
+        let weighed = self.rows.iter().any(|row| row.bytes.is_some());
+        let there = |sort: &Sort| match sort {
+            Sort::Given | Sort::Name => true,
+            Sort::Bytes => weighed,
+            Sort::Count => counted,
+        };
+        let others = [Sort::Bytes, Sort::Count, Sort::Name, Sort::Given].into_iter().filter(|&s| s != self.sort);
+        std::iter::once(self.sort).chain(others.filter(there)).collect()
+    }
+
+    /// Numbers of the rows that are seen, in their order: those in which `filter` stands, in whatever case.
+    pub(super) fn seen(&self, sort: Sort, filter: &str) -> Vec<usize> {
+        let filter = filter.to_lowercase();
+        let holds = |text: &str| text.to_lowercase().contains(&filter);
+        let fits = |row: &Row| filter.is_empty() || holds(&row.name) || row.cells.iter().any(|cell| holds(cell));
+        let mut seen: Vec<usize> =
+            self.rows.iter().enumerate().filter(|(_, row)| fits(row)).map(|(at, _)| at).collect();
+        let row = |at: &usize| self.rows.get(*at);
+        match sort {
+            Sort::Given => {}
+            // What is unknown comes behind what is known to be nothing.
+            Sort::Bytes => seen.sort_by_key(|at| std::cmp::Reverse(row(at).and_then(|row| row.bytes))),
+            Sort::Count => seen.sort_by_key(|at| std::cmp::Reverse(row(at).and_then(|row| row.count))),
+            Sort::Name => seen.sort_by(|a, b| row(a).map(|row| &row.name).cmp(&row(b).map(|row| &row.name))),
+        }
+        seen
+    }
+}
+
+/// `0x7f42d256e000` as a word of a command.
+pub(super) fn at(addr: Addr) -> String {
+    addr.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, bytes: Option<u64>, count: u64) -> Row {
+        Row { key: name.into(), name: name.into(), bytes, count: Some(count), ..Row::default() }
+    }
+
+    fn level() -> Level {
+        let rows = vec![row("b", Some(10), 3), row("unknown", None, 9), row("A", Some(30), 1), row("none", Some(0), 2)];
+        Level { rows, ..Level::default() }
+    }
+
+    fn names(level: &Level, sort: Sort, filter: &str) -> Vec<String> {
+        level.seen(sort, filter).into_iter().map(|at| level.rows[at].name.clone()).collect()
+    }
+
+    #[test]
+    fn rows_are_sorted_and_what_is_unknown_comes_last() {
+        let level = level();
+        assert_eq!(names(&level, Sort::Bytes, ""), ["A", "b", "none", "unknown"]);
+        assert_eq!(names(&level, Sort::Count, ""), ["unknown", "b", "none", "A"]);
+        assert_eq!(names(&level, Sort::Name, ""), ["A", "b", "none", "unknown"]);
+        assert_eq!(names(&level, Sort::Given, ""), ["b", "unknown", "A", "none"]);
+        assert_eq!(level.sorts(), [Sort::Bytes, Sort::Count, Sort::Name, Sort::Given]);
+        let bare = Level { rows: vec![Row::default()], sort: Sort::Given, ..Level::default() };
+        assert_eq!(bare.sorts(), [Sort::Given, Sort::Name]);
+    }
+
+    #[test]
+    fn a_filter_is_of_any_case_and_of_cells_too() {
+        let mut level = level();
+        assert_eq!(names(&level, Sort::Given, "UNK"), ["unknown"]);
+        level.rows[3].cells = vec!["tid 4711".into()];
+        assert_eq!(names(&level, Sort::Given, "4711"), ["none"]);
+        assert!(names(&level, Sort::Given, "nowhere").is_empty());
+    }
+
+    #[test]
+    fn shares_are_of_what_is_known() {
+        let level = level().with_shares();
+        let shares: Vec<Option<f64>> = level.rows.iter().map(|row| row.share).collect();
+        assert_eq!(shares, [Some(0.25), None, Some(0.75), Some(0.0)]);
+        let nothing = Level { rows: vec![row("none", Some(0), 1)], ..Level::default() }.with_shares();
+        assert_eq!(nothing.rows[0].share, None);
+    }
+}
