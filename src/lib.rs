@@ -127,6 +127,9 @@ mod introspect;
 pub mod layout;
 #[doc(hidden)]
 pub mod limits;
+#[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod live;
 pub mod managed;
 pub mod map;
 pub mod memory;
@@ -142,6 +145,7 @@ pub mod range_map;
 pub mod registers;
 pub mod render;
 pub mod report;
+pub mod resident;
 pub mod search;
 pub mod session;
 pub mod shrink;

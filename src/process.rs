@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::addr::Addr;
 use crate::bytes;
@@ -15,6 +16,8 @@ use crate::image::identity;
 use crate::image::symbol_dirs::SymbolDirs;
 use crate::image::{Module, ModuleKind, bundle, elf, modules};
 use crate::limits;
+#[cfg(target_os = "linux")]
+use crate::live::{self, How, Live, LiveError};
 use crate::map::Base;
 use crate::memory::{Fault, Memory, ProcessMemory};
 use crate::phase::Phase;
@@ -41,6 +44,11 @@ pub struct Options {
     /// files are mapped, and the system has no other way to tell. So can a full tmpfs below
     /// `$TMPDIR`, where a compressed core is decompressed to.
     pub handle_sigbus: bool,
+    /// Of a process that runs: let it run while it is read. What is read then may not fit together, and of its threads no more
+    /// is known than where those stand that wait in the kernel.
+    pub no_stop: bool,
+    /// Of a process that runs: let it go after so long, whatever is still to be read.
+    pub stop_at_most: Option<Duration>,
     /// Record which pages are read ([`Process::reads`]).
     pub record: bool,
     /// Make the read of this number fail, from 1 on: for tests.
@@ -55,6 +63,10 @@ pub enum ProcessError {
     /// The core.
     #[error(transparent)]
     Core(#[from] OpenError),
+    /// The process that runs.
+    #[cfg(target_os = "linux")]
+    #[error(transparent)]
+    Live(#[from] LiveError),
     /// A `--symbols` directory.
     #[error("--symbols {0}")]
     Symbols(std::io::Error),
@@ -69,7 +81,7 @@ pub struct ProcessStrings {
     pub environment: Vec<String>,
 }
 
-/// A dumped process.
+/// A process, dumped or one that still runs.
 ///
 /// ```
 /// # use std::path::Path;
@@ -109,10 +121,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Open the core at `path`.
+    /// Open the core at `path`, or on Linux the process that `path` names: `/proc/4711`, or `4711` where no file has that
+    /// name. A process that runs stands still from then on, until an answer is put into its
+    /// [`envelope`](crate::commands::envelope) or this is dropped.
     ///
     /// # Errors
-    /// Where it is no core, or a `--symbols` directory can't be listed.
+    /// Where it is no core, the process may not be looked at, or a `--symbols` directory can't be listed.
     pub fn open(path: &Path, options: &Options, progress: &Progress) -> Result<Process, ProcessError> {
         if options.handle_sigbus {
             mapped::handle_sigbus();
@@ -122,6 +136,18 @@ impl Process {
         let reads = if options.record { Reads::recording() } else { Reads::default() };
         let reads = options.fail_at.into_iter().fold(reads, Reads::failing_at);
         let allowed = Allowed { memory: options.memory, alone: options.alone };
+        #[cfg(target_os = "linux")]
+        if let Some(pid) = live::named(path) {
+            let how = How { no_stop: options.no_stop, at_most: options.stop_at_most };
+            let own = Live::open(pid, how, reads, allowed, &diag)?;
+            // The files of the process as it sees them, from another container too.
+            let root = [PathBuf::from(format!("/proc/{pid}/root"))];
+            let roots = if options.symbols.is_empty() { root.as_slice() } else { &options.symbols };
+            let names = SymbolDirs::open(roots).unwrap_or_default();
+            let mut process = Process::assemble(Arc::new(own), dirs, diag);
+            process.symbols = names;
+            return Ok(process);
+        }
         let core = Core::open_with(path, reads, allowed, &diag, progress)?;
         Ok(Process::assemble(Arc::new(core), dirs, diag))
     }
@@ -291,6 +317,9 @@ impl Process {
 
     /// A thread's name. Cores hold the main thread's only (NT_PRPSINFO).
     pub fn thread_name(&self, tid: u32) -> Option<String> {
+        if let Some(name) = self.facts().thread_names.get(&tid) {
+            return Some(bytes::printable(name).into_owned());
+        }
         let info = self.facts().process.as_ref()?;
         (self.main_tid() == Some(tid) && !info.name.is_empty()).then(|| bytes::printable(&info.name).into_owned())
     }

@@ -85,6 +85,9 @@ impl Regs {
     /// Those of a thread at the dump.
     pub fn of_thread(arch: Arch, registers: &Registers) -> Regs {
         let mut regs = Regs::new(arch, registers.ip(), registers.sp());
+        if registers.is_partial() {
+            return regs;
+        }
         for (name, value) in registers.iter() {
             if let Some(number) = names(arch).iter().position(|n| *n == name) {
                 regs.set(number as u16, Some(value));

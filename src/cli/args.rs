@@ -1,10 +1,11 @@
 //! What all commands take. The arguments of each are in its file.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use crate::cli::values::size;
+use crate::cli::values::{duration, size};
 
 /// What every command takes.
 #[derive(ClapArgs, Debug)]
@@ -25,6 +26,16 @@ pub(crate) struct Common {
     /// half of the machine's
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
+    /// Look at the process of this number, which goes on running, in place of a core
+    #[arg(long, global = true, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
+    /// With --pid: let the process run while it is read; what is read may not fit together then, and threads
+    /// that run have no stack
+    #[arg(long, global = true)]
+    pub(crate) no_stop: bool,
+    /// With --pid: let the process go after so long, as 50ms, whatever is still to be read
+    #[arg(long, global = true, value_name = "TIME", value_parser = duration, conflicts_with = "no_stop")]
+    pub(crate) stop_at_most: Option<Duration>,
     /// Colours: bold headings, red and magenta marks of what is serious; auto: on a terminal, unless
     /// NO_COLOR is set; never: without bars of shares, too
     #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
@@ -76,7 +87,7 @@ pub(crate) enum Format {
 /// The core to read.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct CoreArg {
-    /// Core file, plain or compressed; - for standard input
+    /// Core file, plain or compressed; - for standard input; or a process's number
     #[arg(value_name = "CORE")]
     pub(crate) core: PathBuf,
 }

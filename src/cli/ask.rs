@@ -77,6 +77,7 @@ pub(super) fn respond<R: Render>(
 ) -> Result<Exit, Failure> {
     let session = Session::new(process);
     let report = progress::watched(process, progress, || analyse(&session, progress));
+    process.target().finish();
     let nothing = is_empty(&report);
     Ok(answer(command, common, &session, report)?.or_nothing(nothing))
 }
@@ -88,6 +89,8 @@ pub(super) fn open(path: &Path, common: &Common, progress: &Progress) -> Result<
         memory: common.memory,
         alone: true,
         handle_sigbus: true,
+        no_stop: common.no_stop,
+        stop_at_most: common.stop_at_most,
         ..Options::default()
     };
     // Bytes are counted where they are unpacked.

@@ -65,6 +65,7 @@ const DUMPHEAP: &[(&str, &[&str])] = &[
 
 /// The program's arguments in our own words.
 pub(super) fn in_our_words(args: Vec<OsString>) -> Vec<OsString> {
+    let args = with_process(args);
     let Some(at) = command_at(&args) else { return args };
     let Some(word) = args.get(at).and_then(|arg| arg.to_str()).map(str::to_owned) else {
         return with_summary(args, at);
@@ -78,9 +79,32 @@ pub(super) fn in_our_words(args: Vec<OsString>) -> Vec<OsString> {
     with_summary(args, at)
 }
 
+/// `--pid 4711`, wherever it stands, names the process in the place of the core, which is the last: `/proc/4711`.
+fn with_process(mut args: Vec<OsString>) -> Vec<OsString> {
+    let end = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
+    let Some(at) =
+        args.iter().take(end).position(|arg| arg == "--pid" || arg.as_encoded_bytes().starts_with(b"--pid="))
+    else {
+        return args;
+    };
+    let (value, after) = match args.get(at).and_then(|arg| arg.to_str()?.strip_prefix("--pid=")) {
+        Some(value) => (Some(value.to_owned()), at + 1),
+        None => (args.get(at + 1).and_then(|arg| arg.to_str()).map(str::to_owned), at + 2),
+    };
+    // clap says what is wrong with anything else.
+    let Some(pid) = value.and_then(|value| value.parse::<u32>().ok()) else { return args };
+    args.drain(at..after.min(args.len()));
+    args.push(format!("/proc/{pid}").into());
+    args
+}
+
 /// Where a core stands in place of a command: its summary is meant.
 fn with_summary(mut args: Vec<OsString>, at: usize) -> Vec<OsString> {
-    let is_core = |arg: &OsString| arg == OsStr::new("-") || Path::new(arg).is_file();
+    let is_process = |arg: &OsString| {
+        let number = arg.to_str().map(|text| text.strip_prefix("/proc/").unwrap_or(text));
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let is_core = |arg: &OsString| arg == OsStr::new("-") || Path::new(arg).is_file() || is_process(arg);
     if args.get(at).is_some_and(is_core) {
         args.insert(at, "summary".into());
     }

@@ -1,8 +1,10 @@
 //! What every answer begins with.
 
 use crate::core::mapped::{self, Loss};
+use crate::process::Process;
 use crate::report::{CoreRow, Envelope, SCHEMA_VERSION};
 use crate::session::Session;
+use crate::targets::Stood;
 
 /// Put a command's answer into the envelope all answers share.
 pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Envelope<T> {
@@ -17,6 +19,11 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
             ),
         };
         session.process.diag.partial(code, message);
+    }
+    let runtimes = session.runtimes().iter().map(|runtime| runtime.row()).collect();
+    let stood = session.process.target().finish();
+    if let Some(stood) = &stood {
+        tell_of_stop(stood, session.process);
     }
     session.process.tell_unread();
     let facts = session.process.facts();
@@ -34,9 +41,34 @@ pub fn envelope<T>(command: &'static str, session: &Session<'_>, body: T) -> Env
             truncated: facts.truncation.is_some(),
             truncation: facts.truncation,
             threads: facts.threads.len(),
-            runtimes: session.runtimes().iter().map(|runtime| runtime.row()).collect(),
+            runtimes,
+            // To the tenth of a millisecond.
+            stopped_ms: stood.map(|stood| (stood.lasted.as_secs_f64() * 10_000.0).round() / 10.0),
         },
         warnings: session.process.diag.warnings(),
         body,
+    }
+}
+
+/// What a reader has to know of how a process that runs was read.
+fn tell_of_stop(stood: &Stood, process: &Process) {
+    if stood.lost {
+        process.diag.partial(
+            "gone",
+            "some of the process's memory could not be read and was taken as zero: it ended, or gave it back meanwhile",
+        );
+    }
+    if stood.timed_out {
+        process.diag.partial(
+            "ran-on",
+            "the process was let go before all was read (--stop-at-most): what was read then may not fit together",
+        );
+    }
+    if stood.ran {
+        process.diag.note(
+            "not-stopped",
+            "read while it ran (--no-stop): what changed meanwhile may not fit together, and threads that were running have \
+             no registers",
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Opening a core: plain files are mapped, compressed ones and standard input are
 //! inflated to an unlinked temporary file first.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -193,6 +194,7 @@ impl Core {
             threads,
             threads_lost,
             first_thread_lost,
+            thread_names: BTreeMap::new(),
             process,
             signal,
             signal_tid,
@@ -200,6 +202,7 @@ impl Core {
             diag_page,
             truncation: headers.truncation,
             is_shrunk: is_shrunk(&headers.segments),
+            residence: None,
         };
         let (segments, note_segments, extents) = (headers.segments, headers.notes, OnceLock::new());
         Ok(Core { facts, segments, note_segments, reads, extents, bytes, file })

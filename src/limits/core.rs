@@ -87,3 +87,9 @@ pub const LEAST_MEMORY: u64 = 256 << 20;
 /// Further bytes for each byte of the core file: what is kept of a heap, or of blocks of
 /// malloc, is a part of what they take in the core.
 pub const MEMORY_PER_BYTE: u64 = 2;
+
+/// Bytes of a file below /proc that are read at most: of smaps, some 700 for each of a million mappings.
+pub const MAX_PROC_FILE: u64 = 1 << 30;
+
+/// Bytes of a process that runs which scans of it hold at once, where `--memory` says nothing.
+pub const MIRROR: u64 = 24 << 20;

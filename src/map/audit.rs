@@ -47,7 +47,7 @@ pub fn invariants(map: &AddressMap, facts: &Facts) -> Vec<Invariant> {
         Invariant {
             name: "covering",
             ok: covered,
-            detail: format!("the same bytes as the {} runs of PT_LOAD and NT_FILE", map.base.entries.len()),
+            detail: format!("the same bytes as the {} runs of {}", map.base.entries.len(), facts.producer.lists()),
         },
         Invariant {
             name: "size",

@@ -9,7 +9,7 @@ use crate::map::{Confidence, Kind};
 use crate::range_map::{RangeMap, Ranged};
 use crate::targets::Facts;
 use crate::targets::MappingName;
-use crate::targets::Perms;
+use crate::targets::{Perms, Producer};
 
 /// A run of the base with one segment, one file and one set of permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,37 @@ pub struct Base {
     pub paths: Vec<Arc<str>>,
     flags_tell_no_access: bool,
     lists_all_files: bool,
+    told: &'static Told,
 }
+
+/// How a mapping's label is known, in words, by where mappings are told.
+struct Told {
+    file: &'static str,
+    unmapped: &'static str,
+    guessed: &'static str,
+    named: &'static str,
+    anonymous: &'static str,
+    uncertain: &'static str,
+}
+
+/// Of a core.
+const IN_CORE: Told = Told {
+    file: "NT_FILE lists this file here",
+    unmapped: "the name in NT_FILE; no PT_LOAD tells its access",
+    guessed: "PT_LOAD flags, written by gdb",
+    named: "PT_LOAD flags, and the name in NT_FILE",
+    anonymous: "PT_LOAD flags; NT_FILE lists no file here",
+    uncertain: "PT_LOAD flags; this core does not list all mapped files, so this may be one (a memfd, a deleted file)",
+};
+
+/// Of a process that runs, where the kernel tells all of it.
+const IN_MAPS: Told = Told {
+    file: "/proc/PID/maps has this file here",
+    named: "access and name in /proc/PID/maps",
+    anonymous: "/proc/PID/maps has no file here",
+    uncertain: "/proc/PID/maps has no file here",
+    ..IN_CORE
+};
 
 impl Base {
     /// Join the core's segments and file mappings, by overlap.
@@ -109,6 +139,7 @@ impl Base {
             paths: facts.space.files.iter().map(|f| f.path.clone()).collect(),
             flags_tell_no_access: facts.producer.flags_tell_no_access(),
             lists_all_files: facts.producer.lists_all_files(&facts.space.files),
+            told: if facts.producer == Producer::Live { &IN_MAPS } else { &IN_CORE },
         }
     }
 
@@ -135,15 +166,10 @@ impl Base {
                 name if name.is_shared_memory() => (Kind::SharedMemory, path.clone()),
                 _ => (Kind::MappedFile, path.clone()),
             };
-            return (kind, Confidence::Exact, detail, "NT_FILE lists this file here");
+            return (kind, Confidence::Exact, detail, self.told.file);
         }
         if let (Some(what), None) = (entry.anonymous, entry.perms) {
-            return (
-                Kind::AnonRW,
-                Confidence::Derived,
-                what.into(),
-                "the name in NT_FILE; no PT_LOAD tells its access",
-            );
+            return (Kind::AnonRW, Confidence::Derived, what.into(), self.told.unmapped);
         }
         let p = entry.perms.unwrap_or_default();
         let kind = match (p.read, p.write, p.exec) {
@@ -155,17 +181,15 @@ impl Base {
         };
         if kind == Kind::AnonRO && !self.flags_tell_no_access {
             let detail = "read-only or no access: gdb writes both alike";
-            return (kind, Confidence::Heuristic, detail.into(), "PT_LOAD flags, written by gdb");
+            return (kind, Confidence::Heuristic, detail.into(), self.told.guessed);
         }
         if let Some(what) = entry.anonymous {
-            return (kind, Confidence::Exact, what.into(), "PT_LOAD flags, and the name in NT_FILE");
+            return (kind, Confidence::Exact, what.into(), self.told.named);
         }
         if self.lists_all_files {
-            (kind, Confidence::Exact, "".into(), "PT_LOAD flags; NT_FILE lists no file here")
+            (kind, Confidence::Exact, "".into(), self.told.anonymous)
         } else {
-            let evidence =
-                "PT_LOAD flags; this core does not list all mapped files, so this may be one (a memfd, a deleted file)";
-            (kind, Confidence::Derived, "".into(), evidence)
+            (kind, Confidence::Derived, "".into(), self.told.uncertain)
         }
     }
 }

@@ -87,7 +87,7 @@ impl ProcessMemory {
         let i = space.pieces.index_at_or_above(addr);
         let piece = space.pieces.get(i).filter(|p| p.range.contains(addr));
         if let Some(piece) = piece
-            && let PieceState::Dumped(offset) = piece.state
+            && let Some(offset) = piece.state.place()
         {
             let skip = addr.since(piece.range.start);
             let place = offset.saturating_add(skip)..offset.saturating_add(piece.range.len());
@@ -162,8 +162,13 @@ impl ProcessMemory {
     }
 
     fn borrow_from(&self, addr: Addr, len: usize, pristine: bool) -> Option<&[u8]> {
-        let Source::Here(bytes) = self.run(addr, pristine).ok()? else { return None };
-        let bytes = bytes.get(..len)?;
+        let bytes = match self.run(addr, pristine).ok()? {
+            Source::Here(bytes) => bytes.get(..len)?,
+            Source::At(place) if len as u64 <= place.end - place.start => {
+                self.target.kept(place.start..place.start + len as u64)?
+            }
+            Source::At(_) => return None,
+        };
         // What is borrowed may be looked at for a word only: it counts as one read.
         if self.target.reads().refuses(addr, 0).is_some() {
             return None;

@@ -41,6 +41,9 @@ pub(crate) fn headline(core: &CoreRow) -> Document<'_> {
         parts.push(format!("pid {pid}"));
     }
     parts.push(count(core.threads as u64, "thread"));
+    if let Some(ms) = core.stopped_ms {
+        parts.push(if ms > 0.0 { format!("stood still for {ms} ms") } else { "not stopped".to_owned() });
+    }
     let mut doc = Document::default();
     if let Some(t) = core.truncation {
         doc.line(format!(

@@ -100,6 +100,8 @@ pub struct CoreRow {
     pub threads: usize,
     /// Managed runtimes found in it.
     pub runtimes: Vec<RuntimeRow>,
+    /// Of a process that runs: how long it stood still for this answer, in milliseconds; 0 with `--no-stop`. `null`: a core.
+    pub stopped_ms: Option<f64>,
 }
 
 /// A managed runtime in the process.

@@ -144,17 +144,31 @@ pub(crate) fn taken() -> Option<u64> {
     Some(resident.saturating_sub(shared).saturating_mul(crate::host::page_size() as u64))
 }
 
+/// Bytes of memory that nobody uses now: what the machine has to spare (`MemAvailable`), and what the control group of this process may still take.
+#[cfg(target_os = "linux")]
+pub(crate) fn spare() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let available = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0);
+    let group = || {
+        let (max, current) = (group_figure("memory.max")?, group_figure("memory.current")?);
+        Some(max.saturating_sub(current))
+    };
+    available.saturating_mul(1024).min(group().unwrap_or(u64::MAX))
+}
+
+/// A figure of the control group of this process; `None`: it has none, or is without a limit (`max`).
+fn group_figure(name: &str) -> Option<u64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    std::fs::read_to_string(format!("/sys/fs/cgroup/{path}/{name}")).ok()?.trim().parse::<u64>().ok()
+}
+
 /// Bytes of memory that this process may have: the machine's, or its control group's.
 fn machine() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB")?.parse().ok());
-    let group = || {
-        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-        let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-        // Without a limit it says `max`.
-        std::fs::read_to_string(format!("/sys/fs/cgroup/{path}/memory.max")).ok()?.trim().parse::<u64>().ok()
-    };
-    [total.map(|kib: u64| kib.saturating_mul(1024)), group()].into_iter().flatten().min()
+    [total.map(|kib: u64| kib.saturating_mul(1024)), group_figure("memory.max")].into_iter().flatten().min()
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
 //! What is known of a target once it is open: plain data.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::addr::Addr;
 use crate::targets::Arch;
 use crate::targets::producer::{DiagPage, Producer};
+use crate::targets::residence::Residence;
 use crate::targets::space::AddressSpace;
 use crate::targets::threads::Thread;
 use crate::words::Compression;
@@ -89,6 +93,9 @@ pub struct Facts {
     pub threads_lost: bool,
     /// Whether the first thread could not be read: the first that is known is another then.
     pub first_thread_lost: bool,
+    /// What threads call themselves (pthread_setname_np), by thread id: known of a process that runs. Cores have no such
+    /// names.
+    pub thread_names: BTreeMap<u32, String>,
     /// The process by itself.
     pub process: Option<ProcessInfo>,
     /// The signal it was dumped for.
@@ -104,6 +111,8 @@ pub struct Facts {
     /// Whether most of what was dumped is left out, so that one command's answer stays
     /// the same ([`crate::shrink`]).
     pub is_shrunk: bool,
+    /// What of its memory was in RAM, where the target knows; a core file does not.
+    pub residence: Option<Arc<Residence>>,
 }
 
 impl Facts {
@@ -119,6 +128,7 @@ impl Facts {
             threads: Vec::new(),
             threads_lost: false,
             first_thread_lost: false,
+            thread_names: BTreeMap::new(),
             process: None,
             signal: None,
             signal_tid: None,
@@ -126,6 +136,7 @@ impl Facts {
             diag_page: None,
             truncation: None,
             is_shrunk: false,
+            residence: None,
         }
     }
 

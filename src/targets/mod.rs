@@ -13,6 +13,7 @@
 //! | `threads` | threads and their registers |
 //! | `producer` | how it was made, and what that means for reading it |
 //! | `mapping_name` | what the name of a mapping says that it is |
+//! | `residence` | what of it was in RAM, where somebody tells |
 //! | `extents` | which of its bytes are written, where all else is known to be zero |
 //! | `reads`, `budget` | what was read, for what, what was lost, and how much is left to spend |
 //!
@@ -25,12 +26,14 @@ pub mod facts;
 pub mod mapping_name;
 pub mod producer;
 pub mod reads;
+pub mod residence;
 pub mod space;
 pub mod threads;
 
 use std::any::Any;
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 
 pub use arch::Arch;
 pub use extents::Extents;
@@ -38,6 +41,7 @@ pub use facts::{Facts, ProcessInfo, SignalInfo, Truncation, at};
 pub use mapping_name::MappingName;
 pub use producer::{DiagPage, Producer};
 pub use reads::Reads;
+pub use residence::Residence;
 pub use space::{AddressSpace, FileMapping, Mapping, Perms, Piece, PieceState};
 pub use threads::{Registers, Thread};
 
@@ -98,6 +102,30 @@ pub trait Target: Any + Send + Sync {
 
     /// A scan comes to the bytes at this place soon.
     fn fetch_soon(&self, _place: Range<u64>) {}
+
+    /// So many bytes are about to be read again and again, in no order: it is worth to keep them.
+    fn expect_random(&self, _bytes: u64) {}
+
+    /// No more is read for this answer: a process that stands still for it goes on. What follows is read while it runs. How
+    /// that went; `None`: it is no process that runs.
+    fn finish(&self) -> Option<Stood> {
+        None
+    }
+}
+
+/// How a process that runs was read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stood {
+    /// How long it stood still.
+    pub lasted: Duration,
+    /// Whether it was let go before all was read, as that was all the time it was given.
+    pub timed_out: bool,
+    /// Whether it ran all the while, as that was asked for.
+    pub ran: bool,
+    /// Whether some of its memory could not be read: it ended, or gave it back.
+    pub lost: bool,
+    /// Bytes that were read of it.
+    pub fetched: u64,
 }
 
 /// A run of memory that the target holds.

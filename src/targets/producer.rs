@@ -5,7 +5,7 @@ use crate::targets::space::FileMapping;
 use crate::words::words;
 
 words! {
-    /// Program that wrote the core.
+    /// Program that wrote the core, if it is one.
     #[derive(Default)]
     pub enum Producer {
         /// The Linux kernel.
@@ -14,6 +14,8 @@ words! {
         Gcore = "gcore",
         /// .NET's createdump.
         Createdump = "createdump",
+        /// Nobody: the process still runs, and is read where it is.
+        Live = "live",
         /// Something else (qemu, a JVM's or Go's own writer, a shrunk core, …).
         #[default]
         Unknown = "unknown",
@@ -34,6 +36,14 @@ impl Producer {
         match self {
             Producer::Createdump => files.iter().any(|f| f.path.ends_with(" (deleted)")),
             _ => !files.is_empty(),
+        }
+    }
+
+    /// Where mappings and files are told, in words.
+    pub fn lists(self) -> &'static str {
+        match self {
+            Producer::Live => "/proc/PID/maps",
+            _ => "PT_LOAD and NT_FILE",
         }
     }
 }

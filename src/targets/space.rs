@@ -61,18 +61,30 @@ pub enum PieceState {
     NotDumped,
     /// Its bytes should be in the file, but the file ends before them.
     Truncated,
+    /// It is as in the file that is mapped there, so that a dump would leave it out, and it is in no sum of what is held. It can
+    /// be read from this place on all the same: the process still runs.
+    InFile(u64),
     /// Its bytes are there, from this place on ([`Target`](crate::targets::Target)): the
     /// offset in a core file.
     Dumped(u64),
 }
 
 impl PieceState {
+    /// The place of its first byte, where it can be read.
+    pub fn place(self) -> Option<u64> {
+        match self {
+            PieceState::Dumped(place) | PieceState::InFile(place) => Some(place),
+            PieceState::NotDumped | PieceState::Truncated => None,
+        }
+    }
+
     /// Of overlapping pieces, the one that has bytes says more.
     pub(crate) fn rank(self) -> u8 {
         match self {
             PieceState::NotDumped => 0,
             PieceState::Truncated => 1,
-            PieceState::Dumped(_) => 2,
+            PieceState::InFile(_) => 2,
+            PieceState::Dumped(_) => 3,
         }
     }
 }

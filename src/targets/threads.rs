@@ -57,6 +57,8 @@ fn set(arch: Arch) -> &'static RegisterSet {
 pub struct Registers {
     arch: Arch,
     values: Vec<u64>,
+    /// Whether only the instruction and stack pointers are known.
+    is_partial: bool,
 }
 
 impl Registers {
@@ -68,7 +70,21 @@ impl Registers {
     /// All of them, in the kernel's order; `None` where there are more or fewer than
     /// [`Registers::count`].
     pub fn new(arch: Arch, values: Vec<u64>) -> Option<Registers> {
-        (values.len() == Registers::count(arch)).then_some(Registers { arch, values })
+        (values.len() == Registers::count(arch)).then_some(Registers { arch, values, is_partial: false })
+    }
+
+    /// The instruction and stack pointers alone, of a thread that was not stopped: nothing else of it is known, and stands as
+    /// 0.
+    pub fn at(arch: Arch, ip: Addr, sp: Addr) -> Option<Registers> {
+        let mut values = vec![0; Registers::count(arch)];
+        *values.get_mut(set(arch).ip)? = ip.get();
+        *values.get_mut(set(arch).sp)? = sp.get();
+        Some(Registers { arch, values, is_partial: true })
+    }
+
+    /// Whether the instruction and stack pointers are all that is known.
+    pub fn is_partial(&self) -> bool {
+        self.is_partial
     }
 
     /// The thread pointer, where it is among them. glibc and musl never leave it 0 in a

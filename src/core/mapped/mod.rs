@@ -1,5 +1,6 @@
-//! The only file with `unsafe`: files mapped into our own memory, and the
-//! handler that keeps us alive when such a file can't give what it should.
+//! The room that maps memory, and the only one with `unsafe` but for the system calls of `live/ptrace.rs`: files mapped into our own
+//! memory, the handler that keeps us alive when such a file can't give what it should, and the memory of another process as
+//! if it were mapped (`mirror`).
 //!
 //! Reading a mapped page that its file does not give raises SIGBUS, which ends the program.
 //! Who asks for it ([`handle_sigbus`]) gets a handler that puts zero pages in its place and
@@ -8,6 +9,9 @@
 //! on a full tmpfs raises SIGBUS too, as there is no page left to read it into: that is a zero
 //! page, and no loss. What is not of our mappings goes to the handler that was there before.
 #![allow(unsafe_code)]
+
+#[cfg(target_os = "linux")]
+pub(crate) mod mirror;
 
 use std::fs::File;
 use std::io;
@@ -220,6 +224,37 @@ unsafe fn zero(at: usize, len: usize) -> bool {
     got != libc::MAP_FAILED
 }
 
+/// What is not ours goes to who had the signal before us: its handler and the flags of that.
+///
+/// # Safety
+/// For a handler only, with what the kernel gave it and what sigaction gave back.
+#[cfg(target_os = "linux")]
+unsafe fn pass_on(
+    (handler, flags): (libc::sighandler_t, libc::c_int),
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
+    // SAFETY: a handler that sigaction gave back has the signature that its flags tell.
+    unsafe {
+        match handler {
+            // Let it end the process as it would have: the access is made once more.
+            libc::SIG_DFL | libc::SIG_IGN => {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+            handler if flags & libc::SA_SIGINFO != 0 => {
+                let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+                    std::mem::transmute(handler);
+                handler(signal, info, context);
+            }
+            handler => {
+                let handler: extern "C" fn(libc::c_int) = std::mem::transmute(handler);
+                handler(signal);
+            }
+        }
+    }
+}
+
 /// Have zero pages taken for what mapped files can't give, from now on, in all of this process:
 /// otherwise reading such a page ends it. The handler of SIGBUS that was there before still
 /// gets what is no page of ours. It stays until the process ends; a second call does nothing.
@@ -346,34 +381,9 @@ mod sigbus {
                 }
             }
             *errno = before;
-            pass_on(signal, info, context);
-        }
-    }
-
-    /// What is not ours goes to who had the signal before us.
-    ///
-    /// # Safety
-    /// For the handler only, with what the kernel gave it.
-    unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        // Not known yet: the signal came while the handler was being installed.
-        let (handler, flags) = BEFORE.get().map_or((libc::SIG_DFL, 0), |b| (b.sa_sigaction, b.sa_flags));
-        // SAFETY: a handler that sigaction gave back has the signature that its flags tell.
-        unsafe {
-            match handler {
-                // Let it end the process as it would have: the access is made once more.
-                libc::SIG_DFL | libc::SIG_IGN => {
-                    libc::signal(signal, libc::SIG_DFL);
-                }
-                handler if flags & libc::SA_SIGINFO != 0 => {
-                    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
-                        std::mem::transmute(handler);
-                    handler(signal, info, context);
-                }
-                handler => {
-                    let handler: extern "C" fn(libc::c_int) = std::mem::transmute(handler);
-                    handler(signal);
-                }
-            }
+            // Not known yet: the signal came while the handler was being installed.
+            let before = BEFORE.get().map_or((libc::SIG_DFL, 0), |b| (b.sa_sigaction, b.sa_flags));
+            super::pass_on(before, signal, info, context);
         }
     }
 

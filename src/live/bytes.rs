@@ -1,0 +1,289 @@
+//! The bytes of a process that runs, by place: mapping behind mapping, without the gaps between them.
+//!
+//! They are read by /proc/PID/mem. But a page that the process does not have in its memory is not asked for
+//! there: the kernel would bring it in, and a look at a process would make it larger (createdump did that to the stacks of
+//! whole clusters: dotnet/runtime issue 71472). /proc/PID/pagemap tells which pages are there. One that is not is zero in anonymous memory, and
+//! is read from the file where it is of one, if that can be opened and is the very file (device and inode).
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::addr::{Addr, AddrRange};
+use crate::targets::extents::Extents;
+
+/// Pages are told in this size: /proc/PID/pagemap has a word for each page of the machine.
+fn page() -> u64 {
+    crate::host::page_size() as u64
+}
+
+/// Bits of a word of pagemap (Documentation/admin-guide/mm/pagemap.rst).
+mod bit {
+    /// In memory.
+    pub(super) const PRESENT: u64 = 1 << 63;
+    /// Swapped out; also entries that stand for something else: a page that is being moved, a guard.
+    pub(super) const SWAPPED: u64 = 1 << 62;
+    /// A guard page (MADV_GUARD_INSTALL), on kernels that tell it (6.15).
+    pub(super) const GUARD: u64 = 1 << 58;
+}
+
+/// Pages asked for at once: their words fit on a small stack.
+const AT_ONCE: usize = 256;
+
+/// Pages that are kept once read: structures are read word by word, and a word costs a system call otherwise.
+const KEPT: usize = 2048;
+
+/// Where the bytes of a mapping are that the process has not in its memory.
+pub(super) enum Rest {
+    /// Nowhere: they are zero.
+    Zero,
+    /// In this file, from this offset on. Opened when it is first needed.
+    InFile(Box<dyn Fn() -> Option<File> + Send + Sync>, OnceLock<Option<File>>, u64),
+    /// With the kernel alone: shared memory without a file that can be opened.
+    Kernel,
+}
+
+/// A mapping in the row of places.
+pub(super) struct Part {
+    /// Place of its first byte.
+    pub(super) place: u64,
+    /// Its addresses.
+    pub(super) range: AddrRange,
+    /// Where that is what is not in memory.
+    pub(super) rest: Rest,
+    /// Whether nothing of it is in memory or swapped: nobody needs to look.
+    pub(super) is_empty: bool,
+}
+
+/// The bytes of a process.
+pub(super) struct Bytes {
+    mem: File,
+    pagemap: Option<File>,
+    parts: Vec<Part>,
+    kept: Vec<Mutex<Option<Kept>>>,
+    fetched: AtomicU64,
+}
+
+/// A page that was read.
+struct Kept {
+    place: u64,
+    bytes: Vec<u8>,
+}
+
+/// What pagemap says of a page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    There,
+    Absent,
+    /// To be had by /proc/PID/mem, whatever it is: pagemap can't be read.
+    Unknown,
+}
+
+impl Bytes {
+    /// `mem` and `pagemap` of the process, and its mappings one behind the other.
+    pub(super) fn new(mem: File, pagemap: Option<File>, parts: Vec<Part>) -> Bytes {
+        let kept = (0..KEPT).map(|_| Mutex::new(None)).collect();
+        Bytes { mem, pagemap, parts, kept, fetched: AtomicU64::new(0) }
+    }
+
+    /// Places in all.
+    pub(super) fn len(&self) -> u64 {
+        self.parts.last().map_or(0, |last| last.place + last.range.len())
+    }
+
+    /// Bytes that were read of its memory so far.
+    pub(super) fn fetched(&self) -> u64 {
+        self.fetched.load(Ordering::Relaxed)
+    }
+
+    fn index_of(&self, place: u64) -> Option<usize> {
+        let after = self.parts.partition_point(|part| part.place <= place);
+        let part = self.parts.get(after.checked_sub(1)?)?;
+        (place - part.place < part.range.len()).then(|| after - 1)
+    }
+
+    /// Up to the end of the page that holds `place`, from the pages that are kept.
+    pub(super) fn copy(&self, place: u64, out: &mut [u8]) -> io::Result<usize> {
+        let page = page();
+        let (first, skip) = (place / page * page, (place % page) as usize);
+        if skip == 0 && out.len() as u64 >= page {
+            let whole = out.len() / page as usize * page as usize;
+            let out = out.get_mut(..whole).unwrap_or_default();
+            return if self.fill(place, out) { Ok(out.len()) } else { Err(io::ErrorKind::InvalidData.into()) };
+        }
+        let slot = self.kept.get((first / page) as usize % KEPT).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.as_ref().is_none_or(|kept| kept.place != first) {
+            let mut bytes = slot.take().map_or_else(|| vec![0; page as usize], |kept| kept.bytes);
+            bytes.fill(0);
+            if !self.fill(first, &mut bytes) {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            *slot = Some(Kept { place: first, bytes });
+        }
+        let bytes = slot.as_ref().and_then(|kept| kept.bytes.get(skip..)).unwrap_or_default();
+        let n = bytes.len().min(out.len());
+        out.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        Ok(n)
+    }
+
+    /// Read whole pages from `place` on into `out`, which is zero before; what lies behind the last mapping stays so. `false`: some
+    /// could not be read, and are zero. System calls only, but for the first look at a file.
+    pub(super) fn fill(&self, place: u64, out: &mut [u8]) -> bool {
+        let mut whole = true;
+        let mut at = place;
+        let mut rest = out;
+        while !rest.is_empty() {
+            let Some(part) = self.index_of(at).and_then(|index| self.parts.get(index)) else { break };
+            let skip = at - part.place;
+            let len = (part.range.len() - skip).min(rest.len() as u64);
+            let (now, later) = rest.split_at_mut(len as usize);
+            if !part.is_empty || !matches!(part.rest, Rest::Zero) {
+                whole &= self.fill_part(part, skip, now);
+            }
+            at += len;
+            rest = later;
+        }
+        whole
+    }
+
+    /// The pages of one mapping, from `skip` on.
+    fn fill_part(&self, part: &Part, skip: u64, out: &mut [u8]) -> bool {
+        let page = page() as usize;
+        let mut whole = true;
+        let mut done = 0;
+        let mut states = [State::Unknown; AT_ONCE];
+        for pages in out.chunks_mut(AT_ONCE * page) {
+            let start = part.range.start.saturating_add(skip + done);
+            let count = pages.len().div_ceil(page);
+            let states = states.get_mut(..count).unwrap_or_default();
+            self.look(start, states);
+            let mut from = 0;
+            while from < count {
+                let same = states.iter().skip(from).take_while(|state| Some(*state) == states.get(from)).count();
+                let bytes = pages.get_mut(from * page..pages.len().min((from + same) * page)).unwrap_or_default();
+                let at = skip + done + (from * page) as u64;
+                whole &= match (states.get(from), &part.rest) {
+                    (Some(State::Absent), Rest::Zero) => true,
+                    (Some(State::Absent), Rest::InFile(open, file, offset)) => match file.get_or_init(open) {
+                        Some(file) => from_file(file, offset.saturating_add(at), bytes),
+                        None => self.from_memory(part.range.start.saturating_add(at), bytes),
+                    },
+                    _ => self.from_memory(part.range.start.saturating_add(at), bytes),
+                };
+                from += same.max(1);
+            }
+            done += (count * page) as u64;
+        }
+        whole
+    }
+
+    fn from_memory(&self, addr: Addr, out: &mut [u8]) -> bool {
+        self.fetched.fetch_add(out.len() as u64, Ordering::Relaxed);
+        read_all(&self.mem, addr.get(), out).is_ok_and(|n| n == out.len())
+    }
+
+    /// What pagemap says of the pages from `start` on.
+    fn look(&self, start: Addr, out: &mut [State]) {
+        let mut words = [0; AT_ONCE * 8];
+        let words = words.get_mut(..out.len() * 8).unwrap_or_default();
+        let read = self.pagemap.as_ref().and_then(|file| read_all(file, start.get() / page() * 8, words).ok());
+        let known = words.get(..read.unwrap_or(0)).unwrap_or_default().as_chunks::<8>().0;
+        for (i, state) in out.iter_mut().enumerate() {
+            *state = known.get(i).map_or(State::Unknown, |word| state_of(u64::from_ne_bytes(*word)));
+        }
+    }
+
+    /// Runs of pages of `range` that are in memory, and of those that are swapped. `None` where pagemap can't be read.
+    pub(super) fn pages(&self, range: AddrRange) -> Option<(Vec<AddrRange>, Vec<AddrRange>)> {
+        let file = self.pagemap.as_ref()?;
+        let (mut there, mut swapped) = (Vec::new(), Vec::new());
+        let mut words = vec![0; (64 << 10).min(range.len().div_ceil(page()) * 8) as usize];
+        let mut at = range.start.align_down(page());
+        while at < range.end {
+            let left = range.end.since(at).div_ceil(page()) as usize * 8;
+            let len = words.len().min(left);
+            let words = words.get_mut(..len)?;
+            if read_all(file, at.get() / page() * 8, words).ok()? < words.len() {
+                return None;
+            }
+            for word in words.as_chunks::<8>().0 {
+                let word = u64::from_ne_bytes(*word);
+                let this = AddrRange::sized(at, page());
+                if word & bit::PRESENT != 0 {
+                    push(&mut there, this);
+                } else if word & bit::SWAPPED != 0 && word & bit::GUARD == 0 {
+                    push(&mut swapped, this);
+                }
+                at = this.end;
+            }
+        }
+        let within = |runs: Vec<AddrRange>| runs.iter().filter_map(|run| run.intersect(&range)).collect();
+        Some((within(there), within(swapped)))
+    }
+
+    /// Places that may hold something: of anonymous memory the pages that are in memory or swapped, of all else every one.
+    pub(super) fn extents(&self) -> Extents {
+        let mut data: Vec<std::ops::Range<u64>> = Vec::new();
+        let mut add = |from: u64, to: u64| match data.last_mut() {
+            Some(last) if last.end == from => last.end = to,
+            _ => data.push(from..to),
+        };
+        for part in &self.parts {
+            let known = match part.rest {
+                Rest::Zero if part.is_empty => continue,
+                Rest::Zero => self.pages(part.range),
+                _ => None,
+            };
+            let Some((there, swapped)) = known else {
+                add(part.place, part.place + part.range.len());
+                continue;
+            };
+            for run in crate::addr::union(there.into_iter().chain(swapped).collect()) {
+                let from = part.place + run.start.since(part.range.start);
+                add(from, from + run.len());
+            }
+        }
+        Extents::new(data)
+    }
+}
+
+fn push(runs: &mut Vec<AddrRange>, page: AddrRange) {
+    match runs.last_mut() {
+        Some(last) if last.end == page.start => last.end = page.end,
+        _ => runs.push(page),
+    }
+}
+
+fn state_of(word: u64) -> State {
+    if word & bit::PRESENT == 0 && (word & bit::SWAPPED == 0 || word & bit::GUARD != 0) {
+        State::Absent
+    } else {
+        State::There
+    }
+}
+
+/// Pages of a mapped file. Behind its end there is nothing, which a process would die of: zeros.
+fn from_file(file: &File, offset: u64, out: &mut [u8]) -> bool {
+    read_all(file, offset, out).is_ok()
+}
+
+/// Read until `out` is full or nothing more comes; how many bytes there were.
+///
+/// # Errors
+/// Those of pread(2) where not even the first byte can be read.
+fn read_all(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset.saturating_add(done as u64)) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if done == 0 => return Err(e),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
+}

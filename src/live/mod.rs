@@ -1,0 +1,181 @@
+//! A process that still runs, as a target: the same answers as from its core, without one.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `open` | stops the process and puts down what is known of it: mappings, threads, names, what is resident |
+//! | `stop` | all threads, stopped as long as somebody reads |
+//! | `ptrace` | the system calls for that |
+//! | `maps` | /proc/PID/maps |
+//! | `bytes` | the bytes, without bringing in what is not in the process's memory |
+//! | `cgroup` | what its control group counts |
+//! | `refused` | why it may not be looked at, and the way out |
+//!
+//! Nothing is copied before it is asked for. Structures are read a page at a time; scans and walks of heaps see a mirror
+//! ([`crate::core::mapped::mirror`]) of which a bounded number of pieces is there at once.
+
+mod bytes;
+mod cgroup;
+mod maps;
+mod open;
+mod ptrace;
+mod refused;
+mod stop;
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use crate::core::mapped::mirror::Mirror;
+use crate::limits;
+use crate::targets::{Extents, Facts, Reads, Stood, Target};
+use bytes::Bytes;
+pub(crate) use open::named;
+use stop::{Ended, Stop};
+
+/// Why a process can't be looked at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// There is none of that number.
+    #[error("there is no process {pid} here; in a container, or seen from one, it has another number")]
+    NoProcess {
+        /// Process id asked for.
+        pid: u32,
+    },
+    /// It ended and waits for its parent (a zombie): it has no memory any more.
+    #[error("process {pid} has ended, and only its number is left (a zombie): there is no memory to look at")]
+    Ended {
+        /// Process id.
+        pid: u32,
+    },
+    /// A thread of the kernel.
+    #[error("process {pid} has no memory of its own: it is a thread of the kernel, or just ending")]
+    NoMemory {
+        /// Process id.
+        pid: u32,
+    },
+    /// Our own process: who reads can't stand still.
+    #[error("process {pid} is coremap itself, which can't stop itself and read")]
+    Itself {
+        /// Process id.
+        pid: u32,
+    },
+    /// A program of 32 bits.
+    #[error("process {pid} is a program of 32 bits; coremap reads those of 64")]
+    Bits32 {
+        /// Process id.
+        pid: u32,
+    },
+    /// A program of a machine that is not read.
+    #[error("process {pid} is a program of machine {machine} (e_machine of ELF); coremap reads x86_64 and aarch64")]
+    Machine {
+        /// Process id.
+        pid: u32,
+        /// `e_machine`
+        machine: u16,
+    },
+    /// The system does not allow it.
+    #[error("{why}")]
+    Denied {
+        /// Why most likely, and the way out.
+        why: String,
+    },
+    /// Another failure of the system.
+    #[error("process {pid}: {source}")]
+    Io {
+        /// Process id.
+        pid: u32,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// How a process is looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct How {
+    /// Let it run while it is read.
+    pub(crate) no_stop: bool,
+    /// Let it go after so long, whatever is still to be read.
+    pub(crate) at_most: Option<Duration>,
+}
+
+/// A process that runs: a [`Target`] whose places number the bytes of its mappings, one behind the other.
+pub(crate) struct Live {
+    facts: Facts,
+    reads: Reads,
+    bytes: Arc<Bytes>,
+    extents: OnceLock<Extents>,
+    mirror: OnceLock<Option<Mirror>>,
+    /// Bytes of the mirror that may be there at once.
+    most: u64,
+    stop: Mutex<Option<Stop>>,
+    ended: OnceLock<Ended>,
+    how: How,
+}
+
+impl Live {
+    fn new(facts: Facts, reads: Reads, bytes: Arc<Bytes>, stop: Option<Stop>, how: How, memory: Option<u64>) -> Live {
+        let (extents, mirror, ended) = Default::default();
+        let most = memory.unwrap_or(limits::MIRROR);
+        Live { facts, reads, bytes, extents, mirror, most, stop: Mutex::new(stop), ended, how }
+    }
+
+    fn mirror(&self) -> Option<&Mirror> {
+        let make = || {
+            let bytes = self.bytes.clone();
+            let fill = Box::new(move |place: u64, out: &mut [u8]| bytes.fill(place, out));
+            Mirror::new(self.bytes.len(), self.most, fill).ok()
+        };
+        self.mirror.get_or_init(make).as_ref()
+    }
+}
+
+impl Target for Live {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn reads(&self) -> &Reads {
+        &self.reads
+    }
+
+    /// None: single reads are copies of kept pages, which is cheaper than a piece of the mirror.
+    fn slice(&self, _: Range<u64>) -> Option<&[u8]> {
+        None
+    }
+
+    fn kept(&self, place: Range<u64>) -> Option<&[u8]> {
+        let end = usize::try_from(place.end).ok().filter(|_| place.end <= self.bytes.len())?;
+        self.mirror()?.bytes().get(usize::try_from(place.start).ok()?..end)
+    }
+
+    fn copy(&self, place: u64, out: &mut [u8]) -> io::Result<usize> {
+        self.bytes.copy(place, out)
+    }
+
+    fn extents(&self) -> &Extents {
+        self.extents.get_or_init(|| self.bytes.extents())
+    }
+
+    fn expect_random(&self, bytes: u64) {
+        if let Some(mirror) = self.mirror() {
+            mirror.hold(bytes.min(crate::targets::budget::spare() / 2));
+        }
+    }
+
+    fn finish(&self) -> Option<Stood> {
+        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ended) = stop.and_then(Stop::end) {
+            let _ = self.ended.set(ended);
+        }
+        let ended = self.ended.get();
+        Some(Stood {
+            lasted: ended.map_or(Duration::ZERO, |ended| ended.lasted),
+            timed_out: ended.is_some_and(|ended| ended.timed_out),
+            ran: self.how.no_stop,
+            lost: self.mirror.get().and_then(Option::as_ref).is_some_and(Mirror::lost),
+            fetched: self.bytes.fetched(),
+        })
+    }
+}

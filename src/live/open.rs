@@ -1,0 +1,307 @@
+//! Opening a process that runs: stop it, and put down what is known of it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::{Arc, OnceLock};
+
+use crate::addr::Addr;
+use crate::addr::AddrRange;
+use crate::bytes;
+use crate::diag::Diagnostics;
+use crate::limits;
+use crate::live::bytes::{Bytes, Part, Rest};
+use crate::live::maps::{self, Vma};
+use crate::live::refused::Circumstances;
+use crate::live::stop::{self, Stop, Stopped};
+use crate::live::{How, Live, LiveError, cgroup};
+use crate::range_map::RangeMap;
+use crate::resident::{smaps, status};
+use crate::targets::budget::Allowed;
+use crate::targets::residence::{Figure, MappingResidence, PageRuns, Pages, Residence};
+use crate::targets::{
+    AddressSpace, Arch, Facts, FileMapping, Mapping, MappingName, Piece, PieceState, ProcessInfo, Producer, Reads,
+    Registers, Thread,
+};
+
+/// Bytes of an ELF header that tell its class and its machine (`e_ident`, `e_machine`; elf(5)).
+const ELF_HEAD: usize = 20;
+/// Places in it: `EI_CLASS`, `e_machine`.
+const EI_CLASS: usize = 4;
+const E_MACHINE: usize = 18;
+/// `ELFCLASS32`
+const ELFCLASS32: u8 = 1;
+
+impl Live {
+    /// Look at process `pid`; it stands still from here on until [`Target::finish`](crate::targets::Target::finish), as `how` says.
+    ///
+    /// # Errors
+    /// [`LiveError`] with the reason, and the way out where there is one.
+    pub(crate) fn open(
+        pid: u32,
+        how: How,
+        reads: Reads,
+        allowed: Allowed,
+        diag: &Diagnostics,
+    ) -> Result<Live, LiveError> {
+        if pid == std::process::id() {
+            return Err(LiveError::Itself { pid });
+        }
+        let arch = machine(pid)?;
+        // What may be refused is opened before anything stands still.
+        let mem = File::open(of(pid, "mem")).map_err(|e| refused(pid, e))?;
+        let pagemap = File::open(of(pid, "pagemap")).ok();
+        let (stop, stopped) = if how.no_stop {
+            (None, running(pid, arch)?)
+        } else {
+            let (stop, stopped) = Stop::begin(pid, arch, how.at_most).map_err(|e| refused(pid, e))?;
+            (Some(stop), stopped)
+        };
+        if !stopped.unstopped.is_empty() && !how.no_stop {
+            let (count, first) = (stopped.unstopped.len(), stopped.unstopped.first().copied().unwrap_or(0));
+            let what = if count == 1 { "a thread".to_owned() } else { format!("{count} threads") };
+            diag.partial(
+                "not-stopped",
+                format!("{what} did not stop (first: {first}), as in a wait for a disk that hangs: its registers are not known"),
+            );
+        }
+        let vmas = maps::parse(&read(pid, "maps").map_err(|e| refused(pid, e))?);
+        if vmas.is_empty() {
+            return Err(LiveError::NoMemory { pid });
+        }
+        let source = of(pid, "smaps");
+        let residence = read(pid, "smaps").map(|text| smaps::parse(&text).into_residence(source)).unwrap_or_default();
+        let (space, parts) = lay(pid, &vmas, &residence.mappings, &mem);
+        let bytes = Arc::new(Bytes::new(mem, pagemap, parts));
+        let told = read(pid, "status").unwrap_or_default();
+        let text = String::from_utf8_lossy(&told);
+        let residence = Residence {
+            pages: Some(Arc::new(PagesOf(bytes.clone()))),
+            status: status::parse(&told),
+            cgroup: cgroup::of(pid),
+            ..residence
+        };
+        let mut facts = Facts::new(&format!("/proc/{pid}"), arch, space);
+        facts.producer = Producer::Live;
+        facts.process = Some(process(pid, &text));
+        facts.auxv = auxv(&read(pid, "auxv").unwrap_or_default());
+        facts.thread_names = names(pid, &stopped);
+        facts.threads = stopped.threads;
+        facts.threads_lost = !stopped.unstopped.is_empty();
+        facts.residence = Some(Arc::new(residence));
+        let reads = reads.within(facts.size, allowed);
+        Ok(Live::new(facts, reads, bytes, stop, how, allowed.memory))
+    }
+}
+
+/// The process that a path names: `/proc/N`, or a bare number where no file has that name.
+pub(crate) fn named(path: &std::path::Path) -> Option<u32> {
+    let text = path.to_str()?;
+    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+    match text.strip_prefix("/proc/") {
+        Some(rest) => number(rest.trim_end_matches('/')),
+        None => number(text).filter(|_| fs::symlink_metadata(path).is_err()),
+    }
+}
+
+/// Path of a file of the process.
+fn of(pid: u32, name: &str) -> String {
+    format!("/proc/{pid}/{name}")
+}
+
+fn read(pid: u32, name: &str) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    File::open(of(pid, name))?.take(limits::MAX_PROC_FILE).read_to_end(&mut out)?;
+    Ok(out)
+}
+
+/// Why the process can't be had.
+fn refused(pid: u32, e: io::Error) -> LiveError {
+    match e.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => LiveError::Denied { why: Circumstances::of(pid).sentence() },
+        Some(libc::ESRCH | libc::ENOENT) => LiveError::NoProcess { pid },
+        _ => LiveError::Io { pid, source: e },
+    }
+}
+
+/// The machine of the process's program; it has to be ours, with 64 bits.
+fn machine(pid: u32) -> Result<Arch, LiveError> {
+    if let Err(e) = fs::metadata(format!("/proc/{pid}")) {
+        return Err(refused(pid, e));
+    }
+    let status = read(pid, "status").map_err(|e| refused(pid, e))?;
+    let text = String::from_utf8_lossy(&status);
+    let state = text.lines().find_map(|line| line.strip_prefix("State:")?.trim().chars().next());
+    if matches!(state, Some('Z' | 'X')) {
+        return Err(LiveError::Ended { pid });
+    }
+    // Threads of the kernel have no memory, and no line of it.
+    if !text.contains("VmSize:") {
+        return Err(LiveError::NoMemory { pid });
+    }
+    let mut head = [0; ELF_HEAD];
+    // Where the program can't be read, the machine is ours as far as anybody knows.
+    if File::open(of(pid, "exe")).and_then(|mut file| file.read_exact(&mut head)).is_ok() {
+        if head.get(EI_CLASS) == Some(&ELFCLASS32) {
+            return Err(LiveError::Bits32 { pid });
+        }
+        return match bytes::u16_at(&head, E_MACHINE) {
+            Some(goblin::elf::header::EM_X86_64) => Ok(Arch::X86_64),
+            Some(goblin::elf::header::EM_AARCH64) => Ok(Arch::Aarch64),
+            machine => Err(LiveError::Machine { pid, machine: machine.unwrap_or(0) }),
+        };
+    }
+    Ok(if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 })
+}
+
+/// What of the address space there is, and where its bytes are.
+///
+/// What a dump would leave out since the file has it is left out of the sums here too, so that a process and its core give the
+/// same answer: file mappings of which no page was changed, and shared ones of files that have a name (core(5),
+/// coredump_filter). It can be read all the same.
+fn lay(pid: u32, vmas: &[Vma], residence: &RangeMap<MappingResidence>, mem: &File) -> (AddressSpace, Vec<Part>) {
+    let mut mappings = Vec::with_capacity(vmas.len());
+    let mut pieces = Vec::with_capacity(vmas.len());
+    let mut files = Vec::new();
+    let mut parts: Vec<Part> = Vec::with_capacity(vmas.len());
+    let mut place = 0;
+    for vma in vmas {
+        let known = residence.at(vma.range.start).filter(|known| known.range == vma.range);
+        let figure = |figure| known.map(|known| known.figures.get(figure));
+        let path = vma.path();
+        if let Some(path) = path {
+            files.push(FileMapping { range: vma.range, offset: vma.offset, path: path.clone() });
+        }
+        let mapping = mappings.len() as u32;
+        mappings.push(Mapping { range: vma.range, perms: vma.perms, whole: vma.range.start });
+        let readable = (vma.perms.read || vma.perms.write || vma.perms.exec)
+            && !vma.is_kernels()
+            && !known.is_some_and(|known| known.flags.device);
+        // The first mapping of a program file, with its headers, is dumped too. A look at one that is not in memory would bring it
+        // in; who has headers that matter has read them.
+        let is_elf = || {
+            let mut magic = [0; goblin::elf::header::SELFMAG];
+            figure(Figure::Rss) != Some(0)
+                && mem.read_exact_at(&mut magic, vma.range.start.get()).is_ok()
+                && magic == *goblin::elf::header::ELFMAG
+        };
+        let anonymous = figure(Figure::Anonymous);
+        let state = match readable {
+            true if vma.offset == 0 && !vma.shared && anonymous == Some(0) && is_elf() => PieceState::Dumped(place),
+            true => state(vma, anonymous, place),
+            false => PieceState::NotDumped,
+        };
+        pieces.push(Piece { range: vma.range, mapping, state });
+        if readable {
+            let is_empty = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb]
+                .into_iter()
+                .all(|f| figure(f) == Some(0));
+            parts.push(Part { place, range: vma.range, rest: rest(pid, vma), is_empty });
+            place += vma.range.len();
+        }
+    }
+    let pieces = RangeMap::from_sorted(pieces).unwrap_or_default();
+    (AddressSpace::new(mappings, pieces).with_files(files), parts)
+}
+
+/// Whether a dump would have it.
+fn state(vma: &Vma, anonymous: Option<u64>, place: u64) -> PieceState {
+    let Some(path) = vma.path() else { return PieceState::Dumped(place) };
+    let is_deleted = path.ends_with(" (deleted)");
+    let dumped = match MappingName::of(path) {
+        MappingName::Anonymous(_) => true,
+        // Without a name it can be had from nowhere else.
+        _ if vma.shared => is_deleted,
+        _ => anonymous != Some(0),
+    };
+    if dumped { PieceState::Dumped(place) } else { PieceState::InFile(place) }
+}
+
+/// Where the pages of a mapping are that the process has not in its memory.
+fn rest(pid: u32, vma: &Vma) -> Rest {
+    match vma.path() {
+        None => Rest::Zero,
+        Some(path) if matches!(MappingName::of(path), MappingName::Anonymous(_)) => Rest::Zero,
+        Some(path) if matches!(MappingName::of(path), MappingName::Kernel(_)) => Rest::Kernel,
+        Some(path) => {
+            let (path, inode, range) = (path.clone(), vma.inode, vma.range);
+            Rest::InFile(Box::new(move || file(pid, &path, inode, range)), OnceLock::new(), vma.offset)
+        }
+    }
+}
+
+/// The very file that is mapped there: by the kernel's own link to it, which takes a capability, or by its path as the process
+/// sees it, where the inode is the same.
+fn file(pid: u32, path: &str, inode: u64, range: AddrRange) -> Option<File> {
+    let link = format!("/proc/{pid}/map_files/{:x}-{:x}", range.start.get(), range.end.get());
+    let by_path = || {
+        let file = File::open(format!("/proc/{pid}/root{path}")).ok()?;
+        // The device is not compared: overlayfs and btrfs show another in maps than stat(2) gives.
+        file.metadata().is_ok_and(|meta| meta.is_file() && meta.ino() == inode).then_some(file)
+    };
+    File::open(link).ok().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file())).or_else(by_path)
+}
+
+/// Threads of a process that is not stopped: where each stands is known of those that wait in the kernel
+/// (/proc/PID/task/TID/syscall), and of them the stack pointer and the place in the code alone.
+fn running(pid: u32, arch: Arch) -> Result<Stopped, LiveError> {
+    let tids = stop::tids(pid).map_err(|e| refused(pid, e))?;
+    let mut out = Stopped { threads: Vec::new(), unstopped: Vec::new() };
+    for tid in tids {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();
+        let words: Vec<u64> =
+            text.split_whitespace().filter_map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()).collect();
+        // "NUMBER ARG… SP PC", or "-1 SP PC"; "running".
+        let registers = match words.as_slice() {
+            [.., sp, ip] if *sp != 0 => Registers::at(arch, Addr::new(*ip), Addr::new(*sp)),
+            _ => None,
+        };
+        match registers {
+            Some(registers) => out.threads.push(Thread { tid, signal: 0, registers, thread_pointer: None }),
+            None => out.unstopped.push(tid),
+        }
+    }
+    Ok(out)
+}
+
+fn process(pid: u32, status: &str) -> ProcessInfo {
+    let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+    let number = |key| field(key).and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    let line = read(pid, "cmdline").unwrap_or_default();
+    let words: Vec<String> = line.split(|&b| b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    ProcessInfo {
+        pid,
+        ppid: number("PPid:"),
+        uid: number("Uid:"),
+        gid: number("Gid:"),
+        name: field("Name:").unwrap_or_default().to_owned(),
+        args: words.join(" ").trim_end().to_owned(),
+    }
+}
+
+/// Pairs of words up to AT_NULL.
+fn auxv(raw: &[u8]) -> Vec<(u64, u64)> {
+    let pair = |pair: &[u8; 16]| Some((bytes::u64_at(pair, 0)?, bytes::u64_at(pair, 8)?));
+    raw.as_chunks::<16>().0.iter().filter_map(pair).take_while(|&(key, _)| key != 0).collect()
+}
+
+/// What threads call themselves (pthread_setname_np), by thread id.
+fn names(pid: u32, stopped: &Stopped) -> BTreeMap<u32, String> {
+    let tids = stopped.threads.iter().map(|thread| thread.tid).chain(stopped.unstopped.iter().copied());
+    tids.filter_map(|tid| {
+        let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+        Some((tid, String::from_utf8_lossy(name.trim_ascii_end()).into_owned()))
+    })
+    .collect()
+}
+
+/// Pages as pagemap tells them.
+struct PagesOf(Arc<Bytes>);
+
+impl Pages for PagesOf {
+    fn pages(&self, range: AddrRange) -> Option<PageRuns> {
+        let (resident, swapped) = self.0.pages(range)?;
+        Some(PageRuns { resident, swapped })
+    }
+}

@@ -1,0 +1,125 @@
+//! The system calls that stop a thread, read its registers and let it go again.
+//!
+//! They are made here by hand, as no safe crate has what is needed: a thread may be found in the delivery of a
+//! real-time signal, and has to be let go with that very signal (runtimes send each other such signals: CoreCLR to
+//! suspend threads, glibc for setuid and for cancellation); `nix` knows the 31 named signals only, and would lose it.
+//! NT_ARM_TLS is in no safe crate either. So this is, beside the room that maps memory, the second file with `unsafe`
+//! in it.
+//!
+//! ptrace(2): all requests for a thread have to come from the thread that seized it.
+#![allow(unsafe_code)]
+
+use std::io;
+
+use crate::addr::Addr;
+use crate::targets::{Arch, Registers};
+
+/// `NT_PRSTATUS` (linux/elf.h): general registers.
+const NT_PRSTATUS: usize = 1;
+
+/// `NT_ARM_TLS` (linux/elf.h): tpidr_el0.
+#[cfg(target_arch = "aarch64")]
+const NT_ARM_TLS: usize = 0x401;
+
+/// Room for the general registers of any machine; x86_64 has 27, aarch64 34.
+const MOST_REGISTERS: usize = 64;
+
+/// How a thread that was asked to stop was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Stopped. Where it was just about to get a signal, that signal has to be given back to it.
+    Stopped {
+        /// The signal, or 0.
+        signal: i32,
+    },
+    /// It ended, or is about to.
+    Gone,
+}
+
+/// Be the tracer of a thread, which runs on.
+///
+/// # Errors
+/// EPERM where this is not allowed, ESRCH where there is no such thread.
+pub(super) fn seize(tid: u32) -> io::Result<()> {
+    // SAFETY: no pointer is passed: PTRACE_SEIZE takes options as its last argument.
+    done(unsafe { libc::ptrace(libc::PTRACE_SEIZE, tid as libc::pid_t, 0usize, 0usize) })
+}
+
+/// Ask a seized thread to stop.
+///
+/// # Errors
+/// ESRCH where it is gone.
+pub(super) fn interrupt(tid: u32) -> io::Result<()> {
+    // SAFETY: no pointer is passed.
+    done(unsafe { libc::ptrace(libc::PTRACE_INTERRUPT, tid as libc::pid_t, 0usize, 0usize) })
+}
+
+/// Let a stopped thread go, with the signal that it was found with.
+///
+/// # Errors
+/// ESRCH where it is gone, which is nobody's fault.
+pub(super) fn detach(tid: u32, signal: i32) -> io::Result<()> {
+    // SAFETY: no pointer is passed: the last argument is the signal's number.
+    done(unsafe { libc::ptrace(libc::PTRACE_DETACH, tid as libc::pid_t, 0usize, signal as usize) })
+}
+
+/// How a thread is now that was asked to stop; `None`: not stopped yet, and not `patient`.
+///
+/// # Errors
+/// Those of waitpid(2).
+pub(super) fn wait(tid: u32, patient: bool) -> io::Result<Option<Found>> {
+    let flags = libc::__WALL | if patient { 0 } else { libc::WNOHANG };
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is an int of ours.
+        let got = unsafe { libc::waitpid(tid as libc::pid_t, &mut status, flags) };
+        if got == 0 {
+            return Ok(None);
+        }
+        if got < 0 {
+            match io::Error::last_os_error() {
+                e if e.kind() == io::ErrorKind::Interrupted => continue,
+                e => return Err(e),
+            }
+        }
+        if !libc::WIFSTOPPED(status) {
+            return Ok(Some(Found::Gone));
+        }
+        // The upper half names the event; without one the thread is about to get a signal.
+        let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
+        return Ok(Some(Found::Stopped { signal }));
+    }
+}
+
+/// The general registers of a stopped thread; `None` where they can't be had, or are those of a 32-bit program.
+pub(super) fn registers(tid: u32, arch: Arch) -> Option<Registers> {
+    let mut values = [0u64; MOST_REGISTERS];
+    let count = register_set(tid, NT_PRSTATUS, &mut values)?;
+    Registers::new(arch, values.get(..count)?.to_vec())
+}
+
+/// The thread pointer of a stopped thread, on machines that have it in no general register.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn thread_pointer(tid: u32) -> Option<Addr> {
+    let mut values = [0u64; 2];
+    register_set(tid, NT_ARM_TLS, &mut values)?;
+    values.first().copied().filter(|&v| v != 0).map(Addr::new)
+}
+
+/// The thread pointer of a stopped thread, on machines that have it in no general register.
+#[cfg(not(target_arch = "aarch64"))]
+pub(super) fn thread_pointer(_: u32) -> Option<Addr> {
+    None
+}
+
+/// A set of registers; how many words of it there are.
+fn register_set(tid: u32, set: usize, out: &mut [u64]) -> Option<usize> {
+    let mut place = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: size_of_val(out) };
+    // SAFETY: the kernel writes at most `iov_len` bytes to `out`, and how many into `place`; both outlive the call.
+    let got = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, tid as libc::pid_t, set, std::ptr::from_mut(&mut place)) };
+    (got == 0).then_some(place.iov_len / 8)
+}
+
+fn done(got: libc::c_long) -> io::Result<()> {
+    if got == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,207 @@
+//! All threads of a process, stopped for as long as somebody reads.
+//!
+//! A thread of our own seizes and interrupts them (ptrace answers to the thread that seized only), tells their registers, and waits
+//! until it is told to let them go, or until that has lasted as long as the user allows. PTRACE_SEIZE and PTRACE_INTERRUPT send no
+//! signal that the process could see. Where coremap is killed, the kernel lets its tracees go by itself, those that were
+//! about to get a signal with that signal.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::limits;
+use crate::live::ptrace::{self, Found};
+use crate::targets::{Arch, Thread};
+
+/// Rounds in which threads are looked for: one that is just being made is in the list of the next.
+const ROUNDS: usize = 64;
+
+/// How long a thread is waited for that does not stop: one in an uninterruptible wait (a disk or NFS that hangs) can't.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What was found once all threads stood still.
+pub(super) struct Stopped {
+    /// Threads with their registers, in the order of the kernel's list: the first thread first.
+    pub(super) threads: Vec<Thread>,
+    /// Threads that did not stop in time, and whose registers are unknown.
+    pub(super) unstopped: Vec<u32>,
+}
+
+/// How a stop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ended {
+    /// From the first thread that was asked to stop to the last that was let go.
+    pub(super) lasted: Duration,
+    /// Whether the time was up before anybody let them go.
+    pub(super) timed_out: bool,
+}
+
+/// A process whose threads stand still. They are let go when this is dropped, at the latest.
+pub(super) struct Stop {
+    let_go: Sender<()>,
+    thread: Option<JoinHandle<Ended>>,
+}
+
+impl Stop {
+    /// Stop all threads of `pid`; `at_most`: until they are let go whatever happens.
+    ///
+    /// # Errors
+    /// That of the first thread that may not be seized (EPERM), ESRCH where there is no such process.
+    pub(super) fn begin(pid: u32, arch: Arch, at_most: Option<Duration>) -> io::Result<(Stop, Stopped)> {
+        let (let_go, told) = mpsc::channel();
+        let (tell, stopped) = mpsc::channel();
+        let body = move || hold(pid, arch, at_most, &tell, &told);
+        let thread = std::thread::Builder::new().name("stop".into()).stack_size(256 << 10).spawn(body)?;
+        let stop = Stop { let_go, thread: Some(thread) };
+        match stopped.recv() {
+            Ok(Ok(stopped)) => Ok((stop, stopped)),
+            Ok(Err(e)) => Err(e),
+            Err(_) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// Let them go.
+    pub(super) fn end(mut self) -> Option<Ended> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Option<Ended> {
+        let _ = self.let_go.send(());
+        self.thread.take()?.join().ok()
+    }
+}
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+/// Seize, stop, tell, wait, let go: all of it in one thread.
+fn hold(
+    pid: u32,
+    arch: Arch,
+    at_most: Option<Duration>,
+    tell: &Sender<io::Result<Stopped>>,
+    told: &Receiver<()>,
+) -> Ended {
+    let begun = Instant::now();
+    let mut seized = Seized { threads: Vec::new(), seen: HashSet::new(), unstopped: Vec::new() };
+    let mut timed_out = false;
+    match seized.all(pid) {
+        Err(e) => {
+            let _ = tell.send(Err(e));
+        }
+        Ok(()) => {
+            let threads = seized.threads.iter().filter_map(|&(tid, _)| thread(tid, arch)).collect();
+            let stopped = Stopped { threads, unstopped: seized.unstopped.clone() };
+            if tell.send(Ok(stopped)).is_ok() {
+                let waited = match at_most.map(|most| most.saturating_sub(begun.elapsed())) {
+                    Some(left) => told.recv_timeout(left),
+                    None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                };
+                timed_out = waited == Err(RecvTimeoutError::Timeout);
+            }
+        }
+    }
+    drop(seized);
+    Ended { lasted: begun.elapsed(), timed_out }
+}
+
+fn thread(tid: u32, arch: Arch) -> Option<Thread> {
+    let registers = ptrace::registers(tid, arch)?;
+    let thread_pointer = registers.thread_pointer().or_else(|| ptrace::thread_pointer(tid));
+    Some(Thread { tid, signal: 0, registers, thread_pointer })
+}
+
+/// Threads that are ours to let go.
+struct Seized {
+    /// Those that stand still, each with the signal that it was about to get.
+    threads: Vec<(u32, i32)>,
+    seen: HashSet<u32>,
+    /// Seized and asked to stop, but not seen to.
+    unstopped: Vec<u32>,
+}
+
+impl Seized {
+    /// Stop all, until the list of threads has none that was not seen: who stands still makes no new ones.
+    fn all(&mut self, pid: u32) -> io::Result<()> {
+        for _ in 0..ROUNDS {
+            let new: Vec<u32> = tids(pid)?.into_iter().filter(|tid| !self.seen.contains(tid)).collect();
+            if new.is_empty() {
+                break;
+            }
+            let mut asked = Vec::with_capacity(new.len());
+            for tid in new {
+                match ptrace::seize(tid) {
+                    Ok(()) => asked.push(tid),
+                    // It ended since it was listed; a first thread that ended before the others stays in the list.
+                    Err(e) if e.raw_os_error() == Some(libc::ESRCH) || has_ended(pid, tid) => {}
+                    Err(e) => {
+                        self.unstopped.append(&mut asked);
+                        return Err(e);
+                    }
+                }
+                self.seen.insert(tid);
+                // A thread that is gone is told by the wait for it.
+                let _ = ptrace::interrupt(tid);
+            }
+            let until = Instant::now() + PATIENCE;
+            for tid in asked {
+                self.await_stop(tid, until);
+            }
+        }
+        if self.threads.is_empty() && self.unstopped.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        Ok(())
+    }
+
+    fn await_stop(&mut self, tid: u32, until: Instant) {
+        loop {
+            match ptrace::wait(tid, false) {
+                Ok(Some(Found::Stopped { signal })) => return self.threads.push((tid, signal)),
+                Ok(Some(Found::Gone)) | Err(_) => return,
+                Ok(None) if Instant::now() >= until => return self.unstopped.push(tid),
+                Ok(None) => std::thread::sleep(Duration::from_micros(50)),
+            }
+        }
+    }
+}
+
+impl Drop for Seized {
+    fn drop(&mut self) {
+        for (tid, signal) in self.threads.drain(..) {
+            let _ = ptrace::detach(tid, signal);
+        }
+        // Who has not stopped can't be let go by a request; it is when the thread that seized it ends, which is now. Where it
+        // has stopped in the meantime, its signal goes with it.
+        for tid in self.unstopped.drain(..) {
+            if let Ok(Some(Found::Stopped { signal })) = ptrace::wait(tid, false) {
+                let _ = ptrace::detach(tid, signal);
+            }
+        }
+    }
+}
+
+/// Whether a thread has ended and is only waited for: state `Z` or `X` in its stat.
+fn has_ended(pid: u32, tid: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"));
+    // The name stands in parentheses and may hold any.
+    let state = text.as_ref().map(|t| t.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()));
+    matches!(state, Ok(Some('Z' | 'X')) | Err(_))
+}
+
+/// The threads of a process, as listed.
+pub(super) fn tids(pid: u32) -> io::Result<Vec<u32>> {
+    let mut out = Vec::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/task"))?.take(limits::MAX_THREADS) {
+        // A thread that ends while the list is read may end the list.
+        let Ok(entry) = entry else { break };
+        out.extend(entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    out.sort_unstable_by_key(|&tid| (tid != pid, tid));
+    Ok(out)
+}

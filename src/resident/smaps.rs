@@ -1,0 +1,217 @@
+//! /proc/PID/smaps: what of each mapping was resident (fs/proc/task_mmu.c `show_smap`, proc(5)).
+//!
+//! A mapping is a line as in /proc/PID/maps and behind it a line for each figure, in KiB. People save it beside a core, alone
+//! or behind /proc/PID/status (`cat /proc/PID/{status,smaps}`), so lines of status are taken too. Nothing is believed that
+//! may be cut: a figure without its unit is none, and a last mapping that has less than the others is left out.
+
+use super::status;
+use super::text::{hex, kib, lines, number};
+use crate::addr::{Addr, AddrRange};
+use crate::limits;
+use crate::range_map::RangeMap;
+use crate::targets::Perms;
+use crate::targets::residence::{Figure, Figures, MappingResidence, Residence, StatusFigures, Told, VmFlags};
+
+/// What such a text says.
+#[derive(Clone, Debug, Default)]
+pub struct Smaps {
+    /// Mappings with figures, by address.
+    pub mappings: RangeMap<MappingResidence>,
+    /// Figures that all of them have.
+    pub told: Told,
+    /// What lines of status said, where there were any.
+    pub status: StatusFigures,
+    /// The sums of smaps_rollup, if the text has that too or is it.
+    pub rollup: Option<Figures>,
+    /// Whether the text ended within a mapping, which is left out.
+    pub cut: bool,
+    /// Mappings that are left out as they have no figures (lines of maps), or lie over another one.
+    pub left_out: u64,
+}
+
+impl Smaps {
+    /// As what was resident; `source`: where the text was read from, for people.
+    pub fn into_residence(self, source: String) -> Residence {
+        let Smaps { mappings, told, status, .. } = self;
+        Residence { source, mappings, told, status, ..Residence::default() }
+    }
+}
+
+/// Read the text of /proc/PID/smaps. Never fails: a text of something else has no mappings.
+pub fn parse(text: &[u8]) -> Smaps {
+    let mut reader = Reader::default();
+    for (line, ended) in lines(text) {
+        // Keys begin with a capital letter.
+        let begins = line.first().is_some_and(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+        match header(line).filter(|_| begins) {
+            Some((mapping, name)) => reader.begin(mapping, name),
+            None if begins && !ended => reader.cut(),
+            None => reader.line(line),
+        }
+    }
+    reader.finish()
+}
+
+/// The mapping whose lines are read.
+#[derive(Default)]
+struct Open {
+    mapping: MappingResidence,
+    told: Told,
+    rollup: bool,
+}
+
+#[derive(Default)]
+struct Reader {
+    out: Smaps,
+    done: Vec<MappingResidence>,
+    /// Figures that all that are done have.
+    told: Option<Told>,
+    open: Option<Open>,
+}
+
+impl Reader {
+    fn begin(&mut self, mapping: MappingResidence, name: &[u8]) {
+        self.close(false);
+        self.open = Some(Open { mapping, told: Told::NOTHING, rollup: name == b"[rollup]" });
+    }
+
+    /// The text ends in the first line of a mapping.
+    fn cut(&mut self) {
+        self.close(false);
+        self.out.cut = true;
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        let Some(open) = &mut self.open else {
+            status::take_line(&mut self.out.status, line);
+            return;
+        };
+        let Some(colon) = memchr::memchr(b':', line) else { return };
+        let (key, value) = line.split_at(colon);
+        let value = value.get(1..).unwrap_or_default();
+        if let Some(figure) = figure(key) {
+            if let Some(bytes) = kib(value) {
+                open.mapping.figures.set(figure, bytes);
+                open.told.add(figure);
+            }
+        } else if key == b"KernelPageSize" {
+            open.mapping.page_size = kib(value).unwrap_or(0);
+        } else if key == b"VmFlags" {
+            open.mapping.flags = flags(value);
+        } else if !IGNORED.contains(&key) && status::take_line(&mut self.out.status, line) {
+            // What follows lines of status, as another copy of smaps begins with a mapping of its own.
+            self.close(false);
+        }
+    }
+
+    /// The open mapping has all its lines; `last`: as the text ended.
+    fn close(&mut self, last: bool) {
+        let Some(Open { mapping, told, rollup }) = self.open.take() else { return };
+        let less = self.told.is_some_and(|all| told.and(all) != all);
+        if rollup {
+            self.out.rollup = Some(mapping.figures);
+        } else if last && less {
+            self.out.cut = true;
+        } else if !told.has(Figure::Rss) || self.done.len() >= limits::MAX_SEGMENTS {
+            self.out.left_out += 1;
+        } else {
+            self.told = Some(self.told.map_or(told, |all| all.and(told)));
+            self.done.push(mapping);
+        }
+    }
+
+    fn finish(mut self) -> Smaps {
+        self.close(true);
+        let mut mappings = self.done;
+        // They are in order already, unless somebody put two texts together.
+        mappings.sort_by_key(|mapping| mapping.range);
+        let before = mappings.len();
+        let mut end = Addr::NULL;
+        mappings.retain(|mapping| {
+            let apart = mapping.range.start >= end;
+            end = if apart { mapping.range.end } else { end };
+            apart
+        });
+        self.out.left_out += (before - mappings.len()) as u64;
+        self.out.told = self.told.unwrap_or_default();
+        self.out.mappings = RangeMap::from_sorted(mappings).unwrap_or_default();
+        self.out
+    }
+}
+
+/// Lines of a mapping that are not needed, so that they are not looked for among those of status.
+const IGNORED: [&[u8]; 9] = [
+    b"Size",
+    b"MMUPageSize",
+    b"Pss_Dirty",
+    b"Referenced",
+    b"KSM",
+    b"Locked",
+    b"THPeligible",
+    b"ProtectionKey",
+    b"Pss_Anon",
+];
+
+/// The figure that stands behind a key.
+fn figure(key: &[u8]) -> Option<Figure> {
+    Some(match key {
+        b"Rss" => Figure::Rss,
+        b"Pss" => Figure::Pss,
+        b"Shared_Clean" => Figure::SharedClean,
+        b"Shared_Dirty" => Figure::SharedDirty,
+        b"Private_Clean" => Figure::PrivateClean,
+        b"Private_Dirty" => Figure::PrivateDirty,
+        b"Anonymous" => Figure::Anonymous,
+        b"LazyFree" => Figure::LazyFree,
+        b"AnonHugePages" => Figure::AnonHuge,
+        b"ShmemPmdMapped" => Figure::ShmemHuge,
+        b"FilePmdMapped" => Figure::FileHuge,
+        b"Shared_Hugetlb" => Figure::SharedHugetlb,
+        b"Private_Hugetlb" => Figure::PrivateHugetlb,
+        b"Swap" => Figure::Swap,
+        b"SwapPss" => Figure::SwapPss,
+        _ => return None,
+    })
+}
+
+/// `rd wr mr mw me ac sd`, two letters each (Documentation/filesystems/proc.rst).
+fn flags(value: &[u8]) -> VmFlags {
+    let mut out = VmFlags::default();
+    for flag in value.split(u8::is_ascii_whitespace) {
+        match flag {
+            b"ht" => out.hugetlb = true,
+            b"dd" => out.dont_dump = true,
+            b"pf" | b"io" => out.device = true,
+            b"lo" => out.locked = true,
+            b"hg" => out.huge_advised = true,
+            _ => {}
+        }
+    }
+    out
+}
+
+/// `55e88c608000-55e88c60e000 r-xp 00002000 fe:00 247282     /usr/bin/head` without its figures, and its name.
+fn header(line: &[u8]) -> Option<(MappingResidence, &[u8])> {
+    let (start, rest) = hex(line)?;
+    let (end, rest) = hex(rest.strip_prefix(b"-")?)?;
+    let (perms, rest) = rest.strip_prefix(b" ")?.split_at_checked(4)?;
+    let &[read, write, exec, sharing] = perms else { return None };
+    let is = |letter: u8, on: u8| (letter == on).then_some(true).or((letter == b'-').then_some(false));
+    let perms = Perms { read: is(read, b'r')?, write: is(write, b'w')?, exec: is(exec, b'x')? };
+    let shared = match sharing {
+        b's' => true,
+        b'p' => false,
+        _ => return None,
+    };
+    let (_, rest) = hex(rest.strip_prefix(b" ")?)?;
+    let device = rest.strip_prefix(b" ")?;
+    let (_, rest) = device.split_at(memchr::memchr(b' ', device)?);
+    let (inode, name) = number(rest.strip_prefix(b" ")?)?;
+    let range = AddrRange::new(Addr::new(start), Addr::new(end));
+    let mapping = MappingResidence { range, perms, shared, file: inode != 0, ..MappingResidence::default() };
+    (!range.is_empty()).then_some((mapping, name.trim_ascii_start()))
+}
+
+#[cfg(test)]
+#[path = "smaps_tests.rs"]
+mod tests;
