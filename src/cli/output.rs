@@ -81,7 +81,8 @@ pub(crate) fn answer<T: Render>(
             }
         }
         Format::Table => {
-            if report.body.wants_headline() {
+            // Above a page of the screen stands which core it is.
+            if report.body.wants_headline() && shown_in().is_none() {
                 render::write(&render::headline(&report.core), look(common), &mut out)?;
             }
             let mut text = report.body.document();

@@ -10,6 +10,7 @@ use crate::commands::{
 pub const COMMANDS: &[Command] = &[
     triage::COMMAND.under(Group::Memory),
     of_screen("explore", "The same and the map, types, threads and malloc on a screen to look around in"),
+    of_screen("top", "The memory of a process that runs, looked at every two seconds: --pid N"),
     info::COMMAND.under(Group::Memory),
     summary::COMMAND.under(Group::Memory),
     regions::COMMAND.under(Group::Memory),

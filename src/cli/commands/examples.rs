@@ -33,6 +33,7 @@ pub(super) const EXAMPLES: &[Example] = &[
         "look around in all of it: Enter goes in, Esc out, ? helps, q leaves",
         &[],
     ),
+    example("top", "coremap top --every 10s 4711", "the memory of process 4711, and what grows", &[]),
     example("info", "coremap info core", "which process this was, and what the dump lacks", &[]),
     example(
         "summary",

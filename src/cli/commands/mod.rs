@@ -36,6 +36,7 @@ mod summary;
 mod symbolicate;
 mod syncblocks;
 mod threads;
+mod top;
 mod triage;
 mod whatis;
 
@@ -64,6 +65,7 @@ pub(crate) trait Command: Args {
 const COMMANDS: &[Row] = &[
     row::<triage::Triage>(),
     row::<explore::Explore>(),
+    row::<top::Top>(),
     row::<info::Info>(),
     row::<summary::Summary>(),
     row::<regions::Regions>(),

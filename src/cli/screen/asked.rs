@@ -41,6 +41,12 @@ impl Asked {
         if let Some(memory) = common.memory {
             command.arg("--memory").arg(memory.to_string());
         }
+        if common.no_stop {
+            command.arg("--no-stop");
+        }
+        if let Some(time) = common.stop_at_most {
+            command.arg("--stop-at-most").arg(format!("{}ms", time.as_millis()));
+        }
         let when = match (common.color, color) {
             (Colour::Never, _) => "never",
             (_, true) => "always",

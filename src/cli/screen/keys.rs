@@ -15,6 +15,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("/", "only rows with that text; on a page: find it, n the next"),
     ("s", "another order"),
     ("v", "another view: by kind or region, by thread or stack, by use or arena"),
+    ("r space", "of a process that runs: look once more; pause"),
     ("m", "what memory is measured by: written, held by the core, mapped"),
     ("w", "what could not be read or understood"),
     ("?", "this help"),
@@ -99,7 +100,9 @@ fn on_list(state: &mut State, code: KeyCode) -> Option<Do> {
         KeyCode::Char('s') => state.reorder(),
         KeyCode::Char('v') => state.regroup(),
         KeyCode::Char('m') => state.remeasure(),
-        KeyCode::Char(' ' | 'r') => state.said = Some("a core does not change".to_owned()),
+        KeyCode::Char(' ') => return state.pause(),
+        KeyCode::Char('r') if state.live.is_some() => return Some(Do::Look),
+        KeyCode::Char('r') => state.said = Some("a core does not change".to_owned()),
         _ => {}
     }
     None

@@ -1,7 +1,10 @@
 //! A list as it stands on the screen: rows, and which of them are seen in which order.
 
+use std::collections::HashMap;
+
 use coremap::addr::Addr;
 use coremap::render::{Align, Cut};
+use coremap::units::human;
 
 /// What is serious about a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +40,9 @@ pub(super) struct Row {
     pub(super) bytes: Option<u64>,
     /// Their share of the list, from 0 to 1.
     pub(super) share: Option<f64>,
+    /// By how much they grew since the first look, and since the last; `None`: unknown, or there was no such look.
+    pub(super) since_first: Option<i64>,
+    pub(super) since_last: Option<i64>,
     /// How many it stands for.
     pub(super) count: Option<u64>,
     /// Cells of the further columns.
@@ -113,6 +119,8 @@ pub(super) enum Sort {
     Given,
     /// Most bytes first.
     Bytes,
+    /// Those first that grew most since the first look.
+    Growth,
     /// Those that stand for most first.
     Count,
     /// By name.
@@ -125,6 +133,7 @@ impl Sort {
         match self {
             Sort::Given => "as the report has them",
             Sort::Bytes => "most bytes first",
+            Sort::Growth => "what grew most first",
             Sort::Count => "most of them first",
             Sort::Name => "by name",
         }
@@ -147,16 +156,38 @@ impl Level {
         self
     }
 
+    /// The same with what became of each row since an earlier look; a row that was not there had nothing.
+    pub(super) fn compare(&mut self, first: Option<&Level>, last: Option<&Level>) {
+        let was = |level: &Level| -> HashMap<String, Option<u64>> {
+            level.rows.iter().map(|row| (row.key.clone(), row.bytes)).collect()
+        };
+        let (first, last) = (first.map(was), last.map(was));
+        let grown = |row: &Row, was: &Option<HashMap<String, Option<u64>>>| {
+            let before = was.as_ref()?.get(&row.key).copied().unwrap_or(Some(0))?;
+            let now = row.bytes?;
+            i64::try_from(i128::from(now) - i128::from(before)).ok()
+        };
+        for row in &mut self.rows {
+            row.since_first = grown(row, &first);
+            row.since_last = grown(row, &last);
+            row.cells.splice(0..0, [row.since_first, row.since_last].map(change));
+        }
+        self.columns.splice(0..0, [Column::number("Since first", 2), Column::number("Since last", 3)]);
+    }
+
     /// Orders that make sense here, the usual one first.
     pub(super) fn sorts(&self) -> Vec<Sort> {
         let counted = self.rows.iter().any(|row| row.count.is_some());
         let weighed = self.rows.iter().any(|row| row.bytes.is_some());
+        let grown = self.rows.iter().any(|row| row.since_first.is_some());
         let there = |sort: &Sort| match sort {
             Sort::Given | Sort::Name => true,
+            Sort::Growth => grown,
             Sort::Bytes => weighed,
             Sort::Count => counted,
         };
-        let others = [Sort::Bytes, Sort::Count, Sort::Name, Sort::Given].into_iter().filter(|&s| s != self.sort);
+        let all = [Sort::Bytes, Sort::Growth, Sort::Count, Sort::Name, Sort::Given];
+        let others = all.into_iter().filter(|&sort| sort != self.sort);
         std::iter::once(self.sort).chain(others.filter(there)).collect()
     }
 
@@ -172,10 +203,19 @@ impl Level {
             Sort::Given => {}
             // What is unknown comes behind what is known to be nothing.
             Sort::Bytes => seen.sort_by_key(|at| std::cmp::Reverse(row(at).and_then(|row| row.bytes))),
+            Sort::Growth => seen.sort_by_key(|at| std::cmp::Reverse(row(at).and_then(|row| row.since_first))),
             Sort::Count => seen.sort_by_key(|at| std::cmp::Reverse(row(at).and_then(|row| row.count))),
             Sort::Name => seen.sort_by(|a, b| row(a).map(|row| &row.name).cmp(&row(b).map(|row| &row.name))),
         }
         seen
+    }
+}
+
+/// `+1.25 MiB`; nothing where nothing changed, or that is not known.
+fn change(bytes: Option<i64>) -> String {
+    match bytes {
+        None | Some(0) => String::new(),
+        Some(bytes) => format!("{}{}", if bytes > 0 { '+' } else { '-' }, human(bytes.unsigned_abs())),
     }
 }
 
@@ -220,6 +260,22 @@ mod tests {
         level.rows[3].cells = vec!["tid 4711".into()];
         assert_eq!(names(&level, Sort::Given, "4711"), ["none"]);
         assert!(names(&level, Sort::Given, "nowhere").is_empty());
+    }
+
+    #[test]
+    fn what_grew_is_told_and_what_was_not_there_had_nothing() {
+        let mut now = level();
+        let first =
+            Level { rows: vec![row("b", Some(4), 1), row("A", Some(50), 1), row("gone", Some(9), 1)], ..level() };
+        now.compare(Some(&first), None);
+        let grown: Vec<Option<i64>> = now.rows.iter().map(|row| row.since_first).collect();
+        assert_eq!(grown, [Some(6), None, Some(-20), Some(0)]);
+        assert!(now.rows.iter().all(|row| row.since_last.is_none()));
+        let told: Vec<&str> = now.rows.iter().map(|row| row.cells[0].as_str()).collect();
+        assert_eq!(told, ["+6 B", "", "-20 B", ""]);
+        assert_eq!(now.columns.len(), 2);
+        assert_eq!(names(&now, Sort::Growth, ""), ["b", "none", "A", "unknown"]);
+        assert!(now.sorts().contains(&Sort::Growth) && !first.sorts().contains(&Sort::Growth));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use coremap::diag::Warning;
 use coremap::progress::Progress;
 use coremap::report::CoreRow;
 use coremap::session::Session;
+use coremap::targets::Producer;
 
 /// A part of a look: what one tab needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub(super) struct Threads {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Look {
     pub(super) core: Option<Arc<CoreRow>>,
+    /// The program's name, as the kernel has it.
+    pub(super) name: Option<String>,
     pub(super) map: Option<Arc<Map>>,
     pub(super) findings: Option<Arc<TriageReport>>,
     pub(super) types: Option<Arc<HeapStatReport>>,
@@ -92,8 +95,10 @@ impl Look {
             }
             Part::Threads => {
                 let options = ThreadOptions { group: true, ..ThreadOptions::default() };
+                // What of stacks is zero is read of cores only: a process would stand still for it.
+                let zero_fill = session.process.facts().producer != Producer::Live;
                 self.threads = Some(Arc::new(Threads {
-                    stacks: commands::stacks(session, &doing(session), true, progress),
+                    stacks: commands::stacks(session, &doing(session), zero_fill, progress),
                     threads: commands::threads(session, options),
                 }));
             }
@@ -101,20 +106,37 @@ impl Look {
                 self.malloc = Some(Arc::new(commands::malloc(session, &MallocOptions::default(), progress)));
             }
         }
-        // Each part may find more that can't be read.
+    }
+
+    /// Put down which process it was, and what could not be read. A process that stands still goes on.
+    pub(super) fn finish(&mut self, session: &Session<'_>) {
         let whole = envelope("explore", session, ());
         self.core = Some(Arc::new(whole.core));
         self.warnings = Arc::new(whole.warnings);
+        let name = session.process.facts().process.as_ref().map(|process| process.name.clone());
+        self.name = name.filter(|name| !name.is_empty());
     }
 
     /// Take over what `newer` has.
     pub(super) fn update(&mut self, newer: Look) {
         self.core = newer.core.or(self.core.take());
+        self.name = newer.name.or(self.name.take());
         self.map = newer.map.or(self.map.take());
         self.findings = newer.findings.or(self.findings.take());
         self.types = newer.types.or(self.types.take());
         self.threads = newer.threads.or(self.threads.take());
         self.malloc = newer.malloc.or(self.malloc.take());
         self.warnings = newer.warnings;
+    }
+
+    /// The parts that `newer` has too, as they were before.
+    pub(super) fn replaced_by(&self, newer: &Look) -> Look {
+        Look {
+            map: self.map.clone().filter(|_| newer.map.is_some()),
+            types: self.types.clone().filter(|_| newer.types.is_some()),
+            threads: self.threads.clone().filter(|_| newer.threads.is_some()),
+            malloc: self.malloc.clone().filter(|_| newer.malloc.is_some()),
+            ..Look::default()
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `explore`: a core on a screen to look around in, from kinds of memory down to single regions, types, stacks and
+//! `explore` and `top`: a core, or a process that runs, on a screen to look around in, from kinds of memory down to single regions, types, stacks and
 //! blocks of malloc.
 //!
 //! The screen analyses nothing. All figures are fields of reports that the library makes (`look.rs`); what goes beyond
@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `look` | the reports of one look at the process |
 //! | `worker` | the thread that makes them, so that keys are answered at once |
+//! | `clock` | when the next look at a process that runs is due |
 //! | `level`, `levels` | a list on the screen; how each comes from the reports |
 //! | `state`, `cursor`, `keys` | where one is, and what a key does there |
 //! | `asked`, `page`, `words` | a command that was asked for, and its text |
@@ -16,6 +17,7 @@
 //! | `run` | the loop |
 
 mod asked;
+mod clock;
 mod cursor;
 mod draw;
 mod keys;
@@ -29,5 +31,5 @@ mod terminal;
 mod words;
 mod worker;
 
-pub(crate) use run::explore;
+pub(crate) use run::{explore, top};
 pub(crate) use terminal::give_back;

@@ -7,6 +7,7 @@ use coremap::bytes::printable;
 use coremap::commands::threads::ThreadsReport;
 use coremap::render::{self, Look as Form, Render};
 
+use crate::cli::screen::clock::{Clock, Cost};
 use crate::cli::screen::cursor::Cursor;
 use crate::cli::screen::level::{Level, Opens, Row, Sort};
 use crate::cli::screen::levels::{Measure, Tab, View, level};
@@ -23,6 +24,8 @@ pub(super) enum Do {
     Suspend,
     /// Let that part be the next.
     Hurry(Part),
+    /// Look once more.
+    Look,
     /// Run that command and show its answer.
     Ask(Vec<String>),
     /// Give up the command that runs.
@@ -68,8 +71,22 @@ pub(super) struct Making {
     pub(super) doing: (&'static str, Option<f64>),
 }
 
+/// What there is of a process that runs, and not of a core.
+pub(super) struct Live {
+    pub(super) clock: Clock,
+    /// Whether one look follows another by itself.
+    pub(super) again: bool,
+    /// The first look at each part, and the one before the present.
+    pub(super) first: Look,
+    pub(super) last: Look,
+    /// Why there was no look the last time.
+    pub(super) failed: Option<String>,
+}
+
 /// All that is drawn.
 pub(super) struct State {
+    /// Name of the command: explore or top.
+    pub(super) command: &'static str,
     /// The core, as the user names it.
     pub(super) core: String,
     pub(super) look: Look,
@@ -90,6 +107,7 @@ pub(super) struct State {
     /// A sentence at the bottom, until the next key.
     pub(super) said: Option<String>,
     pub(super) making: Option<Making>,
+    pub(super) live: Option<Live>,
     pub(super) theme: Theme,
     /// Columns of the screen, and rows of a list or page that fit on it, as it was last drawn.
     pub(super) columns: u16,
@@ -98,8 +116,9 @@ pub(super) struct State {
 
 impl State {
     /// At the first tab, with nothing there yet.
-    pub(super) fn new(core: String, theme: Theme) -> State {
+    pub(super) fn new(command: &'static str, core: String, theme: Theme) -> State {
         State {
+            command,
             core,
             look: Look::default(),
             tab: Tab::Findings,
@@ -113,6 +132,7 @@ impl State {
             typing: false,
             said: None,
             making: None,
+            live: None,
             theme,
             columns: 80,
             room: 10,
@@ -166,6 +186,12 @@ impl State {
             let path: Vec<String> = self.places().iter().skip(1).map(|place| place.key.clone()).collect();
             let view = View { tab: self.tab, grouping: self.grouping(), measure: self.measure, path: &path };
             self.level = level(view, &self.look);
+            // What is weighed can grow; findings are sentences that change.
+            let weighed = self.level.as_ref().is_some_and(|level| !level.measure.is_empty() && !level.sentences);
+            if let (Some(now), Some(live), true) = (&mut self.level, &self.live, weighed) {
+                let (first, last) = (level(view, &live.first), level(view, &live.last));
+                now.compare(first.as_ref(), last.as_ref());
+            }
             // The row that was gone into is gone.
             if self.level.is_none() && !path.is_empty() {
                 self.places_mut().pop();
@@ -174,6 +200,29 @@ impl State {
             break;
         }
         self.select();
+    }
+
+    /// A look is there.
+    pub(super) fn arrive(&mut self, look: Look, cost: Option<Cost>) {
+        if let Some(live) = &mut self.live {
+            // Of a part that is seen for the first time the first look is this one.
+            let mut first = look.clone();
+            first.update(std::mem::take(&mut live.first));
+            live.first = first;
+            live.last.update(self.look.replaced_by(&look));
+            live.clock.end(cost, Instant::now());
+            live.failed = None;
+        }
+        self.look.update(look);
+        self.refresh();
+    }
+
+    /// There was no look, and why.
+    pub(super) fn fail(&mut self, why: String) {
+        if let Some(live) = &mut self.live {
+            live.clock.end(None, Instant::now());
+            live.failed = Some(why);
+        }
     }
 
     /// Choose rows and their order anew.
@@ -212,7 +261,16 @@ impl State {
     pub(super) fn show(&mut self, tab: Tab) -> Option<Do> {
         self.tab = tab;
         self.refresh();
-        self.level.is_none().then(|| Do::Hurry(tab.part()))
+        self.level.is_none().then(|| Do::Hurry(self.part()))
+    }
+
+    /// What the tab needs. Of a process that runs not all of memory is read to say what has it, but what its
+    /// structures say.
+    pub(super) fn part(&self) -> Part {
+        match self.tab.part() {
+            Part::Findings if self.live.is_some() => Part::Map,
+            part => part,
+        }
     }
 
     /// Put the rows together in the next way.
@@ -228,14 +286,25 @@ impl State {
         self.refresh();
     }
 
+    /// Let the clock stand, or go.
+    pub(super) fn pause(&mut self) -> Option<Do> {
+        match &mut self.live {
+            Some(live) if live.again => live.clock.paused = !live.clock.paused,
+            Some(_) => return Some(Do::Look),
+            None => self.said = Some("a core does not change".to_owned()),
+        }
+        None
+    }
+
     /// Measure memory by something else.
     pub(super) fn remeasure(&mut self) {
         if self.tab != Tab::Memory {
             self.said = Some("memory is measured by another column in the tab Memory".to_owned());
             return;
         }
-        let at = Measure::ALL.iter().position(|measure| *measure == self.measure).unwrap_or(0);
-        self.measure = Measure::ALL[(at + 1) % Measure::ALL.len()];
+        let all = Measure::of(self.live.is_some());
+        let at = all.iter().position(|measure| *measure == self.measure).unwrap_or(0);
+        self.measure = all.get((at + 1) % all.len()).copied().unwrap_or_default();
         self.refresh();
     }
 
@@ -288,7 +357,7 @@ impl State {
     }
 
     /// The command that tells more of the row, as it would be typed.
-    pub(super) fn command(&self) -> Option<String> {
+    pub(super) fn more(&self) -> Option<String> {
         self.row()?.command.as_ref().map(|words| words::line(words, &self.core))
     }
 

@@ -23,7 +23,7 @@ pub(super) fn about(state: &State, frame: &mut Frame<'_>, area: Rect) {
             all.extend(text::wrapped(&row.name, width).into_iter().map(|line| Line::styled(line, BOLD)));
         }
         // The command last, and always seen: it is what one goes on with.
-        let command = state.command().map(|line| labelled("more", &line, width)).unwrap_or_default();
+        let command = state.more().map(|line| labelled("more", &line, width)).unwrap_or_default();
         let room = usize::from(area.height).saturating_sub(command.len());
         all.extend(flowed(&row.about, width));
         all.truncate(room.max(1));

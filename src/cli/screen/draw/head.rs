@@ -1,5 +1,7 @@
 //! The first lines: which core, what of it is there, and the tabs.
 
+use std::time::Instant;
+
 use coremap::bytes::printable;
 use coremap::render::Cut;
 use coremap::report::CoreRow;
@@ -11,16 +13,39 @@ use ratatui::text::{Line, Span};
 
 use crate::cli::screen::draw::{BOLD, FAINT, lines, text};
 use crate::cli::screen::levels::Tab;
-use crate::cli::screen::state::State;
+use crate::cli::screen::state::{Live, State};
 
 pub(super) fn draw(state: &State, frame: &mut Frame<'_>, first: Rect, second: Rect, tabs: Rect) {
-    const TITLE: &str = "coremap explore  ";
-    let room = usize::from(first.width).saturating_sub(TITLE.len());
-    let path = text::cut(&state.core, room, Cut::Start);
-    lines(frame, first, [Line::from(vec![Span::styled(TITLE, BOLD), Span::raw(path)])]);
+    let title = format!("coremap {}  ", state.command);
+    let room = usize::from(first.width).saturating_sub(title.len());
+    let name = state.look.name.as_ref().map(|name| printable(name).into_owned());
     let told = state.look.core.as_ref().map(|core| process(core, state)).unwrap_or_default();
-    lines(frame, second, [Line::styled(text::fitted(&told, usize::from(second.width)), FAINT)]);
+    // Of a process that runs the path says no more than its number, and how the looks go is what changes.
+    let (above, below) = match &state.live {
+        Some(live) => (name.into_iter().chain([told]).collect::<Vec<_>>().join(" · "), clock(live)),
+        None => {
+            let name = name.map_or_else(String::new, |name| format!("  {name}"));
+            let path = text::cut(&state.core, room.saturating_sub(text::width(&name)).max(room / 2), Cut::Start);
+            (path + &name, told)
+        }
+    };
+    let above = Span::raw(text::fitted(&above, room));
+    lines(frame, first, [Line::from(vec![Span::styled(title, BOLD), above])]);
+    lines(frame, second, [Line::styled(text::fitted(&below, usize::from(second.width)), FAINT)]);
     lines(frame, tabs, [tab_line(state, usize::from(tabs.width))]);
+}
+
+/// How it goes with the looks.
+fn clock(live: &Live) -> String {
+    let told = if live.again {
+        live.clock.told(Instant::now())
+    } else {
+        format!("stood still {:.1} ms (r: look once more)", live.clock.cost.stood.as_secs_f64() * 1000.0)
+    };
+    match &live.failed {
+        Some(failed) => format!("NO LOOK: {failed}"),
+        None => told,
+    }
 }
 
 /// Which process, and how whole its core is.
@@ -37,12 +62,17 @@ fn process(core: &CoreRow, state: &State) -> String {
     parts.push(count(core.threads as u64, "thread"));
     if let Some(map) = &state.look.map {
         let total = &map.summary.total;
-        parts.push(format!("{} in the core of {} mapped", human(total.in_core), human(total.size)));
+        let of = format!("{} mapped", human(total.size));
+        // What of a process that runs a core would hold is no figure that anybody asks for.
+        let held = state.live.is_none().then(|| format!("{} in the core of ", human(total.in_core)));
+        parts.push(held.unwrap_or_default() + &of);
     }
     if !state.look.warnings.is_empty() {
         parts.push(format!("{} (w)", count(state.look.warnings.len() as u64, "warning")));
     }
-    parts.push(format!("{} {}", core.producer, core.arch));
+    if state.live.is_none() {
+        parts.push(format!("{} {}", core.producer, core.arch));
+    }
     printable(&parts.join(" · ")).into_owned()
 }
 

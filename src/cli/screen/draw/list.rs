@@ -31,6 +31,8 @@ const MEASURED: usize = 2000;
 /// How the columns of a list stand on the screen.
 struct Form {
     marks: bool,
+    /// Whether there is a column for what grows.
+    trend: bool,
     /// Columns of the bytes, of shares and of bars; 0: not shown.
     bytes: usize,
     share: usize,
@@ -123,6 +125,7 @@ fn form(level: &Level, seen: &[usize], width: usize, bars: bool) -> Form {
     let weighed = !level.measure.is_empty();
     let shared = measured().any(|row| row.share.is_some());
     let mut form = Form {
+        trend: level.rows.iter().any(|row| row.since_last.is_some()),
         marks: level.rows.iter().any(|row| row.mark != Mark::None),
         bytes: if weighed { widest(level.measure, &|row| size(row.bytes).len()) } else { 0 },
         share: if shared { "100.0 %".len() } else { 0 },
@@ -159,7 +162,12 @@ impl Form {
     fn before_name(&self) -> usize {
         let gap = |columns: usize| if columns > 0 { columns + 1 } else { 0 };
         let cells: usize = self.cells.iter().map(|(_, width)| width + 2).sum();
-        2 + if self.marks { 3 } else { 0 } + gap(self.bytes) + gap(self.share) + gap(self.bar) + cells
+        2 + if self.marks { 3 } else { 0 }
+            + if self.trend { 2 } else { 0 }
+            + gap(self.bytes)
+            + gap(self.share)
+            + gap(self.bar)
+            + cells
     }
 
     /// A line up to the name.
@@ -198,7 +206,7 @@ fn titles(level: &Level, form: &Form) -> String {
     let cell = |at: usize, width: usize| {
         level.columns.get(at).map(|column| filled(column.title, width, column.align)).unwrap_or_default()
     };
-    let marks = if form.marks { "   " } else { "" };
+    let marks = [if form.marks { "   " } else { "" }, if form.trend { "  " } else { "" }].concat();
     let before = form.line(level.measure, "%", &" ".repeat(form.bar), &cell);
     format!("  {marks}{before}{}", level.name)
 }
@@ -234,7 +242,12 @@ fn drawn(level: &Level, row: &Row, form: &Form, here: bool, color: bool) -> Vec<
         Mark::Info => ("·  ", Style::new()),
         Mark::None => ("   ", Style::new()),
     };
-    let style = if color { style } else { Style::new() };
+    let (trend, grows) = match row.since_last {
+        Some(1..) => ("▲ ", Style::new().fg(Color::Magenta)),
+        Some(..=-1) => ("▼ ", Style::new()),
+        _ => ("  ", Style::new()),
+    };
+    let [style, grows] = [style, grows].map(|style| if color { style } else { Style::new() });
     let whole = if here { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
     let indent = form.before_name();
     let line = |(at, name): (usize, String)| {
@@ -242,7 +255,8 @@ fn drawn(level: &Level, row: &Row, form: &Form, here: bool, color: bool) -> Vec<
         let spans = if at == 0 {
             let here = Span::raw(if here { "> " } else { "  " });
             let mark = Span::styled(if form.marks { mark } else { "" }, style);
-            vec![here, mark, Span::raw(format!("{before}{name}{blank}"))]
+            let trend = Span::styled(if form.trend { trend } else { "" }, grows);
+            vec![here, mark, trend, Span::raw(format!("{before}{name}{blank}"))]
         } else {
             vec![Span::raw(format!("{:indent$}{name}{blank}", ""))]
         };

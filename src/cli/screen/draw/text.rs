@@ -91,6 +91,8 @@ pub(super) fn in_ascii(buffer: &mut Buffer) {
             let plain = match cell.symbol() {
                 "█" | "▉" | "▊" | "▋" | "▌" => "#",
                 "▍" | "▎" | "▏" => ":",
+                "▲" => "^",
+                "▼" => "v",
                 "─" | "·" => "-",
                 "›" | "→" => ">",
                 "←" => "<",

@@ -58,13 +58,13 @@ fn by_use(report: &MallocReport) -> Level {
     let command = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>());
     let into = |row: Row| Row { opens: Opens::Level, command: command(&["malloc"]), ..row };
     let mut rows = vec![
-        into(counted(row(USED, "in blocks that the program holds", total.used_bytes), total.used)),
-        into(counted(row(FREE, "in free blocks", total.free_bytes), total.free)),
+        into(counted(row(USED, "used: held by the program", total.used_bytes), total.used)),
+        into(counted(row(FREE, "free", total.free_bytes), total.free)),
     ];
     let rest = [
-        ("top", "at the tops of arenas: never used, or free again", total.top),
-        ("trimmed", "given back to the system, and still mapped", total.trimmed),
-        ("overhead", "malloc's own structures, and padding", total.overhead),
+        ("top", "tops of arenas", total.top),
+        ("trimmed", "given back, still mapped", total.trimmed),
+        ("overhead", "malloc's own structures", total.overhead),
         ("foreign", "taken from the break by others", total.foreign),
         ("unknown", "not in the core, or damaged", total.unknown),
     ];

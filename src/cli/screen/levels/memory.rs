@@ -27,8 +27,11 @@ pub(in crate::cli::screen) enum Measure {
 }
 
 impl Measure {
-    /// All, as they follow each other.
-    pub(in crate::cli::screen) const ALL: [Measure; 3] = [Measure::Written, Measure::InCore, Measure::Mapped];
+    /// Those that are known, as they follow each other; `live`: of a process that runs, whose memory is not read for
+    /// what of it is zero.
+    pub(in crate::cli::screen) fn of(live: bool) -> &'static [Measure] {
+        if live { &[Measure::InCore, Measure::Mapped] } else { &[Measure::Written, Measure::InCore, Measure::Mapped] }
+    }
 
     /// Its title.
     pub(in crate::cli::screen) fn name(self) -> &'static str {
@@ -39,7 +42,7 @@ impl Measure {
         }
     }
 
-    fn of(self, sum: &Sum) -> Option<u64> {
+    fn bytes(self, sum: &Sum) -> Option<u64> {
         match self {
             Measure::Written => sum.written,
             Measure::InCore => Some(sum.in_core),
@@ -117,6 +120,11 @@ fn owner(region: &RegionRow) -> &Name {
     region.file.as_ref().unwrap_or(&region.detail)
 }
 
+/// The file's name in a path: what tells owners apart.
+fn last_part(path: &str) -> &str {
+    path.strip_prefix('/').and_then(|rest| rest.rsplit('/').next()).filter(|name| !name.is_empty()).unwrap_or(path)
+}
+
 struct List {
     measure: Measure,
 }
@@ -141,7 +149,7 @@ impl List {
         Row {
             key: key.to_owned(),
             name: key.to_owned(),
-            bytes: self.measure.of(sum),
+            bytes: self.measure.bytes(sum),
             count: Some(sum.count),
             about: told(sum),
             ..Row::default()
@@ -178,14 +186,16 @@ impl List {
     fn of_owners(&self, owners: BTreeMap<&Name, Vec<&RegionRow>>) -> Level {
         let mut sums: Vec<(&Name, Sum, Vec<&RegionRow>)> =
             owners.into_iter().map(|(owner, of)| (owner, Sum::of(of.iter().copied()), of)).collect();
-        sums.sort_by_key(|(_, sum, _)| Reverse(self.measure.of(sum)));
+        sums.sort_by_key(|(_, sum, _)| Reverse(self.measure.bytes(sum)));
         let rest = sums.split_off(sums.len().min(MOST));
         let row = |(owner, sum, of): &(&Name, Sum, Vec<&RegionRow>)| match of.as_slice() {
             [one] => Row { cells: self.cells(sum, true), ..self.region(one, false) },
             _ => {
-                let name = if owner.is_empty() { "(nobody claims it)" } else { owner };
                 let mut row = self.row(owner, sum);
-                row.name = name.to_owned();
+                row.name = if owner.is_empty() { "(nobody claims it)".to_owned() } else { last_part(owner).to_owned() };
+                if row.name != ***owner {
+                    row.about.insert(0, ("file", owner.to_string()));
+                }
                 row.cells = self.cells(sum, true);
                 row.opens = Opens::Level;
                 row
@@ -198,7 +208,7 @@ impl List {
     }
 
     fn of_regions(&self, mut regions: Vec<&RegionRow>, kinds: bool) -> Level {
-        regions.sort_by_key(|region| (Reverse(self.measure.of(&Sum::of([*region].into_iter()))), region.start));
+        regions.sort_by_key(|region| (Reverse(self.measure.bytes(&Sum::of([*region].into_iter()))), region.start));
         let rest = regions.split_off(regions.len().min(MOST));
         let mut rows: Vec<Row> = regions.iter().map(|region| self.region(region, kinds)).collect();
         rows.extend(self.rest(rest.iter().copied(), false).map(|mut row| {

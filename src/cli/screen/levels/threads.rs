@@ -22,23 +22,30 @@ pub(super) fn level(report: &Threads, grouping: usize) -> Option<Level> {
         count(total.count, "stack"),
         human(total.reserved),
     );
-    Some(Level { note: Some(note), ..level }.with_shares())
+    Some(Level { note: Some(note), ..level })
 }
 
 fn size(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "-".to_owned(), human)
 }
 
-/// What a stack takes: what was written of it, where that is known.
-fn takes(stack: &StackRow) -> Option<u64> {
-    stack.written
+/// What a stack takes, and what that is called.
+type Takes = (&'static str, fn(&StackRow) -> Option<u64>);
+
+/// What was written of stacks, where that is known; of a process that runs, what is in use.
+fn takes(report: &Threads) -> Takes {
+    let all: [Takes; 2] = [("Written", |stack| stack.written), ("In use", |stack| stack.in_use)];
+    let known = |(_, of): &Takes| report.stacks.stacks.iter().any(|stack| of(stack).is_some());
+    let [first, second] = all;
+    if known(&first) { first } else { second }
 }
 
 fn by_thread(report: &Threads) -> Level {
+    let measure = takes(report);
     let threads: HashMap<u32, &ThreadRow> = report.threads.threads.iter().map(|thread| (thread.tid, thread)).collect();
     let rows = report.stacks.stacks.iter().map(|stack| {
         let thread = stack.tid.and_then(|tid| threads.get(&tid).copied());
-        one(stack, thread)
+        one(stack, thread, measure.1)
     });
     let columns = vec![
         Column::number("Tid", 0),
@@ -47,11 +54,11 @@ fn by_thread(report: &Threads) -> Level {
         Column::number("In use", 5),
         Column::number("Reserved", 3),
     ];
-    Level { noun: "stack", measure: "Written", name: "Does", columns, rows: rows.collect(), ..Level::default() }
+    Level { noun: "stack", measure: measure.0, name: "Does", columns, rows: rows.collect(), ..Level::default() }
 }
 
 /// A stack, with the thread whose own it is.
-fn one(stack: &StackRow, thread: Option<&ThreadRow>) -> Row {
+fn one(stack: &StackRow, thread: Option<&ThreadRow>, takes: fn(&StackRow) -> Option<u64>) -> Row {
     let tid = stack.tid.or(stack.used_by);
     let name = thread.and_then(|thread| thread.managed_name.as_ref().or(thread.name.as_ref())).or(stack.name.as_ref());
     let role = thread.and_then(|thread| thread.role).unwrap_or_default();
@@ -114,6 +121,7 @@ fn waits(wait: &coremap::report::WaitRow) -> String {
 const LISTED: usize = 32;
 
 fn by_stack(report: &Threads) -> Level {
+    let measure = takes(report);
     let own = report.stacks.stacks.iter().filter_map(|stack| Some((stack.tid?, stack)));
     let stacks: HashMap<u32, &StackRow> = own.collect();
     let row = |group: &GroupRow| {
@@ -130,7 +138,7 @@ fn by_stack(report: &Threads) -> Level {
         Row {
             key: group.frames.iter().map(|frame| frame.name()).collect::<Vec<_>>().join(";"),
             name: does.or(top).unwrap_or_else(|| "(no frames)".to_owned()),
-            bytes: sum(takes),
+            bytes: sum(measure.1),
             count: Some(group.count as u64),
             cells: vec![exact(group.count as u64), exact(group.frames.len() as u64), size(sum(|s| s.reserved))],
             about: vec![("threads", format!("{}{more}", tids.join(", ")))],

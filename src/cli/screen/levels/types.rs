@@ -24,7 +24,7 @@ fn key_of(kind: &TypeRow) -> String {
 fn all(report: &HeapStatReport) -> Level {
     let tracked = report.types.iter().any(|kind| kind.tracked.is_some());
     let row = |kind: &TypeRow| {
-        let mut about = vec![("bytes", exact(kind.size)), ("at", kind.method_table.to_string())];
+        let mut about = vec![("bytes", exact(kind.size)), ("type at", kind.method_table.to_string())];
         let each = kind.size.checked_div(kind.count);
         about.extend(each.map(|each| ("each", format!("{} on average", human(each)))));
         let told =
