@@ -18,5 +18,7 @@ pub(crate) fn row(r: &Region, names: &mut Shown) -> RegionRow {
         rss_estimated: None,
         confidence: r.confidence,
         content: None,
+        zero: None,
+        written: None,
     }
 }

@@ -13,7 +13,9 @@ pub(crate) mod resident;
 mod safe;
 pub(crate) mod table;
 
+pub use bar::bar;
 pub use brief::Brief;
+pub use cut::shorten;
 pub use document::{Align, Block, Column, Cut, Document, Rows, TableBlock};
 pub use list::{List, Listed, Listing, columns};
 

@@ -34,4 +34,8 @@ pub struct RegionRow {
     pub confidence: Confidence,
     /// What fills it, in words, where that was asked for (`regions --contents`) and nobody claims it.
     pub content: Option<String>,
+    /// Of `in_core`, bytes in whole 4 KiB pages that are all zero; `null` if not scanned (`regions --zero-fill`).
+    pub zero: Option<u64>,
+    /// `in_core` − `zero`: what was written, or dumped of a file.
+    pub written: Option<u64>,
 }

@@ -53,7 +53,10 @@ fn the_map_is_that_of_proc_maps() {
     for (start, end, access, path) in maps(&target) {
         let inside = regions.iter().filter(|r| address(&r["start"]) < end && address(&r["end"]) > start);
         for region in inside {
-            assert!(address(&region["start"]) >= start && address(&region["end"]) <= end, "{region} in {access} {path}");
+            assert!(
+                address(&region["start"]) >= start && address(&region["end"]) <= end,
+                "{region} in {access} {path}"
+            );
             let letters = region["perms"].as_str().expect("access");
             assert_eq!(letters.get(..3), access.get(..3), "{region}");
             if path.starts_with('/') {

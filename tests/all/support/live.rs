@@ -125,7 +125,8 @@ impl Target {
     /// The sum over smaps of a figure, in bytes.
     pub fn smaps(&self, key: &str) -> u64 {
         let text = std::fs::read_to_string(format!("{}/smaps", self.path())).expect("smaps");
-        let kib = |line: &str| line.strip_prefix(key)?.strip_prefix(':')?.trim().strip_suffix(" kB")?.parse::<u64>().ok();
+        let kib =
+            |line: &str| line.strip_prefix(key)?.strip_prefix(':')?.trim().strip_suffix(" kB")?.parse::<u64>().ok();
         text.lines().filter_map(kib).sum::<u64>() * 1024
     }
 
