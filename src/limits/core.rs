@@ -67,6 +67,9 @@ pub const MAX_OPEN_CLAIMS: usize = 256;
 /// Bytes read of a smaps that is given beside a core: of a million mappings it has some 700 MB.
 pub const MAX_SMAPS: u64 = 1 << 30;
 
+/// Bytes of one line of it: a path of 4,096 bytes, each of which may be written as four.
+pub const MAX_SMAPS_LINE: u64 = 64 << 10;
+
 /// Note segments read; every producer writes one.
 pub const MAX_NOTE_SEGMENTS: usize = 64;
 
