@@ -56,6 +56,7 @@ mod refs;
 mod retained;
 mod schema;
 mod search;
+mod series;
 mod source_rules;
 mod speed;
 mod stack_roots;
