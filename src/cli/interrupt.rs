@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::cli::progress;
+use crate::cli::{progress, screen};
 
 /// A file that is to be removed where the program is ended now.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -43,6 +43,7 @@ pub(crate) fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
 /// Nothing of ours stays: neither on the terminal, nor an unfinished file.
 fn clean_up() -> MutexGuard<'static, Option<PathBuf>> {
     progress::clear();
+    screen::give_back();
     // Held to the end, so that no file is made in between.
     let unfinished = unfinished();
     if let Some(path) = &*unfinished {

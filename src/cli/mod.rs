@@ -15,6 +15,7 @@ mod output;
 mod pool;
 mod program;
 mod progress;
+mod screen;
 mod values;
 mod words;
 
@@ -95,6 +96,7 @@ fn escaped(e: clap::Error) -> clap::Error {
 fn install_panic_hook() {
     std::panic::set_hook(Box::new(move |panic| {
         progress::clear();
+        screen::give_back();
         let thread = std::thread::current();
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let why = panic.payload();

@@ -1,6 +1,6 @@
 //! The table of commands: what each is stands in its folder.
 
-use crate::commands::command::{Command, Group, of_program};
+use crate::commands::command::{Command, Group, of_program, of_screen};
 use crate::commands::{
     anon, check, diff, dotnet, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc, object, objects,
     perfmap, record, refs, regions, retained, search, shrink, stacks, summary, symbolicate, threads, trend, triage,
@@ -10,6 +10,8 @@ use crate::commands::{
 /// All of them, in the order of the help.
 pub const COMMANDS: &[Command] = &[
     triage::COMMAND.under(Group::Memory),
+    of_screen("explore", "The same and the map, types, threads and malloc on a screen to look around in"),
+    of_screen("top", "The memory of a process that runs, looked at every two seconds: --pid N"),
     info::COMMAND.under(Group::Memory),
     summary::COMMAND.under(Group::Memory),
     regions::COMMAND.under(Group::Memory),

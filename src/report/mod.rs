@@ -17,6 +17,7 @@ mod name;
 mod object;
 mod pointer_source;
 mod region;
+mod resident;
 mod roots;
 mod sums;
 mod threads;
@@ -43,6 +44,8 @@ pub use object::{
 };
 pub use pointer_source::PointerSource;
 pub use region::RegionRow;
+pub use resident::Resident;
+pub(crate) use resident::{fill_resident, resident_of};
 pub use roots::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 pub use sums::{GenerationRow, ObjectsRow, TypeRow};
 pub(crate) use threads::FrameNames;

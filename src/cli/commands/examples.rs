@@ -27,6 +27,13 @@ const DOES: (&str, &str) = ("Does", "the function a thread is in ← whose code 
 
 pub(super) const EXAMPLES: &[Example] = &[
     example("triage", "coremap triage --budget 10s core", "what has the memory, within ten seconds", &[]),
+    example(
+        "explore",
+        "coremap explore core",
+        "look around in all of it: Enter goes in, Esc out, ? helps, q leaves",
+        &[],
+    ),
+    example("top", "coremap top --every 10s 4711", "the memory of process 4711, and what grows", &[]),
     example("info", "coremap info core", "which process this was, and what the dump lacks", &[]),
     example(
         "summary",

@@ -9,6 +9,7 @@ mod completions;
 mod diff;
 mod examples;
 mod exceptions;
+mod explore;
 mod finalizers;
 mod gcroot;
 mod handles;
@@ -36,6 +37,7 @@ mod summary;
 mod symbolicate;
 mod syncblocks;
 mod threads;
+mod top;
 mod trend;
 mod triage;
 mod whatis;
@@ -64,6 +66,8 @@ pub(crate) trait Command: Args {
 /// Every command, in the order of the help.
 const COMMANDS: &[Row] = &[
     row::<triage::Triage>(),
+    row::<explore::Explore>(),
+    row::<top::Top>(),
     row::<info::Info>(),
     row::<summary::Summary>(),
     row::<regions::Regions>(),
