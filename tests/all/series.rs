@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::builder::{CoreBuilder, Load};
+use crate::support::builder::{Load, small_core};
 use crate::support::commands::recording;
 use crate::support::real;
 use crate::support::run::{Output, program, run};
@@ -92,7 +92,7 @@ fn a_look_at_a_core_has_what_the_core_has() {
 fn cores(dir: &TempDir, pages: &[usize]) -> Vec<PathBuf> {
     let one = |(i, pages): (usize, &usize)| {
         let path = dir.path().join(format!("core.{i}"));
-        let built = CoreBuilder::x86_64().load(Load::at(0x10_0000).bytes(vec![7; pages * 4096])).write();
+        let built = small_core().load(Load::at(0x10_0000).bytes(vec![7; pages * 4096])).write();
         std::fs::copy(built.path(), &path).unwrap();
         path
     };
