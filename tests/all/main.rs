@@ -59,6 +59,7 @@ mod resident;
 mod retained;
 mod schema;
 mod search;
+mod series;
 mod source_rules;
 mod speed;
 mod stack_roots;
