@@ -55,6 +55,7 @@ mod recorded;
 mod refs;
 mod retained;
 mod schema;
+mod screen;
 mod search;
 mod source_rules;
 mod speed;

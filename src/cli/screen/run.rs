@@ -124,6 +124,10 @@ impl Looking<'_> {
             while event::poll(Duration::ZERO)? {
                 let todo = match event::read()? {
                     Event::Key(key) => keys::press(&mut self.state, key),
+                    Event::Resize(..) => {
+                        screen.resize()?;
+                        None
+                    }
                     _ => None,
                 };
                 match todo {

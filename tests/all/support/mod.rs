@@ -15,6 +15,7 @@ pub mod hotspot_builder;
 pub mod malloc_builder;
 pub mod methods;
 pub mod notes;
+pub mod pty;
 pub mod real;
 pub mod run;
 pub mod terminal;
