@@ -9,6 +9,7 @@ mod commands;
 mod exit;
 mod interrupt;
 mod list;
+mod moments;
 mod new_file;
 mod output;
 mod pool;

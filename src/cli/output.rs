@@ -6,7 +6,7 @@ use coremap::commands::{self, Subject, envelope};
 use coremap::dotnet::has_coreclr;
 use coremap::process::Process;
 use coremap::render::{self, Document, Look, Render};
-use coremap::report::ConditionRow;
+use coremap::report::{ConditionRow, Envelope};
 use coremap::session::Session;
 
 use crate::cli::args::{Colour, Common, Format};
@@ -95,6 +95,26 @@ pub(crate) fn answer<T: Render>(
     }
     out.flush()?;
     Ok(finish(session.process))
+}
+
+/// Write an answer that is about no open core: in the form asked for, with its warnings.
+pub(crate) fn answer_of<T: Render>(common: &Common, report: &Envelope<T>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match common.form() {
+        Format::Json => render::json(report, &mut out)?,
+        Format::Csv => report.body.csv(&mut out)?,
+        Format::Table => {
+            if report.body.wants_headline() {
+                render::write(&render::headline(&report.core), look(common), &mut out)?;
+            }
+            render::write(&report.body.document(), look(common), &mut out)?;
+        }
+    }
+    out.flush()?;
+    for w in &report.warnings {
+        tell(&format!("warning: {}: {}", w.code, w.message));
+    }
+    Ok(())
 }
 
 /// Write a text that tells of the program itself, and of no core.

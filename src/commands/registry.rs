@@ -3,7 +3,8 @@
 use crate::commands::command::{Command, Group, of_program, of_screen};
 use crate::commands::{
     anon, check, diff, dotnet, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc, object, objects,
-    perfmap, refs, regions, retained, search, shrink, stacks, summary, symbolicate, threads, triage, whatis,
+    perfmap, record, refs, regions, retained, search, shrink, stacks, summary, symbolicate, threads, trend, triage,
+    whatis,
 };
 
 /// All of them, in the order of the help.
@@ -39,6 +40,8 @@ pub const COMMANDS: &[Command] = &[
     symbolicate::COMMAND.under(Group::Threads),
     perfmap::COMMAND.under(Group::Threads),
     diff::COMMAND.under(Group::Memory),
+    record::COMMAND.under(Group::Memory),
+    trend::COMMAND.under(Group::Memory),
     shrink::COMMAND.under(Group::Sharing),
     check::COMMAND.under(Group::Memory),
     of_program(

@@ -13,6 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
 use crate::targets::extents::Extents;
+use crate::targets::residence::PageRuns;
 
 /// Pages are told in this size: /proc/PID/pagemap has a word for each page of the machine.
 fn page() -> u64 {
@@ -35,6 +36,12 @@ mod bit {
 /// Pages asked for at once: their words fit on a small stack.
 const AT_ONCE: usize = 256;
 
+/// Pages of a stretch, from a multiple of so many on.
+const STRETCH: usize = 64;
+
+/// Stretches that are kept.
+const STRETCHES: usize = 1024;
+
 /// Pages that are kept once read: structures are read word by word, and a word costs a system call otherwise.
 const KEPT: usize = 2048;
 
@@ -56,8 +63,8 @@ pub(super) struct Part {
     pub(super) range: AddrRange,
     /// Where that is what is not in memory.
     pub(super) rest: Rest,
-    /// Whether nothing of it is in memory or swapped: nobody needs to look.
-    pub(super) is_empty: bool,
+    /// Bytes of it that are in memory or swapped (smaps), where that is known: what spares a look at each page.
+    pub(super) held: Option<u64>,
     /// Whether no other process maps a page of it (smaps has nothing shared).
     pub(super) is_private: bool,
 }
@@ -68,13 +75,39 @@ pub(super) struct Bytes {
     pagemap: Option<File>,
     parts: Vec<Part>,
     kept: Vec<Mutex<Option<Kept>>>,
+    looked: Vec<Mutex<Option<Looked>>>,
     fetched: AtomicU64,
+}
+
+/// What pagemap said of the pages of a stretch: single pages are asked for by the ten thousand, and most lie close to one
+/// that was asked for before.
+struct Looked {
+    /// Number of the stretch.
+    stretch: u64,
+    states: [State; STRETCH],
 }
 
 /// A page that was read.
 struct Kept {
     place: u64,
     bytes: Vec<u8>,
+}
+
+impl Part {
+    /// Whether nothing of it is in memory.
+    fn is_empty(&self) -> bool {
+        self.held == Some(0)
+    }
+
+    /// Whether all of it is.
+    fn is_full(&self) -> bool {
+        self.held.is_some_and(|held| held >= self.range.len())
+    }
+
+    /// Whether so little of it is in memory that a scan is better told where.
+    fn is_sparse(&self) -> bool {
+        self.held.is_none_or(|held| held < self.range.len() / 2)
+    }
 }
 
 /// What pagemap says of a page.
@@ -90,7 +123,8 @@ impl Bytes {
     /// `mem` and `pagemap` of the process, and its mappings one behind the other.
     pub(super) fn new(mem: File, pagemap: Option<File>, parts: Vec<Part>) -> Bytes {
         let kept = (0..KEPT).map(|_| Mutex::new(None)).collect();
-        Bytes { mem, pagemap, parts, kept, fetched: AtomicU64::new(0) }
+        let looked = (0..STRETCHES).map(|_| Mutex::new(None)).collect();
+        Bytes { mem, pagemap, parts, kept, looked, fetched: AtomicU64::new(0) }
     }
 
     /// Places in all.
@@ -145,7 +179,7 @@ impl Bytes {
             let skip = at - part.place;
             let len = (part.range.len() - skip).min(rest.len() as u64);
             let (now, later) = rest.split_at_mut(len as usize);
-            if !part.is_empty || !matches!(part.rest, Rest::Zero) {
+            if !part.is_empty() || !matches!(part.rest, Rest::Zero) {
                 whole &= self.fill_part(part, skip, now);
             }
             at += len;
@@ -164,7 +198,11 @@ impl Bytes {
             let start = part.range.start.saturating_add(skip + done);
             let count = pages.len().div_ceil(page);
             let states = states.get_mut(..count).unwrap_or_default();
-            self.look(start, states);
+            match states.first_mut() {
+                _ if part.is_full() => {}
+                Some(state) if count == 1 => *state = self.state(start),
+                _ => self.look(start, states),
+            }
             let mut from = 0;
             while from < count {
                 let same = states.iter().skip(from).take_while(|state| Some(*state) == states.get(from)).count();
@@ -190,6 +228,20 @@ impl Bytes {
         read_all(&self.mem, addr.get(), out).is_ok_and(|n| n == out.len())
     }
 
+    /// What pagemap says of one page.
+    fn state(&self, addr: Addr) -> State {
+        let number = addr.get() / page();
+        let (stretch, at) = (number / STRETCH as u64, number as usize % STRETCH);
+        let Some(slot) = self.looked.get(stretch as usize % STRETCHES) else { return State::Unknown };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.as_ref().is_none_or(|looked| looked.stretch != stretch) {
+            let mut states = [State::Unknown; STRETCH];
+            self.look(Addr::new(stretch * STRETCH as u64 * page()), &mut states);
+            *slot = Some(Looked { stretch, states });
+        }
+        slot.as_ref().and_then(|looked| looked.states.get(at)).copied().unwrap_or(State::Unknown)
+    }
+
     /// What pagemap says of the pages from `start` on.
     fn look(&self, start: Addr, out: &mut [State]) {
         let mut words = [0; AT_ONCE * 8];
@@ -201,15 +253,15 @@ impl Bytes {
         }
     }
 
-    /// Runs of pages of `range`, which lies in one mapping, that are in memory, and of those that are swapped. `None` where
-    /// pagemap can't be read.
-    pub(super) fn pages(&self, range: AddrRange) -> Option<(Vec<AddrRange>, Vec<AddrRange>)> {
+    /// Runs of pages of `range`, which lies in one mapping, that are in memory, in memory of this process alone, and swapped.
+    /// `None` where pagemap can't be read.
+    pub(super) fn pages(&self, range: AddrRange) -> Option<PageRuns> {
         let file = self.pagemap.as_ref()?;
         let after = self.parts.partition_point(|part| part.range.start <= range.start);
         let part = after.checked_sub(1).and_then(|index| self.parts.get(index));
         // Of memory that nobody shares, a page that is not this process's alone is the page of zeros.
         let wanted = if part.is_some_and(|part| part.is_private) { bit::EXCLUSIVE } else { 0 };
-        let (mut there, mut swapped) = (Vec::new(), Vec::new());
+        let (mut there, mut private, mut swapped) = (Vec::new(), Vec::new(), Vec::new());
         let mut words = vec![0; (64 << 10).min(range.len().div_ceil(page()) * 8) as usize];
         let mut at = range.start.align_down(page());
         while at < range.end {
@@ -224,6 +276,9 @@ impl Bytes {
                 let this = AddrRange::sized(at, page());
                 if word & bit::PRESENT != 0 && word & wanted == wanted {
                     push(&mut there, this);
+                    if word & bit::EXCLUSIVE != 0 {
+                        push(&mut private, this);
+                    }
                 } else if word & bit::PRESENT == 0 && word & bit::SWAPPED != 0 && word & bit::GUARD == 0 {
                     push(&mut swapped, this);
                 }
@@ -231,10 +286,10 @@ impl Bytes {
             }
         }
         let within = |runs: Vec<AddrRange>| runs.iter().filter_map(|run| run.intersect(&range)).collect();
-        Some((within(there), within(swapped)))
+        Some(PageRuns { resident: within(there), private: Some(within(private)), swapped: within(swapped) })
     }
 
-    /// Places that may hold something: of anonymous memory the pages that are in memory or swapped, of all else every one.
+    /// Places that may hold something: of anonymous memory of which little is in memory those pages, of all else every one.
     pub(super) fn extents(&self) -> Extents {
         let mut data: Vec<std::ops::Range<u64>> = Vec::new();
         let mut add = |from: u64, to: u64| match data.last_mut() {
@@ -243,15 +298,15 @@ impl Bytes {
         };
         for part in &self.parts {
             let known = match part.rest {
-                Rest::Zero if part.is_empty => continue,
-                Rest::Zero => self.pages(part.range),
+                Rest::Zero if part.is_empty() => continue,
+                Rest::Zero if part.is_sparse() => self.pages(part.range),
                 _ => None,
             };
-            let Some((there, swapped)) = known else {
+            let Some(PageRuns { resident, swapped, .. }) = known else {
                 add(part.place, part.place + part.range.len());
                 continue;
             };
-            for run in crate::addr::union(there.into_iter().chain(swapped).collect()) {
+            for run in crate::addr::union(resident.into_iter().chain(swapped).collect()) {
                 let from = part.place + run.start.since(part.range.start);
                 add(from, from + run.len());
             }

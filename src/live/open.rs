@@ -54,6 +54,7 @@ impl Live {
         let pagemap = proc.open("pagemap").ok();
         // The kernel looks at each page for this: a tenth of a second for 10 GB.
         let smaps = proc.read("smaps").map(|text| smaps::parse(&text)).unwrap_or_default();
+        let mut thread_names = names(pid, stop::tids(pid).unwrap_or_default().into_iter());
         let (stop, stopped) = if how.no_stop {
             (None, running(pid, arch)?)
         } else {
@@ -87,7 +88,10 @@ impl Live {
         facts.producer = Producer::Live;
         facts.process = Some(process(&proc, &text));
         facts.auxv = auxv(&proc.read("auxv").unwrap_or_default());
-        facts.thread_names = names(pid, &stopped);
+        let tids = stopped.threads.iter().map(|thread| thread.tid).chain(stopped.unstopped.iter().copied());
+        let new = tids.filter(|tid| !thread_names.contains_key(tid)).collect::<Vec<_>>();
+        thread_names.extend(names(pid, new.into_iter()));
+        facts.thread_names = thread_names;
         facts.threads = stopped.threads;
         facts.threads_lost = !stopped.unstopped.is_empty();
         facts.residence = Some(Arc::new(residence));
@@ -194,7 +198,7 @@ fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>, mem:
         let mapping = mappings.len() as u32;
         mappings.push(Mapping { range: vma.range, perms: vma.perms, whole: vma.range.start });
         let readable = (vma.perms.read || vma.perms.write || vma.perms.exec)
-            && !vma.is_kernels()
+            && !vma.is_closed()
             && !known.is_some_and(|known| known.flags.device);
         // The first mapping of a program file, with its headers, is dumped too. A look at one that is not in memory would bring it
         // in; who has headers that matter has read them.
@@ -212,11 +216,10 @@ fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>, mem:
         };
         pieces.push(Piece { range: vma.range, mapping, state });
         if readable {
-            let is_empty = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb]
-                .into_iter()
-                .all(|f| figure(f) == Some(0));
+            let held = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb];
+            let held = held.into_iter().map(figure).try_fold(0u64, |sum, bytes| Some(sum.saturating_add(bytes?)));
             let is_private = known.is_some_and(|known| known.figures.shared() == 0);
-            parts.push(Part { place, range: vma.range, rest: rest(proc, vma), is_empty, is_private });
+            parts.push(Part { place, range: vma.range, rest: rest(proc, vma), held, is_private });
             place += vma.range.len();
         }
     }
@@ -306,8 +309,7 @@ fn auxv(raw: &[u8]) -> Vec<(u64, u64)> {
 }
 
 /// What threads call themselves (pthread_setname_np), by thread id.
-fn names(pid: u32, stopped: &Stopped) -> BTreeMap<u32, String> {
-    let tids = stopped.threads.iter().map(|thread| thread.tid).chain(stopped.unstopped.iter().copied());
+fn names(pid: u32, tids: impl Iterator<Item = u32>) -> BTreeMap<u32, String> {
     tids.filter_map(|tid| {
         let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
         Some((tid, String::from_utf8_lossy(name.trim_ascii_end()).into_owned()))
@@ -320,7 +322,6 @@ struct PagesOf(Arc<Bytes>);
 
 impl Pages for PagesOf {
     fn pages(&self, range: AddrRange) -> Option<PageRuns> {
-        let (resident, swapped) = self.0.pages(range)?;
-        Some(PageRuns { resident, swapped })
+        self.0.pages(range)
     }
 }

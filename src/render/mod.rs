@@ -9,6 +9,7 @@ pub(crate) mod document;
 mod json;
 pub(crate) mod lines;
 mod list;
+pub(crate) mod resident;
 mod safe;
 pub(crate) mod table;
 

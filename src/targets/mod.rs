@@ -106,6 +106,10 @@ pub trait Target: Any + Send + Sync {
     /// So many bytes are about to be read again and again, in no order: it is worth to keep them.
     fn expect_random(&self, _bytes: u64) {}
 
+    /// Structures that belong together are read. What is still to be read are samples, which may be of different moments: a process
+    /// that stands still goes on.
+    fn let_go(&self) {}
+
     /// No more is read for this answer: a process that stands still for it goes on. What follows is read while it runs. How
     /// that went; `None`: it is no process that runs.
     fn finish(&self) -> Option<Stood> {

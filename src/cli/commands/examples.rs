@@ -149,6 +149,21 @@ pub(super) const EXAMPLES: &[Example] = &[
     example("symbolicate", "coremap symbolicate perf.txt core", "perf's text with names for its addresses", &[]),
     example("perfmap", "coremap perfmap core", "jitted code, in the form of perf's map files", &[]),
     example("diff", "coremap diff old.core new.core", "what grew from one dump to the next", &[]),
+    example(
+        "record",
+        "coremap record --pid 4711 --every 10s --for 1h",
+        "what has the memory, each ten seconds of an hour, for trend",
+        &[],
+    ),
+    example(
+        "trend",
+        "coremap trend coremap-4711-20260714T101500Z.jsonl",
+        "what grows, and how sure that is",
+        &[
+            ("Verdict", "grows, jumped (one step), unclear, settled (it has stopped), shrinks, steady"),
+            ("Measure", "rss, written, readable or size of kinds, bytes of objects and blocks"),
+        ],
+    ),
     example("shrink", "coremap shrink --for threads core -o small.core", "a core small enough to send", &[]),
     example("check", "coremap check core", "whether the map adds up", &[]),
     example("schema", "coremap schema summary", "the JSON Schema of an answer", &[]),

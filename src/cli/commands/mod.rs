@@ -25,6 +25,7 @@ mod man;
 mod object;
 mod objects;
 mod perfmap;
+mod record;
 mod refs;
 mod regions;
 mod retained;
@@ -37,6 +38,7 @@ mod symbolicate;
 mod syncblocks;
 mod threads;
 mod top;
+mod trend;
 mod triage;
 mod whatis;
 
@@ -94,6 +96,8 @@ const COMMANDS: &[Row] = &[
     row::<symbolicate::Symbolicate>(),
     row::<perfmap::Perfmap>(),
     row::<diff::Diff>(),
+    row::<record::Record>(),
+    row::<trend::Trend>(),
     row::<shrink::Shrink>(),
     row::<check::Check>(),
     row::<schema::Schema>(),

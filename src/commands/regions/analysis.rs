@@ -3,6 +3,7 @@ use std::cmp::Reverse;
 use crate::addr::AddrRange;
 use crate::analysis::contents::Destinations;
 use crate::analysis::region::row;
+use crate::analysis::resident::by_range;
 use crate::analysis::zero::ZeroMap;
 use crate::commands::regions::report::RegionsReport;
 use crate::map::{Kind, Region};
@@ -42,6 +43,11 @@ pub fn regions(session: &Session<'_>, options: &RegionOptions, progress: &Progre
         for (row, (_, stat)) in rows.iter_mut().zip(zeros) {
             (row.zero, row.written) = (Some(stat.zero), Some(stat.written));
         }
+    }
+    if let Some(residence) = session.process.residence() {
+        let ranges: Vec<AddrRange> = rows.iter().map(|row| AddrRange::new(row.start, row.end)).collect();
+        let told = by_range(session, residence, &ranges, None);
+        rows.iter_mut().zip(told).for_each(|(row, told)| (row.rss, row.rss_estimated) = (told.rss, told.rss_estimated));
     }
     if options.by_size {
         rows.sort_by_key(|r| (Reverse(r.size), r.start));

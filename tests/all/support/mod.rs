@@ -12,6 +12,8 @@ pub mod dotnet_builder;
 pub mod dotnet_code;
 pub mod elf;
 pub mod hotspot_builder;
+#[cfg(target_os = "linux")]
+pub mod live;
 pub mod malloc_builder;
 pub mod methods;
 pub mod notes;
