@@ -58,6 +58,7 @@ mod refs;
 mod resident;
 mod retained;
 mod schema;
+mod screen;
 mod search;
 mod series;
 mod source_rules;

@@ -26,6 +26,8 @@ pub struct Command {
 /// Of each command, `asked` and `hostile`.
 pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
     ("triage", &[], true),
+    ("explore", &[], false),
+    ("top", &[], false),
     ("info", &[], true),
     ("summary", &["--zero-fill"], true),
     ("regions", &[], true),
@@ -73,7 +75,7 @@ pub static COMMANDS: LazyLock<Vec<Command>> = LazyLock::new(|| {
 
 /// Those that answer of a core.
 pub fn of_cores() -> impl Iterator<Item = &'static Command> {
-    COMMANDS.iter().filter(|c| c.subject != Subject::Program)
+    COMMANDS.iter().filter(|c| !matches!(c.subject, Subject::Program | Subject::Screen))
 }
 
 pub const GLIBC: &str = "native-glibc-kernel.core";
