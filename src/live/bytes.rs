@@ -25,6 +25,9 @@ mod bit {
     pub(super) const PRESENT: u64 = 1 << 63;
     /// Swapped out; also entries that stand for something else: a page that is being moved, a guard.
     pub(super) const SWAPPED: u64 = 1 << 62;
+    /// Mapped once, by this process. Not so the page of zeros that the kernel maps where untouched memory is read only, and
+    /// which is in no count of what is resident.
+    pub(super) const EXCLUSIVE: u64 = 1 << 56;
     /// A guard page (MADV_GUARD_INSTALL), on kernels that tell it (6.15).
     pub(super) const GUARD: u64 = 1 << 58;
 }
@@ -55,6 +58,8 @@ pub(super) struct Part {
     pub(super) rest: Rest,
     /// Whether nothing of it is in memory or swapped: nobody needs to look.
     pub(super) is_empty: bool,
+    /// Whether no other process maps a page of it (smaps has nothing shared).
+    pub(super) is_private: bool,
 }
 
 /// The bytes of a process.
@@ -196,9 +201,14 @@ impl Bytes {
         }
     }
 
-    /// Runs of pages of `range` that are in memory, and of those that are swapped. `None` where pagemap can't be read.
+    /// Runs of pages of `range`, which lies in one mapping, that are in memory, and of those that are swapped. `None` where
+    /// pagemap can't be read.
     pub(super) fn pages(&self, range: AddrRange) -> Option<(Vec<AddrRange>, Vec<AddrRange>)> {
         let file = self.pagemap.as_ref()?;
+        let after = self.parts.partition_point(|part| part.range.start <= range.start);
+        let part = after.checked_sub(1).and_then(|index| self.parts.get(index));
+        // Of memory that nobody shares, a page that is not this process's alone is the page of zeros.
+        let wanted = if part.is_some_and(|part| part.is_private) { bit::EXCLUSIVE } else { 0 };
         let (mut there, mut swapped) = (Vec::new(), Vec::new());
         let mut words = vec![0; (64 << 10).min(range.len().div_ceil(page()) * 8) as usize];
         let mut at = range.start.align_down(page());
@@ -212,9 +222,9 @@ impl Bytes {
             for word in words.as_chunks::<8>().0 {
                 let word = u64::from_ne_bytes(*word);
                 let this = AddrRange::sized(at, page());
-                if word & bit::PRESENT != 0 {
+                if word & bit::PRESENT != 0 && word & wanted == wanted {
                     push(&mut there, this);
-                } else if word & bit::SWAPPED != 0 && word & bit::GUARD == 0 {
+                } else if word & bit::PRESENT == 0 && word & bit::SWAPPED != 0 && word & bit::GUARD == 0 {
                     push(&mut swapped, this);
                 }
                 at = this.end;

@@ -6,8 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, OnceLock};
 
-use crate::addr::Addr;
-use crate::addr::AddrRange;
+use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::diag::Diagnostics;
 use crate::limits;
@@ -48,10 +47,13 @@ impl Live {
         if pid == std::process::id() {
             return Err(LiveError::Itself { pid });
         }
-        let arch = machine(pid)?;
+        let proc = Folder::of(pid)?;
+        let arch = machine(&proc)?;
         // What may be refused is opened before anything stands still.
-        let mem = File::open(of(pid, "mem")).map_err(|e| refused(pid, e))?;
-        let pagemap = File::open(of(pid, "pagemap")).ok();
+        let mem = proc.open("mem").map_err(|e| refused(pid, e))?;
+        let pagemap = proc.open("pagemap").ok();
+        // The kernel looks at each page for this: a tenth of a second for 10 GB.
+        let smaps = proc.read("smaps").map(|text| smaps::parse(&text)).unwrap_or_default();
         let (stop, stopped) = if how.no_stop {
             (None, running(pid, arch)?)
         } else {
@@ -66,15 +68,14 @@ impl Live {
                 format!("{what} did not stop (first: {first}), as in a wait for a disk that hangs: its registers are not known"),
             );
         }
-        let vmas = maps::parse(&read(pid, "maps").map_err(|e| refused(pid, e))?);
+        let vmas = maps::parse(&proc.read("maps").map_err(|e| refused(pid, e))?);
         if vmas.is_empty() {
             return Err(LiveError::NoMemory { pid });
         }
-        let source = of(pid, "smaps");
-        let residence = read(pid, "smaps").map(|text| smaps::parse(&text).into_residence(source)).unwrap_or_default();
-        let (space, parts) = lay(pid, &vmas, &residence.mappings, &mem);
+        let residence = smaps.into_residence(proc.path("smaps"));
+        let (space, parts) = lay(&proc, &vmas, &residence.mappings, &mem);
         let bytes = Arc::new(Bytes::new(mem, pagemap, parts));
-        let told = read(pid, "status").unwrap_or_default();
+        let told = proc.read("status").unwrap_or_default();
         let text = String::from_utf8_lossy(&told);
         let residence = Residence {
             pages: Some(Arc::new(PagesOf(bytes.clone()))),
@@ -84,8 +85,8 @@ impl Live {
         };
         let mut facts = Facts::new(&format!("/proc/{pid}"), arch, space);
         facts.producer = Producer::Live;
-        facts.process = Some(process(pid, &text));
-        facts.auxv = auxv(&read(pid, "auxv").unwrap_or_default());
+        facts.process = Some(process(&proc, &text));
+        facts.auxv = auxv(&proc.read("auxv").unwrap_or_default());
         facts.thread_names = names(pid, &stopped);
         facts.threads = stopped.threads;
         facts.threads_lost = !stopped.unstopped.is_empty();
@@ -105,15 +106,39 @@ pub(crate) fn named(path: &std::path::Path) -> Option<u32> {
     }
 }
 
-/// Path of a file of the process.
-fn of(pid: u32, name: &str) -> String {
-    format!("/proc/{pid}/{name}")
+/// The folder below /proc that tells of a process: its own, or, where its first thread ended before the others, that of
+/// another thread. (The process's own has no memory then: maps is empty, and mem can't be opened.)
+#[derive(Clone)]
+struct Folder {
+    pid: u32,
+    path: String,
 }
 
-fn read(pid: u32, name: &str) -> io::Result<Vec<u8>> {
-    let mut out = Vec::new();
-    File::open(of(pid, name))?.take(limits::MAX_PROC_FILE).read_to_end(&mut out)?;
-    Ok(out)
+impl Folder {
+    fn of(pid: u32) -> Result<Folder, LiveError> {
+        let own = format!("/proc/{pid}");
+        fs::metadata(&own).map_err(|e| refused(pid, e))?;
+        if !stop::has_ended(pid, pid) {
+            return Ok(Folder { pid, path: own });
+        }
+        let alive = stop::tids(pid).unwrap_or_default().into_iter().find(|&tid| !stop::has_ended(pid, tid));
+        let alive = alive.ok_or(LiveError::Ended { pid })?;
+        Ok(Folder { pid, path: format!("{own}/task/{alive}") })
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
+
+    fn open(&self, name: &str) -> io::Result<File> {
+        File::open(self.path(name))
+    }
+
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        self.open(name)?.take(limits::MAX_PROC_FILE).read_to_end(&mut out)?;
+        Ok(out)
+    }
 }
 
 /// Why the process can't be had.
@@ -126,23 +151,16 @@ fn refused(pid: u32, e: io::Error) -> LiveError {
 }
 
 /// The machine of the process's program; it has to be ours, with 64 bits.
-fn machine(pid: u32) -> Result<Arch, LiveError> {
-    if let Err(e) = fs::metadata(format!("/proc/{pid}")) {
-        return Err(refused(pid, e));
-    }
-    let status = read(pid, "status").map_err(|e| refused(pid, e))?;
-    let text = String::from_utf8_lossy(&status);
-    let state = text.lines().find_map(|line| line.strip_prefix("State:")?.trim().chars().next());
-    if matches!(state, Some('Z' | 'X')) {
-        return Err(LiveError::Ended { pid });
-    }
+fn machine(proc: &Folder) -> Result<Arch, LiveError> {
+    let pid = proc.pid;
+    let status = proc.read("status").map_err(|e| refused(pid, e))?;
     // Threads of the kernel have no memory, and no line of it.
-    if !text.contains("VmSize:") {
+    if memchr::memmem::find(&status, b"VmSize:").is_none() {
         return Err(LiveError::NoMemory { pid });
     }
     let mut head = [0; ELF_HEAD];
     // Where the program can't be read, the machine is ours as far as anybody knows.
-    if File::open(of(pid, "exe")).and_then(|mut file| file.read_exact(&mut head)).is_ok() {
+    if proc.open("exe").and_then(|mut file| file.read_exact(&mut head)).is_ok() {
         if head.get(EI_CLASS) == Some(&ELFCLASS32) {
             return Err(LiveError::Bits32 { pid });
         }
@@ -160,7 +178,7 @@ fn machine(pid: u32) -> Result<Arch, LiveError> {
 /// What a dump would leave out since the file has it is left out of the sums here too, so that a process and its core give the
 /// same answer: file mappings of which no page was changed, and shared ones of files that have a name (core(5),
 /// coredump_filter). It can be read all the same.
-fn lay(pid: u32, vmas: &[Vma], residence: &RangeMap<MappingResidence>, mem: &File) -> (AddressSpace, Vec<Part>) {
+fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>, mem: &File) -> (AddressSpace, Vec<Part>) {
     let mut mappings = Vec::with_capacity(vmas.len());
     let mut pieces = Vec::with_capacity(vmas.len());
     let mut files = Vec::new();
@@ -197,7 +215,8 @@ fn lay(pid: u32, vmas: &[Vma], residence: &RangeMap<MappingResidence>, mem: &Fil
             let is_empty = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb]
                 .into_iter()
                 .all(|f| figure(f) == Some(0));
-            parts.push(Part { place, range: vma.range, rest: rest(pid, vma), is_empty });
+            let is_private = known.is_some_and(|known| known.figures.shared() == 0);
+            parts.push(Part { place, range: vma.range, rest: rest(proc, vma), is_empty, is_private });
             place += vma.range.len();
         }
     }
@@ -219,24 +238,24 @@ fn state(vma: &Vma, anonymous: Option<u64>, place: u64) -> PieceState {
 }
 
 /// Where the pages of a mapping are that the process has not in its memory.
-fn rest(pid: u32, vma: &Vma) -> Rest {
+fn rest(proc: &Folder, vma: &Vma) -> Rest {
     match vma.path() {
         None => Rest::Zero,
         Some(path) if matches!(MappingName::of(path), MappingName::Anonymous(_)) => Rest::Zero,
         Some(path) if matches!(MappingName::of(path), MappingName::Kernel(_)) => Rest::Kernel,
         Some(path) => {
-            let (path, inode, range) = (path.clone(), vma.inode, vma.range);
-            Rest::InFile(Box::new(move || file(pid, &path, inode, range)), OnceLock::new(), vma.offset)
+            let (proc, path, inode, range) = (proc.clone(), path.clone(), vma.inode, vma.range);
+            Rest::InFile(Box::new(move || file(&proc, &path, inode, range)), OnceLock::new(), vma.offset)
         }
     }
 }
 
 /// The very file that is mapped there: by the kernel's own link to it, which takes a capability, or by its path as the process
 /// sees it, where the inode is the same.
-fn file(pid: u32, path: &str, inode: u64, range: AddrRange) -> Option<File> {
-    let link = format!("/proc/{pid}/map_files/{:x}-{:x}", range.start.get(), range.end.get());
+fn file(proc: &Folder, path: &str, inode: u64, range: AddrRange) -> Option<File> {
+    let link = format!("/proc/{}/map_files/{:x}-{:x}", proc.pid, range.start.get(), range.end.get());
     let by_path = || {
-        let file = File::open(format!("/proc/{pid}/root{path}")).ok()?;
+        let file = proc.open(&format!("root{path}")).ok()?;
         // The device is not compared: overlayfs and btrfs show another in maps than stat(2) gives.
         file.metadata().is_ok_and(|meta| meta.is_file() && meta.ino() == inode).then_some(file)
     };
@@ -265,13 +284,13 @@ fn running(pid: u32, arch: Arch) -> Result<Stopped, LiveError> {
     Ok(out)
 }
 
-fn process(pid: u32, status: &str) -> ProcessInfo {
+fn process(proc: &Folder, status: &str) -> ProcessInfo {
     let field = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
     let number = |key| field(key).and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0);
-    let line = read(pid, "cmdline").unwrap_or_default();
+    let line = proc.read("cmdline").unwrap_or_default();
     let words: Vec<String> = line.split(|&b| b == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     ProcessInfo {
-        pid,
+        pid: proc.pid,
         ppid: number("PPid:"),
         uid: number("Uid:"),
         gid: number("Gid:"),

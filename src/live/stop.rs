@@ -18,8 +18,12 @@ use crate::targets::{Arch, Thread};
 /// Rounds in which threads are looked for: one that is just being made is in the list of the next.
 const ROUNDS: usize = 64;
 
-/// How long a thread is waited for that does not stop: one in an uninterruptible wait (a disk or NFS that hangs) can't.
+/// How long a thread is waited for that does not stop.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The same where it is in a wait that can't be interrupted (state `D`: a disk or NFS that hangs, a vfork whose child has not called
+/// exec): such a wait is short, or very long.
+const PATIENCE_BLOCKED: Duration = Duration::from_millis(20);
 
 /// What was found once all threads stood still.
 pub(super) struct Stopped {
@@ -148,9 +152,9 @@ impl Seized {
                 // A thread that is gone is told by the wait for it.
                 let _ = ptrace::interrupt(tid);
             }
-            let until = Instant::now() + PATIENCE;
+            let asked_at = Instant::now();
             for tid in asked {
-                self.await_stop(tid, until);
+                self.await_stop(pid, tid, asked_at);
             }
         }
         if self.threads.is_empty() && self.unstopped.is_empty() {
@@ -159,13 +163,18 @@ impl Seized {
         Ok(())
     }
 
-    fn await_stop(&mut self, tid: u32, until: Instant) {
+    fn await_stop(&mut self, pid: u32, tid: u32, asked: Instant) {
         loop {
             match ptrace::wait(tid, false) {
                 Ok(Some(Found::Stopped { signal })) => return self.threads.push((tid, signal)),
                 Ok(Some(Found::Gone)) | Err(_) => return,
-                Ok(None) if Instant::now() >= until => return self.unstopped.push(tid),
-                Ok(None) => std::thread::sleep(Duration::from_micros(50)),
+                Ok(None) => {
+                    let waited = asked.elapsed();
+                    if waited > PATIENCE || waited > PATIENCE_BLOCKED && state(pid, tid) == Some('D') {
+                        return self.unstopped.push(tid);
+                    }
+                    std::thread::sleep(Duration::from_micros(50));
+                }
             }
         }
     }
@@ -186,12 +195,16 @@ impl Drop for Seized {
     }
 }
 
-/// Whether a thread has ended and is only waited for: state `Z` or `X` in its stat.
-fn has_ended(pid: u32, tid: u32) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"));
+/// The state of a thread: the letter behind its name in stat (proc(5)); `None`: it is gone.
+fn state(pid: u32, tid: u32) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
     // The name stands in parentheses and may hold any.
-    let state = text.as_ref().map(|t| t.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next()));
-    matches!(state, Ok(Some('Z' | 'X')) | Err(_))
+    text.rsplit(')').next()?.trim_start().chars().next()
+}
+
+/// Whether a thread has ended, and is at most waited for.
+pub(super) fn has_ended(pid: u32, tid: u32) -> bool {
+    matches!(state(pid, tid), None | Some('Z' | 'X'))
 }
 
 /// The threads of a process, as listed.

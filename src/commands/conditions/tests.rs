@@ -22,7 +22,7 @@ fn summary() -> SummaryReport {
     SummaryReport {
         kinds: vec![stack],
         total: TotalRow { count: 10, size: 4 * GIB, in_core: 2 * GIB, zero: Some(GIB), written: Some(GIB) },
-        base: BaseRow { size: 4 * GIB, in_core: 2 * GIB },
+        base: BaseRow { source: Producer::Kernel.lists(), size: 4 * GIB, in_core: 2 * GIB },
         malloc: None,
         findings: Vec::new(),
         conditions: Vec::new(),

@@ -75,7 +75,7 @@ impl Baseline {
                 truncated: core["truncated"] == true,
             },
             summary: SummaryReport {
-                base: BaseRow { size: total.size, in_core: total.in_core },
+                base: BaseRow { source: Producer::Unknown.lists(), size: total.size, in_core: total.in_core },
                 kinds,
                 total,
                 malloc: None,

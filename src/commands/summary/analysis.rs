@@ -25,7 +25,8 @@ pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> S
         zero: add_some(|k| k.zero),
         written: add_some(|k| k.written),
     };
-    let base = BaseRow { size: map.base.size(), in_core: session.process.space().dumped_total() };
+    let source = session.process.producer().lists();
+    let base = BaseRow { source, size: map.base.size(), in_core: session.process.space().dumped_total() };
     for broken in audit::invariants(map, session.process.facts()).into_iter().filter(|i| !i.ok) {
         session.process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
     }

@@ -70,9 +70,11 @@ pub struct TotalRow {
     pub written: Option<u64>,
 }
 
-/// PT_LOAD and NT_FILE, counted apart from the map. Sizes in bytes.
+/// All that is mapped, counted apart from the map. Sizes in bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct BaseRow {
+    /// Where mappings are told: PT_LOAD and NT_FILE of a core, /proc/PID/maps of a process that runs.
+    pub source: &'static str,
     /// Address space.
     pub size: u64,
     /// Held by the core.

@@ -89,10 +89,11 @@ impl Render for SummaryReport {
         }
         let ok = t.size == self.base.size && t.in_core == self.base.in_core;
         doc.line(format!(
-            "check: kinds {} {} base {} bytes (PT_LOAD and NT_FILE); in core {} {} {} bytes",
+            "check: kinds {} {} base {} bytes ({}); in core {} {} {} bytes",
             exact(t.size),
             if t.size == self.base.size { "=" } else { "≠" },
             exact(self.base.size),
+            self.base.source,
             exact(t.in_core),
             if ok { "=" } else { "≠" },
             exact(self.base.in_core)
