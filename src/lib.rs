@@ -91,6 +91,7 @@
 //! | [`search`] | text, patterns and bytes in the dumped memory |
 //! | [`symbolicate`] | texts of tracing tools, with their addresses named |
 //! | [`shrink`] | a smaller core that still answers |
+//! | [`dump`] | a core of a process that runs |
 //! | [`targets`] | what is looked at, whatever it came from: facts and bytes |
 //! | [`memory`] | reads that give bytes or the reason why not; page scans |
 //! | [`layout`] | struct layouts as data |
@@ -118,6 +119,7 @@ pub mod cpython;
 pub mod diag;
 #[doc(hidden)]
 pub mod dotnet;
+pub mod dump;
 #[doc(hidden)]
 mod host;
 pub mod hotspot;

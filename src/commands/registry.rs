@@ -2,7 +2,7 @@
 
 use crate::commands::command::{Command, Group, of_program};
 use crate::commands::{
-    anon, check, diff, dotnet, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc, object, objects,
+    anon, check, diff, dotnet, dump, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc, object, objects,
     perfmap, refs, regions, retained, search, shrink, stacks, summary, symbolicate, threads, triage, whatis,
 };
 
@@ -37,6 +37,7 @@ pub const COMMANDS: &[Command] = &[
     symbolicate::COMMAND.under(Group::Threads),
     perfmap::COMMAND.under(Group::Threads),
     diff::COMMAND.under(Group::Memory),
+    dump::COMMAND.under(Group::Sharing),
     shrink::COMMAND.under(Group::Sharing),
     check::COMMAND.under(Group::Memory),
     of_program(

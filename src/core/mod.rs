@@ -11,7 +11,7 @@ pub mod mapped;
 pub(crate) mod note_bytes;
 pub mod notes;
 pub mod open;
-mod own_notes;
+pub(crate) mod own_notes;
 pub mod producer;
 mod prstatus;
 pub(crate) mod written;

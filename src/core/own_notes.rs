@@ -39,6 +39,9 @@ pub(super) mod kind {
     pub(in crate::core) const PAGES: u32 = 6;
 }
 
+/// Bytes of the note that says how the process stood.
+pub(crate) const STOOD_BYTES: u64 = 12 + 8 + 16;
+
 /// What is kept where it is not what some commands read.
 const FULL: &str = "full";
 
@@ -300,6 +303,16 @@ mod tests {
         assert!(made(b"kept full\n").kept.is_empty());
         assert_eq!((evil.kept[1].as_str(), evil.time, evil.version.as_str()), ("x", 0, ""));
         assert!(!evil.kept[0].contains('\x1b'));
+    }
+
+    #[test]
+    fn how_it_stood_comes_back() {
+        let how = Standstill { lasted: Duration::from_micros(12_345_678), timed_out: false, lost: true };
+        let mut out = Vec::new();
+        add_stood(&mut out, &how);
+        assert_eq!(out.len() as u64, STOOD_BYTES);
+        assert_eq!(stood(out.get(12 + 8..).unwrap_or_default()), Some(how));
+        assert_eq!(stood(&[0; 15]), None);
     }
 
     #[test]

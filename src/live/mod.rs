@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use crate::core::mapped::mirror::Mirror;
 use crate::limits;
-use crate::targets::{Extents, Facts, Reads, Stood, Target};
+use crate::targets::{DumpNotes, Extents, Facts, Reads, Stood, Target};
 use bytes::Bytes;
 pub(crate) use open::named;
 use stop::{Ended, Stop};
@@ -98,6 +98,8 @@ pub(crate) struct How {
     pub(crate) no_stop: bool,
     /// Let it go after so long, whatever is still to be read.
     pub(crate) at_most: Option<Duration>,
+    /// It is to be dumped: keep what a core holds beside memory.
+    pub(crate) to_dump: bool,
 }
 
 /// A process that runs: a [`Target`] whose places number the bytes of its mappings, one behind the other.
@@ -112,13 +114,14 @@ pub(crate) struct Live {
     stop: Mutex<Option<Stop>>,
     ended: OnceLock<Ended>,
     how: How,
+    notes: Option<DumpNotes>,
 }
 
 impl Live {
     fn new(facts: Facts, reads: Reads, bytes: Arc<Bytes>, stop: Option<Stop>, how: How, memory: Option<u64>) -> Live {
         let (extents, mirror, ended) = Default::default();
         let most = memory.unwrap_or(limits::MIRROR);
-        Live { facts, reads, bytes, extents, mirror, most, stop: Mutex::new(stop), ended, how }
+        Live { facts, reads, bytes, extents, mirror, most, stop: Mutex::new(stop), ended, how, notes: None }
     }
 
     fn mirror(&self) -> Option<&Mirror> {
@@ -162,6 +165,10 @@ impl Target for Live {
         if let Some(mirror) = self.mirror() {
             mirror.hold(bytes.min(crate::targets::budget::spare() / 2));
         }
+    }
+
+    fn dump_notes(&self) -> Option<&DumpNotes> {
+        self.notes.as_ref()
     }
 
     fn finish(&self) -> Option<Stood> {

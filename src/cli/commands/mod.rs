@@ -7,6 +7,7 @@ mod async_chains;
 mod check;
 mod completions;
 mod diff;
+mod dump;
 mod examples;
 mod exceptions;
 mod finalizers;
@@ -24,6 +25,7 @@ mod man;
 mod object;
 mod objects;
 mod perfmap;
+mod purpose;
 mod refs;
 mod regions;
 mod retained;
@@ -90,6 +92,7 @@ const COMMANDS: &[Row] = &[
     row::<symbolicate::Symbolicate>(),
     row::<perfmap::Perfmap>(),
     row::<diff::Diff>(),
+    row::<dump::Dump>(),
     row::<shrink::Shrink>(),
     row::<check::Check>(),
     row::<schema::Schema>(),
