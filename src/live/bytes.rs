@@ -35,6 +35,12 @@ mod bit {
 /// Pages asked for at once: their words fit on a small stack.
 const AT_ONCE: usize = 256;
 
+/// Pages of a stretch, from a multiple of so many on.
+const STRETCH: usize = 64;
+
+/// Stretches that are kept.
+const STRETCHES: usize = 1024;
+
 /// Pages that are kept once read: structures are read word by word, and a word costs a system call otherwise.
 const KEPT: usize = 2048;
 
@@ -56,8 +62,8 @@ pub(super) struct Part {
     pub(super) range: AddrRange,
     /// Where that is what is not in memory.
     pub(super) rest: Rest,
-    /// Whether nothing of it is in memory or swapped: nobody needs to look.
-    pub(super) is_empty: bool,
+    /// Bytes of it that are in memory or swapped (smaps), where that is known: what spares a look at each page.
+    pub(super) held: Option<u64>,
     /// Whether no other process maps a page of it (smaps has nothing shared).
     pub(super) is_private: bool,
 }
@@ -68,13 +74,39 @@ pub(super) struct Bytes {
     pagemap: Option<File>,
     parts: Vec<Part>,
     kept: Vec<Mutex<Option<Kept>>>,
+    looked: Vec<Mutex<Option<Looked>>>,
     fetched: AtomicU64,
+}
+
+/// What pagemap said of the pages of a stretch: single pages are asked for by the ten thousand, and most lie close to one
+/// that was asked for before.
+struct Looked {
+    /// Number of the stretch.
+    stretch: u64,
+    states: [State; STRETCH],
 }
 
 /// A page that was read.
 struct Kept {
     place: u64,
     bytes: Vec<u8>,
+}
+
+impl Part {
+    /// Whether nothing of it is in memory.
+    fn is_empty(&self) -> bool {
+        self.held == Some(0)
+    }
+
+    /// Whether all of it is.
+    fn is_full(&self) -> bool {
+        self.held.is_some_and(|held| held >= self.range.len())
+    }
+
+    /// Whether so little of it is in memory that a scan is better told where.
+    fn is_sparse(&self) -> bool {
+        self.held.is_none_or(|held| held < self.range.len() / 2)
+    }
 }
 
 /// What pagemap says of a page.
@@ -90,7 +122,8 @@ impl Bytes {
     /// `mem` and `pagemap` of the process, and its mappings one behind the other.
     pub(super) fn new(mem: File, pagemap: Option<File>, parts: Vec<Part>) -> Bytes {
         let kept = (0..KEPT).map(|_| Mutex::new(None)).collect();
-        Bytes { mem, pagemap, parts, kept, fetched: AtomicU64::new(0) }
+        let looked = (0..STRETCHES).map(|_| Mutex::new(None)).collect();
+        Bytes { mem, pagemap, parts, kept, looked, fetched: AtomicU64::new(0) }
     }
 
     /// Places in all.
@@ -145,7 +178,7 @@ impl Bytes {
             let skip = at - part.place;
             let len = (part.range.len() - skip).min(rest.len() as u64);
             let (now, later) = rest.split_at_mut(len as usize);
-            if !part.is_empty || !matches!(part.rest, Rest::Zero) {
+            if !part.is_empty() || !matches!(part.rest, Rest::Zero) {
                 whole &= self.fill_part(part, skip, now);
             }
             at += len;
@@ -164,7 +197,11 @@ impl Bytes {
             let start = part.range.start.saturating_add(skip + done);
             let count = pages.len().div_ceil(page);
             let states = states.get_mut(..count).unwrap_or_default();
-            self.look(start, states);
+            match states.first_mut() {
+                _ if part.is_full() => {}
+                Some(state) if count == 1 => *state = self.state(start),
+                _ => self.look(start, states),
+            }
             let mut from = 0;
             while from < count {
                 let same = states.iter().skip(from).take_while(|state| Some(*state) == states.get(from)).count();
@@ -188,6 +225,20 @@ impl Bytes {
     fn from_memory(&self, addr: Addr, out: &mut [u8]) -> bool {
         self.fetched.fetch_add(out.len() as u64, Ordering::Relaxed);
         read_all(&self.mem, addr.get(), out).is_ok_and(|n| n == out.len())
+    }
+
+    /// What pagemap says of one page.
+    fn state(&self, addr: Addr) -> State {
+        let number = addr.get() / page();
+        let (stretch, at) = (number / STRETCH as u64, number as usize % STRETCH);
+        let Some(slot) = self.looked.get(stretch as usize % STRETCHES) else { return State::Unknown };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.as_ref().is_none_or(|looked| looked.stretch != stretch) {
+            let mut states = [State::Unknown; STRETCH];
+            self.look(Addr::new(stretch * STRETCH as u64 * page()), &mut states);
+            *slot = Some(Looked { stretch, states });
+        }
+        slot.as_ref().and_then(|looked| looked.states.get(at)).copied().unwrap_or(State::Unknown)
     }
 
     /// What pagemap says of the pages from `start` on.
@@ -234,7 +285,7 @@ impl Bytes {
         Some((within(there), within(swapped)))
     }
 
-    /// Places that may hold something: of anonymous memory the pages that are in memory or swapped, of all else every one.
+    /// Places that may hold something: of anonymous memory of which little is in memory those pages, of all else every one.
     pub(super) fn extents(&self) -> Extents {
         let mut data: Vec<std::ops::Range<u64>> = Vec::new();
         let mut add = |from: u64, to: u64| match data.last_mut() {
@@ -243,8 +294,8 @@ impl Bytes {
         };
         for part in &self.parts {
             let known = match part.rest {
-                Rest::Zero if part.is_empty => continue,
-                Rest::Zero => self.pages(part.range),
+                Rest::Zero if part.is_empty() => continue,
+                Rest::Zero if part.is_sparse() => self.pages(part.range),
                 _ => None,
             };
             let Some((there, swapped)) = known else {

@@ -23,6 +23,7 @@ mod stop;
 
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -115,22 +116,32 @@ pub(crate) struct Live {
     ended: OnceLock<Ended>,
     how: How,
     notes: Option<DumpNotes>,
+    /// Whether it was let go by [`Target::let_go`]: what is gone by now is no loss.
+    goes_on: Arc<AtomicBool>,
 }
 
 impl Live {
     fn new(facts: Facts, reads: Reads, bytes: Arc<Bytes>, stop: Option<Stop>, how: How, memory: Option<u64>) -> Live {
-        let (extents, mirror, ended) = Default::default();
+        let (extents, mirror, ended, goes_on) = Default::default();
         let most = memory.unwrap_or(limits::MIRROR);
-        Live { facts, reads, bytes, extents, mirror, most, stop: Mutex::new(stop), ended, how, notes: None }
+        Live { facts, reads, bytes, extents, mirror, most, stop: Mutex::new(stop), ended, how, goes_on, notes: None }
     }
 
     fn mirror(&self) -> Option<&Mirror> {
         let make = || {
-            let bytes = self.bytes.clone();
-            let fill = Box::new(move |place: u64, out: &mut [u8]| bytes.fill(place, out));
+            let (bytes, goes_on) = (self.bytes.clone(), self.goes_on.clone());
+            let fill =
+                Box::new(move |place: u64, out: &mut [u8]| bytes.fill(place, out) || goes_on.load(Ordering::Relaxed));
             Mirror::new(self.bytes.len(), self.most, fill).ok()
         };
         self.mirror.get_or_init(make).as_ref()
+    }
+
+    fn end(&self) {
+        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ended) = stop.and_then(Stop::end) {
+            let _ = self.ended.set(ended);
+        }
     }
 }
 
@@ -154,7 +165,13 @@ impl Target for Live {
     }
 
     fn copy(&self, place: u64, out: &mut [u8]) -> io::Result<usize> {
-        self.bytes.copy(place, out)
+        match self.bytes.copy(place, out) {
+            Err(_) if self.goes_on.load(Ordering::Relaxed) => {
+                out.fill(0);
+                Ok(out.len())
+            }
+            copied => copied,
+        }
     }
 
     fn extents(&self) -> &Extents {
@@ -171,11 +188,17 @@ impl Target for Live {
         self.notes.as_ref()
     }
 
-    fn finish(&self) -> Option<Stood> {
-        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(ended) = stop.and_then(Stop::end) {
-            let _ = self.ended.set(ended);
+    fn let_go(&self) {
+        // What is dumped is of one moment.
+        if self.how.to_dump {
+            return;
         }
+        self.end();
+        self.goes_on.store(true, Ordering::Relaxed);
+    }
+
+    fn finish(&self) -> Option<Stood> {
+        self.end();
         let ended = self.ended.get();
         Some(Stood {
             lasted: ended.map_or(Duration::ZERO, |ended| ended.lasted),

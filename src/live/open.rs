@@ -1,6 +1,6 @@
 //! Opening a process that runs: stop it, and put down what is known of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -56,6 +56,7 @@ impl Live {
         // The kernel looks at each page for this: a tenth of a second for 10 GB. What is dumped is of one moment all the same.
         let smaps = || proc.read("smaps").unwrap_or_default();
         let before = if how.to_dump { Vec::new() } else { smaps() };
+        let mut thread_names = names(pid, stop::tids(pid).unwrap_or_default().into_iter());
         let (stop, stopped) = if how.no_stop {
             (None, running(pid, arch)?)
         } else {
@@ -90,7 +91,11 @@ impl Live {
         facts.producer = Producer::Live;
         facts.process = Some(process(&proc, &text));
         facts.auxv = auxv(&proc.read("auxv").unwrap_or_default());
-        facts.thread_names = names(pid, &stopped);
+        let tids = stopped.threads.iter().map(|thread| thread.tid).chain(stopped.unstopped.iter().copied());
+        let tids = tids.collect::<BTreeSet<u32>>();
+        thread_names.retain(|tid, _| tids.contains(tid));
+        thread_names.extend(names(pid, tids.into_iter().filter(|tid| !thread_names.contains_key(tid))));
+        facts.thread_names = thread_names;
         let threads = stopped.notes;
         let notes = how.to_dump.then(|| notes(&proc, DumpNotes { threads, smaps, status: told, ..DumpNotes::default() }));
         facts.threads = stopped.threads;
@@ -217,11 +222,10 @@ fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>, mem:
         };
         pieces.push(Piece { range: vma.range, mapping, state });
         if readable {
-            let is_empty = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb]
-                .into_iter()
-                .all(|f| figure(f) == Some(0));
+            let held = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb];
+            let held = held.into_iter().map(figure).try_fold(0u64, |sum, bytes| Some(sum.saturating_add(bytes?)));
             let is_private = known.is_some_and(|known| known.figures.shared() == 0);
-            parts.push(Part { place, range: vma.range, rest: rest(proc, vma), is_empty, is_private });
+            parts.push(Part { place, range: vma.range, rest: rest(proc, vma), held, is_private });
             place += vma.range.len();
         }
     }
@@ -338,8 +342,7 @@ fn auxv(raw: &[u8]) -> Vec<(u64, u64)> {
 }
 
 /// What threads call themselves (pthread_setname_np), by thread id.
-fn names(pid: u32, stopped: &Stopped) -> BTreeMap<u32, String> {
-    let tids = stopped.threads.iter().map(|thread| thread.tid).chain(stopped.unstopped.iter().copied());
+fn names(pid: u32, tids: impl Iterator<Item = u32>) -> BTreeMap<u32, String> {
     tids.filter_map(|tid| {
         let name = fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
         Some((tid, String::from_utf8_lossy(name.trim_ascii_end()).into_owned()))

@@ -114,6 +114,10 @@ pub trait Target: Any + Send + Sync {
         None
     }
 
+    /// Structures that belong together are read. What is still to be read are samples, which may be of different moments: a process
+    /// that stands still goes on.
+    fn let_go(&self) {}
+
     /// No more is read for this answer: a process that stands still for it goes on. What follows is read while it runs. How
     /// that went; `None`: it is no process that runs.
     fn finish(&self) -> Option<Stood> {

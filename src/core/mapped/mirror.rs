@@ -186,6 +186,8 @@ impl Inner {
             if !(self.fill)(at as u64, bytes) {
                 self.lost.store(true, Ordering::Relaxed);
             }
+            // It stays in the file. Seen here too it would count twice among what is resident of ours.
+            libc::madvise((self.behind + at) as *mut libc::c_void, PIECE, libc::MADV_DONTNEED);
             libc::mprotect((self.start + at) as *mut libc::c_void, PIECE, libc::PROT_READ) == 0
         }
     }

@@ -41,26 +41,32 @@ pub(super) fn after(memory: &dyn Memory, shape: &Shape, start: Addr, end: Addr) 
     at
 }
 
-/// The chunk whose mapping begins at `start` and ends at `end` at the latest.
+/// The chunk whose mapping begins at `start` and ends at `end` at the latest, by the header at the start.
 pub(super) fn chunk_at(memory: &dyn Memory, shape: &Shape, start: Addr, end: Addr) -> Option<MappedChunk> {
-    let first = header(memory, shape, start, start, end)?;
-    // The header at the start stays where an alignment made another one behind it.
+    header(memory, shape, start, start, end)
+}
+
+/// The same mapping with its chunk where an alignment put it: the header at the start stays then, and another one stands behind
+/// it. One page or two for each power of two have to be looked at.
+pub(super) fn aligned(memory: &dyn Memory, shape: &Shape, first: MappedChunk) -> MappedChunk {
     let c = &shape.chunk;
-    let mem = start.checked_add(c.mem)?;
+    let start = first.range.start;
+    let mem = start.saturating_add(c.mem);
     let mut align = 2 * c.alignment;
+    let mut before = [start; 2];
     while align < first.range.len() {
         let aligned = mem.align_up(align).saturating_sub(c.mem);
-        for at in [aligned, aligned.saturating_add(align)] {
-            if let Some(second) = header(memory, shape, start, at, first.range.end)
-                && at != start
-                && second.range == first.range
-            {
-                return Some(second);
+        let places = [aligned, aligned.saturating_add(align)];
+        // Most are the second of the alignment before.
+        for at in places.into_iter().filter(|at| !before.contains(at)) {
+            if let Some(second) = header(memory, shape, start, at, first.range.end).filter(|s| s.range == first.range) {
+                return second;
             }
         }
+        before = places;
         align = align.saturating_mul(2);
     }
-    Some(first)
+    first
 }
 
 /// The header at `at`, if it says that its mapping begins at `start` and is whole
@@ -68,9 +74,12 @@ pub(super) fn chunk_at(memory: &dyn Memory, shape: &Shape, start: Addr, end: Add
 fn header(memory: &dyn Memory, shape: &Shape, start: Addr, at: Addr, end: Addr) -> Option<MappedChunk> {
     let c = &shape.chunk;
     let prev = memory.u64(at.checked_add(c.prev_size)?).ok()?;
+    if prev & !c.mmap_hp != at.since(start) {
+        return None;
+    }
     let head = memory.u64(at.checked_add(c.size)?).ok()?;
     let size = shape.size_of(head);
-    if head & c.flag_bits != c.is_mmapped || prev & !c.mmap_hp != at.since(start) || !shape.is_size(size) {
+    if head & c.flag_bits != c.is_mmapped || !shape.is_size(size) {
         return None;
     }
     // Up to 2.42 the size goes to the mapping's end, later not quite.

@@ -97,6 +97,8 @@ pub(in crate::commands) fn quick(
     let mut findings = lines::state_of_core(session);
     findings.extend(lines::subjects(session, &tally, false));
     findings.extend(native::quick(session, &tally, zeros, split));
+    // The last that reads: pages of memory that nobody claims, and who points there.
+    session.process.target().let_go();
     findings.extend(anonymous::quick(session, &tally));
     finish(session, &mut findings, zeros.map(|_| tally.total()));
     findings
