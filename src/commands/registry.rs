@@ -2,8 +2,8 @@
 
 use crate::commands::command::{Command, Group, of_program};
 use crate::commands::{
-    anon, check, diff, dotnet, dump, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc, object, objects,
-    perfmap, refs, regions, retained, search, shrink, stacks, summary, symbolicate, threads, triage, whatis,
+    anon, check, diff, dotnet, dump, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc, object,
+    objects, perfmap, refs, regions, retained, search, shrink, stacks, summary, symbolicate, threads, triage, whatis,
 };
 
 /// All of them, in the order of the help.

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::core::elf::{self, HeaderError, Segment};
 use crate::core::inflate::{self, Compression, InflateError, Inflated};
 use crate::core::mapped::MappedFile;
@@ -168,8 +168,7 @@ impl Core {
         let headers = elf::read_headers(&bytes, &reads, diag)
             .map_err(|source| OpenError::Header { path: path.clone(), source })?;
         let pieces = elf::pieces(&headers.segments, diag);
-        let mappings = headers.segments.iter().map(mapping).collect();
-        let space = AddressSpace::new(mappings, pieces);
+        let space = AddressSpace::new(mappings(&headers.segments), pieces);
         elf::tell_repeated(space.repeated(), diag);
         let mut notes = notes::read(&bytes, &headers.notes, headers.arch, &reads, diag);
         let diag_page = producer::diag_page(&bytes, &space.pieces, &reads, diag);
@@ -260,9 +259,15 @@ impl Target for Core {
     }
 }
 
-/// What a segment says of the process.
-fn mapping(segment: &Segment) -> Mapping {
-    Mapping { range: segment.range, perms: segment.perms, whole: segment.mapping }
+/// What each segment says of the process. Those that one mapping was cut into speak for all of it.
+fn mappings(segments: &[Segment]) -> Vec<Mapping> {
+    let of_one = |a: &Segment, b: &Segment| a.mapping == b.mapping && a.range.end == b.range.start;
+    let whole = |cut: &[Segment]| {
+        let (start, end) = (cut.first().map(|s| s.range.start), cut.last().map(|s| s.range.end));
+        AddrRange::new(start.unwrap_or_default(), end.unwrap_or_default())
+    };
+    let mapping = |s: &Segment, range| Mapping { range, perms: s.perms, whole: s.mapping };
+    segments.chunk_by(of_one).flat_map(|cut| cut.iter().map(|s| mapping(s, whole(cut)))).collect()
 }
 
 /// Whether `shrink` wrote it: pieces say in p_paddr which mapping they were cut

@@ -20,7 +20,7 @@ use crate::diag::Diagnostics;
 use crate::limits;
 use crate::resident::{smaps, status};
 use crate::targets::dump_notes::{DumpNotes, Dumped, Standstill};
-use crate::targets::residence::{PageRuns, Pages, Residence};
+use crate::targets::residence::{Figure, PageRuns, Pages, Residence};
 use crate::targets::{Facts, Thread};
 
 /// Who they are of.
@@ -58,7 +58,7 @@ pub struct Own {
     smaps: Option<smaps::Smaps>,
     status: Option<Vec<u8>>,
     stood: Option<Standstill>,
-    pages: Option<PageRuns>,
+    pages: Option<Noted>,
 }
 
 impl Own {
@@ -105,7 +105,9 @@ impl Own {
         if without > 0 {
             diag.partial(
                 "not-stopped",
-                format!("{without} of the threads did not stop when this core was written: their registers are not known"),
+                format!(
+                    "{without} of the threads did not stop when this core was written: their registers are not known"
+                ),
             );
         }
         Some(dumped)
@@ -118,7 +120,7 @@ impl Own {
         if let Some(text) = &self.status {
             residence.status = status::parse(text);
         }
-        residence.pages = self.pages.take().map(|runs| Arc::new(Noted(runs)) as _);
+        residence.pages = self.pages.take().map(|noted| Arc::new(noted) as _);
         Some(residence)
     }
 }
@@ -133,9 +135,9 @@ pub(super) fn of_process(out: &mut Vec<u8>, facts: &Facts, notes: &DumpNotes) {
     for (kind, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
         add(out, OWNER, kind, text);
     }
-    let pages = facts.residence.as_ref().and_then(|residence| all_pages(residence));
-    if let Some(runs) = pages {
-        add(out, OWNER, kind::PAGES, &page_bytes(&runs));
+    let pages = facts.residence.as_ref().and_then(|residence| known_pages(residence));
+    if let Some(noted) = pages {
+        add(out, OWNER, kind::PAGES, &noted.to_bytes());
     }
 }
 
@@ -181,36 +183,74 @@ fn stood(desc: &[u8]) -> Option<Standstill> {
     Some(Standstill { lasted: Duration::from_micros(micros), timed_out: flags & 1 != 0, lost: flags & 2 != 0 })
 }
 
-/// Pages of all mappings that have any; `None` where those of one are not known.
-fn all_pages(residence: &Residence) -> Option<PageRuns> {
-    use crate::targets::residence::Figure;
-
-    let pages = residence.pages.as_ref()?;
-    let mut all = PageRuns::default();
-    let any = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb];
-    for mapping in residence.mappings.iter().filter(|m| any.into_iter().any(|f| m.figures.get(f) > 0)) {
-        let runs = pages.pages(mapping.range)?;
-        all.resident.extend(runs.resident);
-        all.swapped.extend(runs.swapped);
-    }
-    let count = all.resident.len().max(all.swapped.len()) as u64;
-    (count <= limits::MAX_PAGE_RUNS).then_some(all)
+/// Pages as the note has them, in lists of runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Noted {
+    /// What the others speak for.
+    known: Vec<AddrRange>,
+    runs: PageRuns,
 }
 
-/// Both lists: how many runs, and for each how many pages lie between it and the one before and how many it has. All
-/// numbers as LEB128.
-fn page_bytes(runs: &PageRuns) -> Vec<u8> {
-    let mut out = Vec::new();
-    for list in [&runs.resident, &runs.swapped] {
-        leb128(&mut out, list.len() as u64);
-        let mut at = Addr::NULL;
-        for run in list {
-            leb128(&mut out, run.start.since(at) / PAGE);
-            leb128(&mut out, run.len() / PAGE);
-            at = run.end;
+/// Where pages of so many times the memory that is there would be looked at, a mapping is left out: what lies in it is known by its
+/// figures, and the look takes a millisecond for each GiB.
+const SPARSE: u64 = 32;
+
+/// Pages of all mappings that have any; `None`: not known.
+fn known_pages(residence: &Residence) -> Option<Noted> {
+    let pages = residence.pages.as_ref()?;
+    let mut out = Noted::default();
+    for mapping in residence.mappings.iter() {
+        let figures = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb];
+        let held = figures.into_iter().map(|figure| mapping.figures.get(figure)).fold(0, u64::saturating_add);
+        if held > 0 {
+            if mapping.range.len() / SPARSE > held {
+                continue;
+            }
+            let runs = pages.pages(mapping.range)?;
+            out.runs.resident.extend(runs.resident);
+            out.runs.swapped.extend(runs.swapped);
+        }
+        match out.known.last_mut() {
+            Some(last) if last.end == mapping.range.start => last.end = mapping.range.end,
+            _ => out.known.push(mapping.range),
         }
     }
-    out
+    let count = out.lists().map(Vec::len).into_iter().max().unwrap_or(0) as u64;
+    (count <= limits::MAX_PAGE_RUNS).then_some(out)
+}
+
+impl Noted {
+    fn lists(&self) -> [&Vec<AddrRange>; 3] {
+        [&self.known, &self.runs.resident, &self.runs.swapped]
+    }
+
+    /// The lists: how many runs, and for each how many pages lie between it and the one before and how many it has. All
+    /// numbers as LEB128.
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for list in self.lists() {
+            leb128(&mut out, list.len() as u64);
+            let mut at = Addr::NULL;
+            for run in list {
+                leb128(&mut out, run.start.since(at) / PAGE);
+                leb128(&mut out, run.len() / PAGE);
+                at = run.end;
+            }
+        }
+        out
+    }
+}
+
+impl Pages for Noted {
+    fn pages(&self, range: AddrRange) -> Option<PageRuns> {
+        let of = |runs: &[AddrRange], addr| runs.partition_point(|run| run.end <= addr);
+        self.known.get(of(&self.known, range.start)).filter(|known| known.covers(&range))?;
+        let within = |runs: &[AddrRange]| {
+            let after = runs.get(of(runs, range.start)..).unwrap_or_default();
+            after.iter().take_while(|run| run.start < range.end).filter_map(|run| run.intersect(&range)).collect()
+        };
+        Some(PageRuns { resident: within(&self.runs.resident), swapped: within(&self.runs.swapped) })
+    }
 }
 
 fn leb128(out: &mut Vec<u8>, mut value: u64) {
@@ -221,7 +261,7 @@ fn leb128(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-fn pages(desc: &[u8]) -> Option<PageRuns> {
+fn pages(desc: &[u8]) -> Option<Noted> {
     let mut rest = desc;
     let mut next = || {
         let mut value = 0u64;
@@ -246,21 +286,7 @@ fn pages(desc: &[u8]) -> Option<PageRuns> {
         }
         Some(runs)
     };
-    Some(PageRuns { resident: list()?, swapped: list()? })
-}
-
-/// Pages as the note has them.
-struct Noted(PageRuns);
-
-impl Pages for Noted {
-    fn pages(&self, range: AddrRange) -> Option<PageRuns> {
-        let within = |runs: &[AddrRange]| {
-            let first = runs.partition_point(|run| run.end <= range.start);
-            let after = runs.get(first..).unwrap_or_default();
-            after.iter().take_while(|run| run.start < range.end).filter_map(|run| run.intersect(&range)).collect()
-        };
-        Some(PageRuns { resident: within(&self.0.resident), swapped: within(&self.0.swapped) })
-    }
+    Some(Noted { known: list()?, runs: PageRuns { resident: list()?, swapped: list()? } })
 }
 
 #[cfg(test)]
@@ -275,15 +301,17 @@ mod tests {
     fn pages_come_back() {
         let resident = vec![range(0x1000, 0x2000), range(0x7fff_0000_0000, 0x7fff_1234_5000)];
         let runs = PageRuns { resident, swapped: vec![range(0x3000, 0x4000)] };
-        let bytes = page_bytes(&runs);
-        assert_eq!(pages(&bytes), Some(runs.clone()));
-        let noted = Noted(runs);
-        let within = noted.pages(range(0x1000, 0x7fff_0000_1000));
-        let wanted = PageRuns {
-            resident: vec![range(0x1000, 0x2000), range(0x7fff_0000_0000, 0x7fff_0000_1000)],
-            swapped: vec![range(0x3000, 0x4000)],
-        };
+        let noted = Noted { known: vec![range(0x1000, 0x5000), range(0x7fff_0000_0000, 0x7fff_4000_0000)], runs };
+        let bytes = noted.to_bytes();
+        assert_eq!(pages(&bytes), Some(noted.clone()));
+        let within = noted.pages(range(0x1000, 0x5000));
+        let wanted = PageRuns { resident: vec![range(0x1000, 0x2000)], swapped: vec![range(0x3000, 0x4000)] };
         assert_eq!(within, Some(wanted));
+        let within = noted.pages(range(0x7fff_0000_0000, 0x7fff_0000_1000)).map(|runs| runs.resident);
+        assert_eq!(within, Some(vec![range(0x7fff_0000_0000, 0x7fff_0000_1000)]));
+        for unknown in [range(0x4000, 0x6000), range(0x5000, 0x6000), range(0x8000_0000_0000, 0x8000_0000_1000)] {
+            assert_eq!(noted.pages(unknown), None);
+        }
         for cut in 0..bytes.len() {
             assert_eq!(pages(bytes.get(..cut).unwrap_or_default()), None, "cut at {cut}");
         }

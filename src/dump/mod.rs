@@ -106,11 +106,8 @@ fn check(process: &Process, lost: bool) -> io::Result<()> {
 fn tail(process: &Process, lost: bool) -> Vec<u8> {
     let stood = process.target().finish();
     let mut out = Vec::new();
-    let how = stood.map(|stood| Standstill {
-        lasted: stood.lasted,
-        timed_out: stood.timed_out,
-        lost: lost || stood.lost,
-    });
+    let how =
+        stood.map(|stood| Standstill { lasted: stood.lasted, timed_out: stood.timed_out, lost: lost || stood.lost });
     own_notes::add_stood(&mut out, &how.unwrap_or(Standstill { lost, ..Standstill::default() }));
     out
 }

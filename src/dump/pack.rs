@@ -41,8 +41,10 @@ pub(super) fn memory(
 /// All `len` bytes of a file.
 pub(super) fn file(from: &File, len: u64, form: Compression, out: &mut (dyn Write + Send)) -> io::Result<()> {
     let extents = host::extents(from, len);
-    let parts: Vec<Part> =
-        extents.within(0..len).map(|data| Part { at: data.start, len: data.end - data.start, place: data.start }).collect();
+    let parts: Vec<Part> = extents
+        .within(0..len)
+        .map(|data| Part { at: data.start, len: data.end - data.start, place: data.start })
+        .collect();
     let read = |at: Range<u64>, _: &Part, bytes: &mut [u8]| from.read_exact_at(bytes, at.start).map(|()| true);
     stream(&[], &parts, len, form, out, &read).map(drop)
 }

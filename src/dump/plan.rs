@@ -65,7 +65,9 @@ impl Plan {
                 (PieceState::Dumped(place), Keep::Full { .. }) => Take::All(place),
                 (PieceState::InFile(place), Keep::Full { files: true, .. }) => Take::All(place),
                 (PieceState::InFile(place), Keep::Full { and, .. }) => Take::Within(place, and),
-                (PieceState::Dumped(place) | PieceState::InFile(place), Keep::Only(these)) => Take::Within(place, these),
+                (PieceState::Dumped(place) | PieceState::InFile(place), Keep::Only(these)) => {
+                    Take::Within(place, these)
+                }
                 (PieceState::NotDumped | PieceState::Truncated, _) => Take::Nothing,
             };
             if is_wanted(piece.range) { take } else { Take::Nothing }

@@ -21,8 +21,8 @@ use crate::resident::{smaps, status};
 use crate::targets::budget::Allowed;
 use crate::targets::residence::{Figure, MappingResidence, PageRuns, Pages, Residence};
 use crate::targets::{
-    AddressSpace, Arch, DumpNotes, Facts, FileMapping, Mapping, MappingName, Piece, PieceState, ProcessInfo, Producer, Reads,
-    Registers, Thread,
+    AddressSpace, Arch, DumpNotes, Facts, FileMapping, Mapping, MappingName, Piece, PieceState, ProcessInfo, Producer,
+    Reads, Registers, Thread,
 };
 
 /// Bytes of an ELF header that tell its class and its machine (`e_ident`, `e_machine`; elf(5)).
@@ -97,7 +97,8 @@ impl Live {
         thread_names.extend(names(pid, tids.into_iter().filter(|tid| !thread_names.contains_key(tid))));
         facts.thread_names = thread_names;
         let threads = stopped.notes;
-        let notes = how.to_dump.then(|| notes(&proc, DumpNotes { threads, smaps, status: told, ..DumpNotes::default() }));
+        let notes =
+            how.to_dump.then(|| notes(&proc, DumpNotes { threads, smaps, status: told, ..DumpNotes::default() }));
         facts.threads = stopped.threads;
         facts.threads_lost = !stopped.unstopped.is_empty();
         facts.residence = Some(Arc::new(residence));

@@ -88,13 +88,7 @@ impl Drop for Stop {
 }
 
 /// Seize, stop, tell, wait, let go: all of it in one thread.
-fn hold(
-    pid: u32,
-    arch: Arch,
-    how: How,
-    tell: &Sender<io::Result<Stopped>>,
-    told: &Receiver<()>,
-) -> Ended {
+fn hold(pid: u32, arch: Arch, how: How, tell: &Sender<io::Result<Stopped>>, told: &Receiver<()>) -> Ended {
     let begun = Instant::now();
     let mut seized = Seized { threads: Vec::new(), seen: HashSet::new(), unstopped: Vec::new() };
     let mut timed_out = false;

@@ -3,13 +3,17 @@ use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use coremap::addr::AddrRange;
 use coremap::commands::dump::DumpReport;
 use coremap::dump::{self, Dumped, Keep, Plan};
+use coremap::limits;
+use coremap::map::Kind;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::report::Compression;
 use coremap::session::Session;
 use coremap::targets::Producer;
+use coremap::targets::residence::Figure;
 use coremap::units::human;
 
 use crate::cli::args::Common;
@@ -96,24 +100,56 @@ impl Dump {
         Ok(process)
     }
 
+    /// What to keep the pages of, one by one; none: a full core. Of `all` those that would keep a large heap are left out, as the process stands
+    /// still until it is copied.
+    fn purposes(&self, session: &Session<'_>) -> Vec<Purpose> {
+        if !self.purpose.contains(&Purpose::All) {
+            return self.purpose.clone();
+        }
+        let held = |wanted: &dyn Fn(Kind) -> bool| {
+            let regions = session.map().regions.iter().filter(|region| wanted(region.kind));
+            regions.map(|region| resident(session.process, region.range)).fold(0, u64::saturating_add)
+        };
+        let (objects, blocks) = (held(&Kind::holds_objects), held(&Kind::holds_blocks));
+        let is_large = |purpose: Purpose| {
+            purpose.keeps_objects() && objects > limits::MOST_HEAP_KEPT
+                || purpose.keeps_blocks() && blocks > limits::MOST_HEAP_KEPT
+        };
+        let (left, kept): (Vec<_>, Vec<_>) =
+            Purpose::each().partition(|&purpose| is_large(purpose) && !self.purpose.contains(&purpose));
+        if !left.is_empty() {
+            let words = words(&left);
+            let heap = if left.iter().any(|purpose| purpose.keeps_objects()) { objects } else { 0 };
+            let heap = heap + if left.iter().any(|purpose| purpose.keeps_blocks()) { blocks } else { 0 };
+            let (names, list, heap) = (words.join(", "), words.join(","), human(heap));
+            session.process.diag.note(
+                "left-out",
+                format!(
+                    "--for all leaves out {names}: the process would stand still until all {heap} of its heaps are read; \
+                     --for all,{list} keeps them"
+                ),
+            );
+        }
+        kept
+    }
+
     /// Have the commands read what is kept for them; what is to be written.
-    fn plan(&self, session: &Session<'_>, progress: &Progress) -> Result<Plan, Failure> {
+    fn plan(&self, session: &Session<'_>, kept_for: &[Purpose], progress: &Progress) -> Result<Plan, Failure> {
         let process = session.process;
         let ips = self.address.iter().map(|a| address::parse(a, process)).collect::<Result<Vec<_>, _>>();
         let ips = ips.map_err(Failure::Usage)?;
-        let purposes = if self.purpose.is_empty() { &Purpose::STRUCTURES } else { self.purpose.as_slice() };
-        watched(process, progress, || purposes.iter().for_each(|purpose| purpose.read(session, &ips, progress)));
+        let read = if kept_for.is_empty() { &Purpose::STRUCTURES } else { kept_for };
+        watched(process, progress, || read.iter().for_each(|purpose| purpose.read(session, &ips, progress)));
         // They begin every answer.
         session.runtimes();
         dump::for_debugger(process);
         let read = process.reads().ranges();
-        let words: Vec<String> = self.purpose.iter().map(|purpose| purpose.word()).collect();
+        if kept_for.is_empty() {
+            return Ok(Plan::new(process, Keep::Full { and: &read, files: self.files }, &[]));
+        }
+        let words = words(kept_for);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let keep = match words.is_empty() {
-            true => Keep::Full { and: &read, files: self.files },
-            false => Keep::Only(&read),
-        };
-        Ok(Plan::new(process, keep, &words))
+        Ok(Plan::new(process, Keep::Only(&read), &words))
     }
 
     /// Write it to a file without a name, or fail before much is written.
@@ -134,6 +170,17 @@ impl Dump {
         let mut out = BufWriter::new(new.file());
         dump::write_packed(process, plan, form, scratch.as_ref(), &mut out, progress)
     }
+}
+
+fn words(purposes: &[Purpose]) -> Vec<String> {
+    purposes.iter().map(|purpose| purpose.word()).collect()
+}
+
+/// Bytes of `range` that are in memory or swapped, as far as the figures of its mapping tell.
+fn resident(process: &Process, range: AddrRange) -> u64 {
+    let known = process.facts().residence.as_ref().and_then(|residence| residence.mapping_at(range.start).copied());
+    let held = known.map(|known| known.figures.get(Figure::Rss).saturating_add(known.figures.get(Figure::Swap)));
+    range.len().min(held.unwrap_or(u64::MAX))
 }
 
 /// Bytes that anybody may still write to where the file is.
@@ -187,7 +234,8 @@ impl Command for Dump {
         let progress = progress();
         let process = self.open(common, &progress)?;
         let session = Session::new(&process);
-        let plan = self.plan(&session, &progress)?;
+        let kept_for = self.purposes(&session);
+        let plan = self.plan(&session, &kept_for, &progress)?;
         let written = watched(&process, &progress, || self.write(&process, &plan, &new, &progress));
         // However that went, it goes on.
         process.target().finish();
@@ -208,6 +256,7 @@ impl Command for Dump {
             on_disk: on_disk(out),
             packed: self.form(),
             unpacked: dumped.size,
+            kept_for: (!kept_for.is_empty()).then(|| words(&kept_for).join(",")),
             kept: dumped.kept,
             in_core: dumped.of,
             segments: dumped.segments,

@@ -142,7 +142,12 @@ pub(super) const EXAMPLES: &[Example] = &[
     example("symbolicate", "coremap symbolicate perf.txt core", "perf's text with names for its addresses", &[]),
     example("perfmap", "coremap perfmap core", "jitted code, in the form of perf's map files", &[]),
     example("diff", "coremap diff old.core new.core", "what grew from one dump to the next", &[]),
-    example("dump", "coremap dump --pid 4711 --for threads,heap -o small.core", "a small core of a process, which goes on", &[]),
+    example(
+        "dump",
+        "coremap dump --pid 4711 --for threads,heap -o small.core",
+        "a small core of a process, which goes on",
+        &[],
+    ),
     example("shrink", "coremap shrink --for threads core -o small.core", "a core small enough to send", &[]),
     example("check", "coremap check core", "whether the map adds up", &[]),
     example("schema", "coremap schema summary", "the JSON Schema of an answer", &[]),

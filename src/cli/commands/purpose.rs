@@ -46,7 +46,7 @@ pub(super) enum Purpose {
     Syncblocks,
     /// exceptions
     Exceptions,
-    /// All of these
+    /// All of these; of a process without those that keep a whole heap, if that is large: name them beside it
     All,
 }
 
@@ -55,6 +55,21 @@ impl Purpose {
     /// headers in them.
     pub(super) const STRUCTURES: [Purpose; 5] =
         [Purpose::Info, Purpose::Summary, Purpose::Stacks, Purpose::Heap, Purpose::Threads];
+
+    /// All of them, one by one.
+    pub(super) fn each() -> impl Iterator<Item = Purpose> {
+        Purpose::value_variants().iter().copied().filter(|&purpose| purpose != Purpose::All)
+    }
+
+    /// Whether it keeps the whole managed heap.
+    pub(super) fn keeps_objects(self) -> bool {
+        matches!(self, Purpose::Objects | Purpose::VirtualThreads | Purpose::Async | Purpose::Exceptions)
+    }
+
+    /// Whether it keeps about all that malloc gave out.
+    pub(super) fn keeps_blocks(self) -> bool {
+        self == Purpose::Malloc
+    }
 
     /// The word for it.
     pub(super) fn word(self) -> String {
@@ -115,10 +130,7 @@ impl Purpose {
             Purpose::Finalizers => drop(commands::finalizers(session)),
             Purpose::Syncblocks => drop(commands::syncblocks(session)),
             Purpose::Exceptions => drop(commands::exceptions(session)),
-            Purpose::All => {
-                let all = Purpose::value_variants().iter().filter(|&&purpose| purpose != Purpose::All);
-                all.for_each(|purpose| purpose.read(session, ips, progress));
-            }
+            Purpose::All => Purpose::each().for_each(|purpose| purpose.read(session, ips, progress)),
         }
     }
 }
@@ -131,7 +143,7 @@ mod tests {
 
     #[test]
     fn purposes_are_commands_of_cores() {
-        for purpose in Purpose::value_variants().iter().filter(|&&purpose| purpose != Purpose::All) {
+        for purpose in Purpose::each() {
             // What a command reads with an option of its own.
             let name = match purpose {
                 Purpose::VirtualThreads => "threads".to_owned(),

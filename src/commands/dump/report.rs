@@ -18,6 +18,8 @@ pub struct DumpReport {
     pub packed: Option<Compression>,
     /// Length in bytes of the core that comes out of it.
     pub unpacked: u64,
+    /// Commands whose pages it keeps, as `info,threads`; `null`: it is a full core.
+    pub kept_for: Option<String>,
     /// Bytes of memory that it holds.
     pub kept: u64,
     /// Bytes of memory that a core of the kernel would hold.

@@ -6,7 +6,7 @@ use std::slice;
 use crate::commands::dump::report::DumpReport;
 use crate::render::document::Document;
 use crate::render::{Render, csv_rows};
-use crate::units::{exact, human};
+use crate::units::{count, exact, human};
 
 impl Render for DumpReport {
     fn document(&self) -> Document<'_> {
@@ -17,13 +17,13 @@ impl Render for DumpReport {
         };
         let packed = self.packed.map(|form| format!(", .{form} of {}", human(self.unpacked))).unwrap_or_default();
         doc.line(format!(
-            "{}: {} ({} bytes{on_disk}{packed}); {} of {} of memory kept, in {} segments",
+            "{}: {} ({} bytes{on_disk}{packed}); {} of memory in {}; all that is the process's own is {}",
             self.file,
             human(self.size),
             exact(self.size),
             human(self.kept),
+            count(self.segments as u64, "segment"),
             human(self.in_core),
-            exact(self.segments as u64)
         ));
         doc
     }

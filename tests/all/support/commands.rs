@@ -54,6 +54,7 @@ pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
     ("symbolicate", &[FRAMES], true),
     ("perfmap", &[], true),
     ("diff", &[GLIBC], false),
+    ("dump", &["-o", NEW], false),
     ("shrink", &["-o", NEW], false),
     ("check", &[], true),
     ("schema", &[], false),
@@ -71,7 +72,7 @@ pub static COMMANDS: LazyLock<Vec<Command>> = LazyLock::new(|| {
 
 /// Those that answer of a core.
 pub fn of_cores() -> impl Iterator<Item = &'static Command> {
-    COMMANDS.iter().filter(|c| c.subject != Subject::Program)
+    COMMANDS.iter().filter(|c| matches!(c.subject, Subject::Process | Subject::Runtime))
 }
 
 pub const GLIBC: &str = "native-glibc-kernel.core";

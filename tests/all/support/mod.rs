@@ -17,6 +17,8 @@ pub mod methods;
 pub mod notes;
 pub mod real;
 pub mod run;
+#[cfg(target_os = "linux")]
+pub mod target;
 pub mod terminal;
 
 /// A number that the environment gives, or what is usual.
