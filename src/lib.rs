@@ -90,6 +90,7 @@
 //! | [`managed`] | what is asked of a managed runtime, whatever it is |
 //! | [`search`] | text, patterns and bytes in the dumped memory |
 //! | [`symbolicate`] | texts of tracing tools, with their addresses named |
+//! | [`series`] | rows of looks at a process: the file they are kept in, and what grows in them |
 //! | [`shrink`] | a smaller core that still answers |
 //! | [`dump`] | a core of a process that runs |
 //! | [`targets`] | what is looked at, whatever it came from: facts and bytes |
@@ -149,6 +150,7 @@ pub mod render;
 pub mod report;
 pub mod resident;
 pub mod search;
+pub mod series;
 pub mod session;
 pub mod shrink;
 #[doc(hidden)]

@@ -22,9 +22,10 @@ use crate::map::Base;
 use crate::memory::{Fault, Memory, ProcessMemory};
 use crate::phase::Phase;
 use crate::progress::Progress;
+use crate::resident::saved::{self, SavedError};
 use crate::targets::budget::{self, Allowed, Spent};
 use crate::targets::reads::{InPhase, Loss};
-use crate::targets::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Target, Thread, at};
+use crate::targets::{AddressSpace, Arch, Facts, FileMapping, Mapping, Producer, Reads, Residence, Target, Thread, at};
 use crate::units::round;
 
 /// What the user gives beside the core.
@@ -32,6 +33,8 @@ use crate::units::round;
 pub struct Options {
     /// `--symbols` directories.
     pub symbols: Vec<PathBuf>,
+    /// /proc/PID/smaps of the process, saved when the core was written (`--smaps`).
+    pub smaps: Option<PathBuf>,
     /// Bytes of memory that may be taken (`--memory`), for decompression and for the answer;
     /// `None`: what [`limits`] allow by the size of the core.
     pub memory: Option<u64>,
@@ -73,6 +76,9 @@ pub enum ProcessError {
     /// A `--symbols` directory.
     #[error("--symbols {0}")]
     Symbols(std::io::Error),
+    /// The file of `--smaps`.
+    #[error("--smaps: {0}")]
+    Smaps(#[from] SavedError),
 }
 
 /// Arguments and environment, from the main stack.
@@ -142,6 +148,9 @@ impl Process {
         #[cfg(target_os = "linux")]
         if let Some(pid) = live::named(path) {
             let how = How { no_stop: options.no_stop, at_most: options.stop_at_most, to_dump: options.to_dump };
+            if options.smaps.is_some() {
+                diag.note("smaps", "--smaps is of a core: of a process that runs the system is asked");
+            }
             let own = Live::open(pid, how, reads, allowed, &diag)?;
             // The files of the process as it sees them, from another container too.
             let root = [PathBuf::from(format!("/proc/{pid}/root"))];
@@ -151,7 +160,10 @@ impl Process {
             process.symbols = names.unwrap_or_default();
             return Ok(process);
         }
-        let core = Core::open_with(path, reads, allowed, &diag, progress)?;
+        let mut core = Core::open_with(path, reads, allowed, &diag, progress)?;
+        if let Some(smaps) = &options.smaps {
+            core.facts.residence = Some(Arc::new(saved::read(smaps, &core.facts, &diag)?));
+        }
         Ok(Process::assemble(Arc::new(core), dirs, diag))
     }
 
@@ -211,6 +223,11 @@ impl Process {
     /// All that is known of it but its bytes.
     pub fn facts(&self) -> &Facts {
         self.target.facts()
+    }
+
+    /// What of its memory was in RAM, where that is known.
+    pub fn residence(&self) -> Option<&Residence> {
+        self.facts().residence.as_deref()
     }
 
     /// Its mappings, and which of their bytes are there.

@@ -95,6 +95,27 @@ pub fn exact(n: u64) -> String {
     out
 }
 
+/// A time as people say it, in the two largest units that it has: `42 s`, `10 min`, `1 h 20 min`, `3 days 4 h`.
+pub fn seconds(time: f64) -> String {
+    const UNITS: [(f64, &str); 4] = [(86_400.0, "day"), (3600.0, "h"), (60.0, "min"), (1.0, "s")];
+    let whole = time.max(0.0).round();
+    if time < 10.0 && time.fract() != 0.0 {
+        return format!("{time:.1} s");
+    }
+    let first = UNITS.iter().position(|(length, _)| whole >= *length).unwrap_or(UNITS.len() - 1);
+    let (length, unit) = UNITS[first];
+    let said = |number: f64, unit: &str| {
+        let number = exact(number as u64);
+        if unit == "day" && number != "1" { format!("{number} days") } else { format!("{number} {unit}") }
+    };
+    let more = UNITS.get(first + 1).map(|(smaller, unit)| ((whole % length) / smaller, *unit));
+    let head = said((whole / length).floor(), unit);
+    match more.map(|(number, unit)| (number.floor(), unit)) {
+        Some((number, unit)) if number > 0.0 => format!("{head} {}", said(number, unit)),
+        _ => head,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +129,24 @@ mod tests {
         assert_eq!(human(u64::MAX), "16.00 EiB");
         assert_eq!(round(3 << 19), "1.5 MiB");
         assert_eq!(round(8 << 20), "8 MiB");
+    }
+
+    #[test]
+    fn times_in_words() {
+        for (time, said) in [
+            (0.0, "0 s"),
+            (0.3, "0.3 s"),
+            (42.0, "42 s"),
+            (59.6, "1 min"),
+            (600.0, "10 min"),
+            (605.0, "10 min 5 s"),
+            (4800.0, "1 h 20 min"),
+            (90_000.0, "1 day 1 h"),
+            (3.0 * 86_400.0, "3 days"),
+            (1e9, "11,574 days 1 h"),
+        ] {
+            assert_eq!(seconds(time), said, "{time}");
+        }
     }
 
     #[test]

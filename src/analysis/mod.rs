@@ -11,5 +11,6 @@ pub(crate) mod naming;
 pub(crate) mod place;
 pub(crate) mod reach;
 pub(crate) mod region;
+pub(crate) mod resident;
 pub(crate) mod roots;
 pub(crate) mod zero;

@@ -14,7 +14,11 @@ pub(crate) fn row(r: &Region, names: &mut Shown) -> RegionRow {
         perms: r.perms_text(),
         file: r.file.as_ref().map(|path| names.of(path)),
         in_core: r.in_core,
+        rss: None,
+        rss_estimated: None,
         confidence: r.confidence,
         content: None,
+        zero: None,
+        written: None,
     }
 }

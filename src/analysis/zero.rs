@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use crate::range_map::{RangeMap, Ranged};
 use crate::session::Session;
 
-/// A scanned run that crosses neither a region's nor a stack's end.
+/// A scanned run that crosses the end of no region, no stack, and no mapping whose residence is known.
 struct Part {
     range: AddrRange,
     region: usize,
@@ -30,6 +30,9 @@ impl ZeroMap {
     /// Scan all regions, or only those of one kind.
     pub(crate) fn scan(session: &Session<'_>, only: Option<Kind>, progress: &Progress) -> ZeroMap {
         let mut cuts: Vec<Addr> = session.stacks().list.iter().flat_map(|s| [s.stack.start, s.stack.end]).collect();
+        // What was resident is told by mappings, and regions may reach over several.
+        let told = session.process.residence().into_iter().flat_map(|residence| residence.mappings.iter());
+        cuts.extend(told.flat_map(|mapping| [mapping.range.start, mapping.range.end]));
         cuts.sort_unstable();
         let mut parts = Vec::new();
         for (region, r) in session.map().regions.iter().enumerate() {

@@ -22,6 +22,9 @@ pub(crate) struct Common {
     /// Where to look for the program's own files; used only if proven the same build
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) symbols: Vec<PathBuf>,
+    /// What was resident: /proc/PID/smaps, saved when the core was written; that of status before it, too
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) smaps: Option<PathBuf>,
     /// Let it take so much memory, as 4GiB; usual: 256MiB and twice the core's size, at most
     /// half of the machine's
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]

@@ -86,6 +86,7 @@ pub(super) fn respond<R: Render>(
 pub(super) fn open(path: &Path, common: &Common, progress: &Progress) -> Result<Process, Failure> {
     let options = Options {
         symbols: common.symbols.clone(),
+        smaps: common.smaps.clone(),
         memory: common.memory,
         alone: true,
         handle_sigbus: true,

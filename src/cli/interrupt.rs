@@ -2,12 +2,38 @@
 //! on the disk.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::cli::progress;
+use crate::cli::{progress, screen};
 
 /// A file that is to be removed where the program is ended now.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// What asks to be told of the first signal in place of being ended by it.
+static WHO_ENDS_ITSELF: Mutex<Option<std::thread::Thread>> = Mutex::new(None);
+
+/// Whether it was told.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// From here on the first signal that would end the program only says so ([`is_ending`]) and wakes this thread; the second ends it.
+pub(crate) fn end_by_myself() {
+    *WHO_ENDS_ITSELF.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
+}
+
+/// Whether a signal asked the program to end itself.
+pub(crate) fn is_ending() -> bool {
+    ENDING.load(Ordering::Acquire)
+}
+
+/// Tell who ends itself; `false`: nobody does, or it was told already.
+fn told() -> bool {
+    let who = WHO_ENDS_ITSELF.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(thread) = &*who else { return false };
+    let first = !ENDING.swap(true, Ordering::AcqRel);
+    thread.unpark();
+    first
+}
 
 /// What is unfinished. As long as this is held, no signal of those ends the program.
 pub(crate) fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
@@ -17,6 +43,7 @@ pub(crate) fn unfinished() -> MutexGuard<'static, Option<PathBuf>> {
 /// Nothing of ours stays: neither on the terminal, nor an unfinished file.
 fn clean_up() -> MutexGuard<'static, Option<PathBuf>> {
     progress::clear();
+    screen::give_back();
     // Held to the end, so that no file is made in between.
     let unfinished = unfinished();
     if let Some(path) = &*unfinished {
@@ -30,7 +57,6 @@ fn clean_up() -> MutexGuard<'static, Option<PathBuf>> {
 #[cfg(unix)]
 pub(crate) fn clean_up_when_ended() {
     use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
 
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
     use signal_hook::iterator::Signals;
@@ -42,6 +68,9 @@ pub(crate) fn clean_up_when_ended() {
     let _ = std::thread::Builder::new().name("signals".into()).stack_size(256 << 10).spawn(|| {
         let Ok(mut signals) = Signals::new(ending) else { return };
         for signal in signals.forever() {
+            if told() {
+                continue;
+            }
             let _held = clean_up();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
@@ -52,6 +81,9 @@ pub(crate) fn clean_up_when_ended() {
 #[cfg(windows)]
 pub(crate) fn clean_up_when_ended() {
     let _ = ctrlc::set_handler(|| {
+        if told() {
+            return;
+        }
         let _held = clean_up();
         std::process::exit(INTERRUPTED);
     });

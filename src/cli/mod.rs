@@ -9,11 +9,13 @@ mod commands;
 mod exit;
 mod interrupt;
 mod list;
+mod moments;
 mod new_file;
 mod output;
 mod pool;
 mod program;
 mod progress;
+mod screen;
 mod values;
 mod words;
 
@@ -94,6 +96,7 @@ fn escaped(e: clap::Error) -> clap::Error {
 fn install_panic_hook() {
     std::panic::set_hook(Box::new(move |panic| {
         progress::clear();
+        screen::give_back();
         let thread = std::thread::current();
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let why = panic.payload();

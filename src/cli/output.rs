@@ -6,7 +6,7 @@ use coremap::commands::{self, Subject, envelope};
 use coremap::dotnet::has_coreclr;
 use coremap::process::Process;
 use coremap::render::{self, Document, Look, Render};
-use coremap::report::ConditionRow;
+use coremap::report::{ConditionRow, Envelope};
 use coremap::session::Session;
 
 use crate::cli::args::{Colour, Common, Format};
@@ -16,12 +16,21 @@ use crate::cli::{Exit, Failure};
 pub(crate) fn look(common: &Common) -> Look {
     let terminal = io::stdout().is_terminal();
     let width = terminal.then(terminal_size::terminal_size).flatten().map(|(w, _)| usize::from(w.0));
+    let shown = shown_in();
     let color = match common.color {
         Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && takes_colours(),
         Colour::Always => takes_colours() || !terminal,
         Colour::Never => false,
     };
-    Look { width, color, bars: terminal && common.color != Colour::Never }
+    let bars = (terminal || shown.is_some()) && common.color != Colour::Never;
+    Look { width: width.or(shown), color, bars }
+}
+
+/// Tells a program of ours how many columns the screen has that shows its answer.
+pub(crate) const SHOWN_IN: &str = "COREMAP_COLUMNS";
+
+fn shown_in() -> Option<usize> {
+    std::env::var(SHOWN_IN).ok()?.parse().ok()
 }
 
 /// Whether the terminal on stdout takes ANSI's escape sequences: Windows has to be asked, and 8 and before have none.
@@ -72,7 +81,8 @@ pub(crate) fn answer<T: Render>(
             }
         }
         Format::Table => {
-            if report.body.wants_headline() {
+            // Above a page of the screen stands which core it is.
+            if report.body.wants_headline() && shown_in().is_none() {
                 render::write(&render::headline(&report.core), look(common), &mut out)?;
             }
             let mut text = report.body.document();
@@ -85,6 +95,26 @@ pub(crate) fn answer<T: Render>(
     }
     out.flush()?;
     Ok(finish(session.process))
+}
+
+/// Write an answer that is about no open core: in the form asked for, with its warnings.
+pub(crate) fn answer_of<T: Render>(common: &Common, report: &Envelope<T>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match common.form() {
+        Format::Json => render::json(report, &mut out)?,
+        Format::Csv => report.body.csv(&mut out)?,
+        Format::Table => {
+            if report.body.wants_headline() {
+                render::write(&render::headline(&report.core), look(common), &mut out)?;
+            }
+            render::write(&report.body.document(), look(common), &mut out)?;
+        }
+    }
+    out.flush()?;
+    for w in &report.warnings {
+        tell(&format!("warning: {}: {}", w.code, w.message));
+    }
+    Ok(())
 }
 
 /// Write a text that tells of the program itself, and of no core.

@@ -120,7 +120,7 @@ pub(super) fn bytes(text: &str) -> Result<u64, String> {
     u64::try_from(size).ok().ok_or_else(wrong)
 }
 
-/// A time: `10s`, `500ms`, `2m`; a number alone is of seconds.
+/// A time: `10s`, `500ms`, `2m`, `1h`; a number alone is of seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let end = text.find(|c: char| !matches!(c, '0'..='9' | '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -128,10 +128,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "ms" => 1e-3,
         "m" | "min" => 60.0,
+        "h" => 3600.0,
         _ => f64::NAN,
     };
     let number: f64 = number.parse().unwrap_or(f64::NAN);
-    Duration::try_from_secs_f64(number * seconds).map_err(|_| "a time is a number with s, ms or m, as 10s".to_owned())
+    Duration::try_from_secs_f64(number * seconds)
+        .map_err(|_| "a time is a number with s, ms, m or h, as 10s".to_owned())
 }
 
 #[cfg(test)]
@@ -140,7 +142,7 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        for (text, millis) in [("10s", 10_000), ("500ms", 500), ("1.5", 1500), ("2m", 120_000)] {
+        for (text, millis) in [("10s", 10_000), ("500ms", 500), ("1.5", 1500), ("2m", 120_000), ("1h", 3_600_000)] {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         for text in ["", "s", "-1s", "10 years", "1e99"] {

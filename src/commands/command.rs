@@ -30,6 +30,8 @@ pub enum Subject {
     Process,
     /// A process that runs: no core will do.
     Live,
+    /// A process, whatever runs in it, by who sits at a terminal: it prints nothing, and answers nothing in JSON.
+    Screen,
     /// A managed runtime: where a process has none, a sentence says so in place of the answer.
     Runtime,
 }
@@ -95,4 +97,9 @@ pub(super) const fn of_runtime(name: &'static str, answers: &'static [Answer], s
 pub(super) const fn of_program(name: &'static str, sentence: &'static str, without_rows: &'static str) -> Command {
     let without_rows = Some(without_rows);
     Command { name, subject: Subject::Program, sentence, group: Group::Sharing, without_rows, answers: &[] }
+}
+
+pub(super) const fn of_screen(name: &'static str, sentence: &'static str) -> Command {
+    let without_rows = Some("it is a screen to look around in");
+    Command { name, subject: Subject::Screen, sentence, group: Group::Memory, without_rows, answers: &[] }
 }

@@ -1,14 +1,17 @@
 //! The table of commands: what each is stands in its folder.
 
-use crate::commands::command::{Command, Group, of_program};
+use crate::commands::command::{Command, Group, of_program, of_screen};
 use crate::commands::{
     anon, check, diff, dotnet, dump, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc, object,
-    objects, perfmap, refs, regions, retained, search, shrink, stacks, summary, symbolicate, threads, triage, whatis,
+    objects, perfmap, record, refs, regions, retained, search, shrink, stacks, summary, symbolicate, threads, trend,
+    triage, whatis,
 };
 
 /// All of them, in the order of the help.
 pub const COMMANDS: &[Command] = &[
     triage::COMMAND.under(Group::Memory),
+    of_screen("explore", "The same and the map, types, threads and malloc on a screen to look around in"),
+    of_screen("top", "The memory of a process that runs, looked at every two seconds: --pid N"),
     info::COMMAND.under(Group::Memory),
     summary::COMMAND.under(Group::Memory),
     regions::COMMAND.under(Group::Memory),
@@ -37,6 +40,8 @@ pub const COMMANDS: &[Command] = &[
     symbolicate::COMMAND.under(Group::Threads),
     perfmap::COMMAND.under(Group::Threads),
     diff::COMMAND.under(Group::Memory),
+    record::COMMAND.under(Group::Memory),
+    trend::COMMAND.under(Group::Memory),
     dump::COMMAND.under(Group::Sharing),
     shrink::COMMAND.under(Group::Sharing),
     check::COMMAND.under(Group::Memory),

@@ -199,6 +199,7 @@ const SPARSE: u64 = 32;
 fn known_pages(residence: &Residence) -> Option<Noted> {
     let pages = residence.pages.as_ref()?;
     let mut out = Noted::default();
+    let mut private = Some(Vec::new());
     for mapping in residence.mappings.iter() {
         let figures = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb];
         let held = figures.into_iter().map(|figure| mapping.figures.get(figure)).fold(0, u64::saturating_add);
@@ -207,6 +208,10 @@ fn known_pages(residence: &Residence) -> Option<Noted> {
                 continue;
             }
             let runs = pages.pages(mapping.range)?;
+            match (&mut private, runs.private) {
+                (Some(all), Some(runs)) => all.extend(runs),
+                (all, _) => *all = None,
+            }
             out.runs.resident.extend(runs.resident);
             out.runs.swapped.extend(runs.swapped);
         }
@@ -215,13 +220,14 @@ fn known_pages(residence: &Residence) -> Option<Noted> {
             _ => out.known.push(mapping.range),
         }
     }
-    let count = out.lists().map(Vec::len).into_iter().max().unwrap_or(0) as u64;
+    out.runs.private = private;
+    let count = out.lists().map(Vec::len).max().unwrap_or(0) as u64;
     (count <= limits::MAX_PAGE_RUNS).then_some(out)
 }
 
 impl Noted {
-    fn lists(&self) -> [&Vec<AddrRange>; 3] {
-        [&self.known, &self.runs.resident, &self.runs.swapped]
+    fn lists(&self) -> impl Iterator<Item = &Vec<AddrRange>> {
+        [&self.known, &self.runs.resident, &self.runs.swapped].into_iter().chain(&self.runs.private)
     }
 
     /// The lists: how many runs, and for each how many pages lie between it and the one before and how many it has. All
@@ -249,7 +255,9 @@ impl Pages for Noted {
             let after = runs.get(of(runs, range.start)..).unwrap_or_default();
             after.iter().take_while(|run| run.start < range.end).filter_map(|run| run.intersect(&range)).collect()
         };
-        Some(PageRuns { resident: within(&self.runs.resident), swapped: within(&self.runs.swapped) })
+        let PageRuns { resident, private, swapped } = &self.runs;
+        let private = private.as_ref().map(|private| within(private));
+        Some(PageRuns { resident: within(resident), private, swapped: within(swapped) })
     }
 }
 
@@ -261,32 +269,37 @@ fn leb128(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// The next number of `rest`; `None` where it ends within it, or the number has more than 64 bits.
+fn next(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, behind) = rest.split_first()?;
+        *rest = behind;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn list(rest: &mut &[u8]) -> Option<Vec<AddrRange>> {
+    let count = next(rest).filter(|&count| count <= limits::MAX_PAGE_RUNS)?;
+    let mut runs = Vec::new();
+    let mut at = Addr::NULL;
+    for _ in 0..count {
+        let start = at.checked_add(next(rest)?.checked_mul(PAGE)?)?;
+        at = start.checked_add(next(rest)?.checked_mul(PAGE)?)?;
+        runs.push(AddrRange::new(start, at));
+    }
+    Some(runs)
+}
+
 fn pages(desc: &[u8]) -> Option<Noted> {
     let mut rest = desc;
-    let mut next = || {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let (byte, behind) = rest.split_first()?;
-            rest = behind;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
-        }
-        None
-    };
-    let mut list = || {
-        let mut runs = Vec::new();
-        let mut at = Addr::NULL;
-        let count = next().filter(|&count| count <= limits::MAX_PAGE_RUNS)?;
-        for _ in 0..count {
-            let start = at.checked_add(next()?.checked_mul(PAGE)?)?;
-            at = start.checked_add(next()?.checked_mul(PAGE)?)?;
-            runs.push(AddrRange::new(start, at));
-        }
-        Some(runs)
-    };
-    Some(Noted { known: list()?, runs: PageRuns { resident: list()?, swapped: list()? } })
+    let (known, resident, swapped) = (list(&mut rest)?, list(&mut rest)?, list(&mut rest)?);
+    let private = if rest.is_empty() { None } else { Some(list(&mut rest)?) };
+    Some(Noted { known, runs: PageRuns { resident, private, swapped } })
 }
 
 #[cfg(test)]
@@ -300,21 +313,24 @@ mod tests {
     #[test]
     fn pages_come_back() {
         let resident = vec![range(0x1000, 0x2000), range(0x7fff_0000_0000, 0x7fff_1234_5000)];
-        let runs = PageRuns { resident, swapped: vec![range(0x3000, 0x4000)] };
+        let private = Some(vec![range(0x1000, 0x2000)]);
+        let runs = PageRuns { resident, private, swapped: vec![range(0x3000, 0x4000)] };
         let noted = Noted { known: vec![range(0x1000, 0x5000), range(0x7fff_0000_0000, 0x7fff_4000_0000)], runs };
         let bytes = noted.to_bytes();
         assert_eq!(pages(&bytes), Some(noted.clone()));
         let within = noted.pages(range(0x1000, 0x5000));
-        let wanted = PageRuns { resident: vec![range(0x1000, 0x2000)], swapped: vec![range(0x3000, 0x4000)] };
+        let (resident, swapped) = (vec![range(0x1000, 0x2000)], vec![range(0x3000, 0x4000)]);
+        let wanted = PageRuns { private: Some(resident.clone()), resident, swapped };
         assert_eq!(within, Some(wanted));
         let within = noted.pages(range(0x7fff_0000_0000, 0x7fff_0000_1000)).map(|runs| runs.resident);
         assert_eq!(within, Some(vec![range(0x7fff_0000_0000, 0x7fff_0000_1000)]));
         for unknown in [range(0x4000, 0x6000), range(0x5000, 0x6000), range(0x8000_0000_0000, 0x8000_0000_1000)] {
             assert_eq!(noted.pages(unknown), None);
         }
-        for cut in 0..bytes.len() {
-            assert_eq!(pages(bytes.get(..cut).unwrap_or_default()), None, "cut at {cut}");
-        }
+        // Without the last list nothing is known of that; cut in it, or before, of nothing.
+        let three = bytes.len() - 3;
+        let cuts = (0..bytes.len()).filter(|&cut| pages(bytes.get(..cut).unwrap_or_default()).is_some());
+        assert_eq!(cuts.collect::<Vec<_>>(), [three]);
         assert_eq!(pages(&[0xff; 40]), None, "a number of more than 64 bits");
     }
 

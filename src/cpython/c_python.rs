@@ -187,6 +187,10 @@ impl ManagedRuntime for CPython<'_> {
         buffers::buffer_of(self.objects()?, self.buffers(), addr)
     }
 
+    fn frees_at_once(&self) -> bool {
+        true
+    }
+
     fn small_blocks(&self) -> Option<&SmallBlocks> {
         // Without arenas there is nothing to be walked for.
         if self.arenas().iter().all(|arenas| arenas.all.is_empty()) {

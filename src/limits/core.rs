@@ -64,6 +64,9 @@ pub const MAX_CONFLICTS: usize = 100;
 /// map, and a bound for a core that was made to have a million.
 pub const MAX_OPEN_CLAIMS: usize = 256;
 
+/// Bytes read of a smaps that is given beside a core: of a million mappings it has some 700 MB.
+pub const MAX_SMAPS: u64 = 1 << 30;
+
 /// Note segments read; every producer writes one.
 pub const MAX_NOTE_SEGMENTS: usize = 64;
 

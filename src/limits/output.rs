@@ -169,3 +169,19 @@ pub const MAX_CODE_OFFSET: u64 = 1 << 32;
 /// Bytes of a heap, managed or malloc's, that `dump --for all` keeps: a walk of objects takes some ten seconds for each GiB, and the
 /// process stands still for it.
 pub const MOST_HEAP_KEPT: u64 = 256 << 20;
+
+/// Bytes that are read of a recording: a look has some 8 KiB, and this is 16,000 of them. Each row of a look takes three
+/// times its text.
+pub const MAX_RECORDING: u64 = 128 << 20;
+
+/// Bytes of one line of a recording: the first look has the names of 400 types, of which one may have 16 KiB.
+pub const MAX_RECORDING_LINE: u64 = 16 << 20;
+
+/// Looks of one recording: a day of one a second.
+pub const MAX_LOOKS: usize = 1 << 17;
+
+/// Types, or sizes of blocks, that are remembered while a recording is made.
+pub const MAX_RECORDED_ROWS: usize = 1 << 20;
+
+/// Names of kinds, findings and warnings that a recording has: each is kept once.
+pub const MAX_RECORDED_WORDS: usize = 1 << 10;

@@ -13,6 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
 use crate::targets::extents::Extents;
+use crate::targets::residence::PageRuns;
 
 /// Pages are told in this size: /proc/PID/pagemap has a word for each page of the machine.
 fn page() -> u64 {
@@ -252,15 +253,15 @@ impl Bytes {
         }
     }
 
-    /// Runs of pages of `range`, which lies in one mapping, that are in memory, and of those that are swapped. `None` where
-    /// pagemap can't be read.
-    pub(super) fn pages(&self, range: AddrRange) -> Option<(Vec<AddrRange>, Vec<AddrRange>)> {
+    /// Runs of pages of `range`, which lies in one mapping, that are in memory, in memory of this process alone, and swapped.
+    /// `None` where pagemap can't be read.
+    pub(super) fn pages(&self, range: AddrRange) -> Option<PageRuns> {
         let file = self.pagemap.as_ref()?;
         let after = self.parts.partition_point(|part| part.range.start <= range.start);
         let part = after.checked_sub(1).and_then(|index| self.parts.get(index));
         // Of memory that nobody shares, a page that is not this process's alone is the page of zeros.
         let wanted = if part.is_some_and(|part| part.is_private) { bit::EXCLUSIVE } else { 0 };
-        let (mut there, mut swapped) = (Vec::new(), Vec::new());
+        let (mut there, mut private, mut swapped) = (Vec::new(), Vec::new(), Vec::new());
         let mut words = vec![0; (64 << 10).min(range.len().div_ceil(page()) * 8) as usize];
         let mut at = range.start.align_down(page());
         while at < range.end {
@@ -275,6 +276,9 @@ impl Bytes {
                 let this = AddrRange::sized(at, page());
                 if word & bit::PRESENT != 0 && word & wanted == wanted {
                     push(&mut there, this);
+                    if word & bit::EXCLUSIVE != 0 {
+                        push(&mut private, this);
+                    }
                 } else if word & bit::PRESENT == 0 && word & bit::SWAPPED != 0 && word & bit::GUARD == 0 {
                     push(&mut swapped, this);
                 }
@@ -282,7 +286,7 @@ impl Bytes {
             }
         }
         let within = |runs: Vec<AddrRange>| runs.iter().filter_map(|run| run.intersect(&range)).collect();
-        Some((within(there), within(swapped)))
+        Some(PageRuns { resident: within(there), private: Some(within(private)), swapped: within(swapped) })
     }
 
     /// Places that may hold something: of anonymous memory of which little is in memory those pages, of all else every one.
@@ -298,11 +302,11 @@ impl Bytes {
                 Rest::Zero if part.is_sparse() => self.pages(part.range),
                 _ => None,
             };
-            let Some((there, swapped)) = known else {
+            let Some(PageRuns { resident, swapped, .. }) = known else {
                 add(part.place, part.place + part.range.len());
                 continue;
             };
-            for run in crate::addr::union(there.into_iter().chain(swapped).collect()) {
+            for run in crate::addr::union(resident.into_iter().chain(swapped).collect()) {
                 let from = part.place + run.start.since(part.range.start);
                 add(from, from + run.len());
             }

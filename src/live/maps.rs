@@ -31,10 +31,10 @@ impl Vma {
         (named || self.inode != 0).then_some(&self.name)
     }
 
-    /// Memory that the kernel shows there and no process may read by the address: `[vvar]`, whose pages are the
-    /// kernel's own, and `[vsyscall]`, which lies beyond the space of programs.
-    pub(super) fn is_kernels(&self) -> bool {
-        self.name.starts_with("[vvar") || &*self.name == "[vsyscall]"
+    /// Memory that nobody can read from outside: `[vvar]`, whose pages are the kernel's own, `[vsyscall]`, which lies beyond the
+    /// space of programs, and memfd_secret(2), which is made for that.
+    pub(super) fn is_closed(&self) -> bool {
+        self.name.starts_with("[vvar") || ["[vsyscall]", "/secretmem (deleted)"].contains(&&*self.name)
     }
 }
 
@@ -114,8 +114,8 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         assert_eq!(names, wanted);
         let files: Vec<bool> = vmas.iter().map(|v| v.path().is_some()).collect();
         assert_eq!(files, [true, false, false, true, false, false]);
-        let kernels: Vec<bool> = vmas.iter().map(Vma::is_kernels).collect();
-        assert_eq!(kernels, [false, false, false, false, true, true]);
+        let closed: Vec<bool> = vmas.iter().map(Vma::is_closed).collect();
+        assert_eq!(closed, [false, false, false, false, true, true]);
         let first = &vmas[0];
         assert_eq!((first.offset, first.inode, first.range.len()), (0x1000, 18504, 0x1000));
         assert_eq!((vmas[3].shared, vmas[0].shared, vmas[2].perms), (true, false, Perms::default()));

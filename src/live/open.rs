@@ -205,7 +205,7 @@ fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>, mem:
         let mapping = mappings.len() as u32;
         mappings.push(Mapping { range: vma.range, perms: vma.perms, whole: vma.range.start });
         let readable = (vma.perms.read || vma.perms.write || vma.perms.exec)
-            && !vma.is_kernels()
+            && !vma.is_closed()
             && !known.is_some_and(|known| known.flags.device);
         // The first mapping of a program file, with its headers, is dumped too. A look at one that is not in memory would bring it
         // in; who has headers that matter has read them.
@@ -356,7 +356,6 @@ struct PagesOf(Arc<Bytes>);
 
 impl Pages for PagesOf {
     fn pages(&self, range: AddrRange) -> Option<PageRuns> {
-        let (resident, swapped) = self.0.pages(range)?;
-        Some(PageRuns { resident, swapped })
+        self.0.pages(range)
     }
 }

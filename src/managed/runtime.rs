@@ -137,6 +137,12 @@ pub trait ManagedRuntime: Sync {
         buffer_at(self.buffers(), addr).cloned()
     }
 
+    /// Whether an object is freed as soon as nobody uses it, but for cycles: what is counted of it then is no garbage that waits for a
+    /// collection.
+    fn frees_at_once(&self) -> bool {
+        false
+    }
+
     /// Its own allocator of small blocks; `None` where it has none.
     fn small_blocks(&self) -> Option<&SmallBlocks> {
         None

@@ -7,7 +7,7 @@ pub(crate) const BAR: usize = 10;
 const PARTS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
 /// A bar of that share of so many columns, filled up with blanks. What is not nothing has an eighth at the least.
-pub(crate) fn bar(share: f64, columns: usize) -> String {
+pub fn bar(share: f64, columns: usize) -> String {
     let all = columns.saturating_mul(8);
     let least = usize::from(share > 0.0);
     // Shares beyond the whole are the whole.

@@ -5,7 +5,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use crate::render::document::Cut;
 
 /// A cell in so many columns, with `…` for what is cut off.
-pub(crate) fn shorten(cell: &str, width: usize, cut: Cut) -> String {
+pub fn shorten(cell: &str, width: usize, cut: Cut) -> String {
     let whole = columns(cell);
     if whole <= width {
         return cell.to_owned();

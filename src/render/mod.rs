@@ -9,10 +9,13 @@ pub(crate) mod document;
 mod json;
 pub(crate) mod lines;
 mod list;
+pub(crate) mod resident;
 mod safe;
 pub(crate) mod table;
 
+pub use bar::bar;
 pub use brief::Brief;
+pub use cut::shorten;
 pub use document::{Align, Block, Column, Cut, Document, Rows, TableBlock};
 pub use list::{List, Listed, Listing, columns};
 

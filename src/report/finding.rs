@@ -29,7 +29,8 @@ pub struct Finding {
     pub severity: Severity,
     /// Bytes of memory that it is about; `null` where it is about none, or their number is not known.
     pub bytes: Option<u64>,
-    /// What of all that was written it has, from 0 to 1; `null` where pages were not looked at.
+    /// What of all that was written it has, from 0 to 1; of all that was resident in a `summary` that looks at no pages and
+    /// knows what was; `null` where neither is known.
     pub share: Option<f64>,
     /// How sure it is; `null` where it only counts.
     pub confidence: Option<Confidence>,

@@ -17,6 +17,7 @@ mod name;
 mod object;
 mod pointer_source;
 mod region;
+mod resident;
 mod roots;
 mod sums;
 mod threads;
@@ -24,8 +25,8 @@ mod threads;
 pub use crate::words::{
     AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, BufferMemory, ChunkPlace, ChunkState,
     ClusterContent, CodeKind, CodePart, Compression, Execution, FieldStorage, FinalizerState, FrameRowKind, GcMode,
-    Generation, HandleKind, HitEncoding, ImageFormat, OsSubject, StackState, TargetKind, TaskStatus, TextFormat, Trust,
-    WaitKind,
+    Generation, HandleKind, HitEncoding, ImageFormat, Measure, OsSubject, Part, RecordingEnd, SeriesClock, SeriesOf,
+    StackState, TargetKind, TaskStatus, TextFormat, Trust, Verdict, WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
 pub use code::InlinedRow;
@@ -43,6 +44,8 @@ pub use object::{
 };
 pub use pointer_source::PointerSource;
 pub use region::RegionRow;
+pub use resident::Resident;
+pub(crate) use resident::{fill_resident, resident_of};
 pub use roots::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 pub use sums::{GenerationRow, ObjectsRow, TypeRow};
 pub(crate) use threads::FrameNames;

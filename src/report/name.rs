@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::bytes::printable;
 
 /// A name that many rows have, kept once: one name may have 16 KiB.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
 impl From<String> for Name {

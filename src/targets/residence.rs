@@ -187,6 +187,8 @@ pub struct PageRuns {
     /// In RAM. Pages that smaps does not count are best left out: the zero page, which is mapped where untouched memory is
     /// only read.
     pub resident: Vec<AddrRange>,
+    /// Of `resident`, those that no other process maps; `None` where that is not known.
+    pub private: Option<Vec<AddrRange>>,
     /// Written out to swap; without markers of guard pages, which pagemap tells as swapped too.
     pub swapped: Vec<AddrRange>,
 }
@@ -217,7 +219,11 @@ impl Pages for RangeMap<KnownPages> {
     fn pages(&self, range: AddrRange) -> Option<PageRuns> {
         let known = self.at(range.start).filter(|known| known.range.covers(&range))?;
         let within = |runs: &[AddrRange]| runs.iter().filter_map(|run| run.intersect(&range)).collect();
-        Some(PageRuns { resident: within(&known.runs.resident), swapped: within(&known.runs.swapped) })
+        Some(PageRuns {
+            resident: within(&known.runs.resident),
+            private: known.runs.private.as_deref().map(within),
+            swapped: within(&known.runs.swapped),
+        })
     }
 }
 
@@ -342,7 +348,7 @@ mod tests {
 
     #[test]
     fn pages_are_known_of_what_they_speak_for() {
-        let runs = PageRuns { resident: vec![range(0x1000, 0x3000), range(0x4000, 0x5000)], swapped: Vec::new() };
+        let runs = PageRuns { resident: vec![range(0x1000, 0x3000), range(0x4000, 0x5000)], ..PageRuns::default() };
         let known = KnownPages { range: range(0x1000, 0x8000), runs };
         let Some(pages) = RangeMap::from_sorted(vec![known]) else { panic!("one is sorted") };
         let within = pages.pages(range(0x2000, 0x5000)).map(|runs| runs.resident);

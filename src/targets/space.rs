@@ -158,6 +158,11 @@ impl AddressSpace {
         self.listed.at(addr).is_some()
     }
 
+    /// Whether a file is listed anywhere in `range`.
+    pub(crate) fn is_listed_in(&self, range: AddrRange) -> bool {
+        self.listed.overlapping(range).next().is_some()
+    }
+
     /// Addresses whose bytes another address has too.
     pub(crate) fn repeated(&self) -> &RangeMap<AddrRange> {
         &self.repeated

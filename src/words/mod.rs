@@ -13,6 +13,7 @@ mod malloc;
 mod managed;
 mod memory;
 mod process;
+mod series;
 mod threads;
 
 pub use code::{CodeKind, CodePart, Execution, FrameRowKind, TextFormat, Trust};
@@ -22,6 +23,7 @@ pub use managed::{
 };
 pub use memory::{BlockBorders, BlockContent, BufferMemory, HitEncoding, TargetKind};
 pub use process::{Compression, ImageFormat, OsSubject};
+pub use series::{Measure, Part, RecordingEnd, SeriesClock, SeriesOf, Verdict};
 pub use threads::StackState;
 
 /// An enum of words: `Variant = "word"` for each value.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes the cores and truth files in ../cores anew.
 #   make-cores.sh [dotnet-kernel|dotnet-gcore|dotnet-createdump|dotnet-pending|
-#                  native-kernel|native-leaks|shapes|musl-gcore|musl-leaks|musl-slots|jemalloc-leaks|tcmalloc-leaks|aarch64-qemu|zoo|go|all]
+#                  native-kernel|native-leaks|shapes|musl-gcore|musl-leaks|musl-slots|jemalloc-leaks|tcmalloc-leaks|aarch64-qemu|resident|zoo|go|all]
 #
 # Needs (Debian 12 names): gcc gdb golang-go mono-mcs musl-tools gcc-aarch64-linux-gnu
 # libc6-dev-arm64-cross qemu-user-static zstd xz-utils gzip lz4 python3-venv, and the
@@ -355,6 +355,67 @@ both_ways() { # stem truth-file program [arguments...]
     done
 }
 
+# What /proc says of the stopped process $PID: its smaps behind its status, and which pages are in RAM, of this process alone
+# and in swap, by pagemap (bits 63, 56, 62) without the zero page (/proc/kpageflags, bit 24), which no RSS counts. For root.
+residence() { # folder
+    cat "/proc/$PID/status" "/proc/$PID/smaps" > "$1/smaps.txt"
+    PID=$PID python3 - > "$1/pages.json" <<'P'
+import json, os, struct
+pid = os.environ["PID"]
+maps = [line.split()[0].split("-") for line in open(f"/proc/{pid}/maps") if "vsyscall" not in line]
+flags = open("/proc/kpageflags", "rb", buffering=0)
+runs = {"resident": [], "private": [], "swapped": []}
+def add(into, at):
+    if into and into[-1][1] == at:
+        into[-1][1] = at + 4096
+    else:
+        into.append([at, at + 4096])
+with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
+    for start, end in ((int(a, 16), int(b, 16)) for a, b in maps):
+        pagemap.seek(start // 4096 * 8)
+        words = pagemap.read((end - start) // 4096 * 8)
+        for i, (word,) in enumerate(struct.iter_unpack("<Q", words)):
+            at = start + i * 4096
+            if word >> 63 & 1:
+                flags.seek((word & (1 << 55) - 1) * 8)
+                if struct.unpack("<Q", flags.read(8))[0] >> 24 & 1:
+                    continue
+                add(runs["resident"], at)
+                if word >> 56 & 1:
+                    add(runs["private"], at)
+            elif word >> 62 & 1:
+                add(runs["swapped"], at)
+print(json.dumps({kind: [[hex(a), hex(b)] for a, b in list] for kind, list in runs.items()}, indent=None))
+P
+}
+
+# Dumped both ways in one stop, of which what /proc says comes first: gdb reads files' pages, which makes them resident.
+resident() {
+    gcc -O1 -g0 -pthread -o resident "$SRC/resident.c"
+    fresh resident
+    (ulimit -c unlimited; cd "$RUN"; exec env -i "$LAB/resident" .) > "$RUN/out" 2>&1 &
+    for _ in $(seq 100); do grep -q ^ready "$RUN/out" 2> /dev/null && break; sleep 0.2; done
+    sleep 1
+    PID=$(awk '/^ready/ { print $2 }' "$RUN/out")
+    local child how
+    child=$(awk '/^child/ { print $2 }' "$RUN/out")
+    kill -STOP "$PID"
+    residence "$RUN"
+    gcore_to "$RUN/g.core"
+    echo 0x33 > "/proc/$PID/coredump_filter"
+    kill -ABRT "$PID"; kill -CONT "$PID"; wait "$PID" 2> /dev/null || true
+    kill -KILL "$child"
+    for how in kernel gcore; do
+        mkdir -p "$OUT/resident-$how"
+        cp "$RUN/smaps.txt" "$RUN/pages.json" "$OUT/resident-$how/"
+        rm -f "$OUT/resident-$how/core.zst"
+    done
+    zstd -q --ultra -22 --long=27 "$RUN/g.core" -o "$OUT/resident-gcore/core.zst"
+    rm "$RUN/g.core"
+    zstd -q --ultra -22 --long=27 "$(core_file)" -o "$OUT/resident-kernel/core.zst"
+    chmod 644 "$OUT"/resident-*/core.zst
+}
+
 zoo() {
     gcc -O1 -g0 -pthread -o zoo "$SRC/zoo.c"
     # Pages for its mapping with MAP_HUGETLB.
@@ -497,12 +558,13 @@ musl-slots) musl_slots ;;
 jemalloc-leaks) jemalloc_leaks ;;
 tcmalloc-leaks) tcmalloc_leaks ;;
 aarch64-qemu) aarch64_qemu ;;
+resident) resident ;;
 zoo) zoo ;;
 go) go_program ;;
 foreign) foreign ;;
 java) java ;;
 java-map) java_map ;;
 python) python ;;
-all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; shapes; musl_gcore; musl_leaks; musl_slots; jemalloc_leaks; tcmalloc_leaks; aarch64_qemu; zoo; go_program; foreign ;;
+all) dotnet_kernel; dotnet_gcore; dotnet_createdump; dotnet_pending; native_kernel; native_leaks; shapes; musl_gcore; musl_leaks; musl_slots; jemalloc_leaks; tcmalloc_leaks; aarch64_qemu; resident; zoo; go_program; foreign ;;
 *) echo "unknown: $WHAT" >&2; exit 2 ;;
 esac

@@ -38,6 +38,8 @@ mod java_heap;
 mod java_map;
 mod java_threads;
 mod lists;
+#[cfg(target_os = "linux")]
+mod live;
 mod look;
 mod malloc;
 mod mallocng;
@@ -55,6 +57,7 @@ mod python_heap;
 mod python_threads;
 mod recorded;
 mod refs;
+mod resident;
 mod retained;
 mod schema;
 mod search;

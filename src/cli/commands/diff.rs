@@ -4,18 +4,19 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use coremap::commands::diff::{DiffReport, DiffSide};
-use coremap::commands::heapstat::HeapStatReport;
-use coremap::commands::summary::SummaryReport;
-use coremap::commands::{self, Baseline, Condition, DiffInput, HeapStatOptions, MallocOptions};
+use coremap::commands::{self, Baseline, Condition, DiffInput, record};
 use coremap::limits;
 use coremap::process::Process;
 use coremap::progress::Progress;
+use coremap::report::{Envelope, Part, SCHEMA_VERSION};
+use coremap::series::Moment;
 use coremap::session::Session;
 
 use crate::cli::args::Common;
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::output::{answer, finish, held, tell};
+use crate::cli::moments::{self, Row, Which};
+use crate::cli::output::{answer, answer_of, finish, held, tell};
 use crate::cli::progress::{progress, watched};
 use crate::cli::values::diff_condition;
 use crate::cli::{Exit, Failure};
@@ -26,9 +27,9 @@ pub(super) struct Diff {
     /// Exit with 1 if this holds, as 'gcheap.delta>20%' or 'threads.new>200' (repeatable)
     #[arg(long, value_name = "CONDITION", value_parser = diff_condition(), hide_possible_values = true, long_help = CONDITION)]
     fail_if: Vec<Condition>,
-    /// The older core, or what summary --json said of it
+    /// The older core, what summary --json said of it, or a look of a recording: FILE@first, FILE@3
     old: PathBuf,
-    /// The newer core
+    /// The newer core, or a look of a recording: FILE@last, FILE@60
     new: PathBuf,
 }
 
@@ -40,87 +41,162 @@ impl Command for Diff {
         if old.as_os_str() == "-" && new.as_os_str() == "-" {
             return Err(Failure::Usage("only one of the two cores can come from standard input".into()));
         }
-        if read_if_json(new)?.is_some() {
+        let recorded = moments::look(new, Which::Last)?;
+        if recorded.is_none() && read_if_json(new)?.is_some() {
             let name = new.display();
             return Err(Failure::Usage(format!(
                 "{name} is JSON; a baseline is the older side: coremap diff BASELINE CORE"
             )));
         }
         let progress = progress();
-        let before = match read_if_json(old)? {
-            Some(text) => {
-                let name = old.display().to_string();
-                let base = Baseline::parse(&name, &text).map_err(|e| Failure::Beside(format!("{name}: {e}")))?;
-                Old::Baseline(name, Box::new(base))
-            }
-            None => Old::Core(Box::new(open(old, common, &progress)?)),
+        let old = match moments::look(old, Which::First)? {
+            Some(row) => End::of_look(row),
+            None => match baseline(old)? {
+                Some(end) => end,
+                None => End::Core(Box::new(open(old, common, &progress)?)),
+            },
         };
-        let after = open(new, common, &progress)?;
-        let session = Session::new(&after);
-        let (report, partial) = match &before {
-            Old::Baseline(name, base) => {
-                let summary = watched(&after, &progress, || commands::summary(&session, false, &progress));
-                let core = commands::side(&after);
-                let report = commands::diff(
-                    DiffInput { core: &base.core, summary: &base.summary, heap: None, malloc: None },
-                    DiffInput { core: &core, summary: &summary, heap: None, malloc: None },
-                );
-                if base.core.truncated {
-                    tell(&format!("warning: truncated: {name}: the core that it was made of was cut off"));
-                }
-                (report, base.core.truncated)
-            }
-            Old::Core(before) => {
-                let report = two_cores(&Session::new(before), &session, &progress);
-                // The envelope and its warnings are the newer core's; the older's go first.
-                (report, finish(before) == Exit::Partial)
-            }
+        let new = match recorded {
+            Some(row) => End::of_look(row),
+            None => End::Core(Box::new(open(new, common, &progress)?)),
         };
+        let (before, after) = (old.session(), new.session());
+        let parts = parts(&old, &new, before.as_ref(), after.as_ref());
+        let (older, newer) =
+            (old.side(before.as_ref(), &parts, &progress), new.side(after.as_ref(), &parts, &progress));
+        let report = commands::diff(older.input(), newer.input());
         let conditions = commands::judge_diff(&self.fail_if, &report);
         let report = DiffReport { conditions: conditions.clone(), ..report };
-        let exit = answer(Self::NAME, common, &session, report)?;
+        // The envelope and its warnings are the newer core's; the older's go first.
+        let partial = old.finish() == Exit::Partial;
+        let exit = match (&new, &after) {
+            (End::Look(row), _) => look_answer(common, row, report)?,
+            (_, Some(session)) => answer(Self::NAME, common, session, report)?,
+            _ => Exit::Done,
+        };
         Ok(held(&conditions, if partial { Exit::Partial } else { exit }))
     }
 }
 
-/// What a core is compared with.
-enum Old {
-    /// An earlier answer, and the name of its file.
-    Baseline(String, Box<Baseline>),
-    /// Another core.
+/// One of two that are compared.
+enum End {
+    /// A core, or a process that runs.
     Core(Box<Process>),
+    /// A look of a recording.
+    Look(Box<Row>),
+    /// An earlier answer, and the name of its file.
+    Baseline(String, Box<Side>),
 }
 
-/// What is told of one of two cores.
-struct Side<'a, 'p> {
+/// What is told of one of the two.
+#[derive(Clone)]
+struct Side {
     core: DiffSide,
-    summary: SummaryReport,
-    heap: HeapStatReport,
-    session: &'a Session<'p>,
+    moment: Moment,
 }
 
-impl<'a, 'p> Side<'a, 'p> {
-    fn of(session: &'a Session<'p>, progress: &Progress) -> Side<'a, 'p> {
-        watched(session.process, progress, || Side {
-            core: commands::side(session.process),
-            summary: commands::summary(session, false, progress),
-            heap: commands::heapstat(session, &HeapStatOptions::default(), progress),
-            session,
-        })
+impl Side {
+    fn input(&self) -> DiffInput<'_> {
+        DiffInput { core: &self.core, moment: &self.moment }
     }
 }
 
-fn two_cores(old: &Session<'_>, new: &Session<'_>, progress: &Progress) -> DiffReport {
-    let (old, new) = (Side::of(old, progress), Side::of(new, progress));
-    // Blocks of different allocators have different sizes, and that is no news here.
-    let both = old.session.malloc().is_like(new.session.malloc());
-    let malloc = |s: &Session<'_>| commands::malloc(s, &MallocOptions::default(), progress);
-    let blocks = |s: &Side<'_, '_>| both.then(|| watched(s.session.process, progress, || malloc(s.session)));
-    let (old_malloc, new_malloc) = (blocks(&old), blocks(&new));
-    commands::diff(
-        DiffInput { core: &old.core, summary: &old.summary, heap: Some(&old.heap), malloc: old_malloc.as_ref() },
-        DiffInput { core: &new.core, summary: &new.summary, heap: Some(&new.heap), malloc: new_malloc.as_ref() },
-    )
+impl End {
+    fn of_look(row: Row) -> End {
+        End::Look(Box::new(row))
+    }
+
+    fn session(&self) -> Option<Session<'_>> {
+        match self {
+            End::Core(process) => Some(Session::new(process)),
+            End::Look(_) | End::Baseline(..) => None,
+        }
+    }
+
+    fn side(&self, session: Option<&Session<'_>>, parts: &[Part], progress: &Progress) -> Side {
+        match (self, session) {
+            (End::Core(process), Some(session)) => watched(process, progress, || {
+                let moment = record::moment(session, parts, progress);
+                process.target().finish();
+                Side { core: commands::side(process), moment }
+            }),
+            (End::Look(row), _) => {
+                Side { core: side_of(row), moment: row.recording.moments.first().cloned().unwrap_or_default() }
+            }
+            (End::Baseline(_, side), _) => (**side).clone(),
+            (End::Core(process), None) => Side { core: commands::side(process), moment: Moment::default() },
+        }
+    }
+
+    /// Whether such a part can be compared.
+    fn has(&self, part: Part) -> bool {
+        match self {
+            End::Core(_) => true,
+            End::Look(row) => row.recording.moments.iter().any(|m| match part {
+                Part::Types => m.types.is_some(),
+                Part::Malloc => m.malloc.is_some(),
+                Part::Written => m.kinds.values().all(|k| k.written.is_some()),
+            }),
+            End::Baseline(..) => false,
+        }
+    }
+
+    /// Its warnings to stderr; whether any of it could not be read.
+    fn finish(&self) -> Exit {
+        match self {
+            End::Core(process) => finish(process),
+            End::Look(row) => {
+                row.warnings.iter().for_each(|w| tell(&format!("warning: {}: {}", w.code, w.message)));
+                row.exit
+            }
+            End::Baseline(name, side) if side.core.truncated => {
+                tell(&format!("warning: truncated: {name}: the core that it was made of was cut off"));
+                Exit::Partial
+            }
+            End::Baseline(..) => Exit::Done,
+        }
+    }
+}
+
+/// What of both is compared beside kinds. Blocks of different allocators have different sizes, and that is no news here.
+fn parts(old: &End, new: &End, before: Option<&Session<'_>>, after: Option<&Session<'_>>) -> Vec<Part> {
+    let alike = before.zip(after).is_none_or(|(old, new)| old.malloc().is_like(new.malloc()));
+    let both = |part| old.has(part) && new.has(part) && (part != Part::Malloc || alike);
+    [Part::Types, Part::Malloc].into_iter().filter(|part| both(*part)).collect()
+}
+
+/// A look of a recording as `diff` names it: `FILE@3`.
+fn side_of(row: &Row) -> DiffSide {
+    let look = row.recording.moments.first().map_or(0, |m| m.look);
+    DiffSide {
+        path: format!("{}@{look}", row.core.path),
+        pid: row.core.pid,
+        producer: row.core.producer,
+        threads: row.core.threads,
+        truncated: false,
+    }
+}
+
+fn look_answer(common: &Common, row: &Row, body: DiffReport) -> Result<Exit, Failure> {
+    let report = Envelope {
+        schema_version: SCHEMA_VERSION,
+        coremap: env!("CARGO_PKG_VERSION"),
+        command: Diff::NAME,
+        core: row.core.clone(),
+        warnings: row.warnings.clone(),
+        body,
+    };
+    answer_of(common, &report)?;
+    Ok(row.exit)
+}
+
+/// What `summary --json` said, where the file is that.
+fn baseline(path: &Path) -> Result<Option<End>, Failure> {
+    let Some(text) = read_if_json(path)? else { return Ok(None) };
+    let name = path.display().to_string();
+    let base = Baseline::parse(&name, &text).map_err(|e| Failure::Beside(format!("{name}: {e}")))?;
+    let moment = commands::moment_of(&base.summary, base.core.threads as u64);
+    Ok(Some(End::Baseline(name, Box::new(Side { core: base.core, moment }))))
 }
 
 /// The file's text where it is JSON. What can't be read is left to who opens cores.

@@ -27,6 +27,13 @@ const DOES: (&str, &str) = ("Does", "the function a thread is in ← whose code 
 
 pub(super) const EXAMPLES: &[Example] = &[
     example("triage", "coremap triage --budget 10s core", "what has the memory, within ten seconds", &[]),
+    example(
+        "explore",
+        "coremap explore core",
+        "look around in all of it: Enter goes in, Esc out, ? helps, q leaves",
+        &[],
+    ),
+    example("top", "coremap top --every 10s 4711", "the memory of process 4711, and what grows", &[]),
     example("info", "coremap info core", "which process this was, and what the dump lacks", &[]),
     example(
         "summary",
@@ -147,6 +154,21 @@ pub(super) const EXAMPLES: &[Example] = &[
         "coremap dump --pid 4711 --for threads,heap -o small.core",
         "a small core of a process, which goes on",
         &[],
+    ),
+    example(
+        "record",
+        "coremap record --pid 4711 --every 10s --for 1h",
+        "what has the memory, each ten seconds of an hour, for trend",
+        &[],
+    ),
+    example(
+        "trend",
+        "coremap trend coremap-4711-20260714T101500Z.jsonl",
+        "what grows, and how sure that is",
+        &[
+            ("Verdict", "grows, jumped (one step), unclear, settled (it has stopped), shrinks, steady"),
+            ("Measure", "rss, written, readable or size of kinds, bytes of objects and blocks"),
+        ],
     ),
     example("shrink", "coremap shrink --for threads core -o small.core", "a core small enough to send", &[]),
     example("check", "coremap check core", "whether the map adds up", &[]),

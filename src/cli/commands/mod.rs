@@ -10,6 +10,7 @@ mod diff;
 mod dump;
 mod examples;
 mod exceptions;
+mod explore;
 mod finalizers;
 mod gcroot;
 mod handles;
@@ -26,6 +27,7 @@ mod object;
 mod objects;
 mod perfmap;
 mod purpose;
+mod record;
 mod refs;
 mod regions;
 mod retained;
@@ -37,6 +39,8 @@ mod summary;
 mod symbolicate;
 mod syncblocks;
 mod threads;
+mod top;
+mod trend;
 mod triage;
 mod whatis;
 
@@ -64,6 +68,8 @@ pub(crate) trait Command: Args {
 /// Every command, in the order of the help.
 const COMMANDS: &[Row] = &[
     row::<triage::Triage>(),
+    row::<explore::Explore>(),
+    row::<top::Top>(),
     row::<info::Info>(),
     row::<summary::Summary>(),
     row::<regions::Regions>(),
@@ -92,6 +98,8 @@ const COMMANDS: &[Row] = &[
     row::<symbolicate::Symbolicate>(),
     row::<perfmap::Perfmap>(),
     row::<diff::Diff>(),
+    row::<record::Record>(),
+    row::<trend::Trend>(),
     row::<dump::Dump>(),
     row::<shrink::Shrink>(),
     row::<check::Check>(),

@@ -23,6 +23,9 @@ pub(super) struct Regions {
     /// Tell what fills memory that nobody claims, cut where that changes: reads all of it
     #[arg(long)]
     contents: bool,
+    /// Count pages that are all zero, and what was written: reads all of it
+    #[arg(long, conflicts_with = "contents")]
+    zero_fill: bool,
     #[command(flatten)]
     list: ListArgs,
     #[command(flatten)]
@@ -45,7 +48,12 @@ impl Command for Regions {
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let options = RegionOptions { kinds: self.kind.clone(), by_size: false, contents: self.contents };
+        let options = RegionOptions {
+            kinds: self.kind.clone(),
+            by_size: false,
+            contents: self.contents,
+            zero_fill: self.zero_fill,
+        };
         let report = watched(&process, &progress, || commands::regions(&session, &options, &progress));
         answer(Self::NAME, common, &session, order.of(report))
     }

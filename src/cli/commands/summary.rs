@@ -35,6 +35,12 @@ impl Command for Summary {
         }
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
+        if let Some(c) = self.fail_if.iter().find(|c| c.needs_residence() && process.residence().is_none()) {
+            return Err(Failure::Usage(format!(
+                "--fail-if '{}' needs --smaps, which tells what was resident",
+                c.text()
+            )));
+        }
         let session = Session::new(&process);
         let mut report = watched(&process, &progress, || commands::summary(&session, self.zero_fill, &progress));
         let conditions = commands::judge_summary(&self.fail_if, &report, process.threads().len() as u64);
@@ -50,7 +56,8 @@ Exit with 1 if this holds, and say so on stderr and in the JSON. Repeatable.
 KIND.COLUMN, one of > >= < <= ==, and a limit: 'stack.written>1GiB', 'total.in_core>=2GB',
 'malloc.size>40%', 'threads.count>200'.
 KIND: a kind in any case of letters, total, or threads.
-COLUMN: size, in_core, count, largest; with --zero-fill written and zero; of threads count.
+COLUMN: size, in_core, count, largest; with --zero-fill written and zero; with --smaps rss, pss,
+private_dirty and swap; of threads count.
 Limit: a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the total in the
 same column (of the total size for largest).
 

@@ -1,12 +1,17 @@
+use crate::analysis::resident::by_kind;
 use crate::commands::check::report::CheckReport;
 use crate::limits;
-use crate::map::audit;
+use crate::map::audit::{self, Invariant};
+use crate::resident::divide::Share;
 use crate::session::Session;
+use crate::targets::Residence;
+use crate::targets::residence::Figure;
 use crate::units::exact;
 
 /// Check the invariants and list what contradicts.
 pub fn check(session: &Session<'_>) -> CheckReport {
-    let invariants = audit::invariants(session.map(), session.process.facts());
+    let mut invariants = audit::invariants(session.map(), session.process.facts());
+    invariants.extend(session.process.residence().map(|residence| resident(session, residence)));
     for broken in invariants.iter().filter(|i| !i.ok) {
         session.process.diag.partial("invariant", format!("{}: {}", broken.name, broken.detail));
     }
@@ -30,4 +35,21 @@ pub fn check(session: &Session<'_>) -> CheckReport {
         session.process.diag.partial("contradiction", format!("{claims} two sure claims that contradict each other"));
     }
     CheckReport { invariants, conflicts }
+}
+
+/// Whether all that was resident is of a kind, or of a mapping that the core does not list.
+fn resident(session: &Session<'_>, residence: &Residence) -> Invariant {
+    let divided = by_kind(session, residence, None);
+    let rss = |share: &Share| share.figures.get(Figure::Rss);
+    let (kinds, rest, all) = (rss(&divided.total()), rss(&divided.rest), residence.total().get(Figure::Rss));
+    Invariant {
+        name: "resident",
+        ok: kinds.saturating_add(rest) == all,
+        detail: format!(
+            "kinds {} bytes of RSS, mappings that the core lacks {}, smaps {} bytes",
+            exact(kinds),
+            exact(rest),
+            exact(all)
+        ),
+    }
 }

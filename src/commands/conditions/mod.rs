@@ -71,6 +71,11 @@ impl Condition {
         matches!(self.column, "written" | "zero")
     }
 
+    /// Whether its column is there only where it is known what was resident.
+    pub fn needs_residence(&self) -> bool {
+        matches!(self.column, "rss" | "pss" | "private_dirty" | "swap")
+    }
+
     /// As it was given.
     pub fn text(&self) -> &str {
         &self.text
@@ -162,6 +167,10 @@ pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: 
         largest: t.size,
         zero: t.zero,
         written: t.written,
+        rss: t.rss,
+        pss: t.pss,
+        private_dirty: t.private_dirty,
+        swap: t.swap,
         ..KindRow::default()
     };
     let none = KindRow::default();
@@ -171,6 +180,10 @@ pub fn judge_summary(conditions: &[Condition], report: &SummaryReport, threads: 
         "written" => row.written.unwrap_or(0),
         "zero" => row.zero.unwrap_or(0),
         "largest" => row.largest,
+        "rss" => row.rss.unwrap_or(0),
+        "pss" => row.pss.unwrap_or(0),
+        "private_dirty" => row.private_dirty.unwrap_or(0),
+        "swap" => row.swap.unwrap_or(0),
         _ => row.count,
     };
     conditions

@@ -9,7 +9,11 @@ use crate::units;
 const MAX_DIGITS: usize = 18;
 
 /// Names of the columns that `summary` has.
-const SUMMARY: &[&str] = &["size", "in_core", "written", "zero", "count", "largest"];
+const SUMMARY: &[&str] =
+    &["size", "in_core", "written", "zero", "count", "largest", "rss", "pss", "private_dirty", "swap"];
+
+/// The same of its sum: the largest region of all kinds is none of them.
+const TOTAL: &[&str] = &["size", "in_core", "written", "zero", "count", "rss", "pss", "private_dirty", "swap"];
 
 /// Names of the columns that `diff` has.
 const DIFF: &[&str] =
@@ -84,8 +88,7 @@ fn find_column(name: &str, subject: Subject, scope: Scope) -> Result<&'static st
     let (found, whose) = match (scope, subject) {
         (Scope::Summary, Subject::Threads) => (of(&["count"]), "threads have"),
         (Scope::Diff, Subject::Threads) => (of(&["old", "new", "delta"]), "threads have"),
-        // The largest region of all kinds is none of the sums.
-        (Scope::Summary, Subject::Total) => (of(&["size", "in_core", "written", "zero", "count"]), "total has"),
+        (Scope::Summary, Subject::Total) => (of(TOTAL), "total has"),
         (Scope::Summary | Scope::Triage, _) => (of(SUMMARY), "summary has"),
         (Scope::Diff, _) => (of(DIFF), "diff has"),
     };

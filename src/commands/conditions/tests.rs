@@ -18,11 +18,22 @@ fn summary() -> SummaryReport {
         largest: GIB / 2,
         zero: Some(GIB / 2),
         written: Some(GIB / 2),
+        rss: Some(GIB / 4),
+        ..KindRow::default()
     };
     SummaryReport {
         kinds: vec![stack],
-        total: TotalRow { count: 10, size: 4 * GIB, in_core: 2 * GIB, zero: Some(GIB), written: Some(GIB) },
+        total: TotalRow {
+            count: 10,
+            size: 4 * GIB,
+            in_core: 2 * GIB,
+            zero: Some(GIB),
+            written: Some(GIB),
+            rss: Some(GIB),
+            ..TotalRow::default()
+        },
         base: BaseRow { source: Producer::Kernel.lists(), size: 4 * GIB, in_core: 2 * GIB },
+        rss: None,
         malloc: None,
         findings: Vec::new(),
         conditions: Vec::new(),

@@ -1,136 +1,154 @@
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::commands::diff::report::{CountDelta, DiffReport, DiffRow, DiffSide, SizeDelta, TypeDelta};
-use crate::commands::heapstat::HeapStatReport;
-use crate::commands::malloc::MallocReport;
-use crate::commands::summary::{KindRow, SummaryReport};
+use crate::commands::summary::SummaryReport;
 use crate::map::Kind;
 use crate::process::Process;
-use crate::report::{ClusterRow, KindOrTotal, TypeRow};
+use crate::report::KindOrTotal;
+use crate::series::{BlockSize, KindFigures, Moment, Rest, Sum};
 
-/// One of two cores to compare.
+/// One of two moments to compare: a core, a process as it is now, or a look of a recording.
 #[derive(Clone, Copy)]
 pub struct DiffInput<'a> {
-    /// Which core it is.
+    /// Which it is.
     pub core: &'a DiffSide,
-    /// Its kinds.
-    pub summary: &'a SummaryReport,
-    /// The objects on its managed heaps; `None` where nobody looked.
-    pub heap: Option<&'a HeapStatReport>,
-    /// The blocks of malloc; `None` where nobody looked.
-    pub malloc: Option<&'a MallocReport>,
+    /// What it has.
+    pub moment: &'a Moment,
 }
 
-/// Put two cores side by side.
+/// Put two moments side by side.
 pub fn diff(old: DiffInput<'_>, new: DiffInput<'_>) -> DiffReport {
-    let mut kinds: BTreeMap<Kind, (Option<&KindRow>, Option<&KindRow>)> = BTreeMap::new();
-    for k in &old.summary.kinds {
-        kinds.entry(k.kind).or_default().0 = Some(k);
-    }
-    for k in &new.summary.kinds {
-        kinds.entry(k.kind).or_default().1 = Some(k);
-    }
-    let figures = |k: Option<&KindRow>| k.map_or((0, 0, 0), |k| (k.count, k.size, k.in_core));
-    let mut rows: Vec<DiffRow> =
-        kinds.into_iter().map(|(kind, (a, b))| row(KindOrTotal::Kind(kind), figures(a), figures(b))).collect();
+    let named = |m: &Moment| -> BTreeMap<Kind, KindFigures> {
+        m.kinds.iter().filter_map(|(name, figures)| Some((Kind::from_name(name)?, *figures))).collect()
+    };
+    let (before, after) = (named(old.moment), named(new.moment));
+    let kinds: BTreeSet<Kind> = before.keys().chain(after.keys()).copied().collect();
+    let figures = |of: &BTreeMap<Kind, KindFigures>, kind: &Kind| of.get(kind).copied().unwrap_or(NONE);
+    let mut rows: Vec<DiffRow> = kinds
+        .iter()
+        .map(|kind| row(KindOrTotal::Kind(*kind), &figures(&before, kind), &figures(&after, kind)))
+        .collect();
     rows.sort_by_key(|r| (Reverse(r.delta.unsigned_abs()), Reverse(r.new), r.kind.name()));
-    let total = |s: &SummaryReport| (s.total.count, s.total.size, s.total.in_core);
-    let threads = |s: &DiffSide| s.threads as u64;
+    let total = |m: &Moment| m.kinds.values().copied().reduce(KindFigures::plus).unwrap_or(NONE);
     DiffReport {
         old: old.core.clone(),
         new: new.core.clone(),
         kinds: rows,
-        total: row(KindOrTotal::Total, total(old.summary), total(new.summary)),
+        total: row(KindOrTotal::Total, &total(old.moment), &total(new.moment)),
         threads: CountDelta {
-            old: threads(old.core),
-            new: threads(new.core),
-            delta: delta(threads(old.core), threads(new.core)),
+            old: old.moment.threads,
+            new: new.moment.threads,
+            delta: delta(old.moment.threads, new.moment.threads),
         },
-        types: old.heap.zip(new.heap).and_then(|(a, b)| types(a, b)),
-        malloc: old.malloc.zip(new.malloc).and_then(|(a, b)| sizes(a, b)),
+        types: types(old.moment, new.moment),
+        malloc: sizes(old.moment, new.moment),
         conditions: Vec::new(),
     }
 }
 
-/// Count and bytes.
-type Sum = (u64, u64);
+/// Of a kind that is not there.
+const NONE: KindFigures = KindFigures { count: 0, size: 0, readable: 0, written: Some(0), rss: Some(0), swap: Some(0) };
 
-/// Sums of both sides by key.
-fn side_by_side<K: Ord>(
-    old: impl Iterator<Item = (K, Sum)>,
-    new: impl Iterator<Item = (K, Sum)>,
-) -> BTreeMap<K, (Sum, Sum)> {
-    let mut out: BTreeMap<K, (Sum, Sum)> = BTreeMap::new();
-    let add = |to: &mut Sum, of: Sum| *to = (to.0.saturating_add(of.0), to.1.saturating_add(of.1));
-    for (key, sum) in old {
-        add(&mut out.entry(key).or_default().0, sum);
+/// What a summary says of a moment.
+pub fn moment_of(summary: &SummaryReport, threads: u64) -> Moment {
+    let figures = |k: &crate::commands::summary::KindRow| KindFigures {
+        count: k.count,
+        size: k.size,
+        readable: k.in_core,
+        written: k.written,
+        rss: None,
+        swap: None,
+    };
+    Moment {
+        threads,
+        kinds: summary.kinds.iter().map(|k| (k.kind.name().into(), figures(k))).collect(),
+        ..Moment::default()
     }
-    for (key, sum) in new {
-        add(&mut out.entry(key).or_default().1, sum);
-    }
-    out
+}
+
+/// Sums of both sides by key. A row that is not listed on one side has nothing there, unless that side lists only some.
+fn side_by_side<'a, K: Ord + Clone>(
+    old: (&'a BTreeMap<K, Sum>, &'a Rest),
+    new: (&'a BTreeMap<K, Sum>, &'a Rest),
+) -> impl Iterator<Item = (K, Option<Sum>, Option<Sum>)> {
+    let keys: BTreeSet<K> = old.0.keys().chain(new.0.keys()).cloned().collect();
+    let of = |(rows, rest): (&BTreeMap<K, Sum>, &Rest), key: &K| {
+        rows.get(key).copied().or_else(|| (rest.rows == 0).then(Sum::default))
+    };
+    keys.into_iter().map(move |key| {
+        let (old, new) = (of(old, &key), of(new, &key));
+        (key, old, new)
+    })
 }
 
 /// Types by name: their addresses say nothing in another process.
-fn types<'a>(old: &'a HeapStatReport, new: &'a HeapStatReport) -> Option<Vec<TypeDelta>> {
-    if old.types.is_empty() || new.types.is_empty() {
-        return None;
-    }
-    let of = |t: &'a TypeRow| (t.name.as_str(), (t.count, t.size));
-    let all = side_by_side(old.types.iter().map(of), new.types.iter().map(of)).into_iter();
+fn types(old: &Moment, new: &Moment) -> Option<Vec<TypeDelta>> {
+    let (old, new) = (old.types.as_ref()?, new.types.as_ref()?);
+    let all = side_by_side((&old.types, &old.rest), (&new.types, &new.rest));
     let mut rows: Vec<TypeDelta> = all
-        .map(|(name, (old, new))| TypeDelta {
-            name: name.to_owned(),
-            old_count: old.0,
-            new_count: new.0,
-            delta_count: delta(old.0, new.0),
-            old: old.1,
-            new: new.1,
-            delta: delta(old.1, new.1),
+        .map(|(name, old, new)| TypeDelta {
+            name: name.to_string(),
+            old_count: old.map(|s| s.count),
+            new_count: new.map(|s| s.count),
+            delta_count: both(old, new, |s| s.count),
+            old: old.map(|s| s.bytes),
+            new: new.map(|s| s.bytes),
+            delta: both(old, new, |s| s.bytes),
         })
-        .filter(|r| r.delta != 0 || r.delta_count != 0)
+        .filter(|r| r.delta != Some(0) || r.delta_count != Some(0))
         .collect();
-    rows.sort_by(|a, b| b.delta.unsigned_abs().cmp(&a.delta.unsigned_abs()).then_with(|| a.name.cmp(&b.name)));
+    rows.sort_by(|a, b| {
+        weight(b.delta, b.old, b.new).cmp(&weight(a.delta, a.old, a.new)).then_with(|| a.name.cmp(&b.name))
+    });
     Some(rows)
 }
 
-/// Used blocks by the size of their chunks.
-fn sizes(old: &MallocReport, new: &MallocReport) -> Option<Vec<SizeDelta>> {
-    if old.arenas.is_empty() || new.arenas.is_empty() {
+/// Used blocks by the size of their chunks. Those of different allocators have different sizes, and that is no news.
+fn sizes(old: &Moment, new: &Moment) -> Option<Vec<SizeDelta>> {
+    let (old, new) = (old.malloc.as_ref()?, new.malloc.as_ref()?);
+    if old.allocator != new.allocator {
         return None;
     }
-    let of = |c: &ClusterRow| ((c.size, c.mmapped), (c.count, c.bytes));
-    let all = side_by_side(old.clusters.iter().map(of), new.clusters.iter().map(of)).into_iter();
+    let all = side_by_side((&old.sizes, &old.rest), (&new.sizes, &new.rest));
     let mut rows: Vec<SizeDelta> = all
-        .map(|((size, mmapped), (old, new))| SizeDelta {
+        .map(|(BlockSize { size, mmapped }, old, new)| SizeDelta {
             size,
             mmapped,
-            old_count: old.0,
-            new_count: new.0,
-            delta_count: delta(old.0, new.0),
-            old: old.1,
-            new: new.1,
-            delta: delta(old.1, new.1),
+            old_count: old.map(|s| s.count),
+            new_count: new.map(|s| s.count),
+            delta_count: both(old, new, |s| s.count),
+            old: old.map(|s| s.bytes),
+            new: new.map(|s| s.bytes),
+            delta: both(old, new, |s| s.bytes),
         })
-        .filter(|r| r.delta_count != 0)
+        .filter(|r| r.delta_count != Some(0))
         .collect();
-    rows.sort_by_key(|r| (Reverse(r.delta.unsigned_abs()), r.size));
+    rows.sort_by_key(|r| (Reverse(weight(r.delta, r.old, r.new)), r.size));
     Some(rows)
 }
 
-fn row(kind: KindOrTotal, old: (u64, u64, u64), new: (u64, u64, u64)) -> DiffRow {
+/// How much a row changed; of one that a side does not list, what the other has.
+fn weight(delta: Option<i64>, old: Option<u64>, new: Option<u64>) -> u64 {
+    delta.map_or_else(|| old.or(new).unwrap_or(0), i64::unsigned_abs)
+}
+
+fn both(old: Option<Sum>, new: Option<Sum>, of: fn(Sum) -> u64) -> Option<i64> {
+    old.zip(new).map(|(old, new)| delta(of(old), of(new)))
+}
+
+fn row(kind: KindOrTotal, old: &KindFigures, new: &KindFigures) -> DiffRow {
     DiffRow {
         kind,
-        old_count: old.0,
-        new_count: new.0,
-        delta_count: delta(old.0, new.0),
-        old: old.1,
-        new: new.1,
-        delta: delta(old.1, new.1),
-        old_in_core: old.2,
-        new_in_core: new.2,
-        delta_in_core: delta(old.2, new.2),
+        old_count: old.count,
+        new_count: new.count,
+        delta_count: delta(old.count, new.count),
+        old: old.size,
+        new: new.size,
+        delta: delta(old.size, new.size),
+        old_in_core: old.readable,
+        new_in_core: new.readable,
+        delta_in_core: delta(old.readable, new.readable),
     }
 }
 

@@ -59,6 +59,7 @@ impl Baseline {
             in_core: number(t, "in_core")?,
             zero: t["zero"].as_u64(),
             written: t["written"].as_u64(),
+            ..TotalRow::default()
         };
         let sum = kinds.iter().map(|k| k.size).fold(0, u64::saturating_add);
         if sum != total.size {
@@ -78,6 +79,7 @@ impl Baseline {
                 base: BaseRow { source: Producer::Unknown.lists(), size: total.size, in_core: total.in_core },
                 kinds,
                 total,
+                rss: None,
                 malloc: None,
                 findings: Vec::new(),
                 conditions: Vec::new(),
@@ -98,6 +100,7 @@ fn kind(row: &Value) -> Result<KindRow, BaselineError> {
         largest: number(row, "largest")?,
         zero: row["zero"].as_u64(),
         written: row["written"].as_u64(),
+        ..KindRow::default()
     })
 }
 

@@ -1,11 +1,11 @@
-//! `diff`: two cores side by side, or one and the answer of another.
+//! `diff`: two cores side by side, looks of recordings among them, or one core and the answer of another.
 
 mod analysis;
 mod baseline;
 mod report;
 mod table;
 
-pub use analysis::{DiffInput, diff, side};
+pub use analysis::{DiffInput, diff, moment_of, side};
 pub use baseline::{Baseline, BaselineError};
 pub use report::*;
 

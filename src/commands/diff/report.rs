@@ -4,7 +4,7 @@ use serde::Serialize;
 use crate::report::{ConditionRow, KindOrTotal};
 use crate::targets::Producer;
 
-/// `diff`: two cores side by side, or a core beside what `summary --json` said of
+/// `diff`: two cores side by side, looks of recordings among them, or a core beside what `summary --json` said of
 /// an older one. Sizes in bytes.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DiffReport {
@@ -20,11 +20,11 @@ pub struct DiffReport {
     pub threads: CountDelta,
     /// Types on managed heaps whose count or size changed, by the change of
     /// their size; `null` where one of the cores has no such heap, or is told by its
-    /// summary only.
+    /// summary only. What a recording does not list on its side is `null` in a row.
     pub types: Option<Vec<TypeDelta>>,
     /// Sizes of used blocks of malloc whose number changed, by the change of their
-    /// bytes; `null` where one of the cores has no heap of glibc's malloc, or is told
-    /// by its summary only.
+    /// bytes; `null` where one of the cores has no heap of malloc, they have different ones, or one is told
+    /// by its summary only. What a recording does not list on its side is `null` in a row.
     pub malloc: Option<Vec<SizeDelta>>,
     /// What `--fail-if` asked for.
     pub conditions: Vec<ConditionRow>,
@@ -48,17 +48,17 @@ pub struct TypeDelta {
     #[serde(rename = "type")]
     pub name: String,
     /// Objects in the older.
-    pub old_count: u64,
+    pub old_count: Option<u64>,
     /// Objects in the newer.
-    pub new_count: u64,
+    pub new_count: Option<u64>,
     /// Their change.
-    pub delta_count: i64,
+    pub delta_count: Option<i64>,
     /// Bytes in the older.
-    pub old: u64,
+    pub old: Option<u64>,
     /// Bytes in the newer.
-    pub new: u64,
+    pub new: Option<u64>,
     /// Their change.
-    pub delta: i64,
+    pub delta: Option<i64>,
 }
 
 /// Used blocks of one size in both cores. Sizes in bytes.
@@ -69,20 +69,20 @@ pub struct SizeDelta {
     /// Whether each has a mapping of its own.
     pub mmapped: bool,
     /// Blocks in the older.
-    pub old_count: u64,
+    pub old_count: Option<u64>,
     /// Blocks in the newer.
-    pub new_count: u64,
+    pub new_count: Option<u64>,
     /// Their change.
-    pub delta_count: i64,
+    pub delta_count: Option<i64>,
     /// Bytes in the older.
-    pub old: u64,
+    pub old: Option<u64>,
     /// Bytes in the newer.
-    pub new: u64,
+    pub new: Option<u64>,
     /// Their change.
-    pub delta: i64,
+    pub delta: Option<i64>,
 }
 
-/// One of the two cores.
+/// One of the two cores, or looks of a recording: `FILE@N`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DiffSide {
     /// Path as given.

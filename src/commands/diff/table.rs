@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::commands::diff::report::{DiffReport, DiffRow, SizeDelta, TypeDelta};
-use crate::render::document::{Document, TableBlock};
+use crate::render::document::{Document, TableBlock, exact_or_dash, size};
 use crate::render::{Render, csv_rows};
 use crate::units::{count, exact, human};
 
@@ -87,7 +87,14 @@ fn type_deltas(types: &[TypeDelta]) -> TableBlock<'_> {
         .type_name("Type")
         .least(30);
     table.rows.extend(types.iter().take(TYPES_SHOWN).map(|t| {
-        vec![exact(t.old_count), exact(t.new_count), human(t.old), human(t.new), signed(t.delta, exact), t.name.clone()]
+        vec![
+            exact_or_dash(t.old_count),
+            exact_or_dash(t.new_count),
+            size(t.old),
+            size(t.new),
+            change(t.delta),
+            t.name.clone(),
+        ]
     }));
     table
 }
@@ -109,17 +116,21 @@ fn size_deltas(sizes: &[SizeDelta]) -> TableBlock<'_> {
         .text("Kept");
     table.rows.extend(sizes.iter().take(SIZES_SHOWN).map(|s| {
         vec![
-            exact(s.old_count),
-            exact(s.new_count),
-            signed(s.delta_count, exact),
-            human(s.old),
-            human(s.new),
-            signed(s.delta, exact),
+            exact_or_dash(s.old_count),
+            exact_or_dash(s.new_count),
+            change(s.delta_count),
+            size(s.old),
+            size(s.new),
+            change(s.delta),
             exact(s.size),
             if s.mmapped { "mmapped" } else { "in arenas" }.to_owned(),
         ]
     }));
     table
+}
+
+fn change(v: Option<i64>) -> String {
+    v.map_or_else(|| "-".to_owned(), |v| signed(v, exact))
 }
 
 fn signed(v: i64, f: fn(u64) -> String) -> String {

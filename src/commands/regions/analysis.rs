@@ -3,6 +3,8 @@ use std::cmp::Reverse;
 use crate::addr::AddrRange;
 use crate::analysis::contents::Destinations;
 use crate::analysis::region::row;
+use crate::analysis::resident::by_range;
+use crate::analysis::zero::ZeroMap;
 use crate::commands::regions::report::RegionsReport;
 use crate::map::{Kind, Region};
 use crate::memory::content::{filled, stretches, within};
@@ -19,17 +21,34 @@ pub struct RegionOptions {
     pub by_size: bool,
     /// Look at all pages of what nobody claims, and cut it where what fills them changes.
     pub contents: bool,
+    /// Count zero pages, but of what `contents` cuts.
+    pub zero_fill: bool,
 }
 
 /// List the map.
 pub fn regions(session: &Session<'_>, options: &RegionOptions, progress: &Progress) -> RegionsReport {
     let mut names = Shown::default();
     let asked = |r: &&Region| options.kinds.is_empty() || options.kinds.contains(&r.kind);
-    let listed: Vec<&Region> = session.map().regions.iter().filter(asked).collect();
+    let all = &session.map().regions;
+    let listed = || all.iter().filter(asked);
     let mut rows: Vec<RegionRow> = match options.contents {
-        false => listed.into_iter().map(|r| row(r, &mut names)).collect(),
-        true => by_content(session, &listed, &mut names, progress),
+        false => listed().map(|r| row(r, &mut names)).collect(),
+        true => by_content(session, &listed().collect::<Vec<_>>(), &mut names, progress),
     };
+    if options.zero_fill && !options.contents {
+        // Of several kinds all are scanned: the scan takes one, or all.
+        let only = options.kinds.first().copied().filter(|_| options.kinds.len() == 1);
+        let zeros = ZeroMap::scan(session, only, progress).by_region(all.len());
+        let zeros = all.iter().zip(zeros).filter(|(r, _)| asked(r));
+        for (row, (_, stat)) in rows.iter_mut().zip(zeros) {
+            (row.zero, row.written) = (Some(stat.zero), Some(stat.written));
+        }
+    }
+    if let Some(residence) = session.process.residence() {
+        let ranges: Vec<AddrRange> = rows.iter().map(|row| AddrRange::new(row.start, row.end)).collect();
+        let told = by_range(session, residence, &ranges, None);
+        rows.iter_mut().zip(told).for_each(|(row, told)| (row.rss, row.rss_estimated) = (told.rss, told.rss_estimated));
+    }
     if options.by_size {
         rows.sort_by_key(|r| (Reverse(r.size), r.start));
     }

@@ -1,14 +1,18 @@
 use std::io::{self, Write};
 
 use crate::commands::regions::report::RegionsReport;
-use crate::render::document::{Cut, Document, Rows, TableBlock};
+use crate::render::document::{Cut, Document, Rows, TableBlock, size};
+use crate::render::resident::rss;
 use crate::render::{List, Listing, Render, csv_rows};
-use crate::report::{Name, RegionRow};
+use crate::report::{Name, RegionRow, Resident};
 use crate::units::{count, human};
 
 /// Regions shown to people where they do not say how many: those of all but the largest programs. It is the whole
 /// map that was asked for.
 const SHOWN: usize = 1000;
+
+/// Where the column of written bytes stands, where there is one.
+const WRITTEN: usize = 6;
 
 fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
     let mut table = TableBlock::default()
@@ -19,13 +23,16 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
         .number("Size")
         .text("Perms")
         .number("In core")
-        .optional_rank(2)
-        .text("Known")
-        .optional_rank(4)
-        .flexible("Detail")
-        .least(20)
-        .flexible("File")
-        .optional_rank(3);
+        .optional_rank(2);
+    let scanned = rows.iter().any(|r| r.written.is_some());
+    if scanned {
+        table = table.number("Written");
+    }
+    let in_ram = rows.iter().any(|r| r.rss.is_some());
+    if in_ram {
+        table = table.number("RSS");
+    }
+    table = table.text("Known").optional_rank(4).flexible("Detail").least(20).flexible("File").optional_rank(3);
     let contents = rows.iter().any(|r| r.content.is_some());
     if contents {
         table = table.flexible("Content").cut(Cut::End).least(24);
@@ -40,10 +47,14 @@ fn region_table(rows: &[RegionRow]) -> TableBlock<'_> {
             human(r.size),
             r.perms.clone(),
             human(r.in_core),
-            r.confidence.to_string(),
-            detail,
-            r.file.as_ref().map(Name::shown).unwrap_or_default(),
         ];
+        if scanned {
+            cells.push(size(r.written));
+        }
+        if in_ram {
+            cells.push(rss(&Resident { rss: r.rss, rss_estimated: r.rss_estimated, ..Resident::default() }));
+        }
+        cells.extend([r.confidence.to_string(), detail, r.file.as_ref().map(Name::shown).unwrap_or_default()]);
         if contents {
             cells.push(r.content.clone().unwrap_or_default());
         }
@@ -69,6 +80,16 @@ impl Render for RegionsReport {
         footer[1] = count(self.regions.len() as u64, "region");
         footer[3] = human(sum(|r| r.size));
         footer[5] = human(sum(|r| r.in_core));
+        let scanned = self.regions.iter().filter_map(|r| r.written).reduce(u64::saturating_add);
+        if let (Some(written), Some(cell)) = (scanned, footer.get_mut(WRITTEN)) {
+            *cell = human(written);
+        }
+        let rss_at = if scanned.is_some() { WRITTEN + 1 } else { WRITTEN };
+        if self.regions.iter().any(|r| r.rss.is_some()) {
+            if let Some(cell) = footer.get_mut(rss_at) {
+                *cell = human(sum(|r| r.rss.unwrap_or(0)));
+            }
+        }
         table.footer = Some(footer);
         let mut doc = Document::default();
         doc.table(table);

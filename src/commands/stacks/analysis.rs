@@ -1,7 +1,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
+use crate::addr::AddrRange;
 use crate::analysis::crash::crash;
+use crate::analysis::resident::{by_group, by_range};
 use crate::analysis::zero::ZeroMap;
 use crate::commands::stacks::distribution::most_common;
 use crate::commands::stacks::report::{StackGroup, StackRow, StacksReport, StacksTotal};
@@ -10,7 +12,7 @@ use crate::map::{Confidence, Kind};
 use crate::memory::scan;
 use crate::native::{StackState, ThreadStack};
 use crate::progress::Progress;
-use crate::report::{Finding, Severity};
+use crate::report::{Finding, Severity, fill_resident};
 use crate::session::Session;
 use crate::units::round;
 
@@ -32,8 +34,9 @@ pub fn stacks(
         // Once a thread, beside its own stack.
         row.does = doing.text.clone().filter(|_| row.tid.is_some());
     }
-    let total = sum(&rows, zero_fill);
-    let groups = groups(&rows, zero_fill);
+    let mut total = sum(&rows, zero_fill);
+    let mut groups = groups(&rows, zero_fill);
+    tell_sums(session, zeros.as_ref(), &rows, &mut total, &mut groups);
     let findings = verdict(session, &rows);
     StacksReport { stacks: rows, groups, total, findings }
 }
@@ -69,6 +72,11 @@ fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
 /// A row for each stack and each thread without one.
 pub(in crate::commands) fn measure(session: &Session<'_>, zeros: Option<&ZeroMap>) -> Vec<StackRow> {
     let mut rows: Vec<StackRow> = session.stacks().list.iter().map(|s| row(session, s, zeros)).collect();
+    if let Some(residence) = session.process.residence() {
+        let ranges: Vec<AddrRange> = session.stacks().list.iter().map(|s| s.stack).collect();
+        let told = by_range(session, residence, &ranges, zeros);
+        rows.iter_mut().zip(told).for_each(|(row, told)| fill_resident!(row, told));
+    }
     for lost in &session.stacks().without {
         rows.push(StackRow {
             tid: Some(lost.tid),
@@ -120,6 +128,7 @@ fn row(session: &Session<'_>, s: &ThreadStack, zeros: Option<&ZeroMap>) -> Stack
         written: scanned.map(|z| z.written),
         confidence: Some(s.confidence),
         source: s.source.clone(),
+        ..StackRow::default()
     }
 }
 
@@ -137,6 +146,33 @@ fn sum(rows: &[StackRow], zero_fill: bool) -> StacksTotal {
         in_core: add(|r| Some(r.in_core)),
         zero: zero_fill.then(|| add(|r| r.zero)),
         written: zero_fill.then(|| add(|r| r.written)),
+        ..StacksTotal::default()
+    }
+}
+
+/// What was resident of all stacks and of each group: divided anew, as more is certain of several stacks in one mapping than
+/// of each.
+fn tell_sums(
+    session: &Session<'_>,
+    zeros: Option<&ZeroMap>,
+    rows: &[StackRow],
+    total: &mut StacksTotal,
+    groups: &mut [StackGroup],
+) {
+    let Some(residence) = session.process.residence() else { return };
+    let range = |row: &StackRow| Some(AddrRange::new(row.low?, row.high?));
+    let counted = rows.iter().filter(|row| row.kind == Some(Kind::Stack));
+    let all: Vec<(AddrRange, usize)> = counted.filter_map(range).map(|range| (range, 0)).collect();
+    if let Some(told) = by_group(session, residence, &all, 1, zeros).first() {
+        fill_resident!(total, *told);
+    }
+    let place: HashMap<Option<&str>, usize> = groups.iter().enumerate().map(|(i, g)| (g.does.as_deref(), i)).collect();
+    let own = rows.iter().filter(|row| row.tid.is_some());
+    let each: Vec<(AddrRange, usize)> =
+        own.filter_map(|row| Some((range(row)?, *place.get(&row.does.as_deref())?))).collect();
+    let told = by_group(session, residence, &each, groups.len(), zeros);
+    for (group, told) in groups.iter_mut().zip(told) {
+        (group.rss, group.rss_estimated) = (told.rss, told.rss_estimated);
     }
 }
 
@@ -162,6 +198,7 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
     if let Some((size, same)) = most.filter(|_| threads.len() >= MANY_STACKS || reserve >= LARGE_RESERVE) {
         let written: Option<u64> =
             threads.iter().filter(|r| !r.lost).map(|r| r.written).try_fold(0u64, |sum, w| Some(sum.saturating_add(w?)));
+        let rss: Option<u64> = threads.iter().map(|r| r.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
         let mut text = format!("{} thread stacks reserve {}", threads.len(), round(reserve));
         text.push_str(&if same == threads.len() {
             format!(", {} each", round(size))
@@ -171,28 +208,36 @@ pub(in crate::commands) fn verdict(session: &Session<'_>, rows: &[StackRow]) -> 
         match written {
             Some(written) => {
                 let share = written as f64 * 100.0 / reserve.max(1) as f64;
-                text.push_str(&format!(
-                    "; {} of it ({share:.1} %) was ever written. A page that is zero need never have been resident: compare with RSS before blaming the stacks",
-                    round(written)
-                ));
+                text.push_str(&format!("; {} of it ({share:.1} %) was ever written", round(written)));
+                text.push_str(&match rss {
+                    Some(rss) => format!(", {} was resident (RSS)", round(rss)),
+                    None => ". A page that is zero need never have been resident: compare with RSS before blaming the stacks (--smaps)".to_owned(),
+                });
                 let mut depths: Vec<u64> = threads.iter().filter_map(|r| r.touched).collect();
                 depths.sort_unstable();
                 if let (Some(&median), Some(&deepest)) = (depths.get(depths.len() / 2), depths.last()) {
                     text.push_str(&format!(". High-water mark: median {}, deepest {}", round(median), round(deepest)));
                 }
             }
-            None => text.push_str("; how much of it was ever written: --zero-fill"),
+            None => {
+                if let Some(rss) = rss {
+                    text.push_str(&format!("; {} of it was resident (RSS)", round(rss)));
+                }
+                text.push_str("; how much of it was ever written: --zero-fill");
+            }
         }
         text.push_str(". ");
         let (knob, evidence) = size_source(session, size);
         text.push_str(&knob);
+        // A reserve that is known not to be memory is no news.
+        let large = rss.unwrap_or(reserve) >= LARGE_RESERVE;
         out.push(Finding {
             id: "stacks",
-            severity: if reserve >= LARGE_RESERVE { Severity::Warning } else { Severity::Info },
+            severity: if large { Severity::Warning } else { Severity::Info },
             text,
             evidence,
             // Where the reserve is the news, that; else what counts as memory.
-            bytes: if reserve >= LARGE_RESERVE { Some(reserve) } else { written },
+            bytes: rss.or(if large { Some(reserve) } else { written }),
             command: Some("stacks --zero-fill".into()),
             ..Finding::default()
         });

@@ -6,8 +6,9 @@ use crate::map::{Confidence, Kind};
 use crate::render::brief::LISTED;
 use crate::render::document::{Cut, TableBlock, exact_or_dash, size};
 use crate::render::lines::findings;
+use crate::render::resident::{ResidentColumns, legend, rss};
 use crate::render::{Document, List, Listing, Render, csv_rows};
-use crate::report::StackState;
+use crate::report::{Resident, StackState, resident_of};
 use crate::units::{count, exact, human};
 
 /// Groups of threads that are shown; the rest is summed up.
@@ -40,6 +41,10 @@ impl Render for StacksReport {
             .optional()
             .number("In core")
             .optional_rank(2);
+        let resident = ResidentColumns::of(&resident_of!(self.total));
+        if let Some(columns) = &resident {
+            table = columns.add(table.optional_rank(4).number("RSS"));
+        }
         if zero_fill {
             table = table.number("Touched").number("Written").optional();
             table = table.number("Zero").optional_rank(2);
@@ -67,6 +72,11 @@ impl Render for StacksReport {
             if s.state == StackState::Cached {
                 row[6] = "-".into();
             }
+            if let Some(columns) = &resident {
+                let told = resident_of!(s);
+                row.push(rss(&told));
+                row.extend(columns.cells(&told));
+            }
             if zero_fill {
                 let or_lost = |n| if s.lost { "lost".to_owned() } else { size(n) };
                 row.extend([or_lost(s.touched), or_lost(s.written), or_lost(s.zero)]);
@@ -89,6 +99,11 @@ impl Render for StacksReport {
             human(t.in_use),
             human(t.in_core),
         ];
+        if let Some(columns) = &resident {
+            let told = resident_of!(t);
+            footer.push(rss(&told));
+            footer.extend(columns.cells(&told));
+        }
         if zero_fill {
             footer.extend([size(t.touched), size(t.written), size(t.zero)]);
         }
@@ -99,14 +114,17 @@ impl Render for StacksReport {
         table.footer = Some(footer);
         let mut doc = Document::default();
         doc.table(table);
+        let in_ram = t.rss.map(|rss| format!("; RSS {}", exact(rss))).unwrap_or_default();
         doc.line(format!(
-            "reserved {} bytes; in use (SP to top) {}; touched (lowest non-zero page to top) {}; written {}; zero {}",
+            "reserved {} bytes; in use (SP to top) {}; touched (lowest non-zero page to top) {}; written {}; zero {}{in_ram}",
             exact(t.reserved),
             exact(t.in_use),
             exact_or_dash(t.touched),
             exact_or_dash(t.written),
             exact_or_dash(t.zero)
         ));
+        let rows = self.stacks.iter().map(|s| resident_of!(s));
+        legend(rows, zero_fill).into_iter().for_each(|line| doc.line(line));
         if told {
             groups(&mut doc, &self.groups);
         }
@@ -145,12 +163,19 @@ fn known(s: &StackRow) -> String {
 fn groups(doc: &mut Document<'_>, groups: &[StackGroup]) {
     let zero_fill = groups.iter().any(|g| g.written.is_some());
     let mut table = TableBlock::default().number("Threads").number("Reserved").number("In use").optional();
+    let in_ram = groups.iter().any(|g| g.rss.is_some());
+    if in_ram {
+        table = table.number("RSS");
+    }
     if zero_fill {
         table = table.number("Touched").number("Written").optional();
     }
     table = table.flexible("Does").least(DOES).cut(Cut::Middle);
     for g in groups.iter().take(SHOWN) {
         let mut row = vec![exact(g.count), human(g.reserved), human(g.in_use)];
+        if in_ram {
+            row.push(rss(&Resident { rss: g.rss, rss_estimated: g.rss_estimated, ..Resident::default() }));
+        }
         if zero_fill {
             row.extend([size(g.touched), size(g.written)]);
         }

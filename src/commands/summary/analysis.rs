@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 
 use crate::analysis::zero::ZeroMap;
 use crate::commands::summary::report::{BaseRow, KindRow, MallocSplit, SummaryReport, TotalRow};
+use crate::commands::summary::resident;
 use crate::commands::triage;
 use crate::map::{AddressMap, Kind, audit};
 use crate::memory::scan::ZeroStat;
@@ -15,16 +16,20 @@ pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> S
     let map = session.map();
     let zeros = zero_fill.then(|| ZeroMap::scan(session, None, progress));
     let by_region = zeros.as_ref().map(|z| z.by_region(map.regions.len()));
-    let kinds = sum_kinds(map, by_region.as_deref());
+    let mut kinds = sum_kinds(map, by_region.as_deref());
     let add = |f: fn(&KindRow) -> u64| kinds.iter().map(f).fold(0, u64::saturating_add);
     let add_some = |f: fn(&KindRow) -> Option<u64>| zero_fill.then(|| kinds.iter().filter_map(f).sum());
-    let total = TotalRow {
+    let mut total = TotalRow {
         count: add(|k| k.count),
         size: add(|k| k.size),
         in_core: add(|k| k.in_core),
         zero: add_some(|k| k.zero),
         written: add_some(|k| k.written),
+        ..TotalRow::default()
     };
+    let rss = resident::tell(session, &mut kinds, &mut total, zeros.as_ref());
+    // A server's GC reserves hundreds of GiB: by size, what is there would stand below what never was.
+    kinds.sort_by_key(|r| (r.kind.is_reserved(), Reverse((r.rss, r.in_core, r.size)), r.kind.name()));
     let source = session.process.producer().lists();
     let base = BaseRow { source, size: map.base.size(), in_core: session.process.space().dumped_total() };
     for broken in audit::invariants(map, session.process.facts()).into_iter().filter(|i| !i.ok) {
@@ -34,7 +39,7 @@ pub fn summary(session: &Session<'_>, zero_fill: bool, progress: &Progress) -> S
     let split = has_malloc.then(|| malloc::split(session.process, session.map(), session.malloc()));
     let findings = triage::quick(session, zeros.as_ref(), by_region.as_deref(), split.as_ref());
     let malloc = split.map(|s| MallocSplit { used: s.used, free: s.free, overhead: s.overhead, unknown: s.unknown });
-    SummaryReport { kinds, total, base, malloc, findings, conditions: Vec::new() }
+    SummaryReport { kinds, total, base, rss, malloc, findings, conditions: Vec::new() }
 }
 
 fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
@@ -42,12 +47,9 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
     for (i, r) in map.regions.iter().enumerate() {
         let row = rows.entry(r.kind).or_insert_with(|| KindRow {
             kind: r.kind,
-            count: 0,
-            size: 0,
-            in_core: 0,
-            largest: 0,
             zero: zeros.map(|_| 0),
             written: zeros.map(|_| 0),
+            ..KindRow::default()
         });
         row.count += 1;
         row.size = row.size.saturating_add(r.range.len());
@@ -59,8 +61,5 @@ fn sum_kinds(map: &AddressMap, zeros: Option<&[ZeroStat]>) -> Vec<KindRow> {
             row.written = row.written.map(|w| w + stat.written);
         }
     }
-    let mut rows: Vec<KindRow> = rows.into_values().collect();
-    // A server's GC reserves hundreds of GiB: by size, what is there would stand below what never was.
-    rows.sort_by_key(|r| (r.kind.is_reserved(), Reverse((r.in_core, r.size)), r.kind.name()));
-    rows
+    rows.into_values().collect()
 }

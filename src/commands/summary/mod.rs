@@ -2,6 +2,8 @@
 
 mod analysis;
 mod report;
+mod resident;
+mod rss_lines;
 mod table;
 
 pub use analysis::summary;

@@ -7,13 +7,16 @@ use crate::report::{ConditionRow, Finding};
 /// `summary`: where the memory is, by kind.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SummaryReport {
-    /// Kinds, biggest first by what of them is in the core, then by size; reserved address space (NoAccess,
+    /// Kinds, biggest first by `rss` where that is known, else by what of them is in the core, then by size; reserved address space (NoAccess,
     /// GCHeapReserve) last.
     pub kinds: Vec<KindRow>,
     /// Their sums.
     pub total: TotalRow,
     /// What the sums must equal.
     pub base: BaseRow,
+    /// What was in RAM, and how that agrees with the kernel's own sums; `null` where it is not known: of a core without
+    /// `--smaps`.
+    pub rss: Option<RssReport>,
     /// How the kind Malloc divides; `null` where there is none.
     pub malloc: Option<MallocSplit>,
     /// What a reader should notice.
@@ -53,10 +56,27 @@ pub struct KindRow {
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
+    /// In RAM; this and what follows is `null` where it is not known: of a core without `--smaps`.
+    pub rss: Option<u64>,
+    /// Of `rss`, what may be another kind's: of mappings that hold several, where single pages are not known.
+    pub rss_estimated: Option<u64>,
+    /// In RAM, each page divided by the number of processes that map it.
+    pub pss: Option<u64>,
+    /// In RAM, of this process alone, and changed: what would be free if it ended.
+    pub private_dirty: Option<u64>,
+    /// In RAM and mapped by other processes too.
+    pub shared: Option<u64>,
+    /// In swap.
+    pub swap: Option<u64>,
+    /// In huge pages, those of hugetlbfs too, which `rss` lacks.
+    pub huge: Option<u64>,
+    /// Of `rss` and `swap`, bytes whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion: of
+    /// mappings that hold several kinds.
+    pub others_estimated: Option<u64>,
 }
 
 /// Sums over all kinds. Sizes in bytes.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TotalRow {
     /// Number of regions.
     pub count: u64,
@@ -68,6 +88,23 @@ pub struct TotalRow {
     pub zero: Option<u64>,
     /// `in_core` − `zero`.
     pub written: Option<u64>,
+    /// In RAM; this and what follows is `null` where it is not known: of a core without `--smaps`.
+    pub rss: Option<u64>,
+    /// Of `rss`, what may be another kind's: of mappings that hold several, where single pages are not known.
+    pub rss_estimated: Option<u64>,
+    /// In RAM, each page divided by the number of processes that map it.
+    pub pss: Option<u64>,
+    /// In RAM, of this process alone, and changed: what would be free if it ended.
+    pub private_dirty: Option<u64>,
+    /// In RAM and mapped by other processes too.
+    pub shared: Option<u64>,
+    /// In swap.
+    pub swap: Option<u64>,
+    /// In huge pages, those of hugetlbfs too, which `rss` lacks.
+    pub huge: Option<u64>,
+    /// Of `rss` and `swap`, bytes whose `pss`, `private_dirty`, `shared`, `swap` and `huge` are divided in proportion: of
+    /// mappings that hold several kinds.
+    pub others_estimated: Option<u64>,
 }
 
 /// All that is mapped, counted apart from the map. Sizes in bytes.
@@ -79,4 +116,84 @@ pub struct BaseRow {
     pub size: u64,
     /// Held by the core.
     pub in_core: u64,
+}
+
+/// What was in RAM, in bytes: `kinds` + `not_in_core` = `smaps`, and `smaps` + `counting` = `vm_rss`. `null`: not told.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct RssReport {
+    /// Where it was read from.
+    pub source: String,
+    /// VmRSS of /proc/PID/status, the kernel's own count.
+    pub vm_rss: Option<u64>,
+    /// The sum of the kinds.
+    pub kinds: u64,
+    /// Page tables (VmPTE): no part of any RSS, but charged to the control group and weighed by the OOM killer.
+    pub page_tables: Option<u64>,
+    /// `vm_rss` − `kinds`: what `not_in_core` and `counting` add up to.
+    pub difference: Option<i64>,
+    /// Resident in mappings that the core does not list.
+    pub not_in_core: u64,
+    /// The sum of Rss over all mappings: exact, as the kernel looks at every page for it.
+    pub smaps: u64,
+    /// `vm_rss` − `smaps`: the kernel counts VmRSS in batches, a thread or a processor each, or it was read at another
+    /// moment.
+    pub counting: Option<i64>,
+    /// The most that was ever resident (VmHWM).
+    pub vm_hwm: Option<u64>,
+    /// Of `vm_rss`, of no file.
+    pub rss_anon: Option<u64>,
+    /// Of `vm_rss`, pages of files.
+    pub rss_file: Option<u64>,
+    /// Of `vm_rss`, shared memory.
+    pub rss_shmem: Option<u64>,
+    /// Proportional to the number of processes that map each page.
+    pub pss: Option<u64>,
+    /// Of `smaps`, of no file, copies of files' pages included.
+    pub anonymous: Option<u64>,
+    /// Of `smaps`, given back by MADV_FREE: the kernel takes it when it needs memory.
+    pub lazy_free: Option<u64>,
+    /// In swap.
+    pub swap: Option<u64>,
+    /// In pages of hugetlbfs, which no RSS counts.
+    pub hugetlb: Option<u64>,
+    /// What the OOM killer weighs: RSS, swap and page tables.
+    pub oom: Option<u64>,
+    /// Its control group.
+    pub cgroup: Option<CgroupRow>,
+}
+
+/// What the control group counts, of all its processes. Bytes; `null`: not told.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct CgroupRow {
+    /// 1 or 2.
+    pub version: u8,
+    /// All that is charged to it.
+    pub current: Option<u64>,
+    /// Its limit; `null` also where there is none.
+    pub max: Option<u64>,
+    /// The most that was ever charged.
+    pub peak: Option<u64>,
+    /// In swap.
+    pub swap: Option<u64>,
+    /// Anonymous memory.
+    pub anon: Option<u64>,
+    /// Page cache, with shared memory.
+    pub file: Option<u64>,
+    /// Of `file`, mapped by a process.
+    pub file_mapped: Option<u64>,
+    /// Of `file`, shared memory.
+    pub shmem: Option<u64>,
+    /// The kernel's memory for it.
+    pub kernel: Option<u64>,
+    /// Of `kernel`, stacks of threads.
+    pub kernel_stack: Option<u64>,
+    /// Of `kernel`, page tables.
+    pub page_tables: Option<u64>,
+    /// Of `kernel`, slabs.
+    pub slab: Option<u64>,
+    /// Buffers of sockets.
+    pub sock: Option<u64>,
+    /// `current` less `anon`, `file`, `kernel` and `sock`: what the kernel names nowhere, and what was charged between two
+    /// reads.
+    pub other: Option<i64>,
 }

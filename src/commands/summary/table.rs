@@ -1,9 +1,12 @@
 use std::io::{self, Write};
 
 use crate::commands::summary::report::{KindRow, SummaryReport};
+use crate::commands::summary::rss_lines::rss_lines;
 use crate::render::document::{Document, TableBlock, percent, size};
 use crate::render::lines::findings;
+use crate::render::resident::{ResidentColumns, legend, rss};
 use crate::render::{Render, csv_rows};
+use crate::report::resident_of;
 use crate::units::{count, exact, human};
 
 /// Findings that are shown, those of most weight.
@@ -22,13 +25,18 @@ impl Render for SummaryReport {
             .number("%")
             .number("In core")
             .number("%")
-            .optional_rank(2)
-            .bar()
-            .number("Largest")
-            .optional_rank(5);
+            .optional_rank(2);
+        let resident = ResidentColumns::of(&resident_of!(self.total));
+        table = match &resident {
+            // What was in RAM is what people come for.
+            Some(columns) => columns.add(table.optional_rank(4).number("RSS").number("%").optional_rank(2).bar()),
+            None => table.bar(),
+        };
+        table = table.number("Largest").optional_rank(5);
         if zero_fill {
             table = table.number("Written").number("Zero").number("Zero %").optional_rank(4);
         }
+        let t = &self.total;
         let reserved = self.kinds.iter().position(|k| k.kind.is_reserved());
         table.apart = reserved;
         for k in &self.kinds {
@@ -40,14 +48,18 @@ impl Render for SummaryReport {
                 percent(k.size, self.total.size),
                 human(k.in_core),
                 percent(k.in_core, self.total.in_core),
-                human(k.largest),
             ];
+            if let Some(columns) = &resident {
+                let told = resident_of!(k);
+                row.extend([rss(&told), k.rss.map(|rss| percent(rss, t.rss.unwrap_or(0))).unwrap_or_default()]);
+                row.extend(columns.cells(&told));
+            }
+            row.push(human(k.largest));
             if zero_fill {
                 row.extend([size(k.written), size(k.zero), percent(k.zero.unwrap_or(0), k.in_core)]);
             }
             table.rows.push(row);
         }
-        let t = &self.total;
         let mut footer = vec![
             "[TOTAL]".to_owned(),
             exact(t.count),
@@ -56,8 +68,13 @@ impl Render for SummaryReport {
             percent(t.size, t.size),
             human(t.in_core),
             percent(t.in_core, t.in_core),
-            String::new(),
         ];
+        if let Some(columns) = &resident {
+            let told = resident_of!(t).as_sum();
+            footer.extend([rss(&told), percent(t.rss.unwrap_or(0), t.rss.unwrap_or(0))]);
+            footer.extend(columns.cells(&told));
+        }
+        footer.push(String::new());
         if zero_fill {
             footer.extend([size(t.written), size(t.zero), percent(t.zero.unwrap_or(0), t.in_core)]);
         }
@@ -98,6 +115,11 @@ impl Render for SummaryReport {
             if ok { "=" } else { "≠" },
             exact(self.base.in_core)
         ));
+        if let Some(told) = &self.rss {
+            rss_lines(&mut doc, told);
+            let rows = self.kinds.iter().map(|k| resident_of!(k));
+            legend(rows, zero_fill).into_iter().for_each(|line| doc.line(line));
+        }
         findings(&mut doc, self.findings.get(..TOLD).unwrap_or(&self.findings));
         match self.findings.len().saturating_sub(TOLD) {
             0 => {}

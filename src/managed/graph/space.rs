@@ -51,6 +51,8 @@ impl<'a> Space<'a> {
     pub fn new(target: &'a dyn Target, ranges: impl Iterator<Item = AddrRange>, min_object: u64) -> Space<'a> {
         let _phase = target.reads().enter_if_none(Phase::References);
         let mut space = Space::empty(min_object);
+        let ranges: Vec<AddrRange> = ranges.collect();
+        target.expect_random(ranges.iter().map(|range| target.facts().space.dumped_in(*range)).sum());
         for range in ranges {
             for run in target.dumped_runs(range) {
                 target.reads().note(run.range.start, run.range.len());

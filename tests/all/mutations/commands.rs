@@ -13,6 +13,7 @@ use coremap::map::audit;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::render::{self, Look, Render};
+use coremap::report::Part;
 use coremap::search::{Encoding, Pattern, PatternOptions};
 use coremap::session::Session;
 use coremap::shrink;
@@ -368,11 +369,9 @@ fn async_chains(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 
 /// With itself: nothing changed.
 fn diff(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let summary = commands::summary(&o.session, false, &o.silent);
-    let heap = commands::heapstat(&o.session, &HeapStatOptions::default(), &o.silent);
-    let malloc = commands::malloc(&o.session, &MallocOptions::default(), &o.silent);
+    let moment = commands::record::moment(&o.session, &[Part::Types, Part::Malloc], &o.silent);
     let core = commands::side(o.session.process);
-    let side = DiffInput { core: &core, summary: &summary, heap: Some(&heap), malloc: Some(&malloc) };
+    let side = DiffInput { core: &core, moment: &moment };
     let report = commands::diff(side, side);
     if report.total.delta != 0 || report.kinds.iter().any(|k| k.delta != 0 || k.delta_count != 0) {
         return Err(format!("a core differs from itself: {:?}", report.total));

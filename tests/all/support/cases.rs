@@ -48,6 +48,9 @@ pub const PURPOSES: &[(&str, Option<&str>)] = &[
     ("obmalloc", Some("obmalloc.txt")),
     // Of a NativeAOT program: what it planted, and what another reader of its structures found.
     ("nativeaot", Some("truth.json")),
+    // Of /proc, in the same stop: smaps behind status; which pages were in RAM, by pagemap.
+    ("resident", Some("smaps.txt")),
+    ("pages", Some("pages.json")),
     // Damaged and moved by the mutation run.
     ("mutants", None),
 ];

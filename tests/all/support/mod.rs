@@ -12,13 +12,13 @@ pub mod dotnet_builder;
 pub mod dotnet_code;
 pub mod elf;
 pub mod hotspot_builder;
+#[cfg(target_os = "linux")]
+pub mod live;
 pub mod malloc_builder;
 pub mod methods;
 pub mod notes;
 pub mod real;
 pub mod run;
-#[cfg(target_os = "linux")]
-pub mod target;
 pub mod terminal;
 
 /// A number that the environment gives, or what is usual.

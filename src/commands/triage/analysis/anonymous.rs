@@ -170,8 +170,9 @@ pub(super) fn quick(session: &Session<'_>, tally: &Tally) -> Vec<Finding> {
     let mut out: Vec<Finding> = pattern.into_iter().collect();
     if rest > 0 {
         let text = format!(
-            "{} of anonymous memory in {} that no allocator, runtime or file claims.",
+            "{} of anonymous memory{} in {} that no allocator, runtime or file claims.",
             round(rest),
+            if tally.of_ram { ", resident (RSS)," } else { "" },
             counted(share.regions.len() as u64, "mapping", "mappings")
         );
         // How much of it was written is not known here.

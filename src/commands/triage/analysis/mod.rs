@@ -55,7 +55,7 @@ pub fn triage(session: &Session<'_>, options: &TriageOptions, progress: &Progres
     let mut budget = Budget::new(options.budget);
     let map = session.map();
     let zeros = ZeroMap::scan(session, None, progress);
-    let tally = Tally::of(&map.regions, Some(&zeros.by_region(map.regions.len())));
+    let tally = Tally::of(session, Some(&zeros.by_region(map.regions.len())));
     let mut found = Found::default();
     found.findings.extend(lines::state_of_core(session));
     found.findings.extend(lines::subjects(session, &tally, true));
@@ -93,18 +93,19 @@ pub(in crate::commands) fn quick(
     by_region: Option<&[ZeroStat]>,
     split: Option<&Split>,
 ) -> Vec<Finding> {
-    let tally = Tally::of(&session.map().regions, by_region);
+    let tally = Tally::of(session, by_region);
     let mut findings = lines::state_of_core(session);
     findings.extend(lines::subjects(session, &tally, false));
     findings.extend(native::quick(session, &tally, zeros, split));
     // The last that reads: pages of memory that nobody claims, and who points there.
     session.process.target().let_go();
     findings.extend(anonymous::quick(session, &tally));
-    finish(session, &mut findings, zeros.map(|_| tally.total()));
+    finish(session, &mut findings, (zeros.is_some() || tally.of_ram).then(|| tally.total()));
     findings
 }
 
-/// Put the most important first, and add what all have alike: their share, and the core after the command.
+/// Put the most important first, and add what all have alike: their share of what was written or resident, and the core
+/// after the command.
 fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>) {
     let core = quoted(&session.process.facts().path);
     // A part is no larger a share than the whole: what malloc gave out need not have been written.

@@ -152,12 +152,15 @@ fn of_stacks(session: &Session<'_>, tally: &Tally, zeros: Option<&ZeroMap>) -> V
             }
         }
         None => {
-            let stacks = rows.iter().filter(|row| row.low.is_some()).count() as u64;
+            let known = || rows.iter().filter(|row| row.low.is_some());
+            let stacks = known().count() as u64;
+            let rss = known().map(|row| row.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
             let text = format!(
-                "{}: {} of address space{}.",
+                "{}: {} of address space{}{}.",
                 counted(stacks, "thread stack", "thread stacks"),
                 round(share.size),
-                zeros.map_or_else(String::new, |_| format!(", {} of it written", round(share.written)))
+                zeros.map_or_else(String::new, |_| format!(", {} of it written", round(share.written))),
+                rss.map_or_else(String::new, |rss| format!(", {} of it resident (RSS)", round(rss)))
             );
             out.push(
                 plain("stacks", text, "control blocks of threads and stack pointers", share.written)

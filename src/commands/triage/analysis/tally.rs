@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::addr::AddrRange;
 use crate::analysis::contents::owner;
+use crate::analysis::resident::by_range;
 use crate::map::{Kind, Region};
 use crate::memory::scan::ZeroStat;
 use crate::session::Session;
@@ -66,7 +68,7 @@ pub(super) struct Share {
     pub(super) size: u64,
     /// Held by the core.
     pub(super) in_core: u64,
-    /// In pages that are not all zero; where no page was looked at, as much as is in the core.
+    /// In pages that are not all zero; where no page was looked at, what was resident, or as much as is in the core.
     pub(super) written: u64,
     /// Regions, by their places in the map.
     pub(super) regions: Vec<usize>,
@@ -77,15 +79,23 @@ pub(super) struct Tally {
     pub(super) shares: BTreeMap<Subject, Share>,
     /// Written bytes of each region.
     pub(super) written: Vec<u64>,
+    /// Whether these are what was resident.
+    pub(super) of_ram: bool,
 }
 
 impl Tally {
-    /// The regions of a map; `zeros`: what a scan found in each.
-    pub(super) fn of(regions: &[Region], zeros: Option<&[ZeroStat]>) -> Tally {
+    /// The regions of a map; `zeros`: what a scan found in each. Without it what was resident counts, where that is known.
+    pub(super) fn of(session: &Session<'_>, zeros: Option<&[ZeroStat]>) -> Tally {
+        let regions = &session.map().regions;
         let mut shares: BTreeMap<Subject, Share> = BTreeMap::new();
-        let written = |(i, region): (usize, &Region)| match zeros {
-            Some(zeros) => zeros.get(i).map_or(0, |stat| stat.written),
-            None => region.in_core,
+        let resident = zeros.is_none().then(|| session.process.residence()).flatten().map(|residence| {
+            let ranges: Vec<AddrRange> = regions.iter().map(|region| region.range).collect();
+            by_range(session, residence, &ranges, None)
+        });
+        let written = |(i, region): (usize, &Region)| match (zeros, &resident) {
+            (Some(zeros), _) => zeros.get(i).map_or(0, |stat| stat.written),
+            (None, Some(resident)) => resident.get(i).and_then(|told| told.rss).unwrap_or(0),
+            (None, None) => region.in_core,
         };
         let written: Vec<u64> = regions.iter().enumerate().map(written).collect();
         for (i, (region, written)) in regions.iter().zip(&written).enumerate() {
@@ -95,7 +105,7 @@ impl Tally {
             share.written = share.written.saturating_add(*written);
             share.regions.push(i);
         }
-        Tally { shares, written }
+        Tally { shares, written, of_ram: resident.is_some() }
     }
 
     /// Written bytes by kind.

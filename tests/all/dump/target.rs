@@ -15,7 +15,7 @@ pub fn program() -> Option<&'static Path> {
     let build = || {
         let folder = tempfile::Builder::new().prefix("coremap-target-").tempdir().unwrap().keep();
         let out = folder.join("target");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/support/target.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/dump/target.c");
         let run = Command::new("cc").args(["-g", "-O1", "-pthread", "-o"]).arg(&out).arg(source).output().ok()?;
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
         Some(out)

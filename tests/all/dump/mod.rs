@@ -1,6 +1,8 @@
 //! `coremap dump`: cores of a process that runs. They are compared with the process itself, which stands still meanwhile, and with
 //! gdb's gcore of it.
 
+mod target;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,7 +17,7 @@ use serde_json::{Value, json};
 use crate::support::builder::small_core;
 use crate::support::elf;
 use crate::support::run::{Output, program, run, shell};
-use crate::support::target::{self, Running};
+use target::Running;
 
 /// `coremap dump --pid`, with more arguments.
 fn dump(of: &Running, out: &Path, more: &[&str]) -> Output {

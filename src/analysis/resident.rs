@@ -1,0 +1,145 @@
+//! What was resident, by kind and by any ranges: figures of mappings divided by the map, with what the core holds as evidence.
+
+use std::collections::BTreeMap;
+
+use crate::addr::AddrRange;
+use crate::analysis::zero::ZeroMap;
+use crate::map::Kind;
+use crate::report::Resident;
+use crate::resident::divide::{Divided, Held, Part, Share, divide};
+use crate::session::Session;
+use crate::targets::Residence;
+use crate::targets::residence::{Figure, MappingResidence};
+
+/// What each kind has.
+pub(crate) struct ByKind {
+    shares: BTreeMap<Kind, Share>,
+    /// What lies in mappings that the core does not list.
+    pub(crate) rest: Share,
+}
+
+impl ByKind {
+    /// What a kind has; nothing is known of one that lies in no mapping with figures.
+    pub(crate) fn of(&self, kind: Kind) -> Option<&Share> {
+        self.shares.get(&kind).filter(|share| share.covered > 0)
+    }
+
+    /// The sum over all kinds.
+    pub(crate) fn total(&self) -> Share {
+        self.shares.values().fold(Share::default(), |mut sum, share| {
+            sum.add(share);
+            sum
+        })
+    }
+}
+
+/// Divide what was resident among kinds; `zeros`: what a scan found, which tells closer.
+pub(crate) fn by_kind(session: &Session<'_>, residence: &Residence, zeros: Option<&ZeroMap>) -> ByKind {
+    let group = |kind: Kind| Kind::ALL.iter().position(|other| *other == kind);
+    let regions = session.map().regions.iter();
+    let parts: Vec<Part> =
+        regions.map(|r| Part { range: r.range, group: group(r.kind), vacant: r.kind == Kind::StackGuard }).collect();
+    let Divided { groups, rest } = divide_by(session, residence, &parts, Kind::ALL.len(), zeros);
+    ByKind { shares: Kind::ALL.iter().copied().zip(groups).collect(), rest }
+}
+
+/// How many ranges may lie over one address: a signal stack on a thread's stack. Of more, nothing is said.
+const PASSES: usize = 4;
+
+/// What each of `ranges` has, in any order; those that overlap have what is common each.
+pub(crate) fn by_range(
+    session: &Session<'_>,
+    residence: &Residence,
+    ranges: &[AddrRange],
+    zeros: Option<&ZeroMap>,
+) -> Vec<Resident> {
+    let each: Vec<(AddrRange, usize)> = ranges.iter().copied().zip(0..).collect();
+    by_group(session, residence, &each, ranges.len(), zeros)
+}
+
+/// What ranges of one group have together, each range with its group below `groups`: of several in one mapping more is
+/// certain than of each.
+pub(crate) fn by_group(
+    session: &Session<'_>,
+    residence: &Residence,
+    ranges: &[(AddrRange, usize)],
+    groups: usize,
+    zeros: Option<&ZeroMap>,
+) -> Vec<Resident> {
+    let mut shares = vec![Share::default(); groups];
+    let mut left: Vec<(AddrRange, usize)> = ranges.iter().copied().filter(|(range, _)| !range.is_empty()).collect();
+    left.sort_unstable();
+    let guards: Vec<AddrRange> =
+        session.map().regions.iter().filter(|r| r.kind == Kind::StackGuard).map(|r| r.range).collect();
+    for _ in 0..PASSES {
+        if left.is_empty() {
+            break;
+        }
+        let mut parts: Vec<Part> = Vec::with_capacity(left.len());
+        let mut over = Vec::new();
+        for (range, group) in left {
+            if parts.last().is_none_or(|last| last.range.end <= range.start) {
+                parts.push(Part { range, group: Some(group), vacant: false });
+            } else {
+                over.push((range, group));
+            }
+        }
+        add_guards(&mut parts, &guards);
+        let divided = divide_by(session, residence, &parts, groups, zeros);
+        shares.iter_mut().zip(&divided.groups).for_each(|(sum, share)| sum.add(share));
+        left = over;
+    }
+    shares.iter().map(|share| resident(residence, share)).collect()
+}
+
+/// Put guard pages between the parts, where none of these has them.
+fn add_guards(parts: &mut Vec<Part>, guards: &[AddrRange]) {
+    let free = |guard: &AddrRange| {
+        let next = parts.partition_point(|part| part.range.end <= guard.start);
+        parts.get(next).is_none_or(|part| part.range.start >= guard.end)
+    };
+    let vacant = |range: &AddrRange| Part { range: *range, group: None, vacant: true };
+    let between: Vec<Part> = guards.iter().filter(|guard| free(guard)).map(vacant).collect();
+    parts.extend(between);
+    parts.sort_by_key(|part| part.range);
+}
+
+fn divide_by(
+    session: &Session<'_>,
+    residence: &Residence,
+    parts: &[Part],
+    groups: usize,
+    zeros: Option<&ZeroMap>,
+) -> Divided {
+    divide(residence, parts, groups, &|range, mapping| held(session, zeros, range, mapping))
+}
+
+/// What the core tells of a run of memory.
+fn held(session: &Session<'_>, zeros: Option<&ZeroMap>, range: AddrRange, mapping: &MappingResidence) -> Held {
+    let target = session.process.target();
+    let places = session.process.space().places(range);
+    let likely = places.flat_map(|place| target.extents().within(place)).map(|data| data.end - data.start).sum();
+    // A page of a file or of shared memory may be in RAM without being mapped here.
+    let own = !mapping.file && !mapping.shared;
+    let certain = zeros.filter(|_| own).map_or(0, |zeros| zeros.within(range).written);
+    Held { certain, likely }
+}
+
+/// A share as columns; `None` where the kernel did not tell a figure, or no mapping with figures is there.
+pub(crate) fn resident(residence: &Residence, share: &Share) -> Resident {
+    if share.covered == 0 {
+        return Resident::default();
+    }
+    let told = |figure: Figure, bytes: u64| residence.told.has(figure).then_some(bytes);
+    let one = |figure: Figure| told(figure, share.figures.get(figure));
+    Resident {
+        rss: one(Figure::Rss),
+        rss_estimated: told(Figure::Rss, share.rss_estimated),
+        pss: one(Figure::Pss),
+        private_dirty: one(Figure::PrivateDirty),
+        shared: told(Figure::SharedClean, share.figures.shared()),
+        swap: one(Figure::Swap),
+        huge: told(Figure::AnonHuge, share.figures.huge()),
+        others_estimated: told(Figure::Rss, share.others_estimated),
+    }
+}

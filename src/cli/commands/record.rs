@@ -1,0 +1,352 @@
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use clap::{Args, ValueEnum};
+use coremap::commands::record::{self, Meter, Pace, PartRow, RecordCost, RecordReport};
+use coremap::commands::{self};
+use coremap::diag::Warning;
+use coremap::progress::Progress;
+use coremap::report::{CoreRow, Envelope, Part, RecordingEnd};
+use coremap::series::{Cost, Moment, Recording, RecordingWriter, start_ticks};
+use coremap::session::Session;
+use coremap::targets::Producer;
+use coremap::units::{human, seconds};
+
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::open;
+use crate::cli::commands::Command;
+use crate::cli::output::{answer_of, tell};
+use crate::cli::progress::{progress, watched};
+use crate::cli::values::duration;
+use crate::cli::{Exit, Failure, interrupt};
+
+/// What a look takes in beside the kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum With {
+    /// objects on managed heaps by type
+    Types,
+    /// blocks of malloc by size
+    Malloc,
+    /// pages that are not all zero, by kind: all resident memory is read
+    Written,
+    /// kinds and findings alone, which are always taken in
+    Summary,
+}
+
+/// Look at a process again and again, and keep what has the memory in a small file
+#[derive(Args, Debug)]
+pub(super) struct Record {
+    /// File to write, a line a look; must not exist; - for standard output; without it
+    /// coremap-PID-TIME.jsonl
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Time from look to look, as 10s, 500ms or 1m
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    every: Duration,
+    /// End after so long, as 1h
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    length: Option<Duration>,
+    /// End after so many looks
+    #[arg(long, value_name = "N")]
+    looks: Option<u64>,
+    /// What to look at beside kinds and findings. What takes more than a tenth of the time from look to look is looked at less
+    /// often
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PARTS", default_value = "types,malloc")]
+    with: Vec<With>,
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for Record {
+    const NAME: &'static str = "record";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        if self.every < LEAST {
+            return Err(Failure::Usage(format!("--every {:?}: looks are {LEAST:?} apart at least", self.every)));
+        }
+        if self.looks == Some(0) {
+            return Err(Failure::Usage("--looks 0: a recording has one look at least".into()));
+        }
+        if let Some(path) = self.out.as_deref().filter(|path| path.symlink_metadata().is_ok()) {
+            return Err(Failure::Usage(format!("{} exists; a recording is always a new file", path.display())));
+        }
+        interrupt::end_by_myself();
+        let begun = Instant::now();
+        let mut looker = Looker { common, path: &self.core.core, parts: self.parts(), warnings: Vec::new() };
+        let meter = Meter::start();
+        let first = looker.look(&looker.parts.clone(), &meter)?;
+        let (out, file) = self.output(&first)?;
+        let recording = Recording {
+            subject: first.recorded.clone(),
+            coremap: env!("CARGO_PKG_VERSION").to_owned(),
+            every: first.is_live.then(|| self.every.as_secs_f64()),
+            parts: looker.parts.clone(),
+            moments: Vec::new(),
+        };
+        let name = file.as_ref().map_or_else(|| "standard output".to_owned(), |file| file.display().to_string());
+        let failed = |e: io::Error, looks: usize| match (&file, e.kind()) {
+            (None, io::ErrorKind::BrokenPipe) => Failure::Output(e),
+            _ => Failure::Beside(format!("writing {name}: {e}; {looks} looks are in it")),
+        };
+        let mut writer = RecordingWriter::begin(out, &recording).map_err(|e| failed(e, 0))?;
+        let mut row = Row::new();
+        let mut told = Told::default();
+        let mut pace = Pace::new(self.every, &looker.parts);
+        let mut costs: Vec<Cost> = Vec::new();
+        let (core, is_live) = (first.core, first.is_live);
+        let mut next = Some((first.moment, Duration::ZERO));
+        let mut misses = 0;
+        let mut last = 0.0;
+        let ended = loop {
+            if let Some((mut moment, at)) = next.take() {
+                moment.look = costs.len() as u64 + 1;
+                moment.seconds = at.as_secs_f64();
+                last = moment.seconds;
+                row.show(&moment);
+                told.slower(&pace.took(at, ms(moment.cost.wall_ms), &parts_of(&moment)), self.every);
+                costs.push(moment.cost);
+                writer.add(moment).map_err(|e| failed(e, costs.len() - 1))?;
+            }
+            if !is_live {
+                break RecordingEnd::OneLook;
+            }
+            if self.looks.is_some_and(|looks| costs.len() as u64 >= looks)
+                || self.length.is_some_and(|length| pace.next() > length)
+            {
+                break RecordingEnd::Done;
+            }
+            if !wait(begun, pace.next()) {
+                break RecordingEnd::Interrupted;
+            }
+            let at = begun.elapsed();
+            let meter = Meter::start();
+            let still = || start_ticks(&self.core.core) == recording.subject.start_ticks;
+            match looker.look(&pace.due(at), &meter) {
+                // What ended while it was read is half there.
+                Ok(_) | Err(_) if !still() => break RecordingEnd::ProcessEnded,
+                Ok(look) => {
+                    misses = 0;
+                    next = Some((look.moment, at));
+                }
+                Err(why) => {
+                    misses += 1;
+                    if misses == MISSES {
+                        return Err(why);
+                    }
+                    tell(&format!("warning: no look after {}: {why}", seconds(at.as_secs_f64())));
+                    pace.took(at, Duration::ZERO, &[]);
+                }
+            }
+        };
+        if ended == RecordingEnd::ProcessEnded {
+            tell(&format!("the process ended after {}", coremap::units::count(costs.len() as u64, "look")));
+        }
+        let report = RecordReport {
+            file: file.map(|file| file.display().to_string()),
+            bytes: writer.written(),
+            looks: costs.len() as u64,
+            seconds: (last * 10.0).round() / 10.0,
+            every: self.every.as_secs_f64(),
+            ended,
+            cost: RecordCost::of(costs.iter(), last),
+            parts: parts_taken(&looker.parts, &costs),
+        };
+        let report = Envelope {
+            schema_version: coremap::report::SCHEMA_VERSION,
+            coremap: env!("CARGO_PKG_VERSION"),
+            command: Self::NAME,
+            core,
+            warnings: looker.warnings,
+            body: report,
+        };
+        if report.body.file.is_some() {
+            answer_of(common, &report)?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Looks are this far apart at least: what is nearer has no time to change, and leaves the process none.
+const LEAST: Duration = Duration::from_millis(20);
+
+/// Looks that fail one after the other until it is given up.
+const MISSES: u32 = 3;
+
+impl Record {
+    fn parts(&self) -> Vec<Part> {
+        let known = [(With::Types, Part::Types), (With::Malloc, Part::Malloc), (With::Written, Part::Written)];
+        known.into_iter().filter(|(with, _)| self.with.contains(with)).map(|(_, part)| part).collect()
+    }
+
+    /// Where the lines go, and its path where that is a file.
+    fn output(&self, first: &Look) -> Result<(Box<dyn Write>, Option<PathBuf>), Failure> {
+        let path = match &self.out {
+            Some(path) if path.as_os_str() == "-" => return Ok((Box::new(io::stdout()), None)),
+            Some(path) => path.clone(),
+            None => {
+                let time = first.moment.time.unwrap_or_else(SystemTime::now);
+                let time = humantime::format_rfc3339_seconds(time).to_string().replace(['-', ':'], "");
+                let pid = first.recorded.pid.map_or_else(|| "core".to_owned(), |pid| pid.to_string());
+                PathBuf::from(format!("coremap-{pid}-{time}.jsonl"))
+            }
+        };
+        let file = for_its_owner_alone(&path).map_err(|e| {
+            let why = if e.kind() == io::ErrorKind::AlreadyExists { "it exists".to_owned() } else { e.to_string() };
+            Failure::Beside(format!("{} can't be written: {why}", path.display()))
+        })?;
+        Ok((Box::new(file), Some(path)))
+    }
+}
+
+/// A new file that nobody else may read: it has the names of a program's types.
+fn for_its_owner_alone(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// A look that was taken.
+struct Look {
+    moment: Moment,
+    core: CoreRow,
+    recorded: coremap::series::Subject,
+    is_live: bool,
+}
+
+/// Opens the process anew for each look.
+struct Looker<'a> {
+    common: &'a Common,
+    path: &'a Path,
+    parts: Vec<Part>,
+    /// Of all looks, each code once.
+    warnings: Vec<Warning>,
+}
+
+impl Looker<'_> {
+    fn look(&mut self, parts: &[Part], meter: &Meter) -> Result<Look, Failure> {
+        let progress: Progress = progress();
+        // Before it is opened: the number may be another process's by the end.
+        let start_ticks = start_ticks(self.path);
+        let time = SystemTime::now();
+        let process = open(self.path, self.common, &progress)?;
+        let session = Session::new(&process);
+        let mut moment = watched(&process, &progress, || record::moment(&session, parts, &progress));
+        let stood = process.target().finish();
+        meter.read(&mut moment.cost, stood);
+        let report = commands::envelope(Record::NAME, &session, ());
+        moment.warnings = report.warnings.iter().map(|w| w.code.into()).collect();
+        moment.warnings.dedup();
+        for warning in report.warnings {
+            if !self.warnings.iter().any(|known| known.code == warning.code) {
+                self.warnings.push(warning);
+            }
+        }
+        let is_live = process.producer() == Producer::Live;
+        moment.time = if is_live { Some(time) } else { modified(self.path) };
+        let recorded = coremap::series::Subject { start_ticks, ..record::subject(&session) };
+        Ok(Look { moment, core: report.core, recorded, is_live })
+    }
+}
+
+/// When a file was last written to.
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata().ok().filter(std::fs::Metadata::is_file)?.modified().ok()
+}
+
+/// Wait until `until` after `begun`; `false`: the program is to end.
+fn wait(begun: Instant, until: Duration) -> bool {
+    loop {
+        if interrupt::is_ending() {
+            return false;
+        }
+        match until.checked_sub(begun.elapsed()).filter(|left| !left.is_zero()) {
+            Some(left) => std::thread::park_timeout(left),
+            None => return true,
+        }
+    }
+}
+
+fn ms(number: f64) -> Duration {
+    Duration::try_from_secs_f64(number / 1e3).unwrap_or_default()
+}
+
+/// What the parts of a look took.
+fn parts_of(moment: &Moment) -> Vec<(Part, Duration)> {
+    let cost = &moment.cost;
+    [(Part::Types, cost.types_ms), (Part::Malloc, cost.malloc_ms)]
+        .into_iter()
+        .filter(|(_, took)| *took > 0.0)
+        .map(|(part, took)| (part, ms(took)))
+        .collect()
+}
+
+fn parts_taken(parts: &[Part], costs: &[Cost]) -> Vec<PartRow> {
+    let looks = |part: &Part| match part {
+        Part::Types => costs.iter().filter(|cost| cost.types_ms > 0.0).count(),
+        Part::Malloc => costs.iter().filter(|cost| cost.malloc_ms > 0.0).count(),
+        Part::Written => costs.len(),
+    };
+    parts.iter().map(|part| PartRow { part: *part, looks: looks(part) as u64 }).collect()
+}
+
+/// What was said of looks that come less often.
+#[derive(Default)]
+struct Told(Vec<Option<Part>>);
+
+impl Told {
+    fn slower(&mut self, slower: &[(Option<Part>, Duration)], every: Duration) {
+        for (part, apart) in slower {
+            if self.0.contains(part) {
+                continue;
+            }
+            self.0.push(*part);
+            let (what, took) = (part.map_or("kinds", Part::name), seconds(apart.as_secs_f64() / 10.0));
+            let (every, apart) = (seconds(every.as_secs_f64()), seconds(apart.as_secs_f64()));
+            tell(&format!(
+                "a look at {what} takes {took}, more than a tenth of {every}: so they are looked at every {apart} or so"
+            ));
+        }
+    }
+}
+
+/// A line for each look, on a terminal.
+struct Row {
+    terminal: bool,
+    shown: u64,
+}
+
+impl Row {
+    fn new() -> Row {
+        Row { terminal: io::stderr().is_terminal(), shown: 0 }
+    }
+
+    fn show(&mut self, moment: &Moment) {
+        if !self.terminal {
+            return;
+        }
+        let mut err = io::stderr().lock();
+        if self.shown.is_multiple_of(HEADED) {
+            let _ = writeln!(
+                err,
+                "{:>6}  {:>9}  {:>11}  {:>8}  {:>12}  {:>10}",
+                "look", "after", "RSS", "threads", "stood still", "took"
+            );
+        }
+        self.shown += 1;
+        let readable = moment.kinds.values().map(|k| k.readable).fold(0, u64::saturating_add);
+        let rss = moment.kernel.rss.map_or_else(|| format!("({})", human(readable)), human);
+        let stood = moment.cost.stopped_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1} ms"));
+        let after = seconds(moment.seconds.round());
+        let took = format!("{:.1} ms", moment.cost.wall_ms);
+        // Nobody is left to tell where stderr is closed.
+        let _ =
+            writeln!(err, "{:>6}  {after:>9}  {rss:>11}  {:>8}  {stood:>12}  {took:>10}", moment.look, moment.threads);
+    }
+}
+
+/// Lines from heading to heading.
+const HEADED: u64 = 20;

@@ -1,0 +1,76 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use coremap::commands;
+use coremap::commands::trend::{SeriesRow, Source, TrendError};
+use coremap::diag::Warning;
+use coremap::render::columns;
+use coremap::report::{CoreRow, Envelope, SCHEMA_VERSION, Verdict};
+
+use crate::cli::args::Common;
+use crate::cli::commands::Command;
+use crate::cli::list::ListArgs;
+use crate::cli::moments::row;
+use crate::cli::output::answer_of;
+use crate::cli::values::duration;
+use crate::cli::{Exit, Failure};
+
+/// What grows, of recordings or a row of cores: by kind, type, size of block, and how sure that is
+#[derive(Args, Debug)]
+pub(super) struct Trend {
+    /// Of cores: they were taken so far apart, as 10m; without it the times count at which their files were last
+    /// written to
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    every: Option<Duration>,
+    #[command(flatten)]
+    list: ListArgs,
+    /// Recordings of one process, or cores in the order in which they were taken
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+}
+
+impl Command for Trend {
+    const NAME: &'static str = "trend";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let order = self.list.among(common, &columns::<SeriesRow>())?;
+        if self.every.is_some_and(|every| every.is_zero()) {
+            return Err(Failure::Usage("--every 0: cores are some time apart".into()));
+        }
+        let mut sources = Vec::new();
+        let mut warnings: Vec<Warning> = Vec::new();
+        let mut last: Option<CoreRow> = None;
+        let mut exit = Exit::Done;
+        for path in &self.files {
+            let row = row(path, common)?;
+            for warning in row.warnings {
+                if !warnings.iter().any(|known| known.code == warning.code) {
+                    warnings.push(warning);
+                }
+            }
+            if row.exit == Exit::Partial {
+                exit = Exit::Partial;
+            }
+            let path = path.display().to_string();
+            sources.push(Source { path, is_recording: row.is_recording, recording: row.recording });
+            last = Some(row.core);
+        }
+        let Some(core) = last else { return Err(Failure::Usage("there is no FILE".into())) };
+        let report = commands::trend(&sources, self.every.map(|every| every.as_secs_f64())).map_err(|e| match e {
+            TrendError::Empty(_) => Failure::Beside(e.to_string()),
+            _ => Failure::Usage(e.to_string()),
+        })?;
+        let nothing = !report.series.iter().any(|row| row.verdict == Verdict::Grows);
+        let report = Envelope {
+            schema_version: SCHEMA_VERSION,
+            coremap: env!("CARGO_PKG_VERSION"),
+            command: Self::NAME,
+            core,
+            warnings,
+            body: order.of(report),
+        };
+        answer_of(common, &report)?;
+        Ok(exit.or_nothing(nothing))
+    }
+}

@@ -1,0 +1,158 @@
+//! Looks at processes: of recordings, or of cores as they are opened.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::SystemTime;
+
+use coremap::commands::envelope;
+use coremap::commands::record::{moment, subject};
+use coremap::diag::Warning;
+use coremap::report::{CoreRow, Part, RuntimeRow};
+use coremap::series::{Moment, Recording, is_recording, read_recording};
+use coremap::session::Session;
+
+use crate::cli::args::Common;
+use crate::cli::ask::open;
+use crate::cli::progress::{progress, watched};
+use crate::cli::{Exit, Failure};
+
+/// A recording that was read, or a core as a recording of one look.
+pub(crate) struct Row {
+    pub(crate) recording: Recording,
+    pub(crate) is_recording: bool,
+    /// As the answer's envelope has it.
+    pub(crate) core: CoreRow,
+    pub(crate) warnings: Vec<Warning>,
+    /// Whether part of it could not be read.
+    pub(crate) exit: Exit,
+}
+
+/// The recording at `path`; `None` where there is something else.
+///
+/// # Errors
+/// Where it begins as one does and is none.
+pub(crate) fn recording(path: &Path) -> Result<Option<Row>, Failure> {
+    if path.as_os_str() == "-" || !path.is_file() {
+        return Ok(None);
+    }
+    // What can't be read is left to who opens cores.
+    let Ok(file) = File::open(path) else { return Ok(None) };
+    let mut start = Vec::new();
+    if (&file).take(64).read_to_end(&mut start).is_err() || !is_recording(&start) {
+        return Ok(None);
+    }
+    let failed = |why: String| Failure::Beside(format!("{}: {why}", path.display()));
+    let size = file.metadata().map_or(0, |meta| meta.len());
+    let read = read_recording(io::Cursor::new(start).chain(file)).map_err(|e| failed(e.to_string()))?;
+    let mut warnings = Vec::new();
+    let mut exit = Exit::Done;
+    if let Some(lacks) = &read.lacks {
+        warnings.push(Warning { code: "recording-cut", message: format!("{}: {lacks}", path.display()) });
+        exit = Exit::Partial;
+    }
+    let of = &read.recording.subject;
+    let runtime = |(name, version): &(String, Option<String>)| RuntimeRow {
+        name: name.clone(),
+        version: version.clone(),
+        module: String::new(),
+        base: Default::default(),
+        gc: None,
+        layout_source: String::new(),
+    };
+    let core = CoreRow {
+        path: path.display().to_string(),
+        size,
+        packed: None,
+        producer: of.producer,
+        arch: of.arch,
+        pid: of.pid,
+        truncated: false,
+        truncation: None,
+        threads: read.recording.moments.last().map_or(0, |m| usize::try_from(m.threads).unwrap_or(usize::MAX)),
+        runtimes: of.runtimes.iter().map(runtime).collect(),
+        stopped_ms: None,
+    };
+    Ok(Some(Row { recording: read.recording, is_recording: true, core, warnings, exit }))
+}
+
+/// The recording at `path`, or the core or process that it names as a recording of one look.
+///
+/// # Errors
+/// Where it is none of these.
+pub(crate) fn row(path: &Path, common: &Common) -> Result<Row, Failure> {
+    if let Some(row) = recording(path)? {
+        return Ok(row);
+    }
+    let progress = progress();
+    let process = open(path, common, &progress)?;
+    let session = Session::new(&process);
+    let parts = [Part::Types, Part::Malloc, Part::Written];
+    let moment = watched(&process, &progress, || moment(&session, &parts, &progress));
+    let report = envelope("trend", &session, ());
+    let moment = Moment { look: 1, time: time_of(path), ..moment };
+    let recording = Recording {
+        subject: subject(&session),
+        coremap: env!("CARGO_PKG_VERSION").to_owned(),
+        every: None,
+        parts: parts.to_vec(),
+        moments: vec![moment],
+    };
+    let exit = if process.diag.is_partial() { Exit::Partial } else { Exit::Done };
+    Ok(Row { recording, is_recording: false, core: report.core, warnings: report.warnings, exit })
+}
+
+/// Which look a recording stands for where none is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Its first.
+    First,
+    /// Its last.
+    Last,
+}
+
+/// A look of a recording, `FILE@3`, `FILE@first`, `FILE@last` or FILE alone, as a recording of that one; `None` where there is no
+/// recording.
+///
+/// # Errors
+/// Where there is one, and no such look in it.
+pub(crate) fn look(path: &Path, which: Which) -> Result<Option<Row>, Failure> {
+    let text = path.to_string_lossy();
+    // A file may have any name.
+    let named = text.rsplit_once('@').filter(|_| path.symlink_metadata().is_err());
+    let row = recording(named.map_or(path, |(file, _)| Path::new(file)))?;
+    let Some(mut row) = row else {
+        return match named.filter(|(file, _)| Path::new(file).is_file()) {
+            Some((file, _)) => Err(Failure::Usage(format!("{file} is no recording: it has no looks"))),
+            None => Ok(None),
+        };
+    };
+    let moments = &mut row.recording.moments;
+    let at = match (named.map(|(_, look)| look), which) {
+        (Some("first"), _) | (None, Which::First) => Some(0),
+        (Some("last"), _) | (None, Which::Last) => moments.len().checked_sub(1),
+        (Some(number), _) => number.parse().ok().and_then(|n: u64| moments.iter().position(|m| m.look == n)),
+    };
+    let Some(at) = at.filter(|at| *at < moments.len()) else {
+        let looks = match (moments.first(), moments.last()) {
+            (Some(first), Some(last)) => format!("it has looks {} to {}", first.look, last.look),
+            _ => "it has none".to_owned(),
+        };
+        return Err(Failure::Usage(format!(
+            "there is no such look as {text}: {looks}, and @first and @last name them"
+        )));
+    };
+    moments.truncate(at + 1);
+    moments.drain(..at);
+    row.core.threads = moments.first().map_or(0, |m| usize::try_from(m.threads).unwrap_or(usize::MAX));
+    Ok(Some(row))
+}
+
+/// When a core was last written to; of a process, now.
+pub(crate) fn time_of(path: &Path) -> Option<SystemTime> {
+    match path.metadata() {
+        Ok(meta) if meta.is_file() => meta.modified().ok(),
+        Ok(_) => Some(SystemTime::now()),
+        Err(_) => None,
+    }
+}

@@ -1,0 +1,148 @@
+//! When the next look at a process that runs is due: as often as was asked for, unless that costs it too much.
+
+use std::time::{Duration, Instant};
+
+use coremap::units::count;
+
+/// The process stands still for a twentieth of the time at most.
+const STILL: u32 = 20;
+
+/// Looks take a quarter of the time of one processor at most: who looks is to be no load.
+const WORK: u32 = 4;
+
+/// What a look cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Cost {
+    /// How long the process stood still.
+    pub(super) stood: Duration,
+    /// How long it took in all.
+    pub(super) took: Duration,
+}
+
+/// The clock of a screen that looks again and again.
+#[derive(Clone, Debug)]
+pub(super) struct Clock {
+    /// How often somebody wants it.
+    pub(super) every: Duration,
+    /// Whether it goes.
+    pub(super) paused: bool,
+    /// Whether a look is under way.
+    pub(super) looking: bool,
+    /// Looks so far, and what the last of them cost.
+    pub(super) looks: u64,
+    pub(super) cost: Cost,
+    began: Instant,
+    ended: Instant,
+}
+
+impl Clock {
+    /// A clock whose first look is due at once.
+    pub(super) fn new(every: Duration, now: Instant) -> Clock {
+        let cost = Cost::default();
+        Clock { every, paused: false, looking: false, looks: 0, cost, began: now, ended: now }
+    }
+
+    /// From the end of one look to the next.
+    pub(super) fn pause(&self) -> Duration {
+        let stood = self.cost.stood.saturating_mul(STILL);
+        let took = self.cost.took.saturating_mul(WORK);
+        self.every.max(stood).max(took)
+    }
+
+    /// Whether the next look is due.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        let first = self.looks == 0;
+        !self.paused && !self.looking && (first || now.saturating_duration_since(self.ended) >= self.pause())
+    }
+
+    /// A look has begun.
+    pub(super) fn begin(&mut self) {
+        self.looking = true;
+    }
+
+    /// It has ended; `cost`: nothing where it failed.
+    pub(super) fn end(&mut self, cost: Option<Cost>, now: Instant) {
+        self.looking = false;
+        self.looks += 1;
+        self.ended = now;
+        self.cost = cost.unwrap_or(self.cost);
+    }
+
+    /// How it goes, in words.
+    pub(super) fn told(&self, now: Instant) -> String {
+        let pause = self.pause();
+        let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64()).replace(".0 s", " s");
+        let often = if self.paused {
+            "paused (space)".to_owned()
+        } else if pause > self.every {
+            let why = if self.cost.stood.saturating_mul(STILL) >= pause {
+                "more often it would stand still for over 5 % of the time"
+            } else {
+                "more often looks would take over a quarter of a processor"
+            };
+            format!("every {} ({why})", seconds(pause))
+        } else {
+            format!("every {}", seconds(self.every))
+        };
+        let since = seconds(Duration::from_secs(now.saturating_duration_since(self.began).as_secs()));
+        let stood = self.cost.stood.as_secs_f64() * 1000.0;
+        format!("{} in {since} · stood still {stood:.1} ms · {often}", count(self.looks, "look"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn looked(stood: u64, took: u64) -> (Clock, Instant) {
+        let now = Instant::now();
+        let mut clock = Clock::new(2 * SECOND, now);
+        assert!(clock.is_due(now));
+        clock.begin();
+        assert!(!clock.is_due(now + 100 * SECOND));
+        let cost = Cost { stood: Duration::from_millis(stood), took: Duration::from_millis(took) };
+        clock.end(Some(cost), now + SECOND);
+        (clock, now + SECOND)
+    }
+
+    #[test]
+    fn a_cheap_look_is_made_as_often_as_asked() {
+        let (clock, ended) = looked(10, 100);
+        assert!(!clock.is_due(ended + SECOND));
+        assert!(clock.is_due(ended + 2 * SECOND));
+        assert_eq!(clock.told(ended + SECOND), "1 look in 2 s · stood still 10.0 ms · every 2 s");
+    }
+
+    #[test]
+    fn a_process_stands_still_for_a_twentieth_of_the_time_at_most() {
+        let (clock, ended) = looked(500, 600);
+        assert_eq!(clock.pause(), 10 * SECOND);
+        assert!(!clock.is_due(ended + 9 * SECOND));
+        assert!(clock.is_due(ended + 10 * SECOND));
+        assert!(
+            clock.told(ended).contains("every 10 s (more often it would stand still for over 5 %"),
+            "{}",
+            clock.told(ended)
+        );
+    }
+
+    #[test]
+    fn looks_that_take_long_are_fewer() {
+        let (clock, ended) = looked(10, 1500);
+        assert_eq!(clock.pause(), 6 * SECOND);
+        assert!(clock.told(ended).contains("over a quarter of a processor"), "{}", clock.told(ended));
+    }
+
+    #[test]
+    fn a_clock_that_is_paused_has_nothing_due() {
+        let (mut clock, ended) = looked(0, 0);
+        clock.paused = true;
+        assert!(!clock.is_due(ended + 100 * SECOND));
+        // What failed says nothing of what a look costs.
+        let before = clock.cost;
+        clock.end(None, ended);
+        assert_eq!(clock.cost, before);
+    }
+}

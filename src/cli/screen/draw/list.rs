@@ -1,0 +1,317 @@
+//! A list: its title, the titles of its columns, and rows.
+
+use coremap::bytes::printable;
+use coremap::render::{Align, bar};
+use coremap::units::{count, human};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use crate::cli::screen::draw::{BOLD, FAINT, lines, text};
+use crate::cli::screen::level::{Level, Mark, Row};
+use crate::cli::screen::state::State;
+
+/// Columns of a bar, and from which width of the screen on twice as many.
+const BAR: usize = 10;
+const WIDE: usize = 120;
+
+/// Ranks of the share and of its bar among those of columns.
+const SHARE: u8 = 1;
+const BARRED: u8 = 4;
+
+/// Columns that a name has at least, where it is so long, before others go.
+const NAME: usize = 24;
+const SENTENCE: usize = 30;
+
+/// Rows that are measured for the widths of columns: so that these stay while one goes down a list, and a list of
+/// a million is drawn as fast as another.
+const MEASURED: usize = 2000;
+
+/// How the columns of a list stand on the screen.
+struct Form {
+    marks: bool,
+    /// Whether there is a column for what grows.
+    trend: bool,
+    /// Columns of the bytes, of shares and of bars; 0: not shown.
+    bytes: usize,
+    share: usize,
+    bar: usize,
+    /// Number of a column and its width.
+    cells: Vec<(usize, usize)>,
+    name: usize,
+}
+
+pub(super) fn draw(state: &mut State, frame: &mut Frame<'_>, area: Rect) {
+    let width = usize::from(area.width);
+    let mut above = vec![title(state, width)];
+    let Some(level) = &state.level else {
+        above.push(Line::raw(""));
+        above.push(Line::raw("  not there yet"));
+        state.room = 1;
+        return lines(frame, area, above);
+    };
+    if let Some(note) = &level.note {
+        let room = if area.height > 10 { 2 } else { 1 };
+        above.extend(text::wrapped(note, width).into_iter().take(room).map(|line| Line::styled(line, FAINT)));
+    }
+    let form = form(level, &state.seen, width, state.theme.bars);
+    above.push(Line::styled(titles(level, &form), BOLD));
+    let head = above.len().min(usize::from(area.height));
+    let room = usize::from(area.height) - head;
+    let last = state.places().last();
+    let mut cursor = last.map(|place| place.cursor.clone()).unwrap_or_default();
+    let here = cursor.at;
+    let height = |at: usize| {
+        let row = state.seen.get(at).and_then(|at| level.rows.get(*at));
+        row.map_or(1, |row| names(level, row, &form, at == here).len())
+    };
+    cursor.scroll(room, &height);
+    if state.seen.is_empty() {
+        let filtered = last.is_some_and(|place| !place.filter.is_empty());
+        above.push(Line::raw(""));
+        above.push(Line::raw(if filtered { "  no row has that text" } else { "  nothing" }));
+    }
+    let shown = state.seen.iter().enumerate().skip(cursor.top);
+    let shown = shown.filter_map(|(at, row)| Some((at == cursor.at, level.rows.get(*row)?)));
+    let rows: Vec<Line<'_>> =
+        shown.flat_map(|(here, row)| drawn(level, row, &form, here, state.theme.color)).take(room).collect();
+    lines(frame, area, above.into_iter().chain(rows));
+    state.room = room;
+    state.place().cursor = cursor;
+}
+
+/// What was gone into, how much it is, and how it is looked at.
+fn title(state: &State, width: usize) -> Line<'static> {
+    let names: Vec<String> = std::iter::once(state.tab.name().to_owned())
+        .chain(state.places().iter().skip(1).map(|place| printable(&place.title).into_owned()))
+        .collect();
+    let mut told = Vec::new();
+    let grouping = state.tab.groupings().get(state.grouping()).copied().unwrap_or_default();
+    if !grouping.is_empty() && names.len() == 1 {
+        told.push(grouping.to_owned());
+    }
+    if let Some(level) = &state.level {
+        let all = level.rows.len();
+        let noun = |n: usize| count(n as u64, level.noun);
+        let seen = state.seen.len();
+        told.push(if seen == all { noun(all) } else { format!("{seen} of {}", noun(all)) });
+        // Findings are parts of each other, and have no sum.
+        if !level.measure.is_empty() && !level.sentences {
+            let of = level.measure.to_lowercase();
+            let of = if of == "bytes" { String::new() } else { format!(" {of}") };
+            told.push(format!("{}{of}", human(level.bytes())));
+        }
+        if state.sort() != level.sort {
+            told.push(state.sort().name().to_owned());
+        }
+    }
+    let filter = state.places().last().map(|place| place.filter.as_str()).unwrap_or_default();
+    if !filter.is_empty() {
+        told.push(format!("/{}", printable(filter)));
+    }
+    let told = format!("  {}", told.join(" · "));
+    let room = width.saturating_sub(text::width(&told)).max(width / 3);
+    let path = text::cut(&names.join(" › "), room, coremap::render::Cut::Middle);
+    let told = text::fitted(&told, width.saturating_sub(text::width(&path)));
+    Line::from(vec![Span::styled(path, BOLD), Span::styled(told, FAINT)])
+}
+
+/// Which columns there is room for, and how wide they are.
+fn form(level: &Level, seen: &[usize], width: usize, bars: bool) -> Form {
+    let measured = || seen.iter().take(MEASURED).filter_map(|at| level.rows.get(*at));
+    let widest =
+        |title: &str, of: &dyn Fn(&Row) -> usize| measured().map(of).max().unwrap_or(0).max(text::width(title));
+    let weighed = !level.measure.is_empty();
+    let shared = measured().any(|row| row.share.is_some());
+    let mut form = Form {
+        trend: level.rows.iter().any(|row| row.since_last.is_some()),
+        marks: level.rows.iter().any(|row| row.mark != Mark::None),
+        bytes: if weighed { widest(level.measure, &|row| size(row.bytes).len()) } else { 0 },
+        share: if shared { "100.0 %".len() } else { 0 },
+        bar: if shared && bars && !level.sentences { if width >= WIDE { 2 * BAR } else { BAR } } else { 0 },
+        cells: Vec::new(),
+        name: 0,
+    };
+    let cell = |at: usize| move |row: &Row| row.cells.get(at).map_or(0, |cell| text::width(cell));
+    form.cells =
+        level.columns.iter().enumerate().map(|(at, column)| (at, widest(column.title, &cell(at)).min(40))).collect();
+    let least = if level.sentences { SENTENCE } else { NAME.min(widest(level.name, &|row| text::width(&row.name))) };
+    loop {
+        let taken = form.before_name();
+        form.name = width.saturating_sub(taken);
+        if form.name >= least {
+            return form;
+        }
+        let rank = |at: usize| level.columns.get(at).map_or(0, |column| column.rank);
+        let worst = form.cells.iter().enumerate().map(|(place, (at, _))| (rank(*at), place)).max();
+        match worst {
+            // The bar goes before any column of its rank.
+            Some((rank, _)) if form.bar > 0 && BARRED >= rank => form.bar = 0,
+            None if form.bar > 0 => form.bar = 0,
+            Some((rank, _)) if form.share > 0 && SHARE > rank => form.share = 0,
+            Some((rank, place)) if rank > 0 => drop(form.cells.remove(place)),
+            _ if form.share > 0 => form.share = 0,
+            _ => return form,
+        }
+    }
+}
+
+impl Form {
+    /// Columns of all that stands before a name.
+    fn before_name(&self) -> usize {
+        let gap = |columns: usize| if columns > 0 { columns + 1 } else { 0 };
+        let cells: usize = self.cells.iter().map(|(_, width)| width + 2).sum();
+        2 + if self.marks { 3 } else { 0 }
+            + if self.trend { 2 } else { 0 }
+            + gap(self.bytes)
+            + gap(self.share)
+            + gap(self.bar)
+            + cells
+    }
+
+    /// A line up to the name.
+    fn line(&self, bytes: &str, share: &str, bar: &str, cell: &dyn Fn(usize, usize) -> String) -> String {
+        let mut line = String::new();
+        if self.bytes > 0 {
+            line.push_str(&format!("{bytes:>width$} ", width = self.bytes));
+        }
+        if self.share > 0 {
+            line.push_str(&format!("{share:>width$} ", width = self.share));
+        }
+        if self.bar > 0 {
+            line.push_str(bar);
+            line.push(' ');
+        }
+        for &(at, width) in &self.cells {
+            line.push_str(&cell(at, width));
+            line.push_str("  ");
+        }
+        line
+    }
+}
+
+fn size(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "-".to_owned(), human)
+}
+
+/// A cell filled up to its width.
+fn filled(cell: &str, width: usize, align: Align) -> String {
+    let cell = text::fitted(cell, width);
+    let blank = " ".repeat(width.saturating_sub(text::width(&cell)));
+    if align == Align::Right { blank + &cell } else { cell + &blank }
+}
+
+fn titles(level: &Level, form: &Form) -> String {
+    let cell = |at: usize, width: usize| {
+        level.columns.get(at).map(|column| filled(column.title, width, column.align)).unwrap_or_default()
+    };
+    let marks = [if form.marks { "   " } else { "" }, if form.trend { "  " } else { "" }].concat();
+    let before = form.line(level.measure, "%", &" ".repeat(form.bar), &cell);
+    format!("  {marks}{before}{}", level.name)
+}
+
+/// Lines of a sentence, until one is at its row.
+const BRIEF: usize = 2;
+
+/// The name of a row in the lines that it takes.
+fn names(level: &Level, row: &Row, form: &Form, here: bool) -> Vec<String> {
+    if !level.sentences {
+        return vec![text::cut(&row.name, form.name, level.cut)];
+    }
+    let mut lines = text::wrapped(&row.name, form.name);
+    if !here && lines.len() > BRIEF {
+        let rest = lines.split_off(BRIEF - 1).join(" ");
+        lines.push(text::fitted(&rest, form.name));
+    }
+    lines
+}
+
+fn drawn(level: &Level, row: &Row, form: &Form, here: bool, color: bool) -> Vec<Line<'static>> {
+    let share = row.share.map_or_else(String::new, |share| format!("{:.1} %", share * 100.0));
+    let drawn = row.share.map_or_else(|| " ".repeat(form.bar), |share| bar(share, form.bar));
+    let cell = |at: usize, width: usize| {
+        let align = level.columns.get(at).map_or(Align::Left, |column| column.align);
+        filled(row.cells.get(at).map(String::as_str).unwrap_or_default(), width, align)
+    };
+    let bytes = if row.bytes.is_none() && level.sentences { String::new() } else { size(row.bytes) };
+    let before = form.line(&bytes, &share, &drawn, &cell);
+    let (mark, style) = match row.mark {
+        Mark::Critical => ("!! ", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)),
+        Mark::Warning => ("!  ", Style::new().fg(Color::Magenta)),
+        Mark::Info => ("·  ", Style::new()),
+        Mark::None => ("   ", Style::new()),
+    };
+    let (trend, grows) = match row.since_last {
+        Some(1..) => ("▲ ", Style::new().fg(Color::Magenta)),
+        Some(..=-1) => ("▼ ", Style::new()),
+        _ => ("  ", Style::new()),
+    };
+    let [style, grows] = [style, grows].map(|style| if color { style } else { Style::new() });
+    let whole = if here { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+    let indent = form.before_name();
+    let line = |(at, name): (usize, String)| {
+        let blank = " ".repeat(form.name.saturating_sub(text::width(&name)));
+        let spans = if at == 0 {
+            let here = Span::raw(if here { "> " } else { "  " });
+            let mark = Span::styled(if form.marks { mark } else { "" }, style);
+            let trend = Span::styled(if form.trend { trend } else { "" }, grows);
+            vec![here, mark, trend, Span::raw(format!("{before}{name}{blank}"))]
+        } else {
+            vec![Span::raw(format!("{:indent$}{name}{blank}", ""))]
+        };
+        Line::from(spans).style(whole)
+    };
+    names(level, row, form, here).into_iter().enumerate().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::screen::level::Column;
+
+    fn level() -> Level {
+        let row = |name: &str, bytes| Row {
+            name: name.into(),
+            bytes: Some(bytes),
+            cells: vec!["12".into(), "345.00 MiB".into()],
+            ..Row::default()
+        };
+        Level {
+            measure: "Written",
+            name: "Kind",
+            columns: vec![Column::number("Regions", 5), Column::number("Mapped", 3)],
+            rows: vec![row("GCHeap", 3 << 20), row("HighFrequencyHeap", 1 << 20)],
+            ..Level::default()
+        }
+        .with_shares()
+    }
+
+    #[test]
+    fn what_says_least_goes_first_and_the_bytes_stay() {
+        let level = level();
+        let at = |width: usize| form(&level, &[0, 1], width, true);
+        let cells = |form: &Form| form.cells.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+        let (wide, narrow) = (at(80), at(40));
+        assert_eq!((cells(&wide), wide.bar, wide.share > 0), (vec![0, 1], BAR, true));
+        assert_eq!((cells(&at(60)), at(60).bar), (vec![1], BAR));
+        assert!(cells(&narrow).is_empty() && narrow.bar == 0 && narrow.bytes > 0, "{}", narrow.name);
+        assert!(narrow.name >= 17);
+        // However narrow: no panic, and nothing beyond the screen but the bytes.
+        for width in 0..40 {
+            let form = at(width);
+            assert!(drawn(&level, &level.rows[1], &form, true, true).len() == 1);
+        }
+        assert_eq!(at(200).bar, 2 * BAR);
+        assert_eq!(form(&level, &[0, 1], 80, false).bar, 0);
+    }
+
+    #[test]
+    fn a_row_says_what_the_report_says() {
+        let level = level();
+        let form = form(&level, &[0, 1], 80, true);
+        let line = drawn(&level, &level.rows[0], &form, true, false)[0].to_string();
+        assert_eq!(line.trim_end(), ">   3.00 MiB  75.0 % ███████▌        12  345.00 MiB  GCHeap");
+        assert_eq!(titles(&level, &form), "    Written       %            Regions      Mapped  Kind");
+    }
+}

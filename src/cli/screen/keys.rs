@@ -1,0 +1,174 @@
+//! What keys do.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use crate::cli::screen::levels::Tab;
+use crate::cli::screen::page::Page;
+use crate::cli::screen::state::{Do, Over, State};
+
+/// Keys and what they do, as the help has them.
+pub(super) const HELP: &[(&str, &str)] = &[
+    ("up down j k", "the row above, below; PgUp PgDn a screen, Home End (g G) the first, the last"),
+    ("Enter right l", "go into a row: what it is made of, or the answer of its command"),
+    ("Esc Backspace left h", "back out; give up a command that runs"),
+    ("Tab 1 to 5", "the other tabs"),
+    ("/", "only rows with that text; on a page: find it, n the next"),
+    ("s", "another order"),
+    ("v", "another view: by kind or region, by thread or stack, by use or arena"),
+    ("r space", "of a process that runs: look once more; pause"),
+    ("m", "what memory is measured by: written, held by the core, mapped"),
+    ("w", "what could not be read or understood"),
+    ("?", "this help"),
+    ("q Ctrl-C", "leave, at once"),
+];
+
+/// Do what a key says in the state; what the loop is to do for it.
+pub(super) fn press(state: &mut State, key: KeyEvent) -> Option<Do> {
+    // Windows tells of keys that are let go, too.
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        match key.code {
+            KeyCode::Char('c') => return Some(Do::Leave),
+            KeyCode::Char('z') => return Some(Do::Suspend),
+            KeyCode::Char('f') => return press(state, KeyCode::PageDown.into()),
+            KeyCode::Char('b') => return press(state, KeyCode::PageUp.into()),
+            KeyCode::Char('n') => return press(state, KeyCode::Down.into()),
+            KeyCode::Char('p') => return press(state, KeyCode::Up.into()),
+            // Backspace of some terminals.
+            KeyCode::Char('h') => return press(state, KeyCode::Backspace.into()),
+            _ => return None,
+        }
+    }
+    state.said = None;
+    if state.typing {
+        typed(state, key.code);
+        return None;
+    }
+    if key.code == KeyCode::Char('q') {
+        return Some(Do::Leave);
+    }
+    if state.over == Over::Help {
+        state.over = Over::Nothing;
+        return None;
+    }
+    match key.code {
+        KeyCode::Char('?') | KeyCode::F(1) => state.over = Over::Help,
+        KeyCode::Tab | KeyCode::BackTab => {
+            let forward = key.code == KeyCode::Tab;
+            let at = Tab::ALL.iter().position(|tab| *tab == state.tab).unwrap_or(0);
+            let by = if forward { 1 } else { Tab::ALL.len() - 1 };
+            return to_tab(state, Tab::ALL[(at + by) % Tab::ALL.len()]);
+        }
+        KeyCode::Char(c @ '1'..='9') => {
+            let number = c as usize - '1' as usize;
+            if let Some(&tab) = Tab::ALL.get(number) {
+                return to_tab(state, tab);
+            }
+        }
+        KeyCode::Char('w') => state.warnings(),
+        code if state.page.is_some() => return on_page(state, code),
+        code => return on_list(state, code),
+    }
+    None
+}
+
+/// Show a tab, and no page before it.
+fn to_tab(state: &mut State, tab: Tab) -> Option<Do> {
+    let awaited = state.page.take().is_some_and(|page| page.since.is_some());
+    let hurry = state.show(tab);
+    if awaited { Some(Do::GiveUp) } else { hurry }
+}
+
+fn on_list(state: &mut State, code: KeyCode) -> Option<Do> {
+    let room = state.room.max(1) as isize;
+    match code {
+        KeyCode::Up | KeyCode::Char('k') => state.step(-1),
+        KeyCode::Down | KeyCode::Char('j') => state.step(1),
+        KeyCode::PageUp => state.step(-room),
+        KeyCode::PageDown => state.step(room),
+        KeyCode::Home | KeyCode::Char('g') => state.go(0),
+        KeyCode::End | KeyCode::Char('G') => state.go(usize::MAX),
+        KeyCode::Enter | KeyCode::Right | KeyCode::Char('l') => return state.enter(),
+        KeyCode::Esc | KeyCode::Backspace | KeyCode::Left | KeyCode::Char('h') => {
+            if !state.leave() {
+                state.said = Some("this is the first list; q leaves".to_owned());
+            }
+        }
+        KeyCode::Char('/') => state.typing = true,
+        KeyCode::Char('s') => state.reorder(),
+        KeyCode::Char('v') => state.regroup(),
+        KeyCode::Char('m') => state.remeasure(),
+        KeyCode::Char(' ') => return state.pause(),
+        KeyCode::Char('r') if state.live.is_some() => return Some(Do::Look),
+        KeyCode::Char('r') => state.said = Some("a core does not change".to_owned()),
+        _ => {}
+    }
+    None
+}
+
+fn on_page(state: &mut State, code: KeyCode) -> Option<Do> {
+    let room = state.room.max(1);
+    let page = state.page.as_mut()?;
+    match code {
+        KeyCode::Up | KeyCode::Char('k') => page.step(-1, room),
+        KeyCode::Down | KeyCode::Char('j') => page.step(1, room),
+        KeyCode::PageUp => page.step(-(room as isize), room),
+        KeyCode::PageDown | KeyCode::Char(' ') => page.step(room as isize, room),
+        KeyCode::Home | KeyCode::Char('g') => page.top = 0,
+        KeyCode::End | KeyCode::Char('G') => page.step(isize::MAX, room),
+        KeyCode::Left | KeyCode::Char('h') => page.aside(-8),
+        KeyCode::Right | KeyCode::Char('l') => page.aside(8),
+        KeyCode::Char('/') => {
+            page.find.clear();
+            state.typing = true;
+        }
+        KeyCode::Char('n') => find(state, 1),
+        KeyCode::Esc | KeyCode::Backspace => {
+            let awaited = page.since.is_some();
+            state.page = None;
+            return awaited.then_some(Do::GiveUp);
+        }
+        _ => {}
+    }
+    None
+}
+
+/// Find the text on the page, from so many lines below its first one on.
+fn find(state: &mut State, below: usize) {
+    let room = state.room.max(1);
+    let Some(page) = &mut state.page else { return };
+    let from = page.top + below;
+    if !page.find.is_empty() && !page.next(from, room) {
+        state.said = Some(format!("'{}' is not further down", page.find));
+    }
+}
+
+/// A key that is text.
+fn typed(state: &mut State, code: KeyCode) {
+    if matches!(code, KeyCode::Up | KeyCode::Down) && state.page.is_none() {
+        state.step(if code == KeyCode::Up { -1 } else { 1 });
+        return;
+    }
+    let text = match &mut state.page {
+        Some(Page { find, .. }) => find,
+        None => &mut state.place().filter,
+    };
+    match code {
+        KeyCode::Char(c) => text.push(c),
+        KeyCode::Backspace => drop(text.pop()),
+        KeyCode::Esc => {
+            text.clear();
+            state.typing = false;
+        }
+        KeyCode::Enter => {
+            state.typing = false;
+            find(state, 0);
+        }
+        _ => return,
+    }
+    if state.page.is_none() {
+        state.select();
+    }
+}

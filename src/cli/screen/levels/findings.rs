@@ -1,0 +1,76 @@
+//! What has the memory, most important first; before that is known, what a summary says at once.
+
+use coremap::report::{Finding, Severity};
+use coremap::units::round;
+
+use crate::cli::screen::level::{Level, Mark, Opens, Row, Sort};
+use crate::cli::screen::look::Look;
+use crate::cli::screen::words;
+
+pub(super) fn level(look: &Look) -> Option<Level> {
+    let (findings, note) = match (&look.findings, &look.map) {
+        (Some(report), _) => {
+            let mut note = format!(
+                "{} written of {} in the core ({} mapped); {:.1} % of what was written is named",
+                round(report.written),
+                round(report.in_core),
+                round(report.size),
+                report.named.share * 100.0
+            );
+            for left in &report.left_out {
+                note.push_str(&format!("; left out for want of time: {left}"));
+            }
+            (&report.findings, note)
+        }
+        (None, Some(map)) => (&map.summary.findings, "at a first glance; all of memory is still to be read".to_owned()),
+        (None, None) => return None,
+    };
+    let mut rows: Vec<Row> = findings.iter().map(row).collect();
+    // One id may be told several times.
+    for at in 1..rows.len() {
+        let (before, rest) = rows.split_at_mut(at);
+        if let Some(row) = rest.first_mut() {
+            let again = before.iter().filter(|other| other.key.split('#').next() == Some(&row.key)).count();
+            if again > 0 {
+                row.key = format!("{}#{again}", row.key);
+            }
+        }
+    }
+    Some(Level {
+        noun: "finding",
+        measure: "Bytes",
+        name: "What",
+        rows,
+        sentences: true,
+        sort: Sort::Given,
+        note: Some(note),
+        ..Level::default()
+    })
+}
+
+fn row(finding: &Finding) -> Row {
+    let mut about = vec![("how", finding.evidence.clone())];
+    if let Some(confidence) = finding.confidence {
+        about.push(("known", confidence.name().to_owned()));
+    }
+    if let Some(within) = finding.within {
+        about.push(("part of", within.to_owned()));
+    }
+    about.push(("id", finding.id.to_owned()));
+    let command = finding.command.as_deref().and_then(words::of_finding);
+    Row {
+        key: finding.id.to_owned(),
+        name: finding.text.clone(),
+        bytes: finding.bytes,
+        share: finding.share,
+        mark: match finding.severity {
+            Severity::Critical => Mark::Critical,
+            Severity::Warning => Mark::Warning,
+            Severity::Info => Mark::Info,
+        },
+        about,
+        opens: if command.is_some() { Opens::Command } else { Opens::Nothing },
+        command,
+        ..Row::default()
+    }
+}

@@ -1,0 +1,102 @@
+//! Objects of managed runtimes by type, and what can be asked of one type.
+
+use coremap::commands::heapstat::HeapStatReport;
+use coremap::report::TypeRow;
+use coremap::units::{count, exact, human};
+
+use crate::cli::screen::level::{Column, Level, Opens, Row, Sort};
+
+/// Free space between objects, as all runtimes' listings call it.
+const FREE: &str = "Free";
+
+/// Types of text, of which equal ones can be counted.
+const STRINGS: [&str; 3] = ["System.String", "java.lang.String", "str"];
+
+pub(super) fn level(report: &HeapStatReport, path: &[String]) -> Option<Level> {
+    let Some(key) = path.first() else { return Some(all(report)) };
+    report.types.iter().find(|kind| key_of(kind) == *key).map(asked_of)
+}
+
+fn key_of(kind: &TypeRow) -> String {
+    format!("{} {}", kind.method_table, kind.name)
+}
+
+fn all(report: &HeapStatReport) -> Level {
+    let tracked = report.types.iter().any(|kind| kind.tracked.is_some());
+    let row = |kind: &TypeRow| {
+        let mut about = vec![("bytes", exact(kind.size)), ("type at", kind.method_table.to_string())];
+        let each = kind.size.checked_div(kind.count);
+        about.extend(each.map(|each| ("each", format!("{} on average", human(each)))));
+        let told =
+            |g: &coremap::report::GenerationRow| format!("{} {} in {}", g.generation, human(g.size), exact(g.count));
+        let generations: Vec<String> = kind.generations.iter().map(told).collect();
+        if !generations.is_empty() {
+            about.push(("generations", generations.join(", ")));
+        }
+        let mut cells = vec![exact(kind.count)];
+        if tracked {
+            cells.push(kind.tracked.map_or_else(|| "-".to_owned(), exact));
+        }
+        Row {
+            key: key_of(kind),
+            name: kind.name.clone(),
+            bytes: Some(kind.size),
+            count: Some(kind.count),
+            cells,
+            about,
+            command: Some(vec!["heapstat".into(), "--type".into(), exactly(&kind.name)]),
+            opens: Opens::Level,
+            ..Row::default()
+        }
+    };
+    let mut columns = vec![Column::number("Objects", 2)];
+    if tracked {
+        columns.push(Column::number("Tracked", 5));
+    }
+    let mut note = format!("{} in {}", human(report.total.size), count(report.total.objects, "object"));
+    if report.in_progress {
+        note.push_str("; in the middle of a collection: objects that were being moved are missed or counted twice");
+    }
+    if report.types.is_empty() {
+        note = "no managed runtime with a heap was found".to_owned();
+    }
+    Level {
+        noun: "type",
+        measure: "Bytes",
+        name: "Type",
+        columns,
+        rows: report.types.iter().map(row).collect(),
+        note: Some(note),
+        ..Level::default()
+    }
+    .with_shares()
+}
+
+/// An expression for that name and no other.
+fn exactly(name: &str) -> String {
+    format!("^{}$", regex::escape(name))
+}
+
+/// What can be asked of a type; each takes a walk through the heap.
+fn asked_of(kind: &TypeRow) -> Level {
+    let ask = |key: &str, name: &str, words: &[&str]| Row {
+        key: key.to_owned(),
+        name: name.to_owned(),
+        command: Some(words.iter().map(|&word| word.to_owned()).collect()),
+        opens: Opens::Command,
+        ..Row::default()
+    };
+    let name = exactly(&kind.name);
+    let mut rows = Vec::new();
+    if kind.name != FREE {
+        rows.push(ask("roots", "What keeps them alive: the ways from roots, merged", &["gcroot", "--type", &name]));
+        rows.push(ask("retained", "What would be freed with them", &["retained", "--type", &name]));
+        rows.push(ask("objects", "The objects, one by one", &["objects", "--type", &name]));
+    }
+    if STRINGS.contains(&kind.name.as_str()) {
+        rows.push(ask("strings", "Equal ones: what they waste", &["heapstat", "--strings"]));
+    }
+    rows.push(ask("generations", "Where they are, by generation", &["heapstat", "--type", &name]));
+    let note = format!("{} in {}", human(kind.size), count(kind.count, "object"));
+    Level { noun: "question", name: "Question", rows, sort: Sort::Given, note: Some(note), ..Level::default() }
+}

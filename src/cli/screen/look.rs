@@ -1,0 +1,142 @@
+//! One look at a process: the reports that the lists come from, each made when it was asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coremap::commands::heapstat::HeapStatReport;
+use coremap::commands::malloc::MallocReport;
+use coremap::commands::regions::RegionsReport;
+use coremap::commands::stacks::StacksReport;
+use coremap::commands::summary::SummaryReport;
+use coremap::commands::threads::ThreadsReport;
+use coremap::commands::triage::TriageReport;
+use coremap::commands::{
+    self, HeapStatOptions, MallocOptions, RegionOptions, ThreadOptions, TriageOptions, doing, envelope,
+};
+use coremap::diag::Warning;
+use coremap::progress::Progress;
+use coremap::report::CoreRow;
+use coremap::session::Session;
+use coremap::targets::Producer;
+
+/// A part of a look: what one tab needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Kinds and regions, from structures alone.
+    Map,
+    /// The same, with zero pages counted: all memory is read.
+    Written,
+    /// What has the memory, most important first: all memory is read.
+    Findings,
+    /// Objects by type: the whole managed heap is read.
+    Types,
+    /// Threads and their stacks.
+    Threads,
+    /// malloc: its heaps are read.
+    Malloc,
+}
+
+impl Part {
+    /// All, in the order in which they are made of a core: the answer first, then what costs little.
+    pub(super) const ALL: [Part; 6] =
+        [Part::Map, Part::Findings, Part::Threads, Part::Written, Part::Types, Part::Malloc];
+}
+
+/// What `triage` takes at most, as it does by itself.
+const BUDGET: Duration = Duration::from_secs(60);
+
+/// Kinds, and the regions that they are sums of.
+#[derive(Debug)]
+pub(super) struct Map {
+    pub(super) summary: SummaryReport,
+    pub(super) regions: RegionsReport,
+}
+
+/// Threads, and what their stacks take.
+#[derive(Debug)]
+pub(super) struct Threads {
+    pub(super) stacks: StacksReport,
+    /// Equal stacks merged: the frames of each thread stand in its group.
+    pub(super) threads: ThreadsReport,
+}
+
+/// The reports of a look, as far as they are made.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Look {
+    pub(super) core: Option<Arc<CoreRow>>,
+    /// The program's name, as the kernel has it.
+    pub(super) name: Option<String>,
+    pub(super) map: Option<Arc<Map>>,
+    pub(super) findings: Option<Arc<TriageReport>>,
+    pub(super) types: Option<Arc<HeapStatReport>>,
+    pub(super) threads: Option<Arc<Threads>>,
+    pub(super) malloc: Option<Arc<MallocReport>>,
+    /// What could not be read or understood so far.
+    pub(super) warnings: Arc<Vec<Warning>>,
+}
+
+impl Look {
+    /// Make a part of it.
+    pub(super) fn make(&mut self, part: Part, session: &Session<'_>, progress: &Progress) {
+        match part {
+            Part::Map | Part::Written => {
+                let options = RegionOptions { zero_fill: part == Part::Written, ..RegionOptions::default() };
+                self.map = Some(Arc::new(Map {
+                    summary: commands::summary(session, false, progress),
+                    regions: commands::regions(session, &options, progress),
+                }));
+            }
+            Part::Findings => {
+                let options = TriageOptions { budget: Some(BUDGET) };
+                self.findings = Some(Arc::new(commands::triage(session, &options, progress)));
+            }
+            Part::Types => {
+                self.types = Some(Arc::new(commands::heapstat(session, &HeapStatOptions::default(), progress)));
+            }
+            Part::Threads => {
+                let options = ThreadOptions { group: true, ..ThreadOptions::default() };
+                // What of stacks is zero is read of cores only: a process would stand still for it.
+                let zero_fill = session.process.facts().producer != Producer::Live;
+                self.threads = Some(Arc::new(Threads {
+                    stacks: commands::stacks(session, &doing(session), zero_fill, progress),
+                    threads: commands::threads(session, options),
+                }));
+            }
+            Part::Malloc => {
+                self.malloc = Some(Arc::new(commands::malloc(session, &MallocOptions::default(), progress)));
+            }
+        }
+    }
+
+    /// Put down which process it was, and what could not be read. A process that stands still goes on.
+    pub(super) fn finish(&mut self, session: &Session<'_>) {
+        let whole = envelope("explore", session, ());
+        self.core = Some(Arc::new(whole.core));
+        self.warnings = Arc::new(whole.warnings);
+        let name = session.process.facts().process.as_ref().map(|process| process.name.clone());
+        self.name = name.filter(|name| !name.is_empty());
+    }
+
+    /// Take over what `newer` has.
+    pub(super) fn update(&mut self, newer: Look) {
+        self.core = newer.core.or(self.core.take());
+        self.name = newer.name.or(self.name.take());
+        self.map = newer.map.or(self.map.take());
+        self.findings = newer.findings.or(self.findings.take());
+        self.types = newer.types.or(self.types.take());
+        self.threads = newer.threads.or(self.threads.take());
+        self.malloc = newer.malloc.or(self.malloc.take());
+        self.warnings = newer.warnings;
+    }
+
+    /// The parts that `newer` has too, as they were before.
+    pub(super) fn replaced_by(&self, newer: &Look) -> Look {
+        Look {
+            map: self.map.clone().filter(|_| newer.map.is_some()),
+            types: self.types.clone().filter(|_| newer.types.is_some()),
+            threads: self.threads.clone().filter(|_| newer.threads.is_some()),
+            malloc: self.malloc.clone().filter(|_| newer.malloc.is_some()),
+            ..Look::default()
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! A text on the screen: the answer of a command, the stack of a thread, what could not be read.
+
+use std::time::Instant;
+
+use coremap::bytes::printable;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+
+/// A text, as far as it is there.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// What it is: the line that would be typed for it.
+    pub(super) title: String,
+    pub(super) lines: Vec<Line<'static>>,
+    /// First line and first column that are seen.
+    pub(super) top: usize,
+    pub(super) left: usize,
+    /// Since when it is waited for; `None` once it is there.
+    pub(super) since: Option<Instant>,
+    /// What was looked for in it.
+    pub(super) find: String,
+}
+
+impl Page {
+    /// A page whose text is not there yet.
+    pub(super) fn awaited(title: String) -> Page {
+        let since = Some(Instant::now());
+        Page { title, lines: Vec::new(), top: 0, left: 0, since, find: String::new() }
+    }
+
+    /// A page of that text.
+    pub(super) fn of(title: String, text: &str) -> Page {
+        let mut page = Page::awaited(title);
+        page.arrive(text);
+        page
+    }
+
+    /// The text is there.
+    pub(super) fn arrive(&mut self, text: &str) {
+        self.lines = text.lines().map(line).collect();
+        self.since = None;
+    }
+
+    /// Move by so many lines.
+    pub(super) fn step(&mut self, by: isize, room: usize) {
+        self.top = self.top.saturating_add_signed(by).min(self.lines.len().saturating_sub(room));
+    }
+
+    /// Move by so many columns.
+    pub(super) fn aside(&mut self, by: isize) {
+        let widest = self.lines.iter().map(Line::width).max().unwrap_or(0);
+        self.left = self.left.saturating_add_signed(by).min(widest.saturating_sub(1));
+    }
+
+    /// Go to the next line, from line `from` on, that holds what is looked for; whether there is one.
+    pub(super) fn next(&mut self, from: usize, room: usize) -> bool {
+        let find = self.find.to_lowercase();
+        let holds = |line: &Line<'_>| line.to_string().to_lowercase().contains(&find);
+        let found = self.lines.iter().enumerate().skip(from).find(|(_, line)| holds(line)).map(|(at, _)| at);
+        if let Some(at) = found.filter(|_| !find.is_empty()) {
+            self.top = at.min(self.lines.len().saturating_sub(room));
+        }
+        found.is_some()
+    }
+}
+
+/// Escape sequences that our own tables are written with, and what they mean.
+const STYLES: [(&str, Style); 4] = [
+    ("\x1b[0m", Style::new()),
+    ("\x1b[1m", Style::new().add_modifier(Modifier::BOLD)),
+    ("\x1b[1;31m", Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)),
+    ("\x1b[35m", Style::new().fg(Color::Magenta)),
+];
+
+/// A line of an answer. Any escape sequence but ours is shown, and not obeyed.
+fn line(text: &str) -> Line<'static> {
+    let mut spans = Vec::new();
+    let mut style = Style::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let next = STYLES.iter().filter_map(|(mark, style)| Some((rest.find(mark)?, *mark, *style)));
+        let next = next.min_by_key(|(at, ..)| *at);
+        let (plain, mark, following) =
+            next.map_or((rest, "", style), |(at, mark, style)| (rest.get(..at).unwrap_or_default(), mark, style));
+        if !plain.is_empty() {
+            spans.push(Span::styled(printable(plain).into_owned(), style));
+        }
+        rest = rest.get(plain.len() + mark.len()..).unwrap_or_default();
+        style = following;
+    }
+    Line::from(spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_colours_are_kept_and_no_other_escape_is_obeyed() {
+        let line = line("\x1b[1mKind\x1b[0m \x1b[1;31m!!\x1b[0m a\x1b[2Jb\x1b]0;title\x07");
+        assert_eq!(line.to_string(), "Kind !! a\\x1b[2Jb\\x1b]0;title\\x07");
+        assert_eq!(line.spans[0].style.add_modifier, Modifier::BOLD);
+        assert_eq!(line.spans[2].style.fg, Some(Color::Red));
+        assert_eq!(line.spans[3].style, Style::new());
+    }
+
+    #[test]
+    fn a_page_stays_within_its_text() {
+        let text: String = (0..10).map(|n| format!("line {n}\n")).collect();
+        let mut page = Page::of("title".into(), &text);
+        page.step(100, 4);
+        assert_eq!(page.top, 6);
+        page.step(-100, 4);
+        assert_eq!(page.top, 0);
+        page.aside(100);
+        assert_eq!(page.left, 5);
+        page.find = "LINE 3".into();
+        assert!(page.next(0, 4));
+        assert_eq!(page.top, 3);
+        assert!(!page.next(4, 4));
+    }
+}

@@ -1,0 +1,407 @@
+//! Where one is: the tab, what was gone into, the row, and what is shown above all that.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use coremap::bytes::printable;
+use coremap::commands::threads::ThreadsReport;
+use coremap::render::{self, Look as Form, Render};
+
+use crate::cli::screen::clock::{Clock, Cost};
+use crate::cli::screen::cursor::Cursor;
+use crate::cli::screen::level::{Level, Opens, Row, Sort};
+use crate::cli::screen::levels::{Measure, Tab, View, level};
+use crate::cli::screen::look::{Look, Part};
+use crate::cli::screen::page::Page;
+use crate::cli::screen::words;
+
+/// What the loop is to do for a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Do {
+    /// Leave the screen.
+    Leave,
+    /// Let the shell have the terminal for a while.
+    Suspend,
+    /// Let that part be the next.
+    Hurry(Part),
+    /// Look once more.
+    Look,
+    /// Run that command and show its answer.
+    Ask(Vec<String>),
+    /// Give up the command that runs.
+    GiveUp,
+}
+
+/// A list that was gone into.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Place {
+    /// Key of the row it is beneath; of the first list of a tab nothing.
+    pub(super) key: String,
+    /// What that is called.
+    pub(super) title: String,
+    pub(super) cursor: Cursor,
+    /// What rows must hold to be seen.
+    pub(super) filter: String,
+    /// The order asked for.
+    pub(super) sort: Option<Sort>,
+}
+
+/// What is shown above the lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Over {
+    #[default]
+    Nothing,
+    Help,
+}
+
+/// How the screen is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Theme {
+    pub(super) color: bool,
+    pub(super) unicode: bool,
+    pub(super) bars: bool,
+}
+
+/// A part that is being made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Making {
+    pub(super) part: Part,
+    pub(super) since: Instant,
+    /// In words, and the share of it that is done.
+    pub(super) doing: (&'static str, Option<f64>),
+}
+
+/// What there is of a process that runs, and not of a core.
+pub(super) struct Live {
+    pub(super) clock: Clock,
+    /// Whether one look follows another by itself.
+    pub(super) again: bool,
+    /// The first look at each part, and the one before the present.
+    pub(super) first: Look,
+    pub(super) last: Look,
+    /// Why there was no look the last time.
+    pub(super) failed: Option<String>,
+}
+
+/// All that is drawn.
+pub(super) struct State {
+    /// Name of the command: explore or top.
+    pub(super) command: &'static str,
+    /// The core, as the user names it.
+    pub(super) core: String,
+    pub(super) look: Look,
+    pub(super) tab: Tab,
+    /// Of each tab the lists that were gone into, the last of which is seen.
+    places: [Vec<Place>; Tab::ALL.len()],
+    /// Of each tab how its rows are put together.
+    groupings: [usize; Tab::ALL.len()],
+    pub(super) measure: Measure,
+    /// The list that is seen; `None` where its report is not there yet.
+    pub(super) level: Option<Level>,
+    /// Numbers of its rows, as they stand on the screen.
+    pub(super) seen: Vec<usize>,
+    pub(super) page: Option<Page>,
+    pub(super) over: Over,
+    /// Whether keys are text for the filter, or for what is looked for on a page.
+    pub(super) typing: bool,
+    /// A sentence at the bottom, until the next key.
+    pub(super) said: Option<String>,
+    pub(super) making: Option<Making>,
+    pub(super) live: Option<Live>,
+    pub(super) theme: Theme,
+    /// Columns of the screen, and rows of a list or page that fit on it, as it was last drawn.
+    pub(super) columns: u16,
+    pub(super) room: usize,
+}
+
+impl State {
+    /// At the first tab, with nothing there yet.
+    pub(super) fn new(command: &'static str, core: String, theme: Theme) -> State {
+        State {
+            command,
+            core,
+            look: Look::default(),
+            tab: Tab::Findings,
+            places: std::array::from_fn(|_| vec![Place::default()]),
+            groupings: [0; Tab::ALL.len()],
+            measure: Measure::default(),
+            level: None,
+            seen: Vec::new(),
+            page: None,
+            over: Over::Nothing,
+            typing: false,
+            said: None,
+            making: None,
+            live: None,
+            theme,
+            columns: 80,
+            room: 10,
+        }
+    }
+
+    fn number(&self) -> usize {
+        Tab::ALL.iter().position(|tab| *tab == self.tab).unwrap_or(0)
+    }
+
+    /// The lists of the tab that were gone into.
+    pub(super) fn places(&self) -> &[Place] {
+        self.places.get(self.number()).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn places_mut(&mut self) -> &mut Vec<Place> {
+        let number = self.number();
+        &mut self.places[number]
+    }
+
+    /// The list that is seen. There always is one.
+    pub(super) fn place(&mut self) -> &mut Place {
+        let places = self.places_mut();
+        if places.is_empty() {
+            places.push(Place::default());
+        }
+        let last = places.len() - 1;
+        &mut places[last]
+    }
+
+    /// How rows of the tab are put together.
+    pub(super) fn grouping(&self) -> usize {
+        self.groupings.get(self.number()).copied().unwrap_or(0)
+    }
+
+    /// The order of the rows.
+    pub(super) fn sort(&self) -> Sort {
+        let asked = self.places().last().and_then(|place| place.sort);
+        asked.or(self.level.as_ref().map(|level| level.sort)).unwrap_or_default()
+    }
+
+    /// The row that one is at.
+    pub(super) fn row(&self) -> Option<&Row> {
+        let at = self.places().last()?.cursor.at;
+        self.level.as_ref()?.rows.get(*self.seen.get(at)?)
+    }
+
+    /// Make the list anew, after what it comes from or how it is asked for has changed.
+    pub(super) fn refresh(&mut self) {
+        loop {
+            let path: Vec<String> = self.places().iter().skip(1).map(|place| place.key.clone()).collect();
+            let view = View { tab: self.tab, grouping: self.grouping(), measure: self.measure, path: &path };
+            self.level = level(view, &self.look);
+            // What is weighed can grow; findings are sentences that change.
+            let weighed = self.level.as_ref().is_some_and(|level| !level.measure.is_empty() && !level.sentences);
+            if let (Some(now), Some(live), true) = (&mut self.level, &self.live, weighed) {
+                let (first, last) = (level(view, &live.first), level(view, &live.last));
+                now.compare(first.as_ref(), last.as_ref());
+            }
+            // The row that was gone into is gone.
+            if self.level.is_none() && !path.is_empty() {
+                self.places_mut().pop();
+                continue;
+            }
+            break;
+        }
+        self.select();
+    }
+
+    /// A look is there.
+    pub(super) fn arrive(&mut self, look: Look, cost: Option<Cost>) {
+        if let Some(live) = &mut self.live {
+            // Of a part that is seen for the first time the first look is this one.
+            let mut first = look.clone();
+            first.update(std::mem::take(&mut live.first));
+            live.first = first;
+            live.last.update(self.look.replaced_by(&look));
+            live.clock.end(cost, Instant::now());
+            live.failed = None;
+        }
+        self.look.update(look);
+        self.refresh();
+    }
+
+    /// There was no look, and why.
+    pub(super) fn fail(&mut self, why: String) {
+        if let Some(live) = &mut self.live {
+            live.clock.end(None, Instant::now());
+            live.failed = Some(why);
+        }
+    }
+
+    /// Choose rows and their order anew.
+    pub(super) fn select(&mut self) {
+        let sort = self.sort();
+        let filter = self.place().filter.clone();
+        self.seen = self.level.as_ref().map(|level| level.seen(sort, &filter)).unwrap_or_default();
+        let rows = self.level.as_ref().map(|level| level.rows.as_slice()).unwrap_or_default();
+        let keys: Vec<String> = self.seen.iter().filter_map(|at| Some(rows.get(*at)?.key.clone())).collect();
+        self.place().cursor.keep(keys.iter().map(String::as_str));
+        self.hold();
+    }
+
+    /// Remember which row one is at. At the first one stays at the first, whatever that becomes.
+    fn hold(&mut self) {
+        let first = self.place().cursor.at == 0;
+        let key = self.row().filter(|_| !first).map(|row| row.key.clone());
+        self.place().cursor.key = key;
+    }
+
+    /// Move by so many rows.
+    pub(super) fn step(&mut self, by: isize) {
+        let rows = self.seen.len();
+        self.place().cursor.step(by, rows);
+        self.hold();
+    }
+
+    /// Go to the row of that number, or the last.
+    pub(super) fn go(&mut self, at: usize) {
+        let rows = self.seen.len();
+        self.place().cursor.go(at, rows);
+        self.hold();
+    }
+
+    /// Show another tab.
+    pub(super) fn show(&mut self, tab: Tab) -> Option<Do> {
+        self.tab = tab;
+        self.refresh();
+        self.level.is_none().then(|| Do::Hurry(self.part()))
+    }
+
+    /// What the tab needs. Of a process that runs not all of memory is read to say what has it, but what its
+    /// structures say.
+    pub(super) fn part(&self) -> Part {
+        match self.tab.part() {
+            Part::Findings if self.live.is_some() => Part::Map,
+            part => part,
+        }
+    }
+
+    /// Put the rows together in the next way.
+    pub(super) fn regroup(&mut self) {
+        let ways = self.tab.groupings().len();
+        if ways < 2 {
+            self.said = Some(format!("{} has one view only", self.tab.name()));
+            return;
+        }
+        let number = self.number();
+        self.groupings[number] = (self.groupings[number] + 1) % ways;
+        self.places[number] = vec![Place::default()];
+        self.refresh();
+    }
+
+    /// Let the clock stand, or go.
+    pub(super) fn pause(&mut self) -> Option<Do> {
+        match &mut self.live {
+            Some(live) if live.again => live.clock.paused = !live.clock.paused,
+            Some(_) => return Some(Do::Look),
+            None => self.said = Some("a core does not change".to_owned()),
+        }
+        None
+    }
+
+    /// Measure memory by something else.
+    pub(super) fn remeasure(&mut self) {
+        if self.tab != Tab::Memory {
+            self.said = Some("memory is measured by another column in the tab Memory".to_owned());
+            return;
+        }
+        let all = Measure::of(self.live.is_some());
+        let at = all.iter().position(|measure| *measure == self.measure).unwrap_or(0);
+        self.measure = all.get((at + 1) % all.len()).copied().unwrap_or_default();
+        self.refresh();
+    }
+
+    /// Take the next order.
+    pub(super) fn reorder(&mut self) {
+        let Some(sorts) = self.level.as_ref().map(Level::sorts) else { return };
+        let now = self.sort();
+        let at = sorts.iter().position(|sort| *sort == now).unwrap_or(0);
+        let Some(&next) = sorts.get((at + 1) % sorts.len().max(1)) else { return };
+        self.place().sort = Some(next);
+        self.said = Some(format!("sorted {}", next.name()));
+        self.select();
+    }
+
+    /// Go into the row.
+    pub(super) fn enter(&mut self) -> Option<Do> {
+        let row = self.row()?;
+        let (key, title) = (row.key.clone(), row.name.clone());
+        match (&row.opens, &row.command) {
+            (Opens::Nothing, _) | (Opens::Command, None) => {
+                self.said = Some("nothing lies beneath this row".to_owned());
+                None
+            }
+            (Opens::Level, _) => {
+                self.places_mut().push(Place { key, title, ..Place::default() });
+                self.refresh();
+                None
+            }
+            (Opens::Command, Some(words)) => Some(Do::Ask(words.clone())),
+            (&Opens::Stack(tid), _) => {
+                self.page = self.stack(tid);
+                None
+            }
+        }
+    }
+
+    /// Go back out; whether that did anything.
+    pub(super) fn leave(&mut self) -> bool {
+        if self.places().len() > 1 {
+            self.places_mut().pop();
+            self.refresh();
+            return true;
+        }
+        if !self.place().filter.is_empty() {
+            self.place().filter.clear();
+            self.select();
+            return true;
+        }
+        false
+    }
+
+    /// The command that tells more of the row, as it would be typed.
+    pub(super) fn more(&self) -> Option<String> {
+        self.row()?.command.as_ref().map(|words| words::line(words, &self.core))
+    }
+
+    /// The stack of a thread, as `threads` shows it.
+    fn stack(&self, tid: u32) -> Option<Page> {
+        let report = &self.look.threads.as_ref()?.threads;
+        let mut thread = report.threads.iter().find(|thread| thread.tid == tid)?.clone();
+        let of: HashMap<u32, _> = report
+            .groups
+            .iter()
+            .flatten()
+            .flat_map(|group| group.tids.iter().map(move |&tid| (tid, &group.frames)))
+            .collect();
+        if let Some(frames) = of.get(&tid) {
+            thread.frames.clone_from(frames);
+        }
+        let one = ThreadsReport { threads: vec![thread], groups: None, virtual_threads: None, findings: Vec::new() };
+        let form = Form { width: Some(usize::from(self.columns)), color: self.theme.color, bars: false };
+        let mut text = Vec::new();
+        // Writing into memory does not fail.
+        let _ = render::write(&one.document(), form, &mut text);
+        let words = ["threads".to_owned(), "--tid".to_owned(), tid.to_string()];
+        Some(Page::of(words::line(&words, &self.core), String::from_utf8_lossy(&text).trim_start_matches('\n')))
+    }
+
+    /// What could not be read or understood.
+    pub(super) fn warnings(&mut self) {
+        let mut text = String::new();
+        let mut told: Vec<String> = Vec::new();
+        for warning in self.look.warnings.iter() {
+            // Several parts may have met the same.
+            let line = printable(&format!("{}: {}", warning.code, warning.message)).into_owned();
+            if !told.contains(&line) {
+                text.push_str(&format!("{line}\n\n"));
+                told.push(line);
+            }
+        }
+        if text.is_empty() {
+            text.push_str("Nothing: all that was looked at so far could be read and understood.\n");
+        }
+        let mut page = Page::of("what could not be read or understood".to_owned(), "");
+        let width = usize::from(self.columns);
+        let lines = text.lines().flat_map(|line| crate::cli::screen::draw::wrapped(line, width));
+        page.arrive(&lines.collect::<Vec<_>>().join("\n"));
+        self.page = Some(page);
+    }
+}

@@ -1,0 +1,21 @@
+//! `record`: looks at a process again and again, kept in a file ([`crate::series`]).
+
+mod analysis;
+mod meter;
+mod pace;
+mod report;
+mod table;
+
+pub use analysis::{moment, subject};
+pub use meter::Meter;
+pub use pace::Pace;
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command = of_process(
+    "record",
+    &[answer::<RecordReport>],
+    "Look at a process again and again, and keep what has the memory in a small file",
+);

@@ -1,0 +1,94 @@
+//! What was resident, by kind, and how that agrees with the sums that the kernel keeps.
+
+use crate::analysis::resident::{ByKind, by_kind, resident};
+use crate::analysis::zero::ZeroMap;
+use crate::commands::summary::report::{CgroupRow, KindRow, RssReport, TotalRow};
+use crate::report::fill_resident;
+use crate::session::Session;
+use crate::targets::Residence;
+use crate::targets::residence::{CgroupFigures, Figure, StatusFigures};
+
+/// Put figures into the rows; the sums, where they are known.
+pub(super) fn tell(
+    session: &Session<'_>,
+    kinds: &mut [KindRow],
+    total: &mut TotalRow,
+    zeros: Option<&ZeroMap>,
+) -> Option<RssReport> {
+    let residence = session.process.residence()?;
+    let divided = by_kind(session, residence, zeros);
+    for row in kinds {
+        let told = divided.of(row.kind).map(|share| resident(residence, share)).unwrap_or_default();
+        fill_resident!(row, told);
+    }
+    fill_resident!(total, resident(residence, &divided.total()));
+    Some(sums(residence, &divided))
+}
+
+/// The sum of the kinds beside what the kernel says.
+fn sums(residence: &Residence, divided: &ByKind) -> RssReport {
+    let (all, kinds) = (residence.total(), divided.total());
+    let told = |figure: Figure| residence.told.has(figure).then(|| all.get(figure));
+    let StatusFigures { vm_rss, vm_hwm, rss_anon, rss_file, rss_shmem, vm_swap, page_tables, hugetlb, .. } =
+        residence.status;
+    let rss = kinds.figures.get(Figure::Rss);
+    let smaps = all.get(Figure::Rss);
+    let swap = vm_swap.or(told(Figure::Swap));
+    let hugetlb = hugetlb.or_else(|| told(Figure::PrivateHugetlb).map(|_| all.hugetlb()));
+    RssReport {
+        source: residence.source.clone(),
+        vm_rss,
+        kinds: rss,
+        page_tables,
+        difference: vm_rss.and_then(|vm_rss| less(vm_rss, rss)),
+        not_in_core: divided.rest.figures.get(Figure::Rss),
+        smaps,
+        counting: vm_rss.and_then(|vm_rss| less(vm_rss, smaps)),
+        vm_hwm,
+        rss_anon,
+        rss_file,
+        rss_shmem,
+        pss: told(Figure::Pss),
+        anonymous: told(Figure::Anonymous),
+        lazy_free: told(Figure::LazyFree),
+        swap,
+        hugetlb,
+        oom: page_tables
+            .zip(swap)
+            .map(|(tables, swap)| vm_rss.unwrap_or(smaps).saturating_add(tables).saturating_add(swap)),
+        cgroup: residence.cgroup.as_ref().map(cgroup),
+    }
+}
+
+/// `a` − `b`.
+fn less(a: u64, b: u64) -> Option<i64> {
+    i64::try_from(a).ok()?.checked_sub_unsigned(b)
+}
+
+/// A control group, with what its parts leave over.
+fn cgroup(figures: &CgroupFigures) -> CgroupRow {
+    let CgroupFigures { version, current, max, peak, swap, anon, file, file_mapped, shmem, .. } = *figures;
+    let CgroupFigures { kernel, kernel_stack, page_tables, slab, sock, .. } = *figures;
+    let parts = anon.zip(file).map(|(anon, file)| {
+        // What is not told apart is in what is left over.
+        [anon, file, kernel.unwrap_or(0), sock.unwrap_or(0)].into_iter().fold(0, u64::saturating_add)
+    });
+    let other = current.zip(parts).and_then(|(current, parts)| less(current, parts));
+    CgroupRow {
+        version,
+        current,
+        max,
+        peak,
+        swap,
+        anon,
+        file,
+        file_mapped,
+        shmem,
+        kernel,
+        kernel_stack,
+        page_tables,
+        slab,
+        sock,
+        other,
+    }
+}

@@ -1,0 +1,82 @@
+//! Lines on what was resident: how the kinds agree with the kernel's sums, and what else counts as memory.
+
+use crate::commands::summary::report::{CgroupRow, RssReport};
+use crate::render::Document;
+use crate::units::{exact, human};
+
+/// Tell them below the table.
+pub(super) fn rss_lines(doc: &mut Document<'_>, told: &RssReport) {
+    let kinds = match told.not_in_core {
+        0 => format!("kinds {}", kib(told.kinds)),
+        more => format!("kinds {} + in mappings that the core lacks {}", kib(told.kinds), kib(more)),
+    };
+    let smaps = format!("RSS: {kinds} = smaps {} ({})", kib(told.smaps), told.source);
+    doc.titled(smaps + &counted(told), 5);
+    let beside: Vec<String> =
+        [("page tables", told.page_tables), ("swap", told.swap), ("hugetlb", told.hugetlb.filter(|&bytes| bytes > 0))]
+            .into_iter()
+            .filter_map(|(name, bytes)| Some(format!("{name} {}", kib(bytes?))))
+            .collect();
+    if !beside.is_empty() {
+        let oom = told.oom.map(|oom| format!("; the OOM killer weighs RSS, swap and page tables: {}", kib(oom)));
+        doc.titled(format!("     beside it: {}{}", beside.join(" · "), oom.unwrap_or_default()), 5);
+    }
+    if let Some(lazy) = told.lazy_free.filter(|&bytes| bytes > 0) {
+        let text = "     of it given back by MADV_FREE, which the kernel takes when it needs memory:";
+        doc.titled(format!("{text} {}", kib(lazy)), 5);
+    }
+    if let Some(group) = &told.cgroup {
+        doc.titled(cgroup(group, told), 5);
+    }
+}
+
+/// VmRSS beside the sum of smaps.
+fn counted(told: &RssReport) -> String {
+    let (Some(vm_rss), Some(counting)) = (told.vm_rss, told.counting) else { return String::new() };
+    let why = "the kernel counts it in batches, or it was read at another moment";
+    match counting {
+        0 => format!(" = VmRSS {}", kib(vm_rss)),
+        less if less < 0 => format!("; VmRSS {} is {} less: {why}", kib(vm_rss), kib(less.unsigned_abs())),
+        more => format!("; VmRSS {} is {} more: {why}", kib(vm_rss), kib(more.unsigned_abs())),
+    }
+}
+
+/// What a control group is charged with, part by part.
+fn cgroup(group: &CgroupRow, told: &RssReport) -> String {
+    let part = |name: &str, bytes: Option<u64>| bytes.map(|bytes| format!("{name} {}", human(bytes)));
+    let within = |whole: Option<String>, parts: Vec<Option<String>>| {
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        whole.map(|whole| if parts.is_empty() { whole } else { format!("{whole} ({})", parts.join(", ")) })
+    };
+    let other = group.other.filter(|&other| other > 0).map(i64::unsigned_abs);
+    let parts = [
+        within(part("anonymous", group.anon), vec![part("of this process", told.anonymous)]),
+        within(
+            part("page cache", group.file),
+            vec![part("mapped", group.file_mapped), part("shared memory", group.shmem)],
+        ),
+        within(
+            part("kernel", group.kernel),
+            vec![part("page tables", group.page_tables), part("stacks", group.kernel_stack), part("slab", group.slab)],
+        ),
+        part("sockets", group.sock),
+        part("not named", other),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let charged =
+        group.current.map_or_else(|| "what is charged is not known".to_owned(), |n| format!("{} charged", human(n)));
+    let limit = match (group.current, group.max) {
+        (_, None) => String::new(),
+        (Some(current), Some(max)) if max > 0 => {
+            format!(" of a limit of {} ({:.1} %)", human(max), current as f64 * 100.0 / max as f64)
+        }
+        (_, Some(max)) => format!(", limit {}", human(max)),
+    };
+    let swap = part(" · swap", group.swap.filter(|&swap| swap > 0)).unwrap_or_default();
+    format!("cgroup v{}, all its processes: {charged}{limit} = {}{swap}", group.version, parts.join(" + "))
+}
+
+/// `1,234 KiB`; bytes where it is no whole number of them, as where a page is divided.
+fn kib(bytes: u64) -> String {
+    if bytes.is_multiple_of(1024) { format!("{} KiB", exact(bytes / 1024)) } else { format!("{} bytes", exact(bytes)) }
+}

@@ -1,0 +1,287 @@
+use std::cmp::Ordering;
+
+use crate::commands::record::RecordCost;
+use crate::commands::trend::figures::{self, ALL_OBJECTS, Key, Value};
+use crate::commands::trend::report::{SeriesRow, TrendFile, TrendReport};
+use crate::commands::trend::sentences;
+use crate::map::Kind;
+use crate::report::{Measure, SeriesClock, SeriesOf, Verdict};
+use crate::series::shape::{Nature, Point, Shape, judge};
+use crate::series::{Moment, Recording};
+
+/// A recording, or a core as a recording of one look.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its path, as given.
+    pub path: String,
+    /// Whether it is a recording.
+    pub is_recording: bool,
+    /// Its looks.
+    pub recording: Recording,
+}
+
+/// Why looks can't be put in a row.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrendError {
+    /// Nothing was looked at.
+    #[error("{0} has no look in it")]
+    Empty(String),
+    /// Recordings of two processes.
+    #[error(
+        "{first} is a recording of process {pid} and {second} of another one (its number or its start differs): a trend is of one process"
+    )]
+    TwoProcesses {
+        /// Path of a recording.
+        first: String,
+        /// Process id in it.
+        pid: u32,
+        /// Path of the other.
+        second: String,
+    },
+    /// A recording among files whose times do not fit it.
+    #[error(
+        "{0} was not taken after what stands before it, by the times that the files have: give them in the order of their times"
+    )]
+    Order(String),
+}
+
+/// A change of less than this in all the time is worth no word: of bytes, and of things.
+const LEAST_BYTES: f64 = 65_536.0;
+const LEAST_COUNT: f64 = 2.0;
+
+/// As sure as anything is called.
+const SUREST: f64 = 0.9999;
+
+const GIB: f64 = (1u64 << 30) as f64;
+const HOUR: f64 = 3600.0;
+
+/// What becomes of each figure of the looks of `sources`, in their order. `every`: seconds from core to core, where their files' times are
+/// not asked.
+///
+/// # Errors
+/// [`TrendError`]
+pub fn trend(sources: &[Source], every: Option<f64>) -> Result<TrendReport, TrendError> {
+    if let Some(empty) = sources.iter().find(|s| s.recording.moments.is_empty()) {
+        return Err(TrendError::Empty(empty.path.clone()));
+    }
+    one_process(sources)?;
+    let moments: Vec<&Moment> = sources.iter().flat_map(|s| &s.recording.moments).collect();
+    let (clock, times) = times(sources, every)?;
+    let collected = sources.iter().any(|s| s.recording.subject.collected);
+    let collections = collected.then(|| collections(&moments)).flatten();
+    let last = moments.last();
+    let (limit, charged) = last.map_or((None, None), |m| (m.kernel.limit, m.kernel.charged));
+    let rated = clock != SeriesClock::Order;
+    let about = About { times: &times, rated, collected, collections, limit, charged, of: sources.last() };
+    let mut series: Vec<SeriesRow> =
+        figures::all(&moments).iter().map(|(key, values)| about.row(key, values)).collect();
+    series.sort_by(by_weight);
+    Ok(TrendReport {
+        files: sources.iter().map(file).collect(),
+        looks: moments.len() as u64,
+        seconds: rated.then(|| times.last().copied().unwrap_or_default()),
+        clock,
+        collections: collections.map(|n| n as u64),
+        cost: sources.iter().any(|s| s.is_recording).then(|| {
+            let seconds = if rated { times.last().copied().unwrap_or_default() } else { 0.0 };
+            RecordCost::of(moments.iter().map(|m| &m.cost), seconds)
+        }),
+        limit,
+        series,
+    })
+}
+
+fn file(source: &Source) -> TrendFile {
+    let of = &source.recording.subject;
+    TrendFile {
+        path: source.path.clone(),
+        recording: source.is_recording,
+        looks: source.recording.moments.len() as u64,
+        pid: of.pid,
+        name: of.name.clone(),
+    }
+}
+
+/// Recordings must be of one process; cores of one whose number was lost, or of several pods, say so by themselves.
+fn one_process(sources: &[Source]) -> Result<(), TrendError> {
+    let who = |s: &Source| s.recording.subject.pid.zip(s.recording.subject.start_ticks);
+    let mut recordings = sources.iter().filter(|s| s.is_recording && who(s).is_some());
+    let Some(first) = recordings.next() else { return Ok(()) };
+    match recordings.find(|s| who(s) != who(first)) {
+        Some(other) => Err(TrendError::TwoProcesses {
+            first: first.path.clone(),
+            pid: first.recording.subject.pid.unwrap_or_default(),
+            second: other.path.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// When each look was taken, from the first on, and how that is known.
+fn times(sources: &[Source], every: Option<f64>) -> Result<(SeriesClock, Vec<f64>), TrendError> {
+    if let [source] = sources {
+        let first = source.recording.moments.first().map_or(0.0, |m| m.seconds);
+        return Ok((SeriesClock::Recorded, source.recording.moments.iter().map(|m| m.seconds - first).collect()));
+    }
+    let moments: Vec<(&Source, &Moment)> =
+        sources.iter().flat_map(|s| s.recording.moments.iter().map(move |m| (s, m))).collect();
+    let number = |i: usize| i as f64;
+    let only_cores = sources.iter().all(|s| !s.is_recording);
+    if let Some(every) = every.filter(|_| only_cores) {
+        return Ok((SeriesClock::Given, (0..moments.len()).map(|i| number(i) * every).collect()));
+    }
+    let begin = moments.first().and_then(|(_, m)| m.time);
+    let since = |m: &Moment| m.time?.duration_since(begin?).ok().map(|time| time.as_secs_f64());
+    let known: Option<Vec<f64>> = moments.iter().map(|(_, m)| since(m)).collect();
+    let wrong = |times: &Vec<f64>| times.windows(2).position(|w| w[1] <= w[0]);
+    let clock = if only_cores { SeriesClock::Modified } else { SeriesClock::Recorded };
+    match known {
+        Some(times) if wrong(&times).is_none() => Ok((clock, times)),
+        _ if only_cores => Ok((SeriesClock::Order, (0..moments.len()).map(number).collect())),
+        known => {
+            let at = known.as_ref().and_then(wrong).map_or(0, |at| at + 1);
+            Err(TrendError::Order(moments.get(at).map(|(s, _)| s.path.clone()).unwrap_or_default()))
+        }
+    }
+}
+
+/// How often there were less objects than at the look before: nothing else than a collection makes them less.
+fn collections(moments: &[&Moment]) -> Option<usize> {
+    let totals: Vec<u64> = moments.iter().filter_map(|m| Some(m.types.as_ref()?.total.bytes)).collect();
+    (!totals.is_empty()).then(|| totals.windows(2).filter(|w| w[1] < w[0] - w[0] / 1000).count())
+}
+
+/// What all series have in common.
+struct About<'a> {
+    times: &'a [f64],
+    /// Whether the times are times.
+    rated: bool,
+    collected: bool,
+    collections: Option<usize>,
+    limit: Option<u64>,
+    charged: Option<u64>,
+    of: Option<&'a Source>,
+}
+
+impl About<'_> {
+    fn nature(&self, key: &Key) -> Nature {
+        let least = if key.measure == Measure::Count { LEAST_COUNT } else { LEAST_BYTES };
+        let objects = match key.of {
+            SeriesOf::Type => true,
+            SeriesOf::Kind => Kind::from_name(&key.name).is_some_and(Kind::holds_objects),
+            SeriesOf::Finding => matches!(&*key.name, "managed-heap" | "large-objects" | "heap-fragmentation"),
+            _ => false,
+        };
+        let collections = (self.collected && objects).then(|| self.collections.unwrap_or(0));
+        Nature { least, collections }
+    }
+
+    fn row(&self, key: &Key, values: &[Value]) -> SeriesRow {
+        let at = |v: &Value| self.times.get(v.look).copied().unwrap_or_default();
+        let points: Vec<Point> = values.iter().map(|v| Point { at: at(v), value: v.value as f64 }).collect();
+        let shape = judge(&points, self.nature(key));
+        let one_way = matches!(shape.verdict, Verdict::Grows | Verdict::Shrinks);
+        let per_hour = |of: f64| Some(of * HOUR).filter(|rate| self.rated && rate.is_finite()).map(rounded);
+        let trend = shape.trend;
+        // What was told by other means than the slope may have a slope that tells nothing.
+        let bounded = trend.filter(|t| one_way && t.low.signum() == t.high.signum());
+        let slope = trend.map(|t| t.line.slope);
+        let grows = shape.verdict == Verdict::Grows;
+        let rate = slope.filter(|slope| grows && self.rated && *slope > 0.0);
+        let bytes = key.measure != Measure::Count;
+        let of_all = key.of == SeriesOf::Total && key.measure == Measure::Rss;
+        let room = self.limit.zip(self.charged).map(|(limit, charged)| limit.saturating_sub(charged) as f64);
+        let value = |v: Option<&Value>| v.map_or(0, |v| v.value);
+        let (first, last) = (values.first(), values.last());
+        let of = |pick: fn(u64, u64) -> u64| values.iter().map(|v| v.value).reduce(pick).unwrap_or_default();
+        SeriesRow {
+            verdict: shape.verdict,
+            of: key.of,
+            name: key.name.clone(),
+            measure: key.measure,
+            per_hour: slope.and_then(per_hour),
+            per_hour_low: bounded.and_then(|t| per_hour(t.low)),
+            per_hour_high: bounded.and_then(|t| per_hour(t.high)),
+            per_minute: slope.and_then(|s| per_hour(s / 60.0)),
+            confidence: trend.filter(|_| one_way).map(|t| ((1.0 - t.chance).clamp(0.0, SUREST) * 1e4).floor() / 1e4),
+            first: value(first),
+            last: value(last),
+            least: of(u64::min),
+            most: of(u64::max),
+            change: difference(value(last), value(first)),
+            first_count: first.and_then(|v| v.count),
+            last_count: last.and_then(|v| v.count),
+            looks: values.len() as u64,
+            why: sentences::why(&shape, key.measure, self.rated),
+            gib_more_in: rate.filter(|_| bytes).map(|rate| (GIB / rate).round()),
+            limit_in: rate.zip(room).filter(|_| of_all).map(|(rate, room)| (room / rate).round()),
+            command: self.command(key, &shape),
+        }
+    }
+
+    /// What shows more of it: of the process where it still runs, or of the last core.
+    fn command(&self, key: &Key, shape: &Shape) -> Option<String> {
+        let of = self.of?;
+        let path = if of.is_recording { &of.recording.subject.path } else { &of.path };
+        if !matches!(shape.verdict, Verdict::Grows | Verdict::Jumped) {
+            return None;
+        }
+        let command = match key.of {
+            SeriesOf::Type if &*key.name == ALL_OBJECTS => "heapstat".to_owned(),
+            SeriesOf::Type => {
+                // regex::escape writes what a shell takes within quotes, but for the quote itself.
+                let pattern = format!("^{}$", regex::escape(&key.name)).replace('\'', r"'\''");
+                format!("gcroot --type '{pattern}'")
+            }
+            SeriesOf::Malloc | SeriesOf::MallocClass | SeriesOf::MallocSize => "leaks".to_owned(),
+            SeriesOf::Threads => "threads --group".to_owned(),
+            SeriesOf::Finding | SeriesOf::Total => "triage".to_owned(),
+            SeriesOf::Kind => match Kind::from_name(&key.name)? {
+                kind if kind.holds_blocks() => "malloc".to_owned(),
+                kind if kind.holds_objects() => "heapstat".to_owned(),
+                Kind::Stack | Kind::StackGuard => "stacks".to_owned(),
+                kind if kind.is_anonymous() => "anon".to_owned(),
+                kind => format!("regions --kind {kind} --sort size"),
+            },
+        };
+        let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c));
+        let path = if plain { path.clone() } else { format!("'{}'", path.replace('\'', r"'\''")) };
+        Some(format!("coremap {command} {path}"))
+    }
+}
+
+/// Of a rate the digits that mean something.
+fn rounded(rate: f64) -> f64 {
+    if rate.abs() >= 100.0 { rate.round() } else { (rate * 100.0).round() / 100.0 }
+}
+
+fn difference(new: u64, old: u64) -> i64 {
+    i64::try_from(i128::from(new) - i128::from(old)).unwrap_or(if new > old { i64::MAX } else { i64::MIN })
+}
+
+/// What is told first: what grows, and fastest; things are counted last.
+fn by_weight(a: &SeriesRow, b: &SeriesRow) -> Ordering {
+    let rank = |row: &SeriesRow| match row.verdict {
+        Verdict::Grows => 0,
+        Verdict::Jumped => 1,
+        Verdict::Unclear => 2,
+        Verdict::Settled => 3,
+        Verdict::Shrinks => 4,
+        Verdict::Steady => 5,
+    };
+    let rate = |row: &SeriesRow| match row.verdict {
+        Verdict::Grows => row.per_hour.unwrap_or(row.change as f64),
+        _ => row.change as f64,
+    };
+    let counts = |row: &SeriesRow| row.measure == Measure::Count;
+    // Of two views of the same bytes the closer one goes first: a size, a type.
+    let close = |row: &SeriesRow| std::cmp::Reverse(row.of);
+    rank(a)
+        .cmp(&rank(b))
+        .then(counts(a).cmp(&counts(b)))
+        .then(rate(b).abs().total_cmp(&rate(a).abs()))
+        .then(close(a).cmp(&close(b)))
+        .then_with(|| a.name.cmp(&b.name))
+        .then(a.measure.cmp(&b.measure))
+}

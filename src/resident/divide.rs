@@ -1,0 +1,369 @@
+//! Divides the figures of mappings among what lies in them: kinds, stacks, regions.
+//!
+//! Linux tells a mapping's figures as a whole, and a mapping may hold several things. Whatever is said of the parts, their
+//! sum is what Linux said:
+//!
+//! - a mapping that one group has alone is that group's, exactly; so is one that is empty or full;
+//! - where single pages are known ([`Pages`](crate::targets::residence::Pages)), each part has those that lie in it;
+//! - else a part has at least what must be there: pages that a core holds with something in them were in RAM or in swap,
+//!   and what does not fit into the other parts is in this one. The rest goes first where the core holds bytes, then anywhere,
+//!   in proportion to the room, and counts as estimated.
+//!
+//! Bytes are divided, not pages: of a page that two parts share, each has its bytes.
+
+use crate::addr::AddrRange;
+use crate::range_map::Ranged;
+use crate::targets::Residence;
+use crate::targets::residence::{Figure, Figures, MappingResidence, PageRuns};
+
+/// A run of memory of one group.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Addresses.
+    pub range: AddrRange,
+    /// Whose it is; `None`: of nobody that is asked for.
+    pub group: Option<usize>,
+    /// Whether there can be no page in it: guard pages.
+    pub vacant: bool,
+}
+
+/// What a core tells of a run of memory. Bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Held {
+    /// In anonymous pages with something in them: these were in RAM or in swap.
+    pub certain: u64,
+    /// Held, and not known to be a hole of the file; `certain` included.
+    pub likely: u64,
+}
+
+/// What a group has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Bytes of it that lie in mappings with figures; of others nothing is known.
+    pub covered: u64,
+    /// Its figures.
+    pub figures: Figures,
+    /// Bytes of its RSS that may be another group's; the rest is certain.
+    pub rss_estimated: u64,
+    /// Bytes of its RSS and swap whose other figures (PSS, private, shared, huge, swap) were divided in proportion.
+    pub others_estimated: u64,
+}
+
+impl Share {
+    /// Add another group's.
+    pub fn add(&mut self, other: &Share) {
+        self.covered = self.covered.saturating_add(other.covered);
+        self.figures.add(&other.figures);
+        self.rss_estimated = self.rss_estimated.saturating_add(other.rss_estimated);
+        self.others_estimated = self.others_estimated.saturating_add(other.others_estimated);
+    }
+}
+
+/// All figures, divided.
+#[derive(Clone, Debug, Default)]
+pub struct Divided {
+    /// What each group has, by its number.
+    pub groups: Vec<Share>,
+    /// What lies in no group.
+    pub rest: Share,
+}
+
+/// Divide the figures of all mappings among `parts`, which are sorted by address and disjoint and belong to groups below
+/// `groups`. `held` tells what a core has of a run within one mapping; it is asked only where that decides.
+pub fn divide(
+    residence: &Residence,
+    parts: &[Part],
+    groups: usize,
+    held: &dyn Fn(AddrRange, &MappingResidence) -> Held,
+) -> Divided {
+    let mut out = Divided { groups: vec![Share::default(); groups], rest: Share::default() };
+    let mut next = 0;
+    let mut slices = Vec::new();
+    for mapping in residence.mappings.iter() {
+        while parts.get(next).is_some_and(|part| part.range.end <= mapping.range.start) {
+            next += 1;
+        }
+        slice(mapping, parts.get(next..).unwrap_or_default(), &mut slices);
+        for (group, share) in shares(residence, mapping, &slices, held) {
+            match group.and_then(|group| out.groups.get_mut(group)) {
+                Some(sum) => sum.add(&share),
+                None => out.rest.add(&share),
+            }
+        }
+    }
+    out
+}
+
+/// Cut a mapping where its parts end; `parts` begins with the first that reaches into it.
+fn slice(mapping: &MappingResidence, parts: &[Part], out: &mut Vec<Part>) {
+    out.clear();
+    let mut at = mapping.range.start;
+    let nobody = |from, to| Part { range: AddrRange::new(from, to), group: None, vacant: false };
+    for part in parts {
+        let Some(inside) = part.range.intersect(&mapping.range) else { break };
+        if inside.start > at {
+            out.push(nobody(at, inside.start));
+        }
+        out.push(Part { range: inside, ..*part });
+        at = inside.end;
+    }
+    if at < mapping.range.end {
+        out.push(nobody(at, mapping.range.end));
+    }
+}
+
+/// What one group has of a mapping.
+#[derive(Default)]
+struct Claim {
+    group: Option<usize>,
+    len: u64,
+    /// Of `len`, what can have pages.
+    room: u64,
+    /// Resident, resident of this process alone, and swapped: by single pages.
+    resident: u64,
+    private: u64,
+    swapped: u64,
+    held: Held,
+}
+
+fn shares(
+    residence: &Residence,
+    mapping: &MappingResidence,
+    slices: &[Part],
+    held: &dyn Fn(AddrRange, &MappingResidence) -> Held,
+) -> Vec<(Option<usize>, Share)> {
+    let alone = slices.first().filter(|first| slices.iter().all(|slice| slice.group == first.group));
+    if let Some(first) = alone {
+        let whole = Share { covered: mapping.range.len(), figures: mapping.figures, ..Share::default() };
+        return vec![(first.group, whole)];
+    }
+    let (rss, swap) = (mapping.figures.get(Figure::Rss), mapping.figures.get(Figure::Swap));
+    let len = mapping.range.len();
+    let open = (1..len).contains(&rss) || (1..len).contains(&swap);
+    let pages = residence.pages.as_ref().filter(|_| open && !mapping.flags.hugetlb);
+    let pages = pages.and_then(|pages| pages.pages(mapping.range));
+    let mut claims: Vec<Claim> = Vec::new();
+    let mut order: Vec<&Part> = slices.iter().collect();
+    order.sort_by_key(|slice| slice.group);
+    for slice in order {
+        if claims.last().is_none_or(|last| last.group != slice.group) {
+            claims.push(Claim { group: slice.group, ..Claim::default() });
+        }
+        let Some(claim) = claims.last_mut() else { continue };
+        let bytes = slice.range.len();
+        claim.len += bytes;
+        claim.room += if slice.vacant { 0 } else { bytes };
+        match &pages {
+            Some(pages) => {
+                claim.resident += within(&pages.resident, slice.range);
+                claim.private += pages.private.as_ref().map_or(0, |private| within(private, slice.range));
+                claim.swapped += within(&pages.swapped, slice.range);
+            }
+            None if open && !slice.vacant => {
+                let held = held(slice.range, mapping);
+                claim.held.certain += held.certain.min(bytes);
+                claim.held.likely += held.likely.max(held.certain).min(bytes);
+            }
+            None => {}
+        }
+    }
+    let (resident, least) = resident(&claims, rss, swap, pages.as_ref());
+    let (swapped, swap_known) = swapped(&claims, swap, &resident, pages.as_ref());
+    let private = pages.as_ref().and_then(|pages| private(mapping, &claims, &resident, pages));
+    let figures = figures(mapping, &claims, &resident, &swapped, private.as_deref());
+    let shares = claims.iter().zip(figures).enumerate().map(|(i, (claim, figures))| {
+        let of = |list: &[u64]| list.get(i).copied().unwrap_or(0);
+        let rss_estimated = of(&resident).saturating_sub(of(&least));
+        let swap_estimated = if swap_known { 0 } else { of(&swapped) };
+        let mixed = mixed(mapping, &figures, private.is_some());
+        let others_estimated = mixed.max(rss_estimated).saturating_add(swap_estimated);
+        (claim.group, Share { covered: claim.len, figures, rss_estimated, others_estimated })
+    });
+    shares.collect()
+}
+
+/// Resident bytes of each claim that no other process maps, where single pages tell that and agree with the mapping's figures.
+fn private(mapping: &MappingResidence, claims: &[Claim], resident: &[u64], pages: &PageRuns) -> Option<Vec<u64>> {
+    pages.private.as_ref()?;
+    let list: Vec<u64> = claims.iter().map(|claim| claim.private).collect();
+    let total = mapping.figures.get(Figure::PrivateClean).saturating_add(mapping.figures.get(Figure::PrivateDirty));
+    let fits = list.iter().zip(resident).all(|(private, resident)| private <= resident);
+    (sum(&list) == total && fits).then_some(list)
+}
+
+/// Bytes of `range` in sorted, disjoint runs.
+fn within(runs: &[AddrRange], range: AddrRange) -> u64 {
+    let from = runs.partition_point(|run| run.end <= range.start);
+    let inside = runs.get(from..).unwrap_or_default().iter().map_while(|run| run.range().intersect(&range));
+    inside.map(|part| part.len()).sum()
+}
+
+/// Resident bytes of each claim, and how many of them are certain.
+fn resident(claims: &[Claim], rss: u64, swap: u64, pages: Option<&PageRuns>) -> (Vec<u64>, Vec<u64>) {
+    let list = |of: &dyn Fn(&Claim) -> u64| claims.iter().map(of).collect::<Vec<u64>>();
+    let lens = list(&|c| c.len);
+    let all: u64 = lens.iter().sum();
+    if rss == 0 || rss == all {
+        let full = if rss == 0 { vec![0; claims.len()] } else { lens };
+        return (full.clone(), full);
+    }
+    if pages.is_some() {
+        let known = list(&|c| c.resident);
+        let sum: u64 = known.iter().sum();
+        // Zero pages, or a process that went on between the two looks.
+        let less = sum.saturating_sub(rss);
+        let least = known.iter().map(|known| known.saturating_sub(less)).collect();
+        return (fill(rss, &[known, list(&|c| c.len - c.resident.min(c.len))], &lens), least);
+    }
+    let certain = list(&|c| c.held.certain);
+    let likely = list(&|c| c.held.likely);
+    let rooms = list(&|c| c.room);
+    let room = sum(&rooms);
+    // More in the core than was in RAM and in swap: these are two moments, and nothing is certain.
+    let of_one_moment = sum(&certain) <= rss.saturating_add(swap);
+    let least = claims.iter().map(|claim| {
+        let there = if of_one_moment { claim.held.certain.saturating_sub(swap) } else { 0 };
+        let elsewhere = if rss <= room { room - claim.room } else { all - claim.len };
+        there.max(rss.saturating_sub(elsewhere))
+    });
+    let least: Vec<u64> = least.collect();
+    // Each level as far as those before it leave room.
+    let mut levels = vec![least.clone()];
+    let mut full = least.clone();
+    for level in [&certain, &likely, &rooms, &lens] {
+        levels.push(minus(level, &full));
+        full.iter_mut().zip(level).for_each(|(full, level)| *full = (*full).max(*level));
+    }
+    let amounts = fill(rss, &levels, &lens);
+    let least = least.iter().zip(&amounts).map(|(least, amount)| *least.min(amount)).collect();
+    (amounts, least)
+}
+
+/// `a` − `b`, one by one, at least 0.
+fn minus(a: &[u64], b: &[u64]) -> Vec<u64> {
+    a.iter().zip(b).map(|(a, b)| a.saturating_sub(*b)).collect()
+}
+
+/// Swapped bytes of each claim, and whether that is known.
+fn swapped(claims: &[Claim], swap: u64, resident: &[u64], pages: Option<&PageRuns>) -> (Vec<u64>, bool) {
+    let lens: Vec<u64> = claims.iter().map(|c| c.len).collect();
+    if swap == 0 {
+        return (vec![0; claims.len()], true);
+    }
+    let rooms = |of: &dyn Fn(&Claim) -> u64| {
+        claims.iter().zip(resident).map(|(c, resident)| of(c).saturating_sub(*resident)).collect::<Vec<u64>>()
+    };
+    if pages.is_some() {
+        let known: Vec<u64> = claims.iter().map(|c| c.swapped).collect();
+        let exact = known.iter().sum::<u64>() == swap;
+        return (fill(swap, &[known, rooms(&|c| c.room)], &lens), exact);
+    }
+    (fill(swap, &[rooms(&|c| c.held.certain), rooms(&|c| c.room)], &lens), false)
+}
+
+/// Of a claim's resident bytes those whose other figures were divided in proportion: such figures are neither 0 nor all of the
+/// RSS. `by_page`: which pages are private is known.
+fn mixed(mapping: &MappingResidence, share: &Figures, by_page: bool) -> u64 {
+    let figures = &mapping.figures;
+    let rss = figures.get(Figure::Rss);
+    let part = |bytes: u64, of: u64| bytes != 0 && bytes != of;
+    if part(figures.huge(), rss) {
+        return share.get(Figure::Rss);
+    }
+    let private =
+        |figures: &Figures| figures.get(Figure::PrivateDirty).saturating_add(figures.get(Figure::PrivateClean));
+    if by_page {
+        // Of shared pages it is not known with how many others each is shared.
+        let dirty = part(figures.get(Figure::PrivateDirty), private(figures));
+        return share.shared() + if dirty { private(share) } else { 0 };
+    }
+    let all = [figures.get(Figure::Pss), figures.get(Figure::PrivateDirty), figures.shared()];
+    if all.into_iter().any(|figure| part(figure, rss)) { share.get(Figure::Rss) } else { 0 }
+}
+
+/// All figures of each claim, by what of it is resident, swapped, and (where that is known) private.
+fn figures(
+    mapping: &MappingResidence,
+    claims: &[Claim],
+    resident: &[u64],
+    swapped: &[u64],
+    private: Option<&[u64]>,
+) -> Vec<Figures> {
+    let lens: Vec<u64> = claims.iter().map(|c| c.len).collect();
+    let mut out = vec![Figures::default(); claims.len()];
+    let mut put = |figure: Figure, parts: &[u64]| {
+        out.iter_mut().zip(parts).for_each(|(figures, part)| figures.set(figure, *part));
+    };
+    put(Figure::Rss, resident);
+    put(Figure::Swap, swapped);
+    let total = |figure: Figure| mapping.figures.get(figure);
+    let by = |figure: Figure, weights: &[u64]| fill(total(figure), &[], if sum(weights) > 0 { weights } else { &lens });
+    // Each page is shared or private, and dirty or clean: what one of the four takes, the next can't have.
+    let mut room = match private {
+        Some(private) => minus(resident, private),
+        None => resident.to_vec(),
+    };
+    let mut shared = vec![0; claims.len()];
+    for figure in [Figure::SharedClean, Figure::SharedDirty] {
+        let parts = by(figure, &room);
+        room = minus(&room, &parts);
+        shared.iter_mut().zip(&parts).for_each(|(sum, more)| *sum += more);
+        put(figure, &parts);
+    }
+    let private = minus(resident, &shared);
+    let dirty = by(Figure::PrivateDirty, &private);
+    put(Figure::PrivateClean, &by(Figure::PrivateClean, &minus(&private, &dirty)));
+    put(Figure::PrivateDirty, &dirty);
+    // A private page counts whole, a shared one in part.
+    put(Figure::Pss, &fill(total(Figure::Pss), &[private], if sum(&shared) > 0 { &shared } else { &lens }));
+    for figure in [Figure::Anonymous, Figure::LazyFree, Figure::AnonHuge, Figure::ShmemHuge, Figure::FileHuge] {
+        put(figure, &by(figure, resident));
+    }
+    for figure in [Figure::SharedHugetlb, Figure::PrivateHugetlb] {
+        put(figure, &by(figure, &lens));
+    }
+    put(Figure::SwapPss, &by(Figure::SwapPss, swapped));
+    out
+}
+
+fn sum(weights: &[u64]) -> u64 {
+    weights.iter().copied().fold(0, u64::saturating_add)
+}
+
+/// Lay `total` into the room of the first level, then of the next, in proportion where it does not fill one; what is left
+/// behind the last, in proportion to `last`. The sum is `total`, whatever the levels are, if any of `last` is more than 0.
+fn fill(total: u64, levels: &[Vec<u64>], last: &[u64]) -> Vec<u64> {
+    let mut out = vec![0u64; last.len()];
+    let mut left = total;
+    for level in levels {
+        let room = sum(level);
+        if left <= room {
+            apportion(left, level, &mut out);
+            return out;
+        }
+        out.iter_mut().zip(level).for_each(|(sum, more)| *sum = sum.saturating_add(*more));
+        left -= room;
+    }
+    apportion(left, last, &mut out);
+    out
+}
+
+/// Add to `out` parts of `total` in proportion to `weights`, of which none is larger than its weight where `total` is no
+/// larger than their sum.
+fn apportion(total: u64, weights: &[u64], out: &mut [u64]) {
+    let all: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
+    if all == 0 {
+        return;
+    }
+    let (mut below, mut given) = (0u128, 0u64);
+    for (sum, weight) in out.iter_mut().zip(weights) {
+        below += u128::from(*weight);
+        let until = (u128::from(total) * below / all) as u64;
+        *sum = sum.saturating_add(until - given);
+        given = until;
+    }
+}
+
+#[cfg(test)]
+#[path = "divide_tests.rs"]
+mod tests;

@@ -1,0 +1,138 @@
+//! A smaps that was saved beside a core: whether it is of that process, and at the same moment.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::smaps::{self, Smaps};
+use crate::addr::{Addr, AddrRange};
+use crate::bytes::printable;
+use crate::diag::Diagnostics;
+use crate::limits;
+use crate::range_map::RangeMap;
+use crate::targets::residence::{Figure, MappingResidence};
+use crate::targets::{Facts, Perms, Residence};
+use crate::units::{count, exact, human};
+
+/// Why a saved smaps says nothing of a core.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SavedError {
+    /// The file.
+    #[error("{path}: {source}")]
+    Io {
+        /// As given.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is something else.
+    #[error("{path} {what}")]
+    NoSmaps {
+        /// As given.
+        path: String,
+        /// What it is, in words.
+        what: &'static str,
+    },
+    /// Its addresses are not those of the core.
+    #[error(
+        "{path} is not of this process: of {of} mappings of the core {matched} lie in one of its {there} (a process that \
+         was started again has other addresses)"
+    )]
+    OtherProcess {
+        /// As given.
+        path: String,
+        /// Mappings of the core that lie in one of the file's.
+        matched: usize,
+        /// Mappings of the core.
+        of: usize,
+        /// Mappings of the file.
+        there: usize,
+    },
+}
+
+/// Read the saved smaps at `path`, of the process that `facts` are of. What differs from the core is told to `diag`.
+///
+/// # Errors
+/// Where it can't be read, is no smaps, or is of another process.
+pub fn read(path: &Path, facts: &Facts, diag: &Diagnostics) -> Result<Residence, SavedError> {
+    let name = printable(&path.to_string_lossy()).into_owned();
+    let mut text = Vec::new();
+    let opened = File::open(path).and_then(|file| file.take(limits::MAX_SMAPS).read_to_end(&mut text));
+    opened.map_err(|source| SavedError::Io { path: name.clone(), source })?;
+    take(&text, name, facts, diag)
+}
+
+fn take(text: &[u8], name: String, facts: &Facts, diag: &Diagnostics) -> Result<Residence, SavedError> {
+    let smaps = smaps::parse(text);
+    if smaps.mappings.is_empty() {
+        let what = match &smaps {
+            Smaps { rollup: Some(_), .. } => "is a smaps_rollup, which has sums alone: save /proc/PID/smaps",
+            Smaps { left_out: 1.., .. } => "has mappings without figures, as /proc/PID/maps: save /proc/PID/smaps",
+            _ => "has no mappings with their Rss: save /proc/PID/smaps",
+        };
+        return Err(SavedError::NoSmaps { path: name, what });
+    }
+    let (matched, of) = matching(facts, &smaps.mappings);
+    if matched.saturating_mul(2) < of {
+        return Err(SavedError::OtherProcess { path: name, matched, of, there: smaps.mappings.len() });
+    }
+    tell(&smaps, &name, (matched, of), facts, diag);
+    Ok(smaps.into_residence(name))
+}
+
+/// Tell what of the text is missing, or differs from the core.
+fn tell(smaps: &Smaps, name: &str, (matched, of): (usize, usize), facts: &Facts, diag: &Diagnostics) {
+    if smaps.cut {
+        diag.partial("smaps-cut", format!("{name} ends within a mapping: that one and all above it are unknown"));
+    }
+    let gone: Vec<&MappingResidence> = smaps
+        .mappings
+        .iter()
+        .filter(|m| m.figures.get(Figure::Rss) > 0 && !is_kernels(m.range) && !is_mapped(facts, m.range))
+        .collect();
+    if matched < of || !gone.is_empty() {
+        let mut text =
+            format!("{} of {} of the core are in {name}", exact(matched as u64), count(of as u64, "mapping"));
+        if !gone.is_empty() {
+            let rss = gone.iter().map(|m| m.figures.get(Figure::Rss)).fold(0, u64::saturating_add);
+            let (n, rss) = (count(gone.len() as u64, "other"), human(rss));
+            text.push_str(&format!(", and {n} with {rss} resident in that alone"));
+        }
+        text.push_str(": the process mapped and unmapped memory between the two, or the core leaves mappings out");
+        diag.note("smaps-differs", text);
+    }
+    let own = facts.process.as_ref().map(|process| process.pid).filter(|&pid| pid != 0);
+    if let (Some(there), Some(own)) = (smaps.status.pid.filter(|pid| Some(*pid) != own), own) {
+        let why = "the same process has two numbers where one was seen from outside its container";
+        diag.note("smaps-pid", format!("{name} is of process {there}, the core of process {own}: {why}"));
+    }
+}
+
+/// How many mappings of the core lie within one of the same access in the text, and how many there are.
+fn matching(facts: &Facts, there: &RangeMap<MappingResidence>) -> (usize, usize) {
+    let space = &facts.space;
+    let loaded = space.mappings.iter().map(|m| (m.range, Some(m.perms)));
+    let listed = space.files.iter().filter(|f| space.mapping_at(f.range.start).is_none()).map(|f| (f.range, None));
+    let (mut matched, mut of) = (0, 0);
+    for (range, perms) in loaded.chain(listed).filter(|(range, _)| !range.is_empty() && !is_kernels(*range)) {
+        of += 1;
+        let same = there.at(range.start).filter(|m| m.range.covers(&range));
+        // gdb writes what may not be read as what may only be read.
+        let alike = |m: Perms| perms.is_none_or(|own| (own.write, own.exec) == (m.write, m.exec));
+        matched += usize::from(same.is_some_and(|m| alike(m.perms)));
+    }
+    (matched, of)
+}
+
+/// Whether any of `range` is mapped in the core.
+fn is_mapped(facts: &Facts, range: AddrRange) -> bool {
+    let space = &facts.space;
+    space.pieces.overlapping(range).next().is_some() || space.is_listed_in(range)
+}
+
+/// Whether it is at the kernel's end of the address space: [vsyscall], which every process has at one place.
+fn is_kernels(range: AddrRange) -> bool {
+    const LOWEST: Addr = Addr::new(1 << 63);
+    range.start >= LOWEST
+}

@@ -1,0 +1,140 @@
+//! Reading a recording. Nothing in it is trusted: it may come from anybody, and who wrote it may have been killed while it did.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Read};
+
+use crate::bytes::printable;
+use crate::limits;
+use crate::report::Name;
+use crate::series::line::{Header, Look, VERSION};
+use crate::series::moment::Recording;
+
+/// Why a file is no recording.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// It can't be read.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It begins with something else.
+    #[error("not a recording of coremap: its first line {0}")]
+    NotOne(String),
+    /// It has a form that this version does not know.
+    #[error("its form has version {0}, and this coremap knows {VERSION}: a newer coremap reads it")]
+    Version(u64),
+}
+
+/// A recording that was read, and what is wrong with it.
+#[derive(Clone, Debug)]
+pub struct ReadRecording {
+    /// The recording, as far as it goes.
+    pub recording: Recording,
+    /// Why it may have less than was written, in words.
+    pub lacks: Option<String>,
+}
+
+/// Whether a file begins as a recording does.
+pub fn is_recording(start: &[u8]) -> bool {
+    start.starts_with(b"{\"coremap_recording\":")
+}
+
+/// Read a recording.
+///
+/// # Errors
+/// [`RecordingError`], where it is none. What is wrong with a later line is no error: the looks before it are given.
+pub fn read_recording(from: impl Read) -> Result<ReadRecording, RecordingError> {
+    // One more than there may be, so that too much is seen.
+    let mut from = BufReader::new(from.take(limits::MAX_RECORDING + 1));
+    let mut line = Vec::new();
+    let whole = next_line(&mut from, &mut line)?;
+    let header = match (is_recording(&line), serde_json::from_slice::<Header>(&line)) {
+        (true, Ok(header)) if whole => header,
+        (true, _) if !whole => return Err(RecordingError::NotOne("is cut off, or too long".into())),
+        (true, Err(e)) => return Err(version(&line).unwrap_or_else(|| RecordingError::NotOne(e.to_string()))),
+        _ => return Err(RecordingError::NotOne("is another one".into())),
+    };
+    if header.coremap_recording != VERSION {
+        return Err(RecordingError::Version(header.coremap_recording));
+    }
+    let machine =
+        |name: String| RecordingError::NotOne(format!("names a machine that is not known: {}", printable(&name)));
+    let mut recording = header.into_recording().map_err(machine)?;
+    let mut names = Names::default();
+    let mut number = 1;
+    let mut bytes = line.len() as u64;
+    let lacks = loop {
+        number += 1;
+        let whole = next_line(&mut from, &mut line)?;
+        if line.is_empty() {
+            break None;
+        }
+        bytes += line.len() as u64;
+        let lacks = |why: String| Some(format!("line {number} {why}, so there are {} looks", recording.moments.len()));
+        if bytes > limits::MAX_RECORDING || recording.moments.len() >= limits::MAX_LOOKS {
+            break lacks("is more than is read of a recording".into());
+        }
+        if !whole {
+            break lacks("is cut off: it was just being written, or who wrote it was ended".into());
+        }
+        match names.moment(&line) {
+            Ok(moment) if recording.moments.last().is_none_or(|last| last.seconds < moment.seconds) => {
+                recording.moments.push(moment);
+            }
+            Ok(_) => break lacks("is no later than the one before".into()),
+            Err(why) => break lacks(format!("can't be read ({})", printable(&why))),
+        }
+    };
+    Ok(ReadRecording { recording, lacks })
+}
+
+/// The version that a header says, whose other fields this program can't read.
+fn version(line: &[u8]) -> Option<RecordingError> {
+    let value: serde_json::Value = serde_json::from_slice(line).ok()?;
+    value.get("coremap_recording")?.as_u64().filter(|v| *v != VERSION).map(RecordingError::Version)
+}
+
+/// The next line, with its end; `false`: it has none, or is longer than any look is.
+fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    from.take(limits::MAX_RECORDING_LINE).read_until(b'\n', line)?;
+    Ok(line.last() == Some(&b'\n'))
+}
+
+/// Names of a recording, each kept once.
+#[derive(Default)]
+struct Names {
+    /// By their numbers.
+    numbered: Vec<Name>,
+    bytes: usize,
+    /// Words that each look has.
+    words: std::cell::RefCell<HashMap<String, Name>>,
+}
+
+impl Names {
+    fn moment(&mut self, line: &[u8]) -> Result<crate::series::moment::Moment, String> {
+        let mut look: Look = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+        for name in std::mem::take(&mut look.names) {
+            self.bytes += name.len();
+            if self.bytes > limits::MAX_NAMES {
+                return Err("too many names".into());
+            }
+            self.numbered.push(Name::from(name));
+        }
+        let known = |text: &str| match self.words.borrow_mut().get(text) {
+            Some(name) => name.clone(),
+            None => Name::from(text),
+        };
+        let moment = look.into_moment(&self.numbered, known).ok_or("a row has a name that is nowhere")?;
+        let words = moment.kinds.keys().chain(moment.findings.keys()).chain(&moment.warnings);
+        let mut have = self.words.borrow_mut();
+        for word in words {
+            if have.len() < limits::MAX_RECORDED_WORDS && !have.contains_key(&**word) {
+                have.insert(word.to_string(), word.clone());
+            }
+        }
+        if !moment.seconds.is_finite() {
+            return Err("its time is no number".into());
+        }
+        Ok(moment)
+    }
+}

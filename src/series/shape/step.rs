@@ -1,0 +1,140 @@
+//! One step: a series that stays where it is, jumps, and stays there.
+
+use crate::series::shape::slope::Point;
+
+/// A jump of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// Index of the first point behind it.
+    pub first_after: usize,
+    /// From the mean before to the mean behind.
+    pub by: f64,
+}
+
+/// Points from which on a step can be told from a slope.
+const LEAST: usize = 8;
+
+/// Two levels must leave no more than this of the squares that a line leaves.
+const BETTER_THAN_A_LINE: f64 = 0.5;
+
+/// The jump is at least so many standard deviations of what is left; of few points more: `CLEAR` × (1 + 8 / points).
+const CLEAR: f64 = 4.0;
+
+/// So much of the jump happens from one point to the second after it: a process takes a moment to fill a table anew.
+const ABRUPT: f64 = 0.8;
+
+/// Sums over the points up to one.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Sums {
+    fn with(self, value: f64) -> Sums {
+        Sums { count: self.count + 1.0, sum: self.sum + value, squares: value.mul_add(value, self.squares) }
+    }
+
+    fn without(self, part: Sums) -> Sums {
+        Sums { count: self.count - part.count, sum: self.sum - part.sum, squares: self.squares - part.squares }
+    }
+
+    fn mean(self) -> f64 {
+        self.sum / self.count
+    }
+
+    /// Squares of the distances from the mean.
+    fn rest(self) -> f64 {
+        (self.squares - self.sum * self.sum / self.count).max(0.0)
+    }
+}
+
+/// The step that `points` are, if they are one, with two points at least on either side.
+pub(super) fn find(points: &[Point]) -> Option<Step> {
+    if points.len() < LEAST {
+        return None;
+    }
+    // From the mean: squares of large numbers would hide small steps.
+    let mean = points.iter().map(|p| p.value).sum::<f64>() / points.len() as f64;
+    let mut sums = Vec::with_capacity(points.len());
+    let mut all = Sums::default();
+    for point in points {
+        sums.push(all);
+        all = all.with(point.value - mean);
+    }
+    let candidates = sums.iter().enumerate().skip(2).take(points.len().saturating_sub(3));
+    let left = |(at, &before): (usize, &Sums)| {
+        let after = all.without(before);
+        (before.rest() + after.rest(), Step { first_after: at, by: after.mean() - before.mean() })
+    };
+    let (rest, step) = candidates.map(left).min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let deviation = (rest / (points.len() as f64 - 2.0)).sqrt();
+    let value = |at: usize| points.get(at).map_or(0.0, |p| p.value);
+    // The jump may begin a look before, or end a look later.
+    let split = step.first_after;
+    let abrupt = [(split - 1, split), (split - 1, split + 1), (split - 2, split)];
+    let abrupt = abrupt
+        .iter()
+        .any(|&(from, to)| to < points.len() && (value(to) - value(from)) * step.by.signum() >= ABRUPT * step.by.abs());
+    let clear = step.by.abs() > CLEAR * (1.0 + 8.0 / points.len() as f64) * deviation;
+    (step.by != 0.0 && clear && abrupt && rest <= BETTER_THAN_A_LINE * beside_a_line(points)).then_some(step)
+}
+
+/// Squares of the distances from the line of least squares.
+fn beside_a_line(points: &[Point]) -> f64 {
+    let count = points.len() as f64;
+    let mean = |part: fn(&Point) -> f64| points.iter().map(part).sum::<f64>() / count;
+    let (at, value) = (mean(|p| p.at), mean(|p| p.value));
+    let sum = |of: &dyn Fn(&Point) -> f64| points.iter().map(of).sum::<f64>();
+    let along = sum(&|p| (p.at - at).powi(2));
+    let both = sum(&|p| (p.at - at) * (p.value - value));
+    let up = sum(&|p| (p.value - value).powi(2));
+    if along > 0.0 { (up - both * both / along).max(0.0) } else { up }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(values: &[f64]) -> Vec<Point> {
+        values.iter().enumerate().map(|(i, &value)| Point { at: i as f64, value }).collect()
+    }
+
+    #[test]
+    fn a_step_is_found_where_it_is() {
+        let found = find(&points(&[5.0, 5.1, 4.9, 5.0, 9.0, 9.1, 8.9, 9.0, 9.0]));
+        assert!(found.is_some_and(|s| s.first_after == 4 && (s.by - 4.0).abs() < 0.1), "{found:?}");
+        // With a look in the middle of it.
+        let found = find(&points(&[&[5.0; 9][..], &[7.0], &[9.0; 9]].concat()));
+        assert!(found.is_some_and(|s| (3.5..=4.1).contains(&s.by)), "{found:?}");
+    }
+
+    #[test]
+    fn slopes_stairs_and_spikes_are_none() {
+        let slope: Vec<f64> = (0..20).map(f64::from).collect();
+        let stairs: Vec<f64> = (0..20).map(|i| f64::from(i / 5)).collect();
+        let mut spike = vec![1.0; 20];
+        spike[7] = 50.0;
+        let mut last = vec![1.0; 20];
+        last[19] = 50.0;
+        for other in [slope, stairs, spike, last, vec![3.0; 20], vec![1.0, 1.0, 9.0, 9.0]] {
+            assert_eq!(find(&points(&other)), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_small_step_high_up_is_one_too() {
+        let found = find(&points(&[
+            1e12,
+            1e12,
+            1e12,
+            1e12 + 4096.0,
+            1e12 + 4096.0,
+            1e12 + 4096.0,
+            1e12 + 4096.0,
+            1e12 + 4096.0,
+        ]));
+        assert!(found.is_some_and(|s| s.first_after == 3 && (s.by - 4096.0).abs() < 1.0), "{found:?}");
+    }
+}
