@@ -77,6 +77,10 @@ pub const MAX_NOTE_SEGMENTS: usize = 64;
 /// with all their registers they are some 40 MB.
 pub const MAX_SHRUNK_NOTES: usize = 128 << 20;
 
+/// Runs of pages that a core's own note tells: 64 MiB of them. A process of 100 GB whose pages lie in 32 KiB each
+/// has as many.
+pub const MAX_PAGE_RUNS: u64 = 4 << 20;
+
 /// Units of work that an answer may take of any core: a read of memory is one, some tens of
 /// nanoseconds. All commands on cores of real processes take less than a tenth.
 pub const LEAST_WORK: u64 = 48 << 20;

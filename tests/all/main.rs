@@ -20,6 +20,8 @@ mod csv;
 mod documents;
 mod dotnet_cores;
 mod dotnet_detect;
+#[cfg(target_os = "linux")]
+mod dump;
 mod evil_dotnet;
 mod evil_graph;
 mod evil_heap;

@@ -58,6 +58,7 @@ pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
     ("diff", &[GLIBC], false),
     ("record", &["-o", NEW], false),
     ("trend", &["--every", "10m"], false),
+    ("dump", &["-o", NEW], false),
     ("shrink", &["-o", NEW], false),
     ("check", &[], true),
     ("schema", &[], false),
@@ -75,7 +76,7 @@ pub static COMMANDS: LazyLock<Vec<Command>> = LazyLock::new(|| {
 
 /// Those that answer of a core.
 pub fn of_cores() -> impl Iterator<Item = &'static Command> {
-    COMMANDS.iter().filter(|c| !matches!(c.subject, Subject::Program | Subject::Screen))
+    COMMANDS.iter().filter(|c| matches!(c.subject, Subject::Process | Subject::Runtime))
 }
 
 pub const GLIBC: &str = "native-glibc-kernel.core";
