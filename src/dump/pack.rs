@@ -182,7 +182,7 @@ mod tests {
 
     /// Every eighth byte of the file is told by its place.
     fn byte(at: u64) -> u8 {
-        if at % 8 == 0 { (at >> 9) as u8 | 1 } else { 0 }
+        if at.is_multiple_of(8) { (at >> 9) as u8 | 1 } else { 0 }
     }
 
     #[test]
