@@ -8,7 +8,9 @@
 //! | 4 | names of threads: `TID NAME`, each with a NUL behind it |
 //! | 5 | how long the process stood still, and whether that was long enough |
 //! | 6 | pages that were in memory, and those that were swapped |
+//! | 7 | what the control group counted: lines `KEY VALUE` |
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +22,7 @@ use crate::diag::Diagnostics;
 use crate::limits;
 use crate::resident::{smaps, status};
 use crate::targets::dump_notes::{DumpNotes, Dumped, Standstill};
-use crate::targets::residence::{Figure, PageRuns, Pages, Residence};
+use crate::targets::residence::{CgroupFigures, Figure, PageRuns, Pages, Residence};
 use crate::targets::{Facts, Thread};
 
 /// Who they are of.
@@ -37,6 +39,7 @@ pub(super) mod kind {
     pub(in crate::core) const NAMES: u32 = 4;
     pub(in crate::core) const STOOD: u32 = 5;
     pub(in crate::core) const PAGES: u32 = 6;
+    pub(in crate::core) const CGROUP: u32 = 7;
 }
 
 /// Bytes of the note that says how the process stood.
@@ -59,6 +62,7 @@ pub struct Own {
     status: Option<Vec<u8>>,
     stood: Option<Standstill>,
     pages: Option<Noted>,
+    cgroup: Option<CgroupFigures>,
 }
 
 impl Own {
@@ -71,6 +75,7 @@ impl Own {
             kind::NAMES => self.names = names(desc),
             kind::STOOD => self.stood = stood(desc),
             kind::PAGES => self.pages = pages(desc),
+            kind::CGROUP => self.cgroup = Some(cgroup(desc)),
             _ => {}
         }
     }
@@ -79,7 +84,7 @@ impl Own {
     pub(super) fn loses(kind: u32) -> Option<&'static str> {
         Some(match kind {
             kind::MADE => "that coremap wrote this core, and what it kept, is not known",
-            kind::SMAPS | kind::STATUS | kind::PAGES => "what was resident is not known",
+            kind::SMAPS | kind::STATUS | kind::PAGES | kind::CGROUP => "what was resident is not known",
             kind::NAMES => "threads lack their names",
             kind::STOOD => "whether the process stood still until all was read is not known",
             _ => return None,
@@ -120,6 +125,7 @@ impl Own {
         if let Some(text) = &self.status {
             residence.status = status::parse(text);
         }
+        residence.cgroup = self.cgroup.take();
         residence.pages = self.pages.take().map(|noted| Arc::new(noted) as _);
         Some(residence)
     }
@@ -134,6 +140,13 @@ pub(super) fn of_process(out: &mut Vec<u8>, facts: &Facts, notes: &DumpNotes) {
     let texts = [(kind::SMAPS, &notes.smaps), (kind::STATUS, &notes.status), (kind::NAMES, &names.collect())];
     for (kind, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
         add(out, OWNER, kind, text);
+    }
+    if let Some(mut figures) = facts.residence.as_ref().and_then(|residence| residence.cgroup) {
+        let mut text = format!("version {}\n", figures.version);
+        for (key, value) in figures_of(&mut figures) {
+            text.extend(value.map(|value| format!("{key} {value}\n")));
+        }
+        add(out, OWNER, kind::CGROUP, text.as_bytes());
     }
     let pages = facts.residence.as_ref().and_then(|residence| known_pages(residence));
     if let Some(noted) = pages {
@@ -157,8 +170,8 @@ pub(crate) fn add_stood(out: &mut Vec<u8>, stood: &Standstill) {
 }
 
 fn made(desc: &[u8]) -> Dumped {
-    let text = String::from_utf8_lossy(desc.get(..limits::MAX_NAME).unwrap_or(desc));
-    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    let text = text(desc);
+    let value = |key| value(&text, key);
     let words = |text: &str| text.split(',').map(|word| bytes::printable(word).into_owned()).collect();
     Dumped {
         version: value("coremap").map(|text| bytes::printable(text).into_owned()).unwrap_or_default(),
@@ -166,6 +179,48 @@ fn made(desc: &[u8]) -> Dumped {
         time: value("time").and_then(|text| text.parse().ok()).unwrap_or(0),
         stood: None,
     }
+}
+
+/// A short text of lines.
+fn text(desc: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(desc.get(..limits::MAX_NAME).unwrap_or(desc))
+}
+
+/// What stands behind a key.
+fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+}
+
+/// The figures of a control group, by the names that version 2 has for them.
+fn figures_of(group: &mut CgroupFigures) -> [(&'static str, &mut Option<u64>); 13] {
+    let CgroupFigures { version: _, current, max, peak, swap, anon, file, file_mapped, shmem, .. } = group;
+    let CgroupFigures { kernel, kernel_stack, page_tables, slab, sock, .. } = group;
+    [
+        ("current", current),
+        ("max", max),
+        ("peak", peak),
+        ("swap", swap),
+        ("anon", anon),
+        ("file", file),
+        ("file_mapped", file_mapped),
+        ("shmem", shmem),
+        ("kernel", kernel),
+        ("kernel_stack", kernel_stack),
+        ("pagetables", page_tables),
+        ("slab", slab),
+        ("sock", sock),
+    ]
+}
+
+fn cgroup(desc: &[u8]) -> CgroupFigures {
+    let text = text(desc);
+    let number = |key| value(&text, key)?.parse().ok();
+    let mut group = CgroupFigures::default();
+    group.version = value(&text, "version").and_then(|text| text.parse().ok()).unwrap_or(0);
+    for (key, figure) in figures_of(&mut group) {
+        *figure = number(key);
+    }
+    group
 }
 
 fn names(desc: &[u8]) -> BTreeMap<u32, String> {
@@ -357,6 +412,18 @@ mod tests {
         assert_eq!(out.len() as u64, STOOD_BYTES);
         assert_eq!(stood(out.get(12 + 8..).unwrap_or_default()), Some(how));
         assert_eq!(stood(&[0; 15]), None);
+    }
+
+    #[test]
+    fn what_the_group_counted_comes_back() {
+        let known = CgroupFigures { version: 2, current: Some(7), page_tables: Some(0), ..CgroupFigures::default() };
+        let mut told = String::from("version 2\n");
+        for (key, value) in figures_of(&mut known.clone()) {
+            told.extend(value.map(|value| format!("{key} {value}\n")));
+        }
+        assert_eq!(told, "version 2\ncurrent 7\npagetables 0\n");
+        assert_eq!(cgroup(told.as_bytes()), known);
+        assert_eq!(cgroup(b"version 300\ncurrent -1\nanon \n"), CgroupFigures::default());
     }
 
     #[test]
