@@ -152,11 +152,13 @@ pub(crate) fn look(path: &Path, which: Which) -> Result<Option<Row>, Failure> {
 
 /// Says what a look has not, and which one near it has: what took long was not looked at each time.
 fn lacking(moments: &[Moment], at: usize) -> Vec<Warning> {
-    let parts: [(Part, fn(&Moment) -> bool); 2] =
-        [(Part::Types, |m| m.types.is_some()), (Part::Malloc, |m| m.malloc.is_some())];
+    let has = |part: Part, m: &Moment| match part {
+        Part::Types => m.types.is_some(),
+        Part::Malloc => m.malloc.is_some(),
+    };
     let Some(look) = moments.get(at) else { return Vec::new() };
-    let lacks = parts.into_iter().filter(|(_, has)| !has(look)).filter_map(|(part, has)| {
-        let nearest = moments.iter().enumerate().filter(|(_, m)| has(m)).min_by_key(|(i, _)| i.abs_diff(at))?.1;
+    let lacks = [Part::Types, Part::Malloc].into_iter().filter(|&part| !has(part, look)).filter_map(|part| {
+        let nearest = moments.iter().enumerate().filter(|(_, m)| has(part, m)).min_by_key(|(i, _)| i.abs_diff(at))?.1;
         let message =
             format!("look {} has no {part}: it was left out as it takes long; look {} has it", look.look, nearest.look);
         Some(Warning { code: "look-lacks", message })

@@ -215,8 +215,8 @@ fn figures_of(group: &mut CgroupFigures) -> [(&'static str, &mut Option<u64>); 1
 fn cgroup(desc: &[u8]) -> CgroupFigures {
     let text = text(desc);
     let number = |key| value(&text, key)?.parse().ok();
-    let mut group = CgroupFigures::default();
-    group.version = value(&text, "version").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let version = value(&text, "version").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let mut group = CgroupFigures { version, ..CgroupFigures::default() };
     for (key, figure) in figures_of(&mut group) {
         *figure = number(key);
     }
