@@ -20,6 +20,11 @@ fn page() -> u64 {
     crate::host::page_size() as u64
 }
 
+/// The number of the page that holds an address: its word in pagemap.
+fn number(addr: Addr) -> u64 {
+    addr.since(Addr::NULL) / page()
+}
+
 /// Bits of a word of pagemap (Documentation/admin-guide/mm/pagemap.rst).
 mod bit {
     /// In memory.
@@ -230,7 +235,7 @@ impl Bytes {
 
     /// What pagemap says of one page.
     fn state(&self, addr: Addr) -> State {
-        let number = addr.get() / page();
+        let number = number(addr);
         let (stretch, at) = (number / STRETCH as u64, number as usize % STRETCH);
         let Some(slot) = self.looked.get(stretch as usize % STRETCHES) else { return State::Unknown };
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -246,7 +251,7 @@ impl Bytes {
     fn look(&self, start: Addr, out: &mut [State]) {
         let mut words = [0; AT_ONCE * 8];
         let words = words.get_mut(..out.len() * 8).unwrap_or_default();
-        let read = self.pagemap.as_ref().and_then(|file| read_all(file, start.get() / page() * 8, words).ok());
+        let read = self.pagemap.as_ref().and_then(|file| read_all(file, number(start) * 8, words).ok());
         let known = words.get(..read.unwrap_or(0)).unwrap_or_default().as_chunks::<8>().0;
         for (i, state) in out.iter_mut().enumerate() {
             *state = known.get(i).map_or(State::Unknown, |word| state_of(u64::from_ne_bytes(*word)));
@@ -268,7 +273,7 @@ impl Bytes {
             let left = range.end.since(at).div_ceil(page()) as usize * 8;
             let len = words.len().min(left);
             let words = words.get_mut(..len)?;
-            if read_all(file, at.get() / page() * 8, words).ok()? < words.len() {
+            if read_all(file, number(at) * 8, words).ok()? < words.len() {
                 return None;
             }
             for word in words.as_chunks::<8>().0 {

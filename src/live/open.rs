@@ -253,8 +253,11 @@ fn rest(proc: &Folder, vma: &Vma) -> Rest {
     match vma.path() {
         // The kernel's own pages, which show only where they were looked at.
         None if &*vma.name == "[vdso]" => Rest::Kernel,
-        // The kernel's code, whose pages are mapped when they are first run.
-        None if &*vma.name == "[vdso]" => Rest::Kernel,
+        // The kernel's code, whose pages are mapped when they are first run: it is the same in all processes, and here.
+        None if &*vma.name == "[vdso]" => match own_vdso(vma.range.len()) {
+            Some(start) => Rest::InFile(Box::new(|| File::open("/proc/self/mem").ok()), OnceLock::new(), start),
+            None => Rest::Kernel,
+        },
         None => Rest::Zero,
         Some(path) if matches!(MappingName::of(path), MappingName::Anonymous(_)) => Rest::Zero,
         Some(path) if matches!(MappingName::of(path), MappingName::Kernel(_)) => Rest::Kernel,
@@ -263,6 +266,12 @@ fn rest(proc: &Folder, vma: &Vma) -> Rest {
             Rest::InFile(Box::new(move || file(&proc, &path, inode, range)), OnceLock::new(), vma.offset)
         }
     }
+}
+
+/// Where our own `[vdso]` begins, if it is as long.
+fn own_vdso(len: u64) -> Option<u64> {
+    let own = maps::parse(&fs::read("/proc/self/maps").ok()?);
+    own.iter().find(|vma| &*vma.name == "[vdso]" && vma.range.len() == len).map(|vma| vma.range.start.get())
 }
 
 /// The very file that is mapped there: by the kernel's own link to it, which takes a capability, or by its path as the process

@@ -37,7 +37,7 @@ fn comparable(mut answer: Value) -> Value {
     fn strip(v: &mut Value) {
         match v {
             Value::Object(map) => {
-                for key in ["core", "in_core", "warnings", "evidence", "findings", "completeness"] {
+                for key in ["core", "in_core", "warnings", "evidence", "findings", "completeness", "source", "cgroup"] {
                     map.remove(key);
                 }
                 map.values_mut().for_each(strip);
@@ -115,7 +115,9 @@ fn a_full_dump_holds_what_a_core_of_the_kernel_would() {
     let told = elf::read(&bytes);
     let load = |name: &str| *told.loads.iter().find(|load| load.vaddr == process.place(name)).unwrap();
     let lens = |name: &str| (load(name).filesz, load(name).memsz, load(name).flags);
-    assert_eq!(lens("full"), (1 << 20, 1 << 20, 6));
+    // The kernel may have joined it with a mapping behind it.
+    let (file_size, size, flags) = lens("full");
+    assert!(file_size == size && size >= 1 << 20 && flags == 6, "{file_size} {size} {flags}");
     assert_eq!(lens("sparse"), (64 << 20, 64 << 20, 6));
     assert_eq!(lens("read_only"), (1 << 20, 1 << 20, 4));
     assert_eq!(lens("shared"), (65536, 65536, 6));
@@ -303,7 +305,11 @@ fn signals_leave_nothing_and_the_process_goes_on() {
         let whole = child.wait().unwrap().success();
         process.goes_on();
         let left = std::fs::read_dir(folder.path()).unwrap().count();
-        assert_eq!(left, usize::from(whole), "round {round}");
+        // A signal that came when the file had its name already leaves a whole one.
+        assert!(left == usize::from(whole) || left == 1, "round {round}: {left}");
+        if left == 1 {
+            ask("check", &[out.to_str().unwrap()]);
+        }
         ended += usize::from(!whole);
     }
     assert!(ended > 0, "all were faster than their signal");

@@ -206,7 +206,6 @@ pub const RUNS: &[Run] = &[
     run(&["diff", CREATEDUMP, GCORE]).json("/types/0").csv("/kinds").table(),
     run(&["diff", MUSL, GLIBC]).table(),
     run(&["record", "-o", NEW, CREATEDUMP]).json("/cost/wall_ms/most").csv("/parts"),
-    run(&["record", "-o", NEW, GLIBC]).table(),
     run(&["trend", RECORDING]).json("/series/0/per_hour_low").csv("/series").table(),
     run(&["trend", "--every", "1m", GLIBC, CREATEDUMP, GCORE]).json("/series/0/why"),
     run(&["diff", RECORDING, RECORDING]).json("/malloc/0/delta").csv("/kinds").table(),
