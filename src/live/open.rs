@@ -251,8 +251,6 @@ fn state(vma: &Vma, anonymous: Option<u64>, place: u64) -> PieceState {
 /// Where the pages of a mapping are that the process has not in its memory.
 fn rest(proc: &Folder, vma: &Vma) -> Rest {
     match vma.path() {
-        // The kernel's own pages, which show only where they were looked at.
-        None if &*vma.name == "[vdso]" => Rest::Kernel,
         // The kernel's code, whose pages are mapped when they are first run: it is the same in all processes, and here.
         None if &*vma.name == "[vdso]" => match own_vdso(vma.range.len()) {
             Some(start) => Rest::InFile(Box::new(|| File::open("/proc/self/mem").ok()), OnceLock::new(), start),
