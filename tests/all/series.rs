@@ -150,7 +150,7 @@ fn a_recording_that_was_cut_says_so() {
     std::fs::write(&cut, &whole[..whole.len() - 100]).unwrap();
     let out = run(["trend", text(&cut)]);
     out.exits(4);
-    assert!(out.stderr.contains("recording-cut") && out.stderr.contains("60 looks"), "{}", out.stderr);
+    assert!(out.stderr.contains("recording-cut") && out.stderr.contains("59 looks"), "{}", out.stderr);
     assert!(out.stdout.contains("1,008 bytes"), "{}", out.stdout);
 }
 

@@ -32,7 +32,6 @@ fn ask(command: &str, subject: &[&str]) -> Value {
     out.json()
 }
 
-/// `ask` without what names the file, and what is only how much of memory the file holds.
 /// What was resident is in no core of gdb's.
 fn without_residence(v: &mut Value) {
     match v {
@@ -45,6 +44,7 @@ fn without_residence(v: &mut Value) {
     }
 }
 
+/// `ask` without what names the file, and what is only how much of memory the file holds.
 fn comparable(mut answer: Value) -> Value {
     fn strip(v: &mut Value) {
         match v {
@@ -102,7 +102,7 @@ fn a_dump_answers_as_the_process() {
         let core = core.to_str().unwrap();
         run(["check", core]).exits(0);
         for (command, live) in commands.iter().zip(&live) {
-            let told = ask(command, &[core, "--symbols", symbols]);
+            let told = ask(command, &[core, "--symbols", symbols, "--symbols", "/"]);
             assert_eq!(told["core"]["producer"], "coremap");
             let mut live = live.clone();
             if *command == "malloc" {
