@@ -1,7 +1,7 @@
 //! A smaller core that still answers: headers, notes, and only those pages that
 //! some commands read.
 //!
-//! How the mappings are cut is told in [`core::written`](crate::core::written).
+//! How the mappings are cut is told in `core/written.rs`.
 
 use std::io::{self, Seek, SeekFrom, Write};
 

@@ -11,7 +11,7 @@
 //! | `refused` | why it may not be looked at, and the way out |
 //!
 //! Nothing is copied before it is asked for. Structures are read a page at a time; scans and walks of heaps see a mirror
-//! ([`crate::core::mapped::mirror`]) of which a bounded number of pieces is there at once.
+//! (`core/mapped/mirror.rs`) of which a bounded number of pieces is there at once.
 
 mod bytes;
 mod cgroup;
