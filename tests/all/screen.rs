@@ -109,7 +109,10 @@ fn types_are_found_and_what_keeps_them_is_asked() {
     pty.keys("\t\t");
     pty.shows("Types  ");
     let types = rows(&["heapstat", &core], "types");
-    let screen = pty.until("types", |screen| screen.contains(&format!("{} types", types.len())));
+    // A picture comes in pieces, the heading first.
+    let first: Vec<&str> = types.iter().take(10).filter_map(|t| t["type"].as_str()).filter(|n| n.len() < 40).collect();
+    let drawn = |screen: &str| first.iter().all(|name| screen.lines().any(|l| l.trim_end().ends_with(name)));
+    let screen = pty.until("types", |s| s.contains(&format!("{} types", types.len())) && drawn(s));
     for kind in types.iter().take(10) {
         let name = kind["type"].as_str().unwrap();
         if name.len() < 40 {

@@ -46,9 +46,6 @@ fn size(columns: u16, rows: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// From one piece of a picture to the next; pictures are farther apart.
-const REST: Duration = Duration::from_millis(60);
-
 impl Pty {
     /// The program with these arguments, on a terminal of that size; `env`: what is beside a locale of UTF-8.
     pub fn start(columns: u16, rows: u16, args: &[&str], env: &[(&str, &str)]) -> Pty {
@@ -109,13 +106,7 @@ impl Pty {
         let began = Instant::now();
         loop {
             if wanted(&self.text()) {
-                // A picture comes in pieces, and what is wanted may be in the first of them.
-                while let Ok(bytes) = self.output.recv_timeout(REST) {
-                    self.take(&bytes);
-                }
-                if wanted(&self.text()) {
-                    return self.text();
-                }
+                return self.text();
             }
             assert!(began.elapsed() < BLOCKED, "{what} never came:\n{}", self.text());
             match self.output.recv_timeout(Duration::from_millis(100)) {
