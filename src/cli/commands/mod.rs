@@ -28,6 +28,7 @@ mod perfmap;
 mod record;
 mod refs;
 mod regions;
+mod report;
 mod retained;
 mod schema;
 mod search;
@@ -98,6 +99,7 @@ const COMMANDS: &[Row] = &[
     row::<diff::Diff>(),
     row::<record::Record>(),
     row::<trend::Trend>(),
+    row::<report::Report>(),
     row::<shrink::Shrink>(),
     row::<check::Check>(),
     row::<schema::Schema>(),
