@@ -92,6 +92,7 @@
 //! | [`symbolicate`] | texts of tracing tools, with their addresses named |
 //! | [`series`] | rows of looks at a process: the file they are kept in, and what grows in them |
 //! | [`shrink`] | a smaller core that still answers |
+//! | [`dump`] | a core of a process that runs |
 //! | [`targets`] | what is looked at, whatever it came from: facts and bytes |
 //! | [`memory`] | reads that give bytes or the reason why not; page scans |
 //! | [`layout`] | struct layouts as data |
@@ -119,6 +120,7 @@ pub mod cpython;
 pub mod diag;
 #[doc(hidden)]
 pub mod dotnet;
+pub mod dump;
 #[doc(hidden)]
 mod host;
 pub mod hotspot;

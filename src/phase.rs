@@ -59,11 +59,13 @@ pub(crate) enum Phase {
     Search,
     /// Proof of files below `--symbols`.
     Proof,
+    /// Memory for a core that is written.
+    Dump,
 }
 
 impl Phase {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Phase; 27] = [
+    pub(crate) const ALL: [Phase; 28] = [
         Phase::Question,
         Phase::Modules,
         Phase::Strings,
@@ -91,6 +93,7 @@ impl Phase {
         Phase::ZeroPages,
         Phase::Search,
         Phase::Proof,
+        Phase::Dump,
     ];
 
     /// In a word or two.
@@ -130,6 +133,7 @@ impl Phase {
             Phase::ZeroPages => "scanning for zero pages",
             Phase::Search => "searching",
             Phase::Proof => "comparing files",
+            Phase::Dump => "copying memory",
         }
     }
 
@@ -175,6 +179,7 @@ impl Phase {
             Phase::ZeroPages => ("zero pages", "what could not be read is neither zero nor written"),
             Phase::Search => ("search", "hits may be missing"),
             Phase::Proof => ("--symbols", "a file may be left unused that would have fitted"),
+            Phase::Dump => ("core", "what could not be read is zero in it"),
         }
     }
 }

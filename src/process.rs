@@ -52,6 +52,9 @@ pub struct Options {
     pub no_stop: bool,
     /// Of a process that runs: let it go after so long, whatever is still to be read.
     pub stop_at_most: Option<Duration>,
+    /// Of a process that runs: it is to be dumped, so what a core holds beside memory is kept, and its own files are not asked for
+    /// names, as whoever reads the core may not have them.
+    pub to_dump: bool,
     /// Record which pages are read ([`Process::reads`]).
     pub record: bool,
     /// Make the read of this number fail, from 1 on: for tests.
@@ -144,7 +147,7 @@ impl Process {
         let allowed = Allowed { memory: options.memory, alone: options.alone };
         #[cfg(target_os = "linux")]
         if let Some(pid) = live::named(path) {
-            let how = How { no_stop: options.no_stop, at_most: options.stop_at_most };
+            let how = How { no_stop: options.no_stop, at_most: options.stop_at_most, to_dump: options.to_dump };
             if options.smaps.is_some() {
                 diag.note("smaps", "--smaps is of a core: of a process that runs the system is asked");
             }
@@ -152,9 +155,9 @@ impl Process {
             // The files of the process as it sees them, from another container too.
             let root = [PathBuf::from(format!("/proc/{pid}/root"))];
             let roots = if options.symbols.is_empty() { root.as_slice() } else { &options.symbols };
-            let names = SymbolDirs::open(roots).unwrap_or_default();
+            let names = if options.to_dump { None } else { SymbolDirs::open(roots).ok() };
             let mut process = Process::assemble(Arc::new(own), dirs, diag);
-            process.symbols = names;
+            process.symbols = names.unwrap_or_default();
             return Ok(process);
         }
         let mut core = Core::open_with(path, reads, allowed, &diag, progress)?;

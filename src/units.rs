@@ -66,6 +66,22 @@ pub fn noun(n: u64, one: &str) -> String {
     }
 }
 
+/// Seconds since 1970 as a moment in UTC: `2026-11-23T13:02:36Z`.
+pub fn moment(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March have their leap day at the end; 400 of them have 146,097 days (1970-01-01 is day 719,468 from
+    // the first of March of the year 0).
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = era * 400 + year + next;
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
 /// `2,649,239,552`
 pub fn exact(n: u64) -> String {
     let digits = n.to_string();
@@ -139,6 +155,15 @@ mod tests {
         assert_eq!(count(0, "stack"), "0 stacks");
         assert_eq!(count(1204, "entry"), "1,204 entries");
         assert_eq!((noun(2, "key"), noun(2, "address")), ("keys".into(), "addresses".into()));
+    }
+
+    #[test]
+    fn moments_are_of_the_calendar() {
+        // As date(1) has them.
+        assert_eq!(moment(0), "1970-01-01T00:00:00Z");
+        assert_eq!(moment(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(moment(1_795_438_956), "2026-11-23T13:02:36Z");
+        assert_eq!(moment(4_102_444_799), "2099-12-31T23:59:59Z");
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(crate) fn crash(process: &Process) -> Crash {
             (one.map(|t| i32::from(t.signal)), info.and(notes.signal_tid).or(one.map(|t| t.tid)))
         }
         Producer::Unknown => (first.map(|t| i32::from(t.signal)), None),
-        Producer::Live => (None, None),
+        Producer::Live | Producer::Coremap => (None, None),
     };
     let number = info.map(|s| s.signo).or(by_note.filter(|&number| number != 0));
     // A thread that is first in a core without a signal did not crash.

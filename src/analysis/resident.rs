@@ -1,10 +1,12 @@
 //! What was resident, by kind and by any ranges: figures of mappings divided by the map, with what the core holds as evidence.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, union};
 use crate::analysis::zero::ZeroMap;
 use crate::map::Kind;
+use crate::range_map::RangeMap;
 use crate::report::Resident;
 use crate::resident::divide::{Divided, Held, Part, Share, divide};
 use crate::session::Session;
@@ -111,18 +113,53 @@ fn divide_by(
     groups: usize,
     zeros: Option<&ZeroMap>,
 ) -> Divided {
-    divide(residence, parts, groups, &|range, mapping| held(session, zeros, range, mapping))
+    let evidence = OnceCell::new();
+    let held = |range: AddrRange, mapping: &MappingResidence| {
+        evidence.get_or_init(|| Evidence::of(session, zeros)).held(range, mapping)
+    };
+    divide(residence, parts, groups, &held)
 }
 
 /// What the core tells of a run of memory.
-fn held(session: &Session<'_>, zeros: Option<&ZeroMap>, range: AddrRange, mapping: &MappingResidence) -> Held {
-    let target = session.process.target();
-    let places = session.process.space().places(range);
-    let likely = places.flat_map(|place| target.extents().within(place)).map(|data| data.end - data.start).sum();
-    // A page of a file or of shared memory may be in RAM without being mapped here.
-    let own = !mapping.file && !mapping.shared;
-    let certain = zeros.filter(|_| own).map_or(0, |zeros| zeros.within(range).written);
-    Held { certain, likely }
+struct Evidence<'s, 'p> {
+    session: &'s Session<'p>,
+    zeros: Option<&'s ZeroMap>,
+    /// Stacks whose threads' stack pointers are known: what lies above these was written on the way down, page by page, and
+    /// is likely to be there also where it is zero; what lies below need not be.
+    stacks: RangeMap<AddrRange>,
+    used: RangeMap<AddrRange>,
+}
+
+impl<'s, 'p> Evidence<'s, 'p> {
+    fn of(session: &'s Session<'p>, zeros: Option<&'s ZeroMap>) -> Evidence<'s, 'p> {
+        let page = session.process.facts().page_size();
+        let known = session.stacks().list.iter().filter_map(|stack| {
+            let sp = stack.sp.filter(|sp| stack.stack.contains(*sp))?;
+            Some((stack.stack, AddrRange::new(sp.align_down(page), stack.stack.end)))
+        });
+        let (stacks, used): (Vec<_>, Vec<_>) = known.unzip();
+        let joined = |ranges| RangeMap::from_sorted(union(ranges)).unwrap_or_default();
+        Evidence { session, zeros, stacks: joined(stacks), used: joined(used) }
+    }
+
+    fn held(&self, range: AddrRange, mapping: &MappingResidence) -> Held {
+        let within = |ranges: &RangeMap<AddrRange>, of: &dyn Fn(AddrRange) -> u64| -> u64 {
+            ranges.overlapping(range).filter_map(|other| other.intersect(&range)).map(of).sum()
+        };
+        let others = self.data(range).saturating_sub(within(&self.stacks, &|stack| self.data(stack)));
+        let likely = others.saturating_add(within(&self.used, &|used| used.len()));
+        // A page of a file or of shared memory may be in RAM without being mapped here.
+        let own = !mapping.file && !mapping.shared;
+        let certain = self.zeros.filter(|_| own).map_or(0, |zeros| zeros.within(range).written);
+        Held { certain, likely }
+    }
+
+    /// Bytes of `range` that the core holds, without holes of its file.
+    fn data(&self, range: AddrRange) -> u64 {
+        let target = self.session.process.target();
+        let places = self.session.process.space().places(range);
+        places.flat_map(|place| target.extents().within(place)).map(|data| data.end - data.start).sum()
+    }
 }
 
 /// A share as columns; `None` where the kernel did not tell a figure, or no mapping with figures is there.

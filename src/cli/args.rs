@@ -22,7 +22,7 @@ pub(crate) struct Common {
     /// Where to look for the program's own files; used only if proven the same build
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) symbols: Vec<PathBuf>,
-    /// What was resident: /proc/PID/smaps, saved when the core was written; that of status before it, too
+    /// What of the core's memory was in RAM: /proc/PID/smaps, saved just before the core was written
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) smaps: Option<PathBuf>,
     /// Let it take so much memory, as 4GiB; usual: 256MiB and twice the core's size, at most

@@ -65,8 +65,10 @@ pub(crate) fn clean_up_when_ended() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     let ignored = ignored();
     let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |s| ignored & (1 << (s - 1)) == 0);
-    let _ = std::thread::Builder::new().name("signals".into()).stack_size(256 << 10).spawn(|| {
+    let (begun, waits) = std::sync::mpsc::channel();
+    let begun = std::thread::Builder::new().name("signals".into()).stack_size(256 << 10).spawn(move || {
         let Ok(mut signals) = Signals::new(ending) else { return };
+        let _ = begun.send(());
         for signal in signals.forever() {
             if told() {
                 continue;
@@ -75,6 +77,10 @@ pub(crate) fn clean_up_when_ended() {
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
+    if begun.is_ok() {
+        // A terminal that is taken before that would not be given back. Where the thread gives up, this ends too.
+        let _ = waits.recv();
+    }
 }
 
 /// The same for Ctrl-C and a window that is closed, which are all that Windows has.

@@ -142,10 +142,28 @@ pub(crate) fn look(path: &Path, which: Which) -> Result<Option<Row>, Failure> {
             "there is no such look as {text}: {looks}, and @first and @last name them"
         )));
     };
+    let lacking = lacking(moments, at);
     moments.truncate(at + 1);
     moments.drain(..at);
+    row.warnings.extend(lacking);
     row.core.threads = moments.first().map_or(0, |m| usize::try_from(m.threads).unwrap_or(usize::MAX));
     Ok(Some(row))
+}
+
+/// Says what a look has not, and which one near it has: what took long was not looked at each time.
+fn lacking(moments: &[Moment], at: usize) -> Vec<Warning> {
+    let has = |part: Part, m: &Moment| match part {
+        Part::Types => m.types.is_some(),
+        Part::Malloc => m.malloc.is_some(),
+    };
+    let Some(look) = moments.get(at) else { return Vec::new() };
+    let lacks = [Part::Types, Part::Malloc].into_iter().filter(|&part| !has(part, look)).filter_map(|part| {
+        let nearest = moments.iter().enumerate().filter(|(_, m)| has(part, m)).min_by_key(|(i, _)| i.abs_diff(at))?.1;
+        let message =
+            format!("look {} has no {part}: it was left out as it takes long; look {} has it", look.look, nearest.look);
+        Some(Warning { code: "look-lacks", message })
+    });
+    lacks.collect()
 }
 
 /// When a core was last written to; of a process, now.

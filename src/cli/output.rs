@@ -134,7 +134,12 @@ pub(crate) fn finish(process: &Process) -> Exit {
     if !process.diag.is_partial() {
         return Exit::Done;
     }
-    if process.facts().is_shrunk {
+    if let Some(dumped) = process.facts().dumped.as_ref().filter(|dumped| !dumped.kept.is_empty()) {
+        tell(&format!(
+            "this core was written for {} (coremap dump --for), so what is missing may have been in the process",
+            dumped.kept.join(", ")
+        ));
+    } else if process.facts().is_shrunk {
         tell(
             "this core was shrunk, so what is missing may be in the whole one; `coremap shrink --for` says what to keep \
              (stacks with what threads do: --for stacks,threads)",

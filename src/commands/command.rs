@@ -28,6 +28,8 @@ pub enum Subject {
     Program,
     /// A process, whatever runs in it.
     Process,
+    /// A process that runs: no core will do.
+    Live,
     /// A process, whatever runs in it, by who sits at a terminal: it prints nothing, and answers nothing in JSON.
     Screen,
     /// A managed runtime: where a process has none, a sentence says so in place of the answer.
@@ -82,6 +84,10 @@ pub(super) fn answer<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 
 pub(super) const fn of_process(name: &'static str, answers: &'static [Answer], sentence: &'static str) -> Command {
     Command { name, subject: Subject::Process, sentence, group: Group::Memory, without_rows: None, answers }
+}
+
+pub(super) const fn of_live(name: &'static str, answers: &'static [Answer], sentence: &'static str) -> Command {
+    Command { name, subject: Subject::Live, sentence, group: Group::Memory, without_rows: None, answers }
 }
 
 pub(super) const fn of_runtime(name: &'static str, answers: &'static [Answer], sentence: &'static str) -> Command {

@@ -10,6 +10,7 @@ mod command;
 pub mod conditions;
 pub mod diff;
 pub mod dotnet;
+pub mod dump;
 mod envelope;
 pub mod gcroot;
 pub mod heapstat;

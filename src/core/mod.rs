@@ -8,10 +8,13 @@
 pub mod elf;
 pub mod inflate;
 pub mod mapped;
+pub(crate) mod note_bytes;
 pub mod notes;
 pub mod open;
+pub(crate) mod own_notes;
 pub mod producer;
 mod prstatus;
+pub(crate) mod written;
 
 pub use elf::Segment;
 pub use notes::Notes;

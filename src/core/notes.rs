@@ -10,31 +10,33 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
+use crate::core::own_notes::{self, Own};
 use crate::core::prstatus;
 use crate::diag::Diagnostics;
 use crate::limits;
 use crate::targets::{Arch, FileMapping, ProcessInfo, Reads, SignalInfo, Thread};
 
 /// Note types used, with their owner "CORE" or "LINUX" (elf.h).
-mod nt {
-    pub(super) const PRSTATUS: u32 = 1;
-    pub(super) const PRPSINFO: u32 = 3;
-    pub(super) const AUXV: u32 = 6;
-    pub(super) const ARM_TLS: u32 = 0x401;
-    pub(super) const FILE: u32 = 0x4649_4c45;
-    pub(super) const SIGINFO: u32 = 0x5349_4749;
+pub(super) mod nt {
+    pub(in crate::core) const PRSTATUS: u32 = 1;
+    pub(in crate::core) const FPREGSET: u32 = 2;
+    pub(in crate::core) const PRPSINFO: u32 = 3;
+    pub(in crate::core) const AUXV: u32 = 6;
+    pub(in crate::core) const ARM_TLS: u32 = 0x401;
+    pub(in crate::core) const FILE: u32 = 0x4649_4c45;
+    pub(in crate::core) const SIGINFO: u32 = 0x5349_4749;
 }
 
 /// `struct elf_prpsinfo` of 64-bit Linux, offsets in bytes.
-mod prpsinfo {
-    pub(super) const UID: usize = 16;
-    pub(super) const GID: usize = 20;
-    pub(super) const PID: usize = 24;
-    pub(super) const PPID: usize = 28;
-    pub(super) const NAME: usize = 40;
-    pub(super) const NAME_LEN: usize = 16;
-    pub(super) const ARGS: usize = 56;
-    pub(super) const ARGS_LEN: usize = 80;
+pub(super) mod prpsinfo {
+    pub(in crate::core) const UID: usize = 16;
+    pub(in crate::core) const GID: usize = 20;
+    pub(in crate::core) const PID: usize = 24;
+    pub(in crate::core) const PPID: usize = 28;
+    pub(in crate::core) const NAME: usize = 40;
+    pub(in crate::core) const NAME_LEN: usize = 16;
+    pub(in crate::core) const ARGS: usize = 56;
+    pub(in crate::core) const ARGS_LEN: usize = 80;
 }
 
 /// `siginfo_t`, offsets in bytes.
@@ -69,6 +71,8 @@ pub struct Notes {
     /// Page size NT_FILE counts offsets in: 4096 from the kernel and
     /// createdump, 1 from gdb.
     pub file_page_size: Option<u64>,
+    /// What coremap notes in cores that it writes.
+    pub own: Own,
     /// (owner, type) of each note in order, for telling producers apart.
     pub order: Vec<(String, u32)>,
 }
@@ -156,6 +160,7 @@ fn read_segment(mut rest: &[u8], arch: Arch, notes: &mut Notes, reads: &Reads, d
                 Some(info) => notes.process = Some(info),
                 None => diag.partial("note-short", format!("NT_PRPSINFO of {} bytes", desc.len())),
             },
+            (own_notes::OWNER_BYTES, kind) => notes.own.take(kind, desc),
             (b"CORE", nt::AUXV) => notes.auxv = parse_auxv(desc),
             (b"CORE", nt::FILE) => parse_files(desc, notes, diag),
             (b"CORE", nt::SIGINFO) if notes.signal.is_none() && !notes.signal_lost => {
@@ -184,6 +189,7 @@ fn loses(owner: &[u8], kind: u32) -> Option<&'static str> {
         }
         (b"CORE", nt::SIGINFO) => "the signal is not known",
         (b"LINUX", nt::ARM_TLS) => "a thread pointer is missing: its stack is known by its mapping",
+        (own_notes::OWNER_BYTES, kind) => return Own::loses(kind),
         _ => return None,
     })
 }

@@ -1,13 +1,13 @@
 //! Opening a core: plain files are mapped, compressed ones and standard input are
 //! inflated to an unlinked temporary file first.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use crate::addr::{Addr, AddrRange};
 use crate::core::elf::{self, HeaderError, Segment};
 use crate::core::inflate::{self, Compression, InflateError, Inflated};
 use crate::core::mapped::MappedFile;
@@ -168,10 +168,9 @@ impl Core {
         let headers = elf::read_headers(&bytes, &reads, diag)
             .map_err(|source| OpenError::Header { path: path.clone(), source })?;
         let pieces = elf::pieces(&headers.segments, diag);
-        let mappings = headers.segments.iter().map(mapping).collect();
-        let space = AddressSpace::new(mappings, pieces);
+        let space = AddressSpace::new(mappings(&headers.segments), pieces);
         elf::tell_repeated(space.repeated(), diag);
-        let notes = notes::read(&bytes, &headers.notes, headers.arch, &reads, diag);
+        let mut notes = notes::read(&bytes, &headers.notes, headers.arch, &reads, diag);
         let diag_page = producer::diag_page(&bytes, &space.pieces, &reads, diag);
         let producer = producer::detect(&headers, &notes, diag_page.as_ref());
         if let Some(t) = &headers.truncation {
@@ -183,26 +182,33 @@ impl Core {
                 ),
             );
         }
+        let dumped = notes.own.dumped(&notes.threads, diag);
+        let residence = notes.own.residence(notes.process.as_ref().map_or(0, |process| process.pid));
+        let thread_names = std::mem::take(&mut notes.own.names);
+        notes.threads_lost |= thread_names.len() > notes.threads.len();
         let Notes { threads, threads_lost, first_thread_lost, process, signal, signal_tid, auxv, files, .. } = notes;
+        let space = space.with_files(files);
+        let is_shrunk = is_shrunk(&headers.segments, |addr| dumped.is_some() && space.is_listed(addr));
         let facts = Facts {
             path,
             size,
             compression,
             arch: headers.arch,
             producer,
-            space: space.with_files(files),
+            space,
             threads,
             threads_lost,
             first_thread_lost,
-            thread_names: BTreeMap::new(),
+            thread_names,
             process,
             signal,
             signal_tid,
             auxv,
             diag_page,
             truncation: headers.truncation,
-            is_shrunk: is_shrunk(&headers.segments),
-            residence: None,
+            is_shrunk: is_shrunk || dumped.as_ref().is_some_and(|dumped| !dumped.kept.is_empty()),
+            dumped,
+            residence: residence.map(Arc::new),
         };
         let (segments, note_segments, extents) = (headers.segments, headers.notes, OnceLock::new());
         Ok(Core { facts, segments, note_segments, reads, extents, bytes, file })
@@ -253,14 +259,21 @@ impl Target for Core {
     }
 }
 
-/// What a segment says of the process.
-fn mapping(segment: &Segment) -> Mapping {
-    Mapping { range: segment.range, perms: segment.perms, whole: segment.mapping }
+/// What each segment says of the process. Those that one mapping was cut into speak for all of it.
+fn mappings(segments: &[Segment]) -> Vec<Mapping> {
+    let of_one = |a: &Segment, b: &Segment| a.mapping == b.mapping && a.range.end == b.range.start;
+    let whole = |cut: &[Segment]| {
+        let (start, end) = (cut.first().map(|s| s.range.start), cut.last().map(|s| s.range.end));
+        AddrRange::new(start.unwrap_or_default(), end.unwrap_or_default())
+    };
+    let mapping = |s: &Segment, range| Mapping { range, perms: s.perms, whole: s.mapping };
+    segments.chunk_by(of_one).flat_map(|cut| cut.iter().map(|s| mapping(s, whole(cut)))).collect()
 }
 
 /// Whether `shrink` wrote it: pieces say in p_paddr which mapping they were cut
-/// from, which begins before them. Other producers leave p_paddr 0.
-fn is_shrunk(segments: &[Segment]) -> bool {
-    let cut = |s: &Segment| s.mapping != s.range.start;
-    segments.iter().any(cut) && segments.iter().filter(|s| cut(s)).all(|s| s.mapping < s.range.start)
+/// from, which begins before them. Other producers leave p_paddr 0, but for `dump`, which keeps pages of `files` so.
+fn is_shrunk(segments: &[Segment], files: impl Fn(Addr) -> bool) -> bool {
+    let cut = |s: &&Segment| s.mapping != s.range.start;
+    let cuts = || segments.iter().filter(cut);
+    cuts().any(|s| !files(s.range.start)) && cuts().all(|s| s.mapping < s.range.start)
 }

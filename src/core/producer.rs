@@ -14,6 +14,8 @@
 //!   [`DIAG_PAGE`] that no process ever mapped. Mappings it skips (PROT_NONE,
 //!   untouched) are absent; memfds are listed in NT_FILE by 8.0.33 and not by
 //!   10.0.14.
+//! * **coremap** (`coremap dump`): as the kernel, and before that a note of its
+//!   own that says so.
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
@@ -79,6 +81,9 @@ const NT_SIGINFO: u32 = 0x5349_4749;
 
 /// Tell the producer by its habits.
 pub fn detect(headers: &Headers, notes: &Notes, diag_page: Option<&DiagPage>) -> Producer {
+    if notes.own.dumped.is_some() {
+        return Producer::Coremap;
+    }
     let gdb_note = notes.order.iter().any(|(owner, _)| owner == "GDB");
     let first = notes.order.first().map(|(_, kind)| *kind);
     if diag_page.is_some() || (headers.os_abi == OS_ABI_LINUX && first == Some(NT_PRPSINFO)) {

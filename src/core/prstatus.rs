@@ -3,15 +3,32 @@
 //! Layout: `struct elf_prstatus` (linux/elfcore.h), the same from kernel, gdb and createdump
 //! and for all 64-bit machines up to the registers, which are [`Registers`] in their order.
 
+use std::time::Duration;
+
 use crate::bytes;
-use crate::targets::{Arch, Registers, Thread};
+use crate::targets::dump_notes::{DumpNotes, ThreadNotes};
+use crate::targets::{Arch, ProcessInfo, Registers, Thread};
 
 /// Where things stand in an NT_PRSTATUS descriptor, in bytes.
 mod at {
     /// `pr_cursig`, i16
     pub(super) const SIGNAL: usize = 12;
+    /// `pr_sigpend`, u64
+    pub(super) const PENDING: usize = 16;
+    /// `pr_sighold`, u64
+    pub(super) const BLOCKED: usize = 24;
     /// `pr_pid`, i32: the thread's id
     pub(super) const TID: usize = 32;
+    /// `pr_ppid`, i32
+    pub(super) const PARENT: usize = 36;
+    /// `pr_pgrp`, i32
+    pub(super) const GROUP: usize = 40;
+    /// `pr_sid`, i32
+    pub(super) const SESSION: usize = 44;
+    /// `pr_utime`, two i64: seconds and microseconds
+    pub(super) const USER: usize = 48;
+    /// `pr_stime`, the same
+    pub(super) const SYSTEM: usize = 64;
     /// `pr_reg`
     pub(super) const REGISTERS: usize = 112;
 }
@@ -27,4 +44,56 @@ pub(super) fn parse(desc: &[u8], arch: Arch) -> Option<Thread> {
         thread_pointer: registers.thread_pointer(),
         registers,
     })
+}
+
+/// The descriptor that tells of `thread`: what [`parse`] reads, and for other readers the rest.
+pub(super) fn bytes_of(thread: &Thread, more: &ThreadNotes, process: &ProcessInfo, notes: &DumpNotes) -> Vec<u8> {
+    let registers = thread.registers.iter().flat_map(|(_, value)| value.to_le_bytes());
+    let mut out = vec![0; at::REGISTERS];
+    out.extend(registers);
+    // pr_fpvalid, and padding to 8 bytes.
+    out.extend(u64::from(!more.sets.is_empty()).to_le_bytes());
+    let mut put = |at: usize, bytes: &[u8]| out.iter_mut().skip(at).zip(bytes).for_each(|(to, from)| *to = *from);
+    put(at::SIGNAL, &thread.signal.to_le_bytes());
+    put(at::PENDING, &more.pending.to_le_bytes());
+    put(at::BLOCKED, &more.blocked.to_le_bytes());
+    put(at::TID, &thread.tid.to_le_bytes());
+    put(at::PARENT, &process.ppid.to_le_bytes());
+    put(at::GROUP, &notes.group.to_le_bytes());
+    put(at::SESSION, &notes.session.to_le_bytes());
+    put(at::USER, &timeval(more.user));
+    put(at::SYSTEM, &timeval(more.system));
+    out
+}
+
+/// `struct timeval`
+fn timeval(time: Duration) -> [u8; 16] {
+    let words = u128::from(time.as_secs()) | u128::from(time.subsec_micros()) << 64;
+    words.to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        for arch in [Arch::X86_64, Arch::Aarch64] {
+            let values = (0..Registers::count(arch) as u64).map(|n| n << 32 | 7).collect();
+            let registers = Registers::new(arch, values);
+            let Some(registers) = registers else { panic!("as many as there are") };
+            let thread = Thread { tid: 4711, signal: 0, thread_pointer: registers.thread_pointer(), registers };
+            let more = ThreadNotes { blocked: 0x11, user: Duration::from_micros(3_000_007), ..ThreadNotes::default() };
+            let process = ProcessInfo { ppid: 5, ..ProcessInfo::default() };
+            let desc = bytes_of(&thread, &more, &process, &DumpNotes::default());
+            // `struct elf_prstatus` of these machines.
+            assert_eq!(desc.len(), if arch == Arch::X86_64 { 336 } else { 392 });
+            let Some(read) = parse(&desc, arch) else { panic!("it is not short") };
+            assert_eq!((read.tid, read.signal, read.thread_pointer), (4711, 0, thread.thread_pointer));
+            assert!(read.registers.iter().eq(thread.registers.iter()));
+            assert_eq!(read.registers.sp(), thread.registers.sp());
+            let word = |at| bytes::u64_at(&desc, at);
+            assert_eq!((word(at::BLOCKED), word(at::USER), word(at::USER + 8)), (Some(0x11), Some(3), Some(7)));
+        }
+    }
 }

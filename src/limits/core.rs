@@ -67,12 +67,19 @@ pub const MAX_OPEN_CLAIMS: usize = 256;
 /// Bytes read of a smaps that is given beside a core: of a million mappings it has some 700 MB.
 pub const MAX_SMAPS: u64 = 1 << 30;
 
+/// Bytes of one line of it: a path of 4,096 bytes, each of which may be written as four.
+pub const MAX_SMAPS_LINE: u64 = 64 << 10;
+
 /// Note segments read; every producer writes one.
 pub const MAX_NOTE_SEGMENTS: usize = 64;
 
 /// Bytes of notes that `shrink` writes, held in memory at once: of 10,000 threads
 /// with all their registers they are some 40 MB.
 pub const MAX_SHRUNK_NOTES: usize = 128 << 20;
+
+/// Runs of pages that a core's own note tells: 64 MiB of them. A process of 100 GB whose pages lie in 32 KiB each
+/// has as many.
+pub const MAX_PAGE_RUNS: u64 = 4 << 20;
 
 /// Units of work that an answer may take of any core: a read of memory is one, some tens of
 /// nanoseconds. All commands on cores of real processes take less than a tenth.

@@ -172,6 +172,10 @@ pub const MAX_HEADER_WORDS: usize = 64;
 /// Offset in a program file beyond which no code is: what is larger is an address.
 pub const MAX_CODE_OFFSET: u64 = 1 << 32;
 
+/// Bytes of a heap, managed or malloc's, that `dump --for all` keeps: a walk of objects takes some ten seconds for each GiB, and the
+/// process stands still for it.
+pub const MOST_HEAP_KEPT: u64 = 256 << 20;
+
 /// Bytes that are read of a recording: a look has some 8 KiB, and this is 16,000 of them. Each row of a look takes three
 /// times its text.
 pub const MAX_RECORDING: u64 = 128 << 20;

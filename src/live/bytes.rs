@@ -211,10 +211,10 @@ impl Bytes {
                 whole &= match (states.get(from), &part.rest) {
                     (Some(State::Absent), Rest::Zero) => true,
                     (Some(State::Absent), Rest::InFile(open, file, offset)) => match file.get_or_init(open) {
-                        Some(file) => from_file(file, offset.saturating_add(at), bytes),
-                        None => self.from_memory(part.range.start.saturating_add(at), bytes),
+                        Some(file) => read_file(file, offset.saturating_add(at), bytes),
+                        None => self.read_memory(part.range.start.saturating_add(at), bytes),
                     },
-                    _ => self.from_memory(part.range.start.saturating_add(at), bytes),
+                    _ => self.read_memory(part.range.start.saturating_add(at), bytes),
                 };
                 from += same.max(1);
             }
@@ -223,7 +223,7 @@ impl Bytes {
         whole
     }
 
-    fn from_memory(&self, addr: Addr, out: &mut [u8]) -> bool {
+    fn read_memory(&self, addr: Addr, out: &mut [u8]) -> bool {
         self.fetched.fetch_add(out.len() as u64, Ordering::Relaxed);
         read_all(&self.mem, addr.get(), out).is_ok_and(|n| n == out.len())
     }
@@ -331,7 +331,7 @@ fn state_of(word: u64) -> State {
 }
 
 /// Pages of a mapped file. Behind its end there is nothing, which a process would die of: zeros.
-fn from_file(file: &File, offset: u64, out: &mut [u8]) -> bool {
+fn read_file(file: &File, offset: u64, out: &mut [u8]) -> bool {
     read_all(file, offset, out).is_ok()
 }
 

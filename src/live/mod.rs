@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use crate::core::mapped::mirror::Mirror;
 use crate::limits;
-use crate::targets::{Extents, Facts, Reads, Stood, Target};
+use crate::targets::{DumpNotes, Extents, Facts, Reads, Stood, Target};
 use bytes::Bytes;
 pub(crate) use open::named;
 use stop::{Ended, Stop};
@@ -99,6 +99,8 @@ pub(crate) struct How {
     pub(crate) no_stop: bool,
     /// Let it go after so long, whatever is still to be read.
     pub(crate) at_most: Option<Duration>,
+    /// It is to be dumped: keep what a core holds beside memory.
+    pub(crate) to_dump: bool,
 }
 
 /// A process that runs: a [`Target`] whose places number the bytes of its mappings, one behind the other.
@@ -113,6 +115,7 @@ pub(crate) struct Live {
     stop: Mutex<Option<Stop>>,
     ended: OnceLock<Ended>,
     how: How,
+    notes: Option<DumpNotes>,
     /// Whether it was let go by [`Target::let_go`]: what is gone by now is no loss.
     goes_on: Arc<AtomicBool>,
 }
@@ -121,7 +124,7 @@ impl Live {
     fn new(facts: Facts, reads: Reads, bytes: Arc<Bytes>, stop: Option<Stop>, how: How, memory: Option<u64>) -> Live {
         let (extents, mirror, ended, goes_on) = Default::default();
         let most = memory.unwrap_or(limits::MIRROR);
-        Live { facts, reads, bytes, extents, mirror, most, stop: Mutex::new(stop), ended, how, goes_on }
+        Live { facts, reads, bytes, extents, mirror, most, stop: Mutex::new(stop), ended, how, goes_on, notes: None }
     }
 
     fn mirror(&self) -> Option<&Mirror> {
@@ -181,7 +184,15 @@ impl Target for Live {
         }
     }
 
+    fn dump_notes(&self) -> Option<&DumpNotes> {
+        self.notes.as_ref()
+    }
+
     fn let_go(&self) {
+        // What is dumped is of one moment.
+        if self.how.to_dump {
+            return;
+        }
         self.end();
         self.goes_on.store(true, Ordering::Relaxed);
     }

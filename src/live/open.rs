@@ -1,10 +1,11 @@
 //! Opening a process that runs: stop it, and put down what is known of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
@@ -20,8 +21,8 @@ use crate::resident::{smaps, status};
 use crate::targets::budget::Allowed;
 use crate::targets::residence::{Figure, MappingResidence, PageRuns, Pages, Residence};
 use crate::targets::{
-    AddressSpace, Arch, Facts, FileMapping, Mapping, MappingName, Piece, PieceState, ProcessInfo, Producer, Reads,
-    Registers, Thread,
+    AddressSpace, Arch, DumpNotes, Facts, FileMapping, Mapping, MappingName, Piece, PieceState, ProcessInfo, Producer,
+    Reads, Registers, Thread,
 };
 
 /// Bytes of an ELF header that tell its class and its machine (`e_ident`, `e_machine`; elf(5)).
@@ -52,13 +53,14 @@ impl Live {
         // What may be refused is opened before anything stands still.
         let mem = proc.open("mem").map_err(|e| refused(pid, e))?;
         let pagemap = proc.open("pagemap").ok();
-        // The kernel looks at each page for this: a tenth of a second for 10 GB.
-        let smaps = proc.read("smaps").map(|text| smaps::parse(&text)).unwrap_or_default();
+        // The kernel looks at each page for this: a tenth of a second for 10 GB. What is dumped is of one moment all the same.
+        let smaps = || proc.read("smaps").unwrap_or_default();
+        let before = if how.to_dump { Vec::new() } else { smaps() };
         let mut thread_names = names(pid, stop::tids(pid).unwrap_or_default().into_iter());
         let (stop, stopped) = if how.no_stop {
             (None, running(pid, arch)?)
         } else {
-            let (stop, stopped) = Stop::begin(pid, arch, how.at_most).map_err(|e| refused(pid, e))?;
+            let (stop, stopped) = Stop::begin(pid, arch, how).map_err(|e| refused(pid, e))?;
             (Some(stop), stopped)
         };
         if !stopped.unstopped.is_empty() && !how.no_stop {
@@ -73,7 +75,8 @@ impl Live {
         if vmas.is_empty() {
             return Err(LiveError::NoMemory { pid });
         }
-        let residence = smaps.into_residence(proc.path("smaps"));
+        let smaps = if how.to_dump { smaps() } else { before };
+        let residence = smaps::parse(&smaps).into_residence(proc.path("smaps"));
         let (space, parts) = lay(&proc, &vmas, &residence.mappings, &mem);
         let bytes = Arc::new(Bytes::new(mem, pagemap, parts));
         let told = proc.read("status").unwrap_or_default();
@@ -89,14 +92,18 @@ impl Live {
         facts.process = Some(process(&proc, &text));
         facts.auxv = auxv(&proc.read("auxv").unwrap_or_default());
         let tids = stopped.threads.iter().map(|thread| thread.tid).chain(stopped.unstopped.iter().copied());
-        let new = tids.filter(|tid| !thread_names.contains_key(tid)).collect::<Vec<_>>();
-        thread_names.extend(names(pid, new.into_iter()));
+        let tids = tids.collect::<BTreeSet<u32>>();
+        thread_names.retain(|tid, _| tids.contains(tid));
+        thread_names.extend(names(pid, tids.into_iter().filter(|tid| !thread_names.contains_key(tid))));
         facts.thread_names = thread_names;
+        let threads = stopped.notes;
+        let notes =
+            how.to_dump.then(|| notes(&proc, DumpNotes { threads, smaps, status: told, ..DumpNotes::default() }));
         facts.threads = stopped.threads;
         facts.threads_lost = !stopped.unstopped.is_empty();
         facts.residence = Some(Arc::new(residence));
         let reads = reads.within(facts.size, allowed);
-        Ok(Live::new(facts, reads, bytes, stop, how, allowed.memory))
+        Ok(Live { notes, ..Live::new(facts, reads, bytes, stop, how, allowed.memory) })
     }
 }
 
@@ -243,6 +250,8 @@ fn state(vma: &Vma, anonymous: Option<u64>, place: u64) -> PieceState {
 /// Where the pages of a mapping are that the process has not in its memory.
 fn rest(proc: &Folder, vma: &Vma) -> Rest {
     match vma.path() {
+        // The kernel's own pages, which show only where they were looked at.
+        None if &*vma.name == "[vdso]" => Rest::Kernel,
         None => Rest::Zero,
         Some(path) if matches!(MappingName::of(path), MappingName::Anonymous(_)) => Rest::Zero,
         Some(path) if matches!(MappingName::of(path), MappingName::Kernel(_)) => Rest::Kernel,
@@ -269,7 +278,7 @@ fn file(proc: &Folder, path: &str, inode: u64, range: AddrRange) -> Option<File>
 /// (/proc/PID/task/TID/syscall), and of them the stack pointer and the place in the code alone.
 fn running(pid: u32, arch: Arch) -> Result<Stopped, LiveError> {
     let tids = stop::tids(pid).map_err(|e| refused(pid, e))?;
-    let mut out = Stopped { threads: Vec::new(), unstopped: Vec::new() };
+    let mut out = Stopped { threads: Vec::new(), unstopped: Vec::new(), notes: BTreeMap::new() };
     for tid in tids {
         let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();
         let words: Vec<u64> =
@@ -285,6 +294,31 @@ fn running(pid: u32, arch: Arch) -> Result<Stopped, LiveError> {
         }
     }
     Ok(out)
+}
+
+/// What only stat tells (proc(5)), of the process and of its threads.
+fn notes(proc: &Folder, mut notes: DumpNotes) -> DumpNotes {
+    // Fields are numbered from 1, and the name, which may hold anything, is the second.
+    let fields = |path: String| {
+        let text = fs::read(path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let rest = text.rsplit(')').next().unwrap_or_default();
+        rest.split_whitespace().map(|field| field.parse::<i64>().unwrap_or(0)).collect::<Vec<i64>>()
+    };
+    let field = |fields: &[i64], number: usize| fields.get(number - 3).copied().unwrap_or(0);
+    let of_process = fields(format!("/proc/{}/stat", proc.pid));
+    notes.group = field(&of_process, 5) as u32;
+    notes.session = field(&of_process, 6) as u32;
+    notes.flags = field(&of_process, 9) as u64;
+    notes.nice = field(&of_process, 19) as i8;
+    let tick = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    for (tid, thread) in &mut notes.threads {
+        let of_thread = fields(format!("/proc/{}/task/{tid}/stat", proc.pid));
+        let time = |number| Duration::from_micros(field(&of_thread, number) as u64 * tick);
+        (thread.user, thread.system) = (time(14), time(15));
+        thread.pending = field(&of_thread, 31) as u64;
+    }
+    notes
 }
 
 fn process(proc: &Folder, status: &str) -> ProcessInfo {

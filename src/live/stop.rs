@@ -5,14 +5,16 @@
 //! signal that the process could see. Where coremap is killed, the kernel lets its tracees go by itself, those that were
 //! about to get a signal with that signal.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::limits;
+use crate::live::How;
 use crate::live::ptrace::{self, Found};
+use crate::targets::dump_notes::ThreadNotes;
 use crate::targets::{Arch, Thread};
 
 /// Rounds in which threads are looked for: one that is just being made is in the list of the next.
@@ -31,6 +33,8 @@ pub(super) struct Stopped {
     pub(super) threads: Vec<Thread>,
     /// Threads that did not stop in time, and whose registers are unknown.
     pub(super) unstopped: Vec<u32>,
+    /// What a core holds of the threads, where there is to be one.
+    pub(super) notes: BTreeMap<u32, ThreadNotes>,
 }
 
 /// How a stop ended.
@@ -49,14 +53,14 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// Stop all threads of `pid`; `at_most`: until they are let go whatever happens.
+    /// Stop all threads of `pid`, and let them go whatever happens after as long as `how` says.
     ///
     /// # Errors
     /// That of the first thread that may not be seized (EPERM), ESRCH where there is no such process.
-    pub(super) fn begin(pid: u32, arch: Arch, at_most: Option<Duration>) -> io::Result<(Stop, Stopped)> {
+    pub(super) fn begin(pid: u32, arch: Arch, how: How) -> io::Result<(Stop, Stopped)> {
         let (let_go, told) = mpsc::channel();
         let (tell, stopped) = mpsc::channel();
-        let body = move || hold(pid, arch, at_most, &tell, &told);
+        let body = move || hold(pid, arch, how, &tell, &told);
         let thread = std::thread::Builder::new().name("stop".into()).stack_size(256 << 10).spawn(body)?;
         let stop = Stop { let_go, thread: Some(thread) };
         match stopped.recv() {
@@ -84,13 +88,7 @@ impl Drop for Stop {
 }
 
 /// Seize, stop, tell, wait, let go: all of it in one thread.
-fn hold(
-    pid: u32,
-    arch: Arch,
-    at_most: Option<Duration>,
-    tell: &Sender<io::Result<Stopped>>,
-    told: &Receiver<()>,
-) -> Ended {
+fn hold(pid: u32, arch: Arch, how: How, tell: &Sender<io::Result<Stopped>>, told: &Receiver<()>) -> Ended {
     let begun = Instant::now();
     let mut seized = Seized { threads: Vec::new(), seen: HashSet::new(), unstopped: Vec::new() };
     let mut timed_out = false;
@@ -100,9 +98,11 @@ fn hold(
         }
         Ok(()) => {
             let threads = seized.threads.iter().filter_map(|&(tid, _)| thread(tid, arch)).collect();
-            let stopped = Stopped { threads, unstopped: seized.unstopped.clone() };
+            let tids = seized.threads.iter().map(|&(tid, _)| tid).filter(|_| how.to_dump);
+            let notes = tids.map(|tid| (tid, thread_notes(tid))).collect();
+            let stopped = Stopped { threads, unstopped: seized.unstopped.clone(), notes };
             if tell.send(Ok(stopped)).is_ok() {
-                let waited = match at_most.map(|most| most.saturating_sub(begun.elapsed())) {
+                let waited = match how.at_most.map(|most| most.saturating_sub(begun.elapsed())) {
                     Some(left) => told.recv_timeout(left),
                     None => told.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 };
@@ -118,6 +118,11 @@ fn thread(tid: u32, arch: Arch) -> Option<Thread> {
     let registers = ptrace::registers(tid, arch)?;
     let thread_pointer = registers.thread_pointer().or_else(|| ptrace::thread_pointer(tid));
     Some(Thread { tid, signal: 0, registers, thread_pointer })
+}
+
+fn thread_notes(tid: u32) -> ThreadNotes {
+    let blocked = ptrace::blocked_signals(tid).unwrap_or(0);
+    ThreadNotes { sets: ptrace::more_registers(tid), blocked, ..ThreadNotes::default() }
 }
 
 /// Threads that are ours to let go.

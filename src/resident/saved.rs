@@ -1,7 +1,7 @@
 //! A smaps that was saved beside a core: whether it is of that process, and at the same moment.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use super::smaps::{self, Smaps};
@@ -57,14 +57,8 @@ pub enum SavedError {
 /// Where it can't be read, is no smaps, or is of another process.
 pub fn read(path: &Path, facts: &Facts, diag: &Diagnostics) -> Result<Residence, SavedError> {
     let name = printable(&path.to_string_lossy()).into_owned();
-    let mut text = Vec::new();
-    let opened = File::open(path).and_then(|file| file.take(limits::MAX_SMAPS).read_to_end(&mut text));
-    opened.map_err(|source| SavedError::Io { path: name.clone(), source })?;
-    take(&text, name, facts, diag)
-}
-
-fn take(text: &[u8], name: String, facts: &Facts, diag: &Diagnostics) -> Result<Residence, SavedError> {
-    let smaps = smaps::parse(text);
+    let opened = File::open(path).and_then(|file| smaps::read(&mut BufReader::new(file.take(limits::MAX_SMAPS))));
+    let smaps = opened.map_err(|source| SavedError::Io { path: name.clone(), source })?;
     if smaps.mappings.is_empty() {
         let what = match &smaps {
             Smaps { rollup: Some(_), .. } => "is a smaps_rollup, which has sums alone: save /proc/PID/smaps",

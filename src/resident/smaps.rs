@@ -4,6 +4,8 @@
 //! or behind /proc/PID/status (`cat /proc/PID/{status,smaps}`), so lines of status are taken too. Nothing is believed that
 //! may be cut: a figure without its unit is none, and a last mapping that has less than the others is left out.
 
+use std::io::{self, BufRead, Read};
+
 use super::status;
 use super::text::{hex, kib, lines, number};
 use crate::addr::{Addr, AddrRange};
@@ -40,16 +42,31 @@ impl Smaps {
 /// Read the text of /proc/PID/smaps. Never fails: a text of something else has no mappings.
 pub fn parse(text: &[u8]) -> Smaps {
     let mut reader = Reader::default();
-    for (line, ended) in lines(text) {
-        // Keys begin with a capital letter.
-        let begins = line.first().is_some_and(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
-        match header(line).filter(|_| begins) {
-            Some((mapping, name)) => reader.begin(mapping, name),
-            None if begins && !ended => reader.cut(),
-            None => reader.line(line),
-        }
-    }
+    lines(text).for_each(|(line, ended)| reader.take(line, ended));
     reader.finish()
+}
+
+/// The same of a text that comes bit by bit, as that of a million mappings has some 700 MB.
+///
+/// # Errors
+/// Those of reading.
+pub fn read(input: &mut impl BufRead) -> io::Result<Smaps> {
+    let mut reader = Reader::default();
+    let mut line = Vec::new();
+    let mut continues = false;
+    loop {
+        line.clear();
+        if input.by_ref().take(limits::MAX_SMAPS_LINE).read_until(b'\n', &mut line)? == 0 {
+            return Ok(reader.finish());
+        }
+        let ended = line.pop_if(|last| *last == b'\n').is_some();
+        let cut = !ended && line.len() as u64 == limits::MAX_SMAPS_LINE;
+        // What is left of a line that is too long is no line.
+        if !continues {
+            reader.take(&line, ended || cut);
+        }
+        continues = cut;
+    }
 }
 
 /// The mapping whose lines are read.
@@ -70,6 +87,17 @@ struct Reader {
 }
 
 impl Reader {
+    /// Take a line; whether it was ended.
+    fn take(&mut self, line: &[u8], ended: bool) {
+        // Keys begin with a capital letter.
+        let begins = line.first().is_some_and(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+        match header(line).filter(|_| begins) {
+            Some((mapping, name)) => self.begin(mapping, name),
+            None if begins && !ended => self.cut(),
+            None => self.line(line),
+        }
+    }
+
     fn begin(&mut self, mapping: MappingResidence, name: &[u8]) {
         self.close(false);
         self.open = Some(Open { mapping, told: Told::NOTHING, rollup: name == b"[rollup]" });

@@ -151,6 +151,19 @@ fn begun_in_header(text: &str, end: usize) -> bool {
     line.starts_with(|c: char| matches!(c, '0'..='9' | 'a'..='f'))
 }
 
+#[test]
+fn read_bit_by_bit_it_is_the_same() -> std::io::Result<()> {
+    let long = format!("{}\nRss: 4 kB\n{NEW}", "10-20 rw-p 0 0:0 0 /".to_owned() + &"x".repeat(200_000));
+    for text in [NEW, OLD, &long, NEW.trim_end(), ""] {
+        let (whole, read) =
+            (parse(text.as_bytes()), read(&mut std::io::BufReader::with_capacity(77, text.as_bytes()))?);
+        let of = |smaps: &Smaps| smaps.mappings.iter().map(|m| (m.range, m.figures, m.page_size)).collect::<Vec<_>>();
+        assert_eq!(of(&whole), of(&read));
+        assert_eq!((whole.told, whole.cut, whole.left_out), (read.told, read.cut, read.left_out));
+    }
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn no_text_breaks_it(text in proptest::collection::vec(any::<u8>(), 0..300), at in 0usize..2000, with in any::<u8>()) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::addr::Addr;
 use crate::targets::Arch;
+use crate::targets::dump_notes::Dumped;
 use crate::targets::producer::{DiagPage, Producer};
 use crate::targets::residence::Residence;
 use crate::targets::space::AddressSpace;
@@ -93,8 +94,8 @@ pub struct Facts {
     pub threads_lost: bool,
     /// Whether the first thread could not be read: the first that is known is another then.
     pub first_thread_lost: bool,
-    /// What threads call themselves (pthread_setname_np), by thread id: known of a process that runs. Cores have no such
-    /// names.
+    /// What threads call themselves (pthread_setname_np), by thread id: known of a process that runs, and of a core that
+    /// coremap wrote. Other cores have no such names.
     pub thread_names: BTreeMap<u32, String>,
     /// The process by itself.
     pub process: Option<ProcessInfo>,
@@ -111,7 +112,9 @@ pub struct Facts {
     /// Whether most of what was dumped is left out, so that one command's answer stays
     /// the same ([`crate::shrink`]).
     pub is_shrunk: bool,
-    /// What of its memory was in RAM, where the target knows; a core file does not.
+    /// How it was dumped, where coremap did that.
+    pub dumped: Option<Dumped>,
+    /// What of its memory was in RAM, where the target knows; of core files, those that coremap wrote do.
     pub residence: Option<Arc<Residence>>,
 }
 
@@ -136,6 +139,7 @@ impl Facts {
             diag_page: None,
             truncation: None,
             is_shrunk: false,
+            dumped: None,
             residence: None,
         }
     }

@@ -14,6 +14,7 @@
 //! | `producer` | how it was made, and what that means for reading it |
 //! | `mapping_name` | what the name of a mapping says that it is |
 //! | `residence` | what of it was in RAM, where somebody tells |
+//! | `dump_notes` | what of a process that runs its core holds beside memory |
 //! | `extents` | which of its bytes are written, where all else is known to be zero |
 //! | `reads`, `budget` | what was read, for what, what was lost, and how much is left to spend |
 //!
@@ -21,6 +22,7 @@
 
 mod arch;
 pub(crate) mod budget;
+pub mod dump_notes;
 pub mod extents;
 pub mod facts;
 pub mod mapping_name;
@@ -36,6 +38,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 pub use arch::Arch;
+pub use dump_notes::DumpNotes;
 pub use extents::Extents;
 pub use facts::{Facts, ProcessInfo, SignalInfo, Truncation, at};
 pub use mapping_name::MappingName;
@@ -105,6 +108,11 @@ pub trait Target: Any + Send + Sync {
 
     /// So many bytes are about to be read again and again, in no order: it is worth to keep them.
     fn expect_random(&self, _bytes: u64) {}
+
+    /// What a core of it is to hold beside its memory; `None`: it was not opened to be dumped.
+    fn dump_notes(&self) -> Option<&DumpNotes> {
+        None
+    }
 
     /// Structures that belong together are read. What is still to be read are samples, which may be of different moments: a process
     /// that stands still goes on.

@@ -14,6 +14,8 @@ words! {
         Gcore = "gcore",
         /// .NET's createdump.
         Createdump = "createdump",
+        /// `coremap dump`.
+        Coremap = "coremap",
         /// Nobody: the process still runs, and is read where it is.
         Live = "live",
         /// Something else (qemu, a JVM's or Go's own writer, a shrunk core, …).

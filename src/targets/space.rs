@@ -35,7 +35,7 @@ impl Perms {
 /// One mapping of the process, or what a producer wrote for one (PT_LOAD in a core).
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {
-    /// Addresses.
+    /// Addresses: of all of it, where only parts of it were written.
     pub range: AddrRange,
     /// Access.
     pub perms: Perms,

@@ -76,6 +76,8 @@ snapshots! {
     help_perfmap: "perfmap", "--help";
     help_shrink: "shrink", "--help";
     help_diff: "diff", "--help";
+    help_record: "record", "--help";
+    help_trend: "trend", "--help";
     help_report: "report", "--help";
     help_check: "check", "--help";
     help_schema: "schema", "--help";

@@ -170,8 +170,9 @@ fn elements_and_entries_of_an_object_are_rows() {
 fn every_command_has_rows_or_says_that_it_has_none() {
     let with_rows: BTreeSet<&str> = RUNS.iter().filter(|r| r.rows.is_some()).map(|r| r.args[0]).collect();
     assert_eq!(with_rows, of_cores().map(|c| c.name).collect());
-    for command in COMMANDS.iter().filter(|c| c.subject == Subject::Program) {
-        let said = answer(&[&[command.name], command.asked].concat(), "csv");
+    for command in COMMANDS.iter().filter(|c| matches!(c.subject, Subject::Program | Subject::Screen)) {
+        let core: &[&str] = if command.subject == Subject::Screen { &[GLIBC] } else { &[] };
+        let said = answer(&[&[command.name], command.asked, core].concat(), "csv");
         said.exits(2);
         assert_eq!(said.stdout, "", "{command:?}");
         assert!(said.stderr.starts_with("coremap: there is no CSV of"), "{}", said.stderr);

@@ -20,6 +20,8 @@ mod csv;
 mod documents;
 mod dotnet_cores;
 mod dotnet_detect;
+#[cfg(target_os = "linux")]
+mod dump;
 mod evil_dotnet;
 mod evil_graph;
 mod evil_heap;
@@ -59,7 +61,9 @@ mod report;
 mod resident;
 mod retained;
 mod schema;
+mod screen;
 mod search;
+mod series;
 mod source_rules;
 mod speed;
 mod stack_roots;

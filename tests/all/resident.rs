@@ -191,6 +191,11 @@ fn of_smaps_alone_what_is_called_certain_is_there() {
                 let certain = stack.rss.unwrap() - stack.rss_estimated.unwrap();
                 assert!(certain <= within(&pages, range), "{} {range}", case.name);
             }
+            // Where threads stand on them tells it here to the page, though that is no proof.
+            for stack in stacks.stacks.iter().filter(|stack| stack.rss_estimated != Some(0)) {
+                let there = within(&pages, AddrRange::new(stack.low.unwrap(), stack.high.unwrap()));
+                assert_eq!(stack.rss, Some(there), "{} {:?}", case.name, stack.tid);
+            }
             // Six stacks are one mapping: together all of it is theirs.
             let truth: u64 =
                 stacks.stacks.iter().map(|s| within(&pages, AddrRange::new(s.low.unwrap(), s.high.unwrap()))).sum();

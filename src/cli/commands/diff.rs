@@ -41,6 +41,10 @@ impl Command for Diff {
         if old.as_os_str() == "-" && new.as_os_str() == "-" {
             return Err(Failure::Usage("only one of the two cores can come from standard input".into()));
         }
+        if common.smaps.is_some() {
+            let why = "--smaps is of one core, and diff compares what two cores hold: ask summary of each";
+            return Err(Failure::Usage(why.into()));
+        }
         let recorded = moments::look(new, Which::Last)?;
         if recorded.is_none() && read_if_json(new)?.is_some() {
             let name = new.display();

@@ -150,6 +150,12 @@ pub(super) const EXAMPLES: &[Example] = &[
     example("perfmap", "coremap perfmap core", "jitted code, in the form of perf's map files", &[]),
     example("diff", "coremap diff old.core new.core", "what grew from one dump to the next", &[]),
     example(
+        "dump",
+        "coremap dump --pid 4711 --for threads,heap -o small.core",
+        "a small core of a process, which goes on",
+        &[],
+    ),
+    example(
         "record",
         "coremap record --pid 4711 --every 10s --for 1h",
         "what has the memory, each ten seconds of an hour, for trend",

@@ -7,6 +7,7 @@ mod async_chains;
 mod check;
 mod completions;
 mod diff;
+mod dump;
 mod examples;
 mod exceptions;
 mod explore;
@@ -25,6 +26,7 @@ mod man;
 mod object;
 mod objects;
 mod perfmap;
+mod purpose;
 mod record;
 mod refs;
 mod regions;
@@ -99,6 +101,7 @@ const COMMANDS: &[Row] = &[
     row::<diff::Diff>(),
     row::<record::Record>(),
     row::<trend::Trend>(),
+    row::<dump::Dump>(),
     row::<report::Report>(),
     row::<shrink::Shrink>(),
     row::<check::Check>(),

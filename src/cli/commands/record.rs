@@ -81,7 +81,7 @@ impl Command for Record {
         let recording = Recording {
             subject: first.recorded.clone(),
             coremap: env!("CARGO_PKG_VERSION").to_owned(),
-            every: first.is_live.then(|| self.every.as_secs_f64()),
+            every: first.is_live.then_some(self.every.as_secs_f64()),
             parts: looker.parts.clone(),
             moments: Vec::new(),
         };

@@ -1,103 +1,20 @@
-use std::collections::HashMap;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use coremap::addr::Addr;
+use clap::Args;
 use coremap::commands::shrink::ShrinkReport;
-use coremap::commands::{self, HeapStatOptions, RetainedOptions, ThreadOptions};
 use coremap::core::producer::DIAG_PAGE_SIZE;
 use coremap::process::{Options, Process};
-use coremap::progress::Progress;
 use coremap::session::Session;
 use coremap::shrink;
-use regex::Regex;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::commands::Command;
+use crate::cli::commands::purpose::Purpose;
 use crate::cli::new_file::NewFile;
 use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched, while_doing};
 use crate::cli::{Exit, Failure, address};
-
-/// Commands that a shrunk core can be made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Purpose {
-    /// info
-    Info,
-    /// summary, without --zero-fill
-    Summary,
-    /// regions and maddress
-    Regions,
-    /// stacks, without --zero-fill and what the threads do (that takes threads)
-    Stacks,
-    /// heap
-    Heap,
-    /// check
-    Check,
-    /// ip2method, symbolicate and perfmap
-    Ip2method,
-    /// threads
-    Threads,
-    /// threads --virtual: all that the heap of a Java VM holds
-    VirtualThreads,
-    /// async
-    Async,
-    /// object, of each --address
-    Object,
-    /// heapstat, objects, object, gcroot, retained and holders: the whole managed heap
-    Objects,
-}
-
-impl Purpose {
-    /// Run the very commands, so that what they read is what is kept.
-    fn read(self, session: &Session<'_>, ips: &[Addr], progress: &Progress) {
-        match self {
-            Purpose::Info => drop(commands::info(session, false)),
-            Purpose::Summary => drop(commands::summary(session, false, progress)),
-            Purpose::Regions => {
-                drop(commands::regions(session, &commands::RegionOptions::default(), &Progress::silent()))
-            }
-            Purpose::Stacks => drop(commands::stacks(session, &HashMap::new(), false, progress)),
-            Purpose::Heap => drop(commands::heap(session, true)),
-            Purpose::Ip2method => {
-                drop(commands::ip2method(session, ips));
-                if ips.is_empty() {
-                    drop(commands::perfmap(session));
-                }
-            }
-            Purpose::Threads => {
-                drop(commands::threads(session, ThreadOptions::default()));
-                // Roots of stacks: GC info of their frames.
-                for (number, runtime) in session.coreclr().iter().enumerate() {
-                    let walker = session.walker(session.known_stacks());
-                    drop(runtime.stack_refs(number, &mut |tid| session.walk_tid(&walker, tid)));
-                }
-            }
-            Purpose::VirtualThreads => {
-                let options = ThreadOptions { virtual_threads: true, ..ThreadOptions::default() };
-                drop(commands::threads(session, options));
-            }
-            Purpose::Async => drop(commands::async_chains(session, true, progress)),
-            Purpose::Object => {
-                for &at in ips {
-                    drop(commands::object(session, at));
-                }
-            }
-            Purpose::Objects => {
-                let options = HeapStatOptions { strings: true, ..HeapStatOptions::default() };
-                drop(commands::heapstat(session, &options, progress));
-                drop(commands::retained(session, &RetainedOptions::default()));
-                // Ways to all types have all names in them.
-                if let Ok(all) = Regex::new("") {
-                    drop(commands::gcroot_types(session, &all, usize::MAX));
-                }
-                drop(commands::holders(session, None, progress));
-            }
-            Purpose::Check => drop(commands::check(session)),
-        }
-    }
-}
 
 /// Write a smaller core that still answers some commands
 #[derive(Args, Debug)]
@@ -170,25 +87,5 @@ impl Command for Shrink {
             segments: shrunk.segments,
         };
         answer(Self::NAME, common, &session, report)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use coremap::commands::Subject;
-
-    use super::*;
-
-    #[test]
-    fn purposes_are_commands_of_cores() {
-        for purpose in Purpose::value_variants().iter().filter_map(ValueEnum::to_possible_value) {
-            // What a command reads with an option of its own.
-            let name = match purpose.get_name() {
-                "virtual-threads" => "threads",
-                name => name,
-            };
-            let command = coremap::commands::named(name);
-            assert!(command.is_some_and(|c| c.subject != Subject::Program), "{}", purpose.get_name());
-        }
     }
 }

@@ -56,8 +56,8 @@ Exit with 1 if this holds, and say so on stderr and in the JSON. Repeatable.
 KIND.COLUMN, one of > >= < <= ==, and a limit: 'stack.written>1GiB', 'total.in_core>=2GB',
 'malloc.size>40%', 'threads.count>200'.
 KIND: a kind in any case of letters, total, or threads.
-COLUMN: size, in_core, count, largest; with --zero-fill written and zero; with --smaps rss, pss,
-private_dirty and swap; of threads count.
+COLUMN: size, in_core, count, largest; with --zero-fill written and zero; with --smaps, and of a
+process that runs, rss, pss, private_dirty and swap; of threads count.
 Limit: a number, a size (KiB MiB GiB TiB, KB MB GB TB), or a percentage of the total in the
 same column (of the total size for largest).
 

@@ -38,6 +38,9 @@ impl Asked {
         for dir in &common.symbols {
             command.arg("--symbols").arg(dir);
         }
+        if let Some(file) = &common.smaps {
+            command.arg("--smaps").arg(file);
+        }
         if let Some(memory) = common.memory {
             command.arg("--memory").arg(memory.to_string());
         }

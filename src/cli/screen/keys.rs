@@ -81,6 +81,13 @@ fn to_tab(state: &mut State, tab: Tab) -> Option<Do> {
     if awaited { Some(Do::GiveUp) } else { hurry }
 }
 
+/// Out of the list, where there is one around it.
+fn back(state: &mut State) {
+    if !state.leave() {
+        state.said = Some("this is the first list; q leaves".to_owned());
+    }
+}
+
 fn on_list(state: &mut State, code: KeyCode) -> Option<Do> {
     let room = state.room.max(1) as isize;
     match code {
@@ -91,11 +98,7 @@ fn on_list(state: &mut State, code: KeyCode) -> Option<Do> {
         KeyCode::Home | KeyCode::Char('g') => state.go(0),
         KeyCode::End | KeyCode::Char('G') => state.go(usize::MAX),
         KeyCode::Enter | KeyCode::Right | KeyCode::Char('l') => return state.enter(),
-        KeyCode::Esc | KeyCode::Backspace | KeyCode::Left | KeyCode::Char('h') => {
-            if !state.leave() {
-                state.said = Some("this is the first list; q leaves".to_owned());
-            }
-        }
+        KeyCode::Esc | KeyCode::Backspace | KeyCode::Left | KeyCode::Char('h') => back(state),
         KeyCode::Char('/') => state.typing = true,
         KeyCode::Char('s') => state.reorder(),
         KeyCode::Char('v') => state.regroup(),

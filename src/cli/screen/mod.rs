@@ -28,6 +28,8 @@ mod page;
 mod run;
 mod state;
 mod terminal;
+#[cfg(test)]
+mod tests;
 mod words;
 mod worker;
 

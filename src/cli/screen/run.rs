@@ -15,7 +15,7 @@ use crate::cli::output::look;
 use crate::cli::progress::progress;
 use crate::cli::screen::asked::Asked;
 use crate::cli::screen::clock::Clock;
-use crate::cli::screen::levels::{Measure, Tab};
+use crate::cli::screen::levels::Tab;
 use crate::cli::screen::look::{Look, Part};
 use crate::cli::screen::page::Page;
 use crate::cli::screen::state::{Do, Live, Making, State, Theme};
@@ -72,7 +72,6 @@ fn begin(command: &'static str, core: &Path, common: &Common, every: Option<Dura
         state.live =
             Some(Live { clock, again: every.is_some(), first: Look::default(), last: Look::default(), failed: None });
         state.tab = Tab::Memory;
-        state.measure = Measure::of(true).first().copied().unwrap_or_default();
     }
     let looking = Looking { state, common, core, asked: None, next: None };
     // From here on it runs again, and is opened for each look.
@@ -124,6 +123,10 @@ impl Looking<'_> {
             while event::poll(Duration::ZERO)? {
                 let todo = match event::read()? {
                     Event::Key(key) => keys::press(&mut self.state, key),
+                    Event::Resize(..) => {
+                        screen.resize()?;
+                        None
+                    }
                     _ => None,
                 };
                 match todo {

@@ -95,7 +95,8 @@ pub(super) struct State {
     places: [Vec<Place>; Tab::ALL.len()],
     /// Of each tab how its rows are put together.
     groupings: [usize; Tab::ALL.len()],
-    pub(super) measure: Measure,
+    /// What memory is measured by, where somebody said so.
+    pub(super) measure: Option<Measure>,
     /// The list that is seen; `None` where its report is not there yet.
     pub(super) level: Option<Level>,
     /// Numbers of its rows, as they stand on the screen.
@@ -124,7 +125,7 @@ impl State {
             tab: Tab::Findings,
             places: std::array::from_fn(|_| vec![Place::default()]),
             groupings: [0; Tab::ALL.len()],
-            measure: Measure::default(),
+            measure: None,
             level: None,
             seen: Vec::new(),
             page: None,
@@ -302,9 +303,10 @@ impl State {
             self.said = Some("memory is measured by another column in the tab Memory".to_owned());
             return;
         }
-        let all = Measure::of(self.live.is_some());
-        let at = all.iter().position(|measure| *measure == self.measure).unwrap_or(0);
-        self.measure = all.get((at + 1) % all.len()).copied().unwrap_or_default();
+        let Some(map) = &self.look.map else { return };
+        let all = Measure::known(map);
+        let at = self.measure.and_then(|now| all.iter().position(|measure| *measure == now)).unwrap_or(0);
+        self.measure = all.get((at + 1) % all.len().max(1)).copied();
         self.refresh();
     }
 

@@ -13,6 +13,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::layout::{Position, Rect};
 
 use crate::cli::Failure;
 
@@ -29,9 +30,11 @@ const TRIES: u32 = 100;
 /// A picture is written at once, so that no half of it is seen.
 const PICTURE: usize = 64 << 10;
 
+type Drawn = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
+
 /// The terminal, as long as it is ours.
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    terminal: Drawn,
 }
 
 impl Screen {
@@ -40,10 +43,7 @@ impl Screen {
     /// # Errors
     /// Those of the terminal.
     pub(super) fn take() -> io::Result<Screen> {
-        let out = BufWriter::with_capacity(PICTURE, io::stdout());
-        let mut screen = Screen { terminal: Terminal::new(CrosstermBackend::new(out))? };
-        screen.take_again()?;
-        Ok(screen)
+        Ok(Screen { terminal: taken()? })
     }
 
     /// Take it once more after it was given back.
@@ -51,10 +51,21 @@ impl Screen {
     /// # Errors
     /// Those of the terminal.
     pub(super) fn take_again(&mut self) -> io::Result<()> {
-        enable_raw_mode()?;
-        TAKEN.store(true, Ordering::SeqCst);
-        execute!(io::stdout(), EnterAlternateScreen, Clear(ClearType::All), Hide)?;
-        self.terminal.clear()
+        self.terminal = taken()?;
+        Ok(())
+    }
+
+    /// The terminal has another size, or had one meanwhile: nothing of what was drawn need be there.
+    ///
+    /// # Errors
+    /// Those of the terminal.
+    pub(super) fn resize(&mut self) -> io::Result<()> {
+        let _held = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        if TAKEN.load(Ordering::SeqCst) {
+            let size = self.terminal.size()?;
+            self.terminal.resize(Rect::from((Position::ORIGIN, size)))?;
+        }
+        Ok(())
     }
 
     /// Draw a picture; nothing where the terminal was given back meanwhile.
@@ -74,6 +85,18 @@ impl Drop for Screen {
     fn drop(&mut self) {
         give_back();
     }
+}
+
+/// The terminal with nothing on it. ratatui's own `Terminal::clear` asks the terminal where its cursor is, and one that
+/// does not answer would be none that we could draw on.
+fn taken() -> io::Result<Drawn> {
+    let out = BufWriter::with_capacity(PICTURE, io::stdout());
+    // A signal that comes in between waits, and gives back what was taken.
+    let _held = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    TAKEN.store(true, Ordering::SeqCst);
+    enable_raw_mode()?;
+    execute!(io::stdout(), EnterAlternateScreen, Clear(ClearType::All), Hide)?;
+    Terminal::new(CrosstermBackend::new(out))
 }
 
 /// Give the terminal back as it was, if it is ours. From any thread, and while it panics.

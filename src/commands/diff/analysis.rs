@@ -57,8 +57,8 @@ pub fn moment_of(summary: &SummaryReport, threads: u64) -> Moment {
         size: k.size,
         readable: k.in_core,
         written: k.written,
-        rss: None,
-        swap: None,
+        rss: k.rss,
+        swap: k.swap,
     };
     Moment {
         threads,
@@ -149,6 +149,9 @@ fn row(kind: KindOrTotal, old: &KindFigures, new: &KindFigures) -> DiffRow {
         old_in_core: old.readable,
         new_in_core: new.readable,
         delta_in_core: delta(old.readable, new.readable),
+        old_rss: old.rss,
+        new_rss: new.rss,
+        delta_rss: old.rss.zip(new.rss).map(|(old, new)| delta(old, new)),
     }
 }
 

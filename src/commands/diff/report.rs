@@ -120,4 +120,10 @@ pub struct DiffRow {
     pub new_in_core: u64,
     /// Their change.
     pub delta_in_core: i64,
+    /// Bytes that were in RAM in the older; `null` where that is not known: of a core without `--smaps`.
+    pub old_rss: Option<u64>,
+    /// Bytes that were in RAM in the newer.
+    pub new_rss: Option<u64>,
+    /// Their change.
+    pub delta_rss: Option<i64>,
 }

@@ -31,8 +31,12 @@ impl Render for DiffReport {
             .optional_rank(2)
             .number("In core change")
             .optional_rank(3);
+        let resident = self.total.delta_rss.is_some();
+        if resident {
+            table = table.number("RSS change");
+        }
         let cells = |r: &DiffRow, name: &str| {
-            vec![
+            let mut row = vec![
                 name.to_owned(),
                 exact(r.old_count),
                 exact(r.new_count),
@@ -41,7 +45,9 @@ impl Render for DiffReport {
                 signed(r.delta, human),
                 signed(r.delta, exact),
                 signed(r.delta_in_core, human),
-            ]
+            ];
+            row.extend(resident.then(|| r.delta_rss.map_or_else(|| "-".to_owned(), |delta| signed(delta, human))));
+            row
         };
         table.rows.extend(self.kinds.iter().map(|r| cells(r, r.kind.name())));
         table.footer = Some(cells(&self.total, "[TOTAL]"));

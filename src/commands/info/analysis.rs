@@ -15,7 +15,8 @@ use crate::report::{ImageFormat, OsSubject};
 use crate::session::Session;
 use crate::targets::PieceState;
 use crate::targets::at;
-use crate::units::human;
+use crate::targets::dump_notes::Dumped;
+use crate::units::{human, moment};
 
 /// Tell of the process; what its arguments and its environment hold only with `show_data`.
 pub fn info(session: &Session<'_>, show_data: bool) -> InfoReport {
@@ -188,7 +189,7 @@ fn completeness(session: &Session<'_>) -> Completeness {
         missing(&|r| r.file.is_none() && r.perms.is_some_and(|p| p.write) && r.kind != Kind::NoAccess);
     let file_missing = missing(&|r| r.file.is_some());
     let truncated = facts.truncation.map_or(0, |t| t.missing);
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = facts.dumped.iter().map(dumped).collect();
     if truncated > 0 {
         notes.push(format!(
             "cut off: {} of memory is missing at the end of the file; what lies there can't be read",
@@ -232,6 +233,15 @@ fn completeness(session: &Session<'_>) -> Completeness {
         truncated,
         notes,
     }
+}
+
+/// How coremap wrote the core.
+fn dumped(dumped: &Dumped) -> String {
+    let kept = if dumped.kept.is_empty() { "in full".to_owned() } else { format!("for {}", dumped.kept.join(", ")) };
+    let stood = dumped.stood.map_or_else(String::new, |stood| {
+        format!("; the process stood still for {:.1} ms", stood.lasted.as_secs_f64() * 1000.0)
+    });
+    format!("written by coremap {} on {}, {kept}{stood}", dumped.version, moment(dumped.time))
 }
 
 #[cfg(test)]

@@ -1,44 +1,51 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use crate::commands::summary::KindRow;
 use crate::commands::{HeapStatOptions, MallocOptions, heapstat, malloc, summary};
 use crate::progress::Progress;
 use crate::report::Name;
-use crate::series::{BlockSize, Blocks, KernelFigures, KindFigures, Moment, Objects, Rest, Subject, Sum};
+use crate::series::{BlockSize, Blocks, Cost, KernelFigures, KindFigures, Moment, Objects, Rest, Subject, Sum};
 use crate::session::Session;
 use crate::words::Part;
 
 /// What a process has at this moment: by kind, its findings, and of `parts` what is asked for. Its number, its time and what it cost as a
 /// whole are left to who looks.
 pub fn moment(session: &Session<'_>, parts: &[Part], progress: &Progress) -> Moment {
-    let process = session.process;
+    let mut cost = Cost::default();
+    let timed = |took: &mut f64, begun: Instant| *took = begun.elapsed().as_secs_f64() * 1e3;
+    // All parts need it, and none is to pay for it.
+    session.map();
+    // Before the summary, which lets a process go that stands still: lists and heaps would change while they are followed.
+    let begun = Instant::now();
+    let malloc = if parts.contains(&Part::Malloc) { blocks(session, progress) } else { None };
+    if parts.contains(&Part::Malloc) {
+        timed(&mut cost.malloc_ms, begun);
+    }
+    let begun = Instant::now();
+    let types = if parts.contains(&Part::Types) { objects(session, progress) } else { None };
+    if parts.contains(&Part::Types) {
+        timed(&mut cost.types_ms, begun);
+    }
     let summary = summary(session, parts.contains(&Part::Written), progress);
-    let kind = |k: &crate::commands::summary::KindRow| KindFigures {
+    let kind = |k: &KindRow| KindFigures {
         count: k.count,
         size: k.size,
         readable: k.in_core,
         written: k.written,
-        rss: None,
-        swap: None,
+        rss: k.rss,
+        swap: k.swap,
     };
-    let mut moment = Moment {
-        threads: process.threads().len() as u64,
+    Moment {
+        threads: session.process.threads().len() as u64,
         kernel: kernel(session),
         kinds: summary.kinds.iter().map(|k| (Name::from(k.kind.name()), kind(k))).collect(),
         findings: findings(&summary.findings),
+        types,
+        malloc,
+        cost,
         ..Moment::default()
-    };
-    if parts.contains(&Part::Malloc) {
-        let begun = Instant::now();
-        moment.malloc = blocks(session, progress);
-        moment.cost.malloc_ms = begun.elapsed().as_secs_f64() * 1e3;
     }
-    if parts.contains(&Part::Types) {
-        let begun = Instant::now();
-        moment.types = objects(session, progress);
-        moment.cost.types_ms = begun.elapsed().as_secs_f64() * 1e3;
-    }
-    moment
 }
 
 /// Who it is that is looked at.

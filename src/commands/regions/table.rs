@@ -85,10 +85,10 @@ impl Render for RegionsReport {
             *cell = human(written);
         }
         let rss_at = if scanned.is_some() { WRITTEN + 1 } else { WRITTEN };
-        if self.regions.iter().any(|r| r.rss.is_some()) {
-            if let Some(cell) = footer.get_mut(rss_at) {
-                *cell = human(sum(|r| r.rss.unwrap_or(0)));
-            }
+        if self.regions.iter().any(|r| r.rss.is_some())
+            && let Some(cell) = footer.get_mut(rss_at)
+        {
+            *cell = human(sum(|r| r.rss.unwrap_or(0)));
         }
         table.footer = Some(footer);
         let mut doc = Document::default();

@@ -297,27 +297,31 @@ const CACHE: u64 = 40 << 20;
 fn kept(rows: &[StackRow]) -> Option<Finding> {
     let cached: Vec<&StackRow> = rows.iter().filter(|r| r.state == StackState::Cached).collect();
     let reserved = cached.iter().filter_map(|r| r.reserved).fold(0, u64::saturating_add);
+    let rss: Option<u64> = cached.iter().map(|r| r.rss).try_fold(0u64, |sum, rss| Some(sum.saturating_add(rss?)));
+    let size = match rss {
+        Some(rss) => format!("{}, {} of it resident", round(reserved), round(rss)),
+        None => round(reserved),
+    };
     let (severity, text) = match cached.len() {
         0 => return None,
-        1 => (Severity::Info, format!("1 stack ({}) is kept for reuse after its thread ended.", round(reserved))),
+        1 => (Severity::Info, format!("1 stack ({size}) is kept for reuse after its thread ended.")),
         n if reserved <= CACHE => (
             Severity::Info,
             format!(
-                "{n} stacks ({}) are kept for reuse after their threads ended; glibc keeps up to 40 MiB of them.",
-                round(reserved)
+                "{n} stacks ({size}) are kept for reuse after their threads ended; glibc keeps up to 40 MiB of them."
             ),
         ),
         n => (
             Severity::Warning,
             format!(
-                "{n} stacks ({}) are kept after their threads ended. glibc keeps up to 40 MiB for reuse: the others are \
-                 of threads that nobody joined (pthread_join) or detached.",
-                round(reserved)
+                "{n} stacks ({size}) are kept after their threads ended. glibc keeps up to 40 MiB for reuse: the others are \
+                 of threads that nobody joined (pthread_join) or detached."
             ),
         ),
     };
     let finding = Finding::new("cached-stacks", severity, text, "glibc's lists of stacks").more("stacks --zero-fill");
-    Some(if severity == Severity::Warning { finding.about(reserved) } else { finding }.within("stacks"))
+    let bytes = rss.unwrap_or(reserved);
+    Some(if severity == Severity::Warning { finding.about(bytes) } else { finding }.within("stacks"))
 }
 
 /// Where a thread's stack size comes from: the runtime's knob, else ulimit -s.

@@ -233,13 +233,7 @@ fn any_series() -> impl Strategy<Value = Vec<f64>> {
                 0 => at * 10.0,
                 1 => 100.0 * (at % 9.0),
                 2 => 900.0 * (1.0 - (-at / 10.0).exp()),
-                3 => {
-                    if i * 2 > count {
-                        500.0
-                    } else {
-                        0.0
-                    }
-                }
+                3 if i * 2 > count => 500.0,
                 4 => walk,
                 _ => 0.0,
             };

@@ -85,7 +85,9 @@ pub(crate) fn answer(args: &[&str], core: &str) -> Value {
         ("runtimes", List),
     ];
     holds(&what, &v["core"], &core);
-    assert!(["kernel", "gcore", "createdump", "unknown"].iter().any(|p| v["core"]["producer"] == *p));
+    assert!(
+        ["kernel", "gcore", "createdump", "coremap", "live", "unknown"].iter().any(|p| v["core"]["producer"] == *p)
+    );
     assert!(["x86_64", "aarch64"].iter().any(|a| v["core"]["arch"] == *a));
     for w in v["warnings"].as_array().unwrap() {
         holds(&what, w, &[("code", Text), ("message", Text)]);

@@ -243,6 +243,50 @@ fn diff() {
 }
 
 #[test]
+fn trend() {
+    let v = answer(&["trend"], crate::support::commands::recording());
+    let fields = [("files", List), ("looks", Number), ("clock", Text), ("?collections", Number), ("?limit", Number)];
+    holds("trend", &v, &fields);
+    all_hold("trend", &v["files"], &[("path", Text), ("recording", Bool), ("looks", Number), ("?pid", Number)]);
+    let row = [
+        ("verdict", Text),
+        ("of", Text),
+        ("name", Text),
+        ("measure", Text),
+        ("first", Number),
+        ("last", Number),
+        ("least", Number),
+        ("most", Number),
+        ("change", Delta),
+        ("?first_count", Number),
+        ("?last_count", Number),
+        ("looks", Number),
+        ("why", Text),
+        ("?command", Text),
+    ];
+    all_hold("trend", &v["series"], &row);
+    for row in v["series"].as_array().unwrap() {
+        // A rate is a number, whole or not.
+        for name in ["per_hour", "per_hour_low", "per_hour_high", "per_minute", "confidence", "gib_more_in", "limit_in"]
+        {
+            assert!(row[name].is_number() || row[name].is_null(), "{name} in {row}");
+        }
+        assert_eq!(row["confidence"].is_null(), row["verdict"] != "grows" && row["verdict"] != "shrinks", "{row}");
+    }
+    assert!(v["seconds"].as_f64().is_some_and(|s| (590.0..610.0).contains(&s)));
+}
+
+#[test]
+fn record() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("one.jsonl");
+    let v = answer(&["record", "-o", file.to_str().unwrap()], real::plain("native-glibc-kernel").to_str().unwrap());
+    holds("record", &v, &[("file", Text), ("bytes", Number), ("looks", Number), ("ended", Text), ("cost", Object)]);
+    all_hold("record", &v["parts"], &[("part", Text), ("looks", Number)]);
+    assert_eq!((&v["looks"], &v["ended"]), (&Value::from(1), &Value::from("one look")));
+}
+
+#[test]
 fn check() {
     on_each_core(|name, core| {
         let v = answer(&["check"], core);

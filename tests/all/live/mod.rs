@@ -141,6 +141,8 @@ fn a_look_makes_the_process_no_larger() {
     let written = number(&anonymous["written"]);
     assert!((8 * MIB..8 * MIB + 64 * 4096).contains(&written), "{written}");
     assert_eq!(address(&found["hits"][0]["address"]), target.places[0] + 2048 * MIB);
+    target.go_on();
+    target.goes_on();
 }
 
 #[test]

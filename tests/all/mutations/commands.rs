@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use coremap::addr::{Addr, AddrRange};
+use coremap::commands::trend::Source;
 use coremap::commands::{
     self, DiffInput, HandleOptions, HeapStatOptions, LeaksOptions, MallocOptions, PageOptions, RefsOptions,
     RegionOptions, RetainedOptions, SearchOptions, Span, ThreadOptions, TriageOptions, report,
@@ -13,8 +14,9 @@ use coremap::map::audit;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::render::{self, Look, Render};
-use coremap::report::Part;
+use coremap::report::{Part, Verdict as Moves};
 use coremap::search::{Encoding, Pattern, PatternOptions};
+use coremap::series::{Moment, Recording, RecordingWriter, read_recording};
 use coremap::session::Session;
 use coremap::shrink;
 use regex::Regex;
@@ -67,6 +69,8 @@ pub const COMMANDS: &[(&str, Command)] = &[
     ("threads", threads),
     ("async", async_chains),
     ("diff", diff),
+    ("record", record),
+    ("trend", trend),
     ("report", page),
     ("shrink", shrunk),
 ];
@@ -370,7 +374,7 @@ fn async_chains(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 
 /// With itself: nothing changed.
 fn diff(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
-    let moment = commands::record::moment(&o.session, &[Part::Types, Part::Malloc], &o.silent);
+    let moment = looked(o);
     let core = commands::side(o.session.process);
     let side = DiffInput { core: &core, moment: &moment };
     let report = commands::diff(side, side);
@@ -387,6 +391,47 @@ fn page(o: &Opened<'_>, _: &mut Rng) -> Verdict {
         2 => report::read_page(&page.html).map(drop).map_err(|e| e.to_string()),
         scripts => Err(format!("{scripts} scripts in a page")),
     }
+}
+
+/// A look as a recording keeps it: what is written is read again, and its sums are the summary's.
+fn record(o: &Opened<'_>, _: &mut Rng) -> Verdict {
+    let (recording, moment) = (recording(o), looked(o));
+    let summary = commands::summary(&o.session, false, &o.silent);
+    let size: u64 = moment.kinds.values().map(|k| k.size).sum();
+    if size != summary.total.size {
+        return Err(format!("{size} bytes in kinds, the summary has {}", summary.total.size));
+    }
+    let mut text = Vec::new();
+    let written = RecordingWriter::begin(&mut text, &recording).and_then(|mut writer| writer.add(moment.clone()));
+    written.map_err(|e| e.to_string())?;
+    let back = read_recording(text.as_slice()).map_err(|e| e.to_string())?;
+    let threads = back.recording.moments.first().map(|m| (m.threads, m.kinds.len()));
+    if back.lacks.is_some() || threads != Some((moment.threads, moment.kinds.len())) {
+        return Err(format!("read back: {:?}, {threads:?}", back.lacks));
+    }
+    Ok(())
+}
+
+/// Five looks at what does not change: nothing grows.
+fn trend(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let mut recording = recording(o);
+    let moment = looked(o);
+    recording.moments = (0..5).map(|look| Moment { look, seconds: look as f64, ..moment.clone() }).collect();
+    let source = Source { path: "same".into(), is_recording: true, recording };
+    let report = commands::trend(&[source], None).map_err(|e| e.to_string())?;
+    if let Some(moves) = report.series.iter().find(|row| row.verdict != Moves::Steady || row.change != 0) {
+        return Err(format!("{moves:?}"));
+    }
+    o.show("trend", report, rng)
+}
+
+fn looked(o: &Opened<'_>) -> Moment {
+    commands::record::moment(&o.session, &[Part::Types, Part::Malloc], &o.silent)
+}
+
+fn recording(o: &Opened<'_>) -> Recording {
+    let subject = commands::record::subject(&o.session);
+    Recording { subject, coremap: "0".into(), every: None, parts: Vec::new(), moments: Vec::new() }
 }
 
 /// Writing what is kept of a core: any pages.

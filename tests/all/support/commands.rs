@@ -26,6 +26,8 @@ pub struct Command {
 /// Of each command, `asked` and `hostile`.
 pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
     ("triage", &[], true),
+    ("explore", &[], false),
+    ("top", &[], false),
     ("info", &[], true),
     ("summary", &["--zero-fill"], true),
     ("regions", &[], true),
@@ -54,6 +56,9 @@ pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
     ("symbolicate", &[FRAMES], true),
     ("perfmap", &[], true),
     ("diff", &[GLIBC], false),
+    ("record", &["-o", NEW], false),
+    ("trend", &["--every", "10m"], false),
+    ("dump", &["-o", NEW], false),
     ("report", &["-o", NEW], false),
     ("shrink", &["-o", NEW], false),
     ("check", &[], true),
@@ -72,7 +77,7 @@ pub static COMMANDS: LazyLock<Vec<Command>> = LazyLock::new(|| {
 
 /// Those that answer of a core.
 pub fn of_cores() -> impl Iterator<Item = &'static Command> {
-    COMMANDS.iter().filter(|c| c.subject != Subject::Program)
+    COMMANDS.iter().filter(|c| matches!(c.subject, Subject::Process | Subject::Runtime))
 }
 
 pub const GLIBC: &str = "native-glibc-kernel.core";
@@ -94,6 +99,9 @@ pub const FRAMES: &str = "frames.txt";
 
 /// Stands for a file that is to be written.
 pub const NEW: &str = "new.core";
+
+/// Stands for the recording of testdata: `slow-leak.c`, ten minutes.
+pub const RECORDING: &str = "slow-leak.jsonl";
 
 /// A command with arguments and cores, and what is looked at in its answer.
 #[derive(Debug)]
@@ -198,6 +206,11 @@ pub const RUNS: &[Run] = &[
     run(&["diff", GLIBC, CREATEDUMP]).json("/kinds/0"),
     run(&["diff", CREATEDUMP, GCORE]).json("/types/0").csv("/kinds").table(),
     run(&["diff", MUSL, GLIBC]).table(),
+    run(&["record", "-o", NEW, CREATEDUMP]).json("/cost/wall_ms/most").csv("/parts"),
+    run(&["record", "-o", NEW, GLIBC]).table(),
+    run(&["trend", RECORDING]).json("/series/0/per_hour_low").csv("/series").table(),
+    run(&["trend", "--every", "1m", GLIBC, CREATEDUMP, GCORE]).json("/series/0/why"),
+    run(&["diff", RECORDING, RECORDING]).json("/malloc/0/delta").csv("/kinds").table(),
     run(&["report", "-o", NEW, CREATEDUMP]).json("/parts/0").csv("/parts").table(),
     run(&["report", "-o", NEW, CREATEDUMP, GCORE]).json("/size"),
     run(&["shrink", "-o", NEW, GLIBC]).json("/segments").csv(""),
@@ -220,11 +233,17 @@ pub fn answer(args: &[&str], form: &[&str]) -> Output {
     let words = args.iter().map(|&a| match a {
         FRAMES => text,
         NEW => new.to_str().unwrap(),
+        RECORDING => recording(),
         a => a,
     });
     let out = program(words.chain(form.iter().copied())).dir(&unpacked(args)).go();
     out.is_sound();
     out
+}
+
+/// What [`RECORDING`] stands for.
+pub fn recording() -> &'static str {
+    concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/recordings/slow-leak.jsonl")
 }
 
 /// What [`FRAMES`] stands for.

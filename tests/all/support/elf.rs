@@ -23,6 +23,7 @@ pub struct Segment {
     pub memsz: u64,
     pub filesz: u64,
     pub offset: u64,
+    pub flags: u64,
 }
 
 /// What the headers of a well-formed core say.
@@ -32,7 +33,7 @@ pub struct Headers {
     pub files: Vec<(u64, u64)>,
     /// Their offsets in their files, in bytes, and their paths.
     pub names: Vec<(u64, String)>,
-    /// (offset, size) of PT_NOTE.
+    /// (offset, size) of the first PT_NOTE.
     pub notes: (usize, usize),
     /// Bytes of ELF and program headers.
     pub len: usize,
@@ -56,8 +57,14 @@ pub fn read(b: &[u8]) -> Headers {
         let h = &b[at + 56 * i..at + 56 * (i + 1)];
         let (offset, filesz) = (u64_at(h, 8), u64_at(h, 32));
         match u32_at(h, 0) {
-            1 => out.loads.push(Segment { vaddr: u64_at(h, 16), memsz: u64_at(h, 40), filesz, offset }),
-            4 => out.notes = (offset as usize, filesz as usize),
+            1 => out.loads.push(Segment {
+                vaddr: u64_at(h, 16),
+                memsz: u64_at(h, 40),
+                filesz,
+                offset,
+                flags: u32_at(h, 4),
+            }),
+            4 if out.notes == (0, 0) => out.notes = (offset as usize, filesz as usize),
             _ => {}
         }
     }

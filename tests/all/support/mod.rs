@@ -17,6 +17,7 @@ pub mod live;
 pub mod malloc_builder;
 pub mod methods;
 pub mod notes;
+pub mod pty;
 pub mod real;
 pub mod run;
 pub mod terminal;

@@ -311,7 +311,7 @@ mod tests {
         let level = level();
         let form = form(&level, &[0, 1], 80, true);
         let line = drawn(&level, &level.rows[0], &form, true, false)[0].to_string();
-        assert_eq!(line.trim_end(), ">   3.00 MiB  75.0 % ███████▌        12  345.00 MiB  GCHeap");
-        assert_eq!(titles(&level, &form), "    Written       %            Regions      Mapped  Kind");
+        assert_eq!(line.trim_end(), "> 3.00 MiB  75.0 % ███████▌        12  345.00 MiB  GCHeap");
+        assert_eq!(titles(&level, &form), "   Written       %            Regions      Mapped  Kind");
     }
 }

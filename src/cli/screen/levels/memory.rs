@@ -15,27 +15,33 @@ use crate::cli::screen::look::Map;
 const MOST: usize = 20_000;
 
 /// What memory is measured by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli::screen) enum Measure {
-    /// Bytes of pages that are not all zero; held by the core, until these are counted.
-    #[default]
+    /// Bytes in RAM.
+    Resident,
+    /// Bytes of pages that are not all zero.
     Written,
-    /// Bytes that the core holds.
+    /// Bytes that the core holds, or a core of a process that runs would hold.
     InCore,
     /// Address space.
     Mapped,
 }
 
 impl Measure {
-    /// Those that are known, as they follow each other; `live`: of a process that runs, whose memory is not read for
-    /// what of it is zero.
-    pub(in crate::cli::screen) fn of(live: bool) -> &'static [Measure] {
-        if live { &[Measure::InCore, Measure::Mapped] } else { &[Measure::Written, Measure::InCore, Measure::Mapped] }
+    /// Those that are known of a map, the best first.
+    pub(in crate::cli::screen) fn known(map: &Map) -> Vec<Measure> {
+        let scanned = map.regions.regions.iter().all(|region| region.written.is_some());
+        let mut all = Vec::new();
+        all.extend(map.summary.rss.is_some().then_some(Measure::Resident));
+        all.extend(scanned.then_some(Measure::Written));
+        all.extend([Measure::InCore, Measure::Mapped]);
+        all
     }
 
     /// Its title.
     pub(in crate::cli::screen) fn name(self) -> &'static str {
         match self {
+            Measure::Resident => "RSS",
             Measure::Written => "Written",
             Measure::InCore => "In core",
             Measure::Mapped => "Mapped",
@@ -44,6 +50,7 @@ impl Measure {
 
     fn bytes(self, sum: &Sum) -> Option<u64> {
         match self {
+            Measure::Resident => sum.rss,
             Measure::Written => sum.written,
             Measure::InCore => Some(sum.in_core),
             Measure::Mapped => Some(sum.size),
@@ -57,13 +64,14 @@ struct Sum {
     count: u64,
     size: u64,
     in_core: u64,
-    /// `None` as soon as it is not known of one of them.
+    /// These are `None` as soon as they are not known of one of them.
     written: Option<u64>,
+    rss: Option<u64>,
 }
 
 impl Default for Sum {
     fn default() -> Sum {
-        Sum { count: 0, size: 0, in_core: 0, written: Some(0) }
+        Sum { count: 0, size: 0, in_core: 0, written: Some(0), rss: Some(0) }
     }
 }
 
@@ -72,7 +80,9 @@ impl Sum {
         self.count += 1;
         self.size = self.size.saturating_add(region.size);
         self.in_core = self.in_core.saturating_add(region.in_core);
-        self.written = self.written.zip(region.written).map(|(sum, more)| sum.saturating_add(more));
+        let plus = |(sum, more): (u64, u64)| sum.saturating_add(more);
+        self.written = self.written.zip(region.written).map(plus);
+        self.rss = self.rss.zip(region.rss).map(plus);
     }
 
     fn of<'a>(regions: impl Iterator<Item = &'a RegionRow>) -> Sum {
@@ -83,9 +93,9 @@ impl Sum {
 }
 
 pub(super) fn level(map: &Map, view: View<'_>) -> Option<Level> {
-    let scanned = map.regions.regions.iter().all(|region| region.written.is_some());
-    let list =
-        List { measure: if view.measure == Measure::Written && !scanned { Measure::InCore } else { view.measure } };
+    let known = Measure::known(map);
+    let usual = known.first().copied().unwrap_or(Measure::InCore);
+    let list = List { measure: view.measure.filter(|measure| known.contains(measure)).unwrap_or(usual) };
     let regions = || map.regions.regions.iter();
     let level = match view.path {
         [] if view.grouping == 1 => list.of_regions(regions().collect(), true),
@@ -108,11 +118,7 @@ pub(super) fn level(map: &Map, view: View<'_>) -> Option<Level> {
             }
         }
     };
-    let mut level = level.with_shares();
-    if view.measure == Measure::Written && !scanned {
-        level.note = Some("what is zero is not counted yet".to_owned());
-    }
-    Some(level)
+    Some(level.with_shares())
 }
 
 /// Whose a region is: its file's, where it has one; else what the detail says.
@@ -165,10 +171,19 @@ impl List {
         let row = |kind: &coremap::commands::summary::KindRow| {
             let name = kind.kind.name();
             let written = written.get(&kind.kind).copied().flatten();
-            let sum = Sum { count: kind.count, size: kind.size, in_core: kind.in_core, written };
+            let sum = Sum { count: kind.count, size: kind.size, in_core: kind.in_core, written, rss: kind.rss };
             let mut row = self.row(name, &sum);
             row.cells = self.cells(&sum, true);
             row.about.push(("largest", human(kind.largest)));
+            let told = [
+                ("PSS", kind.pss),
+                ("private dirty", kind.private_dirty),
+                ("shared", kind.shared),
+                ("swap", kind.swap),
+                ("huge pages", kind.huge),
+                ("RSS estimated", kind.rss_estimated.filter(|bytes| *bytes > 0)),
+            ];
+            row.about.extend(told.into_iter().filter_map(|(what, bytes)| Some((what, human(bytes?)))));
             row.opens = Opens::Level;
             row.command = Some(vec!["regions".into(), "--kind".into(), name.into()]);
             row
@@ -239,6 +254,8 @@ impl List {
         row.about.insert(0, ("range", format!("{} - {}", region.start, region.end)));
         row.about.insert(1, ("kind", format!("{} ({})", region.kind, region.confidence.name())));
         row.about.push(("perms", region.perms.clone()));
+        let estimated = region.rss_estimated.filter(|bytes| *bytes > 0);
+        row.about.extend(estimated.map(|bytes| ("RSS estimated", human(bytes))));
         if let Some(file) = region.file.as_ref().filter(|file| **file != region.detail) {
             row.about.push(("file", file.to_string()));
         }
@@ -262,5 +279,6 @@ fn told(sum: &Sum) -> Vec<(&'static str, String)> {
     let exactly = |bytes: u64| format!("{} bytes", exact(bytes));
     let mut about = vec![("mapped", exactly(sum.size)), ("in core", exactly(sum.in_core))];
     about.extend(sum.written.map(|written| ("written", exactly(written))));
+    about.extend(sum.rss.map(|rss| ("RSS", exactly(rss))));
     about
 }

@@ -65,8 +65,8 @@ pub(super) struct View<'a> {
     pub(super) tab: Tab,
     /// Number of the tab's grouping.
     pub(super) grouping: usize,
-    /// What memory is measured by.
-    pub(super) measure: Measure,
+    /// What memory is measured by, where somebody said so.
+    pub(super) measure: Option<Measure>,
     /// Keys of the rows that were gone into.
     pub(super) path: &'a [String],
 }

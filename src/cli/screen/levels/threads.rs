@@ -32,12 +32,11 @@ fn size(bytes: Option<u64>) -> String {
 /// What a stack takes, and what that is called.
 type Takes = (&'static str, fn(&StackRow) -> Option<u64>);
 
-/// What was written of stacks, where that is known; of a process that runs, what is in use.
+/// What of stacks is resident or was written, where that is known; else what is in use.
 fn takes(report: &Threads) -> Takes {
-    let all: [Takes; 2] = [("Written", |stack| stack.written), ("In use", |stack| stack.in_use)];
     let known = |(_, of): &Takes| report.stacks.stacks.iter().any(|stack| of(stack).is_some());
-    let [first, second] = all;
-    if known(&first) { first } else { second }
+    let best: [Takes; 2] = [("RSS", |stack| stack.rss), ("Written", |stack| stack.written)];
+    best.into_iter().find(known).unwrap_or(("In use", |stack| stack.in_use))
 }
 
 fn by_thread(report: &Threads) -> Level {
@@ -79,6 +78,7 @@ fn one(stack: &StackRow, thread: Option<&ThreadRow>, takes: fn(&StackRow) -> Opt
         ("touched", stack.touched),
         ("in core", Some(stack.in_core)),
         ("written", stack.written),
+        ("RSS", stack.rss),
     ];
     about.push(("bytes", sizes.map(|(name, bytes)| format!("{name} {}", bytes.map_or("-".into(), exact))).join(" · ")));
     if let Some(thread) = thread {

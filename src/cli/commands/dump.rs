@@ -1,0 +1,266 @@
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use coremap::addr::AddrRange;
+use coremap::commands::dump::DumpReport;
+use coremap::dump::{self, Dumped, Keep, Plan};
+use coremap::limits;
+use coremap::map::Kind;
+use coremap::process::{Options, Process};
+use coremap::progress::Progress;
+use coremap::report::Compression;
+use coremap::session::Session;
+use coremap::targets::Producer;
+use coremap::targets::residence::Figure;
+use coremap::units::human;
+
+use crate::cli::args::Common;
+use crate::cli::commands::Command;
+use crate::cli::commands::purpose::Purpose;
+use crate::cli::new_file::NewFile;
+use crate::cli::output::answer;
+use crate::cli::progress::{progress, watched, while_doing};
+use crate::cli::{Exit, Failure, address};
+
+/// Write a core of a process that runs, which goes on running
+#[derive(Args, Debug)]
+pub(super) struct Dump {
+    /// File to write; must not exist. Its ending .zst, .gz, .xz or .lz4 has it compressed
+    #[arg(short, long, value_name = "OUT")]
+    out: PathBuf,
+    /// Keep no more than what these commands read, so that they answer as of the process; without it, all that a core of the
+    /// kernel holds
+    #[arg(long = "for", value_enum, value_delimiter = ',', value_name = "COMMANDS")]
+    purpose: Vec<Purpose>,
+    /// For ip2method: keep what tells these addresses, not all methods (repeatable)
+    #[arg(long, value_name = "ADDR")]
+    address: Vec<String>,
+    /// Keep program files as they are mapped, too
+    #[arg(long, conflicts_with = "purpose")]
+    files: bool,
+    /// Compress it, whatever its name
+    #[arg(long, value_enum, value_name = "FORM")]
+    compress: Option<Form>,
+    /// The process, as --pid names it
+    #[arg(value_name = "PID")]
+    process: PathBuf,
+}
+
+/// How a core is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// zstd, the fastest for what it saves
+    Zstd,
+    /// gzip
+    Gzip,
+    /// xz, the slowest
+    Xz,
+    /// lz4
+    Lz4,
+    /// Not at all
+    None,
+}
+
+impl Dump {
+    /// The compression asked for, by the option or by the name of the file.
+    fn form(&self) -> Option<Compression> {
+        let by_name = || {
+            let ending = self.out.extension()?.to_str()?;
+            Compression::ALL.iter().copied().find(|form| form.name() == ending)
+        };
+        match self.compress {
+            None => by_name(),
+            Some(Form::None) => None,
+            Some(Form::Zstd) => Some(Compression::Zstd),
+            Some(Form::Gzip) => Some(Compression::Gzip),
+            Some(Form::Xz) => Some(Compression::Xz),
+            Some(Form::Lz4) => Some(Compression::Lz4),
+        }
+    }
+
+    /// Open the process, which stands still from then on, with a record of what is read.
+    fn open(&self, common: &Common, progress: &Progress) -> Result<Process, Failure> {
+        let options = Options {
+            memory: common.memory,
+            alone: true,
+            handle_sigbus: true,
+            stop_at_most: common.stop_at_most,
+            to_dump: true,
+            record: true,
+            ..Options::default()
+        };
+        let process = while_doing(&|| "opening", progress, || Process::open(&self.process, &options, progress))?;
+        if process.producer() != Producer::Live {
+            let (out, core) = (self.out.display(), self.process.display());
+            let way = format!("`coremap shrink -o {out} {core}` writes a smaller core of it");
+            return Err(Failure::Usage(format!("'{core}' is a core, and dump takes a process that runs: {way}")));
+        }
+        Ok(process)
+    }
+
+    /// What to keep the pages of, one by one; none: a full core. Of `all` those that would keep a large heap are left out, as the process stands
+    /// still until it is copied.
+    fn purposes(&self, session: &Session<'_>) -> Vec<Purpose> {
+        if !self.purpose.contains(&Purpose::All) {
+            return self.purpose.clone();
+        }
+        let held = |wanted: &dyn Fn(Kind) -> bool| {
+            let regions = session.map().regions.iter().filter(|region| wanted(region.kind));
+            regions.map(|region| resident(session.process, region.range)).fold(0, u64::saturating_add)
+        };
+        let (objects, blocks) = (held(&Kind::holds_objects), held(&Kind::holds_blocks));
+        let is_large = |purpose: Purpose| {
+            purpose.keeps_objects() && objects > limits::MOST_HEAP_KEPT
+                || purpose.keeps_blocks() && blocks > limits::MOST_HEAP_KEPT
+        };
+        let (left, kept): (Vec<_>, Vec<_>) =
+            Purpose::each().partition(|&purpose| is_large(purpose) && !self.purpose.contains(&purpose));
+        if !left.is_empty() {
+            let words = words(&left);
+            let heap = if left.iter().any(|purpose| purpose.keeps_objects()) { objects } else { 0 };
+            let heap = heap + if left.iter().any(|purpose| purpose.keeps_blocks()) { blocks } else { 0 };
+            let (names, list, heap) = (words.join(", "), words.join(","), human(heap));
+            session.process.diag.note(
+                "left-out",
+                format!(
+                    "--for all leaves out {names}: the process would stand still until all {heap} of its heaps are read; \
+                     --for all,{list} keeps them"
+                ),
+            );
+        }
+        kept
+    }
+
+    /// Have the commands read what is kept for them; what is to be written.
+    fn plan(&self, session: &Session<'_>, kept_for: &[Purpose], progress: &Progress) -> Result<Plan, Failure> {
+        let process = session.process;
+        let ips = self.address.iter().map(|a| address::parse(a, process)).collect::<Result<Vec<_>, _>>();
+        let ips = ips.map_err(Failure::Usage)?;
+        let read = if kept_for.is_empty() { &Purpose::STRUCTURES } else { kept_for };
+        watched(process, progress, || read.iter().for_each(|purpose| purpose.read(session, &ips, progress)));
+        // They begin every answer.
+        session.runtimes();
+        dump::for_debugger(process);
+        let read = process.reads().ranges();
+        if kept_for.is_empty() {
+            return Ok(Plan::new(process, Keep::Full { and: &read, files: self.files }, &[]));
+        }
+        let words = words(kept_for);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        Ok(Plan::new(process, Keep::Only(&read), &words))
+    }
+
+    /// Write it to a file without a name, or fail before much is written.
+    fn write(&self, process: &Process, plan: &Plan, new: &NewFile, progress: &Progress) -> io::Result<Dumped> {
+        let Some(form) = self.form() else {
+            if let Some(room) = room(new.file()).filter(|&room| room < plan.bytes()) {
+                let (needs, room) = (human(plan.bytes()), human(room));
+                let why = format!(
+                    "it may take {needs}, and {room} are free there; --for COMMANDS keeps less, and compressed (-o NAME.zst) it \
+                     takes a part of that"
+                );
+                return Err(io::Error::new(ErrorKind::StorageFull, why));
+            }
+            return dump::write(process, plan, new.file(), progress);
+        };
+        // What is little is copied first and packed when the process goes on.
+        let scratch = if self.purpose.is_empty() { None } else { Some(tempfile::tempfile_in(folder(&self.out))?) };
+        let mut out = BufWriter::new(new.file());
+        dump::write_packed(process, plan, form, scratch.as_ref(), &mut out, progress)
+    }
+}
+
+fn words(purposes: &[Purpose]) -> Vec<String> {
+    purposes.iter().map(|purpose| purpose.word()).collect()
+}
+
+/// Bytes of `range` that are in memory or swapped, as far as the figures of its mapping tell.
+fn resident(process: &Process, range: AddrRange) -> u64 {
+    let known = process.facts().residence.as_ref().and_then(|residence| residence.mapping_at(range.start).copied());
+    let held = known.map(|known| known.figures.get(Figure::Rss).saturating_add(known.figures.get(Figure::Swap)));
+    range.len().min(held.unwrap_or(u64::MAX))
+}
+
+/// Bytes that anybody may still write to where the file is.
+#[cfg(unix)]
+fn room(file: &File) -> Option<u64> {
+    let told = rustix::fs::fstatvfs(file).ok()?;
+    told.f_bavail.checked_mul(told.f_frsize)
+}
+
+#[cfg(not(unix))]
+fn room(_: &File) -> Option<u64> {
+    None
+}
+
+/// Bytes that a file takes on its disk.
+#[cfg(unix)]
+fn on_disk(path: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+
+    Some(path.metadata().ok()?.blocks() * 512)
+}
+
+#[cfg(not(unix))]
+fn on_disk(_: &Path) -> Option<u64> {
+    None
+}
+
+/// The folder that a file is in.
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+impl Command for Dump {
+    const NAME: &'static str = "dump";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let out = self.out.as_path();
+        if common.no_stop {
+            return Err(Failure::Usage(
+                "a core of a process that runs on would not fit together: dump has no --no-stop; --stop-at-most TIME bounds the \
+                 stop"
+                    .into(),
+            ));
+        }
+        // Before anything stands still.
+        if let Ok(there) = std::fs::symlink_metadata(out) {
+            let what = if there.is_dir() { "is a directory" } else { "exists already, and dump overwrites nothing" };
+            return Err(Failure::Usage(format!("'{}' {what}: name a new file", out.display())));
+        }
+        let new = NewFile::create(out).map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))?;
+        let progress = progress();
+        let process = self.open(common, &progress)?;
+        let session = Session::new(&process);
+        let kept_for = self.purposes(&session);
+        let plan = self.plan(&session, &kept_for, &progress)?;
+        let written = watched(&process, &progress, || self.write(&process, &plan, &new, &progress));
+        // However that went, it goes on.
+        process.target().finish();
+        let written = written.and_then(|dumped| {
+            let size = (&mut new.file()).seek(SeekFrom::End(0))?;
+            while_doing(&|| "waiting for the disk", &progress, || new.keep()).map(|()| (dumped, size))
+        });
+        let (dumped, size) = written.map_err(|e| {
+            let why = match e.kind() {
+                ErrorKind::FileTooLarge => "a file may not be larger (ulimit -f)".to_owned(),
+                _ => e.to_string(),
+            };
+            Failure::Beside(format!("writing {}: {why}; nothing is left of it", out.display()))
+        })?;
+        let report = DumpReport {
+            file: out.display().to_string(),
+            size,
+            on_disk: on_disk(out),
+            packed: self.form(),
+            unpacked: dumped.size,
+            kept_for: (!kept_for.is_empty()).then(|| words(&kept_for).join(",")),
+            kept: dumped.kept,
+            in_core: dumped.of,
+            segments: dumped.segments,
+        };
+        answer(Self::NAME, common, &session, report)
+    }
+}

@@ -1,0 +1,156 @@
+//! What a smaller core is made for: commands whose pages it keeps.
+
+use std::collections::HashMap;
+
+use clap::ValueEnum;
+use coremap::addr::Addr;
+use coremap::commands::{self, HandleOptions, HeapStatOptions, MallocOptions, RetainedOptions, ThreadOptions};
+use coremap::progress::Progress;
+use coremap::session::Session;
+use regex::Regex;
+
+/// Commands that a smaller core can be made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Purpose {
+    /// info
+    Info,
+    /// summary, without --zero-fill
+    Summary,
+    /// regions and maddress
+    Regions,
+    /// stacks, without --zero-fill and what the threads do (that takes threads)
+    Stacks,
+    /// heap
+    Heap,
+    /// check
+    Check,
+    /// ip2method, symbolicate and perfmap
+    Ip2method,
+    /// threads
+    Threads,
+    /// threads --virtual: all that the heap of a Java VM holds
+    VirtualThreads,
+    /// async
+    Async,
+    /// object, of each --address
+    Object,
+    /// heapstat, objects, object, gcroot, retained and holders: the whole managed heap
+    Objects,
+    /// malloc: the heads of all blocks, and what malloc keeps of them
+    Malloc,
+    /// handles
+    Handles,
+    /// finalizers
+    Finalizers,
+    /// syncblocks
+    Syncblocks,
+    /// exceptions
+    Exceptions,
+    /// All of these; of a process without those that keep a whole heap, if that is large: name them beside it
+    All,
+}
+
+impl Purpose {
+    /// What a full core answers as the process does without the program's own files: those that need the unwind tables and the
+    /// headers in them.
+    pub(super) const STRUCTURES: [Purpose; 5] =
+        [Purpose::Info, Purpose::Summary, Purpose::Stacks, Purpose::Heap, Purpose::Threads];
+
+    /// All of them, one by one.
+    pub(super) fn each() -> impl Iterator<Item = Purpose> {
+        Purpose::value_variants().iter().copied().filter(|&purpose| purpose != Purpose::All)
+    }
+
+    /// Whether it keeps the whole managed heap.
+    pub(super) fn keeps_objects(self) -> bool {
+        matches!(self, Purpose::Objects | Purpose::VirtualThreads | Purpose::Async | Purpose::Exceptions)
+    }
+
+    /// Whether it keeps about all that malloc gave out.
+    pub(super) fn keeps_blocks(self) -> bool {
+        self == Purpose::Malloc
+    }
+
+    /// The word for it.
+    pub(super) fn word(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Run the very commands, so that what they read is what is kept.
+    pub(super) fn read(self, session: &Session<'_>, ips: &[Addr], progress: &Progress) {
+        match self {
+            Purpose::Info => drop(commands::info(session, false)),
+            Purpose::Summary => drop(commands::summary(session, false, progress)),
+            Purpose::Regions => {
+                drop(commands::regions(session, &commands::RegionOptions::default(), &Progress::silent()))
+            }
+            Purpose::Stacks => drop(commands::stacks(session, &HashMap::new(), false, progress)),
+            Purpose::Heap => drop(commands::heap(session, true)),
+            Purpose::Ip2method => {
+                drop(commands::ip2method(session, ips));
+                if ips.is_empty() {
+                    drop(commands::perfmap(session));
+                }
+            }
+            Purpose::Threads => {
+                drop(commands::threads(session, ThreadOptions::default()));
+                // Roots of stacks: GC info of their frames.
+                for (number, runtime) in session.coreclr().iter().enumerate() {
+                    let walker = session.walker(session.known_stacks());
+                    drop(runtime.stack_refs(number, &mut |tid| session.walk_tid(&walker, tid)));
+                }
+            }
+            Purpose::VirtualThreads => {
+                let options = ThreadOptions { virtual_threads: true, ..ThreadOptions::default() };
+                drop(commands::threads(session, options));
+            }
+            Purpose::Async => drop(commands::async_chains(session, true, progress)),
+            Purpose::Object => {
+                for &at in ips {
+                    drop(commands::object(session, at));
+                }
+            }
+            Purpose::Objects => {
+                let options = HeapStatOptions { strings: true, ..HeapStatOptions::default() };
+                drop(commands::heapstat(session, &options, progress));
+                drop(commands::retained(session, &RetainedOptions::default()));
+                // Ways to all types have all names in them.
+                if let Ok(all) = Regex::new("") {
+                    drop(commands::gcroot_types(session, &all, usize::MAX));
+                }
+                drop(commands::holders(session, None, progress));
+            }
+            Purpose::Check => drop(commands::check(session)),
+            Purpose::Malloc => {
+                for chunks in [false, true] {
+                    drop(commands::malloc(session, &MallocOptions { chunks, limit: None }, progress));
+                }
+            }
+            Purpose::Handles => drop(commands::handles(session, &HandleOptions::default())),
+            Purpose::Finalizers => drop(commands::finalizers(session)),
+            Purpose::Syncblocks => drop(commands::syncblocks(session)),
+            Purpose::Exceptions => drop(commands::exceptions(session)),
+            Purpose::All => Purpose::each().for_each(|purpose| purpose.read(session, ips, progress)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use coremap::commands::Subject;
+
+    use super::*;
+
+    #[test]
+    fn purposes_are_commands_of_cores() {
+        for purpose in Purpose::each() {
+            // What a command reads with an option of its own.
+            let name = match purpose {
+                Purpose::VirtualThreads => "threads".to_owned(),
+                purpose => purpose.word(),
+            };
+            let command = coremap::commands::named(&name);
+            assert!(command.is_some_and(|c| matches!(c.subject, Subject::Process | Subject::Runtime)), "{name}");
+        }
+    }
+}

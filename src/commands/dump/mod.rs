@@ -1,0 +1,12 @@
+//! `dump`: a core of a process that runs. What is written is made by [`crate::dump`].
+
+mod report;
+mod table;
+
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_live};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command =
+    of_live("dump", &[answer::<DumpReport>], "Write a core of a process that runs, which goes on running");

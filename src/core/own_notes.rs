@@ -1,0 +1,435 @@
+//! Notes of owner "coremap": what a core that coremap wrote of a process says beyond what other cores do (docs/dump.md).
+//!
+//! | type | holds |
+//! |---|---|
+//! | 1 | how it was made: lines `KEY VALUE` |
+//! | 2 | the text of /proc/PID/smaps |
+//! | 3 | the text of /proc/PID/status |
+//! | 4 | names of threads: `TID NAME`, each with a NUL behind it |
+//! | 5 | how long the process stood still, and whether that was long enough |
+//! | 6 | pages that were in memory, and those that were swapped |
+//! | 7 | what the control group counted: lines `KEY VALUE` |
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::addr::{Addr, AddrRange};
+use crate::bytes;
+use crate::core::note_bytes::add;
+use crate::diag::Diagnostics;
+use crate::limits;
+use crate::resident::{smaps, status};
+use crate::targets::dump_notes::{DumpNotes, Dumped, Standstill};
+use crate::targets::residence::{CgroupFigures, Figure, PageRuns, Pages, Residence};
+use crate::targets::{Facts, Thread};
+
+/// Who they are of.
+const OWNER: &str = "coremap";
+
+/// The same, as it is read.
+pub(super) const OWNER_BYTES: &[u8] = OWNER.as_bytes();
+
+/// Their types.
+pub(super) mod kind {
+    pub(in crate::core) const MADE: u32 = 1;
+    pub(in crate::core) const SMAPS: u32 = 2;
+    pub(in crate::core) const STATUS: u32 = 3;
+    pub(in crate::core) const NAMES: u32 = 4;
+    pub(in crate::core) const STOOD: u32 = 5;
+    pub(in crate::core) const PAGES: u32 = 6;
+    pub(in crate::core) const CGROUP: u32 = 7;
+}
+
+/// Bytes of the note that says how the process stood.
+pub(crate) const STOOD_BYTES: u64 = 12 + 8 + 16;
+
+/// What is kept where it is not what some commands read.
+const FULL: &str = "full";
+
+/// Pages are counted in this size.
+const PAGE: u64 = 4096;
+
+/// What the notes say.
+#[derive(Default)]
+pub struct Own {
+    /// How the core was made; `None`: coremap did not write it.
+    pub dumped: Option<Dumped>,
+    /// Names of threads, by thread id.
+    pub names: BTreeMap<u32, String>,
+    smaps: Option<smaps::Smaps>,
+    status: Option<Vec<u8>>,
+    stood: Option<Standstill>,
+    pages: Option<Noted>,
+    cgroup: Option<CgroupFigures>,
+}
+
+impl Own {
+    /// Take in a note.
+    pub(super) fn take(&mut self, kind: u32, desc: &[u8]) {
+        match kind {
+            kind::MADE => self.dumped = Some(made(desc)),
+            kind::SMAPS => self.smaps = Some(smaps::parse(desc)),
+            kind::STATUS => self.status = Some(desc.to_vec()),
+            kind::NAMES => self.names = names(desc),
+            kind::STOOD => self.stood = stood(desc),
+            kind::PAGES => self.pages = pages(desc),
+            kind::CGROUP => self.cgroup = Some(cgroup(desc)),
+            _ => {}
+        }
+    }
+
+    /// What is missing without a note of that type.
+    pub(super) fn loses(kind: u32) -> Option<&'static str> {
+        Some(match kind {
+            kind::MADE => "that coremap wrote this core, and what it kept, is not known",
+            kind::SMAPS | kind::STATUS | kind::PAGES | kind::CGROUP => "what was resident is not known",
+            kind::NAMES => "threads lack their names",
+            kind::STOOD => "whether the process stood still until all was read is not known",
+            _ => return None,
+        })
+    }
+
+    /// How the core was made, with how the process stood; what a reader has to know of it is told.
+    pub(super) fn dumped(&mut self, threads: &[Thread], diag: &Diagnostics) -> Option<Dumped> {
+        let mut dumped = self.dumped.take()?;
+        dumped.stood = self.stood;
+        if self.stood.is_some_and(|stood| stood.timed_out) {
+            diag.partial(
+                "ran-on",
+                "when this core was written the process was let go before all was read (--stop-at-most): what was read then \
+                 may not fit together",
+            );
+        }
+        if self.stood.is_some_and(|stood| stood.lost) {
+            diag.partial("read-failed", "when this core was written some memory could not be read: it is zero here");
+        }
+        let known = |tid: &&u32| !threads.iter().any(|thread| thread.tid == **tid);
+        let without = self.names.keys().filter(known).count();
+        if without > 0 {
+            diag.partial(
+                "not-stopped",
+                format!(
+                    "{without} of the threads did not stop when this core was written: their registers are not known"
+                ),
+            );
+        }
+        Some(dumped)
+    }
+
+    /// What was resident; `pid`: of which process.
+    pub(super) fn residence(&mut self, pid: u32) -> Option<Residence> {
+        let smaps = self.smaps.take()?;
+        let mut residence = smaps.into_residence(format!("/proc/{pid}/smaps when the core was written"));
+        if let Some(text) = &self.status {
+            residence.status = status::parse(text);
+        }
+        residence.cgroup = self.cgroup.take();
+        residence.pages = self.pages.take().map(|noted| Arc::new(noted) as _);
+        Some(residence)
+    }
+}
+
+/// Add those that are known while the process stands still.
+pub(super) fn of_process(out: &mut Vec<u8>, facts: &Facts, notes: &DumpNotes) {
+    let names = facts.thread_names.iter().flat_map(|(tid, name)| {
+        // A name ends at its NUL in the kernel too.
+        format!("{tid} {}\0", name.split('\0').next().unwrap_or_default()).into_bytes()
+    });
+    let texts = [(kind::SMAPS, &notes.smaps), (kind::STATUS, &notes.status), (kind::NAMES, &names.collect())];
+    for (kind, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+        add(out, OWNER, kind, text);
+    }
+    if let Some(mut figures) = facts.residence.as_ref().and_then(|residence| residence.cgroup) {
+        let mut text = format!("version {}\n", figures.version);
+        for (key, value) in figures_of(&mut figures) {
+            text.extend(value.map(|value| format!("{key} {value}\n")));
+        }
+        add(out, OWNER, kind::CGROUP, text.as_bytes());
+    }
+    let pages = facts.residence.as_ref().and_then(|residence| known_pages(residence));
+    if let Some(noted) = pages {
+        add(out, OWNER, kind::PAGES, &noted.to_bytes());
+    }
+}
+
+/// Add the note that says how the core was made.
+pub(crate) fn add_made(out: &mut Vec<u8>, dumped: &Dumped) {
+    let kept = if dumped.kept.is_empty() { FULL.to_owned() } else { dumped.kept.join(",") };
+    let text = format!("coremap {}\nkept {kept}\ntime {}\n", dumped.version, dumped.time);
+    add(out, OWNER, kind::MADE, text.as_bytes());
+}
+
+/// Add the note that says how the process stood.
+pub(crate) fn add_stood(out: &mut Vec<u8>, stood: &Standstill) {
+    let micros = u64::try_from(stood.lasted.as_micros()).unwrap_or(u64::MAX);
+    let flags = u64::from(stood.timed_out) | u64::from(stood.lost) << 1;
+    let desc = [micros, flags].map(u64::to_le_bytes);
+    add(out, OWNER, kind::STOOD, desc.as_flattened());
+}
+
+fn made(desc: &[u8]) -> Dumped {
+    let text = text(desc);
+    let value = |key| value(&text, key);
+    let words = |text: &str| text.split(',').map(|word| bytes::printable(word).into_owned()).collect();
+    Dumped {
+        version: value("coremap").map(|text| bytes::printable(text).into_owned()).unwrap_or_default(),
+        kept: value("kept").filter(|&kept| kept != FULL).map(words).unwrap_or_default(),
+        time: value("time").and_then(|text| text.parse().ok()).unwrap_or(0),
+        stood: None,
+    }
+}
+
+/// A short text of lines.
+fn text(desc: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(desc.get(..limits::MAX_NAME).unwrap_or(desc))
+}
+
+/// What stands behind a key.
+fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+}
+
+/// The figures of a control group, by the names that version 2 has for them.
+fn figures_of(group: &mut CgroupFigures) -> [(&'static str, &mut Option<u64>); 13] {
+    let CgroupFigures { version: _, current, max, peak, swap, anon, file, file_mapped, shmem, .. } = group;
+    let CgroupFigures { kernel, kernel_stack, page_tables, slab, sock, .. } = group;
+    [
+        ("current", current),
+        ("max", max),
+        ("peak", peak),
+        ("swap", swap),
+        ("anon", anon),
+        ("file", file),
+        ("file_mapped", file_mapped),
+        ("shmem", shmem),
+        ("kernel", kernel),
+        ("kernel_stack", kernel_stack),
+        ("pagetables", page_tables),
+        ("slab", slab),
+        ("sock", sock),
+    ]
+}
+
+fn cgroup(desc: &[u8]) -> CgroupFigures {
+    let text = text(desc);
+    let number = |key| value(&text, key)?.parse().ok();
+    let version = value(&text, "version").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let mut group = CgroupFigures { version, ..CgroupFigures::default() };
+    for (key, figure) in figures_of(&mut group) {
+        *figure = number(key);
+    }
+    group
+}
+
+fn names(desc: &[u8]) -> BTreeMap<u32, String> {
+    let entries = desc.split(|&b| b == 0);
+    let entry = |entry: &[u8]| {
+        let text = String::from_utf8_lossy(entry);
+        let (tid, name) = text.split_once(' ')?;
+        Some((tid.parse().ok()?, name.to_owned()))
+    };
+    entries.filter_map(entry).take(limits::MAX_THREADS).collect()
+}
+
+fn stood(desc: &[u8]) -> Option<Standstill> {
+    let (micros, flags) = (bytes::u64_at(desc, 0)?, bytes::u64_at(desc, 8)?);
+    Some(Standstill { lasted: Duration::from_micros(micros), timed_out: flags & 1 != 0, lost: flags & 2 != 0 })
+}
+
+/// Pages as the note has them, in lists of runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Noted {
+    /// What the others speak for.
+    known: Vec<AddrRange>,
+    runs: PageRuns,
+}
+
+/// Where pages of so many times the memory that is there would be looked at, a mapping is left out: what lies in it is known by its
+/// figures, and the look takes a millisecond for each GiB.
+const SPARSE: u64 = 32;
+
+/// Pages of all mappings that have any; `None`: not known.
+fn known_pages(residence: &Residence) -> Option<Noted> {
+    let pages = residence.pages.as_ref()?;
+    let mut out = Noted::default();
+    let mut private = Some(Vec::new());
+    for mapping in residence.mappings.iter() {
+        let figures = [Figure::Rss, Figure::Swap, Figure::PrivateHugetlb, Figure::SharedHugetlb];
+        let held = figures.into_iter().map(|figure| mapping.figures.get(figure)).fold(0, u64::saturating_add);
+        if held > 0 {
+            if mapping.range.len() / SPARSE > held {
+                continue;
+            }
+            let runs = pages.pages(mapping.range)?;
+            match (&mut private, runs.private) {
+                (Some(all), Some(runs)) => all.extend(runs),
+                (all, _) => *all = None,
+            }
+            out.runs.resident.extend(runs.resident);
+            out.runs.swapped.extend(runs.swapped);
+        }
+        match out.known.last_mut() {
+            Some(last) if last.end == mapping.range.start => last.end = mapping.range.end,
+            _ => out.known.push(mapping.range),
+        }
+    }
+    out.runs.private = private;
+    let count = out.lists().map(Vec::len).max().unwrap_or(0) as u64;
+    (count <= limits::MAX_PAGE_RUNS).then_some(out)
+}
+
+impl Noted {
+    fn lists(&self) -> impl Iterator<Item = &Vec<AddrRange>> {
+        [&self.known, &self.runs.resident, &self.runs.swapped].into_iter().chain(&self.runs.private)
+    }
+
+    /// The lists: how many runs, and for each how many pages lie between it and the one before and how many it has. All
+    /// numbers as LEB128.
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for list in self.lists() {
+            leb128(&mut out, list.len() as u64);
+            let mut at = Addr::NULL;
+            for run in list {
+                leb128(&mut out, run.start.since(at) / PAGE);
+                leb128(&mut out, run.len() / PAGE);
+                at = run.end;
+            }
+        }
+        out
+    }
+}
+
+impl Pages for Noted {
+    fn pages(&self, range: AddrRange) -> Option<PageRuns> {
+        let of = |runs: &[AddrRange], addr| runs.partition_point(|run| run.end <= addr);
+        self.known.get(of(&self.known, range.start)).filter(|known| known.covers(&range))?;
+        let within = |runs: &[AddrRange]| {
+            let after = runs.get(of(runs, range.start)..).unwrap_or_default();
+            after.iter().take_while(|run| run.start < range.end).filter_map(|run| run.intersect(&range)).collect()
+        };
+        let PageRuns { resident, private, swapped } = &self.runs;
+        let private = private.as_ref().map(|private| within(private));
+        Some(PageRuns { resident: within(resident), private, swapped: within(swapped) })
+    }
+}
+
+fn leb128(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// The next number of `rest`; `None` where it ends within it, or the number has more than 64 bits.
+fn next(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, behind) = rest.split_first()?;
+        *rest = behind;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn list(rest: &mut &[u8]) -> Option<Vec<AddrRange>> {
+    let count = next(rest).filter(|&count| count <= limits::MAX_PAGE_RUNS)?;
+    let mut runs = Vec::new();
+    let mut at = Addr::NULL;
+    for _ in 0..count {
+        let start = at.checked_add(next(rest)?.checked_mul(PAGE)?)?;
+        at = start.checked_add(next(rest)?.checked_mul(PAGE)?)?;
+        runs.push(AddrRange::new(start, at));
+    }
+    Some(runs)
+}
+
+fn pages(desc: &[u8]) -> Option<Noted> {
+    let mut rest = desc;
+    let (known, resident, swapped) = (list(&mut rest)?, list(&mut rest)?, list(&mut rest)?);
+    let private = if rest.is_empty() { None } else { Some(list(&mut rest)?) };
+    Some(Noted { known, runs: PageRuns { resident, private, swapped } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: u64, end: u64) -> AddrRange {
+        AddrRange::new(Addr::new(start), Addr::new(end))
+    }
+
+    #[test]
+    fn pages_come_back() {
+        let resident = vec![range(0x1000, 0x2000), range(0x7fff_0000_0000, 0x7fff_1234_5000)];
+        let private = Some(vec![range(0x1000, 0x2000)]);
+        let runs = PageRuns { resident, private, swapped: vec![range(0x3000, 0x4000)] };
+        let noted = Noted { known: vec![range(0x1000, 0x5000), range(0x7fff_0000_0000, 0x7fff_4000_0000)], runs };
+        let bytes = noted.to_bytes();
+        assert_eq!(pages(&bytes), Some(noted.clone()));
+        let within = noted.pages(range(0x1000, 0x5000));
+        let (resident, swapped) = (vec![range(0x1000, 0x2000)], vec![range(0x3000, 0x4000)]);
+        let wanted = PageRuns { private: Some(resident.clone()), resident, swapped };
+        assert_eq!(within, Some(wanted));
+        let within = noted.pages(range(0x7fff_0000_0000, 0x7fff_0000_1000)).map(|runs| runs.resident);
+        assert_eq!(within, Some(vec![range(0x7fff_0000_0000, 0x7fff_0000_1000)]));
+        for unknown in [range(0x4000, 0x6000), range(0x5000, 0x6000), range(0x8000_0000_0000, 0x8000_0000_1000)] {
+            assert_eq!(noted.pages(unknown), None);
+        }
+        // Without the last list nothing is known of that; cut in it, or before, of nothing.
+        let three = bytes.len() - 3;
+        let cuts = (0..bytes.len()).filter(|&cut| pages(bytes.get(..cut).unwrap_or_default()).is_some());
+        assert_eq!(cuts.collect::<Vec<_>>(), [three]);
+        assert_eq!(pages(&[0xff; 40]), None, "a number of more than 64 bits");
+    }
+
+    #[test]
+    fn how_it_was_made_comes_back() {
+        let kept = vec!["heap".to_owned(), "threads".to_owned()];
+        let dumped = Dumped { version: "0.1.0".into(), kept, time: 1_763_900_000, stood: None };
+        let mut out = Vec::new();
+        add_made(&mut out, &dumped);
+        let desc = out.get(12 + 8..).unwrap_or_default();
+        let read = made(desc);
+        assert_eq!((read.version, read.kept, read.time), (dumped.version, dumped.kept, dumped.time));
+        let evil = made(b"kept \x1b[31m,x\ntime -1\n");
+        assert!(made(b"kept full\n").kept.is_empty());
+        assert_eq!((evil.kept[1].as_str(), evil.time, evil.version.as_str()), ("x", 0, ""));
+        assert!(!evil.kept[0].contains('\x1b'));
+    }
+
+    #[test]
+    fn how_it_stood_comes_back() {
+        let how = Standstill { lasted: Duration::from_micros(12_345_678), timed_out: false, lost: true };
+        let mut out = Vec::new();
+        add_stood(&mut out, &how);
+        assert_eq!(out.len() as u64, STOOD_BYTES);
+        assert_eq!(stood(out.get(12 + 8..).unwrap_or_default()), Some(how));
+        assert_eq!(stood(&[0; 15]), None);
+    }
+
+    #[test]
+    fn what_the_group_counted_comes_back() {
+        let known = CgroupFigures { version: 2, current: Some(7), page_tables: Some(0), ..CgroupFigures::default() };
+        let mut told = String::from("version 2\n");
+        for (key, value) in figures_of(&mut known.clone()) {
+            told.extend(value.map(|value| format!("{key} {value}\n")));
+        }
+        assert_eq!(told, "version 2\ncurrent 7\npagetables 0\n");
+        assert_eq!(cgroup(told.as_bytes()), known);
+        assert_eq!(cgroup(b"version 300\ncurrent -1\nanon \n"), CgroupFigures::default());
+    }
+
+    #[test]
+    fn names_of_threads_may_hold_anything() {
+        let desc = b"12 a b\0 no number\x0013 \0x y\x0014 line\nend\0";
+        let found: Vec<(u32, String)> = names(desc).into_iter().collect();
+        assert_eq!(found, [(12, "a b".into()), (13, String::new()), (14, "line\nend".into())]);
+    }
+}

@@ -1,0 +1,181 @@
+//! A core file that is to be written: its segments, and where in the file each part of it stands.
+//!
+//! Each mapping that is kept in part is cut into runs that are kept and runs that are not dumped;
+//! `p_paddr`, which means nothing in a core and is 0 from every other producer, then holds the start of the
+//! mapping that a piece was cut from, so that the map read back has the same mappings.
+
+use goblin::elf::program_header::{PF_R, PF_W, PF_X};
+
+use crate::addr::{Addr, AddrRange};
+use crate::targets::{AddressSpace, Perms, Piece};
+
+/// Sizes and offsets of ELF64 structures (System V ABI).
+mod elf64 {
+    pub(super) const EHDR: u64 = 64;
+    pub(super) const PHDR: u64 = 56;
+    pub(super) const SHDR: u64 = 64;
+    pub(super) const E_PHOFF: usize = 32;
+    pub(super) const E_SHOFF: usize = 40;
+    pub(super) const E_PHNUM: usize = 56;
+    pub(super) const E_SHNUM: usize = 60;
+    pub(super) const E_SHSTRNDX: usize = 62;
+    pub(super) const SH_INFO: usize = 44;
+    pub(super) const PT_LOAD: u32 = 1;
+    pub(super) const PT_NOTE: u32 = 4;
+    pub(super) const PN_XNUM: u16 = 0xffff;
+    pub(super) const PAGE: u64 = 4096;
+    /// Notes and what is in them begin at multiples of this.
+    pub(super) const NOTE: u64 = 4;
+}
+
+/// An ELF header as the file begins with it (Elf64_Ehdr).
+pub(crate) type Header = [u8; HEADER];
+
+/// Bytes of it.
+pub(crate) const HEADER: usize = elf64::EHDR as usize;
+
+/// What of a piece of the address space is kept.
+pub(crate) enum Take<'a> {
+    Nothing,
+    /// All of it; its bytes are from this place on.
+    All(u64),
+    /// What of it lies in these ranges, which are sorted and disjoint; its bytes are from this place on.
+    Within(u64, &'a [AddrRange]),
+}
+
+/// A PT_LOAD.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub(crate) range: AddrRange,
+    pub(crate) flags: u32,
+    /// Start of the mapping it was cut from.
+    pub(crate) mapping: Addr,
+    /// Place of its bytes where they are from; `None`: not dumped.
+    pub(crate) source: Option<u64>,
+}
+
+/// `p_flags` of this access.
+pub(crate) fn flags(perms: Perms) -> u32 {
+    let bit = |on: bool, bit: u32| if on { bit } else { 0 };
+    bit(perms.read, PF_R) | bit(perms.write, PF_W) | bit(perms.exec, PF_X)
+}
+
+/// Cut the pieces of `space` along what `take` says. `of`: flags and start of the mapping with this number.
+pub(crate) fn cut<'a>(
+    space: &AddressSpace,
+    of: impl Fn(u32) -> (u32, Addr),
+    take: impl Fn(&Piece) -> Take<'a>,
+) -> Vec<Load> {
+    let mut out: Vec<Load> = Vec::new();
+    for piece in space.pieces.iter() {
+        let (flags, mapping) = of(piece.mapping);
+        let mut push = |range: AddrRange, source: Option<u64>| match out.last_mut() {
+            Some(last)
+                if last.range.end == range.start
+                    && last.mapping == mapping
+                    && last.source.is_none()
+                    && source.is_none() =>
+            {
+                last.range.end = range.end;
+            }
+            _ if range.is_empty() => {}
+            _ => out.push(Load { range, flags, mapping, source }),
+        };
+        let (base, keep) = match take(piece) {
+            Take::Nothing => {
+                push(piece.range, None);
+                continue;
+            }
+            Take::All(place) => {
+                push(piece.range, Some(place));
+                continue;
+            }
+            Take::Within(place, keep) => (place, keep),
+        };
+        let mut at = piece.range.start;
+        let first = keep.partition_point(|k| k.end <= piece.range.start);
+        for kept in keep.get(first..).unwrap_or_default().iter().take_while(|k| k.start < piece.range.end) {
+            let Some(kept) = kept.intersect(&piece.range) else { continue };
+            for kept in space.first_of(kept) {
+                push(AddrRange::new(at, kept.start), None);
+                push(kept, Some(base.saturating_add(kept.start.since(piece.range.start))));
+                at = kept.end;
+            }
+        }
+        push(AddrRange::new(at, piece.range.end), None);
+    }
+    out
+}
+
+/// Where everything stands in the file.
+pub(crate) struct Layout {
+    /// What the file begins with: headers and notes.
+    pub(crate) head: Vec<u8>,
+    /// For each of the loads, where its bytes begin.
+    pub(crate) offsets: Vec<u64>,
+    /// Where the last of them end.
+    pub(crate) end: u64,
+}
+
+/// Lay out a core with `notes`, and, where `tail` is not 0, a second segment of so many bytes of notes from the end of
+/// the memory on.
+pub(crate) fn lay(mut header: Header, notes: &[u8], loads: &[Load], tail: u64) -> Layout {
+    let count = loads.len() + 1 + usize::from(tail > 0);
+    let extended = count >= usize::from(elf64::PN_XNUM);
+    let table = elf64::EHDR + elf64::PHDR * count as u64;
+    let notes_at = table + if extended { elf64::SHDR } else { 0 };
+    let first = (notes_at + notes.len() as u64).next_multiple_of(elf64::PAGE);
+    let mut put = |at: usize, bytes: &[u8]| {
+        header.iter_mut().skip(at).zip(bytes).for_each(|(to, from)| *to = *from);
+    };
+    put(elf64::E_PHOFF, &elf64::EHDR.to_le_bytes());
+    put(elf64::E_SHOFF, &(if extended { table } else { 0 }).to_le_bytes());
+    let phnum = if extended { elf64::PN_XNUM } else { count as u16 };
+    put(elf64::E_PHNUM, &phnum.to_le_bytes());
+    put(elf64::E_SHNUM, &u16::from(extended).to_le_bytes());
+    put(elf64::E_SHSTRNDX, &0u16.to_le_bytes());
+    let mut head = Vec::with_capacity(notes_at as usize + notes.len());
+    head.extend_from_slice(&header);
+    head.extend(note_segment(notes_at, notes.len() as u64));
+    let mut offsets = Vec::with_capacity(loads.len());
+    let (mut offset, mut end) = (first, notes_at + notes.len() as u64);
+    for load in loads {
+        let len = load.range.len();
+        let file_size = if load.source.is_some() { len } else { 0 };
+        head.extend(program([
+            u64::from(elf64::PT_LOAD) | u64::from(load.flags) << 32,
+            offset,
+            load.range.start.get(),
+            load.mapping.get(),
+            file_size,
+            len,
+            elf64::PAGE,
+        ]));
+        offsets.push(offset);
+        if load.source.is_some() {
+            end = offset + len;
+            offset = end.next_multiple_of(elf64::PAGE);
+        }
+    }
+    end = end.next_multiple_of(elf64::NOTE);
+    if tail > 0 {
+        head.extend(note_segment(end, tail));
+    }
+    if extended {
+        let mut section = [0u8; elf64::SHDR as usize];
+        let count = (count as u32).to_le_bytes();
+        section.iter_mut().skip(elf64::SH_INFO).zip(count).for_each(|(to, from)| *to = from);
+        head.extend(section);
+    }
+    head.extend_from_slice(notes);
+    Layout { head, offsets, end }
+}
+
+fn note_segment(at: u64, len: u64) -> impl Iterator<Item = u8> {
+    program([u64::from(elf64::PT_NOTE), at, 0, 0, len, 0, elf64::NOTE])
+}
+
+/// An Elf64_Phdr: type and flags in one word, p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_align.
+fn program(words: [u64; 7]) -> impl Iterator<Item = u8> {
+    words.into_iter().flat_map(u64::to_le_bytes)
+}
