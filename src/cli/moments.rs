@@ -155,6 +155,8 @@ fn lacking(moments: &[Moment], at: usize) -> Vec<Warning> {
     let has = |part: Part, m: &Moment| match part {
         Part::Types => m.types.is_some(),
         Part::Malloc => m.malloc.is_some(),
+        // Its lack shows in each row.
+        Part::Written => true,
     };
     let Some(look) = moments.get(at) else { return Vec::new() };
     let lacks = [Part::Types, Part::Malloc].into_iter().filter(|&part| !has(part, look)).filter_map(|part| {

@@ -77,7 +77,7 @@ impl Live {
         }
         let smaps = if how.to_dump { smaps() } else { before };
         let residence = smaps::parse(&smaps).into_residence(proc.path("smaps"));
-        let (space, parts) = lay(&proc, &vmas, &residence.mappings, &mem);
+        let (space, parts) = lay(&proc, &vmas, &residence.mappings);
         let bytes = Arc::new(Bytes::new(mem, pagemap, parts));
         let told = proc.read("status").unwrap_or_default();
         let text = String::from_utf8_lossy(&told);
@@ -189,7 +189,7 @@ fn machine(proc: &Folder) -> Result<Arch, LiveError> {
 /// What a dump would leave out since the file has it is left out of the sums here too, so that a process and its core give the
 /// same answer: file mappings of which no page was changed, and shared ones of files that have a name (core(5),
 /// coredump_filter). It can be read all the same.
-fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>, mem: &File) -> (AddressSpace, Vec<Part>) {
+fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>) -> (AddressSpace, Vec<Part>) {
     let mut mappings = Vec::with_capacity(vmas.len());
     let mut pieces = Vec::with_capacity(vmas.len());
     let mut files = Vec::new();
@@ -207,13 +207,14 @@ fn lay(proc: &Folder, vmas: &[Vma], residence: &RangeMap<MappingResidence>, mem:
         let readable = (vma.perms.read || vma.perms.write || vma.perms.exec)
             && !vma.is_closed()
             && !known.is_some_and(|known| known.flags.device);
-        // The first mapping of a program file, with its headers, is dumped too. A look at one that is not in memory would bring it
-        // in; who has headers that matter has read them.
+        // The first mapping of a program file, with its headers, is dumped too. The file is asked: a look at a page that is not
+        // in memory would bring it in.
         let is_elf = || {
             let mut magic = [0; goblin::elf::header::SELFMAG];
-            figure(Figure::Rss) != Some(0)
-                && mem.read_exact_at(&mut magic, vma.range.start.get()).is_ok()
-                && magic == *goblin::elf::header::ELFMAG
+            let read = path
+                .and_then(|path| file(proc, path, vma.inode, vma.range))
+                .is_some_and(|file| file.read_exact_at(&mut magic, 0).is_ok());
+            read && magic == *goblin::elf::header::ELFMAG
         };
         let anonymous = figure(Figure::Anonymous);
         let state = match readable {
@@ -251,6 +252,8 @@ fn state(vma: &Vma, anonymous: Option<u64>, place: u64) -> PieceState {
 fn rest(proc: &Folder, vma: &Vma) -> Rest {
     match vma.path() {
         // The kernel's own pages, which show only where they were looked at.
+        None if &*vma.name == "[vdso]" => Rest::Kernel,
+        // The kernel's code, whose pages are mapped when they are first run.
         None if &*vma.name == "[vdso]" => Rest::Kernel,
         None => Rest::Zero,
         Some(path) if matches!(MappingName::of(path), MappingName::Anonymous(_)) => Rest::Zero,

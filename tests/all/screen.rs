@@ -441,3 +441,53 @@ fn a_process_is_looked_at_once_and_runs_on() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+/// `<!-- screen 80x24: explore CORE KEYS -->` before a block of a document.
+const SCREEN: &str = "<!-- screen ";
+
+/// What stands on the screen once those keys were typed; `wanted`: what it must come to.
+fn pictured(mark: &str, wanted: Option<&str>) -> String {
+    let (size, words) = mark.split_once(": ").unwrap();
+    let (columns, rows) = size.split_once('x').unwrap();
+    let mut words: Vec<&str> = words.split(' ').collect();
+    let keys = words.pop().unwrap();
+    let mut pty = Pty::start(columns.parse().unwrap(), rows.parse().unwrap(), &words, &[]);
+    pty.shows("5 Malloc");
+    pty.keys(keys);
+    let lines = |screen: &str| screen.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
+    let seen = match wanted {
+        Some(wanted) => pty.until(&format!("the screen of the document\n{wanted}\n"), |screen| lines(screen) == wanted),
+        None => pty.settled(),
+    };
+    pty.keys("q");
+    assert!(pty.end().success());
+    lines(&seen)
+}
+
+#[test]
+fn the_document_shows_what_is_on_the_screen() {
+    if !there_is_one() {
+        return;
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/explore.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let update = std::env::var_os("COREMAP_UPDATE_DOCS").is_some();
+    let mut written = text.clone();
+    let mut count = 0;
+    for (at, _) in text.match_indices(SCREEN) {
+        let after = &text[at + SCREEN.len()..];
+        let (mark, after) = after.split_once(" -->\n```text\n").unwrap();
+        let shown = after.split("```\n").next().unwrap();
+        if update {
+            let block = |shown: &str| format!("{SCREEN}{mark} -->\n```text\n{shown}```\n");
+            written = written.replace(&block(shown), &block(&pictured(mark, None)));
+        } else {
+            pictured(mark, Some(shown));
+        }
+        count += 1;
+    }
+    assert!(count > 1, "{count} screens");
+    if update && written != text {
+        std::fs::write(path, written).unwrap();
+    }
+}

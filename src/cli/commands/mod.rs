@@ -233,6 +233,7 @@ mod tests {
             let words = example.words();
             assert_eq!(words.get(1).map(String::as_str), Some(example.name));
             let program = Common::augment_args(Chosen::augment_subcommands(clap::Command::new("coremap")));
+            let words = crate::cli::words::in_our_words(words.into_iter().map(Into::into).collect());
             let read = program.try_get_matches_from(words);
             assert!(read.is_ok(), "{}: {:?}", example.name, read.err().map(|e| e.to_string()));
         }

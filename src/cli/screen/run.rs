@@ -25,7 +25,7 @@ use crate::cli::screen::{draw, keys, words};
 use crate::cli::{Exit, Failure};
 
 /// How often news are looked for while something is made, and while nothing is.
-const BUSY: Duration = Duration::from_millis(50);
+const BUSY: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_millis(250);
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -108,7 +108,8 @@ impl Looking<'_> {
             self.tick(&worker);
             let waits = self.state.making.is_some() || self.asked.is_some();
             // What counts seconds is drawn anew as they pass.
-            changed |= drawn.is_none_or(|at| at.elapsed() >= if waits { BUSY } else { SECOND });
+            let counts = waits || self.state.live.is_some();
+            changed |= drawn.is_none_or(|at| counts && at.elapsed() >= if waits { BUSY } else { SECOND });
             if changed {
                 if let Some(making) = &mut self.state.making {
                     making.doing = worker.doing();

@@ -19,6 +19,8 @@
 enum { WORKERS = 4, SMALL = 1000, MIB = 1 << 20 };
 
 static volatile uint64_t *words;
+/* Passed when all threads run. */
+static pthread_barrier_t begun;
 static void *kept[SMALL + 3];
 
 static void handled(int signal) {
@@ -29,6 +31,7 @@ static void handled(int signal) {
 /* Blocks in the kernel for ever, with nothing on its stack but this. */
 static void *waiting(void *arg) {
     int *pipe = arg;
+    pthread_barrier_wait(&begun);
     char byte;
     if (read(pipe[0], &byte, 1) != -2) __atomic_add_fetch(&words[3], 1, __ATOMIC_SEQ_CST);
     return NULL;
@@ -37,6 +40,7 @@ static void *waiting(void *arg) {
 /* Sends a real-time signal to itself again and again: a tracer may come between the sending and the handler. */
 static void *signalling(void *arg) {
     (void)arg;
+    pthread_barrier_wait(&begun);
     struct timespec pause = {0, 200000};
     for (;;) {
         __atomic_add_fetch(&words[1], 1, __ATOMIC_SEQ_CST);
@@ -67,6 +71,7 @@ int main(int argc, char **argv) {
     int ends[2];
     if (pipe(ends)) return 4;
     pthread_t thread;
+    pthread_barrier_init(&begun, NULL, WORKERS + 2);
     for (int i = 0; i < WORKERS; i++) {
         char name[16];
         snprintf(name, sizeof name, "worker %d", i);
@@ -75,6 +80,7 @@ int main(int argc, char **argv) {
     }
     pthread_create(&thread, NULL, signalling, NULL);
     pthread_setname_np(thread, "signals");
+    pthread_barrier_wait(&begun);
     printf("READY %p %p %p %p\n", (void *)sparse, shared, closed, untouched);
     fflush(stdout);
     struct timespec beat = {0, 1000000};

@@ -117,6 +117,19 @@ impl Pty {
         }
     }
 
+    /// The screen once nothing more is written to it for a while. For those who look at what comes of it.
+    pub fn settled(&mut self) -> String {
+        while let Ok(bytes) = self.output.recv_timeout(Duration::from_secs(3)) {
+            let before = self.text();
+            self.take(&bytes);
+            // A picture that is drawn anew each second is not settled by silence, but by being the same.
+            if self.text() == before {
+                break;
+            }
+        }
+        self.text()
+    }
+
     /// Wait until that text is on the screen.
     #[track_caller]
     pub fn shows(&mut self, text: &str) -> String {

@@ -67,10 +67,9 @@ fn process(core: &CoreRow, state: &State) -> String {
         parts.extend(rss.map(|rss| format!("RSS {}", human(rss))));
         // What of a process that runs a core would hold is no figure that anybody asks for.
         let held = state.live.is_none().then(|| format!("{} in the core of ", human(total.in_core)));
+        let written = state.look.findings.as_ref().map(|report| format!("{} written of ", human(report.written)));
+        let held = held.map(|held| written.unwrap_or_default() + &held);
         parts.push(held.unwrap_or_default() + &of);
-    }
-    if !state.look.warnings.is_empty() {
-        parts.push(format!("{} (w)", count(state.look.warnings.len() as u64, "warning")));
     }
     if state.live.is_none() {
         parts.push(format!("{} {}", core.producer, core.arch));
@@ -86,6 +85,13 @@ fn tab_line(state: &State, width: usize) -> Line<'static> {
         let here = *tab == state.tab;
         spans
             .push(Span::styled(title, if here { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() }));
+    }
+    if !state.look.warnings.is_empty() {
+        let told = format!("   {} (w)", count(state.look.warnings.len() as u64, "warning"));
+        let taken: usize = spans.iter().map(Span::width).sum();
+        if taken + told.len() <= width {
+            spans.push(Span::styled(told, FAINT));
+        }
     }
     Line::from(spans)
 }

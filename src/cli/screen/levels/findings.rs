@@ -1,6 +1,7 @@
 //! What has the memory, most important first; before that is known, what a summary says at once.
 
 use coremap::report::{Finding, Severity};
+use coremap::targets::Producer;
 use coremap::units::round;
 
 use crate::cli::screen::level::{Level, Mark, Opens, Row, Sort};
@@ -8,6 +9,7 @@ use crate::cli::screen::look::Look;
 use crate::cli::screen::words;
 
 pub(super) fn level(look: &Look) -> Option<Level> {
+    let live = look.core.as_ref().is_some_and(|core| core.producer == Producer::Live);
     let (findings, note) = match (&look.findings, &look.map) {
         (Some(report), _) => {
             let mut note = format!(
@@ -22,6 +24,10 @@ pub(super) fn level(look: &Look) -> Option<Level> {
             }
             (&report.findings, note)
         }
+        (None, Some(map)) if live => (
+            &map.summary.findings,
+            "what structures tell; the last row reads all of memory, and stops it for that".to_owned(),
+        ),
         (None, Some(map)) => (&map.summary.findings, "at a first glance; all of memory is still to be read".to_owned()),
         (None, None) => return None,
     };
@@ -35,6 +41,12 @@ pub(super) fn level(look: &Look) -> Option<Level> {
                 row.key = format!("{}#{again}", row.key);
             }
         }
+    }
+    if live {
+        let words = vec!["triage".to_owned()];
+        let name = "What has the memory, by all of it".to_owned();
+        let (opens, command) = (Opens::Command, Some(words));
+        rows.push(Row { key: "(triage)".into(), name, opens, command, ..Row::default() });
     }
     Some(Level {
         noun: "finding",
