@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
+use crate::live::ptrace;
 use crate::targets::extents::Extents;
 use crate::targets::residence::PageRuns;
 
@@ -76,6 +77,7 @@ pub(super) struct Part {
 
 /// The bytes of a process.
 pub(super) struct Bytes {
+    pid: u32,
     mem: File,
     pagemap: Option<File>,
     parts: Vec<Part>,
@@ -125,11 +127,11 @@ enum State {
 }
 
 impl Bytes {
-    /// `mem` and `pagemap` of the process, and its mappings one behind the other.
-    pub(super) fn new(mem: File, pagemap: Option<File>, parts: Vec<Part>) -> Bytes {
+    /// `mem` and `pagemap` of process `pid`, and its mappings one behind the other.
+    pub(super) fn new(pid: u32, mem: File, pagemap: Option<File>, parts: Vec<Part>) -> Bytes {
         let kept = (0..KEPT).map(|_| Mutex::new(None)).collect();
         let looked = (0..STRETCHES).map(|_| Mutex::new(None)).collect();
-        Bytes { mem, pagemap, parts, kept, looked, fetched: AtomicU64::new(0) }
+        Bytes { pid, mem, pagemap, parts, kept, looked, fetched: AtomicU64::new(0) }
     }
 
     /// Places in all.
@@ -171,6 +173,36 @@ impl Bytes {
         let n = bytes.len().min(out.len());
         out.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         Ok(n)
+    }
+
+    /// The words at places far apart, none of which crosses a page.
+    pub(super) fn gather(&self, places: &[u64]) -> Vec<Option<u64>> {
+        let mut out = vec![None; places.len()];
+        let there: Vec<(usize, Addr)> =
+            places.iter().enumerate().filter_map(|(i, place)| Some((i, self.there(*place)?))).collect();
+        for some in there.chunks(ptrace::MOST_PLACES) {
+            let addrs: Vec<Addr> = some.iter().map(|&(_, addr)| addr).collect();
+            let words = ptrace::words(self.pid, &addrs);
+            self.fetched.fetch_add(size_of_val(words.as_slice()) as u64, Ordering::Relaxed);
+            for (&(i, _), word) in some.iter().zip(words) {
+                if let Some(slot) = out.get_mut(i) {
+                    *slot = Some(word);
+                }
+            }
+        }
+        // What is not in memory, and what lies behind the first that such a call can't read.
+        for (slot, &place) in out.iter_mut().zip(places).filter(|(slot, _)| slot.is_none()) {
+            let mut word = [0; 8];
+            *slot = self.copy(place, &mut word).ok().filter(|&n| n == word.len()).map(|_| u64::from_le_bytes(word));
+        }
+        out
+    }
+
+    /// The address of a place whose page is in memory.
+    fn there(&self, place: u64) -> Option<Addr> {
+        let part = self.parts.get(self.index_of(place)?)?;
+        let addr = part.range.start.saturating_add(place - part.place);
+        (part.is_full() || self.state(addr) == State::There).then_some(addr)
     }
 
     /// Read whole pages from `place` on into `out`, which is zero before; what lies behind the last mapping stays so. `false`: some

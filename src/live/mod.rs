@@ -174,6 +174,10 @@ impl Target for Live {
         }
     }
 
+    fn gather(&self, places: &[u64]) -> Vec<Option<u64>> {
+        self.bytes.gather(places)
+    }
+
     fn extents(&self) -> &Extents {
         self.extents.get_or_init(|| self.bytes.extents())
     }

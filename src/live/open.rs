@@ -78,7 +78,7 @@ impl Live {
         let smaps = if how.to_dump { smaps() } else { before };
         let residence = smaps::parse(&smaps).into_residence(proc.path("smaps"));
         let (space, parts) = lay(&proc, &vmas, &residence.mappings);
-        let bytes = Arc::new(Bytes::new(mem, pagemap, parts));
+        let bytes = Arc::new(Bytes::new(pid, mem, pagemap, parts));
         let told = proc.read("status").unwrap_or_default();
         let text = String::from_utf8_lossy(&told);
         let residence = Residence {

@@ -37,6 +37,8 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
+use byteorder::{ByteOrder, LittleEndian};
+
 pub use arch::Arch;
 pub use dump_notes::DumpNotes;
 pub use extents::Extents;
@@ -50,6 +52,9 @@ pub use threads::{Registers, Thread};
 
 use crate::addr::{Addr, AddrRange};
 use reads::Loss;
+
+/// Bytes of a word.
+const WORD: u64 = 8;
 
 /// So many tasks before a scan comes to one, it asks for it. At 4 MiB each that is
 /// more than disks have under way; the kernel by itself reads 128 KiB ahead.
@@ -91,6 +96,17 @@ pub trait Target: Any + Send + Sync {
         let bytes = self.slice(place..place.saturating_add(out.len() as u64)).ok_or(io::ErrorKind::UnexpectedEof)?;
         out.copy_from_slice(bytes);
         Ok(out.len())
+    }
+
+    /// The words at many places that lie far apart, each in one piece; `None` for one that can't be had. A process that runs gives
+    /// them in a few system calls.
+    fn gather(&self, places: &[u64]) -> Vec<Option<u64>> {
+        let word = |place: &u64| {
+            let mut word = [0; 8];
+            let n = self.copy(*place, &mut word).ok()?;
+            (n == word.len()).then(|| LittleEndian::read_u64(&word))
+        };
+        places.iter().map(word).collect()
     }
 
     /// Which places hold something; all others are zero, and scans pass over them. It may be
@@ -197,6 +213,25 @@ impl dyn Target {
         let bytes = self.copied(AddrRange::sized(addr, N as u64)).try_into().ok()?;
         self.reads().note(addr, N as u64);
         Some(bytes)
+    }
+
+    /// The dumped words at `addrs`, as by `peek`, all of them together.
+    pub(crate) fn peek_words(&self, addrs: &[Addr]) -> Vec<Option<u64>> {
+        let mut out = vec![None; addrs.len()];
+        let wanted = |&(_, addr): &(usize, Addr)| self.reads().refuses(addr, WORD).is_none();
+        let place = |(i, addr): (usize, Addr)| {
+            let place = self.facts().space.places(AddrRange::sized(addr, WORD)).next()?;
+            (place.end - place.start == WORD).then_some((i, addr, place.start))
+        };
+        let asked: Vec<_> = addrs.iter().copied().enumerate().filter(wanted).filter_map(place).collect();
+        let places: Vec<u64> = asked.iter().map(|&(_, _, place)| place).collect();
+        for ((i, addr, _), word) in asked.into_iter().zip(self.gather(&places)) {
+            self.reads().note(addr, WORD);
+            if let Some(slot) = out.get_mut(i) {
+                *slot = word;
+            }
+        }
+        out
     }
 
     /// Runs of memory that the target holds inside `range`, with their bytes: each of its

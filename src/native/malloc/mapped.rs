@@ -1,14 +1,13 @@
 //! Where the chunks with a mapping of their own are.
 
 use byteorder::{ByteOrder, LittleEndian};
-use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::map::{Claims, Confidence, Kind};
 use crate::native::malloc::Params;
 use crate::native::malloc::find::Finder;
-use crate::native::malloc::mapped_chunk::{MappedChunk, aligned, chunk_at};
+use crate::native::malloc::mapped_chunk::{self, MappedChunk, chunk_at};
 use crate::process::Process;
 use crate::range_map::RangeMap;
 
@@ -48,7 +47,7 @@ pub(super) fn find(
     if params.is_some_and(|p| (found.len() as u64) < p.n_mmaps) {
         probe(process, finder, params, &taken, &mut found);
     }
-    found.par_iter_mut().for_each(|c| *c = aligned(finder.memory, finder.shape, *c));
+    mapped_chunk::align(process, finder.memory, finder.shape, &mut found);
     let bytes = found.iter().map(|c| c.range.len()).fold(0, u64::saturating_add);
     if params.is_some_and(|p| p.n_mmaps == found.len() as u64 && p.mmapped_mem == bytes) {
         for c in &mut found {

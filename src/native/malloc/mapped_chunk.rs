@@ -1,11 +1,17 @@
 //! One chunk with a mapping of its own: its header stands at the start of the
 //! mapping, or behind the padding that an alignment asked for.
 
+use rayon::prelude::*;
+
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::map::Confidence;
 use crate::memory::Memory;
 use crate::native::malloc::shape::Shape;
+use crate::process::Process;
+
+/// Chunks whose alignments are looked at together.
+const AT_ONCE: usize = 128;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,27 +52,45 @@ pub(super) fn chunk_at(memory: &dyn Memory, shape: &Shape, start: Addr, end: Add
     header(memory, shape, start, start, end)
 }
 
-/// The same mapping with its chunk where an alignment put it: the header at the start stays then, and another one stands behind
-/// it. One page or two for each power of two have to be looked at.
-pub(super) fn aligned(memory: &dyn Memory, shape: &Shape, first: MappedChunk) -> MappedChunk {
+/// The same mappings with their chunks where an alignment put them: the header at the start stays then, and another one stands
+/// behind it. The first word of each place where it may be is asked for, of many chunks together.
+pub(super) fn align(process: &Process, memory: &dyn Memory, shape: &Shape, chunks: &mut [MappedChunk]) {
+    let word = |at: Addr| at.saturating_add(shape.chunk.prev_size);
+    chunks.par_chunks_mut(AT_ONCE).for_each(|chunks| {
+        let asked: Vec<(usize, Addr)> =
+            chunks.iter().enumerate().flat_map(|(i, c)| places(shape, *c).into_iter().map(move |at| (i, at))).collect();
+        let addrs: Vec<Addr> = asked.iter().map(|&(_, at)| word(at)).collect();
+        for (&(i, at), prev) in asked.iter().zip(process.target().peek_words(&addrs)) {
+            let Some(c) = chunks.get_mut(i) else { continue };
+            let start = c.range.start;
+            if c.chunk == start
+                && prev.is_some_and(|prev| prev & !shape.chunk.mmap_hp == at.since(start))
+                && let Some(second) = header(memory, shape, start, at, c.range.end).filter(|s| s.range == c.range)
+            {
+                *c = second;
+            }
+        }
+    });
+}
+
+/// Where the header of `first` may be if it was aligned (`_int_memalign` of glibc): with what malloc returns at the first
+/// multiple of the alignment, or at the next one where a chunk does not fit before that.
+fn places(shape: &Shape, first: MappedChunk) -> Vec<Addr> {
     let c = &shape.chunk;
     let start = first.range.start;
     let mem = start.saturating_add(c.mem);
+    let mut out = Vec::new();
     let mut align = 2 * c.alignment;
-    let mut before = [start; 2];
     while align < first.range.len() {
-        let aligned = mem.align_up(align).saturating_sub(c.mem);
-        let places = [aligned, aligned.saturating_add(align)];
-        // Most are the second of the alignment before.
-        for at in places.into_iter().filter(|at| !before.contains(at)) {
-            if let Some(second) = header(memory, shape, start, at, first.range.end).filter(|s| s.range == first.range) {
-                return second;
-            }
+        let at = mem.align_up(align).saturating_sub(c.mem);
+        let fits = at == start || at.since(start) >= c.min_size;
+        let at = if fits { at } else { at.saturating_add(align) };
+        if at != start && out.last() != Some(&at) {
+            out.push(at);
         }
-        before = places;
         align = align.saturating_mul(2);
     }
-    first
+    out
 }
 
 /// The header at `at`, if it says that its mapping begins at `start` and is whole
