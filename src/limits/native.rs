@@ -46,6 +46,9 @@ pub const MAX_TCB_BYTES: usize = 4096;
 /// 170,000 of the smallest.
 pub const MAX_STACK_FRAMES: usize = 1 << 18;
 
+/// Addresses whose rules of unwinding are kept: a process has some hundreds of places where its threads wait or call.
+pub const MAX_UNWIND_ROWS: usize = 4096;
+
 /// Frames of all threads together, some 200 bytes each.
 pub const MAX_ALL_FRAMES: usize = 1 << 20;
 

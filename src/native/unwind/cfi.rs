@@ -4,11 +4,13 @@
 //! LSB core specification, exception frames; DWARF 5, section 6.4.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use gimli::{
     BaseAddresses, CfaRule, CommonInformationEntry, EhFrame, EhFrameHdr, EhFrameOffset, EndianSlice, Evaluation,
     EvaluationResult, FrameDescriptionEntry, LittleEndian, ParsedEhFrameHdr, RegisterRule, UnwindContext,
-    UnwindExpression, UnwindSection, Value, Vendor,
+    UnwindExpression, UnwindSection, UnwindTableRow, Value, Vendor,
 };
 
 use crate::addr::{Addr, AddrRange};
@@ -21,7 +23,22 @@ use crate::targets::Arch;
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// What is reused from step to step.
-pub(super) type Scratch = UnwindContext<usize>;
+#[derive(Default)]
+pub(super) struct Scratch {
+    context: UnwindContext<usize>,
+    /// Rules by address: most threads of a process wait at the same few places.
+    rules: HashMap<Addr, Rules>,
+}
+
+/// How to find the frame above one address.
+struct Rules {
+    row: UnwindTableRow<usize>,
+    encoding: gimli::Encoding,
+    /// The register that the return address is in.
+    back: gimli::Register,
+    /// Whether it is a signal handler's trampoline.
+    signal: bool,
+}
 
 /// Why there is no step by unwind data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,11 +109,15 @@ impl<'m> Tables<'m> {
             // Code with pointer authentication says where the return address is signed, by an instruction of that machine alone.
             frames.set_vendor(Vendor::AArch64);
         }
-        let entry = self.entry(&frames, at).ok_or(CfiError::Missing)?;
-        let encoding = entry.cie().encoding();
-        let row =
-            entry.unwind_info_for_address(&frames, &self.bases, scratch, at.get()).map_err(|_| CfiError::Missing)?;
-        let machine = Machine { memory, frames: &frames, encoding, regs };
+        let Scratch { context, rules } = scratch;
+        if rules.len() >= limits::MAX_UNWIND_ROWS {
+            rules.clear();
+        }
+        let Rules { row, encoding, back, signal } = match rules.entry(at) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(self.rules(&frames, context, at).ok_or(CfiError::Missing)?),
+        };
+        let machine = Machine { memory, frames: &frames, encoding: *encoding, regs };
         let cfa = match row.cfa() {
             CfaRule::RegisterAndOffset { register, offset } => {
                 regs.get(register.0).ok_or(CfiError::Bad)?.wrapping_add_signed(*offset)
@@ -105,14 +126,13 @@ impl<'m> Tables<'m> {
         };
         let mut above = regs.clone();
         above.set_sp(Addr::new(cfa));
-        let back = entry.cie().return_address_register();
         // Without a rule it is still in its register, where it has one.
         above.set(back.0, regs.link());
         let mut outermost = false;
         for (register, rule) in row.registers() {
             let value = match rule {
                 RegisterRule::Undefined | RegisterRule::Architectural => {
-                    outermost |= *register == back;
+                    outermost |= register == back;
                     None
                 }
                 RegisterRule::SameValue => regs.get(register.0),
@@ -131,10 +151,18 @@ impl<'m> Tables<'m> {
         let ip = above.get(back.0).ok_or(CfiError::Bad)?;
         above.set_ip(ip);
         // What a call may destroy is not the caller's any more.
-        if !entry.is_signal_trampoline() {
+        if !*signal {
             forget_volatile(&mut above);
         }
-        Ok(Step { regs: above, signal: entry.is_signal_trampoline() })
+        Ok(Step { regs: above, signal: *signal })
+    }
+
+    /// What the table says of an address.
+    fn rules(&self, frames: &EhFrame<Slice<'_>>, context: &mut UnwindContext<usize>, at: Addr) -> Option<Rules> {
+        let entry = self.entry(frames, at)?;
+        let row = entry.unwind_info_for_address(frames, &self.bases, context, at.get()).ok()?.clone();
+        let (cie, signal) = (entry.cie(), entry.is_signal_trampoline());
+        Some(Rules { row, encoding: cie.encoding(), back: cie.return_address_register(), signal })
     }
 
     fn entry<'a>(&'a self, frames: &EhFrame<Slice<'a>>, at: Addr) -> Option<FrameDescriptionEntry<Slice<'a>>> {
@@ -306,7 +334,7 @@ mod tests {
         let tables = Tables { header: Some(header(ENTRY).into()), frames: frames.into(), bases };
         let at = Addr::new(u64::from(CODE) + 0x20);
         let regs = Regs::new(Arch::Aarch64, at, Addr::new(STACK));
-        let up = tables.step(&Stack, &mut Scratch::new(), &regs, at).map(|up| up.regs);
+        let up = tables.step(&Stack, &mut Scratch::default(), &regs, at).map(|up| up.regs);
         let found = up.as_ref().map(|r| (r.ip(), r.sp(), r.fp())).ok();
         assert_eq!(found, Some((Addr::new(BACK), Addr::new(STACK + 16), Some(Addr::new(STACK + 0x40)))));
     }
