@@ -74,7 +74,7 @@ pub(super) fn align(process: &Process, memory: &dyn Memory, shape: &Shape, chunk
 }
 
 /// Where the header of `first` may be if it was aligned (`_int_memalign` of glibc): with what malloc returns at the first
-/// multiple of the alignment, or at the next one where a chunk does not fit before that.
+/// multiple of the alignment; where no chunk fits before that, at the next one. Seen in 2.43: it need not fit.
 fn places(shape: &Shape, first: MappedChunk) -> Vec<Addr> {
     let c = &shape.chunk;
     let start = first.range.start;
@@ -83,10 +83,11 @@ fn places(shape: &Shape, first: MappedChunk) -> Vec<Addr> {
     let mut align = 2 * c.alignment;
     while align < first.range.len() {
         let at = mem.align_up(align).saturating_sub(c.mem);
-        let fits = at == start || at.since(start) >= c.min_size;
-        let at = if fits { at } else { at.saturating_add(align) };
         if at != start && out.last() != Some(&at) {
             out.push(at);
+        }
+        if (1..c.min_size).contains(&at.since(start)) {
+            out.push(at.saturating_add(align));
         }
         align = align.saturating_mul(2);
     }
