@@ -20,6 +20,12 @@ pub const MAX_HELD: usize = 4 << 20;
 /// Bytes of a baseline: a summary has some 40 kinds of 200 bytes, and a few findings.
 pub const MAX_BASELINE: u64 = 16 << 20;
 
+/// Bytes of a page of `report`: mail takes it, and a browser shows it in a second.
+pub const MAX_PAGE: u64 = 8_000_000;
+
+/// Bytes of a page that `check --report` reads.
+pub const MAX_PAGE_READ: u64 = 64 << 20;
+
 /// Blocks of malloc for which `whatis` counts those that are alike: a pass over all blocks for each.
 pub const MAX_ALIKE_LOOKS: usize = 64;
 

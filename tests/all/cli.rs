@@ -78,6 +78,7 @@ snapshots! {
     help_diff: "diff", "--help";
     help_record: "record", "--help";
     help_trend: "trend", "--help";
+    help_report: "report", "--help";
     help_check: "check", "--help";
     help_schema: "schema", "--help";
     help_completions: "completions", "--help";

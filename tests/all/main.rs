@@ -57,6 +57,7 @@ mod python_heap;
 mod python_threads;
 mod recorded;
 mod refs;
+mod report;
 mod resident;
 mod retained;
 mod schema;

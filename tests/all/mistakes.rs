@@ -207,6 +207,23 @@ fn a_native_process_has_no_managed_anything() {
 }
 
 #[test]
+fn report_overwrites_nothing() {
+    let dir = desk(&[("notes", b"mine")]);
+    let here = dir.path();
+    std::fs::create_dir(here.join("folder")).unwrap();
+    says(here, &["report", "-o", "notes", "core"], 2, &["notes", "exists already", "coremap report -o NEW.html core"]);
+    says(here, &["report", "-o", "folder", "core"], 2, &["is a directory"]);
+    says(here, &["report", "-o", "no/such/folder/x", "core"], 2, &["no/such/folder/x", "No such file"]);
+    says(here, &["report", "-o", "x.html", "-", "-"], 2, &["only one of the two cores"]);
+    assert_eq!(std::fs::read_to_string(here.join("notes")).unwrap(), "mine");
+    // Named after the core where nobody says otherwise; a second one needs another name.
+    at(here, &["report", "core"]).exits(0);
+    assert!(here.join("core.html").is_file());
+    says(here, &["report", "core"], 2, &["core.html", "exists already"]);
+    says(here, &["check", "--report", "notes", "core"], 3, &["notes", "no data of `coremap report`"]);
+}
+
+#[test]
 fn shrink_overwrites_nothing() {
     let dir = desk(&[("notes", b"mine")]);
     let here = dir.path();

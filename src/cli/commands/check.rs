@@ -1,5 +1,10 @@
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use coremap::commands;
+use coremap::commands::report::{PageData, read_page, verify};
+use coremap::limits;
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
@@ -12,6 +17,9 @@ use crate::cli::{Exit, Failure};
 /// Check the invariants: every byte has one label, and the sums hold
 #[derive(Args, Debug)]
 pub(super) struct Check {
+    /// Compare the data in a page that `coremap report` wrote with the core, too
+    #[arg(long, value_name = "PAGE.html")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -20,9 +28,30 @@ impl Command for Check {
     const NAME: &'static str = "check";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let page = self.report.as_deref().map(read).transpose()?;
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        answer(Self::NAME, common, &session, watched(&process, &progress, || commands::check(&session)))
+        let report = watched(&process, &progress, || {
+            let mut report = commands::check(&session);
+            if let Some(page) = &page {
+                report.invariants.extend(verify(&session, page, &progress));
+            }
+            report
+        });
+        answer(Self::NAME, common, &session, report)
     }
+}
+
+/// The data of a page.
+fn read(page: &Path) -> Result<PageData, Failure> {
+    let failed = |what: String| Failure::Beside(format!("{}: {what}", page.display()));
+    let file = std::fs::File::open(page).map_err(|e| failed(e.to_string()))?;
+    let mut text = Vec::new();
+    file.take(limits::MAX_PAGE_READ + 1).read_to_end(&mut text).map_err(|e| failed(e.to_string()))?;
+    if text.len() as u64 > limits::MAX_PAGE_READ {
+        return Err(failed("too long for a page of `coremap report`".into()));
+    }
+    let text = String::from_utf8(text).map_err(|_| failed("it is no text".into()))?;
+    read_page(&text).map_err(|e| failed(e.to_string()))
 }

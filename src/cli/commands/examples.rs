@@ -170,6 +170,7 @@ pub(super) const EXAMPLES: &[Example] = &[
             ("Measure", "rss, written, readable or size of kinds, bytes of objects and blocks"),
         ],
     ),
+    example("report", "coremap report -o page.html core", "a page to look at, and to give to others", &[]),
     example("shrink", "coremap shrink --for threads core -o small.core", "a core small enough to send", &[]),
     example("check", "coremap check core", "whether the map adds up", &[]),
     example("schema", "coremap schema summary", "the JSON Schema of an answer", &[]),

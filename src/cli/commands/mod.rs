@@ -30,6 +30,7 @@ mod purpose;
 mod record;
 mod refs;
 mod regions;
+mod report;
 mod retained;
 mod schema;
 mod search;
@@ -101,6 +102,7 @@ const COMMANDS: &[Row] = &[
     row::<record::Record>(),
     row::<trend::Trend>(),
     row::<dump::Dump>(),
+    row::<report::Report>(),
     row::<shrink::Shrink>(),
     row::<check::Check>(),
     row::<schema::Schema>(),

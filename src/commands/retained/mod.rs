@@ -3,9 +3,11 @@
 mod analysis;
 mod report;
 mod table;
+mod tree;
 
 pub use analysis::{RetainedOptions, retained};
 pub use report::*;
+pub use tree::{DominatorLimits, DominatorNode, DominatorTree, dominator_tree};
 
 use crate::commands::command::{Command, answer, of_runtime};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use coremap::addr::{Addr, AddrRange};
 use coremap::commands::trend::Source;
 use coremap::commands::{
-    self, DiffInput, HandleOptions, HeapStatOptions, LeaksOptions, MallocOptions, RefsOptions, RegionOptions,
-    RetainedOptions, SearchOptions, Span, ThreadOptions, TriageOptions,
+    self, DiffInput, HandleOptions, HeapStatOptions, LeaksOptions, MallocOptions, PageOptions, RefsOptions,
+    RegionOptions, RetainedOptions, SearchOptions, Span, ThreadOptions, TriageOptions, report,
 };
 use coremap::map::audit;
 use coremap::process::{Options, Process};
@@ -71,6 +71,7 @@ pub const COMMANDS: &[(&str, Command)] = &[
     ("diff", diff),
     ("record", record),
     ("trend", trend),
+    ("report", page),
     ("shrink", shrunk),
 ];
 
@@ -381,6 +382,15 @@ fn diff(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
         return Err(format!("a core differs from itself: {:?}", report.total));
     }
     o.show("diff", report, rng)
+}
+
+/// A page of it: whatever names a damaged core has, they are text in it.
+fn page(o: &Opened<'_>, _: &mut Rng) -> Verdict {
+    let page = commands::report(&o.session, PageOptions { show_data: true }, &o.silent);
+    match page.html.matches("<script").count() {
+        2 => report::read_page(&page.html).map(drop).map_err(|e| e.to_string()),
+        scripts => Err(format!("{scripts} scripts in a page")),
+    }
 }
 
 /// A look as a recording keeps it: what is written is read again, and its sums are the summary's.

@@ -145,7 +145,7 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// A path as a shell takes it.
-fn quoted(path: &str) -> String {
+pub(in crate::commands) fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
     if !path.is_empty() && path.chars().all(plain) {
         path.to_owned()

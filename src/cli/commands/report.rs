@@ -1,0 +1,118 @@
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use coremap::commands::report::ReportReport;
+use coremap::commands::{self, Page, PageOptions};
+use coremap::process::Process;
+use coremap::progress::Progress;
+use coremap::session::Session;
+
+use crate::cli::args::Common;
+use crate::cli::ask::open;
+use crate::cli::commands::Command;
+use crate::cli::new_file::NewFile;
+use crate::cli::output::{answer, finish};
+use crate::cli::progress::{progress, watched};
+use crate::cli::{Exit, Failure};
+
+/// One page for a browser: findings, pictures and tables of a core, or of what two cores differ in
+#[derive(Args, Debug)]
+pub(super) struct Report {
+    /// File to write; must not exist. Without it CORE.html in the current folder; - is standard output
+    #[arg(short, long, value_name = "OUT.html")]
+    out: Option<PathBuf>,
+    /// Put texts of strings, arguments and values of the environment in the page too
+    #[arg(long)]
+    show_data: bool,
+    /// Core file; of two, the older
+    #[arg(value_name = "CORE")]
+    core: PathBuf,
+    /// The newer core
+    #[arg(value_name = "NEW")]
+    new: Option<PathBuf>,
+}
+
+impl Command for Report {
+    const NAME: &'static str = "report";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        let newest = self.new.as_deref().unwrap_or(&self.core);
+        if self.new.as_deref() == Some(Path::new("-")) && self.core.as_os_str() == "-" {
+            return Err(Failure::Usage("only one of the two cores can come from standard input".into()));
+        }
+        let out = self.out.clone().unwrap_or_else(|| named_after(newest));
+        let to_stdout = out.as_os_str() == "-";
+        // Before the work, and not after it.
+        if !to_stdout && let Ok(there) = std::fs::symlink_metadata(&out) {
+            let what = if there.is_dir() { "is a directory" } else { "exists already, and report overwrites nothing" };
+            let (out, core) = (out.display(), self.core.display());
+            return Err(Failure::Usage(format!(
+                "'{out}' {what}: name a new file, `coremap report -o NEW.html {core}`"
+            )));
+        }
+        let progress = progress();
+        let older = match &self.new {
+            Some(_) => Some(open(&self.core, common, &progress)?),
+            None => None,
+        };
+        let process = open(newest, common, &progress)?;
+        let session = Session::new(&process);
+        let page = self.page(older.as_ref(), &session, &progress);
+        let exit = if to_stdout {
+            std::io::stdout().lock().write_all(page.html.as_bytes())?;
+            process.target().finish();
+            finish(&process)
+        } else {
+            write(&out, &page)?;
+            let (file, size) = (out.display().to_string(), page.html.len() as u64);
+            let report = ReportReport { file, size, parts: page.parts, left_out: page.left_out };
+            answer(Self::NAME, common, &session, report)?
+        };
+        // The envelope and its warnings are the newer core's.
+        let partial = older.is_some_and(|older| finish(&older) == Exit::Partial);
+        Ok(if partial { Exit::Partial } else { exit })
+    }
+}
+
+impl Report {
+    fn page(&self, older: Option<&Process>, session: &Session<'_>, progress: &Progress) -> Page {
+        let options = PageOptions { show_data: self.show_data };
+        watched(session.process, progress, || match older {
+            Some(older) => commands::report_pair(&Session::new(older), session, options, progress),
+            None => commands::report(session, options, progress),
+        })
+    }
+}
+
+/// `core.html` of `/var/core`, `pid-4711.html` of `/proc/4711`, `core.html` of standard input.
+fn named_after(core: &Path) -> PathBuf {
+    let name = core.file_name().and_then(|name| name.to_str()).filter(|name| *name != "-").unwrap_or("core");
+    let live = core.parent() == Some(Path::new("/proc")) && name.bytes().all(|b| b.is_ascii_digit());
+    PathBuf::from(if live { format!("pid-{name}.html") } else { format!("{name}.html") })
+}
+
+fn write(out: &Path, page: &Page) -> Result<(), Failure> {
+    let new = NewFile::create(out).map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))?;
+    let written = new.file().write_all(page.html.as_bytes()).and_then(|()| new.keep());
+    written.map_err(|e| {
+        let why = match e.kind() {
+            ErrorKind::FileTooLarge => "a file may not be larger (ulimit -f)".to_owned(),
+            _ => e.to_string(),
+        };
+        Failure::Beside(format!("writing {}: {why}; nothing is left of it", out.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_named_after_its_core() {
+        let name = |core: &str| named_after(Path::new(core)).display().to_string();
+        assert_eq!(name("/var/crash/core.4711"), "core.4711.html");
+        assert_eq!(name("/proc/4711"), "pid-4711.html");
+        assert_eq!(name("-"), "core.html");
+    }
+}

@@ -1,0 +1,107 @@
+//! The page itself: one file that a browser shows from wherever it lies. Its policy allows the one style and the one
+//! script that stand in it, by their hashes, and no request at all; what comes out of a core is text (`html.rs`).
+
+mod html;
+mod sections;
+mod svg;
+mod table;
+
+use data_encoding::BASE64;
+use sha2::{Digest, Sha256};
+
+use crate::commands::diff::DiffReport;
+use crate::commands::report::gather::{Answers, LeftOut, Limits};
+use crate::commands::report::page::html::Html;
+use crate::commands::report::pictures::{Boxes, flame::Merged};
+use crate::commands::summary::SummaryReport;
+use crate::commands::triage::TriageReport;
+use crate::report::CoreRow;
+
+/// The frame of a page, its style and its script: files of their own, so that editors know what they are.
+const FRAME: &str = include_str!("../assets/page.html");
+const STYLE: &str = include_str!("../assets/page.css");
+const SCRIPT: &str = include_str!("../assets/page.js");
+
+/// What a page shows.
+pub(super) struct View<'a> {
+    pub(super) core: &'a CoreRow,
+    /// The core as a shell takes it.
+    pub(super) path: String,
+    pub(super) answers: &'a Answers,
+    pub(super) boxes: &'a Boxes,
+    /// Merged stacks: all frames, and the managed ones alone where there are any.
+    pub(super) flames: &'a [(&'static str, Merged)],
+    pub(super) left_out: &'a [LeftOut],
+    pub(super) warnings: &'a [crate::diag::Warning],
+    pub(super) limits: &'a Limits,
+    pub(super) pair: Option<&'a Pair>,
+    pub(super) show_data: bool,
+}
+
+/// What an older core of the same program said, and what is different.
+#[derive(serde::Serialize)]
+pub(super) struct Pair {
+    pub(super) core: CoreRow,
+    pub(super) triage: TriageReport,
+    pub(super) summary: SummaryReport,
+    pub(super) diff: DiffReport,
+}
+
+/// The page, with `data` as the JSON in it.
+pub(super) fn write(view: &View<'_>, data: &str) -> String {
+    let mut body = Html::default();
+    sections::all(&mut body, view);
+    let mut title = Html::default();
+    title.text(format!("coremap: {}", sections::head::title(view)));
+    // Parts in this order, each once: what a part holds is not looked through again.
+    let mut out = String::with_capacity(FRAME.len() + STYLE.len() + SCRIPT.len() + 2 * data.len());
+    let mut rest = FRAME;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.push_str(before);
+        let Some((mark, after)) = after.split_once("}}") else { break };
+        match mark {
+            "policy" => out.push_str(&policy()),
+            "title" => out.push_str(&std::mem::take(&mut title).into_string()),
+            "style" => out.push_str(STYLE),
+            "body" => out.push_str(&std::mem::take(&mut body).into_string()),
+            "data" => out.push_str(&html::json_in_script(data)),
+            "script" => out.push_str(SCRIPT),
+            _ => {}
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Nothing may be loaded, run or sent but what is in the file.
+fn policy() -> String {
+    let hash = |text: &str| format!("'sha256-{}'", BASE64.encode(&Sha256::digest(text.as_bytes())));
+    format!(
+        "default-src 'none'; script-src {}; style-src {}; img-src data:; base-uri 'none'; form-action 'none'",
+        hash(SCRIPT),
+        hash(STYLE)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_frame_has_each_part_once() {
+        for part in ["policy", "title", "style", "body", "data", "script"] {
+            assert_eq!(FRAME.matches(&format!("{{{{{part}}}}}")).count(), 1, "{part}");
+        }
+        // The hashes are of what stands between the tags, and an end of a script or style in it would cut it short.
+        assert!(!STYLE.contains("</") && !SCRIPT.contains("</"));
+        assert!(FRAME.contains("<style>{{style}}</style>") && FRAME.contains("<script>{{script}}</script>"));
+    }
+
+    #[test]
+    fn the_policy_names_hashes_and_nothing_else() {
+        let policy = policy();
+        assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"), "{policy}");
+        assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
+    }
+}

@@ -1,0 +1,223 @@
+//! The first screen: what has the memory, most important first, and the bar of what was written.
+
+use crate::commands::report::page::View;
+use crate::commands::report::page::html::Html;
+use crate::commands::report::page::sections::{command, prose, whole_command};
+use crate::commands::report::page::svg;
+use crate::commands::report::page::table::{Cell, Table, percent};
+use crate::commands::report::pictures::Family;
+use crate::commands::summary::KindRow;
+use crate::report::{Finding, Severity};
+use crate::units::{human, noun};
+
+/// Findings that are shown without a click.
+const SHOWN: usize = 5;
+
+/// Write it.
+pub(super) fn answer(out: &mut Html, view: &View<'_>) {
+    let triage = &view.answers.triage;
+    out.open("div", &[("class", &"two")]).open("div", &[]);
+    let (told, counted): (Vec<&Finding>, Vec<&Finding>) =
+        triage.findings.iter().partition(|f| f.severity > Severity::Info || (f.bytes.is_none() && f.within.is_none()));
+    let (news, notes): (Vec<&Finding>, Vec<&Finding>) = told.into_iter().partition(|f| f.severity > Severity::Info);
+    if news.is_empty() {
+        out.leaf(
+            "p",
+            &[("class", &"calm")],
+            "Nothing stands out as a problem. What has the memory is in the table below.",
+        );
+    }
+    let mut sorted = news;
+    sorted.extend(notes);
+    let more = sorted.split_off(SHOWN.min(sorted.len()));
+    findings(out, view, &sorted);
+    let within: Vec<&Finding> = counted.iter().copied().filter(|f| f.within.is_some()).collect();
+    let more: Vec<&Finding> = more.into_iter().chain(within).collect();
+    if !more.is_empty() {
+        out.open("details", &[]).leaf(
+            "summary",
+            &[],
+            format!("{} more {}", more.len(), noun(more.len() as u64, "finding")),
+        );
+        findings(out, view, &more);
+        out.close("details");
+    }
+    out.close("div").open("div", &[]);
+    bars(out, view);
+    out.close("div").close("div");
+    subjects(out, view);
+    command(out, view, "triage");
+}
+
+fn findings(out: &mut Html, view: &View<'_>, findings: &[&Finding]) {
+    out.open("ul", &[("class", &"findings")]);
+    for finding in findings {
+        out.open("li", &[("class", &format!("finding s-{}", finding.severity)), ("data-id", &finding.id)]);
+        out.open("p", &[("class", &"figures")]);
+        out.leaf("span", &[("class", &"severity")], finding.severity);
+        if let Some(bytes) = finding.bytes {
+            out.leaf("b", &[("data-v", &bytes)], human(bytes));
+        }
+        if let Some(share) = finding.share {
+            let reserved = if is_reserve(finding, view) { "reserved; their written part is " } else { "" };
+            out.leaf("span", &[], format!("{reserved}{} of what was written", percent(share)));
+        }
+        if let Some(confidence) = finding.confidence {
+            out.leaf("span", &[("class", &format!("sure-{confidence}"))], confidence);
+        }
+        out.close("p");
+        prose(out, &finding.text);
+        out.open("p", &[("class", &"proof")]).text(format!("Known by {}. ", finding.evidence));
+        out.leaf("a", &[("href", &format!("#{}", proof(finding, view)))], "See the proof").close("p");
+        if let Some(command) = &finding.command {
+            whole_command(out, command);
+        }
+        out.close("li");
+    }
+    out.close("ul");
+}
+
+/// Whether a finding's bytes are what is set aside, and its share is of what was written: stacks may be of that sort.
+fn is_reserve(finding: &Finding, view: &View<'_>) -> bool {
+    let written = view.answers.triage.written as f64;
+    let told = finding.bytes.zip(finding.share);
+    finding.within.is_none()
+        && told.is_some_and(|(bytes, share)| bytes as f64 > share.mul_add(written, 0.001 * written) + 4096.0)
+}
+
+/// The section that shows what a finding rests on.
+fn proof(finding: &Finding, view: &View<'_>) -> &'static str {
+    match section(finding) {
+        "heap" if view.answers.heapstat.is_none() => "memory",
+        "runtime" if view.answers.heap.is_none() => "memory",
+        section => section,
+    }
+}
+
+fn section(finding: &Finding) -> &'static str {
+    let command = finding.command.as_deref().and_then(|c| c.split(' ').nth(1)).unwrap_or_default();
+    match (finding.id, command) {
+        ("images" | "file-pages" | "system", _) => "files",
+        ("anonymous" | "anonymous-blocks" | "native-buffers" | "small-blocks" | "malloc", _) => "native",
+        (_, "threads" | "stacks" | "async" | "exceptions" | "syncblocks") => "threads",
+        (_, "heapstat" | "objects" | "object" | "gcroot" | "retained" | "finalizers" | "handles") => "heap",
+        (_, "malloc" | "leaks" | "holders" | "anon" | "refs") => "native",
+        (_, "heap") => "runtime",
+        (_, "info" | "check") => "lacks",
+        (_, "whatis") => "map",
+        _ => "memory",
+    }
+}
+
+fn bars(out: &mut Html, view: &View<'_>) {
+    let summary = &view.answers.summary;
+    let written = summary.total.written.unwrap_or(0);
+    if let Some(pair) = view.pair {
+        out.leaf("h3", &[], format!("Written before: {}", human(pair.summary.total.written.unwrap_or(0))));
+        svg::kind_bar(out, "Written before, by kind", &pair.summary.kinds, written, |k| (k.written.unwrap_or(0), 0));
+    }
+    out.leaf("h3", &[], format!("Written: {}", human(written)));
+    let before = view.pair.and_then(|pair| pair.summary.total.written).unwrap_or(0);
+    svg::kind_bar(out, "Written, by kind", &summary.kinds, before, |k| (k.written.unwrap_or(0), 0));
+    // What is set aside would hide the rest: gdb writes reserved ranges as zeros.
+    let apart: Vec<KindRow> =
+        summary.kinds.iter().filter(|k| Family::of(k.kind) != Family::Reserved).cloned().collect();
+    let held: u64 = apart.iter().map(|k| k.in_core).sum();
+    let beside = summary.total.in_core.saturating_sub(held);
+    let beside = if beside > 0 { format!(", and {} of reserved ranges", human(beside)) } else { String::new() };
+    out.leaf("h3", &[], format!("Held by the core: {}{beside}", human(held)));
+    svg::kind_bar(out, "Held by the core, by kind", &apart, 0, |k| (k.in_core, k.zero.unwrap_or(0)));
+    let resident = summary.rss.is_some();
+    if let Some(rss) = &summary.rss {
+        out.leaf("h3", &[], format!("Resident (RSS): {}", human(rss.kinds)));
+        svg::kind_bar(out, "Resident, by kind", &summary.kinds, 0, |k| (k.rss.unwrap_or(0), 0));
+    }
+    svg::legend(out, &summary.kinds, true);
+    let mut columns = vec![("Memory", false), ("Written", true), ("Share", true), ("In the core", true)];
+    if resident {
+        columns.push(("Resident", true));
+    }
+    let mut table = Table::new("families", "What was written, by family of kinds", &columns);
+    let mut reserved = 0;
+    for family in Family::ALL {
+        let kinds = summary.kinds.iter().filter(|k| Family::of(k.kind) == family);
+        let (mut wrote, mut core, mut size, mut rss) = (0_u64, 0_u64, 0_u64, 0_u64);
+        for kind in kinds {
+            wrote = wrote.saturating_add(kind.written.unwrap_or(0));
+            core = core.saturating_add(kind.in_core);
+            size = size.saturating_add(kind.size);
+            rss = rss.saturating_add(kind.rss.unwrap_or(0));
+        }
+        if family == Family::Reserved {
+            reserved = size.saturating_sub(wrote);
+        }
+        if core == 0 && wrote == 0 && rss == 0 {
+            continue;
+        }
+        let mut cells = vec![
+            Cell::Coloured(family.class(), family.title().to_owned()),
+            Cell::Size(Some(wrote)),
+            Cell::Share((written > 0).then(|| wrote as f64 / written as f64)),
+            Cell::Size(Some(core)),
+        ];
+        if resident {
+            cells.push(Cell::Size(Some(rss)));
+        }
+        table.rows.push(cells);
+    }
+    let mut sums = vec![
+        Cell::Text("all".to_owned()),
+        Cell::Size(summary.total.written),
+        Cell::Text(String::new()),
+        Cell::Size(Some(summary.total.in_core)),
+    ];
+    if let Some(rss) = &summary.rss {
+        sums.push(Cell::Size(Some(rss.kinds)));
+    }
+    table.foot.push(sums);
+    table.write(out);
+    let mut space = "Written: pages that hold anything but zeros.".to_owned();
+    if reserved > 0 {
+        space.push_str(&format!(
+            " Beside it {} of address space are set aside, and nothing was written there.",
+            human(reserved)
+        ));
+    }
+    space.push_str(&format!(" Mapped in all: {}.", human(summary.total.size)));
+    out.leaf("p", &[("class", &"note")], space);
+}
+
+/// Each written byte is in one row.
+fn subjects(out: &mut Html, view: &View<'_>) {
+    let triage = &view.answers.triage;
+    let mut table = Table::new(
+        "subjects",
+        "All that was written, by subject",
+        &[
+            ("Subject", false),
+            ("Bytes", true),
+            ("Share of what was written", true),
+            ("What it is", false),
+            ("Trust", false),
+        ],
+    );
+    for finding in triage.findings.iter().filter(|f| f.within.is_none() && f.bytes.is_some()) {
+        table.rows.push(vec![
+            Cell::Text(
+                finding.id.replace('-', " ") + if is_reserve(finding, view) { " (what they reserve)" } else { "" },
+            ),
+            Cell::Size(finding.bytes),
+            Cell::Share(finding.share),
+            Cell::Text(finding.text.replace('`', "")),
+            finding.confidence.map_or(Cell::Text(String::new()), |c| Cell::Sure(c.name())),
+        ]);
+    }
+    out.leaf("h3", &[], "All that was written, by subject");
+    table.write(out);
+    let named = &triage.named;
+    let text = format!("{} of what was written has a name here: {}.", percent(named.share), human(named.bytes));
+    out.leaf("p", &[("class", &"note")], text);
+    for sentence in &triage.left_out {
+        out.leaf("p", &[("class", &"note")], format!("Not looked at for want of time: {sentence}"));
+    }
+}

@@ -1,0 +1,217 @@
+//! The managed heap: types, what keeps what, equal strings.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::commands::report::page::View;
+use crate::commands::report::page::html::Html;
+use crate::commands::report::page::sections::{command, left_out, rest_row};
+use crate::commands::report::page::table::{Cell, Table, percent};
+use crate::commands::retained::DominatorNode;
+use crate::units::{count, exact, human};
+
+/// Write it.
+pub(super) fn heap(out: &mut Html, view: &View<'_>) {
+    types(out, view);
+    tree(out, view);
+    objects(out, view);
+    roots(out, view);
+    strings(out, view);
+}
+
+fn types(out: &mut Html, view: &View<'_>) {
+    let Some(heapstat) = &view.answers.heapstat else { return };
+    // One name in two modules is two types; what they keep is told by both numbers.
+    let mut kept: HashMap<(String, u64), u64> = HashMap::new();
+    for row in view.answers.retained.iter().flat_map(|r| &r.types) {
+        kept.insert((row.name.to_string(), row.method_table.get()), row.retained);
+    }
+    let generations: Vec<&'static str> = {
+        let mut sums: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for part in heapstat.types.iter().flat_map(|t| &t.generations) {
+            *sums.entry(part.generation).or_default() += part.size;
+        }
+        let mut names: Vec<_> = sums.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+        names.sort_by_key(|&(name, bytes)| (std::cmp::Reverse(bytes), name));
+        names.truncate(5);
+        names.sort_unstable();
+        names.into_iter().map(|(name, _)| name).collect()
+    };
+    let mut columns = vec![("Type", false), ("Objects", true), ("Bytes", true), ("Share", true), ("Keeps", true)];
+    columns.extend(generations.iter().map(|name| (*name, true)));
+    let mut table = Table::new("types", "Types by the bytes of their objects", &columns);
+    table.filter = true;
+    let whole = heapstat.total.size;
+    for row in &heapstat.types {
+        let keeps = kept.get(&(row.name.clone(), row.method_table.get())).copied();
+        let mut cells = vec![
+            Cell::Code(row.name.clone()),
+            Cell::Count(Some(row.count)),
+            Cell::Size(Some(row.size)),
+            Cell::Share((whole > 0).then(|| row.size as f64 / whole as f64)),
+            Cell::Size(keeps),
+        ];
+        cells.extend(generations.iter().map(|name| {
+            let parts = row.generations.iter().filter(|part| part.generation == *name);
+            Cell::Size(Some(parts.map(|part| part.size).sum()))
+        }));
+        table.rows.push(cells);
+    }
+    if let Some((rows, bytes)) = left_out(view, "heapstat", "types") {
+        rest_row(
+            &mut table,
+            vec![Cell::Text(format!("{} more", exact(rows))), Cell::Text(String::new()), Cell::Size(bytes)],
+        );
+    }
+    rest_row(
+        &mut table,
+        vec![Cell::Text("all".to_owned()), Cell::Count(Some(heapstat.total.objects)), Cell::Size(Some(whole))],
+    );
+    out.leaf("h3", &[], "Types");
+    let text =
+        "Bytes: their objects' own. Keeps: what would be freed with all of them; what keeps least is not told (–).";
+    out.leaf("p", &[("class", &"note")], text);
+    if heapstat.lost.bytes > 0 {
+        let lost = format!("{} could not be walked, and are in no sum here.", human(heapstat.lost.bytes));
+        out.leaf("p", &[("class", &"note warn")], lost);
+    }
+    table.write(out);
+    command(out, view, "heapstat");
+}
+
+fn tree(out: &mut Html, view: &View<'_>) {
+    let Some(tree) = view.answers.dominators.as_ref().filter(|tree| !tree.roots.is_empty()) else { return };
+    out.leaf("h3", &[], "What keeps what");
+    let text = format!(
+        "The dominator tree of {} of live objects: with an object all below it would be freed. Open a row to go down.",
+        human(tree.live)
+    );
+    out.leaf("p", &[("class", &"note")], text);
+    out.open("ul", &[("class", &"tree"), ("id", &"dominators"), ("data-sum", &tree.live)]);
+    tree.roots.iter().for_each(|node| node_of(out, node, tree.live));
+    if tree.rest > 0 {
+        out.leaf("li", &[("data-v", &tree.rest)], format!("{} in what keeps less", human(tree.rest)));
+    }
+    out.close("ul");
+    command(out, view, "retained");
+}
+
+fn node_of(out: &mut Html, node: &DominatorNode, live: u64) {
+    let run = if node.run > 1 { format!(" ×{}", exact(node.run)) } else { String::new() };
+    let share = if live > 0 { percent(node.retained as f64 / live as f64) } else { String::new() };
+    out.open("li", &[("data-v", &node.retained)]);
+    let write = |out: &mut Html| {
+        out.leaf("b", &[], human(node.retained)).leaf("span", &[("class", &"quiet")], format!(" {share} "));
+        out.leaf("span", &[("class", &"code")], format!("{}{run}", node.name));
+        out.leaf("span", &[("class", &"quiet")], format!(" {}", node.object));
+    };
+    if node.children.is_empty() {
+        write(out);
+    } else {
+        // What keeps most of it is open: the interesting object is where that ends.
+        let most = node.retained.saturating_mul(2) >= live;
+        out.open("details", if most { &[("open", &"")] } else { &[] }).open("summary", &[]);
+        write(out);
+        out.close("summary").open("ul", &[]);
+        node.children.iter().for_each(|child| node_of(out, child, live));
+        if node.rest > 0 {
+            out.leaf("li", &[("class", &"quiet")], format!("{} in what keeps less", human(node.rest)));
+        }
+        out.close("ul").close("details");
+    }
+    out.close("li");
+}
+
+fn objects(out: &mut Html, view: &View<'_>) {
+    let Some(retained) = view.answers.retained.as_ref().filter(|r| !r.objects.is_empty()) else { return };
+    let mut table = Table::new(
+        "objects",
+        "Objects that keep most",
+        &[("Object", false), ("Type", false), ("Own bytes", true), ("Keeps", true), ("Kept by", false)],
+    );
+    table.filter = true;
+    for row in retained.objects.iter().take(100) {
+        let by = match (&row.dominator_type, &row.dominator_field, &row.root_kind) {
+            (Some(name), Some(field), _) => format!("{name} by {field}"),
+            (Some(name), None, _) => name.to_string(),
+            (None, _, Some(root)) => root.clone(),
+            (None, _, None) => String::new(),
+        };
+        table.rows.push(vec![
+            Cell::Address(row.object),
+            Cell::Code(row.name.as_ref().map(ToString::to_string).unwrap_or_default()),
+            Cell::Size(row.size),
+            Cell::Size(row.retained),
+            Cell::Text(by),
+        ]);
+    }
+    out.leaf("h3", &[], "Objects that keep most");
+    table.write(out);
+    command(out, view, "gcroot ADDRESS");
+}
+
+fn roots(out: &mut Html, view: &View<'_>) {
+    let Some(retained) = view.answers.retained.as_ref().filter(|r| !r.roots.is_empty()) else { return };
+    let columns = [("Kept by roots of one kind only", false), ("Roots", true), ("Bytes", true)];
+    let mut table = Table::new("roots", "What roots keep", &columns);
+    for row in &retained.roots {
+        table.rows.push(vec![
+            Cell::Text(row.root_kind.clone()),
+            Cell::Count(Some(row.count)),
+            Cell::Size(Some(row.retained)),
+        ]);
+    }
+    table.foot.push(vec![
+        Cell::Text("roots of several kinds".to_owned()),
+        Cell::Text(String::new()),
+        Cell::Size(Some(retained.several)),
+    ]);
+    table.foot.push(vec![
+        Cell::Text(format!("all {}", count(retained.live.objects, "live object"))),
+        Cell::Text(String::new()),
+        Cell::Size(Some(retained.live.size)),
+    ]);
+    table.foot.push(vec![
+        Cell::Text(format!("beside them {} that no root leads to", count(retained.unreachable.objects, "object"))),
+        Cell::Text(String::new()),
+        Cell::Size(Some(retained.unreachable.size)),
+    ]);
+    out.leaf("h3", &[], "What keeps objects alive");
+    table.write(out);
+    command(out, view, "retained");
+}
+
+fn strings(out: &mut Html, view: &View<'_>) {
+    let Some(strings) = view.answers.heapstat.as_ref().and_then(|heap| heap.strings.as_ref()) else { return };
+    if strings.duplicates.is_empty() {
+        return;
+    }
+    out.leaf("h3", &[], "Equal strings");
+    let text = format!(
+        "{} with {} different texts; equal ones take {} more than one of each would.{}",
+        count(strings.total.objects, "string"),
+        exact(strings.distinct),
+        human(strings.wasted),
+        if view.show_data { "" } else { " Their texts are not in this page (--show-data puts them there)." }
+    );
+    out.leaf("p", &[("class", &"note")], text);
+    let mut columns =
+        vec![("Strings", true), ("Characters", true), ("More than one of them takes", true), ("One of them", false)];
+    if view.show_data {
+        columns.push(("Text", false));
+    }
+    let mut table = Table::new("strings", "Equal strings", &columns);
+    for row in strings.duplicates.iter().take(50) {
+        let mut cells = vec![
+            Cell::Count(Some(row.count)),
+            Cell::Count(Some(u64::from(row.length))),
+            Cell::Size(Some(row.wasted)),
+            Cell::Address(row.example),
+        ];
+        if view.show_data {
+            cells.push(Cell::Code(row.value.clone()));
+        }
+        table.rows.push(cells);
+    }
+    table.write(out);
+    command(out, view, "heapstat --strings");
+}

@@ -1,0 +1,96 @@
+//! The sections of a page, in its order.
+
+mod answer;
+mod changes;
+mod files;
+pub(super) mod head;
+mod heap;
+mod lacks;
+mod memory;
+mod native;
+mod threads;
+
+use crate::commands::report::page::View;
+use crate::commands::report::page::html::Html;
+use crate::commands::report::page::table::{Cell, Table};
+
+/// A section: its id, its name in links, its heading, and what writes it.
+type Section = (&'static str, &'static str, &'static str, fn(&mut Html, &View<'_>));
+
+/// Write all that this process has something for.
+pub(super) fn all(out: &mut Html, view: &View<'_>) {
+    let sections = sections(view);
+    out.open("header", &[]);
+    head::head(out, view);
+    out.open("nav", &[("aria-label", &"Sections")]);
+    for (id, link, ..) in &sections {
+        out.leaf("a", &[("href", &format!("#{id}"))], link);
+    }
+    out.close("nav").close("header").open("main", &[]);
+    for (id, _, title, write) in sections {
+        out.open("section", &[("id", &id), ("aria-labelledby", &format!("h-{id}"))]);
+        out.leaf("h2", &[("id", &format!("h-{id}"))], title);
+        write(out, view);
+        out.close("section");
+    }
+    out.close("main");
+}
+
+fn sections(view: &View<'_>) -> Vec<Section> {
+    let answers = view.answers;
+    let mut all: Vec<Section> = vec![("answer", "Answer", "The answer", answer::answer)];
+    if view.pair.is_some() {
+        all.push(("changes", "Changes", "What changed", changes::changes));
+    }
+    all.push(("memory", "Memory", "Where the memory is", memory::memory));
+    all.push(("map", "Addresses", "Address space", memory::map));
+    all.push(("threads", "Threads", "Threads", threads::threads));
+    if answers.heapstat.is_some() {
+        all.push(("heap", "Managed heap", "Managed heap", heap::heap));
+    }
+    all.push(("native", "Native", "Native memory", native::native));
+    if answers.heap.is_some() {
+        all.push(("runtime", "Runtime", "Runtime's own heaps", files::runtime));
+    }
+    all.push(("files", "Files", "Program and other files", files::files));
+    all.push(("lacks", "What is missing", "What this core and this page lack", lacks::lacks));
+    all
+}
+
+/// The command that makes what stands above.
+fn command(out: &mut Html, view: &View<'_>, command: &str) {
+    whole_command(out, &format!("coremap {command} {}", view.path));
+}
+
+/// A sentence; what stands in it between back-ticks is to be typed.
+fn prose(out: &mut Html, text: &str) {
+    out.open("p", &[]);
+    for (at, part) in text.split('`').enumerate() {
+        if at % 2 == 1 {
+            out.leaf("code", &[], part);
+        } else {
+            out.text(part);
+        }
+    }
+    out.close("p");
+}
+
+/// A command line that is complete.
+fn whole_command(out: &mut Html, line: &str) {
+    out.open("p", &[("class", &"cmd")]).leaf("code", &[], line).close("p");
+}
+
+/// A sentence on what a table leaves out, as a row below it: `name` in the first column, sums in the others.
+fn rest_row(table: &mut Table, mut cells: Vec<Cell>) {
+    cells.truncate(table.columns.len());
+    while cells.len() < table.columns.len() {
+        cells.push(Cell::Text(String::new()));
+    }
+    table.foot.push(cells);
+}
+
+/// What the page leaves out of a list: rows and bytes.
+fn left_out(view: &View<'_>, part: &str, list: &str) -> Option<(u64, Option<u64>)> {
+    let told = view.left_out.iter().filter(|l| l.part == part && l.list == list);
+    told.map(|l| (l.rows, l.bytes)).next()
+}

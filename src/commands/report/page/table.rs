@@ -1,0 +1,166 @@
+//! Tables of a page: plain ones that a browser shows without scripts; numbers carry their exact value, which scripts sort
+//! by and tests add up.
+
+use std::fmt::Display;
+
+use crate::addr::Addr;
+use crate::commands::report::page::html::Html;
+use crate::units::{exact, human};
+
+/// A cell.
+pub(super) enum Cell {
+    /// Text.
+    Text(String),
+    /// A name out of the process.
+    Code(String),
+    /// An address, which is never broken.
+    Address(Addr),
+    /// Bytes; `None`: unknown.
+    Size(Option<u64>),
+    /// A number; `None`: unknown.
+    Count(Option<u64>),
+    /// A number that is a name: no thousands are set off; `None`: unknown.
+    Id(Option<u32>),
+    /// A change of bytes; `None`: unknown.
+    SizeChange(Option<i64>),
+    /// A change of a number; `None`: unknown.
+    CountChange(Option<i64>),
+    /// A share from 0 to 1, as a bar with its percentage.
+    Share(Option<f64>),
+    /// Parts of the largest row's bytes, each from 0 to 1, the longest first: drawn over one another.
+    Bars(Vec<f64>),
+    /// A text with the colour of a family before it.
+    Coloured(&'static str, String),
+    /// How sure something is, in its word.
+    Sure(&'static str),
+}
+
+/// A table.
+pub(super) struct Table {
+    /// Its id in the page.
+    pub(super) id: &'static str,
+    /// What it is, for who can't see where it stands.
+    pub(super) caption: String,
+    /// Its columns, and whether they hold numbers.
+    pub(super) columns: Vec<(&'static str, bool)>,
+    /// Its rows.
+    pub(super) rows: Vec<Vec<Cell>>,
+    /// Sums, and what is left out: they stay where they are when the rows are sorted or filtered.
+    pub(super) foot: Vec<Vec<Cell>>,
+    /// Whether scripts offer to filter it.
+    pub(super) filter: bool,
+}
+
+impl Table {
+    pub(super) fn new(id: &'static str, caption: impl Into<String>, columns: &[(&'static str, bool)]) -> Table {
+        Table {
+            id,
+            caption: caption.into(),
+            columns: columns.to_vec(),
+            rows: Vec::new(),
+            foot: Vec::new(),
+            filter: false,
+        }
+    }
+
+    /// Write it.
+    pub(super) fn write(&self, out: &mut Html) {
+        let filter: &dyn Display = if self.filter { &"yes" } else { &"no" };
+        out.open("div", &[("class", &"scroll"), ("tabindex", &0), ("role", &"region"), ("aria-label", &self.caption)]);
+        out.open("table", &[("id", &self.id), ("data-filter", filter)]);
+        out.leaf("caption", &[], &self.caption);
+        out.open("thead", &[]).open("tr", &[]);
+        for (title, number) in &self.columns {
+            out.leaf("th", &[("scope", &"col"), ("class", if *number { &"n" } else { &"t" })], title);
+        }
+        out.close("tr").close("thead").open("tbody", &[]);
+        self.rows.iter().for_each(|row| write_row(out, row));
+        out.close("tbody");
+        if !self.foot.is_empty() {
+            out.open("tfoot", &[]);
+            self.foot.iter().for_each(|row| write_row(out, row));
+            out.close("tfoot");
+        }
+        out.close("table").close("div");
+    }
+}
+
+fn write_row(out: &mut Html, row: &[Cell]) {
+    out.open("tr", &[]);
+    row.iter().for_each(|cell| write_cell(out, cell));
+    out.close("tr");
+}
+
+fn write_cell(out: &mut Html, cell: &Cell) {
+    let number = |out: &mut Html, value: &dyn Display, text: String| {
+        out.leaf("td", &[("class", &"n"), ("data-v", value)], text);
+    };
+    match cell {
+        Cell::Text(text) => {
+            out.leaf("td", &[], text);
+        }
+        Cell::Code(text) => {
+            out.leaf("td", &[("class", &"code")], text);
+        }
+        Cell::Address(at) => {
+            out.leaf("td", &[("class", &"code addr")], at);
+        }
+        Cell::Size(Some(bytes)) => number(out, bytes, human(*bytes)),
+        Cell::Count(Some(n)) => number(out, n, exact(*n)),
+        Cell::Id(Some(n)) => number(out, n, n.to_string()),
+        Cell::Size(None)
+        | Cell::Count(None)
+        | Cell::SizeChange(None)
+        | Cell::CountChange(None)
+        | Cell::Id(None)
+        | Cell::Share(None) => {
+            out.leaf("td", &[("class", &"n")], "–");
+        }
+        Cell::SizeChange(Some(change)) => number(out, change, signed(*change, human)),
+        Cell::CountChange(Some(change)) => number(out, change, signed(*change, exact)),
+        Cell::Share(Some(share)) => {
+            out.open("td", &[("class", &"n share"), ("data-v", share)]);
+            bars(out, &[*share]);
+            out.leaf("span", &[], percent(*share)).close("td");
+        }
+        Cell::Bars(parts) => {
+            out.open("td", &[]);
+            bars(out, parts);
+            out.close("td");
+        }
+        Cell::Coloured(class, text) => {
+            out.open("td", &[]).open("i", &[("class", &format!("swatch {class}"))]).close("i").text(text).close("td");
+        }
+        Cell::Sure(word) => {
+            out.open("td", &[]).leaf("span", &[("class", &format!("sure-{word}"))], word).close("td");
+        }
+    }
+}
+
+/// `12.3 %`
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// `+1.50 MiB`; nothing changed is `0`.
+pub(super) fn signed(change: i64, shown: fn(u64) -> String) -> String {
+    match change {
+        0 => "0".to_owned(),
+        n if n > 0 => format!("+{}", shown(n.unsigned_abs())),
+        n => format!("−{}", shown(n.unsigned_abs())),
+    }
+}
+
+fn bars(out: &mut Html, parts: &[f64]) {
+    let view: &dyn Display = &"0 0 100 8";
+    out.open(
+        "svg",
+        &[("class", &"bar"), ("viewBox", view), ("preserveAspectRatio", &"none"), ("aria-hidden", &"true")],
+    );
+    for (part, class) in parts.iter().zip(["b1", "b2", "b3"]) {
+        // What is there at all is seen.
+        let width = if *part > 0.0 { (part * 100.0).clamp(0.6, 100.0) } else { 0.0 };
+        out.open("rect", &[("class", &class), ("width", &format!("{width:.2}")), ("height", &8)]).close("rect");
+    }
+    out.close("svg");
+}

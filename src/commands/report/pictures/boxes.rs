@@ -1,0 +1,282 @@
+//! The tree behind the treemap: kinds, whose they are, and which one; each with its bytes in three measures, which add
+//! up to those of `summary`.
+//!
+//! Regions tell places. What a place is used for (types in a generation, blocks in malloc's heaps) is counted by objects
+//! and not by pages, so it stands beside the places and is drawn only where it fits into what the core holds of them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::commands::report::gather::Answers;
+use crate::commands::report::pictures::Family;
+use crate::map::Kind;
+use crate::report::{ClusterContent, ClusterRow, RegionRow};
+use crate::units::{count, human, round};
+
+/// Bytes in the measures of a page: written, in the core, address space.
+pub(in crate::commands::report) type Measures = [u64; 3];
+
+/// A box of the treemap.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(in crate::commands::report) struct Boxes {
+    /// What it is.
+    #[serde(rename = "n")]
+    pub(in crate::commands::report) name: String,
+    /// Class of its colour; empty: that of the box around it.
+    #[serde(rename = "f", skip_serializing_if = "str::is_empty")]
+    pub(in crate::commands::report) class: &'static str,
+    /// Written, in the core, address space.
+    #[serde(rename = "b")]
+    pub(in crate::commands::report) bytes: Measures,
+    /// The places within: they add up to it.
+    #[serde(rename = "c", skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::commands::report) places: Vec<Boxes>,
+    /// What it is used for, counted by objects: drawn instead of the places where it fits.
+    #[serde(rename = "u", skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::commands::report) uses: Vec<Boxes>,
+    /// What the rest beside the uses is.
+    #[serde(rename = "r", skip_serializing_if = "str::is_empty")]
+    pub(in crate::commands::report) rest: &'static str,
+}
+
+impl Boxes {
+    fn leaf(name: impl Into<String>, bytes: Measures) -> Boxes {
+        Boxes { name: name.into(), bytes, ..Boxes::default() }
+    }
+
+    /// What is drawn within it by that measure, biggest first.
+    pub(in crate::commands::report) fn within(&self, measure: usize) -> Vec<Boxes> {
+        let of = |b: &Boxes| b.bytes.get(measure).copied().unwrap_or(0);
+        let whole = of(self);
+        let used: u64 = self.uses.iter().map(of).fold(0, u64::saturating_add);
+        let mut drawn = self.places.clone();
+        if used > 0 && used <= whole {
+            drawn = self.uses.clone();
+            if whole > used {
+                drawn.push(Boxes::leaf(self.rest, [whole - used; 3]));
+            }
+        } else if measure == 0 && used > 0 && used <= self.bytes.get(1).copied().unwrap_or(0) {
+            // Objects and blocks with pages of zeros: more than was written, and still what it was written for.
+            drawn = self.uses.clone();
+        }
+        drawn.retain(|b| of(b) > 0);
+        drawn.sort_by(|a, b| of(b).cmp(&of(a)).then_with(|| a.name.cmp(&b.name)));
+        drawn
+    }
+}
+
+/// The tree of all that is mapped; at most so many boxes in each.
+pub(in crate::commands::report) fn boxes(answers: &Answers, most: usize) -> Boxes {
+    let stacks = Stacks::of(answers);
+    let mut kinds: BTreeMap<Kind, BTreeMap<String, BTreeMap<String, Measures>>> = BTreeMap::new();
+    for (at, row) in answers.regions.regions.iter().enumerate() {
+        let (owner, detail) = place(row, &stacks);
+        let sum = kinds.entry(row.kind).or_default().entry(owner).or_default().entry(detail).or_default();
+        add(sum, [answers.written.get(at).copied().unwrap_or(0), row.in_core, row.size]);
+    }
+    let mut whole = Boxes { name: "all memory".to_owned(), ..Boxes::default() };
+    for (kind, owners) in kinds {
+        let owners = owners.into_iter().map(|(name, details)| {
+            let told = if kind == Kind::Stack { stacks.counted(&name, details.len()) } else { name.clone() };
+            let details = details.into_iter().map(|(name, bytes)| Boxes::leaf(name, bytes)).collect();
+            let mut owner = summed(told, details, most);
+            // One detail that says no more than its owner.
+            if owner.places.len() == 1 && owner.places.iter().all(|d| d.name.is_empty() || d.name == owner.name) {
+                owner.places.clear();
+            }
+            if kind == Kind::GCHeap {
+                (owner.uses, owner.rest) = (types(answers, &name, most), "free, and not yet used");
+            }
+            owner
+        });
+        let mut kind_box = summed(kind.name().to_owned(), owners.collect(), most);
+        kind_box.class = Family::of(kind).class();
+        (kind_box.uses, kind_box.rest) = uses(answers, kind, most);
+        add(&mut whole.bytes, kind_box.bytes);
+        whole.places.push(kind_box);
+    }
+    whole
+}
+
+fn add(sum: &mut Measures, more: Measures) {
+    for (sum, more) in sum.iter_mut().zip(more) {
+        *sum = sum.saturating_add(more);
+    }
+}
+
+/// A box of those, of which the biggest stay and the others become one.
+fn summed(name: String, mut within: Vec<Boxes>, most: usize) -> Boxes {
+    let mut whole = Boxes { name, ..Boxes::default() };
+    within.iter().for_each(|b| add(&mut whole.bytes, b.bytes));
+    // By what was written, else by what is there: reserved ones hold nothing.
+    within.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+    let others = within.split_off(most.min(within.len()));
+    if !others.is_empty() {
+        let mut rest = Boxes { name: format!("{} more", others.len()), ..Boxes::default() };
+        others.iter().for_each(|b| add(&mut rest.bytes, b.bytes));
+        within.push(rest);
+    }
+    whole.places = within;
+    whole
+}
+
+/// Whose a region is, and which one.
+fn place(row: &RegionRow, stacks: &Stacks<'_>) -> (String, String) {
+    let detail = row.detail.to_string();
+    let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    match row.kind {
+        Kind::Stack => (stacks.does(row.start), detail),
+        Kind::Image => match detail.rsplit_once(' ') {
+            Some((file, section)) => (file.to_owned(), section.to_owned()),
+            None => (detail, String::new()),
+        },
+        Kind::GCHeap => match detail.rsplit_once(' ') {
+            Some((heap, generation)) => (generation.to_owned(), heap.to_owned()),
+            None => (detail, String::new()),
+        },
+        Kind::Malloc if detail.starts_with("mmapped chunk ") => {
+            ("chunks with mappings of their own".to_owned(), detail)
+        }
+        Kind::Malloc if detail.starts_with("arena ") => ("arenas of threads".to_owned(), detail),
+        Kind::MappedFile => (row.file.as_ref().map_or_else(|| base(&detail), |file| base(file)), String::new()),
+        Kind::StackGuard => ("guards of stacks".to_owned(), detail),
+        kind if kind.is_anonymous() && detail.is_empty() => (format!("mappings {}", row.perms), row.start.to_string()),
+        kind => {
+            let shorter = detail.strip_prefix(kind.name()).map(|rest| rest.trim_start_matches(" of ").to_owned());
+            (shorter.filter(|rest| !rest.is_empty()).unwrap_or(detail), String::new())
+        }
+    }
+}
+
+/// Stacks by address, with what their threads do.
+struct Stacks<'a> {
+    rows: Vec<(Addr, Addr, &'a str)>,
+}
+
+impl<'a> Stacks<'a> {
+    fn of(answers: &'a Answers) -> Stacks<'a> {
+        let rows = answers.stacks.stacks.iter();
+        let mut rows: Vec<_> =
+            rows.filter_map(|s| Some((s.low?, s.high?, s.does.as_deref().unwrap_or_default()))).collect();
+        rows.sort_unstable();
+        Stacks { rows }
+    }
+
+    fn does(&self, at: Addr) -> String {
+        let next = self.rows.partition_point(|(low, ..)| *low <= at);
+        let found = next.checked_sub(1).and_then(|i| self.rows.get(i)).filter(|(_, high, _)| at < *high);
+        found.map_or("", |(_, _, does)| does).to_owned()
+    }
+
+    /// `22 threads: Monitor.Wait`
+    fn counted(&self, does: &str, stacks: usize) -> String {
+        let what = if does.is_empty() { "what they do is not known" } else { does };
+        format!("{}: {what}", count(stacks as u64, "thread"))
+    }
+}
+
+/// What a kind is used for, and what the rest of it is.
+fn uses(answers: &Answers, kind: Kind, most: usize) -> (Vec<Boxes>, &'static str) {
+    match kind {
+        Kind::Malloc => {
+            let Some(malloc) = &answers.malloc else { return Default::default() };
+            let mut blocks: Vec<Boxes> =
+                malloc.clusters.iter().take(most).map(|c| Boxes::leaf(cluster(c), [c.bytes; 3])).collect();
+            let told: u64 = malloc.clusters.iter().take(most).map(|c| c.bytes).sum();
+            // Blocks of other allocators are not in this kind.
+            let others: u64 = malloc.others.iter().map(|o| o.used.bytes).sum();
+            let used = malloc.total.used_bytes.saturating_sub(others);
+            match used.checked_sub(told) {
+                Some(0) => {}
+                Some(rest) => blocks.push(Boxes::leaf("other used blocks", [rest; 3])),
+                None => return Default::default(),
+            }
+            (blocks, "free blocks and malloc's own")
+        }
+        Kind::PyMalloc => {
+            let Some(small) = answers.malloc.as_ref().and_then(|m| m.pymalloc.as_ref()) else {
+                return Default::default();
+            };
+            let classes = small.classes.iter().filter(|c| c.blocks_used > 0).map(|c| {
+                let name = format!("{} of {} bytes", count(c.blocks_used, "block"), c.size);
+                Boxes::leaf(name, [c.blocks_used.saturating_mul(c.size); 3])
+            });
+            (classes.collect(), "free blocks, free pools and headers")
+        }
+        kind if kind.is_anonymous() => {
+            let regions = &answers.regions.regions;
+            let of_kind = |at: Addr| {
+                let next = regions.partition_point(|r| r.start <= at);
+                next.checked_sub(1).and_then(|i| regions.get(i)).is_some_and(|r| r.kind == kind)
+            };
+            let clusters = answers.anon.clusters.iter().filter(|c| of_kind(c.example)).take(most).map(|c| {
+                let with = c.filled_with.as_deref().map_or(String::new(), |with| format!(", {with}"));
+                // The whole way from its root is in the table.
+                let owner = c.owner.as_deref().and_then(|owner| owner.split([' ', ',']).next());
+                let owner = owner.filter(|o| *o != "data").map_or(String::new(), |owner| format!(", of {owner}?"));
+                let name = format!("{} of {}{with}{owner}", count(c.count, "block"), round(c.size));
+                Boxes::leaf(name, [c.written, c.in_core, c.bytes])
+            });
+            (clusters.collect(), "other mappings")
+        }
+        _ => Default::default(),
+    }
+}
+
+/// Blocks that are alike, in words.
+pub(in crate::commands::report) fn cluster(row: &ClusterRow) -> String {
+    let blocks = format!("{} of {}", count(row.count, "block"), human(row.size));
+    let what = match (row.kind, row.fill, &row.symbol) {
+        (_, _, Some(symbol)) => format!(", each begins with a pointer to {symbol}"),
+        (ClusterContent::Zero, ..) => ", all zero".to_owned(),
+        (ClusterContent::Fill, Some(byte), _) => format!(", filled with byte {byte:#04x}"),
+        (ClusterContent::Word, ..) if row.count > 1 => ", each begins with the same word".to_owned(),
+        _ => String::new(),
+    };
+    let category = row.category.as_deref().map_or(String::new(), |category| format!(" ({category})"));
+    format!("{blocks}{what}{category}")
+}
+
+/// Types of the objects in one generation.
+fn types(answers: &Answers, generation: &str, most: usize) -> Vec<Boxes> {
+    let Some(heapstat) = &answers.heapstat else { return Vec::new() };
+    let mut sums: HashMap<&str, u64> = HashMap::new();
+    for row in heapstat.types.iter().filter(|row| row.name != "Free") {
+        for part in row.generations.iter().filter(|part| part.generation == generation) {
+            *sums.entry(row.name.as_str()).or_default() += part.size;
+        }
+    }
+    let types = sums.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(name, bytes)| Boxes::leaf(name, [bytes; 3]));
+    let all = summed(String::new(), types.collect(), most);
+    all.places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uses_are_drawn_where_they_fit_and_the_rest_is_told() {
+        let uses = vec![Boxes::leaf("a type", [30; 3])];
+        let places = vec![Boxes::leaf("heap 0", [20, 40, 90])];
+        let gen0 = Boxes { bytes: [20, 40, 90], uses, places, rest: "free", ..Boxes::default() };
+        let names = |measure| gen0.within(measure).into_iter().map(|b| (b.name, b.bytes)).collect::<Vec<_>>();
+        // 30 bytes of objects don't fit into 20 written ones: 10 of them are zeros in the core's 40.
+        assert_eq!(names(0), [("a type".to_owned(), [30; 3])]);
+        let nowhere = Boxes { bytes: [20, 25, 90], ..gen0.clone() };
+        assert_eq!(nowhere.within(0).first().map(|b| b.name.as_str()), Some("heap 0"));
+        assert_eq!(names(1), [("a type".to_owned(), [30; 3]), ("free".to_owned(), [10; 3])]);
+        assert_eq!(names(2), [("free".to_owned(), [60; 3]), ("a type".to_owned(), [30; 3])]);
+    }
+
+    #[test]
+    fn what_is_too_much_becomes_one_box_and_no_byte_is_lost() {
+        let within = (1..=10).map(|n| Boxes::leaf(n.to_string(), [n, n, n])).collect();
+        let whole = summed("all".into(), within, 3);
+        assert_eq!(whole.bytes, [55; 3]);
+        assert_eq!(whole.places.last().map(|b| (b.name.as_str(), b.bytes)), Some(("7 more", [28; 3])));
+        assert_eq!(whole.places.iter().map(|b| b.bytes.iter().sum::<u64>()).sum::<u64>(), 165);
+    }
+}

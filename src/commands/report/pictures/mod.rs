@@ -1,0 +1,10 @@
+//! What a page draws, as numbers that know no HTML: the tree of boxes, the merged stacks, the strip of addresses.
+
+pub(super) mod boxes;
+pub(super) mod family;
+pub(super) mod flame;
+pub(super) mod squarify;
+pub(super) mod strip;
+
+pub(super) use boxes::Boxes;
+pub(super) use family::Family;

@@ -1,0 +1,127 @@
+//! The dominator tree from its roots down, as far as it matters: what a page can drill into.
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::addr::Addr;
+use crate::analysis::roots::with_retained;
+use crate::managed::ObjectNames;
+use crate::managed::graph::Retained;
+use crate::report::Name;
+use crate::session::Session;
+
+/// An object, or a row of them that dominate one another, with what they keep. Sizes in bytes.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct DominatorNode {
+    /// The object; the first of a row.
+    pub object: Addr,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub name: Name,
+    /// How many of that type stand one behind the other here, each keeping the next, as nodes of a list do.
+    pub run: u64,
+    /// Their own bytes.
+    pub size: u64,
+    /// Bytes that would be freed with the first.
+    pub retained: u64,
+    /// What it dominates with nothing between them, that of most bytes first.
+    pub children: Vec<DominatorNode>,
+    /// Bytes of what it dominates that is not listed.
+    pub rest: u64,
+}
+
+/// The dominator trees of all managed heaps.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct DominatorTree {
+    /// Bytes of all live objects.
+    pub live: u64,
+    /// Objects that no other dominates, that of most bytes first.
+    pub roots: Vec<DominatorNode>,
+    /// Bytes of live objects under none of them.
+    pub rest: u64,
+}
+
+/// How much of the tree to tell.
+#[derive(Clone, Copy, Debug)]
+pub struct DominatorLimits {
+    /// Objects in all.
+    pub nodes: usize,
+    /// Objects below one.
+    pub children: usize,
+    /// Objects that keep less than this share of the live ones are left out, in thousandths.
+    pub least: u64,
+}
+
+/// Levels of the tree that are told: what lies deeper is in `rest`. A page nests as deep.
+const DEEPEST: usize = 40;
+
+/// The trees, biggest first, each as far as `limits` go.
+pub fn dominator_tree(session: &Session<'_>, limits: DominatorLimits) -> DominatorTree {
+    let mut tree = DominatorTree::default();
+    with_retained(session, |retained, names, _| {
+        let total = retained.total.size;
+        tree.live = tree.live.saturating_add(total);
+        let least = total.saturating_mul(limits.least) / 1000;
+        let numbers = retained.top(limits.nodes, |number, _| retained.bytes(number) >= least);
+        let mut below: HashMap<u32, Vec<u32>> = HashMap::new();
+        for &number in &numbers {
+            // Sources of roots stand between the objects and the top.
+            let up = retained.dominator(number);
+            let up = if retained.live.object(up).is_some() { up } else { 0 };
+            below.entry(up).or_default().push(number);
+        }
+        let mut grown = Growing { retained, names, below, most: limits.children };
+        let roots = grown.below(0, 0);
+        let told: u64 = roots.iter().map(|node| node.retained).sum();
+        tree.rest = tree.rest.saturating_add(total.saturating_sub(told));
+        tree.roots.extend(roots);
+    });
+    tree.roots.sort_by_key(|node| std::cmp::Reverse(node.retained));
+    tree
+}
+
+struct Growing<'t, 'g> {
+    retained: &'t Retained<'g>,
+    names: &'t mut ObjectNames<'g>,
+    /// Objects by what dominates them, those of most bytes first.
+    below: HashMap<u32, Vec<u32>>,
+    most: usize,
+}
+
+impl Growing<'_, '_> {
+    fn below(&mut self, number: u32, depth: usize) -> Vec<DominatorNode> {
+        if depth >= DEEPEST {
+            return Vec::new();
+        }
+        let mut children = self.below.remove(&number).unwrap_or_default();
+        children.truncate(self.most);
+        children.into_iter().filter_map(|child| self.node(child, depth)).collect()
+    }
+
+    fn node(&mut self, first: u32, depth: usize) -> Option<DominatorNode> {
+        let object = self.retained.live.object(first)?;
+        let (name, _) = self.names.object(object)?;
+        let kind = self.retained.kind(first);
+        let mut node =
+            DominatorNode { object, name, run: 0, retained: self.retained.bytes(first), ..Default::default() };
+        let mut last = first;
+        loop {
+            node.run += 1;
+            let own = self.retained.live.object(last).and_then(|at| self.names.node(at)).map_or(0, |n| n.counted_size);
+            node.size = node.size.saturating_add(own);
+            // One that is told below it, of the same type: the next of a list.
+            let next = match self.below.get(&last).map(Vec::as_slice) {
+                Some(&[next]) if self.retained.kind(next) == kind => next,
+                _ => break,
+            };
+            self.below.remove(&last);
+            last = next;
+        }
+        node.children = self.below(last, depth + 1);
+        let told: u64 = node.children.iter().map(|child| child.retained).sum();
+        node.rest = node.retained.saturating_sub(node.size).saturating_sub(told);
+        Some(node)
+    }
+}
