@@ -160,7 +160,9 @@ fn contents_are_there_only_where_they_are_asked_for() {
     let core = real::plain("dotnet8-objects");
     let strings = answer(&["heapstat", "--strings"], &core);
     let text = strings["strings"]["duplicates"].as_array().unwrap().iter();
-    let text = text.filter_map(|row| row["value"].as_str()).find(|text| text.len() > 12 && text.is_ascii()).unwrap();
+    // Paths of modules are strings too, and are shown as what they are.
+    let is_content = |text: &&str| text.len() > 12 && text.is_ascii() && !text.contains('/');
+    let text = text.filter_map(|row| row["value"].as_str()).find(is_content).unwrap();
     let (html, data) = page(&[], &[&core]);
     assert!(!html.contains(text), "{text}");
     assert!(data["heapstat"]["strings"]["duplicates"][0]["count"].as_u64().unwrap() > 1);
@@ -179,21 +181,22 @@ fn a_page_that_was_changed_is_found_out() {
     let core = real::plain("native-malloc-gcore");
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("page.html");
-    run(["report", "-o", out.to_str().unwrap(), core.to_str().unwrap()]).exits(0);
-    let check = |code: i32| {
+    run(["report", "-o", out.to_str().unwrap(), core.to_str().unwrap()]).exits(4);
+    // The core's own warning makes the status 4 whatever the page says.
+    let check = || {
         let out = run(["check", "--json", "--report", out.to_str().unwrap(), core.to_str().unwrap()]);
-        out.exits(code).json()["invariants"].as_array().unwrap().clone()
+        out.exits(4).json()["invariants"].as_array().unwrap().clone()
     };
     let of_page = |all: Vec<Value>| -> Vec<Value> {
         all.into_iter().filter(|i| i["name"].as_str().unwrap().starts_with("page: ")).collect()
     };
-    let told = of_page(check(0));
+    let told = of_page(check());
     assert!(told.len() > 8 && told.iter().all(|i| i["ok"] == true), "{told:?}");
     let html = std::fs::read_to_string(&out).unwrap();
     let written = data(&html)["summary"]["total"]["written"].as_u64().unwrap();
-    let (before, after) = html.rsplit_once(&format!("\"written\":{written}}}")).unwrap();
-    std::fs::write(&out, format!("{before}\"written\":{}}}{after}", written + 4096)).unwrap();
-    let broken: Vec<Value> = of_page(check(4)).into_iter().filter(|i| i["ok"] == false).collect();
+    let (before, after) = html.rsplit_once(&format!("\"written\":{written},")).unwrap();
+    std::fs::write(&out, format!("{before}\"written\":{},{after}", written + 4096)).unwrap();
+    let broken: Vec<Value> = of_page(check()).into_iter().filter(|i| i["ok"] == false).collect();
     assert_eq!(broken.len(), 1, "{broken:?}");
     assert_eq!(broken[0]["name"], "page: summary");
     let detail = broken[0]["detail"].as_str().unwrap();

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::addr::Addr;
 use crate::commands::report::gather::Answers;
 use crate::commands::report::pictures::Family;
 use crate::map::{Confidence, Kind};
@@ -46,7 +47,7 @@ pub(in crate::commands::report) fn strip(answers: &Answers, most: usize) -> Stri
     let mut details: HashMap<String, usize> = HashMap::new();
     let rows = &answers.regions.regions;
     let merge = rows.len() > most;
-    let mut end = 0_u64;
+    let mut end = Addr::NULL;
     for (at, row) in rows.iter().enumerate() {
         let written = answers.written.get(at).copied().unwrap_or(0);
         let kind = *kinds.entry(row.kind).or_insert_with(|| {
@@ -54,8 +55,8 @@ pub(in crate::commands::report) fn strip(answers: &Answers, most: usize) -> Stri
             strip.families.push(Family::of(row.kind).class());
             strip.kinds.len() - 1
         });
-        let gap = row.start.get().saturating_sub(end);
-        end = row.end.get();
+        let gap = row.start.since(end);
+        end = row.end;
         // There are far more than a screen has columns: what tells neighbours apart is of no use to the eye.
         if merge && gap == 0 && strip.kind.last() == Some(&kind) {
             strip.merged += 1;

@@ -1,5 +1,7 @@
 //! The first screen: what has the memory, most important first, and the bar of what was written.
 
+use std::cmp::Reverse;
+
 use crate::commands::report::page::View;
 use crate::commands::report::page::html::Html;
 use crate::commands::report::page::sections::{command, prose, whole_command};
@@ -13,6 +15,9 @@ use crate::units::{human, noun};
 /// Findings that are shown without a click.
 const SHOWN: usize = 5;
 
+/// So many of them at least say what has most of the memory, where less is wrong than that.
+const BIGGEST: usize = 3;
+
 /// Write it.
 pub(super) fn answer(out: &mut Html, view: &View<'_>) {
     let triage = &view.answers.triage;
@@ -21,13 +26,14 @@ pub(super) fn answer(out: &mut Html, view: &View<'_>) {
         triage.findings.iter().partition(|f| f.severity > Severity::Info || (f.bytes.is_none() && f.within.is_none()));
     let (news, notes): (Vec<&Finding>, Vec<&Finding>) = told.into_iter().partition(|f| f.severity > Severity::Info);
     if news.is_empty() {
-        out.leaf(
-            "p",
-            &[("class", &"calm")],
-            "Nothing stands out as a problem. What has the memory is in the table below.",
-        );
+        out.leaf("p", &[("class", &"calm")], "Nothing stands out as a problem. What has the most memory:");
     }
+    // Where nothing is wrong the question is still what has the memory.
+    let mut biggest: Vec<&Finding> = counted.iter().copied().filter(|f| f.within.is_none()).collect();
+    biggest.sort_by_key(|f| Reverse(f.share.map_or(0, |share| (share * 1e6) as u64)));
+    biggest.truncate(BIGGEST.saturating_sub(news.len()));
     let mut sorted = news;
+    sorted.extend(biggest);
     sorted.extend(notes);
     let more = sorted.split_off(SHOWN.min(sorted.len()));
     findings(out, view, &sorted);
