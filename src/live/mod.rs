@@ -118,13 +118,27 @@ pub(crate) struct Live {
     notes: Option<DumpNotes>,
     /// Whether it was let go by [`Target::let_go`]: what is gone by now is no loss.
     goes_on: Arc<AtomicBool>,
+    held: AtomicBool,
 }
 
 impl Live {
     fn new(facts: Facts, reads: Reads, bytes: Arc<Bytes>, stop: Option<Stop>, how: How, memory: Option<u64>) -> Live {
-        let (extents, mirror, ended, goes_on) = Default::default();
+        let (extents, mirror, ended, goes_on, held) = Default::default();
         let most = memory.unwrap_or(limits::MIRROR);
-        Live { facts, reads, bytes, extents, mirror, most, stop: Mutex::new(stop), ended, how, goes_on, notes: None }
+        Live {
+            facts,
+            reads,
+            bytes,
+            extents,
+            mirror,
+            most,
+            stop: Mutex::new(stop),
+            ended,
+            how,
+            goes_on,
+            held,
+            notes: None,
+        }
     }
 
     fn mirror(&self) -> Option<&Mirror> {
@@ -194,11 +208,15 @@ impl Target for Live {
 
     fn let_go(&self) {
         // What is dumped is of one moment.
-        if self.how.to_dump {
+        if self.how.to_dump || self.held.load(Ordering::Relaxed) {
             return;
         }
         self.end();
         self.goes_on.store(true, Ordering::Relaxed);
+    }
+
+    fn hold(&self) {
+        self.held.store(true, Ordering::Relaxed);
     }
 
     fn finish(&self) -> Option<Stood> {

@@ -134,6 +134,9 @@ pub trait Target: Any + Send + Sync {
     /// that stands still goes on.
     fn let_go(&self) {}
 
+    /// More than one answer is asked for, and all are to be of one moment: [`Target::let_go`] waits for [`Target::finish`].
+    fn hold(&self) {}
+
     /// No more is read for this answer: a process that stands still for it goes on. What follows is read while it runs. How
     /// that went; `None`: it is no process that runs.
     fn finish(&self) -> Option<Stood> {

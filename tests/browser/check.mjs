@@ -82,7 +82,7 @@ const sums = page => page.evaluate(() => {
     types: column('types', 2),
     stacks: column('stacks', 4),
     arenas: column('arenas', 2),
-    shown: document.querySelectorAll('.finding').length,
+    shown: document.querySelectorAll('.finding:not([data-id=since])').length,
   };
 });
 

@@ -35,6 +35,7 @@ pub struct Page {
 
 /// A page about one process.
 pub fn report(session: &Session<'_>, options: PageOptions, progress: &Progress) -> Page {
+    session.process.target().hold();
     let limits = Limits::default();
     let answers = gather::ask(session, &limits, options.show_data, progress);
     fit(session, &answers, None, options)
@@ -42,6 +43,7 @@ pub fn report(session: &Session<'_>, options: PageOptions, progress: &Progress) 
 
 /// A page about a process with what is different since an older core of the same program.
 pub fn report_pair(old: &Session<'_>, new: &Session<'_>, options: PageOptions, progress: &Progress) -> Page {
+    new.process.target().hold();
     let limits = Limits::default();
     let answers = gather::ask(new, &limits, options.show_data, progress);
     let summary = commands::summary(old, true, progress);

@@ -110,8 +110,12 @@ fn finish(session: &Session<'_>, findings: &mut [Finding], written: Option<u64>)
     let core = quoted(&session.process.facts().path);
     // A part is no larger a share than the whole: what malloc gave out need not have been written.
     let wholes: BTreeMap<&str, u64> = findings.iter().filter_map(|f| Some((f.id, f.bytes?))).collect();
+    // Large objects of CPython are blocks of malloc.
+    let beside = session.runtimes().iter().any(|runtime| runtime.small_blocks().is_some());
+    let beside = wholes.get("malloc").copied().filter(|_| beside).unwrap_or(0);
+    let whole = |id: &str| Some(wholes.get(id)?.saturating_add(if id == "managed-heap" { beside } else { 0 }));
     for finding in findings.iter_mut() {
-        let most = finding.within.and_then(|id| wholes.get(id)).copied().unwrap_or(u64::MAX);
+        let most = finding.within.and_then(whole).unwrap_or(u64::MAX);
         finding.share = finding.share.or_else(|| Some(share(finding.bytes?.min(most), written?)));
         if let Some(command) = &mut finding.command {
             *command = format!("coremap {command} {core}");

@@ -2,11 +2,11 @@
 
 use std::cmp::Reverse;
 
-use crate::commands::report::page::View;
 use crate::commands::report::page::html::Html;
-use crate::commands::report::page::sections::{command, prose, whole_command};
+use crate::commands::report::page::sections::{changes, command, prose, whole_command};
 use crate::commands::report::page::svg;
-use crate::commands::report::page::table::{Cell, Table, percent};
+use crate::commands::report::page::table::{Cell, Table, percent, signed};
+use crate::commands::report::page::{Pair, View};
 use crate::commands::report::pictures::Family;
 use crate::commands::summary::KindRow;
 use crate::report::{Finding, Severity};
@@ -17,6 +17,9 @@ const SHOWN: usize = 5;
 
 /// So many of them at least say what has most of the memory, where less is wrong than that.
 const BIGGEST: usize = 3;
+
+/// But none that has less than this of what was written.
+const LEAST: f64 = 0.05;
 
 /// Write it.
 pub(super) fn answer(out: &mut Html, view: &View<'_>) {
@@ -29,13 +32,17 @@ pub(super) fn answer(out: &mut Html, view: &View<'_>) {
         out.leaf("p", &[("class", &"calm")], "Nothing stands out as a problem. What has the most memory:");
     }
     // Where nothing is wrong the question is still what has the memory.
-    let mut biggest: Vec<&Finding> = counted.iter().copied().filter(|f| f.within.is_none()).collect();
+    let mut biggest: Vec<&Finding> =
+        counted.iter().copied().filter(|f| f.within.is_none() && f.share >= Some(LEAST)).collect();
     biggest.sort_by_key(|f| Reverse(f.share.map_or(0, |share| (share * 1e6) as u64)));
     biggest.truncate(BIGGEST.saturating_sub(news.len()));
     let mut sorted = news;
     sorted.extend(biggest);
     sorted.extend(notes);
     let more = sorted.split_off(SHOWN.min(sorted.len()));
+    if let Some(pair) = view.pair {
+        since(out, view, pair);
+    }
     findings(out, view, &sorted);
     let within: Vec<&Finding> = counted.iter().copied().filter(|f| f.within.is_some()).collect();
     let more: Vec<&Finding> = more.into_iter().chain(within).collect();
@@ -53,6 +60,18 @@ pub(super) fn answer(out: &mut Html, view: &View<'_>) {
     out.close("div").close("div");
     subjects(out, view);
     command(out, view, "triage");
+}
+
+/// What changed since the older core, in a sentence.
+fn since(out: &mut Html, view: &View<'_>, pair: &Pair) {
+    let told = changes::told(view, pair);
+    out.open("ul", &[("class", &"findings")]).open("li", &[("class", &"finding s-info"), ("data-id", &"since")]);
+    out.open("p", &[("class", &"figures")]);
+    out.leaf("span", &[("class", &"severity")], "since the older core");
+    out.leaf("b", &[("data-v", &told.by)], signed(told.by, human)).close("p");
+    prose(out, &told.text);
+    out.open("p", &[("class", &"proof")]).leaf("a", &[("href", &"#changes")], "See the proof").close("p");
+    out.close("li").close("ul");
 }
 
 fn findings(out: &mut Html, view: &View<'_>, findings: &[&Finding]) {

@@ -8,7 +8,8 @@ use crate::commands::report::page::sections::{rest_row, whole_command};
 use crate::commands::report::page::table::{Cell, Table, signed};
 use crate::commands::report::page::{Pair, View};
 use crate::commands::report::pictures::Family;
-use crate::commands::summary::KindRow;
+use crate::commands::summary::{KindRow, SummaryReport};
+use crate::map::Kind;
 use crate::units::{exact, human};
 
 /// Rows of each table.
@@ -32,7 +33,7 @@ fn change(old: u64, new: u64) -> i64 {
 }
 
 fn lead(out: &mut Html, view: &View<'_>, pair: &Pair) {
-    let written = |summary: &crate::commands::summary::SummaryReport| summary.total.written.unwrap_or(0);
+    let written = |summary: &SummaryReport| summary.total.written.unwrap_or(0);
     let (old, new) = (written(&pair.summary), written(&view.answers.summary));
     let text = format!(
         "Written: {} before, {} now ({}). Threads: {} before, {} now ({}).",
@@ -46,14 +47,55 @@ fn lead(out: &mut Html, view: &View<'_>, pair: &Pair) {
     out.leaf("p", &[("class", &"lead")], text);
 }
 
-fn kinds(out: &mut Html, view: &View<'_>, pair: &Pair) {
-    let mut rows: BTreeMap<crate::map::Kind, (KindRow, KindRow)> = BTreeMap::new();
+/// What changed, in a sentence.
+pub(super) struct Told {
+    /// Bytes that are written now and were not.
+    pub(super) by: i64,
+    /// Which kinds that is.
+    pub(super) text: String,
+}
+
+/// Kinds that the sentence names, each way.
+const NAMED: usize = 3;
+
+/// What changed most.
+pub(super) fn told(view: &View<'_>, pair: &Pair) -> Told {
+    let total = |summary: &SummaryReport| summary.total.written.unwrap_or(0);
+    let by = change(total(&pair.summary), total(&view.answers.summary));
+    let mut kinds: Vec<(&str, i64)> = by_kind(view, pair)
+        .iter()
+        .map(|(kind, (old, new))| (kind.name(), change(old.written.unwrap_or(0), new.written.unwrap_or(0))))
+        .collect();
+    kinds.sort_by_key(|(name, by)| (Reverse(*by), *name));
+    let list = |some: &mut dyn Iterator<Item = &(&str, i64)>| {
+        let texts: Vec<String> = some.take(NAMED).map(|(name, by)| format!("{name} {}", signed(*by, human))).collect();
+        texts.join(", ")
+    };
+    let more = list(&mut kinds.iter().filter(|(_, by)| *by > 0));
+    let less = list(&mut kinds.iter().rev().filter(|(_, by)| *by < 0));
+    let sentence = |what: &str, list: String| if list.is_empty() { String::new() } else { format!(" {what}: {list}.") };
+    let text = format!(
+        "Written: {} before, {} now.{}{}",
+        human(total(&pair.summary)),
+        human(total(&view.answers.summary)),
+        sentence("More", more),
+        sentence("Less", less)
+    );
+    Told { by, text }
+}
+
+fn by_kind(view: &View<'_>, pair: &Pair) -> BTreeMap<Kind, (KindRow, KindRow)> {
+    let mut rows: BTreeMap<Kind, (KindRow, KindRow)> = BTreeMap::new();
     for kind in &pair.summary.kinds {
         rows.entry(kind.kind).or_default().0 = kind.clone();
     }
     for kind in &view.answers.summary.kinds {
         rows.entry(kind.kind).or_default().1 = kind.clone();
     }
+    rows
+}
+
+fn kinds(out: &mut Html, view: &View<'_>, pair: &Pair) {
     let columns = [
         ("Kind", false),
         ("Written before", true),
@@ -63,7 +105,7 @@ fn kinds(out: &mut Html, view: &View<'_>, pair: &Pair) {
         ("Regions: change", true),
     ];
     let mut table = Table::new("kind-changes", "Kinds, by what more was written", &columns);
-    let mut sorted: Vec<_> = rows.into_iter().collect();
+    let mut sorted: Vec<_> = by_kind(view, pair).into_iter().collect();
     let grew = |old: &KindRow, new: &KindRow| change(old.written.unwrap_or(0), new.written.unwrap_or(0));
     sorted.sort_by_key(|(kind, (old, new))| (Reverse(grew(old, new)), kind.name()));
     for (kind, (old, new)) in &sorted {
