@@ -10,6 +10,7 @@ use crate::commands::report::page::{Pair, View};
 use crate::commands::report::pictures::Family;
 use crate::commands::summary::KindRow;
 use crate::report::{Finding, Severity};
+use crate::targets::Producer;
 use crate::units::{human, noun};
 
 /// Findings that are shown without a click.
@@ -150,7 +151,9 @@ fn bars(out: &mut Html, view: &View<'_>) {
     let held: u64 = apart.iter().map(|k| k.in_core).sum();
     let beside = summary.total.in_core.saturating_sub(held);
     let beside = if beside > 0 { format!(", and {} of reserved ranges", human(beside)) } else { String::new() };
-    out.leaf("h3", &[], format!("Held by the core: {}{beside}", human(held)));
+    let live = view.core.producer == Producer::Live;
+    let holds = if live { "A core of it would hold" } else { "Held by the core" };
+    out.leaf("h3", &[], format!("{holds}: {}{beside}", human(held)));
     svg::kind_bar(out, "Held by the core, by kind", &apart, 0, |k| (k.in_core, k.zero.unwrap_or(0)));
     let resident = summary.rss.is_some();
     if let Some(rss) = &summary.rss {
