@@ -455,7 +455,8 @@ fn pictured(mark: &str, wanted: Option<&str>) -> String {
     let mut words: Vec<&str> = words.split(' ').collect();
     let keys = words.pop().unwrap();
     let mut pty = Pty::start(columns.parse().unwrap(), rows.parse().unwrap(), &words, &[]);
-    pty.shows("5 Malloc");
+    // What was found decides what the other pages can show: bytes that were written, and warnings.
+    pty.until("what triage finds", |screen| screen.contains("is named"));
     pty.keys(keys);
     let lines = |screen: &str| screen.lines().map(|line| format!("{}\n", line.trim_end())).collect::<String>();
     let seen = match wanted {

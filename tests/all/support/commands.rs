@@ -210,7 +210,7 @@ pub const RUNS: &[Run] = &[
     run(&["trend", RECORDING]).json("/series/0/per_hour_low").csv("/series"),
     run(&["trend", "--every", "1m", GLIBC, CREATEDUMP, GCORE]).json("/series/0/why"),
     run(&["diff", RECORDING, RECORDING]).json("/malloc/0/delta").csv("/kinds"),
-    run(&["report", "-o", NEW, CREATEDUMP]).json("/parts/0").csv("/parts").table(),
+    run(&["report", "-o", NEW, CREATEDUMP]).json("/parts/0").csv("/parts"),
     run(&["report", "-o", NEW, CREATEDUMP, GCORE]).json("/size"),
     run(&["shrink", "-o", NEW, GLIBC]).json("/segments").csv(""),
     run(&["check", GLIBC]).json("/invariants/0").csv("/invariants"),
