@@ -3,8 +3,8 @@
 use crate::commands::command::{Command, Group, of_program, of_screen};
 use crate::commands::{
     anon, check, diff, dotnet, dump, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc, object,
-    objects, perfmap, record, refs, regions, report, retained, search, shrink, stacks, summary, symbolicate, threads,
-    trend, triage, whatis,
+    objects, perfmap, record, refs, regions, report, retained, scan_secrets, search, shrink, stacks, summary,
+    symbolicate, threads, trend, triage, whatis,
 };
 
 /// All of them, in the order of the help.
@@ -45,6 +45,7 @@ pub const COMMANDS: &[Command] = &[
     dump::COMMAND.under(Group::Sharing),
     report::COMMAND.under(Group::Sharing),
     shrink::COMMAND.under(Group::Sharing),
+    scan_secrets::COMMAND.under(Group::Sharing),
     check::COMMAND.under(Group::Memory),
     of_program(
         "schema",

@@ -97,6 +97,12 @@ pub const MAX_LISTED_CHUNKS: usize = 64 << 20;
 /// Hits kept by a search; more are counted and reported, not kept.
 pub const MAX_HITS: usize = 1 << 20;
 
+/// Hits of `scan-secrets` in 4 MiB of memory; a file of nothing but addresses has more.
+pub const MAX_SECRETS: usize = 1 << 16;
+
+/// Secrets of one kind of which is known whether they differ: 8 bytes each, and as many again for their table.
+pub const MAX_DISTINCT_SECRETS: usize = 1 << 20;
+
 /// Longest match of a regular expression that is found whole where it crosses
 /// a block or mapping border.
 pub const MAX_MATCH: usize = 4096;

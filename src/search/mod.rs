@@ -16,6 +16,7 @@
 //! | `window` | what is searched in one go, and how far around a match it reaches |
 //! | `spans` | dumped memory as contiguous spans, cut into windows |
 //! | `scan` | the parallel pass, and which hits are kept |
+//! | `secrets` | keys, tokens, passwords and the like, by their forms |
 
 mod error;
 mod gate;
@@ -25,6 +26,7 @@ mod pattern;
 #[cfg(test)]
 mod random;
 mod scan;
+pub mod secrets;
 mod spans;
 #[cfg(test)]
 mod testcore;

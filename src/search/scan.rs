@@ -146,7 +146,7 @@ pub(super) fn search_sized(
     SearchResult { hits: joined.hits, total: joined.total, scanned, capped }
 }
 
-fn cut(range: AddrRange, size: u64) -> impl Iterator<Item = AddrRange> {
+pub(super) fn cut(range: AddrRange, size: u64) -> impl Iterator<Item = AddrRange> {
     let mut at = range.start;
     std::iter::from_fn(move || {
         let piece = AddrRange::sized(at, size).intersect(&range)?;

@@ -13,6 +13,7 @@ mod malloc;
 mod managed;
 mod memory;
 mod process;
+mod secrets;
 mod series;
 mod threads;
 
@@ -23,6 +24,7 @@ pub use managed::{
 };
 pub use memory::{BlockBorders, BlockContent, BufferMemory, HitEncoding, TargetKind};
 pub use process::{Compression, ImageFormat, OsSubject};
+pub use secrets::{SecretKind, SecretSeverity};
 pub use series::{Measure, Part, RecordingEnd, SeriesClock, SeriesOf, Verdict};
 pub use threads::StackState;
 

@@ -172,6 +172,15 @@ pub(super) const EXAMPLES: &[Example] = &[
     ),
     example("report", "coremap report -o page.html core", "a page to look at, and to give to others", &[]),
     example("shrink", "coremap shrink --for threads core -o small.core", "a core small enough to send", &[]),
+    example(
+        "scan-secrets",
+        "coremap scan-secrets core",
+        "what to look at before a core is handed on",
+        &[
+            ("Different", "how many of these places differ in what they hold"),
+            ("Known", "derived (a check digit, a checksum or what it decodes to fits), heuristic (its form alone)"),
+        ],
+    ),
     example("check", "coremap check core", "whether the map adds up", &[]),
     example("schema", "coremap schema summary", "the JSON Schema of an answer", &[]),
     example("completions", "coremap completions bash", "completions, to be kept where bash looks for them", &[]),

@@ -32,6 +32,7 @@ mod refs;
 mod regions;
 mod report;
 mod retained;
+mod scan_secrets;
 mod schema;
 mod search;
 mod shrink;
@@ -104,6 +105,7 @@ const COMMANDS: &[Row] = &[
     row::<dump::Dump>(),
     row::<report::Report>(),
     row::<shrink::Shrink>(),
+    row::<scan_secrets::ScanSecrets>(),
     row::<check::Check>(),
     row::<schema::Schema>(),
     row::<completions::Completions>(),

@@ -1,0 +1,22 @@
+use clap::Args;
+use coremap::commands;
+
+use crate::cli::args::{Common, CoreArg};
+use crate::cli::ask::ask;
+use crate::cli::commands::Command;
+use crate::cli::{Exit, Failure};
+
+/// Keys, tokens, passwords, cards and addresses in it: how many, where, and no value
+#[derive(Args, Debug)]
+pub(super) struct ScanSecrets {
+    #[command(flatten)]
+    core: CoreArg,
+}
+
+impl Command for ScanSecrets {
+    const NAME: &'static str = "scan-secrets";
+
+    fn run(&self, common: &Common) -> Result<Exit, Failure> {
+        ask(common, &self.core.core, Self::NAME, commands::scan_secrets, |r| r.kinds.is_empty())
+    }
+}

@@ -1,0 +1,85 @@
+//! What a text holds: one automaton finds the words that secrets are known by, and each candidate is checked.
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
+
+use crate::search::secrets::found::{Found, without_overlaps};
+use crate::search::secrets::{keys, mail, names, numbers, tokens};
+
+/// Judges the word at the first index that ends at the second.
+type Check = fn(&[u8], usize, usize) -> Option<Found>;
+
+/// Words, in any case of letters, and what they may be a part of.
+const WORDS: &[(&[&str], Check)] = &[
+    (&["-----begin "], |text, at, _| keys::pem(text, at)),
+    (&["eyj"], |text, at, _| keys::jwt(text, at)),
+    (&["akia", "asia"], |text, at, _| tokens::aws(text, at)),
+    (&["ghp_", "gho_", "ghu_", "ghs_", "ghr_", "npm_"], |text, at, _| tokens::summed(text, at)),
+    (&["github_pat_"], |text, at, _| tokens::github_pat(text, at)),
+    (&["glpat-"], |text, at, _| tokens::gitlab(text, at)),
+    (&["xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxr-", "xoxs-"], |text, at, _| tokens::slack(text, at)),
+    (&["sk_live_", "rk_live_"], |text, at, _| tokens::stripe(text, at)),
+    (&["aiza"], |text, at, _| tokens::google(text, at)),
+    (&["pypi-age"], |text, at, _| tokens::pypi(text, at)),
+    (&["accountkey="], |text, at, _| tokens::azure_key(text, at)),
+    (&["sig="], |text, at, _| tokens::azure_sas(text, at)),
+    (&["://"], |text, at, _| names::url(text, at)),
+    (&["bearer ", "basic "], |text, at, _| names::credentials(text, at)),
+    (&["cookie"], |text, at, _| names::cookie(text, at)),
+    (
+        &[
+            "password",
+            "passwd",
+            "passphrase",
+            "pwd",
+            "_pass",
+            "secret",
+            "secret_key",
+            "secretkey",
+            "secret-key",
+            "token",
+            "api_key",
+            "apikey",
+            "api-key",
+            "access_key",
+            "accesskey",
+            "access-key",
+            "private_key",
+            "privatekey",
+            "account_key",
+            "encryption_key",
+            "signing_key",
+        ],
+        names::named,
+    ),
+    (&["@"], |text, at, _| mail::address(text, at)),
+];
+
+/// Finds secrets in texts.
+pub(super) struct Finder {
+    words: AhoCorasick,
+    /// Of each word.
+    checks: Vec<Check>,
+}
+
+impl Finder {
+    /// Compiled; an error would be one of the list of words.
+    pub(super) fn new() -> Result<Finder, BuildError> {
+        let all = || WORDS.iter().flat_map(|(words, check)| words.iter().map(move |word| (*word, *check)));
+        let words = AhoCorasick::builder()
+            .ascii_case_insensitive(true)
+            .kind(Some(AhoCorasickKind::DFA))
+            .build(all().map(|(word, _)| word))?;
+        Ok(Finder { words, checks: all().map(|(_, check)| check).collect() })
+    }
+
+    /// All secrets in `text`, by where they begin.
+    pub(super) fn find(&self, text: &[u8]) -> Vec<Found> {
+        let mut out = Vec::new();
+        for word in self.words.find_overlapping_iter(text) {
+            let check = self.checks.get(word.pattern().as_usize());
+            out.extend(check.and_then(|check| check(text, word.start(), word.end())));
+        }
+        numbers::numbers(text, &mut out);
+        without_overlaps(out)
+    }
+}

@@ -1,0 +1,276 @@
+//! What a name or a place says is secret: assignments, connection strings, URLs, headers of HTTP.
+
+use data_encoding::BASE64;
+
+use crate::search::secrets::found::{Found, before, count, count_back, is_base64, is_word};
+use crate::search::secrets::tokens::mixed;
+use crate::words::SecretKind;
+
+/// Characters of the longest name, and of the longest value.
+const LONGEST_NAME: usize = 64;
+const LONGEST_VALUE: usize = 512;
+
+/// Characters around a password in which the other fields of its connection string are looked for.
+const AROUND: usize = 400;
+
+/// Fields of connection strings that say where to connect to.
+const SERVERS: [&str; 8] =
+    ["server", "data source", "datasource", "host", "hostname", "addr", "address", "network address"];
+
+/// Names that end like those of secrets, and are none.
+const NO_SECRETS: [&str; 10] = [
+    "publickeytoken",
+    "cancellationtoken",
+    "nexttoken",
+    "pagetoken",
+    "continuationtoken",
+    "metadatatoken",
+    "methodtoken",
+    "typetoken",
+    "keytoken",
+    "synctoken",
+];
+
+/// What stands for a value, in documents, templates and messages; lower case.
+const STAND_INS: [&str; 24] = [
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "null",
+    "none",
+    "true",
+    "false",
+    "undefined",
+    "string",
+    "example",
+    "changeit",
+    "redacted",
+    "optional",
+    "required",
+    "default",
+    "your",
+    "value",
+    "pass:",
+    "test_",
+    "xxxx",
+    "<",
+    "hunter_",
+    "placeholder",
+];
+
+/// The URL whose `://` is at `at`.
+pub(super) fn url(text: &[u8], at: usize) -> Option<Found> {
+    let scheme = count_back(text, at, 32, |b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'.' | b'-'));
+    let start = at - scheme;
+    let user = text.get(at + 3..)?;
+    let stays =
+        |b: u8| (b'!'..=b'~').contains(&b) && !matches!(b, b'/' | b'@' | b'"' | b'\'' | b'<' | b'>' | b'\\' | b'`');
+    let name = count(user, 128, |b| stays(b) && b != b':');
+    let password = user.get(name..)?.strip_prefix(b":")?;
+    let len = count(password, 256, stays);
+    let host = password.get(len..)?.strip_prefix(b"@")?;
+    let host = count(host, 255, |b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'[' | b':'));
+    let value = at + 3 + name + 1..at + 3 + name + 1 + len;
+    let told = stands_in(text.get(value.clone())?) || user.first() == Some(&b'{');
+    let end = value.end + 1 + host;
+    (scheme >= 2 && len >= 3 && host > 0 && !told).then_some(Found {
+        kind: SecretKind::UrlPassword,
+        at: start..end,
+        value,
+        checked: false,
+    })
+}
+
+/// Credentials behind `Bearer ` or `Basic ` at `at`.
+pub(super) fn credentials(text: &[u8], at: usize) -> Option<Found> {
+    if before(text, at).is_some_and(|b| b.is_ascii_alphanumeric()) {
+        return None;
+    }
+    let word = count(text.get(at..)?, 8, |b| b != b' ');
+    let value = at + word + 1;
+    let rest = text.get(value..)?;
+    let range = |len| value..value + len;
+    let found =
+        |len, checked| Found { kind: SecretKind::HttpCredentials, at: at..value + len, value: range(len), checked };
+    if word == "Basic".len() {
+        let len = count(rest, LONGEST_VALUE, |b| is_base64(b) || b == b'=');
+        let told = BASE64.decode(rest.get(..len)?).ok()?;
+        let pair = told.iter().all(|b| (b' '..=b'~').contains(b)) && told.iter().skip(1).any(|b| *b == b':');
+        return pair.then(|| found(len, true));
+    }
+    // RFC 6750, 2.1: b64token.
+    let len = count(rest, 4096, |b| is_base64(b) || matches!(b, b'-' | b'.' | b'_' | b'~' | b'='));
+    let token = rest.get(..len)?;
+    (len >= 20 && mixed(token) && variety(token) >= 10 && !stands_in(token)).then(|| found(len, false))
+}
+
+/// The header whose `cookie` is at `at`: all that it gives values.
+pub(super) fn cookie(text: &[u8], at: usize) -> Option<Found> {
+    let name = text.get(at..at + "cookie".len())?;
+    let rest = text.get(at + name.len()..)?;
+    let quote = count(rest, 1, |b| b == b'"');
+    let colon = rest.get(quote..)?.strip_prefix(b":")?;
+    let space = count(colon, 3, |b| matches!(b, b' ' | b'"'));
+    let pairs = colon.get(space..)?;
+    let key = count(pairs, 128, |b| is_word(b) || matches!(b, b'.' | b'$' | b'!' | b'%' | b'~'));
+    let value_at = at + name.len() + quote + 1 + space + key + 1;
+    let value = pairs.get(key..)?.strip_prefix(b"=")?;
+    let len = count(value, 4096, |b| b.is_ascii_graphic() && !matches!(b, b';' | b'"' | b',' | b'\\' | b'<'));
+    let token = value.get(..len)?;
+    (key > 0 && len >= 8 && mixed(token) && !stands_in(token)).then_some(Found {
+        kind: SecretKind::Cookie,
+        at: at..value_at + len,
+        value: value_at..value_at + len,
+        checked: false,
+    })
+}
+
+/// What the name that ends with the word of a secret at `word..end` is given.
+pub(super) fn named(text: &[u8], word: usize, end: usize) -> Option<Found> {
+    let in_name = |b: u8| is_word(b) || b == b'.';
+    if text.get(end).is_some_and(|b| in_name(*b)) {
+        return None;
+    }
+    let start = word - count_back(text, word, LONGEST_NAME, in_name);
+    let name = text.get(start..end)?;
+    let lower = String::from_utf8_lossy(name).to_ascii_lowercase();
+    let plain: String = lower.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+    if NO_SECRETS.iter().any(|n| plain.ends_with(n)) {
+        return None;
+    }
+    let mut at = end;
+    let quoted_name = quote(text, &mut at).is_some();
+    let before_sign = spaces(text, &mut at);
+    let sign = text.get(at).copied().filter(|b| matches!(b, b':' | b'='))?;
+    at += 1;
+    // `==` compares, `:=` and `=>` are of programs; a name with `::` is one too.
+    if matches!(text.get(at), Some(b'=' | b'>' | b':' | b'~')) {
+        return None;
+    }
+    let behind_sign = spaces(text, &mut at);
+    let quotes = quote(text, &mut at);
+    let rest = text.get(at..)?;
+    let len = match quotes {
+        Some(quote) => count(rest, LONGEST_VALUE, |b| b != quote && !matches!(b, b'\n' | b'\r' | b'\\')),
+        None => count(rest, LONGEST_VALUE, |b| {
+            b.is_ascii_graphic() && !matches!(b, b';' | b'"' | b'\'' | b',' | b'&' | b'<' | b'>' | b'`' | b'\\')
+        }),
+    };
+    let value = rest.get(..len)?;
+    let range = at..at + len;
+    if len == 0 || stands_in(value) {
+        return None;
+    }
+    let is_password = plain.ends_with("password") || plain.ends_with("passwd") || plain.ends_with("pwd");
+    let tight = sign == b'=' && before_sign + behind_sign <= 2 && !quoted_name;
+    if is_password && tight && len >= 3 && connects(text, start, range.end) {
+        return Some(Found { kind: SecretKind::ConnectionString, at: start..range.end, value: range, checked: false });
+    }
+    let closed = quotes.is_none_or(|quote| rest.get(len).is_some_and(|b| *b == quote || *b == b'\\'));
+    let is_key = ["token", "key", "secret"].iter().any(|end| plain.ends_with(end));
+    let believed = if is_key { is_random(value) } else { is_chosen(value, quotes.is_some(), sign, before_sign) };
+    // A variable of the environment says what it is by its looks.
+    let variable = !quoted_name
+        && quotes.is_none()
+        && sign == b'='
+        && before_sign + behind_sign == 0
+        && name.iter().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_')
+        && name.contains(&b'_')
+        && len >= 6
+        && value.iter().all(|b| b.is_ascii_alphanumeric() || b"!@#%^*-_+.:/=~?".contains(b))
+        && text.get(range.end).is_none_or(|b| matches!(b, b'\n' | b'\r'));
+    (closed && (believed || variable)).then_some(Found {
+        kind: SecretKind::NamedSecret,
+        at: start..range.end,
+        value: range,
+        checked: false,
+    })
+}
+
+/// Pass a quote, which may be escaped, and tell which it was.
+fn quote(text: &[u8], at: &mut usize) -> Option<u8> {
+    let escaped = usize::from(text.get(*at) == Some(&b'\\'));
+    let quote = text.get(*at + escaped).copied().filter(|b| matches!(b, b'"' | b'\''))?;
+    *at += escaped + 1;
+    Some(quote)
+}
+
+/// Pass a few spaces, and tell how many.
+fn spaces(text: &[u8], at: &mut usize) -> usize {
+    let n = count(text.get(*at..).unwrap_or_default(), 3, |b| matches!(b, b' ' | b'\t'));
+    *at += n;
+    n
+}
+
+/// Whether a field that says where to connect to stands in one line with `start..end`.
+fn connects(text: &[u8], start: usize, end: usize) -> bool {
+    let inside = |b: u8| b.is_ascii_graphic() || b == b' ';
+    let from = start - count_back(text, start, AROUND, inside);
+    let to = end + count(text.get(end..).unwrap_or_default(), AROUND, inside);
+    let line = String::from_utf8_lossy(text.get(from..to).unwrap_or_default()).to_ascii_lowercase();
+    SERVERS.iter().any(|server| {
+        line.match_indices(server).any(|(at, _)| {
+            let first = matches!(before(line.as_bytes(), at), None | Some(b';' | b' ' | b'"' | b'\'' | b'?' | b'&'));
+            let behind = line.get(at + server.len()..).unwrap_or_default().trim_start();
+            first
+                && behind
+                    .strip_prefix('=')
+                    .is_some_and(|v| v.trim_start().starts_with(|c: char| !";'\"{%$<".contains(c)))
+        })
+    })
+}
+
+/// Whether a value only stands for one: `%s`, `${NAME}`, `****`, `<password>`.
+fn stands_in(value: &[u8]) -> bool {
+    let Some(first) = value.first() else { return true };
+    let lower = String::from_utf8_lossy(value).to_ascii_lowercase();
+    matches!(first, b'%' | b'$' | b'{' | b'<' | b'[' | b'(' | b'*' | b'|' | b'?')
+        || STAND_INS.iter().any(|word| lower.starts_with(word))
+        || lower.contains("${")
+        || lower.contains("{0}")
+        || lower.contains("%s")
+        || lower.contains("***")
+        || variety(value) < 3
+}
+
+/// How many different bytes there are.
+fn variety(value: &[u8]) -> usize {
+    let mut seen = [false; 256];
+    value.iter().for_each(|b| seen[usize::from(*b)] = true);
+    seen.iter().filter(|seen| **seen).count()
+}
+
+/// Whether it looks like what a machine gave out: long, of the characters of such, and no row of words.
+fn is_random(value: &[u8]) -> bool {
+    let of_token = |b: &u8| is_base64(*b) || matches!(b, b'_' | b'-' | b'.' | b'~' | b'=' | b'%' | b':');
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+    value.len() >= 16
+        && value.iter().all(of_token)
+        && mixed(value)
+        && digits >= 2
+        && variety(value) >= 10
+        && !value.starts_with(b"0x")
+        && !value.starts_with(b"/")
+        && value.iter().filter(|b| matches!(b, b'.' | b'/' | b':')).count() <= 3
+        // Names of types and members: dots between words, and few digits.
+        && (digits * 10 >= value.len() || !value.contains(&b'.'))
+}
+
+/// Whether it looks like what a person chose: letters with digits or signs, no program and no sentence.
+fn is_chosen(value: &[u8], quoted: bool, sign: u8, spaces: usize) -> bool {
+    let of_program =
+        |b: &u8| matches!(b, b'(' | b')' | b'{' | b'}' | b'[' | b']' | b' ' | b'<' | b'>' | b'|' | b',' | b'\t');
+    let letters = value.iter().any(u8::is_ascii_alphabetic);
+    let digits = value.iter().any(u8::is_ascii_digit);
+    let signs = value.iter().any(|b| b"!@#$%^&*+?~".contains(b));
+    let last_is_stop = matches!(value.last(), Some(b'.' | b':' | b'='));
+    (quoted || (sign == b'=' && spaces == 0))
+        && (6..=128).contains(&value.len())
+        && letters
+        && (digits || signs)
+        && !value.iter().any(of_program)
+        && !(last_is_stop && !digits)
+        && !matches!(value.first(), Some(b'/' | b'.' | b'-' | b'@' | b'#' | b'&' | b'='))
+        && !value.windows(2).any(|w| matches!(w, b"::" | b"->" | b"//"))
+}

@@ -1,0 +1,206 @@
+//! Numbers that have a check: of payment cards (ISO/IEC 7812) and accounts (ISO 13616).
+
+use crate::search::secrets::found::{Found, before};
+use crate::words::SecretKind;
+
+/// Characters of a number with what stands between its groups, and a bit more.
+const BACK: usize = 64;
+
+/// Both are longer than that, and have a digit in any two characters of which neither is a letter.
+const STRIDE: usize = 8;
+
+/// Lengths of account numbers by country: the SWIFT IBAN registry.
+const COUNTRIES: &[(usize, &str)] = &[
+    (15, "NO"),
+    (16, "BE"),
+    (18, "DK FI FO GL NL SD FK"),
+    (19, "MK SI"),
+    (20, "AT BA EE KZ LT LU XK MN"),
+    (21, "CH HR LI LV"),
+    (22, "BG BH CR DE GB GE IE ME RS VA"),
+    (23, "AE GI IL IQ OM TL SO"),
+    (24, "AD CZ ES MD PK RO SA SE SK TN VG"),
+    (25, "LY PT ST"),
+    (26, "IS TR"),
+    (27, "BI DJ FR GR IT MC MR SM"),
+    (28, "AL AZ BY CY DO GT HU LB NI PL SV"),
+    (29, "BR EG PS QA UA"),
+    (30, "JO KW MU YE"),
+    (31, "MT SC"),
+    (32, "LC"),
+    (33, "RU"),
+];
+
+/// Prefixes of cards (of so many digits, from, to), and the lengths that go with them.
+const CARDS: &[(u32, u32, u32, std::ops::RangeInclusive<usize>)] = &[
+    (1, 4, 4, 13..=13),
+    (1, 4, 4, 16..=16),
+    (1, 4, 4, 19..=19),
+    (2, 51, 55, 16..=16),
+    (4, 2221, 2720, 16..=16),
+    (2, 34, 34, 15..=15),
+    (2, 37, 37, 15..=15),
+    (4, 6011, 6011, 16..=19),
+    (3, 644, 649, 16..=19),
+    (2, 65, 65, 16..=19),
+    (4, 3528, 3589, 16..=19),
+    (3, 300, 305, 14..=14),
+    (2, 36, 36, 14..=14),
+    (2, 38, 39, 14..=14),
+    (2, 62, 62, 16..=19),
+    (4, 5018, 5018, 13..=19),
+    (4, 5020, 5020, 13..=19),
+    (4, 5038, 5038, 13..=19),
+    (4, 6304, 6304, 13..=19),
+    (4, 6759, 6763, 13..=19),
+];
+
+/// How the digits of a card are written in groups.
+const GROUPS: &[&[usize]] = &[&[4, 4, 4, 4], &[4, 6, 5], &[4, 6, 4], &[4, 4, 4, 4, 3]];
+
+/// Cards and accounts in `text`.
+pub(super) fn numbers(text: &[u8], out: &mut Vec<Found>) {
+    let digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
+    let within = |b: u8| b.is_ascii_digit() || b.is_ascii_uppercase() || matches!(b, b' ' | b'-');
+    let (mut at, mut done) = (0, 0);
+    while at < text.len() {
+        if !digit(at) && !digit(at + 1) {
+            at += STRIDE;
+            continue;
+        }
+        let start = at - super::found::count_back(text, at, BACK, within);
+        let end = at + super::found::count(&text[at..], BACK, |b| within(b));
+        let mut i = start.max(done);
+        while i < end {
+            let found = if before(text, i).is_some_and(|b| b.is_ascii_alphanumeric()) { None } else { number(text, i) };
+            i = found.as_ref().map_or(i + 1, |f| f.at.end);
+            out.extend(found);
+        }
+        done = i.max(done);
+        at = end.max(at + 2);
+    }
+}
+
+fn number(text: &[u8], at: usize) -> Option<Found> {
+    match text.get(at)? {
+        b'0'..=b'9' => card(text, at),
+        b'A'..=b'Z' => iban(text, at),
+        _ => None,
+    }
+}
+
+/// The card whose first digit is at `at`.
+fn card(text: &[u8], at: usize) -> Option<Found> {
+    let rest = &text[at..];
+    let run = super::found::count(rest, 20, |b| b.is_ascii_digit());
+    let (digits, len) = if run >= 13 { (rest[..run].to_vec(), run) } else { grouped(text, at)? };
+    let grouped = len > run;
+    let fits = (13..=19).contains(&digits.len()) && is_card(&digits);
+    (fits && stands_alone(text, at, at + len, grouped))
+        .then(|| Found::form(SecretKind::CardNumber, at..at + len).checked(true))
+}
+
+/// Digits that are written in groups, with one and the same character between, and the characters of all.
+fn grouped(text: &[u8], at: usize) -> Option<(Vec<u8>, usize)> {
+    let rest = &text[at..];
+    let between = rest.get(4).copied().filter(|b| matches!(b, b' ' | b'-'))?;
+    GROUPS.iter().rev().find_map(|groups| {
+        let (mut digits, mut len) = (Vec::new(), 0);
+        for (i, size) in groups.iter().enumerate() {
+            if i > 0 {
+                rest.get(len).filter(|b| **b == between)?;
+                len += 1;
+            }
+            let group = rest.get(len..len + size)?;
+            group.iter().all(u8::is_ascii_digit).then(|| digits.extend_from_slice(group))?;
+            len += size;
+        }
+        let next = rest.get(len..).unwrap_or_default();
+        // A row of such groups is a table of numbers.
+        let more = next.first() == Some(&between) && next.get(1..5).is_some_and(|n| n.iter().all(u8::is_ascii_digit));
+        let goes_on = next.first().is_some_and(u8::is_ascii_digit) || more;
+        (!goes_on).then_some((digits, len))
+    })
+}
+
+/// Whether digits are no part of a longer number, of a fraction, of a name or of hexadecimal digits.
+fn stands_alone(text: &[u8], start: usize, end: usize, grouped: bool) -> bool {
+    let digit = |at: Option<usize>| at.and_then(|at| text.get(at)).is_some_and(u8::is_ascii_digit);
+    let first = match before(text, start) {
+        None => true,
+        Some(b) if b.is_ascii_alphanumeric() => false,
+        Some(b'_' | b'.' | b'+' | b'\\' | b'@' | b'%') => false,
+        Some(b'-') => text.get(start.wrapping_sub(2)).is_none_or(|b| !b.is_ascii_alphanumeric()),
+        Some(b' ') => !(grouped && digit(start.checked_sub(2))),
+        Some(b',') => !digit(start.checked_sub(2)),
+        Some(_) => true,
+    };
+    let last = match text.get(end) {
+        None => true,
+        Some(b) if b.is_ascii_alphanumeric() => false,
+        Some(b'_' | b'@' | b'%') => false,
+        Some(b'.' | b',' | b'-') => !text.get(end + 1).is_some_and(u8::is_ascii_alphanumeric),
+        Some(_) => true,
+    };
+    first && last
+}
+
+/// Whether a card may have that number.
+fn is_card(digits: &[u8]) -> bool {
+    let number = |n: usize| digits.iter().take(n).fold(0u32, |sum, d| sum * 10 + u32::from(d - b'0'));
+    let known = CARDS
+        .iter()
+        .any(|(n, from, to, lengths)| (*from..=*to).contains(&number(*n as usize)) && lengths.contains(&digits.len()));
+    // Powers of ten and what is near them.
+    let zeros = digits.split(|d| *d != b'0').map(<[u8]>::len).max().unwrap_or(0);
+    known && zeros < 9 && has_check_digit(digits)
+}
+
+/// The check digit of ISO/IEC 7812-1, annex B (Luhn).
+fn has_check_digit(digits: &[u8]) -> bool {
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(i, d)| {
+            let value = u32::from(d - b'0') << (i % 2);
+            value / 10 + value % 10
+        })
+        .sum();
+    sum.is_multiple_of(10)
+}
+
+/// The account whose country is at `at`.
+fn iban(text: &[u8], at: usize) -> Option<Found> {
+    let head: &[u8; 4] = text.get(at..)?.first_chunk()?;
+    if !(head[1].is_ascii_uppercase() && head[2..].iter().all(u8::is_ascii_digit)) {
+        return None;
+    }
+    let country = std::str::from_utf8(&head[..2]).ok()?;
+    let (length, _) = COUNTRIES.iter().find(|(_, all)| all.split(' ').any(|c| c == country))?;
+    let mut number = Vec::new();
+    let mut end = at;
+    while number.len() < *length {
+        match text.get(end)? {
+            b if b.is_ascii_digit() || b.is_ascii_uppercase() => number.push(*b),
+            // Written in groups of four.
+            b' ' if number.len().is_multiple_of(4) && text.get(end.wrapping_sub(1)) != Some(&b' ') => {}
+            _ => return None,
+        }
+        end += 1;
+    }
+    let alone = !text.get(end).is_some_and(|b| b.is_ascii_alphanumeric());
+    let digits = number.iter().filter(|b| b.is_ascii_digit()).count();
+    (alone && digits * 2 > number.len() && is_account(&number))
+        .then(|| Found::form(SecretKind::Iban, at..end).checked(true))
+}
+
+/// The check of ISO/IEC 7064, MOD 97-10, letters being 10 to 35 and the first four characters the last.
+fn is_account(number: &[u8]) -> bool {
+    let (head, tail) = number.split_at(number.len().min(4));
+    let rest = tail.iter().chain(head).fold(0u32, |rest, b| match b {
+        b'0'..=b'9' => (rest * 10 + u32::from(b - b'0')) % 97,
+        _ => (rest * 100 + u32::from(b - b'A') + 10) % 97,
+    });
+    rest == 1
+}

@@ -1,0 +1,181 @@
+//! Tokens of services, by the forms that these document.
+
+use data_encoding::BASE64;
+
+use crate::search::secrets::found::{Found, before, count, is_base64, is_word};
+use crate::words::SecretKind;
+
+/// Characters of a token that has no fixed length, at most.
+const LONGEST: usize = 512;
+
+/// A token of fixed form: `prefix`, then so many characters of a sort, and no more of that sort.
+struct Form {
+    prefix: &'static str,
+    least: usize,
+    most: usize,
+    of: fn(u8) -> bool,
+}
+
+/// The token of `form` at `at`: where it ends.
+fn token(text: &[u8], at: usize, form: &Form) -> Option<usize> {
+    if before(text, at).is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return None;
+    }
+    let rest = text.get(at..)?.strip_prefix(form.prefix.as_bytes())?;
+    let len = count(rest, form.most + 1, form.of);
+    // A row of one character stands in for a token.
+    let first = rest.first()?;
+    let filler = rest[..len].iter().filter(|b| *b == first).count() * 2 > len;
+    ((form.least..=form.most).contains(&len) && !filler).then_some(at + form.prefix.len() + len)
+}
+
+fn base62(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+}
+
+fn base32(byte: u8) -> bool {
+    byte.is_ascii_uppercase() || matches!(byte, b'2'..=b'7')
+}
+
+fn base62_or_line(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// An access key of AWS (IAM User Guide, unique identifiers): AKIA is of a user, ASIA of a session.
+pub(super) fn aws(text: &[u8], at: usize) -> Option<Found> {
+    let of = |prefix| token(text, at, &Form { prefix, least: 16, most: 16, of: base32 });
+    let end = of("AKIA").or_else(|| of("ASIA"))?;
+    // Those of the documentation end so.
+    let told = text.get(at..end)?.ends_with(b"EXAMPLE") || text.get(end).is_some_and(|b| base62_or_line(*b));
+    (!told).then(|| Found::form(SecretKind::AwsAccessKey, at..end))
+}
+
+/// Tokens of GitHub, and of npm, which have a checksum in their last six characters
+/// (github.blog, "Behind GitHub's new authentication token formats", 2021).
+pub(super) fn summed(text: &[u8], at: usize) -> Option<Found> {
+    let sorts = [
+        ("ghp_", SecretKind::GithubToken),
+        ("gho_", SecretKind::GithubToken),
+        ("ghu_", SecretKind::GithubToken),
+        ("ghs_", SecretKind::GithubToken),
+        ("ghr_", SecretKind::GithubToken),
+        ("npm_", SecretKind::NpmToken),
+    ];
+    sorts.into_iter().find_map(|(prefix, kind)| {
+        let end = token(text, at, &Form { prefix, least: 36, most: 36, of: base62 })?;
+        let summed = text.get(at + prefix.len()..end).is_some_and(|token| has_sum(token));
+        let mixed = mixed(text.get(at + prefix.len()..end)?);
+        (summed || mixed).then(|| Found::form(kind, at..end).checked(summed))
+    })
+}
+
+/// Whether the last six characters are the CRC-32 of the others, in base 62.
+fn has_sum(token: &[u8]) -> bool {
+    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let Some((random, sum)) = token.split_last_chunk::<6>() else { return false };
+    let value = |byte: &u8| DIGITS.iter().position(|d| d == byte).map(|d| d as u64);
+    let told = sum.iter().try_fold(0u64, |told, byte| Some(told * 62 + value(byte)?));
+    let mut crc = flate2::Crc::new();
+    crc.update(random);
+    told == Some(u64::from(crc.sum()))
+}
+
+/// A fine-grained token of GitHub.
+pub(super) fn github_pat(text: &[u8], at: usize) -> Option<Found> {
+    let end = token(text, at, &Form { prefix: "github_pat_", least: 82, most: 82, of: base62_or_line })?;
+    (text.get(at + 33) == Some(&b'_')).then(|| Found::form(SecretKind::GithubToken, at..end))
+}
+
+/// A personal access token of GitLab.
+pub(super) fn gitlab(text: &[u8], at: usize) -> Option<Found> {
+    let end = token(text, at, &Form { prefix: "glpat-", least: 20, most: LONGEST, of: |b| is_word(b) || b == b'.' })?;
+    mixed(text.get(at..end)?).then(|| Found::form(SecretKind::GitlabToken, at..end))
+}
+
+/// A token of Slack: `xox`, a letter, numbers, and a random part.
+pub(super) fn slack(text: &[u8], at: usize) -> Option<Found> {
+    if before(text, at).is_some_and(base62) {
+        return None;
+    }
+    let rest = text.get(at..)?;
+    let len = count(rest, LONGEST, |b| base62(b) || b == b'-');
+    let token = std::str::from_utf8(rest.get(..len)?).ok()?;
+    let mut parts = token.split('-');
+    let letter = parts.next()?.strip_prefix("xox")?;
+    let numbers = parts.clone().take_while(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit())).count();
+    let fits = matches!(letter, "a" | "b" | "e" | "p" | "r" | "s") && numbers > 0 && parts.next_back()?.len() >= 10;
+    fits.then(|| Found::form(SecretKind::SlackToken, at..at + len))
+}
+
+/// A live key of Stripe.
+pub(super) fn stripe(text: &[u8], at: usize) -> Option<Found> {
+    let of = |prefix| token(text, at, &Form { prefix, least: 16, most: 247, of: base62 });
+    let end = of("sk_live_").or_else(|| of("rk_live_"))?;
+    mixed(text.get(at + 8..end)?).then(|| Found::form(SecretKind::StripeKey, at..end))
+}
+
+/// An API key of Google.
+pub(super) fn google(text: &[u8], at: usize) -> Option<Found> {
+    let end = token(text, at, &Form { prefix: "AIza", least: 35, most: 35, of: is_word })?;
+    mixed(text.get(at..end)?).then(|| Found::form(SecretKind::GoogleApiKey, at..end))
+}
+
+/// A token of PyPI: a macaroon in base64url, whose place is pypi.org or test.pypi.org.
+pub(super) fn pypi(text: &[u8], at: usize) -> Option<Found> {
+    let of = |prefix| token(text, at, &Form { prefix, least: 50, most: LONGEST, of: is_word });
+    let end = of("pypi-AgEIcHlwaS5vcmc").or_else(|| of("pypi-AgENdGVzdC5weXBpLm9yZw"))?;
+    Some(Found::form(SecretKind::PypiToken, at..end))
+}
+
+/// A key of an Azure storage account: 64 bytes in base64.
+pub(super) fn azure_key(text: &[u8], at: usize) -> Option<Found> {
+    let value = at + "AccountKey=".len();
+    let rest = text.get(value..)?;
+    let len = count(rest, 87, is_base64);
+    let padded = rest.get(..88).filter(|key| len == 86 && key.ends_with(b"=="))?;
+    let checked = BASE64.decode(padded).is_ok_and(|bytes| bytes.len() == 64 && bytes.iter().any(|b| *b != 0));
+    checked.then(|| Found { kind: SecretKind::AzureStorageKey, at: at..value + 88, value: value..value + 88, checked })
+}
+
+/// The signature of a shared access signature: 32 bytes in base64, as a URL has it, beside the other fields of one.
+pub(super) fn azure_sas(text: &[u8], at: usize) -> Option<Found> {
+    if before(text, at).is_some_and(base62_or_line) {
+        return None;
+    }
+    let value = at + "sig=".len();
+    let rest = text.get(value..)?;
+    let in_query = |b: u8| !matches!(b, b' ' | b'\t' | b'\n' | b'\r' | b'"' | b'\'' | b'<' | b'>');
+    let len = count(rest, 120, |b| is_base64(b) || matches!(b, b'%' | b'='));
+    let start = at - super::found::count_back(text, at, 400, in_query);
+    let query = text.get(start..value + len + count(rest.get(len..)?, 400, in_query))?;
+    let has = |field: &[u8]| {
+        memchr::memmem::find_iter(query, field).any(|at| matches!(before(query, at), None | Some(b'?' | b'&' | b';')))
+    };
+    let fields = [&b"sv="[..], b"se=", b"sp=", b"sr="].into_iter().filter(|field| has(field)).count();
+    let signature = unescape(rest.get(..len)?)?;
+    let checked = BASE64.decode(&signature).is_ok_and(|bytes| bytes.len() == 32);
+    let range = value..value + len;
+    (fields >= 2 && checked).then(|| Found { kind: SecretKind::AzureSas, at: at..range.end, value: range, checked })
+}
+
+/// Text in which `%3D` stands for `=`.
+fn unescape(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte == b'%' {
+            let (digits, behind) = rest.split_first_chunk::<2>()?;
+            out.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+            rest = behind;
+        } else {
+            out.push(byte);
+        }
+    }
+    Some(out)
+}
+
+/// Whether text has digits and letters, as what is random has, and words have not.
+pub(super) fn mixed(text: &[u8]) -> bool {
+    text.iter().any(u8::is_ascii_digit) && text.iter().any(u8::is_ascii_alphabetic)
+}
