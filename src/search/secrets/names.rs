@@ -72,7 +72,11 @@ pub(super) fn url(text: &[u8], at: usize) -> Option<Found> {
     let host = password.get(len..)?.strip_prefix(b"@")?;
     let host = count(host, 255, |b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'[' | b':'));
     let value = at + 3 + name + 1..at + 3 + name + 1 + len;
-    let told = stands_in(text.get(value.clone())?) || user.first() == Some(&b'{');
+    let secret = text.get(value.clone())?;
+    let server = text.get(value.end + 1..value.end + 1 + host)?;
+    // RFC 2606.
+    let nobody = [&b"example.com"[..], b"example.org", b"example.net"].iter().any(|n| server.starts_with(n));
+    let told = nobody || secret == b"pass" || stands_in(secret) || user.first() == Some(&b'{');
     let end = value.end + 1 + host;
     (scheme >= 2 && len >= 3 && host > 0 && !told).then_some(Found {
         kind: SecretKind::UrlPassword,
@@ -168,8 +172,15 @@ pub(super) fn named(text: &[u8], word: usize, end: usize) -> Option<Found> {
         return Some(Found { kind: SecretKind::ConnectionString, at: start..range.end, value: range, checked: false });
     }
     let closed = quotes.is_none_or(|quote| rest.get(len).is_some_and(|b| *b == quote || *b == b'\\'));
+    // The hash of a public key, which names an assembly of .NET.
+    if plain == "token" && len == 16 && value.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    // The type of a field.
+    let is_type = sign == b':' && quotes.is_none() && value.contains(&b'.') && len < 40;
     let is_key = ["token", "key", "secret"].iter().any(|end| plain.ends_with(end));
-    let believed = if is_key { is_random(value) } else { is_chosen(value, quotes.is_some(), sign, before_sign) };
+    let believed =
+        if is_key { is_random(value) && !is_type } else { is_chosen(value, quotes.is_some(), sign, before_sign) };
     // A variable of the environment says what it is by its looks.
     let variable = !quoted_name
         && quotes.is_none()
@@ -250,6 +261,8 @@ fn is_random(value: &[u8]) -> bool {
         && mixed(value)
         && digits >= 2
         && variety(value) >= 10
+        // A constant: words in capitals.
+        && !(value.contains(&b'_') && !value.iter().any(u8::is_ascii_lowercase))
         && !value.starts_with(b"0x")
         && !value.starts_with(b"/")
         && value.iter().filter(|b| matches!(b, b'.' | b'/' | b':')).count() <= 3

@@ -115,12 +115,20 @@ fn grouped(text: &[u8], at: usize) -> Option<(Vec<u8>, usize)> {
             group.iter().all(u8::is_ascii_digit).then(|| digits.extend_from_slice(group))?;
             len += size;
         }
-        let next = rest.get(len..).unwrap_or_default();
-        // A row of such groups is a table of numbers.
-        let more = next.first() == Some(&between) && next.get(1..5).is_some_and(|n| n.iter().all(u8::is_ascii_digit));
-        let goes_on = next.first().is_some_and(u8::is_ascii_digit) || more;
-        (!goes_on).then_some((digits, len))
+        let goes_on = rest.get(len).is_some_and(u8::is_ascii_digit);
+        (!goes_on && !in_table(text, at, at + len)).then_some((digits, len))
     })
+}
+
+/// Whether groups of four stand before or behind: a table of numbers, such as the code points of a character set.
+fn in_table(text: &[u8], start: usize, end: usize) -> bool {
+    let group = |at: Option<usize>| {
+        let four = at.and_then(|at| text.get(at..at + 4));
+        four.is_some_and(|four| four.iter().all(|b| b.is_ascii_digit() || matches!(b, b'A'..=b'F')))
+    };
+    let apart =
+        |at: Option<usize>| at.and_then(|at| text.get(at)).is_some_and(|b| b.is_ascii_whitespace() || *b == b'-');
+    (apart(start.checked_sub(1)) && group(start.checked_sub(5))) || (apart(Some(end)) && group(Some(end + 1)))
 }
 
 /// Whether digits are no part of a longer number, of a fraction, of a name or of hexadecimal digits.
