@@ -75,6 +75,7 @@ snapshots! {
     help_symbolicate: "symbolicate", "--help";
     help_perfmap: "perfmap", "--help";
     help_shrink: "shrink", "--help";
+    help_scan_secrets: "scan-secrets", "--help";
     help_diff: "diff", "--help";
     help_record: "record", "--help";
     help_trend: "trend", "--help";
@@ -100,6 +101,7 @@ snapshots! {
     glibc_anon: "anon", GLIBC;
     glibc_whatis_nothing: "whatis", "00007fe7`20000000", GLIBC;
     glibc_search: "search", "coremap-", "--limit", "12", "--context", GLIBC;
+    glibc_scan_secrets: "scan-secrets", GLIBC;
     glibc_check: "check", GLIBC;
     glibc_to_musl_diff: "diff", GLIBC, "native-musl-gcore.core.lz4";
     createdump_info: "info", CREATEDUMP;

@@ -23,7 +23,7 @@ fn read(document: &str) -> String {
 fn every_command_is_named() {
     for document in DOCUMENTS {
         let text = read(document);
-        let told = words(&text, r"[`*]([a-z0-9]+)[`* ]|`coremap ([a-z0-9]+)|(?m)^\$ coremap ([a-z0-9]+)");
+        let told = words(&text, r"[`*]([a-z0-9-]+)[`* ]|`coremap ([a-z0-9-]+)|(?m)^\$ coremap ([a-z0-9-]+)");
         let missing: Vec<_> = COMMANDS.iter().map(|c| c.name).filter(|name| !told.contains(name)).collect();
         assert!(missing.is_empty(), "{document} has nothing of {missing:?}");
     }
@@ -33,7 +33,8 @@ fn every_command_is_named() {
 fn no_other_command_is_named() {
     for document in DOCUMENTS {
         let text = read(document);
-        let told = words(&text, r"`coremap ([a-z0-9]+)|(?m)^\$ coremap ([a-z0-9]+)|^\*\*([a-z0-9]+)[ *]");
+        let told =
+            words(&text, r"`coremap ([a-z][a-z0-9-]*)|(?m)^\$ coremap ([a-z][a-z0-9-]*)|^\*\*([a-z][a-z0-9-]*)[ *]");
         let unknown: Vec<_> = told.into_iter().filter(|&name| name != "help" && named(name).is_none()).collect();
         assert!(unknown.is_empty(), "{document}: there is no {unknown:?}");
     }

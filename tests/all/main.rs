@@ -60,6 +60,7 @@ mod refs;
 mod report;
 mod resident;
 mod retained;
+mod scan_secrets;
 mod schema;
 mod screen;
 mod search;

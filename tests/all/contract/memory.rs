@@ -287,6 +287,30 @@ fn record() {
 }
 
 #[test]
+fn scan_secrets() {
+    let core = real::plain("python311");
+    let v = answer(&["scan-secrets"], core.to_str().unwrap());
+    holds("scan-secrets", &v, &[("kinds", List), ("total", Number), ("scanned", Number), ("start_known", Bool)]);
+    let row = [
+        ("kind", Text),
+        ("severity", Text),
+        ("confidence", Text),
+        ("count", Number),
+        ("checked", Number),
+        ("?distinct", Number),
+        ("regions", List),
+        ("examples", List),
+        ("command", Text),
+    ];
+    all_hold("scan-secrets", &v["kinds"], &row);
+    // Authors of the standard library have their addresses in it.
+    let mail = v["kinds"].as_array().unwrap().iter().find(|row| row["kind"] == "email-address").unwrap();
+    all_hold("scan-secrets", &mail["regions"], &[("?kind", Text), ("count", Number)]);
+    let example = [("?address", Address), ("?kind", Text), ("detail", Text), ("encoding", Text)];
+    all_hold("scan-secrets", &mail["examples"], &example);
+}
+
+#[test]
 fn check() {
     on_each_core(|name, core| {
         let v = answer(&["check"], core);

@@ -63,6 +63,7 @@ pub const COMMANDS: &[(&str, Command)] = &[
     ("refs", refs),
     ("anon", anon),
     ("search", search),
+    ("scan-secrets", secrets),
     ("whatis", whatis),
     ("ip2method", name_code),
     ("perfmap", perfmap),
@@ -312,6 +313,18 @@ fn search(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
         ));
     }
     o.show("search", hits, rng)
+}
+
+/// Sums hold, and each kind has a region for each place.
+fn secrets(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let report = commands::scan_secrets(&o.session, &o.silent);
+    for row in &report.kinds {
+        let in_regions: u64 = row.regions.iter().map(|r| r.count).sum();
+        if in_regions != row.count || row.checked > row.count || row.distinct.is_some_and(|n| n > row.count) {
+            return Err(format!("{row:?}"));
+        }
+    }
+    o.show("scan-secrets", report, rng)
 }
 
 fn whatis(o: &Opened<'_>, rng: &mut Rng) -> Verdict {

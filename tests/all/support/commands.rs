@@ -61,6 +61,7 @@ pub const EXAMPLES: &[(&str, &[&str], bool)] = &[
     ("dump", &["-o", NEW], false),
     ("report", &["-o", NEW], false),
     ("shrink", &["-o", NEW], false),
+    ("scan-secrets", &[], true),
     ("check", &[], true),
     ("schema", &[], false),
     ("completions", &["bash"], false),
@@ -213,6 +214,8 @@ pub const RUNS: &[Run] = &[
     run(&["report", "-o", NEW, CREATEDUMP]).json("/parts/0").csv("/parts"),
     run(&["report", "-o", NEW, CREATEDUMP, GCORE]).json("/size"),
     run(&["shrink", "-o", NEW, GLIBC]).json("/segments").csv(""),
+    run(&["scan-secrets", GLIBC]).json("/kinds/0/regions/0").csv("/kinds").table(),
+    run(&["scan-secrets", CREATEDUMP]).json("/kinds/0").table(),
     run(&["check", GLIBC]).json("/invariants/0").csv("/invariants"),
     run(&["check", CREATEDUMP]).table(),
 ];
