@@ -60,6 +60,13 @@ fn planted() -> Vec<(&'static str, bool, String, String)> {
     rows.into_iter().map(|(kind, checked, (text, secret))| (kind, checked, text, secret)).collect()
 }
 
+/// A core with a thread and its stack, without which it would be told as partial.
+fn core() -> CoreBuilder {
+    let stack = 0x7ffd_0000_0000;
+    let thread = notes::prstatus_x86_64(1, 0, stack + 0x1800, 0, 0);
+    CoreBuilder::x86_64().note(thread).load(Load::at(stack).bytes(vec![0; 0x2000]))
+}
+
 fn wide(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
 }
@@ -109,7 +116,7 @@ fn each_kind_is_found_in_both_encodings_and_across_every_border() {
         let cut = 2 * TASK + WINDOW;
         put(cut - narrow.len() / 2, narrow, "utf8");
         let (first, second) = bytes.split_at(cut);
-        let file = CoreBuilder::x86_64()
+        let file = core()
             .load(Load::at(BASE).flags(R | W).bytes(first))
             .load(Load::at(BASE + cut as u64).flags(R).bytes(second))
             .write();
@@ -136,7 +143,7 @@ fn each_kind_is_found_in_both_encodings_and_across_every_border() {
 fn equal_ones_are_told_from_others_and_kinds_of_regions_are_counted() {
     let mail = |name: &str| format!("{name}.{}@firm.org\0", "planted");
     let text = [mail("jane"), mail("john"), mail("jane"), mail("JANE")].concat();
-    let file = CoreBuilder::x86_64()
+    let file = core()
         .load(Load::at(BASE).flags(R | W).bytes([text.as_bytes(), &[0; 4096]].concat()))
         .load(Load::at(BASE + (1 << 30)).flags(R).bytes([mail("jim").as_bytes(), &[0; 4096]].concat()))
         .write();
@@ -153,8 +160,7 @@ fn equal_ones_are_told_from_others_and_kinds_of_regions_are_counted() {
 fn arguments_in_the_notes_are_looked_at() {
     let word = format!("a1{}", letters(14, 21));
     let args = format!("app --{}={word} http://me:{word}@host/", "password");
-    let file =
-        CoreBuilder::x86_64().note(notes::prpsinfo(77, "app", &args)).load(Load::at(BASE).bytes(vec![0; 4096])).write();
+    let file = core().note(notes::prpsinfo(77, "app", &args)).load(Load::at(BASE).bytes(vec![0; 4096])).write();
     let v = asked(file.path().to_str().unwrap(), std::slice::from_ref(&word));
     for kind in ["named-secret", "url-password"] {
         let row = row(&v, kind);
@@ -170,13 +176,12 @@ fn arguments_in_the_notes_are_looked_at() {
 
 #[test]
 fn nothing_found_is_status_1_and_a_core_that_is_cut_off_status_4() {
-    let zeros = CoreBuilder::x86_64().load(Load::at(BASE).bytes(vec![0; 1 << 16]));
+    let zeros = core().load(Load::at(BASE).bytes(vec![0; 1 << 16]));
     let file = zeros.write();
     let out = run(["scan-secrets", file.path().to_str().unwrap()]);
     assert!(out.exits(1).stdout.contains("0 places"), "{}", out.stdout);
     let card = ["4111", "1111", "1111", "1111"].concat();
-    let cut =
-        CoreBuilder::x86_64().load(Load::at(BASE).bytes(format!("{card}\0")).memsz(1 << 20).filesz(1 << 20)).write();
+    let cut = core().load(Load::at(BASE).bytes(format!("{card}\0")).memsz(1 << 20).filesz(1 << 20)).write();
     let out = run(["scan-secrets", "--json", cut.path().to_str().unwrap()]);
     let v = out.exits(4).json();
     assert_eq!((row(&v, "card-number")["count"].as_u64(), &v["core"]["truncated"]), (Some(1), &true.into()));
@@ -187,8 +192,8 @@ fn nothing_found_is_status_1_and_a_core_that_is_cut_off_status_4() {
 fn the_environment_is_counted_and_not_told() {
     // What `info` says of the same process.
     let dir = unpacked(&[GLIBC]);
-    let core = dir.join(GLIBC);
-    let core = core.to_str().unwrap();
+    let path = dir.join(GLIBC);
+    let core = path.to_str().unwrap();
     let info = run(["info", "--json", "--show-data", core]).json();
     let environment = info["process"]["environment"].as_array().unwrap();
     let v = run(["scan-secrets", "--json", core]).exits(0).json();
