@@ -25,6 +25,47 @@ pub struct Shrunk {
     pub size: u64,
     /// Whether notes were left out: more bytes than any process has.
     pub notes_cut: bool,
+    /// Pieces of text that can be read in the memory kept.
+    pub text: Texts,
+}
+
+/// Pieces of text: at least [`LEAST_TEXT`] printable characters of ASCII in a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// Of one byte each.
+    pub utf8: u64,
+    /// Of two bytes each, little-endian.
+    pub utf16: u64,
+}
+
+/// Characters that make a piece of text: fewer come by chance in code and numbers.
+pub const LEAST_TEXT: u64 = 8;
+
+impl Texts {
+    /// Count those of a run of memory.
+    fn count(&mut self, bytes: &[u8]) {
+        // A piece ends with what is no character; of two-byte ones each parity has its own.
+        let (mut one, mut two) = (0u64, [0u64; 2]);
+        let mut before = None;
+        for (i, &b) in bytes.iter().enumerate() {
+            let readable = matches!(b, b' '..=b'~');
+            if readable {
+                one += 1;
+                self.utf8 += u64::from(one == LEAST_TEXT);
+            } else {
+                one = 0;
+            }
+            // The byte before is a character's first where this is the zero behind it.
+            let wide = &mut two[i % 2];
+            if b == 0 && before.is_some_and(|b| matches!(b, b' '..=b'~')) {
+                *wide += 1;
+                self.utf16 += u64::from(*wide == LEAST_TEXT);
+            } else {
+                *wide = 0;
+            }
+            before = Some(b);
+        }
+    }
 }
 
 /// Write a core with the pages in `keep` (sorted, disjoint) to `out`.
@@ -44,12 +85,14 @@ pub fn write<W: Write + Seek>(process: &Process, keep: &[AddrRange], out: &mut W
     let layout = written::lay(header, &notes, &loads, 0);
     out.write_all(&layout.head)?;
     let of = core.facts.space.dumped_total();
-    let mut shrunk = Shrunk { of, kept: 0, segments: loads.len(), size: layout.end, notes_cut };
+    let mut shrunk = Shrunk { of, kept: 0, segments: loads.len(), size: layout.end, notes_cut, text: Texts::default() };
     for (load, &to) in loads.iter().zip(&layout.offsets) {
         let Some(source) = load.source else { continue };
         let len = load.range.len();
         out.seek(SeekFrom::Start(to))?;
-        out.write_all(&core.bytes()[source as usize..(source + len) as usize])?;
+        let bytes = &core.bytes()[source as usize..(source + len) as usize];
+        out.write_all(bytes)?;
+        shrunk.text.count(bytes);
         shrunk.kept += len;
     }
     out.flush()?;
@@ -72,4 +115,28 @@ fn note_bytes(core: &Core) -> (Vec<u8>, bool) {
         out.resize(out.len().next_multiple_of(4), 0);
     }
     (out, cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(bytes: &[u8]) -> (u64, u64) {
+        let mut texts = Texts::default();
+        texts.count(bytes);
+        (texts.utf8, texts.utf16)
+    }
+
+    #[test]
+    fn text_is_eight_characters_in_a_row() {
+        assert_eq!(counted(b"\0password\x01hunter2\0a longer text\0"), (2, 0));
+        let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+        assert_eq!(counted(&wide("password")), (0, 1));
+        assert_eq!(counted(&wide("hunter2")), (0, 0));
+        // Wherever it begins.
+        let odd = [&[7][..], &wide("correct horse"), &[0, 0], &wide("battery staple")].concat();
+        assert_eq!(counted(&odd), (0, 2));
+        assert_eq!(counted(&[0x41; 4096]), (1, 0));
+        assert_eq!(counted(&[0; 64]), (0, 0));
+    }
 }

@@ -17,6 +17,8 @@ use crate::cli::progress::{progress, watched, while_doing};
 use crate::cli::{Exit, Failure, address};
 
 /// Write a smaller core that still answers some commands
+///
+/// What it keeps is the memory of the process as it was: texts, passwords and all. It is smaller, and not one bit safer to hand on.
 #[derive(Args, Debug)]
 pub(super) struct Shrink {
     /// File to write; must not exist
@@ -85,6 +87,8 @@ impl Command for Shrink {
             kept: shrunk.kept,
             in_core: shrunk.of,
             segments: shrunk.segments,
+            text_utf8: shrunk.text.utf8,
+            text_utf16: shrunk.text.utf16,
         };
         answer(Self::NAME, common, &session, report)
     }

@@ -16,4 +16,8 @@ pub struct ShrinkReport {
     pub in_core: u64,
     /// Its segments of memory.
     pub segments: usize,
+    /// Pieces of readable text in that memory, of at least 8 characters: in UTF-8 (those of ASCII).
+    pub text_utf8: u64,
+    /// The same in UTF-16.
+    pub text_utf16: u64,
 }
