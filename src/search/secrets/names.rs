@@ -262,7 +262,7 @@ fn is_random(value: &[u8]) -> bool {
         && digits >= 2
         && variety(value) >= 10
         // A constant: words in capitals.
-        && !(value.contains(&b'_') && !value.iter().any(u8::is_ascii_lowercase))
+        && (!value.contains(&b'_') || value.iter().any(u8::is_ascii_lowercase))
         && !value.starts_with(b"0x")
         && !value.starts_with(b"/")
         && value.iter().filter(|b| matches!(b, b'.' | b'/' | b':')).count() <= 3
@@ -283,7 +283,7 @@ fn is_chosen(value: &[u8], quoted: bool, sign: u8, spaces: usize) -> bool {
         && letters
         && (digits || signs)
         && !value.iter().any(of_program)
-        && !(last_is_stop && !digits)
+        && (!last_is_stop || digits)
         && !matches!(value.first(), Some(b'/' | b'.' | b'-' | b'@' | b'#' | b'&' | b'='))
         && !value.windows(2).any(|w| matches!(w, b"::" | b"->" | b"//"))
 }

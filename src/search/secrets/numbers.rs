@@ -69,7 +69,7 @@ pub(super) fn numbers(text: &[u8], out: &mut Vec<Found>) {
             continue;
         }
         let start = at - super::found::count_back(text, at, BACK, within);
-        let end = at + super::found::count(&text[at..], BACK, |b| within(b));
+        let end = at + super::found::count(&text[at..], BACK, within);
         let mut i = start.max(done);
         while i < end {
             let found = if before(text, i).is_some_and(|b| b.is_ascii_alphanumeric()) { None } else { number(text, i) };

@@ -63,7 +63,7 @@ pub(super) fn summed(text: &[u8], at: usize) -> Option<Found> {
     ];
     sorts.into_iter().find_map(|(prefix, kind)| {
         let end = token(text, at, &Form { prefix, least: 36, most: 36, of: base62 })?;
-        let summed = text.get(at + prefix.len()..end).is_some_and(|token| has_sum(token));
+        let summed = text.get(at + prefix.len()..end).is_some_and(has_sum);
         let mixed = mixed(text.get(at + prefix.len()..end)?);
         (summed || mixed).then(|| Found::form(kind, at..end).checked(summed))
     })
@@ -155,7 +155,7 @@ pub(super) fn azure_sas(text: &[u8], at: usize) -> Option<Found> {
     let signature = unescape(rest.get(..len)?)?;
     let checked = BASE64.decode(&signature).is_ok_and(|bytes| bytes.len() == 32);
     let range = value..value + len;
-    (fields >= 2 && checked).then(|| Found { kind: SecretKind::AzureSas, at: at..range.end, value: range, checked })
+    (fields >= 2 && checked).then_some(Found { kind: SecretKind::AzureSas, at: at..range.end, value: range, checked })
 }
 
 /// Text in which `%3D` stands for `=`.
