@@ -3,8 +3,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use coremap::commands::shrink::ShrinkReport;
+use coremap::commands::{self, ThreadOptions};
 use coremap::core::producer::DIAG_PAGE_SIZE;
 use coremap::process::{Options, Process};
+use coremap::progress::Progress;
+use coremap::scrub::{Counts, Fill, Plan};
 use coremap::session::Session;
 use coremap::shrink;
 
@@ -34,8 +37,24 @@ pub(super) struct Shrink {
     /// For ip2method: keep what tells these addresses, not all methods (repeatable)
     #[arg(long, value_name = "ADDR")]
     address: Vec<String>,
+    /// Overwrite the values of the process: texts, numbers, whatever is no pointer and no structure that answers need. All
+    /// memory is kept so, and most answers stay the same
+    #[arg(long, conflicts_with_all = ["purpose", "address"])]
+    scrub: bool,
     #[command(flatten)]
     core: CoreArg,
+}
+
+/// Read what answers need, and tell by that what stays.
+fn plan<'p>(session: &Session<'p>, progress: &Progress) -> Plan<'p> {
+    use Purpose::{Async, Finalizers, Handles, Heap, Ip2method, Objects, Regions, Stacks, Syncblocks, Threads};
+    for purpose in [Regions, Stacks, Heap, Handles, Finalizers, Syncblocks, Threads, Async, Ip2method, Objects] {
+        purpose.read(session, &[], progress);
+    }
+    session.blocks();
+    let threads = commands::threads(session, ThreadOptions::default());
+    let names = threads.threads.into_iter().filter_map(|thread| thread.name).collect();
+    Plan::new(session, &names, Fill::default())
 }
 
 impl Command for Shrink {
@@ -49,27 +68,41 @@ impl Command for Shrink {
             let what = if there.is_dir() { "is a directory" } else { "exists already, and shrink overwrites nothing" };
             return Err(Failure::Usage(format!("'{out}' {what}: name a new file, `coremap shrink -o NEW {core}`")));
         }
-        let options =
-            Options { record: true, memory: common.memory, alone: true, handle_sigbus: true, ..Options::default() };
+        let (record, record_bytes) = (!self.scrub, self.scrub);
+        let options = Options {
+            record,
+            record_bytes,
+            memory: common.memory,
+            alone: true,
+            handle_sigbus: true,
+            ..Options::default()
+        };
         let progress = progress();
         let process = while_doing(&|| "opening", &progress, || Process::open(core, &options, &progress))?;
         let session = Session::new(&process);
         let ips = self.address.iter().map(|a| address::parse(a, &process)).collect::<Result<Vec<_>, _>>();
         let ips = ips.map_err(Failure::Usage)?;
-        watched(&process, &progress, || {
+        let plan = watched(&process, &progress, || {
+            if self.scrub {
+                return Some(plan(&session, &progress));
+            }
             for p in &self.purpose {
                 p.read(&session, &ips, &progress);
             }
+            None
         });
         if let Some(page) = process.facts().diag_page {
             process.reads().note(page.range.start, DIAG_PAGE_SIZE);
         }
         let new = NewFile::create(out).map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))?;
         let mut writer = BufWriter::new(new.file());
-        let written = shrink::write(&process, &process.reads().ranges(), &mut writer);
+        let written = match &plan {
+            Some(plan) => shrink::write_scrubbed(&process, None, plan, &mut writer),
+            None => shrink::write(&process, &process.reads().ranges(), &mut writer).map(|s| (s, Counts::default())),
+        };
         let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
         drop(writer);
-        let shrunk = written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| {
+        let (shrunk, counts) = written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| {
             let why = match e.kind() {
                 ErrorKind::FileTooLarge => "a file may not be larger (ulimit -f)".to_owned(),
                 _ => e.to_string(),
@@ -85,6 +118,7 @@ impl Command for Shrink {
             kept: shrunk.kept,
             in_core: shrunk.of,
             segments: shrunk.segments,
+            scrubbed: plan.map(|_| counts),
         };
         answer(Self::NAME, common, &session, report)
     }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::scrub::Counts;
+
 /// `shrink`: the core that was written.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ShrinkReport {
@@ -16,4 +18,7 @@ pub struct ShrinkReport {
     pub in_core: u64,
     /// Its segments of memory.
     pub segments: usize,
+    /// Of a core that was scrubbed: bytes of its memory by what became of them, `kept` in all; `null` where its memory is as
+    /// it was.
+    pub scrubbed: Option<Counts>,
 }
