@@ -84,6 +84,12 @@ impl Plan<'_> {
         mask
     }
 
+    /// Whether the word at `at` is one of those that protect stacks and pointers.
+    fn is_guard(&self, at: Addr) -> bool {
+        let first = self.guards.partition_point(|guard| guard.end <= at);
+        self.guards.get(first).is_some_and(|guard| guard.contains(at))
+    }
+
     /// Whether a word is an address of mapped memory.
     pub(super) fn leads_somewhere(&self, value: u64) -> bool {
         let after = self.mapped.partition_point(|&(start, _)| start <= value);
@@ -120,8 +126,9 @@ impl Run<'_, '_> {
             counts.zero += WORD;
             return;
         }
-        let keep = self.plan.keeps(used, at) & !texts;
-        if texts == 0 && keep != u8::MAX && used != Use::Dead && self.plan.leads_somewhere(value) {
+        let guard = self.plan.is_guard(at);
+        let keep = if guard { 0 } else { self.plan.keeps(used, at) & !texts };
+        if !guard && texts == 0 && keep != u8::MAX && used != Use::Dead && self.plan.leads_somewhere(value) {
             counts.pointers += WORD;
             return;
         }

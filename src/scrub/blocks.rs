@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use crate::memory::Memory;
 use crate::native::malloc::{Chunk, State};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
@@ -9,6 +10,9 @@ use crate::targets::reads::ReadBytes;
 
 /// `size_t`.
 const WORD: u64 = 8;
+
+/// Bits of a size that say something else (`SIZE_BITS`).
+const FLAGS: u64 = 7;
 
 /// A free chunk's own words: sizes, and four links at the most (`struct malloc_chunk`).
 const FREE_WORDS: u64 = 6 * WORD;
@@ -28,7 +32,10 @@ pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
         out.add_of(&read.blocks, chunks.end, all.end.since(chunks.end));
     }
     for cache in &lists.tcaches {
-        out.add_of(&read.blocks, cache.address, malloc.longest_cache());
+        // As long as its chunk, whatever forms of it there are.
+        let head = session.process.memory.u64(cache.address.saturating_sub(WORD)).unwrap_or(0);
+        let len = (head & !FLAGS).saturating_sub(2 * WORD).min(malloc.longest_cache());
+        out.add_of(&read.blocks, cache.address, len);
     }
     let shared = Mutex::new(out);
     malloc.walk(

@@ -6,7 +6,7 @@ use crate::addr::{Addr, AddrRange, union};
 use crate::map::Kind;
 use crate::process::Process;
 use crate::scrub::objects::{self, Objects};
-use crate::scrub::{Fill, blocks};
+use crate::scrub::{Fill, blocks, metadata, stacks};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
@@ -14,7 +14,9 @@ use crate::targets::reads::ReadBytes;
 /// What memory is for, as far as that decides what of it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Program files and what a runtime made for itself: what was read of it stays.
+    /// Program files: what was read of it stays.
+    Image,
+    /// What a runtime or an allocator made for itself: what was read of it stays.
     Structures,
     /// Blocks of malloc: their heads, its lists, and what a runtime has in them of its own.
     Blocks,
@@ -36,6 +38,11 @@ pub struct Plan<'p> {
     pub(super) read: ReadBytes,
     pub(super) blocks: ByteSet,
     pub(super) objects: Objects,
+    pub(super) stacks: ByteSet,
+    /// Names in program files.
+    pub(super) names: ByteSet,
+    /// What protects stacks and pointers from being forged; never told.
+    pub(super) guards: Vec<AddrRange>,
     /// Mapped memory: a word that leads there may be a pointer.
     pub(super) mapped: Vec<(u64, u64)>,
     pub(super) fill: Fill,
@@ -51,21 +58,41 @@ impl<'p> Plan<'p> {
             session.process.diag.partial("scrub-unknown", why.clone());
         }
         let blocks = blocks::all(session, &read);
+        let (stacks, guards) = stacks::all(session);
+        let names = metadata::all(session.process);
         let space = session.process.space();
         let mapped = union(space.mappings.iter().map(|m| m.range).collect());
         let mapped = mapped.iter().map(|r| (r.start.since(Addr::NULL), r.end.since(Addr::NULL))).collect();
-        Plan { process: session.process, uses: uses(session), read, blocks, objects, mapped, fill }
+        Plan {
+            process: session.process,
+            uses: uses(session),
+            read,
+            blocks,
+            objects,
+            stacks,
+            names,
+            guards,
+            mapped,
+            fill,
+        }
     }
 
     /// Bytes of the word at `addr` that stay whatever they are.
     pub(super) fn keeps(&self, used: Use, addr: Addr) -> u8 {
         match used {
-            Use::Structures => self.read.structures.word(addr) | self.read.blocks.word(addr),
+            Use::Image => {
+                let read = &self.read;
+                let read = read.images.word(addr) | read.structures.word(addr) | read.blocks.word(addr);
+                read | self.names.word(addr)
+            }
+            Use::Structures => {
+                self.read.structures.word(addr) | self.read.blocks.word(addr) | self.read.others.word(addr)
+            }
             Use::Blocks => self.read.structures.word(addr) | self.blocks.word(addr),
             Use::Objects => {
                 self.objects.heads.word(addr) | self.read.threads.word(addr) & self.objects.plain.word(addr)
             }
-            Use::Stack => self.read.threads.word(addr),
+            Use::Stack => self.read.threads.word(addr) | self.stacks.word(addr),
             Use::Data | Use::Dead => 0,
         }
     }
@@ -74,8 +101,9 @@ impl<'p> Plan<'p> {
 fn of_kind(kind: Kind) -> Use {
     match kind {
         Kind::GCHeap | Kind::GCHeapToBeFreed => Use::Objects,
+        Kind::Image | Kind::Vdso => Use::Image,
         Kind::Malloc => Use::Blocks,
-        Kind::Stack => Use::Stack,
+        Kind::Stack | Kind::Tls => Use::Stack,
         Kind::NoAccess
         | Kind::AnonRO
         | Kind::AnonRW

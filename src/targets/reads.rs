@@ -49,6 +49,10 @@ pub struct ReadBytes {
     pub threads: ByteSet,
     /// What malloc, or another allocator, keeps of its blocks.
     pub blocks: ByteSet,
+    /// Program files in memory; what was read of mappings that turned out to be none is not told apart.
+    pub images: ByteSet,
+    /// What other allocators and runtimes are recognised by.
+    pub others: ByteSet,
 }
 
 impl ReadBytes {
@@ -62,7 +66,9 @@ impl ReadBytes {
             | Phase::Search
             | Phase::Proof
             | Phase::Dump => {}
-            Phase::Malloc | Phase::MappedChunks | Phase::Blocks | Phase::Foreign => self.blocks.add(addr, len),
+            Phase::Malloc | Phase::MappedChunks | Phase::Blocks => self.blocks.add(addr, len),
+            Phase::Modules => self.images.add(addr, len),
+            Phase::Foreign => self.others.add(addr, len),
             Phase::Stacks | Phase::ManagedThreads | Phase::Locks | Phase::Tasks => {
                 self.structures.add(addr, len);
                 self.threads.add(addr, len);
@@ -219,6 +225,13 @@ impl Reads {
             bytes.lock().unwrap_or_else(PoisonError::into_inner).note(self.phase(), addr, len);
         }
         self.note_run(addr, len);
+    }
+
+    /// What was found there is a structure.
+    pub fn keep(&self, addr: Addr, len: u64) {
+        if let Some(bytes) = &self.bytes {
+            bytes.lock().unwrap_or_else(PoisonError::into_inner).note(self.phase(), addr, len);
+        }
     }
 
     /// So many bytes from there on were passed over by a scan, which looks for something in them.
