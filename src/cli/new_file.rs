@@ -7,7 +7,32 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::cli::interrupt;
+use crate::cli::{Failure, interrupt};
+
+/// Where there is something of that name, say so: before the work, and not after it. `command`: which writes it; `way`: what to
+/// type instead.
+///
+/// # Errors
+/// [`Failure::Usage`]
+pub(crate) fn refuse_existing(out: &Path, command: &str, way: Option<&str>) -> Result<(), Failure> {
+    let Ok(there) = out.symlink_metadata() else { return Ok(()) };
+    let what = if there.is_dir() {
+        "is a directory".to_owned()
+    } else {
+        format!("exists already, and {command} overwrites nothing")
+    };
+    let way = way.map_or(String::new(), |way| format!(", {way}"));
+    Err(Failure::Usage(format!("'{}' {what}: name a new file{way}", out.display())))
+}
+
+/// That no file could be made, or written to its end.
+pub(crate) fn not_written(out: &Path, e: &io::Error) -> Failure {
+    let why = match e.kind() {
+        io::ErrorKind::FileTooLarge => "a file may not be larger (ulimit -f)".to_owned(),
+        _ => e.to_string(),
+    };
+    Failure::Beside(format!("writing {}: {why}; nothing is left of it", out.display()))
+}
 
 /// A file that is being written and has no name yet, or one that nobody asks for.
 pub(crate) struct NewFile {
@@ -48,6 +73,14 @@ impl NewFile {
         let new = NewFile { out: out.to_owned(), form };
         for_its_owner_alone(new.file())?;
         Ok(new)
+    }
+
+    /// The same, in words for who asked for it.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`]
+    pub(crate) fn begin(out: &Path) -> Result<NewFile, Failure> {
+        NewFile::create(out).map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))
     }
 
     /// To write to.

@@ -118,12 +118,15 @@ pub(crate) struct Live {
     notes: Option<DumpNotes>,
     /// Whether it was let go by [`Target::let_go`]: what is gone by now is no loss.
     goes_on: Arc<AtomicBool>,
+    /// Whether [`Target::let_go`] waits for [`Target::finish`].
     held: AtomicBool,
 }
 
 impl Live {
     fn new(facts: Facts, reads: Reads, bytes: Arc<Bytes>, stop: Option<Stop>, how: How, memory: Option<u64>) -> Live {
-        let (extents, mirror, ended, goes_on, held) = Default::default();
+        let (extents, mirror, ended, goes_on) = Default::default();
+        // What is dumped is of one moment.
+        let held = AtomicBool::new(how.to_dump);
         let most = memory.unwrap_or(limits::MIRROR);
         Live {
             facts,
@@ -207,8 +210,7 @@ impl Target for Live {
     }
 
     fn let_go(&self) {
-        // What is dumped is of one moment.
-        if self.how.to_dump || self.held.load(Ordering::Relaxed) {
+        if self.held.load(Ordering::Relaxed) {
             return;
         }
         self.end();

@@ -19,7 +19,7 @@ use coremap::units::human;
 use crate::cli::args::Common;
 use crate::cli::commands::Command;
 use crate::cli::commands::purpose::Purpose;
-use crate::cli::new_file::NewFile;
+use crate::cli::new_file::{NewFile, not_written, refuse_existing};
 use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched, while_doing};
 use crate::cli::{Exit, Failure, address};
@@ -226,11 +226,8 @@ impl Command for Dump {
             ));
         }
         // Before anything stands still.
-        if let Ok(there) = std::fs::symlink_metadata(out) {
-            let what = if there.is_dir() { "is a directory" } else { "exists already, and dump overwrites nothing" };
-            return Err(Failure::Usage(format!("'{}' {what}: name a new file", out.display())));
-        }
-        let new = NewFile::create(out).map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))?;
+        refuse_existing(out, Self::NAME, None)?;
+        let new = NewFile::begin(out)?;
         let progress = progress();
         let process = self.open(common, &progress)?;
         let session = Session::new(&process);
@@ -243,13 +240,7 @@ impl Command for Dump {
             let size = (&mut new.file()).seek(SeekFrom::End(0))?;
             while_doing(&|| "waiting for the disk", &progress, || new.keep()).map(|()| (dumped, size))
         });
-        let (dumped, size) = written.map_err(|e| {
-            let why = match e.kind() {
-                ErrorKind::FileTooLarge => "a file may not be larger (ulimit -f)".to_owned(),
-                _ => e.to_string(),
-            };
-            Failure::Beside(format!("writing {}: {why}; nothing is left of it", out.display()))
-        })?;
+        let (dumped, size) = written.map_err(|e| not_written(out, &e))?;
         let report = DumpReport {
             file: out.display().to_string(),
             size,

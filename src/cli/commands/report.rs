@@ -1,4 +1,4 @@
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,7 +11,7 @@ use coremap::session::Session;
 use crate::cli::args::Common;
 use crate::cli::ask::open;
 use crate::cli::commands::Command;
-use crate::cli::new_file::NewFile;
+use crate::cli::new_file::{NewFile, not_written, refuse_existing};
 use crate::cli::output::{answer, finish};
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
@@ -43,13 +43,9 @@ impl Command for Report {
         }
         let out = self.out.clone().unwrap_or_else(|| named_after(newest));
         let to_stdout = out.as_os_str() == "-";
-        // Before the work, and not after it.
-        if !to_stdout && let Ok(there) = std::fs::symlink_metadata(&out) {
-            let what = if there.is_dir() { "is a directory" } else { "exists already, and report overwrites nothing" };
-            let (out, core) = (out.display(), self.core.display());
-            return Err(Failure::Usage(format!(
-                "'{out}' {what}: name a new file, `coremap report -o NEW.html {core}`"
-            )));
+        if !to_stdout {
+            let way = format!("`coremap report -o NEW.html {}`", self.core.display());
+            refuse_existing(&out, Self::NAME, Some(&way))?;
         }
         let progress = progress();
         let older = match &self.new {
@@ -93,15 +89,9 @@ fn named_after(core: &Path) -> PathBuf {
 }
 
 fn write(out: &Path, page: &Page) -> Result<(), Failure> {
-    let new = NewFile::create(out).map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))?;
+    let new = NewFile::begin(out)?;
     let written = new.file().write_all(page.html.as_bytes()).and_then(|()| new.keep());
-    written.map_err(|e| {
-        let why = match e.kind() {
-            ErrorKind::FileTooLarge => "a file may not be larger (ulimit -f)".to_owned(),
-            _ => e.to_string(),
-        };
-        Failure::Beside(format!("writing {}: {why}; nothing is left of it", out.display()))
-    })
+    written.map_err(|e| not_written(out, &e))
 }
 
 #[cfg(test)]

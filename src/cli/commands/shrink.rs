@@ -1,4 +1,4 @@
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,7 +11,7 @@ use coremap::shrink;
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::commands::Command;
 use crate::cli::commands::purpose::Purpose;
-use crate::cli::new_file::NewFile;
+use crate::cli::new_file::{NewFile, not_written, refuse_existing};
 use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched, while_doing};
 use crate::cli::{Exit, Failure, address};
@@ -45,12 +45,7 @@ impl Command for Shrink {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let (core, out) = (self.core.core.as_path(), self.out.as_path());
-        // Before the work, and not after it.
-        if let Ok(there) = std::fs::symlink_metadata(out) {
-            let (out, core) = (out.display(), core.display());
-            let what = if there.is_dir() { "is a directory" } else { "exists already, and shrink overwrites nothing" };
-            return Err(Failure::Usage(format!("'{out}' {what}: name a new file, `coremap shrink -o NEW {core}`")));
-        }
+        refuse_existing(out, Self::NAME, Some(&format!("`coremap shrink -o NEW {}`", core.display())))?;
         let options =
             Options { record: true, memory: common.memory, alone: true, handle_sigbus: true, ..Options::default() };
         let progress = progress();
@@ -66,18 +61,12 @@ impl Command for Shrink {
         if let Some(page) = process.facts().diag_page {
             process.reads().note(page.range.start, DIAG_PAGE_SIZE);
         }
-        let new = NewFile::create(out).map_err(|e| Failure::Usage(format!("{}: {e}", out.display())))?;
+        let new = NewFile::begin(out)?;
         let mut writer = BufWriter::new(new.file());
         let written = shrink::write(&process, &process.reads().ranges(), &mut writer);
         let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
         drop(writer);
-        let shrunk = written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| {
-            let why = match e.kind() {
-                ErrorKind::FileTooLarge => "a file may not be larger (ulimit -f)".to_owned(),
-                _ => e.to_string(),
-            };
-            Failure::Beside(format!("writing {}: {why}; nothing is left of it", out.display()))
-        })?;
+        let shrunk = written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
         if shrunk.notes_cut {
             process.diag.partial("limit", "the notes claim more bytes than any process has: some are left out");
         }
