@@ -149,6 +149,7 @@ pub mod registers;
 pub mod render;
 pub mod report;
 pub mod resident;
+pub mod scrub;
 pub mod search;
 pub mod series;
 pub mod session;

@@ -57,6 +57,8 @@ pub struct Options {
     pub to_dump: bool,
     /// Record which pages are read ([`Process::reads`]).
     pub record: bool,
+    /// Record which bytes are read.
+    pub record_bytes: bool,
     /// Make the read of this number fail, from 1 on: for tests.
     #[doc(hidden)]
     pub fail_at: Option<u64>,
@@ -142,7 +144,11 @@ impl Process {
         }
         let diag = Diagnostics::default();
         let dirs = SymbolDirs::open(&options.symbols).map_err(ProcessError::Symbols)?;
-        let reads = if options.record { Reads::recording() } else { Reads::default() };
+        let reads = match options {
+            Options { record_bytes: true, .. } => Reads::recording_bytes(),
+            Options { record: true, .. } => Reads::recording(),
+            _ => Reads::default(),
+        };
         let reads = options.fail_at.into_iter().fold(reads, Reads::failing_at);
         let allowed = Allowed { memory: options.memory, alone: options.alone };
         #[cfg(target_os = "linux")]

@@ -5,11 +5,14 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
-use crate::addr::AddrRange;
+use rayon::prelude::*;
+
+use crate::addr::{Addr, AddrRange};
 use crate::core::open::Core;
 use crate::core::written::{self, HEADER, Header, Take};
 use crate::limits;
 use crate::process::Process;
+use crate::scrub::{self, Counts, Plan};
 use crate::targets::PieceState;
 
 /// What was written.
@@ -73,30 +76,121 @@ impl Texts {
 /// # Errors
 /// Those of writing, and `Unsupported` where the process was not read from a core file.
 pub fn write<W: Write + Seek>(process: &Process, keep: &[AddrRange], out: &mut W) -> io::Result<Shrunk> {
+    write_as(process, Some(keep), None, out).map(|(shrunk, _)| shrunk)
+}
+
+/// Write a core with the pages in `keep`, or with all of them, and without what `plan` overwrites.
+///
+/// # Errors
+/// As [`write()`].
+pub fn write_scrubbed<W: Write + Seek>(
+    process: &Process,
+    keep: Option<&[AddrRange]>,
+    plan: &Plan<'_>,
+    out: &mut W,
+) -> io::Result<(Shrunk, Counts)> {
+    write_as(process, keep, Some(plan), out)
+}
+
+/// Bytes that are overwritten at once.
+const AT_ONCE: usize = 4 << 20;
+
+fn write_as<W: Write + Seek>(
+    process: &Process,
+    keep: Option<&[AddrRange]>,
+    plan: Option<&Plan<'_>>,
+    out: &mut W,
+) -> io::Result<(Shrunk, Counts)> {
     let core = process.core().ok_or(io::ErrorKind::Unsupported)?;
     let of = |mapping: u32| core.segments.get(mapping as usize).map_or_else(Default::default, |s| (s.flags, s.mapping));
     let loads = written::cut(&core.facts.space, of, |piece| match piece.state {
-        PieceState::Dumped(place) => Take::Within(place, keep),
+        PieceState::Dumped(place) => keep.map_or(Take::All(place), |keep| Take::Within(place, keep)),
         _ => Take::Nothing,
     });
-    let (notes, notes_cut) = note_bytes(core);
+    let (mut notes, notes_cut) = note_bytes(core);
+    if let Some(plan) = plan {
+        notes = scrub::notes(&notes, process.arch(), plan);
+    }
     let mut header: Header = [0; HEADER];
     header.copy_from_slice(&core.bytes()[..HEADER]);
     let layout = written::lay(header, &notes, &loads, 0);
     out.write_all(&layout.head)?;
     let of = core.facts.space.dumped_total();
+    let mut counts = Counts::default();
+    let mut buffers = Vec::new();
     let mut shrunk = Shrunk { of, kept: 0, segments: loads.len(), size: layout.end, notes_cut, text: Texts::default() };
     for (load, &to) in loads.iter().zip(&layout.offsets) {
         let Some(source) = load.source else { continue };
         let len = load.range.len();
-        out.seek(SeekFrom::Start(to))?;
         let bytes = &core.bytes()[source as usize..(source + len) as usize];
-        out.write_all(bytes)?;
-        shrunk.text.count(bytes);
         shrunk.kept += len;
+        let Some(plan) = plan else {
+            out.seek(SeekFrom::Start(to))?;
+            out.write_all(bytes)?;
+            shrunk.text.count(bytes);
+            continue;
+        };
+        let run = Run { start: load.range.start, bytes, to };
+        run.write(plan, &mut buffers, &mut counts, out)?;
+    }
+    // What is zero at the end is a hole too, and has to be there.
+    if plan.is_some() && layout.end > 0 {
+        out.flush()?;
+        let at = out.seek(SeekFrom::End(0))?;
+        if at < layout.end {
+            out.seek(SeekFrom::Start(layout.end - 1))?;
+            out.write_all(&[0])?;
+        }
     }
     out.flush()?;
-    Ok(shrunk)
+    Ok((shrunk, counts))
+}
+
+/// A run of memory that is written.
+struct Run<'a> {
+    start: Addr,
+    bytes: &'a [u8],
+    /// Its place in the file.
+    to: u64,
+}
+
+impl Run<'_> {
+    /// Overwrite it, some parts of it side by side, and write what is not zero.
+    fn write<W: Write + Seek>(
+        &self,
+        plan: &Plan<'_>,
+        buffers: &mut Vec<Vec<u8>>,
+        counts: &mut Counts,
+        out: &mut W,
+    ) -> io::Result<()> {
+        buffers.resize_with(rayon::current_num_threads(), Vec::new);
+        let mut at = 0;
+        for parts in self.bytes.chunks(AT_ONCE * buffers.len().max(1)) {
+            let done: Vec<Counts> = buffers
+                .par_iter_mut()
+                .enumerate()
+                .filter_map(|(i, buffer)| {
+                    let part = parts.get(i * AT_ONCE..)?;
+                    buffer.clear();
+                    buffer.extend_from_slice(part.get(..AT_ONCE).unwrap_or(part));
+                    let mut counts = Counts::default();
+                    plan.apply(self.start.saturating_add((at + i * AT_ONCE) as u64), buffer, &mut counts);
+                    Some(counts)
+                })
+                .collect();
+            done.iter().for_each(|more| counts.add(more));
+            let mut place = self.to + at as u64;
+            for buffer in buffers.iter().take(done.len()) {
+                if buffer.iter().any(|&b| b != 0) {
+                    out.seek(SeekFrom::Start(place))?;
+                    out.write_all(buffer)?;
+                }
+                place += buffer.len() as u64;
+            }
+            at += parts.len();
+        }
+        Ok(())
+    }
 }
 
 /// All PT_NOTE bytes, one after the other, each padded to 4; and whether some are

@@ -14,6 +14,7 @@ pub mod open;
 pub(crate) mod own_notes;
 pub mod producer;
 mod prstatus;
+pub(crate) mod scrubbed_notes;
 pub(crate) mod written;
 
 pub use elf::Segment;

@@ -194,6 +194,34 @@ fn loses(owner: &[u8], kind: u32) -> Option<&'static str> {
     })
 }
 
+/// A note of a segment, by where it stands.
+pub(super) struct Placed<'b> {
+    pub(super) owner: &'b [u8],
+    pub(super) kind: u32,
+    /// Where in the segment its descriptor is.
+    pub(super) desc: std::ops::Range<usize>,
+}
+
+/// Goes from note to note of a segment.
+#[derive(Default)]
+pub(super) struct Cursor {
+    /// Where the next one begins.
+    pub(super) at: usize,
+}
+
+impl Cursor {
+    /// The next note of `segment`; `None` where there is none, or it reaches past the end.
+    pub(super) fn next<'b>(&mut self, segment: &'b [u8]) -> Option<Placed<'b>> {
+        let rest = segment.get(self.at..)?;
+        let (owner, kind, desc, next) = split_note(rest)?;
+        let before = segment.len() - next.len();
+        // Its padding may be missing, so it is reckoned from the head.
+        let start = self.at + 12 + (bytes::u32_at(rest, 0)? as usize).checked_next_multiple_of(4)?;
+        self.at = before;
+        Some(Placed { owner, kind, desc: start..start + desc.len() })
+    }
+}
+
 /// Owner (without its NUL), type, descriptor, rest.
 type Note<'a> = (&'a [u8], u32, &'a [u8], &'a [u8]);
 

@@ -182,6 +182,13 @@ impl Core {
                 ),
             );
         }
+        if notes.own.scrubbed {
+            diag.note(
+                "scrubbed",
+                "this core was scrubbed: values of the process were overwritten, and what looks like a text or a number of its \
+                 is none",
+            );
+        }
         let dumped = notes.own.dumped(&notes.threads, diag);
         let residence = notes.own.residence(notes.process.as_ref().map_or(0, |process| process.pid));
         let thread_names = std::mem::take(&mut notes.own.names);

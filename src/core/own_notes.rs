@@ -9,6 +9,7 @@
 //! | 5 | how long the process stood still, and whether that was long enough |
 //! | 6 | pages that were in memory, and those that were swapped |
 //! | 7 | what the control group counted: lines `KEY VALUE` |
+//! | 8 | that values were overwritten (docs/sharing.md): lines `KEY VALUE` |
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub(super) mod kind {
     pub(in crate::core) const STOOD: u32 = 5;
     pub(in crate::core) const PAGES: u32 = 6;
     pub(in crate::core) const CGROUP: u32 = 7;
+    pub(in crate::core) const SCRUBBED: u32 = 8;
 }
 
 /// Bytes of the note that says how the process stood.
@@ -63,6 +65,8 @@ pub struct Own {
     stood: Option<Standstill>,
     pages: Option<Noted>,
     cgroup: Option<CgroupFigures>,
+    /// Whether values were overwritten.
+    pub scrubbed: bool,
 }
 
 impl Own {
@@ -76,6 +80,7 @@ impl Own {
             kind::STOOD => self.stood = stood(desc),
             kind::PAGES => self.pages = pages(desc),
             kind::CGROUP => self.cgroup = Some(cgroup(desc)),
+            kind::SCRUBBED => self.scrubbed = true,
             _ => {}
         }
     }
@@ -86,6 +91,7 @@ impl Own {
             kind::MADE => "that coremap wrote this core, and what it kept, is not known",
             kind::SMAPS | kind::STATUS | kind::PAGES | kind::CGROUP => "what was resident is not known",
             kind::NAMES => "threads lack their names",
+            kind::SCRUBBED => "whether values are real is not known",
             kind::STOOD => "whether the process stood still until all was read is not known",
             _ => return None,
         })
@@ -159,6 +165,12 @@ pub(crate) fn add_made(out: &mut Vec<u8>, dumped: &Dumped) {
     let kept = if dumped.kept.is_empty() { FULL.to_owned() } else { dumped.kept.join(",") };
     let text = format!("coremap {}\nkept {kept}\ntime {}\n", dumped.version, dumped.time);
     add(out, OWNER, kind::MADE, text.as_bytes());
+}
+
+/// Add the note that says that values were overwritten.
+pub(crate) fn add_scrubbed(out: &mut Vec<u8>) {
+    let text = format!("coremap {}\nscrubbed values\n", env!("CARGO_PKG_VERSION"));
+    add(out, OWNER, kind::SCRUBBED, text.as_bytes());
 }
 
 /// Add the note that says how the process stood.

@@ -46,6 +46,29 @@ pub(super) fn parse(desc: &[u8], arch: Arch) -> Option<Thread> {
     })
 }
 
+/// Overwrite registers that lead nowhere and are no part of the machine's state: values of variables.
+pub(super) fn scrub(desc: &mut [u8], arch: Arch, leads_somewhere: &dyn Fn(u64) -> bool) {
+    let Some(thread) = parse(desc, arch) else { return desc.fill(0) };
+    for (i, (name, value)) in thread.registers.iter().enumerate() {
+        let place = at::REGISTERS + 8 * i;
+        let stays = STATE.contains(&name) || name == NUMBER && is_system_call(value) || leads_somewhere(value);
+        if !stays {
+            desc.get_mut(place..place + 8).unwrap_or_default().fill(0);
+        }
+    }
+}
+
+/// Registers that say how the machine runs.
+const STATE: [&str; 10] = ["cs", "eflags", "ss", "ds", "es", "fs", "gs", "pstate", "pc", "rip"];
+
+/// The number of the system call that a thread is in.
+const NUMBER: &str = "orig_rax";
+
+/// Whether a number is one of a system call (there are less than 600), or says that it is in none.
+fn is_system_call(value: u64) -> bool {
+    value < 1024 || value == u64::MAX
+}
+
 /// The descriptor that tells of `thread`: what [`parse`] reads, and for other readers the rest.
 pub(super) fn bytes_of(thread: &Thread, more: &ThreadNotes, process: &ProcessInfo, notes: &DumpNotes) -> Vec<u8> {
     let registers = thread.registers.iter().flat_map(|(_, value)| value.to_le_bytes());

@@ -137,7 +137,7 @@ fn names_in(memory: &dyn Memory, range: AddrRange, data: AddrRange) -> Vec<Strin
         read && have.split_last().is_some_and(|(end, name)| *end == 0 && name == text.as_bytes())
     };
     let len = memory.readable(data.start, data.len().min(limits::MAX_VM_DATA)) as usize;
-    let bytes = memory.bytes(data.start, len).unwrap_or_default();
+    let bytes = memory.look(data.start, len).unwrap_or_default();
     let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).collect();
     for (at, _) in words.iter().enumerate().filter(|(_, word)| is(**word, FIRST)) {
         let next = |step: usize| words.get(at.saturating_add(step)).copied().unwrap_or(0);

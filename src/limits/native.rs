@@ -46,6 +46,9 @@ pub const MAX_TCB_BYTES: usize = 4096;
 /// 170,000 of the smallest.
 pub const MAX_STACK_FRAMES: usize = 1 << 18;
 
+/// Signal frames on one stack, each of a handler that another signal interrupted.
+pub const MAX_NESTED_SIGNALS: usize = 64;
+
 /// Addresses whose rules of unwinding are kept: a process has some hundreds of places where its threads wait or call.
 pub const MAX_UNWIND_ROWS: usize = 4096;
 

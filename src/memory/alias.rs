@@ -142,7 +142,7 @@ fn same_bytes(target: &dyn Target, a: Addr, b: Addr, len: u64) -> Option<Compari
     for i in (0..pages).step_by(step as usize).take(SAMPLES as usize + 1) {
         let bytes = |base: Addr| {
             let range = AddrRange::sized(base.saturating_add(i * page), page);
-            target.reads().note(range.start, range.len());
+            target.reads().note_run(range.start, range.len());
             target.dumped_runs(range).first().filter(|r| r.range == range).map(|r| r.bytes)
         };
         let (Some(x), Some(y)) = (bytes(a), bytes(b)) else { continue };

@@ -136,6 +136,23 @@ pub trait Memory: Sync {
         self.u64(addr).map(Addr::new)
     }
 
+    /// The same as [`Memory::bytes`], to look for something in it: where it is recorded which bytes are structures
+    /// ([`ReadBytes`](crate::targets::reads::ReadBytes)), these are none, but for what is told to [`Memory::keep`].
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    fn look(&self, addr: Addr, len: usize) -> Result<Vec<u8>, Fault> {
+        self.bytes(addr, len)
+    }
+
+    /// The same as [`Memory::borrow`], to look for something in it.
+    fn borrow_to_look(&self, addr: Addr, len: usize) -> Option<&[u8]> {
+        self.borrow(addr, len)
+    }
+
+    /// What was found at `addr` is a structure, or a name that answers print.
+    fn keep(&self, _addr: Addr, _len: u64) {}
+
     /// The NUL-terminated text at `addr`, at most `max` bytes of it.
     ///
     /// # Errors
@@ -146,7 +163,9 @@ pub trait Memory: Sync {
             let mut byte = [0];
             self.read(addr, &mut byte)?;
         }
-        Ok(bytes::text(&self.bytes(addr, have as usize)?))
+        let bytes = self.look(addr, have as usize)?;
+        self.keep(addr, bytes.iter().take_while(|&&b| b != 0).count() as u64 + 1);
+        Ok(bytes::text(&bytes))
     }
 
     /// Where to look on after `addr`, which can't be read: nothing before it can.

@@ -44,6 +44,13 @@ impl Source<'_> {
     }
 }
 
+/// What bytes are read for.
+#[derive(Clone, Copy)]
+enum For {
+    Structure,
+    Looking,
+}
+
 /// The memory of a process.
 pub struct ProcessMemory {
     target: Arc<dyn Target>,
@@ -118,7 +125,7 @@ impl ProcessMemory {
         file.get(from..from.checked_add(len)?.min(file.len()))
     }
 
-    fn read_from(&self, addr: Addr, buf: &mut [u8], pristine: bool) -> Result<(), Fault> {
+    fn read_from(&self, addr: Addr, buf: &mut [u8], pristine: bool, for_what: For) -> Result<(), Fault> {
         if let Some(loss) = self.target.reads().refuses(addr, buf.len() as u64) {
             return Err(Fault { addr, kind: loss.into() });
         }
@@ -150,7 +157,7 @@ impl ProcessMemory {
             if n == 0 {
                 return Err(Fault { addr: at, kind: FaultKind::NotDumped });
             }
-            self.target.reads().note(at, n as u64);
+            self.note(at, n as u64, for_what);
             done += n;
             match at.checked_add(n as u64) {
                 Some(next) => at = next,
@@ -161,7 +168,14 @@ impl ProcessMemory {
         Ok(())
     }
 
-    fn borrow_from(&self, addr: Addr, len: usize, pristine: bool) -> Option<&[u8]> {
+    fn note(&self, addr: Addr, len: u64, for_what: For) {
+        match for_what {
+            For::Structure => self.target.reads().note(addr, len),
+            For::Looking => self.target.reads().note_run(addr, len),
+        }
+    }
+
+    fn borrow_from(&self, addr: Addr, len: usize, pristine: bool, for_what: For) -> Option<&[u8]> {
         let bytes = match self.run(addr, pristine).ok()? {
             Source::Here(bytes) => bytes.get(..len)?,
             Source::At(place) if len as u64 <= place.end - place.start => {
@@ -173,7 +187,7 @@ impl ProcessMemory {
         if self.target.reads().refuses(addr, 0).is_some() {
             return None;
         }
-        self.target.reads().note(addr, len as u64);
+        self.note(addr, len as u64, for_what);
         Some(bytes)
     }
 
@@ -204,11 +218,11 @@ impl ProcessMemory {
 
 impl Memory for ProcessMemory {
     fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
-        self.read_from(addr, buf, false)
+        self.read_from(addr, buf, false, For::Structure)
     }
 
     fn borrow(&self, addr: Addr, len: usize) -> Option<&[u8]> {
-        self.borrow_from(addr, len, false)
+        self.borrow_from(addr, len, false, For::Structure)
     }
 
     fn readable(&self, addr: Addr, max: u64) -> u64 {
@@ -218,15 +232,34 @@ impl Memory for ProcessMemory {
     fn past_gap(&self, addr: Addr) -> Addr {
         self.past_gap_from(addr, false)
     }
+
+    fn look(&self, addr: Addr, len: usize) -> Result<Vec<u8>, Fault> {
+        let have = self.readable(addr, len as u64) as usize;
+        let mut buf = vec![0; have.min(len)];
+        self.read_from(addr, &mut buf, false, For::Looking)?;
+        if have < len {
+            // Says why the rest is not there.
+            self.read_from(addr.saturating_add(have as u64), &mut [0], false, For::Looking)?;
+        }
+        Ok(buf)
+    }
+
+    fn borrow_to_look(&self, addr: Addr, len: usize) -> Option<&[u8]> {
+        self.borrow_from(addr, len, false, For::Looking)
+    }
+
+    fn keep(&self, addr: Addr, len: u64) {
+        self.target.reads().keep(addr, len);
+    }
 }
 
 impl Memory for Pristine<'_> {
     fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
-        self.0.read_from(addr, buf, true)
+        self.0.read_from(addr, buf, true, For::Structure)
     }
 
     fn borrow(&self, addr: Addr, len: usize) -> Option<&[u8]> {
-        self.0.borrow_from(addr, len, true)
+        self.0.borrow_from(addr, len, true, For::Structure)
     }
 
     fn readable(&self, addr: Addr, max: u64) -> u64 {
@@ -235,5 +268,24 @@ impl Memory for Pristine<'_> {
 
     fn past_gap(&self, addr: Addr) -> Addr {
         self.0.past_gap_from(addr, true)
+    }
+
+    fn look(&self, addr: Addr, len: usize) -> Result<Vec<u8>, Fault> {
+        let have = self.readable(addr, len as u64) as usize;
+        let mut buf = vec![0; have.min(len)];
+        self.0.read_from(addr, &mut buf, true, For::Looking)?;
+        if have < len {
+            // Says why the rest is not there.
+            self.0.read_from(addr.saturating_add(have as u64), &mut [0], true, For::Looking)?;
+        }
+        Ok(buf)
+    }
+
+    fn borrow_to_look(&self, addr: Addr, len: usize) -> Option<&[u8]> {
+        self.0.borrow_from(addr, len, true, For::Looking)
+    }
+
+    fn keep(&self, addr: Addr, len: u64) {
+        self.0.target.reads().keep(addr, len);
     }
 }

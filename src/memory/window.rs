@@ -21,7 +21,7 @@ impl<'a> Window<'a> {
         let runs = target.dumped_runs(range);
         runs.iter()
             .filter_map(|run| {
-                target.reads().note(run.range.start, run.range.len());
+                target.reads().note_run(run.range.start, run.range.len());
                 let start = run.range.start.align_up(8);
                 let bytes = run.bytes.get(start.since(run.range.start) as usize..)?;
                 Window::new(start, bytes)

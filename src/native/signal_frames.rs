@@ -136,6 +136,15 @@ pub struct SignalFrame {
     pub alternate: AddrRange,
 }
 
+/// By which bytes of a `ucontext` it is known: where they begin, and how many, on that machine. Values of registers are none of them.
+pub fn shape(arch: Arch) -> &'static [(u64, u64)] {
+    match arch {
+        // Flags, link and stack_t; eflags, cs and the other segments; where the fpstate is.
+        Arch::X86_64 => &[(0, 40), (x86::EFLAGS as u64, 16), (x86::FPSTATE as u64, 8)],
+        Arch::Aarch64 => &[(0, 40), (arm64::RECORD as u64, 8)],
+    }
+}
+
 /// The registers of what was interrupted, from the `ucontext` at an address.
 pub fn registers(memory: &dyn Memory, arch: Arch, ucontext: Addr) -> Option<Regs> {
     let layout = layout(arch);
@@ -164,9 +173,9 @@ pub fn below_record(memory: &dyn Memory, arch: Arch, record: Addr, low: Addr) ->
     if arch != Arch::Aarch64 || !record.is_aligned(layout.align) {
         return None;
     }
-    let recorded = memory.bytes(record, 16).ok()?;
+    let recorded = memory.look(record, 16).ok()?;
     let start = record.saturating_sub(limits::MAX_SIGNAL_FRAME).max(low.align_up(layout.align));
-    let bytes = memory.bytes(start, usize::try_from(record.checked_since(start)?).ok()?).ok()?;
+    let bytes = memory.look(start, usize::try_from(record.checked_since(start)?).ok()?).ok()?;
     let (len, step) = (usize::try_from(layout.len).ok()?, usize::try_from(layout.align).ok()?);
     let stack = AddrRange::new(start, record);
     (0..=bytes.len().checked_sub(len)?).rev().filter(|i| i.is_multiple_of(step)).find_map(|i| {
@@ -181,7 +190,7 @@ pub fn below_record(memory: &dyn Memory, arch: Arch, record: Addr, low: Addr) ->
 pub fn is_ucontext(memory: &dyn Memory, arch: Arch, at: Addr) -> bool {
     let layout = layout(arch);
     let stack = AddrRange::sized(at, limits::MAX_SIGNAL_SEARCH);
-    memory.bytes(at, layout.len as usize).is_ok_and(|uc| parse(layout, &uc, at, stack).is_some())
+    memory.look(at, layout.len as usize).is_ok_and(|uc| parse(layout, &uc, at, stack).is_some())
 }
 
 /// The first signal frame on `stack` at or above `sp`: that of the handler that runs
@@ -190,7 +199,7 @@ pub fn find(memory: &dyn Memory, arch: Arch, sp: Addr, stack: AddrRange) -> Opti
     let layout = layout(arch);
     let start = sp.align_up(layout.align);
     let len = memory.readable(start, stack.end.since(start).min(limits::MAX_SIGNAL_SEARCH));
-    let bytes = memory.bytes(start, usize::try_from(len).ok()?).ok()?;
+    let bytes = memory.look(start, usize::try_from(len).ok()?).ok()?;
     let step = usize::try_from(layout.align).ok()?;
     (0..bytes.len()).step_by(step).find_map(|i| {
         let uc = bytes.get(i..i.checked_add(layout.len as usize)?)?;

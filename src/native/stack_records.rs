@@ -77,7 +77,7 @@ impl Window {
             .count() as u64
             * 4096;
         let first = pointer.saturating_sub(below);
-        Window { start: -(below as i64), bytes: memory.bytes(first, (below + above) as usize).unwrap_or_default() }
+        Window { start: -(below as i64), bytes: memory.look(first, (below + above) as usize).unwrap_or_default() }
     }
 
     fn word(&self, offset: i64) -> Option<u64> {

@@ -16,12 +16,14 @@
 //! | `residence` | what of it was in RAM, where somebody tells |
 //! | `dump_notes` | what of a process that runs its core holds beside memory |
 //! | `extents` | which of its bytes are written, where all else is known to be zero |
+//! | `byte_set` | a set of bytes, by address |
 //! | `reads`, `budget` | what was read, for what, what was lost, and how much is left to spend |
 //!
 //! Nothing in here may depend on any room above it, nor on `core`.
 
 mod arch;
 pub(crate) mod budget;
+pub mod byte_set;
 pub mod dump_notes;
 pub mod extents;
 pub mod facts;

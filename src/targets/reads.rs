@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::addr::{Addr, AddrRange};
 use crate::phase::Phase;
 use crate::targets::budget::{Allowed, Budget};
+use crate::targets::byte_set::ByteSet;
 
 /// Kept pages are of this size, counted from address 0.
 pub const PAGE: u64 = 4096;
@@ -39,9 +40,48 @@ impl Default for Lost {
     }
 }
 
-/// A record of reads: of those that failed always, of pages where asked for.
+/// Bytes that were read, told apart by what for: a core that is scrubbed keeps some of them (docs/sharing.md).
+#[derive(Clone, Debug, Default)]
+pub struct ReadBytes {
+    /// Structures of programs, runtimes and the C library.
+    pub structures: ByteSet,
+    /// Of these, what was read of threads, locks and tasks: parts of stacks and of objects.
+    pub threads: ByteSet,
+    /// What malloc, or another allocator, keeps of its blocks.
+    pub blocks: ByteSet,
+    /// Program files in memory; what was read of mappings that turned out to be none is not told apart.
+    pub images: ByteSet,
+    /// What other allocators and runtimes are recognised by.
+    pub others: ByteSet,
+}
+
+impl ReadBytes {
+    fn note(&mut self, phase: Phase, addr: Addr, len: u64) {
+        match phase {
+            // What is looked at for its contents is no structure.
+            Phase::Strings
+            | Phase::Anonymous
+            | Phase::Pointers
+            | Phase::ZeroPages
+            | Phase::Search
+            | Phase::Proof
+            | Phase::Dump => {}
+            Phase::Malloc | Phase::MappedChunks | Phase::Blocks => self.blocks.add(addr, len),
+            Phase::Modules => self.images.add(addr, len),
+            Phase::Foreign => self.others.add(addr, len),
+            Phase::Stacks | Phase::ManagedThreads | Phase::Locks | Phase::Tasks => {
+                self.structures.add(addr, len);
+                self.threads.add(addr, len);
+            }
+            _ => self.structures.add(addr, len),
+        }
+    }
+}
+
+/// A record of reads: of those that failed always, of pages and bytes where asked for.
 #[derive(Default)]
 pub struct Reads {
+    bytes: Option<Mutex<ReadBytes>>,
     pages: Option<Mutex<BTreeSet<u64>>>,
     fault: Option<Fault>,
     phase: AtomicU8,
@@ -76,6 +116,16 @@ impl Reads {
     /// A record of pages that is on.
     pub fn recording() -> Reads {
         Reads { pages: Some(Mutex::default()), ..Reads::default() }
+    }
+
+    /// A record of bytes that is on.
+    pub fn recording_bytes() -> Reads {
+        Reads { bytes: Some(Mutex::default()), ..Reads::default() }
+    }
+
+    /// The bytes read so far; `None` where that was not recorded.
+    pub fn take_bytes(&self) -> Option<ReadBytes> {
+        Some(std::mem::take(&mut *self.bytes.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// The same record, with the `n`th read (from 1 on) failing.
@@ -171,6 +221,21 @@ impl Reads {
 
     /// `len` bytes at `addr` were read.
     pub fn note(&self, addr: Addr, len: u64) {
+        if let Some(bytes) = &self.bytes {
+            bytes.lock().unwrap_or_else(PoisonError::into_inner).note(self.phase(), addr, len);
+        }
+        self.note_run(addr, len);
+    }
+
+    /// What was found there is a structure.
+    pub fn keep(&self, addr: Addr, len: u64) {
+        if let Some(bytes) = &self.bytes {
+            bytes.lock().unwrap_or_else(PoisonError::into_inner).note(self.phase(), addr, len);
+        }
+    }
+
+    /// So many bytes from there on were passed over by a scan, which looks for something in them.
+    pub fn note_run(&self, addr: Addr, len: u64) {
         if let Some(pages) = &self.pages
             && len > 0
         {

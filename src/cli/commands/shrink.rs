@@ -3,8 +3,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use coremap::commands::shrink::ShrinkReport;
+use coremap::commands::{self, ThreadOptions};
 use coremap::core::producer::DIAG_PAGE_SIZE;
 use coremap::process::{Options, Process};
+use coremap::progress::Progress;
+use coremap::scrub::{Counts, Fill, Plan};
 use coremap::session::Session;
 use coremap::shrink;
 
@@ -36,8 +39,24 @@ pub(super) struct Shrink {
     /// For ip2method: keep what tells these addresses, not all methods (repeatable)
     #[arg(long, value_name = "ADDR")]
     address: Vec<String>,
+    /// Overwrite the values of the process: texts, numbers, whatever is no pointer and no structure that answers need. All
+    /// memory is kept so, and most answers stay the same
+    #[arg(long, conflicts_with_all = ["purpose", "address"])]
+    scrub: bool,
     #[command(flatten)]
     core: CoreArg,
+}
+
+/// Read what answers need, and tell by that what stays.
+fn plan<'p>(session: &Session<'p>, progress: &Progress) -> Plan<'p> {
+    use Purpose::{Async, Finalizers, Handles, Heap, Ip2method, Objects, Regions, Stacks, Syncblocks, Threads};
+    for purpose in [Regions, Stacks, Heap, Handles, Finalizers, Syncblocks, Threads, Async, Ip2method, Objects] {
+        purpose.read(session, &[], progress);
+    }
+    session.blocks();
+    let threads = commands::threads(session, ThreadOptions::default());
+    let names = threads.threads.into_iter().filter_map(|thread| thread.name).collect();
+    Plan::new(session, &names, Fill::default())
 }
 
 impl Command for Shrink {
@@ -46,27 +65,41 @@ impl Command for Shrink {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let (core, out) = (self.core.core.as_path(), self.out.as_path());
         refuse_existing(out, Self::NAME, Some(&format!("`coremap shrink -o NEW {}`", core.display())))?;
-        let options =
-            Options { record: true, memory: common.memory, alone: true, handle_sigbus: true, ..Options::default() };
+        let (record, record_bytes) = (!self.scrub, self.scrub);
+        let options = Options {
+            record,
+            record_bytes,
+            memory: common.memory,
+            alone: true,
+            handle_sigbus: true,
+            ..Options::default()
+        };
         let progress = progress();
         let process = while_doing(&|| "opening", &progress, || Process::open(core, &options, &progress))?;
         let session = Session::new(&process);
         let ips = self.address.iter().map(|a| address::parse(a, &process)).collect::<Result<Vec<_>, _>>();
         let ips = ips.map_err(Failure::Usage)?;
-        watched(&process, &progress, || {
+        let plan = watched(&process, &progress, || {
+            if self.scrub {
+                return Some(plan(&session, &progress));
+            }
             for p in &self.purpose {
                 p.read(&session, &ips, &progress);
             }
+            None
         });
         if let Some(page) = process.facts().diag_page {
             process.reads().note(page.range.start, DIAG_PAGE_SIZE);
         }
         let new = NewFile::begin(out)?;
         let mut writer = BufWriter::new(new.file());
-        let written = shrink::write(&process, &process.reads().ranges(), &mut writer);
+        let written = match &plan {
+            Some(plan) => shrink::write_scrubbed(&process, None, plan, &mut writer),
+            None => shrink::write(&process, &process.reads().ranges(), &mut writer).map(|s| (s, Counts::default())),
+        };
         let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
         drop(writer);
-        let shrunk = written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
+        let (shrunk, counts) = written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
         if shrunk.notes_cut {
             process.diag.partial("limit", "the notes claim more bytes than any process has: some are left out");
         }
@@ -78,6 +111,7 @@ impl Command for Shrink {
             segments: shrunk.segments,
             text_utf8: shrunk.text.utf8,
             text_utf16: shrunk.text.utf16,
+            scrubbed: plan.map(|_| counts),
         };
         answer(Self::NAME, common, &session, report)
     }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::scrub::Counts;
+
 /// `shrink`: the core that was written.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ShrinkReport {
@@ -20,4 +22,7 @@ pub struct ShrinkReport {
     pub text_utf8: u64,
     /// The same in UTF-16.
     pub text_utf16: u64,
+    /// Of a core that was scrubbed: bytes of its memory by what became of them, `kept` in all; `null` where its memory is as
+    /// it was.
+    pub scrubbed: Option<Counts>,
 }

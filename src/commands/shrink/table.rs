@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::slice;
 
+use serde::Serialize;
+
 use crate::commands::shrink::report::ShrinkReport;
 use crate::render::document::Document;
 use crate::render::{Render, csv_rows};
@@ -24,17 +26,43 @@ impl Render for ShrinkReport {
             human(self.in_core),
             exact(self.segments as u64)
         ));
-        doc.line(format!(
-            "The memory kept is as it was, with {} of readable text in UTF-8 and {} in UTF-16: smaller is not safer. \
-             `coremap scan-secrets {}` tells what a person would be sorry about.",
-            count(self.text_utf8, "piece"),
-            exact(self.text_utf16),
-            self.file
-        ));
+        let Some(counts) = &self.scrubbed else {
+            doc.line(format!(
+                "The memory kept is as it was, with {} of readable text in UTF-8 and {} in UTF-16: smaller is not safer. \
+                 `coremap scan-secrets {}` tells what a person would be sorry about.",
+                count(self.text_utf8, "piece"),
+                exact(self.text_utf16),
+                self.file
+            ));
+            return doc;
+        };
+        let rows = [
+            (counts.overwritten, "overwritten"),
+            (counts.strings, "characters of strings, overwritten so that equal ones stay equal"),
+            (counts.pointers, "kept: words that lead into mapped memory"),
+            (counts.structures, "kept: structures that answers read"),
+            (counts.zero, "zero, as before"),
+        ];
+        for (bytes, what) in rows {
+            doc.line(format!("{:>12}  {what}", human(bytes)));
+        }
+        doc.line("Sizes, counts, types, names and who points at whom are as they were: docs/sharing.md.".to_owned());
         doc
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        csv_rows(slice::from_ref(self), out)
+        let Self { file, size, kept, in_core, segments, .. } = self;
+        let row = Row { file, size: *size, kept: *kept, in_core: *in_core, segments: *segments };
+        csv_rows(slice::from_ref(&row), out)
     }
+}
+
+/// The row of CSV.
+#[derive(Default, Serialize)]
+struct Row<'a> {
+    file: &'a str,
+    size: u64,
+    kept: u64,
+    in_core: u64,
+    segments: usize,
 }

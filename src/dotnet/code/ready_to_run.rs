@@ -302,7 +302,7 @@ fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result
     // Of a small dump often only some pages are there.
     for part in memory.readable_parts(AddrRange::sized(first, count * size), u64::MAX) {
         let skip = part.start.since(first).next_multiple_of(size) - part.start.since(first);
-        let bytes = memory.bytes(part.start, part.len() as usize).map_err(fault)?;
+        let bytes = memory.look(part.start, part.len() as usize).map_err(fault)?;
         for bucket in bytes.get(skip as usize..).unwrap_or_default().chunks_exact(size as usize) {
             for slot in 0..slots {
                 let word = |base: u64| crate::bytes::u64_at(bucket, (base + slot * 8) as usize);

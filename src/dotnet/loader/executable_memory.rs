@@ -76,7 +76,7 @@ pub fn executable_memory(process: &Process, runtime: &Runtime) -> Option<Executa
     let mut seen = HashSet::new();
     let mut best: Option<ExecutableMemory> = None;
     for part in image.writable_parts(memory) {
-        let Ok(bytes) = memory.bytes(part.start, part.len() as usize) else { continue };
+        let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };
         for word in bytes.as_chunks::<8>().0 {
             let at = Addr::new(u64::from_le_bytes(*word));
             // A block of malloc, whose alignment is 16.

@@ -313,10 +313,11 @@ fn fit(process: &Process, image: &ElfImage, exports: &Exports, candidate: &Candi
 fn version_text(memory: &dyn Memory, image: &ElfImage) -> Option<String> {
     let finder = memchr::memmem::Finder::new(VERSION_TEXT);
     for part in image.writable_parts(memory) {
-        let bytes = memory.bytes(part.start, part.len() as usize).ok()?;
+        let bytes = memory.look(part.start, part.len() as usize).ok()?;
         if let Some(i) = finder.find(&bytes) {
-            let text = &bytes[i + VERSION_TEXT.len()..bytes.len().min(i + 128)];
-            return Some(crate::bytes::text(text));
+            let text = crate::bytes::text(&bytes[i + VERSION_TEXT.len()..bytes.len().min(i + 128)]);
+            memory.keep(part.start.saturating_add(i as u64), (VERSION_TEXT.len() + text.len() + 1) as u64);
+            return Some(text);
         }
     }
     None

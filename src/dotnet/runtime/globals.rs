@@ -149,6 +149,7 @@ fn by_shape(memory: &dyn Memory, image: &ElfImage, layout: &Layout, wide: bool, 
             if let Some(vars) = gc_dac_vars(memory, image, word, counted) {
                 let width = if wide { 8 } else { 4 };
                 let start = part.start.saturating_add(width * first as u64);
+                memory.keep(start, width * slots.len() as u64);
                 let source = format!("g_dacTable by its shape at {start}");
                 let (slots, pointers) = (slots.to_vec(), pointers.clone());
                 found.push(Roots { slots, pointers, gc_dac_vars: Some(vars), source });
@@ -233,7 +234,7 @@ pub(in crate::dotnet) fn has_table(memory: &dyn Memory, image: &ElfImage) -> boo
 
 /// The words of a part of the image's data, as a table of globals would have them.
 fn words(memory: &dyn Memory, image: &ElfImage, part: AddrRange, wide: bool) -> Option<Vec<Addr>> {
-    let bytes = memory.bytes(part.start, part.len() as usize).ok()?;
+    let bytes = memory.look(part.start, part.len() as usize).ok()?;
     Some(if wide {
         bytes.as_chunks::<8>().0.iter().map(|c| Addr::new(u64::from_le_bytes(*c))).collect()
     } else {

@@ -42,7 +42,7 @@ impl TypeSystem<'_> {
         let string = self.memory.ptr(object.checked_add(8 + offset)?).ok().filter(|s| !s.is_null())?;
         let view = self.view("String", string);
         let length = (view.u32("m_StringLength").ok()? as usize).min(limits::MAX_THREAD_NAME);
-        let bytes = self.memory.bytes(view.addr_of("m_FirstChar").ok()?, length * 2).ok()?;
+        let bytes = self.memory.look(view.addr_of("m_FirstChar").ok()?, length * 2).ok()?;
         let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
         Some(String::from_utf16_lossy(&units))
     }

@@ -184,6 +184,6 @@ fn words(types: &TypeSystem<'_>, frames: &[StackFrame], first: usize, last: usiz
     let above = calls.filter(|f| !matches!(f.kind, FrameKind::Mark(_))).map(|f| f.regs.sp()).next();
     let Some((from, to)) = below.zip(above).filter(|(from, to)| from <= to) else { return Vec::new() };
     let len = to.since(from).min(limits::MAX_LOCK_FRAMES);
-    let bytes = types.memory.bytes(from, types.memory.readable(from, len) as usize).unwrap_or_default();
+    let bytes = types.memory.look(from, types.memory.readable(from, len) as usize).unwrap_or_default();
     bytes.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).collect()
 }

@@ -75,7 +75,7 @@ fn words(heap: &Heap<'_>, tid: u32, range: AddrRange, out: &mut Vec<Candidate>) 
         }
     };
     for part in memory.readable_parts(range, limits::MAX_STACK_SCAN) {
-        let Ok(bytes) = memory.bytes(part.start, part.len() as usize) else { continue };
+        let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };
         for (i, bytes) in bytes.as_chunks::<8>().0.iter().enumerate() {
             let word = u64::from_le_bytes(*bytes);
             let address = part.start.saturating_add(8 * i as u64);

@@ -203,7 +203,7 @@ impl<'c, 'p> Monitors<'c, 'p> {
             let Some(sp) = sp.map(|sp| sp.align_down(WORD)) else { continue };
             let len = vm.memory.readable(sp, stack.end.since(sp).min(limits::MAX_STACK_FOR_LOCKS).min(left));
             left -= len;
-            let bytes = vm.memory.bytes(sp, len as usize).unwrap_or_default();
+            let bytes = vm.memory.look(sp, len as usize).unwrap_or_default();
             for word in bytes.as_chunks::<8>().0 {
                 let word = u64::from_le_bytes(*word);
                 let halves = [word as u32, (word >> 32) as u32].map(|half| encoding.narrow(half));

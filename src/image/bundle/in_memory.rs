@@ -47,7 +47,7 @@ fn in_part(
     part: AddrRange,
     path: &Arc<str>,
 ) -> Result<Option<Bundle>, LayoutError> {
-    let Ok(data) = memory.bytes(part.start, part.len() as usize) else { return Ok(None) };
+    let Ok(data) = memory.look(part.start, part.len() as usize) else { return Ok(None) };
     let number = |name: &str| layout.field("BundleRunner", name);
     let (number, major) = (number("num_embedded_files")?, number("major_version")?);
     let (begin, end) = (layout.field("std_vector", "begin")?, layout.field("std_vector", "end")?);

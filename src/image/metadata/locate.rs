@@ -73,9 +73,9 @@ impl<'m> Metadata<'m> {
     pub fn at(memory: &'m dyn Memory, addr: Addr, len: u64) -> Result<Metadata<'m>, MetadataError> {
         let size = usize::try_from(len).ok().filter(|_| len <= limits::MAX_METADATA);
         let size = size.ok_or(MetadataError::TooLarge(len))?;
-        match memory.borrow(addr, size) {
+        match memory.borrow_to_look(addr, size) {
             Some(bytes) => Metadata::parse(bytes),
-            None => Metadata::parse(memory.bytes(addr, size)?),
+            None => Metadata::parse(memory.look(addr, size)?),
         }
     }
 

@@ -207,6 +207,35 @@ impl<'a> Metadata<'a> {
         length_prefixed(heap, offset)
     }
 
+    /// Bytes of all of it.
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
+    /// Where values stand that the program's source has, sorted: texts of #US, constants, arguments of attributes, permissions. All else is names and
+    /// structure.
+    pub fn literals(&self) -> Vec<Range<usize>> {
+        let columns =
+            [(Table::Constant, 2), (Table::CustomAttribute, 2), (Table::FieldMarshal, 1), (Table::DeclSecurity, 2)];
+        let mut out = vec![self.user_strings.clone()];
+        for (table, column) in columns {
+            let offsets = (1..=self.row_count(table)).filter_map(|rid| self.cell(table, rid, column));
+            out.extend(offsets.filter_map(|offset| {
+                let value = self.blob(offset).filter(|value| !value.is_empty())?;
+                let start = (value.as_ptr() as usize).checked_sub(self.data.as_ptr() as usize)?;
+                Some(start..start + value.len())
+            }));
+        }
+        // What stands in no stream's part that is known: streams of other names.
+        out.sort_unstable_by_key(|range| range.start);
+        out
+    }
+
     /// The GUID of that 1-based index (II.24.2.5); 0 is none.
     pub fn guid(&self, index: u32) -> Option<[u8; 16]> {
         let heap = self.data.get(self.guids.clone())?;

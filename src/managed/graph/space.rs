@@ -55,7 +55,7 @@ impl<'a> Space<'a> {
         target.expect_random(ranges.iter().map(|range| target.facts().space.dumped_in(*range)).sum());
         for range in ranges {
             for run in target.dumped_runs(range) {
-                target.reads().note(run.range.start, run.range.len());
+                target.reads().note_run(run.range.start, run.range.len());
                 let start = run.range.start.align_up(8);
                 let bytes = run.bytes.get(start.since(run.range.start) as usize..).unwrap_or_default();
                 space.add(start, bytes);

@@ -227,6 +227,11 @@ impl Malloc {
         self.shape.as_ref().is_some_and(|s| s.tcaches.iter().any(|t| t.chunk == size))
     }
 
+    /// The most bytes that a thread's cache of any form has.
+    pub fn longest_cache(&self) -> u64 {
+        self.shape.iter().flat_map(|s| &s.tcaches).map(|t| t.chunk).max().unwrap_or(0)
+    }
+
     /// Bytes of a chunk that the program can use: to the size of the next.
     pub fn usable(&self, size: u64) -> u64 {
         self.shape.as_ref().map_or(0, |s| size.saturating_sub(s.chunk.mem - s.chunk.size))

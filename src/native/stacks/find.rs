@@ -81,7 +81,7 @@ impl Finder<'_> {
             if out.len() >= limits::MAX_ENDED_VOTERS {
                 break;
             }
-            let Ok(page) = memory.bytes(top.start, PAGE as usize) else { continue };
+            let Ok(page) = memory.look(top.start, PAGE as usize) else { continue };
             let words: Vec<u64> = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).collect();
             let at = |i: usize| top.start.saturating_add(8 * i as u64);
             let is_block = |i: &usize| words.get(*i) == Some(&at(*i).get()) && words.get(i + SELF) == words.get(*i);
@@ -237,7 +237,7 @@ impl Finder<'_> {
         if self.process.producer() != Producer::Gcore {
             return BTreeSet::new();
         }
-        let zero = |at: Addr| self.process.memory.bytes(at, BLANK).is_ok_and(|b| b.iter().all(|&b| b == 0));
+        let zero = |at: Addr| self.process.memory.look(at, BLANK).is_ok_and(|b| b.iter().all(|&b| b == 0));
         // A live thread has words above its stack pointer, and a control block. What a signal handler interrupted counts
         // where it runs on a stack of its own.
         let own = |sp: Addr| self.signals(sp, |_| false).last().map_or(sp, |f| f.sp);

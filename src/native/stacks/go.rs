@@ -62,7 +62,7 @@ impl<'a> Go<'a> {
         let g0 = self.g("m", m, "g0")?;
         let g0 = GoStack { g: g0, range: self.stack_of(g0)? };
         let words = self.memory.readable(m, limits::MAX_GO_M_WORDS * 8);
-        let words = self.memory.bytes(m, usize::try_from(words).ok()?).ok()?;
+        let words = self.memory.look(m, usize::try_from(words).ok()?).ok()?;
         let others = (0..words.len()).step_by(8).filter_map(|i| {
             let g = Addr::new(bytes::u64_at(&words, i)?);
             let ours = g != g0.g && !g.is_null() && self.m_of(g) == Some(m);

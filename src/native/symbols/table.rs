@@ -61,10 +61,11 @@ impl Strings {
                 let most = range.end.since(start).min(cap as u64);
                 [SHORT_NAME.min(most), most].into_iter().find_map(|most| {
                     let have = usize::try_from(memory.readable(start, most)).ok()?;
-                    match memory.borrow(start, have) {
+                    let name = match memory.borrow_to_look(start, have) {
                         Some(bytes) => ended(bytes).map(Cow::Borrowed),
-                        None => ended(&memory.bytes(start, have).ok()?).map(|name| Cow::Owned(name.to_vec())),
-                    }
+                        None => ended(&memory.look(start, have).ok()?).map(|name| Cow::Owned(name.to_vec())),
+                    };
+                    name.inspect(|name| memory.keep(start, name.len() as u64 + 1))
                 })?
             }
         };

@@ -63,10 +63,10 @@ fn search(memory: &dyn Memory, image: &ElfImage) -> Vec<Addr> {
     for part in image.writable_parts(memory) {
         let len = part.len() as usize;
         let copy;
-        let bytes = match memory.borrow(part.start, len) {
+        let bytes = match memory.borrow_to_look(part.start, len) {
             Some(bytes) => bytes,
             None => {
-                copy = memory.bytes(part.start, len).unwrap_or_default();
+                copy = memory.look(part.start, len).unwrap_or_default();
                 &*copy
             }
         };

@@ -1,0 +1,65 @@
+//! Blocks of malloc: their heads and lists stay, and nothing of what the program has in them.
+
+use std::sync::Mutex;
+
+use crate::memory::Memory;
+use crate::native::malloc::{Chunk, State};
+use crate::session::Session;
+use crate::targets::byte_set::ByteSet;
+use crate::targets::reads::ReadBytes;
+
+/// `size_t`.
+const WORD: u64 = 8;
+
+/// Bits of a size that say something else (`SIZE_BITS`).
+const FLAGS: u64 = 7;
+
+/// A free chunk's own words: sizes, and four links at the most (`struct malloc_chunk`).
+const FREE_WORDS: u64 = 6 * WORD;
+
+/// Bytes of malloc's own. `read`: what was read while its structures were.
+pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
+    let mut out = ByteSet::default();
+    let malloc = session.malloc();
+    if malloc.arenas.is_empty() && malloc.mapped.is_empty() {
+        return out;
+    }
+    let (lists, _) = session.blocks();
+    // Structures beside the chunks: arenas, heads of heaps.
+    for part in malloc.arenas.iter().flat_map(|arena| &arena.parts) {
+        let (all, chunks) = (part.committed, part.chunks);
+        out.add_of(&read.blocks, all.start, chunks.start.since(all.start));
+        out.add_of(&read.blocks, chunks.end, all.end.since(chunks.end));
+    }
+    for cache in &lists.tcaches {
+        // As long as its chunk, whatever forms of it there are.
+        let head = session.process.memory.u64(cache.address.saturating_sub(WORD)).unwrap_or(0);
+        let len = (head & !FLAGS).saturating_sub(2 * WORD).min(malloc.longest_cache());
+        out.add_of(&read.blocks, cache.address, len);
+    }
+    let shared = Mutex::new(out);
+    malloc.walk(
+        session.process,
+        lists,
+        |_| (),
+        |(), chunk: &Chunk| {
+            let Ok(mut out) = shared.lock() else { return };
+            out.add(chunk.address.saturating_add(WORD), WORD);
+            if chunk.state.is_free() {
+                let len = FREE_WORDS.min(chunk.size);
+                out.add_of(&read.blocks, chunk.address.saturating_add(WORD), len - WORD.min(len));
+                if !matches!(chunk.state, State::Tcache | State::Fastbin | State::Top) {
+                    // Its size once more, before the next one's own.
+                    out.add(chunk.address.saturating_add(chunk.size), WORD);
+                }
+            }
+        },
+    );
+    let mut out = shared.into_inner().unwrap_or_default();
+    for chunk in &malloc.mapped {
+        for at in [chunk.range.start, chunk.chunk] {
+            out.add(at, 2 * WORD);
+        }
+    }
+    out
+}

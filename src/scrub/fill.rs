@@ -1,0 +1,146 @@
+//! What stands where something was.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// What a word is overwritten with: no address of a program on any machine, and nobody's text.
+const WORD: [u8; 8] = 0x0def_aced_0def_aced_u64.to_le_bytes();
+
+/// Rounds of the permutation of a character: four make it one that can't be told from any other (Luby and Rackoff).
+const ROUNDS: u8 = 4;
+
+/// How the characters of strings are overwritten. Whatever it is, zeros stay zeros and nothing else becomes one.
+#[derive(Clone, Debug)]
+pub enum Fill {
+    /// By a key that was made for this core and is nowhere kept: equal texts stay equal, and different ones different.
+    Keyed(Box<RandomState>),
+    /// All alike, by their length alone: for tests, which compare what comes of two inputs.
+    ByLength,
+}
+
+impl Default for Fill {
+    fn default() -> Fill {
+        Fill::Keyed(Box::default())
+    }
+}
+
+impl Fill {
+    /// Overwrite `text`, units of `width` bytes.
+    ///
+    /// Each unit goes through a permutation that the key and all units before it choose, and then the same from the end. So the whole is
+    /// a permutation of all texts of that length (no two become one), and a change of any unit changes all.
+    pub(super) fn text(&self, text: &mut [u8], width: usize) {
+        let Fill::Keyed(key) = self else {
+            text.chunks_exact_mut(width).filter(|unit| unit.iter().any(|&b| b != 0)).for_each(|unit| unit.fill(b'x'));
+            return;
+        };
+        let units = text.len() / width.max(1);
+        let mut before = 0;
+        for i in 0..units {
+            before = unit(key, before, (0, units, i), text, width, i);
+        }
+        before = 0;
+        for i in (0..units).rev() {
+            before = unit(key, before, (1, units, i), text, width, i);
+        }
+    }
+}
+
+/// Overwrite the unit at `i`; what the next one's permutation is chosen by.
+fn unit(key: &RandomState, before: u64, place: (u8, usize, usize), text: &mut [u8], width: usize, i: usize) -> u64 {
+    let Some(unit) = text.get_mut(i * width..(i + 1) * width) else { return before };
+    let old = unit.iter().rev().fold(0u16, |value, &b| value << 8 | u16::from(b));
+    let tweak = key.hash_one((before, place));
+    if old != 0 {
+        let mut new = permuted(key, tweak, old, width);
+        // Zeros are not moved: what comes to zero goes on from there, as far as something else comes.
+        while new == 0 {
+            new = permuted(key, tweak, new, width);
+        }
+        unit.iter_mut().zip(new.to_le_bytes()).for_each(|(to, from)| *to = from);
+    }
+    // The first pass goes by what was there, the second by what that became: either can be undone by who has the key.
+    key.hash_one((tweak, if place.0 == 0 { old } else { unit.iter().rev().fold(0, |v, &b| v << 8 | u16::from(b)) }))
+}
+
+/// A permutation of all units of `width` bytes: a Feistel network of two halves.
+fn permuted(key: &RandomState, tweak: u64, unit: u16, width: usize) -> u16 {
+    let bits = 4 * width as u32;
+    let mask = (1u16 << bits) - 1;
+    let (mut left, mut right) = (unit >> bits, unit & mask);
+    for round in 0..ROUNDS {
+        let mixed = key.hash_one((tweak, round, right)) as u16 & mask;
+        (left, right) = (right, left ^ mixed);
+    }
+    left << bits | right
+}
+
+/// Overwrite a word but for the bytes that `keep` names (the lowest bit is the first). What of it is all zero stays.
+pub(super) fn word(word: &mut [u8; 8], keep: u8) -> bool {
+    let kept = |i: usize| keep >> i & 1 != 0;
+    if word.iter().enumerate().all(|(i, &b)| b == 0 || kept(i)) {
+        return false;
+    }
+    for (i, (byte, fill)) in word.iter_mut().zip(WORD).enumerate().filter(|(i, _)| !kept(*i)) {
+        debug_assert!(i < 8);
+        *byte = fill;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn filled(fill: &Fill, text: &str) -> Vec<u8> {
+        let mut out: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        fill.text(&mut out, 2);
+        out
+    }
+
+    #[test]
+    fn equal_texts_stay_equal_and_others_different() {
+        let fill = Fill::default();
+        assert_eq!(filled(&fill, "password"), filled(&fill, "password"));
+        let mut all = HashSet::new();
+        for a in 1..=255u16 {
+            for b in [1, 2, 0x61, 0x7a, 0xff, 0x20ac] {
+                let mut text: Vec<u8> = [a, b].into_iter().flat_map(u16::to_le_bytes).collect();
+                fill.text(&mut text, 2);
+                assert!(text.as_chunks::<2>().0.iter().all(|unit| *unit != [0, 0]));
+                assert!(all.insert(text));
+            }
+        }
+        // One unit of one byte: a permutation of the 255 that are not zero.
+        let ones: HashSet<u8> = (1..=255u8)
+            .map(|b| {
+                let mut text = [b];
+                fill.text(&mut text, 1);
+                text[0]
+            })
+            .collect();
+        assert!(ones.len() == 255 && !ones.contains(&0));
+    }
+
+    #[test]
+    fn nothing_of_a_text_is_left_and_no_beginning_is_told() {
+        let fill = Fill::default();
+        let (a, b) = (filled(&fill, "connection to A"), filled(&fill, "connection to B"));
+        assert!(a.as_chunks::<2>().0.iter().zip(b.as_chunks::<2>().0).filter(|(a, b)| a == b).count() < 3);
+        assert_ne!(filled(&fill, "x"), filled(&Fill::default(), "x").repeat(2));
+        assert_eq!(filled(&Fill::ByLength, "abc"), filled(&Fill::ByLength, "xyz"));
+        let mut zeros = [0u8, 0, 0x41, 0, 0, 0];
+        fill.text(&mut zeros, 2);
+        assert!(zeros[..2] == [0, 0] && zeros[4..] == [0, 0] && zeros[2..4] != [0, 0]);
+    }
+
+    #[test]
+    fn words_keep_what_they_are_to_keep() {
+        let mut some = *b"ABCDEFGH";
+        assert!(word(&mut some, 0b0000_1111));
+        assert_eq!(some, [b'A', b'B', b'C', b'D', 0xed, 0xac, 0xef, 0x0d]);
+        let mut zero = [7, 0, 0, 0, 0, 0, 0, 0];
+        assert!(!word(&mut zero, 1) && zero[0] == 7);
+        assert!(word(&mut zero, 0) && zero == WORD);
+    }
+}

@@ -1,0 +1,29 @@
+//! A core without what was in the process's variables: an allow list of bytes that stay as they are, and a filling for all
+//! others ([docs/sharing.md](https://docs.rs/coremap)).
+//!
+//! | file | holds |
+//! |---|---|
+//! | `plan` | which bytes stay: what was read as structure, by what the memory is for |
+//! | `objects` | heads of managed objects, and where strings have their characters |
+//! | `blocks` | heads of malloc's blocks, and its lists |
+//! | `stacks` | heads of signal frames, control blocks of threads |
+//! | `metadata` | names of types and methods in .NET's modules |
+//! | `fill` | what stands for a word, and for the characters of a string |
+//! | `apply` | a run of memory, overwritten |
+//! | `notes` | the same for ELF notes |
+//!
+//! It fails closed: what no rule names is overwritten, whatever it is.
+
+mod apply;
+mod blocks;
+mod fill;
+mod metadata;
+mod notes;
+mod objects;
+mod plan;
+mod stacks;
+
+pub use apply::Counts;
+pub use fill::Fill;
+pub use notes::notes;
+pub use plan::Plan;

@@ -1,0 +1,12 @@
+//! ELF notes, overwritten; which of their bytes stay is told in `core/scrubbed_notes.rs`, beside how they are read.
+
+use crate::core::{own_notes, scrubbed_notes};
+use crate::scrub::Plan;
+use crate::targets::Arch;
+
+/// The notes in `bytes` without values, and one more, which says so.
+pub fn notes(bytes: &[u8], arch: Arch, plan: &Plan<'_>) -> Vec<u8> {
+    let mut out = scrubbed_notes::scrubbed(bytes, arch, |value| plan.leads_somewhere(value));
+    own_notes::add_scrubbed(&mut out);
+    out
+}

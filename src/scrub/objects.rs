@@ -1,0 +1,145 @@
+//! Managed objects: what stays of them are their heads, and where strings have their characters.
+
+use std::collections::HashSet;
+
+use crate::addr::{Addr, AddrRange};
+use crate::managed::{Heap, Link, Losses, Object, StringUnits, TypeInfo};
+use crate::memory::Memory;
+use crate::session::Session;
+use crate::targets::byte_set::ByteSet;
+
+/// Bytes of the word before an object of .NET that tells of its lock (`ObjHeader::m_SyncBlockValue`).
+const SYNC_BLOCK_VALUE: u64 = 4;
+
+/// Bytes of the length that stands at the end of an array's head.
+const LENGTH: u64 = 4;
+
+/// Heads of objects are no longer than this where they have no length: two words.
+const LONGEST_HEAD: u64 = 16;
+
+/// What is known of objects.
+#[derive(Default)]
+pub(super) struct Objects {
+    /// Bytes that stay.
+    pub(super) heads: ByteSet,
+    /// Objects without elements, whose fields may stay where they were read as those of threads, locks and tasks.
+    pub(super) plain: ByteSet,
+    /// Characters of strings, and how many bytes one has; by address.
+    pub(super) texts: Vec<(AddrRange, u8)>,
+    /// Heaps that can't be walked well enough for any of it, in words.
+    pub(super) given_up: Vec<String>,
+}
+
+/// All objects of all runtimes. `names`: texts that answers print as names of threads, and which stay.
+pub(super) fn all(session: &Session<'_>, names: &HashSet<String>) -> Objects {
+    let mut out = Objects::default();
+    let of_dotnet = session.coreclr().len();
+    let java = of_dotnet..of_dotnet + session.hotspot().len();
+    for (number, runtime) in session.runtimes().into_iter().enumerate() {
+        let Some(heap) = runtime.heap() else { continue };
+        let layout = if number < of_dotnet || !session.nativeaot().is_empty() && number >= java.end {
+            Layout::DotNet
+        } else if java.contains(&number) {
+            Layout::Java
+        } else {
+            out.given_up.push(format!("{}: values of objects and their sizes are overwritten", runtime.label()));
+            continue;
+        };
+        of_heap(session, heap, layout, names, &mut out);
+    }
+    out.texts.sort_unstable();
+    out.texts.dedup();
+    out
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    DotNet,
+    Java,
+}
+
+fn of_heap(session: &Session<'_>, heap: &dyn Heap, layout: Layout, names: &HashSet<String>, out: &mut Objects) {
+    let head = head(heap);
+    let mut walker = heap.walker();
+    let mut reader = heap.reader();
+    for part in heap.parts() {
+        walker.walk(part, &mut Losses::default(), &mut |object: &Object| {
+            let Some(info) = heap.type_info(object.kind) else { return };
+            let len = info.elements.map_or(head, |elements| elements.start).min(object.size);
+            if layout == Layout::DotNet {
+                out.heads.add(object.addr.saturating_sub(SYNC_BLOCK_VALUE), SYNC_BLOCK_VALUE);
+            }
+            out.heads.add(object.addr, len);
+            if layout == Layout::Java {
+                let addr = object.addr.since(Addr::NULL);
+                reader.each(addr, |link, value| {
+                    if let Link::Field(offset) = link {
+                        reference(session, heap.place(object.addr, offset), value, &mut out.heads);
+                    }
+                    true
+                });
+            }
+            if info.string {
+                text(heap, object, info, &mut *reader, names, out);
+            } else if info.elements.is_none() {
+                out.plain.add(object.addr, object.size);
+            }
+        });
+    }
+}
+
+/// A reference stays, in as many bytes as it has: half a word where references are compressed.
+fn reference(session: &Session<'_>, place: Addr, value: u64, out: &mut ByteSet) {
+    let whole = session.process.memory.u64(place).is_ok_and(|word| word == value);
+    out.add(place, if whole { 8 } else { 4 });
+}
+
+/// Bytes of a head without a length, told by the shortest that has one.
+fn head(heap: &dyn Heap) -> u64 {
+    let types = (0..heap.types()).filter_map(|i| heap.type_info(crate::managed::TypeIndex(i as u32)));
+    let shortest = types.filter_map(|info| info.elements).map(|elements| elements.start).min();
+    shortest.unwrap_or(8 + LENGTH).saturating_sub(LENGTH).min(LONGEST_HEAD)
+}
+
+fn text(
+    heap: &dyn Heap,
+    string: &Object,
+    info: TypeInfo,
+    reader: &mut dyn crate::managed::ObjectReader,
+    names: &HashSet<String>,
+    out: &mut Objects,
+) {
+    let Some(content) = heap.string_content(string) else { return };
+    let len = content.bytes.len() as u64;
+    // Where it has no characters of its own, the first object that it holds has them.
+    let start = match info.elements {
+        Some(elements) => string.addr.checked_add(elements.start),
+        None => {
+            let mut array = None;
+            reader.each(string.addr.since(Addr::NULL), |_, value| {
+                array = Some(value);
+                false
+            });
+            let of = |array: u64| {
+                let node = reader.node(array)?;
+                Addr::new(array).checked_add(heap.type_info(node.kind)?.elements?.start)
+            };
+            array.and_then(of)
+        }
+    };
+    let Some(start) = start else { return };
+    let range = AddrRange::sized(start, len);
+    let (width, text) = match content.units {
+        StringUnits::Utf16 => {
+            let units = content.bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_le_bytes(*unit));
+            (2, char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>())
+        }
+        StringUnits::Latin1 => (1, content.bytes.iter().map(|&b| char::from(b)).collect()),
+        StringUnits::Utf8 => (1, String::from_utf8_lossy(content.bytes).into_owned()),
+    };
+    if names.contains(&text) {
+        out.heads.add(range.start, len);
+    } else {
+        out.texts.push((range, width));
+    }
+}

@@ -1,0 +1,155 @@
+//! Which bytes stay.
+
+use std::collections::HashSet;
+
+use crate::addr::{Addr, AddrRange, union};
+use crate::map::Kind;
+use crate::process::Process;
+use crate::scrub::objects::{self, Objects};
+use crate::scrub::{Fill, blocks, metadata, stacks};
+use crate::session::Session;
+use crate::targets::byte_set::ByteSet;
+use crate::targets::reads::ReadBytes;
+
+/// What memory is for, as far as that decides what of it stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Program files: what was read of it stays.
+    Image,
+    /// What a runtime or an allocator made for itself: what was read of it stays.
+    Structures,
+    /// Blocks of malloc: their heads, its lists, and what a runtime has in them of its own.
+    Blocks,
+    /// Managed objects.
+    Objects,
+    /// A stack as far as it is in use.
+    Stack,
+    /// All else: words that lead somewhere stay.
+    Data,
+    /// What nobody uses any more: nothing stays.
+    Dead,
+}
+
+/// What of a core stays as it is.
+pub struct Plan<'p> {
+    pub(super) process: &'p Process,
+    /// Memory by address, without gaps where it is mapped.
+    pub(super) uses: Vec<(AddrRange, Use)>,
+    pub(super) read: ReadBytes,
+    pub(super) blocks: ByteSet,
+    pub(super) objects: Objects,
+    pub(super) stacks: ByteSet,
+    /// Names in program files.
+    pub(super) names: ByteSet,
+    /// What protects stacks and pointers from being forged; never told.
+    pub(super) guards: Vec<AddrRange>,
+    /// Mapped memory: a word that leads there may be a pointer.
+    pub(super) mapped: Vec<(u64, u64)>,
+    pub(super) fill: Fill,
+}
+
+impl<'p> Plan<'p> {
+    /// Make a plan from what was read so far of a process whose reads are recorded byte by byte.
+    pub fn new(session: &Session<'p>, names: &HashSet<String>, fill: Fill) -> Plan<'p> {
+        // What is read from here on tells where things are, and not what stays.
+        let read = session.process.reads().take_bytes().unwrap_or_default();
+        let objects = objects::all(session, names);
+        for why in &objects.given_up {
+            session.process.diag.partial("scrub-unknown", why.clone());
+        }
+        let blocks = blocks::all(session, &read);
+        let (stacks, guards) = stacks::all(session);
+        let names = metadata::all(session.process);
+        let space = session.process.space();
+        let mapped = union(space.mappings.iter().map(|m| m.range).collect());
+        let mapped = mapped.iter().map(|r| (r.start.since(Addr::NULL), r.end.since(Addr::NULL))).collect();
+        Plan {
+            process: session.process,
+            uses: uses(session),
+            read,
+            blocks,
+            objects,
+            stacks,
+            names,
+            guards,
+            mapped,
+            fill,
+        }
+    }
+
+    /// Bytes of the word at `addr` that stay whatever they are.
+    pub(super) fn keeps(&self, used: Use, addr: Addr) -> u8 {
+        match used {
+            Use::Image => {
+                let read = &self.read;
+                let read = read.images.word(addr) | read.structures.word(addr) | read.blocks.word(addr);
+                read | self.names.word(addr)
+            }
+            Use::Structures => {
+                self.read.structures.word(addr) | self.read.blocks.word(addr) | self.read.others.word(addr)
+            }
+            Use::Blocks => self.read.structures.word(addr) | self.blocks.word(addr),
+            Use::Objects => {
+                self.objects.heads.word(addr) | self.read.threads.word(addr) & self.objects.plain.word(addr)
+            }
+            Use::Stack => self.read.threads.word(addr) | self.stacks.word(addr),
+            Use::Data | Use::Dead => 0,
+        }
+    }
+}
+
+fn of_kind(kind: Kind) -> Use {
+    match kind {
+        Kind::GCHeap | Kind::GCHeapToBeFreed => Use::Objects,
+        Kind::Image | Kind::Vdso => Use::Image,
+        Kind::Malloc => Use::Blocks,
+        Kind::Stack | Kind::Tls => Use::Stack,
+        Kind::NoAccess
+        | Kind::AnonRO
+        | Kind::AnonRW
+        | Kind::AnonRX
+        | Kind::AnonRWX
+        | Kind::MappedFile
+        | Kind::SharedMemory
+        | Kind::RuntimeHeap
+        | Kind::LibraryBuffer
+        | Kind::SanitizerShadow
+        | Kind::StackGuard
+        | Kind::GCHeapReserve
+        | Kind::PyMalloc
+        | Kind::PyFrames => Use::Data,
+        _ => Use::Structures,
+    }
+}
+
+/// All memory by use. Objects may lie in other kinds too (frozen ones in images): their heads are added to those.
+fn uses(session: &Session<'_>) -> Vec<(AddrRange, Use)> {
+    let mut dead: Vec<AddrRange> = Vec::new();
+    for stack in &session.stacks().list {
+        let to = stack.sp.unwrap_or(stack.stack.start).min(stack.stack.end);
+        // Of a stack that is kept for reuse nothing is in use.
+        let to = if stack.tid.is_none() { stack.stack.end } else { to };
+        dead.push(AddrRange::new(stack.stack.start, to));
+    }
+    let dead = union(dead);
+    let mut out = Vec::new();
+    for region in session.map().regions.iter() {
+        let used = of_kind(region.kind);
+        let mut at = region.range.start;
+        if used == Use::Stack {
+            let first = dead.partition_point(|d| d.end <= at);
+            for gone in dead.iter().skip(first).take_while(|d| d.start < region.range.end) {
+                let Some(gone) = gone.intersect(&region.range) else { continue };
+                if at < gone.start {
+                    out.push((AddrRange::new(at, gone.start), used));
+                }
+                out.push((gone, Use::Dead));
+                at = gone.end;
+            }
+        }
+        if at < region.range.end {
+            out.push((AddrRange::new(at, region.range.end), used));
+        }
+    }
+    out
+}
