@@ -291,11 +291,16 @@ pub struct LinkedModule {
 /// `struct r_debug`, offset of `r_map`.
 const R_DEBUG_MAP: u64 = 8;
 
+/// Its bytes, up to `r_ldbase`.
+const R_DEBUG: u64 = 40;
+
 /// `struct link_map`, offsets.
 mod link_map {
     pub(super) const ADDR: u64 = 0;
     pub(super) const NAME: u64 = 8;
     pub(super) const NEXT: u64 = 24;
+    /// Bytes that programs may know of: up to `l_prev`.
+    pub(super) const SIZE: u64 = 40;
 }
 
 /// Follow DT_DEBUG of the program to the dynamic linker's list of modules.
@@ -303,9 +308,11 @@ pub fn link_map(memory: &dyn Memory, dynamic: AddrRange) -> Vec<LinkedModule> {
     let mut out = Vec::new();
     let Some(r_debug) = dynamic_entry(memory, dynamic, dy::DT_DEBUG) else { return out };
     let Ok(first) = memory.ptr(Addr::new(r_debug).saturating_add(R_DEBUG_MAP)) else { return out };
+    memory.keep(Addr::new(r_debug), R_DEBUG);
     let end = Walks::new(Phase::Modules, limits::MAX_MODULES).begin().follow(first, |node| {
         let field = |off| memory.ptr(node.saturating_add(off));
         let bias = field(link_map::ADDR)?;
+        memory.keep(node, link_map::SIZE);
         let name = field(link_map::NAME).and_then(|p| memory.text(p, limits::MAX_NAME));
         out.push(LinkedModule { bias: bias.get(), name: name.unwrap_or_default() });
         field(link_map::NEXT)

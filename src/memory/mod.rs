@@ -145,6 +145,15 @@ pub trait Memory: Sync {
         self.bytes(addr, len)
     }
 
+    /// The u64 at `addr`, to see whether it is what is looked for.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    fn look_u64(&self, addr: Addr) -> Result<u64, Fault> {
+        let bytes = self.look(addr, 8)?;
+        bytes::u64_at(&bytes, 0).ok_or(Fault { addr, kind: FaultKind::Unmapped })
+    }
+
     /// The same as [`Memory::borrow`], to look for something in it.
     fn borrow_to_look(&self, addr: Addr, len: usize) -> Option<&[u8]> {
         self.borrow(addr, len)

@@ -294,11 +294,13 @@ const HEADS_AROUND: i64 = 32;
 
 /// Whether a `list_t` at `at` is linked both ways, and not to itself.
 fn is_linked(memory: &dyn Memory, at: Addr) -> bool {
+    // Most of what is asked is no list, and anybody's.
+    let word = |at: Option<Addr>| memory.look_u64(at?).ok().map(Addr::new);
     let both = || {
-        let next = memory.ptr(at).ok()?;
-        let prev = memory.ptr(at.checked_add(8)?).ok()?;
-        let back = memory.ptr(next.checked_add(8)?).ok()?;
-        let forth = memory.ptr(prev).ok()?;
+        let next = word(Some(at))?;
+        let prev = word(at.checked_add(8))?;
+        let back = word(next.checked_add(8))?;
+        let forth = word(Some(prev))?;
         Some(next != at && back == at && forth == at)
     };
     both() == Some(true)

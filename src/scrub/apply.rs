@@ -44,6 +44,57 @@ impl Counts {
 /// `size_t`.
 const WORD: u64 = 8;
 
+/// Addresses below this can be read as a text of a few letters.
+const LOW: u64 = 1 << 40;
+
+/// Characters in a row, in a word that was read as a structure, that make it a text: fewer come by chance.
+const LETTERS: usize = 6;
+
+/// The same for characters of two bytes.
+const WIDE_LETTERS: usize = 3;
+
+fn is_printable(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~')
+}
+
+/// Whether a word is the end of a text: some letters, and zeros.
+fn is_readable(word: [u8; 8]) -> bool {
+    let letters = word.iter().take_while(|b| is_printable(**b)).count();
+    let narrow = letters > 1 && word.iter().skip(letters).all(|&b| b == 0);
+    let wide = word.as_chunks::<2>().0.iter().take_while(|unit| is_printable(unit[0]) && unit[1] == 0).count();
+    narrow || wide > 1 && word.iter().skip(2 * wide).all(|&b| b == 0)
+}
+
+/// What a word is in a text, as far as the word alone tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    /// It is text.
+    Text,
+    /// It begins like one: the end of the text before it, if there is one.
+    End,
+    /// Something else.
+    Other,
+}
+
+/// How a word reads of which the bytes of `mask` are asked for.
+fn reads(word: [u8; 8], mask: u8) -> Reads {
+    let asked = |i: usize| mask >> i & 1 != 0;
+    let letter = |i: usize| asked(i) && word.get(i).copied().is_some_and(is_printable);
+    let (mut row, mut most) = (0, 0);
+    for i in 0..8 {
+        row = if letter(i) { row + 1 } else { 0 };
+        most = most.max(row);
+    }
+    let wide = |i: &usize| letter(2 * i) && word.get(2 * i + 1) == Some(&0);
+    if most >= LETTERS || (0..4).filter(wide).count() >= WIDE_LETTERS {
+        Reads::Text
+    } else if letter(0) {
+        Reads::End
+    } else {
+        Reads::Other
+    }
+}
+
 impl Plan<'_> {
     /// Overwrite `bytes`, which are those from `start` on (a multiple of 8), and count what becomes of them.
     pub fn apply(&self, start: Addr, bytes: &mut [u8], counts: &mut Counts) {
@@ -90,6 +141,20 @@ impl Plan<'_> {
         self.guards.get(first).is_some_and(|guard| guard.contains(at))
     }
 
+    /// Whether a word that may be text leads to where only text leads: into a program file, or data without a form. Programs that
+    /// are loaded below 2^40 (those that are not position-independent, and what maps itself low) have addresses of two to four
+    /// letters.
+    fn is_text_for_all_we_know(&self, word: [u8; 8]) -> bool {
+        let value = u64::from_le_bytes(word);
+        if value >= LOW || !is_readable(word) {
+            return false;
+        }
+        let place = Addr::new(value);
+        let after = self.uses.partition_point(|(range, _)| range.start <= place);
+        let used = after.checked_sub(1).and_then(|i| self.uses.get(i)).map(|(_, used)| *used);
+        !(matches!(used, Some(Use::Blocks | Use::Objects)) && place.is_aligned(WORD))
+    }
+
     /// Whether a word is an address of mapped memory.
     pub(super) fn leads_somewhere(&self, value: u64) -> bool {
         let after = self.mapped.partition_point(|&(start, _)| start <= value);
@@ -111,8 +176,9 @@ impl Run<'_, '_> {
         let Some(bytes) = bytes.get_mut(from..from + part.len() as usize) else { return };
         let (words, rest) = bytes.as_chunks_mut::<8>();
         let mut at = part.start;
+        let mut in_text = false;
         for (word, texts) in words.iter_mut().zip(self.texts.iter().skip(from / 8)) {
-            self.word(word, (at, used, *texts), counts);
+            self.word(word, (at, used, *texts), &mut in_text, counts);
             at = at.saturating_add(WORD);
         }
         // A core cut within a word.
@@ -120,15 +186,36 @@ impl Run<'_, '_> {
         rest.fill(0);
     }
 
-    fn word(&self, word: &mut [u8; 8], (at, used, texts): (Addr, Use, u8), counts: &mut Counts) {
+    /// `in_text`: whether the word before was a text that nobody named.
+    fn word(
+        &self,
+        word: &mut [u8; 8],
+        (at, used, texts): (Addr, Use, u8),
+        in_text: &mut bool,
+        counts: &mut Counts,
+    ) {
         let value = u64::from_le_bytes(*word);
         if value == 0 {
+            *in_text = false;
             counts.zero += WORD;
             return;
         }
-        let guard = self.plan.is_guard(at);
-        let keep = if guard { 0 } else { self.plan.keeps(used, at) & !texts };
-        if !guard && texts == 0 && keep != u8::MAX && used != Use::Dead && self.plan.leads_somewhere(value) {
+        let plan = self.plan;
+        let guard = plan.guard_values.binary_search(&value).is_ok() || plan.is_guard(at);
+        let mut keep = if guard { 0 } else { plan.keeps(used, at) & !texts };
+        let pointer = !guard && texts == 0 && used != Use::Dead && plan.leads_somewhere(value);
+        // What was read as a structure and reads as text was no structure, but for the names.
+        let unnamed = keep & !plan.read.kept.word(at);
+        *in_text = used != Use::Image && used != Use::Objects && unnamed != 0 && !pointer && match reads(*word, unnamed) {
+            Reads::Text => true,
+            Reads::End => *in_text,
+            Reads::Other => false,
+        };
+        if *in_text {
+            /*DBG*/ if std::env::var("SCRUB_P").is_ok() { eprintln!("TEXT {at} {used:?} {:?}", String::from_utf8_lossy(&word[..])); }
+            keep &= !unnamed;
+        }
+        if pointer && keep != u8::MAX && !plan.is_text_for_all_we_know(*word) {
             counts.pointers += WORD;
             return;
         }

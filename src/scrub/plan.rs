@@ -24,7 +24,7 @@ pub(super) enum Use {
     Objects,
     /// A stack as far as it is in use.
     Stack,
-    /// All else: words that lead somewhere stay.
+    /// All else: words that lead somewhere stay, and what runtimes have there of their own.
     Data,
     /// What nobody uses any more: nothing stays.
     Dead,
@@ -43,6 +43,8 @@ pub struct Plan<'p> {
     pub(super) names: ByteSet,
     /// What protects stacks and pointers from being forged; never told.
     pub(super) guards: Vec<AddrRange>,
+    /// The values there, which functions copy into their frames.
+    pub(super) guard_values: Vec<u64>,
     /// Mapped memory: a word that leads there may be a pointer.
     pub(super) mapped: Vec<(u64, u64)>,
     pub(super) fill: Fill,
@@ -59,6 +61,7 @@ impl<'p> Plan<'p> {
         }
         let blocks = blocks::all(session, &read);
         let (stacks, guards) = stacks::all(session);
+        let guard_values = stacks::guard_values(session.process, &guards);
         let names = metadata::all(session.process);
         let space = session.process.space();
         let mapped = union(space.mappings.iter().map(|m| m.range).collect());
@@ -72,6 +75,7 @@ impl<'p> Plan<'p> {
             stacks,
             names,
             guards,
+            guard_values,
             mapped,
             fill,
         }
@@ -79,7 +83,10 @@ impl<'p> Plan<'p> {
 
     /// Bytes of the word at `addr` that stay whatever they are.
     pub(super) fn keeps(&self, used: Use, addr: Addr) -> u8 {
-        match used {
+        if used == Use::Dead {
+            return 0;
+        }
+        let read = match used {
             Use::Image => {
                 let read = &self.read;
                 let read = read.images.word(addr) | read.structures.word(addr) | read.blocks.word(addr);
@@ -90,14 +97,18 @@ impl<'p> Plan<'p> {
             }
             Use::Blocks => self.read.structures.word(addr) | self.blocks.word(addr),
             Use::Objects => {
-                self.objects.heads.word(addr) | self.read.threads.word(addr) & self.objects.plain.word(addr)
+                self.objects.heads.word(addr) | self.read.heaps.word(addr) | self.read.threads.word(addr) & self.objects.plain.word(addr)
             }
             Use::Stack => self.read.threads.word(addr) | self.stacks.word(addr),
-            Use::Data | Use::Dead => 0,
-        }
+            Use::Data => self.read.structures.word(addr),
+            Use::Dead => 0,
+        };
+        /*DBG*/ if DBG.with(|d| d.contains(&format!("{used:?}"))) { return 0xff; }
+        read | self.read.kept.word(addr)
     }
 }
 
+thread_local!{ static DBG: String = std::env::var("SCRUB_KEEP").unwrap_or_default(); }
 fn of_kind(kind: Kind) -> Use {
     match kind {
         Kind::GCHeap | Kind::GCHeapToBeFreed => Use::Objects,

@@ -1,10 +1,12 @@
 //! Stacks: what answers need of them beside pointers are the heads of signal frames and the fields by which a thread's control block
 //! tells its stack.
 
-use crate::addr::AddrRange;
+use crate::addr::{Addr, AddrRange};
+use crate::memory::Memory;
 use crate::native::signal_frames;
+use crate::process::Process;
 use crate::session::Session;
-use crate::targets::Arch;
+use crate::targets::{Arch, at};
 use crate::targets::byte_set::ByteSet;
 
 /// Words of a control block, from where it begins to tell of its stack (`stackblock`, `stackblock_size`, `guardsize`,
@@ -15,18 +17,40 @@ const RECORD: u64 = 5 * 8;
 /// `pointer_guard`). On aarch64 both are variables of ld.so, which nobody reads.
 const GUARDS: (u64, u64) = (0x28, 0x38);
 
+/// Bytes of AT_RANDOM, which the guards are made of.
+const RANDOM: u64 = 16;
+
+/// What the guards are, in each thread and as the kernel gave them: glibc's `_dl_setup_stack_chk_guard` takes the first word of
+/// AT_RANDOM without its lowest byte, and `_dl_setup_pointer_guard` the second.
+pub(super) fn guard_values(process: &Process, guards: &[AddrRange]) -> Vec<u64> {
+    let word = |at: Addr| process.memory.u64(at).ok();
+    let random = process.auxv(at::RANDOM).map(Addr::new);
+    let of_threads = guards.iter().flat_map(|guard| [Some(guard.start), guard.start.checked_add(8)]).flatten();
+    let given = [random, random.and_then(|at| at.checked_add(8))].into_iter().flatten();
+    let mut out: Vec<u64> = of_threads.chain(given).filter_map(word).flat_map(|word| [word, word & !0xff]).collect();
+    out.sort_unstable();
+    out.dedup();
+    // What is small is no guard, and many a number.
+    out.retain(|&word| word > u64::from(u32::MAX));
+    out
+}
+
 /// Bytes that stay, and those that never do.
 pub(super) fn all(session: &Session<'_>) -> (ByteSet, Vec<AddrRange>) {
     let (mut out, mut guards) = (ByteSet::default(), Vec::new());
     let (process, stacks) = (session.process, session.stacks());
     let arch = process.arch();
-    for pointer in process.threads().iter().filter_map(|thread| thread.thread_pointer) {
+    for (tid, pointer) in process.threads().iter().filter_map(|thread| Some((thread.tid, thread.thread_pointer?))) {
         if let Some(layout) = &stacks.layout {
             out.add(pointer.wrapping_offset(layout.offset), RECORD);
         }
         if arch == Arch::X86_64 {
+            keep_own_id(process, pointer, tid, &mut out);
             guards.push(AddrRange::new(pointer.saturating_add(GUARDS.0), pointer.saturating_add(GUARDS.1)));
         }
+    }
+    if let Some(random) = process.auxv(at::RANDOM) {
+        guards.push(AddrRange::sized(Addr::new(random), RANDOM));
     }
     guards.sort_unstable();
     for stack in &stacks.list {
@@ -41,4 +65,16 @@ pub(super) fn all(session: &Session<'_>) -> (ByteSet, Vec<AddrRange>) {
         }
     }
     (out, guards)
+}
+
+/// Bytes of a thread's control block in which libthread_db, and with it gdb, looks for its id (`struct pthread`, `tid`: 0x2d0 in
+/// glibc 2.31 to 2.41).
+const CONTROL_BLOCK: u64 = 0x400;
+
+fn keep_own_id(process: &Process, pointer: Addr, tid: u32, out: &mut ByteSet) {
+    for at in (0..CONTROL_BLOCK).step_by(4).map(|offset| pointer.saturating_add(offset)) {
+        if process.memory.look(at, 4).is_ok_and(|bytes| bytes == tid.to_le_bytes()) {
+            out.add(at, 4);
+        }
+    }
 }

@@ -53,22 +53,37 @@ pub struct ReadBytes {
     pub images: ByteSet,
     /// What other allocators and runtimes are recognised by.
     pub others: ByteSet,
+    /// Bookkeeping of managed heaps, of which some lies in the heaps themselves.
+    pub heaps: ByteSet,
+    /// What was told to be a structure or a name, wherever it lies ([`Memory::keep`](crate::memory::Memory::keep)).
+    pub kept: ByteSet,
 }
 
-impl ReadBytes {
-    fn note(&mut self, phase: Phase, addr: Addr, len: u64) {
-        match phase {
-            // What is looked at for its contents is no structure.
-            Phase::Strings
+/// Whether what is read in `phase` is looked at for its contents, and is no structure.
+fn is_content(phase: Phase) -> bool {
+    matches!(
+        phase,
+        Phase::Strings
             | Phase::Anonymous
             | Phase::Pointers
             | Phase::ZeroPages
             | Phase::Search
             | Phase::Proof
-            | Phase::Dump => {}
+            | Phase::Dump
+    )
+}
+
+impl ReadBytes {
+    fn note(&mut self, phase: Phase, addr: Addr, len: u64) {
+        match phase {
+            _ if is_content(phase) => {}
             Phase::Malloc | Phase::MappedChunks | Phase::Blocks => self.blocks.add(addr, len),
             Phase::Modules => self.images.add(addr, len),
             Phase::Foreign => self.others.add(addr, len),
+            Phase::GcHeap => {
+                self.structures.add(addr, len);
+                self.heaps.add(addr, len);
+            }
             Phase::Stacks | Phase::ManagedThreads | Phase::Locks | Phase::Tasks => {
                 self.structures.add(addr, len);
                 self.threads.add(addr, len);
@@ -222,6 +237,7 @@ impl Reads {
     /// `len` bytes at `addr` were read.
     pub fn note(&self, addr: Addr, len: u64) {
         if let Some(bytes) = &self.bytes {
+            /*TRACE*/ if let Ok(v) = std::env::var("SCRUB_TRACE") { let w = u64::from_str_radix(v.trim_start_matches("0x"), 16).unwrap_or(0); let a = addr.get(); if a <= w && w < a + len { eprintln!("READ {a:x} {len} {:?}\n{}", self.phase(), std::backtrace::Backtrace::force_capture()); } }
             bytes.lock().unwrap_or_else(PoisonError::into_inner).note(self.phase(), addr, len);
         }
         self.note_run(addr, len);
@@ -230,7 +246,12 @@ impl Reads {
     /// What was found there is a structure.
     pub fn keep(&self, addr: Addr, len: u64) {
         if let Some(bytes) = &self.bytes {
-            bytes.lock().unwrap_or_else(PoisonError::into_inner).note(self.phase(), addr, len);
+            /*TRACE*/ if let Ok(v) = std::env::var("SCRUB_TRACE") { let w = u64::from_str_radix(v.trim_start_matches("0x"), 16).unwrap_or(0); let a = addr.get(); if a <= w && w < a + len { eprintln!("READ {a:x} {len} {:?}\n{}", self.phase(), std::backtrace::Backtrace::force_capture()); } }
+            let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            bytes.note(self.phase(), addr, len);
+            if !is_content(self.phase()) {
+                bytes.kept.add(addr, len);
+            }
         }
     }
 

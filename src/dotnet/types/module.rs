@@ -146,9 +146,10 @@ impl<'p> ModuleInfo<'p> {
 /// UTF-16 text, NUL-terminated; none where it does not end.
 fn wide_text(types: &TypeSystem<'_>, at: Addr) -> Option<String> {
     let have = types.memory.readable(at, limits::MAX_PATH_BYTES as u64) as usize;
-    let bytes = types.memory.bytes(at, have).ok()?;
+    let bytes = types.memory.look(at, have).ok()?;
     let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
     let text = units.get(..units.iter().position(|&u| u == 0)?)?;
+    types.memory.keep(at, 2 * (text.len() as u64 + 1));
     Some(char::decode_utf16(text.iter().copied()).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
 }
 

@@ -69,7 +69,7 @@ impl Finder<'_> {
     }
 
     fn arena_in(&self, start: Addr, len: u64) -> Option<(Addr, StateShape)> {
-        let data = self.memory.bytes(start, len as usize).ok()?;
+        let data = self.memory.look(start, len as usize).ok()?;
         let b = self.shape.bins;
         // An empty bin points to where a chunk header with these links would be.
         let is_empty = |i: usize| {

@@ -37,23 +37,25 @@ const NEAR: u64 = 256 << 10;
 pub(super) fn find(finder: &Finder<'_>, main: &MainArena, heap: Option<&MallocHeap>, fastbins: bool) -> Option<Params> {
     let low = main.bins.saturating_sub(NEAR).max(main.data.start);
     let high = main.bins.saturating_add(NEAR).min(main.data.end);
-    let mut found: Vec<Params> = Vec::new();
+    let mut found: Vec<(Params, &ParShape)> = Vec::new();
     for part in finder.memory.readable_parts(crate::addr::AddrRange::new(low, high), 2 * NEAR) {
-        let Ok(data) = finder.memory.bytes(part.start, part.len() as usize) else { continue };
+        let Ok(data) = finder.memory.look(part.start, part.len() as usize) else { continue };
         for at in (0..data.len()).step_by(8) {
             for shape in finder.shape.params.iter().filter(|s| s.fastbins == fastbins) {
                 let params =
                     read(&data, at, shape).map(|p| Params { address: part.start.saturating_add(at as u64), ..p });
-                found.extend(params.filter(|p| fits(finder, heap, p)));
+                found.extend(params.filter(|p| fits(finder, heap, p)).map(|p| (p, shape)));
             }
         }
     }
-    let exact = found.iter().filter(|p| heap.is_some_and(|h| h.range.start == p.sbrk_base));
-    match (exact.collect::<Vec<_>>().as_slice(), found.as_slice()) {
-        ([one], _) => Some(**one),
-        ([], [one]) => Some(*one),
-        _ => None,
-    }
+    let exact = found.iter().filter(|(p, _)| heap.is_some_and(|h| h.range.start == p.sbrk_base));
+    let (params, shape) = match (exact.collect::<Vec<_>>().as_slice(), found.as_slice()) {
+        ([one], _) => **one,
+        ([], [one]) => *one,
+        _ => return None,
+    };
+    shape.fields().for_each(|(field, len)| finder.memory.keep(params.address.saturating_add(field), len));
+    Some(params)
 }
 
 /// The fields from `at` on, if their numbers can be so.

@@ -68,6 +68,15 @@ pub(super) struct ParShape {
     pub(super) trim_threshold: u64,
 }
 
+impl ParShape {
+    /// Where its fields are, and their lengths.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (u64, u64)> {
+        let ints = [self.n_mmaps, self.n_mmaps_max, self.max_n_mmaps, self.no_dyn_threshold].map(|at| (at, 4));
+        let longs = [self.mmapped_mem, self.max_mmapped_mem, self.sbrk_base, self.mmap_threshold, self.trim_threshold];
+        ints.into_iter().chain(longs.map(|at| (at, 8)))
+    }
+}
+
 /// `tcache_perthread_struct` of some releases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TcacheShape {

@@ -112,7 +112,7 @@ impl ThreadWords {
             let near = near(tp);
             let Some(range) = near.intersect(&piece.range) else { continue };
             let start = range.start.align_up(8);
-            let Ok(words) = memory.bytes(start, range.end.since(start) as usize) else {
+            let Ok(words) = memory.look(start, range.end.since(start) as usize) else {
                 if piece.state != PieceState::NotDumped {
                     unread.push(thread.tid);
                 }
