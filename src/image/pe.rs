@@ -78,12 +78,22 @@ const MEM_WRITE: u32 = 0x8000_0000;
 /// Read PE headers at `base`; `None` where there are none.
 pub fn read(memory: &dyn Memory, base: Addr) -> Option<PeImage> {
     let len = memory.readable(base, HEADER_BYTES) as usize;
-    parse(&memory.bytes(base, len).ok()?)
+    let bytes = memory.look(base, len).ok()?;
+    let image = parse(&bytes)?;
+    // Of a small file what the headers describe begins within these bytes.
+    memory.keep(base, headers_len(&bytes).min(len as u64));
+    Some(image)
 }
 
 /// Read PE headers from a file.
 pub fn of_file(file: &[u8]) -> Option<PeImage> {
     parse(file.get(..HEADER_BYTES as usize).unwrap_or(file))
+}
+
+/// SizeOfHeaders: bytes of all headers, the table of sections among them.
+fn headers_len(bytes: &[u8]) -> u64 {
+    let header = Header::parse(bytes).ok().and_then(|header| header.optional_header);
+    header.map_or(0, |optional| optional.windows_fields.size_of_headers.into())
 }
 
 /// Parse PE headers from the first bytes of a file.

@@ -159,6 +159,11 @@ pub trait Memory: Sync {
         self.borrow(addr, len)
     }
 
+    /// Whether it is recorded what [`Memory::keep`] is told.
+    fn keeps(&self) -> bool {
+        false
+    }
+
     /// What was found at `addr` is a structure, or a name that answers print.
     fn keep(&self, _addr: Addr, _len: u64) {}
 

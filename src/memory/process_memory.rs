@@ -248,6 +248,10 @@ impl Memory for ProcessMemory {
         self.borrow_from(addr, len, false, For::Looking)
     }
 
+    fn keeps(&self) -> bool {
+        self.target.reads().records_bytes()
+    }
+
     fn keep(&self, addr: Addr, len: u64) {
         self.target.reads().keep(addr, len);
     }
@@ -283,6 +287,10 @@ impl Memory for Pristine<'_> {
 
     fn borrow_to_look(&self, addr: Addr, len: usize) -> Option<&[u8]> {
         self.0.borrow_from(addr, len, true, For::Looking)
+    }
+
+    fn keeps(&self) -> bool {
+        self.0.target.reads().records_bytes()
     }
 
     fn keep(&self, addr: Addr, len: u64) {

@@ -205,14 +205,13 @@ impl Run<'_, '_> {
         let mut keep = if guard { 0 } else { plan.keeps(used, at) & !texts };
         let pointer = !guard && texts == 0 && used != Use::Dead && plan.leads_somewhere(value);
         // What was read as a structure and reads as text was no structure, but for the names.
-        let unnamed = keep & !plan.read.kept.word(at);
-        *in_text = used != Use::Image && used != Use::Objects && unnamed != 0 && !pointer && match reads(*word, unnamed) {
+        let unnamed = keep & !plan.read.kept.word(at) & !plan.blocks.word(at);
+        *in_text = matches!(used, Use::Blocks | Use::Stack | Use::Data) && unnamed != 0 && !pointer && match reads(*word, unnamed) {
             Reads::Text => true,
             Reads::End => *in_text,
             Reads::Other => false,
         };
         if *in_text {
-            /*DBG*/ if std::env::var("SCRUB_P").is_ok() { eprintln!("TEXT {at} {used:?} {:?}", String::from_utf8_lossy(&word[..])); }
             keep &= !unnamed;
         }
         if pointer && keep != u8::MAX && !plan.is_text_for_all_we_know(*word) {

@@ -7,7 +7,6 @@
 //! | `objects` | heads of managed objects, and where strings have their characters |
 //! | `blocks` | heads of malloc's blocks, and its lists |
 //! | `stacks` | heads of signal frames, control blocks of threads |
-//! | `metadata` | names of types and methods in .NET's modules |
 //! | `fill` | what stands for a word, and for the characters of a string |
 //! | `apply` | a run of memory, overwritten |
 //! | `notes` | the same for ELF notes |
@@ -17,7 +16,6 @@
 mod apply;
 mod blocks;
 mod fill;
-mod metadata;
 mod notes;
 mod objects;
 mod plan;

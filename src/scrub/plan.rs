@@ -6,7 +6,7 @@ use crate::addr::{Addr, AddrRange, union};
 use crate::map::Kind;
 use crate::process::Process;
 use crate::scrub::objects::{self, Objects};
-use crate::scrub::{Fill, blocks, metadata, stacks};
+use crate::scrub::{Fill, blocks, stacks};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
@@ -39,8 +39,6 @@ pub struct Plan<'p> {
     pub(super) blocks: ByteSet,
     pub(super) objects: Objects,
     pub(super) stacks: ByteSet,
-    /// Names in program files.
-    pub(super) names: ByteSet,
     /// What protects stacks and pointers from being forged; never told.
     pub(super) guards: Vec<AddrRange>,
     /// The values there, which functions copy into their frames.
@@ -62,9 +60,11 @@ impl<'p> Plan<'p> {
         let blocks = blocks::all(session, &read);
         let (stacks, guards) = stacks::all(session);
         let guard_values = stacks::guard_values(session.process, &guards);
-        let names = metadata::all(session.process);
         let space = session.process.space();
-        let mapped = union(space.mappings.iter().map(|m| m.range).collect());
+        // What a dump left out altogether is known by name alone, and stacks lead there.
+        let files = space.files.iter().map(|file| file.range);
+        let modules = session.process.modules.iter().map(|module| module.range);
+        let mapped = union(space.mappings.iter().map(|m| m.range).chain(files).chain(modules).collect());
         let mapped = mapped.iter().map(|r| (r.start.since(Addr::NULL), r.end.since(Addr::NULL))).collect();
         Plan {
             process: session.process,
@@ -73,7 +73,6 @@ impl<'p> Plan<'p> {
             blocks,
             objects,
             stacks,
-            names,
             guards,
             guard_values,
             mapped,
@@ -89,8 +88,7 @@ impl<'p> Plan<'p> {
         let read = match used {
             Use::Image => {
                 let read = &self.read;
-                let read = read.images.word(addr) | read.structures.word(addr) | read.blocks.word(addr);
-                read | self.names.word(addr)
+                read.images.word(addr) | read.structures.word(addr) | read.blocks.word(addr)
             }
             Use::Structures => {
                 self.read.structures.word(addr) | self.read.blocks.word(addr) | self.read.others.word(addr)
@@ -103,12 +101,10 @@ impl<'p> Plan<'p> {
             Use::Data => self.read.structures.word(addr),
             Use::Dead => 0,
         };
-        /*DBG*/ if DBG.with(|d| d.contains(&format!("{used:?}"))) { return 0xff; }
         read | self.read.kept.word(addr)
     }
 }
 
-thread_local!{ static DBG: String = std::env::var("SCRUB_KEEP").unwrap_or_default(); }
 fn of_kind(kind: Kind) -> Use {
     match kind {
         Kind::GCHeap | Kind::GCHeapToBeFreed => Use::Objects,

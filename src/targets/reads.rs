@@ -138,6 +138,11 @@ impl Reads {
         Reads { bytes: Some(Mutex::default()), ..Reads::default() }
     }
 
+    /// Whether bytes are recorded.
+    pub fn records_bytes(&self) -> bool {
+        self.bytes.is_some()
+    }
+
     /// The bytes read so far; `None` where that was not recorded.
     pub fn take_bytes(&self) -> Option<ReadBytes> {
         Some(std::mem::take(&mut *self.bytes.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -237,7 +242,6 @@ impl Reads {
     /// `len` bytes at `addr` were read.
     pub fn note(&self, addr: Addr, len: u64) {
         if let Some(bytes) = &self.bytes {
-            /*TRACE*/ if let Ok(v) = std::env::var("SCRUB_TRACE") { let w = u64::from_str_radix(v.trim_start_matches("0x"), 16).unwrap_or(0); let a = addr.get(); if a <= w && w < a + len { eprintln!("READ {a:x} {len} {:?}\n{}", self.phase(), std::backtrace::Backtrace::force_capture()); } }
             bytes.lock().unwrap_or_else(PoisonError::into_inner).note(self.phase(), addr, len);
         }
         self.note_run(addr, len);
@@ -246,7 +250,6 @@ impl Reads {
     /// What was found there is a structure.
     pub fn keep(&self, addr: Addr, len: u64) {
         if let Some(bytes) = &self.bytes {
-            /*TRACE*/ if let Ok(v) = std::env::var("SCRUB_TRACE") { let w = u64::from_str_radix(v.trim_start_matches("0x"), 16).unwrap_or(0); let a = addr.get(); if a <= w && w < a + len { eprintln!("READ {a:x} {len} {:?}\n{}", self.phase(), std::backtrace::Backtrace::force_capture()); } }
             let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
             bytes.note(self.phase(), addr, len);
             if !is_content(self.phase()) {

@@ -5,6 +5,7 @@ use clap::Args;
 use coremap::commands::shrink::ShrinkReport;
 use coremap::commands::{self, ThreadOptions};
 use coremap::core::producer::DIAG_PAGE_SIZE;
+use coremap::memory::Memory;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::scrub::{Counts, Fill, Plan};
@@ -54,6 +55,9 @@ fn plan<'p>(session: &Session<'p>, progress: &Progress) -> Plan<'p> {
         purpose.read(session, &[], progress);
     }
     session.blocks();
+    if let Some(page) = session.process.facts().diag_page {
+        session.process.memory.keep(page.range.start, DIAG_PAGE_SIZE);
+    }
     let threads = commands::threads(session, ThreadOptions::default());
     let names = threads.threads.iter().flat_map(|thread| [thread.name.clone(), thread.managed_name.clone()]).flatten().collect();
     Plan::new(session, &names, Fill::default())

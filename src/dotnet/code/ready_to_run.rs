@@ -303,11 +303,15 @@ fn entry_points(memory: &dyn Memory, runtime: &Runtime, buckets: Addr) -> Result
     for part in memory.readable_parts(AddrRange::sized(first, count * size), u64::MAX) {
         let skip = part.start.since(first).next_multiple_of(size) - part.start.since(first);
         let bytes = memory.look(part.start, part.len() as usize).map_err(fault)?;
-        for bucket in bytes.get(skip as usize..).unwrap_or_default().chunks_exact(size as usize) {
+        let aligned = bytes.get(skip as usize..).unwrap_or_default().chunks_exact(size as usize);
+        for (bucket, at) in aligned.zip((skip..).step_by(size as usize)) {
+            let at = part.start.saturating_add(at);
             for slot in 0..slots {
                 let word = |base: u64| crate::bytes::u64_at(bucket, (base + slot * 8) as usize);
                 let (Some(key), Some(value)) = (word(keys), word(values)) else { continue };
                 if key != EMPTY && key != DELETED {
+                    memory.keep(at.saturating_add(keys + slot * 8), 8);
+                    memory.keep(at.saturating_add(values + slot * 8), 8);
                     out.insert(Addr::new(key), Addr::new((value & VALUE_MASK) << 1));
                 }
             }

@@ -73,10 +73,24 @@ impl<'m> Metadata<'m> {
     pub fn at(memory: &'m dyn Memory, addr: Addr, len: u64) -> Result<Metadata<'m>, MetadataError> {
         let size = usize::try_from(len).ok().filter(|_| len <= limits::MAX_METADATA);
         let size = size.ok_or(MetadataError::TooLarge(len))?;
-        match memory.borrow_to_look(addr, size) {
+        let metadata = match memory.borrow_to_look(addr, size) {
             Some(bytes) => Metadata::parse(bytes),
             None => Metadata::parse(memory.look(addr, size)?),
+        }?;
+        if memory.keeps() {
+            metadata.keep_names(memory, addr);
         }
+        Ok(metadata)
+    }
+
+    /// Tell `memory` that all of it stays but for the values that the program's source has.
+    fn keep_names(&self, memory: &dyn Memory, addr: Addr) {
+        let mut from = 0;
+        for literal in self.literals() {
+            memory.keep(addr.saturating_add(from), (literal.start as u64).saturating_sub(from));
+            from = from.max(literal.end as u64);
+        }
+        memory.keep(addr.saturating_add(from), (self.len() as u64).saturating_sub(from));
     }
 
     /// The metadata of the PE file of which these are all bytes, as on disk.
