@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `plan` | which bytes stay: what was read as structure, by what the memory is for |
 //! | `objects` | heads of managed objects, and where strings have their characters |
+//! | `java` | fields of Java's objects that answers need |
 //! | `blocks` | heads of malloc's blocks, and its lists |
 //! | `stacks` | heads of signal frames, control blocks of threads |
 //! | `metadata` | names of types and methods in .NET's modules |
@@ -17,6 +18,7 @@
 mod apply;
 mod blocks;
 mod fill;
+mod java;
 mod metadata;
 mod notes;
 mod objects;

@@ -55,7 +55,7 @@ fn plan<'p>(session: &Session<'p>, progress: &Progress) -> Plan<'p> {
     }
     session.blocks();
     let threads = commands::threads(session, ThreadOptions::default());
-    let names = threads.threads.into_iter().filter_map(|thread| thread.name).collect();
+    let names = threads.threads.into_iter().flat_map(|thread| [thread.name, thread.managed_name]).flatten().collect();
     Plan::new(session, &names, Fill::default())
 }
 

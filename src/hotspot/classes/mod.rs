@@ -124,9 +124,9 @@ impl<'p> Classes<'p> {
         place.ok().map(|at| at & u64::from(u32::MAX))
     }
 
-    /// The class of the object at `object`.
+    /// The class of the object at `object`; what is there need be none.
     pub fn class_of(&self, object: Addr) -> Option<Arc<Klass>> {
-        self.klass(self.encoding.klass_of(self.vm.memory, object)?)
+        self.vm.process.reads().attempt(|| self.klass(self.encoding.klass_of(self.vm.memory, object)?))
     }
 
     /// The class at `at`, if it is one.
@@ -134,7 +134,7 @@ impl<'p> Classes<'p> {
         if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&at) {
             return known.clone();
         }
-        let made = Klass::read(self, at).map(Arc::new);
+        let made = self.vm.process.reads().attempt(|| Klass::read(self, at)).map(Arc::new);
         // What is no class may be any number: there is no end to them.
         if made.is_some() {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
