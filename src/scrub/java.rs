@@ -6,12 +6,10 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use crate::addr::Addr;
 use crate::hotspot::HotSpot;
 use crate::hotspot::classes::{Classes, JavaField, Klass, KlassShape};
 use crate::hotspot::heap;
-use crate::limits;
-use crate::managed::{Heap, Link, Losses, ManagedRuntime, Object, TypeIndex};
+use crate::managed::{Heap, Losses, ManagedRuntime, Object, TypeIndex};
 use crate::memory::Memory;
 use crate::scrub::objects::{Objects, text};
 use crate::targets::byte_set::ByteSet;
@@ -43,7 +41,7 @@ const LENGTH: u64 = 4;
 struct Rule {
     /// Bytes of the head, with the length of an array.
     head: u64,
-    /// From where on an array has references.
+    /// From where on an array has references; those of instances are among the fields.
     references: Option<u64>,
     is_array: bool,
     is_mirror: bool,
@@ -56,7 +54,6 @@ pub(super) fn all(hotspot: &HotSpot<'_>, names: &HashSet<String>, out: &mut Obje
     let Some(heap) = hotspot.objects() else { return };
     let classes = hotspot.classes();
     let names = &names_of(hotspot, names);
-    let unit = classes.encoding.unit();
     let mut rules: HashMap<TypeIndex, Option<Rc<Rule>>> = HashMap::new();
     let (mut walker, mut reader) = (heap.walker(), heap.reader());
     for part in heap.parts() {
@@ -72,13 +69,6 @@ pub(super) fn all(hotspot: &HotSpot<'_>, names: &HashSet<String>, out: &mut Obje
             }
             if let Some(from) = rule.references {
                 out.heads.add(object.addr.saturating_add(from), object.size.saturating_sub(from));
-            } else if !rule.is_array {
-                reader.each(object.addr.since(Addr::NULL), |link, _| {
-                    if let Link::Field(offset) = link {
-                        out.heads.add(heap.place(object.addr, offset), unit);
-                    }
-                    true
-                });
             }
             let Some(info) = heap.type_info(object.kind) else { return };
             if info.string {
@@ -111,21 +101,28 @@ fn rule(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option
         KlassShape::TypeArray { .. } => Rule { head: length_at + LENGTH, is_array: true, ..Rule::default() },
         KlassShape::Mirror { size_at } => {
             let klass_at = classes.klass_at().map(|at| (at, 8));
-            let fields = klass_at.into_iter().chain([(size_at, 4)]).collect();
+            let mut fields = fields(classes, &klass);
+            fields.extend(klass_at.into_iter().chain([(size_at, 4)]));
             Rule { head: length_at, is_mirror: true, fields, ..Rule::default() }
         }
         _ => Rule { head: length_at, fields: fields(classes, &klass), ..Rule::default() },
     })
 }
 
-/// Fields that stay of instances of a class, its own and inherited ones.
+/// Fields that stay of instances of a class, its own and inherited ones. References stay where they are null too: what is
+/// beside them is overwritten by words.
 fn fields(classes: &Classes<'_>, klass: &Klass) -> Vec<(u64, u64)> {
-    let mut out = Vec::new();
+    let unit = classes.encoding.unit();
+    let runs = klass.references.iter().map(|run| (u64::from(run.offset), u64::from(run.count).saturating_mul(unit)));
+    let mut out: Vec<(u64, u64)> = runs.collect();
     for at in classes.with_superclasses(klass.address) {
+        let declared = classes.declared_fields(at);
+        // Of those that the collector treats in a way of their own the VM has no runs.
+        let references = declared.iter().filter(|f| !f.is_static && f.is_reference());
+        out.extend(references.map(|field| (field.offset, unit)));
         let Some(class) = classes.klass(at) else { continue };
         let is_of = |of: &str| class.name == of || of == UNMAPPER && is_unmapper(&class.name);
         let Some((_, names)) = FIELDS.iter().find(|(of, _)| is_of(of)) else { continue };
-        let declared = classes.declared_fields(at);
         let kept = declared.iter().filter(|f| !f.is_static && names.contains(&f.name.as_str()));
         out.extend(kept.filter_map(|field| Some((field.offset, width(field)?))));
     }
@@ -151,10 +148,17 @@ fn width(field: &JavaField) -> Option<u64> {
 /// Static fields that stay of what a mirror stands for.
 fn statics(classes: &Classes<'_>, mirror: &Object, out: &mut ByteSet) {
     let class = classes.klass_at().and_then(|at| classes.vm.memory.ptr(mirror.addr.saturating_add(at)).ok());
-    let class = class.and_then(|at| classes.klass(at)).filter(|class| class.name == VIRTUAL_THREAD);
-    let Some(class) = class else { return };
-    let declared = classes.declared_fields(class.address);
-    for field in declared.iter().filter(|f| f.is_static && f.descriptor == "I").take(limits::MAX_JAVA_FIELDS) {
-        out.add(mirror.addr.saturating_add(field.offset), 4);
+    // Mirrors of arrays and of `int` and its kin have none.
+    let Some(class) = class.and_then(|at| classes.klass(at)).filter(|class| !class.is_array()) else { return };
+    let has_states = class.name == VIRTUAL_THREAD;
+    for field in classes.declared_fields(class.address).iter().filter(|f| f.is_static) {
+        let len = match field.is_reference() {
+            true => classes.encoding.unit(),
+            false if has_states && field.descriptor == "I" => 4,
+            false => continue,
+        };
+        if field.offset.saturating_add(len) <= mirror.size {
+            out.add(mirror.addr.saturating_add(field.offset), len);
+        }
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
@@ -5,6 +6,7 @@ use clap::Args;
 use coremap::commands::shrink::ShrinkReport;
 use coremap::commands::{self, ThreadOptions};
 use coremap::core::producer::DIAG_PAGE_SIZE;
+use coremap::managed::ManagedRuntime as _;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::scrub::{Counts, Fill, Plan};
@@ -49,11 +51,16 @@ pub(super) struct Shrink {
 
 /// Read what answers need, and tell by that what stays.
 fn plan<'p>(session: &Session<'p>, progress: &Progress) -> Plan<'p> {
-    use Purpose::{Async, Finalizers, Handles, Heap, Ip2method, Objects, Regions, Stacks, Syncblocks, Threads};
-    for purpose in [Regions, Stacks, Heap, Handles, Finalizers, Syncblocks, Threads, Async, Ip2method, Objects] {
+    use Purpose::{
+        Async, Finalizers, Handles, Heap, Ip2method, Objects, Regions, Stacks, Syncblocks, Threads, VirtualThreads,
+    };
+    let threads = [Threads, VirtualThreads, Async];
+    for purpose in [Regions, Stacks, Heap, Handles, Finalizers, Syncblocks].into_iter().chain(threads).chain([Ip2method, Objects]) {
         purpose.read(session, &[], progress);
     }
     session.blocks();
+    // Flags of the VM.
+    session.hotspot().iter().for_each(|vm| drop(vm.findings(&BTreeMap::new())));
     let threads = commands::threads(session, ThreadOptions::default());
     let names = threads.threads.into_iter().flat_map(|thread| [thread.name, thread.managed_name]).flatten().collect();
     Plan::new(session, &names, Fill::default())
@@ -69,6 +76,8 @@ impl Command for Shrink {
         let options = Options {
             record,
             record_bytes,
+            // What answers need may lead through files that the core lacks; what is kept of memory is the core's own.
+            symbols: if self.scrub { common.symbols.clone() } else { Vec::new() },
             memory: common.memory,
             alone: true,
             handle_sigbus: true,

@@ -95,6 +95,10 @@ fn mapped(vm: &Vm<'_>, leads: &BTreeSet<Addr>, heap: AddrRange) -> Vec<(AddrRang
     let range = |(at, words): &(Addr, Vec<u64>)| {
         let (start, end) = (Addr::new(*words.get(place)?), Addr::new(*words.get(place + 1)?));
         let fits = start < end && start.is_aligned(PAGE) && end.is_aligned(PAGE) && !heap.contains(start);
+        if fits || [start, end] == [heap.start, heap.end] {
+            // The end of a range need not be mapped.
+            vm.memory.keep(at.saturating_add(8 * place as u64), 16);
+        }
         let evidence = || format!("G1RegionToSpaceMapper at {at}, of the shape of that of the heap");
         fits.then(|| (AddrRange::new(start, end), evidence()))
     };

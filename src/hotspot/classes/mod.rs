@@ -57,19 +57,27 @@ impl<'p> Classes<'p> {
         Ok(Classes { vm, encoding, known, fields, methods, loaders, permanent })
     }
 
-    /// The text of the Symbol at `at`, as UTF-8; control characters are as they are.
+    /// The text of the Symbol at `at`, as UTF-8; control characters are as they are. `None` where it is none: what the VM keeps
+    /// so has no byte that is 0 (JVMS 4.4.7).
     pub fn symbol(&self, at: Addr) -> Option<String> {
         if at.is_null() {
             return None;
         }
         let symbol = self.vm.at("Symbol", at);
-        let len = usize::try_from(symbol.number("_length").ok()?).ok()?.min(limits::MAX_SYMBOL_BYTES);
-        let body = self.vm.memory.bytes(symbol.addr_of("_body").ok()?, len).ok()?;
+        let body = self.vm.process.reads().attempt(|| {
+            let len = usize::try_from(symbol.number("_length").ok()?).ok()?.min(limits::MAX_SYMBOL_BYTES);
+            let body = self.vm.memory.bytes(symbol.addr_of("_body").ok()?, len).ok()?;
+            (!body.contains(&0)).then_some(body)
+        })?;
         Some(bytes::text(&body))
     }
 
-    /// The Symbol at `index` of a constant pool.
+    /// The Symbol at `index` of a constant pool; `None` where the pool has no such entry.
     pub fn pool_symbol(&self, pool: Addr, index: u64) -> Option<String> {
+        let length = self.vm.at("ConstantPool", pool).number("_length").ok();
+        if length.is_some_and(|length| index >= length) {
+            return None;
+        }
         self.symbol(self.pool_word(pool, index).ok()?)
     }
 
