@@ -45,7 +45,7 @@ pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
         lists,
         |_| (),
         |(), chunk: &Chunk| {
-            let usable = AddrRange::sized(chunk.address.saturating_add(2 * WORD), chunk.size.saturating_sub(WORD));
+            let usable = AddrRange::sized(chunk.address.saturating_add(2 * WORD), malloc.usable(chunk.size));
             let marks = labels.filter(|_| !chunk.state.is_free()).map(|labels| labels.marks(usable));
             let Ok(mut out) = shared.lock() else { return };
             out.add(chunk.address.saturating_add(WORD), WORD);
@@ -65,6 +65,9 @@ pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
         for at in [chunk.range.start, chunk.chunk] {
             out.add(at, 2 * WORD);
         }
+        let usable = AddrRange::sized(chunk.chunk.saturating_add(2 * WORD), malloc.usable_of_mapped(chunk));
+        let marks = labels.map(|labels| labels.marks(usable));
+        marks.into_iter().flatten().for_each(|mark| out.add(mark.start, mark.len()));
     }
     out
 }

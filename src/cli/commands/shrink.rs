@@ -59,6 +59,7 @@ fn plan<'p>(session: &Session<'p>, progress: &Progress) -> Plan<'p> {
         purpose.read(session, &[], progress);
     }
     session.blocks();
+    session.block_labels();
     // Flags of the VM.
     session.hotspot().iter().for_each(|vm| drop(vm.findings(&BTreeMap::new())));
     let threads = commands::threads(session, ThreadOptions::default());

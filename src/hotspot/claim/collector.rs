@@ -13,6 +13,7 @@ use crate::hotspot::heap::Collector;
 use crate::hotspot::vm::{Vm, VmError};
 use crate::limits;
 use crate::map::Kind;
+use crate::memory::Memory as _;
 use crate::units::exact;
 
 const RESERVE: (Kind, &str) = (Kind::GCHeapReserve, "reserved for the collector's notes");
