@@ -90,6 +90,11 @@ impl Plan<'_> {
         self.guards.get(first).is_some_and(|guard| guard.contains(at))
     }
 
+    /// Whether a word of memory of this use is taken for an address.
+    fn is_address(&self, used: Use, value: u64) -> bool {
+        self.leads_somewhere(value) && !self.objects.is_number(used, value)
+    }
+
     /// Whether a word is an address of mapped memory.
     pub(super) fn leads_somewhere(&self, value: u64) -> bool {
         let after = self.mapped.partition_point(|&(start, _)| start <= value);
@@ -128,7 +133,7 @@ impl Run<'_, '_> {
         }
         let guard = self.plan.is_guard(at);
         let keep = if guard { 0 } else { self.plan.keeps(used, at) & !texts };
-        if !guard && texts == 0 && keep != u8::MAX && used != Use::Dead && self.plan.leads_somewhere(value) {
+        if !guard && texts == 0 && keep != u8::MAX && used != Use::Dead && self.plan.is_address(used, value) {
             counts.pointers += WORD;
             return;
         }

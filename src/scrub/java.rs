@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use crate::addr::{Addr, AddrRange};
 use crate::hotspot::HotSpot;
 use crate::hotspot::classes::{Classes, JavaField, Klass, KlassShape};
 use crate::hotspot::heap;
@@ -45,6 +46,8 @@ struct Rule {
     references: Option<u64>,
     is_array: bool,
     is_mirror: bool,
+    /// Whether frames are in it, whose references no field tells.
+    is_chunk: bool,
     /// Fields: from where, and how many bytes.
     fields: Vec<(u64, u64)>,
 }
@@ -56,13 +59,20 @@ pub(super) fn all(hotspot: &HotSpot<'_>, names: &HashSet<String>, out: &mut Obje
     let names = &names_of(hotspot, names);
     let mut rules: HashMap<TypeIndex, Option<Rc<Rule>>> = HashMap::new();
     let (mut walker, mut reader) = (heap.walker(), heap.reader());
+    let mut chunks = Vec::new();
     for part in heap.parts() {
+        // Heaps lie low, so that references take 32 bits: any number of that size leads into one.
+        out.own.push(part.range);
         walker.walk(part, &mut Losses::default(), &mut |object: &Object| {
             let rule = rules.entry(object.kind).or_insert_with(|| rule(classes, heap, object.kind).map(Rc::new));
             let Some(rule) = rule.clone() else { return };
             out.heads.add(object.addr, rule.head.min(object.size));
+            out.starts.add(object.addr, 1);
             for &(from, len) in &rule.fields {
                 out.heads.add(object.addr.saturating_add(from), len.min(object.size.saturating_sub(from)));
+            }
+            if rule.is_chunk {
+                chunks.push(AddrRange::sized(object.addr, object.size));
             }
             if rule.is_mirror {
                 statics(classes, object, &mut out.heads);
@@ -77,6 +87,18 @@ pub(super) fn all(hotspot: &HotSpot<'_>, names: &HashSet<String>, out: &mut Obje
                 out.plain.add(object.addr, object.size);
             }
         });
+    }
+    chunks.into_iter().for_each(|chunk| references(classes, chunk, out));
+}
+
+/// Words of a stack in the heap that lead to objects.
+fn references(classes: &Classes<'_>, chunk: AddrRange, out: &mut Objects) {
+    let Ok(bytes) = classes.vm.memory.look(chunk.start, chunk.len() as usize) else { return };
+    for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+        let object = Addr::new(u64::from_le_bytes(*word));
+        if object.is_aligned(8) && out.starts.word(object) & 1 != 0 {
+            out.heads.add(chunk.start.saturating_add(8 * i as u64), 8);
+        }
     }
 }
 
@@ -104,6 +126,9 @@ fn rule(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option
             let mut fields = fields(classes, &klass);
             fields.extend(klass_at.into_iter().chain([(size_at, 4)]));
             Rule { head: length_at, is_mirror: true, fields, ..Rule::default() }
+        }
+        KlassShape::StackChunk { .. } => {
+            Rule { head: length_at, is_chunk: true, fields: fields(classes, &klass), ..Rule::default() }
         }
         _ => Rule { head: length_at, fields: fields(classes, &klass), ..Rule::default() },
     })

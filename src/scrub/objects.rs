@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, union};
 use crate::managed::{Heap, Losses, Object, StringUnits, TypeInfo};
 use crate::scrub::java;
+use crate::scrub::plan::Use;
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 
@@ -26,8 +27,23 @@ pub(super) struct Objects {
     pub(super) plain: ByteSet,
     /// Characters of strings, and how many bytes one has; by address.
     pub(super) texts: Vec<(AddrRange, u8)>,
+    /// Parts of heaps that are known object by object: a word that leads there and is no field with a reference is an address
+    /// only where it leads to one of `starts`. By address.
+    pub(super) own: Vec<AddrRange>,
+    /// The first bytes of the objects in these.
+    pub(super) starts: ByteSet,
     /// Heaps that can't be walked well enough for any of it, in words.
     pub(super) given_up: Vec<String>,
+}
+
+impl Objects {
+    /// Whether a word that leads into a heap is no address of its objects. Within the heap these are all told by fields.
+    pub(super) fn is_number(&self, used: Use, value: u64) -> bool {
+        let at = Addr::new(value);
+        let part = self.own.partition_point(|part| part.end <= at);
+        let is_within = self.own.get(part).is_some_and(|part| part.contains(at));
+        is_within && (used == Use::Objects || !at.is_aligned(8) || self.starts.word(at) & 1 == 0)
+    }
 }
 
 /// All objects of all runtimes. `names`: texts that answers print as names of threads, and which stay.
@@ -44,6 +60,7 @@ pub(super) fn all(session: &Session<'_>, names: &HashSet<String>) -> Objects {
         }
     }
     session.hotspot().iter().for_each(|hotspot| java::all(hotspot, names, &mut out));
+    out.own = union(std::mem::take(&mut out.own));
     out.texts.sort_unstable();
     out.texts.dedup();
     out
