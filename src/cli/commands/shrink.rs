@@ -55,7 +55,9 @@ fn plan<'p>(session: &Session<'p>, progress: &Progress) -> Plan<'p> {
         Async, Finalizers, Handles, Heap, Ip2method, Objects, Regions, Stacks, Syncblocks, Threads, VirtualThreads,
     };
     let threads = [Threads, VirtualThreads, Async];
-    for purpose in [Regions, Stacks, Heap, Handles, Finalizers, Syncblocks].into_iter().chain(threads).chain([Ip2method, Objects]) {
+    for purpose in
+        [Regions, Stacks, Heap, Handles, Finalizers, Syncblocks].into_iter().chain(threads).chain([Ip2method, Objects])
+    {
         purpose.read(session, &[], progress);
     }
     session.blocks();
@@ -109,7 +111,8 @@ impl Command for Shrink {
         };
         let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
         drop(writer);
-        let (shrunk, counts) = written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
+        let (shrunk, counts) =
+            written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
         if shrunk.notes_cut {
             process.diag.partial("limit", "the notes claim more bytes than any process has: some are left out");
         }

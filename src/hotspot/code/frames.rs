@@ -97,7 +97,8 @@ impl Code<'_> {
     /// The word so many words from a frame pointer, up or down. It is an address, or of no use: a register that the callee
     /// saved may have held any number.
     pub(super) fn frame_word(&self, fp: Addr, words: i64) -> Option<Addr> {
-        let word = self.classes.vm.memory.look(fp.wrapping_offset(words.wrapping_mul(WORD as i64)), WORD as usize).ok()?;
+        let word =
+            self.classes.vm.memory.look(fp.wrapping_offset(words.wrapping_mul(WORD as i64)), WORD as usize).ok()?;
         Some(Addr::new(u64::from_le_bytes(word.try_into().ok()?)))
     }
 
