@@ -111,6 +111,21 @@ impl BlockLabels for Nmt<'_> {
         fits.then(|| BlockLabel { label: self.category(word), size })
     }
 
+    fn marks(&self, usable: AddrRange) -> Vec<AddrRange> {
+        let Some(label) = self.label(usable) else { return Vec::new() };
+        let at = |from: u64, len: u64| AddrRange::sized(usable.start.saturating_add(from), len);
+        let size = at(0, 8);
+        match self.form {
+            // Below the category stands where in a table the call is noted.
+            Form::Canary => {
+                let category = at(8 + u64::from(CATEGORY_SHIFT / 8), 1);
+                let canary = at(8 + u64::from(CANARY_SHIFT / 8), 2);
+                vec![size, category, canary, at(HEADER.saturating_add(label.size), FOOTER.len() as u64)]
+            }
+            Form::Plain => vec![size, at(8, 1)],
+        }
+    }
+
     fn name(&self, label: u8) -> String {
         self.names.get(usize::from(label)).cloned().unwrap_or_else(|| format!("category {label}"))
     }
@@ -209,6 +224,9 @@ mod tests {
         lab.words(BASE + 0x10, &[20, 0xe99e_0002_1234_5678]);
         lab.put(BASE + 0x10 + 16 + 20, &[0xe8, 0x8e]);
         assert_eq!(label(&lab, Form::Canary, 40), Some((2, 20)));
+        let marks = nmt(&lab, Form::Canary).marks(AddrRange::sized(Addr::new(BASE + 0x10), 40));
+        let marks: Vec<_> = marks.iter().map(|r| (r.start.get() - BASE - 0x10, r.len())).collect();
+        assert_eq!(marks, [(0, 8), (12, 1), (14, 2), (36, 2)]);
         // The footer lies behind what the block has.
         assert_eq!(label(&lab, Form::Canary, 36), None);
         lab.put(BASE + 0x10 + 16 + 20, &[0]);

@@ -38,6 +38,9 @@ pub trait BlockLabels: Sync {
     /// program may use it.
     fn label(&self, usable: AddrRange) -> Option<BlockLabel>;
 
+    /// The bytes of a labelled block by which its label is known: no more of the note than that.
+    fn marks(&self, usable: AddrRange) -> Vec<AddrRange>;
+
     /// What a label means; the number where that is not known.
     fn name(&self, label: u8) -> String;
 }

@@ -155,6 +155,11 @@ impl Plan<'_> {
         !(matches!(used, Some(Use::Blocks | Use::Objects)) && place.is_aligned(WORD))
     }
 
+    /// Whether a word of memory of this use is taken for an address.
+    fn is_address(&self, used: Use, value: u64) -> bool {
+        self.leads_somewhere(value) && !self.objects.is_number(used, value)
+    }
+
     /// Whether a word is an address of mapped memory.
     pub(super) fn leads_somewhere(&self, value: u64) -> bool {
         let after = self.mapped.partition_point(|&(start, _)| start <= value);
@@ -203,7 +208,7 @@ impl Run<'_, '_> {
         let plan = self.plan;
         let guard = plan.guard_values.binary_search(&value).is_ok() || plan.is_guard(at);
         let mut keep = if guard { 0 } else { plan.keeps(used, at) & !texts };
-        let pointer = !guard && texts == 0 && used != Use::Dead && plan.leads_somewhere(value);
+        let pointer = !guard && texts == 0 && used != Use::Dead && plan.is_address(used, value);
         // What was read as a structure and reads as text was no structure, but for the names.
         let unnamed = keep & !plan.read.kept.word(at) & !plan.blocks.word(at);
         *in_text = matches!(used, Use::Blocks | Use::Stack | Use::Data) && unnamed != 0 && !pointer && match reads(*word, unnamed) {

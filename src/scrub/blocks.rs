@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use crate::addr::AddrRange;
 use crate::memory::Memory;
 use crate::native::malloc::{Chunk, State};
 use crate::session::Session;
@@ -37,14 +38,18 @@ pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
         let len = (head & !FLAGS).saturating_sub(2 * WORD).min(malloc.longest_cache());
         out.add_of(&read.blocks, cache.address, len);
     }
+    let labels = session.block_labels();
     let shared = Mutex::new(out);
     malloc.walk(
         session.process,
         lists,
         |_| (),
         |(), chunk: &Chunk| {
+            let usable = AddrRange::sized(chunk.address.saturating_add(2 * WORD), malloc.usable(chunk.size));
+            let marks = labels.filter(|_| !chunk.state.is_free()).map(|labels| labels.marks(usable));
             let Ok(mut out) = shared.lock() else { return };
             out.add(chunk.address.saturating_add(WORD), WORD);
+            marks.into_iter().flatten().for_each(|mark| out.add(mark.start, mark.len()));
             if chunk.state.is_free() {
                 let len = FREE_WORDS.min(chunk.size);
                 out.add_of(&read.blocks, chunk.address.saturating_add(WORD), len - WORD.min(len));
@@ -60,6 +65,9 @@ pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
         for at in [chunk.range.start, chunk.chunk] {
             out.add(at, 2 * WORD);
         }
+        let usable = AddrRange::sized(chunk.chunk.saturating_add(2 * WORD), malloc.usable_of_mapped(chunk));
+        let marks = labels.map(|labels| labels.marks(usable));
+        marks.into_iter().flatten().for_each(|mark| out.add(mark.start, mark.len()));
     }
     out
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `plan` | which bytes stay: what was read as structure, by what the memory is for |
 //! | `objects` | heads of managed objects, and where strings have their characters |
+//! | `java` | fields of Java's objects that answers need |
 //! | `blocks` | heads of malloc's blocks, and its lists |
 //! | `stacks` | heads of signal frames, control blocks of threads |
 //! | `fill` | what stands for a word, and for the characters of a string |
@@ -16,6 +17,7 @@
 mod apply;
 mod blocks;
 mod fill;
+mod java;
 mod notes;
 mod objects;
 mod plan;

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::addr::{Addr, AddrRange};
-use crate::managed::{Heap, Link, Losses, Object, StringUnits, TypeInfo};
-use crate::memory::Memory;
+use crate::addr::{Addr, AddrRange, union};
+use crate::managed::{Heap, Losses, Object, StringUnits, TypeInfo};
+use crate::scrub::java;
+use crate::scrub::plan::Use;
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 
@@ -26,8 +27,23 @@ pub(super) struct Objects {
     pub(super) plain: ByteSet,
     /// Characters of strings, and how many bytes one has; by address.
     pub(super) texts: Vec<(AddrRange, u8)>,
+    /// Parts of heaps that are known object by object: a word that leads there and is no field with a reference is an address
+    /// only where it leads to one of `starts`. By address.
+    pub(super) own: Vec<AddrRange>,
+    /// The first bytes of the objects in these.
+    pub(super) starts: ByteSet,
     /// Heaps that can't be walked well enough for any of it, in words.
     pub(super) given_up: Vec<String>,
+}
+
+impl Objects {
+    /// Whether a word that leads into a heap is no address of its objects. Within the heap these are all told by fields.
+    pub(super) fn is_number(&self, used: Use, value: u64) -> bool {
+        let at = Addr::new(value);
+        let part = self.own.partition_point(|part| part.end <= at);
+        let is_within = self.own.get(part).is_some_and(|part| part.contains(at));
+        is_within && (used == Use::Objects || !at.is_aligned(8) || self.starts.word(at) & 1 == 0)
+    }
 }
 
 /// All objects of all runtimes. `names`: texts that answers print as names of threads, and which stay.
@@ -37,28 +53,20 @@ pub(super) fn all(session: &Session<'_>, names: &HashSet<String>) -> Objects {
     let java = of_dotnet..of_dotnet + session.hotspot().len();
     for (number, runtime) in session.runtimes().into_iter().enumerate() {
         let Some(heap) = runtime.heap() else { continue };
-        let layout = if number < of_dotnet || !session.nativeaot().is_empty() && number >= java.end {
-            Layout::DotNet
-        } else if java.contains(&number) {
-            Layout::Java
-        } else {
+        if number < of_dotnet || !session.nativeaot().is_empty() && number >= java.end {
+            of_heap(heap, names, &mut out);
+        } else if !java.contains(&number) {
             out.given_up.push(format!("{}: values of objects and their sizes are overwritten", runtime.label()));
-            continue;
-        };
-        of_heap(session, heap, layout, names, &mut out);
+        }
     }
+    session.hotspot().iter().for_each(|hotspot| java::all(hotspot, names, &mut out));
+    out.own = union(std::mem::take(&mut out.own));
     out.texts.sort_unstable();
     out.texts.dedup();
     out
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Layout {
-    DotNet,
-    Java,
-}
-
-fn of_heap(session: &Session<'_>, heap: &dyn Heap, layout: Layout, names: &HashSet<String>, out: &mut Objects) {
+fn of_heap(heap: &dyn Heap, names: &HashSet<String>, out: &mut Objects) {
     let head = head(heap);
     let mut walker = heap.walker();
     let mut reader = heap.reader();
@@ -66,19 +74,8 @@ fn of_heap(session: &Session<'_>, heap: &dyn Heap, layout: Layout, names: &HashS
         walker.walk(part, &mut Losses::default(), &mut |object: &Object| {
             let Some(info) = heap.type_info(object.kind) else { return };
             let len = info.elements.map_or(head, |elements| elements.start).min(object.size);
-            if layout == Layout::DotNet {
-                out.heads.add(object.addr.saturating_sub(SYNC_BLOCK_VALUE), SYNC_BLOCK_VALUE);
-            }
+            out.heads.add(object.addr.saturating_sub(SYNC_BLOCK_VALUE), SYNC_BLOCK_VALUE);
             out.heads.add(object.addr, len);
-            if layout == Layout::Java {
-                let addr = object.addr.since(Addr::NULL);
-                reader.each(addr, |link, value| {
-                    if let Link::Field(offset) = link {
-                        reference(session, heap.place(object.addr, offset), value, &mut out.heads);
-                    }
-                    true
-                });
-            }
             if info.string {
                 text(heap, object, info, &mut *reader, names, out);
             } else if info.elements.is_none() {
@@ -88,12 +85,6 @@ fn of_heap(session: &Session<'_>, heap: &dyn Heap, layout: Layout, names: &HashS
     }
 }
 
-/// A reference stays, in as many bytes as it has: half a word where references are compressed.
-fn reference(session: &Session<'_>, place: Addr, value: u64, out: &mut ByteSet) {
-    let whole = session.process.memory.u64(place).is_ok_and(|word| word == value);
-    out.add(place, if whole { 8 } else { 4 });
-}
-
 /// Bytes of a head without a length, told by the shortest that has one.
 fn head(heap: &dyn Heap) -> u64 {
     let types = (0..heap.types()).filter_map(|i| heap.type_info(crate::managed::TypeIndex(i as u32)));
@@ -101,7 +92,8 @@ fn head(heap: &dyn Heap) -> u64 {
     shortest.unwrap_or(8 + LENGTH).saturating_sub(LENGTH).min(LONGEST_HEAD)
 }
 
-fn text(
+/// The characters of a string: overwritten as a text, or kept where they are one of `names`.
+pub(super) fn text(
     heap: &dyn Heap,
     string: &Object,
     info: TypeInfo,

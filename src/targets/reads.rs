@@ -1,6 +1,7 @@
 //! Reads of a core: which pages were read (what a shrunk core must keep), which
 //! reads failed and in what phase, and reads that are made to fail, for tests.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -74,7 +75,10 @@ fn is_content(phase: Phase) -> bool {
 }
 
 impl ReadBytes {
-    fn note(&mut self, phase: Phase, addr: Addr, len: u64) {
+    fn note(&mut self, phase: Phase, (addr, len): (Addr, u64), told: bool) {
+        if told && !is_content(phase) {
+            self.kept.add(addr, len);
+        }
         match phase {
             _ if is_content(phase) => {}
             Phase::Malloc | Phase::MappedChunks | Phase::Blocks => self.blocks.add(addr, len),
@@ -91,6 +95,14 @@ impl ReadBytes {
             _ => self.structures.add(addr, len),
         }
     }
+}
+
+/// Bytes that an attempt read.
+type Attempt = Vec<(Phase, Addr, u64, bool)>;
+
+thread_local! {
+    /// Attempts of this thread that go on, one within the other.
+    static ATTEMPTS: RefCell<Vec<Attempt>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A record of reads: of those that failed always, of pages and bytes where asked for.
@@ -241,21 +253,45 @@ impl Reads {
 
     /// `len` bytes at `addr` were read.
     pub fn note(&self, addr: Addr, len: u64) {
-        if let Some(bytes) = &self.bytes {
-            bytes.lock().unwrap_or_else(PoisonError::into_inner).note(self.phase(), addr, len);
-        }
+        self.record(addr, len, false);
         self.note_run(addr, len);
     }
 
     /// What was found there is a structure.
     pub fn keep(&self, addr: Addr, len: u64) {
-        if let Some(bytes) = &self.bytes {
-            let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
-            bytes.note(self.phase(), addr, len);
-            if !is_content(self.phase()) {
-                bytes.kept.add(addr, len);
+        self.record(addr, len, true);
+    }
+
+    /// `told`: whether it is known to be a structure, and was not only read in a phase that reads such.
+    fn record(&self, addr: Addr, len: u64, told: bool) {
+        let Some(bytes) = &self.bytes else { return };
+        let phase = self.phase();
+        let held = ATTEMPTS.with_borrow_mut(|attempts| match attempts.last_mut() {
+            Some(attempt) => {
+                attempt.push((phase, addr, len, told));
+                true
             }
+            None => false,
+        });
+        if !held {
+            bytes.lock().unwrap_or_else(PoisonError::into_inner).note(phase, (addr, len), told);
         }
+    }
+
+    /// Look whether something is what it may be: bytes that `look` reads are structures where it finds something, and none
+    /// where it does not, as they are anything then. It must read on the thread that it is called on, and must not be the
+    /// one to fill a cache with more than what it looks for.
+    pub(crate) fn attempt<T>(&self, look: impl FnOnce() -> Option<T>) -> Option<T> {
+        let Some(bytes) = &self.bytes else { return look() };
+        ATTEMPTS.with_borrow_mut(|attempts| attempts.push(Vec::new()));
+        let found = look();
+        let read = ATTEMPTS.with_borrow_mut(Vec::pop).unwrap_or_default();
+        if found.is_some() {
+            // Whatever an attempt around it comes to, this was found.
+            let mut bytes = bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            read.into_iter().for_each(|(phase, addr, len, told)| bytes.note(phase, (addr, len), told));
+        }
+        found
     }
 
     /// So many bytes from there on were passed over by a scan, which looks for something in them.
@@ -306,6 +342,25 @@ mod tests {
             (Phase::Pointers, Loss::Cut, Addr::new(0x7000)),
         ];
         assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn what_an_attempt_reads_counts_where_it_finds_something() {
+        let reads = Reads::recording_bytes();
+        let read = |at: u64| reads.note(Addr::new(at), 8);
+        let found = reads.attempt(|| {
+            read(0x1000);
+            assert_eq!(reads.attempt(|| Some(read(0x2000))), Some(()));
+            reads.attempt(|| {
+                read(0x3000);
+                None::<()>
+            })
+        });
+        assert_eq!(found, None);
+        read(0x4000);
+        let bytes = reads.take_bytes().unwrap_or_default().structures;
+        let kept = [0x1000, 0x2000, 0x3000, 0x4000].map(|at| bytes.word(Addr::new(at)) != 0);
+        assert_eq!(kept, [false, true, false, true]);
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
@@ -6,6 +7,7 @@ use coremap::commands::shrink::ShrinkReport;
 use coremap::commands::{self, ThreadOptions};
 use coremap::core::producer::DIAG_PAGE_SIZE;
 use coremap::memory::Memory;
+use coremap::managed::ManagedRuntime as _;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::scrub::{Counts, Fill, Plan};
@@ -50,16 +52,24 @@ pub(super) struct Shrink {
 
 /// Read what answers need, and tell by that what stays.
 fn plan<'p>(session: &Session<'p>, progress: &Progress) -> Plan<'p> {
-    use Purpose::{Async, Finalizers, Handles, Heap, Ip2method, Objects, Regions, Stacks, Syncblocks, Threads};
-    for purpose in [Regions, Stacks, Heap, Handles, Finalizers, Syncblocks, Threads, Async, Ip2method, Objects] {
+    use Purpose::{
+        Async, Finalizers, Handles, Heap, Ip2method, Objects, Regions, Stacks, Syncblocks, Threads, VirtualThreads,
+    };
+    let threads = [Threads, VirtualThreads, Async];
+    for purpose in
+        [Regions, Stacks, Heap, Handles, Finalizers, Syncblocks].into_iter().chain(threads).chain([Ip2method, Objects])
+    {
         purpose.read(session, &[], progress);
     }
     session.blocks();
     if let Some(page) = session.process.facts().diag_page {
         session.process.memory.keep(page.range.start, DIAG_PAGE_SIZE);
     }
+    session.block_labels();
+    // Flags of the VM.
+    session.hotspot().iter().for_each(|vm| drop(vm.findings(&BTreeMap::new())));
     let threads = commands::threads(session, ThreadOptions::default());
-    let names = threads.threads.iter().flat_map(|thread| [thread.name.clone(), thread.managed_name.clone()]).flatten().collect();
+    let names = threads.threads.into_iter().flat_map(|thread| [thread.name, thread.managed_name]).flatten().collect();
     Plan::new(session, &names, Fill::default())
 }
 
@@ -73,6 +83,8 @@ impl Command for Shrink {
         let options = Options {
             record,
             record_bytes,
+            // What answers need may lead through files that the core lacks; what is kept of memory is the core's own.
+            symbols: if self.scrub { common.symbols.clone() } else { Vec::new() },
             memory: common.memory,
             alone: true,
             handle_sigbus: true,
@@ -103,7 +115,8 @@ impl Command for Shrink {
         };
         let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
         drop(writer);
-        let (shrunk, counts) = written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
+        let (shrunk, counts) =
+            written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
         if shrunk.notes_cut {
             process.diag.partial("limit", "the notes claim more bytes than any process has: some are left out");
         }

@@ -13,6 +13,7 @@ use crate::hotspot::heap::Collector;
 use crate::hotspot::vm::{Vm, VmError};
 use crate::limits;
 use crate::map::Kind;
+use crate::memory::Memory as _;
 use crate::units::exact;
 
 const RESERVE: (Kind, &str) = (Kind::GCHeapReserve, "reserved for the collector's notes");
@@ -50,10 +51,13 @@ fn serial(vm: &Vm<'_>, out: &mut Sink<'_>) -> Result<(), VmError> {
     let kind = if vm.tables.has("SerialHeap", "_old_gen") { "SerialHeap" } else { "GenCollectedHeap" };
     let old = vm.at(kind, vm.static_ptr("Universe", "_collectedHeap")?).ptr("_old_gen")?;
     let table = vm.at("TenuredGeneration", old).ptr("_bts")?;
-    let found = words(vm, table, limits::MAX_VM_OBJECT).into_iter().find_map(|(at, _)| vm.virtual_space(at).ok());
-    let (reserved, committed) = found
-        .filter(|(all, _)| out.base.at(all.start).is_some())
-        .ok_or(VmError::Nonsense { what: "no range in the table of block starts", at: table })?;
+    let base = out.base;
+    let is_one =
+        |(all, _): &(AddrRange, AddrRange)| base.at(all.start).is_some() && all.len() <= limits::MAX_RUNTIME_RANGE;
+    let space = |at: Addr| vm.process.reads().attempt(|| vm.virtual_space(at).ok().filter(is_one));
+    let found = words(vm, table, limits::MAX_VM_OBJECT).into_iter().find_map(|(at, _)| space(at));
+    let (reserved, committed) =
+        found.ok_or(VmError::Nonsense { what: "no range in the table of block starts", at: table })?;
     let known = Known::derived("a VirtualSpace in TenuredGeneration::_bts");
     out.add(committed, Kind::GCBookkeeping, "block offset table", known);
     out.add(AddrRange::new(committed.end, reserved.end), RESERVE.0, RESERVE.1, known);
@@ -95,6 +99,10 @@ fn mapped(vm: &Vm<'_>, leads: &BTreeSet<Addr>, heap: AddrRange) -> Vec<(AddrRang
     let range = |(at, words): &(Addr, Vec<u64>)| {
         let (start, end) = (Addr::new(*words.get(place)?), Addr::new(*words.get(place + 1)?));
         let fits = start < end && start.is_aligned(PAGE) && end.is_aligned(PAGE) && !heap.contains(start);
+        if fits || [start, end] == [heap.start, heap.end] {
+            // The end of a range need not be mapped.
+            vm.memory.keep(at.saturating_add(8 * place as u64), 16);
+        }
         let evidence = || format!("G1RegionToSpaceMapper at {at}, of the shape of that of the heap");
         fits.then(|| (AddrRange::new(start, end), evidence()))
     };

@@ -131,7 +131,8 @@ fn is_taken(taken: &[AddrRange], range: AddrRange) -> bool {
 /// Words of the object at `at`, with their addresses; as many as the core holds of the first `bytes`.
 fn words(vm: &Vm<'_>, at: Addr, bytes: u64) -> Vec<(Addr, u64)> {
     let have = vm.memory.readable(at, bytes).min(bytes) as usize;
-    let Ok(bytes) = vm.memory.bytes(at, have) else { return Vec::new() };
+    // They are compared with addresses, and what leads somewhere stays in a core that is scrubbed.
+    let Ok(bytes) = vm.memory.look(at, have) else { return Vec::new() };
     let word = |(i, word): (usize, &[u8; 8])| (at.saturating_add(8 * i as u64), u64::from_le_bytes(*word));
     bytes.as_chunks::<8>().0.iter().enumerate().map(word).collect()
 }

@@ -48,7 +48,7 @@ impl Classes<'_> {
         if let Some(known) = known {
             return known;
         }
-        let made = self.read_method(at).map(Arc::new);
+        let made = self.vm.process.reads().attempt(|| self.read_method(at)).map(Arc::new);
         if made.is_some() {
             self.methods.lock().unwrap_or_else(PoisonError::into_inner).insert(at, made.clone());
         }
@@ -111,11 +111,12 @@ impl Classes<'_> {
     pub fn line(&self, method: &MethodInfo, bci: u32) -> Option<u32> {
         let start = method.lines?;
         let len = self.vm.memory.readable(start, MOST_LINE_BYTES);
-        let bytes = self.vm.memory.bytes(start, len as usize).ok()?;
+        // How long a table is, its end tells.
+        let bytes = self.vm.memory.look(start, len as usize).ok()?;
         let mut numbers = Unsigned5::new(&bytes, 0, self.vm.major);
         let (mut at, mut line) = (0_i32, 0_i32);
         // Rows need not be in order: the last bytecode at or before `bci` counts.
-        let mut best: Option<(i32, i32)> = None;
+        let (mut best, mut exact): (Option<(i32, i32)>, Option<i32>) = (None, None);
         loop {
             match numbers.byte()? {
                 0 => break,
@@ -128,13 +129,14 @@ impl Classes<'_> {
                     line = line.wrapping_add(i32::from(both & 7));
                 }
             }
-            if at as i64 == i64::from(bci) {
-                return u32::try_from(line).ok();
+            if i64::from(at) == i64::from(bci) {
+                exact = exact.or(Some(line));
             }
             if i64::from(at) < i64::from(bci) && best.is_none_or(|(known, _)| at >= known) {
                 best = Some((at, line));
             }
         }
-        best.and_then(|(_, line)| u32::try_from(line).ok())
+        self.vm.memory.keep(start, numbers.at as u64);
+        exact.or(best.map(|(_, line)| line)).and_then(|line| u32::try_from(line).ok())
     }
 }

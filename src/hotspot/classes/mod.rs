@@ -57,19 +57,27 @@ impl<'p> Classes<'p> {
         Ok(Classes { vm, encoding, known, fields, methods, loaders, permanent })
     }
 
-    /// The text of the Symbol at `at`, as UTF-8; control characters are as they are.
+    /// The text of the Symbol at `at`, as UTF-8; control characters are as they are. `None` where it is none: what the VM keeps
+    /// so has no byte that is 0 (JVMS 4.4.7).
     pub fn symbol(&self, at: Addr) -> Option<String> {
         if at.is_null() {
             return None;
         }
         let symbol = self.vm.at("Symbol", at);
-        let len = usize::try_from(symbol.number("_length").ok()?).ok()?.min(limits::MAX_SYMBOL_BYTES);
-        let body = self.vm.memory.bytes(symbol.addr_of("_body").ok()?, len).ok()?;
+        let body = self.vm.process.reads().attempt(|| {
+            let len = usize::try_from(symbol.number("_length").ok()?).ok()?.min(limits::MAX_SYMBOL_BYTES);
+            let body = self.vm.memory.bytes(symbol.addr_of("_body").ok()?, len).ok()?;
+            (!body.contains(&0)).then_some(body)
+        })?;
         Some(bytes::text(&body))
     }
 
-    /// The Symbol at `index` of a constant pool.
+    /// The Symbol at `index` of a constant pool; `None` where the pool has no such entry.
     pub fn pool_symbol(&self, pool: Addr, index: u64) -> Option<String> {
+        let length = self.vm.at("ConstantPool", pool).number("_length").ok();
+        if length.is_some_and(|length| index >= length) {
+            return None;
+        }
         self.symbol(self.pool_word(pool, index).ok()?)
     }
 
@@ -124,9 +132,9 @@ impl<'p> Classes<'p> {
         place.ok().map(|at| at & u64::from(u32::MAX))
     }
 
-    /// The class of the object at `object`.
+    /// The class of the object at `object`; what is there need be none.
     pub fn class_of(&self, object: Addr) -> Option<Arc<Klass>> {
-        self.klass(self.encoding.klass_of(self.vm.memory, object)?)
+        self.vm.process.reads().attempt(|| self.klass(self.encoding.klass_of(self.vm.memory, object)?))
     }
 
     /// The class at `at`, if it is one.
@@ -134,7 +142,7 @@ impl<'p> Classes<'p> {
         if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(&at) {
             return known.clone();
         }
-        let made = Klass::read(self, at).map(Arc::new);
+        let made = self.vm.process.reads().attempt(|| Klass::read(self, at)).map(Arc::new);
         // What is no class may be any number: there is no end to them.
         if made.is_some() {
             let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);

@@ -71,7 +71,8 @@ fn heap(vm: &Vm<'_>, address: Addr) -> Result<CodeHeap, VmError> {
 /// What the VM calls a heap. No table has the field; it is the word of it that leads to such a text.
 fn name(vm: &Vm<'_>, at: Addr) -> String {
     let len = vm.size_of("CodeHeap").unwrap_or(0).min(limits::MAX_VM_OBJECT);
-    let words = (0..len / WORD).map_while(|i| vm.memory.ptr(at.wrapping_add(i * WORD)).ok());
+    let bytes = vm.memory.look(at, len as usize).unwrap_or_default();
+    let words = bytes.as_chunks::<8>().0.iter().map(|word| Addr::new(u64::from_le_bytes(*word)));
     let named = |word: Addr| {
         let text = vm.memory.text(word, limits::MAX_VM_NAME).ok()?;
         match text.strip_prefix("CodeHeap '") {
@@ -79,7 +80,7 @@ fn name(vm: &Vm<'_>, at: Addr) -> String {
             None => (text == "CodeCache").then_some(text),
         }
     };
-    words.filter(|word| !word.is_null()).find_map(named).unwrap_or_default()
+    words.filter(|word| !word.is_null()).find_map(|word| vm.process.reads().attempt(|| named(word))).unwrap_or_default()
 }
 
 impl CodeHeap {

@@ -94,9 +94,12 @@ impl Code<'_> {
         at.stack.is_none_or(|stack| stack.contains(fp)).then_some(fp)
     }
 
-    /// The word so many words from a frame pointer, up or down.
+    /// The word so many words from a frame pointer, up or down. It is an address, or of no use: a register that the callee
+    /// saved may have held any number.
     pub(super) fn frame_word(&self, fp: Addr, words: i64) -> Option<Addr> {
-        self.classes.vm.memory.ptr(fp.wrapping_offset(words.wrapping_mul(WORD as i64))).ok()
+        let word =
+            self.classes.vm.memory.look(fp.wrapping_offset(words.wrapping_mul(WORD as i64)), WORD as usize).ok()?;
+        Some(Addr::new(u64::from_le_bytes(word.try_into().ok()?)))
     }
 
     /// How the VM's constants say that a word of a frame stands to its frame pointer.

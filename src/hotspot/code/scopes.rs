@@ -102,9 +102,11 @@ struct Scope {
 fn scope(vm: &Vm<'_>, tables: &Tables, at: u32) -> Option<Scope> {
     let start = tables.scopes.start.checked_add(at.into()).filter(|&start| tables.scopes.contains(start))?;
     let len = vm.memory.readable(start, SCOPE_BYTES.min(tables.scopes.end.since(start)));
-    let bytes = vm.memory.bytes(start, len as usize).ok()?;
+    let bytes = vm.memory.look(start, len as usize).ok()?;
     let mut numbers = Unsigned5::new(&bytes, 0, vm.major);
     let (caller, method, bci) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    // What follows are values of variables, some of them constants.
+    vm.memory.keep(start, numbers.at as u64);
     // 0 is no method.
     let slot = tables.metadata.checked_add(u64::from(method.checked_sub(1)?) * WORD)?;
     let bci = i32::try_from(i64::from(bci) + BCI_BIAS).ok()?;

@@ -40,7 +40,7 @@ pub(super) fn read(classes: &Classes<'_>, roots: &mut Roots) {
     let mut found: Vec<(Addr, Storage)> = Vec::new();
     for at in global.into_iter().chain(of_libjvm(classes)) {
         if found.iter().all(|(known, _)| *known != at)
-            && let Some(storage) = storage(classes, at)
+            && let Some(storage) = vm.process.reads().attempt(|| storage(classes, at))
         {
             found.push((at, storage));
         }

@@ -65,10 +65,16 @@ fn of_chunk(
         let found = step(classes, code, &range, (sp, unextended), pc).ok_or("its code is not known")?;
         out.extend(found.methods.into_iter().map(|activation| LightFrame { ip: pc, sp, activation }));
         let (up, above) = found.caller.filter(|&(up, _)| up > sp && up <= end).ok_or("a frame has no end")?;
-        pc = memory.ptr(up.saturating_sub(WORD)).map_err(|_| "its chunk can't be read")?;
+        // An address, or of no use, where the frame is none.
+        pc = word(memory, up.saturating_sub(WORD)).map(Addr::new).ok_or("its chunk can't be read")?;
         (sp, unextended) = (up, above.max(up));
     }
     Ok(())
+}
+
+/// A word of a chunk that need not be what it is taken for.
+fn word(memory: &dyn Memory, at: Addr) -> Option<u64> {
+    Some(u64::from_le_bytes(memory.look(at, WORD as usize).ok()?.try_into().ok()?))
 }
 
 struct Found {
@@ -87,17 +93,25 @@ fn step(
     pc: Addr,
 ) -> Option<Found> {
     let memory = classes.vm.memory;
-    let distance = |at: Addr| memory.u64(at).ok().map(|words| (words as i64).wrapping_mul(WORD as i64));
+    let distance = |at: Addr| word(memory, at).map(|words| (words as i64).wrapping_mul(WORD as i64));
     if code.is_interpreter(pc) {
         let link = sp.checked_sub(LINK * WORD).filter(|&link| link >= range.start)?;
         let fp = link.wrapping_offset(distance(link)?);
         let fp = Some(fp).filter(|&fp| fp > link && range.contains(fp));
+        if fp.is_some() {
+            memory.keep(link, WORD);
+        }
         let methods = fp.and_then(|fp| code.interpreted_in(fp)).into_iter().collect();
         let caller = fp.and_then(|fp| {
             let up = fp.checked_add(LINK * WORD)?;
             // `interpreter_frame_sender_sp`, a distance as well.
-            let above = fp.wrapping_offset(distance(fp.saturating_sub(WORD))?);
-            Some((up, if above > up && range.contains(above) { above } else { up }))
+            let sender = fp.saturating_sub(WORD);
+            let above = fp.wrapping_offset(distance(sender)?);
+            let is_above = above > up && range.contains(above);
+            if is_above {
+                memory.keep(sender, WORD);
+            }
+            Some((up, if is_above { above } else { up }))
         });
         return Some(Found { methods, caller });
     }

@@ -210,32 +210,34 @@ impl<'c, 'p> Monitors<'c, 'p> {
                 let narrow = halves.into_iter().filter(|_| encoding.narrow);
                 for object in [Addr::new(word)].into_iter().chain(narrow) {
                     if object.is_aligned(WORD) && is_in_heap(object) {
-                        self.look_at(thread, stack, object);
+                        let found = vm.process.reads().attempt(|| self.held_at(thread, stack, object));
+                        if let Some((how, confidence)) = found {
+                            self.add(thread.address, object, how, confidence);
+                        }
                     }
                 }
             }
         }
     }
 
-    fn look_at(&mut self, thread: &JavaThread, stack: AddrRange, object: Addr) {
+    /// How the first word of an object says that a thread holds its lock.
+    fn held_at(&self, thread: &JavaThread, stack: AddrRange, object: Addr) -> Option<(&'static str, Confidence)> {
         let memory = self.classes.vm.memory;
-        let Ok(word) = memory.u64(object) else { return };
+        let word = memory.u64(object).ok()?;
         let at = Addr::new(word & !mark::LOCK_MASK);
         match word & mark::LOCK_MASK {
             mark::STACK_LOCKED if stack.contains(at) => {
                 // It keeps what the first word was before.
                 let displaced = memory.u64(at).unwrap_or(0);
-                if displaced & mark::LOCK_MASK == mark::UNLOCKED && self.classes.class_of(object).is_some() {
-                    self.add(thread.address, object, how::STACK, Confidence::Derived);
-                }
+                let is_held = displaced & mark::LOCK_MASK == mark::UNLOCKED && self.classes.class_of(object).is_some();
+                is_held.then_some((how::STACK, Confidence::Derived))
             }
             mark::MONITOR if !self.listed => {
                 let is_its = self.holder(at) == Some(Holder::Thread(thread.address));
-                if is_its && self.object(at) == Some(object) {
-                    self.add(thread.address, object, how::MONITOR, Confidence::Exact);
-                }
+                let is_held = is_its && self.object(at) == Some(object);
+                is_held.then_some((how::MONITOR, Confidence::Exact))
             }
-            _ => {}
+            _ => None,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::hotspot::threads::waits::parked;
 use crate::hotspot::threads::{ThreadObject, chunk};
 use crate::managed::{Heap as _, LightThread, Losses};
 use crate::memory::Memory;
+use crate::phase::Phase;
 use crate::units::exact;
 
 /// Their class.
@@ -48,6 +49,9 @@ impl HotSpot<'_> {
     /// Visit all virtual threads that have begun and have not ended, in the order of their addresses.
     pub(in crate::hotspot) fn each_virtual_thread(&self, visit: &mut dyn FnMut(LightThread)) {
         let Some(heap) = self.objects() else { return };
+        // What finding the threads of the system reads is no part of this.
+        self.all_threads();
+        let _phase = self.vm().process.enter(Phase::ManagedThreads);
         let (mut walker, mut losses) = (heap.walker(), Losses::default());
         let mut kinds: HashMap<_, bool> = HashMap::new();
         let mut found = Vec::new();

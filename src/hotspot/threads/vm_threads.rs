@@ -40,8 +40,8 @@ fn slots(vm: &Vm<'_>, java: &[JavaThread]) -> Vec<u64> {
     for thread in java.iter().take(limits::MAX_SLOT_WITNESSES) {
         let block = thread.tid.and_then(by_tid).and_then(|thread| thread.thread_pointer);
         let holds = |at: &u64| {
-            let word = block.and_then(|block| vm.memory.ptr(block.checked_add(*at)?).ok());
-            word == Some(thread.address)
+            let is_it = || vm.memory.ptr(block?.checked_add(*at)?).ok().filter(|word| *word == thread.address);
+            vm.process.reads().attempt(is_it).is_some()
         };
         out.extend(all().filter(holds));
     }
@@ -54,14 +54,17 @@ fn all() -> impl Iterator<Item = u64> {
 
 fn of_thread(vm: &Vm<'_>, thread: &Thread, slots: &[u64]) -> Option<VmThread> {
     let block = thread.thread_pointer?;
-    let address = slots.iter().find_map(|&slot| {
+    let reads = vm.process.reads();
+    let in_slot = |&slot: &u64| {
         let address = vm.memory.ptr(block.checked_add(slot)?).ok()?;
         let plausible = !address.is_null() && address.is_aligned(WORD);
         (plausible && tid_of(vm, address) == Some(thread.tid)).then_some(address)
-    })?;
-    let name = vm.at("NamedThread", address).ptr("_name").ok();
-    let name = name.and_then(|at| vm.memory.text(at, limits::MAX_VM_NAME).ok());
-    let name = name.filter(|name| !name.is_empty() && name.bytes().all(|b| (b' '..=b'~').contains(&b)));
+    };
+    let address = slots.iter().find_map(|slot| reads.attempt(|| in_slot(slot)))?;
+    let name = reads.attempt(|| {
+        let name = vm.memory.text(vm.at("NamedThread", address).ptr("_name").ok()?, limits::MAX_VM_NAME).ok()?;
+        Some(name).filter(|name| !name.is_empty() && name.bytes().all(|b| (b' '..=b'~').contains(&b)))
+    });
     Some(VmThread { address, tid: thread.tid, name })
 }
 

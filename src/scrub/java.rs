@@ -1,0 +1,189 @@
+//! Java: what answers need of objects beside their heads and references, names of modules and threads, and what the VM notes
+//! in blocks of malloc.
+//!
+//! Fields go by class and name, as the JDK's sources have them; where they stand, the VM itself tells.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use crate::addr::{Addr, AddrRange};
+use crate::hotspot::HotSpot;
+use crate::hotspot::classes::{Classes, JavaField, Klass, KlassShape};
+use crate::hotspot::heap;
+use crate::managed::{Heap, Losses, ManagedRuntime, Object, TypeIndex};
+use crate::memory::Memory;
+use crate::scrub::objects::{Objects, text};
+use crate::targets::byte_set::ByteSet;
+
+/// Fields of no reference that stay, by the class that declares them: sizes, states of threads, places of native memory.
+const FIELDS: [(&str, &[&str]); 8] = [
+    // How the bytes of a text are to be read. Its hash would tell the text.
+    ("java.lang.String", &["coder"]),
+    ("java.lang.Thread", &["tid", "threadStatus"]),
+    ("java.lang.Thread$FieldHolder", &["threadStatus"]),
+    ("java.lang.VirtualThread", &["state"]),
+    ("jdk.internal.vm.StackChunk", &["size", "sp", "pc"]),
+    ("java.nio.Buffer", &["address", "capacity"]),
+    ("java.nio.DirectByteBuffer$Deallocator", &["address", "size", "capacity"]),
+    (UNMAPPER, &["address", "size", "cap"]),
+];
+
+/// Of it and of classes within it, which unmap files.
+const UNMAPPER: &str = "sun.nio.ch.FileChannelImpl$Unmapper";
+
+/// The class whose static numbers stay: they are those of states, which differ between releases.
+const VIRTUAL_THREAD: &str = "java.lang.VirtualThread";
+
+/// Where an array has its length (arrayOopDesc) there are so many bytes of it.
+const LENGTH: u64 = 4;
+
+/// What stays of the objects of a class.
+#[derive(Default)]
+struct Rule {
+    /// Bytes of the head, with the length of an array.
+    head: u64,
+    /// From where on an array has references; those of instances are among the fields.
+    references: Option<u64>,
+    is_array: bool,
+    is_mirror: bool,
+    /// Whether frames are in it, whose references no field tells.
+    is_chunk: bool,
+    /// Fields: from where, and how many bytes.
+    fields: Vec<(u64, u64)>,
+}
+
+/// All objects of one VM. `names`: texts that stay.
+pub(super) fn all(hotspot: &HotSpot<'_>, names: &HashSet<String>, out: &mut Objects) {
+    let Some(heap) = hotspot.objects() else { return };
+    let classes = hotspot.classes();
+    let names = &names_of(hotspot, names);
+    let mut rules: HashMap<TypeIndex, Option<Rc<Rule>>> = HashMap::new();
+    let (mut walker, mut reader) = (heap.walker(), heap.reader());
+    let mut chunks = Vec::new();
+    for part in heap.parts() {
+        // Heaps lie low, so that references take 32 bits: any number of that size leads into one.
+        out.own.push(part.range);
+        walker.walk(part, &mut Losses::default(), &mut |object: &Object| {
+            let rule = rules.entry(object.kind).or_insert_with(|| rule(classes, heap, object.kind).map(Rc::new));
+            let Some(rule) = rule.clone() else { return };
+            out.heads.add(object.addr, rule.head.min(object.size));
+            out.starts.add(object.addr, 1);
+            for &(from, len) in &rule.fields {
+                out.heads.add(object.addr.saturating_add(from), len.min(object.size.saturating_sub(from)));
+            }
+            if rule.is_chunk {
+                chunks.push(AddrRange::sized(object.addr, object.size));
+            }
+            if rule.is_mirror {
+                statics(classes, object, &mut out.heads);
+            }
+            if let Some(from) = rule.references {
+                out.heads.add(object.addr.saturating_add(from), object.size.saturating_sub(from));
+            }
+            let Some(info) = heap.type_info(object.kind) else { return };
+            if info.string {
+                text(heap, object, info, &mut *reader, names, out);
+            } else if !rule.is_array {
+                out.plain.add(object.addr, object.size);
+            }
+        });
+    }
+    chunks.into_iter().for_each(|chunk| references(classes, chunk, out));
+}
+
+/// Words of a stack in the heap that lead to objects.
+fn references(classes: &Classes<'_>, chunk: AddrRange, out: &mut Objects) {
+    let Ok(bytes) = classes.vm.memory.look(chunk.start, chunk.len() as usize) else { return };
+    for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+        let object = Addr::new(u64::from_le_bytes(*word));
+        if object.is_aligned(8) && out.starts.word(object) & 1 != 0 {
+            out.heads.add(chunk.start.saturating_add(8 * i as u64), 8);
+        }
+    }
+}
+
+/// Texts that stay: names of threads and modules beside `others`.
+fn names_of(hotspot: &HotSpot<'_>, others: &HashSet<String>) -> HashSet<String> {
+    let classes = hotspot.classes();
+    let mut out = others.clone();
+    out.extend(hotspot.all_threads().by_address.values().filter_map(|thread| thread.name.clone()));
+    hotspot.each_light_thread(&mut |thread| out.extend(thread.name));
+    let all = classes.loaders().iter().flat_map(|loader| &loader.classes);
+    out.extend(all.filter_map(|&class| classes.module_of(class)));
+    out
+}
+
+fn rule(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option<Rule> {
+    let klass = classes.klass(heap.type_info(kind).filter(|info| !info.free)?.address)?;
+    let length_at = classes.encoding.length_at;
+    Some(match klass.shape {
+        KlassShape::ObjectArray { header, .. } => {
+            Rule { head: length_at + LENGTH, references: Some(header), is_array: true, ..Rule::default() }
+        }
+        KlassShape::TypeArray { .. } => Rule { head: length_at + LENGTH, is_array: true, ..Rule::default() },
+        KlassShape::Mirror { size_at } => {
+            let klass_at = classes.klass_at().map(|at| (at, 8));
+            let mut fields = fields(classes, &klass);
+            fields.extend(klass_at.into_iter().chain([(size_at, 4)]));
+            Rule { head: length_at, is_mirror: true, fields, ..Rule::default() }
+        }
+        KlassShape::StackChunk { .. } => {
+            Rule { head: length_at, is_chunk: true, fields: fields(classes, &klass), ..Rule::default() }
+        }
+        _ => Rule { head: length_at, fields: fields(classes, &klass), ..Rule::default() },
+    })
+}
+
+/// Fields that stay of instances of a class, its own and inherited ones. References stay where they are null too: what is
+/// beside them is overwritten by words.
+fn fields(classes: &Classes<'_>, klass: &Klass) -> Vec<(u64, u64)> {
+    let unit = classes.encoding.unit();
+    let runs = klass.references.iter().map(|run| (u64::from(run.offset), u64::from(run.count).saturating_mul(unit)));
+    let mut out: Vec<(u64, u64)> = runs.collect();
+    for at in classes.with_superclasses(klass.address) {
+        let declared = classes.declared_fields(at);
+        // Of those that the collector treats in a way of their own the VM has no runs.
+        let references = declared.iter().filter(|f| !f.is_static && f.is_reference());
+        out.extend(references.map(|field| (field.offset, unit)));
+        let Some(class) = classes.klass(at) else { continue };
+        let is_of = |of: &str| class.name == of || of == UNMAPPER && is_unmapper(&class.name);
+        let Some((_, names)) = FIELDS.iter().find(|(of, _)| is_of(of)) else { continue };
+        let kept = declared.iter().filter(|f| !f.is_static && names.contains(&f.name.as_str()));
+        out.extend(kept.filter_map(|field| Some((field.offset, width(field)?))));
+    }
+    out
+}
+
+/// Whether objects of a class unmap a file: it was one class, and is several now.
+fn is_unmapper(name: &str) -> bool {
+    name.starts_with("sun.nio.ch.FileChannelImpl$") && name.ends_with("Unmapper")
+}
+
+/// Bytes of a field that holds a number (JVMS 4.3.2).
+fn width(field: &JavaField) -> Option<u64> {
+    match field.descriptor.as_str() {
+        "B" | "Z" => Some(1),
+        "C" | "S" => Some(2),
+        "I" => Some(4),
+        "J" => Some(8),
+        _ => None,
+    }
+}
+
+/// Static fields that stay of what a mirror stands for.
+fn statics(classes: &Classes<'_>, mirror: &Object, out: &mut ByteSet) {
+    let class = classes.klass_at().and_then(|at| classes.vm.memory.ptr(mirror.addr.saturating_add(at)).ok());
+    // Mirrors of arrays and of `int` and its kin have none.
+    let Some(class) = class.and_then(|at| classes.klass(at)).filter(|class| !class.is_array()) else { return };
+    let has_states = class.name == VIRTUAL_THREAD;
+    for field in classes.declared_fields(class.address).iter().filter(|f| f.is_static) {
+        let len = match field.is_reference() {
+            true => classes.encoding.unit(),
+            false if has_states && field.descriptor == "I" => 4,
+            false => continue,
+        };
+        if field.offset.saturating_add(len) <= mirror.size {
+            out.add(mirror.addr.saturating_add(field.offset), len);
+        }
+    }
+}
