@@ -127,8 +127,10 @@ impl Run<'_, '_> {
             return;
         }
         let guard = self.plan.is_guard(at);
+        let is_value = self.plan.objects.values.word(at) & !self.plan.objects.own.word(at) != 0;
         let keep = if guard { 0 } else { self.plan.keeps(used, at) & !texts };
-        if !guard && texts == 0 && keep != u8::MAX && used != Use::Dead && self.plan.leads_somewhere(value) {
+        if !guard && !is_value && texts == 0 && keep != u8::MAX && used != Use::Dead && self.plan.leads_somewhere(value)
+        {
             counts.pointers += WORD;
             return;
         }

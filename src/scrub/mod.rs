@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `plan` | which bytes stay: what was read as structure, by what the memory is for |
 //! | `objects` | heads of managed objects, and where strings have their characters |
+//! | `python` | the same for Python's, wherever they lie |
 //! | `blocks` | heads of malloc's blocks, and its lists |
 //! | `stacks` | heads of signal frames, control blocks of threads |
 //! | `metadata` | names of types and methods in .NET's modules |
@@ -21,6 +22,7 @@ mod metadata;
 mod notes;
 mod objects;
 mod plan;
+mod python;
 mod stacks;
 
 pub use apply::Counts;

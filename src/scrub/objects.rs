@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use crate::addr::{Addr, AddrRange};
 use crate::managed::{Heap, Link, Losses, Object, StringUnits, TypeInfo};
 use crate::memory::Memory;
+use crate::scrub::python;
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 
@@ -22,6 +23,10 @@ const LONGEST_HEAD: u64 = 16;
 pub(super) struct Objects {
     /// Bytes that stay.
     pub(super) heads: ByteSet,
+    /// The same wherever they lie, whatever the memory there is for.
+    pub(super) own: ByteSet,
+    /// Bytes of values: they never stay, whatever they look like and whoever read them, unless they are in `own`.
+    pub(super) values: ByteSet,
     /// Objects without elements, whose fields may stay where they were read as those of threads, locks and tasks.
     pub(super) plain: ByteSet,
     /// Characters of strings, and how many bytes one has; by address.
@@ -35,7 +40,14 @@ pub(super) fn all(session: &Session<'_>, names: &HashSet<String>) -> Objects {
     let mut out = Objects::default();
     let of_dotnet = session.coreclr().len();
     let java = of_dotnet..of_dotnet + session.hotspot().len();
+    for python in session.cpython() {
+        python::all(python, names, &mut out);
+    }
+    let python = java.end..java.end + session.cpython().len();
     for (number, runtime) in session.runtimes().into_iter().enumerate() {
+        if python.contains(&number) {
+            continue;
+        }
         let Some(heap) = runtime.heap() else { continue };
         let layout = if number < of_dotnet || !session.nativeaot().is_empty() && number >= java.end {
             Layout::DotNet

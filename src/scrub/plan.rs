@@ -79,6 +79,11 @@ impl<'p> Plan<'p> {
 
     /// Bytes of the word at `addr` that stay whatever they are.
     pub(super) fn keeps(&self, used: Use, addr: Addr) -> u8 {
+        let read = self.keeps_as(used, addr);
+        read & !self.objects.values.word(addr) | self.objects.own.word(addr)
+    }
+
+    fn keeps_as(&self, used: Use, addr: Addr) -> u8 {
         match used {
             Use::Image => {
                 let read = &self.read;
@@ -116,8 +121,7 @@ fn of_kind(kind: Kind) -> Use {
         | Kind::SanitizerShadow
         | Kind::StackGuard
         | Kind::GCHeapReserve
-        | Kind::PyMalloc
-        | Kind::PyFrames => Use::Data,
+        | Kind::PyMalloc => Use::Data,
         _ => Use::Structures,
     }
 }
