@@ -129,6 +129,17 @@ impl Run<'_, '_> {
         let guard = self.plan.is_guard(at);
         let is_value = self.plan.objects.values.word(at) & !self.plan.objects.own.word(at) != 0;
         let keep = if guard { 0 } else { self.plan.keeps(used, at) & !texts };
+        if !matches!(used, Use::Image | Use::Dead)
+            && !guard
+            && !is_value
+            && texts == 0
+            && keep != u8::MAX
+            && let Some(other) = self.plan.objects.alike.get(&value)
+        {
+            *word = other.to_le_bytes();
+            counts.pointers += WORD;
+            return;
+        }
         if !guard && !is_value && texts == 0 && keep != u8::MAX && used != Use::Dead && self.plan.leads_somewhere(value)
         {
             counts.pointers += WORD;

@@ -1,6 +1,6 @@
 //! Managed objects: what stays of them are their heads, and where strings have their characters.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange};
 use crate::managed::{Heap, Link, Losses, Object, StringUnits, TypeInfo};
@@ -27,6 +27,8 @@ pub(super) struct Objects {
     pub(super) own: ByteSet,
     /// Bytes of values: they never stay, whatever they look like and whoever read them, unless they are in `own`.
     pub(super) values: ByteSet,
+    /// Objects that tell a value by their address, and those that may stand for them.
+    pub(super) alike: HashMap<u64, u64>,
     /// Objects without elements, whose fields may stay where they were read as those of threads, locks and tasks.
     pub(super) plain: ByteSet,
     /// Characters of strings, and how many bytes one has; by address.

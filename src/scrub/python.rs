@@ -10,6 +10,9 @@ use crate::scrub::objects::Objects;
 pub(super) fn all(python: &CPython<'_>, names: &HashSet<String>, out: &mut Objects) {
     python.anatomy(names, &mut |range, part| match part {
         Part::Structure => out.own.add(range.start, range.len()),
+        Part::Alike(other) => {
+            out.alike.insert(range.start.get(), other.get());
+        }
         Part::Value => out.values.add(range.start, range.len()),
         // A value too, should it not be overwritten as a text.
         Part::Text(width) => {

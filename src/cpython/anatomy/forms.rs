@@ -1,22 +1,22 @@
 //! What the bytes of an object are, by the form of its type.
 
-use super::Part;
 use super::names::Names;
 use super::numbers::Numbers;
+use super::{Part, WORD};
 use crate::addr::{Addr, AddrRange};
 use crate::cpython::heap::{Heap, Hold, OwnedKind};
 use crate::cpython::objects::{Form, Objects, PyType, TextContent, flags};
 use crate::limits;
 use crate::memory::Memory;
 
-/// Bytes of a pointer, and of `Py_ssize_t`.
-const WORD: u64 = 8;
-
 /// Bytes of a digit of an integer.
 const DIGIT: u64 = 4;
 
 /// Bytes of `state` of a str.
 const STATE: u64 = 4;
+
+/// Bytes of `itemsize` of an array's descriptor.
+const ITEM_SIZE: u64 = 4;
 
 /// Characters of the widest texts are 4 bytes, of which each half is a unit: so zeros stay zeros.
 const WIDEST: u64 = 2;
@@ -59,6 +59,11 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
             Form::Generator | Form::Frame => self.frame(at, kind),
             Form::Deque => self.keep(at, kind.basicsize),
             Form::Array => {
+                // How wide an item is, its descriptor tells, which is the module's own.
+                let descr = shape.array_descr.and_then(|offset| self.objects.ptr_at(at, offset));
+                if let Some((descr, size)) = descr.zip(shape.array_itemsize).filter(|(descr, _)| !descr.is_null()) {
+                    self.keep(descr.saturating_add(size), ITEM_SIZE);
+                }
                 let fields = [shape.array_items, shape.array_descr].into_iter().flatten();
                 self.words(at, &fields.chain([shape.ob_size]).collect::<Vec<_>>());
             }
@@ -75,6 +80,11 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
             self.keep(at.saturating_add(kind.items()), shape.dict.first_value);
         }
         self.owned(at, kind);
+    }
+
+    /// Of a free block nothing stays but the link to the next one.
+    pub(super) fn free(&mut self, at: Addr, end: Addr) {
+        self.value(at.saturating_add(WORD), end);
     }
 
     fn keep(&mut self, at: Addr, len: u64) {

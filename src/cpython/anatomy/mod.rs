@@ -7,8 +7,10 @@
 //! |---|---|
 //! | `forms` | objects, by the form of their type |
 //! | `names` | which texts and numbers answers print |
+//! | `alike` | objects that there are one of for each small integer and each letter |
 //! | `numbers` | fields of objects written in C that are read by name |
 
+mod alike;
 mod forms;
 mod names;
 mod numbers;
@@ -18,9 +20,12 @@ use std::collections::HashSet;
 use crate::addr::{Addr, AddrRange, union};
 use crate::cpython::CPython;
 use crate::cpython::heap::{Heap, Hold};
-use crate::managed::{Heap as _, Losses, TypeIndex};
+use crate::managed::{FREE, Heap as _, Losses, TypeIndex};
 use forms::Anatomist;
 use names::Names;
+
+/// Bytes of a pointer.
+const WORD: u64 = 8;
 
 /// What bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub(crate) enum Part {
     Value,
     /// Characters, in units of so many bytes.
     Text(u8),
+    /// An object that tells its value by its place: who leads there may lead to the object at this address as well.
+    Alike(Addr),
 }
 
 impl CPython<'_> {
@@ -47,15 +54,19 @@ impl CPython<'_> {
         let fixed = fixed(self, heap, &mut names);
         let mut anatomist = Anatomist::new(heap, &names, visit);
         each(heap, &mut |at, kind, end| {
-            if let Some(found) = heap.type_of_kind(kind) {
+            if kind == FREE {
+                anatomist.free(at, end);
+            } else if let Some(found) = heap.type_of_kind(kind) {
                 anatomist.object(at, &found, end, false);
             }
         });
-        for at in fixed {
+        for &at in &fixed {
             if let Some(found) = kind_of(heap, at) {
                 anatomist.object(at, &found, at, true);
             }
         }
+        names.places().for_each(|place| visit(AddrRange::sized(place, WORD), Part::Structure));
+        alike::each(heap, &fixed, &names, visit);
     }
 
     /// Whether the collector is on.

@@ -41,6 +41,8 @@ const LINES: &[&str] = &["co_linetable", "co_lnotab"];
 pub(super) struct Names<'n> {
     /// Objects, whatever they are: str, int, float, bytes.
     all: HashSet<Addr>,
+    /// Where references to names stand that are printed as keys or fields.
+    places: HashSet<Addr>,
     shown: &'n HashSet<String>,
     /// Characters of the longest text of `shown` and of [`WORDS`].
     longest: u64,
@@ -51,7 +53,7 @@ impl<'n> Names<'n> {
     pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &'n HashSet<String>) -> Names<'n> {
         let words = WORDS.iter().copied().chain(shown.iter().map(String::as_str));
         let longest = words.map(|word| word.chars().count() as u64).max().unwrap_or(0);
-        let mut names = Names { all: HashSet::new(), shown, longest };
+        let mut names = Names { all: HashSet::new(), places: HashSet::new(), shown, longest };
         names.of_modules(python, heap.objects());
         for number in 0..heap.types() as u32 {
             if let Some(kind) = heap.type_of_kind(TypeIndex(number)).filter(|kind| kind.is(flags::HEAPTYPE)) {
@@ -59,8 +61,21 @@ impl<'n> Names<'n> {
             }
         }
         names.all.extend(python.told_of_threads());
-        names.all.extend(python.told_of_tasks());
+        for (object, place) in python.told_of_tasks() {
+            names.all.insert(object);
+            names.places.extend(place);
+        }
         names
+    }
+
+    /// Where references stand that must lead where they do.
+    pub(super) fn places(&self) -> impl Iterator<Item = Addr> + '_ {
+        self.places.iter().copied()
+    }
+
+    /// Whether the object is a str that is printed as the name of a thread.
+    pub(super) fn is_shown(&self, objects: &Objects<'_>, object: Addr) -> bool {
+        objects.str_at(object).is_some_and(|text| self.shown.contains(&text))
     }
 
     /// Whether the object stays as it is.
@@ -87,6 +102,8 @@ impl<'n> Names<'n> {
         let objects = heap.objects();
         let field = |field: &&str| objects.ptr_at(object, heap.runtime().layout.positive(of, field).ok()?);
         self.all.extend(fields.iter().filter_map(field).filter(|at| objects.is_str(*at)));
+        let places = fields.iter().filter_map(|field| heap.runtime().layout.positive(of, field).ok());
+        self.places.extend(places.map(|offset| object.saturating_add(offset)));
         if of == "PyCodeObject" {
             self.all.extend(LINES.iter().filter_map(field));
         }
@@ -127,8 +144,11 @@ impl<'n> Names<'n> {
         }
         if let Some(keys) = objects.dict_keys(kind.shared_keys).filter(|_| !kind.shared_keys.is_null()) {
             for index in 0..keys.count.min(limits::MAX_PY_LOOKUP) {
-                let key = objects.ptr_at(keys.key_at(index), 0);
-                self.all.extend(key.filter(|key| is_identifier(objects, *key)));
+                let place = keys.key_at(index);
+                if let Some(key) = objects.ptr_at(place, 0).filter(|key| is_identifier(objects, *key)) {
+                    self.all.insert(key);
+                    self.places.insert(place);
+                }
             }
         }
         // Of slots the characters themselves are known.
@@ -141,9 +161,13 @@ impl<'n> Names<'n> {
 
     /// Keys of a dict of names, where they are names.
     fn keys(&mut self, objects: &Objects<'_>, dict: Addr) {
+        let Some(keys) = objects.ptr_at(dict, objects.shape.dict.keys).and_then(|keys| objects.dict_keys(keys)) else {
+            return;
+        };
         objects.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
             if is_identifier(objects, entry.key) {
                 self.all.insert(entry.key);
+                self.places.insert(keys.key_at(entry.index));
             }
             true
         });

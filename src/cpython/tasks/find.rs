@@ -173,13 +173,17 @@ impl<'c, 'p> Finder<'c, 'p> {
 }
 
 impl CPython<'_> {
-    /// Objects whose values are told of tasks: their names, or the numbers that stand for these, and how long they sleep.
-    pub(in crate::cpython) fn told_of_tasks(&self) -> Vec<Addr> {
+    /// Objects whose values are told of tasks, and where the references to them stand: their names, or the numbers that stand for
+    /// these, and how long they sleep.
+    pub(in crate::cpython) fn told_of_tasks(&self) -> Vec<(Addr, Option<Addr>)> {
         let Some(finder) = Finder::new(self) else { return Vec::new() };
         let of = |task: &Found| {
+            let place = self.runtime().layout.positive("TaskObj", "task_name").ok();
+            let place = place.and_then(|offset| task.address.checked_add(offset));
             let name = finder.field(task.address, "task_name", "_name").filter(|at| !at.is_null());
-            let delay = task.coroutines.first().and_then(|(_, _, frame)| words::delay(&finder, frame));
-            [name, delay]
+            let frame = task.coroutines.first().map(|(_, _, frame)| frame);
+            let delay = frame.and_then(|frame| Some((words::delay(&finder, frame)?, frame.variables(self.runtime()))));
+            [name.map(|name| (name, place)), delay]
         };
         finder.tasks().iter().flat_map(of).flatten().collect()
     }
