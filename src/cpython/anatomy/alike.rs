@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use super::names::Names;
-use super::{Part, WORD, kind_of};
-use crate::addr::{Addr, AddrRange};
+use super::{WORD, kind_of};
+use crate::addr::Addr;
 use crate::cpython::heap::Heap;
 use crate::cpython::objects::Form;
 
@@ -32,8 +32,9 @@ fn shape(heap: &Heap<'_>, at: Addr) -> Option<(Form, u64)> {
     }
 }
 
-/// Visit those that are in the tables which `fixed` objects are of.
-pub(super) fn each(heap: &Heap<'_>, fixed: &[Addr], names: &Names<'_>, visit: &mut dyn FnMut(AddrRange, Part)) {
+/// Those that are in the tables which `fixed` objects are of, with the one that may stand for all of its form.
+pub(super) fn all(heap: &Heap<'_>, fixed: &[Addr], names: &Names<'_>) -> Vec<(Addr, Addr)> {
+    let mut out = Vec::new();
     for form in [Form::Integer, Form::Text, Form::Bytes] {
         let mut all: BTreeSet<Addr> = BTreeSet::new();
         for &at in fixed {
@@ -50,6 +51,7 @@ pub(super) fn each(heap: &Heap<'_>, fixed: &[Addr], names: &Names<'_>, visit: &m
         }
         let Some(&first) = all.first() else { continue };
         let others = all.into_iter().filter(|at| !names.is_shown(heap.objects(), *at));
-        others.for_each(|at| visit(AddrRange::sized(at, WORD), Part::Alike(first)));
+        out.extend(others.map(|at| (at, first)));
     }
+    out
 }

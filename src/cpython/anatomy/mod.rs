@@ -51,7 +51,11 @@ impl CPython<'_> {
         heap.each_pool_header(|range| visit(range, Part::Structure));
         self.collector(visit);
         let mut names = Names::read(self, heap, shown);
-        let fixed = fixed(self, heap, &mut names);
+        let mut fixed = fixed(self, heap, &mut names);
+        let alike = alike::all(heap, &fixed, &names);
+        fixed.extend(alike.iter().map(|(_, other)| *other));
+        fixed.sort_unstable();
+        fixed.dedup();
         let mut anatomist = Anatomist::new(heap, &names, visit);
         each(heap, &mut |at, kind, end| {
             if kind == FREE {
@@ -66,7 +70,7 @@ impl CPython<'_> {
             }
         }
         names.places().for_each(|place| visit(AddrRange::sized(place, WORD), Part::Structure));
-        alike::each(heap, &fixed, &names, visit);
+        alike.iter().for_each(|&(at, other)| visit(AddrRange::sized(at, WORD), Part::Alike(other)));
     }
 
     /// Whether the collector is on.
