@@ -145,13 +145,32 @@ pub trait Memory: Sync {
         self.bytes(addr, len)
     }
 
-    /// The u64 at `addr`, to see whether it is what is looked for.
+    /// The same as [`Memory::read`], to look for something in it.
     ///
     /// # Errors
     /// As [`Memory::read`].
-    fn look_u64(&self, addr: Addr) -> Result<u64, Fault> {
-        let bytes = self.look(addr, 8)?;
-        bytes::u64_at(&bytes, 0).ok_or(Fault { addr, kind: FaultKind::Unmapped })
+    fn peek(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+        self.read(addr, buf)
+    }
+
+    /// The u64 at `addr`, to look for something in it.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    fn peek_u64(&self, addr: Addr) -> Result<u64, Fault> {
+        let mut buf = [0; 8];
+        self.peek(addr, &mut buf)?;
+        Ok(LittleEndian::read_u64(&buf))
+    }
+
+    /// The u32 at `addr`, to look for something in it.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    fn peek_u32(&self, addr: Addr) -> Result<u32, Fault> {
+        let mut buf = [0; 4];
+        self.peek(addr, &mut buf)?;
+        Ok(LittleEndian::read_u32(&buf))
     }
 
     /// The same as [`Memory::borrow`], to look for something in it.

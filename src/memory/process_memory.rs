@@ -221,6 +221,10 @@ impl Memory for ProcessMemory {
         self.read_from(addr, buf, false, For::Structure)
     }
 
+    fn peek(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+        self.read_from(addr, buf, false, For::Looking)
+    }
+
     fn borrow(&self, addr: Addr, len: usize) -> Option<&[u8]> {
         self.borrow_from(addr, len, false, For::Structure)
     }
@@ -260,6 +264,10 @@ impl Memory for ProcessMemory {
 impl Memory for Pristine<'_> {
     fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
         self.0.read_from(addr, buf, true, For::Structure)
+    }
+
+    fn peek(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+        self.0.read_from(addr, buf, true, For::Looking)
     }
 
     fn borrow(&self, addr: Addr, len: usize) -> Option<&[u8]> {

@@ -295,7 +295,7 @@ const HEADS_AROUND: i64 = 32;
 /// Whether a `list_t` at `at` is linked both ways, and not to itself.
 fn is_linked(memory: &dyn Memory, at: Addr) -> bool {
     // Most of what is asked is no list, and anybody's.
-    let word = |at: Option<Addr>| memory.look_u64(at?).ok().map(Addr::new);
+    let word = |at: Option<Addr>| memory.peek_u64(at?).ok().map(Addr::new);
     let both = || {
         let next = word(Some(at))?;
         let prev = word(at.checked_add(8))?;

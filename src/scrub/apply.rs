@@ -208,7 +208,14 @@ impl Run<'_, '_> {
         let plan = self.plan;
         let guard = plan.guard_values.binary_search(&value).is_ok() || plan.is_guard(at);
         let mut keep = if guard { 0 } else { plan.keeps(used, at) & !texts };
-        let pointer = !guard && texts == 0 && used != Use::Dead && plan.is_address(used, value);
+        let is_value = plan.objects.values.word(at) & !plan.objects.own.word(at) != 0;
+        let untold = !guard && !is_value && texts == 0 && keep != u8::MAX;
+        if !matches!(used, Use::Image | Use::Dead) && untold && let Some(other) = plan.objects.alike.get(&value) {
+            *word = other.to_le_bytes();
+            counts.pointers += WORD;
+            return;
+        }
+        let pointer = !guard && !is_value && texts == 0 && used != Use::Dead && plan.is_address(used, value);
         // What was read as a structure and reads as text was no structure, but for the names.
         let unnamed = keep & !plan.read.kept.word(at) & !plan.blocks.word(at);
         *in_text = matches!(used, Use::Blocks | Use::Stack | Use::Data) && unnamed != 0 && !pointer && match reads(*word, unnamed) {

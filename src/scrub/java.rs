@@ -62,7 +62,7 @@ pub(super) fn all(hotspot: &HotSpot<'_>, names: &HashSet<String>, out: &mut Obje
     let mut chunks = Vec::new();
     for part in heap.parts() {
         // Heaps lie low, so that references take 32 bits: any number of that size leads into one.
-        out.own.push(part.range);
+        out.known.push(part.range);
         walker.walk(part, &mut Losses::default(), &mut |object: &Object| {
             let rule = rules.entry(object.kind).or_insert_with(|| rule(classes, heap, object.kind).map(Rc::new));
             let Some(rule) = rule.clone() else { return };

@@ -6,6 +6,7 @@
 //! | `plan` | which bytes stay: what was read as structure, by what the memory is for |
 //! | `objects` | heads of managed objects, and where strings have their characters |
 //! | `java` | fields of Java's objects that answers need |
+//! | `python` | the same for Python's, wherever they lie |
 //! | `blocks` | heads of malloc's blocks, and its lists |
 //! | `stacks` | heads of signal frames, control blocks of threads |
 //! | `fill` | what stands for a word, and for the characters of a string |
@@ -21,6 +22,7 @@ mod java;
 mod notes;
 mod objects;
 mod plan;
+mod python;
 mod stacks;
 
 pub use apply::Counts;

@@ -1,11 +1,11 @@
 //! Managed objects: what stays of them are their heads, and where strings have their characters.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::managed::{Heap, Losses, Object, StringUnits, TypeInfo};
-use crate::scrub::java;
 use crate::scrub::plan::Use;
+use crate::scrub::{java, python};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 
@@ -23,13 +23,19 @@ const LONGEST_HEAD: u64 = 16;
 pub(super) struct Objects {
     /// Bytes that stay.
     pub(super) heads: ByteSet,
+    /// The same wherever they lie, whatever the memory there is for.
+    pub(super) own: ByteSet,
+    /// Bytes of values: they never stay, whatever they look like and whoever read them, unless they are in `own`.
+    pub(super) values: ByteSet,
+    /// Objects that tell a value by their address, and those that may stand for them.
+    pub(super) alike: HashMap<u64, u64>,
     /// Objects without elements, whose fields may stay where they were read as those of threads, locks and tasks.
     pub(super) plain: ByteSet,
     /// Characters of strings, and how many bytes one has; by address.
     pub(super) texts: Vec<(AddrRange, u8)>,
     /// Parts of heaps that are known object by object: a word that leads there and is no field with a reference is an address
     /// only where it leads to one of `starts`. By address.
-    pub(super) own: Vec<AddrRange>,
+    pub(super) known: Vec<AddrRange>,
     /// The first bytes of the objects in these.
     pub(super) starts: ByteSet,
     /// Heaps that can't be walked well enough for any of it, in words.
@@ -40,8 +46,8 @@ impl Objects {
     /// Whether a word that leads into a heap is no address of its objects. Within the heap these are all told by fields.
     pub(super) fn is_number(&self, used: Use, value: u64) -> bool {
         let at = Addr::new(value);
-        let part = self.own.partition_point(|part| part.end <= at);
-        let is_within = self.own.get(part).is_some_and(|part| part.contains(at));
+        let part = self.known.partition_point(|part| part.end <= at);
+        let is_within = self.known.get(part).is_some_and(|part| part.contains(at));
         is_within && (used == Use::Objects || !at.is_aligned(8) || self.starts.word(at) & 1 == 0)
     }
 }
@@ -51,7 +57,14 @@ pub(super) fn all(session: &Session<'_>, names: &HashSet<String>) -> Objects {
     let mut out = Objects::default();
     let of_dotnet = session.coreclr().len();
     let java = of_dotnet..of_dotnet + session.hotspot().len();
+    for python in session.cpython() {
+        python::all(python, names, &mut out);
+    }
+    let python = java.end..java.end + session.cpython().len();
     for (number, runtime) in session.runtimes().into_iter().enumerate() {
+        if python.contains(&number) {
+            continue;
+        }
         let Some(heap) = runtime.heap() else { continue };
         if number < of_dotnet || !session.nativeaot().is_empty() && number >= java.end {
             of_heap(heap, names, &mut out);
@@ -60,7 +73,7 @@ pub(super) fn all(session: &Session<'_>, names: &HashSet<String>) -> Objects {
         }
     }
     session.hotspot().iter().for_each(|hotspot| java::all(hotspot, names, &mut out));
-    out.own = union(std::mem::take(&mut out.own));
+    out.known = union(std::mem::take(&mut out.known));
     out.texts.sort_unstable();
     out.texts.dedup();
     out

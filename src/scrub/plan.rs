@@ -85,7 +85,12 @@ impl<'p> Plan<'p> {
         if used == Use::Dead {
             return 0;
         }
-        let read = match used {
+        let read = self.keeps_as(used, addr) | self.read.kept.word(addr);
+        read & !self.objects.values.word(addr) | self.objects.own.word(addr)
+    }
+
+    fn keeps_as(&self, used: Use, addr: Addr) -> u8 {
+        match used {
             Use::Image => {
                 let read = &self.read;
                 read.images.word(addr) | read.structures.word(addr) | read.blocks.word(addr)
@@ -100,8 +105,7 @@ impl<'p> Plan<'p> {
             Use::Stack => self.read.threads.word(addr) | self.stacks.word(addr),
             Use::Data => self.read.structures.word(addr),
             Use::Dead => 0,
-        };
-        read | self.read.kept.word(addr)
+        }
     }
 }
 
@@ -123,8 +127,7 @@ fn of_kind(kind: Kind) -> Use {
         | Kind::SanitizerShadow
         | Kind::StackGuard
         | Kind::GCHeapReserve
-        | Kind::PyMalloc
-        | Kind::PyFrames => Use::Data,
+        | Kind::PyMalloc => Use::Data,
         _ => Use::Structures,
     }
 }

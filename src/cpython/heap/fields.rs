@@ -101,7 +101,7 @@ pub(super) fn ndarray(objects: &Objects<'_>, words: &[[u8; 8]]) -> Option<NdArra
     if nd > numpy.max_dimensions {
         return None;
     }
-    let at = |base: u64, i: u64| objects.memory.u64(Addr::new(base).checked_add(8 * i)?).ok();
+    let at = |base: u64, i: u64| objects.word_at(Addr::new(base), 8 * i);
     let shape: Vec<u64> = (0..nd).map(|i| at(dimensions, i)).collect::<Option<_>>()?;
     let steps: Vec<u64> = (0..nd).map(|i| Some((at(strides, i)? as i64).unsigned_abs())).collect::<Option<_>>()?;
     // In memory of its own elements lie without gaps: the outermost dimension spans all of it.
@@ -111,7 +111,7 @@ pub(super) fn ndarray(objects: &Objects<'_>, words: &[[u8; 8]]) -> Option<NdArra
     let item = steps.iter().min().copied().unwrap_or(0);
     let letter = |at: u64| {
         let mut letter = [0; 1];
-        objects.memory.read(descr.checked_add(at)?, &mut letter).ok().map(|()| char::from(letter[0]))
+        objects.memory.peek(descr.checked_add(at)?, &mut letter).ok().map(|()| char::from(letter[0]))
     };
     let (order, kind) = (letter(numpy.byte_order)?, letter(numpy.kind)?);
     let order = if order == '=' { '<' } else { order };
@@ -158,7 +158,7 @@ impl Heap<'_> {
             && let Some(keys) = self.objects.dict_keys(kind.shared_keys)
         {
             for index in 0..keys.count.min(limits::MAX_SHOWN_ROWS as u64) {
-                let name = self.runtime.memory.ptr(keys.key_at(index)).ok();
+                let name = self.objects.ptr_at(keys.key_at(index), 0);
                 if let Some(name) = name.filter(|at| self.objects.is_str(*at)).and_then(|at| self.objects.name(at)) {
                     names.insert(kind.items() + 8 * index, name);
                 }
@@ -169,19 +169,32 @@ impl Heap<'_> {
 
     /// `__slots__` of a class: PyMemberDefs behind the type.
     fn slots(&self, kind: &PyType, names: &mut HashMap<u64, String>) {
+        for (at, offset) in self.members(kind) {
+            let name = self.runtime.memory.text(at, limits::MAX_PY_NAME).ok().filter(|name| !name.is_empty());
+            if let Some(name) = name {
+                names.insert(offset, name);
+            }
+        }
+    }
+
+    /// Where the names of the slots of a class stand.
+    pub(crate) fn slot_names(&self, kind: &PyType) -> Vec<Addr> {
+        self.members(kind).into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Names and offsets of slots.
+    fn members(&self, kind: &PyType) -> Vec<(Addr, u64)> {
         let count = match kind.is(flags::HEAPTYPE) {
             true => self.objects.ob_size(kind.address).unwrap_or(0).clamp(0, limits::MAX_SHOWN_ROWS as i64) as u64,
             false => 0,
         };
-        let Ok(size) = self.runtime.layout.size("PyMemberDef") else { return };
+        let Ok(size) = self.runtime.layout.size("PyMemberDef") else { return Vec::new() };
         let first = kind.address.wrapping_add(self.objects.shape.types.heap_size);
-        for index in 0..count {
+        let member = |index: u64| {
             let member = self.runtime.view("PyMemberDef", first.wrapping_add(index * size));
-            let name = member.ptr("name").ok().and_then(|at| self.runtime.memory.text(at, limits::MAX_PY_NAME).ok());
-            if let (Some(name), Ok(offset)) = (name.filter(|name| !name.is_empty()), member.u64("offset")) {
-                names.insert(offset, name);
-            }
-        }
+            Some((member.ptr("name").ok()?, member.u64("offset").ok()?))
+        };
+        (0..count).filter_map(member).collect()
     }
 
     /// The table of keys of a dict, and the number of the item that is visited at an offset of it: keys and values in turn.
@@ -195,7 +208,7 @@ impl Heap<'_> {
     /// What a dict calls the entry at a place: `['name']`, or what its key is.
     pub(super) fn name_of_entry(&self, object: Addr, offset: u64) -> Option<String> {
         let (keys, item) = self.item_of_dict(object, offset)?;
-        let key = self.runtime.memory.ptr(keys.key_at(item / 2)).ok()?;
+        let key = self.objects.ptr_at(keys.key_at(item / 2), 0)?;
         let text = self.key_text(key)?;
         Some(if item % 2 == 0 { format!("(key {text})") } else { format!("[{text}]") })
     }

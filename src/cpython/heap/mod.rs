@@ -63,6 +63,15 @@ const MIN_OBJECT: u64 = 16;
 const PYMALLOC: Generation = Generation { number: 0, name: "pymalloc", frozen: false };
 const MALLOC: Generation = Generation { number: 1, name: "malloc", frozen: false };
 
+/// What an object holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// What may be an object.
+    Object(Addr),
+    /// Memory of its own.
+    Memory(AddrRange, OwnedKind),
+}
+
 /// The heap of one CPython, ready to be walked.
 pub struct Heap<'p> {
     runtime: Arc<Runtime<'p>>,
@@ -226,6 +235,27 @@ impl<'p> Heap<'p> {
         });
     }
 
+    /// Visit what the object at `object`, of that type, holds; it may lie in a program file.
+    pub(crate) fn each_hold(&self, object: Addr, kind: &PyType, mut visit: impl FnMut(Hold)) {
+        let cursor = self.cursor();
+        self.visitor(&cursor).each(object.get(), kind, 0, &mut |_, held| {
+            visit(match held {
+                visit::Held::Object(_, to) => Hold::Object(Addr::new(to)),
+                visit::Held::Memory(owned) => {
+                    Hold::Memory(AddrRange::sized(Addr::new(owned.at), owned.bytes), owned.kind)
+                }
+            });
+            true
+        });
+    }
+
+    /// Visit the headers of pools.
+    pub(crate) fn each_pool_header(&self, mut visit: impl FnMut(AddrRange)) {
+        for pool in self.census.arenas.iter().flat_map(|map| &map.pools) {
+            visit(AddrRange::sized(pool.start, self.census.header()));
+        }
+    }
+
     /// Bytes of the block of the object at `object`, and of the memory that it owns.
     pub(crate) fn own_bytes(&self, object: Addr) -> u64 {
         let Some(kind) = self.type_of(object) else { return 0 };
@@ -340,7 +370,7 @@ impl managed::Heap for Heap<'_> {
     fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
         let content = self.objects.text_content(string.addr)?;
         let bytes = usize::try_from(content.length.checked_mul(content.kind)?).ok()?;
-        let bytes = self.runtime.memory.borrow(content.start, bytes)?;
+        let bytes = self.runtime.memory.borrow_to_look(content.start, bytes)?;
         // What has four bytes for each character is no unit that listings know.
         let units = match content.kind {
             1 => StringUnits::Latin1,

@@ -36,7 +36,7 @@ impl<'p> Source<'p> {
     fn elsewhere(&self, at: u64, bytes: u64) -> &[[u8; 8]] {
         let at = Addr::new(at);
         let have = self.memory.readable(at, bytes).min(bytes) & !7;
-        self.memory.borrow(at, have as usize).unwrap_or_default().as_chunks::<8>().0
+        self.memory.borrow_to_look(at, have as usize).unwrap_or_default().as_chunks::<8>().0
     }
 
     /// The word at `at`.

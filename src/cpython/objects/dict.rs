@@ -5,7 +5,6 @@
 use super::Objects;
 use crate::addr::Addr;
 use crate::limits;
-use crate::memory::Memory;
 
 /// `dk_kind`: entries have their hash (`DICT_KEYS_GENERAL`); the others have not.
 const GENERAL: u8 = 0;
@@ -98,12 +97,12 @@ impl Objects<'_> {
         let keys = self.dict_keys(self.ptr_at(dict, shape.keys)?)?;
         let values = self.ptr_at(dict, shape.values)?;
         for index in 0..keys.count.min(most) {
-            let key = self.memory.ptr(keys.key_at(index)).ok()?;
+            let key = self.ptr_at(keys.key_at(index), 0)?;
             let place = match values.is_null() {
                 true => keys.value_at(index),
                 false => self.first_value(values).checked_add(index.checked_mul(8)?)?,
             };
-            let value = self.memory.ptr(place).ok()?;
+            let value = self.ptr_at(place, 0)?;
             if !key.is_null() && !value.is_null() && !visit(Entry { index, key, place, value }) {
                 break;
             }

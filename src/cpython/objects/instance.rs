@@ -50,7 +50,7 @@ impl Objects<'_> {
         let kind = self.type_of(object)?;
         let bits = self.word_at(kind, self.shape.types.flags)?;
         let basicsize = self.word_at(kind, self.shape.types.basicsize)?.min(limits::MAX_PY_BASIC_SIZE);
-        let before = |offset: i64| self.memory.u64(object.checked_offset(offset)?).ok();
+        let before = |offset: i64| self.memory.peek_u64(object.checked_offset(offset)?).ok();
         match self.managed(object.get(), bits, basicsize, before) {
             Managed::Nothing => {
                 let offset = u64::try_from(self.word_at(kind, self.shape.types.dictoffset)? as i64).ok()?;
@@ -61,7 +61,7 @@ impl Objects<'_> {
             Managed::Values(values) => {
                 let keys = self.dict_keys(self.ptr_at(kind, self.shape.types.cached_keys)?)?;
                 let is = |index: &u64| {
-                    let key = self.memory.ptr(keys.key_at(*index)).ok();
+                    let key = self.ptr_at(keys.key_at(*index), 0);
                     key.is_some_and(|key| !key.is_null() && self.is_text(key, name))
                 };
                 let index = (0..keys.count.min(limits::MAX_PY_LOOKUP)).find(is)?;

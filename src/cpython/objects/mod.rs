@@ -23,7 +23,8 @@ use crate::addr::Addr;
 use crate::cpython::shape::Shape;
 use crate::memory::{Memory, ProcessMemory};
 
-/// Looks at objects by their address.
+/// Looks at objects by their address, which may be those of anything: which bytes are structures is told by
+/// [`anatomy`](super::anatomy), when it is known what is an object.
 #[derive(Clone, Copy)]
 pub struct Objects<'p> {
     /// The process's memory.
@@ -39,21 +40,21 @@ impl<'p> Objects<'p> {
 
     /// The type of the object at `object`, which may be none.
     pub fn type_of(&self, object: Addr) -> Option<Addr> {
-        self.memory.ptr(object.checked_add(self.shape.ob_type)?).ok().filter(|at| !at.is_null())
+        self.ptr_at(object, self.shape.ob_type).filter(|at| !at.is_null())
     }
 
     /// `ob_size` of an object with items.
     pub fn ob_size(&self, object: Addr) -> Option<i64> {
-        self.memory.u64(object.checked_add(self.shape.ob_size)?).ok().map(|size| size as i64)
+        self.word_at(object, self.shape.ob_size).map(|size| size as i64)
     }
 
     /// The pointer at an offset of an object.
     pub(crate) fn ptr_at(&self, object: Addr, offset: u64) -> Option<Addr> {
-        self.memory.ptr(object.checked_add(offset)?).ok()
+        self.word_at(object, offset).map(Addr::new)
     }
 
     /// The 64-bit number at an offset of an object.
     pub(crate) fn word_at(&self, object: Addr, offset: u64) -> Option<u64> {
-        self.memory.u64(object.checked_add(offset)?).ok()
+        self.memory.peek_u64(object.checked_add(offset)?).ok()
     }
 }

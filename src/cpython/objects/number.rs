@@ -47,7 +47,7 @@ impl Objects<'_> {
         let form = self.integer_form(object).filter(|form| form.digits <= 4)?;
         let mut value: i128 = 0;
         for i in (0..form.digits).rev() {
-            let digit = self.memory.u32(object.checked_add(self.shape.long_digits + DIGIT * i)?).ok()?;
+            let digit = self.memory.peek_u32(object.checked_add(self.shape.long_digits + DIGIT * i)?).ok()?;
             value = value << DIGIT_BITS | i128::from(digit);
         }
         Some(if form.negative { -value } else { value })

@@ -65,7 +65,7 @@ impl Objects<'_> {
     pub fn text(&self, object: Addr, most: usize) -> Option<String> {
         let content = self.text_content(object)?;
         let length = content.length.min(most as u64) as usize;
-        let bytes = self.memory.bytes(content.start, length.checked_mul(content.kind as usize)?).ok()?;
+        let bytes = self.memory.look(content.start, length.checked_mul(content.kind as usize)?).ok()?;
         Some(match content.kind {
             1 => bytes.iter().map(|b| char::from(*b)).collect(),
             2 => String::from_utf16_lossy(&units(&bytes, |b: [u8; 2]| u16::from_le_bytes(b))),
@@ -85,13 +85,13 @@ impl Objects<'_> {
     pub(super) fn is_text(&self, object: Addr, text: &str) -> bool {
         let same_length = |content: &TextContent| content.length == text.len() as u64 && content.ascii;
         let content = self.text_content(object).filter(same_length);
-        content.is_some_and(|c| self.memory.bytes(c.start, text.len()).is_ok_and(|bytes| bytes == text.as_bytes()))
+        content.is_some_and(|c| self.memory.look(c.start, text.len()).is_ok_and(|bytes| bytes == text.as_bytes()))
     }
 
     /// The bytes of a bytes object, at most `most`; the caller knows that it is one.
     pub fn bytes(&self, object: Addr, most: usize) -> Option<Vec<u8>> {
         let length = usize::try_from(self.ob_size(object)?).ok()?.min(most);
-        self.memory.bytes(object.checked_add(self.shape.bytes)?, length).ok()
+        self.memory.look(object.checked_add(self.shape.bytes)?, length).ok()
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Arenas {
     pub pool: u64,
     /// The array of `arena_object`.
     pub array: Addr,
+    /// Bytes of it, as far as they make sense.
+    pub array_bytes: u64,
     /// What led there, in words.
     pub how: &'static str,
 }
@@ -176,6 +178,9 @@ impl Finder<'_> {
                 break;
             }
         }
+        // Where nobody tells its length it ends with the last that is in use.
+        let entries = if most == limits::MAX_PY_ARENAS { seen.saturating_sub(unused) } else { seen };
+        found.array_bytes = entries.saturating_mul(self.shape.size);
         found.all.sort_by_key(|arena| arena.range.start);
         let before = found.all.len();
         let mut end = Addr::NULL;
@@ -190,8 +195,8 @@ impl Finder<'_> {
     /// The entry of that number, if it makes sense.
     fn slot(&self, array: Addr, index: u64, size: Option<(u64, u64)>) -> Option<Slot> {
         let at = array.checked_add(index.checked_mul(self.shape.size)?)?;
-        let word = |offset: u64| self.memory.u64(at.checked_add(offset)?).ok();
-        let half = |offset: u64| self.memory.u32(at.checked_add(offset)?).ok().map(u64::from);
+        let word = |offset: u64| self.memory.peek_u64(at.checked_add(offset)?).ok();
+        let half = |offset: u64| self.memory.peek_u32(at.checked_add(offset)?).ok().map(u64::from);
         let start = Addr::new(word(self.shape.address)?);
         let (free_count, total) = (half(self.shape.free_count)?, half(self.shape.total)?);
         if start.is_null() {
@@ -219,7 +224,7 @@ impl Finder<'_> {
             // Pools that were used once keep the number of their arena.
             let numbered = carved == 0 || {
                 let header = first_pool.checked_add(self.shape.pool_arena)?;
-                self.memory.u32(header).is_ok_and(|number| u64::from(number) == index)
+                self.memory.peek_u32(header).is_ok_and(|number| u64::from(number) == index)
             };
             let arena = Arena { index, range, first_pool, untouched, free_pools, free_count };
             (sound && numbered).then_some(Slot::Used(arena, (range.len(), pool)))

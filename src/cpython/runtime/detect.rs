@@ -249,18 +249,20 @@ impl Heads {
 
     /// The first interpreter of the runtime at `runtime`, if it leads back there.
     fn interpreter(&self, memory: &dyn Memory, runtime: Addr) -> Option<Addr> {
-        let first = memory.ptr(runtime.checked_add(self.interpreters)?).ok()?;
+        // Nearly always it is something else.
+        let ptr = |at| memory.peek_u64(at).ok().map(Addr::new);
+        let first = ptr(runtime.checked_add(self.interpreters)?)?;
         if !first.is_aligned(8) || first.is_null() {
             return None;
         }
         if let Some(at) = self.runtime
-            && memory.ptr(first.checked_add(at)?).ok()? != runtime
+            && ptr(first.checked_add(at)?)? != runtime
         {
             return None;
         }
-        let thread = memory.ptr(first.checked_add(self.threads)?).ok()?;
+        let thread = ptr(first.checked_add(self.threads)?)?;
         // An interpreter that ends has no thread any more.
-        let leads_back = memory.ptr(thread.checked_add(self.interp)?).is_ok_and(|interp| interp == first);
+        let leads_back = ptr(thread.checked_add(self.interp)?).is_some_and(|interp| interp == first);
         leads_back.then_some(first)
     }
 }

@@ -106,10 +106,15 @@ impl<'p> Runtime<'p> {
         fields.iter().find_map(|field| state.ptr(field).ok()).filter(|at| !at.is_null())
     }
 
+    /// The dict `sys.modules` of an interpreter.
+    pub(crate) fn sys_modules(&self, interpreter: Addr) -> Option<Addr> {
+        self.of_interpreter(interpreter, SYS_MODULES)
+    }
+
     /// Modules of an interpreter (`sys.modules`).
     pub fn modules(&self, interpreter: Addr) -> Vec<PyModule> {
         let md_dict = self.layout.positive("PyModuleObject", "md_dict");
-        let dict = self.of_interpreter(interpreter, SYS_MODULES);
+        let dict = self.sys_modules(interpreter);
         let found = dict.zip(md_dict.ok());
         found.map(|(dict, md_dict)| modules(&self.objects(), dict, md_dict)).unwrap_or_default()
     }
@@ -128,7 +133,7 @@ impl<'p> Runtime<'p> {
 
     /// The dict of the module of that name in an interpreter.
     pub(crate) fn module_dict(&self, objects: &Objects<'_>, interpreter: Addr, name: &str) -> Option<Addr> {
-        let module = objects.lookup(self.of_interpreter(interpreter, SYS_MODULES)?, name)?;
+        let module = objects.lookup(self.sys_modules(interpreter)?, name)?;
         self.view("PyModuleObject", module).ptr("md_dict").ok().filter(|dict| !dict.is_null())
     }
 

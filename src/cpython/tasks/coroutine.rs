@@ -40,7 +40,7 @@ pub(super) fn suspended(runtime: &Runtime<'_>, objects: &Objects<'_>, object: Ad
             Err(_) => variables.checked_add(8 * u64::from(view.u32("stacktop").ok()?))?,
         };
         let slot = end.checked_sub(8).filter(|slot| *slot >= operands)?;
-        Some(Addr::new(runtime.memory.u64(slot).ok()? & !STACK_REF_TAGS)).filter(|at| !at.is_null())
+        Some(Addr::new(runtime.memory.peek_u64(slot).ok()? & !STACK_REF_TAGS)).filter(|at| !at.is_null())
     };
     Some(Suspended { frame, top: if state == EXECUTING { None } else { top() } })
 }

@@ -119,8 +119,8 @@ impl<'c, 'p> Finder<'c, 'p> {
         if let Some(state) = self.objects.attribute(future, "_state").and_then(|state| self.objects.str_at(state)) {
             return Some(state == "PENDING");
         }
-        let view = self.python.runtime().view("FutureObj", future);
-        Some(view.u32("fut_state").ok()? == PENDING)
+        let at = self.python.runtime().layout.positive("FutureObj", "fut_state").ok()?;
+        Some(self.objects.memory.peek_u32(future.checked_add(at)?).ok()? == PENDING)
     }
 
     /// A field of a task, by its name in C, or as an attribute.
@@ -165,7 +165,7 @@ impl<'c, 'p> Finder<'c, 'p> {
             let list = self.objects.attribute(future, "_children")?;
             let count = u64::try_from(self.objects.ob_size(list)?).ok()?.min(limits::MAX_PY_TASKS as u64);
             let items = self.objects.ptr_at(list, self.objects.shape.list_items)?;
-            let item = |i: u64| self.objects.memory.ptr(items.checked_add(8 * i)?).ok();
+            let item = |i: u64| self.objects.ptr_at(items, 8 * i);
             Some((0..count).map_while(item).collect())
         };
         read().unwrap_or_default()
@@ -173,6 +173,21 @@ impl<'c, 'p> Finder<'c, 'p> {
 }
 
 impl CPython<'_> {
+    /// Objects whose values are told of tasks, and where the references to them stand: their names, or the numbers that stand for
+    /// these, and how long they sleep.
+    pub(in crate::cpython) fn told_of_tasks(&self) -> Vec<(Addr, Option<Addr>)> {
+        let Some(finder) = Finder::new(self) else { return Vec::new() };
+        let of = |task: &Found| {
+            let place = self.runtime().layout.positive("TaskObj", "task_name").ok();
+            let place = place.and_then(|offset| task.address.checked_add(offset));
+            let name = finder.field(task.address, "task_name", "_name").filter(|at| !at.is_null());
+            let frame = task.coroutines.first().map(|(_, _, frame)| frame);
+            let delay = frame.and_then(|frame| Some((words::delay(&finder, frame)?, frame.variables(self.runtime()))));
+            [name.map(|name| (name, place)), delay]
+        };
+        finder.tasks().iter().flat_map(of).flatten().collect()
+    }
+
     /// Visit all tasks of asyncio that are not done, by address.
     pub(in crate::cpython) fn each_task(&self, visit: &mut dyn FnMut(AsyncTask)) {
         let _phase = self.runtime().process.enter(Phase::Tasks);

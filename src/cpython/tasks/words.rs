@@ -6,7 +6,6 @@ use super::find::{Finder, Found};
 use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::cpython::frames::PyFrame;
-use crate::memory::Memory;
 
 /// The future of `asyncio.gather`.
 const GATHER: &str = "asyncio.tasks._GatheringFuture";
@@ -64,15 +63,28 @@ fn words(finder: &Finder<'_, '_>, task: &Found, names: &HashMap<Addr, Option<Str
     })
 }
 
+/// The first argument of a function.
+fn first(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<Addr> {
+    let word = finder.objects.word_at(frame.variables(finder.python.runtime())?, 0)?;
+    Some(Addr::new(word & !7)).filter(|at| finder.objects.is_object(*at))
+}
+
+fn is_sleep(file: &str, name: &str) -> bool {
+    file.ends_with("/asyncio/tasks.py") && name == "sleep"
+}
+
+/// What a frame of [`SLEEP`] sleeps, as an object.
+pub(super) fn delay(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<Addr> {
+    let code = finder.python.all_code().codes.code(frame.code)?;
+    let name = code.name().rsplit('.').next().unwrap_or_default();
+    if is_sleep(code.file(), name) { first(finder, frame) } else { None }
+}
+
 fn by_function(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<String> {
     let code = finder.python.all_code().codes.code(frame.code)?;
     let name = code.name().rsplit('.').next().unwrap_or_default();
-    let first = || {
-        let word = finder.objects.memory.u64(frame.variables(finder.python.runtime())?).ok()?;
-        Some(Addr::new(word & !7)).filter(|at| finder.objects.is_object(*at))
-    };
-    if code.file().ends_with("/asyncio/tasks.py") && name == "sleep" {
-        let seconds = first().and_then(|delay| {
+    if is_sleep(code.file(), name) {
+        let seconds = first(finder, frame).and_then(|delay| {
             let kind = finder.objects.type_of(delay).and_then(|kind| finder.heap.type_at(kind))?;
             match kind.name.as_str() {
                 "float" => finder.objects.float(delay).map(|seconds| seconds.to_string()),
@@ -85,7 +97,7 @@ fn by_function(finder: &Finder<'_, '_>, frame: &PyFrame) -> Option<String> {
         return Some((*words).to_owned());
     }
     if OBJECTS.iter().any(|file| code.file().ends_with(file)) {
-        let object = first()?;
+        let object = first(finder, frame)?;
         let kind = finder.objects.type_of(object).and_then(|kind| finder.heap.type_at(kind))?;
         return Some(format!("{}.{name} ({object})", printable(&kind.name)));
     }

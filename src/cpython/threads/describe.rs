@@ -8,7 +8,6 @@ use crate::cpython::CPython;
 use crate::cpython::objects::Objects;
 use crate::managed::ManagedThread;
 use crate::map::Confidence;
-use crate::memory::Memory;
 use crate::report::{FrameRow, ThreadRow, ThrownRow, WaitKind, WaitRow};
 
 /// Characters of an exception's text that are shown.
@@ -131,7 +130,7 @@ impl CPython<'_> {
         let count = u64::try_from(objects.ob_size(args)?).ok()?;
         let first = self.runtime().layout.positive("PyTupleObject", "ob_item").ok()?;
         let texts = (0..count.min(4)).filter_map(|i| {
-            let item = self.runtime().memory.ptr(args.checked_add(first)?.checked_add(8 * i)?).ok()?;
+            let item = objects.ptr_at(args, first.checked_add(8 * i)?)?;
             let text = if objects.is_str(item) { objects.text(item, MESSAGE) } else { None };
             text.or_else(|| objects.integer_text(item).filter(|_| objects.is_int(item)))
         });

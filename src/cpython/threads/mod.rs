@@ -15,3 +15,14 @@ mod names;
 mod waits;
 
 pub(in crate::cpython) use list::Threads;
+
+use crate::addr::Addr;
+use crate::cpython::CPython;
+
+impl CPython<'_> {
+    /// Objects whose values are told of threads.
+    pub(in crate::cpython) fn told_of_threads(&self) -> Vec<Addr> {
+        let (runtime, objects) = (self.runtime(), self.runtime().objects());
+        runtime.interpreters.iter().flat_map(|at| names::told(runtime, &objects, *at)).collect()
+    }
+}

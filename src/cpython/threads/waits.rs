@@ -99,7 +99,7 @@ pub(super) fn by_frames<'f>(
 /// `self` of a method; `None` where the variable has been given up, or is in a cell.
 fn first_argument(runtime: &Runtime<'_>, frame: &PyFrame) -> Option<Addr> {
     let variables = frame.variables(runtime)?;
-    let word = runtime.memory.u64(variables).ok()?;
+    let word = runtime.memory.peek_u64(variables).ok()?;
     Some(Addr::new(word & !STACK_REF_TAGS)).filter(|at| !at.is_null())
 }
 
@@ -137,7 +137,7 @@ pub(super) fn lock(runtime: &Runtime<'_>, objects: &Objects<'_>, frame: &PyFrame
     let bound = runtime.layout.positive("PyCFunctionObject", "m_self").ok()?;
     let place = runtime.layout.positive("lockobject", "lock_lock").ok()?;
     for i in 0..words.min(limits::MAX_PY_SLOTS) {
-        let word = runtime.memory.u64(variables.checked_add(8 * i)?).ok()?;
+        let word = runtime.memory.peek_u64(variables.checked_add(8 * i)?).ok()?;
         let object = Addr::new(word & !STACK_REF_TAGS);
         // Of `with lock` the bound methods are at hand.
         for object in [Some(object), objects.ptr_at(object, bound)].into_iter().flatten() {

@@ -1,0 +1,182 @@
+//! Texts that answers print as names, and numbers that they print.
+
+use std::collections::HashSet;
+
+use crate::addr::Addr;
+use crate::cpython::CPython;
+use crate::cpython::heap::Heap;
+use crate::cpython::objects::{Objects, PyType, flags};
+use crate::limits;
+use crate::managed::{Heap as _, TypeIndex};
+
+/// What is looked up by name to answer, and states of futures: nobody's own words.
+const WORDS: [&str; 17] = [
+    "__file__",
+    "__module__",
+    "__name__",
+    "_active",
+    "_children",
+    "_coro",
+    "_daemonic",
+    "_fut_waiter",
+    "_name",
+    "_state",
+    "hexversion",
+    "threading",
+    "CANCELLED",
+    "FINISHED",
+    "PENDING",
+    "Task",
+    "_PyTask",
+];
+
+/// Fields of code objects that are names, and of functions.
+const OF_CODE: &[&str] = &["co_name", "co_qualname", "co_filename"];
+const OF_FUNCTION: &[&str] = &["func_name", "func_qualname", "func_module"];
+
+/// Tables of lines of code objects.
+const LINES: &[&str] = &["co_linetable", "co_lnotab"];
+
+/// What stays though it is a text or a number.
+pub(super) struct Names<'n> {
+    /// Objects, whatever they are: str, int, float, bytes.
+    all: HashSet<Addr>,
+    /// Where references to names stand that are printed as keys or fields.
+    places: HashSet<Addr>,
+    shown: &'n HashSet<String>,
+    /// Characters of the longest text of `shown` and of [`WORDS`].
+    longest: u64,
+}
+
+impl<'n> Names<'n> {
+    /// All but those of code and functions ([`Names::take`]).
+    pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &'n HashSet<String>) -> Names<'n> {
+        let words = WORDS.iter().copied().chain(shown.iter().map(String::as_str));
+        let longest = words.map(|word| word.chars().count() as u64).max().unwrap_or(0);
+        let mut names = Names { all: HashSet::new(), places: HashSet::new(), shown, longest };
+        names.of_modules(python, heap.objects());
+        for number in 0..heap.types() as u32 {
+            if let Some(kind) = heap.type_of_kind(TypeIndex(number)).filter(|kind| kind.is(flags::HEAPTYPE)) {
+                names.of_type(heap, &kind);
+            }
+        }
+        names.all.extend(python.told_of_threads());
+        for (object, place) in python.told_of_tasks() {
+            names.all.insert(object);
+            names.places.extend(place);
+        }
+        names
+    }
+
+    /// Where references stand that must lead where they do.
+    pub(super) fn places(&self) -> impl Iterator<Item = Addr> + '_ {
+        self.places.iter().copied()
+    }
+
+    /// Whether the object is a str that is printed as the name of a thread.
+    pub(super) fn is_shown(&self, objects: &Objects<'_>, object: Addr) -> bool {
+        objects.str_at(object).is_some_and(|text| self.shown.contains(&text))
+    }
+
+    /// Whether the object stays as it is.
+    pub(super) fn has(&self, object: Addr) -> bool {
+        self.all.contains(&object)
+    }
+
+    /// Whether the str stays as it is, for being such an object or by what it says.
+    pub(super) fn has_text(&self, objects: &Objects<'_>, object: Addr, length: u64) -> bool {
+        let by_text = || {
+            let text = objects.text(object, usize::try_from(length).ok()?)?;
+            Some(WORDS.contains(&text.as_str()) || self.shown.contains(&text))
+        };
+        self.has(object) || length <= self.longest && by_text() == Some(true)
+    }
+
+    /// Names that the object has for being code or a function.
+    pub(super) fn take(&mut self, heap: &Heap<'_>, object: Addr, kind: &PyType) {
+        let (of, fields) = match kind.name.as_str() {
+            "code" => ("PyCodeObject", OF_CODE),
+            "function" => ("PyFunctionObject", OF_FUNCTION),
+            _ => return,
+        };
+        let objects = heap.objects();
+        let field = |field: &&str| objects.ptr_at(object, heap.runtime().layout.positive(of, field).ok()?);
+        self.all.extend(fields.iter().filter_map(field).filter(|at| objects.is_str(*at)));
+        let places = fields.iter().filter_map(|field| heap.runtime().layout.positive(of, field).ok());
+        self.places.extend(places.map(|offset| object.saturating_add(offset)));
+        if of == "PyCodeObject" {
+            self.all.extend(LINES.iter().filter_map(field));
+        }
+    }
+
+    /// Names of modules and of their globals.
+    fn of_modules(&mut self, python: &CPython<'_>, objects: &Objects<'_>) {
+        let runtime = python.runtime();
+        for &interpreter in &runtime.interpreters {
+            if let Some(modules) = runtime.sys_modules(interpreter) {
+                objects.each_entry(modules, limits::MAX_PY_LOOKUP, |entry| {
+                    self.all.insert(entry.key);
+                    true
+                });
+            }
+            if let Ok(dict) = runtime.view("PyInterpreterState", interpreter).ptr("sysdict") {
+                self.keys(objects, dict);
+                // By which the version is recognised.
+                self.all.extend(objects.lookup(dict, "hexversion"));
+            }
+            for module in runtime.modules(interpreter) {
+                self.keys(objects, module.dict);
+                let own = ["__file__", "__name__"].map(|name| objects.lookup(module.dict, name));
+                self.all.extend(own.into_iter().flatten().filter(|at| objects.is_str(*at)));
+            }
+        }
+    }
+
+    /// Names of a type, of its attributes, and of those of its instances.
+    fn of_type(&mut self, heap: &Heap<'_>, kind: &PyType) {
+        let objects = heap.objects();
+        let shape = &objects.shape;
+        self.all.extend(objects.ptr_at(kind.address, shape.types.qualname));
+        if let Some(dict) = objects.ptr_at(kind.address, shape.types.dict).filter(|dict| !dict.is_null()) {
+            self.keys(objects, dict);
+            let module = objects.lookup(dict, "__module__").filter(|module| objects.is_str(*module));
+            self.all.extend(module);
+        }
+        if let Some(keys) = objects.dict_keys(kind.shared_keys).filter(|_| !kind.shared_keys.is_null()) {
+            for index in 0..keys.count.min(limits::MAX_PY_LOOKUP) {
+                let place = keys.key_at(index);
+                if let Some(key) = objects.ptr_at(place, 0).filter(|key| is_identifier(objects, *key)) {
+                    self.all.insert(key);
+                    self.places.insert(place);
+                }
+            }
+        }
+        // Of slots the characters themselves are known.
+        for at in heap.slot_names(kind) {
+            let object =
+                at.checked_sub(shape.text.ascii).filter(|object| object.is_aligned(8) && objects.is_str(*object));
+            self.all.extend(object);
+        }
+    }
+
+    /// Keys of a dict of names, where they are names.
+    fn keys(&mut self, objects: &Objects<'_>, dict: Addr) {
+        let Some(keys) = objects.ptr_at(dict, objects.shape.dict.keys).and_then(|keys| objects.dict_keys(keys)) else {
+            return;
+        };
+        objects.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
+            if is_identifier(objects, entry.key) {
+                self.all.insert(entry.key);
+                self.places.insert(keys.key_at(entry.index));
+            }
+            true
+        });
+    }
+}
+
+/// Whether the object is a str that a program could have as a name: any text may be a key of `globals()`.
+fn is_identifier(objects: &Objects<'_>, object: Addr) -> bool {
+    let text = objects.str_at(object).unwrap_or_default();
+    let begins = text.starts_with(|c: char| c == '_' || c.is_alphabetic());
+    begins && text.chars().all(|c| c == '_' || c.is_alphanumeric())
+}
