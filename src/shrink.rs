@@ -12,7 +12,7 @@ use crate::core::open::Core;
 use crate::core::written::{self, HEADER, Header, Take};
 use crate::limits;
 use crate::process::Process;
-use crate::scrub::{self, Counts, Plan};
+use crate::scrub::{self, Counts, LeftTexts, Plan};
 use crate::targets::PieceState;
 
 /// What was written.
@@ -79,7 +79,8 @@ pub fn write<W: Write + Seek>(process: &Process, keep: &[AddrRange], out: &mut W
     write_as(process, Some(keep), None, out).map(|(shrunk, _)| shrunk)
 }
 
-/// Write a core with the pages in `keep`, or with all of them, and without what `plan` overwrites.
+/// Write a core with the pages in `keep`, or with all of them, and without what `plan` overwrites. `left`: where texts go that are left
+/// in it.
 ///
 /// # Errors
 /// As [`write()`].
@@ -87,9 +88,10 @@ pub fn write_scrubbed<W: Write + Seek>(
     process: &Process,
     keep: Option<&[AddrRange]>,
     plan: &Plan<'_>,
+    left: Option<&mut LeftTexts>,
     out: &mut W,
 ) -> io::Result<(Shrunk, Counts)> {
-    write_as(process, keep, Some(plan), out)
+    write_as(process, keep, Some((plan, left)), out)
 }
 
 /// Bytes that are overwritten at once.
@@ -98,7 +100,7 @@ const AT_ONCE: usize = 4 << 20;
 fn write_as<W: Write + Seek>(
     process: &Process,
     keep: Option<&[AddrRange]>,
-    plan: Option<&Plan<'_>>,
+    scrub: Option<(&Plan<'_>, Option<&mut LeftTexts>)>,
     out: &mut W,
 ) -> io::Result<(Shrunk, Counts)> {
     let core = process.core().ok_or(io::ErrorKind::Unsupported)?;
@@ -107,6 +109,7 @@ fn write_as<W: Write + Seek>(
         PieceState::Dumped(place) => keep.map_or(Take::All(place), |keep| Take::Within(place, keep)),
         _ => Take::Nothing,
     });
+    let (plan, mut left) = scrub.map_or((None, None), |(plan, left)| (Some(plan), left));
     let (mut notes, notes_cut) = note_bytes(core);
     if let Some(plan) = plan {
         notes = scrub::notes(&notes, process.arch(), plan);
@@ -131,7 +134,7 @@ fn write_as<W: Write + Seek>(
             continue;
         };
         let run = Run { start: load.range.start, bytes, to };
-        run.write(plan, &mut buffers, &mut counts, out)?;
+        run.write(plan, &mut buffers, (&mut counts, left.as_deref_mut()), out)?;
     }
     // What is zero at the end is a hole too, and has to be there.
     if plan.is_some() && layout.end > 0 {
@@ -160,13 +163,13 @@ impl Run<'_> {
         &self,
         plan: &Plan<'_>,
         buffers: &mut Vec<Vec<u8>>,
-        counts: &mut Counts,
+        (counts, mut left): (&mut Counts, Option<&mut LeftTexts>),
         out: &mut W,
     ) -> io::Result<()> {
         buffers.resize_with(rayon::current_num_threads(), Vec::new);
         let mut at = 0;
         for parts in self.bytes.chunks(AT_ONCE * buffers.len().max(1)) {
-            let done: Vec<Counts> = buffers
+            let done: Vec<(Counts, Option<LeftTexts>)> = buffers
                 .par_iter_mut()
                 .enumerate()
                 .filter_map(|(i, buffer)| {
@@ -174,13 +177,21 @@ impl Run<'_> {
                     buffer.clear();
                     buffer.extend_from_slice(part.get(..AT_ONCE).unwrap_or(part));
                     let mut counts = Counts::default();
-                    plan.apply(self.start.saturating_add((at + i * AT_ONCE) as u64), buffer, &mut counts);
-                    Some(counts)
+                    let mut texts = left.is_some().then(LeftTexts::default);
+                    let start = self.start.saturating_add((at + i * AT_ONCE) as u64);
+                    plan.apply(start, buffer, &mut counts, texts.as_mut());
+                    Some((counts, texts))
                 })
                 .collect();
-            done.iter().for_each(|more| counts.add(more));
+            let parts_done = done.len();
+            for (more, texts) in done {
+                counts.add(&more);
+                if let (Some(left), Some(texts)) = (left.as_deref_mut(), texts) {
+                    left.append(texts);
+                }
+            }
             let mut place = self.to + at as u64;
-            for buffer in buffers.iter().take(done.len()) {
+            for buffer in buffers.iter().take(parts_done) {
                 if buffer.iter().any(|&b| b != 0) {
                     out.seek(SeekFrom::Start(place))?;
                     out.write_all(buffer)?;

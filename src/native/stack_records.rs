@@ -195,7 +195,11 @@ pub fn find_layout(
 pub(super) fn vouched(memory: &dyn Memory, arch: Arch, layout: RecordLayout, pointer: Addr) -> bool {
     match arch {
         Arch::X86_64 => {
-            let itself = |offset: u64| pointer.checked_add(offset).and_then(|at| memory.ptr(at).ok()) == Some(pointer);
+            let itself = |offset: u64| {
+                let at = pointer.checked_add(offset);
+                let found = at.filter(|&at| memory.peek_u64(at).ok().map(Addr::new) == Some(pointer));
+                found.inspect(|&at| memory.keep(at, 8)).is_some()
+            };
             itself(tcb::SELF) && (layout.libc == Libc::Musl || itself(tcb::GLIBC_SELF))
         }
         Arch::Aarch64 => {
@@ -216,11 +220,16 @@ mod tcb {
     pub(super) const GLIBC_SELF: u64 = 16;
 }
 
+/// Words of a record: musl's five, glibc's four.
+const RECORD: usize = 5 * 8;
+
 /// The stack of the thread with that thread pointer.
 pub fn read_record(memory: &dyn Memory, layout: RecordLayout, pointer: Addr) -> Option<StackRecord> {
     let first = pointer.wrapping_offset(layout.offset);
-    let bytes = memory.bytes(first, 40).ok()?;
-    check(&Window { start: layout.offset, bytes }, layout, pointer)
+    let bytes = memory.look(first, RECORD).ok()?;
+    let record = check(&Window { start: layout.offset, bytes }, layout, pointer)?;
+    memory.keep(first, RECORD as u64);
+    Some(record)
 }
 
 /// Why stacks of ended threads were not all looked for.
@@ -325,6 +334,9 @@ fn find_link(memory: &dyn Memory, live: &[Addr]) -> Option<i64> {
     votes.into_iter().max_by_key(|&(offset, n)| (n, std::cmp::Reverse(offset))).map(|(offset, _)| offset)
 }
 
+/// `list_t`: next and prev.
+const LINKS: u64 = 16;
+
 /// All nodes of the ring that `start` leads to; empty where there is none that closes, or it
 /// was walked before. A node that was taken off the ring still leads to it: such a ring is
 /// believed where `live` knows a node of it.
@@ -336,5 +348,10 @@ fn ring(memory: &dyn Memory, walks: &Walks, start: Addr, live: impl Fn(Addr) -> 
     });
     let Err(Broken::Stop(Stop::Cycle(first))) = end else { return Vec::new() };
     let out = out.split_off(out.iter().position(|&n| n == first).unwrap_or(0));
-    if first == start || out.iter().any(|&n| live(n)) { out } else { Vec::new() }
+    if first != start && !out.iter().any(|&n| live(n)) {
+        return Vec::new();
+    }
+    // Of ended threads nothing else stays.
+    out.iter().for_each(|&node| memory.keep(node, LINKS));
+    out
 }

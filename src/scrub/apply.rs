@@ -5,8 +5,10 @@ use serde::Serialize;
 
 use crate::addr::{Addr, AddrRange};
 use crate::memory::Memory;
+use crate::native::unwind::code::follows_call;
 use crate::scrub::Plan;
 use crate::scrub::fill;
+use crate::scrub::left::LeftTexts;
 use crate::scrub::plan::Use;
 
 /// Bytes of memory by what became of them; together all that was written.
@@ -76,6 +78,15 @@ enum Reads {
     Other,
 }
 
+/// What the word before was.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    /// A text among what was read as a structure, that nobody named.
+    unnamed: bool,
+    /// Text, on a stack.
+    after_text: bool,
+}
+
 /// How a word reads of which the bytes of `mask` are asked for.
 fn reads(word: [u8; 8], mask: u8) -> Reads {
     let asked = |i: usize| mask >> i & 1 != 0;
@@ -97,10 +108,13 @@ fn reads(word: [u8; 8], mask: u8) -> Reads {
 
 impl Plan<'_> {
     /// Overwrite `bytes`, which are those from `start` on (a multiple of 8), and count what becomes of them.
-    pub fn apply(&self, start: Addr, bytes: &mut [u8], counts: &mut Counts) {
+    ///
+    /// `left`: where texts go that are left, if they are asked for.
+    pub fn apply(&self, start: Addr, bytes: &mut [u8], counts: &mut Counts, left: Option<&mut LeftTexts>) {
         let range = AddrRange::sized(start, bytes.len() as u64);
         let texts = self.texts(range, bytes);
-        let run = Run { plan: self, start, texts };
+        let kept = if left.is_some() { vec![0; texts.len()] } else { Vec::new() };
+        let mut run = Run { plan: self, start, texts, kept };
         let mut at = start;
         let first = self.uses.partition_point(|(used, _)| used.end <= start);
         for &(of, used) in self.uses.iter().skip(first).take_while(|(of, _)| of.start < range.end) {
@@ -110,6 +124,9 @@ impl Plan<'_> {
             at = part.end;
         }
         run.overwrite(bytes, AddrRange::new(at, range.end), Use::Data, counts);
+        if let Some(left) = left {
+            left.look(start, bytes, &run.kept);
+        }
     }
 
     /// Overwrite the characters of strings in `range`; which bytes these are: for each word one byte, the lowest bit the first.
@@ -144,15 +161,24 @@ impl Plan<'_> {
     /// Whether a word that may be text leads to where only text leads: into a program file, or data without a form. Programs that
     /// are loaded below 2^40 (those that are not position-independent, and what maps itself low) have addresses of two to four
     /// letters.
-    fn is_text_for_all_we_know(&self, word: [u8; 8]) -> bool {
+    ///
+    /// On a stack most are return addresses. `after_text`: whether the word before was text, of which this is the end.
+    fn is_text_for_all_we_know(&self, word: [u8; 8], used: Use, after_text: bool) -> bool {
         let value = u64::from_le_bytes(word);
         if value >= LOW || !is_readable(word) {
             return false;
         }
         let place = Addr::new(value);
         let after = self.uses.partition_point(|(range, _)| range.start <= place);
-        let used = after.checked_sub(1).and_then(|i| self.uses.get(i)).map(|(_, used)| *used);
-        !(matches!(used, Some(Use::Blocks | Use::Objects)) && place.is_aligned(WORD))
+        let target = after.checked_sub(1).and_then(|i| self.uses.get(i)).map(|(_, used)| *used);
+        match target {
+            Some(Use::Blocks | Use::Objects) => !place.is_aligned(WORD),
+            Some(Use::Image) if used == Use::Stack && !after_text => {
+                let process = self.process;
+                follows_call(&process.memory, process.arch(), place) == Some(false)
+            }
+            _ => true,
+        }
     }
 
     /// Whether a word of memory of this use is taken for an address.
@@ -173,17 +199,23 @@ struct Run<'a, 'p> {
     start: Addr,
     /// Which bytes are characters of strings.
     texts: Vec<u8>,
+    /// Which bytes stayed, where that is asked for; else empty.
+    kept: Vec<u8>,
 }
 
 impl Run<'_, '_> {
-    fn overwrite(&self, bytes: &mut [u8], part: AddrRange, used: Use, counts: &mut Counts) {
+    fn overwrite(&mut self, bytes: &mut [u8], part: AddrRange, used: Use, counts: &mut Counts) {
         let from = part.start.since(self.start) as usize;
         let Some(bytes) = bytes.get_mut(from..from + part.len() as usize) else { return };
         let (words, rest) = bytes.as_chunks_mut::<8>();
         let mut at = part.start;
-        let mut in_text = false;
-        for (word, texts) in words.iter_mut().zip(self.texts.iter().skip(from / 8)) {
-            self.word(word, (at, used, *texts), &mut in_text, counts);
+        let mut before = Before::default();
+        for (i, word) in words.iter_mut().enumerate() {
+            let texts = self.texts.get(from / 8 + i).copied().unwrap_or_default();
+            let stayed = self.word(word, (at, used, texts), &mut before, counts);
+            if let Some(kept) = self.kept.get_mut(from / 8 + i) {
+                *kept = stayed;
+            }
             at = at.saturating_add(WORD);
         }
         // A core cut within a word.
@@ -191,19 +223,19 @@ impl Run<'_, '_> {
         rest.fill(0);
     }
 
-    /// `in_text`: whether the word before was a text that nobody named.
+    /// Overwrite a word; which bytes of it stay.
     fn word(
         &self,
         word: &mut [u8; 8],
         (at, used, texts): (Addr, Use, u8),
-        in_text: &mut bool,
+        before: &mut Before,
         counts: &mut Counts,
-    ) {
+    ) -> u8 {
         let value = u64::from_le_bytes(*word);
         if value == 0 {
-            *in_text = false;
+            *before = Before::default();
             counts.zero += WORD;
-            return;
+            return 0;
         }
         let plan = self.plan;
         let guard = plan.guard_values.binary_search(&value).is_ok() || plan.is_guard(at);
@@ -213,22 +245,26 @@ impl Run<'_, '_> {
         if !matches!(used, Use::Image | Use::Dead) && untold && let Some(other) = plan.objects.alike.get(&value) {
             *word = other.to_le_bytes();
             counts.pointers += WORD;
-            return;
+            return u8::MAX;
         }
         let pointer = !guard && !is_value && texts == 0 && used != Use::Dead && plan.is_address(used, value);
         // What was read as a structure and reads as text was no structure, but for the names.
-        let unnamed = keep & !plan.read.kept.word(at) & !plan.blocks.word(at);
-        *in_text = matches!(used, Use::Blocks | Use::Stack | Use::Data) && unnamed != 0 && !pointer && match reads(*word, unnamed) {
-            Reads::Text => true,
-            Reads::End => *in_text,
-            Reads::Other => false,
-        };
-        if *in_text {
+        let unnamed = keep & !(plan.read.kept.word(at) | plan.blocks.word(at) | plan.objects.own.word(at));
+        let is_watched = matches!(used, Use::Blocks | Use::Stack | Use::Data) && unnamed != 0 && !pointer;
+        before.unnamed = is_watched
+            && match reads(*word, unnamed) {
+                Reads::Text => true,
+                Reads::End => before.unnamed,
+                Reads::Other => false,
+            };
+        if before.unnamed {
             keep &= !unnamed;
         }
-        if pointer && keep != u8::MAX && !plan.is_text_for_all_we_know(*word) {
+        let after_text = before.after_text;
+        before.after_text = used == Use::Stack && reads(*word, u8::MAX) == Reads::Text;
+        if pointer && keep != u8::MAX && !plan.is_text_for_all_we_know(*word, used, after_text) {
             counts.pointers += WORD;
-            return;
+            return u8::MAX;
         }
         counts.strings += u64::from(texts.count_ones());
         counts.structures += u64::from(keep.count_ones());
@@ -237,5 +273,6 @@ impl Run<'_, '_> {
             true => counts.overwritten += rest,
             false => counts.zero += rest,
         }
+        keep
     }
 }

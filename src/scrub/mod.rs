@@ -9,7 +9,9 @@
 //! | `python` | the same for Python's, wherever they lie |
 //! | `blocks` | heads of malloc's blocks, and its lists |
 //! | `stacks` | heads of signal frames, control blocks of threads |
+//! | `debuggers` | what debuggers need of the vdso and of glibc |
 //! | `fill` | what stands for a word, and for the characters of a string |
+//! | `left` | texts that are left |
 //! | `apply` | a run of memory, overwritten |
 //! | `notes` | the same for ELF notes |
 //!
@@ -17,8 +19,10 @@
 
 mod apply;
 mod blocks;
+mod debuggers;
 mod fill;
 mod java;
+mod left;
 mod notes;
 mod objects;
 mod plan;
@@ -27,5 +31,6 @@ mod stacks;
 
 pub use apply::Counts;
 pub use fill::Fill;
+pub use left::{Encoding, LeftTexts, Places};
 pub use notes::notes;
 pub use plan::Plan;

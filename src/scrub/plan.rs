@@ -6,7 +6,7 @@ use crate::addr::{Addr, AddrRange, union};
 use crate::map::Kind;
 use crate::process::Process;
 use crate::scrub::objects::{self, Objects};
-use crate::scrub::{Fill, blocks, stacks};
+use crate::scrub::{Fill, blocks, debuggers, stacks};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
@@ -39,6 +39,7 @@ pub struct Plan<'p> {
     pub(super) blocks: ByteSet,
     pub(super) objects: Objects,
     pub(super) stacks: ByteSet,
+    pub(super) debuggers: ByteSet,
     /// What protects stacks and pointers from being forged; never told.
     pub(super) guards: Vec<AddrRange>,
     /// The values there, which functions copy into their frames.
@@ -58,6 +59,7 @@ impl<'p> Plan<'p> {
             session.process.diag.partial("scrub-unknown", why.clone());
         }
         let blocks = blocks::all(session, &read);
+        let debuggers = debuggers::all(session);
         let (stacks, guards) = stacks::all(session);
         let guard_values = stacks::guard_values(session.process, &guards);
         let space = session.process.space();
@@ -73,6 +75,7 @@ impl<'p> Plan<'p> {
             blocks,
             objects,
             stacks,
+            debuggers,
             guards,
             guard_values,
             mapped,
@@ -83,7 +86,8 @@ impl<'p> Plan<'p> {
     /// Bytes of the word at `addr` that stay whatever they are.
     pub(super) fn keeps(&self, used: Use, addr: Addr) -> u8 {
         if used == Use::Dead {
-            return 0;
+            // The control blocks of ended threads, where their stacks are kept for others.
+            return self.read.kept.word(addr);
         }
         let read = self.keeps_as(used, addr) | self.read.kept.word(addr);
         read & !self.objects.values.word(addr) | self.objects.own.word(addr)
@@ -93,7 +97,7 @@ impl<'p> Plan<'p> {
         match used {
             Use::Image => {
                 let read = &self.read;
-                read.images.word(addr) | read.structures.word(addr) | read.blocks.word(addr)
+                read.images.word(addr) | read.structures.word(addr) | read.blocks.word(addr) | self.debuggers.word(addr)
             }
             Use::Structures => {
                 self.read.structures.word(addr) | self.read.blocks.word(addr) | self.read.others.word(addr)

@@ -3,14 +3,14 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use coremap::commands::shrink::ShrinkReport;
+use coremap::commands::shrink::{ShrinkReport, left_texts};
 use coremap::commands::{self, ThreadOptions};
 use coremap::core::producer::DIAG_PAGE_SIZE;
 use coremap::memory::Memory;
 use coremap::managed::ManagedRuntime as _;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::scrub::{Counts, Fill, Plan};
+use coremap::scrub::{Counts, Fill, LeftTexts, Plan};
 use coremap::session::Session;
 use coremap::shrink;
 
@@ -46,6 +46,9 @@ pub(super) struct Shrink {
     /// memory is kept so, and most answers stay the same
     #[arg(long, conflicts_with_all = ["purpose", "address"])]
     scrub: bool,
+    /// Print every text that is left in the scrubbed core, of six characters on: they should all be names
+    #[arg(long, requires = "scrub")]
+    list_text: bool,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -109,8 +112,9 @@ impl Command for Shrink {
         }
         let new = NewFile::begin(out)?;
         let mut writer = BufWriter::new(new.file());
+        let mut left = self.list_text.then(LeftTexts::default);
         let written = match &plan {
-            Some(plan) => shrink::write_scrubbed(&process, None, plan, &mut writer),
+            Some(plan) => shrink::write_scrubbed(&process, None, plan, left.as_mut(), &mut writer),
             None => shrink::write(&process, &process.reads().ranges(), &mut writer).map(|s| (s, Counts::default())),
         };
         let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
@@ -129,6 +133,7 @@ impl Command for Shrink {
             text_utf8: shrunk.text.utf8,
             text_utf16: shrunk.text.utf16,
             scrubbed: plan.map(|_| counts),
+            left_texts: left.map(|left| left_texts(&session, left)),
         };
         answer(Self::NAME, common, &session, report)
     }

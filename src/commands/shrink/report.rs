@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::scrub::Counts;
+use crate::addr::Addr;
+use crate::map::Kind;
+use crate::scrub::{Counts, Encoding, LeftTexts};
+use crate::session::Session;
 
 /// `shrink`: the core that was written.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -25,4 +28,36 @@ pub struct ShrinkReport {
     /// Of a core that was scrubbed: bytes of its memory by what became of them, `kept` in all; `null` where its memory is as
     /// it was.
     pub scrubbed: Option<Counts>,
+    /// With `--list-text`: texts that are left in it, of at least 6 characters of ASCII.
+    pub left_texts: Option<Vec<LeftText>>,
+}
+
+/// A text that is left in a core that was scrubbed.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct LeftText {
+    /// In how many places.
+    pub count: u64,
+    /// The first of them.
+    pub address: Addr,
+    /// Kind of the region that holds the first.
+    pub kind: Option<Kind>,
+    /// How it is written.
+    pub encoding: Encoding,
+    /// The text, at most its first 1,024 characters.
+    pub text: String,
+}
+
+/// Texts that are left, by their first place.
+pub fn left_texts(session: &Session<'_>, left: LeftTexts) -> Vec<LeftText> {
+    let map = session.map();
+    let rows = left.texts.into_iter().map(|((text, encoding), places)| LeftText {
+        count: places.count,
+        address: places.first,
+        kind: map.regions.at(places.first).map(|region| region.kind),
+        encoding,
+        text,
+    });
+    let mut rows: Vec<LeftText> = rows.collect();
+    rows.sort_by_key(|row| row.address);
+    rows
 }

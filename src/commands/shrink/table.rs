@@ -6,6 +6,7 @@ use std::slice;
 use serde::Serialize;
 
 use crate::commands::shrink::report::ShrinkReport;
+use crate::scrub::Encoding;
 use crate::render::document::Document;
 use crate::render::{Render, csv_rows};
 use crate::units::{count, exact, human};
@@ -45,6 +46,14 @@ impl Render for ShrinkReport {
         ];
         for (bytes, what) in rows {
             doc.line(format!("{:>12}  {what}", human(bytes)));
+        }
+        if let Some(left) = &self.left_texts {
+            for row in left {
+                let kind = row.kind.map_or("", |kind| kind.name());
+                let wide = if row.encoding == Encoding::Utf16 { "utf-16 " } else { "" };
+                doc.line(format!("{:>8}  {}  {kind:<18}  {wide}{}", exact(row.count), row.address, row.text));
+            }
+            doc.line(format!("{} of text left, each with its first place.", count(left.len() as u64, "piece")));
         }
         doc.line("Sizes, counts, types, names and who points at whom are as they were: docs/sharing.md.".to_owned());
         doc

@@ -4,19 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::addr::Addr;
-use crate::bytes::get;
 use crate::dotnet::naming::enclosing_chain;
 use crate::dotnet::types::{ModuleInfo, TypeSystem};
 use crate::image::metadata::coded::HAS_CUSTOM_ATTRIBUTE;
+use crate::image::metadata::attribute::{first_text, is_machine};
 use crate::image::metadata::{Metadata, Table, Token};
-use crate::limits;
 
 /// Columns of CustomAttribute (ECMA-335 II.22.10).
 const PARENT: usize = 0;
 const VALUE: usize = 2;
-
-/// What the value of an attribute begins with (II.23.3).
-const PROLOG: &[u8] = &[1, 0];
 
 /// Finds methods by the attribute that names their state machine
 /// (AsyncStateMachineAttribute and its kin), or by the name that the compiler gave it.
@@ -74,25 +70,11 @@ fn attributes(metadata: &Metadata<'_>) -> HashMap<String, u32> {
         let Some(method) = parent.filter(|p| p.table() == Some(Table::MethodDef)) else { continue };
         let Some(name) = cell(VALUE).and_then(|at| metadata.blob(at)).and_then(first_text) else { continue };
         // The compiler's names of state machines; other attributes have other texts.
-        if name.contains('<') || name.contains("VB$StateMachine") {
+        if is_machine(name) {
             out.insert(name.to_owned(), method.rid());
         }
     }
     out
-}
-
-/// The first argument of an attribute, if it is a text (a type is written as one).
-fn first_text(value: &[u8]) -> Option<&str> {
-    let rest = value.strip_prefix(PROLOG)?;
-    // A packed length (II.23.2) of one or two bytes.
-    let (len, at) = match *rest.first()? {
-        n if n & 0x80 == 0 => (usize::from(n), 1),
-        n if n & 0xc0 == 0x80 => (usize::from(n & 0x3f) << 8 | usize::from(*rest.get(1)?), 2),
-        _ => return None,
-    };
-    let text = std::str::from_utf8(get(rest, at, len.min(limits::MAX_NAME))?).ok()?;
-    // An assembly may follow the type's name.
-    Some(text.split(',').next().unwrap_or(text))
 }
 
 /// `<Run>d__3` within a type is its method Run.
@@ -113,21 +95,5 @@ fn by_name<'p>(
         // One of several of that name can't be told.
         (Some(rid), None) => types.definition_name(module, Token::new(Table::MethodDef, rid)),
         _ => Some(format!("{}.{inner}", reflection_name(metadata, Token::new(Table::TypeDef, outer))?)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_attribute_names_a_state_machine() {
-        // [AsyncStateMachine(typeof(A.B.<C>d__1))], as the compiler writes it.
-        assert_eq!(first_text(b"\x01\x00\x0bA.B+<C>d__1\x00\x00"), Some("A.B+<C>d__1"));
-        assert_eq!(first_text(b"\x01\x00\x05A, Bx"), Some("A"));
-        // No text, no prolog, a length past the end.
-        assert_eq!(first_text(b"\x01\x00\xff\x00\x00"), None);
-        assert_eq!(first_text(b"\x00\x00"), None);
-        assert_eq!(first_text(b"\x01\x00\x40abc"), None);
     }
 }

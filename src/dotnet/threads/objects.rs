@@ -59,10 +59,12 @@ impl TypeSystem<'_> {
         let method_table = self.type_of(object).filter(|&mt| self.is_lock(mt))?;
         let word = |name| {
             let at = object.checked_add(8 + self.field_offset(method_table, name)?)?;
-            self.memory.u32(at).ok()
+            Some((at, self.memory.u32(at).ok()?))
         };
-        let owner = word(LOCK_OWNER).filter(|&id| id != 0)?;
-        word(LOCK_STATE).filter(|state| state & LOCK_HELD != 0).map(|_| owner)
+        let (owner_at, owner) = word(LOCK_OWNER).filter(|&(_, id)| id != 0)?;
+        let (state_at, _) = word(LOCK_STATE).filter(|(_, state)| state & LOCK_HELD != 0)?;
+        [owner_at, state_at].into_iter().for_each(|at| self.memory.keep(at, 4));
+        Some(owner)
     }
 
     fn is_lock(&self, method_table: Addr) -> bool {

@@ -5,6 +5,7 @@
 //! costs the cells it reads. The bytes are not trusted: a row, an offset or a
 //! coded index that leads nowhere gives `None`.
 
+pub mod attribute;
 pub mod coded;
 mod columns;
 mod locate;
@@ -33,6 +34,7 @@ pub use table::Table;
 pub use token::Token;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::bytes::{get, u16_at, u32_at, u64_at, until_nul};
@@ -217,16 +219,24 @@ impl<'a> Metadata<'a> {
         self.data.is_empty()
     }
 
-    /// Where values stand that the program's source has, sorted: texts of #US, constants, arguments of attributes, permissions. All else is names and
-    /// structure.
+    /// Where values stand that the program's source has, sorted: texts of #US, constants, arguments of attributes, permissions. All
+    /// else is names and structure, and so is an argument that names a state machine among the module's own types.
     pub fn literals(&self) -> Vec<Range<usize>> {
         let columns =
             [(Table::Constant, 2), (Table::CustomAttribute, 2), (Table::FieldMarshal, 1), (Table::DeclSecurity, 2)];
         let mut out = vec![self.user_strings.clone()];
+        let machines: HashSet<String> = (1..=self.row_count(Table::TypeDef))
+            .filter_map(|rid| Some(self.type_def(rid)?.name.into_owned()))
+            .filter(|name| attribute::is_machine(name))
+            .collect();
+        let names_machine = |value: &[u8]| {
+            let name = attribute::first_text(value).and_then(|name| name.rsplit(['+', '.']).next());
+            name.is_some_and(|name| machines.contains(name))
+        };
         for (table, column) in columns {
             let offsets = (1..=self.row_count(table)).filter_map(|rid| self.cell(table, rid, column));
             out.extend(offsets.filter_map(|offset| {
-                let value = self.blob(offset).filter(|value| !value.is_empty())?;
+                let value = self.blob(offset).filter(|value| !value.is_empty() && !names_machine(value))?;
                 let start = (value.as_ptr() as usize).checked_sub(self.data.as_ptr() as usize)?;
                 Some(start..start + value.len())
             }));

@@ -16,7 +16,7 @@ const LONGEST: usize = 7;
 
 /// Whether the instruction right before `addr` is a call; `None` where its
 /// bytes can't be read.
-pub(super) fn follows_call(memory: &dyn Memory, arch: Arch, addr: Addr) -> Option<bool> {
+pub(crate) fn follows_call(memory: &dyn Memory, arch: Arch, addr: Addr) -> Option<bool> {
     match arch {
         Arch::X86_64 => {
             let mut code = [0; LONGEST];

@@ -5,7 +5,7 @@
 //! LSB core specification, exception frames; System V ABI for x86_64, section 3.2.2.
 
 mod cfi;
-mod code;
+pub(crate) mod code;
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
