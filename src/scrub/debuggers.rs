@@ -1,5 +1,6 @@
 //! What debuggers need and no answer of ours: that the vdso is a file, and which release of glibc the threads are of.
 
+use crate::addr::AddrRange;
 use crate::image::ModuleKind;
 use crate::map::Kind;
 use crate::memory::Memory;
@@ -24,8 +25,11 @@ pub(super) fn all(session: &Session<'_>) -> ByteSet {
         if !LIBRARIES.iter().any(|library| name.starts_with(library)) {
             continue;
         }
-        for section in module.sections.iter().filter(|section| section.name == ".rodata") {
-            for part in process.memory.readable_parts(section.range, MOST) {
+        // Headers of sections are not in memory: where its constants are is told by what may be done there.
+        let within = |range: &AddrRange| module.range.contains(range.start);
+        let constants = session.map().regions.iter().filter(|region| within(&region.range));
+        for region in constants.filter(|region| region.perms.is_some_and(|p| p.read && !p.write && !p.exec)) {
+            for part in process.memory.readable_parts(region.range, MOST) {
                 let Ok(bytes) = process.memory.look(part.start, part.len() as usize) else { continue };
                 for found in releases(&bytes) {
                     out.add(part.start.saturating_add(found as u64), RELEASE as u64);
