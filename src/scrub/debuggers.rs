@@ -7,9 +7,9 @@ use crate::memory::Memory;
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 
-/// Libraries that have the release of glibc as a text of its own (`nptl_version` in nptl/libpthread-compat.c and before 2.34 in
-/// nptl/nptl-init.c): libthread_db compares it before it tells of threads.
-const LIBRARIES: [&str; 2] = ["libc.so", "libpthread"];
+/// Libraries that have the release of glibc as a text of its own (`nptl_version`, which has moved from one to the other: in 2.36 it is
+/// ld.so's): libthread_db compares it before it tells of threads.
+const LIBRARIES: [&str; 3] = ["libc.so", "libpthread", "ld-"];
 
 /// Bytes of constants that are looked through for it.
 const MOST: u64 = 8 << 20;
