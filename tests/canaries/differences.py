@@ -4,7 +4,6 @@ import re
 # (command, path in its JSON with [] for any row, why)
 ALLOWED = [
     (".*", r"core\.(path|size|producer|packed|truncated)", "it is another file"),
-    ("malloc|leaks", r"clusters\b.*\.(first_word|fill|kind|symbol|example|category)", "what blocks are filled with is overwritten"),
     ("triage", r"findings\[\]\.(evidence|text)\b.*", "it quotes values"),
 ]
 
@@ -18,15 +17,14 @@ def why_allowed(command, path):
 
 def by_size(answer):
     """Blocks that are filled alike are one cluster, and what fills them changes: compare what there is of each size."""
-    for owner in ("clusters",):
-        if isinstance(answer.get(owner), list):
-            sizes = {}
-            for row in answer[owner]:
-                sums = sizes.setdefault(str(row["size"]), {"count": 0, "bytes": 0, "free": 0})
-                for key in sums:
-                    sums[key] += row.get(key) or 0
-            answer[owner] = sizes
-            answer.pop("clusters_total", None)
+    if isinstance(answer.get("clusters"), list):
+        sizes = {}
+        for row in answer["clusters"]:
+            sums = sizes.setdefault(str(row["size"]), {"count": 0, "bytes": 0})
+            sums["count"] += row["count"]
+            sums["bytes"] += row["bytes"]
+        answer["clusters"] = sizes
+        answer.pop("clusters_total", None)
     return answer
 
 

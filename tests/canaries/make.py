@@ -275,6 +275,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--into")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--dotnet", metavar="DIR")
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args()
     if options.list:

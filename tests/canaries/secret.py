@@ -107,22 +107,40 @@ class Secret:
             ]
         return forms
 
-    def forms(self):
-        """[(form, bytes)]: all that it is looked for as, wherever it may be."""
-        if self.kind in AT_ADDRESS:
-            return []
-        found = self.plain()
+    def all_forms(self):
+        """[(form, bytes)]: all that it is looked for as; as many for each secret of a kind, and in the same order."""
         if isinstance(self.value, str):
-            found += text_forms(self.value)
-        elif isinstance(self.value, int):
-            found += number_forms(self.value, self.width())
-        else:
-            found += byte_forms(self.value)
-        distinct = {}
-        for form, raw in found:
-            if len(raw) >= 4:
-                distinct.setdefault(raw, form)
+            return self.plain() + text_forms(self.value)
+        if isinstance(self.value, int):
+            return self.plain() + number_forms(self.value, self.width())
+        return byte_forms(self.value) + self.plain()
+
+    def forms(self):
+        """The same, each once, if it can be looked for in a whole file."""
+        distinct = {} if self.kind in AT_ADDRESS else {raw: form for form, raw in reversed(self.all_forms()) if len(raw) >= 4}
         return [(form, raw) for raw, form in distinct.items()]
+
+    def another(self):
+        """A different secret of the same kind and length, with zeros where this has some."""
+        while True:
+            other = dataclasses.replace(self, value=another_value(self.value, self.width()))
+            same_lengths = [len(raw) for _, raw in self.all_forms()] == [len(raw) for _, raw in other.all_forms()]
+            if other.value != self.value and same_lengths:
+                return other
+
+
+def another_value(value, width):
+    if isinstance(value, str):
+        return "".join(RANDOM.choice(LETTERS.replace(c, "")) if c in LETTERS else c for c in value)
+    if isinstance(value, bytes):
+        return bytes(RANDOM.randrange(1, 256) if b else 0 for b in value)
+    raw = value.to_bytes(width, "little")
+    changed = [RANDOM.randrange(1, 256) if b else 0 for b in raw]
+    # As long in bits, so that it has as many digits for most.
+    last = max(i for i, b in enumerate(raw) if b)
+    changed[last] = RANDOM.randrange(1 << raw[last].bit_length() - 1, 1 << raw[last].bit_length())
+    changed[0] |= raw[0] & 1
+    return int.from_bytes(changed, "little")
 
 
 def mask(i):
