@@ -11,12 +11,11 @@ import argparse
 import json
 import os
 import random
-import struct
 import sys
 import tempfile
 
 import core as elf
-from prove import KNOWN, STALE, is_meant, load, scrub
+from prove import KNOWN, STALE, is_address, is_meant, load, scrub
 
 FILL = (0x0DEF_ACED_0DEF_ACED).to_bytes(8, "little")
 PAGE = 4096
@@ -77,7 +76,7 @@ def change_words(count, before, after, changed):
         word = bytearray(changed[at : at + 8])
         word[random.randrange(8)] = random.randrange(1, 256)
         # An address of memory that is there stays: whether a word is one does show.
-        if not before.leads_somewhere(*struct.unpack("<Q", word)):
+        if not is_address(before, word):
             changed[at : at + 8] = word
             spans.append((at, at + 8, "a word at random"))
     return spans
@@ -94,8 +93,7 @@ def differing(a, b):
 
 def is_stale(core, old, new):
     """Whether two words are addresses of which a text overwrote the first bytes."""
-    leads = all(core.leads_somewhere(*struct.unpack("<Q", word)) for word in (old, new) if len(word) == 8)
-    return leads and old[STALE:] == new[STALE:]
+    return is_address(core, old) and is_address(core, new) and old[STALE:] == new[STALE:]
 
 
 def interfere(coremap, folder, words, temporary):

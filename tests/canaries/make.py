@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run the programs with secrets made at random, and dump them.
 
-usage: make.py --into DIR [--dotnet DIR] [CASE…]      make.py --list
+usage: make.py --into DIR [--dotnet DIR] [CASE…]      make.py [--dotnet DIR] --list
 
 Each case becomes DIR/CASE/core and DIR/CASE/truth.json, which has the secrets and where the core has them. What this machine can't make
 is skipped, and said. DIR must be where nobody else looks: the cores have the secrets.
@@ -242,6 +242,57 @@ def java_by_kernel(folder, collector):
     return program
 
 
+# What the program and its libraries are compiled against.
+ASSEMBLIES = """System.Private.CoreLib System.Runtime System.Collections System.Collections.Concurrent System.Threading
+System.Threading.Thread System.Threading.Timer System.Threading.Tasks System.Runtime.Numerics System.Private.Uri System.Memory
+System.Console System.Runtime.Extensions System.Runtime.InteropServices System.IO.FileSystem System.Text.Encoding.Extensions
+System.Security.SecureString"""
+DOTNET = None
+
+
+def dotnet_program(folder):
+    need("mcs")
+    runtimes = glob.glob(os.path.join(DOTNET, "shared/Microsoft.NETCore.App/3.1.*"))
+    if not runtimes:
+        raise Skip(f"there is no .NET 3.1 in {DOTNET}")
+    runtime = runtimes[0]
+    program = Program(folder, "Canary.cs")
+    extra = Program(folder, "Extra.cs")
+    program.secrets += [s for s in extra.secrets if s.place == "literal_of_loaded_bytes"]
+    with open(os.path.join(folder, "resource.txt"), "w") as file:
+        file.write(program.add("manifest_resource"))
+    paths = [f"{runtime}/{name}.dll" for name in ASSEMBLIES.split()]
+    options = ["-nostdlib", "-noconfig", "-langversion:7", "-optimize+", "-unsafe", "-nowarn:0414,0169,0649,0219"]
+    compiler = ["mcs", *options, *(f"-r:{path}" for path in paths if os.path.exists(path))]
+    program.build(*compiler, "-resource:resource.txt", "-out:Canary.dll", "Canary.cs")
+    extra.build(*compiler, "-target:library", "-out:Extra.dll", "Extra.cs")
+    os.unlink(os.path.join(folder, "resource.txt"))
+    settings = {"System.Globalization.Invariant": True, "Canary.Setting": program.add("setting_of_the_runtime")}
+    framework = {"name": "Microsoft.NETCore.App", "version": os.path.basename(runtime)}
+    with open(os.path.join(folder, "Canary.runtimeconfig.json"), "w") as file:
+        json.dump({"runtimeOptions": {"framework": framework, "configProperties": settings}}, file)
+    program.argv = [os.path.join(DOTNET, "dotnet"), folder + "/Canary.dll"]
+    program.env.update({"DOTNET_CLI_TELEMETRY_OPTOUT": "1", "MALLOC_ARENA_MAX": "2", "HOME": folder})
+    os.chmod(program.argv[0], 0o755)
+    program.start()
+    return program, runtime
+
+
+def dotnet_by_createdump(folder):
+    program, runtime = dotnet_program(folder)
+    os.chmod(runtime + "/createdump", 0o755)
+    program.dump_by_createdump(runtime + "/createdump", "-u")
+    return program
+
+
+def dotnet_by_kernel(folder):
+    need_kernel()
+    program, _ = dotnet_program(folder)
+    program.dump_by_kernel(0x3F)
+    return program
+
+
+DOTNET_CASES = {"dotnet-createdump": dotnet_by_createdump, "dotnet-kernel": dotnet_by_kernel}
 CASES = {
     "c-gcore": c_by_gdb,
     "c-kernel": c_by_kernel,
@@ -278,6 +329,10 @@ def main():
     parser.add_argument("--dotnet", metavar="DIR")
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args()
+    if options.dotnet:
+        global DOTNET
+        DOTNET = os.path.abspath(options.dotnet)
+        CASES.update(DOTNET_CASES)
     if options.list:
         print("\n".join(CASES))
     else:

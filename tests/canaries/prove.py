@@ -53,7 +53,7 @@ def scrub(coremap, core, out):
 
 
 def own_words(secret, before, after):
-    """Words of a secret's own places that are as they were: (address, bytes of it that are left)."""
+    """Words of a secret's own places that are as they were."""
     for place in secret.addresses:
         if not place.startswith("0x"):
             continue
@@ -61,9 +61,16 @@ def own_words(secret, before, after):
         raw = next((r for _, r in secret.plain() if before.read(start, len(r)) == r), None)
         for word in range(start & ~7, start + len(raw), 8) if raw else ():
             low, high = max(start, word), min(start + len(raw), word + 8)
-            old, new = before.read(low, high - low), after.read(low, high - low)
-            if old == new and old.strip(b"\0"):
-                yield low, len(old.replace(b"\0", b""))
+            old = before.read(low, high - low)
+            # One byte alone may come to be what it was.
+            if old != after.read(low, high - low) or len(old.replace(b"\0", b"")) < 2:
+                continue
+            if not (low == word and high - low <= STALE and is_address(before, before.read(word, 8))):
+                yield low
+
+
+def is_address(core, word):
+    return len(word) == 8 and core.leads_somewhere(int.from_bytes(word, "little"))
 
 
 def is_meant(secret, form, offset, core):
@@ -85,9 +92,8 @@ def survivors(secrets, before, after):
             if is_meant(by_place[place], form, offset, after):
                 found[place][form].append(after.place(offset))
     for secret in looked:
-        for address, count in own_words(secret, before, after):
-            if count > STALE:
-                found[secret.place]["word as it was"].append(f"0x{address:x}")
+        for address in own_words(secret, before, after):
+            found[secret.place]["word as it was"].append(f"0x{address:x}")
     return {place: dict(forms) for place, forms in found.items()}, looked
 
 

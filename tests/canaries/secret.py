@@ -39,7 +39,7 @@ KINDS = {
     "ticks": lambda: 620_000_000_000_000_000 + RANDOM.randrange(10**16),  # of a date of .NET
     "pin": lambda: RANDOM.randrange(1 << 28, 1 << 31) | 5,
     "digit": lambda: RANDOM.randrange(1 << 28, 1 << 30) | 5,  # one digit of an integer of Python
-    "small": lambda: RANDOM.randrange(300, 4000),  # looked for at its own address alone
+    "small": lambda: RANDOM.randrange(300, 4000) | 1,  # looked for at its own address alone
     "bytes16": lambda: some_bytes(16),
     "positive16": lambda: some_bytes(16, 128),
 }
