@@ -15,9 +15,20 @@ def why_allowed(command, path):
     return None
 
 
-def by_size(answer):
-    """Blocks that are filled alike are one cluster, and what fills them changes: compare what there is of each size."""
+def comparable(command, answer):
+    """What an answer says of what stays: without what goes by design, and without what is the file's own."""
+    answer.pop("warnings", None)
+    if command[0] == "info":  # arguments and values of the environment go, and some notes
+        return {"modules": answer.get("modules")}
+    if "--strings" in command:  # texts go; how many there are, and what equal ones waste, stays
+        return {"strings": {k: v for k, v in (answer.get("strings") or {}).items() if not isinstance(v, list)}}
+    if command[0] == "refs":
+        # Frames that were left, freed memory, code and files have words that lead somewhere by chance or did once; a word
+        # that leads into the middle of an object may be a number. All these go.
+        gone = ("stack (left over)", "Image", "MappedFile", "GCHeapToBeFreed")
+        return {"refs": [row for row in answer.get("refs") or [] if row["from"] not in gone and row["offset"] == 0]}
     if isinstance(answer.get("clusters"), list):
+        # Blocks that are filled alike are one cluster, and what fills them goes: what there is of each size stays.
         sizes = {}
         for row in answer["clusters"]:
             sums = sizes.setdefault(str(row["size"]), {"count": 0, "bytes": 0})

@@ -23,7 +23,7 @@ import sys
 import tempfile
 
 import core as elf
-from differences import by_size, differences, why_allowed
+from differences import comparable, differences, why_allowed
 from secret import Secret
 
 # Places that keep their secret, and why that is so.
@@ -138,12 +138,7 @@ def ask(coremap, command, core):
         answer = json.loads(done.stdout.decode().replace(core, "CORE"))
     except ValueError:
         return {"error": done.stderr.decode(errors="replace").replace(core, "CORE")[-300:]}, done.returncode
-    answer.pop("warnings", None)
-    if command[0] == "info":  # arguments and values of the environment go, and some notes
-        answer = {"modules": answer.get("modules")}
-    if "--strings" in command:  # texts go, what they waste is as it was
-        answer = {"strings": {k: v for k, v in (answer.get("strings") or {}).items() if not isinstance(v, list)}}
-    return by_size(answer), done.returncode
+    return comparable(command, answer), done.returncode
 
 
 def more_commands(coremap, core):
@@ -153,6 +148,8 @@ def more_commands(coremap, core):
     for name in types:
         yield ["objects", "--type", f"^{re.escape(name)}$"]
         yield ["gcroot", "--type", f"^{re.escape(name)}$"]
+        objects, _ = ask(coremap, ["objects", "--type", f"^{re.escape(name)}$", "--top", "1"], core)
+        yield from (["refs", row["address"]] for row in (objects.get("objects") or [])[:1])
     threads, _ = ask(coremap, ["threads"], core)
     frames = [frame for thread in threads.get("threads") or [] for frame in thread.get("frames") or []]
     addresses = list(dict.fromkeys(frame["ip"] for frame in frames if frame.get("ip")))
