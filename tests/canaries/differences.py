@@ -1,0 +1,53 @@
+"""What answers may differ in between a core and what `shrink --scrub` made of it, and why. All else must be equal."""
+import re
+
+# (command, path in its JSON with [] for any row, why)
+ALLOWED = [
+    (".*", r"core\.(path|size|producer|packed|truncated)", "it is another file"),
+    ("triage", r"findings\[\]\.(evidence|text)\b.*", "it quotes values"),
+]
+
+
+def why_allowed(command, path):
+    for commands, paths, why in ALLOWED:
+        if re.fullmatch(commands, command) and re.fullmatch(paths, path):
+            return why
+    return None
+
+
+def comparable(command, answer):
+    """What an answer says of what stays: without what goes by design, and without what is the file's own."""
+    answer.pop("warnings", None)
+    if command[0] == "info":  # arguments and values of the environment go, and some notes
+        return {"modules": answer.get("modules")}
+    if "--strings" in command:  # texts go; how many there are, and what equal ones waste, stays
+        return {"strings": {k: v for k, v in (answer.get("strings") or {}).items() if not isinstance(v, list)}}
+    if command[0] == "refs":
+        # Frames that were left, freed memory, code and files have words that lead somewhere by chance or did once; a word
+        # that leads into the middle of an object may be a number. All these go.
+        gone = ("stack (left over)", "Image", "MappedFile", "GCHeapToBeFreed")
+        return {"refs": [row for row in answer.get("refs") or [] if row["from"] not in gone and row["offset"] == 0]}
+    if isinstance(answer.get("clusters"), list):
+        # Blocks that are filled alike are one cluster, and what fills them goes: what there is of each size stays.
+        sizes = {}
+        for row in answer["clusters"]:
+            sums = sizes.setdefault(str(row["size"]), {"count": 0, "bytes": 0})
+            sums["count"] += row["count"]
+            sums["bytes"] += row["bytes"]
+        answer["clusters"] = sizes
+        answer.pop("clusters_total", None)
+    return answer
+
+
+def differences(before, after, path=""):
+    """[(path, before, after)] of two JSON values."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = [*before, *(k for k in after if k not in before)]
+        rows = [(f"{path}.{k}" if path else k, before.get(k), after.get(k)) for k in keys]
+    elif isinstance(before, list) and isinstance(after, list):
+        rows = [(path + "[]", a, b) for a, b in zip(before, after)]
+        if len(before) != len(after):
+            return [(path + ".length", len(before), len(after))]
+    else:
+        return [] if before == after else [(path, before, after)]
+    return [found for row_path, a, b in rows for found in differences(a, b, row_path)]

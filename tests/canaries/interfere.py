@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Non-interference: what is overwritten tells nothing of what was there.
+
+usage: interfere.py COREMAP CASE_DIR [--words N]
+
+Makes a copy of the case's core in which all secrets, and N random words that scrubbing overwrites, are others; scrubs both. What comes
+out must be the same. Characters of strings are overwritten by a key that no one keeps: where two scrubs of the one core differ, they may
+differ here. Exit status 1 if anything else does.
+"""
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+
+import core as elf
+from prove import KNOWN, STALE, is_address, is_meant, load, scrub
+
+FILL = (0x0DEF_ACED_0DEF_ACED).to_bytes(8, "little")
+PAGE = 4096
+SHOWN = 12
+
+
+def change_secrets(secrets, before, changed):
+    """Write other secrets over these; how many places that were, and [(first, last offset, whose)]."""
+    spans, written = [], bytearray(len(changed))
+    replaced, strings = {}, []
+    for secret in secrets:
+        if not secret.addresses or secret.stays() or secret.place in KNOWN:
+            continue
+        other = secret.another()
+        for i, ((form, old), (_, new)) in enumerate(zip(secret.all_forms(), other.all_forms())):
+            if secret.forms() and len(old) >= 4:
+                replaced[secret.place, i] = (secret, form, old, new)
+                strings.append(((secret.place, i), old))
+        for place in secret.addresses if not secret.forms() else ():
+            at = before.offset(int(place, 16)) if place.startswith("0x") else None
+            old, new = secret.raw(), other.raw()
+            if at is not None and changed[at : at + len(old)] == old:
+                changed[at : at + len(old)] = new
+                spans.append((at, at + len(old), secret.place))
+    found = [(offset, key) for key, offsets in elf.find(before.path, strings).items() for offset in offsets]
+    # The longest first: its parts are in it.
+    for offset, key in sorted(found, key=lambda row: -len(replaced[row[1]][2])):
+        secret, form, old, new = replaced[key]
+        end = offset + len(old)
+        if any(written[offset:end]) or not is_meant(secret, form, offset, before):
+            continue
+        changed[offset:end] = new
+        written[offset:end] = b"\1" * len(old)
+        spans.append((offset, end, secret.place))
+    return spans
+
+
+def overwritten_pages(core):
+    """Addresses of pages that have a word that was overwritten."""
+    for segment in core.loads:
+        at, end = core.bytes.find(FILL, segment.offset, segment.offset + segment.size), segment.offset + segment.size
+        while at >= 0:
+            page = at - (at - segment.offset) % PAGE
+            yield segment.start + page - segment.offset
+            at = core.bytes.find(FILL, page + PAGE, end)
+
+
+def change_words(count, before, after, changed):
+    """Write something else over words that are overwritten; [(first, last offset, what)]."""
+    pages = list(overwritten_pages(after))
+    spans = []
+    for page in random.choices(pages, k=3 * count) if pages else ():
+        words = [a for a in range(page, page + PAGE, 8) if after.read(a, 8) == FILL]
+        at = before.offset(random.choice(words)) if words else None
+        # What is a secret's was changed already.
+        if len(spans) == count or at is None or changed[at : at + 8] != before.bytes[at : at + 8]:
+            continue
+        word = bytearray(changed[at : at + 8])
+        word[random.randrange(8)] = random.randrange(1, 256)
+        # An address of memory that is there stays: whether a word is one does show.
+        if not is_address(before, word):
+            changed[at : at + 8] = word
+            spans.append((at, at + 8, "a word at random"))
+    return spans
+
+
+def differing(a, b):
+    """Offsets of words in which two files differ."""
+    if len(a) != len(b):
+        raise SystemExit(f"   INTERFERES: {len(a)} bytes are written, and {len(b)}")
+    for page in range(0, len(a), PAGE):
+        if a[page : page + PAGE] != b[page : page + PAGE]:
+            yield from (w for w in range(page, min(page + PAGE, len(a)), 8) if a[w : w + 8] != b[w : w + 8])
+
+
+def is_stale(core, old, new):
+    """Whether two words are addresses of which a text overwrote the first bytes."""
+    return is_address(core, old) and is_address(core, new) and old[STALE:] == new[STALE:]
+
+
+def interfere(coremap, folder, words, temporary):
+    original = os.path.join(os.path.abspath(folder), "core")
+    before = elf.Core(original)
+    names = {name: os.path.join(temporary, name) for name in ("same", "changed", "out")}
+    # Without holes, as the other.
+    with open(names["same"], "wb") as file:
+        file.write(before.bytes)
+
+    def scrubbed(name):
+        done = scrub(coremap, names[name], names["out"])
+        if not os.path.exists(names["out"]):
+            raise SystemExit(f"   NOTHING WRITTEN: status {done.returncode}: {done.stderr.decode(errors='replace')[-500:]}")
+        core = elf.Core(names["out"])
+        os.unlink(names["out"])
+        return core
+
+    first = scrubbed("same")
+    changed = bytearray(before.bytes)
+    spans = change_secrets(load(folder), before, changed)
+    secrets = len(spans)
+    spans += change_words(words, before, first, changed)
+    with open(names["changed"], "wb") as file:
+        file.write(changed)
+    other = scrubbed("changed")
+    found = set(differing(first.bytes, other.bytes))
+    keyed = set()
+    if found:
+        # Characters alone in a string may come to be the same with two keys: what is left must stay so a second time.
+        keyed.update(differing(first.bytes, scrubbed("same").bytes))
+        found -= keyed
+    if found:
+        found -= set(differing(first.bytes, scrubbed("same").bytes)) | set(differing(other.bytes, scrubbed("changed").bytes))
+    stale = {at for at in found if is_stale(before, first.bytes[at : at + 8], other.bytes[at : at + 8])}
+    found -= stale
+    for at in sorted(found)[:SHOWN]:
+        place = first.place(at)
+        here = before.offset(int(place, 16)) if place.startswith("0x") else None
+        whose = {who for start, end, who in spans if here is not None and start < here + 8 and here < end}
+        old, new = first.bytes[at : at + 8].hex(), other.bytes[at : at + 8].hex()
+        print(f"   INTERFERES {place}: {old} / {new} {' '.join(sorted(whose)) or 'where nothing was changed'}")
+    counted = f"{len(found)} words differ, {len(keyed)} are keyed, {len(stale)} stale addresses"
+    print(f"   {secrets} places of secrets and {len(spans) - secrets} words changed: {counted}")
+    return len(found)
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("coremap", type=os.path.abspath)
+    parser.add_argument("folder")
+    parser.add_argument("--words", type=int, default=300)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        found = interfere(options.coremap, options.folder, options.words, temporary)
+    with open(os.path.join(options.folder, "interfered.json"), "w") as file:
+        json.dump({"differ": found}, file)
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()
