@@ -242,7 +242,10 @@ impl Run<'_, '_> {
         let mut keep = if guard { 0 } else { plan.keeps(used, at) & !texts };
         let is_value = plan.objects.values.word(at) & !plan.objects.own.word(at) != 0;
         let untold = !guard && !is_value && texts == 0 && keep != u8::MAX;
-        if !matches!(used, Use::Image | Use::Dead) && untold && let Some(other) = plan.objects.alike.get(&value) {
+        if !matches!(used, Use::Image | Use::Dead)
+            && untold
+            && let Some(other) = plan.objects.alike.get(&value)
+        {
             *word = other.to_le_bytes();
             counts.pointers += WORD;
             return u8::MAX;

@@ -45,9 +45,8 @@ const RELEASE: usize = 5;
 
 /// Where a release of glibc 2 stands for itself, between NULs.
 fn releases(bytes: &[u8]) -> Vec<usize> {
-    let is_release = |text: &[u8]| {
-        matches!(text, [0, b'2', b'.', tens, ones, 0] if tens.is_ascii_digit() && ones.is_ascii_digit())
-    };
+    let is_release =
+        |text: &[u8]| matches!(text, [0, b'2', b'.', tens, ones, 0] if tens.is_ascii_digit() && ones.is_ascii_digit());
     bytes.windows(RELEASE + 1).enumerate().filter(|(_, text)| is_release(text)).map(|(at, _)| at + 1).collect()
 }
 

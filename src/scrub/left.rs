@@ -114,7 +114,8 @@ mod tests {
         let mut left = LeftTexts::default();
         left.look(Addr::new(0x1000), &bytes, &[0xff, 0xff, 0, 0xff, 0xff]);
         left.look(Addr::new(0x2000), b"Acme.Invoice\0\0\0\0", &[0xff, 0xff]);
-        let found: Vec<_> = left.texts.iter().map(|((text, encoding), p)| (text.as_str(), *encoding, p.first.get(), p.count)).collect();
+        let found: Vec<_> =
+            left.texts.iter().map(|((text, encoding), p)| (text.as_str(), *encoding, p.first.get(), p.count)).collect();
         assert_eq!(found, [("Acme.Invoice", Encoding::Utf8, 0x1000, 2), ("Module", Encoding::Utf16, 0x1018, 1)]);
     }
 }

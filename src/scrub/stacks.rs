@@ -6,8 +6,8 @@ use crate::memory::Memory;
 use crate::native::signal_frames;
 use crate::process::Process;
 use crate::session::Session;
-use crate::targets::{Arch, at};
 use crate::targets::byte_set::ByteSet;
+use crate::targets::{Arch, at};
 
 /// Words of a control block, from where it begins to tell of its stack (`stackblock`, `stackblock_size`, `guardsize`,
 /// `reported_guardsize` in glibc, five in musl).

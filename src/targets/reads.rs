@@ -350,7 +350,11 @@ mod tests {
         let read = |at: u64| reads.note(Addr::new(at), 8);
         let found = reads.attempt(|| {
             read(0x1000);
-            assert_eq!(reads.attempt(|| Some(read(0x2000))), Some(()));
+            let within = reads.attempt(|| {
+                read(0x2000);
+                Some(true)
+            });
+            assert_eq!(within, Some(true));
             reads.attempt(|| {
                 read(0x3000);
                 None::<()>

@@ -6,9 +6,9 @@ use std::slice;
 use serde::Serialize;
 
 use crate::commands::shrink::report::ShrinkReport;
-use crate::scrub::Encoding;
 use crate::render::document::Document;
 use crate::render::{Render, csv_rows};
+use crate::scrub::Encoding;
 use crate::units::{count, exact, human};
 
 impl Render for ShrinkReport {

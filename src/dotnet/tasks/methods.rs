@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::addr::Addr;
 use crate::dotnet::naming::enclosing_chain;
 use crate::dotnet::types::{ModuleInfo, TypeSystem};
-use crate::image::metadata::coded::HAS_CUSTOM_ATTRIBUTE;
 use crate::image::metadata::attribute::{first_text, is_machine};
+use crate::image::metadata::coded::HAS_CUSTOM_ATTRIBUTE;
 use crate::image::metadata::{Metadata, Table, Token};
 
 /// Columns of CustomAttribute (ECMA-335 II.22.10).

@@ -66,8 +66,10 @@ impl<'p> Classes<'p> {
         let symbol = self.vm.at("Symbol", at);
         let body = self.vm.process.reads().attempt(|| {
             let len = usize::try_from(symbol.number("_length").ok()?).ok()?.min(limits::MAX_SYMBOL_BYTES);
-            let body = self.vm.memory.bytes(symbol.addr_of("_body").ok()?, len).ok()?;
-            (!body.contains(&0)).then_some(body)
+            let at = symbol.addr_of("_body").ok()?;
+            let body = self.vm.memory.look(at, len).ok().filter(|body| !body.contains(&0))?;
+            self.vm.memory.keep(at, len as u64);
+            Some(body)
         })?;
         Some(bytes::text(&body))
     }
