@@ -7,6 +7,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::memory::Memory;
 use crate::scrub::Plan;
 use crate::scrub::fill;
+use crate::scrub::names::Pass;
 use crate::scrub::plan::Use;
 
 /// Bytes of memory by what became of them; together all that was written.
@@ -20,6 +21,8 @@ pub struct Counts {
     pub structures: u64,
     /// Characters of strings, overwritten so that equal ones stay equal.
     pub strings: u64,
+    /// Bytes of names of the program's own, overwritten by others where this was asked for.
+    pub names: u64,
     /// Overwritten.
     pub overwritten: u64,
 }
@@ -27,17 +30,18 @@ pub struct Counts {
 impl Counts {
     /// Count these too.
     pub fn add(&mut self, more: &Counts) {
-        let Counts { zero, pointers, structures, strings, overwritten } = more;
+        let Counts { zero, pointers, structures, strings, names, overwritten } = more;
         self.zero += zero;
         self.pointers += pointers;
         self.structures += structures;
         self.strings += strings;
+        self.names += names;
         self.overwritten += overwritten;
     }
 
     /// All of them.
     pub fn total(&self) -> u64 {
-        [self.zero, self.pointers, self.structures, self.strings, self.overwritten].iter().sum()
+        [self.zero, self.pointers, self.structures, self.strings, self.names, self.overwritten].iter().sum()
     }
 }
 
@@ -99,6 +103,7 @@ impl Plan<'_> {
     /// Overwrite `bytes`, which are those from `start` on (a multiple of 8), and count what becomes of them.
     pub fn apply(&self, start: Addr, bytes: &mut [u8], counts: &mut Counts) {
         let range = AddrRange::sized(start, bytes.len() as u64);
+        let before = self.names.as_ref().map(|_| bytes.to_vec());
         let texts = self.texts(range, bytes);
         let run = Run { plan: self, start, texts };
         let mut at = start;
@@ -110,6 +115,13 @@ impl Plan<'_> {
             at = part.end;
         }
         run.overwrite(bytes, AddrRange::new(at, range.end), Use::Data, counts);
+        let Some((names, before)) = self.names.as_ref().zip(before) else { return };
+        let memory = &self.process.memory;
+        let mut pass = Pass { memory, start, before: &before, bytes, texts: &run.texts, done: 0 };
+        names.apply(&mut pass);
+        let done = pass.done.min(counts.structures);
+        counts.names += done;
+        counts.structures -= done;
     }
 
     /// Overwrite the characters of strings in `range`; which bytes these are: for each word one byte, the lowest bit the first.

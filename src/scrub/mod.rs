@@ -11,6 +11,7 @@
 //! | `stacks` | heads of signal frames, control blocks of threads |
 //! | `fill` | what stands for a word, and for the characters of a string |
 //! | `apply` | a run of memory, overwritten |
+//! | `names` | the program's own names, mapped to others |
 //! | `notes` | the same for ELF notes |
 //!
 //! It fails closed: what no rule names is overwritten, whatever it is.
@@ -19,6 +20,7 @@ mod apply;
 mod blocks;
 mod fill;
 mod java;
+mod names;
 mod notes;
 mod objects;
 mod plan;
@@ -28,4 +30,5 @@ mod stacks;
 pub use apply::Counts;
 pub use fill::Fill;
 pub use notes::notes;
-pub use plan::Plan;
+pub use names::{Names, unmapped};
+pub use plan::{Level, Plan};
