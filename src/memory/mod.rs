@@ -206,6 +206,16 @@ pub trait Memory: Sync {
         Ok(bytes::text(&bytes))
     }
 
+    /// The same, of a text that everybody who runs the same program files has: no name of the program's own.
+    ///
+    /// # Errors
+    /// As [`Memory::text`].
+    fn public_text(&self, addr: Addr, max: usize) -> Result<String, Fault> {
+        let text = self.text(addr, max)?;
+        self.keep_name(addr, text.len() as u64, Script::Public);
+        Ok(text)
+    }
+
     /// Where to look on after `addr`, which can't be read: nothing before it can.
     fn past_gap(&self, addr: Addr) -> Addr {
         // What producers leave out, they leave out by pages.

@@ -138,7 +138,7 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         }
         // What has one place for all who have it is no secret, nor what is in everybody's file.
         if self.names.has_text(&self.objects, at, length) {
-            let is_public = self.names.is_public(at);
+            let is_public = self.names.is_public(&self.objects, at);
             (self.visit)(AddrRange::sized(range.start, content.bytes()), Part::Name(width as u8, is_public));
         } else if fixed && compact {
             self.keep(range.start, content.bytes());

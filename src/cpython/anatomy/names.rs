@@ -84,8 +84,8 @@ impl<'n> Names<'n> {
     }
 
     /// Whether it is a name that the interpreter's own library has.
-    pub(super) fn is_public(&self, object: Addr) -> bool {
-        self.public.contains(&object)
+    pub(super) fn is_public(&self, objects: &Objects<'_>, object: Addr) -> bool {
+        self.public.contains(&object) || objects.str_at(object).is_some_and(|text| WORDS.contains(&text.as_str()))
     }
 
     /// Whether the object stays as it is.
@@ -167,9 +167,10 @@ impl<'n> Names<'n> {
         let objects = heap.objects();
         let shape = &objects.shape;
         self.all.extend(objects.ptr_at(kind.address, shape.types.qualname));
+        let mut is_library = false;
         if let Some(dict) = objects.ptr_at(kind.address, shape.types.dict).filter(|dict| !dict.is_null()) {
             let module = objects.lookup(dict, "__module__").filter(|module| objects.is_str(*module));
-            let is_library =
+            is_library =
                 module.and_then(|module| objects.str_at(module)).is_some_and(|module| self.library.contains(&module));
             self.keys(objects, dict, is_library);
             self.all.extend(module);
@@ -182,6 +183,9 @@ impl<'n> Names<'n> {
                 let place = keys.key_at(index);
                 if let Some(key) = objects.ptr_at(place, 0).filter(|key| is_identifier(objects, *key)) {
                     self.all.insert(key);
+                    if is_library {
+                        self.public.insert(key);
+                    }
                     self.places.insert(place);
                 }
             }
@@ -190,6 +194,7 @@ impl<'n> Names<'n> {
         for at in heap.slot_names(kind) {
             let object =
                 at.checked_sub(shape.text.ascii).filter(|object| object.is_aligned(8) && objects.is_str(*object));
+            self.public.extend(object.filter(|_| is_library));
             self.all.extend(object);
         }
     }

@@ -6,7 +6,8 @@ const PATHS: &str = "home root usr lib lib64 bin sbin opt app apps srv var tmp e
     pyc pyi core json config runtimeconfig deps cache lib32 x86_64 linux gnu musl amd64 aarch64 arm64 x64 x86 net netcoreapp \
     netstandard dotnet shared Microsoft NETCore AspNetCore App host fxr tools sdk jvm jdk jre openjdk server client modules jsa \
     classes conf site packages dist python python3 dynload cpython main Main obj Debug Release publish src target build build_id \
-    etc ld null pts urandom pipe socket eventfd inotify timerfd hugepages i915 sysv";
+    doublemapper anon_hugepage io_uring perf_event dri nvidia nvidiactl aio kvm vcpu vsyscall uprobes \
+    _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __gmon_start__ __cxa_finalize etc ld null pts urandom pipe socket eventfd inotify timerfd hugepages i915 sysv";
 
 /// Threads of runtimes and of the C library.
 const THREADS: &str = "Thread thread GC VM Periodic Task Compiler CompilerThread CompilerThread0 CompilerThread1 C1 C2 Sweeper \

@@ -22,6 +22,10 @@ pub(super) fn pieces(token: &str) -> Vec<Piece<'_>> {
     if token.strip_prefix("0x").is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit())) {
         return vec![Piece::Stays(token)];
     }
+    // Shared memory of System V, as the kernel names it.
+    if token.strip_prefix("SYSV").is_some_and(|key| key.len() == 8 && key.bytes().all(|b| b.is_ascii_hexdigit())) {
+        return vec![Piece::Stays(token)];
+    }
     // Accessors and operators of .NET are named after what they are of.
     if let Some(prefix) = ACCESSORS.iter().find(|prefix| token.starts_with(**prefix))
         && let Some((begin, rest)) = token.split_at_checked(prefix.len()).filter(|(_, rest)| !rest.is_empty())
@@ -40,7 +44,11 @@ fn is_made_up(begin: &str) -> bool {
 
 /// What follows there if it is Roslyn's too.
 fn is_roslyns(rest: &str) -> bool {
-    let words = ["DisplayClass", "BackingField", "AnonymousType", "AnonymousDelegate", "wrap", "state", "builder", "this", "current"];
+    // And those of Mono's mcs.
+    let words = [
+        "DisplayClass", "BackingField", "AnonymousType", "AnonymousDelegate", "wrap", "state", "builder", "this", "current", "AnonStorey",
+        "async", "Iterator",
+    ];
     let rest = words.iter().find_map(|word| rest.strip_prefix(word)).unwrap_or(rest);
     rest.bytes().all(|b| b.is_ascii_digit() || b == b'_')
 }
