@@ -229,7 +229,7 @@ impl Run<'_, '_> {
         }
         let pointer = !guard && !is_value && texts == 0 && used != Use::Dead && plan.is_address(used, value);
         // What was read as a structure and reads as text was no structure, but for the names.
-        let unnamed = keep & !plan.read.kept.word(at) & !plan.blocks.word(at);
+        let unnamed = keep & !plan.read.kept.word(at) & !plan.blocks.word(at) & !plan.objects.own.word(at);
         *in_text = matches!(used, Use::Blocks | Use::Stack | Use::Data) && unnamed != 0 && !pointer && match reads(*word, unnamed) {
             Reads::Text => true,
             Reads::End => *in_text,
