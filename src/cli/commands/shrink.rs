@@ -115,6 +115,9 @@ impl Command for Shrink {
                 return Err(Failure::Usage("--map goes with --scrub=names: nothing else changes names".to_owned()));
             }
             refuse_existing(map, Self::NAME, None)?;
+            if *map == self.out {
+                return Err(Failure::Usage("--map and --out name the same file".to_owned()));
+            }
         }
         let is_scrubbed = self.scrub.is_some();
         let (record, record_bytes) = (!is_scrubbed, is_scrubbed);
@@ -153,6 +156,7 @@ impl Command for Shrink {
             process.reads().note(page.range.start, DIAG_PAGE_SIZE);
         }
         let new = NewFile::begin(out)?;
+        let new_map = self.map.as_deref().map(NewFile::begin).transpose()?;
         let mut writer = BufWriter::new(new.file());
         let written = match &plan {
             Some(plan) => shrink::write_scrubbed(&process, None, plan, &mut writer),
@@ -160,15 +164,16 @@ impl Command for Shrink {
         };
         let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
         drop(writer);
+        // First what tells the names: without it the core can't be translated back.
+        if let (Some(map), Some(new)) = (&self.map, new_map.filter(|_| written.is_ok())) {
+            let table = plan.as_ref().and_then(Plan::table_of_names).unwrap_or_default();
+            let kept = new.file().write_all(table.as_bytes()).and_then(|()| new.keep());
+            kept.map_err(|e| not_written(map, &e))?;
+        }
         let (shrunk, counts) =
             written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
         if shrunk.notes_cut {
             process.diag.partial("limit", "the notes claim more bytes than any process has: some are left out");
-        }
-        if let (Some(map), Some(table)) = (&self.map, plan.as_ref().and_then(Plan::table_of_names)) {
-            let new = NewFile::begin(map)?;
-            let written = new.file().write_all(table.as_bytes()).and_then(|()| new.keep());
-            written.map_err(|e| not_written(map, &e))?;
         }
         let report = ShrinkReport {
             file: out.display().to_string(),

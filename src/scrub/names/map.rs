@@ -8,6 +8,9 @@ use super::parts::{Piece, pieces};
 /// Tokens of so few characters stay.
 const SHORT: usize = 2;
 
+/// And numbers of so few digits: of threads and versions there are many, and answers would be hard to read with others.
+const SHORT_NUMBER: usize = 3;
+
 /// Draws until what stands for a token may look like another of the program's own, until it may look like a public one, and in
 /// all: of most forms there are many more than are used.
 const DRAWS: [u32; 3] = [1 << 8, 1 << 16, 1 << 18];
@@ -123,7 +126,8 @@ impl Maker<'_> {
     }
 
     fn make(&mut self, token: &str, depth: usize) -> String {
-        let is_short = token.chars().nth(SHORT).is_none();
+        let is_short = token.chars().nth(SHORT).is_none()
+            || token.len() <= SHORT_NUMBER && token.bytes().all(|b| b.is_ascii_digit());
         if is_short || depth > DEEPEST || self.tokens.public.contains(token) || token.bytes().all(|b| b == b'_') {
             return token.to_owned();
         }
@@ -214,9 +218,9 @@ mod tests {
 
     #[test]
     fn all_tokens_of_a_form_become_different_ones() {
-        // Nearly all that there are of this form: 900 of 1000, and 50 more are public.
-        let own: Vec<String> = (0..900).map(|n| format!("{n:03}")).collect();
-        let public: Vec<String> = (950..1000).map(|n| n.to_string()).collect();
+        // Nearly all that there are of this form: 9000 of 10000, and 500 more are public.
+        let own: Vec<String> = (0..9000).map(|n| format!("{n:04}")).collect();
+        let public: Vec<String> = (9500..10000).map(|n| n.to_string()).collect();
         let all: Vec<&str> = own.iter().map(String::as_str).collect();
         let map = map(&all, &public.iter().map(String::as_str).collect::<Vec<_>>());
         let images: HashSet<String> = own.iter().map(|token| map.get(token).unwrap_or(token).to_owned()).collect();
