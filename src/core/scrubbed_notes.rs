@@ -62,7 +62,9 @@ pub(crate) fn names(bytes: &[u8]) -> Vec<Range<usize>> {
                 let table = table.filter(|table| *table < desc.len()).unwrap_or(desc.len());
                 out.push(start + table..note.desc.end);
             }
-            (own_notes::OWNER_BYTES, kind) => out.extend(own_notes::names_in(kind, desc).map(|r| start + r.start..start + r.end)),
+            (own_notes::OWNER_BYTES, kind) => {
+                out.extend(own_notes::names_in(kind, desc).map(|r| start + r.start..start + r.end))
+            }
             _ => {}
         }
     }

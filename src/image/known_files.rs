@@ -8,8 +8,24 @@ const NOT_SYSTEM: [&str; 2] = ["/usr/local/", "/usr/src/"];
 
 /// How names of files of runtimes begin, wherever they are installed.
 const RUNTIMES: [&str; 18] = [
-    "libcoreclr", "libclr", "libhostfxr", "libhostpolicy", "libmscordac", "libmscordbi", "libSystem.", "System.", "Microsoft.",
-    "mscorlib.", "netstandard.", "libjvm.so", "libjli.so", "libpython3", "libjemalloc", "libtcmalloc", "libmimalloc", "libc.",
+    "libcoreclr",
+    "libclr",
+    "libhostfxr",
+    "libhostpolicy",
+    "libmscordac",
+    "libmscordbi",
+    "libSystem.",
+    "System.",
+    "Microsoft.",
+    "mscorlib.",
+    "netstandard.",
+    "libjvm.so",
+    "libjli.so",
+    "libpython3",
+    "libjemalloc",
+    "libtcmalloc",
+    "libmimalloc",
+    "libc.",
 ];
 
 /// The same where it is all of the name.

@@ -204,13 +204,7 @@ impl Run<'_, '_> {
     }
 
     /// `in_text`: whether the word before was a text that nobody named.
-    fn word(
-        &self,
-        word: &mut [u8; 8],
-        (at, used, texts): (Addr, Use, u8),
-        in_text: &mut bool,
-        counts: &mut Counts,
-    ) {
+    fn word(&self, word: &mut [u8; 8], (at, used, texts): (Addr, Use, u8), in_text: &mut bool, counts: &mut Counts) {
         let value = u64::from_le_bytes(*word);
         if value == 0 {
             *in_text = false;
@@ -222,7 +216,10 @@ impl Run<'_, '_> {
         let mut keep = if guard { 0 } else { plan.keeps(used, at) & !texts };
         let is_value = plan.objects.values.word(at) & !plan.objects.own.word(at) != 0;
         let untold = !guard && !is_value && texts == 0 && keep != u8::MAX;
-        if !matches!(used, Use::Image | Use::Dead) && untold && let Some(other) = plan.objects.alike.get(&value) {
+        if !matches!(used, Use::Image | Use::Dead)
+            && untold
+            && let Some(other) = plan.objects.alike.get(&value)
+        {
             *word = other.to_le_bytes();
             counts.pointers += WORD;
             return;
@@ -230,11 +227,14 @@ impl Run<'_, '_> {
         let pointer = !guard && !is_value && texts == 0 && used != Use::Dead && plan.is_address(used, value);
         // What was read as a structure and reads as text was no structure, but for the names.
         let unnamed = keep & !plan.read.kept.word(at) & !plan.blocks.word(at) & !plan.objects.own.word(at);
-        *in_text = matches!(used, Use::Blocks | Use::Stack | Use::Data) && unnamed != 0 && !pointer && match reads(*word, unnamed) {
-            Reads::Text => true,
-            Reads::End => *in_text,
-            Reads::Other => false,
-        };
+        *in_text = matches!(used, Use::Blocks | Use::Stack | Use::Data)
+            && unnamed != 0
+            && !pointer
+            && match reads(*word, unnamed) {
+                Reads::Text => true,
+                Reads::End => *in_text,
+                Reads::Other => false,
+            };
         if *in_text {
             keep &= !unnamed;
         }

@@ -29,6 +29,6 @@ mod stacks;
 
 pub use apply::Counts;
 pub use fill::Fill;
-pub use notes::notes;
 pub use names::{Names, unmapped};
+pub use notes::notes;
 pub use plan::{Level, Plan};

@@ -135,7 +135,9 @@ impl<'p> Plan<'p> {
             }
             Use::Blocks => self.read.structures.word(addr) | self.blocks.word(addr),
             Use::Objects => {
-                self.objects.heads.word(addr) | self.read.heaps.word(addr) | self.read.threads.word(addr) & self.objects.plain.word(addr)
+                self.objects.heads.word(addr)
+                    | self.read.heaps.word(addr)
+                    | self.read.threads.word(addr) & self.objects.plain.word(addr)
             }
             Use::Stack => self.read.threads.word(addr) | self.stacks.word(addr),
             Use::Data => self.read.structures.word(addr),

@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 use coremap::commands::shrink::ShrinkReport;
 use coremap::commands::{self, ThreadOptions};
 use coremap::core::producer::DIAG_PAGE_SIZE;
-use coremap::memory::Memory;
 use coremap::managed::ManagedRuntime as _;
+use coremap::memory::Memory;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::scrub::{self, Counts, Fill, Level, Plan};
@@ -140,7 +140,9 @@ impl Command for Shrink {
             let unmapped = scrub::unmapped(&session);
             if !unmapped.is_empty() {
                 let what = unmapped.join(", ");
-                return Err(Failure::Usage(format!("--scrub=names: names of {what} are not mapped yet; --scrub leaves names as they are")));
+                return Err(Failure::Usage(format!(
+                    "--scrub=names: names of {what} are not mapped yet; --scrub leaves names as they are"
+                )));
             }
         }
         let plan = watched(&process, &progress, || {

@@ -31,6 +31,9 @@ const WORDS: [&str; 17] = [
     "_PyTask",
 ];
 
+/// What modules that the interpreter has in itself call themselves in their functions.
+const LIBRARY: [&str; 2] = ["_frozen_importlib", "_frozen_importlib_external"];
+
 /// Fields of code objects that are names, and of functions.
 const OF_CODE: &[&str] = &["co_name", "co_qualname", "co_filename"];
 const OF_FUNCTION: &[&str] = &["func_name", "func_qualname", "func_module"];
@@ -58,7 +61,14 @@ impl<'n> Names<'n> {
     pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &'n HashSet<String>) -> Names<'n> {
         let words = WORDS.iter().copied().chain(shown.iter().map(String::as_str));
         let longest = words.map(|word| word.chars().count() as u64).max().unwrap_or(0);
-        let mut names = Names { all: HashSet::new(), public: HashSet::new(), library: HashSet::new(), places: HashSet::new(), shown, longest };
+        let mut names = Names {
+            all: HashSet::new(),
+            public: HashSet::new(),
+            library: LIBRARY.map(str::to_owned).into(),
+            places: HashSet::new(),
+            shown,
+            longest,
+        };
         names.of_modules(python, heap.objects());
         for number in 0..heap.types() as u32 {
             if let Some(kind) = heap.type_of_kind(TypeIndex(number)).filter(|kind| kind.is(flags::HEAPTYPE)) {

@@ -10,13 +10,13 @@ use crate::addr::Addr;
 use crate::bytes::printable;
 use crate::diag::was_read;
 use crate::dotnet::types::TypeSystem;
-use crate::targets::reads::Script;
 use crate::image::metadata::{Metadata, find_root};
 use crate::image::modules::file_name;
 use crate::image::pdb::{Line, Pdb, PdbReference, find_pdb};
 use crate::image::pe::{self, PeImage};
 use crate::layout::ViewError;
 use crate::limits;
+use crate::targets::reads::Script;
 
 /// Simple name of the core library.
 const CORE_LIBRARY: &str = "System.Private.CoreLib";

@@ -58,7 +58,9 @@ impl Names {
             let Some((from, bytes)) = whole(pass.memory, name) else { continue };
             for span in script::tokens(&bytes, name.script) {
                 let Some(new) = self.map.get(&span.token) else { continue };
-                let Some(new) = script::encode(new, bytes.get(span.from..).unwrap_or_default(), name.script) else { continue };
+                let Some(new) = script::encode(new, bytes.get(span.from..).unwrap_or_default(), name.script) else {
+                    continue;
+                };
                 pass.put(from.saturating_add(span.from as u64), &new);
             }
         }
@@ -105,8 +107,8 @@ fn each_run(bytes: &[u8], visit: &mut dyn FnMut(usize, &str, Script)) {
             visit(at, token, Script::Utf8);
         }
         // One letter and a zero may be the start of a text of two bytes each.
-        let is_wide_before = at.checked_sub(2).and_then(|i| bytes.get(i)).is_some_and(|&b| is_letter(b))
-            && bytes.get(at.wrapping_sub(1)) == Some(&0);
+        let back = |by: usize| at.checked_sub(by).and_then(|i| bytes.get(i)).copied().unwrap_or(0);
+        let is_wide_before = is_letter(back(2)) && back(1) == 0 && !is_letter(back(3));
         if len == 1 && !is_wide_before {
             wide(rest, at, visit);
         }
@@ -117,7 +119,8 @@ fn each_run(bytes: &[u8], visit: &mut dyn FnMut(usize, &str, Script)) {
 
 fn wide(rest: &[u8], at: usize, visit: &mut dyn FnMut(usize, &str, Script)) {
     let units = rest.as_chunks::<2>().0.iter();
-    let token: String = units.take_while(|unit| is_letter(unit[0]) && unit[1] == 0).map(|unit| char::from(unit[0])).collect();
+    let token: String =
+        units.take_while(|unit| is_letter(unit[0]) && unit[1] == 0).map(|unit| char::from(unit[0])).collect();
     if token.len() >= TELLING {
         visit(at, &token, Script::Units(2));
     }
@@ -133,11 +136,8 @@ mod tests {
         let bytes = [b"\0\0Billing-\x01short\0", &wide[..], &[0; 16], b"Acme_Total"].concat();
         let mut found = Vec::new();
         each_run(&bytes, &mut |at, token, script| found.push((at, token.to_owned(), script)));
-        let wanted = [
-            (2, "Billing", Script::Utf8),
-            (17, "Invoice", Script::Units(2)),
-            (47, "Acme_Total", Script::Utf8),
-        ];
+        let wanted =
+            [(2, "Billing", Script::Utf8), (17, "Invoice", Script::Units(2)), (47, "Acme_Total", Script::Utf8)];
         assert_eq!(found, wanted.map(|(at, token, script)| (at, token.to_owned(), script)));
     }
 }

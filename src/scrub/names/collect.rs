@@ -23,7 +23,12 @@ const DT_STRTAB: u64 = 5;
 const DT_STRSZ: u64 = 10;
 
 /// All tokens of a process, and where names are, by address.
-pub(super) fn all(session: &Session<'_>, mut places: Vec<NameAt>, public: &[String], notes: &[u8]) -> (Vec<NameAt>, Tokens) {
+pub(super) fn all(
+    session: &Session<'_>,
+    mut places: Vec<NameAt>,
+    public: &[String],
+    notes: &[u8],
+) -> (Vec<NameAt>, Tokens) {
     let process = session.process;
     let memory = &process.memory;
     let files = &process.space().files;
@@ -82,7 +87,11 @@ fn path_or_name(tokens: &mut Tokens, bytes: &[u8], script: Script, of: Script, j
     let spans = script::tokens(bytes, script);
     // A path of two bytes a character is told by its text too.
     let text: String = match script {
-        Script::Units(width) => bytes.chunks_exact(usize::from(width.max(1))).filter_map(|unit| unit.first()).map(|&b| char::from(b)).collect(),
+        Script::Units(width) => bytes
+            .chunks_exact(usize::from(width.max(1)))
+            .filter_map(|unit| unit.first())
+            .map(|&b| char::from(b))
+            .collect(),
         _ => String::from_utf8_lossy(bytes).into_owned(),
     };
     let text = text.trim_end_matches('\0');

@@ -50,7 +50,7 @@ impl Names {
     pub(super) fn notes(&self, notes: &mut [u8]) {
         for range in scrubbed_notes::names(notes) {
             let Some(text) = notes.get_mut(range) else { continue };
-            for span in script::tokens(&text.to_vec(), Script::Utf8) {
+            for span in script::tokens(text, Script::Utf8) {
                 let new = self.map.get(&span.token);
                 let Some(rest) = text.get_mut(span.from..) else { continue };
                 let Some(bytes) = new.and_then(|new| script::encode(new, rest, Script::Utf8)) else { continue };

@@ -46,8 +46,18 @@ fn is_made_up(begin: &str) -> bool {
 fn is_roslyns(rest: &str) -> bool {
     // And those of Mono's mcs.
     let words = [
-        "DisplayClass", "BackingField", "AnonymousType", "AnonymousDelegate", "wrap", "state", "builder", "this", "current", "AnonStorey",
-        "async", "Iterator",
+        "DisplayClass",
+        "BackingField",
+        "AnonymousType",
+        "AnonymousDelegate",
+        "wrap",
+        "state",
+        "builder",
+        "this",
+        "current",
+        "AnonStorey",
+        "async",
+        "Iterator",
     ];
     let rest = words.iter().find_map(|word| rest.strip_prefix(word)).unwrap_or(rest);
     rest.bytes().all(|b| b.is_ascii_digit() || b == b'_')
@@ -60,7 +70,7 @@ fn mangled(token: &str) -> Option<Vec<Piece<'_>>> {
     let mut plain = 0;
     while let Some(next) = rest.as_bytes().get(plain) {
         // S1_, T0_: something that was named before. Li5E: a number.
-        if matches!(next, b'S' | b'T' | b'L') {
+        if matches!(next, b'S' | b'T' | b'L' | b'C' | b'D') {
             plain += short(rest.get(plain..)?);
             continue;
         }
@@ -92,6 +102,8 @@ fn short(rest: &str) -> usize {
             let seq = run(1, |b| b.is_ascii_digit() || b.is_ascii_uppercase());
             if bytes.get(1 + seq) == Some(&b'_') { 2 + seq } else { 1 }
         }
+        // Constructors and destructors.
+        [b'C' | b'D', b'0'..=b'5', ..] => 2,
         [b'L', b'a'..=b'z', ..] => {
             let digits = run(2, |b| b.is_ascii_digit() || *b == b'n');
             if digits > 0 && bytes.get(2 + digits) == Some(&b'E') { 3 + digits } else { 1 }

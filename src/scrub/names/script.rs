@@ -64,7 +64,8 @@ fn each_char(bytes: &[u8], script: Script, mut visit: impl FnMut(usize, char)) {
         }
         return;
     }
-    let units = bytes.chunks_exact(width).map(|unit| unit.iter().rev().fold(0u32, |value, b| value << 8 | u32::from(*b)));
+    let units =
+        bytes.chunks_exact(width).map(|unit| unit.iter().rev().fold(0u32, |value, b| value << 8 | u32::from(*b)));
     if width == 2 {
         let mut at = 0;
         for c in char::decode_utf16(units.map(|unit| unit as u16)) {
@@ -74,7 +75,9 @@ fn each_char(bytes: &[u8], script: Script, mut visit: impl FnMut(usize, char)) {
         }
         return;
     }
-    units.enumerate().for_each(|(i, unit)| visit(i * width, char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)));
+    units
+        .enumerate()
+        .for_each(|(i, unit)| visit(i * width, char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER)));
 }
 
 /// The bytes of a token that stands at the start of `old`, of the same length as those there; `None` where it is not as long.
@@ -114,7 +117,8 @@ mod tests {
 
     #[test]
     fn tokens_are_found_in_every_script() {
-        let wanted = |step: usize| [(0, "Acme"), (5 * step, "Bill_1"), (13 * step, "é")].map(|(at, text)| (at, text.to_owned()));
+        let wanted =
+            |step: usize| [(0, "Acme"), (5 * step, "Bill_1"), (13 * step, "é")].map(|(at, text)| (at, text.to_owned()));
         let text = "Acme.Bill_1[`é]";
         assert_eq!(said(text.as_bytes(), Script::Utf8), wanted(1));
         let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
