@@ -207,7 +207,7 @@ impl Run<'_> {
 /// All PT_NOTE bytes, one after the other, each padded to 4; and whether some are
 /// left out. Found by the mutation run (COREMAP_SEED=43101167 of
 /// dotnet31-createdump): segments that each claim the whole file.
-fn note_bytes(core: &Core) -> (Vec<u8>, bool) {
+pub(crate) fn note_bytes(core: &Core) -> (Vec<u8>, bool) {
     let mut out = Vec::new();
     let mut cut = false;
     for &(offset, size) in &core.note_segments {

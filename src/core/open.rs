@@ -183,10 +183,13 @@ impl Core {
             );
         }
         if notes.own.scrubbed {
+            let names = if notes.own.scrubbed_names { ", and its own names by others of the same form" } else { "" };
             diag.note(
                 "scrubbed",
-                "this core was scrubbed: values of the process were overwritten, and what looks like a text or a number of its \
-                 is none",
+                format!(
+                    "this core was scrubbed: values of the process were overwritten{names}, and what looks like a text or a \
+                     number of its is none"
+                ),
             );
         }
         let dumped = notes.own.dumped(&notes.threads, diag);

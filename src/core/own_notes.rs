@@ -67,6 +67,8 @@ pub struct Own {
     cgroup: Option<CgroupFigures>,
     /// Whether values were overwritten.
     pub scrubbed: bool,
+    /// Whether the program's own names were, too.
+    pub scrubbed_names: bool,
 }
 
 impl Own {
@@ -80,7 +82,10 @@ impl Own {
             kind::STOOD => self.stood = stood(desc),
             kind::PAGES => self.pages = pages(desc),
             kind::CGROUP => self.cgroup = Some(cgroup(desc)),
-            kind::SCRUBBED => self.scrubbed = true,
+            kind::SCRUBBED => {
+                self.scrubbed = true;
+                self.scrubbed_names |= text(desc).lines().any(|line| line == "scrubbed names");
+            }
             _ => {}
         }
     }
@@ -168,9 +173,31 @@ pub(crate) fn add_made(out: &mut Vec<u8>, dumped: &Dumped) {
 }
 
 /// Add the note that says that values were overwritten.
-pub(crate) fn add_scrubbed(out: &mut Vec<u8>) {
-    let text = format!("coremap {}\nscrubbed values\n", env!("CARGO_PKG_VERSION"));
+pub(crate) fn add_scrubbed(out: &mut Vec<u8>, level: &str) {
+    let text = format!("coremap {}\nscrubbed {level}\n", env!("CARGO_PKG_VERSION"));
     add(out, OWNER, kind::SCRUBBED, text.as_bytes());
+}
+
+/// Where a note of that type has names: paths of mappings, names of the process and of threads.
+pub(super) fn names_in(kind: u32, desc: &[u8]) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let mut out = Vec::new();
+    let mut at = 0;
+    let end = if kind == kind::NAMES { 0 } else { b'\n' };
+    for line in desc.split(|&b| b == end) {
+        let behind = |skip: usize| at + skip.min(line.len())..at + line.len();
+        match kind {
+            kind::NAMES => out.extend(line.iter().position(|&b| b == b' ').map(behind)),
+            kind::STATUS if line.starts_with(b"Name:") => out.push(behind(5)),
+            // Of a mapping: its path, which is all from the first slash on, or the name of memory without a file.
+            kind::SMAPS if line.first().is_some_and(|b| b.is_ascii_hexdigit() && !b.is_ascii_uppercase()) => {
+                out.extend(line.iter().position(|b| matches!(b, b'/' | b'[')).map(behind));
+                // Before Linux 5.18 in brackets only, and deleted ones without a slash nowhere.
+            }
+            _ => {}
+        }
+        at += line.len() + 1;
+    }
+    out.into_iter()
 }
 
 /// Add the note that says how the process stood.

@@ -1,6 +1,8 @@
 //! Notes of a core without what was in the process's variables: registers that lead nowhere, vector registers, arguments, what came
 //! with a signal. Notes that are not known lose all that is in them.
 
+use std::ops::Range;
+
 use crate::core::notes::{Cursor, nt, prpsinfo};
 use crate::core::own_notes;
 use crate::core::prstatus;
@@ -42,6 +44,32 @@ fn rule(owner: &[u8], kind: u32) -> Rule {
         (own_notes::OWNER_BYTES, _) => Rule::All,
         _ => Rule::Start(0),
     }
+}
+
+/// Where notes have names: of files, of the process, of threads.
+pub(crate) fn names(bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut out = Vec::new();
+    let mut cursor = Cursor::default();
+    while let Some(note) = cursor.next(bytes) {
+        let Some(desc) = bytes.get(note.desc.clone()) else { break };
+        let start = note.desc.start;
+        match (note.owner, note.kind) {
+            (b"CORE", nt::PRPSINFO) => out.push(start + prpsinfo::NAME..start + prpsinfo::ARGS),
+            (b"CORE", nt::FILE) => {
+                // A count, a page size, and three words for each file: behind these are the paths.
+                let count = desc.first_chunk::<8>().map_or(0, |count| u64::from_le_bytes(*count));
+                let table = usize::try_from(count).ok().and_then(|count| count.checked_mul(24)?.checked_add(16));
+                let table = table.filter(|table| *table < desc.len()).unwrap_or(desc.len());
+                out.push(start + table..note.desc.end);
+            }
+            (own_notes::OWNER_BYTES, kind) => {
+                out.extend(own_notes::names_in(kind, desc).map(|r| start + r.start..start + r.end))
+            }
+            _ => {}
+        }
+    }
+    let end = bytes.len();
+    out.iter().map(|range| range.start.min(end)..range.end.min(end)).collect()
 }
 
 /// The notes in `bytes` so. `leads_somewhere`: whether a word is an address of mapped memory.

@@ -51,7 +51,7 @@ pub struct Nmt<'p> {
 impl<'p> Nmt<'p> {
     /// The tracking of `vm`; `None` where it is off, or has no form that is known.
     pub fn find(vm: &Vm<'p>) -> Option<Nmt<'p>> {
-        let level = vm.memory.text(Addr::new(vm.flag("NativeMemoryTracking")?), limits::MAX_VM_NAME).ok()?;
+        let level = vm.memory.public_text(Addr::new(vm.flag("NativeMemoryTracking")?), limits::MAX_VM_NAME).ok()?;
         if level == "off" {
             return None;
         }
@@ -160,7 +160,7 @@ fn names_in(memory: &dyn Memory, range: AddrRange, data: AddrRange) -> Vec<Strin
         let mut out = Vec::new();
         for i in 0..limits::MAX_NMT_CATEGORIES {
             let name = Addr::new(next(i * step));
-            let Ok(name) = memory.text(name, limits::MAX_VM_NAME) else { break };
+            let Ok(name) = memory.public_text(name, limits::MAX_VM_NAME) else { break };
             let last = name == LAST;
             out.push(crate::bytes::printable(&name).into_owned());
             if last {

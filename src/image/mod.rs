@@ -4,6 +4,7 @@
 pub mod bundle;
 pub mod elf;
 pub mod identity;
+pub(crate) mod known_files;
 pub mod metadata;
 pub mod modules;
 pub mod pdb;

@@ -10,6 +10,7 @@ use crate::bytes;
 use crate::image::elf::ElfImage;
 use crate::limits;
 use crate::memory::Memory;
+use crate::targets::reads::Script;
 
 /// `Elf64_Sym`
 pub(crate) mod sym {
@@ -94,7 +95,12 @@ impl Table<'_> {
         let entry = self.memory.bytes(at, sym::SIZE as usize).ok()?;
         let text = self.strings.checked_add(u64::from(bytes::u32_at(&entry, sym::NAME)?))?;
         let defined = bytes::u16_at(&entry, sym::SHNDX)? != 0;
-        (defined && self.memory.text(text, name.len() + 1).ok()? == name).then_some(Symbol {
+        let found = defined && self.memory.text(text, name.len() + 1).ok()? == name;
+        if found {
+            // What is asked for by name must be found by it.
+            self.memory.keep_name(text, name.len() as u64 + 1, Script::Public);
+        }
+        found.then_some(Symbol {
             addr: Addr::new(self.bias.wrapping_add(bytes::u64_at(&entry, sym::VALUE)?)),
             size: bytes::u64_at(&entry, sym::LEN)?,
         })

@@ -21,7 +21,7 @@ use byteorder::{ByteOrder, LittleEndian};
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::limits;
-use crate::targets::reads::Loss;
+use crate::targets::reads::{Loss, Script};
 
 /// Why an address can't be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +186,11 @@ pub trait Memory: Sync {
     /// What was found at `addr` is a structure, or a name that answers print.
     fn keep(&self, _addr: Addr, _len: u64) {}
 
+    /// What was found at `addr` is a name that answers print: where names are overwritten too, this is one.
+    fn keep_name(&self, addr: Addr, len: u64, _script: Script) {
+        self.keep(addr, len);
+    }
+
     /// The NUL-terminated text at `addr`, at most `max` bytes of it.
     ///
     /// # Errors
@@ -197,8 +202,18 @@ pub trait Memory: Sync {
             self.read(addr, &mut byte)?;
         }
         let bytes = self.look(addr, have as usize)?;
-        self.keep(addr, bytes.iter().take_while(|&&b| b != 0).count() as u64 + 1);
+        self.keep_name(addr, bytes.iter().take_while(|&&b| b != 0).count() as u64 + 1, Script::Utf8);
         Ok(bytes::text(&bytes))
+    }
+
+    /// The same, of a text that everybody who runs the same program files has: no name of the program's own.
+    ///
+    /// # Errors
+    /// As [`Memory::text`].
+    fn public_text(&self, addr: Addr, max: usize) -> Result<String, Fault> {
+        let text = self.text(addr, max)?;
+        self.keep_name(addr, text.len() as u64, Script::Public);
+        Ok(text)
     }
 
     /// Where to look on after `addr`, which can't be read: nothing before it can.

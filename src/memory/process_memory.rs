@@ -10,7 +10,7 @@ use crate::memory::{Fault, FaultKind, Memory};
 use crate::range_map::{RangeMap, Ranged};
 use crate::targets::PieceState;
 use crate::targets::Target;
-use crate::targets::reads::Loss;
+use crate::targets::reads::{Loss, Script};
 
 /// Bytes of a file on disk that stand in for a mapping's.
 pub struct Overlay {
@@ -259,6 +259,10 @@ impl Memory for ProcessMemory {
     fn keep(&self, addr: Addr, len: u64) {
         self.target.reads().keep(addr, len);
     }
+
+    fn keep_name(&self, addr: Addr, len: u64, script: Script) {
+        self.target.reads().keep_name(addr, len, script);
+    }
 }
 
 impl Memory for Pristine<'_> {
@@ -303,5 +307,9 @@ impl Memory for Pristine<'_> {
 
     fn keep(&self, addr: Addr, len: u64) {
         self.0.target.reads().keep(addr, len);
+    }
+
+    fn keep_name(&self, addr: Addr, len: u64, script: Script) {
+        self.0.target.reads().keep_name(addr, len, script);
     }
 }

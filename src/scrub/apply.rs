@@ -9,6 +9,7 @@ use crate::native::unwind::code::follows_call;
 use crate::scrub::Plan;
 use crate::scrub::fill;
 use crate::scrub::left::LeftTexts;
+use crate::scrub::names::Pass;
 use crate::scrub::plan::Use;
 
 /// Bytes of memory by what became of them; together all that was written.
@@ -22,6 +23,8 @@ pub struct Counts {
     pub structures: u64,
     /// Characters of strings, overwritten so that equal ones stay equal.
     pub strings: u64,
+    /// Bytes of names of the program's own, overwritten by others where this was asked for.
+    pub names: u64,
     /// Overwritten.
     pub overwritten: u64,
 }
@@ -29,17 +32,18 @@ pub struct Counts {
 impl Counts {
     /// Count these too.
     pub fn add(&mut self, more: &Counts) {
-        let Counts { zero, pointers, structures, strings, overwritten } = more;
+        let Counts { zero, pointers, structures, strings, names, overwritten } = more;
         self.zero += zero;
         self.pointers += pointers;
         self.structures += structures;
         self.strings += strings;
+        self.names += names;
         self.overwritten += overwritten;
     }
 
     /// All of them.
     pub fn total(&self) -> u64 {
-        [self.zero, self.pointers, self.structures, self.strings, self.overwritten].iter().sum()
+        [self.zero, self.pointers, self.structures, self.strings, self.names, self.overwritten].iter().sum()
     }
 }
 
@@ -112,6 +116,7 @@ impl Plan<'_> {
     /// `left`: where texts go that are left, if they are asked for.
     pub fn apply(&self, start: Addr, bytes: &mut [u8], counts: &mut Counts, left: Option<&mut LeftTexts>) {
         let range = AddrRange::sized(start, bytes.len() as u64);
+        let before = self.names.as_ref().map(|_| bytes.to_vec());
         let texts = self.texts(range, bytes);
         let kept = if left.is_some() { vec![0; texts.len()] } else { Vec::new() };
         let mut run = Run { plan: self, start, texts, kept };
@@ -124,6 +129,14 @@ impl Plan<'_> {
             at = part.end;
         }
         run.overwrite(bytes, AddrRange::new(at, range.end), Use::Data, counts);
+        if let Some((names, before)) = self.names.as_ref().zip(before) {
+            let memory = &self.process.memory;
+            let mut pass = Pass { memory, start, before: &before, bytes, texts: &run.texts, done: 0 };
+            names.apply(&mut pass);
+            let done = pass.done.min(counts.structures);
+            counts.names += done;
+            counts.structures -= done;
+        }
         if let Some(left) = left {
             left.look(start, bytes, &run.kept);
         }
@@ -165,6 +178,12 @@ impl Plan<'_> {
     /// On a stack most are return addresses. `after_text`: whether the word before was text, of which this is the end.
     fn is_text_for_all_we_know(&self, word: [u8; 8], used: Use, after_text: bool) -> bool {
         let value = u64::from_le_bytes(word);
+        // A text that ends within an address of former times: its last letters and a NUL, and what it left of the address.
+        let letters = word.iter().take_while(|b| is_printable(**b)).count();
+        let ends = (1..=3).contains(&letters) && word.get(letters) == Some(&0);
+        if ends && value >= LOW && matches!(used, Use::Blocks | Use::Data | Use::Stack) {
+            return !Addr::new(value).is_aligned(WORD);
+        }
         if value >= LOW || !is_readable(word) {
             return false;
         }

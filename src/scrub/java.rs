@@ -91,6 +91,27 @@ pub(super) fn all(hotspot: &HotSpot<'_>, names: &HashSet<String>, out: &mut Obje
     chunks.into_iter().for_each(|chunk| references(classes, chunk, out));
 }
 
+/// What the names of the JDK's own classes begin with.
+const JDK: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "com.sun."];
+
+/// Names that the JDK has: of its classes, and of their methods and fields as far as these were read.
+pub(super) fn public_names(hotspot: &HotSpot<'_>) -> Vec<String> {
+    let classes = hotspot.classes();
+    let is_jdks = |name: &str| JDK.iter().any(|begin| name.starts_with(begin));
+    let mut out: Vec<String> = Vec::new();
+    for at in classes.loaders().iter().flat_map(|loader| &loader.classes) {
+        let Some(class) = classes.klass(*at).filter(|class| is_jdks(&class.name)) else { continue };
+        out.push(class.name.clone());
+        for field in classes.declared_fields(*at).iter() {
+            out.extend([field.name.clone(), field.descriptor.clone()]);
+        }
+    }
+    // What a method takes may be a class of the program's.
+    let names = classes.names_of_methods().into_iter().filter(|name| is_jdks(name));
+    out.extend(names.map(|name| name.split('(').next().unwrap_or_default().to_owned()));
+    out
+}
+
 /// Words of a stack in the heap that lead to objects.
 fn references(classes: &Classes<'_>, chunk: AddrRange, out: &mut Objects) {
     let Ok(bytes) = classes.vm.memory.look(chunk.start, chunk.len() as usize) else { return };

@@ -13,6 +13,7 @@
 //! | `fill` | what stands for a word, and for the characters of a string |
 //! | `left` | texts that are left |
 //! | `apply` | a run of memory, overwritten |
+//! | `names` | the program's own names, mapped to others |
 //! | `notes` | the same for ELF notes |
 //!
 //! It fails closed: what no rule names is overwritten, whatever it is.
@@ -23,6 +24,7 @@ mod debuggers;
 mod fill;
 mod java;
 mod left;
+mod names;
 mod notes;
 mod objects;
 mod plan;
@@ -32,5 +34,6 @@ mod stacks;
 pub use apply::Counts;
 pub use fill::Fill;
 pub use left::{Encoding, LeftTexts, Places};
+pub use names::{Names, unmapped};
 pub use notes::notes;
-pub use plan::Plan;
+pub use plan::{Level, Plan};

@@ -8,6 +8,7 @@ use crate::scrub::plan::Use;
 use crate::scrub::{java, python};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
+use crate::targets::reads::{NameAt, Script};
 
 /// Bytes of the word before an object of .NET that tells of its lock (`ObjHeader::m_SyncBlockValue`).
 const SYNC_BLOCK_VALUE: u64 = 4;
@@ -33,6 +34,8 @@ pub(super) struct Objects {
     pub(super) plain: ByteSet,
     /// Characters of strings, and how many bytes one has; by address.
     pub(super) texts: Vec<(AddrRange, u8)>,
+    /// Names: texts that stay.
+    pub(super) named: Vec<NameAt>,
     /// Parts of heaps that are known object by object: a word that leads there and is no field with a reference is an address
     /// only where it leads to one of `starts`. By address.
     pub(super) known: Vec<AddrRange>,
@@ -144,6 +147,8 @@ pub(super) fn text(
     };
     if names.contains(&text) {
         out.heads.add(range.start, len);
+        let script = if matches!(content.units, StringUnits::Utf8) { Script::Utf8 } else { Script::Units(width) };
+        out.named.push(NameAt { at: range.start, len, script });
     } else {
         out.texts.push((range, width));
     }

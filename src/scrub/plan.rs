@@ -6,8 +6,9 @@ use crate::addr::{Addr, AddrRange, union};
 use crate::map::Kind;
 use crate::process::Process;
 use crate::scrub::objects::{self, Objects};
-use crate::scrub::{Fill, blocks, debuggers, stacks};
+use crate::scrub::{Fill, Names, blocks, debuggers, java, stacks};
 use crate::session::Session;
+use crate::shrink::note_bytes;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
 
@@ -30,6 +31,26 @@ pub(super) enum Use {
     Dead,
 }
 
+/// How much is overwritten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level {
+    /// Values.
+    #[default]
+    Values,
+    /// Values, and the program's own names.
+    Names,
+}
+
+impl Level {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Values => "values",
+            Level::Names => "names",
+        }
+    }
+}
+
 /// What of a core stays as it is.
 pub struct Plan<'p> {
     pub(super) process: &'p Process,
@@ -47,17 +68,25 @@ pub struct Plan<'p> {
     /// Mapped memory: a word that leads there may be a pointer.
     pub(super) mapped: Vec<(u64, u64)>,
     pub(super) fill: Fill,
+    /// The program's own names, where these are overwritten too.
+    pub(super) names: Option<Names>,
 }
 
 impl<'p> Plan<'p> {
     /// Make a plan from what was read so far of a process whose reads are recorded byte by byte.
-    pub fn new(session: &Session<'p>, names: &HashSet<String>, fill: Fill) -> Plan<'p> {
+    pub fn new(session: &Session<'p>, names: &HashSet<String>, fill: Fill, level: Level) -> Plan<'p> {
         // What is read from here on tells where things are, and not what stays.
-        let read = session.process.reads().take_bytes().unwrap_or_default();
-        let objects = objects::all(session, names);
+        let mut read = session.process.reads().take_bytes().unwrap_or_default();
+        let mut objects = objects::all(session, names);
         for why in &objects.given_up {
             session.process.diag.partial("scrub-unknown", why.clone());
         }
+        let places = read.names.drain().chain(objects.named.drain(..)).collect();
+        let own_names = (level == Level::Names).then(|| {
+            let public: Vec<String> = session.hotspot().iter().flat_map(java::public_names).collect();
+            let notes = session.process.core().map(|core| note_bytes(core).0).unwrap_or_default();
+            Names::new(session, places, &public, &notes)
+        });
         let blocks = blocks::all(session, &read);
         let debuggers = debuggers::all(session);
         let (stacks, guards) = stacks::all(session);
@@ -80,7 +109,13 @@ impl<'p> Plan<'p> {
             guard_values,
             mapped,
             fill,
+            names: own_names,
         }
+    }
+
+    /// What stands for which name, where names are overwritten ([`Names::table`]).
+    pub fn table_of_names(&self) -> Option<String> {
+        self.names.as_ref().map(Names::table)
     }
 
     /// Bytes of the word at `addr` that stay whatever they are.

@@ -5,11 +5,17 @@ use std::collections::HashSet;
 use crate::cpython::CPython;
 use crate::cpython::anatomy::Part;
 use crate::scrub::objects::Objects;
+use crate::targets::reads::{NameAt, Script};
 
 /// Add the objects of one CPython. `names`: texts that answers print as names of threads.
 pub(super) fn all(python: &CPython<'_>, names: &HashSet<String>, out: &mut Objects) {
     python.anatomy(names, &mut |range, part| match part {
         Part::Structure => out.own.add(range.start, range.len()),
+        Part::Name(width, is_public) => {
+            out.own.add(range.start, range.len());
+            let script = if is_public && width == 1 { Script::Public } else { Script::Units(width) };
+            out.named.push(NameAt { at: range.start, len: range.len(), script });
+        }
         Part::Alike(other) => {
             out.alike.insert(range.start.get(), other.get());
         }

@@ -2,7 +2,7 @@
 //! reads failed and in what phase, and reads that are made to fail, for tests.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -58,6 +58,43 @@ pub struct ReadBytes {
     pub heaps: ByteSet,
     /// What was told to be a structure or a name, wherever it lies ([`Memory::keep`](crate::memory::Memory::keep)).
     pub kept: ByteSet,
+    /// Names among these ([`Memory::keep_name`](crate::memory::Memory::keep_name)).
+    pub names: HashSet<NameAt>,
+}
+
+/// How a name is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Script {
+    /// UTF-8.
+    Utf8,
+    /// The same, of a program file or a runtime that everybody has: nobody's own name.
+    Public,
+    /// UTF-8 of a class or a descriptor of Java (JVMS 4.3).
+    Java,
+    /// Units of one byte (Latin-1), two bytes (UTF-16) or four.
+    Units(u8),
+}
+
+/// A name in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NameAt {
+    /// Where it begins.
+    pub at: Addr,
+    /// Its bytes.
+    pub len: u64,
+    /// How it is written.
+    pub script: Script,
+}
+
+/// What is told of bytes that were read.
+#[derive(Clone, Copy)]
+enum Told {
+    /// Nothing but the phase.
+    Nothing,
+    /// They are a structure.
+    Structure,
+    /// They are a name.
+    Name(Script),
 }
 
 /// Whether what is read in `phase` is looked at for its contents, and is no structure.
@@ -75,9 +112,14 @@ fn is_content(phase: Phase) -> bool {
 }
 
 impl ReadBytes {
-    fn note(&mut self, phase: Phase, (addr, len): (Addr, u64), told: bool) {
-        if told && !is_content(phase) {
+    fn note(&mut self, phase: Phase, (addr, len): (Addr, u64), told: Told) {
+        if !matches!(told, Told::Nothing) && !is_content(phase) {
             self.kept.add(addr, len);
+        }
+        if let Told::Name(script) = told
+            && !is_content(phase)
+        {
+            self.names.insert(NameAt { at: addr, len, script });
         }
         match phase {
             _ if is_content(phase) => {}
@@ -98,7 +140,7 @@ impl ReadBytes {
 }
 
 /// Bytes that an attempt read.
-type Attempt = Vec<(Phase, Addr, u64, bool)>;
+type Attempt = Vec<(Phase, Addr, u64, Told)>;
 
 thread_local! {
     /// Attempts of this thread that go on, one within the other.
@@ -253,17 +295,21 @@ impl Reads {
 
     /// `len` bytes at `addr` were read.
     pub fn note(&self, addr: Addr, len: u64) {
-        self.record(addr, len, false);
+        self.record(addr, len, Told::Nothing);
         self.note_run(addr, len);
     }
 
     /// What was found there is a structure.
     pub fn keep(&self, addr: Addr, len: u64) {
-        self.record(addr, len, true);
+        self.record(addr, len, Told::Structure);
     }
 
-    /// `told`: whether it is known to be a structure, and was not only read in a phase that reads such.
-    fn record(&self, addr: Addr, len: u64, told: bool) {
+    /// What was found there is a name.
+    pub fn keep_name(&self, addr: Addr, len: u64, script: Script) {
+        self.record(addr, len, Told::Name(script));
+    }
+
+    fn record(&self, addr: Addr, len: u64, told: Told) {
         let Some(bytes) = &self.bytes else { return };
         let phase = self.phase();
         let held = ATTEMPTS.with_borrow_mut(|attempts| match attempts.last_mut() {

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use coremap::commands::shrink::{ShrinkReport, left_texts};
 use coremap::commands::{self, ThreadOptions};
 use coremap::core::producer::DIAG_PAGE_SIZE;
@@ -10,7 +10,7 @@ use coremap::managed::ManagedRuntime as _;
 use coremap::memory::Memory;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::scrub::{Counts, Fill, LeftTexts, Plan};
+use coremap::scrub::{self, Counts, Fill, LeftTexts, Level, Plan};
 use coremap::session::Session;
 use coremap::shrink;
 
@@ -44,8 +44,20 @@ pub(super) struct Shrink {
     address: Vec<String>,
     /// Overwrite the values of the process: texts, numbers, whatever is no pointer and no structure that answers need. All
     /// memory is kept so, and most answers stay the same
-    #[arg(long, conflicts_with_all = ["purpose", "address"])]
-    scrub: bool,
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LEVEL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "values",
+        conflicts_with_all = ["purpose", "address"]
+    )]
+    scrub: Option<ScrubLevel>,
+    /// With --scrub=names: write to this file what stands for which name, a line each. It must not exist; without it
+    /// nobody can tell
+    #[arg(long, value_name = "FILE", requires = "scrub")]
+    map: Option<PathBuf>,
     /// Print every text that is left in the scrubbed core, of six characters on: they should all be names
     #[arg(long, requires = "scrub")]
     list_text: bool,
@@ -53,8 +65,27 @@ pub(super) struct Shrink {
     core: CoreArg,
 }
 
+/// What is overwritten.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum ScrubLevel {
+    /// Values
+    Values,
+    /// Values and names: of the program's own types, methods, fields, modules, threads and files. Those of the system and of
+    /// runtimes stay
+    Names,
+}
+
+impl From<ScrubLevel> for Level {
+    fn from(level: ScrubLevel) -> Level {
+        match level {
+            ScrubLevel::Values => Level::Values,
+            ScrubLevel::Names => Level::Names,
+        }
+    }
+}
+
 /// Read what answers need, and tell by that what stays.
-fn plan<'p>(session: &Session<'p>, progress: &Progress) -> Plan<'p> {
+fn plan<'p>(session: &Session<'p>, level: Level, progress: &Progress) -> Plan<'p> {
     use Purpose::{
         Async, Finalizers, Handles, Heap, Ip2method, Objects, Regions, Stacks, Syncblocks, Threads, VirtualThreads,
     };
@@ -73,7 +104,7 @@ fn plan<'p>(session: &Session<'p>, progress: &Progress) -> Plan<'p> {
     session.hotspot().iter().for_each(|vm| drop(vm.findings(&BTreeMap::new())));
     let threads = commands::threads(session, ThreadOptions::default());
     let names = threads.threads.into_iter().flat_map(|thread| [thread.name, thread.managed_name]).flatten().collect();
-    Plan::new(session, &names, Fill::default())
+    Plan::new(session, &names, Fill::default(), level)
 }
 
 impl Command for Shrink {
@@ -82,12 +113,22 @@ impl Command for Shrink {
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let (core, out) = (self.core.core.as_path(), self.out.as_path());
         refuse_existing(out, Self::NAME, Some(&format!("`coremap shrink -o NEW {}`", core.display())))?;
-        let (record, record_bytes) = (!self.scrub, self.scrub);
+        if let Some(map) = &self.map {
+            if self.scrub != Some(ScrubLevel::Names) {
+                return Err(Failure::Usage("--map goes with --scrub=names: nothing else changes names".to_owned()));
+            }
+            refuse_existing(map, Self::NAME, None)?;
+            if *map == self.out {
+                return Err(Failure::Usage("--map and --out name the same file".to_owned()));
+            }
+        }
+        let is_scrubbed = self.scrub.is_some();
+        let (record, record_bytes) = (!is_scrubbed, is_scrubbed);
         let options = Options {
             record,
             record_bytes,
             // What answers need may lead through files that the core lacks; what is kept of memory is the core's own.
-            symbols: if self.scrub { common.symbols.clone() } else { Vec::new() },
+            symbols: if is_scrubbed { common.symbols.clone() } else { Vec::new() },
             memory: common.memory,
             alone: true,
             handle_sigbus: true,
@@ -98,9 +139,18 @@ impl Command for Shrink {
         let session = Session::new(&process);
         let ips = self.address.iter().map(|a| address::parse(a, &process)).collect::<Result<Vec<_>, _>>();
         let ips = ips.map_err(Failure::Usage)?;
+        if self.scrub == Some(ScrubLevel::Names) {
+            let unmapped = scrub::unmapped(&session);
+            if !unmapped.is_empty() {
+                let what = unmapped.join(", ");
+                return Err(Failure::Usage(format!(
+                    "--scrub=names: names of {what} are not mapped yet; --scrub leaves names as they are"
+                )));
+            }
+        }
         let plan = watched(&process, &progress, || {
-            if self.scrub {
-                return Some(plan(&session, &progress));
+            if let Some(level) = self.scrub {
+                return Some(plan(&session, level.into(), &progress));
             }
             for p in &self.purpose {
                 p.read(&session, &ips, &progress);
@@ -111,6 +161,7 @@ impl Command for Shrink {
             process.reads().note(page.range.start, DIAG_PAGE_SIZE);
         }
         let new = NewFile::begin(out)?;
+        let new_map = self.map.as_deref().map(NewFile::begin).transpose()?;
         let mut writer = BufWriter::new(new.file());
         let mut left = self.list_text.then(LeftTexts::default);
         let written = match &plan {
@@ -119,6 +170,12 @@ impl Command for Shrink {
         };
         let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
         drop(writer);
+        // First what tells the names: without it the core can't be translated back.
+        if let (Some(map), Some(new)) = (&self.map, new_map.filter(|_| written.is_ok())) {
+            let table = plan.as_ref().and_then(Plan::table_of_names).unwrap_or_default();
+            let kept = new.file().write_all(table.as_bytes()).and_then(|()| new.keep());
+            kept.map_err(|e| not_written(map, &e))?;
+        }
         let (shrunk, counts) =
             written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
         if shrunk.notes_cut {

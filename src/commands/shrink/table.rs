@@ -40,11 +40,12 @@ impl Render for ShrinkReport {
         let rows = [
             (counts.overwritten, "overwritten"),
             (counts.strings, "characters of strings, overwritten so that equal ones stay equal"),
+            (counts.names, "of the program's own names, overwritten by others of the same form"),
             (counts.pointers, "kept: words that lead into mapped memory"),
             (counts.structures, "kept: structures that answers read"),
             (counts.zero, "zero, as before"),
         ];
-        for (bytes, what) in rows {
+        for (bytes, what) in rows.into_iter().filter(|(bytes, what)| *bytes > 0 || !what.starts_with("of the")) {
             doc.line(format!("{:>12}  {what}", human(bytes)));
         }
         if let Some(left) = &self.left_texts {
@@ -55,7 +56,8 @@ impl Render for ShrinkReport {
             }
             doc.line(format!("{} of text left, each with its first place.", count(left.len() as u64, "piece")));
         }
-        doc.line("Sizes, counts, types, names and who points at whom are as they were: docs/sharing.md.".to_owned());
+        let names = if counts.names > 0 { "" } else { " names" };
+        doc.line(format!("Sizes, counts, types,{names} and who points at whom are as they were: docs/sharing.md."));
         doc
     }
 

@@ -137,8 +137,10 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
             return;
         }
         // What has one place for all who have it is no secret, nor what is in everybody's file.
-        if fixed && compact || self.names.has_text(&self.objects, at, length) {
-            self.keep(range.start, content.bytes());
+        let is_fixed = fixed && compact;
+        if is_fixed || self.names.has_text(&self.objects, at, length) {
+            let is_public = is_fixed || self.names.is_public(&self.objects, at);
+            (self.visit)(AddrRange::sized(range.start, content.bytes()), Part::Name(width as u8, is_public));
         } else if !range.is_empty() {
             (self.visit)(range, Part::Text(width.min(WIDEST) as u8));
         }

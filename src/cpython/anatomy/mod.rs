@@ -30,8 +30,10 @@ const WORD: u64 = 8;
 /// What bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The interpreter's, or a name.
+    /// The interpreter's.
     Structure,
+    /// A name, in units of so many bytes, and whether it is of the interpreter's own library.
+    Name(u8, bool),
     /// The program's, whatever they look like.
     Value,
     /// Characters, in units of so many bytes.

@@ -6,6 +6,7 @@ use crate::addr::Addr;
 use crate::cpython::CPython;
 use crate::cpython::heap::Heap;
 use crate::cpython::objects::{Objects, PyType, flags};
+use crate::image::known_files;
 use crate::limits;
 use crate::managed::{Heap as _, TypeIndex};
 
@@ -30,6 +31,9 @@ const WORDS: [&str; 17] = [
     "_PyTask",
 ];
 
+/// What modules that the interpreter has in itself call themselves in their functions.
+const LIBRARY: [&str; 2] = ["_frozen_importlib", "_frozen_importlib_external"];
+
 /// Fields of code objects that are names, and of functions.
 const OF_CODE: &[&str] = &["co_name", "co_qualname", "co_filename"];
 const OF_FUNCTION: &[&str] = &["func_name", "func_qualname", "func_module"];
@@ -41,6 +45,10 @@ const LINES: &[&str] = &["co_linetable", "co_lnotab"];
 pub(super) struct Names<'n> {
     /// Objects, whatever they are: str, int, float, bytes.
     all: HashSet<Addr>,
+    /// Of these, names that the interpreter's own library has.
+    public: HashSet<Addr>,
+    /// Its modules, by name.
+    library: HashSet<String>,
     /// Where references to names stand that are printed as keys or fields.
     places: HashSet<Addr>,
     shown: &'n HashSet<String>,
@@ -53,7 +61,14 @@ impl<'n> Names<'n> {
     pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &'n HashSet<String>) -> Names<'n> {
         let words = WORDS.iter().copied().chain(shown.iter().map(String::as_str));
         let longest = words.map(|word| word.chars().count() as u64).max().unwrap_or(0);
-        let mut names = Names { all: HashSet::new(), places: HashSet::new(), shown, longest };
+        let mut names = Names {
+            all: HashSet::new(),
+            public: HashSet::new(),
+            library: LIBRARY.map(str::to_owned).into(),
+            places: HashSet::new(),
+            shown,
+            longest,
+        };
         names.of_modules(python, heap.objects());
         for number in 0..heap.types() as u32 {
             if let Some(kind) = heap.type_of_kind(TypeIndex(number)).filter(|kind| kind.is(flags::HEAPTYPE)) {
@@ -76,6 +91,11 @@ impl<'n> Names<'n> {
     /// Whether the object is a str that is printed as the name of a thread.
     pub(super) fn is_shown(&self, objects: &Objects<'_>, object: Addr) -> bool {
         objects.str_at(object).is_some_and(|text| self.shown.contains(&text))
+    }
+
+    /// Whether it is a name that the interpreter's own library has.
+    pub(super) fn is_public(&self, objects: &Objects<'_>, object: Addr) -> bool {
+        self.public.contains(&object) || objects.str_at(object).is_some_and(|text| WORDS.contains(&text.as_str()))
     }
 
     /// Whether the object stays as it is.
@@ -101,7 +121,16 @@ impl<'n> Names<'n> {
         };
         let objects = heap.objects();
         let field = |field: &&str| objects.ptr_at(object, heap.runtime().layout.positive(of, field).ok()?);
-        self.all.extend(fields.iter().filter_map(field).filter(|at| objects.is_str(*at)));
+        let of_it: Vec<Addr> = fields.iter().filter_map(field).filter(|at| objects.is_str(*at)).collect();
+        let says = |index: usize| objects.str_at(field(fields.get(index)?)?);
+        let is_library = match of {
+            "PyCodeObject" => says(2).is_some_and(|file| known_files::is_everybodys(&file, &[])),
+            _ => says(2).is_some_and(|module| self.library.contains(&module)),
+        };
+        if is_library {
+            self.public.extend(of_it.iter().copied());
+        }
+        self.all.extend(of_it);
         let places = fields.iter().filter_map(|field| heap.runtime().layout.positive(of, field).ok());
         self.places.extend(places.map(|offset| object.saturating_add(offset)));
         if of == "PyCodeObject" {
@@ -120,14 +149,25 @@ impl<'n> Names<'n> {
                 });
             }
             if let Ok(dict) = runtime.view("PyInterpreterState", interpreter).ptr("sysdict") {
-                self.keys(objects, dict);
+                self.keys(objects, dict, true);
                 // By which the version is recognised.
                 self.all.extend(objects.lookup(dict, "hexversion"));
             }
             for module in runtime.modules(interpreter) {
-                self.keys(objects, module.dict);
                 let own = ["__file__", "__name__"].map(|name| objects.lookup(module.dict, name));
-                self.all.extend(own.into_iter().flatten().filter(|at| objects.is_str(*at)));
+                let [file, name] = own.map(|at| at.filter(|at| objects.is_str(*at)));
+                let name_text = name.and_then(|name| objects.str_at(name)).unwrap_or_default();
+                // Those without a file are part of the interpreter, but for the program itself where it was typed.
+                let is_library = match file.and_then(|file| objects.str_at(file)) {
+                    Some(file) => known_files::is_everybodys(&file, &[]),
+                    None => name_text != "__main__",
+                };
+                self.keys(objects, module.dict, is_library);
+                self.all.extend([file, name].into_iter().flatten());
+                if is_library {
+                    self.public.extend([file, name].into_iter().flatten());
+                    self.library.insert(name_text);
+                }
             }
         }
     }
@@ -137,16 +177,25 @@ impl<'n> Names<'n> {
         let objects = heap.objects();
         let shape = &objects.shape;
         self.all.extend(objects.ptr_at(kind.address, shape.types.qualname));
+        let mut is_library = false;
         if let Some(dict) = objects.ptr_at(kind.address, shape.types.dict).filter(|dict| !dict.is_null()) {
-            self.keys(objects, dict);
             let module = objects.lookup(dict, "__module__").filter(|module| objects.is_str(*module));
+            is_library =
+                module.and_then(|module| objects.str_at(module)).is_some_and(|module| self.library.contains(&module));
+            self.keys(objects, dict, is_library);
             self.all.extend(module);
+            if is_library {
+                self.public.extend(objects.ptr_at(kind.address, shape.types.qualname));
+            }
         }
         if let Some(keys) = objects.dict_keys(kind.shared_keys).filter(|_| !kind.shared_keys.is_null()) {
             for index in 0..keys.count.min(limits::MAX_PY_LOOKUP) {
                 let place = keys.key_at(index);
                 if let Some(key) = objects.ptr_at(place, 0).filter(|key| is_identifier(objects, *key)) {
                     self.all.insert(key);
+                    if is_library {
+                        self.public.insert(key);
+                    }
                     self.places.insert(place);
                 }
             }
@@ -155,18 +204,22 @@ impl<'n> Names<'n> {
         for at in heap.slot_names(kind) {
             let object =
                 at.checked_sub(shape.text.ascii).filter(|object| object.is_aligned(8) && objects.is_str(*object));
+            self.public.extend(object.filter(|_| is_library));
             self.all.extend(object);
         }
     }
 
     /// Keys of a dict of names, where they are names.
-    fn keys(&mut self, objects: &Objects<'_>, dict: Addr) {
+    fn keys(&mut self, objects: &Objects<'_>, dict: Addr, is_library: bool) {
         let Some(keys) = objects.ptr_at(dict, objects.shape.dict.keys).and_then(|keys| objects.dict_keys(keys)) else {
             return;
         };
         objects.each_entry(dict, limits::MAX_PY_LOOKUP, |entry| {
             if is_identifier(objects, entry.key) {
                 self.all.insert(entry.key);
+                if is_library {
+                    self.public.insert(entry.key);
+                }
                 self.places.insert(keys.key_at(entry.index));
             }
             true

@@ -16,6 +16,7 @@ use crate::image::pdb::{Line, Pdb, PdbReference, find_pdb};
 use crate::image::pe::{self, PeImage};
 use crate::layout::ViewError;
 use crate::limits;
+use crate::targets::reads::Script;
 
 /// Simple name of the core library.
 const CORE_LIBRARY: &str = "System.Private.CoreLib";
@@ -149,7 +150,7 @@ fn wide_text(types: &TypeSystem<'_>, at: Addr) -> Option<String> {
     let bytes = types.memory.look(at, have).ok()?;
     let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
     let text = units.get(..units.iter().position(|&u| u == 0)?)?;
-    types.memory.keep(at, 2 * (text.len() as u64 + 1));
+    types.memory.keep_name(at, 2 * (text.len() as u64 + 1), Script::Units(2));
     Some(char::decode_utf16(text.iter().copied()).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
 }
 

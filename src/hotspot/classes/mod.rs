@@ -28,6 +28,7 @@ use crate::bytes;
 use crate::hotspot::vm::{Vm, VmError};
 use crate::limits;
 use crate::memory::Memory;
+use crate::targets::reads::Script;
 
 /// Bytes of a pointer and of a word of the heap, on all machines that are supported.
 pub(crate) const WORD: u64 = 8;
@@ -68,10 +69,16 @@ impl<'p> Classes<'p> {
             let len = usize::try_from(symbol.number("_length").ok()?).ok()?.min(limits::MAX_SYMBOL_BYTES);
             let at = symbol.addr_of("_body").ok()?;
             let body = self.vm.memory.look(at, len).ok().filter(|body| !body.contains(&0))?;
-            self.vm.memory.keep(at, len as u64);
+            self.vm.memory.keep_name(at, body.len() as u64, Script::Java);
             Some(body)
         })?;
         Some(bytes::text(&body))
+    }
+
+    /// Names of methods that were read so far, with those of their classes before them.
+    pub fn names_of_methods(&self) -> Vec<String> {
+        let methods = self.methods.lock().unwrap_or_else(PoisonError::into_inner);
+        methods.values().flatten().map(|method| method.name.clone()).collect()
     }
 
     /// The Symbol at `index` of a constant pool; `None` where the pool has no such entry.

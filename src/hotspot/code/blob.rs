@@ -84,7 +84,7 @@ impl<'v, 'p> Blobs<'v, 'p> {
         if let Some(known) = self.names.get(&at) {
             return Ok(known.clone());
         }
-        let text = self.vm.memory.text(at, limits::MAX_VM_NAME).map_err(VmError::fault("CodeBlob", "_name"))?;
+        let text = self.vm.memory.public_text(at, limits::MAX_VM_NAME).map_err(VmError::fault("CodeBlob", "_name"))?;
         let name: Arc<str> = text.into();
         self.names.insert(at, name.clone());
         Ok(name)

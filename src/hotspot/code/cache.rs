@@ -74,7 +74,7 @@ fn name(vm: &Vm<'_>, at: Addr) -> String {
     let bytes = vm.memory.look(at, len as usize).unwrap_or_default();
     let words = bytes.as_chunks::<8>().0.iter().map(|word| Addr::new(u64::from_le_bytes(*word)));
     let named = |word: Addr| {
-        let text = vm.memory.text(word, limits::MAX_VM_NAME).ok()?;
+        let text = vm.memory.public_text(word, limits::MAX_VM_NAME).ok()?;
         match text.strip_prefix("CodeHeap '") {
             Some(name) => Some(name.trim_end_matches('\'').to_owned()),
             None => (text == "CodeCache").then_some(text),

@@ -71,7 +71,8 @@ fn codelet(vm: &Vm<'_>, at: Addr, end: Addr) -> Result<(Codelet, Addr), VmError>
     let next = at.checked_add(size).filter(|&next| size != 0 && next <= end);
     let next = next.ok_or(VmError::Nonsense { what: "a codelet without end", at })?;
     let name = view.ptr("_description")?;
-    let name = vm.memory.text(name, limits::MAX_VM_NAME).map_err(VmError::fault("InterpreterCodelet", "name"))?;
+    let name =
+        vm.memory.public_text(name, limits::MAX_VM_NAME).map_err(VmError::fault("InterpreterCodelet", "name"))?;
     // -1 where it is of none.
     let bytecode = view.signed("_bytecode").ok().and_then(|code| u8::try_from(code).ok());
     Ok((Codelet { range: AddrRange::new(at, next), name, bytecode }, next))

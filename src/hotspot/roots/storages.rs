@@ -86,7 +86,7 @@ fn storage(classes: &Classes<'_>, at: Addr) -> Option<Storage> {
     };
     let first = FIRST_BLOCK.iter().map(|&offset| array.wrapping_add(offset)).find(|&slot| is_block(slot).is_some())?;
     let blocks = (0..count).map_while(|i| is_block(first.wrapping_add(i * WORD))).collect();
-    Some(Storage { name: vm.memory.text(name, limits::MAX_VM_NAME).ok()?, blocks })
+    Some(Storage { name: vm.memory.public_text(name, limits::MAX_VM_NAME).ok()?, blocks })
 }
 
 /// What libjvm's variables lead to outside of it: some of that are storages.

@@ -62,7 +62,7 @@ fn of_thread(vm: &Vm<'_>, thread: &Thread, slots: &[u64]) -> Option<VmThread> {
     };
     let address = slots.iter().find_map(|slot| reads.attempt(|| in_slot(slot)))?;
     let name = reads.attempt(|| {
-        let name = vm.memory.text(vm.at("NamedThread", address).ptr("_name").ok()?, limits::MAX_VM_NAME).ok()?;
+        let name = vm.memory.public_text(vm.at("NamedThread", address).ptr("_name").ok()?, limits::MAX_VM_NAME).ok()?;
         Some(name).filter(|name| !name.is_empty() && name.bytes().all(|b| (b' '..=b'~').contains(&b)))
     });
     Some(VmThread { address, tid: thread.tid, name })

@@ -30,7 +30,7 @@ impl Flags {
             if name.is_null() {
                 continue;
             }
-            if let Ok(name) = memory.text(name, limits::MAX_VM_NAME) {
+            if let Ok(name) = memory.public_text(name, limits::MAX_VM_NAME) {
                 places.insert(name, flag.ptr("_addr")?);
             }
         }

@@ -134,7 +134,7 @@ impl Exports<'_> {
 
     fn name(&self, at: Addr) -> Result<String, Fault> {
         let text = self.memory.ptr(at)?;
-        if text.is_null() { Ok(String::new()) } else { self.memory.text(text, limits::MAX_VM_NAME) }
+        if text.is_null() { Ok(String::new()) } else { self.memory.public_text(text, limits::MAX_VM_NAME) }
     }
 }
 

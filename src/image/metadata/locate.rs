@@ -10,6 +10,7 @@ use crate::bytes::{u16_at, u32_at};
 use crate::image::pe::{self, CLI_DIRECTORY, PeDirectory, PeImage};
 use crate::limits;
 use crate::memory::{Fault, FaultKind, Memory};
+use crate::targets::reads::Script;
 
 /// IMAGE_COR20_HEADER is 72 bytes.
 const CLI_HEADER_BYTES: usize = 72;
@@ -64,6 +65,12 @@ pub fn find_root(memory: &dyn Memory, base: Addr, image: &PeImage, flat: bool) -
     Ok((addr.ok_or(MetadataError::NoCliHeader)?, u64::from(root.size)))
 }
 
+/// Whether an assembly of that name is .NET's own, or one that everybody can have: these names are reserved.
+fn is_public(assembly: &str) -> bool {
+    let first = assembly.split('.').next().unwrap_or(assembly);
+    ["System", "Microsoft", "mscorlib", "netstandard", "WindowsBase"].contains(&first)
+}
+
 impl<'m> Metadata<'m> {
     /// The metadata root of `len` bytes at `addr`: borrowed where it lies in one
     /// piece, else copied.
@@ -91,6 +98,12 @@ impl<'m> Metadata<'m> {
             from = from.max(literal.end as u64);
         }
         memory.keep(addr.saturating_add(from), (self.len() as u64).saturating_sub(from));
+        // Without an assembly's row it is nobody's that is known.
+        let is_public = self.assembly().is_some_and(|assembly| is_public(&assembly.name));
+        let script = if is_public { Script::Public } else { Script::Utf8 };
+        for name in self.all_names() {
+            memory.keep_name(addr.saturating_add(name.start as u64), name.len() as u64, script);
+        }
     }
 
     /// The metadata of the PE file of which these are all bytes, as on disk.

@@ -246,6 +246,25 @@ impl<'a> Metadata<'a> {
         out
     }
 
+    /// All names: #Strings as a whole, and what rows lead to in it. Texts that end alike may share their bytes.
+    pub fn all_names(&self) -> Vec<Range<usize>> {
+        let heap = self.data.get(self.strings.clone()).unwrap_or_default();
+        let mut offsets = Vec::new();
+        for table in (0..64).filter_map(Table::from_number) {
+            for (number, _) in table.columns().iter().enumerate().filter(|(_, c)| matches!(c, Column::Str)) {
+                offsets.extend((1..=self.row_count(table)).filter_map(|rid| self.cell(table, rid, number)));
+            }
+        }
+        offsets.sort_unstable();
+        offsets.dedup();
+        let named = offsets.into_iter().filter_map(|offset| {
+            let text = until_nul(heap.get(offset as usize..)?);
+            let start = self.strings.start + offset as usize;
+            (!text.is_empty()).then_some(start..start + text.len())
+        });
+        named.chain([self.strings.clone()]).filter(|range| !range.is_empty()).collect()
+    }
+
     /// The GUID of that 1-based index (II.24.2.5); 0 is none.
     pub fn guid(&self, index: u32) -> Option<[u8; 16]> {
         let heap = self.data.get(self.guids.clone())?;

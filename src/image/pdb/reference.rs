@@ -15,6 +15,7 @@ use crate::image::pe::{DEBUG_DIRECTORY, PeImage};
 use crate::image::symbol_dirs::{Found, SymbolDirs};
 use crate::limits;
 use crate::memory::Memory;
+use crate::targets::reads::Script;
 
 /// IMAGE_DEBUG_DIRECTORY is 28 bytes.
 const ENTRY_BYTES: usize = 28;
@@ -84,6 +85,7 @@ impl PdbReference {
                     self.id = Some(PdbId(id));
                 }
                 self.path = text(data.get(24..)?);
+                memory.keep_name(addr.saturating_add(24), data.len() as u64 - 24, Script::Utf8);
             }
             EMBEDDED_PORTABLE_PDB => self.embedded = Some((addr, size)),
             PDB_CHECKSUM => {

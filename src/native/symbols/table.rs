@@ -15,6 +15,7 @@ use crate::core::mapped::MappedFile;
 use crate::image::symbols::sym;
 use crate::limits;
 use crate::memory::Memory;
+use crate::targets::reads::Script;
 
 /// Bytes of a name that are read at first; most are shorter.
 const SHORT_NAME: u64 = 128;
@@ -65,7 +66,7 @@ impl Strings {
                         Some(bytes) => ended(bytes).map(Cow::Borrowed),
                         None => ended(&memory.look(start, have).ok()?).map(|name| Cow::Owned(name.to_vec())),
                     };
-                    name.inspect(|name| memory.keep(start, name.len() as u64 + 1))
+                    name.inspect(|name| memory.keep_name(start, name.len() as u64 + 1, Script::Utf8))
                 })?
             }
         };

@@ -1,0 +1,95 @@
+//! Files that everybody can have: those of the system and of runtimes. What names them, and what they name, is nobody's secret.
+
+use crate::image::modules::file_name;
+
+/// Folders of the system (file-hierarchy(7)). /usr/local and /usr/src hold whatever somebody put there.
+const SYSTEM: [&str; 5] = ["/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/"];
+const NOT_SYSTEM: [&str; 2] = ["/usr/local/", "/usr/src/"];
+
+/// How names of files of runtimes begin, wherever they are installed.
+const RUNTIMES: [&str; 18] = [
+    "libcoreclr",
+    "libclr",
+    "libhostfxr",
+    "libhostpolicy",
+    "libmscordac",
+    "libmscordbi",
+    "libSystem.",
+    "System.",
+    "Microsoft.",
+    "mscorlib.",
+    "netstandard.",
+    "libjvm.so",
+    "libjli.so",
+    "libpython3",
+    "libjemalloc",
+    "libtcmalloc",
+    "libmimalloc",
+    "libc.",
+];
+
+/// The same where it is all of the name.
+const PROGRAMS: [&str; 5] = ["dotnet", "java", "[vdso]", "createdump", "python3"];
+
+/// Whether a path is that of a file that everybody can have. `jdks`: folders of JDKs, with a slash at the end.
+pub(crate) fn is_everybodys(path: &str, jdks: &[String]) -> bool {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    let name = file_name(path);
+    is_systems(path)
+        || RUNTIMES.iter().any(|begin| name.starts_with(begin))
+        || PROGRAMS.contains(&name)
+        || name.strip_prefix("python3.").is_some_and(|minor| minor.bytes().all(|b| b.is_ascii_digit()))
+        || jdks.iter().any(|jdk| path.starts_with(jdk.as_str()))
+        || is_of_python(path)
+}
+
+/// Whether all parts of a path are of the system.
+pub(crate) fn is_systems(path: &str) -> bool {
+    SYSTEM.iter().any(|folder| path.starts_with(folder)) && !NOT_SYSTEM.iter().any(|folder| path.starts_with(folder))
+        || path.starts_with("<frozen ")
+}
+
+/// Whether it is a file of Python's own library.
+fn is_of_python(path: &str) -> bool {
+    let library = ["/lib/python3.", "/lib64/python3."].iter().find_map(|folder| path.split_once(folder));
+    library.is_some_and(|(_, rest)| !rest.contains("site-packages") && !rest.contains("dist-packages"))
+}
+
+/// The folder of the JDK whose VM is that file: two or three above it, `lib` among them.
+pub(crate) fn jdk_of(path: &str) -> Option<String> {
+    let folder = path.strip_suffix("/libjvm.so")?;
+    let (above, _) = folder.rsplit_once("/lib/")?;
+    Some(format!("{above}/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_system_and_of_runtimes_are_everybodys() {
+        let jdks: Vec<String> = jdk_of("/home/x/jdk-17/lib/server/libjvm.so").into_iter().collect();
+        for path in [
+            "/usr/lib/x86_64-linux-gnu/libc.so.6",
+            "/home/x/.dotnet/shared/Microsoft.NETCore.App/8.0.1/libcoreclr.so",
+            "/app/System.Private.CoreLib.dll",
+            "/home/x/jdk-17/lib/libnio.so",
+            "/usr/local/bin/python3.11",
+            "/usr/local/lib/python3.11/threading.py",
+            "[vdso]",
+        ] {
+            assert!(is_everybodys(path, &jdks), "{path}");
+        }
+        for path in [
+            "/home/x/app",
+            "/usr/local/bin/app",
+            "/usr/src/app/main.py",
+            "/opt/app/libacme.so",
+            "/usr/local/lib/python3.11/site-packages/acme/main.py",
+            "/home/x/python3.cfg",
+            "",
+        ] {
+            assert!(!is_everybodys(path, &jdks), "{path}");
+        }
+    }
+}

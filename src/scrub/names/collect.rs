@@ -1,0 +1,161 @@
+//! Which tokens there are in names, and which of them are the program's own.
+
+use super::known;
+use super::map::Tokens;
+use super::parts::class_of;
+use super::script::{self, is_part_byte};
+use crate::addr::{Addr, AddrRange, union};
+use crate::core::scrubbed_notes;
+use crate::image::known_files::{is_everybodys, is_systems, jdk_of};
+use crate::image::modules::{ModuleKind, file_name};
+use crate::memory::Memory;
+use crate::session::Session;
+use crate::targets::reads::{NameAt, Script};
+
+/// Bytes on each side in which a token may go on beyond what was told of a name.
+const AROUND: u64 = 1024;
+
+/// Bytes of a name that are looked at, but for tables of names.
+const MOST: u64 = 64 << 20;
+
+/// Dynamic entries of the table of names and its length (elf.h).
+const DT_STRTAB: u64 = 5;
+const DT_STRSZ: u64 = 10;
+
+/// All tokens of a process, and where names are, by address.
+pub(super) fn all(
+    session: &Session<'_>,
+    mut places: Vec<NameAt>,
+    public: &[String],
+    notes: &[u8],
+) -> (Vec<NameAt>, Tokens) {
+    let process = session.process;
+    let memory = &process.memory;
+    let files = &process.space().files;
+    let paths = files.iter().map(|file| &*file.path).chain(process.modules.iter().map(|module| &*module.path));
+    let jdks: Vec<String> = paths.filter_map(jdk_of).collect();
+    let everybodys = files.iter().filter(|file| is_everybodys(&file.path, &jdks)).map(|file| file.range);
+    let modules = process.modules.iter().filter(|module| is_everybodys(&module.path, &jdks)).map(|module| module.range);
+    let everybodys = union(everybodys.chain(modules).collect());
+    let is_public = |at: Addr| {
+        let i = everybodys.partition_point(|range| range.end <= at);
+        everybodys.get(i).is_some_and(|range| range.contains(at))
+    };
+    places.extend(process.modules.iter().filter_map(|module| match &module.kind {
+        ModuleKind::Elf(image) => {
+            let len = crate::image::elf::dynamic_entry(memory, image.dynamic?, DT_STRSZ)?;
+            let at = image.dynamic_addr(memory, DT_STRTAB)?;
+            Some(NameAt { at, len: len.min(MOST), script: Script::Utf8 })
+        }
+        _ => None,
+    }));
+    let mut tokens = Tokens::default();
+    known::words().for_each(|word| tokens.add_public(word));
+    public.iter().for_each(|text| add(&mut tokens, text.as_bytes(), Script::Public));
+    places.sort_unstable();
+    places.dedup();
+    for name in &places {
+        // Lists of several gigabytes are none.
+        let Some((from, bytes)) = whole(memory, name) else { continue };
+        let script = if is_public(name.at) { Script::Public } else { name.script };
+        // Which part of a token that is longer was told as a name.
+        let skip = name.at.since(from) as usize;
+        if skip > 0 && matches!(name.script, Script::Utf8 | Script::Public) {
+            for span in script::tokens(&bytes, Script::Utf8) {
+                let end = span.from + span.token.len();
+                if span.from < skip && skip < end && span.token.is_char_boundary(skip - span.from) {
+                    let (_, tail) = span.token.split_at(skip - span.from);
+                    add(&mut tokens, tail.as_bytes(), script);
+                    tokens.tails.entry(span.token.clone()).or_default().insert(tail.len());
+                }
+            }
+        }
+        path_or_name(&mut tokens, &bytes, name.script, script, &jdks);
+    }
+    places.retain(|name| name.script != Script::Public && !is_public(name.at));
+    for range in scrubbed_notes::names(notes) {
+        let text = notes.get(range).unwrap_or_default();
+        for text in text.split(|&b| b == 0) {
+            path_or_name(&mut tokens, text, Script::Utf8, Script::Utf8, &jdks);
+        }
+    }
+    (places, tokens)
+}
+
+/// Add the tokens of a name, which may be a path. `of`: as what they count.
+fn path_or_name(tokens: &mut Tokens, bytes: &[u8], script: Script, of: Script, jdks: &[String]) {
+    let spans = script::tokens(bytes, script);
+    // A path of two bytes a character is told by its text too.
+    let text: String = match script {
+        Script::Units(width) => bytes
+            .chunks_exact(usize::from(width.max(1)))
+            .filter_map(|unit| unit.first())
+            .map(|&b| char::from(b))
+            .collect(),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    };
+    let text = text.trim_end_matches('\0');
+    if of == Script::Public || is_systems(text) {
+        spans.iter().for_each(|span| tokens.add_public(&span.token));
+        return;
+    }
+    if text.starts_with('/') && !text.contains('\0') && is_everybodys(text, jdks) {
+        script::tokens(file_name(text).as_bytes(), Script::Utf8).iter().for_each(|span| tokens.add_public(&span.token));
+    }
+    let is_descriptor = script == Script::Java && (text.contains('(') || text.ends_with(';') || text.starts_with('['));
+    for span in &spans {
+        let before = span.from.checked_sub(1).and_then(|i| bytes.get(i));
+        let begins = matches!(before, None | Some(b'(' | b')' | b'[' | b';'));
+        match class_of(&span.token).filter(|_| is_descriptor && begins) {
+            Some("") => {}
+            Some(class) => {
+                tokens.add_own(class);
+                tokens.add_own(&span.token);
+                let letters = span.token.len() - class.len();
+                // What is public with such letters before it stays whole.
+                tokens.descriptors.insert(span.token.clone(), letters);
+            }
+            None => tokens.add_own(&span.token),
+        }
+    }
+}
+
+fn add(tokens: &mut Tokens, bytes: &[u8], script: Script) {
+    for span in script::tokens(bytes, Script::Utf8) {
+        match script {
+            Script::Public => tokens.add_public(&span.token),
+            _ => tokens.add_own(&span.token),
+        }
+    }
+}
+
+/// The bytes of a name with the whole of the tokens at its ends, and where they begin.
+pub(super) fn whole(memory: &dyn Memory, name: &NameAt) -> Option<(Addr, Vec<u8>)> {
+    let len = memory.readable(name.at, name.len.min(MOST));
+    let own = memory.look(name.at, usize::try_from(len).ok()?).ok()?;
+    if !matches!(name.script, Script::Utf8 | Script::Public) {
+        return Some((name.at, own));
+    }
+    let after = own.last().is_some_and(|&b| is_part_byte(b));
+    let before = own.first().is_some_and(|&b| is_part_byte(b));
+    let end = name.at.saturating_add(len);
+    let mut from = name.at;
+    let mut out = Vec::new();
+    if before {
+        let start = name.at.saturating_sub(AROUND);
+        let parts = memory.readable_parts(AddrRange::new(start, name.at), AROUND);
+        let part = parts.last().filter(|part| part.end == name.at);
+        if let Some(bytes) = part.and_then(|part| memory.look(part.start, part.len() as usize).ok()) {
+            let skip = bytes.iter().rposition(|&b| !is_part_byte(b)).map_or(0, |i| i + 1);
+            out.extend(bytes.get(skip..).unwrap_or_default());
+            from = name.at.saturating_sub(out.len() as u64);
+        }
+    }
+    out.extend(own);
+    if after {
+        let len = memory.readable(end, AROUND);
+        let bytes = memory.look(end, len as usize).unwrap_or_default();
+        out.extend(bytes.into_iter().take_while(|&b| is_part_byte(b)));
+    }
+    Some((from, out))
+}

@@ -1,0 +1,253 @@
+//! The map of tokens: to others of the same form, by a key that is made for it and nowhere kept.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+
+use super::parts::{Piece, pieces};
+
+/// Tokens of so few characters stay.
+const SHORT: usize = 2;
+
+/// And numbers of so few digits: of threads and versions there are many, and answers would be hard to read with others.
+const SHORT_NUMBER: usize = 3;
+
+/// Draws until what stands for a token may look like another of the program's own, until it may look like a public one, and in
+/// all: of most forms there are many more than are used.
+const DRAWS: [u32; 3] = [1 << 8, 1 << 16, 1 << 18];
+
+/// Tokens of a process, before there is a map.
+#[derive(Default)]
+pub(super) struct Tokens {
+    /// Those that stay.
+    pub(super) public: HashSet<String>,
+    /// The program's own.
+    pub(super) own: HashSet<String>,
+    /// Bytes at the end of a token that are a token of their own: names share bytes with longer ones that end alike.
+    pub(super) tails: HashMap<String, BTreeSet<usize>>,
+    /// Those with letters of the types of a descriptor before a name: how many bytes these have.
+    pub(super) descriptors: HashMap<String, usize>,
+}
+
+impl Tokens {
+    /// Add a token that stays.
+    pub(super) fn add_public(&mut self, token: &str) {
+        for piece in pieces(token) {
+            if let Piece::Name(name) = piece
+                && !self.public.contains(name)
+            {
+                self.public.insert(name.to_owned());
+            }
+        }
+        self.public.insert(token.to_owned());
+    }
+
+    /// Add one of the program's own.
+    pub(super) fn add_own(&mut self, token: &str) {
+        if !self.own.contains(token) {
+            self.own.insert(token.to_owned());
+        }
+    }
+}
+
+impl Tokens {
+    /// Tell the ends of tokens of each other: an end of a token is one of its longer ends too, and of the name in it.
+    fn tell_tails(&mut self) {
+        let all: Vec<(String, Vec<usize>)> =
+            self.tails.iter().map(|(token, lens)| (token.clone(), lens.iter().copied().collect())).collect();
+        for (token, lens) in all {
+            let last = match pieces(&token).last() {
+                Some(Piece::Name(name)) => name.len(),
+                _ => 0,
+            };
+            for len in lens.iter().copied().chain([last]) {
+                let Some((_, longer)) = token.split_at_checked(token.len().saturating_sub(len)) else { continue };
+                let shorter: Vec<usize> = lens.iter().copied().filter(|other| *other < len).collect();
+                if !shorter.is_empty() && longer != token {
+                    self.tails.entry(longer.to_owned()).or_default().extend(shorter);
+                }
+            }
+        }
+    }
+}
+
+/// What stands for each token.
+#[derive(Default)]
+pub(super) struct Map {
+    images: HashMap<String, String>,
+}
+
+impl Map {
+    /// One for all of them.
+    pub(super) fn new(mut tokens: Tokens) -> Map {
+        tokens.tell_tails();
+        let mut own: Vec<&String> = tokens.own.iter().collect();
+        own.sort_unstable_by_key(|token| (token.len(), token.as_str()));
+        let mut maker =
+            Maker { tokens: &tokens, key: RandomState::new(), images: HashMap::new(), used: HashSet::new() };
+        for token in own {
+            maker.image(token, 0);
+        }
+        let mut images = maker.images;
+        images.retain(|old, new| old != new);
+        Map { images }
+    }
+
+    /// What stands for a token; `None` where it stays.
+    pub(super) fn get(&self, token: &str) -> Option<&str> {
+        self.images.get(token).map(String::as_str)
+    }
+
+    /// All that do not stay: what stands there, and what was there; sorted.
+    pub(super) fn rows(&self) -> Vec<(&str, &str)> {
+        let mut out: Vec<(&str, &str)> = self.images.iter().map(|(old, new)| (new.as_str(), old.as_str())).collect();
+        out.sort_unstable();
+        out
+    }
+}
+
+struct Maker<'t> {
+    tokens: &'t Tokens,
+    key: RandomState,
+    images: HashMap<String, String>,
+    used: HashSet<String>,
+}
+
+/// Tokens within tokens at most; each is shorter.
+const DEEPEST: usize = 64;
+
+impl Maker<'_> {
+    fn image(&mut self, token: &str, depth: usize) -> String {
+        if let Some(known) = self.images.get(token) {
+            return known.clone();
+        }
+        let made = self.make(token, depth);
+        self.images.insert(token.to_owned(), made.clone());
+        made
+    }
+
+    fn make(&mut self, token: &str, depth: usize) -> String {
+        let is_short = token.chars().nth(SHORT).is_none()
+            || token.len() <= SHORT_NUMBER && token.bytes().all(|b| b.is_ascii_digit());
+        if is_short || depth > DEEPEST || self.tokens.public.contains(token) || token.bytes().all(|b| b == b'_') {
+            return token.to_owned();
+        }
+        if let Some(letters) = self.tokens.descriptors.get(token)
+            && let Some((letters, class)) = token.split_at_checked(*letters)
+        {
+            return letters.to_owned() + &self.image(class, depth + 1);
+        }
+        let pieces = pieces(token);
+        if pieces.as_slice() != [Piece::Name(token)] {
+            let each = pieces.into_iter().map(|piece| match piece {
+                Piece::Stays(text) => text.to_owned(),
+                Piece::Name(name) => self.image(name, depth + 1),
+            });
+            return each.collect();
+        }
+        let tails = self.tokens.tails.get(token).into_iter().flatten().rev();
+        let tail = tails.filter(|len| **len < token.len()).find_map(|len| token.split_at_checked(token.len() - len));
+        let (head, tail) = tail.unwrap_or((token, ""));
+        let tail = if tail.is_empty() { String::new() } else { self.image(tail, depth + 1) };
+        let [own, public, all] = DRAWS;
+        let drawn = (0..all).map(|draw| self.draw(token, head, draw) + &tail);
+        let found = drawn.enumerate().find(|(draw, new)| {
+            let draw = *draw as u32;
+            !self.used.contains(new)
+                && (draw >= public || !self.tokens.public.contains(new))
+                && (draw >= own || !self.tokens.own.contains(new))
+        });
+        let new = found.map_or_else(|| self.draw(token, head, all) + &tail, |(_, new)| new);
+        self.used.insert(new.clone());
+        new
+    }
+
+    /// A text of the form of `head`, by the key and the number of the draw.
+    fn draw(&self, token: &str, head: &str, draw: u32) -> String {
+        // What Rust puts behind a mangled name stays recognisable: `h` and 16 digits of base 16.
+        let is_hash = head.len() == 17
+            && head.strip_prefix('h').is_some_and(|rest| rest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')));
+        let letters = if is_hash { 6 } else { 26 };
+        let place = |i: usize, of: u32| (self.key.hash_one((token, draw, i)) % u64::from(of)) as u32;
+        let from = |first: u8, i: usize, of: u32| char::from(first + place(i, of) as u8);
+        let each = head.chars().enumerate().map(|(i, c)| match c {
+            'h' if is_hash && i == 0 => 'h',
+            'a'..='z' => from(b'a', i, letters),
+            'A'..='Z' => from(b'A', i, 26),
+            // Lengths of names that C++ mangles have no zero before them.
+            '0'..='9' => from(b'0', i, 10),
+            '\0'..='\x7f' => c,
+            // As many bytes in every script.
+            _ => char::from_u32(c as u32 & !0x3f | place(i, 64)).unwrap_or(c),
+        });
+        each.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(own: &[&str], public: &[&str]) -> Map {
+        let mut tokens = Tokens::default();
+        own.iter().for_each(|token| tokens.add_own(token));
+        public.iter().for_each(|token| tokens.add_public(token));
+        Map::new(tokens)
+    }
+
+    fn form(text: &str) -> Vec<(usize, u32)> {
+        let kind = |c: char| match c {
+            'a'..='z' => 0,
+            'A'..='Z' => 1,
+            '0'..='9' => 2,
+            c if c.is_ascii() => c as u32,
+            _ => 3,
+        };
+        text.chars().map(|c| (c.len_utf8(), kind(c))).collect()
+    }
+
+    #[test]
+    fn form_and_length_stay() {
+        let own = ["Acme", "Billing", "Invoice_2", "x1", "Счёт", "straße", "String", "___"];
+        let map = map(&own, &["String"]);
+        for token in own {
+            let new = map.get(token).unwrap_or(token);
+            assert_eq!(form(new), form(token), "{token}");
+            assert_eq!(new == token, matches!(token, "x1" | "String" | "___"), "{token}");
+        }
+    }
+
+    #[test]
+    fn all_tokens_of_a_form_become_different_ones() {
+        // Nearly all that there are of this form: 9000 of 10000, and 500 more are public.
+        let own: Vec<String> = (0..9000).map(|n| format!("{n:04}")).collect();
+        let public: Vec<String> = (9500..10000).map(|n| n.to_string()).collect();
+        let all: Vec<&str> = own.iter().map(String::as_str).collect();
+        let map = map(&all, &public.iter().map(String::as_str).collect::<Vec<_>>());
+        let images: HashSet<String> = own.iter().map(|token| map.get(token).unwrap_or(token).to_owned()).collect();
+        assert_eq!(images.len(), own.len());
+        assert!(public.iter().all(|token| !images.contains(token)));
+    }
+
+    #[test]
+    fn what_shares_an_end_still_does() {
+        let mut tokens = Tokens::default();
+        ["get_Invoice", "Invoice", "MyTask", "Lorem"].into_iter().for_each(|token| tokens.add_own(token));
+        tokens.add_public("Task");
+        tokens.tails.entry("get_Invoice".to_owned()).or_default().insert(7);
+        tokens.tails.entry("MyTask".to_owned()).or_default().insert(4);
+        let map = Map::new(tokens);
+        let get = |token: &str| map.get(token).unwrap_or(token).to_owned();
+        assert!(get("get_Invoice").ends_with(&get("Invoice")) && get("Invoice") != "Invoice");
+        assert!(get("MyTask").ends_with("Task") && get("MyTask") != "MyTask");
+        assert_eq!(map.rows().len(), 4);
+    }
+
+    #[test]
+    fn pieces_become_what_they_are_alone() {
+        let map = map(&["Acme", "_ZN4Acme7InvoiceEv", "g__Total"], &[]);
+        let get = |token: &str| map.get(token).unwrap_or(token).to_owned();
+        let acme = get("Acme");
+        assert!(get("_ZN4Acme7InvoiceEv").starts_with(&format!("_ZN4{acme}7")));
+        assert!(get("g__Total").starts_with("g__") && get("g__Total") != "g__Total");
+    }
+}
