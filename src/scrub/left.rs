@@ -36,7 +36,7 @@ pub struct Places {
     pub count: u64,
 }
 
-/// At least [`LEAST`] printable characters of ASCII in a row, in bytes that stayed: what was made of other bytes tells nothing.
+/// At least six printable characters of ASCII in a row, in bytes that stayed: what was made of other bytes tells nothing.
 #[derive(Clone, Debug, Default)]
 pub struct LeftTexts {
     /// By text.

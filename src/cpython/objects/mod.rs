@@ -24,7 +24,7 @@ use crate::cpython::shape::Shape;
 use crate::memory::{Memory, ProcessMemory};
 
 /// Looks at objects by their address, which may be those of anything: which bytes are structures is told by
-/// [`anatomy`](super::anatomy), when it is known what is an object.
+/// `cpython::anatomy`, when it is known what is an object.
 #[derive(Clone, Copy)]
 pub struct Objects<'p> {
     /// The process's memory.
