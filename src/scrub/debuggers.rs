@@ -1,18 +1,64 @@
-//! What debuggers need and no answer of ours: that the vdso is a file, and which release of glibc the threads are of.
+//! What debuggers need and no answer of ours: that the vdso is a file, and where glibc has what of its threads.
 
-use crate::addr::AddrRange;
-use crate::image::ModuleKind;
+use crate::image::{ModuleKind, symbols};
 use crate::map::Kind;
-use crate::memory::Memory;
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 
-/// Libraries that have the release of glibc as a text of its own (`nptl_version`, which has moved from one to the other: in 2.36 it is
-/// ld.so's): libthread_db compares it before it tells of threads.
-const LIBRARIES: [&str; 3] = ["libc.so", "libpthread", "ld-"];
+/// Libraries that have the threads: libc from glibc 2.34 on, libpthread before.
+const LIBRARIES: [&str; 2] = ["libc.so", "libpthread"];
 
-/// Bytes of constants that are looked through for it.
-const MOST: u64 = 8 << 20;
+/// What libthread_db asks for before it tells of threads (glibc's nptl_db/structs.def): its release, and constants by which fields are
+/// found.
+const SYMBOLS: &[&str] = &[
+    "__nptl_last_event",
+    "__nptl_nthreads",
+    "__nptl_rtld_global",
+    "__nptl_version",
+    "nptl_version",
+    "_thread_db___nptl_last_event",
+    "_thread_db___nptl_nthreads",
+    "_thread_db___nptl_rtld_global",
+    "_thread_db___pthread_keys",
+    "_thread_db_const_thread_area",
+    "_thread_db_dtv_dtv",
+    "_thread_db_dtv_slotinfo_gen",
+    "_thread_db_dtv_slotinfo_list_len",
+    "_thread_db_dtv_slotinfo_list_next",
+    "_thread_db_dtv_slotinfo_list_slotinfo",
+    "_thread_db_dtv_slotinfo_map",
+    "_thread_db_dtv_t_counter",
+    "_thread_db_dtv_t_pointer_val",
+    "_thread_db_link_map_l_tls_modid",
+    "_thread_db_link_map_l_tls_offset",
+    "_thread_db_list_t_next",
+    "_thread_db_list_t_prev",
+    "_thread_db_pthread_cancelhandling",
+    "_thread_db_pthread_dtvp",
+    "_thread_db_pthread_eventbuf",
+    "_thread_db_pthread_eventbuf_eventmask",
+    "_thread_db_pthread_eventbuf_eventmask_event_bits",
+    "_thread_db_pthread_list",
+    "_thread_db_pthread_nextevent",
+    "_thread_db_pthread_report_events",
+    "_thread_db_pthread_schedparam_sched_priority",
+    "_thread_db_pthread_schedpolicy",
+    "_thread_db_pthread_specific",
+    "_thread_db_pthread_start_routine",
+    "_thread_db_pthread_tid",
+    "_thread_db_rtld_global__dl_stack_used",
+    "_thread_db_rtld_global__dl_stack_user",
+    "_thread_db_rtld_global__dl_tls_dtv_slotinfo_list",
+    "_thread_db_sizeof_dtv_slotinfo",
+    "_thread_db_sizeof_dtv_slotinfo_list",
+    "_thread_db_sizeof_list_t",
+    "_thread_db_sizeof_pthread",
+    "_thread_db_sizeof_td_eventbuf_t",
+    "_thread_db_sizeof_td_thr_events_t",
+];
+
+/// The longest of them: a table of 64 keys would be longer, and has no field that is asked for.
+const LONGEST: u64 = 16;
 
 /// Bytes that stay.
 pub(super) fn all(session: &Session<'_>) -> ByteSet {
@@ -20,43 +66,15 @@ pub(super) fn all(session: &Session<'_>) -> ByteSet {
     let process = session.process;
     let vdso = session.map().regions.iter().filter(|region| region.kind == Kind::Vdso);
     vdso.for_each(|region| out.add(region.range.start, region.range.len()));
-    for module in process.modules.iter().filter(|module| matches!(module.kind, ModuleKind::Elf(_))) {
+    for module in &process.modules {
         let name = module.path.rsplit('/').next().unwrap_or_default();
+        let ModuleKind::Elf(image) = &module.kind else { continue };
         if !LIBRARIES.iter().any(|library| name.starts_with(library)) {
             continue;
         }
-        // Headers of sections are not in memory: where its constants are is told by what may be done there.
-        let within = |range: &AddrRange| module.range.contains(range.start);
-        let constants = session.map().regions.iter().filter(|region| within(&region.range));
-        for region in constants.filter(|region| region.perms.is_some_and(|p| p.read && !p.write && !p.exec)) {
-            for part in process.memory.readable_parts(region.range, MOST) {
-                let Ok(bytes) = process.memory.look(part.start, part.len() as usize) else { continue };
-                for found in releases(&bytes) {
-                    out.add(part.start.saturating_add(found as u64), RELEASE as u64);
-                }
-            }
+        for symbol in SYMBOLS.iter().filter_map(|name| symbols::find(&process.memory, image, name)) {
+            out.add(symbol.addr, symbol.size.min(LONGEST));
         }
     }
     out
-}
-
-/// Bytes of a release: `2.36` and a NUL.
-const RELEASE: usize = 5;
-
-/// Where a release of glibc 2 stands for itself, between NULs.
-fn releases(bytes: &[u8]) -> Vec<usize> {
-    let is_release =
-        |text: &[u8]| matches!(text, [0, b'2', b'.', tens, ones, 0] if tens.is_ascii_digit() && ones.is_ascii_digit());
-    bytes.windows(RELEASE + 1).enumerate().filter(|(_, text)| is_release(text)).map(|(at, _)| at + 1).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::releases;
-
-    #[test]
-    fn a_release_stands_for_itself() {
-        assert_eq!(releases(b"\0GLIBC_2.36\0\x002.36\x002.4\0"), [13]);
-        assert!(releases(b"2.36\0").is_empty());
-    }
 }

@@ -6,7 +6,7 @@ ALLOWED = [
     (".*", r"core\.(path|size|producer|packed|truncated)", "it is another file"),
     ("threads.*|exceptions", r".*exception\.message", "a message is a value"),
     ("retained|gcroot.*", r".*(dominator_field|chain\[\]\.field)", "of an entry of a Python dict this is its key"),
-    ("heapstat --strings", r"strings\.(distinct|wasted)", "a name stays, and an equal text that is none goes: two, where one was"),
+    ("heapstat.*", r"strings\.(distinct|wasted)", "a name stays, and an equal text that is none goes: two, where one was"),
     ("holders", r"(holders\.length|total\..*)", "a number of Python's that looks like an address holds nothing any more"),
     ("triage", r"findings\[\]\.(evidence|text)\b.*", "it quotes values"),
 ]

@@ -100,6 +100,10 @@ fn plan<'p>(session: &Session<'p>, level: Level, progress: &Progress) -> Plan<'p
         session.process.memory.keep(page.range.start, DIAG_PAGE_SIZE);
     }
     session.block_labels();
+    // Names of symbols, whoever asks for one.
+    for module in 0..session.process.modules.len() {
+        session.symbols().count(Some(module));
+    }
     // Flags of the VM.
     session.hotspot().iter().for_each(|vm| drop(vm.findings(&BTreeMap::new())));
     let threads = commands::threads(session, ThreadOptions::default());

@@ -39,7 +39,12 @@ impl Dynamic {
         // Linkers put the names after the symbols; two tables share no byte.
         let room = if strings > symbols { strings.since(symbols) / sym::SIZE } else { u64::MAX };
         let count = count.min(room).min(limits::MAX_MODULE_SYMBOLS as u64);
-        Some(Dynamic { symbols, count, strings: AddrRange::sized(strings, size) })
+        let strings = AddrRange::sized(strings, size);
+        // All names, as any may be asked for: a program has no texts of its own there.
+        if let Some(names) = strings.intersect(&image.range) {
+            memory.keep(names.start, names.len());
+        }
+        Some(Dynamic { symbols, count, strings })
     }
 
     /// Its entries, as far as they can be read.
