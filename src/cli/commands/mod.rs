@@ -26,7 +26,6 @@ mod man;
 mod object;
 mod objects;
 mod perfmap;
-mod purpose;
 mod record;
 mod refs;
 mod regions;
