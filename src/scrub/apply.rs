@@ -6,11 +6,11 @@ use serde::Serialize;
 use crate::addr::{Addr, AddrRange};
 use crate::memory::Memory;
 use crate::native::unwind::code::follows_call;
-use crate::scrub::{Plan, Rule};
 use crate::scrub::fill;
 use crate::scrub::left::LeftTexts;
 use crate::scrub::names::Pass;
 use crate::scrub::plan::Use;
+use crate::scrub::{Plan, Rule};
 
 /// Bytes of memory by what became of them; together all that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]

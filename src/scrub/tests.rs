@@ -1,5 +1,6 @@
 //! Rules that no secret of a program shows to be needed, as others overwrite it too: what happens to words that somebody read as
 //! a structure, and to those that only look like addresses.
+#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 
@@ -46,7 +47,9 @@ fn words(plan: &Plan<'_>, is_one: impl Fn(Use, Addr, u64) -> bool) -> Vec<(Addr,
     let mut out = Vec::new();
     for &(range, used) in &plan.uses {
         for page in (range.start.get()..range.end.get()).step_by(AT_ONCE as usize).map(Addr::new) {
-            let Ok(bytes) = plan.process.memory.look(page, AT_ONCE.min(range.end.since(page)) as usize) else { continue };
+            let Ok(bytes) = plan.process.memory.look(page, AT_ONCE.min(range.end.since(page)) as usize) else {
+                continue;
+            };
             for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
                 let (place, value) = (page.saturating_add(8 * i as u64), u64::from_le_bytes(*word));
                 if value != 0 && is_one(used, place, value) {
@@ -96,7 +99,11 @@ fn a_text_in_a_block_goes_though_it_was_read_as_a_structure() {
     let letters = |value: u64| value.to_le_bytes().iter().all(u8::is_ascii_alphanumeric);
     goes_by("python313-tasks/core.zst", Rule::UnnamedTexts, |plan| {
         let is_text = |used, at, value| {
-            used == Use::Blocks && letters(value) && plan.keeps(used, at) == 0 && plan.values(at) == 0 && !is_character(plan, at)
+            used == Use::Blocks
+                && letters(value)
+                && plan.keeps(used, at) == 0
+                && plan.values(at) == 0
+                && !is_character(plan, at)
         };
         words(plan, is_text)
     });
