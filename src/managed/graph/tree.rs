@@ -34,7 +34,7 @@ impl Tree {
             meet(&mut tree, source.number, 0, None);
         }
         for source in &live.sources {
-            for number in live.entries(source) {
+            for &number in &source.entries {
                 meet(&mut tree, number, source.number, None);
             }
         }
@@ -54,7 +54,8 @@ impl Tree {
             black_box(next.iter().fold(0, |sum, &(_, addr)| sum ^ live.graph.first_word(addr)));
             for &(number, addr) in &next {
                 reader.each(addr, |link, value| {
-                    if let Some((_, to)) = live.slots.find(live.graph.space, value).filter(|&(_, to)| to != 0) {
+                    if let Some(to) = live.ids.find(live.graph.space, value) {
+                        let to = live.base() + to;
                         meet(&mut tree, to, number, Some(link));
                     }
                     true
