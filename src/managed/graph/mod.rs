@@ -1,6 +1,7 @@
 //! Objects and the references between them, of any runtime: shortest paths from roots,
 //! what lives, what dominates what, and the shapes of ways.
 
+mod above;
 mod bits;
 mod deep;
 mod dominators;

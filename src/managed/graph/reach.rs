@@ -18,37 +18,40 @@ pub(super) struct Reached {
     pub(super) order: Vec<u32>,
     /// Which numbers these are.
     pub(super) live: Bits,
+    /// By place in the order, whether what was come to is the first that was so from where it was.
+    pub(super) firsts: Bits,
+    /// Numbers that others were come to from. With the two the shortest ways are two bits an object.
+    pub(super) ways_on: Bits,
 }
 
 /// Search from all roots.
 pub(super) fn reach(known: Known<'_>) -> Reached {
-    let mut out = Reached { order: Vec::new(), live: Bits::new(known.len as usize) };
-    each_once(known, &mut out.live, |number, _| out.order.push(number));
-    out.order.shrink_to_fit();
-    out
-}
-
-/// Visit all numbers that roots lead to, once each, with the one that it was come to from; that one
-/// comes first. Kinds of roots come from 0. `met` are those that were visited, none before.
-fn each_once(known: Known<'_>, met: &mut Bits, mut visit: impl FnMut(u32, u32)) {
-    let Known { rows, holders, sources, base, .. } = known;
-    // Only what has references has something to be looked up.
-    let mut next: Vec<u32> = Vec::new();
-    let mut level: Vec<u32> = Vec::new();
-    let mut meet = |met: &mut Bits, next: &mut Vec<u32>, number: u32, from: u32| {
-        if met.set_alone(number) {
-            visit(number, from);
+    let Known { rows, holders, sources, base, len } = known;
+    let bits = || Bits::new(len as usize);
+    let mut out = Reached { order: Vec::new(), live: bits(), firsts: bits(), ways_on: bits() };
+    let mut last = None;
+    let mut meet = |out: &mut Reached, next: &mut Vec<u32>, number: u32, from: u32| {
+        if out.live.set_alone(number) {
+            if last != Some(from) {
+                last = Some(from);
+                out.firsts.set_alone(out.order.len() as u32);
+                out.ways_on.set_alone(from);
+            }
+            out.order.push(number);
             if holders.has(number) {
                 next.push(number);
             }
         }
     };
+    // Only what has references has something to be looked up.
+    let mut next: Vec<u32> = Vec::new();
+    let mut level: Vec<u32> = Vec::new();
     for source in sources {
-        meet(met, &mut next, source.number, 0);
+        meet(&mut out, &mut next, source.number, 0);
     }
     for source in sources {
         for &number in &source.entries {
-            meet(met, &mut next, number, source.number);
+            meet(&mut out, &mut next, number, source.number);
         }
     }
     while !next.is_empty() {
@@ -59,9 +62,11 @@ fn each_once(known: Known<'_>, met: &mut Bits, mut visit: impl FnMut(u32, u32)) 
             black_box(batch.iter().map(first).fold(0, |sum, first| sum ^ first));
             for &number in batch {
                 for &to in rows.of(number - base).iter().filter(|&&to| to != STRAY) {
-                    meet(met, &mut next, to, number);
+                    meet(&mut out, &mut next, to, number);
                 }
             }
         }
     }
+    out.order.shrink_to_fit();
+    out
 }

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use rayon::prelude::*;
 
+use crate::managed::graph::above::{Known, types};
 use crate::managed::graph::live::Found;
 use crate::managed::graph::rows::CHUNK;
 use crate::managed::graph::{Graph, Live, TooMany};
@@ -127,6 +128,13 @@ impl<'g> Retained<'g> {
 
     /// What `within` dominates, and itself, by type; all live objects for 0.
     pub fn types(&self, within: u32) -> Vec<TypeSum> {
+        let known = |number| Known { up: self.dominator(number), bytes: self.bytes(number), kind: self.kind(number) };
+        let found = types(&self.live.reached.order, self.live.len(), within, known);
+        found.unwrap_or_else(|| self.types_by_walk(within))
+    }
+
+    /// The same by a walk of all of the tree, which waits for memory at each object.
+    fn types_by_walk(&self, within: u32) -> Vec<TypeSum> {
         let len = self.live.len();
         let (mut first, mut next) = (vec![0_u32; len], vec![0_u32; len]);
         for &number in self.live.reached.order.iter().rev() {
