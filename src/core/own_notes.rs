@@ -19,6 +19,7 @@ use std::time::Duration;
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::core::note_bytes::add;
+use crate::core::notes::Cursor;
 use crate::diag::Diagnostics;
 use crate::limits;
 use crate::resident::{smaps, status};
@@ -172,9 +173,16 @@ pub(crate) fn add_made(out: &mut Vec<u8>, dumped: &Dumped) {
     add(out, OWNER, kind::MADE, text.as_bytes());
 }
 
-/// Add the note that says that values were overwritten.
+/// Add the note that says that values were overwritten, where there is none yet that says the same.
 pub(crate) fn add_scrubbed(out: &mut Vec<u8>, level: &str) {
     let text = format!("coremap {}\nscrubbed {level}\n", env!("CARGO_PKG_VERSION"));
+    let mut cursor = Cursor::default();
+    while let Some(note) = cursor.next(out) {
+        let is_ours = (note.owner, note.kind) == (OWNER_BYTES, kind::SCRUBBED);
+        if is_ours && out.get(note.desc) == Some(text.as_bytes()) {
+            return;
+        }
+    }
     add(out, OWNER, kind::SCRUBBED, text.as_bytes());
 }
 
