@@ -1,0 +1,51 @@
+//! From a session to files.
+
+mod gcdump;
+
+use crate::commands::export::report::{ExportReport, ExportedRow};
+use crate::export::{ExportError, Output};
+use crate::progress::Progress;
+use crate::report::ExportFormat;
+use crate::session::Session;
+
+/// What to write.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ExportOptions {
+    /// The format.
+    pub format: ExportFormat,
+}
+
+/// Where files go. They appear whole, or not at all.
+pub trait Files {
+    /// Make the file `name` and have `fill` write it, which gives how many rows it has. Where the format has one file alone, it has no name.
+    ///
+    /// # Errors
+    /// What `fill` says, and where the file can't be made.
+    fn make(
+        &mut self,
+        name: Option<&str>,
+        fill: &mut dyn FnMut(&mut dyn Output) -> Result<u64, ExportError>,
+    ) -> Result<ExportedRow, ExportError>;
+}
+
+/// Write what `options` ask for.
+///
+/// # Errors
+/// Where a file could not be written. What a core lacks, or has too much of, is told in the report.
+pub fn export(
+    session: &Session<'_>,
+    options: ExportOptions,
+    files: &mut dyn Files,
+    progress: &Progress,
+) -> std::io::Result<ExportReport> {
+    let written = match options.format {
+        ExportFormat::Gcdump => gcdump::write(session, files, progress),
+    };
+    match written {
+        Ok(report) => Ok(ExportReport { format: options.format, ..report }),
+        Err(ExportError::Unfit(why)) => {
+            Ok(ExportReport { format: options.format, refused: Some(why), ..ExportReport::default() })
+        }
+        Err(ExportError::Io(e)) => Err(e),
+    }
+}
