@@ -8,6 +8,7 @@ use std::io::{self, Seek, Write};
 
 pub mod gcdump;
 mod objects;
+pub mod profiles;
 
 /// A new file, of which what comes first may be known last.
 pub trait Output: Write + Seek {}

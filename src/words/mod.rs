@@ -19,7 +19,7 @@ mod series;
 mod threads;
 
 pub use code::{CodeKind, CodePart, Execution, FrameRowKind, TextFormat, Trust};
-pub use export::ExportFormat;
+pub use export::{ExportFormat, ExportSubject};
 pub use malloc::{AllocatorName, ChunkPlace, ChunkState, ClusterContent};
 pub use managed::{
     AsyncEnd, AsyncPart, FieldStorage, FinalizerState, GcMode, Generation, HandleKind, TaskStatus, WaitKind,

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use coremap::commands::export::{ExportedRow, Files};
 use coremap::commands::{self, ExportOptions};
 use coremap::export::{ExportError, Output};
-use coremap::report::ExportFormat;
+use coremap::report::{ExportFormat, ExportSubject};
 use coremap::session::Session;
 
 use crate::cli::args::{Common, CoreArg};
@@ -15,7 +15,7 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// Write a file for another viewer: .gcdump for PerfView and Visual Studio
+/// Write a file for another viewer: .gcdump for PerfView and Visual Studio, stacks for speedscope, Firefox and pprof
 #[derive(Args, Debug)]
 pub(super) struct Export {
     /// What to write
@@ -24,6 +24,9 @@ pub(super) struct Export {
     /// File to write; must not exist
     #[arg(short, long, value_name = "OUT")]
     out: PathBuf,
+    /// Of stacks: what they are of
+    #[arg(long, value_enum, value_name = "SUBJECT")]
+    of: Option<Of>,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -33,12 +36,48 @@ pub(super) struct Export {
 enum To {
     /// The largest managed heap: types, objects, references, roots; no contents
     Gcdump,
+    /// Stacks for speedscope: each weight is a profile of one file
+    Speedscope,
+    /// Stacks for the Firefox Profiler: a track for each thread
+    Firefox,
+    /// Stacks for pprof, with all weights
+    Pprof,
+    /// Collapsed stacks: text, a line each
+    Folded,
+}
+
+/// What stacks are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Of {
+    /// What threads do, by threads and by bytes of their stacks (usual)
+    Threads,
+    /// What keeps the managed heap: types by what dominates them, by bytes and objects
+    Retained,
+    /// Blocks of malloc that are alike
+    Malloc,
+    /// Native memory by the types and fields that point at it
+    Holders,
+}
+
+impl From<Of> for ExportSubject {
+    fn from(of: Of) -> ExportSubject {
+        match of {
+            Of::Threads => ExportSubject::Threads,
+            Of::Retained => ExportSubject::Retained,
+            Of::Malloc => ExportSubject::Malloc,
+            Of::Holders => ExportSubject::Holders,
+        }
+    }
 }
 
 impl From<To> for ExportFormat {
     fn from(to: To) -> ExportFormat {
         match to {
             To::Gcdump => ExportFormat::Gcdump,
+            To::Speedscope => ExportFormat::Speedscope,
+            To::Firefox => ExportFormat::Firefox,
+            To::Pprof => ExportFormat::Pprof,
+            To::Folded => ExportFormat::Folded,
         }
     }
 }
@@ -48,13 +87,18 @@ impl Command for Export {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let format = ExportFormat::from(self.to);
+        if self.of.is_some() && format == ExportFormat::Gcdump {
+            return Err(Failure::Usage(
+                "--of is what stacks are of, and a .gcdump has the managed heap alone".to_owned(),
+            ));
+        }
         let way = format!("`coremap export --to {format} -o NEW {}`", self.core.core.display());
         refuse_existing(&self.out, Self::NAME, Some(&way))?;
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
         let mut file = OneFile(&self.out);
-        let options = ExportOptions { format };
+        let options = ExportOptions { format, subject: self.of.map(Into::into).unwrap_or_default() };
         let report = watched(&process, &progress, || commands::export(&session, options, &mut file, &progress));
         process.target().finish();
         let report = report.map_err(|e| not_written(&self.out, &e))?;

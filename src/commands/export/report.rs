@@ -3,13 +3,15 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::report::ExportFormat;
+use crate::report::{ExportFormat, ExportSubject};
 
 /// `export`: the files that were written.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ExportReport {
     /// What they are.
     pub format: ExportFormat,
+    /// What stacks are of; `null` where the format has none.
+    pub of: Option<ExportSubject>,
     /// The files; none where the core has nothing for the format.
     pub files: Vec<ExportedRow>,
     /// What is in them, in numbers that other commands tell too.
@@ -34,7 +36,7 @@ pub struct ExportedRow {
 /// A number of what was written.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FigureRow {
-    /// What is counted: `objects`, `object_bytes`, `free_bytes`, `types`, `references`, `roots`, … (docs/exports.md has all).
+    /// What is counted: `objects`, `references`, `roots`, `threads`, … (docs/exports.md has all).
     pub figure: &'static str,
     /// How many.
     pub value: u64,

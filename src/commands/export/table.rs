@@ -45,5 +45,13 @@ fn opened_with(format: ExportFormat) -> &'static str {
             "PerfView, Visual Studio, dotnet-heapview and `dotnet-gcdump report` open it. It has types, sizes and references, \
              and no contents of objects."
         }
+        ExportFormat::Speedscope => {
+            "https://www.speedscope.app opens it (nothing is uploaded), and `npx speedscope FILE`."
+        }
+        ExportFormat::Firefox => "https://profiler.firefox.com opens it (nothing is uploaded).",
+        ExportFormat::Pprof => {
+            "`go tool pprof -top FILE` reads it, `-http=:` shows it, and `-diff_base OLD` compares two."
+        }
+        ExportFormat::Folded => "flamegraph.pl, inferno, speedscope and others draw it.",
     }
 }

@@ -98,7 +98,7 @@ struct Numbered<'s> {
 impl Numbered<'_> {
     /// Number of the object at `addr` among those of all heaps.
     fn number(&self, addr: Addr) -> Option<u32> {
-        Some(self.first + self.objects.number(addr.get())?)
+        self.objects.number(addr.get()).map(|number| self.first + number)
     }
 }
 

@@ -1,11 +1,13 @@
 //! From a session to files.
 
 mod gcdump;
+mod profiles;
+mod retained;
 
 use crate::commands::export::report::{ExportReport, ExportedRow};
 use crate::export::{ExportError, Output};
 use crate::progress::Progress;
-use crate::report::ExportFormat;
+use crate::report::{ExportFormat, ExportSubject};
 use crate::session::Session;
 
 /// What to write.
@@ -13,6 +15,8 @@ use crate::session::Session;
 pub struct ExportOptions {
     /// The format.
     pub format: ExportFormat,
+    /// What stacks are of, where the format has them.
+    pub subject: ExportSubject,
 }
 
 /// Where files go. They appear whole, or not at all.
@@ -40,12 +44,12 @@ pub fn export(
 ) -> std::io::Result<ExportReport> {
     let written = match options.format {
         ExportFormat::Gcdump => gcdump::write(session, files, progress),
+        _ => profiles::write(session, options, files, progress),
     };
+    let (format, of) = (options.format, (options.format != ExportFormat::Gcdump).then_some(options.subject));
     match written {
-        Ok(report) => Ok(ExportReport { format: options.format, ..report }),
-        Err(ExportError::Unfit(why)) => {
-            Ok(ExportReport { format: options.format, refused: Some(why), ..ExportReport::default() })
-        }
+        Ok(report) => Ok(ExportReport { format, of, ..report }),
+        Err(ExportError::Unfit(why)) => Ok(ExportReport { format, of, refused: Some(why), ..ExportReport::default() }),
         Err(ExportError::Io(e)) => Err(e),
     }
 }
