@@ -9,11 +9,13 @@ use std::io::{self, Seek, Write};
 pub mod gcdump;
 mod objects;
 pub mod profiles;
+#[cfg(feature = "parquet")]
+pub mod tables;
 
 /// A new file, of which what comes first may be known last.
-pub trait Output: Write + Seek {}
+pub trait Output: Write + Seek + Send {}
 
-impl<T: Write + Seek> Output for T {}
+impl<T: Write + Seek + Send> Output for T {}
 
 /// Why there is no file.
 #[derive(Debug, thiserror::Error)]

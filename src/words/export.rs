@@ -17,6 +17,8 @@ words! {
         Pprof = "pprof",
         /// The same as text, a line each: collapsed stacks, for any flame graph.
         Folded = "folded",
+        /// Tables for engines that take SQL: a folder of Parquet files.
+        Parquet = "parquet",
     }
 }
 
@@ -33,5 +35,12 @@ words! {
         Malloc = "malloc",
         /// Native memory, by types and fields that point at it.
         Holders = "holders",
+    }
+}
+
+impl ExportFormat {
+    /// Whether it has stacks with weights, of one subject.
+    pub const fn has_subject(self) -> bool {
+        matches!(self, ExportFormat::Speedscope | ExportFormat::Firefox | ExportFormat::Pprof | ExportFormat::Folded)
     }
 }

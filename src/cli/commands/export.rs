@@ -1,4 +1,5 @@
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use clap::{Args, ValueEnum};
 use coremap::commands::export::{ExportedRow, Files};
@@ -15,18 +16,24 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// Write a file for another viewer: .gcdump for PerfView and Visual Studio, stacks for speedscope, Firefox and pprof
+/// Write a file for another viewer: .gcdump for PerfView and Visual Studio, stacks for speedscope, Firefox and pprof, tables for SQL
 #[derive(Args, Debug)]
 pub(super) struct Export {
     /// What to write
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: To,
-    /// File to write; must not exist
+    /// File to write, of tables the folder; must not exist
     #[arg(short, long, value_name = "OUT")]
     out: PathBuf,
     /// Of stacks: what they are of
     #[arg(long, value_enum, value_name = "SUBJECT")]
     of: Option<Of>,
+    /// Of tables: what the column "core" says in every row; the path of the core where it is not given
+    #[arg(long, value_name = "ID")]
+    core_id: Option<String>,
+    /// Of tables: texts of strings too, and not their lengths and hashes alone
+    #[arg(long)]
+    show_data: bool,
     #[command(flatten)]
     core: CoreArg,
 }
@@ -44,6 +51,8 @@ enum To {
     Pprof,
     /// Collapsed stacks: text, a line each
     Folded,
+    /// Tables for SQL: a folder of Parquet files
+    Parquet,
 }
 
 /// What stacks are of.
@@ -78,6 +87,7 @@ impl From<To> for ExportFormat {
             To::Firefox => ExportFormat::Firefox,
             To::Pprof => ExportFormat::Pprof,
             To::Folded => ExportFormat::Folded,
+            To::Parquet => ExportFormat::Parquet,
         }
     }
 }
@@ -87,19 +97,25 @@ impl Command for Export {
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
         let format = ExportFormat::from(self.to);
-        if self.of.is_some() && format == ExportFormat::Gcdump {
+        if self.of.is_some() && !format.has_subject() {
+            return Err(Failure::Usage(format!("--of is what stacks are of, and {format} has none")));
+        }
+        if format == ExportFormat::Parquet && cfg!(not(feature = "parquet")) {
             return Err(Failure::Usage(
-                "--of is what stacks are of, and a .gcdump has the managed heap alone".to_owned(),
+                "this coremap was built without the feature parquet: it writes no tables".into(),
             ));
         }
         let way = format!("`coremap export --to {format} -o NEW {}`", self.core.core.display());
         refuse_existing(&self.out, Self::NAME, Some(&way))?;
+        let options = self.options(format)?;
         let progress = progress();
         let process = open(&self.core.core, common, &progress)?;
         let session = Session::new(&process);
-        let mut file = OneFile(&self.out);
-        let options = ExportOptions { format, subject: self.of.map(Into::into).unwrap_or_default() };
-        let report = watched(&process, &progress, || commands::export(&session, options, &mut file, &progress));
+        let mut files = Place { out: &self.out, made: Vec::new() };
+        let report = watched(&process, &progress, || commands::export(&session, options, &mut files, &progress));
+        if report.is_err() {
+            files.remove();
+        }
         process.target().finish();
         let report = report.map_err(|e| not_written(&self.out, &e))?;
         let nothing = report.files.is_empty();
@@ -107,19 +123,70 @@ impl Command for Export {
     }
 }
 
-/// The file that is asked for.
-struct OneFile<'o>(&'o Path);
+impl Export {
+    fn options(&self, format: ExportFormat) -> Result<ExportOptions, Failure> {
+        if format != ExportFormat::Parquet && (self.core_id.is_some() || self.show_data) {
+            return Err(Failure::Usage(format!("--core-id and --show-data are of tables, and {format} is none")));
+        }
+        let subject = self.of.map(Into::into).unwrap_or_default();
+        Ok(ExportOptions { format, subject, core_id: self.core_id.clone(), show_data: self.show_data })
+    }
+}
 
-impl Files for OneFile<'_> {
+/// The file that is asked for, or the folder of files.
+struct Place<'o> {
+    out: &'o Path,
+    /// Files in the folder.
+    made: Vec<PathBuf>,
+}
+
+impl Place<'_> {
+    /// Where `name` goes: it makes the folder, for its owner alone.
+    fn path(&self, name: Option<&str>) -> io::Result<PathBuf> {
+        let Some(name) = name else { return Ok(self.out.to_owned()) };
+        if self.made.is_empty() {
+            folder(self.out)?;
+        }
+        Ok(self.out.join(name))
+    }
+
+    /// Nothing is left of a folder that did not become whole.
+    fn remove(&self) {
+        if !self.made.is_empty() {
+            self.made.iter().for_each(|file| drop(fs::remove_file(file)));
+            drop(fs::remove_dir(self.out));
+        }
+    }
+}
+
+/// Make a folder that nobody else looks into.
+#[cfg(unix)]
+fn folder(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+
+    fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+/// On Windows the folder above says who may.
+#[cfg(not(unix))]
+fn folder(path: &Path) -> io::Result<()> {
+    fs::create_dir(path)
+}
+
+impl Files for Place<'_> {
     fn make(
         &mut self,
-        _: Option<&str>,
+        name: Option<&str>,
         fill: &mut dyn FnMut(&mut dyn Output) -> Result<u64, ExportError>,
     ) -> Result<ExportedRow, ExportError> {
-        let new = NewFile::create(self.0)?;
+        let path = self.path(name)?;
+        if name.is_some() {
+            self.made.push(path.clone());
+        }
+        let new = NewFile::create(&path)?;
         let rows = fill(&mut new.file())?;
         let bytes = new.file().metadata()?.len();
         new.keep()?;
-        Ok(ExportedRow { path: self.0.display().to_string(), bytes, rows })
+        Ok(ExportedRow { path: path.display().to_string(), bytes, rows })
     }
 }

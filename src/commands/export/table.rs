@@ -52,6 +52,9 @@ fn opened_with(format: ExportFormat) -> &'static str {
         ExportFormat::Pprof => {
             "`go tool pprof -top FILE` reads it, `-http=:` shows it, and `-diff_base OLD` compares two."
         }
+        ExportFormat::Parquet => {
+            "DuckDB, Spark, pandas and others read it: `SELECT … FROM 'FOLDER/objects.parquet'` (docs/sql.md)."
+        }
         ExportFormat::Folded => "flamegraph.pl, inferno, speedscope and others draw it.",
     }
 }

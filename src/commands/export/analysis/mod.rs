@@ -3,6 +3,8 @@
 mod gcdump;
 mod profiles;
 mod retained;
+#[cfg(feature = "parquet")]
+mod tables;
 
 use crate::commands::export::report::{ExportReport, ExportedRow};
 use crate::export::{ExportError, Output};
@@ -11,12 +13,16 @@ use crate::report::{ExportFormat, ExportSubject};
 use crate::session::Session;
 
 /// What to write.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ExportOptions {
     /// The format.
     pub format: ExportFormat,
     /// What stacks are of, where the format has them.
     pub subject: ExportSubject,
+    /// Of tables: what the column `core` has in every row; the path of the core where it is not said.
+    pub core_id: Option<String>,
+    /// Of tables: whether texts of strings are told.
+    pub show_data: bool,
 }
 
 /// Where files go. They appear whole, or not at all.
@@ -42,11 +48,16 @@ pub fn export(
     files: &mut dyn Files,
     progress: &Progress,
 ) -> std::io::Result<ExportReport> {
-    let written = match options.format {
+    let (format, subject) = (options.format, options.subject);
+    let written = match format {
+        #[cfg(feature = "parquet")]
+        ExportFormat::Parquet => tables::write(session, options, files, progress),
+        #[cfg(not(feature = "parquet"))]
+        ExportFormat::Parquet => Err(ExportError::Unfit("this coremap was built without the feature parquet".into())),
         ExportFormat::Gcdump => gcdump::write(session, files, progress),
         _ => profiles::write(session, options, files, progress),
     };
-    let (format, of) = (options.format, (options.format != ExportFormat::Gcdump).then_some(options.subject));
+    let of = format.has_subject().then_some(subject);
     match written {
         Ok(report) => Ok(ExportReport { format, of, ..report }),
         Err(ExportError::Unfit(why)) => Ok(ExportReport { format, of, refused: Some(why), ..ExportReport::default() }),
