@@ -8,6 +8,7 @@ ALLOWED = [
     ("retained|gcroot.*", r".*(dominator_field|chain\[\]\.field)", "of an entry of a Python dict this is its key"),
     ("heapstat.*", r"strings\.(distinct|wasted)", "a name stays, and an equal text that is none goes: two, where one was"),
     ("holders", r"(holders\.length|total\..*)", "a number of Python's that looks like an address holds nothing any more"),
+    ("holders", r"holders\[\]\.reaches\..*", "an address of which the end of a text overwrote the first bytes leads nowhere any more"),
     ("triage", r"findings\[\]\.(evidence|text)\b.*", "it quotes values"),
 ]
 

@@ -101,9 +101,7 @@ fn plan<'p>(session: &Session<'p>, level: Level, progress: &Progress) -> Plan<'p
     }
     session.block_labels();
     // Names of symbols, whoever asks for one.
-    for module in 0..session.process.modules.len() {
-        session.symbols().count(Some(module));
-    }
+    session.symbols().read_all();
     // Flags of the VM.
     session.hotspot().iter().for_each(|vm| drop(vm.findings(&BTreeMap::new())));
     let threads = commands::threads(session, ThreadOptions::default());

@@ -160,6 +160,18 @@ impl<'a> NativeSymbols<'a> {
         symbols.map_or((0, 0), |s| (s.code.len(), s.data.len()))
     }
 
+    /// Read the tables of all images, those of stubs too: whoever copies what was read has what names any address.
+    pub fn read_all(&self) {
+        for image in self.images.iter() {
+            self.slots(image, self.symbols(image));
+        }
+    }
+
+    fn slots<'s>(&self, image: &Image<'_>, symbols: &'s ImageSymbols) -> &'s Slots {
+        let read = || Slots::read(&self.process.memory, &image.elf, self.process.arch(), &self.budget);
+        symbols.slots.get_or_init(read)
+    }
+
     fn symbols<'s>(&'s self, image: &'s Image<'a>) -> &'s ImageSymbols {
         image.kept.get_or_init(|| {
             let symbols = ImageSymbols::read(self.process, image, &self.budget);
@@ -191,8 +203,7 @@ impl<'a> NativeSymbols<'a> {
         if !inside(symbols.stubs.as_ref().unwrap_or(&symbols.parts)) {
             return None;
         }
-        let slots = symbols.slots.get_or_init(|| Slots::read(memory, &image.elf, arch, &self.budget));
-        let stub = slots.stub_at(memory, arch, addr)?;
+        let stub = self.slots(image, symbols).stub_at(memory, arch, addr)?;
         let names = stub.slot.names.get_or_init(|| symbols.stub_names(memory, stub.slot.target)).as_ref()?;
         Some(NativeSymbol {
             name: names.name.clone(),

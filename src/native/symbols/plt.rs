@@ -75,7 +75,9 @@ impl Slots {
         let size = |tag| dynamic_entry(memory, image.dynamic?, tag);
         for (table, len, jumps) in [(dy::DT_JMPREL, dy::DT_PLTRELSZ, true), (dy::DT_RELA, dy::DT_RELASZ, false)] {
             if let (Some(at), Some(len)) = (image.dynamic_addr(memory, table), size(len)) {
-                out.add(memory, image.bias, AddrRange::sized(at, len), (arch, jumps), budget);
+                // A length that leads out of the image is a lie, and would spend what the other modules need.
+                let table = AddrRange::sized(at, len).intersect(&image.range).unwrap_or_default();
+                out.add(memory, image.bias, table, (arch, jumps), budget);
             }
         }
         out.slots.sort_by_key(|s| s.at);
