@@ -250,3 +250,49 @@ fn what_has_no_managed_heap_is_no_gcdump() {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{name}");
     }
 }
+
+/// Tables have as many rows as commands count, and are there whole or not at all. What is in them is for `tests/exports/run`.
+#[cfg(feature = "parquet")]
+#[test]
+fn tables_have_the_rows_that_commands_count() {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use std::os::unix::fs::PermissionsExt;
+
+    let core = real::plain("dotnet31-createdump");
+    let core = core.to_str().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("tables");
+    let answer = ask(&["export", "--to", "parquet", "-o", out.to_str().unwrap()], core);
+    assert_eq!(out.metadata().unwrap().permissions().mode() & 0o7777, 0o700);
+    let mut rows: BTreeMap<String, u64> = BTreeMap::new();
+    for file in answer["files"].as_array().unwrap() {
+        let path = std::path::Path::new(file["path"].as_str().unwrap());
+        let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
+        let count = reader.metadata().file_metadata().num_rows() as u64;
+        assert_eq!(
+            (file["rows"].as_u64(), file["bytes"].as_u64()),
+            (Some(count), Some(path.metadata().unwrap().len()))
+        );
+        rows.insert(path.file_stem().unwrap().to_str().unwrap().to_owned(), count);
+        // Each row says which core it is of.
+        let first = reader.get_row_iter(None).unwrap().next().unwrap().unwrap();
+        assert!(first.get_column_iter().any(|(name, field)| name == "core" && field.to_string().contains(core)));
+    }
+    let heapstat = ask(&["heapstat", "--strings"], core);
+    let gcdump = export(&["--to", "gcdump"], core).1;
+    let want = [
+        ("objects", heapstat["total"]["objects"].as_u64().unwrap()),
+        ("types", heapstat["types"].as_array().unwrap().len() as u64),
+        ("strings", heapstat["strings"]["total"]["objects"].as_u64().unwrap()),
+        ("references", figure(&gcdump, "references")),
+        ("regions", ask(&["summary"], core)["total"]["count"].as_u64().unwrap()),
+        ("threads", answer["core"]["threads"].as_u64().unwrap()),
+        ("handles", ask(&["handles"], core)["handles"].as_array().unwrap().len() as u64),
+        ("meta", 1),
+    ];
+    for (table, count) in want {
+        assert_eq!(rows[table], count, "{table}");
+    }
+    let again = run(["export", "--to", "parquet", "-o", out.to_str().unwrap(), core]);
+    again.exits(2);
+}

@@ -17,7 +17,7 @@ use coremap::map::audit;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::render::{self, Look, Render};
-use coremap::report::{Part, Verdict as Moves};
+use coremap::report::{ExportFormat, ExportSubject, Part, Verdict as Moves};
 use coremap::search::{Encoding, Pattern, PatternOptions};
 use coremap::series::{Moment, Recording, RecordingWriter, read_recording};
 use coremap::session::Session;
@@ -411,8 +411,20 @@ fn page(o: &Opened<'_>, _: &mut Rng) -> Verdict {
 }
 
 /// A heap as a graph: what is written is what `heapstat` counts, and reads back.
-fn exported(o: &Opened<'_>, _: &mut Rng) -> Verdict {
+fn exported(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let mut file = InMemory::default();
+    if rng.below(2) == 0 {
+        let formats = [ExportFormat::Speedscope, ExportFormat::Firefox, ExportFormat::Pprof, ExportFormat::Folded];
+        let format = formats[rng.below(formats.len() as u64) as usize];
+        let subject = ExportSubject::ALL[rng.below(ExportSubject::ALL.len() as u64) as usize];
+        let options = ExportOptions { format, subject, ..ExportOptions::default() };
+        let report = commands::export(&o.session, options, &mut file, &o.silent).map_err(|e| e.to_string())?;
+        return if report.files.is_empty() == report.refused.is_some() {
+            Ok(())
+        } else {
+            Err("a file, and none".into())
+        };
+    }
     let report =
         commands::export(&o.session, ExportOptions::default(), &mut file, &o.silent).map_err(|e| e.to_string())?;
     if report.files.is_empty() {
