@@ -41,7 +41,7 @@ pub(super) struct Export {
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum To {
-    /// The largest managed heap: types, objects, references, roots; no contents
+    /// The managed heaps: types, objects, references, roots; no contents
     Gcdump,
     /// Stacks for speedscope: each weight is a profile of one file
     Speedscope,
