@@ -8,7 +8,6 @@ use std::io::{self, Seek, SeekFrom, Write};
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
-use crate::core::open::Core;
 use crate::core::written::{self, HEADER, Header, Take};
 use crate::limits;
 use crate::process::Process;
@@ -110,7 +109,7 @@ fn write_as<W: Write + Seek>(
         _ => Take::Nothing,
     });
     let (plan, mut left) = scrub.map_or((None, None), |(plan, left)| (Some(plan), left));
-    let (mut notes, notes_cut) = note_bytes(core);
+    let (mut notes, notes_cut) = core.note_bytes(limits::MAX_SHRUNK_NOTES);
     if let Some(plan) = plan {
         notes = scrub::notes(&notes, process.arch(), plan);
     }
@@ -202,24 +201,6 @@ impl Run<'_> {
         }
         Ok(())
     }
-}
-
-/// All PT_NOTE bytes, one after the other, each padded to 4; and whether some are
-/// left out. Found by the mutation run (COREMAP_SEED=43101167 of
-/// dotnet31-createdump): segments that each claim the whole file.
-pub(crate) fn note_bytes(core: &Core) -> (Vec<u8>, bool) {
-    let mut out = Vec::new();
-    let mut cut = false;
-    for &(offset, size) in &core.note_segments {
-        let file = core.bytes();
-        let start = (offset as usize).min(file.len());
-        let end = start.saturating_add(size as usize).min(file.len());
-        let room = limits::MAX_SHRUNK_NOTES.saturating_sub(out.len());
-        cut |= end - start > room;
-        out.extend_from_slice(&file[start..end.min(start + room)]);
-        out.resize(out.len().next_multiple_of(4), 0);
-    }
-    (out, cut)
 }
 
 #[cfg(test)]

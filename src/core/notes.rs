@@ -17,14 +17,14 @@ use crate::limits;
 use crate::targets::{Arch, FileMapping, ProcessInfo, Reads, SignalInfo, Thread};
 
 /// Note types used, with their owner "CORE" or "LINUX" (elf.h).
-pub(super) mod nt {
-    pub(in crate::core) const PRSTATUS: u32 = 1;
-    pub(in crate::core) const FPREGSET: u32 = 2;
-    pub(in crate::core) const PRPSINFO: u32 = 3;
-    pub(in crate::core) const AUXV: u32 = 6;
-    pub(in crate::core) const ARM_TLS: u32 = 0x401;
-    pub(in crate::core) const FILE: u32 = 0x4649_4c45;
-    pub(in crate::core) const SIGINFO: u32 = 0x5349_4749;
+pub(crate) mod nt {
+    pub(crate) const PRSTATUS: u32 = 1;
+    pub(crate) const FPREGSET: u32 = 2;
+    pub(crate) const PRPSINFO: u32 = 3;
+    pub(crate) const AUXV: u32 = 6;
+    pub(crate) const ARM_TLS: u32 = 0x401;
+    pub(crate) const FILE: u32 = 0x4649_4c45;
+    pub(crate) const SIGINFO: u32 = 0x5349_4749;
 }
 
 /// `struct elf_prpsinfo` of 64-bit Linux, offsets in bytes.

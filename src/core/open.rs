@@ -80,6 +80,24 @@ pub struct Core {
 }
 
 impl Core {
+    /// All PT_NOTE bytes, one after the other, each padded to 4, at most `room` of them; and whether some are
+    /// left out. Found by the mutation run (COREMAP_SEED=43101167 of dotnet31-createdump): segments that each claim the
+    /// whole file.
+    pub(crate) fn note_bytes(&self, room: usize) -> (Vec<u8>, bool) {
+        let mut out = Vec::new();
+        let mut cut = false;
+        for &(offset, size) in &self.note_segments {
+            let file = self.bytes();
+            let start = (offset as usize).min(file.len());
+            let end = start.saturating_add(size as usize).min(file.len());
+            let room = room.saturating_sub(out.len());
+            cut |= end - start > room;
+            out.extend_from_slice(&file[start..end.min(start + room)]);
+            out.resize(out.len().next_multiple_of(4), 0);
+        }
+        (out, cut)
+    }
+
     /// Open the core at `path` (`-`: standard input).
     ///
     /// # Errors

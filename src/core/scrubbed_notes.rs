@@ -30,7 +30,7 @@ const SIGINFO: usize = 24;
 const XSAVE: (usize, usize) = (464, 528);
 
 /// NT_X86_XSTATE, NT_ARM_TLS, NT_ARM_PAC_MASK (linux/elf.h).
-const X86_XSTATE: u32 = 0x202;
+pub(crate) const X86_XSTATE: u32 = 0x202;
 const ARM_PAC_MASK: u32 = 0x406;
 
 fn rule(owner: &[u8], kind: u32) -> Rule {
@@ -72,13 +72,20 @@ pub(crate) fn names(bytes: &[u8]) -> Vec<Range<usize>> {
     out.iter().map(|range| range.start.min(end)..range.end.min(end)).collect()
 }
 
-/// The notes in `bytes` so. `leads_somewhere`: whether a word is an address of mapped memory.
-pub(crate) fn scrubbed(bytes: &[u8], arch: Arch, leads_somewhere: impl Fn(u64) -> bool) -> Vec<u8> {
+/// The notes in `bytes` so. `leads_somewhere`: whether a word is an address of mapped memory; `spared`: whether notes of that
+/// owner and type stay whole.
+pub(crate) fn scrubbed(
+    bytes: &[u8],
+    arch: Arch,
+    leads_somewhere: impl Fn(u64) -> bool,
+    spared: impl Fn(&[u8], u32) -> bool,
+) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let mut cursor = Cursor::default();
     while let Some(note) = cursor.next(bytes) {
         let Some(desc) = out.get_mut(note.desc.clone()) else { break };
         match rule(note.owner, note.kind) {
+            _ if spared(note.owner, note.kind) => {}
             Rule::All => {}
             Rule::Registers => prstatus::scrub(desc, arch, &leads_somewhere),
             Rule::Process => {

@@ -6,11 +6,11 @@ use serde::Serialize;
 use crate::addr::{Addr, AddrRange};
 use crate::memory::Memory;
 use crate::native::unwind::code::follows_call;
-use crate::scrub::Plan;
 use crate::scrub::fill;
 use crate::scrub::left::LeftTexts;
 use crate::scrub::names::Pass;
 use crate::scrub::plan::Use;
+use crate::scrub::{Plan, Rule};
 
 /// Bytes of memory by what became of them; together all that was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -151,7 +151,9 @@ impl Plan<'_> {
             let Some(part) = text.intersect(&range) else { continue };
             // All of it, as the whole decides what each unit becomes; what can't be read is no text.
             let Ok(mut whole) = self.process.memory.bytes(text.start, text.len() as usize) else { continue };
-            self.fill.text(&mut whole, usize::from(width));
+            if self.has(Rule::Texts) {
+                self.fill.text(&mut whole, usize::from(width));
+            }
             let from = part.start.since(range.start) as usize;
             let skip = part.start.since(text.start) as usize;
             let to = bytes.get_mut(from..).unwrap_or_default().iter_mut();
@@ -177,6 +179,9 @@ impl Plan<'_> {
     ///
     /// On a stack most are return addresses. `after_text`: whether the word before was text, of which this is the end.
     fn is_text_for_all_we_know(&self, word: [u8; 8], used: Use, after_text: bool) -> bool {
+        if !self.has(Rule::Readable) {
+            return false;
+        }
         let value = u64::from_le_bytes(word);
         // A text that ends within an address of former times: its last letters and a NUL, and what it left of the address.
         let letters = word.iter().take_while(|b| is_printable(**b)).count();
@@ -201,8 +206,8 @@ impl Plan<'_> {
     }
 
     /// Whether a word of memory of this use is taken for an address.
-    fn is_address(&self, used: Use, value: u64) -> bool {
-        self.leads_somewhere(value) && !self.objects.is_number(used, value)
+    pub(super) fn is_address(&self, used: Use, value: u64) -> bool {
+        self.leads_somewhere(value) && !(self.has(Rule::Numbers) && self.objects.is_number(used, value))
     }
 
     /// Whether a word is an address of mapped memory.
@@ -257,12 +262,13 @@ impl Run<'_, '_> {
             return 0;
         }
         let plan = self.plan;
-        let guard = plan.guard_values.binary_search(&value).is_ok() || plan.is_guard(at);
+        let guard = plan.has(Rule::Guards) && (plan.guard_values.binary_search(&value).is_ok() || plan.is_guard(at));
         let mut keep = if guard { 0 } else { plan.keeps(used, at) & !texts };
-        let is_value = plan.objects.values.word(at) & !plan.objects.own.word(at) != 0;
+        let is_value = plan.values(at) != 0;
         let untold = !guard && !is_value && texts == 0 && keep != u8::MAX;
         if !matches!(used, Use::Image | Use::Dead)
             && untold
+            && plan.has(Rule::Alike)
             && let Some(other) = plan.objects.alike.get(&value)
         {
             *word = other.to_le_bytes();
@@ -272,7 +278,10 @@ impl Run<'_, '_> {
         let pointer = !guard && !is_value && texts == 0 && used != Use::Dead && plan.is_address(used, value);
         // What was read as a structure and reads as text was no structure, but for the names.
         let unnamed = keep & !(plan.read.kept.word(at) | plan.blocks.word(at) | plan.objects.own.word(at));
-        let is_watched = matches!(used, Use::Blocks | Use::Stack | Use::Data) && unnamed != 0 && !pointer;
+        let is_watched = plan.has(Rule::UnnamedTexts)
+            && matches!(used, Use::Blocks | Use::Stack | Use::Data)
+            && unnamed != 0
+            && !pointer;
         before.unnamed = is_watched
             && match reads(*word, unnamed) {
                 Reads::Text => true,

@@ -14,6 +14,7 @@
 //! | `left` | texts that are left |
 //! | `apply` | a run of memory, overwritten |
 //! | `names` | the program's own names, mapped to others |
+//! | `rule` | what is overwritten, rule by rule |
 //! | `notes` | the same for ELF notes |
 //!
 //! It fails closed: what no rule names is overwritten, whatever it is.
@@ -29,7 +30,10 @@ mod notes;
 mod objects;
 mod plan;
 mod python;
+mod rule;
 mod stacks;
+#[cfg(test)]
+mod tests;
 
 pub use apply::Counts;
 pub use fill::Fill;
@@ -37,3 +41,4 @@ pub use left::{Encoding, LeftTexts, Places};
 pub use names::{Names, unmapped};
 pub use notes::notes;
 pub use plan::{Level, Plan};
+pub use rule::Rule;

@@ -1,16 +1,29 @@
 //! ELF notes, overwritten; which of their bytes stay is told in `core/scrubbed_notes.rs`, beside how they are read.
 
+use crate::core::notes::nt;
 use crate::core::{own_notes, scrubbed_notes};
-use crate::scrub::{Level, Plan};
+use crate::scrub::{Level, Plan, Rule};
 use crate::targets::Arch;
 
 /// The notes in `bytes` without values, and one more, which says so.
 pub fn notes(bytes: &[u8], arch: Arch, plan: &Plan<'_>) -> Vec<u8> {
-    let mut out = scrubbed_notes::scrubbed(bytes, arch, |value| plan.leads_somewhere(value));
+    let spared = |owner: &[u8], kind| !plan.has(rule(owner, kind));
+    let mut out = scrubbed_notes::scrubbed(bytes, arch, |value| plan.leads_somewhere(value), spared);
     if let Some(names) = &plan.names {
         names.notes(&mut out);
     }
     let level = if plan.names.is_some() { Level::Names } else { Level::Values };
     own_notes::add_scrubbed(&mut out, level.word());
     out
+}
+
+/// By which rule notes of that owner and type are overwritten.
+fn rule(owner: &[u8], kind: u32) -> Rule {
+    match (owner, kind) {
+        (b"CORE", nt::PRSTATUS) => Rule::Registers,
+        (b"CORE", nt::PRPSINFO) => Rule::Arguments,
+        (b"CORE", nt::SIGINFO) => Rule::SignalInfo,
+        (b"CORE", nt::FPREGSET) | (b"LINUX", scrubbed_notes::X86_XSTATE) => Rule::FloatRegisters,
+        _ => Rule::UnknownNotes,
+    }
 }

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use crate::addr::{Addr, AddrRange, union};
+use crate::limits;
 use crate::map::Kind;
 use crate::process::Process;
 use crate::scrub::objects::{self, Objects};
-use crate::scrub::{Fill, Names, blocks, debuggers, java, stacks};
+use crate::scrub::{Fill, Names, Rule, blocks, debuggers, java, stacks};
 use crate::session::Session;
-use crate::shrink::note_bytes;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
 
@@ -70,6 +70,8 @@ pub struct Plan<'p> {
     pub(super) fill: Fill,
     /// The program's own names, where these are overwritten too.
     pub(super) names: Option<Names>,
+    /// Rules that don't hold.
+    off: Vec<Rule>,
 }
 
 impl<'p> Plan<'p> {
@@ -84,8 +86,8 @@ impl<'p> Plan<'p> {
         let places = read.names.drain().chain(objects.named.drain(..)).collect();
         let own_names = (level == Level::Names).then(|| {
             let public: Vec<String> = session.hotspot().iter().flat_map(java::public_names).collect();
-            let notes = session.process.core().map(|core| note_bytes(core).0).unwrap_or_default();
-            Names::new(session, places, &public, &notes)
+            let notes = session.process.core().map(|core| core.note_bytes(limits::MAX_SHRUNK_NOTES).0);
+            Names::new(session, places, &public, &notes.unwrap_or_default())
         });
         let blocks = blocks::all(session, &read);
         let debuggers = debuggers::all(session);
@@ -110,6 +112,7 @@ impl<'p> Plan<'p> {
             mapped,
             fill,
             names: own_names,
+            off: Vec::new(),
         }
     }
 
@@ -118,14 +121,35 @@ impl<'p> Plan<'p> {
         self.names.as_ref().map(Names::table)
     }
 
+    /// Go on without this rule, so that what it overwrites is left: a test that does not notice has no secret where it
+    /// matters.
+    pub fn without(&mut self, rule: Rule) {
+        self.off.push(rule);
+    }
+
+    pub(super) fn has(&self, rule: Rule) -> bool {
+        !self.off.contains(&rule)
+    }
+
     /// Bytes of the word at `addr` that stay whatever they are.
     pub(super) fn keeps(&self, used: Use, addr: Addr) -> u8 {
+        if !self.has(used.rule()) {
+            return u8::MAX;
+        }
         if used == Use::Dead {
             // The control blocks of ended threads, where their stacks are kept for others.
             return self.read.kept.word(addr);
         }
         let read = self.keeps_as(used, addr) | self.read.kept.word(addr);
-        read & !self.objects.values.word(addr) | self.objects.own.word(addr)
+        read & !self.values(addr) | self.objects.own.word(addr)
+    }
+
+    /// Bytes of the word at `addr` that are values of objects.
+    pub(super) fn values(&self, addr: Addr) -> u8 {
+        if !self.has(Rule::Values) {
+            return 0;
+        }
+        self.objects.values.word(addr) & !self.objects.own.word(addr)
     }
 
     fn keeps_as(&self, used: Use, addr: Addr) -> u8 {
@@ -146,6 +170,21 @@ impl<'p> Plan<'p> {
             Use::Stack => self.read.threads.word(addr) | self.stacks.word(addr),
             Use::Data => self.read.structures.word(addr),
             Use::Dead => 0,
+        }
+    }
+}
+
+impl Use {
+    /// By which rule such memory is overwritten.
+    fn rule(self) -> Rule {
+        match self {
+            Use::Image => Rule::Images,
+            Use::Structures => Rule::Structures,
+            Use::Blocks => Rule::Blocks,
+            Use::Objects => Rule::Objects,
+            Use::Stack => Rule::Stacks,
+            Use::Data => Rule::Data,
+            Use::Dead => Rule::Dead,
         }
     }
 }

@@ -6,6 +6,7 @@ ALLOWED = [
     (".*", r"core\.(path|size|producer|packed|truncated)", "it is another file"),
     ("threads.*|exceptions", r".*exception\.message", "a message is a value"),
     ("retained|gcroot.*", r".*(dominator_field|chain\[\]\.field)", "of an entry of a Python dict this is its key"),
+    ("gcroot.*", "more", "ways to a key of a Python dict are told apart by the first characters of the key"),
     ("heapstat.*", r"strings\.(distinct|wasted)", "a name stays, and an equal text that is none goes: two, where one was"),
     ("holders", r"(holders\.length|total\..*)", "a number of Python's that looks like an address holds nothing any more"),
     ("holders", r"holders\[\]\.reaches\..*", "an address of which the end of a text overwrote the first bytes leads nowhere any more"),

@@ -6,6 +6,7 @@ usage: prove.py COREMAP CASE_DIR [--keep FILE]
   secrets   in no form anywhere in the output, and no word of their own places as it was
   answers   the same JSON of each command, but for what differences.py allows
   frames    gdb walks the same ones, where there is gdb
+  texts     those that --list-text tells outside of program files and runtimes' own memory are names that answers print
   file      mode 0600; an existing file and a symlink are refused; nothing else is left in the folder; scrubbed again, it holds no
             secret either
 Prints what is wrong, and one line of counts; exit status 1 if anything is.
@@ -213,6 +214,40 @@ def wrong_frames(folder, before, after):
     return bool(lines)
 
 
+# ---- texts
+
+# Kinds of memory that hold no names but those that answers print, and the one that does so where no runtime has its symbols there.
+NAMELESS = ("Stack", "GCHeap", "AnonRW", "Tls")
+BLOCKS = "Malloc"
+PRINTING = ("info", "regions", "threads", "heapstat", "stacks", "async", "handles", "perfmap")
+
+
+def wrong_texts(coremap, core, out):
+    """Complaints about texts that are left and are no names."""
+    listed = run(coremap, "shrink", "--scrub", "--list-text", "--json", "-o", out + ".texts", core)
+    if not os.path.exists(out + ".texts"):
+        return ["--list-text writes nothing"]
+    os.unlink(out + ".texts")
+    printed = "".join(run(coremap, command, "--json", core).stdout.decode(errors="replace") for command in PRINTING)
+    answer = json.loads(listed.stdout)
+    has_symbols = any(name in printed for name in ("libjvm.so", "libpython", "bin/python"))
+    nameless = NAMELESS + (() if has_symbols else (BLOCKS,))
+    before, wrong = elf.Core(core), []
+    for row in answer["left_texts"]:
+        text = row["text"]
+        # Six letters may be an address. A path may be told as what it leads to.
+        words = (text.encode()[i : i + 6] + b"\0\0" for i in range(len(text) - 5))
+        if row["kind"] not in nameless or any(is_address(before, word) for word in words):
+            continue
+        # Or a link of malloc's, which is one mixed with its own place (glibc, PROTECT_PTR): the highest bits are as they were.
+        link = int.from_bytes(text.encode()[:8], "little")
+        if len(text) == 6 and link >> 36 == int(row["address"], 16) >> 36:
+            continue
+        if not any(json.dumps(name)[1:-1] in printed for name in (text, os.path.realpath(text))):
+            wrong.append(f"--list-text: {text[:60]!r} at {row['address']} ({row['kind']}) is printed by no answer")
+    return wrong
+
+
 # ---- the file
 
 
@@ -260,6 +295,7 @@ def prove(coremap, folder, out):
     print_survivors(found)
     wrong, equal = wrong_answers(coremap, core, out)
     wrong += wrong_frames(folder, core, out)
+    complaints += wrong_texts(coremap, core, out)
     complaints += wrong_file(coremap, core, out, os.path.dirname(out))
     again = out + ".again"
     scrub(coremap, out, again)

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use coremap::addr::AddrRange;
+use coremap::commands::Purpose;
 use coremap::commands::dump::DumpReport;
 use coremap::dump::{self, Dumped, Keep, Plan};
 use coremap::limits;
@@ -18,7 +19,6 @@ use coremap::units::human;
 
 use crate::cli::args::Common;
 use crate::cli::commands::Command;
-use crate::cli::commands::purpose::Purpose;
 use crate::cli::new_file::{NewFile, not_written, refuse_existing};
 use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched, while_doing};
@@ -173,7 +173,7 @@ impl Dump {
 }
 
 fn words(purposes: &[Purpose]) -> Vec<String> {
-    purposes.iter().map(|purpose| purpose.word()).collect()
+    purposes.iter().map(|purpose| purpose.name().to_owned()).collect()
 }
 
 /// Bytes of `range` that are in memory or swapped, as far as the figures of its mapping tell.

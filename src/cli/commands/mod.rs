@@ -27,7 +27,6 @@ mod man;
 mod object;
 mod objects;
 mod perfmap;
-mod purpose;
 mod record;
 mod refs;
 mod regions;

@@ -1,22 +1,17 @@
-use std::collections::BTreeMap;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use coremap::commands::shrink::{ShrinkReport, left_texts};
-use coremap::commands::{self, ThreadOptions};
+use coremap::commands::Purpose;
+use coremap::commands::shrink::{ShrinkReport, left_texts, scrub_plan};
 use coremap::core::producer::DIAG_PAGE_SIZE;
-use coremap::managed::ManagedRuntime as _;
-use coremap::memory::Memory;
 use coremap::process::{Options, Process};
-use coremap::progress::Progress;
 use coremap::scrub::{self, Counts, Fill, LeftTexts, Level, Plan};
 use coremap::session::Session;
 use coremap::shrink;
 
 use crate::cli::args::{Common, CoreArg};
 use crate::cli::commands::Command;
-use crate::cli::commands::purpose::Purpose;
 use crate::cli::new_file::{NewFile, not_written, refuse_existing};
 use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched, while_doing};
@@ -84,31 +79,6 @@ impl From<ScrubLevel> for Level {
     }
 }
 
-/// Read what answers need, and tell by that what stays.
-fn plan<'p>(session: &Session<'p>, level: Level, progress: &Progress) -> Plan<'p> {
-    use Purpose::{
-        Async, Finalizers, Handles, Heap, Ip2method, Objects, Regions, Stacks, Syncblocks, Threads, VirtualThreads,
-    };
-    let threads = [Threads, VirtualThreads, Async];
-    for purpose in
-        [Regions, Stacks, Heap, Handles, Finalizers, Syncblocks].into_iter().chain(threads).chain([Ip2method, Objects])
-    {
-        purpose.read(session, &[], progress);
-    }
-    session.blocks();
-    if let Some(page) = session.process.facts().diag_page {
-        session.process.memory.keep(page.range.start, DIAG_PAGE_SIZE);
-    }
-    session.block_labels();
-    // Names of symbols, whoever asks for one.
-    session.symbols().read_all();
-    // Flags of the VM.
-    session.hotspot().iter().for_each(|vm| drop(vm.findings(&BTreeMap::new())));
-    let threads = commands::threads(session, ThreadOptions::default());
-    let names = threads.threads.into_iter().flat_map(|thread| [thread.name, thread.managed_name]).flatten().collect();
-    Plan::new(session, &names, Fill::default(), level)
-}
-
 impl Command for Shrink {
     const NAME: &'static str = "shrink";
 
@@ -152,7 +122,7 @@ impl Command for Shrink {
         }
         let plan = watched(&process, &progress, || {
             if let Some(level) = self.scrub {
-                return Some(plan(&session, level.into(), &progress));
+                return Some(scrub_plan(&session, Fill::default(), level.into(), &progress));
             }
             for p in &self.purpose {
                 p.read(&session, &ips, &progress);

@@ -103,7 +103,7 @@ struct View<'v, 'g> {
     rooted: &'v Rooted<'v>,
     statics: HashMap<Addr, Name>,
     shapes: Shapes<'v, 'g>,
-    tree: Tree,
+    tree: Tree<'v>,
 }
 
 impl View<'_, '_> {

@@ -1,8 +1,10 @@
 //! `shrink`: a smaller core that still answers. What is written is made by [`crate::shrink`].
 
+mod plan;
 mod report;
 mod table;
 
+pub use plan::scrub_plan;
 pub use report::*;
 
 use crate::commands::command::{Command, answer, of_process};

@@ -8,7 +8,7 @@
 //! compressed; the first of a bucket stands where later the semidominator is, the
 //! next of a bucket where later the dominator is.
 
-use crate::managed::graph::edges::Edges;
+use crate::managed::graph::deep::Edges;
 
 const NONE: u32 = u32::MAX;
 
@@ -97,6 +97,7 @@ pub(super) fn dominators(parents: Vec<u32>, others: &Edges) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::managed::graph::simple::naive;
     use proptest::prelude::*;
 
     /// Numbers and parents of a depth-first search from 0, and all edges between
@@ -116,35 +117,6 @@ mod tests {
         visit(0, 0, edges, &mut numbers, &mut parents);
         let numbered = edges.iter().filter_map(|e| Some((numbers[e.0]?, numbers[e.1]?)));
         (parents, numbered.collect())
-    }
-
-    /// What 0 leads to without going through `without`.
-    fn reached(len: usize, edges: &[(u32, u32)], without: u32) -> Vec<bool> {
-        let mut seen = vec![false; len];
-        seen[0] = true;
-        let mut stack = vec![0];
-        while let Some(at) = stack.pop() {
-            for &(_, to) in edges.iter().filter(|e| e.0 == at) {
-                if to != without && !std::mem::replace(&mut seen[to as usize], true) {
-                    stack.push(to);
-                }
-            }
-        }
-        seen
-    }
-
-    /// By what the word means: who takes a vertex with it when it goes.
-    fn naive(len: usize, edges: &[(u32, u32)]) -> Vec<u32> {
-        let lost: Vec<Vec<bool>> = (1..len as u32).map(|v| reached(len, edges, v)).collect();
-        let dominates = |v: usize, w: usize| v == 0 || v != w && !lost[v - 1][w];
-        let mut out = vec![0];
-        for w in 1..len {
-            // Of all its dominators the one that all others dominate.
-            let all: Vec<usize> = (0..len).filter(|&v| v != w && dominates(v, w)).collect();
-            let nearest = all.iter().find(|&&v| all.iter().all(|&other| other == v || dominates(other, v)));
-            out.push(nearest.map_or(u32::MAX, |&v| v as u32));
-        }
-        out
     }
 
     fn agree(len: usize, edges: &[(usize, usize)], dense: bool) {

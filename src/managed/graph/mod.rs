@@ -1,13 +1,20 @@
 //! Objects and the references between them, of any runtime: shortest paths from roots,
 //! what lives, what dominates what, and the shapes of ways.
 
+mod above;
+mod bits;
+mod deep;
 mod dominators;
-mod edges;
+mod fold;
+mod ids;
 mod live;
+mod reach;
 mod retained;
+mod rows;
 mod search;
 mod shapes;
-mod slots;
+#[cfg(test)]
+mod simple;
 mod space;
 mod tree;
 

@@ -2,13 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use crate::managed::graph::dominators::dominators;
-use crate::managed::graph::edges::Edges;
-use crate::managed::graph::live::CHUNK;
+use crate::managed::graph::above::{Known, types};
+use crate::managed::graph::live::Found;
+use crate::managed::graph::rows::CHUNK;
 use crate::managed::graph::{Graph, Live, TooMany};
 use crate::managed::{Root, Tally, TypeIndex};
 
@@ -47,15 +46,15 @@ impl<'g> Retained<'g> {
     /// # Errors
     /// [`TooMany`]
     pub fn find(graph: Graph<'g>, roots: &[Root]) -> Result<Retained<'g>, TooMany> {
-        let (live, parents) = Live::find(graph, roots)?;
-        let (edges, strays) = Edges::read(&live, &parents)?;
-        let idoms = dominators(parents, &edges);
-        drop(edges);
+        let (live, Found { idoms, strays }) = Live::find(graph, roots)?;
         let (mut retained, kinds, total) = sizes(&live);
-        for w in (1..retained.len()).rev() {
-            let own = retained[w];
-            let up = &mut retained[idoms[w] as usize];
-            *up = up.saturating_add(own);
+        // Whatever dominates an object is nearer to the roots.
+        for &number in live.reached.order.iter().rev() {
+            let own = retained.get(number as usize).copied().unwrap_or(0);
+            let up = idoms.get(number as usize).and_then(|&up| retained.get_mut(up as usize));
+            if let Some(up) = up {
+                *up = up.saturating_add(own);
+            }
         }
         Ok(Retained { live, idoms, retained, kinds, total, strays })
     }
@@ -114,22 +113,36 @@ impl<'g> Retained<'g> {
     /// Of all objects of some types, those that none of the others dominates.
     pub fn outermost(&self, pick: impl Fn(TypeIndex) -> bool) -> Vec<bool> {
         let len = self.live.len();
-        // Dominators have lower numbers.
         let (mut covered, mut out) = (vec![false; len], vec![false; len]);
-        for w in 1..len {
-            let up = self.idoms[w] as usize;
-            covered[w] = covered[up] || out[up];
-            out[w] = !covered[w] && self.kind(w as u32).is_some_and(&pick);
+        // Dominators come first.
+        for &number in &self.live.reached.order {
+            let (at, up) = (number as usize, self.dominator(number) as usize);
+            let above = covered.get(up) == Some(&true) || out.get(up) == Some(&true);
+            let picked = !above && self.kind(number).is_some_and(&pick);
+            if let (Some(covered), Some(out)) = (covered.get_mut(at), out.get_mut(at)) {
+                (*covered, *out) = (above, picked);
+            }
         }
         out
     }
 
     /// What `within` dominates, and itself, by type; all live objects for 0.
     pub fn types(&self, within: u32) -> Vec<TypeSum> {
+        let known = |number| Known { up: self.dominator(number), bytes: self.bytes(number), kind: self.kind(number) };
+        let found = types(&self.live.reached.order, self.live.len(), within, known);
+        found.unwrap_or_else(|| self.types_by_walk(within))
+    }
+
+    /// The same by a walk of all of the tree, which waits for memory at each object.
+    fn types_by_walk(&self, within: u32) -> Vec<TypeSum> {
         let len = self.live.len();
         let (mut first, mut next) = (vec![0_u32; len], vec![0_u32; len]);
-        for w in (1..len).rev() {
-            next[w] = std::mem::replace(&mut first[self.idoms[w] as usize], w as u32);
+        for &number in self.live.reached.order.iter().rev() {
+            if let Some(first) = first.get_mut(self.dominator(number) as usize)
+                && let Some(next) = next.get_mut(number as usize)
+            {
+                *next = std::mem::replace(first, number);
+            }
         }
         let mut sums: Vec<(Tally, u64, u64)> = Vec::new();
         let mut at = within;
@@ -192,20 +205,19 @@ impl<'g> Retained<'g> {
 
 /// By number, sizes and types of all live objects; and their sum.
 fn sizes(live: &Live<'_>) -> (Vec<u64>, Vec<u32>, Tally) {
-    let sizes: Vec<AtomicU64> = (0..live.len()).map(|_| AtomicU64::new(0)).collect();
-    let kinds: Vec<AtomicU32> = (0..live.len()).map(|_| AtomicU32::new(NO_KIND)).collect();
-    let (graph, len) = (live.graph, live.slots.len());
-    let of_chunk = |chunk: usize| {
-        let mut reader = graph.reader();
+    let (mut sizes, mut kinds) = (vec![0; live.len()], vec![NO_KIND; live.len()]);
+    let base = live.base() as usize;
+    let of_chunk = |(chunk, (sizes, kinds)): (usize, (&mut [u64], &mut [u32]))| {
+        let mut reader = live.graph.reader();
         let mut tally = Tally::default();
-        let from = chunk * CHUNK;
-        live.slots.each(graph.space, from..(from + CHUNK).min(len), |number, addr| {
-            if let (Some(size), Some(kind)) = (sizes.get(number as usize), kinds.get(number as usize))
-                && number != 0
-                && let Some(node) = reader.node(addr.get())
+        let first = base + chunk * CHUNK as usize;
+        live.each(chunk as u32, |number, addr| {
+            let at = number as usize - first;
+            if live.reached.live.has(number)
+                && let (Some(size), Some(kind)) = (sizes.get_mut(at), kinds.get_mut(at))
+                && let Some(node) = reader.node(addr)
             {
-                size.store(node.counted_size, Ordering::Relaxed);
-                kind.store(node.kind.0, Ordering::Relaxed);
+                (*size, *kind) = (node.counted_size, node.kind.0);
                 tally.add(1, node.counted_size);
             }
         });
@@ -215,7 +227,8 @@ fn sizes(live: &Live<'_>) -> (Vec<u64>, Vec<u32>, Tally) {
         a.add(b.count, b.size);
         a
     };
-    let total = (0..len.div_ceil(CHUNK)).into_par_iter().map(of_chunk).reduce(Tally::default, sum);
-    let sizes = sizes.into_iter().map(AtomicU64::into_inner).collect();
-    (sizes, kinds.into_iter().map(AtomicU32::into_inner).collect(), total)
+    let of_sizes = sizes.get_mut(base..).unwrap_or_default().par_chunks_mut(CHUNK as usize);
+    let of_kinds = kinds.get_mut(base..).unwrap_or_default().par_chunks_mut(CHUNK as usize);
+    let total = of_sizes.zip(of_kinds).enumerate().map(of_chunk).reduce(Tally::default, sum);
+    (sizes, kinds, total)
 }

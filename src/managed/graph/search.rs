@@ -8,6 +8,7 @@
 //! of these, the way is searched again.
 
 use std::collections::{HashMap, HashSet};
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -19,10 +20,14 @@ use crate::managed::graph::Graph;
 use crate::managed::{Link, ObjectReader, Root};
 
 /// Objects of a level from which on it is shared between threads.
-const SHARED: usize = 512;
+const SHARED: usize = 2048;
 
 /// Objects that a thread takes at once.
-const CHUNK: usize = 256;
+const CHUNK: usize = 512;
+
+/// Objects that are looked up before the first of them is read, and references before the first is marked.
+const AHEAD: usize = 32;
+const MANY: usize = 1 << 10;
 
 /// Objects met between two levels that are remembered, and how many times as
 /// many as such a level has.
@@ -67,6 +72,12 @@ impl Marks {
         let len = (words / 64 + 1) as usize;
         let zeros = |n: usize| (0..n).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
         Marks { words: zeros(len), done: vec![0; len], changed: zeros(len / BLOCK / 64 + 1) }
+    }
+
+    /// The marks of a word and those beside it.
+    #[inline(always)]
+    fn word(&self, index: u64) -> u64 {
+        self.words.get((index / 64) as usize).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
     /// Mark a word; whether it was not marked yet.
@@ -226,28 +237,49 @@ impl<'g> Search<'g> {
     fn expand_part(&self, objects: &[u64], origins: &[u32]) -> (Level, Option<u32>) {
         let mut next = Level::default();
         let mut hit = None;
+        let mut held = Vec::new();
         let spare = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut reader = spare.unwrap_or_else(|| self.graph.reader());
-        for (&object, &origin) in objects.iter().zip(origins) {
-            reader.each(object, |_, value| {
-                if value == self.target {
-                    hit = Some(origin);
-                    return false;
+        for (objects, origins) in objects.chunks(AHEAD).zip(origins.chunks(AHEAD)) {
+            // Objects lie anywhere, and so do their marks: asked for together, they come together.
+            black_box(objects.iter().fold(0, |sum, &object| sum ^ self.graph.first_word(object)));
+            for (&object, &origin) in objects.iter().zip(origins) {
+                reader.each(object, |_, value| {
+                    if value == self.target {
+                        hit = Some(origin);
+                        return false;
+                    }
+                    if value & 7 == 0
+                        && let Some(run) = self.graph.space.run(value)
+                    {
+                        held.push((run.index(value), value, origin));
+                        if held.len() >= MANY {
+                            self.meet(&mut held, &mut next);
+                        }
+                    }
+                    true
+                });
+                if hit.is_some() {
+                    break;
                 }
-                if value & 7 == 0
-                    && let Some(run) = self.graph.space.run(value)
-                    && self.marks.mark(run.index(value))
-                {
-                    next.push(value, origin);
-                }
-                true
-            });
+            }
             if hit.is_some() {
                 break;
             }
+            self.meet(&mut held, &mut next);
         }
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
         (next, hit)
+    }
+
+    /// Mark words, each with its address and an origin, and take those that were not yet.
+    fn meet(&self, held: &mut Vec<(u64, u64, u32)>, next: &mut Level) {
+        black_box(held.iter().fold(0, |sum, &(index, ..)| sum ^ self.marks.word(index)));
+        for (index, value, origin) in held.drain(..) {
+            if self.marks.mark(index) {
+                next.push(value, origin);
+            }
+        }
     }
 
     /// The whole way, from the remembered levels' objects on it.

@@ -18,6 +18,12 @@ const BACK: usize = 64;
 /// Fields by which objects of one step hold each other that are remembered.
 const MOST_LOOPS: usize = 4;
 
+/// Entries of the cache of steps: a power of two.
+const CACHE: usize = 1 << 12;
+
+/// A step, and the shape that it leads to.
+type Cached = ((ShapeIndex, FieldKey, TypeIndex), ShapeIndex);
+
 /// Number of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShapeIndex(pub u32);
@@ -56,6 +62,8 @@ pub struct Shapes<'r, 'g> {
     statics: &'r HashSet<Addr>,
     all: Vec<Shape>,
     known: HashMap<(ShapeIndex, FieldKey, TypeIndex), ShapeIndex>,
+    /// In front of what is known: objects in a row mostly ask the same.
+    cache: Vec<Option<Cached>>,
     /// By number.
     of: Vec<ShapeIndex>,
     infos: Vec<Option<TypeInfo>>,
@@ -71,6 +79,7 @@ impl<'r, 'g> Shapes<'r, 'g> {
             statics,
             all: vec![none],
             known: HashMap::new(),
+            cache: vec![None; CACHE],
             of: vec![ShapeIndex(0); retained.live.len()],
             infos: Vec::new(),
             full: false,
@@ -128,6 +137,25 @@ impl<'r, 'g> Shapes<'r, 'g> {
     }
 
     fn step(&mut self, before: ShapeIndex, by: FieldKey, kind: TypeIndex) -> Option<ShapeIndex> {
+        let offset = match by {
+            FieldKey::Field(offset) | FieldKey::Element(offset) => offset as u32,
+            _ => 0,
+        };
+        let hash = before.0 ^ kind.0.rotate_left(12) ^ offset.rotate_left(24);
+        let slot = (hash.wrapping_mul(0x9e37_79b9) >> 20) as usize % CACHE;
+        if let Some(&Some((key, found))) = self.cache.get(slot)
+            && key == (before, by, kind)
+        {
+            return Some(found);
+        }
+        let found = self.look(before, by, kind)?;
+        if let Some(slot) = self.cache.get_mut(slot) {
+            *slot = Some(((before, by, kind), found));
+        }
+        Some(found)
+    }
+
+    fn look(&mut self, before: ShapeIndex, by: FieldKey, kind: TypeIndex) -> Option<ShapeIndex> {
         if let Some(&known) = self.known.get(&(before, by, kind)) {
             return Some(known);
         }

@@ -97,28 +97,6 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// The slot of a word by its number, and the place in it. Divisions by what the compiler
-    /// knows: references are looked up by the hundred million.
-    #[inline(always)]
-    pub(super) fn slot_of(&self, index: u64) -> (u64, u64) {
-        match self.object_words {
-            3 => (index / 3, index % 3),
-            2 => (index / 2, index % 2),
-            _ => (index, 0),
-        }
-    }
-
-    /// The number of the word at a place in a slot.
-    #[inline(always)]
-    pub(super) fn index_of(&self, slot: u64, place: u64) -> u64 {
-        slot * self.object_words + place
-    }
-
-    /// How many slots all words have.
-    pub(super) fn slots(&self) -> u64 {
-        self.words / self.object_words + 1
-    }
-
     /// Words in all runs, and the few numbers left out between them.
     pub(super) fn words(&self) -> u64 {
         self.words
@@ -175,6 +153,16 @@ impl<'a> Run<'a> {
     pub fn words(&self, addr: u64) -> &'a [[u8; 8]] {
         self.words.get((addr.wrapping_sub(self.start) >> 3) as usize..).unwrap_or_default()
     }
+}
+
+/// Of such memory.
+#[cfg(test)]
+pub(super) fn of_runs<'a>(runs: &[(u64, &'a [u8])]) -> Space<'a> {
+    let mut space = Space::empty(24);
+    for &(start, bytes) in runs {
+        space.add(Addr::new(start), bytes);
+    }
+    space
 }
 
 #[cfg(test)]

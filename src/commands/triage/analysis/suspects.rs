@@ -57,10 +57,11 @@ pub(super) fn suspects(
 ) -> Vec<Finding> {
     let total = retained.total.size;
     let least = (total / 100).saturating_mul(LOOKED_AT).max(LEAST);
-    let large = (1..retained.live.len() as u32).filter(|&n| retained.live.object(n).is_some());
-    let large = large.filter(|&n| retained.bytes(n) >= least).map(|n| (n, retained.dominator(n), retained.bytes(n)));
+    let large = (1..retained.live.len() as u32).filter(|&n| retained.bytes(n) >= least);
+    let large = large.filter(|&n| retained.live.object(n).is_some());
+    let large = large.map(|n| (n, retained.dominator(n), retained.bytes(n)));
     let mut found = gathered(large.collect(), |n| retained.kind(n));
-    found.sort_by_key(|s| std::cmp::Reverse(s.way.first().map_or(0, |&n| retained.bytes(n))));
+    found.sort_by_key(|s| (std::cmp::Reverse(s.way.first().map_or(0, |&n| retained.bytes(n))), s.way.first().copied()));
     found.truncate(TOLD);
     let mut out = Vec::new();
     let searches = found.len() as u64;

@@ -1,83 +1,81 @@
-//! What a smaller core is made for: commands whose pages it keeps.
+//! What a smaller core is made for: commands whose pages it keeps, and which are run to see what they read.
 
 use std::collections::HashMap;
 
-use clap::ValueEnum;
-use coremap::addr::Addr;
-use coremap::commands::{self, HandleOptions, HeapStatOptions, MallocOptions, RetainedOptions, ThreadOptions};
-use coremap::progress::Progress;
-use coremap::session::Session;
 use regex::Regex;
 
-/// Commands that a smaller core can be made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Purpose {
-    /// info
-    Info,
-    /// summary, without --zero-fill
-    Summary,
-    /// regions and maddress
-    Regions,
-    /// stacks, without --zero-fill and what the threads do (that takes threads)
-    Stacks,
-    /// heap
-    Heap,
-    /// check
-    Check,
-    /// ip2method, symbolicate and perfmap
-    Ip2method,
-    /// threads
-    Threads,
-    /// threads --virtual: all that the heap of a Java VM holds
-    VirtualThreads,
-    /// async
-    Async,
-    /// object, of each --address
-    Object,
-    /// heapstat, objects, object, gcroot, retained and holders: the whole managed heap
-    Objects,
-    /// malloc: the heads of all blocks, and what malloc keeps of them
-    Malloc,
-    /// handles
-    Handles,
-    /// finalizers
-    Finalizers,
-    /// syncblocks
-    Syncblocks,
-    /// exceptions
-    Exceptions,
-    /// All of these; of a process without those that keep a whole heap, if that is large: name them beside it
-    All,
+use crate::addr::Addr;
+use crate::commands::{self, HandleOptions, HeapStatOptions, MallocOptions, RetainedOptions, ThreadOptions};
+use crate::progress::Progress;
+use crate::session::Session;
+use crate::words::words;
+
+words! {
+    /// Commands that a smaller core can be made for.
+    #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+    pub enum Purpose {
+        /// info
+        Info = "info",
+        /// summary, without --zero-fill
+        Summary = "summary",
+        /// regions and maddress
+        Regions = "regions",
+        /// stacks, without --zero-fill and what the threads do (that takes threads)
+        Stacks = "stacks",
+        /// heap
+        Heap = "heap",
+        /// check
+        Check = "check",
+        /// ip2method, symbolicate and perfmap
+        Ip2method = "ip2method",
+        /// threads
+        Threads = "threads",
+        /// threads --virtual: all that the heap of a Java VM holds
+        VirtualThreads = "virtual-threads",
+        /// async
+        Async = "async",
+        /// object, of each --address
+        Object = "object",
+        /// heapstat, objects, object, gcroot, retained and holders: the whole managed heap
+        Objects = "objects",
+        /// malloc: the heads of all blocks, and what malloc keeps of them
+        Malloc = "malloc",
+        /// handles
+        Handles = "handles",
+        /// finalizers
+        Finalizers = "finalizers",
+        /// syncblocks
+        Syncblocks = "syncblocks",
+        /// exceptions
+        Exceptions = "exceptions",
+        /// All of these; of a process without those that keep a whole heap, if that is large: name them beside it
+        All = "all",
+    }
 }
 
 impl Purpose {
     /// What a full core answers as the process does without the program's own files: those that need the unwind tables and the
     /// headers in them.
-    pub(super) const STRUCTURES: [Purpose; 5] =
+    pub const STRUCTURES: [Purpose; 5] =
         [Purpose::Info, Purpose::Summary, Purpose::Stacks, Purpose::Heap, Purpose::Threads];
 
     /// All of them, one by one.
-    pub(super) fn each() -> impl Iterator<Item = Purpose> {
-        Purpose::value_variants().iter().copied().filter(|&purpose| purpose != Purpose::All)
+    pub fn each() -> impl Iterator<Item = Purpose> {
+        Purpose::ALL.iter().copied().filter(|&purpose| purpose != Purpose::All)
     }
 
     /// Whether it keeps the whole managed heap.
-    pub(super) fn keeps_objects(self) -> bool {
+    pub fn keeps_objects(self) -> bool {
         matches!(self, Purpose::Objects | Purpose::VirtualThreads | Purpose::Async | Purpose::Exceptions)
     }
 
     /// Whether it keeps about all that malloc gave out.
-    pub(super) fn keeps_blocks(self) -> bool {
+    pub fn keeps_blocks(self) -> bool {
         self == Purpose::Malloc
     }
 
-    /// The word for it.
-    pub(super) fn word(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
-
     /// Run the very commands, so that what they read is what is kept.
-    pub(super) fn read(self, session: &Session<'_>, ips: &[Addr], progress: &Progress) {
+    pub fn read(self, session: &Session<'_>, ips: &[Addr], progress: &Progress) {
         match self {
             Purpose::Info => drop(commands::info(session, false)),
             Purpose::Summary => drop(commands::summary(session, false, progress)),
@@ -137,19 +135,15 @@ impl Purpose {
 
 #[cfg(test)]
 mod tests {
-    use coremap::commands::Subject;
-
     use super::*;
+    use crate::commands::{Subject, named};
 
     #[test]
     fn purposes_are_commands_of_cores() {
         for purpose in Purpose::each() {
             // What a command reads with an option of its own.
-            let name = match purpose {
-                Purpose::VirtualThreads => "threads".to_owned(),
-                purpose => purpose.word(),
-            };
-            let command = coremap::commands::named(&name);
+            let name = if purpose == Purpose::VirtualThreads { "threads" } else { purpose.name() };
+            let command = named(name);
             assert!(command.is_some_and(|c| matches!(c.subject, Subject::Process | Subject::Runtime)), "{name}");
         }
     }

@@ -1,0 +1,197 @@
+//! Sums by type of what objects keep, where an object that another one of its type dominates is in what
+//! that one keeps.
+//!
+//! Which types stand above an object is one number: that of its dominator's, and whether its own type is
+//! among them. There are few such sets, even where chains of dominators are millions long.
+
+use std::collections::HashMap;
+
+use crate::managed::graph::TypeSum;
+use crate::managed::{Tally, TypeIndex};
+
+/// Sets of types that are told apart, and steps that are taken to find out whether a type is in one.
+/// Real heaps have some thousand sets; whoever makes one with more waits for a walk of the tree.
+const MOST_SETS: usize = 1 << 22;
+const MOST_STEPS: u64 = 1 << 28;
+
+/// Entries of the cache in front of them: a power of two.
+const CACHE: usize = 1 << 12;
+
+/// The set without a type, and the place of what is not looked at.
+const EMPTY: u32 = 0;
+const OUTSIDE: u32 = u32::MAX;
+
+/// A set of types: another one, and one more.
+struct Set {
+    without: u32,
+    kind: u32,
+}
+
+/// What follows from a set and a type.
+#[derive(Clone, Copy)]
+struct Cached {
+    set: u32,
+    kind: u32,
+    /// The set with the type.
+    with: u32,
+}
+
+struct Sets {
+    all: Vec<Set>,
+    known: HashMap<(u32, u32), u32>,
+    cache: Vec<Cached>,
+    steps: u64,
+}
+
+impl Sets {
+    fn new() -> Sets {
+        let none = Cached { set: OUTSIDE, kind: 0, with: 0 };
+        let empty = Set { without: EMPTY, kind: u32::MAX };
+        Sets { all: vec![empty], known: HashMap::new(), cache: vec![none; CACHE], steps: 0 }
+    }
+
+    /// The set with a type too; `None` where there are too many.
+    #[inline(always)]
+    fn with(&mut self, set: u32, kind: u32) -> Option<u32> {
+        let hash = (set ^ kind.rotate_left(16)).wrapping_mul(0x9e37_79b9);
+        let slot = (hash >> 20) as usize % CACHE;
+        let known = *self.cache.get(slot)?;
+        if (known.set, known.kind) == (set, kind) {
+            return Some(known.with);
+        }
+        let with = self.look(set, kind)?;
+        *self.cache.get_mut(slot)? = Cached { set, kind, with };
+        Some(with)
+    }
+
+    #[cold]
+    fn look(&mut self, set: u32, kind: u32) -> Option<u32> {
+        if let Some(&with) = self.known.get(&(set, kind)) {
+            return Some(with);
+        }
+        let mut at = set;
+        let with = loop {
+            if at == EMPTY {
+                self.all.push(Set { without: set, kind });
+                break self.all.len() as u32 - 1;
+            }
+            let step = self.all.get(at as usize)?;
+            if step.kind == kind {
+                break set;
+            }
+            at = step.without;
+            self.steps += 1;
+        };
+        self.known.insert((set, kind), with);
+        (self.known.len() <= MOST_SETS && self.steps <= MOST_STEPS).then_some(with)
+    }
+}
+
+/// What is known of an object.
+pub(super) struct Known {
+    /// Its dominator.
+    pub(super) up: u32,
+    /// What it keeps.
+    pub(super) bytes: u64,
+    /// Its type; none of what stands for roots.
+    pub(super) kind: Option<TypeIndex>,
+}
+
+/// What `within` dominates, and itself, by type; all live objects for 0. `order` has all of them,
+/// dominators first, and `len` is above all their numbers. `None` where too many sets of types stand above them.
+pub(super) fn types(order: &[u32], len: usize, within: u32, known: impl Fn(u32) -> Known) -> Option<Vec<TypeSum>> {
+    let mut sets = Sets::new();
+    let mut above = vec![OUTSIDE; len];
+    let mut sums: Vec<(Tally, u64)> = Vec::new();
+    if within == 0 {
+        *above.first_mut()? = EMPTY;
+    }
+    for &number in order {
+        let Known { up, bytes, kind } = known(number);
+        let over = above.get(up as usize).copied().unwrap_or(OUTSIDE);
+        let set = if number == within { EMPTY } else { over };
+        if set == OUTSIDE {
+            continue;
+        }
+        // Its own bytes are what is left when all that it dominates is taken off.
+        if number != within
+            && let Some(TypeIndex(kind)) = known(up).kind
+            && let Some((own, _)) = sums.get_mut(kind as usize)
+        {
+            own.size = own.size.wrapping_sub(bytes);
+        }
+        let mut own = set;
+        if let Some(TypeIndex(kind)) = kind {
+            if sums.len() <= kind as usize {
+                sums.resize(kind as usize + 1, Default::default());
+            }
+            own = sets.with(set, kind)?;
+            let (tally, kept) = sums.get_mut(kind as usize)?;
+            tally.count += 1;
+            tally.size = tally.size.wrapping_add(bytes);
+            if own != set {
+                *kept = kept.saturating_add(bytes);
+            }
+        }
+        *above.get_mut(number as usize)? = own;
+    }
+    let rows = (0..).zip(sums).filter(|(_, sum)| sum.0.count > 0);
+    Some(rows.map(|(kind, (own, retained))| TypeSum { kind: TypeIndex(kind), own, retained }).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sets_have_each_type_once() {
+        let mut sets = Sets::new();
+        let mut with = |set, kind| sets.with(set, kind).unwrap_or(OUTSIDE);
+        let (a, b) = (with(EMPTY, 7), with(EMPTY, 9));
+        assert!(a != EMPTY && b != EMPTY && a != b);
+        let ab = with(a, 9);
+        assert!(![EMPTY, a, b].contains(&ab));
+        // What is in it adds nothing, however it came there.
+        assert_eq!((with(ab, 7), with(ab, 9), with(a, 7), with(EMPTY, 7)), (ab, ab, a, a));
+    }
+
+    /// By what the words mean, of trees in which each number's dominator is lower.
+    fn simple(ups: &[u32], kinds: &[u32], within: u32) -> Vec<TypeSum> {
+        let len = ups.len() as u32;
+        let above = |number: u32| std::iter::successors(Some(number), |&n| (n != 0).then(|| ups[n as usize])).skip(1);
+        let inside = |n: u32| n == within || above(n).any(|up| up == within);
+        let keeps = |n: u32| (1..len).filter(|&m| m == n || above(m).any(|up| up == n)).count() as u64;
+        let of_kind = |kind: u32| {
+            let mine: Vec<u32> = (1..len).filter(|&n| kinds[n as usize] == kind && inside(n)).collect();
+            let outer = mine.iter().filter(|&&n| !above(n).any(|up| up != n && mine.contains(&up)));
+            let own = Tally { count: mine.len() as u64, size: mine.len() as u64 };
+            TypeSum { kind: TypeIndex(kind), own, retained: outer.map(|&n| keeps(n)).sum() }
+        };
+        (0..4).map(of_kind).filter(|sum| sum.own.count > 0).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn sums_are_what_the_words_mean(
+            seeds in prop::collection::vec((0_u32..1000, 0_u32..4), 1..24),
+            within in 0_u32..24,
+        ) {
+            // Number 0 stands for all roots, and each object keeps one byte of its own.
+            let ups: Vec<u32> =
+                std::iter::once(0).chain((1..).zip(&seeds).map(|(n, seed)| seed.0 % n)).collect();
+            let kinds: Vec<u32> = std::iter::once(9).chain(seeds.iter().map(|seed| seed.1)).collect();
+            let mut kept = vec![1_u64; ups.len()];
+            for n in (1..ups.len()).rev() {
+                kept[ups[n] as usize] += kept[n];
+            }
+            let within = within % ups.len() as u32;
+            let order: Vec<u32> = (1..ups.len() as u32).collect();
+            let known = |n: u32| {
+                let kind = (n > 0).then(|| TypeIndex(kinds[n as usize]));
+                Known { up: ups[n as usize], bytes: kept[n as usize], kind }
+            };
+            assert_eq!(types(&order, ups.len(), within, known), Some(simple(&ups, &kinds, within)));
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Numbers of objects, dense and in the order of their addresses.
+//!
+//! A bit for each word of the heap tells where an object begins, and beside each 64 of them
+//! stands how many objects lie before: the number of any reference's object is found in one
+//! step. That is a thirty-second of the heap; a table of numbers by address would be a
+//! sixth of it, and wait for memory more often.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rayon::prelude::*;
+
+use crate::addr::Addr;
+use crate::limits;
+use crate::managed::graph::Graph;
+use crate::managed::graph::space::{Run, Space};
+use crate::managed::{FREE, Losses};
+
+/// Objects after which the entry is noted in which the next of them stands.
+const SAMPLE: u32 = 256;
+
+/// The words of 512 bytes.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// At which of them an object begins.
+    bits: u64,
+    /// Objects before them.
+    before: u32,
+}
+
+/// A number for each object of a heap, from 0 on.
+pub(super) struct Ids {
+    entries: Vec<Entry>,
+    /// The entry in which each [`SAMPLE`]th object stands.
+    samples: Vec<u32>,
+    len: u32,
+}
+
+/// What the walk that made them saw.
+#[derive(Default)]
+pub(super) struct Walked {
+    /// Objects in frozen segments.
+    pub(super) frozen: Vec<u64>,
+    /// What could not be walked.
+    pub(super) losses: Losses,
+}
+
+impl Ids {
+    /// Find all objects of a heap that are not free space. `None` where there are more than
+    /// can be numbered.
+    pub(super) fn new(graph: Graph<'_>) -> Option<(Ids, Walked)> {
+        let words = usize::try_from(graph.space.words() / 64 + 1).ok()?;
+        u32::try_from(words).ok()?;
+        let bits: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
+        let parts = graph.heap.parts();
+        let walked: Vec<Walked> = parts
+            .par_iter()
+            .map_init(
+                || graph.heap.walker(),
+                |walker, part| {
+                    let mut out = Walked::default();
+                    let mut gathered = (0, 0);
+                    walker.walk(part, &mut out.losses, &mut |object| {
+                        let addr = object.addr.get();
+                        let run = graph.space.run(addr).filter(|_| object.kind != FREE && addr & 7 == 0);
+                        let Some(index) = run.map(|run| run.index(addr)) else { return };
+                        if part.generation.frozen {
+                            out.frozen.push(addr);
+                        }
+                        // Parts may share a word: it is written once for all of its objects.
+                        if index / 64 != gathered.0 {
+                            put(&bits, gathered);
+                            gathered = (index / 64, 0);
+                        }
+                        gathered.1 |= 1 << (index % 64);
+                    });
+                    put(&bits, gathered);
+                    out
+                },
+            )
+            .collect();
+        let mut all = Walked::default();
+        for part in walked {
+            all.frozen.extend(part.frozen);
+            all.losses.merge(part.losses);
+        }
+        Some((Ids::of(bits.into_iter().map(AtomicU64::into_inner))?, all))
+    }
+
+    /// Number what the bits tell.
+    fn of(bits: impl ExactSizeIterator<Item = u64>) -> Option<Ids> {
+        let mut entries = Vec::with_capacity(bits.len());
+        let mut samples = Vec::new();
+        let mut len = 0_u32;
+        for (at, bits) in (0_u32..).zip(bits) {
+            entries.push(Entry { bits, before: len });
+            len += bits.count_ones();
+            while (samples.len() as u64 * u64::from(SAMPLE)) < u64::from(len) {
+                samples.push(at);
+            }
+            if len as usize > limits::MAX_LIVE_OBJECTS {
+                return None;
+            }
+        }
+        Some(Ids { entries, samples, len })
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The object that begins at `value`, if one does.
+    #[inline(always)]
+    pub(super) fn find(&self, space: &Space<'_>, value: u64) -> Option<u32> {
+        let index = space.run(value).filter(|_| value & 7 == 0)?.index(value);
+        let entry = self.entries.get((index / 64) as usize)?;
+        let bit = 1_u64 << (index % 64);
+        (entry.bits & bit != 0).then(|| entry.before + (entry.bits & (bit - 1)).count_ones())
+    }
+
+    /// Where an object begins.
+    pub(super) fn address(&self, space: &Space<'_>, id: u32) -> Option<Addr> {
+        let at = self.entry_of(id)?;
+        let entry = self.entries.get(at)?;
+        let mut bits = entry.bits;
+        for _ in entry.before..id {
+            bits &= bits.wrapping_sub(1);
+        }
+        let index = at as u64 * 64 + u64::from(bits.trailing_zeros());
+        space.run_of(index)?.address(index).map(Addr::new)
+    }
+
+    /// The entry that an object stands in.
+    fn entry_of(&self, id: u32) -> Option<usize> {
+        let sample = (id / SAMPLE) as usize;
+        let from = *self.samples.get(sample).filter(|_| id < self.len)? as usize;
+        let to = self.samples.get(sample + 1).map_or(self.entries.len(), |&to| to as usize + 1);
+        let passed = self.entries.get(from..to)?.partition_point(|entry| entry.before <= id);
+        (from + passed).checked_sub(1)
+    }
+
+    /// Visit some objects by address: number and address.
+    pub(super) fn each(&self, space: &Space<'_>, ids: Range<u32>, mut visit: impl FnMut(u32, u64)) {
+        let Some(first) = self.entry_of(ids.start) else { return };
+        let mut run = None;
+        for (at, entry) in (first as u64..).zip(self.entries.get(first..).unwrap_or_default()) {
+            let (mut bits, mut id) = (entry.bits, entry.before);
+            if id >= ids.end {
+                break;
+            }
+            while bits != 0 {
+                let index = at * 64 + u64::from(bits.trailing_zeros());
+                bits &= bits - 1;
+                if ids.contains(&id) {
+                    if run.and_then(|run: &Run<'_>| run.address(index)).is_none() {
+                        run = space.run_of(index);
+                    }
+                    if let Some(addr) = run.and_then(|run| run.address(index)) {
+                        visit(id, addr);
+                    }
+                }
+                id += 1;
+            }
+        }
+    }
+}
+
+/// Set the bits of a word: its number, and they.
+fn put(bits: &[AtomicU64], (word, some): (u64, u64)) {
+    if let Some(word) = bits.get(word as usize).filter(|_| some != 0) {
+        word.fetch_or(some, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::managed::graph::space::of_runs;
+
+    #[test]
+    fn numbers_and_places_are_each_other_s() {
+        // Two runs of memory; objects at every fifth word of the first, and two in the last.
+        let (long, short) = (vec![0_u8; 8 * 40_000], vec![0_u8; 256]);
+        let space = of_runs(&[(0x10_0000, &long), (0x7000_0000_0000, &short)]);
+        let places: Vec<u64> =
+            (0..8_000).map(|i| 0x10_0000 + 40 * i).chain([0x7000_0000_0000, 0x7000_0000_00f8]).collect();
+        let mut bits = vec![0_u64; (space.words() / 64 + 1) as usize];
+        for index in places.iter().filter_map(|&at| Some(space.run(at)?.index(at))) {
+            bits[(index / 64) as usize] |= 1 << (index % 64);
+        }
+        let Some(ids) = Ids::of(bits.into_iter()) else { panic!("too many") };
+        assert_eq!(ids.len() as usize, places.len());
+        for (id, &at) in (0..).zip(&places) {
+            assert_eq!(ids.find(&space, at), Some(id));
+            assert_eq!(ids.address(&space, id), Some(Addr::new(at)));
+        }
+        for none in [0, 0x10_0008, 0x10_0001, 0x7000_0000_0008, u64::MAX] {
+            assert_eq!(ids.find(&space, none), None);
+        }
+        assert_eq!(ids.address(&space, ids.len()), None);
+        let mut seen = Vec::new();
+        ids.each(&space, 777..8_001, |id, at| seen.push((id, at)));
+        let expected: Vec<(u32, u64)> = (777..).zip(places[777..8_001].iter().copied()).collect();
+        assert_eq!(seen, expected);
+    }
+}

@@ -1,0 +1,168 @@
+//! Rules that no secret of a program shows to be needed, as others overwrite it too: what happens to words that somebody read as
+//! a structure, and to those that only look like addresses.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use super::plan::Use;
+use super::{Counts, Fill, Level, Plan, Rule, notes};
+use crate::addr::Addr;
+use crate::commands::shrink::scrub_plan;
+use crate::memory::Memory;
+use crate::phase::Phase;
+use crate::process::{Options, Process};
+use crate::progress::Progress;
+use crate::session::Session;
+use crate::targets::{Arch, at};
+
+/// Bytes of memory that are looked through at once.
+const AT_ONCE: u64 = 4096;
+
+fn open(core: &str) -> Process {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores").join(core);
+    let options = Options { record_bytes: true, ..Options::default() };
+    Process::open(&path, &options, &Progress::silent()).unwrap()
+}
+
+fn plan<'p>(session: &Session<'p>) -> Plan<'p> {
+    scrub_plan(session, Fill::ByLength, Level::Values, &Progress::silent())
+}
+
+/// What becomes of the word at `at`.
+fn becomes(plan: &Plan<'_>, at: Addr) -> [u8; 8] {
+    let mut bytes = plan.process.memory.look(at, 8).unwrap();
+    plan.apply(at, &mut bytes, &mut Counts::default(), None);
+    bytes.try_into().unwrap()
+}
+
+/// Whether characters of a string are in the word at `at`.
+fn is_character(plan: &Plan<'_>, at: Addr) -> bool {
+    let texts = &plan.objects.texts;
+    let first = texts.partition_point(|(text, _)| text.end <= at);
+    texts.get(first).is_some_and(|(text, _)| text.start < at.saturating_add(8))
+}
+
+/// The words that are no zero and of which `is_one` holds, by address.
+fn words(plan: &Plan<'_>, is_one: impl Fn(Use, Addr, u64) -> bool) -> Vec<(Addr, u64)> {
+    let mut out = Vec::new();
+    for &(range, used) in &plan.uses {
+        for page in (range.start.get()..range.end.get()).step_by(AT_ONCE as usize).map(Addr::new) {
+            let Ok(bytes) = plan.process.memory.look(page, AT_ONCE.min(range.end.since(page)) as usize) else {
+                continue;
+            };
+            for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+                let (place, value) = (page.saturating_add(8 * i as u64), u64::from_le_bytes(*word));
+                if value != 0 && is_one(used, place, value) {
+                    out.push((place, value));
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Scrub the words that `chosen` finds, after each was read as a structure: none must be what it was, but without the rule most must.
+#[track_caller]
+fn goes_by(core: &str, rule: Rule, chosen: impl Fn(&Plan<'_>) -> Vec<(Addr, u64)>) {
+    let found = {
+        let process = open(core);
+        chosen(&plan(&Session::new(&process)))
+    };
+    assert!(!found.is_empty(), "{core} has no such word");
+    let process = open(core);
+    {
+        let _reading = process.reads().enter(Phase::Stacks);
+        found.iter().for_each(|&(place, _)| drop(process.memory.bytes(place, 8)));
+    }
+    let session = Session::new(&process);
+    let mut plan = plan(&session);
+    let stayed = |plan: &Plan<'_>| found.iter().filter(|(at, value)| becomes(plan, *at) == value.to_le_bytes()).count();
+    assert_eq!(stayed(&plan), 0, "of {}", found.len());
+    plan.without(rule);
+    // Some go by another rule as well.
+    assert!(stayed(&plan) > found.len() / 2, "{} of {}", stayed(&plan), found.len());
+}
+
+#[test]
+fn guards_of_stacks_go_whoever_read_them() {
+    goes_by("native-glibc-kernel/core.gz", Rule::Guards, |plan| {
+        let random = plan.process.auxv(at::RANDOM).map(Addr::new).unwrap();
+        let guard = plan.process.memory.u64(random).unwrap() & !0xff;
+        let copies = words(plan, |used, _, value| matches!(used, Use::Stack | Use::Data) && value == guard);
+        assert!(copies.len() > 1, "each thread has one, and frames have copies: {copies:?}");
+        copies
+    });
+}
+
+#[test]
+fn a_text_in_a_block_goes_though_it_was_read_as_a_structure() {
+    let letters = |value: u64| value.to_le_bytes().iter().all(u8::is_ascii_alphanumeric);
+    goes_by("python313-tasks/core.zst", Rule::UnnamedTexts, |plan| {
+        let is_text = |used, at, value| {
+            used == Use::Blocks
+                && letters(value)
+                && plan.keeps(used, at) == 0
+                && plan.values(at) == 0
+                && !is_character(plan, at)
+        };
+        words(plan, is_text)
+    });
+}
+
+#[test]
+fn values_of_objects_go_whoever_read_them() {
+    goes_by("python313-tasks/core.zst", Rule::Values, |plan| {
+        words(plan, |used, at, value| {
+            used == Use::Data && plan.values(at) == u8::MAX && !is_character(plan, at) && !plan.is_address(used, value)
+        })
+    });
+}
+
+#[test]
+fn a_word_that_leads_to_no_object_is_a_number() {
+    let process = open("java17-offheap/core.zst");
+    let session = Session::new(&process);
+    let mut plan = plan(&session);
+    let inner = words(&plan, |used, at, value| plan.objects.is_number(used, value) && plan.keeps(used, at) == 0);
+    assert!(!inner.is_empty());
+    assert!(inner.iter().all(|(at, value)| becomes(&plan, *at) != value.to_le_bytes()));
+    plan.without(Rule::Numbers);
+    assert!(inner.iter().any(|(at, value)| becomes(&plan, *at) == value.to_le_bytes()));
+}
+
+#[test]
+fn small_numbers_of_python_are_not_told_by_their_addresses() {
+    let process = open("python313-tasks/core.zst");
+    let session = Session::new(&process);
+    let mut plan = plan(&session);
+    let holders = words(&plan, |used, at, value| {
+        let is_other = plan.values(at) != 0 || is_character(&plan, at);
+        used == Use::Data && !is_other && plan.keeps(used, at) == 0 && plan.objects.alike.contains_key(&value)
+    });
+    let different = |plan: &Plan<'_>| {
+        let mut all: Vec<_> = holders.iter().map(|(at, _)| becomes(plan, *at)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.len()
+    };
+    // One for all integers, one for all texts of one letter, and one for all bytes.
+    assert_eq!(different(&plan), 3, "of {}", holders.len());
+    plan.without(Rule::Alike);
+    assert!(different(&plan) > 20);
+}
+
+#[test]
+fn a_note_of_which_nothing_is_known_loses_its_data() {
+    let process = open("native-glibc-kernel/core.gz");
+    let session = Session::new(&process);
+    let mut plan = plan(&session);
+    let mut note = Vec::new();
+    for word in [5u32, 8, 77] {
+        note.extend(word.to_le_bytes());
+    }
+    note.extend(b"ACME\0\0\0\0hunter22");
+    let after = |plan: &Plan<'_>| notes(&note, Arch::X86_64, plan).get(..note.len()).map(<[u8]>::to_vec);
+    assert_eq!(after(&plan).unwrap(), [note.get(..20).unwrap(), &[0; 8]].concat());
+    plan.without(Rule::UnknownNotes);
+    assert_eq!(after(&plan).unwrap(), note);
+}
