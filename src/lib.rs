@@ -121,6 +121,7 @@ pub mod diag;
 #[doc(hidden)]
 pub mod dotnet;
 pub mod dump;
+pub mod export;
 #[doc(hidden)]
 mod host;
 pub mod hotspot;

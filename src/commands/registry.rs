@@ -2,8 +2,8 @@
 
 use crate::commands::command::{Command, Group, of_program, of_screen};
 use crate::commands::{
-    anon, check, diff, dotnet, dump, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc, object,
-    objects, perfmap, record, refs, regions, report, retained, scan_secrets, search, shrink, stacks, summary,
+    anon, check, diff, dotnet, dump, export, gcroot, heapstat, holders, info, ip2method, leaks, maddress, malloc,
+    object, objects, perfmap, record, refs, regions, report, retained, scan_secrets, search, shrink, stacks, summary,
     symbolicate, threads, trend, triage, whatis,
 };
 
@@ -44,6 +44,7 @@ pub const COMMANDS: &[Command] = &[
     trend::COMMAND.under(Group::Memory),
     dump::COMMAND.under(Group::Sharing),
     report::COMMAND.under(Group::Sharing),
+    export::COMMAND.under(Group::Sharing),
     shrink::COMMAND.under(Group::Sharing),
     scan_secrets::COMMAND.under(Group::Sharing),
     check::COMMAND.under(Group::Memory),

@@ -197,3 +197,12 @@ pub const MAX_RECORDED_ROWS: usize = 1 << 20;
 
 /// Names of kinds, findings and warnings that a recording has: each is kept once.
 pub const MAX_RECORDED_WORDS: usize = 1 << 10;
+
+/// Steps of a path in a profile of what keeps the heap: deeper ones are told together. Flame graphs show some hundred rows.
+pub const MAX_PROFILE_DEPTH: u32 = 100;
+
+/// Different paths that are told apart there, at some hundred bytes each.
+pub const MAX_PROFILE_PATHS: usize = 1 << 22;
+
+/// A path that has less than one in so many of all bytes is told with others: no picture has a place for it.
+pub const LEAST_PROFILE_PATH: u64 = 100_000;

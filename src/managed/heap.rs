@@ -276,6 +276,12 @@ pub trait Heap: Sync {
     /// A type's name, as the runtime's own tools write it.
     fn type_name(&self, kind: TypeIndex) -> String;
 
+    /// The file of the module that defines a type, as the runtime names it: the path of its assembly; `None` where types have no
+    /// such file, or it is not known.
+    fn type_module(&self, _kind: TypeIndex) -> Option<String> {
+        None
+    }
+
     /// The field at `offset` of objects that are no arrays: `name`, or `name.inner` where
     /// that is within a value.
     fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String>;

@@ -24,9 +24,10 @@ mod threads;
 
 pub use crate::words::{
     AllocatorName, AsyncEnd, AsyncPart, BlockBorders, BlockContent, BufferMemory, ChunkPlace, ChunkState,
-    ClusterContent, CodeKind, CodePart, Compression, Execution, FieldStorage, FinalizerState, FrameRowKind, GcMode,
-    Generation, HandleKind, HitEncoding, ImageFormat, Measure, OsSubject, Part, RecordingEnd, SecretKind,
-    SecretSeverity, SeriesClock, SeriesOf, StackState, TargetKind, TaskStatus, TextFormat, Trust, Verdict, WaitKind,
+    ClusterContent, CodeKind, CodePart, Compression, Execution, ExportFormat, ExportSubject, FieldStorage,
+    FinalizerState, FrameRowKind, GcMode, Generation, HandleKind, HitEncoding, ImageFormat, Measure, OsSubject, Part,
+    RecordingEnd, SecretKind, SecretSeverity, SeriesClock, SeriesOf, StackState, TargetKind, TaskStatus, TextFormat,
+    Trust, Verdict, WaitKind,
 };
 pub use blocks::{ChunkRow, ChunkSum, ClusterRow, SizeClassRow};
 pub use code::InlinedRow;

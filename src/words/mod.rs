@@ -9,6 +9,7 @@
 //! any heap, tiers of code, roles of threads, marks on stacks, kinds of roots.
 
 mod code;
+mod export;
 mod malloc;
 mod managed;
 mod memory;
@@ -18,6 +19,7 @@ mod series;
 mod threads;
 
 pub use code::{CodeKind, CodePart, Execution, FrameRowKind, TextFormat, Trust};
+pub use export::{ExportFormat, ExportSubject};
 pub use malloc::{AllocatorName, ChunkPlace, ChunkState, ClusterContent};
 pub use managed::{
     AsyncEnd, AsyncPart, FieldStorage, FinalizerState, GcMode, Generation, HandleKind, TaskStatus, WaitKind,

@@ -75,6 +75,7 @@ snapshots! {
     help_symbolicate: "symbolicate", "--help";
     help_perfmap: "perfmap", "--help";
     help_shrink: "shrink", "--help";
+    help_export: "export", "--help";
     help_scan_secrets: "scan-secrets", "--help";
     help_diff: "diff", "--help";
     help_record: "record", "--help";

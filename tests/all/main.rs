@@ -28,6 +28,7 @@ mod evil_heap;
 mod evil_lists;
 mod evil_methods;
 mod executable_memory;
+mod export;
 mod faults;
 mod fences;
 mod foreign;

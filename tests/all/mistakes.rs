@@ -225,6 +225,28 @@ fn report_overwrites_nothing() {
 }
 
 #[test]
+fn export_overwrites_nothing_and_says_what_it_needs() {
+    let dir = desk(&[("notes", b"mine")]);
+    let here = dir.path();
+    std::fs::create_dir(here.join("folder")).unwrap();
+    let asked = |out| ["export", "--to", "gcdump", "-o", out, "core"];
+    says(here, &asked("notes"), 2, &["notes", "exists already", "coremap export --to gcdump -o NEW core"]);
+    says(here, &asked("folder"), 2, &["is a directory"]);
+    assert_eq!(std::fs::read_to_string(here.join("notes")).unwrap(), "mine");
+    assert!(at(here, &["export", "-o", "x", "core"]).exits(2).stderr.contains("--to <FORMAT>"));
+    assert!(at(here, &["export", "--to", "csv", "-o", "x", "core"]).exits(2).stderr.contains("gcdump"));
+    says(here, &["export", "--to", "gcdump", "--of", "malloc", "-o", "x", "core"], 2, &["--of", "gcdump has none"]);
+    says(here, &["export", "--to", "folded", "--core-id", "a", "-o", "x", "core"], 2, &["--core-id", "folded is none"]);
+    if cfg!(not(feature = "parquet")) {
+        says(here, &["export", "--to", "parquet", "-o", "x", "core"], 2, &["without the feature parquet"]);
+    }
+    // A C program has no heap of objects.
+    let refused = at(here, &asked("x.gcdump"));
+    assert!(refused.exits(1).stdout.starts_with("no heap of a managed runtime"), "{}", refused.stdout);
+    assert!(!here.join("x.gcdump").exists());
+}
+
+#[test]
 fn shrink_overwrites_nothing() {
     let dir = desk(&[("notes", b"mine")]);
     let here = dir.path();

@@ -171,6 +171,7 @@ pub(super) const EXAMPLES: &[Example] = &[
         ],
     ),
     example("report", "coremap report -o page.html core", "a page to look at, and to give to others", &[]),
+    example("export", "coremap export --to gcdump core -o app.gcdump", "a heap that PerfView opens", &[]),
     example("shrink", "coremap shrink --for threads core -o small.core", "a core small enough to send", &[]),
     example(
         "scan-secrets",

@@ -11,6 +11,7 @@ mod dump;
 mod examples;
 mod exceptions;
 mod explore;
+mod export;
 mod finalizers;
 mod gcroot;
 mod handles;
@@ -103,6 +104,7 @@ const COMMANDS: &[Row] = &[
     row::<trend::Trend>(),
     row::<dump::Dump>(),
     row::<report::Report>(),
+    row::<export::Export>(),
     row::<shrink::Shrink>(),
     row::<scan_secrets::ScanSecrets>(),
     row::<check::Check>(),

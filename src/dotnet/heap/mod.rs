@@ -189,6 +189,12 @@ impl managed::Heap for Heap<'_> {
         }
     }
 
+    fn type_module(&self, kind: TypeIndex) -> Option<String> {
+        let info = self.tables.get(kind).filter(|info| !info.free)?;
+        let module = self.types.module(self.types.module_of(info.address).ok()?);
+        (!module.path.is_empty()).then(|| module.path.clone())
+    }
+
     fn field_name(&self, kind: TypeIndex, offset: u64) -> Option<String> {
         self.name_of_field(kind, offset)
     }

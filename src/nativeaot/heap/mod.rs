@@ -172,6 +172,11 @@ impl managed::Heap for Heap<'_> {
         }
     }
 
+    /// All types are compiled into the program.
+    fn type_module(&self, _: TypeIndex) -> Option<String> {
+        (!self.runtime.path.is_empty()).then(|| self.runtime.path.clone())
+    }
+
     /// Metadata of NativeAOT tells no offsets of fields.
     fn field_name(&self, _kind: TypeIndex, _offset: u64) -> Option<String> {
         None

@@ -1,27 +1,30 @@
 //! Every command over a damaged core: an answer that breaks its promise is an
 //! error. What is promised are sums, and that each form of the answer can be written.
 
+use std::io::Cursor;
 use std::path::Path;
 use std::time::Duration;
 
 use coremap::addr::{Addr, AddrRange};
+use coremap::commands::export::{ExportedRow, Files};
 use coremap::commands::trend::Source;
 use coremap::commands::{
-    self, DiffInput, HandleOptions, HeapStatOptions, LeaksOptions, MallocOptions, PageOptions, RefsOptions,
-    RegionOptions, RetainedOptions, SearchOptions, Span, ThreadOptions, TriageOptions, report,
+    self, DiffInput, ExportOptions, HandleOptions, HeapStatOptions, LeaksOptions, MallocOptions, PageOptions,
+    RefsOptions, RegionOptions, RetainedOptions, SearchOptions, Span, ThreadOptions, TriageOptions, report,
 };
+use coremap::export::{ExportError, Output};
 use coremap::map::audit;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
 use coremap::render::{self, Look, Render};
-use coremap::report::{Part, Verdict as Moves};
+use coremap::report::{ExportFormat, ExportSubject, Part, Verdict as Moves};
 use coremap::search::{Encoding, Pattern, PatternOptions};
 use coremap::series::{Moment, Recording, RecordingWriter, read_recording};
 use coremap::session::Session;
 use coremap::shrink;
 use regex::Regex;
 
-use crate::support::Rng;
+use crate::support::{Rng, gcdump};
 
 /// A core as it was opened.
 pub struct Opened<'p> {
@@ -73,6 +76,7 @@ pub const COMMANDS: &[(&str, Command)] = &[
     ("record", record),
     ("trend", trend),
     ("report", page),
+    ("export", exported),
     ("shrink", shrunk),
 ];
 
@@ -403,6 +407,51 @@ fn page(o: &Opened<'_>, _: &mut Rng) -> Verdict {
     match page.html.matches("<script").count() {
         2 => report::read_page(&page.html).map(drop).map_err(|e| e.to_string()),
         scripts => Err(format!("{scripts} scripts in a page")),
+    }
+}
+
+/// A heap as a graph: what is written is what `heapstat` counts, and reads back.
+fn exported(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
+    let mut file = InMemory::default();
+    if rng.below(2) == 0 {
+        let formats = [ExportFormat::Speedscope, ExportFormat::Firefox, ExportFormat::Pprof, ExportFormat::Folded];
+        let format = formats[rng.below(formats.len() as u64) as usize];
+        let subject = ExportSubject::ALL[rng.below(ExportSubject::ALL.len() as u64) as usize];
+        let options = ExportOptions { format, subject, ..ExportOptions::default() };
+        let report = commands::export(&o.session, options, &mut file, &o.silent).map_err(|e| e.to_string())?;
+        return if report.files.is_empty() == report.refused.is_some() {
+            Ok(())
+        } else {
+            Err("a file, and none".into())
+        };
+    }
+    let report =
+        commands::export(&o.session, ExportOptions::default(), &mut file, &o.silent).map_err(|e| e.to_string())?;
+    if report.files.is_empty() {
+        return Ok(());
+    }
+    let dump = gcdump::read(file.0.get_ref());
+    let heapstat = commands::heapstat(&o.session, &HeapStatOptions::default(), &o.silent);
+    let objects = dump.nodes.iter().filter(|node| !dump.is_root(node)).count() as u64;
+    let free = heapstat.free.objects;
+    if objects + free != heapstat.total.objects {
+        return Err(format!("{objects} objects in the file and {free} free, {:?} on the heap", heapstat.total));
+    }
+    Ok(())
+}
+
+/// A file that is none.
+#[derive(Default)]
+struct InMemory(Cursor<Vec<u8>>);
+
+impl Files for InMemory {
+    fn make(
+        &mut self,
+        _: Option<&str>,
+        fill: &mut dyn FnMut(&mut dyn Output) -> Result<u64, ExportError>,
+    ) -> Result<ExportedRow, ExportError> {
+        let rows = fill(&mut self.0)?;
+        Ok(ExportedRow { path: String::new(), bytes: self.0.get_ref().len() as u64, rows })
     }
 }
 

@@ -11,6 +11,7 @@ pub mod cpu;
 pub mod dotnet_builder;
 pub mod dotnet_code;
 pub mod elf;
+pub mod gcdump;
 pub mod hotspot_builder;
 #[cfg(target_os = "linux")]
 pub mod live;

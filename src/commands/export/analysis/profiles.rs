@@ -1,0 +1,157 @@
+//! Stacks with weights: what threads do, what keeps the managed heap, what malloc gave out, and who holds native memory.
+
+use std::collections::HashMap;
+
+use crate::bytes::printable;
+use crate::commands::export::analysis::retained::retained;
+use crate::commands::export::analysis::{ExportOptions, Files};
+use crate::commands::export::report::{ExportReport, FigureRow};
+use crate::commands::{MallocOptions, ThreadOptions, holders, malloc, stacks, threads};
+use crate::export::ExportError;
+use crate::export::profiles::firefox::{self, Track};
+use crate::export::profiles::{Frame, Measure, Profile, folded, pprof, speedscope};
+use crate::progress::Progress;
+use crate::report::{ExportFormat, ExportSubject, FrameRow};
+use crate::session::Session;
+use crate::units::count;
+
+const THREADS: Measure = Measure { name: "threads", bytes: false };
+const RESERVED: Measure = Measure { name: "reserved", bytes: true };
+const TOUCHED: Measure = Measure { name: "touched", bytes: true };
+const BYTES: Measure = Measure { name: "bytes", bytes: true };
+const BLOCKS: Measure = Measure { name: "blocks", bytes: false };
+
+/// Write a profile of what `options` name.
+pub(super) fn write(
+    session: &Session<'_>,
+    options: ExportOptions,
+    files: &mut dyn Files,
+    progress: &Progress,
+) -> Result<ExportReport, ExportError> {
+    let mut limits = Vec::new();
+    let tool = concat!("coremap ", env!("CARGO_PKG_VERSION"));
+    let facts = session.process.facts();
+    let name = facts.process.as_ref().map_or_else(|| "(unknown)".to_owned(), |info| info.name.clone());
+    let process = firefox::Process { name, pid: session.process.pid(), tool: tool.to_owned() };
+    let mut tracks = Vec::new();
+    let profile = match options.subject {
+        ExportSubject::Threads => of_threads(session, progress, &mut limits, &mut tracks),
+        ExportSubject::Retained => retained(session)?,
+        ExportSubject::Malloc => of_malloc(session, progress)?,
+        ExportSubject::Holders => of_holders(session, progress, &mut limits)?,
+    };
+    if matches!(options.format, ExportFormat::Folded | ExportFormat::Firefox) && profile.measures.len() > 1 {
+        let left: Vec<_> = profile.measures.iter().skip(1).map(|measure| measure.name).collect();
+        limits.push(format!(
+            "the format has one weight a stack: not {}, as speedscope and pprof have",
+            left.join(" and ")
+        ));
+    }
+    let row = files.make(None, &mut |out| {
+        Ok(match options.format {
+            ExportFormat::Speedscope => speedscope::write(&profile, tool, out)?,
+            ExportFormat::Pprof => pprof::write(&profile, &process.name, tool, out)?,
+            ExportFormat::Firefox if options.subject == ExportSubject::Threads => {
+                firefox::write_threads(&process, &tracks, out)?
+            }
+            ExportFormat::Firefox => firefox::write_memory(&process, &profile, out)?,
+            _ => folded::write(&profile, out)?,
+        })
+    })?;
+    let totals = profile.measures.iter().enumerate();
+    let totals = totals.map(|(number, measure)| FigureRow { figure: measure.name, value: profile.total(number) });
+    let stacks = FigureRow { figure: "stacks", value: profile.stacks.len() as u64 };
+    Ok(ExportReport { files: vec![row], figures: totals.chain([stacks]).collect(), limits, ..ExportReport::default() })
+}
+
+/// The frame of a thread's stack, with its whole name.
+fn frame(row: &FrameRow) -> Frame {
+    Frame {
+        name: format!("{}{}", row.name(), FrameRow::mark(row.doubt())),
+        file: row.file.as_ref().map(ToString::to_string),
+        line: row.line,
+        module: row.module.as_ref().map(ToString::to_string),
+    }
+}
+
+/// Equal stacks of threads, with what their own stacks reserve and have ever touched.
+fn of_threads(
+    session: &Session<'_>,
+    progress: &Progress,
+    limits: &mut Vec<String>,
+    tracks: &mut Vec<Track>,
+) -> Profile {
+    let threads = threads(session, ThreadOptions::default());
+    let stacks = stacks(session, &HashMap::new(), true, progress);
+    let sizes: HashMap<u32, (Option<u64>, Option<u64>)> =
+        stacks.stacks.iter().filter_map(|row| Some((row.tid?, (row.reserved, row.touched)))).collect();
+    let mut profile = Profile::new("threads", &[THREADS, RESERVED, TOUCHED]);
+    let (mut without_size, mut without_touched) = (0, 0);
+    for thread in &threads.threads {
+        let (reserved, touched) = sizes.get(&thread.tid).copied().unwrap_or_default();
+        without_size += u64::from(reserved.is_none());
+        without_touched += u64::from(reserved.is_some() && touched.is_none());
+        let frames = thread.frames.iter().rev().map(frame);
+        let frames: Vec<Frame> = match thread.frames.is_empty() {
+            true => vec![Frame::named("(no frame is known)")],
+            false => frames.collect(),
+        };
+        let name = thread.managed_name.clone().or_else(|| thread.name.clone());
+        let name = name.unwrap_or_else(|| format!("thread {}", thread.tid));
+        tracks.push(Track { name, tid: thread.tid, frames: frames.clone() });
+        profile.add(frames, &[1, reserved.unwrap_or(0), touched.unwrap_or(0)]);
+    }
+    for (threads, what) in [(without_size, "reserved and touched"), (without_touched, "touched")] {
+        if threads > 0 {
+            limits.push(format!(
+                "{}: what their stacks have {what} is not known, and is in no sum",
+                count(threads, "thread")
+            ));
+        }
+    }
+    profile
+}
+
+/// Blocks of malloc that are alike: what they are, then their size.
+fn of_malloc(session: &Session<'_>, progress: &Progress) -> Result<Profile, ExportError> {
+    let report = malloc(session, &MallocOptions { chunks: false, limit: Some(usize::MAX) }, progress);
+    if report.total.used == 0 {
+        return Err(ExportError::Unfit("no blocks of malloc are known in this core: nothing was written".into()));
+    }
+    let mut profile = Profile::new("malloc", &[BYTES, BLOCKS]);
+    let (mut bytes, mut blocks) = (0_u64, 0_u64);
+    for cluster in &report.clusters {
+        let what = cluster.category.as_deref().or(cluster.symbol.as_deref());
+        let what = what.map_or_else(|| cluster.kind.name().to_owned(), |text| printable(text).into_owned());
+        let size = format!("blocks of {} bytes{}", cluster.size, if cluster.mmapped { " (mmapped)" } else { "" });
+        profile.add([Frame::named("malloc"), Frame::named(what), Frame::named(size)], &[cluster.bytes, cluster.count]);
+        bytes = bytes.saturating_add(cluster.bytes);
+        blocks = blocks.saturating_add(cluster.count);
+    }
+    let rest = [report.total.used_bytes.saturating_sub(bytes), report.total.used.saturating_sub(blocks)];
+    if rest != [0, 0] {
+        profile.add([Frame::named("malloc"), Frame::named("(others)")], &rest);
+    }
+    Ok(profile)
+}
+
+/// Native memory by who points at it.
+fn of_holders(session: &Session<'_>, progress: &Progress, limits: &mut Vec<String>) -> Result<Profile, ExportError> {
+    let report = holders(session, None, progress);
+    if report.holders.is_empty() {
+        return Err(ExportError::Unfit("no managed object points at native memory: nothing was written".into()));
+    }
+    let mut profile = Profile::new("holders", &[BYTES, BLOCKS]);
+    for row in &report.holders {
+        let name = row.name.as_ref().map_or_else(|| "(type unknown)".to_owned(), ToString::to_string);
+        let field = row.field.as_ref().map_or_else(|| "[]".to_owned(), ToString::to_string);
+        for (sum, memory) in [(row.malloc, "malloc"), (row.mmap, "mmap")] {
+            if sum.count > 0 {
+                let frames = [name.clone(), field.clone(), memory.to_owned()].map(Frame::named);
+                profile.add(frames, &[sum.bytes, sum.count]);
+            }
+        }
+    }
+    limits.push("a block that two fields point at is in both: the sum may be more than there is".to_owned());
+    Ok(profile)
+}

@@ -1,0 +1,178 @@
+//! What keeps the managed heap, as stacks: from the kind of root by the types of what dominates what, with the objects' own bytes.
+
+use std::collections::HashMap;
+
+use crate::analysis::roots::with_retained;
+use crate::export::ExportError;
+use crate::export::profiles::{Frame, Measure, Profile};
+use crate::limits;
+use crate::managed::graph::Retained;
+use crate::managed::{ObjectNames, TypeIndex};
+use crate::session::Session;
+
+const BYTES: Measure = Measure { name: "bytes", bytes: true };
+const OBJECTS: Measure = Measure { name: "objects", bytes: false };
+
+/// What stands in a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Step {
+    /// All roots.
+    Top,
+    /// Roots of a kind, by the number that stands for them.
+    Source(u32),
+    /// Roots of several kinds.
+    Several,
+    /// Objects of a type; those that dominate one another, as nodes of a list do, are one step.
+    Type(TypeIndex),
+    /// What is too little to be told, or too deep.
+    Others,
+}
+
+/// A node of the tree of paths.
+struct Node {
+    step: Step,
+    parent: u32,
+    depth: u32,
+    /// Of the objects that are here themselves.
+    own: (u64, u64),
+    /// And below.
+    all: u64,
+}
+
+/// The live objects of all heaps.
+pub(super) fn retained(session: &Session<'_>) -> Result<Profile, ExportError> {
+    let mut profile = Profile::new("retained", &[BYTES, OBJECTS]);
+    let mut any = false;
+    with_retained(session, |retained, names, rooted| {
+        any = true;
+        let runtime = rooted.runtime.row().name;
+        Paths::of(retained).tell(retained, names, &runtime, &mut profile);
+    });
+    if !any {
+        return Err(ExportError::Unfit(
+            "no heap of a managed runtime can be read from this core: nothing was written".into(),
+        ));
+    }
+    Ok(profile)
+}
+
+struct Paths {
+    nodes: Vec<Node>,
+    below: HashMap<(u32, Step), u32>,
+}
+
+impl Paths {
+    /// All live objects are put in the node of their path. What dominates an object has a lower number.
+    fn of(retained: &Retained<'_>) -> Paths {
+        let len = retained.live.len();
+        let mut own: Vec<u64> = (0..len as u32).map(|number| retained.bytes(number)).collect();
+        for number in 1..len as u32 {
+            if let Some(up) = own.get_mut(retained.dominator(number) as usize) {
+                *up = up.saturating_sub(retained.bytes(number));
+            }
+        }
+        let top = Node { step: Step::Top, parent: 0, depth: 0, own: (0, 0), all: 0 };
+        let mut paths = Paths { nodes: vec![top], below: HashMap::new() };
+        let mut of: Vec<u32> = vec![0; len];
+        for number in 1..len as u32 {
+            let up = of.get(retained.dominator(number) as usize).copied().unwrap_or(0);
+            let step = retained.kind(number).map_or(Step::Source(number), Step::Type);
+            let up = if up == 0 && matches!(step, Step::Type(_)) { paths.step(0, Step::Several) } else { up };
+            let at = paths.step(up, step);
+            if let Some(place) = of.get_mut(number as usize) {
+                *place = at;
+            }
+            if let (Some(node), Step::Type(_)) = (paths.nodes.get_mut(at as usize), step) {
+                let bytes = own.get(number as usize).copied().unwrap_or(0);
+                node.own = (node.own.0.saturating_add(bytes), node.own.1 + 1);
+            }
+        }
+        paths.sum();
+        paths
+    }
+
+    /// One step on from `up`.
+    fn step(&mut self, up: u32, step: Step) -> u32 {
+        let Some(node) = self.nodes.get(up as usize) else { return 0 };
+        if node.step == step || node.step == Step::Others {
+            return up;
+        }
+        let depth = node.depth + 1;
+        let full = depth > limits::MAX_PROFILE_DEPTH || self.nodes.len() >= limits::MAX_PROFILE_PATHS;
+        let step = if full { Step::Others } else { step };
+        let next = self.nodes.len() as u32;
+        *self.below.entry((up, step)).or_insert_with(|| {
+            self.nodes.push(Node { step, parent: up, depth, own: (0, 0), all: 0 });
+            next
+        })
+    }
+
+    /// Sums of what is below, and what is too little goes to the others below the nearest that is not. Parents stand before their children.
+    fn sum(&mut self) {
+        for at in (0..self.nodes.len()).rev() {
+            let Some(node) = self.nodes.get_mut(at) else { continue };
+            node.all = node.all.saturating_add(node.own.0);
+            let (all, parent) = (node.all, node.parent as usize);
+            if at > 0
+                && let Some(up) = self.nodes.get_mut(parent)
+            {
+                up.all = up.all.saturating_add(all);
+            }
+        }
+        let least = self.nodes.first().map_or(0, |top| top.all) / limits::LEAST_PROFILE_PATH;
+        for at in (1..self.nodes.len()).rev() {
+            let Some(node) = self.nodes.get(at) else { continue };
+            let (kept, mut up, is_others) = (node.own, node.parent, node.step == Step::Others);
+            if node.all >= least || kept == (0, 0) {
+                continue;
+            }
+            let all_of = |at: u32| self.nodes.get(at as usize).map_or(0, |node| node.all);
+            if is_others && all_of(up) >= least {
+                continue;
+            }
+            while up != 0 && all_of(up) < least {
+                up = self.nodes.get(up as usize).map_or(0, |node| node.parent);
+            }
+            if let Some(node) = self.nodes.get_mut(at) {
+                node.own = (0, 0);
+            }
+            let others = self.others(up);
+            if let Some(into) = self.nodes.get_mut(others as usize) {
+                into.own = (into.own.0.saturating_add(kept.0), into.own.1 + kept.1);
+            }
+        }
+    }
+
+    /// What is told together below `up`.
+    fn others(&mut self, up: u32) -> u32 {
+        let (next, depth) = (self.nodes.len() as u32, self.nodes.get(up as usize).map_or(0, |node| node.depth + 1));
+        *self.below.entry((up, Step::Others)).or_insert_with(|| {
+            self.nodes.push(Node { step: Step::Others, parent: up, depth, own: (0, 0), all: 0 });
+            next
+        })
+    }
+
+    fn tell(&self, retained: &Retained<'_>, names: &mut ObjectNames<'_>, runtime: &str, profile: &mut Profile) {
+        let mut name_of = |step: Step| match step {
+            Step::Top => format!("{runtime} heap"),
+            Step::Source(number) => {
+                let kind = retained.live.source(number).map_or("?", |source| source.kind.name());
+                format!("[{kind}]")
+            }
+            Step::Type(kind) => names.of_kind(kind).to_string(),
+            Step::Several => "[roots of several kinds]".to_owned(),
+            Step::Others => "(others)".to_owned(),
+        };
+        for node in self.nodes.iter().filter(|node| node.own != (0, 0)) {
+            let mut steps = vec![node.step];
+            let mut up = node.parent;
+            for _ in 0..node.depth {
+                let Some(above) = self.nodes.get(up as usize) else { break };
+                steps.push(above.step);
+                up = above.parent;
+            }
+            let frames = steps.into_iter().rev().map(|step| Frame::named(name_of(step)));
+            profile.add(frames, &[node.own.0, node.own.1]);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! `export`: what a core holds, as a file of other people's viewers. The files are made by [`crate::export`].
+
+mod analysis;
+mod report;
+mod table;
+
+pub use analysis::{ExportOptions, Files, export};
+pub use report::*;
+
+use crate::commands::command::{Command, answer, of_process};
+
+/// Its row in the table of commands.
+pub(super) const COMMAND: Command = of_process(
+    "export",
+    &[answer::<ExportReport>],
+    "Write a file for another viewer: .gcdump for PerfView and Visual Studio, stacks for speedscope, Firefox and pprof, tables for SQL",
+);

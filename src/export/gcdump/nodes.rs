@@ -1,0 +1,162 @@
+//! Nodes as a .gcdump has them: type, size if the type does not tell it, and how far the numbers of the children are away.
+
+use crate::export::gcdump::Numbered;
+
+/// References of an object that are read at once.
+const AT_ONCE: usize = 256;
+
+/// Put a number in groups of seven bits, the highest first: 0x80 on all but the last, and the sign in bit 6 of the first.
+pub(super) fn put(out: &mut Vec<u8>, value: i32) {
+    let fits = |bytes: u32| (-(1_i64 << (7 * bytes - 1))..1 << (7 * bytes - 1)).contains(&i64::from(value));
+    let bytes = (1..5).find(|&bytes| fits(bytes)).unwrap_or(5);
+    for group in (0..bytes).rev() {
+        let more = if group > 0 { 0x80 } else { 0 };
+        out.push((value >> (7 * group)) as u8 & 0x7f | more);
+    }
+}
+
+/// A type in the file.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FileType {
+    /// Its number there; 0 is UNDEFINED.
+    pub(super) number: i32,
+    /// The size of those of its objects that tell none.
+    pub(super) size: i32,
+}
+
+/// What is in a piece of the nodes.
+#[derive(Debug, Default)]
+pub(super) struct Piece {
+    /// The nodes.
+    pub(super) bytes: Vec<u8>,
+    /// Where in them each begins.
+    pub(super) starts: Vec<u32>,
+    /// What could not be as it is.
+    pub(super) sums: Sums,
+}
+
+/// What nodes add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    /// Bytes of the objects, as the file has them.
+    pub(super) size: u64,
+    /// References.
+    pub(super) references: u64,
+    /// References to what is no object.
+    pub(super) strays: u64,
+    /// Objects that are larger than a size may be.
+    pub(super) clipped: u64,
+    /// Bytes that these have more.
+    pub(super) clipped_bytes: u64,
+}
+
+impl Sums {
+    pub(super) fn plus(self, other: Sums) -> Sums {
+        Sums {
+            size: self.size.saturating_add(other.size),
+            references: self.references + other.references,
+            strays: self.strays + other.strays,
+            clipped: self.clipped + other.clipped,
+            clipped_bytes: self.clipped_bytes.saturating_add(other.clipped_bytes),
+        }
+    }
+}
+
+/// The nodes of the objects of a page of `heap`; their numbers in the file are `before` higher than among all objects. Where they have more
+/// than `most` bytes, the rest is left out.
+pub(super) fn of_page(heap: &Numbered<'_>, page: usize, before: u32, most: usize) -> Piece {
+    let (objects, before) = (&heap.objects, before + heap.first);
+    let mut piece = Piece::default();
+    let mut reader = heap.source.heap.reader();
+    let (mut held, mut children) = (Vec::new(), Vec::new());
+    let (first, addrs) = objects.page(page);
+    for (number, addr) in (first..).zip(addrs) {
+        if piece.bytes.len() > most {
+            break;
+        }
+        piece.starts.push(piece.bytes.len() as u32);
+        children.clear();
+        let mut from = Some(0);
+        while let Some(start) = from {
+            from = reader.targets(addr.get(), start, AT_ONCE, &mut held);
+            for &(_, value) in &held {
+                match objects.number(value) {
+                    Some(child) => children.push(child),
+                    None => piece.sums.strays += u64::from(value != 0),
+                }
+            }
+            if children.len() > most {
+                break;
+            }
+        }
+        let node = reader.node(addr.get());
+        let of = node.and_then(|node| heap.types.get(node.kind.0 as usize)).copied().unwrap_or_default();
+        let size = node.map_or(0, |node| node.counted_size);
+        let told = i32::try_from(size).unwrap_or(i32::MAX);
+        if told as u64 != size {
+            piece.sums.clipped += 1;
+            piece.sums.clipped_bytes += size - told as u64;
+        }
+        piece.sums.size += told as u64;
+        piece.sums.references += children.len() as u64;
+        put_node(&mut piece.bytes, of, told, number + before, children.iter().map(|child| child + before));
+    }
+    piece
+}
+
+/// A node and its children, by their numbers in the file.
+pub(super) fn put_node(
+    out: &mut Vec<u8>,
+    of: FileType,
+    size: i32,
+    number: u32,
+    children: impl ExactSizeIterator<Item = u32>,
+) {
+    let explicit = size != of.size;
+    put(out, of.number << 1 | i32::from(explicit));
+    if explicit {
+        put(out, size);
+    }
+    put(out, children.len() as i32);
+    children.for_each(|child| put(out, child.wrapping_sub(number) as i32));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_as_many_bytes_as_they_need() {
+        // The borders of one to five bytes, by the rule: 7n bits with a sign.
+        let cases: [(i32, &[u8]); 12] = [
+            (0, &[0]),
+            (63, &[0x3f]),
+            (-64, &[0x40]),
+            (64, &[0x80, 0x40]),
+            (-65, &[0xff, 0x3f]),
+            (8191, &[0xbf, 0x7f]),
+            (8192, &[0x80, 0xc0, 0x00]),
+            (-8192, &[0xc0, 0x00]),
+            (1 << 20, &[0x80, 0xc0, 0x80, 0x00]),
+            (1 << 27, &[0x80, 0xc0, 0x80, 0x80, 0x00]),
+            (i32::MAX, &[0x87, 0xff, 0xff, 0xff, 0x7f]),
+            (i32::MIN, &[0xf8, 0x80, 0x80, 0x80, 0x00]),
+        ];
+        for (value, bytes) in cases {
+            let mut out = Vec::new();
+            put(&mut out, value);
+            assert_eq!(out, bytes, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_node_tells_its_size_where_the_type_has_another() {
+        let of = FileType { number: 5, size: 24 };
+        let mut out = Vec::new();
+        put_node(&mut out, of, 24, 10, [11, 9, 10].into_iter());
+        assert_eq!(out, [10, 3, 1, 0x7f, 0]);
+        out.clear();
+        put_node(&mut out, of, 32, 10, [].into_iter());
+        assert_eq!(out, [11, 32, 0]);
+    }
+}

@@ -1,0 +1,150 @@
+//! The tree of roots above the objects: nodes without a size, whose types have names in brackets. Names are those of dotnet-gcdump
+//! and PerfView (microsoft/perfview, DotNetHeapDumpGraphReader.cs, GCHeapDumper.cs); kinds that these do not know have the runtime's own.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::addr::Addr;
+use crate::export::gcdump::Numbered;
+use crate::managed::{Link, Root, RootKind};
+
+/// What a root leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Child {
+    /// Another node of the tree.
+    Node(u32),
+    /// An object, by its number among the objects of all heaps.
+    Object(u32),
+}
+
+/// A node of the tree.
+#[derive(Debug)]
+pub(super) struct RootNode {
+    /// The name of its type, without brackets.
+    pub(super) name: String,
+    /// In order.
+    pub(super) children: Vec<Child>,
+}
+
+/// The tree; the first node is the root of all.
+#[derive(Debug)]
+pub(super) struct Tree {
+    pub(super) nodes: Vec<RootNode>,
+    /// Roots that lead to an object, those of variables not among them.
+    pub(super) roots: u64,
+    /// Roots that lead to none.
+    pub(super) strays: u64,
+    /// Static variables that lead to an object.
+    pub(super) statics: u64,
+}
+
+impl Tree {
+    /// The tree of the roots of all heaps, below one node where there are several.
+    pub(super) fn of(heaps: &[Numbered<'_>]) -> Tree {
+        let mut tree = Tree { nodes: Vec::new(), roots: 0, strays: 0, statics: 0 };
+        let above = (heaps.len() != 1).then(|| tree.node(None, "Roots".to_owned()));
+        for heap in heaps {
+            let top = tree.node(above, heap.source.root.clone());
+            tree.of_heap(top, heap);
+        }
+        tree
+    }
+
+    fn of_heap(&mut self, top: u32, numbered: &Numbered<'_>) {
+        self.variables(top, numbered);
+        let mut by_kind: BTreeMap<RootKind, Vec<u32>> = BTreeMap::new();
+        for root in numbered.source.roots {
+            match numbered.number(root.object) {
+                Some(object) => by_kind.entry(root.kind).or_default().push(object),
+                None => self.strays += 1,
+            }
+        }
+        let (objects, first) = (&numbered.objects, numbered.first);
+        let frozen = numbered.source.heap.parts().iter().filter(|part| part.generation.frozen);
+        let frozen = frozen.flat_map(|part| objects.within(part.range)).map(|(number, _)| first + number);
+        let frozen: Vec<u32> = frozen.collect();
+        if !frozen.is_empty() {
+            by_kind.insert(RootKind::Frozen, frozen);
+        }
+        let (mut local, mut other) = (None, None);
+        for (kind, all) in by_kind {
+            self.roots += all.len() as u64;
+            let node = match kind {
+                RootKind::Stack | RootKind::StackWord => {
+                    *local.get_or_insert_with(|| self.node(Some(top), "local vars".to_owned()))
+                }
+                _ => {
+                    let other = *other.get_or_insert_with(|| self.node(Some(top), "other roots".to_owned()));
+                    self.node(Some(other), kind.name().to_owned())
+                }
+            };
+            if let Some(node) = self.nodes.get_mut(node as usize) {
+                node.children.extend(all.into_iter().map(Child::Object));
+            }
+        }
+    }
+
+    /// Add a node.
+    fn node(&mut self, below: Option<u32>, name: String) -> u32 {
+        let number = self.nodes.len() as u32;
+        self.nodes.push(RootNode { name, children: Vec::new() });
+        if let Some(parent) = below.and_then(|below| self.nodes.get_mut(below as usize)) {
+            parent.children.push(Child::Node(number));
+        }
+        number
+    }
+
+    /// A node for each static variable that stands in an array which a root keeps, itself or by another array. What these lead to is
+    /// reached by the array too: the names make it readable, and change nothing of what is reached.
+    fn variables(&mut self, top: u32, numbered: &Numbered<'_>) {
+        let heap = numbered.source.heap;
+        let mut arrays: Vec<Addr> = Vec::new();
+        let mut reader = heap.reader();
+        let known = |root: &&Root| numbered.number(root.object).is_some();
+        for root in numbered.source.roots.iter().filter(known) {
+            match root.static_arrays {
+                0 => {}
+                1 => arrays.push(root.object),
+                _ => reader.each(root.object.get(), |_, array| {
+                    arrays.push(Addr::new(array));
+                    true
+                }),
+            }
+        }
+        if arrays.is_empty() {
+            return;
+        }
+        arrays.sort_unstable();
+        arrays.dedup();
+        let statics: HashMap<Addr, Arc<str>> = heap.statics();
+        let mut named: Vec<(&str, u32)> = Vec::new();
+        for array in arrays {
+            reader.each(array.get(), |link, value| {
+                if let Link::Field(offset) = link
+                    && let Some(name) = statics.get(&heap.place(array, offset))
+                    && let Some(object) = numbered.number(Addr::new(value))
+                {
+                    named.push((name, object));
+                }
+                true
+            });
+        }
+        named.sort_unstable();
+        named.dedup();
+        let of_threads = |name: &str| name.starts_with("thread static ");
+        for (group, prefix, threads) in
+            [("static vars", "static ", false), ("thread static vars", "thread static ", true)]
+        {
+            let mut node = None;
+            for &(name, object) in named.iter().filter(|(name, _)| of_threads(name) == threads) {
+                let group = *node.get_or_insert_with(|| self.node(Some(top), group.to_owned()));
+                let name = name.strip_prefix(prefix).unwrap_or(name);
+                let variable = self.node(Some(group), format!("{prefix}var {name}"));
+                if let Some(node) = self.nodes.get_mut(variable as usize) {
+                    node.children.push(Child::Object(object));
+                }
+                self.statics += 1;
+            }
+        }
+    }
+}

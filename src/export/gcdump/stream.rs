@@ -1,0 +1,209 @@
+//! The stream that a .gcdump is: objects with types and versions, one behind the other, and a table of places at its end.
+//!
+//! microsoft/perfview, src/FastSerialization: FastSerialization.cs, StreamReaderWriter.cs.
+
+use std::io::{self, BufWriter, SeekFrom, Write as _};
+
+use crate::export::{ExportError, Output};
+
+/// What begins every such file.
+const MAGIC: &str = "!FastSerialization.1";
+
+/// Bytes that are kept before they are written.
+const BUFFER: usize = 1 << 20;
+
+/// One byte says what follows.
+pub(super) mod tag {
+    /// No object.
+    pub(crate) const NULL: u8 = 1;
+    /// A place where what is meant stands already.
+    pub(crate) const REFERENCE: u8 = 2;
+    /// An object: its type, its fields, [`END`].
+    pub(crate) const BEGIN: u8 = 4;
+    /// The object ends.
+    pub(crate) const END: u8 = 6;
+    /// A field that older readers pass over, of one byte.
+    pub(crate) const BYTE: u8 = 8;
+    /// The same, up to a place in the table at the end.
+    pub(crate) const SKIP: u8 = 12;
+    /// The same, a text.
+    pub(crate) const TEXT: u8 = 13;
+}
+
+/// Writes such a file, and knows where it is in it.
+pub(super) struct Stream<'o> {
+    out: BufWriter<&'o mut dyn Output>,
+    at: u64,
+    /// Types that were written, and where.
+    types: Vec<(&'static str, u32)>,
+    /// Places that are named in the table at the end.
+    forward: Vec<u32>,
+}
+
+impl<'o> Stream<'o> {
+    pub(super) fn begin(out: &'o mut dyn Output) -> io::Result<Stream<'o>> {
+        let out = BufWriter::with_capacity(BUFFER, out);
+        let mut stream = Stream { out, at: 0, types: Vec::new(), forward: Vec::new() };
+        stream.text(Some(MAGIC))?;
+        Ok(stream)
+    }
+
+    /// Where the next byte goes.
+    pub(super) fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// Places have four bytes.
+    fn place(&self) -> Result<u32, ExportError> {
+        u32::try_from(self.at)
+            .map_err(|_| ExportError::Unfit("a .gcdump of this heap would have more than 4 GiB".into()))
+    }
+
+    /// Go to `at`. What is passed over must be written some time.
+    pub(super) fn seek(&mut self, at: u64) -> io::Result<()> {
+        use std::io::Seek as _;
+
+        self.out.seek(SeekFrom::Start(at))?;
+        self.at = at;
+        Ok(())
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.at += bytes.len() as u64;
+        self.out.write_all(bytes)
+    }
+
+    pub(super) fn u8(&mut self, value: u8) -> io::Result<()> {
+        self.bytes(&[value])
+    }
+
+    pub(super) fn i32(&mut self, value: i32) -> io::Result<()> {
+        self.bytes(&value.to_le_bytes())
+    }
+
+    pub(super) fn u32(&mut self, value: u32) -> io::Result<()> {
+        self.bytes(&value.to_le_bytes())
+    }
+
+    pub(super) fn i64(&mut self, value: i64) -> io::Result<()> {
+        self.bytes(&value.to_le_bytes())
+    }
+
+    pub(super) fn u64(&mut self, value: u64) -> io::Result<()> {
+        self.bytes(&value.to_le_bytes())
+    }
+
+    pub(super) fn f32(&mut self, value: f32) -> io::Result<()> {
+        self.bytes(&value.to_le_bytes())
+    }
+
+    /// A text: how many units of UTF-16, then each of them by itself as UTF-8 would have it. So what is beyond U+FFFF takes six bytes,
+    /// and the count is not one of bytes.
+    pub(super) fn text(&mut self, text: Option<&str>) -> io::Result<()> {
+        let Some(text) = text else { return self.i32(-1) };
+        if text.is_ascii() {
+            self.i32(text.len() as i32)?;
+            return self.bytes(text.as_bytes());
+        }
+        self.i32(text.encode_utf16().count() as i32)?;
+        for unit in text.encode_utf16() {
+            let low = |shift: u16| 0x80 | (unit >> shift & 0x3f) as u8;
+            match unit {
+                0..0x80 => self.u8(unit as u8)?,
+                0x80..0x800 => self.bytes(&[0xc0 | (unit >> 6) as u8, low(0)])?,
+                _ => self.bytes(&[0xe0 | (unit >> 12) as u8, low(6), low(0)])?,
+            }
+        }
+        Ok(())
+    }
+
+    /// An object of a type begins; `version` of it, and the oldest reader that understands it.
+    pub(super) fn object(&mut self, name: &'static str, version: i32, reader: i32) -> Result<(), ExportError> {
+        self.u8(tag::BEGIN)?;
+        if let Some(&(_, place)) = self.types.iter().find(|known| known.0 == name) {
+            self.u8(tag::REFERENCE)?;
+            return Ok(self.u32(place)?);
+        }
+        self.types.push((name, self.place()?));
+        // A type is an object too, of which the type is none.
+        self.bytes(&[tag::BEGIN, tag::NULL])?;
+        self.i32(version)?;
+        self.i32(reader)?;
+        self.text(Some(name))?;
+        Ok(self.u8(tag::END)?)
+    }
+
+    /// The object ends.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        self.u8(tag::END)
+    }
+
+    /// What older readers pass over begins here, and is nothing.
+    pub(super) fn nothing_to_skip(&mut self) -> Result<(), ExportError> {
+        self.u8(tag::SKIP)?;
+        self.i32(self.forward.len() as i32)?;
+        self.u8(tag::NULL)?;
+        self.forward.push(self.place()?);
+        Ok(())
+    }
+
+    /// The file ends: the table of places, where that is, and where that is told.
+    pub(super) fn finish(mut self) -> Result<u64, ExportError> {
+        // Readers stop at it: there is no further object.
+        self.end()?;
+        let table = self.place()?;
+        self.i32(self.forward.len() as i32)?;
+        for place in std::mem::take(&mut self.forward) {
+            self.u32(place)?;
+        }
+        let trailer = self.place()?;
+        self.u32(table)?;
+        self.u32(trailer)?;
+        self.out.flush()?;
+        Ok(self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    #[test]
+    fn a_text_counts_units_of_utf16_and_writes_each_by_itself() -> Result<(), ExportError> {
+        let mut out = Cursor::new(Vec::new());
+        let mut stream = Stream::begin(&mut out)?;
+        let from = stream.at() as usize;
+        stream.text(Some("aß€\u{1f600}"))?;
+        stream.text(None)?;
+        let to = stream.at() as usize;
+        let size = stream.finish()?;
+        let bytes = out.into_inner();
+        assert_eq!(bytes.len() as u64, size);
+        // U+1F600 is the units D83D and DE00, three bytes each (CESU-8).
+        let text = b"\x05\0\0\0a\xc3\x9f\xe2\x82\xac\xed\xa0\xbd\xed\xb8\x80\xff\xff\xff\xff";
+        assert_eq!(bytes.get(from..to), Some(&text[..]));
+        Ok(())
+    }
+
+    #[test]
+    fn a_type_is_written_once_and_the_end_tells_where_the_table_is() -> Result<(), ExportError> {
+        let mut out = Cursor::new(Vec::new());
+        let mut stream = Stream::begin(&mut out)?;
+        stream.object("T", 3, 2)?;
+        stream.end()?;
+        stream.object("T", 3, 2)?;
+        stream.end()?;
+        stream.finish()?;
+        let bytes = out.into_inner();
+        let magic = 4 + MAGIC.len();
+        let first = [&[4, 4, 1, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, b'T', 6, 6][..]].concat();
+        let place = (magic as u32 + 1).to_le_bytes();
+        let second = [&[4, 2][..], &place, &[6]].concat();
+        let body = [first, second, vec![6]].concat();
+        let table = (magic + body.len()) as u32;
+        let end = [[0; 4], table.to_le_bytes(), (table + 4).to_le_bytes()].concat();
+        assert_eq!(bytes.get(magic..), Some(&[body, end].concat()[..]));
+        Ok(())
+    }
+}

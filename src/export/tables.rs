@@ -1,0 +1,209 @@
+//! Tables for engines that take SQL, as Parquet: one file a table, written in groups of rows, so that memory is bounded and readers
+//! work on groups side by side.
+//!
+//! Numbers and addresses are signed 64-bit integers: Spark has no unsigned ones, and no address of a program has the highest bit. Words
+//! are texts with a dictionary. What is not known is NULL.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnPath, Type};
+
+use crate::export::{ExportError, Output};
+
+/// Rows of a group: DuckDB gives each thread one, Spark splits files between them.
+const GROUP: usize = 1 << 18;
+
+/// Texts that are kept for the next rows; another table of words begins where there are more.
+const KEPT: usize = 1 << 16;
+
+/// How a column is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A number.
+    Number,
+    /// A number in rising order mostly, as an address is: its differences are written.
+    Rising,
+    /// A text.
+    Text,
+}
+
+/// A column: its name, and how it is.
+pub type Column = (&'static str, Form);
+
+/// A value of a row.
+#[derive(Clone, Copy, Debug)]
+pub enum Cell<'a> {
+    /// A number; `None` where it is not known.
+    Number(Option<u64>),
+    /// A text.
+    Text(Option<&'a str>),
+}
+
+impl From<u64> for Cell<'_> {
+    fn from(value: u64) -> Self {
+        Cell::Number(Some(value))
+    }
+}
+
+impl From<Option<u64>> for Cell<'_> {
+    fn from(value: Option<u64>) -> Self {
+        Cell::Number(value)
+    }
+}
+
+impl<'a> From<&'a str> for Cell<'a> {
+    fn from(value: &'a str) -> Self {
+        Cell::Text(Some(value))
+    }
+}
+
+impl<'a> From<Option<&'a str>> for Cell<'a> {
+    fn from(value: Option<&'a str>) -> Self {
+        Cell::Text(value)
+    }
+}
+
+/// What is kept of a column until its group is written.
+#[derive(Default)]
+struct Kept {
+    numbers: Vec<i64>,
+    texts: Vec<ByteArray>,
+    /// 1 for each value that is known.
+    known: Vec<i16>,
+    words: HashMap<String, ByteArray>,
+}
+
+impl Kept {
+    fn add(&mut self, cell: Cell<'_>) {
+        let known = match cell {
+            Cell::Number(value) => {
+                // The highest bit becomes the sign.
+                self.numbers.extend(value.map(u64::cast_signed));
+                value.is_some()
+            }
+            Cell::Text(text) => {
+                if let Some(text) = text {
+                    let word = self.word(text);
+                    self.texts.push(word);
+                }
+                text.is_some()
+            }
+        };
+        self.known.push(known.into());
+    }
+
+    fn word(&mut self, text: &str) -> ByteArray {
+        if let Some(word) = self.words.get(text) {
+            return word.clone();
+        }
+        if self.words.len() >= KEPT {
+            self.words.clear();
+        }
+        let word = ByteArray::from(text);
+        self.words.insert(text.to_owned(), word.clone());
+        word
+    }
+}
+
+/// A table that is being written.
+pub struct Table<'o> {
+    writer: SerializedFileWriter<&'o mut dyn Output>,
+    columns: &'static [Column],
+    kept: Vec<Kept>,
+    rows: u64,
+}
+
+fn io(e: ParquetError) -> ExportError {
+    ExportError::Io(match e {
+        ParquetError::External(e) => std::io::Error::other(e),
+        e => std::io::Error::other(e.to_string()),
+    })
+}
+
+impl<'o> Table<'o> {
+    /// Begin a table of these columns. `tool`: what writes it.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn begin(
+        name: &str,
+        columns: &'static [Column],
+        tool: &str,
+        out: &'o mut dyn Output,
+    ) -> Result<Table<'o>, ExportError> {
+        let fields = columns.iter().map(|&(name, form)| {
+            let (physical, logical) = match form {
+                Form::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+                Form::Number | Form::Rising => (Physical::INT64, None),
+            };
+            let of = Type::primitive_type_builder(name, physical).with_logical_type(logical);
+            Ok(Arc::new(of.with_repetition(Repetition::OPTIONAL).build()?))
+        });
+        let fields = fields.collect::<Result<Vec<_>, ParquetError>>().map_err(io)?;
+        let schema = Type::group_type_builder(name).with_fields(fields).build().map_err(io)?;
+        let level = ZstdLevel::try_new(1).map_err(io)?;
+        let about = KeyValue::new("coremap.table".to_owned(), name.to_owned());
+        let mut properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(level))
+            .set_created_by(tool.to_owned())
+            .set_key_value_metadata(Some(vec![about]));
+        for &(name, _) in columns.iter().filter(|(_, form)| *form == Form::Rising) {
+            let path = ColumnPath::from(name);
+            properties = properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+        let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties.build())).map_err(io)?;
+        let kept = columns.iter().map(|_| Kept::default()).collect();
+        Ok(Table { writer, columns, kept, rows: 0 })
+    }
+
+    /// One more row: a value for each column.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), ExportError> {
+        debug_assert_eq!(cells.len(), self.columns.len());
+        self.kept.iter_mut().zip(cells).for_each(|(kept, cell)| kept.add(*cell));
+        self.rows += 1;
+        if self.rows.is_multiple_of(GROUP as u64) { self.group() } else { Ok(()) }
+    }
+
+    /// Write what is kept.
+    fn group(&mut self) -> Result<(), ExportError> {
+        let mut group = self.writer.next_row_group().map_err(io)?;
+        for (kept, (_, form)) in self.kept.iter_mut().zip(self.columns) {
+            let Some(mut column) = group.next_column().map_err(io)? else { break };
+            match form {
+                Form::Text => column.typed::<ByteArrayType>().write_batch(&kept.texts, Some(&kept.known), None),
+                _ => column.typed::<Int64Type>().write_batch(&kept.numbers, Some(&kept.known), None),
+            }
+            .map_err(io)?;
+            column.close().map_err(io)?;
+            kept.numbers.clear();
+            kept.texts.clear();
+            kept.known.clear();
+        }
+        group.close().map_err(io)?;
+        Ok(())
+    }
+
+    /// All rows are there. Gives how many.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn finish(mut self) -> Result<u64, ExportError> {
+        if self.rows == 0 || !self.rows.is_multiple_of(GROUP as u64) {
+            self.group()?;
+        }
+        self.writer.close().map_err(io)?;
+        Ok(self.rows)
+    }
+}
