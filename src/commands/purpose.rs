@@ -92,11 +92,7 @@ impl Purpose {
             }
             Purpose::Threads => {
                 drop(commands::threads(session, ThreadOptions::default()));
-                // Roots of stacks: GC info of their frames.
-                for (number, runtime) in session.coreclr().iter().enumerate() {
-                    let walker = session.walker(session.known_stacks());
-                    drop(runtime.stack_refs(number, &mut |tid| session.walk_tid(&walker, tid)));
-                }
+                commands::dotnet::read_stack_roots(session);
             }
             Purpose::VirtualThreads => {
                 let options = ThreadOptions { virtual_threads: true, ..ThreadOptions::default() };

@@ -220,14 +220,20 @@ impl Objects {
 
     /// Numbers and addresses of those that begin in `range`.
     pub(crate) fn within(&self, range: AddrRange) -> impl Iterator<Item = (u32, Addr)> + '_ {
-        let from = self.keys.partition_point(|&key| key < range.start.get() >> PAGE_BITS);
-        let to = self.keys.partition_point(|&key| key <= range.end.get() >> PAGE_BITS);
+        let (first, last) = (key_of(range.start), key_of(range.end));
+        let from = self.keys.partition_point(|&key| key < first);
+        let to = self.keys.partition_point(|&key| key <= last);
         let numbered = (from..to).flat_map(|page| {
             let (first, addrs) = self.page(page);
             (first..).zip(addrs)
         });
         numbered.filter(move |(_, addr)| range.contains(*addr))
     }
+}
+
+/// The key of the page that holds an address.
+fn key_of(at: Addr) -> u64 {
+    at.since(Addr::NULL) >> PAGE_BITS
 }
 
 /// The word of a page, and the bit in it.

@@ -90,7 +90,10 @@ fn of_heap(heap: &dyn Heap, names: &HashSet<String>, out: &mut Objects) {
         walker.walk(part, &mut Losses::default(), &mut |object: &Object| {
             let Some(info) = heap.type_info(object.kind) else { return };
             let len = info.elements.map_or(head, |elements| elements.start).min(object.size);
-            out.heads.add(object.addr.saturating_sub(SYNC_BLOCK_VALUE), SYNC_BLOCK_VALUE);
+            // Before free space stands what a compaction left there: the end of a text, as seen in 3.1.
+            if !info.free {
+                out.heads.add(object.addr.saturating_sub(SYNC_BLOCK_VALUE), SYNC_BLOCK_VALUE);
+            }
             out.heads.add(object.addr, len);
             if info.string {
                 text(heap, object, info, &mut *reader, names, out);
