@@ -10,6 +10,7 @@ use crate::diag::was_read;
 use crate::dotnet::CoreClr;
 use crate::hotspot::HotSpot;
 use crate::introspect::{Introspection, introspect};
+use crate::managed::graph::{Graphs, Keeping};
 use crate::managed::{BlockLabels, ManagedRuntime, Mark, Roots, Run, Walk};
 use crate::map::{AddressMap, Kind, Owner, Region};
 use crate::native::NativeSymbols;
@@ -52,6 +53,7 @@ pub struct Session<'p> {
     blocks: OnceLock<(FreeLists, Blocks)>,
     symbols: OnceLock<NativeSymbols<'p>>,
     threads: OnceLock<HashMap<u32, &'p Thread>>,
+    graphs: Graphs,
 }
 
 impl<'p> Session<'p> {
@@ -74,6 +76,7 @@ impl<'p> Session<'p> {
             blocks: OnceLock::new(),
             symbols: OnceLock::new(),
             threads: OnceLock::new(),
+            graphs: Graphs::default(),
         }
     }
 
@@ -199,6 +202,16 @@ impl<'p> Session<'p> {
         self.tell_threads();
         let walker = self.walker(self.stacks());
         runtime.roots(number, &mut |tid| self.walk_tid(&walker, tid))
+    }
+
+    /// Graphs of the managed heaps.
+    pub(crate) fn graphs(&self) -> &Graphs {
+        &self.graphs
+    }
+
+    /// Keep the graph of each heap for whoever asks for it next, as long as what this gives lives.
+    pub(crate) fn keep_graphs(&self) -> Keeping<'_> {
+        self.graphs.keep()
     }
 
     /// The thread of that number, with its registers.

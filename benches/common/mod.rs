@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each bench uses its part")]
 
 pub(crate) mod heap;
+pub(crate) mod machine;
 pub(crate) mod threads;
 
 use std::fs::File;

@@ -1,9 +1,12 @@
 //! Roots as rows of reports, and what they keep.
 
+use std::sync::Arc;
+
 use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::bytes::printable;
-use crate::managed::graph::{Graph, Path, Retained};
-use crate::managed::{CodeAt, Link, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots};
+use crate::diag::was_read;
+use crate::managed::graph::{Graph, Path, Retained, TooMany};
+use crate::managed::{CodeAt, Heap, Link, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots};
 use crate::phase::Phase;
 use crate::report::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
 use crate::session::Session;
@@ -34,10 +37,8 @@ pub(crate) fn with_retained(
         let Some(heap) = runtime.heap() else { continue };
         let _phase = process.enter(Phase::References);
         tell_in_gc(process, runtime, heap);
-        let roots = session.roots(number);
-        let graph = Graph::new(heap);
-        let retained = match Retained::find(graph, &roots.all) {
-            Ok(retained) => retained,
+        let (roots, retained) = match graph(session, number, heap) {
+            Ok(found) => found,
             Err(e) => {
                 process.diag.partial("limit", format!("{}: {e}", runtime.label()));
                 continue;
@@ -58,6 +59,19 @@ pub(crate) fn with_retained(
         let rooted = Rooted { roots: &roots.all, runtime, stacks: stack_roots(&roots) };
         with(&retained, &mut ObjectNames::new(heap), &rooted);
     }
+}
+
+/// The roots of a runtime's objects, and what these keep: as found before, where that was kept.
+fn graph<'g>(session: &Session<'_>, number: usize, heap: &'g dyn Heap) -> Result<(Arc<Roots>, Retained<'g>), TooMany> {
+    let graph = Graph::new(heap);
+    if let Some((roots, kept)) = session.graphs().get(number) {
+        return Ok((roots, Retained::again(graph, kept)));
+    }
+    was_read("graph");
+    let roots = Arc::new(session.roots(number));
+    let retained = Retained::find(graph, &roots.all)?;
+    session.graphs().put(number, || (Arc::clone(&roots), retained.kept()));
+    Ok((roots, retained))
 }
 
 /// How the stacks were read.

@@ -49,3 +49,12 @@ fn one_gcroot_reads_each_part_once() {
         }
     }
 }
+
+#[test]
+fn a_report_finds_the_graph_of_a_heap_once() {
+    let core = real::plain("dotnet8-objects");
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let seen = reads(&["report", "--out", page.to_str().unwrap(), core.to_str().unwrap()]);
+    assert_eq!(seen.get("graph"), Some(&1), "{seen:?}");
+}

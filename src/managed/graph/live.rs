@@ -4,6 +4,8 @@
 //! that dominates is kept by roots of this kind alone. The objects of the heap follow, by address.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -35,9 +37,22 @@ pub struct Source {
     pub(super) entries: Vec<u32>,
 }
 
-/// The objects of a heap that live.
+/// The objects of a heap that live, and the heap.
 pub struct Live<'g> {
     pub(super) graph: Graph<'g>,
+    pub(super) numbered: Arc<Numbered>,
+}
+
+impl Deref for Live<'_> {
+    type Target = Numbered;
+
+    fn deref(&self) -> &Numbered {
+        &self.numbered
+    }
+}
+
+/// What is known of the objects of a heap that live, without the heap: whoever asks again needs no second search.
+pub struct Numbered {
     pub(super) ids: Ids,
     pub(super) reached: Reached,
     /// The number of the first object.
@@ -91,7 +106,8 @@ impl<'g> Live<'g> {
         let idoms = idoms(known, &reached)?;
         let strays = strays(known, &reached);
         drop(rows);
-        Ok((Live { graph, ids, reached, base, sources, losses, stray_roots }, Found { idoms, strays }))
+        let numbered = Arc::new(Numbered { ids, reached, base, sources, losses, stray_roots });
+        Ok((Live { graph, numbered }, Found { idoms, strays }))
     }
 
     /// Numbers given: objects, dead ones too, kinds of roots, and the one of all roots.

@@ -8,20 +8,23 @@ mod dominators;
 mod fold;
 mod ids;
 mod live;
+mod marks;
 mod reach;
 mod retained;
 mod rows;
 mod search;
 mod shapes;
+mod shared;
 #[cfg(test)]
 mod simple;
 mod space;
 mod tree;
 
-pub use live::{Live, Source, TooMany};
-pub use retained::{Retained, TypeSum};
+pub use live::{Live, Numbered, Source, TooMany};
+pub use retained::{Retained, Sums, TypeSum};
 pub use search::{Found, Path, Search};
 pub use shapes::{FieldKey, Shape, ShapeIndex, Shapes};
+pub(crate) use shared::{Graphs, Keeping};
 pub use space::{Run, Space};
 pub use tree::Tree;
 

@@ -2,11 +2,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
 use crate::managed::graph::above::{Known, types};
-use crate::managed::graph::live::Found;
+use crate::managed::graph::live::{Found, Numbered};
 use crate::managed::graph::rows::CHUNK;
 use crate::managed::graph::{Graph, Live, TooMany};
 use crate::managed::{Root, Tally, TypeIndex};
@@ -18,6 +20,19 @@ const NO_KIND: u32 = u32::MAX;
 pub struct Retained<'g> {
     /// The objects.
     pub live: Live<'g>,
+    sums: Arc<Sums>,
+}
+
+impl Deref for Retained<'_> {
+    type Target = Sums;
+
+    fn deref(&self) -> &Sums {
+        &self.sums
+    }
+}
+
+/// What each live object dominates.
+pub struct Sums {
     /// By number.
     idoms: Vec<u32>,
     retained: Vec<u64>,
@@ -26,6 +41,13 @@ pub struct Retained<'g> {
     pub total: Tally,
     /// References that lead to no object.
     pub strays: u64,
+}
+
+/// All that was found of a heap, without the heap.
+#[derive(Clone)]
+pub(crate) struct Kept {
+    numbered: Arc<Numbered>,
+    sums: Arc<Sums>,
 }
 
 /// The objects of one type.
@@ -56,7 +78,18 @@ impl<'g> Retained<'g> {
                 *up = up.saturating_add(own);
             }
         }
-        Ok(Retained { live, idoms, retained, kinds, total, strays })
+        Ok(Retained { live, sums: Arc::new(Sums { idoms, retained, kinds, total, strays }) })
+    }
+
+    /// What was found, for [`Retained::again`].
+    pub(crate) fn kept(&self) -> Kept {
+        Kept { numbered: Arc::clone(&self.live.numbered), sums: Arc::clone(&self.sums) }
+    }
+
+    /// The same as was found before, where `graph` is of the same heap.
+    pub(crate) fn again(graph: Graph<'g>, kept: Kept) -> Retained<'g> {
+        let Kept { numbered, sums } = kept;
+        Retained { live: Live { graph, numbered }, sums }
     }
 
     /// The number of what dominates `number` and nothing else between them.

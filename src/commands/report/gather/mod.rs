@@ -62,18 +62,25 @@ pub(super) fn ask(session: &Session<'_>, limits: &Limits, show_data: bool, progr
     let has_blocks = malloc.total.committed > 0;
     let dominators =
         DominatorLimits { nodes: limits.dominators, children: limits.children, least: limits.least_thousandths };
+    let info = commands::info(session, show_data);
+    // These three ask the same graph of the heap. It is large, and goes before others begin.
+    let graphs = session.keep_graphs();
+    let triage = commands::triage(session, &TriageOptions::default(), progress);
+    let retained =
+        managed.then(|| commands::retained(session, &RetainedOptions { top: limits.types, ..Default::default() }));
+    let dominators = managed.then(|| retained::dominator_tree(session, dominators));
+    drop(graphs);
     let mut answers = Answers {
-        info: commands::info(session, show_data),
-        triage: commands::triage(session, &TriageOptions::default(), progress),
+        info,
+        triage,
         summary: commands::summary(session, true, progress),
         regions: commands::regions(session, &RegionOptions::default(), progress),
         stacks: commands::stacks(session, &commands::doing(session), true, progress),
         threads: commands::threads(session, ThreadOptions { group: true, ..ThreadOptions::default() }),
         heapstat: managed
             .then(|| commands::heapstat(session, &HeapStatOptions { strings: true, ..Default::default() }, progress)),
-        retained: managed
-            .then(|| commands::retained(session, &RetainedOptions { top: limits.types, ..Default::default() })),
-        dominators: managed.then(|| retained::dominator_tree(session, dominators)),
+        retained,
+        dominators,
         heap: managed.then(|| commands::heap(session, true)).filter(|heap| heap.gc.is_some()),
         leaks: has_blocks.then(|| commands::leaks(session, &LeaksOptions::default(), progress)),
         holders: managed.then(|| commands::holders(session, Some(limits.holders), progress)),

@@ -1,0 +1,68 @@
+//! What a search for one object has met: a bit for each word of the heap, of which those that a root
+//! set can be undone.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Words of marks in a block, which is undone as a whole.
+const BLOCK: usize = 512;
+
+/// One mark a word of the heap.
+pub(super) struct Marks {
+    words: Vec<AtomicU64>,
+    /// What was marked when the last root was done with.
+    done: Vec<u64>,
+    /// Blocks in which the two differ.
+    changed: Vec<AtomicU64>,
+}
+
+impl Marks {
+    pub(super) fn new(words: u64) -> Marks {
+        let len = (words / 64 + 1) as usize;
+        let zeros = |n: usize| (0..n).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+        Marks { words: zeros(len), done: vec![0; len], changed: zeros(len / BLOCK / 64 + 1) }
+    }
+
+    /// The marks of a word and those beside it.
+    #[inline(always)]
+    pub(super) fn word(&self, index: u64) -> u64 {
+        self.words.get((index / 64) as usize).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Mark a word; whether it was not marked yet.
+    #[inline(always)]
+    pub(super) fn mark(&self, index: u64) -> bool {
+        let at = (index / 64) as usize;
+        let Some(word) = self.words.get(at) else { return false };
+        let bit = 1 << (index % 64);
+        if word.load(Ordering::Relaxed) & bit != 0 || word.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+            return false;
+        }
+        let block = at / BLOCK;
+        if let Some(changed) = self.changed.get(block / 64)
+            && changed.load(Ordering::Relaxed) >> (block % 64) & 1 == 0
+        {
+            changed.fetch_or(1 << (block % 64), Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Keep what was marked since the last time, or undo it.
+    pub(super) fn settle(&mut self, keep: bool) {
+        for (i, changed) in self.changed.iter_mut().enumerate() {
+            let bits = std::mem::take(changed.get_mut());
+            for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
+                let from = (i * 64 + bit) * BLOCK;
+                let to = (from + BLOCK).min(self.words.len());
+                let words = self.words.get_mut(from..to).unwrap_or_default();
+                let done = self.done.get_mut(from..to).unwrap_or_default();
+                for (word, done) in words.iter_mut().zip(done) {
+                    if keep {
+                        *done = *word.get_mut();
+                    } else {
+                        *word.get_mut() = *done;
+                    }
+                }
+            }
+        }
+    }
+}
