@@ -41,7 +41,6 @@ const NO_ADDRESSES: &[(&str, &str, &str)] = &[
     ("src/native/malloc/tcache.rs", "(place.get() >> shape.safe_linking) ^ word", "bits: what PROTECT_PTR does"),
     ("src/managed/graph/space.rs", "start.get() >> MIB..=", "the number of a page"),
     ("src/targets/reads.rs", "get() / PAGE", "the number of a page"),
-    ("src/export/objects.rs", ".get() >> PAGE_BITS", "the number of a page"),
 ];
 
 /// What knows of .NET among what serves every runtime: file, a part of the line, and why.
