@@ -102,6 +102,23 @@ pub(crate) struct DequeShape {
 /// The count of references, which all versions have in the lower half of `ob_refcnt`: 3.14 has flags above it.
 pub(crate) const REFCNT: u64 = 0xffff_ffff;
 
+/// Bits of the same word that no count has set. What modules built for an older version add to a count that is never kept may
+/// overflow into the bits below these (PEP 683), of which 3.14 has 16 for that (`ob_overflow`).
+const ABOVE_COUNT: u64 = !0xff_ffff_ffff;
+
+/// The upper bits of the word, which are flags since 3.14 (`ob_flags`).
+const OB_FLAGS: u64 = 0xffff << 48;
+
+/// Minor version since which there are these.
+const FLAGS_SINCE: u32 = 14;
+
+/// Whether the first word of what may be an object of that minor version can be a count of references, and not the address or the hash
+/// that stands in such a place of something else.
+pub(crate) fn is_count(word: u64, minor: u32) -> bool {
+    let flags = if minor >= FLAGS_SINCE { OB_FLAGS } else { 0 };
+    word & REFCNT != 0 && word & ABOVE_COUNT & !flags == 0
+}
+
 /// Bits of a word of a frame that are no part of the address (`_PyStackRef` of 3.14, Include/internal/pycore_stackref.h); no
 /// object of an older version lies where they would be set.
 pub(crate) const STACK_REF_TAGS: u64 = 3;
@@ -284,5 +301,25 @@ impl Shape {
             array_itemsize: table.positive("arraydescr", "itemsize").ok(),
             ndarray: NdArrayShape::bundled()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_count;
+
+    #[test]
+    fn counts_are_told_from_addresses_and_hashes() {
+        for minor in [9, 11, 13, 14] {
+            for count in [1, 40_000_000, u64::from(u32::MAX), (1 << 32) + 5] {
+                assert!(is_count(count, minor), "{count:#x} in 3.{minor}");
+            }
+            for word in [0, 0x5624_8138_2760, 0x7fa1_a590_1670, 0xffff_ffff_01ff_ff00, 1 << 32] {
+                assert!(!is_count(word, minor), "{word:#x} in 3.{minor}");
+            }
+        }
+        // Immortal and statically allocated, as 3.14 has it.
+        let flagged = 4 << 48 | 3 << 30;
+        assert!(is_count(flagged, 14) && !is_count(flagged, 13));
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
 use crate::map::Kind;
+use crate::phase::Phase;
 use crate::process::Process;
 use crate::scrub::objects::{self, Objects};
 use crate::scrub::{Fill, Names, Rule, blocks, debuggers, java, stacks};
@@ -77,6 +78,11 @@ pub struct Plan<'p> {
 impl<'p> Plan<'p> {
     /// Make a plan from what was read so far of a process whose reads are recorded byte by byte.
     pub fn new(session: &Session<'p>, names: &HashSet<String>, fill: Fill, level: Level) -> Plan<'p> {
+        // How they are found is read too, and so that it stays.
+        let debuggers = {
+            let _phase = session.process.enter(Phase::Modules);
+            debuggers::all(session)
+        };
         // What is read from here on tells where things are, and not what stays.
         let mut read = session.process.reads().take_bytes().unwrap_or_default();
         let mut objects = objects::all(session, names);
@@ -90,7 +96,6 @@ impl<'p> Plan<'p> {
             Names::new(session, places, &public, &notes.unwrap_or_default())
         });
         let blocks = blocks::all(session, &read);
-        let debuggers = debuggers::all(session);
         let (stacks, guards) = stacks::all(session);
         let guard_values = stacks::guard_values(session.process, &guards);
         let space = session.process.space();

@@ -20,6 +20,7 @@ use std::collections::HashSet;
 use crate::addr::{Addr, AddrRange, union};
 use crate::cpython::CPython;
 use crate::cpython::heap::{Heap, Hold};
+use crate::cpython::objects::Form;
 use crate::managed::{FREE, Heap as _, Losses, TypeIndex};
 use forms::Anatomist;
 use names::Names;
@@ -55,7 +56,8 @@ impl CPython<'_> {
         let mut names = Names::read(self, heap, shown);
         let mut fixed = fixed(self, heap, &mut names);
         let alike = alike::all(heap, &fixed, &names);
-        fixed.extend(alike.iter().map(|(_, other)| *other));
+        // All of a table, as all of it decides where it begins.
+        fixed.extend(alike.iter().map(|(at, _)| *at));
         fixed.sort_unstable();
         fixed.dedup();
         let mut anatomist = Anatomist::new(heap, &names, visit);
@@ -119,8 +121,17 @@ fn fixed(python: &CPython<'_>, heap: &Heap<'_>, names: &mut Names<'_>) -> Vec<Ad
             queue.push(to);
         }
     };
+    let mut kinds: HashSet<TypeIndex> = HashSet::new();
     each(heap, &mut |at, kind, _| {
         let Some(found) = heap.type_of_kind(kind) else { return };
+        if kinds.insert(kind) {
+            names.of_type(heap, &found);
+        }
+        if found.form == Form::Type
+            && let Some(class) = heap.type_at(at)
+        {
+            names.of_type(heap, &class);
+        }
         names.take(heap, at, &found);
         heap.each_hold(at, &found, |hold| match hold {
             Hold::Object(to) => lead(to, &mut queue),

@@ -8,7 +8,6 @@ use crate::cpython::heap::Heap;
 use crate::cpython::objects::{Objects, PyType, flags};
 use crate::image::known_files;
 use crate::limits;
-use crate::managed::{Heap as _, TypeIndex};
 
 /// What is looked up by name to answer, and states of futures: nobody's own words.
 const WORDS: [&str; 17] = [
@@ -57,7 +56,7 @@ pub(super) struct Names<'n> {
 }
 
 impl<'n> Names<'n> {
-    /// All but those of code and functions ([`Names::take`]).
+    /// All but those of code and functions ([`Names::take`]) and of classes ([`Names::of_type`]).
     pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &'n HashSet<String>) -> Names<'n> {
         let words = WORDS.iter().copied().chain(shown.iter().map(String::as_str));
         let longest = words.map(|word| word.chars().count() as u64).max().unwrap_or(0);
@@ -70,11 +69,6 @@ impl<'n> Names<'n> {
             longest,
         };
         names.of_modules(python, heap.objects());
-        for number in 0..heap.types() as u32 {
-            if let Some(kind) = heap.type_of_kind(TypeIndex(number)).filter(|kind| kind.is(flags::HEAPTYPE)) {
-                names.of_type(heap, &kind);
-            }
-        }
         names.all.extend(python.told_of_threads());
         for (object, place) in python.told_of_tasks() {
             names.all.insert(object);
@@ -172,8 +166,12 @@ impl<'n> Names<'n> {
         }
     }
 
-    /// Names of a type, of its attributes, and of those of its instances.
-    fn of_type(&mut self, heap: &Heap<'_>, kind: &PyType) {
+    /// Names of a class, of its attributes, and of those of its instances. That a word somewhere leads to one does not count: any number
+    /// may.
+    pub(super) fn of_type(&mut self, heap: &Heap<'_>, kind: &PyType) {
+        if !kind.is(flags::HEAPTYPE) {
+            return;
+        }
         let objects = heap.objects();
         let shape = &objects.shape;
         self.all.extend(objects.ptr_at(kind.address, shape.types.qualname));

@@ -92,7 +92,7 @@ impl Census {
         let maps: Vec<(ArenaMap, Leads)> = all
             .par_iter()
             .map_init(
-                || (TypeCache::new(), scene.cursor()),
+                || (TypeCache::of_guesses(), scene.cursor()),
                 |share, (arena, pool)| scene.arena(&source, arena, *pool, &walks, share),
             )
             .collect();
@@ -134,7 +134,7 @@ impl Census {
     ) {
         let cursor = scene.cursor();
         let visitor = scene.visitor(source, &cursor);
-        let mut cache = TypeCache::new();
+        let mut cache = TypeCache::of_guesses();
         let mut seen: HashSet<u64> = HashSet::new();
         let mut found: Vec<Outside> = Vec::new();
         let (mut queue, mut owned) = (leads.outside, leads.owned);
@@ -156,6 +156,7 @@ impl Census {
             let start = at.saturating_sub(kind.prefix + scene.debug);
             found.push(Outside { start, at, end: at.saturating_add(size), owned: None, owner: 0 });
             let kind = kind.clone();
+            scene.types.confirm(&kind);
             visitor.each(at, &kind, 0, &mut |_, held| {
                 match held {
                     Held::Object(_, to) if !scene.is_known_place(to) && !seen.contains(&to) => queue.push(to),

@@ -11,7 +11,7 @@ use crate::cpython::objects::{Form, Objects, PyType, flags};
 use crate::cpython::obmalloc::pools::{self, PoolShape};
 use crate::cpython::obmalloc::{Arena, PoolState};
 use crate::cpython::runtime::Runtime;
-use crate::cpython::shape::REFCNT;
+use crate::cpython::shape::is_count;
 use crate::limits;
 use crate::memory::walk::Walks;
 
@@ -87,8 +87,8 @@ impl<'p> Scene<'_, 'p> {
         }
         let shape = &self.objects.shape;
         let words = source.words(at, shape.object + 8);
-        let count = word(words, shape.refcnt)? & REFCNT;
-        let (_, kind) = cache.lookup(self.types, word(words, shape.ob_type)?).filter(|_| count != 0)?;
+        let counts = is_count(word(words, shape.refcnt)?, self.runtime.minor());
+        let (_, kind) = cache.lookup(self.types, word(words, shape.ob_type)?).filter(|_| counts)?;
         let size = self.size_of(source, at, kind)?;
         // All of it must lie in memory that is mapped in one piece.
         let object = Addr::new(at);
@@ -177,8 +177,9 @@ impl<'p> Scene<'_, 'p> {
             }
             let Some((_, kind)) = cache.lookup(self.types, address) else { continue };
             let at = range.start.wrapping_add(prefix).get();
-            let count = word(words, prefix + shape.refcnt).unwrap_or(0) & REFCNT;
-            if kind.prefix != before || count == 0 {
+            // The state of `_bz2`, two pointers to types in a row, looks like an object of the second but for this.
+            let counts = word(words, prefix + shape.refcnt).is_some_and(|count| is_count(count, self.runtime.minor()));
+            if kind.prefix != before || !counts {
                 continue;
             }
             let fits = self.size_of(source, at, kind).is_some_and(|size| prefix + size <= range.len());
@@ -186,6 +187,7 @@ impl<'p> Scene<'_, 'p> {
                 continue;
             }
             let kind = kind.clone();
+            self.types.confirm(&kind);
             visitor.each(at, &kind, 0, &mut |_, held| {
                 match held {
                     Held::Object(_, to) if !self.is_known_place(to) => leads.outside.push(to),

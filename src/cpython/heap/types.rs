@@ -10,6 +10,7 @@ use crate::cpython::runtime::Runtime;
 use crate::limits;
 use crate::managed::linear::slot;
 use crate::managed::{FREE_NAME, TypeIndex};
+use crate::targets::reads::Reads;
 
 /// What a block in use that is no object and that none is known to own is called.
 const OTHER_NAME: &str = "(other blocks)";
@@ -34,13 +35,15 @@ struct Known {
 /// Types met so far.
 pub(super) struct Types<'p> {
     objects: Objects<'p>,
+    reads: &'p Reads,
     names: StaticNames,
     known: RwLock<Known>,
 }
 
 impl<'p> Types<'p> {
     pub(super) fn new(runtime: &Runtime<'p>) -> Types<'p> {
-        Types { objects: runtime.objects(), names: runtime.static_names(), known: RwLock::default() }
+        let reads = runtime.process.reads();
+        Types { objects: runtime.objects(), reads, names: runtime.static_names(), known: RwLock::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -84,6 +87,28 @@ impl<'p> Types<'p> {
         }
         Some((TypeIndex(i + FIRST), found))
     }
+
+    /// What may be the type at `address`: any word may lead to one. That it was read is no record of it before
+    /// [`Types::confirm`].
+    fn guess(&self, address: u64) -> Found {
+        if !self.reads.records_bytes() {
+            return self.lookup(address);
+        }
+        let mut found = None;
+        self.reads.attempt(|| {
+            found = self.objects.read_type(Addr::new(address), &self.names);
+            None::<()>
+        });
+        // It has no number yet, which nobody asks for of a guess.
+        found.map(|found| (OTHER, Arc::new(found)))
+    }
+
+    /// An object was found whose type this is.
+    pub(super) fn confirm(&self, kind: &PyType) {
+        if self.reads.records_bytes() {
+            self.lookup(kind.address.get());
+        }
+    }
 }
 
 /// Entries of a cache: a power of two.
@@ -95,11 +120,17 @@ type Found = Option<(TypeIndex, Arc<PyType>)>;
 /// What one thread has looked up last: most words that are looked at are no type.
 pub(super) struct TypeCache {
     entries: Vec<(u64, Found)>,
+    guesses: bool,
 }
 
 impl TypeCache {
     pub(super) fn new() -> TypeCache {
-        TypeCache { entries: vec![(0, None); 1 << CACHE_BITS] }
+        TypeCache { entries: vec![(0, None); 1 << CACHE_BITS], guesses: false }
+    }
+
+    /// For words that may be anything. Who finds an object by one says so ([`Types::confirm`]), and does not ask for the number.
+    pub(super) fn of_guesses() -> TypeCache {
+        TypeCache { guesses: true, ..TypeCache::new() }
     }
 
     #[inline(always)]
@@ -110,7 +141,7 @@ impl TypeCache {
         }
         let entry = self.entries.get_mut(slot(address, CACHE_BITS))?;
         if entry.0 != address {
-            *entry = (address, types.lookup(address));
+            *entry = (address, if self.guesses { types.guess(address) } else { types.lookup(address) });
         }
         entry.1.as_ref().map(|(kind, found)| (*kind, found))
     }
