@@ -88,7 +88,7 @@ pub struct Source<'s> {
 /// The same, with a number for each object.
 struct Numbered<'s> {
     source: &'s Source<'s>,
-    objects: Objects,
+    objects: Objects<'s>,
     /// Number of its first object among those of all heaps.
     first: u32,
     /// By number of the type.

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
-use crate::addr::Addr;
-use crate::limits;
-use crate::managed::graph::Graph;
+use crate::addr::{Addr, AddrRange};
 use crate::managed::graph::space::{Run, Space};
-use crate::managed::{FREE, Losses};
+use crate::managed::{FREE, Heap, Losses, Object, Part};
+
+/// Objects that can be numbered.
+const MOST: u32 = 1 << 31;
 
 /// Objects after which the entry is noted in which the next of them stands.
 const SAMPLE: u32 = 256;
@@ -29,60 +30,56 @@ struct Entry {
 }
 
 /// A number for each object of a heap, from 0 on.
-pub(super) struct Ids {
+pub(crate) struct Ids {
     entries: Vec<Entry>,
     /// The entry in which each [`SAMPLE`]th object stands.
     samples: Vec<u32>,
     len: u32,
 }
 
-/// What the walk that made them saw.
-#[derive(Default)]
-pub(super) struct Walked {
-    /// Objects in frozen segments.
-    pub(super) frozen: Vec<u64>,
+/// What the walk that made them saw, in parts that nobody has to put in order.
+pub(crate) struct Walked<S> {
+    /// What was asked for, of some parts each.
+    pub(crate) seen: Vec<S>,
     /// What could not be walked.
-    pub(super) losses: Losses,
+    pub(crate) losses: Losses,
 }
 
 impl Ids {
-    /// Find all objects of a heap that are not free space. `None` where there are more than
-    /// can be numbered.
-    pub(super) fn new(graph: Graph<'_>) -> Option<(Ids, Walked)> {
-        let words = usize::try_from(graph.space.words() / 64 + 1).ok()?;
+    /// Find all objects of a heap that are not free space. `see` is told of all of them, free space too, with what it saw of
+    /// others; `passed` of each part that was walked. `None` where there are more than can be numbered.
+    pub(crate) fn new<S: Default + Send>(
+        heap: &dyn Heap,
+        see: impl Fn(&mut S, &Part, &Object) + Sync,
+        passed: impl Fn(&Part) + Sync,
+    ) -> Option<(Ids, Walked<S>)> {
+        let space = heap.space();
+        let words = usize::try_from(space.words() / 64 + 1).ok()?;
         u32::try_from(words).ok()?;
         let bits: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
-        let parts = graph.heap.parts();
-        let walked: Vec<Walked> = parts
-            .par_iter()
-            .map_init(
-                || graph.heap.walker(),
-                |walker, part| {
-                    let mut out = Walked::default();
-                    let mut gathered = (0, 0);
-                    walker.walk(part, &mut out.losses, &mut |object| {
-                        let addr = object.addr.get();
-                        let run = graph.space.run(addr).filter(|_| object.kind != FREE && addr & 7 == 0);
-                        let Some(index) = run.map(|run| run.index(addr)) else { return };
-                        if part.generation.frozen {
-                            out.frozen.push(addr);
-                        }
-                        // Parts may share a word: it is written once for all of its objects.
-                        if index / 64 != gathered.0 {
-                            put(&bits, gathered);
-                            gathered = (index / 64, 0);
-                        }
-                        gathered.1 |= 1 << (index % 64);
-                    });
+        let of_part = |(mut seen, mut losses): (S, Losses), part: &Part| {
+            let mut gathered = (0, 0);
+            heap.walker().walk(part, &mut losses, &mut |object| {
+                see(&mut seen, part, object);
+                let addr = object.addr.get();
+                let run = space.run(addr).filter(|_| object.kind != FREE && addr & 7 == 0);
+                let Some(index) = run.map(|run| run.index(addr)) else { return };
+                // Parts may share a word: it is written once for all of its objects.
+                if index / 64 != gathered.0 {
                     put(&bits, gathered);
-                    out
-                },
-            )
-            .collect();
-        let mut all = Walked::default();
-        for part in walked {
-            all.frozen.extend(part.frozen);
-            all.losses.merge(part.losses);
+                    gathered = (index / 64, 0);
+                }
+                gathered.1 |= 1 << (index % 64);
+            });
+            put(&bits, gathered);
+            passed(part);
+            (seen, losses)
+        };
+        let shares: Vec<(S, Losses)> = heap.parts().par_iter().fold(Default::default, of_part).collect();
+        let mut all = Walked { seen: Vec::new(), losses: Losses::default() };
+        for (seen, losses) in shares {
+            all.seen.push(seen);
+            all.losses.merge(losses);
         }
         Some((Ids::of(bits.into_iter().map(AtomicU64::into_inner))?, all))
     }
@@ -98,7 +95,7 @@ impl Ids {
             while (samples.len() as u64 * u64::from(SAMPLE)) < u64::from(len) {
                 samples.push(at);
             }
-            if len as usize > limits::MAX_LIVE_OBJECTS {
+            if len > MOST {
                 return None;
             }
         }
@@ -106,13 +103,13 @@ impl Ids {
     }
 
     /// How many there are.
-    pub(super) fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
     /// The object that begins at `value`, if one does.
     #[inline(always)]
-    pub(super) fn find(&self, space: &Space<'_>, value: u64) -> Option<u32> {
+    pub(crate) fn find(&self, space: &Space<'_>, value: u64) -> Option<u32> {
         let index = space.run(value).filter(|_| value & 7 == 0)?.index(value);
         let entry = self.entries.get((index / 64) as usize)?;
         let bit = 1_u64 << (index % 64);
@@ -138,6 +135,50 @@ impl Ids {
         let to = self.samples.get(sample + 1).map_or(self.entries.len(), |&to| to as usize + 1);
         let passed = self.entries.get(from..to)?.partition_point(|entry| entry.before <= id);
         (from + passed).checked_sub(1)
+    }
+
+    /// Numbers of the objects that begin in `range`.
+    pub(crate) fn within(&self, space: &Space<'_>, range: AddrRange) -> Range<u32> {
+        self.before(space, range.start)..self.before(space, range.end)
+    }
+
+    /// Objects that begin before `addr`.
+    fn before(&self, space: &Space<'_>, addr: Addr) -> u32 {
+        let Some(index) = space.index_from(addr.get()) else { return self.len };
+        let Some(entry) = self.entries.get((index / 64) as usize) else { return self.len };
+        entry.before + (entry.bits & ((1 << (index % 64)) - 1)).count_ones()
+    }
+
+    /// Addresses of some objects, ascending.
+    pub(crate) fn addresses<'i>(&'i self, space: &'i Space<'_>, ids: Range<u32>) -> impl Iterator<Item = Addr> + 'i {
+        let first = self.entry_of(ids.start).unwrap_or(self.entries.len());
+        let entries = (first as u64..).zip(self.entries.get(first..).unwrap_or_default());
+        let words = entries.take_while({
+            let end = ids.end;
+            move |(_, entry)| entry.before < end
+        });
+        let mut run: Option<&Run<'_>> = None;
+        let addresses = words.flat_map(move |(at, entry)| {
+            let (mut bits, mut id) = (entry.bits, entry.before);
+            let ids = ids.clone();
+            std::iter::from_fn(move || {
+                while bits != 0 {
+                    let index = at * 64 + u64::from(bits.trailing_zeros());
+                    let wanted = ids.contains(&id);
+                    (bits, id) = (bits & (bits - 1), id + 1);
+                    if wanted {
+                        return Some(index);
+                    }
+                }
+                None
+            })
+        });
+        addresses.filter_map(move |index| {
+            if run.and_then(|run| run.address(index)).is_none() {
+                run = space.run_of(index);
+            }
+            run.and_then(|run| run.address(index)).map(Addr::new)
+        })
     }
 
     /// Visit some objects by address: number and address.
@@ -203,5 +244,12 @@ mod tests {
         ids.each(&space, 777..8_001, |id, at| seen.push((id, at)));
         let expected: Vec<(u32, u64)> = (777..).zip(places[777..8_001].iter().copied()).collect();
         assert_eq!(seen, expected);
+        let listed: Vec<u64> = ids.addresses(&space, 777..8_001).map(Addr::get).collect();
+        assert_eq!(listed, places[777..8_001]);
+        let within = |from, to| ids.within(&space, AddrRange::new(Addr::new(from), Addr::new(to)));
+        assert_eq!(within(0, u64::MAX), 0..8_002);
+        assert_eq!(within(0x10_0028, 0x10_0051), 1..3);
+        assert_eq!(within(0x10_0000 + 8 * 40_000 - 40, 0x7000_0000_00f8), 7_999..8_001);
+        assert!(within(0x20_0000, 0x30_0000).is_empty());
     }
 }

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::addr::Addr;
+use crate::limits;
 use crate::managed::graph::Graph;
 use crate::managed::graph::deep::{Known, idoms};
 use crate::managed::graph::ids::{Ids, Walked};
 use crate::managed::graph::reach::{Reached, reach};
 use crate::managed::graph::rows::{CHUNK, Rows, STRAY};
-use crate::managed::{Losses, Root, RootKind, Tally, TypeIndex};
+use crate::managed::{FREE, Losses, Object, Part, Root, RootKind, Tally, TypeIndex};
 
 /// More objects than can be numbered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,7 +80,16 @@ impl<'g> Live<'g> {
     /// # Errors
     /// [`TooMany`]
     pub(super) fn find(graph: Graph<'g>, roots: &[Root]) -> Result<(Live<'g>, Found), TooMany> {
-        let (ids, Walked { frozen, losses }) = Ids::new(graph).ok_or(TooMany)?;
+        let frozen = |out: &mut Vec<u64>, part: &Part, object: &Object| {
+            if part.generation.frozen && object.kind != FREE {
+                out.push(object.addr.get());
+            }
+        };
+        let (ids, Walked { seen, losses }) = Ids::new(graph.heap, frozen, |_| {}).ok_or(TooMany)?;
+        if ids.len() as usize > limits::MAX_LIVE_OBJECTS {
+            return Err(TooMany);
+        }
+        let frozen = seen.concat();
         let mut by_kind: BTreeMap<RootKind, Vec<u32>> = BTreeMap::new();
         let with_statics: BTreeSet<RootKind> = roots.iter().filter(|r| r.static_arrays == 1).map(|r| r.kind).collect();
         let mut stray_roots = 0;

@@ -20,6 +20,7 @@ mod simple;
 mod space;
 mod tree;
 
+pub(crate) use ids::{Ids, Walked};
 pub use live::{Live, Numbered, Source, TooMany};
 pub use retained::{Retained, Sums, TypeSum};
 pub use search::{Found, Path, Search};

@@ -108,6 +108,12 @@ impl<'a> Space<'a> {
         self.runs.get(i).filter(|run| run.address(index).is_some())
     }
 
+    /// Number of the first word that is at `addr` or beyond, if any is.
+    pub(super) fn index_from(&self, addr: u64) -> Option<u64> {
+        let run = self.runs.get(self.runs.partition_point(|r| r.end <= addr))?;
+        Some(run.first + (addr.saturating_sub(run.start)).div_ceil(8))
+    }
+
     /// The run that `addr` lies in.
     #[inline(always)]
     pub fn run(&self, addr: u64) -> Option<&Run<'a>> {
