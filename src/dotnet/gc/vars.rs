@@ -15,14 +15,20 @@ const GENERATIONS: std::ops::RangeInclusive<u64> = 4..=8;
 /// zero bytes, u64 generation size, and where they are `counted` (from .NET 5 on) u64
 /// number of generations.
 pub(crate) fn looks_like(memory: &dyn Memory, addr: Addr, counted: bool) -> bool {
+    let [version, size, generations] = [0, 8, 16].map(|offset| addr.checked_add(offset));
     let test = || {
-        let head = memory.u64(addr).ok()?;
-        let size = memory.u64(addr.checked_add(8)?).ok()?;
+        let head = memory.peek_u64(version?).ok()?;
+        let bytes = memory.peek_u64(size?).ok()?;
         let [major, _minor, rest @ ..] = head.to_le_bytes();
-        let counted = !counted || GENERATIONS.contains(&memory.u64(addr.checked_add(16)?).ok()?);
-        Some((1..=MAX_MAJOR).contains(&major) && rest == [0; 6] && GENERATION_SIZE.contains(&size) && counted)
+        let counted = !counted || GENERATIONS.contains(&memory.peek_u64(generations?).ok()?);
+        Some((1..=MAX_MAJOR).contains(&major) && rest == [0; 6] && GENERATION_SIZE.contains(&bytes) && counted)
     };
-    test() == Some(true)
+    let found = test() == Some(true);
+    if found {
+        // A guess until now: what any word leads to is no structure.
+        [version, size, generations].into_iter().flatten().for_each(|at| memory.keep(at, 8));
+    }
+    found
 }
 
 /// Whether GcDacVars says of itself what the layout's runtime does: its version, and

@@ -127,8 +127,9 @@ fn gc_dac_vars(memory: &dyn Memory, image: &ElfImage, slot: Addr, counted: bool)
     if !image.range.contains(slot) {
         return None;
     }
-    let vars = memory.ptr(slot).ok()?;
-    vars::looks_like(memory, vars, counted).then_some(vars)
+    // Any word of an image's data may be asked for this: only what leads there is a structure that was read.
+    let vars = Addr::new(memory.peek_u64(slot).ok()?);
+    vars::looks_like(memory, vars, counted).then(|| memory.ptr(slot).ok())?
 }
 
 /// Without the export (3.1 has none; a kernel's core lacks the symbol table): in
