@@ -186,6 +186,22 @@ impl AddrRange {
         let r = AddrRange::new(self.start.max(other.start), self.end.min(other.end));
         (!r.is_empty()).then_some(r)
     }
+
+    /// The bytes of it that are in none of `taken`, which are disjoint and by address.
+    pub fn without(&self, taken: &[AddrRange]) -> Vec<AddrRange> {
+        let (mut out, mut at) = (Vec::new(), self.start);
+        let first = taken.partition_point(|t| t.end <= self.start);
+        for t in taken.iter().skip(first).take_while(|t| t.start < self.end) {
+            if t.start > at {
+                out.push(AddrRange::new(at, t.start));
+            }
+            at = at.max(t.end);
+        }
+        if at < self.end {
+            out.push(AddrRange::new(at, self.end));
+        }
+        out
+    }
 }
 
 impl fmt::Display for AddrRange {
@@ -290,6 +306,14 @@ mod tests {
 
     fn r(a: u64, b: u64) -> AddrRange {
         AddrRange::new(Addr(a), Addr(b))
+    }
+
+    #[test]
+    fn what_is_left_of_a_range_is_what_nobody_took() {
+        let taken = [r(0x0, 0x10), r(0x20, 0x30), r(0x40, 0x60), r(0x90, 0xa0)];
+        assert_eq!(r(0x10, 0x50).without(&taken), [r(0x10, 0x20), r(0x30, 0x40)]);
+        assert_eq!(r(0x48, 0x58).without(&taken), []);
+        assert_eq!(r(0x5f, 0x90).without(&taken), [r(0x60, 0x90)]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::map::{Kind, Region};
 use crate::memory::pointers::pointers;
 use crate::memory::window::Window;
 use crate::native::malloc::{Block, BlockId, BlockMarks, BlockQueue, Blocks};
-use crate::native::stacks::RED_ZONE;
+use crate::native::stacks::{RED_ZONE, ThreadStack};
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
@@ -108,7 +108,11 @@ fn roots(session: &Session<'_>) -> Vec<AddrRange> {
         let start = session.sp_in(r).map_or(r.range.start, |sp| sp.saturating_sub(RED_ZONE).max(r.range.start));
         AddrRange::new(start, r.range.end)
     };
+    // Of a stack that is kept for reuse only the control block is in use.
+    let ended = session.stacks().list.iter().filter(|stack| stack.tid.is_none());
+    let ended = union(ended.map(ThreadStack::left_over).collect());
     // Blocks that are too small to be told apart may hold pointers too.
     let small = others.iter().flat_map(|heap| &heap.extents).filter(|e| e.size < MIN_BLOCK).map(|e| e.range);
-    union(session.map().regions.iter().filter(may_hold).map(live).chain(small).collect())
+    let regions = session.map().regions.iter().filter(may_hold).map(live);
+    union(regions.flat_map(|range| range.without(&ended)).chain(small).collect())
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
 use crate::map::Kind;
+use crate::native::stacks::ThreadStack;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::scrub::objects::{self, Objects};
@@ -219,14 +220,7 @@ fn of_kind(kind: Kind) -> Use {
 
 /// All memory by use. Objects may lie in other kinds too (frozen ones in images): their heads are added to those.
 fn uses(session: &Session<'_>) -> Vec<(AddrRange, Use)> {
-    let mut dead: Vec<AddrRange> = Vec::new();
-    for stack in &session.stacks().list {
-        let to = stack.sp.unwrap_or(stack.stack.start).min(stack.stack.end);
-        // Of a stack that is kept for reuse nothing is in use.
-        let to = if stack.tid.is_none() { stack.stack.end } else { to };
-        dead.push(AddrRange::new(stack.stack.start, to));
-    }
-    let dead = union(dead);
+    let dead = union(session.stacks().list.iter().map(ThreadStack::left_over).collect());
     let mut out = Vec::new();
     for region in session.map().regions.iter() {
         let used = of_kind(region.kind);

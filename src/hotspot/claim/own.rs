@@ -14,22 +14,6 @@ use crate::map::Kind;
 /// What memory is given out by.
 const PAGE: u64 = 4096;
 
-/// What of `range` is in none of `taken`, which are disjoint and by address.
-fn without(range: AddrRange, taken: &[AddrRange]) -> Vec<AddrRange> {
-    let (mut out, mut at) = (Vec::new(), range.start);
-    let first = taken.partition_point(|t| t.end <= range.start);
-    for t in taken.iter().skip(first).take_while(|t| t.start < range.end) {
-        if t.start > at {
-            out.push(AddrRange::new(at, t.start));
-        }
-        at = at.max(t.end);
-    }
-    if at < range.end {
-        out.push(AddrRange::new(at, range.end));
-    }
-    out
-}
-
 pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     let vm = hotspot.vm();
     let ModuleKind::Elf(image) = (match vm.process.modules.get(vm.module) {
@@ -51,7 +35,7 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
     let taken = union(taken);
     let anonymous = base.entries.iter().filter(|e| e.file.is_none() && e.perms.is_some_and(|p| p.read && !p.exec));
     let mut open: BTreeMap<Addr, AddrRange> =
-        anonymous.flat_map(|e| without(e.range, &taken)).map(|range| (range.start, range)).collect();
+        anonymous.flat_map(|e| e.range.without(&taken)).map(|range| (range.start, range)).collect();
     let mut claim = |(at, word): (Addr, u64), kind, detail: &str, whose: &str| {
         if let Some(range) = open.remove(&Addr::new(word)) {
             let evidence = format!("{whose} at {at} leads to its start");
@@ -69,19 +53,5 @@ pub(super) fn claim(hotspot: &HotSpot<'_>, out: &mut Sink<'_>) {
         for place in words(vm, Addr::new(object), limits::MAX_VM_OBJECT) {
             claim(place, Kind::GCBookkeeping, "of the collector's own", "an object of the VM's heap");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_left_of_a_range_is_what_nobody_took() {
-        let range = |from: u64, to: u64| AddrRange::new(Addr::new(from), Addr::new(to));
-        let taken = [range(0x0, 0x10), range(0x20, 0x30), range(0x40, 0x60), range(0x90, 0xa0)];
-        assert_eq!(without(range(0x10, 0x50), &taken), [range(0x10, 0x20), range(0x30, 0x40)]);
-        assert_eq!(without(range(0x48, 0x58), &taken), []);
-        assert_eq!(without(range(0x5f, 0x90), &taken), [range(0x60, 0x90)]);
     }
 }

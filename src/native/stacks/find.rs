@@ -313,6 +313,7 @@ fn known(tid: u32, state: StackState, stack: AddrRange, source: String) -> Threa
         guard: None,
         mapped: stack,
         sp: None,
+        control: None,
         current: false,
         confidence: Confidence::Exact,
         source,
@@ -339,6 +340,7 @@ fn from_record(
         guard: (!record.guard.is_empty()).then_some(record.guard),
         mapped: record.mapped,
         sp: None,
+        control: Some(pointer.min(pointer.wrapping_offset(layout.offset))),
         current: false,
         confidence: Confidence::Exact,
         source: format!(

@@ -43,6 +43,7 @@ pub fn guess(process: &Process, base: &Base, claims: &Claims, malloc: &Malloc, s
                 guard: None,
                 mapped: stack,
                 sp: Some(lost.sp),
+                control: None,
                 current: lost.current,
                 confidence: Confidence::Heuristic,
                 source,

@@ -45,12 +45,26 @@ pub struct ThreadStack {
     /// Down to where it is in use: the thread's stack pointer, or where a signal
     /// interrupted what runs on this stack. `None` where that is not known.
     pub sp: Option<Addr>,
+    /// The thread's control block in it, with the fields that a C library has below it: what a stack that is kept for reuse still
+    /// has in use. `None` where it has none, or that is not known.
+    pub control: Option<Addr>,
     /// Whether the thread's own stack pointer is in it.
     pub current: bool,
     /// How sure.
     pub confidence: Confidence,
     /// How it is known.
     pub source: String,
+}
+
+impl ThreadStack {
+    /// The part that nobody uses any more: below the stack pointer, or up to the control block where the thread ended.
+    pub fn left_over(&self) -> AddrRange {
+        let to = match self.tid {
+            Some(_) => self.sp.unwrap_or(self.stack.start),
+            None => self.control.unwrap_or(self.stack.end),
+        };
+        AddrRange::new(self.stack.start, to.clamp(self.stack.start, self.stack.end))
+    }
 }
 
 /// All stacks of the process: those of live threads in the core's order, each followed
