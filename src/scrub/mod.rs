@@ -13,6 +13,10 @@
 //! | `fill` | what stands for a word, and for the characters of a string |
 //! | `left` | texts that are left |
 //! | `apply` | a run of memory, overwritten |
+//! | `words` | the same word by word, but for the characters of strings |
+//! | `page` | what is known of the words of a page |
+//! | `letters` | whether a word reads as a text |
+//! | `counts` | which rule each byte went by |
 //! | `names` | the program's own names, mapped to others |
 //! | `rule` | what is overwritten, rule by rule |
 //! | `notes` | the same for ELF notes |
@@ -21,23 +25,27 @@
 
 mod apply;
 mod blocks;
+mod counts;
 mod debuggers;
 mod fill;
 mod java;
 mod left;
+mod letters;
 mod names;
 mod notes;
 mod objects;
+mod page;
 mod plan;
 mod python;
 mod rule;
 mod stacks;
 #[cfg(test)]
 mod tests;
+mod words;
 
-pub use apply::Counts;
+pub use counts::{Became, By, Counts, Kept};
 pub use fill::Fill;
-pub use left::{Encoding, LeftTexts, Places};
+pub use left::{Encoding, LeftTexts, Places, Runs};
 pub use names::{Names, unmapped};
 pub use notes::notes;
 pub use plan::{Level, Plan};

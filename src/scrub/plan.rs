@@ -1,6 +1,7 @@
 //! Which bytes stay.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
@@ -9,10 +10,13 @@ use crate::native::stacks::ThreadStack;
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::scrub::objects::{self, Objects};
-use crate::scrub::{Fill, Names, Rule, blocks, debuggers, java, stacks};
+use crate::scrub::{Fill, Kept, Names, Rule, blocks, debuggers, java, stacks};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
+
+/// What is kept or overwritten together.
+const WORD: u64 = 8;
 
 /// What memory is for, as far as that decides what of it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +35,17 @@ pub(super) enum Use {
     Data,
     /// What nobody uses any more: nothing stays.
     Dead,
+}
+
+/// A part of memory that is for one thing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// Where it is.
+    pub(super) range: AddrRange,
+    /// What it is for.
+    pub(super) used: Use,
+    /// The kind of its region.
+    pub(super) kind: Kind,
 }
 
 /// How much is overwritten.
@@ -56,8 +71,10 @@ impl Level {
 /// What of a core stays as it is.
 pub struct Plan<'p> {
     pub(super) process: &'p Process,
-    /// Memory by address, without gaps where it is mapped.
-    pub(super) uses: Vec<(AddrRange, Use)>,
+    /// Memory by address, without gaps where it is mapped, whole words.
+    pub(super) parts: Vec<Part>,
+    /// Of long texts, what decides what they become.
+    pub(super) seeds: Mutex<HashMap<Addr, Option<u64>>>,
     pub(super) read: ReadBytes,
     pub(super) blocks: ByteSet,
     pub(super) objects: Objects,
@@ -107,7 +124,8 @@ impl<'p> Plan<'p> {
         let mapped = mapped.iter().map(|r| (r.start.since(Addr::NULL), r.end.since(Addr::NULL))).collect();
         Plan {
             process: session.process,
-            uses: uses(session),
+            parts: parts(session),
+            seeds: Mutex::default(),
             read,
             blocks,
             objects,
@@ -136,53 +154,11 @@ impl<'p> Plan<'p> {
     pub(super) fn has(&self, rule: Rule) -> bool {
         !self.off.contains(&rule)
     }
-
-    /// Bytes of the word at `addr` that stay whatever they are.
-    pub(super) fn keeps(&self, used: Use, addr: Addr) -> u8 {
-        if !self.has(used.rule()) {
-            return u8::MAX;
-        }
-        if used == Use::Dead {
-            // The control blocks of ended threads, where their stacks are kept for others.
-            return self.read.kept.word(addr);
-        }
-        let read = self.keeps_as(used, addr) | self.read.kept.word(addr);
-        read & !self.values(addr) | self.objects.own.word(addr)
-    }
-
-    /// Bytes of the word at `addr` that are values of objects.
-    pub(super) fn values(&self, addr: Addr) -> u8 {
-        if !self.has(Rule::Values) {
-            return 0;
-        }
-        self.objects.values.word(addr) & !self.objects.own.word(addr)
-    }
-
-    fn keeps_as(&self, used: Use, addr: Addr) -> u8 {
-        match used {
-            Use::Image => {
-                let read = &self.read;
-                read.images.word(addr) | read.structures.word(addr) | read.blocks.word(addr) | self.debuggers.word(addr)
-            }
-            Use::Structures => {
-                self.read.structures.word(addr) | self.read.blocks.word(addr) | self.read.others.word(addr)
-            }
-            Use::Blocks => self.read.structures.word(addr) | self.blocks.word(addr),
-            Use::Objects => {
-                self.objects.heads.word(addr)
-                    | self.read.heaps.word(addr)
-                    | self.read.threads.word(addr) & self.objects.plain.word(addr)
-            }
-            Use::Stack => self.read.threads.word(addr) | self.stacks.word(addr),
-            Use::Data => self.read.structures.word(addr),
-            Use::Dead => 0,
-        }
-    }
 }
 
 impl Use {
     /// By which rule such memory is overwritten.
-    fn rule(self) -> Rule {
+    pub(super) fn rule(self) -> Rule {
         match self {
             Use::Image => Rule::Images,
             Use::Structures => Rule::Structures,
@@ -191,6 +167,18 @@ impl Use {
             Use::Stack => Rule::Stacks,
             Use::Data => Rule::Data,
             Use::Dead => Rule::Dead,
+        }
+    }
+
+    /// Why what stays of such memory does.
+    pub(super) fn kept(self) -> Kept {
+        match self {
+            Use::Image => Kept::ProgramFiles,
+            Use::Structures => Kept::RuntimeStructures,
+            Use::Blocks => Kept::MallocStructures,
+            Use::Objects => Kept::ObjectHeads,
+            Use::Stack => Kept::ThreadRecords,
+            Use::Data | Use::Dead => Kept::Found,
         }
     }
 }
@@ -219,26 +207,30 @@ fn of_kind(kind: Kind) -> Use {
 }
 
 /// All memory by use. Objects may lie in other kinds too (frozen ones in images): their heads are added to those.
-fn uses(session: &Session<'_>) -> Vec<(AddrRange, Use)> {
+fn parts(session: &Session<'_>) -> Vec<Part> {
     let dead = union(session.stacks().list.iter().map(ThreadStack::left_over).collect());
-    let mut out = Vec::new();
+    let mut out: Vec<Part> = Vec::new();
+    let mut push = |start: Addr, end: Addr, used: Use, kind: Kind| {
+        // A word that two share is the first one's.
+        let start = out.last().map_or(start, |before| start.max(before.range.end));
+        let end = end.align_up(WORD);
+        if start < end {
+            out.push(Part { range: AddrRange::new(start, end), used, kind });
+        }
+    };
     for region in session.map().regions.iter() {
-        let used = of_kind(region.kind);
-        let mut at = region.range.start;
+        let (kind, used) = (region.kind, of_kind(region.kind));
+        let mut at = region.range.start.align_down(WORD);
         if used == Use::Stack {
             let first = dead.partition_point(|d| d.end <= at);
             for gone in dead.iter().skip(first).take_while(|d| d.start < region.range.end) {
                 let Some(gone) = gone.intersect(&region.range) else { continue };
-                if at < gone.start {
-                    out.push((AddrRange::new(at, gone.start), used));
-                }
-                out.push((gone, Use::Dead));
-                at = gone.end;
+                push(at, gone.start, used, kind);
+                push(gone.start.align_down(WORD), gone.end, Use::Dead, kind);
+                at = gone.end.align_down(WORD);
             }
         }
-        if at < region.range.end {
-            out.push((AddrRange::new(at, region.range.end), used));
-        }
+        push(at, region.range.end, used, kind);
     }
     out
 }
