@@ -3,10 +3,10 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::addr::AddrRange;
-use crate::memory::Memory;
+use crate::memory::{Memory, OVERWRITTEN};
 
-/// What a word is overwritten with: no address of a program on any machine, and nobody's text.
-const WORD: [u8; 8] = 0x0def_aced_0def_aced_u64.to_le_bytes();
+/// What a word is overwritten with.
+const WORD: [u8; 8] = OVERWRITTEN.to_le_bytes();
 
 /// Characters of a text that is not permuted but replaced by a stream that a keyed hash of the whole begins: two become one by a
 /// chance of 1 in 2^64, and it takes a hundredth of the time.
