@@ -90,7 +90,6 @@ impl Plan<'_> {
 
     /// The kind of the region at an address.
     fn kind(&self, at: Addr) -> Kind {
-        let part = self.parts.partition_point(|part| part.range.end <= at);
-        self.parts.get(part).filter(|part| part.range.contains(at)).map_or(Kind::NoAccess, |part| part.kind)
+        self.part(at).map_or(Kind::NoAccess, |part| part.kind)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use crate::addr::AddrRange;
 use crate::memory::Memory;
-use crate::native::malloc::{Chunk, State};
+use crate::native::malloc::{Chunk, Slot, State};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
@@ -22,6 +22,12 @@ const FREE_WORDS: u64 = 6 * WORD;
 pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
     let mut out = ByteSet::default();
     let malloc = session.malloc();
+    if !malloc.musl.is_empty() {
+        // Its other structures tell of themselves.
+        let visit = |own: &mut Vec<AddrRange>, slot: &Slot| own.extend(slot.own());
+        let own = malloc.musl.walk_many(session.process, Vec::new, visit);
+        own.into_iter().flatten().for_each(|own| out.add(own.start, own.len()));
+    }
     if malloc.arenas.is_empty() && malloc.mapped.is_empty() {
         return out;
     }

@@ -14,6 +14,7 @@
 //! | `left` | texts that are left |
 //! | `apply` | a run of memory, overwritten |
 //! | `words` | the same word by word, but for the characters of strings |
+//! | `addresses` | whether a word is taken for an address |
 //! | `page` | what is known of the words of a page |
 //! | `letters` | whether a word reads as a text |
 //! | `counts` | which rule each byte went by |
@@ -23,6 +24,7 @@
 //!
 //! It fails closed: what no rule names is overwritten, whatever it is.
 
+mod addresses;
 mod apply;
 mod blocks;
 mod counts;

@@ -55,6 +55,15 @@ impl Objects {
     }
 }
 
+impl Objects {
+    /// Whether a word leads beside all parts of heaps that are known object by object, where there are any.
+    pub(super) fn is_outside(&self, value: u64) -> bool {
+        let at = Addr::new(value);
+        let part = self.known.partition_point(|part| part.end <= at);
+        !self.known.is_empty() && !self.known.get(part).is_some_and(|part| part.contains(at))
+    }
+}
+
 /// All objects of all runtimes. `names`: texts that answers print as names of threads, and which stay.
 pub(super) fn all(session: &Session<'_>, names: &HashSet<String>) -> Objects {
     let mut out = Objects::default();

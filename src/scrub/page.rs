@@ -56,7 +56,7 @@ impl Page {
                 }
             }
             Use::Structures => {
-                for set in [&read.structures, &read.blocks, &read.others] {
+                for set in [&read.structures, &read.blocks] {
                     set.join_page(at, keep);
                 }
             }

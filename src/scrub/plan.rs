@@ -5,10 +5,11 @@ use std::sync::Mutex;
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
-use crate::map::Kind;
+use crate::map::{Kind, Region};
 use crate::native::stacks::ThreadStack;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::scrub::addresses::LOW;
 use crate::scrub::objects::{self, Objects};
 use crate::scrub::{Fill, Kept, Names, Rule, blocks, debuggers, java, stacks};
 use crate::session::Session;
@@ -46,6 +47,10 @@ pub(super) struct Part {
     pub(super) used: Use,
     /// The kind of its region.
     pub(super) kind: Kind,
+    /// Whether the core has bytes of it.
+    pub(super) is_held: bool,
+    /// Whether the program could write there.
+    pub(super) is_writable: bool,
 }
 
 /// How much is overwritten.
@@ -82,10 +87,12 @@ pub struct Plan<'p> {
     pub(super) debuggers: ByteSet,
     /// What protects stacks and pointers from being forged; never told.
     pub(super) guards: Vec<AddrRange>,
-    /// The values there, which functions copy into their frames.
-    pub(super) guard_values: Vec<u64>,
+    /// The values there, which functions copy into their frames, with what stands for each: allocators compare them.
+    pub(super) guard_values: HashMap<u64, u64>,
     /// Mapped memory: a word that leads there may be a pointer.
     pub(super) mapped: Vec<(u64, u64)>,
+    /// Where code and data with a name begin that are loaded low.
+    pub(super) low_symbols: Vec<u64>,
     pub(super) fill: Fill,
     /// The program's own names, where these are overwritten too.
     pub(super) names: Option<Names>,
@@ -115,6 +122,9 @@ impl<'p> Plan<'p> {
         });
         let blocks = blocks::all(session, &read);
         let (stacks, guards) = stacks::all(session);
+        let mut low_symbols: Vec<u64> =
+            session.symbols().starts_below(Addr::new(LOW)).into_iter().map(|at| at.since(Addr::NULL)).collect();
+        low_symbols.sort_unstable();
         let guard_values = stacks::guard_values(session.process, &guards);
         let space = session.process.space();
         // What a dump left out altogether is known by name alone, and stacks lead there.
@@ -134,6 +144,7 @@ impl<'p> Plan<'p> {
             guards,
             guard_values,
             mapped,
+            low_symbols,
             fill,
             names: own_names,
             off: Vec::new(),
@@ -210,27 +221,30 @@ fn of_kind(kind: Kind) -> Use {
 fn parts(session: &Session<'_>) -> Vec<Part> {
     let dead = union(session.stacks().list.iter().map(ThreadStack::left_over).collect());
     let mut out: Vec<Part> = Vec::new();
-    let mut push = |start: Addr, end: Addr, used: Use, kind: Kind| {
+    let mut push = |start: Addr, end: Addr, used: Use, region: &Region| {
         // A word that two share is the first one's.
         let start = out.last().map_or(start, |before| start.max(before.range.end));
         let end = end.align_up(WORD);
         if start < end {
-            out.push(Part { range: AddrRange::new(start, end), used, kind });
+            let range = AddrRange::new(start, end);
+            let is_held = session.process.space().dumped_in(range) > 0;
+            let is_writable = region.perms.is_some_and(|perms| perms.write);
+            out.push(Part { range, used, kind: region.kind, is_held, is_writable });
         }
     };
     for region in session.map().regions.iter() {
-        let (kind, used) = (region.kind, of_kind(region.kind));
+        let used = of_kind(region.kind);
         let mut at = region.range.start.align_down(WORD);
         if used == Use::Stack {
             let first = dead.partition_point(|d| d.end <= at);
             for gone in dead.iter().skip(first).take_while(|d| d.start < region.range.end) {
                 let Some(gone) = gone.intersect(&region.range) else { continue };
-                push(at, gone.start, used, kind);
-                push(gone.start.align_down(WORD), gone.end, Use::Dead, kind);
+                push(at, gone.start, used, region);
+                push(gone.start.align_down(WORD), gone.end, Use::Dead, region);
                 at = gone.end.align_down(WORD);
             }
         }
-        push(at, region.range.end, used, kind);
+        push(at, region.range.end, used, region);
     }
     out
 }

@@ -2,17 +2,13 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::memory::Memory;
-use crate::native::unwind::code::follows_call;
-use crate::scrub::letters::{Reads, is_printable, is_readable, reads};
+use crate::scrub::letters::{Reads, reads};
 use crate::scrub::page::{Page, Word};
 use crate::scrub::plan::Use;
 use crate::scrub::{By, Counts, Kept, Plan, Rule, fill};
 
 /// `size_t`.
 const WORD: u64 = 8;
-
-/// Addresses below this can be read as a text of a few letters.
-const LOW: u64 = 1 << 40;
 
 /// Bytes before a run in which a text may have begun that goes on in it.
 const LOOK_BACK: u64 = 64 * WORD;
@@ -31,48 +27,6 @@ impl Plan<'_> {
     fn is_guard(&self, at: Addr) -> bool {
         let first = self.guards.partition_point(|guard| guard.end <= at);
         self.guards.get(first).is_some_and(|guard| guard.contains(at))
-    }
-
-    /// Whether a word that may be text leads to where only text leads: into a program file, or data without a form. Programs that
-    /// are loaded below 2^40 (those that are not position-independent, and what maps itself low) have addresses of two to four
-    /// letters.
-    ///
-    /// On a stack most are return addresses. `after_text`: whether the word before was text, of which this is the end.
-    fn is_text_for_all_we_know(&self, word: [u8; 8], used: Use, after_text: bool) -> bool {
-        if !self.has(Rule::Readable) {
-            return false;
-        }
-        let value = u64::from_le_bytes(word);
-        // A text that ends within an address of former times: its last letters and a NUL, and what it left of the address.
-        let letters = word.iter().take_while(|b| is_printable(**b)).count();
-        let ends = (1..=3).contains(&letters) && word.get(letters) == Some(&0);
-        if ends && value >= LOW && matches!(used, Use::Blocks | Use::Data | Use::Stack) {
-            // One return address in some hundreds reads so, and n8-mixed has one that no answer reads by itself.
-            let is_code = || used == Use::Stack && self.is_return_address(Addr::new(value));
-            return !Addr::new(value).is_aligned(WORD) && !is_code();
-        }
-        if value >= LOW || !is_readable(word) {
-            return false;
-        }
-        let place = Addr::new(value);
-        let after = self.parts.partition_point(|part| part.range.start <= place);
-        let target = after.checked_sub(1).and_then(|i| self.parts.get(i)).map(|part| part.used);
-        match target {
-            Some(Use::Blocks | Use::Objects) => !place.is_aligned(WORD),
-            Some(Use::Image) if used == Use::Stack && !after_text => !self.is_return_address(place),
-            _ => true,
-        }
-    }
-
-    /// Whether the instruction before this one is a call, as far as the code can be read.
-    fn is_return_address(&self, at: Addr) -> bool {
-        follows_call(&self.process.memory, self.process.arch(), at) != Some(false)
-    }
-
-    /// Whether a word is an address of mapped memory.
-    pub(super) fn leads_somewhere(&self, value: u64) -> bool {
-        let after = self.mapped.partition_point(|&(start, _)| start <= value);
-        after.checked_sub(1).and_then(|i| self.mapped.get(i)).is_some_and(|&(_, end)| value < end)
     }
 }
 
@@ -136,8 +90,7 @@ impl<'a, 'p> Run<'a, 'p> {
             return before;
         }
         let memory = &self.plan.process.memory;
-        let first = self.plan.parts.partition_point(|part| part.range.end <= at);
-        let start = self.plan.parts.get(first).map_or(at, |part| part.range.start);
+        let start = self.plan.part(at).map_or(at, |part| part.range.start);
         let start = start.max(at.saturating_sub(LOOK_BACK)).min(at);
         let Ok(bytes) = memory.look(start, at.since(start) as usize) else { return before };
         let mut counts = Counts::default();
@@ -167,7 +120,14 @@ impl<'a, 'p> Run<'a, 'p> {
         let Place { at, used, texts } = place;
         let known = self.known(place);
         let plan = self.plan;
-        let guard = plan.has(Rule::Guards) && (plan.guard_values.binary_search(&value).is_ok() || plan.is_guard(at));
+        let guard_value = plan.guard_values.get(&value).filter(|_| plan.has(Rule::Guards));
+        if let Some(other) = guard_value {
+            *before = Before::default();
+            *word = other.to_le_bytes();
+            counts.count(By::Rule(Rule::Guards), WORD);
+            return (0, Kept::Zero);
+        }
+        let guard = plan.has(Rule::Guards) && plan.is_guard(at);
         let mut keep = if guard { 0 } else { known.keep & !texts };
         let why = if keep & known.found != 0 { Kept::Found } else { used.kept() };
         let is_value = known.values != 0;
@@ -183,8 +143,8 @@ impl<'a, 'p> Run<'a, 'p> {
             counts.count(by, WORD);
             return (u8::MAX, Kept::Pointers);
         }
-        let is_number = leads && plan.has(Rule::Numbers) && plan.objects.is_number(used, value);
-        let pointer = leads && !is_number;
+        let no_address = if leads { plan.is_no_address(*word, used, before.after_text) } else { None };
+        let pointer = leads && no_address != Some(Rule::Numbers);
         // What was read as a structure and reads as text was no structure, but for the names.
         let unnamed = keep & !known.sure;
         let is_watched = plan.has(Rule::UnnamedTexts)
@@ -201,24 +161,17 @@ impl<'a, 'p> Run<'a, 'p> {
         if is_unnamed {
             keep &= !unnamed;
         }
-        let after_text = before.after_text;
         before.after_text = used == Use::Stack && reads(*word, u8::MAX) == Reads::Text;
-        let is_readable = pointer && keep != u8::MAX && plan.is_text_for_all_we_know(*word, used, after_text);
-        if pointer && keep != u8::MAX && !is_readable {
+        if leads && keep != u8::MAX && no_address.is_none() {
             counts.count(By::Kept(Kept::Pointers), WORD);
             return (u8::MAX, Kept::Pointers);
         }
         counts.count(By::Rule(Rule::Texts), u64::from(texts.count_ones()));
         counts.count(By::Kept(why), u64::from(keep.count_ones()));
         let rest = u64::from((!(keep | texts)).count_ones());
-        let rule = [
-            (guard, Rule::Guards),
-            (is_value, Rule::Values),
-            (is_number, Rule::Numbers),
-            (is_readable, Rule::Readable),
-            (is_unnamed, Rule::UnnamedTexts),
-        ];
-        let rule = rule.into_iter().find(|(is_so, _)| *is_so).map_or(used.rule(), |(_, rule)| rule);
+        let because = [(guard, Rule::Guards), (is_value, Rule::Values), (is_unnamed, Rule::UnnamedTexts)];
+        let because = because.into_iter().find(|(is_so, _)| *is_so).map(|(_, rule)| rule);
+        let rule = because.or(no_address).unwrap_or(used.rule());
         let by = if fill::word(word, keep | texts) { By::Rule(rule) } else { By::Kept(Kept::Zero) };
         counts.count(by, rest);
         (keep, why)

@@ -52,8 +52,6 @@ pub struct ReadBytes {
     pub blocks: ByteSet,
     /// Program files in memory; what was read of mappings that turned out to be none is not told apart.
     pub images: ByteSet,
-    /// What other allocators and runtimes are recognised by.
-    pub others: ByteSet,
     /// Bookkeeping of managed heaps, of which some lies in the heaps themselves.
     pub heaps: ByteSet,
     /// What was told to be a structure or a name, wherever it lies ([`Memory::keep`](crate::memory::Memory::keep)).
@@ -125,7 +123,8 @@ impl ReadBytes {
             _ if is_content(phase) => {}
             Phase::Malloc | Phase::MappedChunks | Phase::Blocks => self.blocks.add(addr, len),
             Phase::Modules => self.images.add(addr, len),
-            Phase::Foreign => self.others.add(addr, len),
+            // Other allocators and runtimes are guessed until something proves them, which is told then.
+            Phase::Foreign => {}
             Phase::GcHeap => {
                 self.structures.add(addr, len);
                 self.heaps.add(addr, len);
