@@ -21,8 +21,9 @@ impl Plan<'_> {
     pub fn apply(&self, start: Addr, bytes: &mut [u8], counts: &mut Counts, left: &mut LeftTexts) {
         let range = AddrRange::sized(start, bytes.len() as u64);
         let before = self.names.as_ref().map(|_| bytes.to_vec());
-        let texts = self.texts(range, bytes);
-        let mut run = Run::new(self, start, texts);
+        let within = self.objects.within(start, bytes.len().div_ceil(8));
+        let texts = self.texts(range, &within.texts, bytes);
+        let mut run = Run::new(self, start, within, texts);
         let mut at = start;
         let first = self.parts.partition_point(|part| part.range.end <= start);
         for of in self.parts.iter().skip(first).take_while(|part| part.range.start < range.end) {
@@ -41,10 +42,8 @@ impl Plan<'_> {
     }
 
     /// Overwrite the characters of strings in `range`; which bytes these are: for each word one byte, the lowest bit the first.
-    fn texts(&self, range: AddrRange, bytes: &mut [u8]) -> Vec<u8> {
+    fn texts(&self, range: AddrRange, texts: &[(AddrRange, u8)], bytes: &mut [u8]) -> Vec<u8> {
         let mut mask = vec![0u8; bytes.len().div_ceil(8)];
-        let first = self.objects.texts.partition_point(|(text, _)| text.end <= range.start);
-        let texts = self.objects.texts.iter().skip(first).take_while(|(text, _)| text.start < range.end);
         for &(text, width) in texts {
             let (Some(part), width) = (text.intersect(&range), usize::from(width)) else { continue };
             let from = part.start.since(range.start) as usize;

@@ -4,7 +4,9 @@
 //! | file | holds |
 //! |---|---|
 //! | `plan` | which bytes stay: what was read as structure, by what the memory is for |
-//! | `objects` | heads of managed objects, and where strings have their characters |
+//! | `objects` | what is known of managed objects |
+//! | `heaps` | heads of objects, and where strings have their characters |
+//! | `starts` | where objects begin |
 //! | `java` | fields of Java's objects that answers need |
 //! | `python` | the same for Python's, wherever they lie |
 //! | `blocks` | heads of malloc's blocks, and its lists |
@@ -30,6 +32,7 @@ mod blocks;
 mod counts;
 mod debuggers;
 mod fill;
+mod heaps;
 mod java;
 mod left;
 mod letters;
@@ -41,6 +44,7 @@ mod plan;
 mod python;
 mod rule;
 mod stacks;
+mod starts;
 #[cfg(test)]
 mod tests;
 mod words;

@@ -1,6 +1,7 @@
 //! A page of memory, as far as anything is known of its bytes: what sets have of it is joined once for all its words.
 
 use crate::addr::Addr;
+use crate::scrub::heaps::Within;
 use crate::scrub::plan::Use;
 use crate::scrub::{Plan, Rule};
 use crate::targets::byte_set::{PAGE, WORDS};
@@ -35,7 +36,9 @@ impl Page {
     }
 
     /// What is known of the page that has `addr`.
-    pub(super) fn of(plan: &Plan<'_>, addr: Addr, used: Use) -> Page {
+    ///
+    /// `within`: what is known of the objects there.
+    pub(super) fn of(plan: &Plan<'_>, addr: Addr, used: Use, within: &Within) -> Page {
         let at = addr.align_down(PAGE);
         let mut page = Page { at, used, ..Page::none() };
         let (read, objects) = (&plan.read, &plan.objects);
@@ -70,7 +73,8 @@ impl Page {
                     set.join_page(at, keep);
                 }
                 let (mut threads, mut plain) = ([0; WORDS], [0; WORDS]);
-                if read.threads.join_page(at, &mut threads) && objects.plain.join_page(at, &mut plain) {
+                within.join_page(at, keep, &mut plain);
+                if read.threads.join_page(at, &mut threads) {
                     for ((keep, threads), plain) in keep.iter_mut().zip(threads).zip(plain) {
                         *keep |= threads & plain;
                     }

@@ -82,7 +82,7 @@ pub struct Plan<'p> {
     pub(super) seeds: Mutex<HashMap<Addr, Option<u64>>>,
     pub(super) read: ReadBytes,
     pub(super) blocks: ByteSet,
-    pub(super) objects: Objects,
+    pub(super) objects: Objects<'p>,
     pub(super) stacks: ByteSet,
     pub(super) debuggers: ByteSet,
     /// What protects stacks and pointers from being forged; never told.
@@ -102,7 +102,7 @@ pub struct Plan<'p> {
 
 impl<'p> Plan<'p> {
     /// Make a plan from what was read so far of a process whose reads are recorded byte by byte.
-    pub fn new(session: &Session<'p>, names: &HashSet<String>, fill: Fill, level: Level) -> Plan<'p> {
+    pub fn new(session: &'p Session<'_>, names: &HashSet<String>, fill: Fill, level: Level) -> Plan<'p> {
         // How they are found is read too, and so that it stays.
         let debuggers = {
             let _phase = session.process.enter(Phase::Modules);

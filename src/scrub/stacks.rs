@@ -22,22 +22,22 @@ const GUARDS: (u64, u64) = (0x28, 0x38);
 /// Bytes of AT_RANDOM, which the guards are made of.
 const RANDOM: u64 = 16;
 
-/// What the guards are, in each thread and as the kernel gave them: glibc's `_dl_setup_stack_chk_guard` takes the first word of
-/// AT_RANDOM without its lowest byte, and `_dl_setup_pointer_guard` the second.
-///
-/// Each has another word that stands for it, told by its place among them: allocators of C libraries take such a number to see whether their
-/// structures are sound (`malloc_context.secret` of musl is the second word of AT_RANDOM), and must find the same wherever it is.
+/// What stands for the guard of stacks and for that of pointers, wherever they are: allocators of C libraries take such a number to see
+/// whether their structures are sound (`malloc_context.secret` of musl is the second word of AT_RANDOM), and must find the same everywhere.
+const STAND_INS: [u64; 2] = [OVERWRITTEN ^ 1 << 32, OVERWRITTEN ^ 2 << 32];
+
+/// What the guards are, in each thread and as the kernel gave them, with what stands for each: glibc's `_dl_setup_stack_chk_guard` takes
+/// the first word of AT_RANDOM without its lowest byte, and `_dl_setup_pointer_guard` the second.
 pub(super) fn guard_values(process: &Process, guards: &[AddrRange]) -> HashMap<u64, u64> {
-    let word = |at: Addr| process.memory.u64(at).ok();
     let random = process.auxv(at::RANDOM).map(Addr::new);
-    let of_threads = guards.iter().flat_map(|guard| [Some(guard.start), guard.start.checked_add(8)]).flatten();
-    let given = [random, random.and_then(|at| at.checked_add(8))].into_iter().flatten();
-    let all = given.chain(of_threads).filter_map(word).flat_map(|word| [word, word & !0xff]);
+    let pairs = random.into_iter().chain(guards.iter().map(|guard| guard.start));
     let mut out = HashMap::new();
-    // What is small is no guard, and many a number.
-    for word in all.filter(|&word| word > u64::from(u32::MAX)) {
-        let number = out.len() as u64 + 1;
-        out.entry(word).or_insert(OVERWRITTEN ^ number << 32);
+    for (at, stand_in) in pairs.flat_map(|at| [at, at.saturating_add(8)].into_iter().zip(STAND_INS)) {
+        let word = process.memory.peek_u64(at).unwrap_or(0);
+        // What is small is no guard, and many a number.
+        for word in [word, word & !0xff].into_iter().filter(|&word| word > u64::from(u32::MAX)) {
+            out.entry(word).or_insert(stand_in);
+        }
     }
     out
 }

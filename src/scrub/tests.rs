@@ -7,7 +7,7 @@ use std::path::Path;
 use super::page::{Page, Word};
 use super::plan::{Part, Use};
 use super::{Counts, Fill, LeftTexts, Level, Plan, Rule, notes};
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::commands::shrink::scrub_plan;
 use crate::memory::Memory;
 use crate::phase::Phase;
@@ -25,13 +25,13 @@ fn open(core: &str) -> Process {
     Process::open(&path, &options, &Progress::silent()).unwrap()
 }
 
-fn plan<'p>(session: &Session<'p>) -> Plan<'p> {
+fn plan<'s>(session: &'s Session<'_>) -> Plan<'s> {
     scrub_plan(session, Fill::ByLength, Level::Values, &Progress::silent())
 }
 
 /// What is known of the word at `at`.
 fn known(plan: &Plan<'_>, used: Use, at: Addr) -> Word {
-    Page::of(plan, at, used).word(at)
+    Page::of(plan, at, used, &plan.objects.within(at, 1)).word(at)
 }
 
 /// What becomes of the word at `at`.
@@ -43,9 +43,8 @@ fn becomes(plan: &Plan<'_>, at: Addr) -> [u8; 8] {
 
 /// Whether characters of a string are in the word at `at`.
 fn is_character(plan: &Plan<'_>, at: Addr) -> bool {
-    let texts = &plan.objects.texts;
-    let first = texts.partition_point(|(text, _)| text.end <= at);
-    texts.get(first).is_some_and(|(text, _)| text.start < at.saturating_add(8))
+    let word = AddrRange::sized(at, 8);
+    plan.objects.within(at, 1).texts.iter().any(|(text, _)| text.intersect(&word).is_some())
 }
 
 /// The words that are no zero and of which `is_one` holds, by address.
@@ -137,6 +136,42 @@ fn a_word_that_leads_to_no_object_is_a_number() {
     assert!(inner.iter().all(|(at, value)| becomes(&plan, *at) != value.to_le_bytes()));
     plan.without(Rule::Numbers);
     assert!(inner.iter().any(|(at, value)| becomes(&plan, *at) == value.to_le_bytes()));
+}
+
+#[test]
+fn a_word_that_reads_as_the_end_of_a_text_is_no_address() {
+    let process = open("dotnet31-createdump/core.zst");
+    let session = Session::new(&process);
+    let mut plan = plan(&session);
+    let ends = words(&plan, |used, at, value| {
+        let word = value.to_le_bytes();
+        plan.leads_somewhere(value)
+            && plan.is_no_address(word, used, false) == Some(Rule::Readable)
+            && known(&plan, used, at).keep == 0
+            && known(&plan, used, at).values == 0
+    });
+    assert!(!ends.is_empty());
+    assert!(ends.iter().all(|(at, value)| becomes(&plan, *at) != value.to_le_bytes()));
+    plan.without(Rule::Readable);
+    assert!(ends.iter().any(|(at, value)| becomes(&plan, *at) == value.to_le_bytes()));
+}
+
+#[test]
+fn a_low_number_is_an_address_where_it_leads_to_what_addresses_lead_to() {
+    // Not position-independent: it is loaded at 0x400000.
+    let process = open("go-kernel/core.zst");
+    let session = Session::new(&process);
+    let mut plan = plan(&session);
+    let numbers = words(&plan, |used, at, value| {
+        let is_low = value < super::addresses::LOW && plan.leads_somewhere(value) && used == Use::Data;
+        is_low
+            && plan.is_no_address(value.to_le_bytes(), used, false) == Some(Rule::Numbers)
+            && known(&plan, used, at).keep == 0
+    });
+    assert!(!numbers.is_empty());
+    assert!(numbers.iter().all(|(at, value)| becomes(&plan, *at) != value.to_le_bytes()));
+    plan.without(Rule::Numbers);
+    assert!(numbers.iter().any(|(at, value)| becomes(&plan, *at) == value.to_le_bytes()));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::addr::{Addr, AddrRange};
 use crate::memory::Memory;
+use crate::scrub::heaps::Within;
 use crate::scrub::letters::{Reads, reads};
 use crate::scrub::page::{Page, Word};
 use crate::scrub::plan::Use;
@@ -34,6 +35,8 @@ impl Plan<'_> {
 pub(super) struct Run<'a, 'p> {
     plan: &'a Plan<'p>,
     start: Addr,
+    /// What is known of objects in it.
+    within: Within,
     /// Which bytes are characters of strings: for each word one byte, the lowest bit the first.
     pub(super) texts: Vec<u8>,
     /// Which bytes stayed.
@@ -53,10 +56,10 @@ struct Place {
 }
 
 impl<'a, 'p> Run<'a, 'p> {
-    /// A run of memory from `start` on, with what of it are characters.
-    pub(super) fn new(plan: &'a Plan<'p>, start: Addr, texts: Vec<u8>) -> Run<'a, 'p> {
+    /// A run of memory from `start` on, with what is known of objects in it and what of it are characters.
+    pub(super) fn new(plan: &'a Plan<'p>, start: Addr, within: Within, texts: Vec<u8>) -> Run<'a, 'p> {
         let words = texts.len();
-        Run { plan, start, texts, kept: vec![0; words], why: vec![Kept::Zero; words], page: Page::none() }
+        Run { plan, start, within, texts, kept: vec![0; words], why: vec![Kept::Zero; words], page: Page::none() }
     }
 
     /// Overwrite a part of it, whose words are all of one use.
@@ -104,7 +107,7 @@ impl<'a, 'p> Run<'a, 'p> {
     /// What is known of a word.
     fn known(&mut self, Place { at, used, .. }: Place) -> Word {
         if !self.page.is_of(at, used) {
-            self.page = Page::of(self.plan, at, used);
+            self.page = Page::of(self.plan, at, used, &self.within);
         }
         self.page.word(at)
     }

@@ -12,6 +12,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 PT_LOAD, PT_NOTE = 1, 4
 PF_W = 2
+NT_FILE = 0x46494C45
 NT_AUXV, AT_RANDOM, AT_EXECFN = 6, 25, 31
 
 Segment = collections.namedtuple("Segment", "start offset size mapped flags")
@@ -84,8 +85,20 @@ class Core:
         at = self.auxiliary(AT_EXECFN)
         return at and (self.read(at, 4096) or b"").split(b"\0")[0].decode("latin-1")
 
+    @functools.cached_property
+    def files(self):
+        """Ranges of mapped files: gcore leaves out what it could read again."""
+        out = []
+        for kind, _, data, length in self.notes():
+            if kind == NT_FILE and length >= 16:
+                (count,) = struct.unpack_from("<Q", self.bytes, data)
+                rows = min(count, (length - 16) // 24)
+                out += [struct.unpack_from("<QQ", self.bytes, data + 16 + 24 * i) for i in range(rows)]
+        return out
+
     def leads_somewhere(self, word):
-        return any(s.start <= word < s.start + s.mapped for s in self.loads)
+        in_file = any(start <= word < end for start, end in self.files)
+        return in_file or any(s.start <= word < s.start + s.mapped for s in self.loads)
 
 
 @functools.cache

@@ -184,9 +184,10 @@ def wrong_answers(coremap, before, after):
         found = differences(old, new)
         if old_status != new_status:
             found.append(("exit status", old_status, new_status))
+        runtimes = {row["name"] for row in (old.get("core") or {}).get("runtimes") or []}
         paths = collections.defaultdict(list)
         for path, a, b in found:
-            if not why_allowed(command[0], path):
+            if not why_allowed(command[0], path, runtimes):
                 paths[path].append((a, b))
         equal += not paths
         wrong += bool(paths)
