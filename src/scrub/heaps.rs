@@ -40,7 +40,8 @@ pub(super) struct HeapObjects<'s> {
     memory: &'s dyn Memory,
     forms: Forms,
     pub(super) starts: Starts,
-    /// Objects that have the characters of strings, where these have none of their own; and of these, those with two bytes each.
+    /// Objects that have the characters of strings, names or not, where these have none of their own; and of these, those with two
+    /// bytes each.
     characters: Starts,
     wide: Starts,
     /// Strings that are names, by what has their characters.
@@ -163,7 +164,8 @@ impl<'s> HeapObjects<'s> {
             named.insert(holder);
             let (script, len) = (script(content), content.bytes.len() as u64);
             told.push(NameAt { at, len, script });
-        } else if own.is_none() {
+        }
+        if own.is_none() {
             self.characters.mark(holder);
             if width(content.units) > 1 {
                 self.wide.mark(holder);
