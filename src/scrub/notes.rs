@@ -24,7 +24,7 @@ pub fn notes(bytes: &[u8], arch: Arch, plan: &Plan<'_>, counts: &mut Counts) -> 
         overwritten += renamed;
     }
     let level = if plan.names.is_some() { Level::Names } else { Level::Values };
-    own_notes::add_scrubbed(&mut out, level.word());
+    own_notes::add_scrubbed(&mut out, level.word(), &plan.views);
     counts.count(By::Kept(Kept::Notes), (out.len() as u64).saturating_sub(overwritten));
     out
 }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
 use crate::map::{Kind, Region};
+use crate::memory::alias::{self, Alias};
 use crate::native::stacks::ThreadStack;
 use crate::phase::Phase;
 use crate::process::Process;
@@ -13,6 +14,7 @@ use crate::scrub::addresses::LOW;
 use crate::scrub::objects::{self, Objects};
 use crate::scrub::{Fill, Kept, Names, Rule, blocks, debuggers, java, stacks};
 use crate::session::Session;
+use crate::targets::SecondView;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
 
@@ -91,6 +93,8 @@ pub struct Plan<'p> {
     pub(super) guard_values: HashMap<u64, u64>,
     /// Mapped memory: a word that leads there may be a pointer.
     pub(super) mapped: Vec<(u64, u64)>,
+    /// Pages that are mapped twice.
+    pub(super) views: Vec<SecondView>,
     /// Where code and data with a name begin that are loaded low.
     pub(super) low_symbols: Vec<u64>,
     pub(super) fill: Fill,
@@ -122,6 +126,8 @@ impl<'p> Plan<'p> {
         });
         let blocks = blocks::all(session, &read);
         let (stacks, guards) = stacks::all(session);
+        let views = alias::find(session.process.target()).into_iter();
+        let views = views.map(|Alias { range, first, compared, .. }| SecondView { range, first, compared }).collect();
         let mut low_symbols: Vec<u64> =
             session.symbols().starts_below(Addr::new(LOW)).into_iter().map(|at| at.since(Addr::NULL)).collect();
         low_symbols.sort_unstable();
@@ -144,6 +150,7 @@ impl<'p> Plan<'p> {
             guards,
             guard_values,
             mapped,
+            views,
             low_symbols,
             fill,
             names: own_names,

@@ -24,7 +24,7 @@ const RANDOM: u64 = 16;
 
 /// What stands for the guard of stacks and for that of pointers, wherever they are: allocators of C libraries take such a number to see
 /// whether their structures are sound (`malloc_context.secret` of musl is the second word of AT_RANDOM), and must find the same everywhere.
-const STAND_INS: [u64; 2] = [OVERWRITTEN ^ 1 << 32, OVERWRITTEN ^ 2 << 32];
+pub(super) const STAND_INS: [u64; 2] = [OVERWRITTEN ^ 1 << 32, OVERWRITTEN ^ 2 << 32];
 
 /// What the guards are, in each thread and as the kernel gave them, with what stands for each: glibc's `_dl_setup_stack_chk_guard` takes
 /// the first word of AT_RANDOM without its lowest byte, and `_dl_setup_pointer_guard` the second.

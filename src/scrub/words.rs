@@ -6,7 +6,7 @@ use crate::scrub::heaps::Within;
 use crate::scrub::letters::{Reads, reads};
 use crate::scrub::page::{Page, Word};
 use crate::scrub::plan::Use;
-use crate::scrub::{By, Counts, Kept, Plan, Rule, fill};
+use crate::scrub::{By, Counts, Kept, Plan, Rule, fill, stacks};
 
 /// `size_t`.
 const WORD: u64 = 8;
@@ -24,10 +24,11 @@ struct Before {
 }
 
 impl Plan<'_> {
-    /// Whether the word at `at` is one of those that protect stacks and pointers.
-    fn is_guard(&self, at: Addr) -> bool {
+    /// What stands for the word at `at`, if it is where stacks and pointers have their guard: whatever is there.
+    fn guard_at(&self, at: Addr) -> Option<u64> {
         let first = self.guards.partition_point(|guard| guard.end <= at);
-        self.guards.get(first).is_some_and(|guard| guard.contains(at))
+        let guard = self.guards.get(first).filter(|guard| guard.contains(at))?;
+        stacks::STAND_INS.get((at.since(guard.start) / WORD) as usize).copied()
     }
 }
 
@@ -123,18 +124,17 @@ impl<'a, 'p> Run<'a, 'p> {
         let Place { at, used, texts } = place;
         let known = self.known(place);
         let plan = self.plan;
-        let guard_value = plan.guard_values.get(&value).filter(|_| plan.has(Rule::Guards));
-        if let Some(other) = guard_value {
+        let guard = plan.guard_at(at).or_else(|| plan.guard_values.get(&value).copied());
+        if let Some(other) = guard.filter(|_| plan.has(Rule::Guards)) {
             *before = Before::default();
             *word = other.to_le_bytes();
             counts.count(By::Rule(Rule::Guards), WORD);
             return (0, Kept::Zero);
         }
-        let guard = plan.has(Rule::Guards) && plan.is_guard(at);
-        let mut keep = if guard { 0 } else { known.keep & !texts };
+        let mut keep = known.keep & !texts;
         let why = if keep & known.found != 0 { Kept::Found } else { used.kept() };
         let is_value = known.values != 0;
-        let leads = !guard && !is_value && texts == 0 && used != Use::Dead && plan.leads_somewhere(value);
+        let leads = !is_value && texts == 0 && used != Use::Dead && plan.leads_somewhere(value);
         if leads
             && used != Use::Image
             && keep != u8::MAX
@@ -172,7 +172,7 @@ impl<'a, 'p> Run<'a, 'p> {
         counts.count(By::Rule(Rule::Texts), u64::from(texts.count_ones()));
         counts.count(By::Kept(why), u64::from(keep.count_ones()));
         let rest = u64::from((!(keep | texts)).count_ones());
-        let because = [(guard, Rule::Guards), (is_value, Rule::Values), (is_unnamed, Rule::UnnamedTexts)];
+        let because = [(is_value, Rule::Values), (is_unnamed, Rule::UnnamedTexts)];
         let because = because.into_iter().find(|(is_so, _)| *is_so).map(|(_, rule)| rule);
         let rule = because.or(no_address).unwrap_or(used.rule());
         let by = if fill::word(word, keep | texts) { By::Rule(rule) } else { By::Kept(Kept::Zero) };

@@ -30,6 +30,7 @@ impl Sections {
                 if at.is_aligned(4)
                     && let Some(found) = read(runtime, image.range, at)
                 {
+                    runtime.memory.keep(at, SIGNATURE.len() as u64);
                     return Some(found);
                 }
             }
