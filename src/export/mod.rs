@@ -7,6 +7,7 @@
 use std::io::{self, Seek, Write};
 
 pub mod gcdump;
+pub mod hprof;
 mod objects;
 pub mod profiles;
 #[cfg(feature = "parquet")]

@@ -1,0 +1,350 @@
+//! `.hprof`: a managed heap with its contents, as `jmap -dump` writes it and VisualVM, Eclipse MAT and others open it.
+//!
+//! Format 1.0.2 with ids of 8 bytes, all numbers big-endian: openjdk/jdk, src/hotspot/share/services/heapDumper.cpp. An object's id is its
+//! address. Of sizes the file has those of instances alone, in their classes: what an array takes each tool reckons by itself, most with
+//! references of 8 bytes.
+//!
+//! | file | does |
+//! |---|---|
+//! | `records` | records, sub-records and names as bytes |
+//! | `objects` | objects, page by page |
+//! | `java` | the classes of a HotSpot VM |
+
+pub mod java;
+mod objects;
+mod records;
+
+use std::collections::{HashMap, HashSet};
+use std::io::{BufWriter, Write as _};
+
+use rayon::prelude::*;
+
+use crate::addr::Addr;
+use crate::export::objects::Objects;
+use crate::export::{ExportError, Output};
+use crate::managed::{FREE, Heap, Losses, Root, RootKind, Tally, TypeIndex};
+use crate::memory::ProcessMemory;
+use crate::progress::Progress;
+use objects::{Sums, of_page, write_large};
+use records::{Names, put_class, put_root, record, segment};
+
+/// Pages of objects that are made at once: enough for all threads.
+const PAGES_AT_ONCE: usize = 8;
+
+/// Bytes that are kept before they are written.
+const BUFFER: usize = 1 << 20;
+
+/// Bytes of classes and roots in one segment, about.
+const SEGMENT: usize = 64 << 20;
+
+/// What a value is, by the number that the format has for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// A reference.
+    Object = 2,
+    /// One byte, 0 or 1.
+    Boolean = 4,
+    /// A unit of UTF-16.
+    Char = 5,
+    /// 4 bytes.
+    Float = 6,
+    /// 8 bytes.
+    Double = 7,
+    /// One byte.
+    Byte = 8,
+    /// 2 bytes.
+    Short = 9,
+    /// 4 bytes.
+    Int = 10,
+    /// 8 bytes.
+    Long = 11,
+}
+
+impl Type {
+    /// Bytes in the file; in memory the same but of references.
+    pub fn size(self) -> u64 {
+        match self {
+            Type::Boolean | Type::Byte => 1,
+            Type::Char | Type::Short => 2,
+            Type::Float | Type::Int => 4,
+            Type::Object | Type::Double | Type::Long => 8,
+        }
+    }
+}
+
+/// A field of instances.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub kind: Type,
+    /// From the start of the instance, in bytes.
+    pub offset: u64,
+}
+
+/// A static field.
+#[derive(Clone, Debug)]
+pub struct Static {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub kind: Type,
+    /// The bits of its value; of a reference, the object's address.
+    pub value: u64,
+}
+
+/// How objects of a class look.
+#[derive(Clone, Debug)]
+pub enum Form {
+    /// Fields in the order of the file: its own, then those of the class above it, and so on.
+    Instance(Vec<(u64, Type)>),
+    /// References behind so many bytes.
+    Objects(u64),
+    /// Values behind so many bytes.
+    Values(u64, Type),
+}
+
+/// A class.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// By which the file knows it: the address of its `java.lang.Class`.
+    pub id: u64,
+    /// Where the runtime has it, as types of the heap tell.
+    pub address: Addr,
+    /// Its name, as class files have it: `java/lang/String`, `[I`.
+    pub name: String,
+    /// The same for people, as frames have it.
+    pub shown: String,
+    /// The id of the class above it; 0 of none.
+    pub above: u64,
+    /// The object that loaded it; 0 of the bootstrap loader.
+    pub loader: u64,
+    /// Bytes of an instance; 0 of an array.
+    pub size: u32,
+    /// Static fields.
+    pub statics: Vec<Static>,
+    /// Fields that it declares itself.
+    pub fields: Vec<Field>,
+    /// Its objects.
+    pub form: Form,
+}
+
+/// A frame of a thread.
+#[derive(Clone, Debug, Default)]
+pub struct Frame {
+    /// The method's name alone.
+    pub method: String,
+    /// Its arguments.
+    pub signature: String,
+    /// Its class, by the name for people.
+    pub class: String,
+    /// Source file.
+    pub file: String,
+    /// Line; -1 where it is not known.
+    pub line: i32,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Default)]
+pub struct Thread {
+    /// The system's number.
+    pub tid: Option<u32>,
+    /// Its frames, the innermost first.
+    pub frames: Vec<Frame>,
+}
+
+/// A heap that goes into the file.
+pub struct Source<'s> {
+    /// Its objects.
+    pub heap: &'s dyn Heap,
+    /// Their bytes.
+    pub memory: &'s ProcessMemory,
+    /// Bytes of a reference in an object.
+    pub reference: u64,
+    /// Where arrays have their length, in 32 bits: bytes from their start.
+    pub length_at: u64,
+    /// The address that a reference stands for.
+    pub decode: &'s (dyn Fn(u64) -> u64 + Sync),
+    /// What keeps objects.
+    pub roots: &'s [Root],
+    /// Threads, in order.
+    pub threads: &'s [Thread],
+}
+
+/// What was written.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// Classes.
+    pub classes: u64,
+    /// Objects with fields, and the bytes they take.
+    pub instances: Tally,
+    /// Objects that stand for classes and are written as these, with their bytes.
+    pub mirrors: Tally,
+    /// Arrays of references, and the bytes they take.
+    pub object_arrays: Tally,
+    /// Arrays of values.
+    pub value_arrays: Tally,
+    /// References between objects.
+    pub references: u64,
+    /// Roots.
+    pub roots: u64,
+    /// Threads with their frames.
+    pub threads: u64,
+    /// Elements that are cut off arrays: a segment has 4 GiB at the most.
+    pub cut: u64,
+    /// Objects whose bytes the core lacks in part: zeros stand for them.
+    pub lost: u64,
+    /// Objects whose class is not known, which are left out.
+    pub unknown: u64,
+    /// What could not be walked.
+    pub losses: Losses,
+}
+
+/// A heap as the file has it.
+struct Dump<'s> {
+    source: &'s Source<'s>,
+    objects: Objects<'s>,
+    classes: &'s [Class],
+    /// Place in `classes`, by number of the type.
+    by_kind: Vec<Option<u32>>,
+    /// Ids of classes: objects there are written as these.
+    mirrors: HashSet<u64>,
+}
+
+/// Write `source`. `classes` gives the classes, with those at these addresses among them.
+///
+/// # Errors
+/// Where the heap has more objects than can be numbered, or the file can't be written.
+pub fn write(
+    source: &Source<'_>,
+    classes: &dyn Fn(&[Addr]) -> Vec<Class>,
+    out: &mut dyn Output,
+    progress: &Progress,
+) -> Result<Written, ExportError> {
+    let too_many = || ExportError::Unfit("the heap has more than 4,294,967,295 objects".into());
+    let objects = Objects::of(source.heap, progress).ok_or_else(too_many)?;
+    let present = (0..).zip(&objects.kinds).filter(|(kind, of)| *kind != FREE.0 && of.tally.count > 0);
+    let present: Vec<(u32, Addr)> =
+        present.filter_map(|(kind, _)| Some((kind, source.heap.type_info(TypeIndex(kind))?.address))).collect();
+    let classes = classes(&present.iter().map(|(_, at)| *at).collect::<Vec<_>>());
+    let places: HashMap<Addr, u32> = (0..).zip(&classes).map(|(place, class)| (class.address, place)).collect();
+    let mut by_kind = vec![None; objects.kinds.len()];
+    for (kind, at) in present {
+        if let Some(place) = by_kind.get_mut(kind as usize) {
+            *place = places.get(&at).copied();
+        }
+    }
+    let mirrors = classes.iter().map(|class| class.id).collect();
+    let dump = Dump { source, objects, classes: &classes, by_kind, mirrors };
+    let mut out = BufWriter::with_capacity(BUFFER, out);
+    out.write_all(b"JAVA PROFILE 1.0.2\0")?;
+    out.write_all(&8_u32.to_be_bytes())?;
+    // When it was: a core does not tell.
+    out.write_all(&0_u64.to_be_bytes())?;
+    let mut written = Written { classes: classes.len() as u64, ..Written::default() };
+    dump.names_and_frames(&mut out, &mut written)?;
+    dump.roots(&mut out, &mut written)?;
+    dump.objects(&mut out, &mut written, progress)?;
+    record(&mut out, records::tag::END, &[])?;
+    out.flush()?;
+    written.losses = dump.objects.losses;
+    Ok(written)
+}
+
+impl Dump<'_> {
+    /// Names, classes, and what threads do.
+    fn names_and_frames(&self, out: &mut dyn std::io::Write, written: &mut Written) -> Result<(), ExportError> {
+        let mut names = Names::default();
+        let mut body = Vec::new();
+        let mut classes = Vec::new();
+        for (serial, class) in (1_u32..).zip(self.classes) {
+            body.clear();
+            body.extend(serial.to_be_bytes());
+            body.extend(class.id.to_be_bytes());
+            body.extend(records::NO_TRACE.to_be_bytes());
+            body.extend(names.id(&class.name).to_be_bytes());
+            record(&mut classes, records::tag::LOAD_CLASS, &body)?;
+        }
+        let mut piece = Vec::new();
+        let mut dumps = Vec::new();
+        for class in self.classes {
+            put_class(&mut piece, class, &mut names);
+            if piece.len() > SEGMENT {
+                segment(&mut dumps, &piece)?;
+                piece.clear();
+            }
+        }
+        segment(&mut dumps, &piece)?;
+        let serials: HashMap<&str, u32> = (1..).zip(self.classes).map(|(serial, class)| (&*class.shown, serial)).collect();
+        let mut traces = Vec::new();
+        records::put_traces(&mut traces, self.source.threads, &serials, &mut names)?;
+        names.write(out)?;
+        for part in [classes, traces, dumps] {
+            out.write_all(&part)?;
+        }
+        written.threads = self.source.threads.len() as u64;
+        Ok(())
+    }
+
+    fn roots(&self, out: &mut dyn std::io::Write, written: &mut Written) -> Result<(), ExportError> {
+        let serials = (1_u32..).zip(self.source.threads).filter_map(|(serial, thread)| Some((thread.tid?, serial)));
+        let serials: HashMap<u32, u32> = serials.collect();
+        let mut told: HashSet<u32> = HashSet::new();
+        let mut piece = Vec::new();
+        let known = |root: &&Root| self.objects.number(root.object.get()).is_some();
+        for root in self.source.roots.iter().filter(known) {
+            let serial = root.thread.and_then(|tid| serials.get(&tid)).copied().unwrap_or(0);
+            // Of a thread one object alone is the thread.
+            let is_thread = serial != 0 && root.kind == self.thread_kind() && told.insert(serial);
+            put_root(&mut piece, root, serial, is_thread);
+            written.roots += 1;
+            if piece.len() > SEGMENT {
+                segment(out, &piece)?;
+                piece.clear();
+            }
+        }
+        segment(out, &piece)?;
+        Ok(())
+    }
+
+    /// Roots of this kind are the objects of threads, the first of each thread's.
+    fn thread_kind(&self) -> RootKind {
+        let of_threads = |root: &&Root| root.kind.name() == records::THREAD_OBJECT;
+        self.source.roots.iter().find(of_threads).map_or(RootKind::Frozen, |root| root.kind)
+    }
+
+    fn objects(
+        &self,
+        out: &mut dyn std::io::Write,
+        written: &mut Written,
+        progress: &Progress,
+    ) -> Result<(), ExportError> {
+        progress.start(self.objects.total.size);
+        let mut sums = Sums::default();
+        for first in (0..self.objects.pages()).step_by(PAGES_AT_ONCE) {
+            let pages = first..self.objects.pages().min(first + PAGES_AT_ONCE);
+            let pieces: Vec<_> = pages.into_par_iter().map(|page| (page, of_page(self, page, 0))).collect();
+            for (page, mut piece) in pieces {
+                loop {
+                    segment(out, &piece.bytes)?;
+                    sums = sums.plus(piece.sums);
+                    progress.add(piece.sums.bytes());
+                    for large in &piece.large {
+                        write_large(self, large, out, &mut sums)?;
+                    }
+                    // What a page had no room for.
+                    let Some(next) = piece.next else { break };
+                    piece = of_page(self, page, next);
+                }
+            }
+        }
+        written.instances = sums.instances;
+        written.mirrors = sums.mirrors;
+        written.object_arrays = sums.object_arrays;
+        written.value_arrays = sums.value_arrays;
+        written.references = sums.references;
+        (written.cut, written.lost, written.unknown) = (sums.cut, sums.lost, sums.unknown);
+        Ok(())
+    }
+}
