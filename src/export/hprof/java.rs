@@ -6,11 +6,15 @@ use std::collections::HashSet;
 use crate::addr::Addr;
 use crate::export::hprof::{Class, Field, Form, Static, Type};
 use crate::hotspot::HotSpot;
-use crate::hotspot::classes::{Classes, JavaField, Klass, KlassShape};
+use crate::hotspot::classes::{Classes, JavaField, Klass, KlassShape, WORD};
 use crate::memory::Memory;
 
 /// What heap dumps call the constants of a class that were resolved to objects.
 const RESOLVED: &str = "<resolved_references>";
+
+/// Bytes of an object's head but for its class. VisualVM takes what `java.lang.Object` has more for the size of a reference, and arrays for
+/// as large as that makes them.
+const MARK: u64 = 8;
 
 /// All classes that loaders have, and those at `more`.
 pub fn classes(vm: &HotSpot<'_>, more: &[Addr]) -> Vec<Class> {
@@ -29,24 +33,38 @@ fn id(classes: &Classes<'_>, at: Addr) -> u64 {
 fn class(classes: &Classes<'_>, klass: &Klass, loader: u64) -> Class {
     let at = klass.address;
     let symbol = classes.vm.at("Klass", at).ptr("_name").ok().and_then(|name| classes.symbol(name));
-    let above = classes.with_superclasses(at).nth(1);
+    // Above an array is `java.lang.Object`, whatever the VM has above it for itself.
+    let mut supers = classes.with_superclasses(at).skip(1);
+    let above = if klass.is_array() { supers.last() } else { supers.next() };
     let declared = if klass.is_array() { Vec::new() } else { classes.declared_fields(at).to_vec() };
     let fields = declared.iter().filter(|field| !field.is_static && !field.injected);
+    let size = match klass.shape {
+        _ if klass.name == "java.lang.Object" => MARK + classes.encoding.unit(),
+        KlassShape::Instance(size) | KlassShape::StackChunk { size, .. } => size,
+        KlassShape::Mirror { .. } => mirror_size(classes, at),
+        _ => 0,
+    };
     Class {
         id: id(classes, at),
         address: at,
         name: symbol.unwrap_or_else(|| klass.name.clone()),
-        shown: klass.name.clone(),
         above: above.map_or(0, |above| id(classes, above)),
         loader,
-        size: match klass.shape {
-            KlassShape::Instance(size) | KlassShape::StackChunk { size, .. } => u32::try_from(size).unwrap_or(u32::MAX),
-            _ => 0,
-        },
+        size: u32::try_from(size).unwrap_or(u32::MAX),
         statics: statics(classes, klass, &declared),
         fields: fields.filter_map(field).collect(),
         form: form(classes, klass),
     }
+}
+
+/// Bytes of a mirror without static fields: up to the end of its last field.
+fn mirror_size(classes: &Classes<'_>, at: Addr) -> u64 {
+    let fields = classes.declared_fields(at);
+    let ends = fields.iter().filter(|field| !field.is_static).filter_map(|field| {
+        let kind = kind(&field.descriptor)?;
+        Some(field.offset + if kind == Type::Object { classes.encoding.unit() } else { kind.size() })
+    });
+    ends.max().unwrap_or(0).next_multiple_of(WORD)
 }
 
 /// What a descriptor stands for (JVMS 4.3.2).
@@ -88,10 +106,7 @@ fn form(classes: &Classes<'_>, klass: &Klass) -> Form {
 }
 
 fn statics(classes: &Classes<'_>, klass: &Klass, declared: &[JavaField]) -> Vec<Static> {
-    if klass.is_array() {
-        return Vec::new();
-    }
-    let Some(mirror) = classes.mirror(klass.address) else { return Vec::new() };
+    let Some(mirror) = classes.mirror(klass.address).filter(|_| !klass.is_array()) else { return Vec::new() };
     let value = |field: &JavaField| {
         let (at, kind) = (mirror.wrapping_add(field.offset), kind(&field.descriptor)?);
         let value = match kind {

@@ -6,16 +6,20 @@
 //!
 //! | file | does |
 //! |---|---|
+//! | `model` | classes, fields and threads as plain data |
 //! | `records` | records, sub-records and names as bytes |
 //! | `objects` | objects, page by page |
 //! | `java` | the classes of a HotSpot VM |
 
 pub mod java;
+mod model;
 mod objects;
 mod records;
 
+pub use model::{Class, Field, Form, Frame, NATIVE_LINE, NO_LINE, Static, Thread, Type};
+
 use std::collections::{HashMap, HashSet};
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, Write};
 
 use rayon::prelude::*;
 
@@ -26,7 +30,7 @@ use crate::managed::{FREE, Heap, Losses, Root, RootKind, Tally, TypeIndex};
 use crate::memory::ProcessMemory;
 use crate::progress::Progress;
 use objects::{Sums, of_page, write_large};
-use records::{Names, put_class, put_root, record, segment};
+use records::{Names, put_class, put_root, put_thread, record, segment};
 
 /// Pages of objects that are made at once: enough for all threads.
 const PAGES_AT_ONCE: usize = 8;
@@ -36,123 +40,6 @@ const BUFFER: usize = 1 << 20;
 
 /// Bytes of classes and roots in one segment, about.
 const SEGMENT: usize = 64 << 20;
-
-/// What a value is, by the number that the format has for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
-    /// A reference.
-    Object = 2,
-    /// One byte, 0 or 1.
-    Boolean = 4,
-    /// A unit of UTF-16.
-    Char = 5,
-    /// 4 bytes.
-    Float = 6,
-    /// 8 bytes.
-    Double = 7,
-    /// One byte.
-    Byte = 8,
-    /// 2 bytes.
-    Short = 9,
-    /// 4 bytes.
-    Int = 10,
-    /// 8 bytes.
-    Long = 11,
-}
-
-impl Type {
-    /// Bytes in the file; in memory the same but of references.
-    pub fn size(self) -> u64 {
-        match self {
-            Type::Boolean | Type::Byte => 1,
-            Type::Char | Type::Short => 2,
-            Type::Float | Type::Int => 4,
-            Type::Object | Type::Double | Type::Long => 8,
-        }
-    }
-}
-
-/// A field of instances.
-#[derive(Clone, Debug)]
-pub struct Field {
-    /// Its name.
-    pub name: String,
-    /// What it holds.
-    pub kind: Type,
-    /// From the start of the instance, in bytes.
-    pub offset: u64,
-}
-
-/// A static field.
-#[derive(Clone, Debug)]
-pub struct Static {
-    /// Its name.
-    pub name: String,
-    /// What it holds.
-    pub kind: Type,
-    /// The bits of its value; of a reference, the object's address.
-    pub value: u64,
-}
-
-/// How objects of a class look.
-#[derive(Clone, Debug)]
-pub enum Form {
-    /// Fields in the order of the file: its own, then those of the class above it, and so on.
-    Instance(Vec<(u64, Type)>),
-    /// References behind so many bytes.
-    Objects(u64),
-    /// Values behind so many bytes.
-    Values(u64, Type),
-}
-
-/// A class.
-#[derive(Clone, Debug)]
-pub struct Class {
-    /// By which the file knows it: the address of its `java.lang.Class`.
-    pub id: u64,
-    /// Where the runtime has it, as types of the heap tell.
-    pub address: Addr,
-    /// Its name, as class files have it: `java/lang/String`, `[I`.
-    pub name: String,
-    /// The same for people, as frames have it.
-    pub shown: String,
-    /// The id of the class above it; 0 of none.
-    pub above: u64,
-    /// The object that loaded it; 0 of the bootstrap loader.
-    pub loader: u64,
-    /// Bytes of an instance; 0 of an array.
-    pub size: u32,
-    /// Static fields.
-    pub statics: Vec<Static>,
-    /// Fields that it declares itself.
-    pub fields: Vec<Field>,
-    /// Its objects.
-    pub form: Form,
-}
-
-/// A frame of a thread.
-#[derive(Clone, Debug, Default)]
-pub struct Frame {
-    /// The method's name alone.
-    pub method: String,
-    /// Its arguments.
-    pub signature: String,
-    /// Its class, by the name for people.
-    pub class: String,
-    /// Source file.
-    pub file: String,
-    /// Line; -1 where it is not known.
-    pub line: i32,
-}
-
-/// A thread.
-#[derive(Clone, Debug, Default)]
-pub struct Thread {
-    /// The system's number.
-    pub tid: Option<u32>,
-    /// Its frames, the innermost first.
-    pub frames: Vec<Frame>,
-}
 
 /// A heap that goes into the file.
 pub struct Source<'s> {
@@ -206,7 +93,9 @@ struct Dump<'s> {
     source: &'s Source<'s>,
     objects: Objects<'s>,
     classes: &'s [Class],
-    /// Place in `classes`, by number of the type.
+    /// Place in `classes`, by where the runtime has it.
+    places: HashMap<Addr, u32>,
+    /// The same, by number of the type.
     by_kind: Vec<Option<u32>>,
     /// Ids of classes: objects there are written as these.
     mirrors: HashSet<u64>,
@@ -236,7 +125,7 @@ pub fn write(
         }
     }
     let mirrors = classes.iter().map(|class| class.id).collect();
-    let dump = Dump { source, objects, classes: &classes, by_kind, mirrors };
+    let dump = Dump { source, objects, classes: &classes, places, by_kind, mirrors };
     let mut out = BufWriter::with_capacity(BUFFER, out);
     out.write_all(b"JAVA PROFILE 1.0.2\0")?;
     out.write_all(&8_u32.to_be_bytes())?;
@@ -254,7 +143,7 @@ pub fn write(
 
 impl Dump<'_> {
     /// Names, classes, and what threads do.
-    fn names_and_frames(&self, out: &mut dyn std::io::Write, written: &mut Written) -> Result<(), ExportError> {
+    fn names_and_frames(&self, out: &mut dyn Write, written: &mut Written) -> Result<(), ExportError> {
         let mut names = Names::default();
         let mut body = Vec::new();
         let mut classes = Vec::new();
@@ -276,9 +165,9 @@ impl Dump<'_> {
             }
         }
         segment(&mut dumps, &piece)?;
-        let serials: HashMap<&str, u32> = (1..).zip(self.classes).map(|(serial, class)| (&*class.shown, serial)).collect();
         let mut traces = Vec::new();
-        records::put_traces(&mut traces, self.source.threads, &serials, &mut names)?;
+        let serial = |class: Addr| self.places.get(&class).map(|place| place + 1);
+        records::put_traces(&mut traces, self.source.threads, serial, &mut names)?;
         names.write(out)?;
         for part in [classes, traces, dumps] {
             out.write_all(&part)?;
@@ -287,39 +176,48 @@ impl Dump<'_> {
         Ok(())
     }
 
-    fn roots(&self, out: &mut dyn std::io::Write, written: &mut Written) -> Result<(), ExportError> {
+    fn roots(&self, out: &mut dyn Write, written: &mut Written) -> Result<(), ExportError> {
+        let is_object = |at: Addr| self.objects.number(at.get()).is_some();
+        let mut piece = Vec::new();
+        let mut of_threads: HashSet<Addr> = HashSet::new();
+        for (serial, thread) in (1_u32..).zip(self.source.threads) {
+            if let Some(object) = thread.object.filter(|at| is_object(*at)) {
+                put_thread(&mut piece, object, serial);
+                of_threads.insert(object);
+                written.roots += 1;
+            }
+        }
         let serials = (1_u32..).zip(self.source.threads).filter_map(|(serial, thread)| Some((thread.tid?, serial)));
         let serials: HashMap<u32, u32> = serials.collect();
-        let mut told: HashSet<u32> = HashSet::new();
-        let mut piece = Vec::new();
-        let known = |root: &&Root| self.objects.number(root.object.get()).is_some();
-        for root in self.source.roots.iter().filter(known) {
-            let serial = root.thread.and_then(|tid| serials.get(&tid)).copied().unwrap_or(0);
-            // Of a thread one object alone is the thread.
-            let is_thread = serial != 0 && root.kind == self.thread_kind() && told.insert(serial);
-            put_root(&mut piece, root, serial, is_thread);
+        for root in self.source.roots.iter().filter(|root| is_object(root.object)) {
+            if root.kind.name() == records::THREAD_OBJECT && of_threads.contains(&root.object) {
+                continue;
+            }
+            let serial = root.thread.and_then(|tid| serials.get(&tid)).copied();
+            let place = serial.and_then(|serial| {
+                let frame = self.source.threads.get(serial as usize - 1)?.frame_at(root.address);
+                Some((serial, frame.map_or(records::NO_FRAME, |frame| frame as i32)))
+            });
+            put_root(&mut piece, root, place);
             written.roots += 1;
             if piece.len() > SEGMENT {
                 segment(out, &piece)?;
                 piece.clear();
             }
         }
-        segment(out, &piece)?;
-        Ok(())
+        let frozen = self.source.heap.parts().iter().filter(|part| part.generation.frozen);
+        for (_, at) in frozen.flat_map(|part| self.objects.within(part.range)) {
+            put_root(&mut piece, &Root::new(RootKind::Frozen, at, at), None);
+            written.roots += 1;
+            if piece.len() > SEGMENT {
+                segment(out, &piece)?;
+                piece.clear();
+            }
+        }
+        segment(out, &piece)
     }
 
-    /// Roots of this kind are the objects of threads, the first of each thread's.
-    fn thread_kind(&self) -> RootKind {
-        let of_threads = |root: &&Root| root.kind.name() == records::THREAD_OBJECT;
-        self.source.roots.iter().find(of_threads).map_or(RootKind::Frozen, |root| root.kind)
-    }
-
-    fn objects(
-        &self,
-        out: &mut dyn std::io::Write,
-        written: &mut Written,
-        progress: &Progress,
-    ) -> Result<(), ExportError> {
+    fn objects(&self, out: &mut dyn Write, written: &mut Written, progress: &Progress) -> Result<(), ExportError> {
         progress.start(self.objects.total.size);
         let mut sums = Sums::default();
         for first in (0..self.objects.pages()).step_by(PAGES_AT_ONCE) {

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 
+use crate::addr::Addr;
 use crate::export::ExportError;
 use crate::export::hprof::{Class, Static, Thread};
 use crate::managed::{Root, RootKind};
@@ -55,7 +56,7 @@ pub(super) const NO_TRACE: u32 = 1;
 pub(super) const THREAD_OBJECT: &str = "thread object";
 
 /// A frame that is none in particular.
-const NO_FRAME: i32 = -1;
+pub(super) const NO_FRAME: i32 = -1;
 
 /// Write one record.
 pub(super) fn record(out: &mut dyn Write, tag: u8, body: &[u8]) -> Result<(), ExportError> {
@@ -83,8 +84,11 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The id of a name.
+    /// The id of a name; 0 of none.
     pub(super) fn id(&mut self, name: &str) -> u64 {
+        if name.is_empty() {
+            return 0;
+        }
         if let Some(id) = self.ids.get(name) {
             return *id;
         }
@@ -135,22 +139,38 @@ pub(super) fn put_class(out: &mut Vec<u8>, class: &Class, names: &mut Names) {
     }
 }
 
-/// A root; `serial`: its thread's, 0 of none.
-pub(super) fn put_root(out: &mut Vec<u8>, root: &Root, serial: u32, is_thread: bool) {
+/// The object of a thread, as a root with its trace.
+pub(super) fn put_thread(out: &mut Vec<u8>, object: Addr, serial: u32) {
+    out.push(sub::THREAD_OBJECT);
+    out.extend(object.get().to_be_bytes());
+    out.extend(serial.to_be_bytes());
+    out.extend(trace_of(serial).to_be_bytes());
+}
+
+/// A root; `place`: its thread by serial, and the number of its frame.
+pub(super) fn put_root(out: &mut Vec<u8>, root: &Root, place: Option<(u32, i32)>) {
     let id = root.object.get().to_be_bytes();
-    let mut put = |tag: u8, rest: &[&[u8]]| {
+    let mut put = |tag: u8| {
         out.push(tag);
         out.extend(id);
-        rest.iter().for_each(|bytes| out.extend(*bytes));
     };
-    let (thread, frame) = (serial.to_be_bytes(), NO_FRAME.to_be_bytes());
-    match (root.kind, root.kind.name()) {
-        _ if is_thread => put(sub::THREAD_OBJECT, &[&thread, &trace_of(serial).to_be_bytes()]),
-        (RootKind::Stack | RootKind::StackWord, _) if serial != 0 => put(sub::JAVA_FRAME, &[&thread, &frame]),
-        (_, "JNI local") if serial != 0 => put(sub::JNI_LOCAL, &[&thread, &frame]),
-        (_, "JNI global") => put(sub::JNI_GLOBAL, &[&root.address.get().to_be_bytes()]),
-        (_, "sticky class") => put(sub::STICKY_CLASS, &[]),
-        _ => put(sub::UNKNOWN, &[]),
+    match (root.kind, place) {
+        (RootKind::Stack | RootKind::StackWord, Some((serial, frame))) => {
+            put(sub::JAVA_FRAME);
+            out.extend(serial.to_be_bytes());
+            out.extend(frame.to_be_bytes());
+        }
+        (RootKind::Of(_, "JNI local"), Some((serial, _))) => {
+            put(sub::JNI_LOCAL);
+            out.extend(serial.to_be_bytes());
+            out.extend(NO_FRAME.to_be_bytes());
+        }
+        (RootKind::Of(_, "sticky class"), _) => put(sub::STICKY_CLASS),
+        (RootKind::Of(_, name), _) if name == "JNI global" || name.ends_with("Handle") => {
+            put(sub::JNI_GLOBAL);
+            out.extend(root.address.get().to_be_bytes());
+        }
+        _ => put(sub::UNKNOWN),
     }
 }
 
@@ -159,11 +179,11 @@ fn trace_of(serial: u32) -> u32 {
     NO_TRACE + serial
 }
 
-/// A record for each frame, and one for each thread.
+/// A record for each frame, and one for each thread. `serial` gives that of a class.
 pub(super) fn put_traces(
     out: &mut Vec<u8>,
     threads: &[Thread],
-    classes: &HashMap<&str, u32>,
+    serial: impl Fn(Addr) -> Option<u32>,
     names: &mut Names,
 ) -> Result<(), ExportError> {
     let trace = |out: &mut Vec<u8>, number: u32, thread: u32, frames: &[u64]| {
@@ -174,7 +194,7 @@ pub(super) fn put_traces(
     };
     trace(out, NO_TRACE, 0, &[])?;
     let mut next = 1_u64;
-    for (serial, thread) in (1_u32..).zip(threads) {
+    for (number, thread) in (1_u32..).zip(threads) {
         let mut ids = Vec::new();
         for frame in &thread.frames {
             let mut body = Vec::new();
@@ -182,13 +202,13 @@ pub(super) fn put_traces(
             for name in [&frame.method, &frame.signature, &frame.file] {
                 body.extend(names.id(name).to_be_bytes());
             }
-            body.extend(classes.get(&*frame.class).copied().unwrap_or(0).to_be_bytes());
+            body.extend(frame.class.and_then(&serial).unwrap_or(0).to_be_bytes());
             body.extend(frame.line.to_be_bytes());
             record(out, tag::FRAME, &body)?;
             ids.push(next);
             next += 1;
         }
-        trace(out, trace_of(serial), serial, &ids)?;
+        trace(out, trace_of(number), number, &ids)?;
     }
     Ok(())
 }

@@ -7,10 +7,11 @@ use crate::commands::export::report::{ExportReport, FigureRow};
 use crate::commands::{ThreadOptions, threads};
 use crate::export::ExportError;
 use crate::export::hprof::{self, Frame, Source, Thread, Written, java};
-use crate::managed::Heap as _;
+use crate::hotspot::HotSpot;
+use crate::managed::{Heap as _, Root};
 use crate::phase::Phase;
 use crate::progress::Progress;
-use crate::report::FrameRow;
+use crate::report::{FrameRow, ThreadRow};
 use crate::session::Session;
 use crate::units::{count, exact};
 
@@ -32,10 +33,11 @@ pub(super) fn write(
     };
     let others = heaps.count();
     process.target().expect_scan();
-    let threads: Vec<Thread> = threads(session, ThreadOptions::default()).threads.iter().map(thread).collect();
+    let rows = threads(session, ThreadOptions::default()).threads;
     let _phase = process.enter(Phase::References);
     tell_in_gc(process, vm, heap);
     let roots = session.roots(number);
+    let threads: Vec<Thread> = rows.iter().map(|row| thread(vm, row, &roots.all)).collect();
     let encoding = &vm.classes().encoding;
     let narrow = |word: u64| encoding.narrow(word as u32).get();
     let wide = |word: u64| encoding.wide(word).get();
@@ -62,7 +64,7 @@ pub(super) fn write(
             process.diag.partial("heap", format!("{} {what}", exact(number)));
         }
     }
-    let mut limits = limits(&written, encoding.narrow);
+    let mut limits = limits(&written);
     if others > 0 {
         limits.push(format!("a file has one heap: {} more of Java are not in it", count(others as u64, "heap")));
     }
@@ -70,20 +72,26 @@ pub(super) fn write(
 }
 
 /// A thread with those of its frames that are Java's.
-fn thread(row: &crate::report::ThreadRow) -> Thread {
-    Thread { tid: Some(row.tid), frames: row.frames.iter().filter_map(frame).collect() }
+fn thread(vm: &HotSpot<'_>, row: &ThreadRow, roots: &[Root]) -> Thread {
+    let object = roots.iter().find(|root| root.kind.name() == "thread object" && root.thread == Some(row.tid));
+    let frames = row.frames.iter().filter_map(|row| frame(vm, row)).collect();
+    Thread { tid: Some(row.tid), object: object.map(|root| root.object), frames }
 }
 
-fn frame(row: &FrameRow) -> Option<Frame> {
+fn frame(vm: &HotSpot<'_>, row: &FrameRow) -> Option<Frame> {
     let whole = row.method.as_ref().filter(|_| row.runtime.is_some())?.to_string();
-    let (name, arguments) = whole.split_once('(').unwrap_or((&whole, ""));
-    let (class, method) = name.rsplit_once('.').unwrap_or(("", name));
+    let info = row.method_desc.and_then(|method| vm.classes().method(method));
+    let name = whole.split_once('(').map_or(&*whole, |(name, _)| name);
+    let method = if info.is_some() { name.rsplit_once('.').map_or(name, |(_, method)| method) } else { name };
+    let line = row.line.and_then(|line| i32::try_from(line).ok());
+    let is_native = info.as_ref().is_some_and(|info| info.is_native);
     Some(Frame {
         method: method.to_owned(),
-        signature: if arguments.is_empty() { String::new() } else { format!("({arguments}") },
-        class: class.to_owned(),
+        signature: info.as_ref().map(|info| info.descriptor.clone()).unwrap_or_default(),
+        class: info.map(|info| info.holder),
         file: row.file.as_ref().map(ToString::to_string).unwrap_or_default(),
-        line: row.line.and_then(|line| i32::try_from(line).ok()).unwrap_or(-1),
+        line: if is_native { hprof::NATIVE_LINE } else { line.unwrap_or(hprof::NO_LINE) },
+        sp: row.sp,
     })
 }
 
@@ -105,17 +113,12 @@ fn figures(written: &Written) -> Vec<FigureRow> {
     rows.into_iter().map(|(figure, value)| FigureRow { figure, value }).collect()
 }
 
-fn limits(written: &Written, narrow: bool) -> Vec<String> {
+fn limits(written: &Written) -> Vec<String> {
     let mut limits = vec![
         "it has what the heap holds, as a dump of the JDK does: texts and numbers, passwords too. Of a core that was scrubbed \
          (`shrink --scrub`) it has none"
             .to_owned(),
     ];
-    if narrow && written.object_arrays.count > 0 {
-        limits.push(
-            "the VM has references of 4 bytes, and the format has 8: tools reckon arrays of references larger than they are".to_owned(),
-        );
-    }
     if written.cut > 0 {
         limits.push(format!("{} of arrays that have more than 4 GiB are left out", count(written.cut, "element")));
     }
