@@ -52,7 +52,7 @@ pub(super) fn write(
             ExportFormat::Speedscope => speedscope::write(&profile, tool, out)?,
             ExportFormat::Pprof => pprof::write(&profile, &process.name, tool, out)?,
             ExportFormat::Firefox if options.subject == ExportSubject::Threads => {
-                firefox::write_threads(&process, &tracks, out)?
+                firefox::write_threads(&process, &profile, &tracks, out)?
             }
             ExportFormat::Firefox => firefox::write_memory(&process, &profile, out)?,
             _ => folded::write(&profile, out)?,
@@ -91,15 +91,12 @@ fn of_threads(
         let (reserved, touched) = sizes.get(&thread.tid).copied().unwrap_or_default();
         without_size += u64::from(reserved.is_none());
         without_touched += u64::from(reserved.is_some() && touched.is_none());
-        let frames = thread.frames.iter().rev().map(frame);
-        let frames: Vec<Frame> = match thread.frames.is_empty() {
-            true => vec![Frame::named("(no frame is known)")],
-            false => frames.collect(),
-        };
+        let none = thread.frames.is_empty().then(|| Frame::named("(no frame is known)"));
+        let frames = none.into_iter().chain(thread.frames.iter().rev().map(frame));
+        let stack = profile.add(frames, &[1, reserved.unwrap_or(0), touched.unwrap_or(0)]);
         let name = thread.managed_name.clone().or_else(|| thread.name.clone());
         let name = name.unwrap_or_else(|| format!("thread {}", thread.tid));
-        tracks.push(Track { name, tid: thread.tid, frames: frames.clone() });
-        profile.add(frames, &[1, reserved.unwrap_or(0), touched.unwrap_or(0)]);
+        tracks.push(Track { name, tid: thread.tid, stack });
     }
     for (threads, what) in [(without_size, "reserved and touched"), (without_touched, "touched")] {
         if threads > 0 {
