@@ -1,6 +1,7 @@
 // What VisualVM's library finds in a heap dump, as JSON: java -cp LIBRARY HeapDump.java FILE
 // Where two dumps of one heap differ, object by object: java -cp LIBRARY HeapDump.java FILE FILE
 import java.io.File;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -9,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.Consumer;
 import org.graalvm.visualvm.lib.jfluid.heap.*;
 
 public class HeapDump {
@@ -56,6 +58,42 @@ public class HeapDump {
         return out.toString();
     }
 
+    // How many objects the roots lead to, but for those that stand for classes; and how many of them are texts.
+    static long[] reached(Heap heap) {
+        long texts = 0;
+        Set<Long> seen = new HashSet<>(), classes = new HashSet<>();
+        ArrayDeque<Instance> next = new ArrayDeque<>();
+        ArrayDeque<JavaClass> loaded = new ArrayDeque<>();
+        Consumer<Instance> reach = of -> {
+            if (of == null) return;
+            JavaClass stands = heap.getJavaClassByID(of.getInstanceId());
+            if (stands != null) {
+                if (classes.add(stands.getJavaClassId())) loaded.add(stands);
+            } else if (seen.add(of.getInstanceId())) next.add(of);
+        };
+        Consumer<List<FieldValue>> all = fields -> fields.forEach(of -> {
+            if (of instanceof ObjectFieldValue) reach.accept(((ObjectFieldValue) of).getInstance());
+        });
+        for (GCRoot root : heap.getGCRoots()) reach.accept(root.getInstance());
+        while (!next.isEmpty() || !loaded.isEmpty()) {
+            if (!loaded.isEmpty()) {
+                JavaClass of = loaded.poll();
+                all.accept(of.getStaticFieldValues());
+                reach.accept(of.getClassLoader());
+                JavaClass above = of.getSuperClass();
+                if (above != null && classes.add(above.getJavaClassId())) loaded.add(above);
+                continue;
+            }
+            Instance of = next.poll();
+            JavaClass its = of.getJavaClass();
+            if (its != null && its.getName().equals("java.lang.String")) texts++;
+            if (its != null && classes.add(its.getJavaClassId())) loaded.add(its);
+            if (of instanceof ObjectArrayInstance) ((ObjectArrayInstance) of).getValues().forEach(reach);
+            else if (!(of instanceof PrimitiveArrayInstance)) all.accept(of.getFieldValues());
+        }
+        return new long[] {seen.size(), texts};
+    }
+
     static void tell(Heap heap) {
         List<String> classes = new ArrayList<>();
         for (JavaClass of : heap.getAllClasses()) {
@@ -78,7 +116,7 @@ public class HeapDump {
             Instance of = all.next();
             objects++;
             bytes += of.getSize();
-            if (!of.getJavaClass().getName().matches("java.lang.String|System.String")) continue;
+            if (!of.getJavaClass().getName().equals("java.lang.String")) continue;
             if (of.getValueOfField("value") instanceof PrimitiveArrayInstance) {
                 strings++;
                 text += ((PrimitiveArrayInstance) of.getValueOfField("value")).getLength();
@@ -87,8 +125,8 @@ public class HeapDump {
         // What the library says a class keeps fails where roots or classes that it needs are missing.
         long kept = 0;
         for (Instance of : heap.getBiggestObjectsByRetainedSize(1)) kept = of.getRetainedSize();
-        System.out.printf("{\"classes\":%s,\"roots\":{%s},\"threads\":%s,\"objects\":%d,\"bytes\":%d,\"strings\":%d,\"text\":%d,\"kept\":%d}%n",
-            classes, String.join(",", kinds), threads, objects, bytes, strings, text, kept);
+        System.out.printf("{\"reached\":%s,\"classes\":%s,\"roots\":{%s},\"threads\":%s,\"objects\":%d,\"bytes\":%d,\"strings\":%d,\"text\":%d,\"kept\":%d}%n",
+            Arrays.toString(reached(heap)), classes, String.join(",", kinds), threads, objects, bytes, strings, text, kept);
     }
 
     static long differences;

@@ -4,9 +4,9 @@
 use std::collections::HashSet;
 
 use crate::addr::Addr;
-use crate::export::hprof::{Class, Field, Form, Static, Type};
+use crate::export::hprof::{Class, Classes, Field, Form, Static, Type};
 use crate::hotspot::HotSpot;
-use crate::hotspot::classes::{Classes, JavaField, Klass, KlassShape, WORD};
+use crate::hotspot::classes::{Classes as OfVm, JavaField, Klass, KlassShape, WORD};
 use crate::memory::Memory;
 
 /// What heap dumps call the constants of a class that were resolved to objects.
@@ -17,20 +17,20 @@ const RESOLVED: &str = "<resolved_references>";
 const MARK: u64 = 8;
 
 /// All classes that loaders have, and those at `more`.
-pub fn classes(vm: &HotSpot<'_>, more: &[Addr]) -> Vec<Class> {
+pub fn classes(vm: &HotSpot<'_>, more: &[Addr]) -> Classes {
     let classes = vm.classes();
     let loaded = classes.loaders().iter().flat_map(|loader| loader.classes.iter().map(|at| (*at, loader.object.get())));
     let mut seen: HashSet<Addr> = HashSet::new();
     let all = loaded.chain(more.iter().map(|at| (*at, 0))).filter(|(at, _)| seen.insert(*at));
-    all.filter_map(|(at, loader)| Some(class(classes, &*classes.klass(at)?, loader))).collect()
+    Classes::of(all.filter_map(|(at, loader)| Some(class(classes, &*classes.klass(at)?, loader))).collect())
 }
 
 /// By what the file knows the class at `at`: its mirror, or where none can be read its own place.
-fn id(classes: &Classes<'_>, at: Addr) -> u64 {
+fn id(classes: &OfVm<'_>, at: Addr) -> u64 {
     classes.mirror(at).unwrap_or(at).get()
 }
 
-fn class(classes: &Classes<'_>, klass: &Klass, loader: u64) -> Class {
+fn class(classes: &OfVm<'_>, klass: &Klass, loader: u64) -> Class {
     let at = klass.address;
     let symbol = classes.vm.at("Klass", at).ptr("_name").ok().and_then(|name| classes.symbol(name));
     // Above an array is `java.lang.Object`, whatever the VM has above it for itself.
@@ -54,11 +54,12 @@ fn class(classes: &Classes<'_>, klass: &Klass, loader: u64) -> Class {
         statics: statics(classes, klass, &declared),
         fields: fields.filter_map(field).collect(),
         form: form(classes, klass),
+        is_root: false,
     }
 }
 
 /// Bytes of a mirror without static fields: up to the end of its last field.
-fn mirror_size(classes: &Classes<'_>, at: Addr) -> u64 {
+fn mirror_size(classes: &OfVm<'_>, at: Addr) -> u64 {
     let fields = classes.declared_fields(at);
     let ends = fields.iter().filter(|field| !field.is_static).filter_map(|field| {
         let kind = kind(&field.descriptor)?;
@@ -87,7 +88,7 @@ fn field(of: &JavaField) -> Option<Field> {
     Some(Field { name: of.name.clone(), kind: kind(&of.descriptor)?, offset: of.offset })
 }
 
-fn form(classes: &Classes<'_>, klass: &Klass) -> Form {
+fn form(classes: &OfVm<'_>, klass: &Klass) -> Form {
     match klass.shape {
         KlassShape::ObjectArray { header, .. } => Form::Objects(header),
         KlassShape::TypeArray { header, .. } => {
@@ -105,7 +106,7 @@ fn form(classes: &Classes<'_>, klass: &Klass) -> Form {
     }
 }
 
-fn statics(classes: &Classes<'_>, klass: &Klass, declared: &[JavaField]) -> Vec<Static> {
+fn statics(classes: &OfVm<'_>, klass: &Klass, declared: &[JavaField]) -> Vec<Static> {
     let Some(mirror) = classes.mirror(klass.address).filter(|_| !klass.is_array()) else { return Vec::new() };
     let value = |field: &JavaField| {
         let (at, kind) = (mirror.wrapping_add(field.offset), kind(&field.descriptor)?);

@@ -10,13 +10,15 @@
 //! | `records` | records, sub-records and names as bytes |
 //! | `objects` | objects, page by page |
 //! | `java` | the classes of a HotSpot VM |
+//! | `dotnet` | the types of CoreCLR as classes |
 
+pub mod dotnet;
 pub mod java;
 mod model;
 mod objects;
 mod records;
 
-pub use model::{Class, Field, Form, Frame, NATIVE_LINE, NO_LINE, Static, Thread, Type};
+pub use model::{Class, Classes, Field, Form, Frame, NATIVE_LINE, NO_LINE, Static, Thread, Type};
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufWriter, Write};
@@ -30,13 +32,16 @@ use crate::managed::{FREE, Heap, Losses, Root, RootKind, Tally, TypeIndex};
 use crate::memory::ProcessMemory;
 use crate::progress::Progress;
 use objects::{Sums, of_page, write_large};
-use records::{Names, put_class, put_root, put_thread, record, segment};
+use records::{Names, put_class, put_loaded, put_root, put_sticky, put_thread, put_traces, record, segment};
 
 /// Pages of objects that are made at once: enough for all threads.
 const PAGES_AT_ONCE: usize = 8;
 
 /// Bytes that are kept before they are written.
 const BUFFER: usize = 1 << 20;
+
+/// Ids that classes of the heap which are not the runtime's have at most; those of frames follow them.
+const MADE_UP_CLASSES: u64 = 0x100;
 
 /// Bytes of classes and roots in one segment, about.
 const SEGMENT: usize = 64 << 20;
@@ -72,6 +77,8 @@ pub struct Written {
     pub object_arrays: Tally,
     /// Arrays of values.
     pub value_arrays: Tally,
+    /// Arrays of characters that were made of texts; their bytes are those of the texts.
+    pub texts: u64,
     /// References between objects.
     pub references: u64,
     /// Roots.
@@ -92,10 +99,8 @@ pub struct Written {
 struct Dump<'s> {
     source: &'s Source<'s>,
     objects: Objects<'s>,
-    classes: &'s [Class],
-    /// Place in `classes`, by where the runtime has it.
-    places: HashMap<Addr, u32>,
-    /// The same, by number of the type.
+    classes: &'s Classes,
+    /// Place among them, by number of the type.
     by_kind: Vec<Option<u32>>,
     /// Ids of classes: objects there are written as these.
     mirrors: HashSet<u64>,
@@ -104,34 +109,39 @@ struct Dump<'s> {
 /// Write `source`. `classes` gives the classes, with those at these addresses among them.
 ///
 /// # Errors
-/// Where the heap has more objects than can be numbered, or the file can't be written.
+/// Where the heap has more objects than can be numbered, or none, or the file can't be written.
 pub fn write(
     source: &Source<'_>,
-    classes: &dyn Fn(&[Addr]) -> Vec<Class>,
+    classes: &dyn Fn(&[Addr]) -> Classes,
     out: &mut dyn Output,
     progress: &Progress,
 ) -> Result<Written, ExportError> {
     let too_many = || ExportError::Unfit("the heap has more than 4,294,967,295 objects".into());
     let objects = Objects::of(source.heap, progress).ok_or_else(too_many)?;
+    if objects.len() == 0 {
+        return Err(ExportError::Unfit("the core has no object of the managed heap: nothing was written".into()));
+    }
     let present = (0..).zip(&objects.kinds).filter(|(kind, of)| *kind != FREE.0 && of.tally.count > 0);
     let present: Vec<(u32, Addr)> =
         present.filter_map(|(kind, _)| Some((kind, source.heap.type_info(TypeIndex(kind))?.address))).collect();
-    let classes = classes(&present.iter().map(|(_, at)| *at).collect::<Vec<_>>());
-    let places: HashMap<Addr, u32> = (0..).zip(&classes).map(|(place, class)| (class.address, place)).collect();
+    // Numbers are as threads met types; the file is the same each time.
+    let mut places: Vec<Addr> = present.iter().map(|(_, at)| *at).collect();
+    places.sort_unstable();
+    let classes = classes(&places);
     let mut by_kind = vec![None; objects.kinds.len()];
     for (kind, at) in present {
         if let Some(place) = by_kind.get_mut(kind as usize) {
-            *place = places.get(&at).copied();
+            *place = classes.places.get(&at).copied();
         }
     }
-    let mirrors = classes.iter().map(|class| class.id).collect();
-    let dump = Dump { source, objects, classes: &classes, places, by_kind, mirrors };
+    let mirrors = classes.all.iter().map(|class| class.id).collect();
+    let dump = Dump { source, objects, classes: &classes, by_kind, mirrors };
     let mut out = BufWriter::with_capacity(BUFFER, out);
     out.write_all(b"JAVA PROFILE 1.0.2\0")?;
     out.write_all(&8_u32.to_be_bytes())?;
     // When it was: a core does not tell.
     out.write_all(&0_u64.to_be_bytes())?;
-    let mut written = Written { classes: classes.len() as u64, ..Written::default() };
+    let mut written = Written { classes: classes.all.len() as u64, ..Written::default() };
     dump.names_and_frames(&mut out, &mut written)?;
     dump.roots(&mut out, &mut written)?;
     dump.objects(&mut out, &mut written, progress)?;
@@ -145,19 +155,12 @@ impl Dump<'_> {
     /// Names, classes, and what threads do.
     fn names_and_frames(&self, out: &mut dyn Write, written: &mut Written) -> Result<(), ExportError> {
         let mut names = Names::default();
-        let mut body = Vec::new();
-        let mut classes = Vec::new();
-        for (serial, class) in (1_u32..).zip(self.classes) {
-            body.clear();
-            body.extend(serial.to_be_bytes());
-            body.extend(class.id.to_be_bytes());
-            body.extend(records::NO_TRACE.to_be_bytes());
-            body.extend(names.id(&class.name).to_be_bytes());
-            record(&mut classes, records::tag::LOAD_CLASS, &body)?;
+        let mut loaded = Vec::new();
+        for (serial, class) in (1..).zip(&self.classes.all) {
+            put_loaded(&mut loaded, serial, class.id, names.id(&class.name))?;
         }
-        let mut piece = Vec::new();
-        let mut dumps = Vec::new();
-        for class in self.classes {
+        let (mut piece, mut dumps) = (Vec::new(), Vec::new());
+        for class in &self.classes.all {
             put_class(&mut piece, class, &mut names);
             if piece.len() > SEGMENT {
                 segment(&mut dumps, &piece)?;
@@ -165,11 +168,24 @@ impl Dump<'_> {
             }
         }
         segment(&mut dumps, &piece)?;
+        let known = self.classes.all.len() as u32;
+        let mut named: HashMap<String, u32> = HashMap::new();
+        let mut serial = |frame: &Frame| {
+            if let Some(place) = frame.class.and_then(|at| self.classes.places.get(&at)) {
+                return place + 1;
+            }
+            let next = known + named.len() as u32 + 1;
+            *named.entry(frame.class_name.clone()).or_insert(next)
+        };
         let mut traces = Vec::new();
-        let serial = |class: Addr| self.places.get(&class).map(|place| place + 1);
-        records::put_traces(&mut traces, self.source.threads, serial, &mut names)?;
+        put_traces(&mut traces, self.source.threads, &mut serial, &mut names)?;
+        let mut named: Vec<(u32, String)> = named.into_iter().map(|(name, serial)| (serial, name)).collect();
+        named.sort_unstable();
+        for (id, (serial, name)) in (model::MADE_UP + MADE_UP_CLASSES..).zip(named) {
+            put_loaded(&mut loaded, serial, id, names.id(&name))?;
+        }
         names.write(out)?;
-        for part in [classes, traces, dumps] {
+        for part in [loaded, traces, dumps] {
             out.write_all(&part)?;
         }
         written.threads = self.source.threads.len() as u64;
@@ -205,6 +221,10 @@ impl Dump<'_> {
                 piece.clear();
             }
         }
+        for class in self.classes.all.iter().filter(|class| class.is_root) {
+            put_sticky(&mut piece, class.id);
+            written.roots += 1;
+        }
         let frozen = self.source.heap.parts().iter().filter(|part| part.generation.frozen);
         for (_, at) in frozen.flat_map(|part| self.objects.within(part.range)) {
             put_root(&mut piece, &Root::new(RootKind::Frozen, at, at), None);
@@ -223,7 +243,8 @@ impl Dump<'_> {
         for first in (0..self.objects.pages()).step_by(PAGES_AT_ONCE) {
             let pages = first..self.objects.pages().min(first + PAGES_AT_ONCE);
             let pieces: Vec<_> = pages.into_par_iter().map(|page| (page, of_page(self, page, 0))).collect();
-            for (page, mut piece) in pieces {
+            for (page, piece) in pieces {
+                let mut piece = piece?;
                 loop {
                     segment(out, &piece.bytes)?;
                     sums = sums.plus(piece.sums);
@@ -233,7 +254,7 @@ impl Dump<'_> {
                     }
                     // What a page had no room for.
                     let Some(next) = piece.next else { break };
-                    piece = of_page(self, page, next);
+                    piece = of_page(self, page, next)?;
                 }
             }
         }
@@ -241,6 +262,7 @@ impl Dump<'_> {
         written.mirrors = sums.mirrors;
         written.object_arrays = sums.object_arrays;
         written.value_arrays = sums.value_arrays;
+        written.texts = sums.texts;
         written.references = sums.references;
         (written.cut, written.lost, written.unknown) = (sums.cut, sums.lost, sums.unknown);
         Ok(())

@@ -1,5 +1,7 @@
 //! What a heap dump tells beside objects: classes with their fields, and threads with their frames.
 
+use std::collections::HashMap;
+
 use crate::addr::Addr;
 
 /// What a value is, by the number that the format has for it.
@@ -68,12 +70,24 @@ pub enum Form {
     Objects(u64),
     /// Values behind so many bytes.
     Values(u64, Type),
+    /// Structs, or whatever else, behind so many bytes. The format has no such arrays: one of references stands for them, of the same size,
+    /// with the references where they are and none elsewhere.
+    Structs(u64),
+    /// A text: where it has its length, in characters, and where these are. The format has characters in an array of their own, which
+    /// the object refers to: it gets an id that no object has.
+    Text(u64, u64),
 }
+
+/// From a text to the id of its characters: within the object, where no other begins.
+pub(super) const CHARACTERS: u64 = 8;
+
+/// Ids of classes that are not the runtime's begin here: below all memory.
+pub(super) const MADE_UP: u64 = 0x100;
 
 /// A class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// By which the file knows it: the address of its `java.lang.Class`.
+    /// By which the file knows it: the address of its `java.lang.Class`, or where the runtime has it.
     pub id: u64,
     /// Where the runtime has it, as types of the heap tell.
     pub address: Addr,
@@ -91,6 +105,25 @@ pub struct Class {
     pub fields: Vec<Field>,
     /// Its objects.
     pub form: Form,
+    /// Whether it is to be a root for its static fields, beside the runtime's own roots.
+    pub is_root: bool,
+}
+
+/// All classes of a heap.
+#[derive(Clone, Debug, Default)]
+pub struct Classes {
+    /// In the order of the file.
+    pub all: Vec<Class>,
+    /// Place in `all`, by where the runtime has it. What has one class in the runtime may have another in the file.
+    pub places: HashMap<Addr, u32>,
+}
+
+impl Classes {
+    /// Classes of which each stands for itself.
+    pub fn of(all: Vec<Class>) -> Classes {
+        let places = (0..).zip(&all).map(|(place, class)| (class.address, place)).collect();
+        Classes { all, places }
+    }
 }
 
 /// Lines of a frame that has none, and of one of native code.
@@ -101,12 +134,14 @@ pub const NATIVE_LINE: i32 = -3;
 /// A frame of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The method's name alone; where its class is not known, with the name of that.
+    /// The method's name alone.
     pub method: String,
-    /// What it takes and gives, as class files have it: `(J)V`.
+    /// What it takes and gives, as class files have it (`(J)V`), or as the runtime's own tools write it.
     pub signature: String,
     /// Where the runtime has its class.
     pub class: Option<Addr>,
+    /// The name of its class, where that is none of the heap's.
+    pub class_name: String,
     /// Source file.
     pub file: String,
     /// Line, [`NO_LINE`] or [`NATIVE_LINE`].

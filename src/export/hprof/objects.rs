@@ -5,9 +5,10 @@ use std::io::Write;
 
 use crate::addr::Addr;
 use crate::export::ExportError;
+use crate::export::hprof::model::CHARACTERS;
 use crate::export::hprof::records::{head, put_object, sub, tag};
 use crate::export::hprof::{Class, Dump, Form, Type};
-use crate::managed::Tally;
+use crate::managed::{Link, ObjectReader, Tally};
 use crate::memory::Memory;
 
 /// Bytes of a page in one piece: what has no room goes into the next.
@@ -15,6 +16,9 @@ const PIECE: usize = 32 << 20;
 
 /// Arrays of more bytes are written apart.
 const LARGE: u64 = 1 << 20;
+
+/// Bytes of an id in the file, and of a reference among structs.
+const WORD: u64 = 8;
 
 /// Bytes of a large array that are read at once, a multiple of what an element has.
 const CHUNK: u64 = 1 << 20;
@@ -26,6 +30,7 @@ pub(super) struct Sums {
     pub(super) mirrors: Tally,
     pub(super) object_arrays: Tally,
     pub(super) value_arrays: Tally,
+    pub(super) texts: u64,
     pub(super) references: u64,
     pub(super) cut: u64,
     pub(super) lost: u64,
@@ -39,6 +44,7 @@ impl Sums {
             mirrors: self.mirrors.plus(other.mirrors),
             object_arrays: self.object_arrays.plus(other.object_arrays),
             value_arrays: self.value_arrays.plus(other.value_arrays),
+            texts: self.texts + other.texts,
             references: self.references + other.references,
             cut: self.cut + other.cut,
             lost: self.lost + other.lost,
@@ -53,26 +59,51 @@ impl Sums {
     }
 }
 
-/// An array that is written apart.
-pub(super) struct LargeArray {
+/// An array as the file has it.
+#[derive(Clone, Copy)]
+pub(super) struct Array {
+    /// The object.
     at: Addr,
+    /// Its id.
+    id: u64,
     /// Place of its class.
     class: u32,
+    /// Elements that are written.
     length: u64,
+    elements: Elements,
+}
+
+/// Where elements are, and what.
+#[derive(Clone, Copy)]
+enum Elements {
+    /// One behind the other, from that place on.
+    Values(Addr, Type),
+    /// References among structs, which begin there.
+    Within(Addr),
+}
+
+impl Elements {
+    fn kind(self) -> Type {
+        match self {
+            Elements::Values(_, kind) => kind,
+            Elements::Within(_) => Type::Object,
+        }
+    }
 }
 
 /// Sub-records of a part of a page.
 #[derive(Default)]
 pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
-    pub(super) large: Vec<LargeArray>,
+    /// Arrays that are written apart.
+    pub(super) large: Vec<Array>,
     /// How many objects of the page were taken, where there are more.
     pub(super) next: Option<usize>,
     pub(super) sums: Sums,
 }
 
 /// The objects of a page, but for the first `skip`.
-pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Piece {
+pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Piece, ExportError> {
     let mut piece = Piece::default();
     let mut reader = dump.source.heap.reader();
     let (_, addrs) = dump.objects.page(page);
@@ -90,25 +121,59 @@ pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Piece {
             continue;
         };
         let one = Tally { count: 1, size: node.counted_size };
-        match &class.form {
+        let sums = &mut piece.sums;
+        let array = match class.form {
             // Classes stand for these.
             Form::Instance(_) if dump.mirrors.contains(&at.get()) => {
-                piece.sums.mirrors = piece.sums.mirrors.plus(one);
+                sums.mirrors = sums.mirrors.plus(one);
+                continue;
             }
-            Form::Instance(fields) => {
-                piece.sums.instances = piece.sums.instances.plus(one);
+            Form::Instance(ref fields) => {
+                sums.instances = sums.instances.plus(one);
                 dump.instance(&mut piece, at, class, fields);
+                continue;
             }
-            &(Form::Objects(_) | Form::Values(..)) => dump.array(&mut piece, at, place, one),
-        }
+            Form::Text(length_at, first) => {
+                sums.instances = sums.instances.plus(one);
+                sums.texts += 1;
+                put_object(&mut piece.bytes, sub::INSTANCE, at.get());
+                piece.bytes.extend(class.id.to_be_bytes());
+                let characters = at.get().wrapping_add(CHARACTERS);
+                piece.bytes.extend((Type::Object.size() as u32).to_be_bytes());
+                piece.bytes.extend(characters.to_be_bytes());
+                let elements = Elements::Values(at.saturating_add(first), Type::Char);
+                Array { at, id: characters, class: place, length: dump.length(at, length_at), elements }
+            }
+            Form::Objects(header) => {
+                sums.object_arrays = sums.object_arrays.plus(one);
+                let elements = Elements::Values(at.saturating_add(header), Type::Object);
+                Array { at, id: at.get(), class: place, length: dump.length(at, dump.source.length_at), elements }
+            }
+            Form::Values(header, kind) => {
+                sums.value_arrays = sums.value_arrays.plus(one);
+                let elements = Elements::Values(at.saturating_add(header), kind);
+                Array { at, id: at.get(), class: place, length: dump.length(at, dump.source.length_at), elements }
+            }
+            Form::Structs(header) => {
+                sums.object_arrays = sums.object_arrays.plus(one);
+                // Bytes beside the elements are a word more than the head, which tools add themselves.
+                let length = (node.counted_size.saturating_sub(header + WORD)).div_ceil(WORD);
+                Array { at, id: at.get(), class: place, length, elements: Elements::Within(at.saturating_add(header)) }
+            }
+        };
+        dump.array(&mut piece, array, &mut *reader)?;
     }
-    piece
+    Ok(piece)
 }
 
 impl Dump<'_> {
     fn class(&self, kind: u32) -> Option<(u32, &Class)> {
         let place = *self.by_kind.get(kind as usize)?;
-        Some((place?, self.classes.get(place? as usize)?))
+        Some((place?, self.classes.all.get(place? as usize)?))
+    }
+
+    fn length(&self, at: Addr, length_at: u64) -> u64 {
+        u64::from(self.source.memory.u32(at.saturating_add(length_at)).unwrap_or(0))
     }
 
     /// Bytes from there on; zeros where the core lacks them.
@@ -136,20 +201,30 @@ impl Dump<'_> {
         }
     }
 
-    fn array(&self, piece: &mut Piece, at: Addr, place: u32, one: Tally) {
-        let Some(class) = self.classes.get(place as usize) else { return };
-        let (header, kind) = class.elements();
-        let length_at = at.saturating_add(self.source.length_at);
-        let length = u64::from(self.source.memory.u32(length_at).unwrap_or(0));
-        let sum = if kind == Type::Object { &mut piece.sums.object_arrays } else { &mut piece.sums.value_arrays };
-        *sum = sum.plus(one);
-        if length * kind.size() > LARGE {
-            piece.large.push(LargeArray { at, class: place, length });
-            return;
+    /// An array, or the place of it where it is large. What the core lacks at its end is left out: any length may be claimed.
+    fn array(&self, piece: &mut Piece, array: Array, reader: &mut dyn ObjectReader) -> Result<(), ExportError> {
+        let (start, width) = match array.elements {
+            Elements::Values(start, kind) => (start, self.width(kind)),
+            Elements::Within(start) => (start, WORD),
+        };
+        let want = array.length * width;
+        let have = self.source.memory.readable(start, want);
+        let array = Array { length: have / width, ..array };
+        piece.sums.lost += u64::from(have < want);
+        if array.length * array.elements.kind().size() > LARGE {
+            piece.large.push(array);
+            return Ok(());
         }
-        array_head(&mut piece.bytes, at, class, length as u32);
-        let bytes = self.bytes(at.saturating_add(header), length * self.width(kind), &mut piece.sums.lost);
-        self.elements(&mut piece.bytes, kind, &bytes, &mut piece.sums.references);
+        self.array_head(&mut piece.bytes, &array);
+        let (bytes, sums) = (&mut piece.bytes, &mut piece.sums);
+        match array.elements {
+            Elements::Values(_, kind) => {
+                let values = self.bytes(start, have, &mut sums.lost);
+                self.elements(bytes, kind, &values, &mut sums.references);
+                Ok(())
+            }
+            Elements::Within(_) => within(&array, reader, bytes, sums),
+        }
     }
 
     /// Values of one kind in a row.
@@ -180,50 +255,44 @@ impl Dump<'_> {
         let bytes = value.to_be_bytes();
         out.extend(bytes.iter().skip(bytes.len() - kind.size() as usize));
     }
-}
 
-impl Class {
-    /// Bytes before the elements of an array, and what these are.
-    fn elements(&self) -> (u64, Type) {
-        match self.form {
-            Form::Objects(header) => (header, Type::Object),
-            Form::Values(header, kind) => (header, kind),
-            Form::Instance(_) => (0, Type::Byte),
+    /// What stands before the elements of an array.
+    fn array_head(&self, out: &mut Vec<u8>, array: &Array) {
+        let kind = array.elements.kind();
+        let is_objects = kind == Type::Object;
+        put_object(out, if is_objects { sub::OBJECT_ARRAY } else { sub::VALUE_ARRAY }, array.id);
+        out.extend((array.length as u32).to_be_bytes());
+        if is_objects {
+            let class = self.classes.all.get(array.class as usize);
+            out.extend(class.map_or(0, |class| class.id).to_be_bytes());
+        } else {
+            out.push(kind as u8);
         }
-    }
-}
-
-/// What stands before the elements of an array.
-fn array_head(out: &mut Vec<u8>, at: Addr, class: &Class, length: u32) {
-    let (_, kind) = class.elements();
-    let is_objects = kind == Type::Object;
-    put_object(out, if is_objects { sub::OBJECT_ARRAY } else { sub::VALUE_ARRAY }, at.get());
-    out.extend(length.to_be_bytes());
-    if is_objects {
-        out.extend(class.id.to_be_bytes());
-    } else {
-        out.push(kind as u8);
     }
 }
 
 /// Write an array as a segment of its own.
 pub(super) fn write_large(
     dump: &Dump<'_>,
-    array: &LargeArray,
+    array: &Array,
     out: &mut dyn Write,
     sums: &mut Sums,
 ) -> Result<(), ExportError> {
-    let Some(class) = dump.classes.get(array.class as usize) else { return Ok(()) };
-    let (header, kind) = class.elements();
+    let kind = array.elements.kind();
     let mut piece = Vec::new();
-    array_head(&mut piece, array.at, class, 0);
+    dump.array_head(&mut piece, array);
     let room = u64::from(u32::MAX) - piece.len() as u64;
     let length = array.length.min(room / kind.size());
     sums.cut += array.length - length;
+    let array = &Array { length, ..*array };
     piece.clear();
-    array_head(&mut piece, array.at, class, length as u32);
+    dump.array_head(&mut piece, array);
     head(out, tag::SEGMENT, piece.len() as u64 + length * kind.size())?;
-    let (mut at, mut left) = (array.at.saturating_add(header), length * dump.width(kind));
+    let Elements::Values(mut at, _) = array.elements else {
+        out.write_all(&piece)?;
+        return within(array, &mut *dump.source.heap.reader(), out, sums);
+    };
+    let mut left = length * dump.width(kind);
     while left > 0 {
         let bytes = dump.bytes(at, left.min(CHUNK), &mut sums.lost);
         dump.elements(&mut piece, kind, &bytes, &mut sums.references);
@@ -231,6 +300,41 @@ pub(super) fn write_large(
         piece.clear();
         at = at.saturating_add(bytes.len() as u64);
         left -= bytes.len() as u64;
+    }
+    Ok(())
+}
+
+/// A word for each of the structs' bytes: references where the object holds one, in the order of their places, and else zeros.
+fn within(
+    array: &Array,
+    reader: &mut dyn ObjectReader,
+    out: &mut dyn Write,
+    sums: &mut Sums,
+) -> Result<(), ExportError> {
+    let Elements::Within(start) = array.elements else { return Ok(()) };
+    let first = start.since(array.at);
+    let (mut next, mut failed) = (0, Ok(()));
+    reader.each(array.at.get(), |link, value| {
+        let Link::Field(offset) = link else { return true };
+        let slot = offset.wrapping_sub(first) / WORD;
+        if (next..array.length).contains(&slot) {
+            failed = zeros(out, slot - next).and_then(|()| out.write_all(&value.to_be_bytes()));
+            next = slot + 1;
+            sums.references += 1;
+        }
+        failed.is_ok()
+    });
+    failed?;
+    Ok(zeros(out, array.length - next)?)
+}
+
+/// Words that are zero.
+fn zeros(out: &mut dyn Write, mut words: u64) -> std::io::Result<()> {
+    const NONE: [u8; 1 << 12] = [0; 1 << 12];
+    while words > 0 {
+        let some = words.min(NONE.len() as u64 / WORD);
+        out.write_all(NONE.get(..(some * WORD) as usize).unwrap_or_default())?;
+        words -= some;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use crate::addr::Addr;
 use crate::export::ExportError;
-use crate::export::hprof::{Class, Static, Thread};
+use crate::export::hprof::{Class, Frame, Static, Thread};
 use crate::managed::{Root, RootKind};
 
 /// What a record is.
@@ -147,6 +147,12 @@ pub(super) fn put_thread(out: &mut Vec<u8>, object: Addr, serial: u32) {
     out.extend(trace_of(serial).to_be_bytes());
 }
 
+/// A class that is never unloaded.
+pub(super) fn put_sticky(out: &mut Vec<u8>, class: u64) {
+    out.push(sub::STICKY_CLASS);
+    out.extend(class.to_be_bytes());
+}
+
 /// A root; `place`: its thread by serial, and the number of its frame.
 pub(super) fn put_root(out: &mut Vec<u8>, root: &Root, place: Option<(u32, i32)>) {
     let id = root.object.get().to_be_bytes();
@@ -179,11 +185,21 @@ fn trace_of(serial: u32) -> u32 {
     NO_TRACE + serial
 }
 
-/// A record for each frame, and one for each thread. `serial` gives that of a class.
+/// That a class is there.
+pub(super) fn put_loaded(out: &mut Vec<u8>, serial: u32, id: u64, name: u64) -> Result<(), ExportError> {
+    let mut body = Vec::new();
+    body.extend(serial.to_be_bytes());
+    body.extend(id.to_be_bytes());
+    body.extend(NO_TRACE.to_be_bytes());
+    body.extend(name.to_be_bytes());
+    record(out, tag::LOAD_CLASS, &body)
+}
+
+/// A record for each frame, and one for each thread. `serial` gives that of a frame's class.
 pub(super) fn put_traces(
     out: &mut Vec<u8>,
     threads: &[Thread],
-    serial: impl Fn(Addr) -> Option<u32>,
+    serial: &mut dyn FnMut(&Frame) -> u32,
     names: &mut Names,
 ) -> Result<(), ExportError> {
     let trace = |out: &mut Vec<u8>, number: u32, thread: u32, frames: &[u64]| {
@@ -202,7 +218,7 @@ pub(super) fn put_traces(
             for name in [&frame.method, &frame.signature, &frame.file] {
                 body.extend(names.id(name).to_be_bytes());
             }
-            body.extend(frame.class.and_then(&serial).unwrap_or(0).to_be_bytes());
+            body.extend(serial(frame).to_be_bytes());
             body.extend(frame.line.to_be_bytes());
             record(out, tag::FRAME, &body)?;
             ids.push(next);
