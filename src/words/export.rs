@@ -9,7 +9,7 @@ words! {
         /// A managed heap as a graph, for PerfView, Visual Studio and dotnet-gcdump.
         #[default]
         Gcdump = "gcdump",
-        /// A Java heap with its contents, for VisualVM, Eclipse MAT and others.
+        /// A heap of Java, or of .NET, with its contents, for VisualVM, Eclipse MAT and others.
         Hprof = "hprof",
         /// Stacks with weights for speedscope, JSON.
         Speedscope = "speedscope",

@@ -125,8 +125,8 @@ public class HeapDump {
         // What the library says a class keeps fails where roots or classes that it needs are missing.
         long kept = 0;
         for (Instance of : heap.getBiggestObjectsByRetainedSize(1)) kept = of.getRetainedSize();
-        System.out.printf("{\"reached\":%s,\"classes\":%s,\"roots\":{%s},\"threads\":%s,\"objects\":%d,\"bytes\":%d,\"strings\":%d,\"text\":%d,\"kept\":%d}%n",
-            Arrays.toString(reached(heap)), classes, String.join(",", kinds), threads, objects, bytes, strings, text, kept);
+        System.out.printf("{\"object\":%d,\"reached\":%s,\"classes\":%s,\"roots\":{%s},\"threads\":%s,\"objects\":%d,\"bytes\":%d,\"strings\":%d,\"text\":%d,\"kept\":%d}%n",
+            heap.getJavaClassByName("java.lang.Object").getInstanceSize(), Arrays.toString(reached(heap)), classes, String.join(",", kinds), threads, objects, bytes, strings, text, kept);
     }
 
     static long differences;

@@ -43,7 +43,7 @@ pub(super) struct Export {
 enum To {
     /// The managed heaps: types, objects, references, roots; no contents
     Gcdump,
-    /// The heap of Java with its contents, for VisualVM and Eclipse MAT
+    /// The heap of Java, or .NET's in Java's terms, for VisualVM and Eclipse MAT; with its contents, texts and numbers
     Hprof,
     /// Stacks for speedscope: each weight is a profile of one file
     Speedscope,

@@ -129,7 +129,7 @@ struct Make<'h, 'p> {
 impl Make<'_, '_> {
     fn class(&mut self, at: Addr, form: Form, statics: &BTreeMap<Addr, Vec<FieldDesc>>, all: &BTreeSet<Addr>) -> Class {
         let info = self.heap.lookup(at.get()).map(|(_, info)| info);
-        let above = self.types.parent(at).ok().filter(|above| all.contains(above));
+        let above = self.above(at).filter(|above| all.contains(above));
         let own = statics.get(&at).map_or(&[][..], Vec::as_slice);
         let is_text = matches!(form, Form::Text(..));
         let value = Field { name: "value".to_owned(), kind: Type::Object, offset: 0 };
@@ -157,8 +157,8 @@ impl Make<'_, '_> {
         }
         let elements = self.heap.type_info(kind).and_then(|info| info.elements);
         let Some(elements) = elements.filter(|_| info.counted()) else {
-            let of_bases = self.types.bases(at).into_iter().flat_map(|at| self.fields_of(at));
-            return Form::Instance(of_bases.map(|field| (field.offset, field.kind)).collect());
+            let line = self.line(at).into_iter().flat_map(|at| self.fields_of(at));
+            return Form::Instance(line.map(|field| (field.offset, field.kind)).collect());
         };
         let element = self.types.element_type(at);
         let is_value = element.is_some_and(|element| self.types.is_value_type(element) == Ok(true));
@@ -172,6 +172,18 @@ impl Make<'_, '_> {
         let numbers = element.and_then(|element| self.types.number_of(element)).map(held);
         let numbers = numbers.filter(|kind| kind.size() == elements.size);
         numbers.map_or(Form::Structs(ARRAY_DATA), |kind| Form::Values(start, kind))
+    }
+
+    /// The base type; none that has the type among its own bases, or too many of these.
+    fn above(&self, at: Addr) -> Option<Addr> {
+        let above = self.types.parent(at).ok().filter(|above| !above.is_null())?;
+        let bases = self.types.bases(above);
+        (bases.len() < limits::MAX_TYPE_NESTING && !bases.contains(&at)).then_some(above)
+    }
+
+    /// A type and its base types.
+    fn line(&self, at: Addr) -> Vec<Addr> {
+        std::iter::successors(Some(at), |at| self.above(*at)).collect()
     }
 
     /// The fields that a type declares itself; those of structs are told one by one.
@@ -196,11 +208,10 @@ impl Make<'_, '_> {
     fn add_unnamed(&mut self, at: Addr, out: &mut Vec<Field>) {
         let Some((_, info)) = self.heap.lookup(at.get()) else { return };
         let mut unnamed: BTreeSet<u64> = self.heap.references_in(&info).into_iter().collect();
-        let above = self.types.parent(at).unwrap_or(Addr::NULL);
         if unnamed.is_empty() {
             return;
         }
-        let inherited = self.types.bases(above).into_iter().flat_map(|at| self.fields_of(at));
+        let inherited = self.line(at).into_iter().skip(1).flat_map(|at| self.fields_of(at));
         for field in inherited.collect::<Vec<_>>().iter().chain(&*out).filter(|field| field.kind == Type::Object) {
             unnamed.remove(&field.offset);
         }

@@ -122,12 +122,12 @@ pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Piece
         };
         let one = Tally { count: 1, size: node.counted_size };
         let sums = &mut piece.sums;
+        if dump.mirrors.contains(&at.get()) {
+            // A class stands for it.
+            sums.mirrors = sums.mirrors.plus(one);
+            continue;
+        }
         let array = match class.form {
-            // Classes stand for these.
-            Form::Instance(_) if dump.mirrors.contains(&at.get()) => {
-                sums.mirrors = sums.mirrors.plus(one);
-                continue;
-            }
             Form::Instance(ref fields) => {
                 sums.instances = sums.instances.plus(one);
                 dump.instance(&mut piece, at, class, fields);
