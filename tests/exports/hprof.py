@@ -44,6 +44,9 @@ def in_java(name):
     if number and number.group(1) in NUMBERS:
         return NUMBERS[number.group(1)] + "[]"
     # A hidden class has a `+` in the VM's own name of it.
+    # What fills gaps of Java's heap is an array of ints.
+    if name == "jdk.internal.vm.FillerElement[]":
+        return "int[]"
     return "java.lang.String" if name == "System.String" else re.sub(r"/(0x[0-9a-f]{16})", r"+\1", name)
 
 
@@ -81,7 +84,7 @@ def compare(coremap, core, folder, library, ask, check):
         counts = lambda of: {name: row[0] for name, row in of.items() if row[0]}
         check(f"hprof: counts of {core}", counts(got), counts(want))
         # Sizes of arrays each tool reckons by itself; where references have 4 bytes, or it is .NET's, it comes out right.
-        others = ("java.lang.Class", "java.lang.Object", "java.lang.String", "char[]")
+        others = ("java.lang.Class", "java.lang.Object", "java.lang.String", "char[]", "jdk.internal.vm.StackChunk")
         narrow, off = read["object"] == 12, {}
         for name, (count, size) in want.items():
             if name in others or count == 0 or (is_java and not narrow and name.endswith("[]")):
@@ -95,7 +98,7 @@ def compare(coremap, core, folder, library, ask, check):
     reached, texts = read["reached"]
     if is_java:
         # What only fields of a java.lang.Class hold, as reflection's caches, hangs at nothing there: as in a dump of the JDK.
-        check(f"hprof: live objects of {core}", 0.97 * live <= reached + figures["class_objects"] <= live, True)
+        check(f"hprof: live objects of {core}", 0.95 * live <= reached + figures["class_objects"] <= live, True)
     elif len(mine) == len(told):
         check(f"hprof: live objects of {core}", reached - texts, live)
     slurp = shutil.which("hprof-slurp")

@@ -87,8 +87,12 @@ impl Make<'_, '_> {
     fn form(&self, klass: &Klass) -> Form {
         match klass.shape {
             KlassShape::ObjectArray { header, .. } => Form::Objects(header),
-            KlassShape::TypeArray { header, .. } => {
-                Form::Values(header, kind(klass.element_descriptor()).unwrap_or(Type::Byte))
+            KlassShape::TypeArray { header, log2 } => {
+                // What fills gaps has a name like that of an array of references, and is one of numbers.
+                let numbers = [Type::Byte, Type::Short, Type::Int, Type::Long];
+                let by_width = numbers.get(log2 as usize).copied().unwrap_or(Type::Byte);
+                let named = kind(klass.element_descriptor()).filter(|kind| *kind != Type::Object);
+                Form::Values(header, named.unwrap_or(by_width))
             }
             _ => {
                 let up = |at: &Addr| self.above(&*self.classes.klass(*at)?);

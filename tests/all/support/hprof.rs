@@ -33,6 +33,7 @@ pub enum Object {
 
 #[derive(Debug, Default)]
 pub struct Thread {
+    /// 0 where it is not in the dump.
     pub object: u64,
     /// Innermost first: class, method, signature, line.
     pub frames: Vec<(String, String, String, i32)>,
@@ -102,6 +103,7 @@ struct Reading {
     loaded: BTreeMap<u32, (u64, String)>,
     frames: BTreeMap<u64, (String, String, String, i32)>,
     traces: BTreeMap<u32, (u32, Vec<u64>)>,
+    objects_of_threads: BTreeMap<u32, u64>,
     /// Objects with their values as they are.
     instances: Vec<(u64, u64, Vec<u8>)>,
     dump: HeapDump,
@@ -165,8 +167,7 @@ impl Reading {
                 0x08 => {
                     let (serial, trace) = (body.u32(), body.u32());
                     assert_eq!(self.traces[&trace].0, serial);
-                    let frames = self.traces[&trace].1.iter().map(|id| self.frames[id].clone()).collect();
-                    assert!(self.dump.threads.insert(serial, Thread { object: id, frames }).is_none());
+                    assert!(self.objects_of_threads.insert(serial, id).is_none());
                     root.2 = serial;
                 }
                 0x20 => {
@@ -230,6 +231,11 @@ impl Reading {
             }
             assert!(values.is_done(), "{}", self.dump.classes[&class].name);
             assert!(self.dump.objects.insert(id, Object::Instance { class, fields }).is_none());
+        }
+        for (serial, ids) in self.traces.into_values().filter(|(serial, _)| *serial != 0) {
+            let frames = ids.iter().map(|id| self.frames[id].clone()).collect();
+            let object = self.objects_of_threads.get(&serial).copied().unwrap_or(0);
+            assert!(self.dump.threads.insert(serial, Thread { object, frames }).is_none());
         }
         self.dump
     }
