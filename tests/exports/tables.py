@@ -31,6 +31,8 @@ def with_views(sql):
 def duckdb():
     import duckdb as engine
 
+    # What goes wrong shall not fill the disk.
+    engine.sql("SET max_temp_directory_size = '1GB'")
     return lambda sql: engine.sql(sql).fetchall()
 
 
