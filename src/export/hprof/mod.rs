@@ -11,14 +11,19 @@
 //! | `objects` | objects, page by page |
 //! | `java` | the classes of a HotSpot VM |
 //! | `dotnet` | the types of CoreCLR as classes |
+//! | `threads` | threads of both, with their frames |
+//! | `taken` | which heaps there are, and what is particular of each |
 
 pub mod dotnet;
 pub mod java;
 mod model;
 mod objects;
 mod records;
+mod taken;
+mod threads;
 
 pub use model::{Class, Classes, Field, Form, Frame, NATIVE_LINE, NO_LINE, Static, Thread, Type};
+pub use taken::{Taken, heaps};
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufWriter, Write};

@@ -138,7 +138,7 @@ pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Piece
                 sums.texts += 1;
                 put_object(&mut piece.bytes, sub::INSTANCE, at.get());
                 piece.bytes.extend(class.id.to_be_bytes());
-                let characters = at.get().wrapping_add(CHARACTERS);
+                let characters = at.saturating_add(CHARACTERS).get();
                 piece.bytes.extend((Type::Object.size() as u32).to_be_bytes());
                 piece.bytes.extend(characters.to_be_bytes());
                 let elements = Elements::Values(at.saturating_add(first), Type::Char);
