@@ -31,7 +31,7 @@ pub(super) fn of_java(vm: &HotSpot<'_>, row: &ThreadRow, roots: &[Root]) -> Thre
 pub(super) fn of_dotnet(process: &Process, runtime: &CoreClr<'_>, rows: &[ThreadRow]) -> Vec<Thread> {
     let known = dotnet::threads(process, runtime.runtime()).map(|(threads, _)| threads).unwrap_or_default();
     let object = |tid: u32| -> Option<Addr> {
-        let thread = known.iter().find(|thread| thread.os_id == Some(tid.into()))?;
+        let thread = known.iter().find(|thread| thread.os_id == Some(tid))?;
         process.memory.ptr(thread.exposed_object?).ok().filter(|object| !object.is_null())
     };
     let thread = |row: &ThreadRow| Thread {
