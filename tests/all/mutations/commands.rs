@@ -322,7 +322,7 @@ fn search(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 /// Sums hold, and each kind has a region for each place.
 fn secrets(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let report = commands::scan_secrets(&o.session, &o.silent);
-    for row in &report.kinds {
+    for row in &report.secrets {
         let in_regions: u64 = row.regions.iter().map(|r| r.count).sum();
         if in_regions != row.count || row.checked > row.count || row.distinct.is_some_and(|n| n > row.count) {
             return Err(format!("{row:?}"));
