@@ -69,6 +69,7 @@ fn one(
         process.diag.partial("limit", "names of types take more room than is given to them; the smallest have none");
     }
     report.fragmentation.extend(stat.free_blocks.iter().map(|block| free_block(heap, block)));
+    heap.tell_missing();
     drop(phase);
     report.unused = report.unused.saturating_add(stat.unused);
     report.in_progress |= heap.in_gc();
