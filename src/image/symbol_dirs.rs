@@ -89,8 +89,8 @@ impl SymbolDirs {
         self.roots.get(place.root).map_or_else(PathBuf::new, |root| root.path.join(&place.relative))
     }
 
-    /// Where the module's own file may be: by build id, under its own path below a
-    /// root, by name in a root.
+    /// Where the module's own file may be: by build id, under its own path or the end of it
+    /// below a root, by name in a root.
     pub(super) fn candidates(&self, module: &Module) -> Vec<Place> {
         let mut out = self.by_build_id(module, "");
         out.extend(self.places(&module.path, module.name()));
@@ -98,10 +98,18 @@ impl SymbolDirs {
         out
     }
 
-    /// Where a file of this path may be: below a root, or by its name in a root.
+    /// Where a file of this path may be: below a root, below one that is a copy of a folder on its path (of an installation of
+    /// .NET, say, which may be anywhere), or by its name in a root.
     pub fn places(&self, path: &str, name: &str) -> Vec<Place> {
         let mut out = Vec::new();
-        self.below_each(&relative(path), &mut out);
+        let relative = relative(path);
+        self.below_each(&relative, &mut out);
+        let parts: Vec<Component<'_>> = relative.components().collect();
+        let least = parts.len().saturating_sub(limits::MAX_PATH_ENDS).max(1);
+        for first in least..parts.len().saturating_sub(1) {
+            let end: PathBuf = parts.iter().skip(first).collect();
+            self.below_each(&end, &mut out);
+        }
         out.extend(self.by_name.get(name).into_iter().flatten().cloned());
         out
     }
@@ -173,6 +181,19 @@ mod tests {
         };
         let names = ["file", "link", "stray", "folder", "pipe", "missing"];
         assert_eq!(names.map(kind), ["file", "file", "astray", "nothing", "nothing", "nothing"]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_folder_may_be_a_copy_of_any_on_the_path() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        std::fs::create_dir_all(dir.path().join("shared/App/3.1"))?;
+        std::fs::write(dir.path().join("shared/App/3.1/lib.dll"), "x")?;
+        let dirs = SymbolDirs::open(&[dir.path().to_owned()])?;
+        let found =
+            |path: &str| dirs.places(path, "lib.dll").iter().any(|place| matches!(dirs.look(place), Found::File(_)));
+        assert!(found("/shared/App/3.1/lib.dll") && found("/usr/share/dotnet/shared/App/3.1/lib.dll"));
+        assert!(!found("/usr/share/dotnet/shared/App/8.0/lib.dll") && !found("/3.1/lib.dll"));
         Ok(())
     }
 }

@@ -47,6 +47,9 @@ pub const MAX_LINKS: usize = 40;
 /// Files looked at below one `--symbols` directory.
 pub const MAX_SYMBOL_FILES: usize = 1 << 16;
 
+/// Folders at the end of a path of which a `--symbols` directory may be a copy.
+pub const MAX_PATH_ENDS: usize = 16;
+
 /// Streams of one metadata root; real ones have 5, or 6 with a PDB's.
 pub const MAX_METADATA_STREAMS: usize = 32;
 

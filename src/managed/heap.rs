@@ -257,7 +257,7 @@ pub trait Heap: Sync {
         &[]
     }
 
-    /// Tell which names of types that were asked for could not be had, and what would help.
+    /// Note which names of types that were asked for could not be had, and what would help.
     fn tell_missing(&self) {}
 
     /// Whether a collection was moving objects.

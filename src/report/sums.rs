@@ -29,7 +29,7 @@ pub struct TypeRow {
     pub method_table: Addr,
     /// Its name.
     #[serde(rename = "type")]
-    pub name: String,
+    pub name: Box<str>,
     /// Name of its runtime, where a core has several with a heap; else `null`.
     pub runtime: Option<Name>,
     /// Number of objects.
@@ -39,7 +39,7 @@ pub struct TypeRow {
     /// How many of them the collector tracks, where it does not track all (CPython); `null` elsewhere.
     pub tracked: Option<u64>,
     /// By generation, where there are any.
-    pub generations: Vec<GenerationRow>,
+    pub generations: Box<[GenerationRow]>,
 }
 
 /// Objects of one type in one generation.

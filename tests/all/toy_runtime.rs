@@ -259,7 +259,7 @@ fn a_runtime_of_fifty_lines_gets_every_answer() {
     assert_eq!((head.runtimes[0].name.as_str(), head.runtimes[0].gc), ("Toy", Some("toy")));
 
     let stat = commands::heapstat(&session, &HeapStatOptions::default(), &silent);
-    let rows: Vec<_> = stat.types.iter().map(|t| (t.name.as_str(), t.count, t.size)).collect();
+    let rows: Vec<_> = stat.types.iter().map(|t| (&*t.name, t.count, t.size)).collect();
     assert_eq!(rows, [("Node", 4, 96), ("Free", 2, 16), ("Text", 1, 16)]);
     assert_eq!((stat.types[0].generations[0].generation, stat.lost.bytes), ("young", 0));
 

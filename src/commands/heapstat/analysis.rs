@@ -9,7 +9,7 @@ use crate::managed::{
 use crate::phase::Phase;
 use crate::process::Process;
 use crate::progress::Progress;
-use crate::report::{GenerationRow, LossRow, LostRow, ObjectsRow, TypeRow};
+use crate::report::{GenerationRow, LossRow, LostRow, Name, ObjectsRow, TypeRow};
 use crate::session::Session;
 
 /// What to count.
@@ -32,8 +32,10 @@ pub fn heapstat(session: &Session<'_>, options: &HeapStatOptions, progress: &Pro
     for (runtime, heap) in heaps {
         let first = report.types.len();
         one(session.process, runtime, heap, options, progress, &mut report);
-        let rows = report.types.get_mut(first..).unwrap_or_default();
-        rows.iter_mut().filter(|_| several).for_each(|row| row.runtime = Some(runtime.row().name.into()));
+        if several {
+            let name = Name::from(runtime.row().name);
+            report.types.iter_mut().skip(first).for_each(|row| row.runtime = Some(name.clone()));
+        }
     }
     report.types.sort_by(|a, b| b.size.cmp(&a.size).then(a.method_table.cmp(&b.method_table)));
     let total = report.types.iter().fold(ObjectsRow::default(), |sum, t| sum.plus(t.count, t.size));
@@ -105,16 +107,14 @@ fn tell(process: &Process, runtime: &dyn ManagedRuntime, heap: &dyn Heap, stat: 
 
 fn type_row(name: String, stat: &TypeStat, heap: &dyn Heap) -> TypeRow {
     let tracked = heap.tracked().map(|counts| counts.get(&stat.kind).copied().unwrap_or(0));
-    let mut generations: Vec<GenerationRow> = heap
+    let generations: Box<[GenerationRow]> = heap
         .generations()
         .iter()
         .zip(&stat.by_generation)
         .filter(|(_, tally)| tally.count > 0)
         .map(|(g, tally)| GenerationRow { generation: g.name, count: tally.count, size: tally.size })
         .collect();
-    // A core may have a million types.
-    generations.shrink_to_fit();
-    let (count, size) = (stat.total.count, stat.total.size);
+    let (count, size, name) = (stat.total.count, stat.total.size, name.into());
     TypeRow { method_table: stat.info.address, name, count, size, tracked, generations, ..TypeRow::default() }
 }
 

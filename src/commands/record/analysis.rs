@@ -95,7 +95,7 @@ fn objects(session: &Session<'_>, progress: &Progress) -> Option<Objects> {
     let mut types: BTreeMap<Name, Sum> = BTreeMap::new();
     for row in report.types {
         // Types of several loaders, or of several runtimes, may have one name.
-        let sum = types.entry(Name::from(row.name)).or_default();
+        let sum = types.entry(Name::from(&*row.name)).or_default();
         *sum = sum.plus(Sum { count: row.count, bytes: row.size });
     }
     let total = Sum { count: report.total.objects, bytes: report.total.size };

@@ -76,7 +76,7 @@ impl View<'_, '_> {
             {
                 report.unreachable_types.push(TypeRow {
                     method_table: info.address,
-                    name: name.to_string(),
+                    name: name.to_string().into(),
                     count: tally.count,
                     size: tally.size,
                     ..TypeRow::default()

@@ -202,7 +202,7 @@ fn unreachable_table(report: &RetainedReport) -> TableBlock<'_> {
     let mut table =
         TableBlock::default().text("Unreachable MT").number("Count").number("TotalSize").type_name("Class Name");
     for t in report.unreachable_types.iter().take(UNREACHABLE) {
-        table.rows.push(vec![t.method_table.to_string(), exact(t.count), exact(t.size), t.name.clone()]);
+        table.rows.push(vec![t.method_table.to_string(), exact(t.count), exact(t.size), t.name.to_string()]);
     }
     table
 }

@@ -203,7 +203,10 @@ impl managed::Heap for Heap<'_> {
     }
 
     fn tell_missing(&self) {
-        self.types.tell_missing();
+        // Counts and sizes are whole without names.
+        if let Some(missing) = self.types.missing() {
+            self.types.process.diag.note("metadata", missing);
+        }
     }
 
     /// `Free`, or as [`TypeSystem::display_name`] tells.

@@ -98,6 +98,8 @@ impl ManagedCode for Methods<'_> {
     }
 
     fn tell_missing(&self) {
-        self.types.tell_missing();
+        if let Some(missing) = self.types.missing() {
+            self.types.process.diag.partial("metadata", missing);
+        }
     }
 }

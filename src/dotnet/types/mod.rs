@@ -89,11 +89,11 @@ impl<'p> TypeSystem<'p> {
         all
     }
 
-    /// Tell which modules' types and methods are tokens, of those looked at so far, and what would help.
-    pub(crate) fn tell_missing(&self) {
+    /// Which modules' types and methods are tokens, of those looked at so far, and what would help; `None` where none are.
+    pub(crate) fn missing(&self) -> Option<String> {
         let modules = self.modules();
         let missing: Vec<_> = modules.iter().filter(|m| m.missing.is_some()).collect();
-        let Some(first) = missing.first() else { return };
+        let first = missing.first()?;
         let some: Vec<_> = missing.iter().take(NAMED).map(|m| m.name().into_owned()).collect();
         let more = missing.len() - some.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -109,6 +109,6 @@ impl<'p> TypeSystem<'p> {
             }
         };
         let what = format!("no metadata of {}{more}, so their types and methods are tokens", some.join(", "));
-        self.process.diag.partial("metadata", format!("{what}: {help}"));
+        Some(format!("{what}: {help}"))
     }
 }

@@ -39,7 +39,7 @@ fn all(report: &HeapStatReport) -> Level {
         }
         Row {
             key: key_of(kind),
-            name: kind.name.clone(),
+            name: kind.name.to_string(),
             bytes: Some(kind.size),
             count: Some(kind.count),
             cells,
@@ -88,12 +88,12 @@ fn asked_of(kind: &TypeRow) -> Level {
     };
     let name = exactly(&kind.name);
     let mut rows = Vec::new();
-    if kind.name != FREE {
+    if &*kind.name != FREE {
         rows.push(ask("roots", "What keeps them alive: the ways from roots, merged", &["gcroot", "--type", &name]));
         rows.push(ask("retained", "What would be freed with them", &["retained", "--type", &name]));
         rows.push(ask("objects", "The objects, one by one", &["objects", "--type", &name]));
     }
-    if STRINGS.contains(&kind.name.as_str()) {
+    if STRINGS.contains(&&*kind.name) {
         rows.push(ask("strings", "Equal ones: what they waste", &["heapstat", "--strings"]));
     }
     rows.push(ask("generations", "Where they are, by generation", &["heapstat", "--type", &name]));

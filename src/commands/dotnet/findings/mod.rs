@@ -28,7 +28,7 @@ pub(in crate::commands) fn of_types(session: &Session<'_>, types: &[TypeRow], si
     if session.coreclr().is_empty() {
         return Vec::new();
     }
-    let timers = types.iter().find(|t| t.name == TIMER && t.count >= TIMERS);
+    let timers = types.iter().find(|t| &*t.name == TIMER && t.count >= TIMERS);
     let timer = timers.map(|t| {
         let text = format!("{} timers are set or were not disposed of.", exact(t.count));
         let finding = Finding::new("timers", Severity::Warning, text, format!("objects of {TIMER}"));

@@ -91,13 +91,13 @@ pub(super) fn pinned(session: &Session<'_>, types: &[TypeRow]) -> Option<Finding
 
 /// Objects and bytes of one generation, and its largest types in words.
 fn of_generation(types: &[TypeRow], generation: &str) -> (u64, u64, String) {
-    let rows = types.iter().filter(|t| t.name != FREE_NAME);
+    let rows = types.iter().filter(|t| &*t.name != FREE_NAME);
     let of = rows.flat_map(|t| t.generations.iter().filter(|g| g.generation == generation).map(move |g| (t, g)));
     let (mut objects, mut bytes, mut named) = (0u64, 0u64, Vec::new());
     for (row, part) in of {
         objects = objects.saturating_add(part.count);
         bytes = bytes.saturating_add(part.size);
-        named.push((row.name.clone(), part.size));
+        named.push((row.name.to_string(), part.size));
     }
     (objects, bytes, largest(named))
 }

@@ -243,9 +243,9 @@ pub(in crate::commands::report) fn cluster(row: &ClusterRow) -> String {
 fn types(answers: &Answers, generation: &str, most: usize) -> Vec<Boxes> {
     let Some(heapstat) = &answers.heapstat else { return Vec::new() };
     let mut sums: HashMap<&str, u64> = HashMap::new();
-    for row in heapstat.types.iter().filter(|row| row.name != "Free") {
+    for row in heapstat.types.iter().filter(|row| &*row.name != "Free") {
         for part in row.generations.iter().filter(|part| part.generation == generation) {
-            *sums.entry(row.name.as_str()).or_default() += part.size;
+            *sums.entry(&*row.name).or_default() += part.size;
         }
     }
     let types = sums.into_iter().filter(|(_, bytes)| *bytes > 0).map(|(name, bytes)| Boxes::leaf(name, [bytes; 3]));

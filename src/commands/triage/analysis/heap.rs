@@ -57,7 +57,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
     }
     let strings = budget.allows("equal strings", share.written, STRINGS);
     let report = heapstat::heapstat(session, &HeapStatOptions { strings, ..HeapStatOptions::default() }, progress);
-    let types = report.types.iter().filter(|t| t.name != FREE_NAME).map(|t| (t.name.clone(), t.size)).collect();
+    let types = report.types.iter().filter(|t| &*t.name != FREE_NAME).map(|t| (t.name.to_string(), t.size)).collect();
     let objects = report.total.objects.saturating_sub(report.free.objects);
     let size = report.total.size.saturating_sub(report.free.size);
     let text = format!(
@@ -101,7 +101,7 @@ fn is_much(bytes: u64, whole: u64) -> bool {
 
 /// Free space between objects.
 fn fragmented(report: &HeapStatReport) -> Option<Finding> {
-    let free = report.types.iter().find(|t| t.name == FREE_NAME)?;
+    let free = report.types.iter().find(|t| &*t.name == FREE_NAME)?;
     if !is_much(free.size, report.total.size) {
         return None;
     }

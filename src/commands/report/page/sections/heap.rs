@@ -42,9 +42,9 @@ fn types(out: &mut Html, view: &View<'_>) {
     table.filter = true;
     let whole = heapstat.total.size;
     for row in &heapstat.types {
-        let keeps = kept.get(&(row.name.clone(), row.method_table.get())).copied();
+        let keeps = kept.get(&(row.name.to_string(), row.method_table.get())).copied();
         let mut cells = vec![
-            Cell::Code(row.name.clone()),
+            Cell::Code(row.name.to_string()),
             Cell::Count(Some(row.count)),
             Cell::Size(Some(row.size)),
             Cell::Share((whole > 0).then(|| row.size as f64 / whole as f64)),
