@@ -59,7 +59,7 @@ impl Finder<'_> {
         for (module, m) in modules {
             for data in writable(process, self.base, m) {
                 for part in self.memory.readable_parts(data, limits::MAX_ALLOCATOR_DATA) {
-                    if let Some((bins, layout)) = self.arena_in(part.start, part.len()) {
+                    if let Some((bins, layout)) = self.arena_in(process, part.start, part.len()) {
                         return Some(MainArena { bins, layout, data, module });
                     }
                 }
@@ -68,7 +68,7 @@ impl Finder<'_> {
         None
     }
 
-    fn arena_in(&self, start: Addr, len: u64) -> Option<(Addr, StateShape)> {
+    fn arena_in(&self, process: &Process, start: Addr, len: u64) -> Option<(Addr, StateShape)> {
         let data = self.memory.look(start, len as usize).ok()?;
         let b = self.shape.bins;
         // An empty bin points to where a chunk header with these links would be.
@@ -89,9 +89,8 @@ impl Finder<'_> {
                 if bins < start {
                     break;
                 }
-                if self.are_bins(bins)
-                    && let Some(layout) = self.fitting_layout(bins)
-                {
+                let fits = || if self.are_bins(bins) { self.fitting_layout(bins) } else { None };
+                if let Some(layout) = process.reads().attempt(fits) {
                     return Some((bins, layout));
                 }
             }
