@@ -4,6 +4,7 @@
 //! How the mappings are cut is told in `core/written.rs`.
 
 use std::io::{self, Seek, SeekFrom, Write};
+use std::ops::Range;
 
 use rayon::prelude::*;
 
@@ -12,7 +13,7 @@ use crate::core::written::{self, HEADER, Header, Take};
 use crate::limits;
 use crate::process::Process;
 use crate::scrub::{self, By, Counts, Kept, LeftTexts, Plan};
-use crate::targets::PieceState;
+use crate::targets::{Extents, PieceState};
 
 /// What was written.
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,7 +144,8 @@ fn write_as<W: Write + Seek>(
             shrunk.text.count(bytes);
             continue;
         };
-        let run = Run { start: load.range.start, bytes, to };
+        let holes = process.residence().map(|_| process.target().extents());
+        let run = Run { start: load.range.start, bytes, source, to, holes };
         run.write(plan, &mut buffers, scrubbed, out)?;
     }
     // What is zero at the end is a hole too, and has to be there.
@@ -167,8 +169,12 @@ fn write_as<W: Write + Seek>(
 struct Run<'a> {
     start: Addr,
     bytes: &'a [u8],
+    /// Its place in the core.
+    source: u64,
     /// Its place in the file.
     to: u64,
+    /// What is no hole of the core, where a core's holes are what tells which pages were in RAM: then these are holes of the file.
+    holes: Option<&'a Extents>,
 }
 
 impl Run<'_> {
@@ -204,13 +210,26 @@ impl Run<'_> {
             }
             let mut place = self.to + at as u64;
             for buffer in buffers.iter().take(parts_done) {
-                if buffer.iter().any(|&b| b != 0) {
-                    out.seek(SeekFrom::Start(place))?;
-                    out.write_all(buffer)?;
-                }
+                self.write_part(buffer, place, out)?;
                 place += buffer.len() as u64;
             }
             at += parts.len();
+        }
+        Ok(())
+    }
+
+    /// Write what became of a part of it, whose place in the file is told.
+    fn write_part<W: Write + Seek>(&self, part: &[u8], place: u64, out: &mut W) -> io::Result<()> {
+        let source = self.source + (place - self.to);
+        let whole = || (part.iter().any(|&b| b != 0)).then_some(source..source + part.len() as u64);
+        let data: Vec<Range<u64>> = match self.holes {
+            Some(data) => data.within(source..source + part.len() as u64).collect(),
+            None => whole().into_iter().collect(),
+        };
+        for data in data {
+            let (from, to) = ((data.start - source) as usize, (data.end - source) as usize);
+            out.seek(SeekFrom::Start(place + data.start - source))?;
+            out.write_all(part.get(from..to).unwrap_or_default())?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ enum Rule {
     All,
     /// General registers that lead into mapped memory, and those that are no values.
     Registers,
-    /// All but the program's arguments.
+    /// All but the program's arguments, and what may be one of them in place of its name.
     Process,
     /// So many bytes at the start.
     Start(usize),
@@ -80,14 +80,16 @@ pub(crate) fn names(bytes: &[u8]) -> Vec<Range<usize>> {
     out.iter().map(|range| range.start.min(end)..range.end.min(end)).collect()
 }
 
-/// The notes in `bytes` so. `leads_somewhere`: whether a word is an address of mapped memory; `spared`: whether notes of that
-/// owner and type stay whole.
-pub(crate) fn scrubbed(
-    bytes: &[u8],
-    arch: Arch,
-    leads_somewhere: impl Fn(u64) -> bool,
-    spared: impl Fn(&[u8], u32) -> bool,
-) -> Vec<u8> {
+/// What is known of the process that the notes are of.
+pub(crate) struct Judge<'a> {
+    /// Whether a word is taken for an address.
+    pub(crate) is_address: &'a dyn Fn(u64) -> bool,
+    /// Whether a text is the program's name.
+    pub(crate) is_program: &'a dyn Fn(&[u8]) -> bool,
+}
+
+/// The notes in `bytes` so. `spared`: whether notes of that owner and type stay whole.
+pub(crate) fn scrubbed(bytes: &[u8], arch: Arch, judge: &Judge<'_>, spared: impl Fn(&[u8], u32) -> bool) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let mut cursor = Cursor::default();
     while let Some(note) = cursor.next(bytes) {
@@ -95,10 +97,16 @@ pub(crate) fn scrubbed(
         match rule(note.owner, note.kind) {
             _ if spared(note.owner, note.kind) => {}
             Rule::All => {}
-            Rule::Registers => prstatus::scrub(desc, arch, &leads_somewhere),
+            Rule::Registers => prstatus::scrub(desc, arch, judge.is_address),
             Rule::Process => {
                 let to = prpsinfo::ARGS + prpsinfo::ARGS_LEN;
                 desc.get_mut(prpsinfo::ARGS..to).unwrap_or_default().fill(0);
+                let field = desc.get_mut(prpsinfo::NAME..prpsinfo::ARGS).unwrap_or_default();
+                let len = field.iter().position(|&b| b == 0).unwrap_or(field.len());
+                let name = field.get(..len).unwrap_or_default();
+                let from = if (judge.is_program)(name) { len } else { 0 };
+                // What is behind its end is of a longer one.
+                field.get_mut(from..).unwrap_or_default().fill(0);
             }
             Rule::Start(len) => desc.get_mut(len..).unwrap_or_default().fill(0),
             Rule::Within(from, to) => {

@@ -84,12 +84,18 @@ impl ElfImage {
 /// Read an ELF image whose header lies at `base`; `None` where there is none,
 /// or none that makes sense.
 pub fn read(memory: &dyn Memory, base: Addr, page: u64) -> Option<ElfImage> {
-    let raw: [u8; eh::header64::SIZEOF_EHDR] = memory.bytes(base, eh::header64::SIZEOF_EHDR).ok()?.try_into().ok()?;
+    // A file that is named like a program may begin with anything.
+    let raw: [u8; eh::header64::SIZEOF_EHDR] = memory.look(base, eh::header64::SIZEOF_EHDR).ok()?.try_into().ok()?;
     let header = header(&raw)?;
     let count = usize::from(header.e_phnum).min(limits::MAX_IMAGE_HEADERS);
-    let table = memory.bytes(base.checked_add(header.e_phoff)?, count * ph::program_header64::SIZEOF_PHDR).ok()?;
+    let table_at = base.checked_add(header.e_phoff)?;
+    let table = memory.look(table_at, count * ph::program_header64::SIZEOF_PHDR).ok()?;
     let programs = ph::ProgramHeader::parse(&table, 0, count, ctx()).ok()?;
-    place(memory, &header, &programs, base, page)
+    let image = place(memory, &header, &programs, base, page)?;
+    // Of one that is read as data too: it tells that it is one.
+    memory.keep(base, raw.len() as u64);
+    memory.keep(table_at, table.len() as u64);
+    Some(image)
 }
 
 fn ctx() -> Ctx {

@@ -2,7 +2,7 @@
 //!
 //! A number of 15 digits leads into some mapping by a chance of one in millions. Below [`LOW`] that is no longer so: programs that
 //! are not position-independent, heaps of Java and Go, and what maps itself low have addresses that are numbers of 7 to 12 digits, or texts of
-//! a few letters. There more is asked.
+//! a few letters. There more is asked. So it is with memory that was only set aside, of which sanitizers have many TiB.
 
 use crate::addr::Addr;
 use crate::map::Kind;
@@ -10,12 +10,17 @@ use crate::native::unwind::code::follows_call;
 use crate::scrub::letters::{is_printable, is_readable};
 use crate::scrub::plan::{Part, Use};
 use crate::scrub::{Plan, Rule};
+use crate::targets::{Piece, PieceState};
 
 /// `size_t`.
 const WORD: u64 = 8;
 
 /// Addresses below this are numbers of up to 12 digits, and can be read as a text of a few letters.
 pub(super) const LOW: u64 = 1 << 40;
+
+/// Memory of which the core has nothing is a reservation from this size on: numbers lead there by chance, and no answer goes there. What is
+/// smaller keeps stacks and heaps apart.
+const RESERVATION: u64 = 64 << 20;
 
 /// Where tables of virtual functions are pointed to: behind two words of their own (Itanium C++ ABI, 2.5.2).
 const VTABLE_HEAD: u64 = 16;
@@ -31,6 +36,7 @@ impl Plan<'_> {
             let is_object = part.is_some_and(|part| part.used == Use::Objects || part.kind == Kind::GCHeapReserve);
             let is_number = self.objects.is_number(used, value)
                 || is_object && self.objects.is_outside(value)
+                || part.is_some_and(|part| self.is_reservation(part, value))
                 || value < LOW && !self.leads_where_addresses_do(value, used, part);
             if is_number {
                 return Some(Rule::Numbers);
@@ -38,6 +44,22 @@ impl Plan<'_> {
         }
         (self.has(Rule::Readable) && self.is_text_for_all_we_know(word, used, after_text, part))
             .then_some(Rule::Readable)
+    }
+
+    /// Whether what a register has is taken for an address, as on a stack. One that leads to an object which tells a value is none.
+    pub(super) fn is_address(&self, value: u64) -> bool {
+        let tells = |other: &u64| self.has(Rule::Alike) && *other != value;
+        self.leads_somewhere(value)
+            && self.is_no_address(value.to_le_bytes(), Use::Stack, false).is_none()
+            && !self.objects.alike.get(&value).is_some_and(tells)
+    }
+
+    /// Whether an address is of memory that was set aside, and of which nothing is in the core: of no file, whose bytes are on disk.
+    fn is_reservation(&self, part: &Part, value: u64) -> bool {
+        let is_file = matches!(part.kind, Kind::Image | Kind::MappedFile | Kind::SharedMemory);
+        let piece = || self.process.space().pieces.at(Addr::new(value));
+        let is_large = |piece: &Piece| piece.state == PieceState::NotDumped && piece.range.len() >= RESERVATION;
+        !is_file && part.range.len() >= RESERVATION && piece().is_some_and(is_large)
     }
 
     /// Whether a low address leads to something that addresses lead to: a name of the program's, the instruction after a call, a word of
@@ -63,7 +85,7 @@ impl Plan<'_> {
         // A text that ends within an address of former times: its last letters and a NUL, and what it left of the address.
         let letters = word.iter().take_while(|b| is_printable(**b)).count();
         let ends = (1..=3).contains(&letters) && word.get(letters) == Some(&0);
-        if ends && value >= LOW && matches!(used, Use::Blocks | Use::Data | Use::Stack) {
+        if ends && value >= LOW && !matches!(used, Use::Image | Use::Dead) {
             // One return address in some hundreds reads so, and n8-mixed has one that no answer reads by itself.
             let is_code = || used == Use::Stack && self.is_return_address(place);
             return !place.is_aligned(WORD) && !is_code();

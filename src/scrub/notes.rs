@@ -1,14 +1,19 @@
 //! ELF notes, overwritten; which of their bytes stay is told in `core/scrubbed_notes.rs`, beside how they are read.
 
+use crate::addr::Addr;
 use crate::core::notes::nt;
+use crate::core::scrubbed_notes::Judge;
 use crate::core::{own_notes, scrubbed_notes};
+use crate::limits;
+use crate::memory::Memory;
 use crate::scrub::{By, Counts, Kept, Level, Plan, Rule};
-use crate::targets::Arch;
+use crate::targets::{Arch, Producer, at};
 
 /// The notes in `bytes` without values, and one more, which says so. Their bytes are counted.
 pub fn notes(bytes: &[u8], arch: Arch, plan: &Plan<'_>, counts: &mut Counts) -> Vec<u8> {
     let spared = |owner: &[u8], kind| !plan.has(rule(owner, kind));
-    let mut out = scrubbed_notes::scrubbed(bytes, arch, |value| plan.leads_somewhere(value), spared);
+    let judge = Judge { is_address: &|value| plan.is_address(value), is_program: &|name| is_program(plan, name) };
+    let mut out = scrubbed_notes::scrubbed(bytes, arch, &judge, spared);
     let mut overwritten = 0;
     scrubbed_notes::each(bytes, |owner, kind, data| {
         let (old, new) = (bytes.get(data.clone()), out.get(data));
@@ -27,6 +32,19 @@ pub fn notes(bytes: &[u8], arch: Arch, plan: &Plan<'_>, counts: &mut Counts) -> 
     own_notes::add_scrubbed(&mut out, level.word(), &plan.views);
     counts.count(By::Kept(Kept::Notes), (out.len() as u64).saturating_sub(overwritten));
     out
+}
+
+/// Whether what NT_PRPSINFO has as the program's name is one. The kernel's is the first thread's name; gdb takes what the program has as
+/// its first argument (`linux_fill_prpsinfo`), and daemons write there what they work on (`setproctitle`).
+fn is_program(plan: &Plan<'_>, name: &[u8]) -> bool {
+    if matches!(plan.process.producer(), Producer::Kernel | Producer::Createdump | Producer::Coremap) {
+        return true;
+    }
+    let own = plan.process.auxv(at::EXECFN);
+    let own = own.and_then(|at| plan.process.memory.text(Addr::new(at), limits::MAX_NAME).ok());
+    let files = plan.process.modules.iter().map(|module| &*module.path).chain(own.as_deref());
+    // It is cut where it is too long.
+    files.map(|path| path.rsplit('/').next().unwrap_or(path)).any(|file| file.as_bytes().starts_with(name))
 }
 
 /// By which rule notes of that owner and type are overwritten.

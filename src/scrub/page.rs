@@ -81,14 +81,16 @@ impl Page {
                 }
             }
             Use::Stack => {
-                for set in [&read.threads, &plan.stacks] {
-                    set.join_page(at, keep);
-                }
+                read.threads.join_page(at, keep);
             }
             Use::Data => {
                 read.structures.join_page(at, keep);
             }
             Use::Dead => {}
+        }
+        // A control block may lie in data, and a signal's frame on a stack in a block of malloc.
+        if !matches!(used, Use::Objects | Use::Dead) {
+            plan.stacks.join_page(at, keep);
         }
         let mut own = [0; WORDS];
         if used != Use::Dead && objects.own.join_page(at, &mut own) {

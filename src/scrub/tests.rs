@@ -9,6 +9,7 @@ use super::plan::{Part, Use};
 use super::{Counts, Fill, LeftTexts, Level, Plan, Rule, notes};
 use crate::addr::{Addr, AddrRange};
 use crate::commands::shrink::scrub_plan;
+use crate::map::Kind;
 use crate::memory::Memory;
 use crate::phase::Phase;
 use crate::process::{Options, Process};
@@ -212,4 +213,36 @@ fn a_note_of_which_nothing_is_known_loses_its_data() {
     assert_eq!(after(&plan).unwrap(), [note.get(..20).unwrap(), &[0; 8]].concat());
     plan.without(Rule::UnknownNotes);
     assert_eq!(after(&plan).unwrap(), note);
+}
+
+#[test]
+fn a_word_that_leads_into_a_reservation_is_a_number() {
+    let process = open("dotnet10-kernel-threads/core.zst");
+    let session = Session::new(&process);
+    let mut plan = plan(&session);
+    let is_large = |part: &&Part| part.kind == Kind::GCHeapReserve && !part.is_held && part.range.len() > 1 << 30;
+    let reserve = plan.parts.iter().find(is_large).unwrap().range;
+    let word = reserve.start.saturating_add(reserve.len() / 2).get().to_le_bytes();
+    assert_eq!(plan.is_no_address(word, Use::Data, false), Some(Rule::Numbers));
+    plan.without(Rule::Numbers);
+    assert_eq!(plan.is_no_address(word, Use::Data, false), None);
+}
+
+#[test]
+fn what_gdb_takes_for_the_name_of_the_program_may_be_an_argument() {
+    let process = open("dotnet31-gcore/core.xz");
+    let session = Session::new(&process);
+    let plan = plan(&session);
+    let named = |name: &str| {
+        // Owner, data and type of a note; `pr_fname` is at 40 (`struct elf_prpsinfo`).
+        let mut note: Vec<u8> = [5u32, 136, 3].iter().flat_map(|word| word.to_le_bytes()).collect();
+        note.extend(b"CORE\0\0\0\0");
+        let mut data = [0u8; 136];
+        data[40..40 + name.len()].copy_from_slice(name.as_bytes());
+        note.extend(data);
+        let out = notes(&note, Arch::X86_64, &plan, &mut Counts::default());
+        out.get(60..60 + name.len()).unwrap().to_vec()
+    };
+    assert_eq!(named("libcoreclr.so"), b"libcoreclr.so");
+    assert_eq!(named("user: hunter22"), [0; 14]);
 }

@@ -216,7 +216,7 @@ impl dyn Target {
     /// most of which are not what is looked for. `None`: they can't be had so.
     pub(crate) fn peek<const N: usize>(&self, addr: Addr) -> Option<[u8; N]> {
         let bytes = self.copied(AddrRange::sized(addr, N as u64)).try_into().ok()?;
-        self.reads().note(addr, N as u64);
+        self.reads().note_run(addr, N as u64);
         Some(bytes)
     }
 
@@ -231,7 +231,7 @@ impl dyn Target {
         let asked: Vec<_> = addrs.iter().copied().enumerate().filter(wanted).filter_map(place).collect();
         let places: Vec<u64> = asked.iter().map(|&(_, _, place)| place).collect();
         for ((i, addr, _), word) in asked.into_iter().zip(self.gather(&places)) {
-            self.reads().note(addr, WORD);
+            self.reads().note_run(addr, WORD);
             if let Some(slot) = out.get_mut(i) {
                 *slot = word;
             }

@@ -121,7 +121,7 @@ fn fixed(python: &CPython<'_>, heap: &Heap<'_>, names: &mut Names<'_>) -> Vec<Ad
             queue.push(to);
         }
     };
-    let mut kinds: HashSet<TypeIndex> = HashSet::new();
+    let (mut kinds, mut types): (HashSet<TypeIndex>, HashSet<Addr>) = Default::default();
     each(heap, &mut |at, kind, _| {
         let Some(found) = heap.type_of_kind(kind) else { return };
         if kinds.insert(kind) {
@@ -130,6 +130,7 @@ fn fixed(python: &CPython<'_>, heap: &Heap<'_>, names: &mut Names<'_>) -> Vec<Ad
         if found.form == Form::Type
             && let Some(class) = heap.type_at(at)
         {
+            types.insert(at);
             names.of_type(heap, &class);
         }
         names.take(heap, at, &found);
@@ -141,6 +142,10 @@ fn fixed(python: &CPython<'_>, heap: &Heap<'_>, names: &mut Names<'_>) -> Vec<Ad
     for number in 0..heap.types() as u32 {
         if let Some(found) = heap.type_of_kind(TypeIndex(number)) {
             lead(found.address, &mut queue);
+            // An extension may make one in a block of its own, to which nothing leads but objects of it (numpy's for `void`).
+            if !is_of_image(found.address) && types.insert(found.address) {
+                queue.push(found.address);
+            }
         }
     }
     let mut out = Vec::new();

@@ -84,20 +84,22 @@ fn space(scene: &Scene<'_>, image: &Image<'_>) -> Option<AddrRange> {
         starts.entry(range.start.since(range.start.align_down(REGION))).or_default().insert(range.start);
     }
     starts.retain(|_, list| list.len() >= ENOUGH);
-    let mut best: Option<AddrRange> = None;
+    let mut best: Option<(Addr, AddrRange)> = None;
     for part in &image.writable {
-        scene.each_word(*part, |_, word| {
+        scene.each_word(*part, |at, word| {
             let start = Addr::new(word);
             let Some(list) = starts.get(&start.since(start.align_down(REGION))) else { return };
             let of_space = |at: &&Addr| at.checked_since(start).is_some_and(|n| n / REGION < classes);
             let last = list.iter().rfind(of_space);
             if best.is_none() && list.iter().filter(of_space).count() >= ENOUGH {
                 let end = last.and_then(|at| at.checked_add(REGION)).unwrap_or(start);
-                best = Some(AddrRange::new(start, end));
+                best = Some((at, AddrRange::new(start, end)));
             }
         });
     }
-    best
+    let (at, space) = best?;
+    scene.keep(at, 1);
+    Some(space)
 }
 
 /// `LargeMmapAllocator::Header`: map_beg, map_size, size.

@@ -59,7 +59,7 @@ impl Finder<'_> {
         for (module, m) in modules {
             for data in writable(process, self.base, m) {
                 for part in self.memory.readable_parts(data, limits::MAX_ALLOCATOR_DATA) {
-                    if let Some((bins, layout)) = self.arena_in(part.start, part.len()) {
+                    if let Some((bins, layout)) = self.arena_in(process, part.start, part.len()) {
                         return Some(MainArena { bins, layout, data, module });
                     }
                 }
@@ -68,7 +68,7 @@ impl Finder<'_> {
         None
     }
 
-    fn arena_in(&self, start: Addr, len: u64) -> Option<(Addr, StateShape)> {
+    fn arena_in(&self, process: &Process, start: Addr, len: u64) -> Option<(Addr, StateShape)> {
         let data = self.memory.look(start, len as usize).ok()?;
         let b = self.shape.bins;
         // An empty bin points to where a chunk header with these links would be.
@@ -89,9 +89,8 @@ impl Finder<'_> {
                 if bins < start {
                     break;
                 }
-                if self.are_bins(bins)
-                    && let Some(layout) = self.fitting_layout(bins)
-                {
+                let fits = || if self.are_bins(bins) { self.fitting_layout(bins) } else { None };
+                if let Some(layout) = process.reads().attempt(fits) {
                     return Some((bins, layout));
                 }
             }
@@ -207,6 +206,11 @@ impl Finder<'_> {
         (start, out)
     }
 
+    /// The arena that a heap at `heap` would be of.
+    fn arena_at(&self, heap: Addr) -> Option<Addr> {
+        self.memory.peek_u64(heap.checked_add(self.shape.heap.ar_ptr)?).ok().map(Addr::new)
+    }
+
     /// Where the heap that begins with the arena at `state` starts: its
     /// heap_info stands right before the state and points to it.
     pub(super) fn first_heap(&self, state: Addr) -> Option<Addr> {
@@ -214,7 +218,7 @@ impl Finder<'_> {
         (h.min_size..=h.max_size)
             .step_by(8)
             .filter_map(|size| state.checked_sub(size))
-            .find(|heap| heap.is_aligned(1 << 20) && self.memory.ptr(heap.saturating_add(h.ar_ptr)).ok() == Some(state))
+            .find(|heap| heap.is_aligned(1 << 20) && self.arena_at(*heap) == Some(state))
     }
 
     /// The heaps of the arenas at `arenas`, and every other one that is found where
@@ -257,8 +261,9 @@ impl Finder<'_> {
     /// The heap whose heap_info is at `heap`, if one is.
     fn heap_at(&self, heap: Addr, how: &str) -> Option<MallocHeap> {
         let h = self.shape.heap;
-        let word = |field: u64| self.memory.u64(heap.saturating_add(field)).ok();
-        let state = Addr::new(word(h.ar_ptr)?);
+        // What is at such a multiple may be anything.
+        let word = |field: u64| self.memory.peek_u64(heap.saturating_add(field)).ok();
+        let state = self.arena_at(heap)?;
         let (prev, size, committed) = (word(h.prev)?, word(h.size)?, word(h.mprotect_size)?);
         let max = h.heap_max;
         let sizes = size > 0 && size <= committed && committed <= max && size & 4095 == 0 && committed & 4095 == 0;
@@ -270,6 +275,9 @@ impl Finder<'_> {
             return None;
         }
         let info = state.since(first?);
+        let fields = [h.ar_ptr, h.prev, h.size, h.mprotect_size].map(|field| heap.saturating_add(field));
+        let own = fields.into_iter().chain(first.map(|first| first.saturating_add(h.ar_ptr)));
+        own.for_each(|at| self.memory.keep(at, 8));
         let chunks = if prev == 0 {
             // Where that is not in the core, no chunk is known.
             self.after_state(state, heap.saturating_add(size)).unwrap_or(heap.saturating_add(size))

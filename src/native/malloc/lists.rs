@@ -228,8 +228,8 @@ impl Reader<'_> {
                 if chunk == head {
                     break;
                 }
-                let back = chunk.checked_add(c.bk).and_then(|a| self.memory.ptr(a).ok());
                 let ours = chunk.is_aligned(c.alignment) && arena.holds(chunk) && self.size(chunk).is_some();
+                let back = chunk.checked_add(c.bk).filter(|_| ours).and_then(|at| self.memory.ptr(at).ok());
                 let stop = walk.step(chunk).err();
                 if matches!(stop, Some(Stop::TooMany { .. })) {
                     out.capped = true;

@@ -98,11 +98,11 @@ fn places(shape: &Shape, first: MappedChunk) -> Vec<Addr> {
 /// pages up to `end` at most.
 fn header(memory: &dyn Memory, shape: &Shape, start: Addr, at: Addr, end: Addr) -> Option<MappedChunk> {
     let c = &shape.chunk;
-    let prev = memory.u64(at.checked_add(c.prev_size)?).ok()?;
+    let prev = memory.peek_u64(at.checked_add(c.prev_size)?).ok()?;
     if prev & !c.mmap_hp != at.since(start) {
         return None;
     }
-    let head = memory.u64(at.checked_add(c.size)?).ok()?;
+    let head = memory.peek_u64(at.checked_add(c.size)?).ok()?;
     let size = shape.size_of(head);
     if head & c.flag_bits != c.is_mmapped || !shape.is_size(size) {
         return None;

@@ -186,8 +186,8 @@ pub(super) fn find(
     let mut found = Vec::new();
     let mut unknown = words.unread.clone();
     for (chunk, tid) in chunks {
-        let form = form(memory, shape, chunk).ok().flatten();
-        let cache = form.and_then(|form| reader.read(chunk, form, tid));
+        // Blocks of that size are many, and lists of what is none lead anywhere.
+        let cache = process.reads().attempt(|| reader.read(chunk, form(memory, shape, chunk).ok()??, tid));
         if cache.is_none() {
             unknown.extend(tid);
         }
@@ -247,14 +247,16 @@ impl Reader<'_> {
         let c = &self.shape.chunk;
         while !at.is_null() {
             let chunk = at.saturating_sub(c.mem);
-            let size = chunk.checked_add(c.size).and_then(|a| self.memory.u64(a).ok()).map(|h| self.shape.size_of(h));
             let expected = c.min_size + bin * c.alignment;
             let fits = |size: u64| if bin < form.small_bins { size == expected } else { self.shape.is_size(size) };
             // Blocks with a mapping of their own may be cached since 2.43.
             let ours = at.is_aligned(c.alignment) && (self.malloc.arena_of(chunk).is_some() || bin >= form.small_bins);
-            if !ours || !size.is_some_and(fits) || walk.step(at).is_err() {
+            let size_at = chunk.checked_add(c.size).filter(|_| ours);
+            let is_sized = |at| self.memory.peek_u64(at).is_ok_and(|head| fits(self.shape.size_of(head)));
+            if !size_at.is_some_and(is_sized) || walk.step(at).is_err() {
                 return out;
             }
+            size_at.into_iter().for_each(|at| self.memory.keep(at, POINTER));
             out.chunks.push(chunk);
             let Ok(word) = self.memory.u64(at) else { return out };
             at = linking.reveal(self.shape, at, word);

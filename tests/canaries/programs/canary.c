@@ -294,6 +294,19 @@ static void blocks(void) {
     put_leads16_utf16("leads_somewhere_utf16", a + 16);
 }
 
+// Blocks as large as malloc's cache of a thread, full of pointers: no lists begin there, and before what they lead to is no size.
+static struct user {
+    char password[32], name[32];
+} users[128] = {{"", "nobody"}};
+
+static void look_alike(void) {
+    put_text("static_before_pointed_at", users[24].password + 20);
+    for (int k = 0; k < 16; k++) {
+        char **by_name = keep(malloc(640 + 8 * k));
+        for (int i = 0; i < 80 + k; i++) by_name[i] = users[(i * 7 + k * 3) % 128].name;
+    }
+}
+
 // ---- mappings and files
 
 static char *map(void *at, size_t size, int flags, int fd) {
@@ -330,6 +343,12 @@ static void mappings(void) {
     fd = file_without_name();
     put_text("file_shared", map(NULL, 65536, MAP_SHARED, fd) + 500);
     put_text("file_private_written", map(NULL, 65536, MAP_PRIVATE, fd) + 8192 + 500);
+    // What is named like a library need not be one.
+    char library[] = "canary-XXXXXX.so.1";
+    fd = mkstemps(library, 5);
+    if (fd < 0 || ftruncate(fd, 65536)) perror(library), _exit(8);
+    put_text("file_named_like_a_library", map(NULL, 65536, MAP_PRIVATE, fd));
+    unlink(library);
     put_text("map_small", map(NULL, 16384, anonymous, -1) + 64);
     // mov $number, %rax: as jitted code has it
     p = map(NULL, 8192, anonymous, -1);
@@ -385,6 +404,7 @@ int main(int argc, char **argv) {
     put_mix("data_mix", &data_mix);
     blocks();
     mappings();
+    look_alike();
     buffers_and_environment();
     freed_block();
 
