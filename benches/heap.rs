@@ -23,7 +23,7 @@ use common::shapes::{self, Shape, Shaped};
 use common::{Fallible, PAGE, Scratch, machine, process as open};
 use coremap::addr::Addr;
 use coremap::limits;
-use coremap::managed::graph::{Graph, Retained, Search, Shapes, Tree};
+use coremap::managed::graph::{Graph, Retained, Room, Search, Shapes, Tree};
 use coremap::managed::{FREE as FREE_TYPE, Heap as _, Root, Selection, stat, strings as count_strings};
 use coremap::progress::Progress;
 use coremap::session::Session;
@@ -119,7 +119,7 @@ fn timed<R>(with: impl FnOnce(&Made, Graph<'_>, &[Root]) -> Fallible<R>) -> Fall
 /// Time of a search for a path to the far end of a list, and objects looked at.
 fn search() -> Fallible<(Duration, u64)> {
     timed(|made, graph, roots| {
-        let found = Search::new(graph, made.last).run(roots, 1);
+        let found = Search::new(graph, made.last, &Room::unbounded()).run(roots, 1)?;
         let longest = found.paths.iter().map(|p| p.steps.len() as u64).max().unwrap_or(0);
         if longest < made.way.min(limits::MAX_PATH as u64) {
             return Err(format!("a path of {longest} objects").into());
@@ -132,16 +132,16 @@ fn search() -> Fallible<(Duration, u64)> {
 /// objects.
 fn retained(paths: bool) -> Fallible<(Duration, u64)> {
     timed(|made, graph, roots| {
-        let found = Retained::find(graph, roots)?;
+        let found = Retained::find(graph, roots, &Room::unbounded(), |_, _| {})?;
         let nodes = found.types(0).iter().map(|t| t.own.count).max().unwrap_or(0);
         if nodes < made.nodes {
             return Err(format!("{nodes} of {} nodes live", made.nodes).into());
         }
         if paths {
             let statics = Default::default();
-            let mut shapes = Shapes::new(&found, &statics);
+            let mut shapes = Shapes::new(&found, &statics)?;
             let tree = Tree::shortest(&found.live, |number, parent, link| shapes.enter(number, parent, link));
-            if (tree.order().len() as u64) < found.total.count {
+            if tree.way(found.live.len() as u32 - 1).len() < 2 {
                 return Err("not all objects have a path".into());
             }
         }

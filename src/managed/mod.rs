@@ -30,7 +30,7 @@ pub use frames::{
 };
 pub(crate) use heap::Batch;
 pub use heap::{
-    Elements, FREE, FREE_NAME, Generation, Heap, Link, Loss, Losses, Node, Object, ObjectReader, Part, StringContent,
+    Elements, FREE, FREE_NAME, Generation, Heap, Link, Looked, Loss, Losses, Node, Object, ObjectReader, Part, StringContent,
     StringUnits, TypeIndex, TypeInfo, Walker, locate,
 };
 pub(crate) use names::ObjectNames;

@@ -69,7 +69,7 @@ impl View<'_, '_> {
             report.roots.push(RootSumRow { root_kind, count: source.roots, retained: bytes });
         }
         report.several = report.several.saturating_add(several);
-        for (kind, tally) in live.unreachable() {
+        for (kind, tally) in retained.unreachable() {
             report.unreachable = ObjectsRow::plus(report.unreachable, tally.count, tally.size);
             if options.object.is_none()
                 && let Some((info, name)) = self.picked(kind)
@@ -116,6 +116,7 @@ impl View<'_, '_> {
                 retained: sum.retained,
             });
         }
+        crate::managed::graph::tick("types");
         let most = options.top.min(limits::MAX_TOP);
         // Of a list, whose nodes dominate one another, the first is enough.
         let first = |number, kind| retained.kind(retained.dominator(number)) != Some(kind);
@@ -123,6 +124,7 @@ impl View<'_, '_> {
             (if within == 0 { first(number, kind) } else { retained.dominator(number) == within })
                 && picked.get(kind.0 as usize).copied().flatten() == Some(true)
         });
+        crate::managed::graph::tick("top");
         self.name_statics();
         for number in top {
             if let Some(at) = live.object(number) {

@@ -9,14 +9,15 @@
 //! next of a bucket where later the dominator is.
 
 use crate::managed::graph::deep::Edges;
+use crate::managed::graph::room::{GraphError, Room, Table};
 
 const NONE: u32 = u32::MAX;
 
 /// What the search has of vertices it is done with: those from a number on.
 struct Forest {
-    ancestors: Vec<u32>,
-    semis: Vec<u32>,
-    labels: Vec<u32>,
+    ancestors: Table<u32>,
+    semis: Table<u32>,
+    labels: Table<u32>,
     path: Vec<u32>,
 }
 
@@ -50,11 +51,20 @@ impl Forest {
 
 /// For each vertex its immediate dominator, which has a lower number. Number 0 is
 /// the root. `parents` tell the tree of the search, `others` the edges that are not of it.
-pub(super) fn dominators(parents: Vec<u32>, others: &Edges) -> Vec<u32> {
+///
+/// # Errors
+/// [`GraphError::NoRoom`]
+pub(super) fn dominators(parents: Table<u32>, others: &Edges, room: &Room) -> Result<Table<u32>, GraphError> {
     let len = parents.len() as u32;
-    let labels = (0..len).collect();
-    let mut forest = Forest { ancestors: parents, semis: vec![NONE; len as usize], labels, path: Vec::new() };
-    let mut idoms = vec![NONE; len as usize];
+    let mut labels: Table<u32> = room.table(len as usize)?;
+    for (label, number) in labels.iter_mut().zip(0..) {
+        *label = number;
+    }
+    let mut semis = room.table(len as usize)?;
+    semis.fill(NONE);
+    let mut forest = Forest { ancestors: parents, semis, labels, path: Vec::new() };
+    let mut idoms: Table<u32> = room.table(len as usize)?;
+    idoms.fill(NONE);
     for w in (1..len).rev() {
         let parent = forest.ancestors[w as usize];
         let mut semi = parent;
@@ -91,7 +101,7 @@ pub(super) fn dominators(parents: Vec<u32>, others: &Edges) -> Vec<u32> {
     if let Some(root) = idoms.first_mut() {
         *root = 0;
     }
-    idoms
+    Ok(idoms)
 }
 
 #[cfg(test)]
