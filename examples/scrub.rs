@@ -16,7 +16,7 @@ use std::path::Path;
 use coremap::commands::shrink::scrub_plan;
 use coremap::process::{Options, Process};
 use coremap::progress::Progress;
-use coremap::scrub::{Fill, Level, Rule};
+use coremap::scrub::{Fill, LeftTexts, Level, Rule};
 use coremap::session::Session;
 use coremap::shrink;
 
@@ -55,6 +55,6 @@ fn scrub(core: &Path, out: &Path, fill: &Fill, without: &[Rule]) -> Fallible {
     let mut plan = scrub_plan(&session, fill.clone(), Level::Values, &Progress::silent());
     without.iter().for_each(|&rule| plan.without(rule));
     let mut writer = BufWriter::new(File::create_new(out)?);
-    shrink::write_scrubbed(&process, None, &plan, None, &mut writer)?;
+    shrink::write_scrubbed(&process, None, &plan, LeftTexts::default(), &mut writer)?;
     Ok(writer.flush()?)
 }

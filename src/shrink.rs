@@ -11,7 +11,7 @@ use crate::addr::{Addr, AddrRange};
 use crate::core::written::{self, HEADER, Header, Take};
 use crate::limits;
 use crate::process::Process;
-use crate::scrub::{self, Counts, LeftTexts, Plan};
+use crate::scrub::{self, By, Counts, Kept, LeftTexts, Plan};
 use crate::targets::PieceState;
 
 /// What was written.
@@ -70,16 +70,27 @@ impl Texts {
     }
 }
 
+/// What became of a core that was scrubbed.
+#[derive(Clone, Debug)]
+pub struct Scrubbed {
+    /// Bytes of its memory by the rule that each went by: all of them.
+    pub memory: Counts,
+    /// The same of all else in the file: headers and notes.
+    pub beside: Counts,
+    /// Texts that are left.
+    pub left: LeftTexts,
+}
+
 /// Write a core with the pages in `keep` (sorted, disjoint) to `out`.
 ///
 /// # Errors
 /// Those of writing, and `Unsupported` where the process was not read from a core file.
 pub fn write<W: Write + Seek>(process: &Process, keep: &[AddrRange], out: &mut W) -> io::Result<Shrunk> {
-    write_as(process, Some(keep), None, out).map(|(shrunk, _)| shrunk)
+    write_as(process, Some(keep), None, out)
 }
 
-/// Write a core with the pages in `keep`, or with all of them, and without what `plan` overwrites. `left`: where texts go that are left
-/// in it.
+/// Write a core with the pages in `keep`, or with all of them, and without what `plan` overwrites. `left`: no texts yet, to be told as
+/// those are to be that are left.
 ///
 /// # Errors
 /// As [`write()`].
@@ -87,10 +98,12 @@ pub fn write_scrubbed<W: Write + Seek>(
     process: &Process,
     keep: Option<&[AddrRange]>,
     plan: &Plan<'_>,
-    left: Option<&mut LeftTexts>,
+    left: LeftTexts,
     out: &mut W,
-) -> io::Result<(Shrunk, Counts)> {
-    write_as(process, keep, Some((plan, left)), out)
+) -> io::Result<(Shrunk, Scrubbed)> {
+    let mut scrubbed = Scrubbed { memory: Counts::default(), beside: Counts::default(), left };
+    let shrunk = write_as(process, keep, Some((plan, &mut scrubbed)), out)?;
+    Ok((shrunk, scrubbed))
 }
 
 /// Bytes that are overwritten at once.
@@ -99,26 +112,24 @@ const AT_ONCE: usize = 4 << 20;
 fn write_as<W: Write + Seek>(
     process: &Process,
     keep: Option<&[AddrRange]>,
-    scrub: Option<(&Plan<'_>, Option<&mut LeftTexts>)>,
+    mut scrub: Option<(&Plan<'_>, &mut Scrubbed)>,
     out: &mut W,
-) -> io::Result<(Shrunk, Counts)> {
+) -> io::Result<Shrunk> {
     let core = process.core().ok_or(io::ErrorKind::Unsupported)?;
     let of = |mapping: u32| core.segments.get(mapping as usize).map_or_else(Default::default, |s| (s.flags, s.mapping));
     let loads = written::cut(&core.facts.space, of, |piece| match piece.state {
         PieceState::Dumped(place) => keep.map_or(Take::All(place), |keep| Take::Within(place, keep)),
         _ => Take::Nothing,
     });
-    let (plan, mut left) = scrub.map_or((None, None), |(plan, left)| (Some(plan), left));
     let (mut notes, notes_cut) = core.note_bytes(limits::MAX_SHRUNK_NOTES);
-    if let Some(plan) = plan {
-        notes = scrub::notes(&notes, process.arch(), plan);
+    if let Some((plan, scrubbed)) = &mut scrub {
+        notes = scrub::notes(&notes, process.arch(), plan, &mut scrubbed.beside);
     }
     let mut header: Header = [0; HEADER];
     header.copy_from_slice(&core.bytes()[..HEADER]);
     let layout = written::lay(header, &notes, &loads, 0);
     out.write_all(&layout.head)?;
     let of = core.facts.space.dumped_total();
-    let mut counts = Counts::default();
     let mut buffers = Vec::new();
     let mut shrunk = Shrunk { of, kept: 0, segments: loads.len(), size: layout.end, notes_cut, text: Texts::default() };
     for (load, &to) in loads.iter().zip(&layout.offsets) {
@@ -126,17 +137,21 @@ fn write_as<W: Write + Seek>(
         let len = load.range.len();
         let bytes = &core.bytes()[source as usize..(source + len) as usize];
         shrunk.kept += len;
-        let Some(plan) = plan else {
+        let Some((plan, scrubbed)) = &mut scrub else {
             out.seek(SeekFrom::Start(to))?;
             out.write_all(bytes)?;
             shrunk.text.count(bytes);
             continue;
         };
         let run = Run { start: load.range.start, bytes, to };
-        run.write(plan, &mut buffers, (&mut counts, left.as_deref_mut()), out)?;
+        run.write(plan, &mut buffers, scrubbed, out)?;
     }
     // What is zero at the end is a hole too, and has to be there.
-    if plan.is_some() && layout.end > 0 {
+    if let Some((_, scrubbed)) = &mut scrub
+        && layout.end > 0
+    {
+        let rest = layout.end.saturating_sub(shrunk.kept).saturating_sub(notes.len() as u64);
+        scrubbed.beside.count(By::Kept(Kept::Headers), rest);
         out.flush()?;
         let at = out.seek(SeekFrom::End(0))?;
         if at < layout.end {
@@ -145,7 +160,7 @@ fn write_as<W: Write + Seek>(
         }
     }
     out.flush()?;
-    Ok((shrunk, counts))
+    Ok(shrunk)
 }
 
 /// A run of memory that is written.
@@ -162,32 +177,30 @@ impl Run<'_> {
         &self,
         plan: &Plan<'_>,
         buffers: &mut Vec<Vec<u8>>,
-        (counts, mut left): (&mut Counts, Option<&mut LeftTexts>),
+        scrubbed: &mut Scrubbed,
         out: &mut W,
     ) -> io::Result<()> {
         buffers.resize_with(rayon::current_num_threads(), Vec::new);
         let mut at = 0;
         for parts in self.bytes.chunks(AT_ONCE * buffers.len().max(1)) {
-            let done: Vec<(Counts, Option<LeftTexts>)> = buffers
+            let none = scrubbed.left.empty();
+            let done: Vec<(Counts, LeftTexts)> = buffers
                 .par_iter_mut()
                 .enumerate()
                 .filter_map(|(i, buffer)| {
                     let part = parts.get(i * AT_ONCE..)?;
                     buffer.clear();
                     buffer.extend_from_slice(part.get(..AT_ONCE).unwrap_or(part));
-                    let mut counts = Counts::default();
-                    let mut texts = left.is_some().then(LeftTexts::default);
+                    let (mut counts, mut left) = (Counts::default(), none.clone());
                     let start = self.start.saturating_add((at + i * AT_ONCE) as u64);
-                    plan.apply(start, buffer, &mut counts, texts.as_mut());
-                    Some((counts, texts))
+                    plan.apply(start, buffer, &mut counts, &mut left);
+                    Some((counts, left))
                 })
                 .collect();
             let parts_done = done.len();
-            for (more, texts) in done {
-                counts.add(&more);
-                if let (Some(left), Some(texts)) = (left.as_deref_mut(), texts) {
-                    left.append(texts);
-                }
+            for (counts, left) in done {
+                scrubbed.memory.add(&counts);
+                scrubbed.left.append(left);
             }
             let mut place = self.to + at as u64;
             for buffer in buffers.iter().take(parts_done) {

@@ -213,6 +213,7 @@ impl Core {
         let dumped = notes.own.dumped(&notes.threads, diag);
         let residence = notes.own.residence(notes.process.as_ref().map_or(0, |process| process.pid));
         let thread_names = std::mem::take(&mut notes.own.names);
+        let second_views = notes.own.second_views.take();
         notes.threads_lost |= thread_names.len() > notes.threads.len();
         let Notes { threads, threads_lost, first_thread_lost, process, signal, signal_tid, auxv, files, .. } = notes;
         let space = space.with_files(files);
@@ -236,6 +237,7 @@ impl Core {
             truncation: headers.truncation,
             is_shrunk: is_shrunk || dumped.as_ref().is_some_and(|dumped| !dumped.kept.is_empty()),
             dumped,
+            second_views,
             residence: residence.map(Arc::new),
         };
         let (segments, note_segments, extents) = (headers.segments, headers.notes, OnceLock::new());

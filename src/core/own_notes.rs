@@ -25,7 +25,7 @@ use crate::limits;
 use crate::resident::{smaps, status};
 use crate::targets::dump_notes::{DumpNotes, Dumped, Standstill};
 use crate::targets::residence::{CgroupFigures, Figure, PageRuns, Pages, Residence};
-use crate::targets::{Facts, Thread};
+use crate::targets::{Facts, SecondView, Thread};
 
 /// Who they are of.
 const OWNER: &str = "coremap";
@@ -70,6 +70,8 @@ pub struct Own {
     pub scrubbed: bool,
     /// Whether the program's own names were, too.
     pub scrubbed_names: bool,
+    /// Pages that are mapped twice, of a core that was scrubbed.
+    pub second_views: Option<Vec<SecondView>>,
 }
 
 impl Own {
@@ -85,7 +87,9 @@ impl Own {
             kind::CGROUP => self.cgroup = Some(cgroup(desc)),
             kind::SCRUBBED => {
                 self.scrubbed = true;
-                self.scrubbed_names |= text(desc).lines().any(|line| line == "scrubbed names");
+                let text = text(desc);
+                self.scrubbed_names |= text.lines().any(|line| line == "scrubbed names");
+                self.second_views.get_or_insert_default().extend(text.lines().filter_map(second_view));
             }
             _ => {}
         }
@@ -173,9 +177,28 @@ pub(crate) fn add_made(out: &mut Vec<u8>, dumped: &Dumped) {
     add(out, OWNER, kind::MADE, text.as_bytes());
 }
 
-/// Add the note that says that values were overwritten, where there is none yet that says the same.
-pub(crate) fn add_scrubbed(out: &mut Vec<u8>, level: &str) {
-    let text = format!("coremap {}\nscrubbed {level}\n", env!("CARGO_PKG_VERSION"));
+/// How a line begins that tells of pages that are mapped twice: where, up to where, where the first view is, and how it was known.
+const VIEW: &str = "view";
+
+/// Bytes of both views were compared.
+const COMPARED: &str = "bytes";
+
+fn second_view(line: &str) -> Option<SecondView> {
+    let mut words = line.strip_prefix(VIEW)?.split_whitespace();
+    let mut address = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok().map(Addr::new);
+    let (start, end, first) = (address()?, address()?, address()?);
+    let compared = words.next() == Some(COMPARED);
+    (start < end).then(|| SecondView { range: AddrRange::new(start, end), first, compared })
+}
+
+/// Add the note that says that values were overwritten, where there is none yet that says the same. `views`: pages that are mapped
+/// twice, which can't be told by their bytes any more.
+pub(crate) fn add_scrubbed(out: &mut Vec<u8>, level: &str, views: &[SecondView]) {
+    let mut text = format!("coremap {}\nscrubbed {level}\n", env!("CARGO_PKG_VERSION"));
+    for SecondView { range, first, compared } in views {
+        let how = if *compared { COMPARED } else { "access" };
+        text += &format!("{VIEW} {} {} {first} {how}\n", range.start, range.end);
+    }
     let mut cursor = Cursor::default();
     while let Some(note) = cursor.next(out) {
         let is_ours = (note.owner, note.kind) == (OWNER_BYTES, kind::SCRUBBED);

@@ -46,6 +46,14 @@ fn rule(owner: &[u8], kind: u32) -> Rule {
     }
 }
 
+/// All notes: owner, type, and where the data is.
+pub(crate) fn each(bytes: &[u8], mut visit: impl FnMut(&[u8], u32, Range<usize>)) {
+    let mut cursor = Cursor::default();
+    while let Some(note) = cursor.next(bytes) {
+        visit(note.owner, note.kind, note.desc);
+    }
+}
+
 /// Where notes have names: of files, of the process, of threads.
 pub(crate) fn names(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut out = Vec::new();

@@ -7,10 +7,12 @@
 use std::io::{self, Seek, Write};
 
 pub mod gcdump;
+pub mod hprof;
 mod objects;
 pub mod profiles;
 #[cfg(feature = "parquet")]
 pub mod tables;
+pub(crate) mod variables;
 
 /// A new file, of which what comes first may be known last.
 pub trait Output: Write + Seek + Send {}

@@ -253,7 +253,7 @@ pub const MAX_DAC_TABLES: usize = 8;
 /// Buckets in one map of handle tables (INITIAL_HANDLE_TABLE_ARRAY_SIZE).
 pub const MAX_HANDLE_BUCKETS: u64 = 10;
 
-/// Tables in one such bucket: one for each GC heap.
+/// Tables in one such bucket: one for each processor, of which a server GC has a heap at most.
 pub const MAX_HANDLE_TABLES: u64 = MAX_GC_HEAPS as u64;
 
 /// Fields of one class that are looked through; Thread has under 30.

@@ -14,6 +14,7 @@ use crate::memory::scan::is_zero;
 use crate::range_map::{RangeMap, Ranged};
 use crate::targets::FileMapping;
 use crate::targets::MappingName;
+use crate::targets::SecondView;
 use crate::targets::Target;
 
 /// A second view.
@@ -58,6 +59,9 @@ impl Ranged for View {
 /// Find all second views. The first view of a page is the executable one, else
 /// the lowest.
 pub fn find(target: &dyn Target) -> Vec<Alias> {
+    if let Some(views) = &target.facts().second_views {
+        return views.iter().filter_map(|view| known(target, view)).collect();
+    }
     let mut by_path: BTreeMap<&Arc<str>, Vec<&FileMapping>> = BTreeMap::new();
     for f in target.facts().space.files.iter().filter(|f| may_alias(&f.path)) {
         by_path.entry(&f.path).or_default().push(f);
@@ -92,6 +96,13 @@ pub fn find(target: &dyn Target) -> Vec<Alias> {
         }
     }
     out
+}
+
+/// A second view that the core was told of: its bytes are not what they were.
+fn known(target: &dyn Target, view: &SecondView) -> Option<Alias> {
+    let files = &target.facts().space.files;
+    let file = files.iter().find(|file| file.range.contains(view.range.start))?;
+    Some(Alias { range: view.range, first: view.first, path: file.path.clone(), compared: view.compared })
 }
 
 /// Names under which two mappings of one offset are the same pages. Shared

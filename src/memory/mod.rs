@@ -14,6 +14,10 @@ pub mod scan;
 pub(crate) mod walk;
 pub(crate) mod window;
 
+/// What a word is in a core that was scrubbed (docs/sharing.md) whose value went: no address of a program on any machine, and
+/// nobody's text. The form is that of Breakpad's and Crashpad's sanitizers.
+pub const OVERWRITTEN: u64 = 0x0def_aced_0def_aced;
+
 pub use process_memory::{Overlay, Pristine, ProcessMemory};
 
 use byteorder::{ByteOrder, LittleEndian};

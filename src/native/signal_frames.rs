@@ -136,12 +136,13 @@ pub struct SignalFrame {
     pub alternate: AddrRange,
 }
 
-/// By which bytes of a `ucontext` it is known: where they begin, and how many, on that machine. Values of registers are none of them.
+/// By which bytes of a `ucontext` it is known, and what was interrupted: where they begin, and how many, on that machine. Values of
+/// other registers are none of them.
 pub fn shape(arch: Arch) -> &'static [(u64, u64)] {
     match arch {
-        // Flags, link and stack_t; eflags, cs and the other segments; where the fpstate is.
-        Arch::X86_64 => &[(0, 40), (x86::EFLAGS as u64, 16), (x86::FPSTATE as u64, 8)],
-        Arch::Aarch64 => &[(0, 40), (arm64::RECORD as u64, 8)],
+        // Flags, link and stack_t; stack and instruction pointer, eflags, cs and the other segments; where the fpstate is.
+        Arch::X86_64 => &[(0, 40), (X86_64.sp, 16), (x86::EFLAGS as u64, 16), (x86::FPSTATE as u64, 8)],
+        Arch::Aarch64 => &[(0, 40), (AARCH64.sp, 16), (arm64::RECORD as u64, 8)],
     }
 }
 

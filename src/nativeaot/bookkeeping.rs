@@ -33,7 +33,7 @@ pub(super) fn find(runtime: &Runtime<'_>, segments: &[Segment]) -> Option<Bookke
     let memory = runtime.memory;
     let mut tries = limits::MAX_BOOKKEEPING_TRIES;
     for part in image.writable_parts(memory) {
-        let Ok(bytes) = memory.bytes(part.start, part.len() as usize) else { continue };
+        let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };
         let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         for (i, pair) in words.windows(2).enumerate() {
             let [low, high] = [pair.first(), pair.get(1)].map(|word| Addr::new(word.copied().unwrap_or(0)));
@@ -46,7 +46,12 @@ pub(super) fn find(runtime: &Runtime<'_>, segments: &[Segment]) -> Option<Bookke
             tries -= 1;
             let tables = words.get(i.saturating_sub(NEAR)..i).unwrap_or_default();
             let bounds = AddrRange::new(low, high);
-            if let Some(found) = tables.iter().rev().find_map(|&table| prove(runtime, bounds, table)) {
+            let first = i - tables.len();
+            let proven = |(n, &table): (usize, &u64)| Some((first + n, prove(runtime, bounds, table)?));
+            if let Some((place, found)) = tables.iter().enumerate().rev().find_map(proven) {
+                for word in [place, i, i + 1] {
+                    memory.keep(part.start.saturating_add(8 * word as u64), 8);
+                }
                 return Some(found);
             }
         }

@@ -117,7 +117,7 @@ fn of_stacks(heap: &Heap<'_>, threads: &[AotThread], roots: &mut Roots) {
 fn words(heap: &Heap<'_>, range: AddrRange, root: impl Fn(Addr) -> Root, out: &mut Vec<Candidate>) {
     let (memory, space) = (heap.runtime().memory, heap.space());
     for part in memory.readable_parts(range, limits::MAX_STACK_SCAN) {
-        let Ok(bytes) = memory.bytes(part.start, part.len() as usize) else { continue };
+        let Ok(bytes) = memory.look(part.start, part.len() as usize) else { continue };
         let skip = part.start.align_up(8).since(part.start) as usize;
         for (i, bytes) in bytes.get(skip..).unwrap_or_default().as_chunks::<8>().0.iter().enumerate() {
             let value = u64::from_le_bytes(*bytes);

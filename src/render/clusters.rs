@@ -25,19 +25,12 @@ pub(crate) fn cluster_table(clusters: &[ClusterRow], all: u64, leaked: bool) -> 
     table = table.brief(SHOWN, "cluster").beyond(all.saturating_sub(clusters.len() as u64));
     table = table.bytes(|i| clusters.get(i).map_or(0, |c| c.bytes));
     for c in clusters {
-        let begins = match (&c.symbol, c.fill, c.first_word) {
-            (Some(symbol), _, _) => symbol.clone(),
-            (_, Some(0), _) => "zeros".into(),
-            (_, Some(byte), _) => format!("all 0x{byte:02x}"),
-            (_, _, Some(word)) => word.to_string(),
-            _ => "(differs)".into(),
-        };
         let kind = if c.mmapped { format!("{}, mmapped", c.kind) } else { c.kind.to_string() };
         let mut row = vec![exact(c.size), exact(c.count), exact(c.bytes)];
         if !leaked {
             row.push(exact(c.free));
         }
-        row.extend([c.example.to_string(), begins, kind]);
+        row.extend([c.example.to_string(), c.begins(), kind]);
         table.rows.push(row);
     }
     table

@@ -73,6 +73,19 @@ pub struct ClusterRow {
     pub category: Option<String>,
 }
 
+impl ClusterRow {
+    /// What its blocks begin with, in words.
+    pub fn begins(&self) -> String {
+        match (&self.symbol, self.fill, self.first_word) {
+            (Some(symbol), _, _) => symbol.clone(),
+            (_, Some(0), _) => "zeros".into(),
+            (_, Some(byte), _) => format!("all 0x{byte:02x}"),
+            (_, _, Some(word)) => word.to_string(),
+            _ => "(differs)".into(),
+        }
+    }
+}
+
 /// One chunk.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct ChunkRow {

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use crate::addr::AddrRange;
 use crate::memory::Memory;
-use crate::native::malloc::{Chunk, State};
+use crate::native::malloc::{Chunk, Slot, State};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
@@ -15,6 +15,9 @@ const WORD: u64 = 8;
 /// Bits of a size that say something else (`SIZE_BITS`).
 const FLAGS: u64 = 7;
 
+/// The largest size of an end mark: of two.
+const FENCES: u64 = 4 * WORD;
+
 /// A free chunk's own words: sizes, and four links at the most (`struct malloc_chunk`).
 const FREE_WORDS: u64 = 6 * WORD;
 
@@ -22,6 +25,12 @@ const FREE_WORDS: u64 = 6 * WORD;
 pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
     let mut out = ByteSet::default();
     let malloc = session.malloc();
+    if !malloc.musl.is_empty() {
+        // Its other structures tell of themselves.
+        let visit = |own: &mut Vec<AddrRange>, slot: &Slot| own.extend(slot.own());
+        let own = malloc.musl.walk_many(session.process, Vec::new, visit);
+        own.into_iter().flatten().for_each(|own| out.add(own.start, own.len()));
+    }
     if malloc.arenas.is_empty() && malloc.mapped.is_empty() {
         return out;
     }
@@ -31,6 +40,13 @@ pub(super) fn all(session: &Session<'_>, read: &ReadBytes) -> ByteSet {
         let (all, chunks) = (part.committed, part.chunks);
         out.add_of(&read.blocks, all.start, chunks.start.since(all.start));
         out.add_of(&read.blocks, chunks.end, all.end.since(chunks.end));
+        // Two chunks too small to be any, where a heap ended once (`sysmalloc`): what they have of size is malloc's.
+        for head in [4 * WORD - WORD, 2 * WORD - WORD].map(|back| chunks.end.saturating_sub(back)) {
+            let size = session.process.memory.peek_u64(head).unwrap_or(0);
+            if (1..=FENCES | FLAGS).contains(&size) {
+                out.add(head, WORD);
+            }
+        }
     }
     for cache in &lists.tcaches {
         // As long as its chunk, whatever forms of it there are.

@@ -1,13 +1,19 @@
 //! What stands where something was.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// What a word is overwritten with: no address of a program on any machine, and nobody's text.
-const WORD: [u8; 8] = 0x0def_aced_0def_aced_u64.to_le_bytes();
+use crate::addr::AddrRange;
+use crate::memory::{Memory, OVERWRITTEN};
+
+/// What a word is overwritten with.
+const WORD: [u8; 8] = OVERWRITTEN.to_le_bytes();
 
 /// Characters of a text that is not permuted but replaced by a stream that a keyed hash of the whole begins: two become one by a
 /// chance of 1 in 2^64, and it takes a hundredth of the time.
 const LONG: usize = 16;
+
+/// Bytes of a long text that are read at once.
+const AT_ONCE: u64 = 1 << 20;
 
 /// Rounds of the permutation of a character: four make it one that can't be told from any other (Luby and Rackoff).
 const ROUNDS: u8 = 4;
@@ -39,7 +45,10 @@ impl Fill {
         };
         let units = text.len() / width.max(1);
         if units >= LONG {
-            return stream(key.hash_one((width, &*text)), text, width);
+            let mut whole = key.build_hasher();
+            whole.write_usize(width);
+            whole.write(text);
+            return stream(whole.finish(), 0, text, width);
         }
         let mut before = 0;
         for i in 0..units {
@@ -50,14 +59,37 @@ impl Fill {
             before = unit(key, before, (1, units, i), text, width, i);
         }
     }
+
+    /// What a long text in memory becomes is told by this number and by its length; `None` where it can't be read.
+    pub(super) fn seed(&self, memory: &dyn Memory, text: AddrRange, width: usize) -> Option<u64> {
+        let Fill::Keyed(key) = self else { return Some(0) };
+        let mut whole = key.build_hasher();
+        whole.write_usize(width);
+        let mut at = text.start;
+        while at < text.end {
+            let bytes = memory.look(at, AT_ONCE.min(text.end.since(at)) as usize).ok()?;
+            whole.write(&bytes);
+            at = at.saturating_add(bytes.len() as u64);
+        }
+        Some(whole.finish())
+    }
+
+    /// Overwrite a part of a long text, from the unit of that number on. `seed`: what [`Fill::seed`] says of the whole.
+    pub(super) fn part(&self, seed: u64, first: usize, part: &mut [u8], width: usize) {
+        match self {
+            Fill::Keyed(_) => stream(seed, first, part, width),
+            Fill::ByLength => self.text(part, width),
+        }
+    }
 }
 
-/// Overwrite all units by a stream of numbers. Each is told by its place alone (SplitMix64: Steele, Lea and Flood, 2014).
-fn stream(seed: u64, text: &mut [u8], width: usize) {
+/// Overwrite all units by a stream of numbers. Each is told by its place alone, the first is the one of number `first` (SplitMix64:
+/// Steele, Lea and Flood, 2014).
+fn stream(seed: u64, first: usize, text: &mut [u8], width: usize) {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let most = (1u64 << (8 * width.min(2))) - 1;
     for (i, unit) in text.chunks_exact_mut(width).enumerate().filter(|(_, unit)| unit.iter().any(|&b| b != 0)) {
-        let mut mixed = seed.wrapping_add(STEP.wrapping_mul(i as u64 + 1));
+        let mut mixed = seed.wrapping_add(STEP.wrapping_mul((first + i) as u64 + 1));
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^= mixed >> 31;

@@ -3,16 +3,16 @@
 //!
 //! Fields go by class and name, as the JDK's sources have them; where they stand, the VM itself tells.
 
-use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
+use std::collections::HashSet;
 
 use crate::addr::{Addr, AddrRange};
 use crate::hotspot::HotSpot;
 use crate::hotspot::classes::{Classes, JavaField, Klass, KlassShape};
 use crate::hotspot::heap;
-use crate::managed::{Heap, Losses, ManagedRuntime, Object, TypeIndex};
+use crate::managed::{Heap, ManagedRuntime, Object, TypeIndex};
 use crate::memory::Memory;
-use crate::scrub::objects::{Objects, text};
+use crate::scrub::heaps::{Form, HeapObjects, LENGTH};
+use crate::scrub::objects::{Objects, kinds};
 use crate::targets::byte_set::ByteSet;
 
 /// Fields of no reference that stay, by the class that declares them: sizes, states of threads, places of native memory.
@@ -34,61 +34,28 @@ const UNMAPPER: &str = "sun.nio.ch.FileChannelImpl$Unmapper";
 /// The class whose static numbers stay: they are those of states, which differ between releases.
 const VIRTUAL_THREAD: &str = "java.lang.VirtualThread";
 
-/// Where an array has its length (arrayOopDesc) there are so many bytes of it.
-const LENGTH: u64 = 4;
-
-/// What stays of the objects of a class.
-#[derive(Default)]
-struct Rule {
-    /// Bytes of the head, with the length of an array.
-    head: u64,
-    /// From where on an array has references; those of instances are among the fields.
-    references: Option<u64>,
-    is_array: bool,
-    is_mirror: bool,
-    /// Whether frames are in it, whose references no field tells.
-    is_chunk: bool,
-    /// Fields: from where, and how many bytes.
-    fields: Vec<(u64, u64)>,
-}
-
 /// All objects of one VM. `names`: texts that stay.
-pub(super) fn all(hotspot: &HotSpot<'_>, names: &HashSet<String>, out: &mut Objects) {
+pub(super) fn all<'s>(hotspot: &'s HotSpot<'_>, names: &HashSet<String>, out: &mut Objects<'s>) {
     let Some(heap) = hotspot.objects() else { return };
     let classes = hotspot.classes();
-    let names = &names_of(hotspot, names);
-    let mut rules: HashMap<TypeIndex, Option<Rc<Rule>>> = HashMap::new();
-    let (mut walker, mut reader) = (heap.walker(), heap.reader());
-    let mut chunks = Vec::new();
-    for part in heap.parts() {
-        // Heaps lie low, so that references take 32 bits: any number of that size leads into one.
-        out.known.push(part.range);
-        walker.walk(part, &mut Losses::default(), &mut |object: &Object| {
-            let rule = rules.entry(object.kind).or_insert_with(|| rule(classes, heap, object.kind).map(Rc::new));
-            let Some(rule) = rule.clone() else { return };
-            out.heads.add(object.addr, rule.head.min(object.size));
-            out.starts.add(object.addr, 1);
-            for &(from, len) in &rule.fields {
-                out.heads.add(object.addr.saturating_add(from), len.min(object.size.saturating_sub(from)));
+    let forms = kinds(heap).filter_map(|kind| Some((kind, form(classes, heap, kind)?))).collect();
+    let memory: &dyn Memory = classes.vm.memory;
+    let (objects, found) = HeapObjects::new(heap, memory, forms, &names_of(hotspot, names));
+    for object in &found.special {
+        let shape = heap.type_info(object.kind).and_then(|info| classes.klass(info.address)).map(|klass| klass.shape);
+        match shape {
+            Some(KlassShape::Mirror { .. }) => statics(classes, object, &mut out.heads),
+            // Frames are in it, whose references no field tells.
+            Some(KlassShape::StackChunk { .. }) => {
+                references(classes, AddrRange::sized(object.addr, object.size), &objects, &mut out.heads);
             }
-            if rule.is_chunk {
-                chunks.push(AddrRange::sized(object.addr, object.size));
-            }
-            if rule.is_mirror {
-                statics(classes, object, &mut out.heads);
-            }
-            if let Some(from) = rule.references {
-                out.heads.add(object.addr.saturating_add(from), object.size.saturating_sub(from));
-            }
-            let Some(info) = heap.type_info(object.kind) else { return };
-            if info.string {
-                text(heap, object, info, &mut *reader, names, out);
-            } else if !rule.is_array {
-                out.plain.add(object.addr, object.size);
-            }
-        });
+            _ => {}
+        }
     }
-    chunks.into_iter().for_each(|chunk| references(classes, chunk, out));
+    out.named.extend(found.named);
+    // Heaps lie low, so that references take 32 bits: any number of that size leads into one.
+    out.known.push(out.heaps.len());
+    out.heaps.push(objects);
 }
 
 /// What the names of the JDK's own classes begin with.
@@ -113,12 +80,11 @@ pub(super) fn public_names(hotspot: &HotSpot<'_>) -> Vec<String> {
 }
 
 /// Words of a stack in the heap that lead to objects.
-fn references(classes: &Classes<'_>, chunk: AddrRange, out: &mut Objects) {
+fn references(classes: &Classes<'_>, chunk: AddrRange, objects: &HeapObjects<'_>, out: &mut ByteSet) {
     let Ok(bytes) = classes.vm.memory.look(chunk.start, chunk.len() as usize) else { return };
     for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
-        let object = Addr::new(u64::from_le_bytes(*word));
-        if object.is_aligned(8) && out.starts.word(object) & 1 != 0 {
-            out.heads.add(chunk.start.saturating_add(8 * i as u64), 8);
+        if objects.starts.has(Addr::new(u64::from_le_bytes(*word))) {
+            out.add(chunk.start.saturating_add(8 * i as u64), 8);
         }
     }
 }
@@ -134,25 +100,29 @@ fn names_of(hotspot: &HotSpot<'_>, others: &HashSet<String>) -> HashSet<String> 
     out
 }
 
-fn rule(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option<Rule> {
-    let klass = classes.klass(heap.type_info(kind).filter(|info| !info.free)?.address)?;
+/// What stays of the objects of a class.
+fn form(classes: &Classes<'_>, heap: &heap::Heap<'_>, kind: TypeIndex) -> Option<Form> {
+    let info = heap.type_info(kind).filter(|info| !info.free)?;
+    let klass = classes.klass(info.address)?;
     let length_at = classes.encoding.length_at;
-    Some(match klass.shape {
+    let form = match klass.shape {
         KlassShape::ObjectArray { header, .. } => {
-            Rule { head: length_at + LENGTH, references: Some(header), is_array: true, ..Rule::default() }
+            Form { head: length_at + LENGTH, references: Some(header), ..Form::default() }
         }
-        KlassShape::TypeArray { .. } => Rule { head: length_at + LENGTH, is_array: true, ..Rule::default() },
+        KlassShape::TypeArray { .. } => Form { head: length_at + LENGTH, ..Form::default() },
         KlassShape::Mirror { size_at } => {
             let klass_at = classes.klass_at().map(|at| (at, 8));
             let mut fields = fields(classes, &klass);
             fields.extend(klass_at.into_iter().chain([(size_at, 4)]));
-            Rule { head: length_at, is_mirror: true, fields, ..Rule::default() }
+            Form { head: length_at, fields, is_plain: true, is_special: true, ..Form::default() }
         }
         KlassShape::StackChunk { .. } => {
-            Rule { head: length_at, is_chunk: true, fields: fields(classes, &klass), ..Rule::default() }
+            let fields = fields(classes, &klass);
+            Form { head: length_at, fields, is_plain: true, is_special: true, ..Form::default() }
         }
-        _ => Rule { head: length_at, fields: fields(classes, &klass), ..Rule::default() },
-    })
+        _ => Form { head: length_at, fields: fields(classes, &klass), is_plain: !info.string, ..Form::default() },
+    };
+    Some(Form { is_string: info.string, ..form })
 }
 
 /// Fields that stay of instances of a class, its own and inherited ones. References stay where they are null too: what is

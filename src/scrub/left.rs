@@ -6,6 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::map::Kind;
+use crate::scrub::Kept;
+use crate::scrub::letters::is_printable;
 
 /// Characters that make a text.
 const LEAST: usize = 6;
@@ -36,20 +39,54 @@ pub struct Places {
     pub count: u64,
 }
 
+/// How much text is left somewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// Texts.
+    pub runs: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// At least six printable characters of ASCII in a row, in bytes that stayed: what was made of other bytes tells nothing.
 #[derive(Clone, Debug, Default)]
 pub struct LeftTexts {
-    /// By text.
-    pub texts: BTreeMap<(String, Encoding), Places>,
+    /// How much there is, by the kind of the region and by why it stayed.
+    pub runs: BTreeMap<(Kind, Kept), Runs>,
+    /// By text, where each is asked for.
+    pub texts: Option<BTreeMap<(String, Encoding), Places>>,
     /// Places of texts that came when there were too many.
     pub more: u64,
 }
 
+/// A run of memory that was overwritten.
+pub(super) struct Overwritten<'a> {
+    /// Where it begins, a multiple of 8.
+    pub(super) start: Addr,
+    /// What it is now.
+    pub(super) bytes: &'a [u8],
+    /// For each word which bytes stayed, the lowest bit the first.
+    pub(super) kept: &'a [u8],
+    /// Why they did.
+    pub(super) why: &'a [Kept],
+}
+
 impl LeftTexts {
-    /// Look through what became of a run of memory. `kept`: for each word which bytes stayed, the lowest bit the first.
-    pub(super) fn look(&mut self, start: Addr, bytes: &[u8], kept: &[u8]) {
+    /// None so far; each is to be told.
+    pub fn listing() -> LeftTexts {
+        LeftTexts { texts: Some(BTreeMap::new()), ..LeftTexts::default() }
+    }
+
+    /// None so far, to be told as these are.
+    pub fn empty(&self) -> LeftTexts {
+        LeftTexts { texts: self.texts.as_ref().map(|_| BTreeMap::new()), ..LeftTexts::default() }
+    }
+
+    /// Look through what became of a run of memory. `kind`: of the region at an address.
+    pub(super) fn look(&mut self, run: &Overwritten<'_>, kind: impl Fn(Addr) -> Kind) {
+        let Overwritten { start, bytes, kept, .. } = *run;
         let stayed = |i: usize| kept.get(i / 8).is_some_and(|bits| bits >> (i % 8) & 1 != 0);
-        let letter = |i: usize| bytes.get(i).copied().filter(|b| matches!(b, b' '..=b'~') && stayed(i));
+        let letter = |i: usize| bytes.get(i).copied().filter(|b| is_printable(*b) && stayed(i));
         let mut i = 0;
         while i < bytes.len() {
             // Most words hold nothing that stayed.
@@ -58,45 +95,52 @@ impl LeftTexts {
                 continue;
             }
             let narrow = (i..).map_while(letter).count();
-            if narrow >= LEAST {
-                self.add((i..i + narrow).filter_map(letter), Encoding::Utf8, start.saturating_add(i as u64));
-                i += narrow;
-                continue;
-            }
             let zero = |i: &usize| bytes.get(*i) == Some(&0);
-            let wide = (i..).step_by(2).take_while(|at| letter(*at).is_some() && zero(&(at + 1))).count();
-            if wide >= LEAST {
-                let letters = (i..).step_by(2).take(wide).filter_map(letter);
-                self.add(letters, Encoding::Utf16, start.saturating_add(i as u64));
-                i += 2 * wide;
-                continue;
+            let is_wide = |at: &usize| letter(*at).is_some() && zero(&(at + 1));
+            let wide = if narrow < LEAST { (i..).step_by(2).take_while(is_wide).count() } else { 0 };
+            let (letters, width, encoding) =
+                if wide >= LEAST { (wide, 2, Encoding::Utf16) } else { (narrow, 1, Encoding::Utf8) };
+            if letters >= LEAST {
+                let at = start.saturating_add(i as u64);
+                let why = run.why.get(i / 8).copied().unwrap_or(Kept::Found);
+                let runs = self.runs.entry((kind(at), why)).or_default();
+                runs.runs += 1;
+                runs.bytes += (letters * width) as u64;
+                self.add((i..).step_by(width).take(letters).filter_map(letter), encoding, at);
             }
-            i += narrow.max(1);
+            i += (letters * width).max(1);
         }
     }
 
     fn add(&mut self, letters: impl Iterator<Item = u8>, encoding: Encoding, at: Addr) {
+        let Some(texts) = &mut self.texts else { return };
         let text: String = letters.take(MOST).map(char::from).collect();
-        let full = self.texts.len() >= TEXTS;
-        match self.texts.get_mut(&(text.clone(), encoding)) {
+        let full = texts.len() >= TEXTS;
+        match texts.get_mut(&(text.clone(), encoding)) {
             Some(places) => places.count += 1,
             None if full => self.more += 1,
-            None => drop(self.texts.insert((text, encoding), Places { first: at, count: 1 })),
+            None => drop(texts.insert((text, encoding), Places { first: at, count: 1 })),
         }
     }
 
     /// Add those of a part that lies behind this one.
     pub fn append(&mut self, other: LeftTexts) {
         self.more += other.more;
-        for (text, places) in other.texts {
-            let full = self.texts.len() >= TEXTS;
-            match self.texts.get_mut(&text) {
+        for (of, more) in other.runs {
+            let runs = self.runs.entry(of).or_default();
+            runs.runs += more.runs;
+            runs.bytes += more.bytes;
+        }
+        let Some(texts) = &mut self.texts else { return };
+        for (text, places) in other.texts.unwrap_or_default() {
+            let full = texts.len() >= TEXTS;
+            match texts.get_mut(&text) {
                 Some(here) => {
                     here.first = here.first.min(places.first);
                     here.count += places.count;
                 }
                 None if full => self.more += places.count,
-                None => drop(self.texts.insert(text, places)),
+                None => drop(texts.insert(text, places)),
             }
         }
     }
@@ -106,16 +150,28 @@ impl LeftTexts {
 mod tests {
     use super::*;
 
+    fn look(left: &mut LeftTexts, start: u64, bytes: &[u8], kept: &[u8]) {
+        let why = vec![Kept::Found; kept.len()];
+        left.look(&Overwritten { start: Addr::new(start), bytes, kept, why: &why }, |_| Kind::Image);
+    }
+
     #[test]
     fn only_what_stayed_is_a_text() {
         let mut bytes = b"Acme.Invoice\0\0\0\0hunter22".to_vec();
         bytes.extend("Module".encode_utf16().flat_map(u16::to_le_bytes));
         bytes.resize(40, 0);
-        let mut left = LeftTexts::default();
-        left.look(Addr::new(0x1000), &bytes, &[0xff, 0xff, 0, 0xff, 0xff]);
-        left.look(Addr::new(0x2000), b"Acme.Invoice\0\0\0\0", &[0xff, 0xff]);
+        let mut left = LeftTexts::listing();
+        look(&mut left, 0x1000, &bytes, &[0xff, 0xff, 0, 0xff, 0xff]);
+        let mut behind = left.empty();
+        look(&mut behind, 0x2000, b"Acme.Invoice\0\0\0\0", &[0xff, 0xff]);
+        left.append(behind);
+        let texts = left.texts.unwrap_or_default();
         let found: Vec<_> =
-            left.texts.iter().map(|((text, encoding), p)| (text.as_str(), *encoding, p.first.get(), p.count)).collect();
+            texts.iter().map(|((text, encoding), p)| (text.as_str(), *encoding, p.first.get(), p.count)).collect();
         assert_eq!(found, [("Acme.Invoice", Encoding::Utf8, 0x1000, 2), ("Module", Encoding::Utf16, 0x1018, 1)]);
+        assert_eq!(
+            left.runs.into_iter().collect::<Vec<_>>(),
+            [((Kind::Image, Kept::Found), Runs { runs: 3, bytes: 36 })]
+        );
     }
 }

@@ -4,7 +4,9 @@
 //! | file | holds |
 //! |---|---|
 //! | `plan` | which bytes stay: what was read as structure, by what the memory is for |
-//! | `objects` | heads of managed objects, and where strings have their characters |
+//! | `objects` | what is known of managed objects |
+//! | `heaps` | heads of objects, and where strings have their characters |
+//! | `starts` | where objects begin |
 //! | `java` | fields of Java's objects that answers need |
 //! | `python` | the same for Python's, wherever they lie |
 //! | `blocks` | heads of malloc's blocks, and its lists |
@@ -13,31 +15,43 @@
 //! | `fill` | what stands for a word, and for the characters of a string |
 //! | `left` | texts that are left |
 //! | `apply` | a run of memory, overwritten |
+//! | `words` | the same word by word, but for the characters of strings |
+//! | `addresses` | whether a word is taken for an address |
+//! | `page` | what is known of the words of a page |
+//! | `letters` | whether a word reads as a text |
+//! | `counts` | which rule each byte went by |
 //! | `names` | the program's own names, mapped to others |
 //! | `rule` | what is overwritten, rule by rule |
 //! | `notes` | the same for ELF notes |
 //!
 //! It fails closed: what no rule names is overwritten, whatever it is.
 
+mod addresses;
 mod apply;
 mod blocks;
+mod counts;
 mod debuggers;
 mod fill;
+mod heaps;
 mod java;
 mod left;
+mod letters;
 mod names;
 mod notes;
 mod objects;
+mod page;
 mod plan;
 mod python;
 mod rule;
 mod stacks;
+mod starts;
 #[cfg(test)]
 mod tests;
+mod words;
 
-pub use apply::Counts;
+pub use counts::{Became, By, Counts, Kept};
 pub use fill::Fill;
-pub use left::{Encoding, LeftTexts, Places};
+pub use left::{Encoding, LeftTexts, Places, Runs};
 pub use names::{Names, unmapped};
 pub use notes::notes;
 pub use plan::{Level, Plan};

@@ -1,18 +1,25 @@
 //! Which bytes stay.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
 
 use crate::addr::{Addr, AddrRange, union};
 use crate::limits;
-use crate::map::Kind;
+use crate::map::{Kind, Region};
+use crate::memory::alias::{self, Alias};
 use crate::native::stacks::ThreadStack;
 use crate::phase::Phase;
 use crate::process::Process;
+use crate::scrub::addresses::LOW;
 use crate::scrub::objects::{self, Objects};
-use crate::scrub::{Fill, Names, Rule, blocks, debuggers, java, stacks};
+use crate::scrub::{Fill, Kept, Names, Rule, blocks, debuggers, java, stacks};
 use crate::session::Session;
+use crate::targets::SecondView;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::ReadBytes;
+
+/// What is kept or overwritten together.
+const WORD: u64 = 8;
 
 /// What memory is for, as far as that decides what of it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +38,21 @@ pub(super) enum Use {
     Data,
     /// What nobody uses any more: nothing stays.
     Dead,
+}
+
+/// A part of memory that is for one thing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// Where it is.
+    pub(super) range: AddrRange,
+    /// What it is for.
+    pub(super) used: Use,
+    /// The kind of its region.
+    pub(super) kind: Kind,
+    /// Whether the core has bytes of it.
+    pub(super) is_held: bool,
+    /// Whether the program could write there.
+    pub(super) is_writable: bool,
 }
 
 /// How much is overwritten.
@@ -56,19 +78,25 @@ impl Level {
 /// What of a core stays as it is.
 pub struct Plan<'p> {
     pub(super) process: &'p Process,
-    /// Memory by address, without gaps where it is mapped.
-    pub(super) uses: Vec<(AddrRange, Use)>,
+    /// Memory by address, without gaps where it is mapped, whole words.
+    pub(super) parts: Vec<Part>,
+    /// Of long texts, what decides what they become.
+    pub(super) seeds: Mutex<HashMap<Addr, Option<u64>>>,
     pub(super) read: ReadBytes,
     pub(super) blocks: ByteSet,
-    pub(super) objects: Objects,
+    pub(super) objects: Objects<'p>,
     pub(super) stacks: ByteSet,
     pub(super) debuggers: ByteSet,
     /// What protects stacks and pointers from being forged; never told.
     pub(super) guards: Vec<AddrRange>,
-    /// The values there, which functions copy into their frames.
-    pub(super) guard_values: Vec<u64>,
+    /// The values there, which functions copy into their frames, with what stands for each: allocators compare them.
+    pub(super) guard_values: HashMap<u64, u64>,
     /// Mapped memory: a word that leads there may be a pointer.
     pub(super) mapped: Vec<(u64, u64)>,
+    /// Pages that are mapped twice.
+    pub(super) views: Vec<SecondView>,
+    /// Where code and data with a name begin that are loaded low.
+    pub(super) low_symbols: Vec<u64>,
     pub(super) fill: Fill,
     /// The program's own names, where these are overwritten too.
     pub(super) names: Option<Names>,
@@ -78,7 +106,7 @@ pub struct Plan<'p> {
 
 impl<'p> Plan<'p> {
     /// Make a plan from what was read so far of a process whose reads are recorded byte by byte.
-    pub fn new(session: &Session<'p>, names: &HashSet<String>, fill: Fill, level: Level) -> Plan<'p> {
+    pub fn new(session: &'p Session<'_>, names: &HashSet<String>, fill: Fill, level: Level) -> Plan<'p> {
         // How they are found is read too, and so that it stays.
         let debuggers = {
             let _phase = session.process.enter(Phase::Modules);
@@ -98,6 +126,11 @@ impl<'p> Plan<'p> {
         });
         let blocks = blocks::all(session, &read);
         let (stacks, guards) = stacks::all(session);
+        let views = alias::find(session.process.target()).into_iter();
+        let views = views.map(|Alias { range, first, compared, .. }| SecondView { range, first, compared }).collect();
+        let mut low_symbols: Vec<u64> =
+            session.symbols().starts_below(Addr::new(LOW)).into_iter().map(|at| at.since(Addr::NULL)).collect();
+        low_symbols.sort_unstable();
         let guard_values = stacks::guard_values(session.process, &guards);
         let space = session.process.space();
         // What a dump left out altogether is known by name alone, and stacks lead there.
@@ -107,7 +140,8 @@ impl<'p> Plan<'p> {
         let mapped = mapped.iter().map(|r| (r.start.since(Addr::NULL), r.end.since(Addr::NULL))).collect();
         Plan {
             process: session.process,
-            uses: uses(session),
+            parts: parts(session),
+            seeds: Mutex::default(),
             read,
             blocks,
             objects,
@@ -116,6 +150,8 @@ impl<'p> Plan<'p> {
             guards,
             guard_values,
             mapped,
+            views,
+            low_symbols,
             fill,
             names: own_names,
             off: Vec::new(),
@@ -136,53 +172,11 @@ impl<'p> Plan<'p> {
     pub(super) fn has(&self, rule: Rule) -> bool {
         !self.off.contains(&rule)
     }
-
-    /// Bytes of the word at `addr` that stay whatever they are.
-    pub(super) fn keeps(&self, used: Use, addr: Addr) -> u8 {
-        if !self.has(used.rule()) {
-            return u8::MAX;
-        }
-        if used == Use::Dead {
-            // The control blocks of ended threads, where their stacks are kept for others.
-            return self.read.kept.word(addr);
-        }
-        let read = self.keeps_as(used, addr) | self.read.kept.word(addr);
-        read & !self.values(addr) | self.objects.own.word(addr)
-    }
-
-    /// Bytes of the word at `addr` that are values of objects.
-    pub(super) fn values(&self, addr: Addr) -> u8 {
-        if !self.has(Rule::Values) {
-            return 0;
-        }
-        self.objects.values.word(addr) & !self.objects.own.word(addr)
-    }
-
-    fn keeps_as(&self, used: Use, addr: Addr) -> u8 {
-        match used {
-            Use::Image => {
-                let read = &self.read;
-                read.images.word(addr) | read.structures.word(addr) | read.blocks.word(addr) | self.debuggers.word(addr)
-            }
-            Use::Structures => {
-                self.read.structures.word(addr) | self.read.blocks.word(addr) | self.read.others.word(addr)
-            }
-            Use::Blocks => self.read.structures.word(addr) | self.blocks.word(addr),
-            Use::Objects => {
-                self.objects.heads.word(addr)
-                    | self.read.heaps.word(addr)
-                    | self.read.threads.word(addr) & self.objects.plain.word(addr)
-            }
-            Use::Stack => self.read.threads.word(addr) | self.stacks.word(addr),
-            Use::Data => self.read.structures.word(addr),
-            Use::Dead => 0,
-        }
-    }
 }
 
 impl Use {
     /// By which rule such memory is overwritten.
-    fn rule(self) -> Rule {
+    pub(super) fn rule(self) -> Rule {
         match self {
             Use::Image => Rule::Images,
             Use::Structures => Rule::Structures,
@@ -191,6 +185,18 @@ impl Use {
             Use::Stack => Rule::Stacks,
             Use::Data => Rule::Data,
             Use::Dead => Rule::Dead,
+        }
+    }
+
+    /// Why what stays of such memory does.
+    pub(super) fn kept(self) -> Kept {
+        match self {
+            Use::Image => Kept::ProgramFiles,
+            Use::Structures => Kept::RuntimeStructures,
+            Use::Blocks => Kept::MallocStructures,
+            Use::Objects => Kept::ObjectHeads,
+            Use::Stack => Kept::ThreadRecords,
+            Use::Data | Use::Dead => Kept::Found,
         }
     }
 }
@@ -219,26 +225,33 @@ fn of_kind(kind: Kind) -> Use {
 }
 
 /// All memory by use. Objects may lie in other kinds too (frozen ones in images): their heads are added to those.
-fn uses(session: &Session<'_>) -> Vec<(AddrRange, Use)> {
+fn parts(session: &Session<'_>) -> Vec<Part> {
     let dead = union(session.stacks().list.iter().map(ThreadStack::left_over).collect());
-    let mut out = Vec::new();
+    let mut out: Vec<Part> = Vec::new();
+    let mut push = |start: Addr, end: Addr, used: Use, region: &Region| {
+        // A word that two share is the first one's.
+        let start = out.last().map_or(start, |before| start.max(before.range.end));
+        let end = end.align_up(WORD);
+        if start < end {
+            let range = AddrRange::new(start, end);
+            let is_held = session.process.space().dumped_in(range) > 0;
+            let is_writable = region.perms.is_some_and(|perms| perms.write);
+            out.push(Part { range, used, kind: region.kind, is_held, is_writable });
+        }
+    };
     for region in session.map().regions.iter() {
         let used = of_kind(region.kind);
-        let mut at = region.range.start;
+        let mut at = region.range.start.align_down(WORD);
         if used == Use::Stack {
             let first = dead.partition_point(|d| d.end <= at);
             for gone in dead.iter().skip(first).take_while(|d| d.start < region.range.end) {
                 let Some(gone) = gone.intersect(&region.range) else { continue };
-                if at < gone.start {
-                    out.push((AddrRange::new(at, gone.start), used));
-                }
-                out.push((gone, Use::Dead));
-                at = gone.end;
+                push(at, gone.start, used, region);
+                push(gone.start.align_down(WORD), gone.end, Use::Dead, region);
+                at = gone.end.align_down(WORD);
             }
         }
-        if at < region.range.end {
-            out.push((AddrRange::new(at, region.range.end), used));
-        }
+        push(at, region.range.end, used, region);
     }
     out
 }

@@ -8,7 +8,7 @@ use crate::scrub::objects::Objects;
 use crate::targets::reads::{NameAt, Script};
 
 /// Add the objects of one CPython. `names`: texts that answers print as names of threads.
-pub(super) fn all(python: &CPython<'_>, names: &HashSet<String>, out: &mut Objects) {
+pub(super) fn all(python: &CPython<'_>, names: &HashSet<String>, out: &mut Objects<'_>) {
     python.anatomy(names, &mut |range, part| match part {
         Part::Structure => out.own.add(range.start, range.len()),
         Part::Name(width, is_public) => {

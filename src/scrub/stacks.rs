@@ -1,8 +1,10 @@
 //! Stacks: what answers need of them beside pointers are the heads of signal frames and the fields by which a thread's control block
 //! tells its stack.
 
+use std::collections::HashMap;
+
 use crate::addr::{Addr, AddrRange};
-use crate::memory::Memory;
+use crate::memory::{Memory, OVERWRITTEN};
 use crate::native::signal_frames;
 use crate::process::Process;
 use crate::session::Session;
@@ -20,18 +22,23 @@ const GUARDS: (u64, u64) = (0x28, 0x38);
 /// Bytes of AT_RANDOM, which the guards are made of.
 const RANDOM: u64 = 16;
 
-/// What the guards are, in each thread and as the kernel gave them: glibc's `_dl_setup_stack_chk_guard` takes the first word of
-/// AT_RANDOM without its lowest byte, and `_dl_setup_pointer_guard` the second.
-pub(super) fn guard_values(process: &Process, guards: &[AddrRange]) -> Vec<u64> {
-    let word = |at: Addr| process.memory.u64(at).ok();
+/// What stands for the guard of stacks and for that of pointers, wherever they are: allocators of C libraries take such a number to see
+/// whether their structures are sound (`malloc_context.secret` of musl is the second word of AT_RANDOM), and must find the same everywhere.
+pub(super) const STAND_INS: [u64; 2] = [OVERWRITTEN ^ 1 << 32, OVERWRITTEN ^ 2 << 32];
+
+/// What the guards are, in each thread and as the kernel gave them, with what stands for each: glibc's `_dl_setup_stack_chk_guard` takes
+/// the first word of AT_RANDOM without its lowest byte, and `_dl_setup_pointer_guard` the second.
+pub(super) fn guard_values(process: &Process, guards: &[AddrRange]) -> HashMap<u64, u64> {
     let random = process.auxv(at::RANDOM).map(Addr::new);
-    let of_threads = guards.iter().flat_map(|guard| [Some(guard.start), guard.start.checked_add(8)]).flatten();
-    let given = [random, random.and_then(|at| at.checked_add(8))].into_iter().flatten();
-    let mut out: Vec<u64> = of_threads.chain(given).filter_map(word).flat_map(|word| [word, word & !0xff]).collect();
-    out.sort_unstable();
-    out.dedup();
-    // What is small is no guard, and many a number.
-    out.retain(|&word| word > u64::from(u32::MAX));
+    let pairs = random.into_iter().chain(guards.iter().map(|guard| guard.start));
+    let mut out = HashMap::new();
+    for (at, stand_in) in pairs.flat_map(|at| [at, at.saturating_add(8)].into_iter().zip(STAND_INS)) {
+        let word = process.memory.peek_u64(at).unwrap_or(0);
+        // What is small is no guard, and many a number.
+        for word in [word, word & !0xff].into_iter().filter(|&word| word > u64::from(u32::MAX)) {
+            out.entry(word).or_insert(stand_in);
+        }
+    }
     out
 }
 
@@ -60,6 +67,10 @@ pub(super) fn all(session: &Session<'_>) -> (ByteSet, Vec<AddrRange>) {
             let Some(frame) = signal_frames::find(&process.memory, arch, sp, stack.stack) else { break };
             for &(from, len) in signal_frames::shape(arch) {
                 out.add(frame.at.saturating_add(from), len);
+            }
+            if arch == Arch::X86_64 {
+                // Where the handler returns to (`rt_sigframe.pretcode`): no call stands before that.
+                out.add(frame.at.saturating_sub(8), 8);
             }
             sp = frame.at.saturating_add(8);
         }

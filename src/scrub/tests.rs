@@ -4,9 +4,10 @@
 
 use std::path::Path;
 
-use super::plan::Use;
-use super::{Counts, Fill, Level, Plan, Rule, notes};
-use crate::addr::Addr;
+use super::page::{Page, Word};
+use super::plan::{Part, Use};
+use super::{Counts, Fill, LeftTexts, Level, Plan, Rule, notes};
+use crate::addr::{Addr, AddrRange};
 use crate::commands::shrink::scrub_plan;
 use crate::memory::Memory;
 use crate::phase::Phase;
@@ -24,28 +25,32 @@ fn open(core: &str) -> Process {
     Process::open(&path, &options, &Progress::silent()).unwrap()
 }
 
-fn plan<'p>(session: &Session<'p>) -> Plan<'p> {
+fn plan<'s>(session: &'s Session<'_>) -> Plan<'s> {
     scrub_plan(session, Fill::ByLength, Level::Values, &Progress::silent())
+}
+
+/// What is known of the word at `at`.
+fn known(plan: &Plan<'_>, used: Use, at: Addr) -> Word {
+    Page::of(plan, at, used, &plan.objects.within(at, 1)).word(at)
 }
 
 /// What becomes of the word at `at`.
 fn becomes(plan: &Plan<'_>, at: Addr) -> [u8; 8] {
     let mut bytes = plan.process.memory.look(at, 8).unwrap();
-    plan.apply(at, &mut bytes, &mut Counts::default(), None);
+    plan.apply(at, &mut bytes, &mut Counts::default(), &mut LeftTexts::default());
     bytes.try_into().unwrap()
 }
 
 /// Whether characters of a string are in the word at `at`.
 fn is_character(plan: &Plan<'_>, at: Addr) -> bool {
-    let texts = &plan.objects.texts;
-    let first = texts.partition_point(|(text, _)| text.end <= at);
-    texts.get(first).is_some_and(|(text, _)| text.start < at.saturating_add(8))
+    let word = AddrRange::sized(at, 8);
+    plan.objects.within(at, 1).texts.iter().any(|(text, _)| text.intersect(&word).is_some())
 }
 
 /// The words that are no zero and of which `is_one` holds, by address.
 fn words(plan: &Plan<'_>, is_one: impl Fn(Use, Addr, u64) -> bool) -> Vec<(Addr, u64)> {
     let mut out = Vec::new();
-    for &(range, used) in &plan.uses {
+    for &Part { range, used, .. } in &plan.parts {
         for page in (range.start.get()..range.end.get()).step_by(AT_ONCE as usize).map(Addr::new) {
             let Ok(bytes) = plan.process.memory.look(page, AT_ONCE.min(range.end.since(page)) as usize) else {
                 continue;
@@ -101,8 +106,8 @@ fn a_text_in_a_block_goes_though_it_was_read_as_a_structure() {
         let is_text = |used, at, value| {
             used == Use::Blocks
                 && letters(value)
-                && plan.keeps(used, at) == 0
-                && plan.values(at) == 0
+                && known(plan, used, at).keep == 0
+                && known(plan, used, at).values == 0
                 && !is_character(plan, at)
         };
         words(plan, is_text)
@@ -113,7 +118,10 @@ fn a_text_in_a_block_goes_though_it_was_read_as_a_structure() {
 fn values_of_objects_go_whoever_read_them() {
     goes_by("python313-tasks/core.zst", Rule::Values, |plan| {
         words(plan, |used, at, value| {
-            used == Use::Data && plan.values(at) == u8::MAX && !is_character(plan, at) && !plan.is_address(used, value)
+            used == Use::Data
+                && !plan.leads_somewhere(value)
+                && known(plan, used, at).values == u8::MAX
+                && !is_character(plan, at)
         })
     });
 }
@@ -123,11 +131,47 @@ fn a_word_that_leads_to_no_object_is_a_number() {
     let process = open("java17-offheap/core.zst");
     let session = Session::new(&process);
     let mut plan = plan(&session);
-    let inner = words(&plan, |used, at, value| plan.objects.is_number(used, value) && plan.keeps(used, at) == 0);
+    let inner = words(&plan, |used, at, value| plan.objects.is_number(used, value) && known(&plan, used, at).keep == 0);
     assert!(!inner.is_empty());
     assert!(inner.iter().all(|(at, value)| becomes(&plan, *at) != value.to_le_bytes()));
     plan.without(Rule::Numbers);
     assert!(inner.iter().any(|(at, value)| becomes(&plan, *at) == value.to_le_bytes()));
+}
+
+#[test]
+fn a_word_that_reads_as_the_end_of_a_text_is_no_address() {
+    let process = open("dotnet31-createdump/core.zst");
+    let session = Session::new(&process);
+    let mut plan = plan(&session);
+    let ends = words(&plan, |used, at, value| {
+        let word = value.to_le_bytes();
+        plan.leads_somewhere(value)
+            && plan.is_no_address(word, used, false) == Some(Rule::Readable)
+            && known(&plan, used, at).keep == 0
+            && known(&plan, used, at).values == 0
+    });
+    assert!(!ends.is_empty());
+    assert!(ends.iter().all(|(at, value)| becomes(&plan, *at) != value.to_le_bytes()));
+    plan.without(Rule::Readable);
+    assert!(ends.iter().any(|(at, value)| becomes(&plan, *at) == value.to_le_bytes()));
+}
+
+#[test]
+fn a_low_number_is_an_address_where_it_leads_to_what_addresses_lead_to() {
+    // Not position-independent: it is loaded at 0x400000.
+    let process = open("go-kernel/core.zst");
+    let session = Session::new(&process);
+    let mut plan = plan(&session);
+    let numbers = words(&plan, |used, at, value| {
+        let is_low = value < super::addresses::LOW && plan.leads_somewhere(value) && used == Use::Data;
+        is_low
+            && plan.is_no_address(value.to_le_bytes(), used, false) == Some(Rule::Numbers)
+            && known(&plan, used, at).keep == 0
+    });
+    assert!(!numbers.is_empty());
+    assert!(numbers.iter().all(|(at, value)| becomes(&plan, *at) != value.to_le_bytes()));
+    plan.without(Rule::Numbers);
+    assert!(numbers.iter().any(|(at, value)| becomes(&plan, *at) == value.to_le_bytes()));
 }
 
 #[test]
@@ -136,8 +180,9 @@ fn small_numbers_of_python_are_not_told_by_their_addresses() {
     let session = Session::new(&process);
     let mut plan = plan(&session);
     let holders = words(&plan, |used, at, value| {
-        let is_other = plan.values(at) != 0 || is_character(&plan, at);
-        used == Use::Data && !is_other && plan.keeps(used, at) == 0 && plan.objects.alike.contains_key(&value)
+        let is_other = || known(&plan, used, at).values != 0 || is_character(&plan, at);
+        let is_alike = used == Use::Data && plan.objects.alike.contains_key(&value);
+        is_alike && !is_other() && known(&plan, used, at).keep == 0
     });
     let different = |plan: &Plan<'_>| {
         let mut all: Vec<_> = holders.iter().map(|(at, _)| becomes(plan, *at)).collect();
@@ -161,7 +206,9 @@ fn a_note_of_which_nothing_is_known_loses_its_data() {
         note.extend(word.to_le_bytes());
     }
     note.extend(b"ACME\0\0\0\0hunter22");
-    let after = |plan: &Plan<'_>| notes(&note, Arch::X86_64, plan).get(..note.len()).map(<[u8]>::to_vec);
+    let after = |plan: &Plan<'_>| {
+        notes(&note, Arch::X86_64, plan, &mut Counts::default()).get(..note.len()).map(<[u8]>::to_vec)
+    };
     assert_eq!(after(&plan).unwrap(), [note.get(..20).unwrap(), &[0; 8]].concat());
     plan.without(Rule::UnknownNotes);
     assert_eq!(after(&plan).unwrap(), note);

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use crate::addr::Addr;
 
 /// Bytes of a page: bits are kept for so many together.
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 
-/// Words of eight bytes in a page: a `u64` of bits is for eight of them.
-const WORDS: usize = (PAGE / 8) as usize;
+/// Words of eight bytes in a page.
+pub(crate) const WORDS: usize = (PAGE / 8) as usize;
 
 /// Bits of a page: for each of its words one byte, whose lowest bit is the word's first byte.
 type Bits = Box<[u8; WORDS]>;
@@ -45,6 +45,13 @@ impl ByteSet {
         let at = addr.since(Addr::NULL);
         let bits = self.pages.get(&(at / PAGE));
         bits.and_then(|bits| bits.get((at % PAGE / 8) as usize)).copied().unwrap_or(0)
+    }
+
+    /// Add its bytes of the page at `page` to `bits`, for each word one byte; whether there are any.
+    pub(crate) fn join_page(&self, page: Addr, bits: &mut [u8; WORDS]) -> bool {
+        let Some(own) = self.pages.get(&(page.since(Addr::NULL) / PAGE)) else { return false };
+        bits.iter_mut().zip(own.iter()).for_each(|(to, own)| *to |= own);
+        true
     }
 
     /// Whether nothing of the page that holds `addr` is in it.

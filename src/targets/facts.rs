@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::targets::Arch;
 use crate::targets::dump_notes::Dumped;
 use crate::targets::producer::{DiagPage, Producer};
@@ -114,8 +114,21 @@ pub struct Facts {
     pub is_shrunk: bool,
     /// How it was dumped, where coremap did that.
     pub dumped: Option<Dumped>,
+    /// Pages that are mapped twice, where that is known without a look at their bytes: of a core that was scrubbed.
+    pub second_views: Option<Vec<SecondView>>,
     /// What of its memory was in RAM, where the target knows; of core files, those that coremap wrote do.
     pub residence: Option<Arc<Residence>>,
+}
+
+/// Memory that has the pages of another part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SecondView {
+    /// Where it is.
+    pub range: AddrRange,
+    /// Where the first view of the same bytes begins.
+    pub first: Addr,
+    /// Whether bytes of both were compared.
+    pub compared: bool,
 }
 
 impl Facts {
@@ -140,6 +153,7 @@ impl Facts {
             truncation: None,
             is_shrunk: false,
             dumped: None,
+            second_views: None,
             residence: None,
         }
     }

@@ -44,7 +44,7 @@ use byteorder::{ByteOrder, LittleEndian};
 pub use arch::Arch;
 pub use dump_notes::DumpNotes;
 pub use extents::Extents;
-pub use facts::{Facts, ProcessInfo, SignalInfo, Truncation, at};
+pub use facts::{Facts, ProcessInfo, SecondView, SignalInfo, Truncation, at};
 pub use mapping_name::MappingName;
 pub use producer::{DiagPage, Producer};
 pub use reads::Reads;

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::addr::{Addr, AddrRange};
@@ -52,8 +52,6 @@ pub struct ReadBytes {
     pub blocks: ByteSet,
     /// Program files in memory; what was read of mappings that turned out to be none is not told apart.
     pub images: ByteSet,
-    /// What other allocators and runtimes are recognised by.
-    pub others: ByteSet,
     /// Bookkeeping of managed heaps, of which some lies in the heaps themselves.
     pub heaps: ByteSet,
     /// What was told to be a structure or a name, wherever it lies ([`Memory::keep`](crate::memory::Memory::keep)).
@@ -125,7 +123,8 @@ impl ReadBytes {
             _ if is_content(phase) => {}
             Phase::Malloc | Phase::MappedChunks | Phase::Blocks => self.blocks.add(addr, len),
             Phase::Modules => self.images.add(addr, len),
-            Phase::Foreign => self.others.add(addr, len),
+            // Other allocators and runtimes are guessed until something proves them, which is told then.
+            Phase::Foreign => {}
             Phase::GcHeap => {
                 self.structures.add(addr, len);
                 self.heaps.add(addr, len);
@@ -151,6 +150,8 @@ thread_local! {
 #[derive(Default)]
 pub struct Reads {
     bytes: Option<Mutex<ReadBytes>>,
+    /// Whether the bytes read were taken: what is read from then on is not recorded.
+    taken: AtomicBool,
     pages: Option<Mutex<BTreeSet<u64>>>,
     fault: Option<Fault>,
     phase: AtomicU8,
@@ -197,8 +198,9 @@ impl Reads {
         self.bytes.is_some()
     }
 
-    /// The bytes read so far; `None` where that was not recorded.
+    /// The bytes read so far; `None` where that was not recorded. What is read from then on is not.
     pub fn take_bytes(&self) -> Option<ReadBytes> {
+        self.taken.store(true, Ordering::Relaxed);
         Some(std::mem::take(&mut *self.bytes.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
@@ -314,8 +316,12 @@ impl Reads {
         self.record(addr, len, Told::Name(script));
     }
 
+    fn recorded(&self) -> Option<&Mutex<ReadBytes>> {
+        self.bytes.as_ref().filter(|_| !self.taken.load(Ordering::Relaxed))
+    }
+
     fn record(&self, addr: Addr, len: u64, told: Told) {
-        let Some(bytes) = &self.bytes else { return };
+        let Some(bytes) = self.recorded() else { return };
         let phase = self.phase();
         let held = ATTEMPTS.with_borrow_mut(|attempts| match attempts.last_mut() {
             Some(attempt) => {
@@ -333,7 +339,7 @@ impl Reads {
     /// where it does not, as they are anything then. It must read on the thread that it is called on, and must not be the
     /// one to fill a cache with more than what it looks for.
     pub(crate) fn attempt<T>(&self, look: impl FnOnce() -> Option<T>) -> Option<T> {
-        let Some(bytes) = &self.bytes else { return look() };
+        let Some(bytes) = self.recorded() else { return look() };
         ATTEMPTS.with_borrow_mut(|attempts| attempts.push(Vec::new()));
         let found = look();
         let read = ATTEMPTS.with_borrow_mut(Vec::pop).unwrap_or_default();

@@ -9,6 +9,8 @@ words! {
         /// A managed heap as a graph, for PerfView, Visual Studio and dotnet-gcdump.
         #[default]
         Gcdump = "gcdump",
+        /// A heap of Java, or of .NET, with its contents, for VisualVM, Eclipse MAT and others.
+        Hprof = "hprof",
         /// Stacks with weights for speedscope, JSON.
         Speedscope = "speedscope",
         /// The same for the Firefox Profiler, JSON.

@@ -17,6 +17,8 @@ words! {
         /// The core has none of it.
         #[default]
         NotInCore = "not in the core",
+        /// What stands for values, in a core that was scrubbed.
+        Overwritten = "overwritten",
         /// Many addresses of mapped memory.
         Pointers = "pointers",
         /// All byte values equally often: compressed, encrypted or random.

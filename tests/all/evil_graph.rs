@@ -356,6 +356,31 @@ fn a_list_is_one_way() {
     assert_eq!(json["dominators"].as_array().unwrap().len(), 32);
 }
 
+/// A server GC has a table for each processor, and may have fewer heaps: what their handles hold lives.
+#[test]
+fn handles_of_processors_without_a_heap() {
+    let mut graph = Graph::new();
+    graph.pair(0, 0);
+    graph.pair(0, 0);
+    let fake = &mut graph.fake;
+    let second = HANDLES + fake.table.size("TableSegment");
+    fake.variable("n_heaps", 1);
+    let table = fake.make("HandleTable");
+    fake.set("TableSegment", HANDLES, "NextSegment", 0);
+    fake.set("HandleTable", table, "SegmentList", second);
+    fake.put(fake.handle_tables + 8, table);
+    // Behind the last is what is no table.
+    fake.put(fake.handle_tables + 16, 0x21);
+    let types = second + fake.table.at("TableSegment", "rgBlockType");
+    for block in 1..fake.table.at("TableSegment", "BlocksPerSegment") {
+        fake.poke(types + block, &[0xff]);
+    }
+    fake.poke(types, &[STRONG]);
+    fake.put(second + fake.table.at("TableSegment", "rgValue"), Graph::nth(1));
+    let json = ask(&graph.close(), &["retained"]);
+    assert_eq!((&json["live"]["objects"], &json["unreachable"]["objects"]), (&1.into(), &1.into()));
+}
+
 #[test]
 fn handles_that_keep_and_those_that_do_not() {
     let n = Graph::nth;

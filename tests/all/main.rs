@@ -29,6 +29,7 @@ mod evil_lists;
 mod evil_methods;
 mod executable_memory;
 mod export;
+mod export_hprof;
 mod faults;
 mod fences;
 mod foreign;

@@ -86,12 +86,12 @@ fn asked(core: &str, secrets: &[String]) -> Value {
         outs.push(out);
     }
     let v = outs[2].json();
-    assert_eq!(outs[1].stdout.lines().count(), 1 + v["kinds"].as_array().unwrap().len());
+    assert_eq!(outs[1].stdout.lines().count(), 1 + v["secrets"].as_array().unwrap().len());
     v
 }
 
 fn row<'v>(v: &'v Value, kind: &str) -> &'v Value {
-    let rows = v["kinds"].as_array().unwrap();
+    let rows = v["secrets"].as_array().unwrap();
     rows.iter().find(|row| row["kind"] == kind).unwrap_or_else(|| panic!("no {kind} in {v}"))
 }
 
@@ -122,7 +122,7 @@ fn each_kind_is_found_in_both_encodings_and_across_every_border() {
             .write();
         let v = asked(file.path().to_str().unwrap(), std::slice::from_ref(&secret));
         let row = row(&v, kind);
-        assert_eq!(v["kinds"].as_array().unwrap().len(), 1, "{v}");
+        assert_eq!(v["secrets"].as_array().unwrap().len(), 1, "{v}");
         let figures = [&row["count"], &row["checked"], &row["distinct"]].map(|n| n.as_u64().unwrap());
         let count = places.len() as u64;
         assert_eq!(figures, [count, if checked { count } else { 0 }, 1], "{kind}: {row}");
@@ -203,7 +203,7 @@ fn the_environment_is_counted_and_not_told() {
         assert!(!v.to_string().contains(entry.as_str().unwrap()), "{entry}");
     }
     let arguments = info["process"]["arguments"].as_u64();
-    let rows = v["kinds"].as_array().unwrap();
+    let rows = v["secrets"].as_array().unwrap();
     let told = rows.iter().find(|row| row["kind"] == "argument").map_or(0, |row| row["count"].as_u64().unwrap());
     assert_eq!(Some(told), arguments);
 }

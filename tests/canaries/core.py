@@ -2,6 +2,7 @@
 import atexit
 import collections
 import functools
+import mmap
 import os
 import shutil
 import struct
@@ -11,7 +12,8 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 PT_LOAD, PT_NOTE = 1, 4
 PF_W = 2
-NT_AUXV, AT_RANDOM = 6, 25
+NT_FILE = 0x46494C45
+NT_AUXV, AT_RANDOM, AT_EXECFN = 6, 25, 31
 
 Segment = collections.namedtuple("Segment", "start offset size mapped flags")
 
@@ -20,7 +22,7 @@ class Core:
     def __init__(self, path):
         self.path = path
         with open(path, "rb") as file:
-            self.bytes = file.read()
+            self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         headers, sections = struct.unpack_from("<QQ", self.bytes, 32)
         (count,) = struct.unpack_from("<H", self.bytes, 56)
         if count == 0xFFFF:  # more than fit: the first section header tells
@@ -64,17 +66,39 @@ class Core:
                 yield kind, self.bytes[at + 12 : at + 12 + names].rstrip(b"\0").decode("latin-1"), data, length
                 at = data + (length + 3 & ~3)
 
-    def at_random(self):
-        """The 16 bytes that seed the stack's guard and that of pointers."""
+    def auxiliary(self, wanted):
+        """The value of that type in the auxiliary vector."""
         for kind, _, data, length in self.notes():
             for at in range(data, data + length - 15, 16) if kind == NT_AUXV else ():
-                tag, address = struct.unpack_from("<QQ", self.bytes, at)
-                if tag == AT_RANDOM:
-                    return self.read(address, 16)
+                tag, value = struct.unpack_from("<QQ", self.bytes, at)
+                if tag == wanted:
+                    return value
         return None
 
+    def at_random(self):
+        """The 16 bytes that seed the stack's guard and that of pointers."""
+        at = self.auxiliary(AT_RANDOM)
+        return None if at is None else self.read(at, 16)
+
+    def started_as(self):
+        """The path that the program was started by."""
+        at = self.auxiliary(AT_EXECFN)
+        return at and (self.read(at, 4096) or b"").split(b"\0")[0].decode("latin-1")
+
+    @functools.cached_property
+    def files(self):
+        """Ranges of mapped files: gcore leaves out what it could read again."""
+        out = []
+        for kind, _, data, length in self.notes():
+            if kind == NT_FILE and length >= 16:
+                (count,) = struct.unpack_from("<Q", self.bytes, data)
+                rows = min(count, (length - 16) // 24)
+                out += [struct.unpack_from("<QQ", self.bytes, data + 16 + 24 * i) for i in range(rows)]
+        return out
+
     def leads_somewhere(self, word):
-        return any(s.start <= word < s.start + s.mapped for s in self.loads)
+        in_file = any(start <= word < end for start, end in self.files)
+        return in_file or any(s.start <= word < s.start + s.mapped for s in self.loads)
 
 
 @functools.cache

@@ -1,22 +1,26 @@
 """What answers may differ in between a core and what `shrink --scrub` made of it, and why. All else must be equal."""
 import re
 
-# (command, path in its JSON with [] for any row, why)
+# (command, path in its JSON with [] for any row, why, the runtime that the core must have if there is one)
 ALLOWED = [
     (".*", r"core\.(path|size|producer|packed|truncated)", "it is another file"),
     ("threads.*|exceptions", r".*exception\.message", "a message is a value"),
+    ("refs", "exit status", "numbers that only look like addresses point at nothing any more"),
+    ("malloc", r"findings\[\]\..*", "blocks that are filled alike are told by what fills them, which goes"),
     ("retained|gcroot.*", r".*(dominator_field|chain\[\]\.field)", "of an entry of a Python dict this is its key"),
     ("gcroot.*", "more", "ways to a key of a Python dict are told apart by the first characters of the key"),
     ("heapstat.*", r"strings\.(distinct|wasted)", "a name stays, and an equal text that is none goes: two, where one was"),
+    ("leaks", r"((leaked|direct|reachable|clusters)\b.*|exit status)", "a text or a number of Python's that looks like an address holds nothing any more", "CPython"),
+    ("retained|gcroot.*", r"(roots(\[\]\.(count|retained))?|several|stacks\.roots_conservative)", "a number on a stack that looks like an address keeps nothing any more", "HotSpot"),
     ("holders", r"(holders\.length|total\..*)", "a number of Python's that looks like an address holds nothing any more"),
     ("holders", r"holders\[\]\.reaches\..*", "an address of which the end of a text overwrote the first bytes leads nowhere any more"),
-    ("triage", r"findings\[\]\.(evidence|text)\b.*", "it quotes values"),
+    ("triage", r"(named|unnamed|findings)\b.*", "it quotes values, and names memory by what fills it, which goes"),
 ]
 
 
-def why_allowed(command, path):
-    for commands, paths, why in ALLOWED:
-        if re.fullmatch(commands, command) and re.fullmatch(paths, path):
+def why_allowed(command, path, runtimes):
+    for commands, paths, why, *of in ALLOWED:
+        if re.fullmatch(commands, command) and re.fullmatch(paths, path) and all(name in runtimes for name in of):
             return why
     return None
 

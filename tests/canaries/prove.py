@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Scrub the core of a case, and prove that no secret is left and that answers are as they were.
 
-usage: prove.py COREMAP CASE_DIR [--keep FILE]
+usage: prove.py COREMAP CASE_DIR|CORE [--keep FILE]
 
   secrets   in no form anywhere in the output, and no word of their own places as it was
   answers   the same JSON of each command, but for what differences.py allows
@@ -9,7 +9,8 @@ usage: prove.py COREMAP CASE_DIR [--keep FILE]
   texts     those that --list-text tells outside of program files and runtimes' own memory are names that answers print
   file      mode 0600; an existing file and a symlink are refused; nothing else is left in the folder; scrubbed again, it holds no
             secret either
-Prints what is wrong, and one line of counts; exit status 1 if anything is.
+Of a CORE alone, whose secrets nobody knows, all but the first. Prints what is wrong, and one line of counts; exit status 1 if anything
+is.
 """
 import argparse
 import collections
@@ -38,6 +39,9 @@ SHOWN = 8
 
 
 def load(folder):
+    """The secrets of a case; none of a core alone."""
+    if not os.path.isdir(folder):
+        return []
     with open(os.path.join(folder, "truth.json")) as file:
         return [Secret.from_json(row) for row in json.load(file)]
 
@@ -47,7 +51,19 @@ def run(*argv, timeout=600):
 
 
 def scrub(coremap, core, out):
-    return run(coremap, "shrink", "--scrub", "-o", out, core)
+    return run(coremap, "shrink", "--scrub", "--json", "-o", out, core)
+
+
+def wrong_sums(answer, core):
+    """Complaints about the sums that shrink tells: each byte has one rule."""
+    answer = json.loads(answer)
+    memory, beside = (sum(row["bytes"] for row in answer[key]) for key in ("rules", "beside"))
+    wrong = []
+    if memory != sum(segment.size for segment in core.loads):
+        wrong.append(f"the rules have {memory} bytes of memory, the file {sum(segment.size for segment in core.loads)}")
+    if memory + beside != os.path.getsize(core.path):
+        wrong.append(f"rules and what is beside have {memory + beside} bytes, the file {os.path.getsize(core.path)}")
+    return wrong
 
 
 # ---- secrets
@@ -168,9 +184,10 @@ def wrong_answers(coremap, before, after):
         found = differences(old, new)
         if old_status != new_status:
             found.append(("exit status", old_status, new_status))
+        runtimes = {row["name"] for row in (old.get("core") or {}).get("runtimes") or []}
         paths = collections.defaultdict(list)
         for path, a, b in found:
-            if not why_allowed(command[0], path):
+            if not why_allowed(command[0], path, runtimes):
                 paths[path].append((a, b))
         equal += not paths
         wrong += bool(paths)
@@ -230,18 +247,22 @@ def wrong_texts(coremap, core, out):
     os.unlink(out + ".texts")
     printed = "".join(run(coremap, command, "--json", core).stdout.decode(errors="replace") for command in PRINTING)
     answer = json.loads(listed.stdout)
-    has_symbols = any(name in printed for name in ("libjvm.so", "libpython", "bin/python"))
+    # A runtime has names in blocks of malloc, and metadata of what was made at run time.
+    has_symbols = bool(answer["core"]["runtimes"])
     nameless = NAMELESS + (() if has_symbols else (BLOCKS,))
     before, wrong = elf.Core(core), []
     for row in answer["left_texts"]:
         text = row["text"]
-        # Six letters may be an address. A path may be told as what it leads to.
+        # How the program was started (AT_EXECFN) is its path. Six letters may be an address. A path may be told as what it leads to.
         words = (text.encode()[i : i + 6] + b"\0\0" for i in range(len(text) - 5))
-        if row["kind"] not in nameless or any(is_address(before, word) for word in words):
+        if row["kind"] not in nameless or text == before.started_as() or any(is_address(before, word) for word in words):
             continue
         # Or a link of malloc's, which is one mixed with its own place (glibc, PROTECT_PTR): the highest bits are as they were.
         link = int.from_bytes(text.encode()[:8], "little")
         if len(text) == 6 and link >> 36 == int(row["address"], 16) >> 36:
+            continue
+        # Paths of libraries by which they were loaded, and names of Java's modules that have no frame.
+        if re.fullmatch(r"/.*\.so[.0-9]*|(java|jdk)(\.[a-z]+)+", text):
             continue
         if not any(json.dumps(name)[1:-1] in printed for name in (text, os.path.realpath(text))):
             wrong.append(f"--list-text: {text[:60]!r} at {row['address']} ({row['kind']}) is printed by no answer")
@@ -276,17 +297,18 @@ def wrong_file(coremap, core, out, folder):
 
 
 def prove(coremap, folder, out):
-    """Counts of a case: {looked, survive, known, wrong}."""
-    core = os.path.join(os.path.abspath(folder), "core")
+    """Counts of a case or a core: {looked, survive, known, wrong}."""
+    core = os.path.join(os.path.abspath(folder), "core") if os.path.isdir(folder) else os.path.abspath(folder)
     secrets = load(folder)
     done = scrub(coremap, core, out)
     if not os.path.exists(out):
         print(f"   NOTHING WRITTEN: status {done.returncode}: {done.stderr.decode(errors='replace')[-500:]}")
         return {"looked": 0, "survive": 0, "known": 0, "wrong": 1}
     before, after = elf.Core(core), elf.Core(out)
+    complaints = wrong_sums(done.stdout, after)
     # What isn't found in the core itself would not be found in the output either.
     seen, looked = survivors(secrets, before, before)
-    complaints = [f"the search doesn't find {s.place} in the core itself" for s in looked if s.place not in seen]
+    complaints += [f"the search doesn't find {s.place} in the core itself" for s in looked if s.place not in seen]
     found, _ = survivors(secrets, before, after)
     said = done.stdout + done.stderr
     for secret in looked:
@@ -325,8 +347,9 @@ def main():
         counts = prove(options.coremap, options.folder, out)
         if options.keep and os.path.exists(out):
             shutil.copyfile(out, options.keep)
-    with open(os.path.join(options.folder, "proved.json"), "w") as file:
-        json.dump(counts, file)
+    if os.path.isdir(options.folder):
+        with open(os.path.join(options.folder, "proved.json"), "w") as file:
+            json.dump(counts, file)
     sys.exit(bool(counts["survive"] or counts["wrong"]))
 
 

@@ -20,7 +20,7 @@ SHOWN = 3
 
 # Rules whose need no program here can show, and where that is done.
 UNIT = "src/scrub/tests.rs, as other rules overwrite these here too"
-ELSEWHERE = dict.fromkeys(("values", "alike", "unnamed-texts", "numbers", "guards", "unknown-notes"), UNIT)
+ELSEWHERE = dict.fromkeys(("values", "alike", "unnamed-texts", "readable", "numbers", "guards", "unknown-notes"), UNIT)
 
 
 def left(scrub, folder, out, without=()):

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
 use crate::managed::{BlockLabel, BlockLabels};
-use crate::memory::{Memory, ProcessMemory};
+use crate::memory::{Memory, OVERWRITTEN, ProcessMemory};
 use crate::native::malloc::{Chunk, Malloc, MappedChunk, Slot, SlotState, State};
 use crate::report::{ChunkPlace, ChunkRow, ChunkState, ChunkSum};
 use crate::session::Session;
@@ -147,7 +147,8 @@ impl<'a> Looker<'a> {
 
     /// What the `usable` bytes of a block hold.
     fn content(&self, block: Addr, first: Option<u64>, usable: u64) -> Content {
-        let Some(word) = first else { return Content::Mixed };
+        // What stands for a value that went, in a core that was scrubbed, tells no blocks apart.
+        let Some(word) = first.filter(|word| *word != OVERWRITTEN) else { return Content::Mixed };
         let byte = word as u8;
         if word == u64::from_ne_bytes([byte; 8]) {
             // Requests of up to 8 bytes can't be told from a block that is all one word.

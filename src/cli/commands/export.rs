@@ -16,7 +16,7 @@ use crate::cli::output::answer;
 use crate::cli::progress::{progress, watched};
 use crate::cli::{Exit, Failure};
 
-/// Write a file for another viewer: .gcdump for PerfView and Visual Studio, stacks for speedscope, Firefox and pprof, tables for SQL
+/// Write a file for another viewer: .gcdump for PerfView and Visual Studio, .hprof for VisualVM and MAT, stacks for speedscope, Firefox and pprof, tables for SQL
 #[derive(Args, Debug)]
 pub(super) struct Export {
     /// What to write
@@ -43,6 +43,8 @@ pub(super) struct Export {
 enum To {
     /// The managed heaps: types, objects, references, roots; no contents
     Gcdump,
+    /// The heap of Java, or .NET's in Java's terms, for VisualVM and Eclipse MAT; with its contents, texts and numbers
+    Hprof,
     /// Stacks for speedscope: each weight is a profile of one file
     Speedscope,
     /// Stacks for the Firefox Profiler: a track for each thread
@@ -83,6 +85,7 @@ impl From<To> for ExportFormat {
     fn from(to: To) -> ExportFormat {
         match to {
             To::Gcdump => ExportFormat::Gcdump,
+            To::Hprof => ExportFormat::Hprof,
             To::Speedscope => ExportFormat::Speedscope,
             To::Firefox => ExportFormat::Firefox,
             To::Pprof => ExportFormat::Pprof,

@@ -17,6 +17,6 @@ impl Command for ScanSecrets {
     const NAME: &'static str = "scan-secrets";
 
     fn run(&self, common: &Common) -> Result<Exit, Failure> {
-        ask(common, &self.core.core, Self::NAME, commands::scan_secrets, |r| r.kinds.is_empty())
+        ask(common, &self.core.core, Self::NAME, commands::scan_secrets, |r| r.secrets.is_empty())
     }
 }

@@ -3,10 +3,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use coremap::commands::Purpose;
-use coremap::commands::shrink::{ShrinkReport, left_texts, scrub_plan};
+use coremap::commands::shrink::{ShrinkReport, left_texts, rule_rows, scrub_plan, text_left};
 use coremap::core::producer::DIAG_PAGE_SIZE;
 use coremap::process::{Options, Process};
-use coremap::scrub::{self, Counts, Fill, LeftTexts, Level, Plan};
+use coremap::scrub::{self, Fill, LeftTexts, Level, Plan};
 use coremap::session::Session;
 use coremap::shrink;
 
@@ -135,10 +135,12 @@ impl Command for Shrink {
         let new = NewFile::begin(out)?;
         let new_map = self.map.as_deref().map(NewFile::begin).transpose()?;
         let mut writer = BufWriter::new(new.file());
-        let mut left = self.list_text.then(LeftTexts::default);
+        let left = if self.list_text { LeftTexts::listing() } else { LeftTexts::default() };
         let written = match &plan {
-            Some(plan) => shrink::write_scrubbed(&process, None, plan, left.as_mut(), &mut writer),
-            None => shrink::write(&process, &process.reads().ranges(), &mut writer).map(|s| (s, Counts::default())),
+            Some(plan) => {
+                shrink::write_scrubbed(&process, None, plan, left, &mut writer).map(|(s, scrubbed)| (s, Some(scrubbed)))
+            }
+            None => shrink::write(&process, &process.reads().ranges(), &mut writer).map(|s| (s, None)),
         };
         let written = written.and_then(|shrunk| writer.flush().map(|()| shrunk));
         drop(writer);
@@ -148,7 +150,7 @@ impl Command for Shrink {
             let kept = new.file().write_all(table.as_bytes()).and_then(|()| new.keep());
             kept.map_err(|e| not_written(map, &e))?;
         }
-        let (shrunk, counts) =
+        let (shrunk, scrubbed) =
             written.and_then(|shrunk| new.keep().map(|()| shrunk)).map_err(|e| not_written(out, &e))?;
         if shrunk.notes_cut {
             process.diag.partial("limit", "the notes claim more bytes than any process has: some are left out");
@@ -161,8 +163,10 @@ impl Command for Shrink {
             segments: shrunk.segments,
             text_utf8: shrunk.text.utf8,
             text_utf16: shrunk.text.utf16,
-            scrubbed: plan.map(|_| counts),
-            left_texts: left.map(|left| left_texts(&session, left)),
+            rules: scrubbed.as_ref().map(|s| rule_rows(&s.memory)),
+            beside: scrubbed.as_ref().map(|s| rule_rows(&s.beside)),
+            text_left: scrubbed.as_ref().map(|s| text_left(&s.left)),
+            left_texts: scrubbed.and_then(|s| left_texts(&session, s.left)),
         };
         answer(Self::NAME, common, &session, report)
     }

@@ -45,6 +45,7 @@ fn opened_with(format: ExportFormat) -> &'static str {
             "PerfView, Visual Studio, dotnet-heapview and `dotnet-gcdump report` open it. It has types, sizes and references, \
              and no contents of objects."
         }
+        ExportFormat::Hprof => "VisualVM, Eclipse MAT, JDK Mission Control, YourKit and IDEs open it.",
         ExportFormat::Speedscope => {
             "https://www.speedscope.app opens it (nothing is uploaded), and `npx speedscope FILE`."
         }

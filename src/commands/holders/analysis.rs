@@ -174,6 +174,7 @@ fn report(groups: Vec<Group>, reach: &Reach<'_>, limit: Option<usize>) -> Holder
         };
         for (start, block) in &group.malloc {
             row.malloc.add(block.size);
+            row.sizes.entry(block.size).or_default().add(block.size);
             if malloc.insert(*start) {
                 total.malloc.add(block.size);
             }

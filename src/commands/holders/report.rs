@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -57,6 +59,9 @@ pub struct HolderRow {
     pub objects: u64,
     /// Blocks of malloc that they point at, with their headers.
     pub malloc: ChunkSum,
+    /// The blocks by their size, for whom the library tells.
+    #[serde(skip)]
+    pub sizes: BTreeMap<u64, ChunkSum>,
     /// Anonymous mappings that they point at.
     pub mmap: ChunkSum,
     /// Blocks of malloc that can be reached from these blocks, them included;

@@ -49,7 +49,7 @@ pub fn scan_secrets(session: &Session<'_>, progress: &Progress) -> SecretsReport
     rows.sort_by_key(|row| (row.severity, row.kind));
     SecretsReport {
         total: rows.iter().map(|row| row.count).sum(),
-        kinds: rows,
+        secrets: rows,
         scanned: found.scanned,
         start_known: process.strings().is_some(),
     }

@@ -9,7 +9,7 @@ use crate::report::{HitEncoding, SecretKind, SecretSeverity};
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct SecretsReport {
     /// What was found, the worst first; kinds of which there is nothing are left out.
-    pub kinds: Vec<SecretKindRow>,
+    pub secrets: Vec<SecretKindRow>,
     /// Places of all kinds.
     pub total: u64,
     /// Bytes of memory looked at.

@@ -13,7 +13,7 @@ use crate::units::{count, exact, human};
 impl Render for SecretsReport {
     fn document(&self) -> Document<'_> {
         let mut doc = Document::default();
-        if !self.kinds.is_empty() {
+        if !self.secrets.is_empty() {
             let mut table = TableBlock::default()
                 .text("Severity")
                 .text("Kind")
@@ -25,7 +25,7 @@ impl Render for SecretsReport {
                 .cut(Cut::End)
                 .least(16)
                 .text("First at");
-            for row in &self.kinds {
+            for row in &self.secrets {
                 table.rows.push(vec![
                     row.severity.to_string(),
                     row.kind.to_string(),
@@ -39,10 +39,10 @@ impl Render for SecretsReport {
             doc.table(table);
         }
         doc.line(format!("{} in {} scanned. No value is shown.", count(self.total, "place"), human(self.scanned)));
-        if let Some(at) = self.kinds.iter().find_map(first) {
+        if let Some(at) = self.secrets.iter().find_map(first) {
             doc.line(format!("To see what stands at one: coremap whatis --bytes 64 {at} CORE"));
         }
-        if self.kinds.iter().any(|row| matches!(row.kind, SecretKind::Environment | SecretKind::Argument)) {
+        if self.secrets.iter().any(|row| matches!(row.kind, SecretKind::Environment | SecretKind::Argument)) {
             doc.line("To see arguments and environment: coremap info --show-data CORE");
         }
         if !self.start_known {
@@ -57,7 +57,7 @@ impl Render for SecretsReport {
     }
 
     fn csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        csv_rows(&self.kinds.iter().map(Row::of).collect::<Vec<_>>(), out)
+        csv_rows(&self.secrets.iter().map(Row::of).collect::<Vec<_>>(), out)
     }
 }
 

@@ -1,10 +1,13 @@
 //! What is read to tell which bytes of a scrubbed core stay.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use rayon::prelude::*;
+
+use crate::addr::Addr;
 use crate::commands::{self, Purpose, ThreadOptions};
 use crate::core::producer::DIAG_PAGE_SIZE;
-use crate::managed::ManagedRuntime as _;
+use crate::managed::{Heap, Losses, ManagedRuntime as _, Part, TypeIndex};
 use crate::memory::Memory;
 use crate::progress::Progress;
 use crate::scrub::{Fill, Level, Plan};
@@ -22,15 +25,76 @@ const ANSWERED: [Purpose; 11] = [
     Purpose::VirtualThreads,
     Purpose::Async,
     Purpose::Ip2method,
-    Purpose::Objects,
+    Purpose::Exceptions,
 ];
+
+/// Bytes of an instance whose fields are named: no class has as many.
+const MOST_FIELDS: u64 = 64 << 10;
+
+/// Objects of a type that are asked what they refer to.
+const ASKED: u64 = 4096;
+
+/// Fields begin at multiples of this.
+const FIELD: usize = 4;
+
+/// Read what heaps say of their types: names, those of all fields, which ways from roots are told by, and where references are; and
+/// the roots. All objects are walked once, as only the walk tells which types there are.
+fn read_types(session: &Session<'_>) {
+    for (number, runtime) in session.runtimes().into_iter().enumerate() {
+        let Some(heap) = runtime.heap() else { continue };
+        for (kind, seen) in read_objects(heap) {
+            drop((heap.type_name(kind), heap.type_module(kind)));
+            let elements = heap.type_info(kind).and_then(|info| info.elements);
+            let size = elements.map_or(seen.largest, |elements| elements.start).min(MOST_FIELDS);
+            let element = elements.map_or(0, |elements| elements.size.min(MOST_FIELDS));
+            (0..size).step_by(FIELD).for_each(|at| drop(heap.field_name(kind, at)));
+            (0..element).step_by(FIELD).for_each(|at| drop(heap.element_field_name(kind, at)));
+        }
+        drop((session.roots(number), heap.statics()));
+    }
+}
+
+/// What was seen of the objects of a type.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// How many were asked what they refer to.
+    asked: u64,
+    /// Bytes of the largest.
+    largest: u64,
+}
+
+/// Ask objects what they refer to: the first ones of each type, as the rest are alike, but all that stand for types, as
+/// what these keep is told by the types. So are class loaders, of which there are few.
+fn read_objects(heap: &dyn Heap) -> HashMap<TypeIndex, Seen> {
+    let of_part = |mut all: HashMap<TypeIndex, Seen>, part: &Part| {
+        let mut reader = heap.reader();
+        heap.walker().walk(part, &mut Losses::default(), &mut |object| {
+            let seen = all.entry(object.kind).or_default();
+            seen.largest = seen.largest.max(object.size);
+            if seen.asked < ASKED || heap.type_info(object.kind).is_some_and(|info| info.of_types) {
+                seen.asked += 1;
+                reader.each(object.addr.since(Addr::NULL), |_, _| true);
+            }
+        });
+        all
+    };
+    let shares = heap.parts().par_iter().fold(HashMap::new, of_part);
+    shares.reduce(HashMap::new, |mut all, some| {
+        for (kind, seen) in some {
+            let sum = all.entry(kind).or_default();
+            sum.largest = sum.largest.max(seen.largest);
+        }
+        all
+    })
+}
 
 /// Run the commands that a scrubbed core must answer, so that what they read as structure is what stays.
 ///
 /// The process must have been opened with [`Options::record_bytes`](crate::process::Options::record_bytes): without it nothing is known to be structure,
 /// and all goes.
-pub fn scrub_plan<'p>(session: &Session<'p>, fill: Fill, level: Level, progress: &Progress) -> Plan<'p> {
+pub fn scrub_plan<'s>(session: &'s Session<'_>, fill: Fill, level: Level, progress: &Progress) -> Plan<'s> {
     ANSWERED.iter().for_each(|purpose| purpose.read(session, &[], progress));
+    read_types(session);
     session.blocks();
     if let Some(page) = session.process.facts().diag_page {
         session.process.memory.keep(page.range.start, DIAG_PAGE_SIZE);

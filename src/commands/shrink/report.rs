@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::addr::Addr;
 use crate::map::Kind;
-use crate::scrub::{Counts, Encoding, LeftTexts};
+use crate::scrub::{Became, By, Counts, Encoding, Kept, LeftTexts, Runs};
 use crate::session::Session;
 
 /// `shrink`: the core that was written.
@@ -25,11 +25,57 @@ pub struct ShrinkReport {
     pub text_utf8: u64,
     /// The same in UTF-16.
     pub text_utf16: u64,
-    /// Of a core that was scrubbed: bytes of its memory by what became of them, `kept` in all; `null` where its memory is as
-    /// it was.
-    pub scrubbed: Option<Counts>,
-    /// With `--list-text`: texts that are left in it, of at least 6 characters of ASCII.
+    /// Of a core that was scrubbed: bytes of its memory by the rule that each went by, `kept` in all, the most first; `null` where
+    /// its memory is as it was.
+    pub rules: Option<Vec<RuleRow>>,
+    /// The same of what is no memory, headers and notes: with `rules` it adds up to `size`.
+    pub beside: Option<Vec<RuleRow>>,
+    /// Of a core that was scrubbed: readable text in what stayed, at least 6 characters of ASCII in a row, by where it is and why it
+    /// stayed. They should all be names.
+    pub text_left: Option<Vec<TextLeftRow>>,
+    /// With `--list-text`: each of these texts.
     pub left_texts: Option<Vec<LeftText>>,
+}
+
+/// Bytes that went by one rule (docs/sharing.md has all).
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct RuleRow {
+    /// In a word.
+    pub rule: &'static str,
+    /// What became of them.
+    pub became: Became,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// Readable text that is left in regions of one kind, for one reason.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TextLeftRow {
+    /// Kind of the regions.
+    pub region: Kind,
+    /// Why it stayed.
+    pub rule: Kept,
+    /// Texts.
+    pub runs: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Rows of what was counted.
+pub fn rule_rows(counts: &Counts) -> Vec<RuleRow> {
+    let rows = By::all().map(|by| RuleRow { rule: by.name(), became: by.became(), bytes: counts.of(by) });
+    let mut rows: Vec<RuleRow> = rows.filter(|row| row.bytes > 0).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.bytes));
+    rows
+}
+
+/// How much text is left, the most first.
+pub fn text_left(left: &LeftTexts) -> Vec<TextLeftRow> {
+    let rows = left.runs.iter();
+    let rows = rows.map(|(&(region, rule), &Runs { runs, bytes })| TextLeftRow { region, rule, runs, bytes });
+    let mut rows: Vec<TextLeftRow> = rows.collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.bytes));
+    rows
 }
 
 /// A text that is left in a core that was scrubbed.
@@ -47,10 +93,10 @@ pub struct LeftText {
     pub text: String,
 }
 
-/// Texts that are left, by their first place.
-pub fn left_texts(session: &Session<'_>, left: LeftTexts) -> Vec<LeftText> {
+/// Texts that are left, by their first place; `None` where they were not asked for.
+pub fn left_texts(session: &Session<'_>, left: LeftTexts) -> Option<Vec<LeftText>> {
     let map = session.map();
-    let rows = left.texts.into_iter().map(|((text, encoding), places)| LeftText {
+    let rows = left.texts?.into_iter().map(|((text, encoding), places)| LeftText {
         count: places.count,
         address: places.first,
         kind: map.regions.at(places.first).map(|region| region.kind),
@@ -59,5 +105,5 @@ pub fn left_texts(session: &Session<'_>, left: LeftTexts) -> Vec<LeftText> {
     });
     let mut rows: Vec<LeftText> = rows.collect();
     rows.sort_by_key(|row| row.address);
-    rows
+    Some(rows)
 }

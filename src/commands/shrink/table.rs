@@ -5,10 +5,10 @@ use std::slice;
 
 use serde::Serialize;
 
-use crate::commands::shrink::report::ShrinkReport;
+use crate::commands::shrink::report::{RuleRow, ShrinkReport};
 use crate::render::document::Document;
 use crate::render::{Render, csv_rows};
-use crate::scrub::Encoding;
+use crate::scrub::{Became, By, Encoding, Kept, Rule};
 use crate::units::{count, exact, human};
 
 impl Render for ShrinkReport {
@@ -27,7 +27,7 @@ impl Render for ShrinkReport {
             human(self.in_core),
             exact(self.segments as u64)
         ));
-        let Some(counts) = &self.scrubbed else {
+        let Some(rules) = &self.rules else {
             doc.line(format!(
                 "The memory kept is as it was, with {} of readable text in UTF-8 and {} in UTF-16: smaller is not safer. \
                  `coremap scan-secrets {}` tells what a person would be sorry about.",
@@ -37,16 +37,8 @@ impl Render for ShrinkReport {
             ));
             return doc;
         };
-        let rows = [
-            (counts.overwritten, "overwritten"),
-            (counts.strings, "characters of strings, overwritten so that equal ones stay equal"),
-            (counts.names, "of the program's own names, overwritten by others of the same form"),
-            (counts.pointers, "kept: words that lead into mapped memory"),
-            (counts.structures, "kept: structures that answers read"),
-            (counts.zero, "zero, as before"),
-        ];
-        for (bytes, what) in rows.into_iter().filter(|(bytes, what)| *bytes > 0 || !what.starts_with("of the")) {
-            doc.line(format!("{:>12}  {what}", human(bytes)));
+        for row in rules {
+            doc.line(format!("{:>12}  {:<19} {}", human(row.bytes), row.rule, told(row)));
         }
         if let Some(left) = &self.left_texts {
             for row in left {
@@ -56,7 +48,16 @@ impl Render for ShrinkReport {
             }
             doc.line(format!("{} of text left, each with its first place.", count(left.len() as u64, "piece")));
         }
-        let names = if counts.names > 0 { "" } else { " names" };
+        if self.left_texts.is_none() {
+            let left = self.text_left.iter().flatten();
+            let (runs, bytes) = left.fold((0, 0), |(runs, bytes), row| (runs + row.runs, bytes + row.bytes));
+            doc.line(format!(
+                "{} of readable text left, {} in all, which should all be names: --list-text shows them.",
+                count(runs, "piece"),
+                human(bytes)
+            ));
+        }
+        let names = if rules.iter().any(|row| row.became == Became::Renamed) { "" } else { " names" };
         doc.line(format!("Sizes, counts, types,{names} and who points at whom are as they were: docs/sharing.md."));
         doc
     }
@@ -65,6 +66,40 @@ impl Render for ShrinkReport {
         let Self { file, size, kept, in_core, segments, .. } = self;
         let row = Row { file, size: *size, kept: *kept, in_core: *in_core, segments: *segments };
         csv_rows(slice::from_ref(&row), out)
+    }
+}
+
+/// What became of the bytes of a rule, for people.
+fn told(row: &RuleRow) -> &'static str {
+    let Some(by) = By::all().find(|by| by.name() == row.rule) else { return "" };
+    match by {
+        By::Kept(Kept::Zero) => "zero, as before",
+        By::Kept(Kept::Pointers) => "kept: words that lead into mapped memory",
+        By::Kept(Kept::ProgramFiles) => "kept: what answers read of program files",
+        By::Kept(Kept::RuntimeStructures) => "kept: what answers read of a runtime's own memory",
+        By::Kept(Kept::MallocStructures) => "kept: heads and lists of malloc's blocks",
+        By::Kept(Kept::ObjectHeads) => "kept: types, lengths and references of managed objects",
+        By::Kept(Kept::ThreadRecords) => "kept: control blocks of threads, frames of signals",
+        By::Kept(Kept::Found) => "kept: structures and names, wherever they lie",
+        By::Kept(Kept::Notes | Kept::Headers) => "kept",
+        By::Rule(Rule::Texts) => "overwritten: characters of strings; equal ones stay equal",
+        By::Rule(Rule::Dead) => "overwritten: stacks that are not in use",
+        By::Rule(Rule::Stacks) => "overwritten: stacks in use",
+        By::Rule(Rule::Data) => "overwritten: memory without a form",
+        By::Rule(Rule::Blocks) => "overwritten: what the program has in malloc's blocks",
+        By::Rule(Rule::Objects) => "overwritten: fields and elements of managed objects",
+        By::Rule(Rule::Structures) => "overwritten: the rest of a runtime's own memory",
+        By::Rule(Rule::Images) => "overwritten: the rest of program files",
+        By::Rule(Rule::Values) => "overwritten: values of objects, whatever they look like",
+        By::Rule(Rule::Alike) => "overwritten: references that tell a value become one",
+        By::Rule(Rule::UnnamedTexts) => "overwritten: texts among what was read as structure",
+        By::Rule(Rule::Readable) => "overwritten: addresses that read as a text",
+        By::Rule(Rule::Numbers) => "overwritten: numbers that lead into a heap, and to no object",
+        By::Rule(Rule::Guards) => "overwritten: guards of stacks and pointers",
+        By::Rule(Rule::Registers | Rule::FloatRegisters | Rule::Arguments | Rule::SignalInfo | Rule::UnknownNotes) => {
+            "overwritten"
+        }
+        By::Names => "the program's own names, now others of the same form",
     }
 }
 

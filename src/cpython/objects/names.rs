@@ -7,8 +7,8 @@ use super::{Objects, PyModule, flags};
 use crate::addr::Addr;
 use crate::limits;
 
-/// What modules, `types` above all, call types that have another name of their own (Lib/types.py).
-const OF_TYPES: [(&str, &str); 21] = [
+/// What modules, `types` above all, call types that have another name of their own (Lib/types.py, Lib/importlib, Lib/zipimport.py).
+const OF_TYPES: [(&str, &str); 23] = [
     ("FunctionType", "function"),
     ("MethodType", "method"),
     ("BuiltinFunctionType", "builtin_function_or_method"),
@@ -27,6 +27,9 @@ const OF_TYPES: [(&str, &str); 21] = [
     ("MethodWrapperType", "method-wrapper"),
     ("MethodDescriptorType", "method_descriptor"),
     ("ClassMethodDescriptorType", "classmethod_descriptor"),
+    // Of importlib._bootstrap_external and zipimport, which a program that imports no `types` has too.
+    ("_code_type", "code"),
+    ("_module_type", "module"),
     ("NoneType", "NoneType"),
     ("EllipsisType", "ellipsis"),
     ("NotImplementedType", "NotImplementedType"),

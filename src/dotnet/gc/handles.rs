@@ -44,7 +44,7 @@ pub(crate) type HandleList = (Vec<Handle>, Vec<String>);
 fn walk(gc: Gc<'_>, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
     let Gc { memory, layout, .. } = gc;
     let vars = StructView::new(memory, layout, "GcDacVars", gc.vars.ok_or(GcError::NoVars)?);
-    let tables = heaps(memory, &vars);
+    let (tables, most) = tables(memory, &vars);
     let size = layout.size("TableSegment")?;
     let walks = Walks::new(Phase::Handles, limits::MAX_HANDLE_STEPS);
     // Disjoint: start and end.
@@ -59,13 +59,23 @@ fn walk(gc: Gc<'_>, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
                 continue;
             }
             let array = StructView::new(memory, layout, "HandleTableBucket", bucket).ptr("pTable")?;
-            for t in 0..tables {
+            for t in 0..most {
                 walks.spend(array, 1)?;
-                let table = memory.ptr(array.saturating_add(8 * t))?;
+                let slot = array.saturating_add(8 * t);
+                let list = |table| StructView::new(memory, layout, "HandleTable", table).ptr("SegmentList");
+                // How many there are beyond those of heaps nothing says: behind the last is none.
+                let is_table = |table: &Addr| {
+                    let first = table.is_aligned(8).then(|| list(*table).ok()).flatten();
+                    first.is_some_and(|first| !first.is_null() && first.is_aligned(size))
+                };
+                if t >= tables && memory.ptr(slot).ok().filter(is_table).is_none() {
+                    break;
+                }
+                let table = memory.ptr(slot)?;
                 if table.is_null() {
                     continue;
                 }
-                let segments = StructView::new(memory, layout, "HandleTable", table).ptr("SegmentList")?;
+                let segments = list(table)?;
                 let end = walks.begin().follow(segments, |segment| {
                     let range = AddrRange::sized(segment, size);
                     // Each has thousands of handles: those of a byte more or less would be as many again.
@@ -84,10 +94,11 @@ fn walk(gc: Gc<'_>, out: &mut Vec<AddrRange>) -> Result<(), GcError> {
     end.map_err(GcError::from)
 }
 
-/// Tables in a bucket: one, or one for each heap of a server GC.
-fn heaps(memory: &dyn Memory, vars: &StructView<'_>) -> u64 {
+/// Tables in a bucket, at least and at most: one, or of a server GC one for each processor (objecthandle.cpp, getNumberOfSlots), as
+/// it has no heaps yet when they are made. It may have fewer heaps later, and since .NET 9 begins with as many as processors and gives them up again.
+fn tables(memory: &dyn Memory, vars: &StructView<'_>) -> (u64, u64) {
     let count = vars.ptr("n_heaps").ok().filter(|a| *a != Addr::NULL).and_then(|a| memory.u32(a).ok());
-    count.map_or(1, |n| u64::from(n).clamp(1, limits::MAX_HANDLE_TABLES))
+    count.map_or((1, 1), |n| (u64::from(n).clamp(1, limits::MAX_HANDLE_TABLES), limits::MAX_HANDLE_TABLES))
 }
 
 impl HandleKind {

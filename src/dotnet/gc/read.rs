@@ -16,6 +16,9 @@ use crate::memory::walk::{Broken, Stop, Walks};
 use crate::memory::{Fault, Memory};
 use crate::phase::Phase;
 
+/// `ObjHeader`, which stands before the first object of a segment that was registered as frozen (gcinterface.h, `ibFirstObject`).
+const OBJECT_HEADER: u64 = 8;
+
 /// Why the GC can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GcError {
@@ -252,7 +255,13 @@ impl Reader<'_> {
             _ => view.ptr("allocated")?,
         };
         // The struct stands in front of its memory, or elsewhere.
-        let low = if at < start && start.since(at) <= limits::MAX_SEGMENT_HEADER { at } else { start.align_down(4096) };
+        let page = start.align_down(4096);
+        let low = match generation {
+            _ if at < start && start.since(at) <= limits::MAX_SEGMENT_HEADER => at,
+            // Objects that a program file has begin anywhere in it, and what lies before them is none.
+            Generation::Frozen if start.since(page) > OBJECT_HEADER => start.saturating_sub(OBJECT_HEADER),
+            _ => page,
+        };
         let committed = AddrRange::new(low, view.ptr("committed")?);
         let reserved_end = view.ptr("reserved")?.max(committed.end);
         if reserved_end.since(low) > limits::MAX_RUNTIME_RANGE {

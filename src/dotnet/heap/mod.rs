@@ -117,6 +117,27 @@ impl<'p> Heap<'p> {
         self.tables.get(kind)
     }
 
+    /// Where references stand in objects of a type without elements, as the collector is told: in bytes from their start.
+    pub(crate) fn references_in(&self, info: &MethodTableInfo) -> Vec<u64> {
+        if info.counted() || !self.types.contains_references(info.address) {
+            return Vec::new();
+        }
+        let Some(References::Series(all)) = References::read(self.types.memory, info.address) else {
+            return Vec::new();
+        };
+        let size = u64::from(info.base_size);
+        let places = all.iter().flat_map(|series| {
+            let bytes = size.saturating_add_signed(series.less_size).min(size);
+            (0..bytes / ALIGN).map(|word| series.start.saturating_add(word * ALIGN))
+        });
+        places.filter(|place| *place < size).collect()
+    }
+
+    /// In a string: where its length and its first character are.
+    pub(crate) fn form_of_strings(&self) -> Option<(u64, u64)> {
+        self.string_form
+    }
+
     fn objects(&self) -> &Objects<'p> {
         self.objects.get_or_init(|| {
             let ranges = self.parts.iter().map(|p| p.range);

@@ -74,7 +74,10 @@ pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jit
 }
 
 fn bounds_at(memory: &dyn Memory, start: Addr, len: u32) -> Option<Vec<u8>> {
-    memory.bytes(start, len.min(limits::MAX_IL_MAP) as usize).ok()
+    let len = len.min(limits::MAX_IL_MAP);
+    // Packed numbers may read as a text, and are none.
+    memory.keep(start, u64::from(len));
+    memory.bytes(start, len as usize).ok()
 }
 
 /// Length and start of the bounds: a first number 0 says that

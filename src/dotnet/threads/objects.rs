@@ -7,6 +7,7 @@ use crate::addr::Addr;
 use crate::dotnet::threads::ManagedThread;
 use crate::dotnet::types::TypeSystem;
 use crate::limits;
+use crate::targets::reads::Script;
 
 /// The field of System.Threading.Thread that holds its name.
 const NAME_FIELD: &str = "_name";
@@ -42,7 +43,9 @@ impl TypeSystem<'_> {
         let string = self.memory.ptr(object.checked_add(8 + offset)?).ok().filter(|s| !s.is_null())?;
         let view = self.view("String", string);
         let length = (view.u32("m_StringLength").ok()? as usize).min(limits::MAX_THREAD_NAME);
-        let bytes = self.memory.look(view.addr_of("m_FirstChar").ok()?, length * 2).ok()?;
+        let first = view.addr_of("m_FirstChar").ok()?;
+        let bytes = self.memory.look(first, length * 2).ok()?;
+        self.memory.keep_name(first, bytes.len() as u64, Script::Units(2));
         let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
         Some(String::from_utf16_lossy(&units))
     }

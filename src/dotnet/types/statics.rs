@@ -244,8 +244,17 @@ impl TypeSystem<'_> {
     /// Element type of a MethodTable that is a number or an enumeration; `None` for
     /// others.
     pub fn primitive_of(&self, method_table: Addr) -> Option<u8> {
+        self.of_category(method_table, &[PRIMITIVE, TRUE_PRIMITIVE])
+    }
+
+    /// The same of one that is a number, and no enumeration.
+    pub fn number_of(&self, method_table: Addr) -> Option<u8> {
+        self.of_category(method_table, &[TRUE_PRIMITIVE])
+    }
+
+    fn of_category(&self, method_table: Addr, categories: &[u32]) -> Option<u8> {
         let category = self.view("MethodTable", method_table).u32("MTFlags").ok()? & CATEGORY;
-        if category != PRIMITIVE && category != TRUE_PRIMITIVE {
+        if !categories.contains(&category) {
             return None;
         }
         let class = self.ee_class(method_table).ok()?;

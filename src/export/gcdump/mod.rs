@@ -123,6 +123,9 @@ pub fn write(
         heaps.push(Numbered { source, objects, first, types: Vec::new() });
         first = first.checked_add(len).ok_or_else(too_many_nodes)?;
     }
+    if first == 0 {
+        return Err(ExportError::Unfit("the core has no object of the managed heap: nothing was written".into()));
+    }
     let tree = Tree::of(&heaps);
     let before = tree.nodes.len() as u32;
     let count = i32::try_from(u64::from(before) + u64::from(first)).map_err(|_| too_many_nodes())?;

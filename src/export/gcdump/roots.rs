@@ -1,12 +1,11 @@
 //! The tree of roots above the objects: nodes without a size, whose types have names in brackets. Names are those of dotnet-gcdump
 //! and PerfView (microsoft/perfview, DotNetHeapDumpGraphReader.cs, GCHeapDumper.cs); kinds that these do not know have the runtime's own.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use crate::addr::Addr;
 use crate::export::gcdump::Numbered;
-use crate::managed::{Link, Root, RootKind};
+use crate::export::variables::variables;
+use crate::managed::{Root, RootKind};
 
 /// What a root leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,38 +96,10 @@ impl Tree {
     /// A node for each static variable that stands in an array which a root keeps, itself or by another array. What these lead to is
     /// reached by the array too: the names make it readable, and change nothing of what is reached.
     fn variables(&mut self, top: u32, numbered: &Numbered<'_>) {
-        let heap = numbered.source.heap;
-        let mut arrays: Vec<Addr> = Vec::new();
-        let mut reader = heap.reader();
         let known = |root: &&Root| numbered.number(root.object).is_some();
-        for root in numbered.source.roots.iter().filter(known) {
-            match root.static_arrays {
-                0 => {}
-                1 => arrays.push(root.object),
-                _ => reader.each(root.object.get(), |_, array| {
-                    arrays.push(Addr::new(array));
-                    true
-                }),
-            }
-        }
-        if arrays.is_empty() {
-            return;
-        }
-        arrays.sort_unstable();
-        arrays.dedup();
-        let statics: HashMap<Addr, Arc<str>> = heap.statics();
-        let mut named: Vec<(&str, u32)> = Vec::new();
-        for array in arrays {
-            reader.each(array.get(), |link, value| {
-                if let Link::Field(offset) = link
-                    && let Some(name) = statics.get(&heap.place(array, offset))
-                    && let Some(object) = numbered.number(Addr::new(value))
-                {
-                    named.push((name, object));
-                }
-                true
-            });
-        }
+        let all = variables(numbered.source.heap, numbered.source.roots.iter().filter(known));
+        let named = all.iter().filter_map(|variable| Some((&*variable.name, numbered.number(variable.object)?)));
+        let mut named: Vec<(&str, u32)> = named.collect();
         named.sort_unstable();
         named.dedup();
         let of_threads = |name: &str| name.starts_with("thread static ");

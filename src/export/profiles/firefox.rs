@@ -17,8 +17,8 @@ pub struct Track {
     pub name: String,
     /// The system's number of it.
     pub tid: u32,
-    /// Its stack, the outermost frame first.
-    pub frames: Vec<Frame>,
+    /// The place of its stack in the profile of all.
+    pub stack: usize,
 }
 
 /// The process that all is of.
@@ -59,17 +59,17 @@ fn stack<'f>(
     profile.intern_stack_frames(thread, frames)
 }
 
-/// Write the stack of each thread. Gives how many there are.
+/// Write the stack of each thread; `threads` has the stacks. Gives how many there are.
 ///
 /// # Errors
 /// Those of writing.
-pub fn write_threads(process: &Process, tracks: &[Track], out: &mut dyn Write) -> io::Result<u64> {
+pub fn write_threads(process: &Process, threads: &Profile, tracks: &[Track], out: &mut dyn Write) -> io::Result<u64> {
     let mut profile = begin(process);
     let of = profile.add_process(&process.name, process.pid.unwrap_or(0), moment());
     for track in tracks {
         let thread = profile.add_thread(of, track.tid, moment(), Some(track.tid) == process.pid);
         profile.set_thread_name(thread, &track.name);
-        let stack = stack(&mut profile, thread, track.frames.iter());
+        let stack = stack(&mut profile, thread, threads.frames_of(track.stack));
         profile.add_sample(thread, moment(), stack, CpuDelta::ZERO, 1);
     }
     serde_json::to_writer(out, &profile)?;
@@ -85,12 +85,11 @@ pub fn write_memory(process: &Process, memory: &Profile, out: &mut dyn Write) ->
     let of = profile.add_process(&process.name, process.pid.unwrap_or(0), moment());
     let thread = profile.add_thread(of, process.pid.unwrap_or(0), moment(), true);
     profile.set_thread_name(thread, &memory.title);
-    for (number, held) in (1..).zip(&memory.stacks) {
+    for (place, held) in memory.stacks.iter().enumerate() {
         let bytes = held.weights.first().map_or(0, |&bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-        let frames = held.frames.iter().filter_map(|&frame| memory.frames.get(frame as usize));
-        let stack = stack(&mut profile, thread, frames);
+        let stack = stack(&mut profile, thread, memory.frames_of(place));
         // Each has a place of its own, or one would be the other given back.
-        profile.add_allocation_sample(thread, moment(), stack, number, bytes);
+        profile.add_allocation_sample(thread, moment(), stack, place as u64 + 1, bytes);
     }
     // The viewer opens no thread without a sample; it is of nothing.
     profile.add_sample(thread, moment(), None, CpuDelta::ZERO, 0);

@@ -66,8 +66,8 @@ impl Profile {
         Profile { title: title.into(), measures: measures.to_vec(), ..Profile::default() }
     }
 
-    /// Add a stack, or its weights to an equal one; the outermost frame is first.
-    pub fn add(&mut self, frames: impl IntoIterator<Item = Frame>, weights: &[u64]) {
+    /// Add a stack, or its weights to an equal one; the outermost frame is first. Gives its place among the stacks.
+    pub fn add(&mut self, frames: impl IntoIterator<Item = Frame>, weights: &[u64]) -> usize {
         let frames: Vec<u32> = frames.into_iter().map(|frame| self.number(frame)).collect();
         let (next, stacks) = (self.stacks.len(), &mut self.stacks);
         let at = *self.known.entry(frames).or_insert_with_key(|frames| {
@@ -77,6 +77,13 @@ impl Profile {
         if let Some(stack) = self.stacks.get_mut(at) {
             stack.weights.iter_mut().zip(weights).for_each(|(sum, weight)| *sum = sum.saturating_add(*weight));
         }
+        at
+    }
+
+    /// The frames of the stack at a place, the outermost first.
+    pub fn frames_of(&self, stack: usize) -> impl Iterator<Item = &Frame> {
+        let frames = self.stacks.get(stack).map_or(&[][..], |stack| &stack.frames);
+        frames.iter().filter_map(|&frame| self.frames.get(frame as usize))
     }
 
     fn number(&mut self, frame: Frame) -> u32 {

@@ -43,7 +43,6 @@ mod field {
     pub(super) mod function {
         pub(in super::super) const ID: u32 = 1;
         pub(in super::super) const NAME: u32 = 2;
-        pub(in super::super) const SYSTEM_NAME: u32 = 3;
         pub(in super::super) const FILE: u32 = 4;
     }
 }
@@ -168,8 +167,8 @@ fn frames<'a>(message: &mut Message, program: &'a str, frames: &'a [Frame], text
         message.bytes(field::LOCATION, &location.0);
         let mut function = Message::default();
         function.number(field::function::ID, number);
+        // Where the system's name is the same, pprof takes it for one that is still mangled, and cuts what is in `<>`.
         function.number(field::function::NAME, texts.number(&frame.name));
-        function.number(field::function::SYSTEM_NAME, texts.number(&frame.name));
         function.number(field::function::FILE, texts.number(frame.file.as_deref().unwrap_or_default()));
         message.bytes(field::FUNCTION, &function.0);
     }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::export::profiles::Profile;
+use crate::export::profiles::{Profile, Stack};
 
 #[derive(Serialize)]
 struct File<'a> {
@@ -50,8 +50,11 @@ struct Sampled<'a> {
 /// # Errors
 /// Those of writing.
 pub fn write(profile: &Profile, tool: &str, out: &mut dyn Write) -> io::Result<u64> {
+    // The first view has stacks in the order of the file: what begins alike stands together.
+    let mut stacks: Vec<&Stack> = profile.stacks.iter().collect();
+    stacks.sort_by(|a, b| a.frames.cmp(&b.frames));
     let sampled = profile.measures.iter().enumerate().map(|(number, measure)| {
-        let of = profile.stacks.iter().filter_map(|stack| Some((&stack.frames[..], *stack.weights.get(number)?)));
+        let of = stacks.iter().filter_map(|stack| Some((&stack.frames[..], *stack.weights.get(number)?)));
         let (samples, weights) = of.filter(|(_, weight)| *weight > 0).unzip();
         Sampled {
             r#type: "sampled",

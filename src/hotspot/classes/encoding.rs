@@ -7,6 +7,7 @@ use crate::addr::Addr;
 use crate::hotspot::classes::WORD;
 use crate::hotspot::vm::{Vm, VmError};
 use crate::memory::Memory;
+use crate::targets::Arch;
 
 /// `markWord::klass_shift` of JDK 24 and 25, where the tables lack it.
 const KLASS_SHIFT: u32 = 42;
@@ -18,8 +19,9 @@ enum Wide {
     Plain,
     /// ZGC of one generation: bits above `mask` are a colour, `base` is that of addresses now.
     Coloured { mask: u64, base: u64 },
-    /// ZGC with generations: the address is shifted by `bits`, colours are below it.
-    Shifted { bits: u32, base: u64 },
+    /// ZGC with generations: the address is shifted, colours are below it; `bits` is by how much now. On x86_64 it begins behind that one of
+    /// the bits of `remapped` that is set: pointers that nobody loaded since the last relocation have another than new ones.
+    Shifted { bits: u32, remapped: u64, base: u64 },
 }
 
 /// How the VM's pointers are stored.
@@ -131,7 +133,10 @@ impl Encoding {
             Wide::Plain => word,
             _ if word == 0 => 0,
             Wide::Coloured { mask, base } => word & mask | base,
-            Wide::Shifted { bits, .. } => word >> bits,
+            Wide::Shifted { bits, remapped, .. } => match word & remapped {
+                0 => word >> bits,
+                colour => word >> colour.trailing_zeros() >> 1,
+            },
         }
     }
 
@@ -208,5 +213,9 @@ fn wide(vm: &Vm<'_>) -> Result<Wide, VmError> {
     let at = globals.addr;
     let bits = u32::try_from(bits).ok().filter(|&bits| bits < 64);
     let bits = bits.ok_or(VmError::Nonsense { what: "a shift of more bits than there are", at })?;
-    Ok(Wide::Shifted { bits, base: mask.wrapping_add(1) })
+    // zAddress.hpp: the colours that a pointer may be loaded with, and all others.
+    let colours = ["_ZPointerLoadGoodMask", "_ZPointerLoadBadMask"];
+    let by_colour = vm.process.arch() == Arch::X86_64 && colours.iter().all(|field| globals.has(field));
+    let remapped = if by_colour { global(colours[0])? | global(colours[1])? } else { 0 };
+    Ok(Wide::Shifted { bits, remapped, base: mask.wrapping_add(1) })
 }

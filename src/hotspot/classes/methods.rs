@@ -27,6 +27,8 @@ pub struct MethodInfo {
     pub address: Addr,
     /// As jstack writes it: `java.lang.Thread.sleep(long)`.
     pub name: String,
+    /// What it takes and gives, as class files have it: `(J)V`.
+    pub descriptor: String,
     /// The type that it returns, as Java writes it.
     pub returns: String,
     /// Its class.
@@ -84,7 +86,7 @@ impl Classes<'_> {
         let name = format!("{class}.{name}({})", arguments(&descriptor));
         let returns = descriptor.rsplit_once(')').map(|(_, returns)| external_signature(returns)).unwrap_or_default();
         let lines = has_lines.then_some(code.end);
-        Some(MethodInfo { address: at, name, returns, holder, file, code, is_native, lines })
+        Some(MethodInfo { address: at, name, descriptor, returns, holder, file, code, is_native, lines })
     }
 
     /// Whether a class is one of `Unsafe.defineAnonymousClass`, which JDK 15 replaced by hidden classes: those have an

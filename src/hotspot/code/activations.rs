@@ -33,10 +33,14 @@ impl Code<'_> {
     fn interpreted_by(&self, fp: Addr, bcp: Option<Addr>) -> Option<Activation> {
         let last_sp = self.frame_offset("frame::interpreter_frame_last_sp_offset", interpreted::LAST_SP);
         let method = self.frame_word(fp, last_sp.checked_add(interpreted::METHOD_FROM_LAST_SP)?)?;
-        let kept = self.frame_word(fp, last_sp.checked_add(interpreted::BCP_FROM_LAST_SP)?);
+        let place = last_sp.checked_add(interpreted::BCP_FROM_LAST_SP)?;
+        let kept = self.frame_word(fp, place);
         let info = self.classes.method(method)?;
         // A register is right of the innermost frame alone, and there it is newer.
         let bcp = [bcp, kept].into_iter().flatten().find(|&bcp| info.code.contains(bcp));
+        if kept.is_some() && kept == bcp {
+            self.keep_frame_word(fp, place);
+        }
         let bci = bcp.map(|bcp| bcp.since(info.code.start) as i64);
         Some(self.activation(&info, Addr::NULL, 0, bci, Execution::Interpreted))
     }

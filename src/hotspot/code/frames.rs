@@ -102,6 +102,11 @@ impl Code<'_> {
         Some(Addr::new(u64::from_le_bytes(word.try_into().ok()?)))
     }
 
+    /// A word of a frame was what it was taken for.
+    pub(super) fn keep_frame_word(&self, fp: Addr, words: i64) {
+        self.classes.vm.memory.keep(fp.wrapping_offset(words.wrapping_mul(WORD as i64)), WORD);
+    }
+
     /// How the VM's constants say that a word of a frame stands to its frame pointer.
     pub(super) fn frame_offset(&self, name: &str, otherwise: i64) -> i64 {
         self.classes.vm.constant(name).unwrap_or(otherwise)

@@ -15,6 +15,7 @@ use crate::layout::{DOTNET_BUNDLE, Layout, LayoutError, StructView, ViewError};
 use crate::limits;
 use crate::memory::Memory;
 use crate::targets::Target;
+use crate::targets::reads::Script;
 
 /// The host policy, where it is not inside the program: in single-file programs that need
 /// an installed runtime.
@@ -113,8 +114,35 @@ fn read(
     files.sort();
     let id = text(memory, layout, runner.addr_of("bundle_id")?)?.unwrap_or_default();
     let version = (runner.u32("major_version")?, runner.u32("minor_version")?);
+    if memory.keeps() {
+        keep(memory, layout, &runner, (begin, kind, count))?;
+    }
     let source = format!("the host's manifest at {here}, of version {}.{}", version.0, version.1);
     Ok(Some(Bundle { program: path.clone(), files, id, source }))
+}
+
+/// This was a manifest: its numbers and names are structures, wherever they lie.
+fn keep(
+    memory: &dyn Memory,
+    layout: &Layout,
+    runner: &StructView<'_>,
+    (begin, kind, count): (Addr, &'static str, u64),
+) -> Result<(), ViewError> {
+    let (start, files) = (runner.addr_of("num_embedded_files")?, runner.addr_of("files")?);
+    let vector = layout.field("std_vector", "capacity")?;
+    memory.keep(start, files.since(start).saturating_add(vector.unsigned_abs()).saturating_add(8));
+    let size = layout.size(kind)?;
+    memory.keep(begin, count.saturating_mul(size));
+    let paths = (0..count).map(|i| {
+        let entry = StructView::new(memory, layout, kind, begin.saturating_add(i.saturating_mul(size)));
+        entry.addr_of("relative_path")
+    });
+    for at in paths.chain([runner.addr_of("bundle_id")]) {
+        let string = StructView::new(memory, layout, "std_string", at?);
+        memory.keep(string.addr_of("data")?, 16);
+        memory.keep_name(string.ptr("data")?, string.u64("length")?.min(limits::MAX_NAME as u64), Script::Utf8);
+    }
+    Ok(())
 }
 
 /// What the host itself asks of an entry (`file_entry_t::is_valid`).

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::memory::OVERWRITTEN;
 use crate::memory::content::leads::{Lead, Leads, Words};
 use crate::words::BlockContent;
 
@@ -15,6 +16,8 @@ pub enum Content {
     Byte(u8),
     /// One 8-byte word over and over, whose bytes differ.
     Word(u64),
+    /// What stands for values in a core that was scrubbed: half or more of what is not zero.
+    Overwritten,
     /// Text of one byte a letter, or UTF-8.
     Utf8,
     /// Text of two bytes a letter, as .NET, Java and Windows keep it.
@@ -78,6 +81,9 @@ impl Content {
         if all.iter().all(|word| word == first) {
             return Content::of_word(*first);
         }
+        if all.contains(&OVERWRITTEN.to_le_bytes()) && is_overwritten(all) {
+            return Content::Overwritten;
+        }
         let counts = counts(page);
         if let Some(text) = text(page, &counts) {
             return text;
@@ -122,6 +128,7 @@ impl Content {
         match word {
             [0, ..] if word == [0; 8] => Content::Zero,
             [byte, ..] if word == [byte; 8] => Content::Byte(byte),
+            _ if u64::from_le_bytes(word) == OVERWRITTEN => Content::Overwritten,
             _ => Content::Word(u64::from_le_bytes(word)),
         }
     }
@@ -139,6 +146,7 @@ impl Content {
             Content::Zero => "zero",
             Content::Byte(_) => "one byte value",
             Content::Word(_) => "one repeated word",
+            Content::Overwritten => "values that were overwritten",
             Content::Utf8 => "text",
             Content::Utf16 => "UTF-16 text",
             Content::Sparse => "nearly all zero",
@@ -157,6 +165,7 @@ impl Content {
             Content::Zero => BlockContent::Zero,
             Content::Byte(_) => BlockContent::Fill,
             Content::Word(_) => BlockContent::Word,
+            Content::Overwritten => BlockContent::Overwritten,
             Content::Utf8 | Content::Utf16 => BlockContent::Text,
             Content::Sparse => BlockContent::Sparse,
             Content::Bitmap => BlockContent::Bitmap,
@@ -182,6 +191,13 @@ impl fmt::Display for Content {
             other => f.write_str(other.name()),
         }
     }
+}
+
+/// Whether half or more of the words that are not zero are what stands for values that went.
+fn is_overwritten(words: &[[u8; 8]]) -> bool {
+    let overwritten = words.iter().filter(|word| **word == OVERWRITTEN.to_le_bytes()).count();
+    let written = words.iter().filter(|word| **word != [0; 8]).count();
+    2 * overwritten >= written
 }
 
 pub(super) fn percent(n: usize, of: usize) -> usize {

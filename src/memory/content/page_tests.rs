@@ -28,6 +28,15 @@ fn what_is_filled_is_told_with_what() {
 }
 
 #[test]
+fn what_stands_for_values_that_went_is_no_content() {
+    let (gone, kept) = (OVERWRITTEN.to_le_bytes(), 0x7f12_3456_7890_u64.to_le_bytes());
+    let page = |words: &[[u8; 8]]| of(words.concat().into_iter().cycle());
+    assert_eq!(page(&[gone]), Content::Overwritten);
+    assert_eq!(page(&[gone, [0; 8], kept, [0; 8]]), Content::Overwritten);
+    assert_ne!(page(&[gone, kept, kept, [0; 8]]), Content::Overwritten);
+}
+
+#[test]
 fn text_is_told_in_its_encodings() {
     let english = "The quick brown fox jumps over the lazy dog.\n";
     assert_eq!(of(english.bytes().cycle()), Content::Utf8);

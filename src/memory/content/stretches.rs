@@ -19,7 +19,7 @@ const CHANGING: u64 = 16 * PAGE;
 fn lasting(content: Content) -> u64 {
     match content {
         Content::Zero => u64::MAX,
-        Content::Byte(_) | Content::Word(_) => 4 * PAGE,
+        Content::Byte(_) | Content::Word(_) | Content::Overwritten => 4 * PAGE,
         Content::Utf8 | Content::Utf16 | Content::Bitmap | Content::Float | Content::Random => 16 * PAGE,
         Content::Sparse | Content::Pointers(_) | Content::Structures | Content::Mixed => 64 * PAGE,
     }

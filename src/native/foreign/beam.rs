@@ -95,9 +95,11 @@ fn singles(scene: &Scene<'_>) -> Vec<AddrRange> {
     for range in scene.open() {
         let mut at = range.start.align_up(PAGE);
         while let Some(head) = head(scene, at) {
-            let block = scene.memory.u64(at.saturating_add(CARRIER_HEAD)).unwrap_or_default();
+            let block = scene.memory.peek_u64(at.saturating_add(CARRIER_HEAD)).unwrap_or_default();
             let fits = block & BLOCK_FLAGS == BLOCK_FLAGS && block & BLOCK_SIZE <= head.range.len() - CARRIER_HEAD;
             if head.flags == SINGLE && fits && block & BLOCK_SIZE > head.range.len() / 2 {
+                scene.keep(at.saturating_add(CARRIER_HEAD), 1);
+                scene.keep(at, 4);
                 by_allocator.entry(head.allocator).or_default().push(head.range);
             }
             at = head.range.end;
@@ -152,6 +154,7 @@ impl Carriers<'_> {
                     break;
                 };
                 self.known.insert(head.range);
+                self.scene.keep(at, 4);
                 self.allocators.insert(head.allocator);
                 at = if forward { head.next } else { head.prev };
             }
@@ -164,8 +167,14 @@ impl Carriers<'_> {
         let head = head(self.scene, at).filter(|h| self.allocators.contains(&h.allocator))?;
         match is_linked(self.scene, at, &head) {
             Some(true) => return self.linked(at),
-            None => self.known.insert(head.range),
-            Some(false) => self.cached.insert(head.range),
+            None => {
+                self.scene.keep(at, 4);
+                self.known.insert(head.range)
+            }
+            Some(false) => {
+                self.scene.keep(at, 4);
+                self.cached.insert(head.range)
+            }
         };
         Some(head)
     }

@@ -22,6 +22,9 @@ const ARENA_INDEX: u64 = 32;
 /// Classes of blocks: 512 bytes at most, by 16 or by 8.
 const MAX_CLASSES: u64 = 64;
 
+/// Pools of an arena that prove it.
+const PROVED: u64 = 4;
+
 /// Entries of an array that may be unused before the first one in use.
 const MAX_UNUSED: u64 = 256;
 
@@ -72,6 +75,10 @@ fn arenas(scene: &Scene<'_>, array: Addr) -> Vec<AddrRange> {
         let Some(entry) = array.checked_add(ARENA_OBJECT * index).and_then(|at| scene.words(at)) else { break };
         match arena(scene, entry, index, size) {
             Some(range) => {
+                // Three words: the links behind them are addresses. Of a pool its numbers.
+                scene.keep(array.saturating_add(ARENA_OBJECT * index), 3);
+                let first = range.start.align_up(size.1);
+                (0..PROVED).for_each(|i| scene.keep(first.saturating_add(i * size.1 + ARENA_INDEX), 2));
                 out.push(range);
                 unused = 0;
             }
@@ -99,7 +106,7 @@ fn arena(scene: &Scene<'_>, entry: [u64; 6], index: u64, (size, pool): (u64, u64
         && (size / pool - 1..=size / pool).contains(&total);
     // Pools up to pool_address were given out once, and keep their header.
     let carved = used / pool;
-    let numbered = (0..carved.min(4)).all(|i| {
+    let numbered = (0..carved.min(PROVED)).all(|i| {
         let header = first.saturating_add(i * pool + ARENA_INDEX);
         scene.words::<2>(header).is_some_and(|[number, offsets]| {
             number & 0xffff_ffff == index && number >> 32 < MAX_CLASSES && offsets & 0xffff_ffff <= pool

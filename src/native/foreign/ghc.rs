@@ -49,13 +49,15 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
 fn megablocks(scene: &Scene<'_>, at: Addr) -> Option<AddrRange> {
     let open = scene.open_at(at)?;
     let describes = |block: u64| {
-        let start = scene.memory.ptr(at.saturating_add(block * DESCRIPTION));
-        start.is_ok_and(|start| start == at.saturating_add(block * BLOCK))
+        let start = scene.memory.peek_u64(at.saturating_add(block * DESCRIPTION));
+        start.is_ok_and(|start| start == at.saturating_add(block * BLOCK).get())
     };
     if !TRIED.into_iter().all(describes) {
         return None;
     }
-    let count = scene.memory.u64(at.saturating_add(FIRST * DESCRIPTION + COUNT)).ok()? & 0xffff_ffff;
+    let count_at = at.saturating_add(FIRST * DESCRIPTION + COUNT);
+    let count = scene.memory.peek_u64(count_at).ok()? & 0xffff_ffff;
+    scene.keep(count_at, 1);
     // BLOCKS_TO_MBLOCKS: only the first has blocks that it uses for descriptions.
     let behind = count.saturating_sub(BLOCKS - FIRST).div_ceil(BLOCKS);
     AddrRange::sized(at, (1 + behind) * MEGABLOCK).intersect(&open)

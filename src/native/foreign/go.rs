@@ -81,9 +81,11 @@ fn is_go(scene: &Scene<'_>, image: &Image<'_>) -> bool {
     for part in &image.writable {
         let part = AddrRange::sized(part.start, part.len().min(MAX_BEFORE_MAGIC));
         scene.each_word(part, |at, word| {
-            yes |= word == magic
-                && at.is_aligned(16)
-                && at.checked_add(8).is_some_and(|at| scene.memory.bytes(at, rest.len()).is_ok_and(|b| b == rest));
+            let rest_at = at.saturating_add(8);
+            if word == magic && at.is_aligned(16) && scene.memory.look(rest_at, rest.len()).is_ok_and(|b| b == rest) {
+                scene.memory.keep(at, MAGIC.len() as u64);
+                yes = true;
+            }
         });
     }
     yes
@@ -111,7 +113,8 @@ impl Arenas {
         let base = if scene.arch == Arch::X86_64 { BASE_OFFSET } else { 0 };
         for &arena in arenas {
             let index = arena.wrapping_add(base).since(Addr::NULL) / ARENA;
-            let Some(header) = table.checked_add(8 * index).and_then(|at| scene.memory.ptr(at).ok()) else { continue };
+            let header = table.checked_add(8 * index).and_then(|at| scene.memory.peek_u64(at).ok());
+            let Some(header) = header.map(Addr::new) else { continue };
             if scene.open_at(header).is_none() {
                 continue;
             }
@@ -145,7 +148,7 @@ fn first_span_in(scene: &Scene<'_>, range: AddrRange, arena: Addr) -> Option<(Ad
         if first.is_some() || !span.is_aligned(8) || scene.open_at(span).is_none() {
             return;
         }
-        let start = span.checked_add(START_ADDR).and_then(|at| memory.ptr(at).ok());
+        let start = span.checked_add(START_ADDR).and_then(|at| memory.peek_u64(at).ok()).map(Addr::new);
         let inside = start.filter(|s| s.is_aligned(HEAP_PAGE)).and_then(|s| s.checked_since(arena));
         first = inside.filter(|offset| *offset < ARENA).map(|offset| (place, offset / HEAP_PAGE, span));
     });

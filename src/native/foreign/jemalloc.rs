@@ -116,6 +116,7 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], owner: Owne
     if slabs == 0 || unsound * SOUND > words.len() {
         return None;
     }
+    holders.iter().for_each(|(at, _)| scene.keep(*at, WORDS as u64));
     extents.sort_by_key(|e| e.range.start);
     extents.dedup_by(|next, kept| next.range.start < kept.range.end);
     let committed = holders.iter().map(|(_, range)| range.len()).fold(0, u64::saturating_add);
@@ -185,14 +186,24 @@ impl Finder<'_> {
             let at = thread.checked_offset(known)?;
             // A thread that never asked for memory has none.
             let none = || self.scene.words(at).is_some_and(|[head]| head == 0).then(Cache::default);
-            return self.bins(at).map(|(_, cache)| cache).or_else(none);
+            let found = self.bins(at);
+            if let Some((bins, _)) = &found {
+                self.keep(at, *bins);
+            }
+            return found.map(|(_, cache)| cache).or_else(none);
         }
         let places = (0..TLS / 4).map(|i| 8 * i as i64 - TLS as i64);
         let tried = places.filter_map(|at| Some((at, self.bins(thread.checked_offset(at)?)?)));
         // From a later bin on there are fewer.
-        let (at, (_, cache)) = tried.max_by_key(|(at, (bins, _))| (*bins, Reverse(*at)))?;
+        let (at, (bins, cache)) = tried.max_by_key(|(at, (bins, _))| (*bins, Reverse(*at)))?;
         *distance = Some(at);
+        self.keep(thread.checked_offset(at)?, bins);
         Some(cache)
+    }
+
+    /// So many bins from `at` on are a cache's.
+    fn keep(&self, at: Addr, bins: usize) {
+        self.scene.keep(at, BIN / 8 * bins as u64);
     }
 
     /// The bins from `at` on, as many as there are in a row, with their number.
@@ -220,7 +231,7 @@ impl Finder<'_> {
             return None;
         }
         let mut cache = Cache { items: Vec::new(), stacks: self.used_at(head).into_iter().collect() };
-        let read = self.scene.memory.bytes(head, held.into()).ok()?;
+        let read = self.scene.memory.look(head, held.into()).ok()?;
         for word in read.as_chunks::<8>().0 {
             let item = Addr::new(u64::from_le_bytes(*word));
             cache.items.push(self.used_at(item).filter(|start| *start == item)?);

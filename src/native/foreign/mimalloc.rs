@@ -5,7 +5,7 @@
 //! own data. So a word in the head of an aligned block that gives a number of that data, XORed with the block's address, proves
 //! the segment. The size in slices stands behind the cookie. Source: mimalloc types.h (`mi_segment_t`, `mi_memid_t`, `mi_arena_t`) of 1.6 to 3.6.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use super::found::{Found, Label};
 use super::scene::{Image, Pointer, Scene};
@@ -45,11 +45,11 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let images = scene.images.iter().find(named).or_else(|| scene.images.iter().find(linked));
     let Some(image) = images else { return };
     arenas(scene, image, found);
-    let mut data = HashSet::new();
+    let mut data = HashMap::new();
     for part in &image.writable {
-        scene.each_word(*part, |_, word| {
+        scene.each_word(*part, |place, word| {
             if is_random(word) {
-                data.insert(word);
+                data.insert(word, place);
             }
         });
     }
@@ -62,8 +62,12 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
         // mi_segment_t begins with the memory's id, a commit mask of 64 bytes and links: the cookie is
         // among its first 64 words.
         let Some(words) = scene.words::<64>(at) else { return true };
-        let cookie = words.iter().position(|w| *w != 0 && data.contains(&(w ^ at.get())));
-        if let Some(i) = cookie {
+        let of = |w: &u64| data.get(&(w ^ at.get())).filter(|_| *w != 0);
+        let cookie = words.iter().enumerate().find_map(|(i, w)| Some((i, *of(w)?)));
+        if let Some((i, place)) = cookie {
+            // The number of the data, and the cookie with the count behind it.
+            scene.keep(place, 1);
+            scene.keep(at.saturating_add(8 * i as u64), 2);
             first.get_or_insert(at);
             let slices = words.get(i + 1).copied().filter(|n| (1..=MAX_SLICES).contains(n) && at.is_aligned(SEGMENT));
             let len = slices.map_or(if at.is_aligned(SEGMENT) { SEGMENT } else { OLD_SEGMENT }, |n| n * SLICE);
@@ -105,7 +109,11 @@ fn arena(scene: &Scene<'_>, image: &Image<'_>, pointer: &Pointer) -> Option<Addr
     let leads_back = |subproc: Addr| {
         in_data(subproc) && pointer.place.checked_since(subproc).is_some_and(|after| after < MAX_SUBPROC)
     };
-    (sound && rest.into_iter().any(leads_back)).then_some(range)
+    let found = sound && rest.into_iter().any(leads_back);
+    if found {
+        scene.keep(pointer.to, 2);
+    }
+    found.then_some(range)
 }
 
 #[cfg(test)]

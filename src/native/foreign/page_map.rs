@@ -42,6 +42,8 @@ struct Map {
     symbols: &'static [&'static str],
     /// What the structure behind an entry is called.
     structure: &'static str,
+    /// Words of it that are read.
+    words: u64,
     /// How it may have been built.
     shapes: &'static [Shape],
     /// Reads an entry.
@@ -110,6 +112,7 @@ const MAPS: [Map; 2] = [
         modules: &["libjemalloc"],
         symbols: &["mallocx", "je_mallocx", "malloc_stats_print"],
         structure: "edata",
+        words: 3,
         shapes: &[
             Shape::new(12),
             // With more bits of address there is no room left in a word for the size class: entries have two.
@@ -124,6 +127,7 @@ const MAPS: [Map; 2] = [
         modules: &["libtcmalloc"],
         symbols: &["tc_malloc", "MallocExtension_GetNumericProperty"],
         structure: "Span",
+        words: 2,
         shapes: &[Shape::new(13), Shape::new(12), Shape::new(15), Shape::new(16)],
         holder: span,
     },
@@ -169,6 +173,8 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
                 let read = Reader { scene, map, shape };
                 let parts = read.all(image);
                 if parts.holders >= if known { 1 } else { ENOUGH } {
+                    parts.slots.iter().for_each(|slot| scene.keep(*slot, shape.entry / 8));
+                    parts.extents.iter().for_each(|(at, _)| scene.keep(*at, map.words));
                     parts.say(map, image, scene, found);
                     break;
                 }
@@ -185,6 +191,8 @@ struct Parts {
     memory: Vec<AddrRange>,
     /// Structures, with the memory of each.
     extents: Vec<(Addr, AddrRange)>,
+    /// Entries that lead to them.
+    slots: Vec<Addr>,
     leaves: Vec<AddrRange>,
     /// Where structures lie, by MiB.
     structures: BTreeSet<Addr>,
@@ -334,8 +342,12 @@ impl Reader<'_> {
     fn read(&self, leaf: Addr, window: AddrRange, parts: &mut Parts) {
         for open in self.scene.open_within(window) {
             let slots = AddrRange::new(self.slot(leaf, window, open.start), self.slot(leaf, window, open.end));
-            let mut past = open.start;
+            let (mut past, mut last) = (open.start, None);
             self.scene.each_word(slots, |slot, word| {
+                // Pages within have the same entry, as far as they have one.
+                if last == Some(word) && parts.slots.len() < limits::MAX_FOREIGN_STEPS {
+                    parts.slots.push(slot);
+                }
                 if slot < self.slot(leaf, window, past) || parts.holders >= limits::MAX_FOREIGN_STEPS {
                     return;
                 }
@@ -345,6 +357,10 @@ impl Reader<'_> {
                     if parts.extents.len() < limits::MAX_FOREIGN_EXTENTS {
                         parts.extents.push((h.at, h.range));
                     }
+                    if last != Some(word) {
+                        parts.slots.push(slot);
+                    }
+                    last = Some(word);
                     parts.structures.insert(h.at.align_down(1 << 20));
                     past = h.range.end.min(window.end);
                 }
@@ -364,6 +380,7 @@ fn base_blocks(scene: &Scene<'_>) -> Vec<AddrRange> {
             let next = Addr::new(next);
             let fits = size > 0 && size.is_multiple_of(HUGE) && next.is_aligned(HUGE);
             if fits && block.contains(Addr::new(rest)) && Addr::new(rest).checked_add(left) == Some(block.end) {
+                scene.keep(at, 5);
                 out.push(block);
             }
         }

@@ -104,6 +104,7 @@ fn entries(scene: &Scene<'_>, walks: &Walks, root: Addr, candidates: &BTreeSet<A
             tracing::debug!("super pages of {root}: {e}");
             return None;
         }
+        out.iter().for_each(|(at, _)| scene.keep(*at, 3));
         Some(out)
     })
 }

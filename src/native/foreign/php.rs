@@ -94,6 +94,7 @@ fn huge_blocks(scene: &Scene<'_>, heap: Addr, chunks: &BTreeSet<Addr>) -> Vec<Ad
     let walks = Walks::new(Phase::Foreign, limits::MAX_FOREIGN_RANGES);
     let end = walks.begin().follow(first, |at| {
         let (range, next) = block(at).ok_or("no huge block")?;
+        scene.keep(at, 3);
         out.push(range);
         Ok::<_, &str>(next)
     });

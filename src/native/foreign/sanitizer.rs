@@ -60,6 +60,7 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
         // Those behind each other are one range, and not all of it need be blocks: what the program maps may be between.
         let mut at = open.start;
         while let Some(range) = own_mapping(scene, at, open) {
+            scene.keep(at, 3);
             mapped.push(range);
             at = range.end;
         }

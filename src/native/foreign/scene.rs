@@ -140,10 +140,10 @@ impl<'a> Scene<'a> {
         starts.iter().find_map(|s| self.images.iter().find(|i| i.name.starts_with(s)))
     }
 
-    /// The words at an address.
+    /// The words at an address, to see whether they are what is looked for.
     pub(super) fn words<const N: usize>(&self, at: Addr) -> Option<[u64; N]> {
         let mut out = [0; N];
-        let read = self.memory.bytes(at, N.checked_mul(8)?).ok()?;
+        let read = self.memory.look(at, N.checked_mul(8)?).ok()?;
         LittleEndian::read_u64_into(&read, &mut out);
         Some(out)
     }
@@ -151,7 +151,7 @@ impl<'a> Scene<'a> {
     /// Visit the words of `range` that can be read and are not zero, with their places.
     pub(super) fn each_word(&self, range: AddrRange, mut visit: impl FnMut(Addr, u64)) {
         for part in self.memory.readable_parts(range, BLOCK) {
-            let Ok(read) = self.memory.bytes(part.start, part.len() as usize) else { continue };
+            let Ok(read) = self.memory.look(part.start, part.len() as usize) else { continue };
             for (i, word) in read.as_chunks::<8>().0.iter().enumerate() {
                 let word = u64::from_le_bytes(*word);
                 if word != 0 {
@@ -159,6 +159,12 @@ impl<'a> Scene<'a> {
                 }
             }
         }
+    }
+
+    /// What was looked at there is a structure, proven by now: a core that is scrubbed keeps it, and is recognised by it as this
+    /// one is. Addresses stay by themselves.
+    pub(super) fn keep(&self, at: Addr, words: u64) {
+        self.memory.keep(at, words.saturating_mul(8));
     }
 
     /// Words of an image's data that lead into memory that nobody claimed, to a multiple of `align`.

@@ -59,11 +59,13 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Ima
     let first = *caches.iter().next()?;
     let sizes = sizes(scene, first)?;
     let (mut extents, mut cuts, mut unsound) = (Vec::new(), Vec::new(), 0_usize);
+    let mut spans = Vec::new();
     let mut sorted = holders.to_vec();
     sorted.sort_by_key(|(_, range)| range.start);
     sorted.dedup_by(|next, kept| next.1.start < kept.1.end);
     for (at, range) in sorted {
         let Some(words) = scene.words::<6>(at) else { continue };
+        spans.push(at);
         let (class, location) = ((words[COUNTS] >> 16 & 0xff) as usize, words[COUNTS] >> 24 & 3);
         if location != 0 {
             continue;
@@ -85,7 +87,7 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Ima
                 *word |= 1 << (number % 64);
             }
             free += 1;
-            scene.memory.ptr(object).map_err(|_| "not in the core")
+            scene.memory.peek_u64(object).map(Addr::new).map_err(|_| "not in the core")
         });
         if list.is_err() || free + (words[COUNTS] & 0xffff) != room {
             unsound += 1;
@@ -98,6 +100,9 @@ pub(super) fn heap(scene: &Scene<'_>, holders: &[(Addr, AddrRange)], image: &Ima
     if cuts.is_empty() || unsound * SOUND > holders.len() {
         return None;
     }
+    spans.into_iter().for_each(|at| scene.keep(at, SPAN / 8));
+    // With the entry behind the last one, which ends them.
+    caches.iter().for_each(|at| scene.keep(*at, ENTRY / 8 * (sizes.len() as u64 + 1)));
     let evidence = format!(
         "{}; {} of them, cut into objects, whose lists of free objects and counts of others make as many as they have room for",
         count(holders.len() as u64, "span"),
@@ -137,7 +142,7 @@ fn object_number(range: AddrRange, size: u64, at: Addr) -> Option<u64> {
 fn sizes(scene: &Scene<'_>, cache: Addr) -> Option<Vec<u64>> {
     let mut out = vec![0];
     for class in 1..MOST_CLASSES {
-        let size = scene.memory.u32(cache.checked_add(ENTRY * class + ENTRY_SIZE)?).ok()?;
+        let size = scene.memory.peek_u32(cache.checked_add(ENTRY * class + ENTRY_SIZE)?).ok()?;
         if u64::from(size) <= *out.last()? {
             break;
         }
@@ -205,7 +210,10 @@ fn transfers(scene: &Scene<'_>, image: &Image<'_>, cuts: &[Cut]) -> Vec<(Addr, u
             counts.is_some_and(|[number, _]| number == spans) && counts.is_some_and(|[_, objects]| objects == free)
         });
         let Some(slots) = central.and_then(|at| at.checked_add(2 * SPAN + 16)) else { continue };
-        let used = slots.checked_add(16 * SLOTS).and_then(|at| scene.memory.u32(at).ok()).unwrap_or(0);
+        let used = slots.checked_add(16 * SLOTS).and_then(|at| scene.memory.peek_u32(at).ok()).unwrap_or(0);
+        // The counts before the slots, and the number behind them.
+        scene.keep(slots.saturating_sub(16), 2);
+        scene.keep(slots.saturating_add(16 * SLOTS), 1);
         for slot in 0..u64::from(used).min(SLOTS) {
             if let Some([head, _]) = slots.checked_add(16 * slot).and_then(|at| scene.words::<2>(at)) {
                 out.push((Addr::new(head), u64::MAX));
@@ -228,7 +236,7 @@ fn cached(scene: &Scene<'_>, walks: &Walks, extents: &[Extent], chains: &[(Addr,
             }
             left -= 1;
             out.insert(object);
-            scene.memory.ptr(object).map_err(|_| "not in the core")
+            scene.memory.peek_u64(object).map(Addr::new).map_err(|_| "not in the core")
         });
         if let Err(e) = end {
             tracing::debug!("a list of free objects from {head} on: {e}");

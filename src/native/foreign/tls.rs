@@ -14,7 +14,7 @@ const PAGE: u64 = 4096;
 pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
     let Some(block) = scene.thread_pointer else { return };
     let Some(mapping) = scene.open_at(block) else { return };
-    if !scene.memory.ptr(block).is_ok_and(|this| this == block) {
+    if !scene.memory.peek_u64(block).is_ok_and(|this| this == block.get()) {
         return;
     }
     let small = mapping.len() <= limits::MAX_TLS_MAPPING;

@@ -50,6 +50,8 @@ struct Layout {
 /// A page that may be one.
 struct Candidate {
     at: Addr,
+    /// Where its description is.
+    place: Addr,
     words: [u64; WORDS],
 }
 
@@ -92,7 +94,7 @@ fn candidate(scene: &Scene<'_>, way: Way, at: Addr) -> Option<Candidate> {
 /// The page at `at`, with a description at `place`.
 fn described(scene: &Scene<'_>, at: Addr, place: Addr) -> Option<Candidate> {
     let words: [u64; WORDS] = scene.words(place)?;
-    let candidate = Candidate { at, words };
+    let candidate = Candidate { at, place, words };
     // Most places are no pages, and not worth to be kept.
     let its = place == at || words.contains(&at.get());
     (its && !layouts(scene, &candidate).is_empty()).then_some(candidate)
@@ -143,6 +145,9 @@ fn say(scene: &Scene<'_>, way: Way, list: &[Candidate], enough: usize, owner: Ow
     for page in pages {
         let words = page.words.get(heap_at).zip(page.words.get(layout.size));
         if let Some((heap, size)) = words.filter(|(heap, _)| is_pointer(scene, **heap)) {
+            for word in [heap_at, layout.size, layout.start, layout.end] {
+                scene.keep(page.place.saturating_add(8 * word as u64), 1);
+            }
             heaps.entry(Addr::new(*heap)).or_default().extend(sized(page.at, *size));
         }
     }

@@ -71,6 +71,9 @@ impl Tcache {
 /// program has much of its own. Each page more is one more read in each thread.
 const TLS: [u64; 2] = [4 << 10, 64 << 10];
 
+/// Bytes of a variable that has an address.
+const POINTER: u64 = 8;
+
 /// What threads' TLS says of malloc.
 #[derive(Debug, Default)]
 pub(super) struct ThreadWords {
@@ -143,16 +146,20 @@ impl ThreadWords {
             }
         }
         unread.dedup();
-        ThreadWords { tcaches: most_common(caches).into_iter().collect(), arenas: most_common(arenas), unread }
+        let (distance, arenas) = most_common(arenas);
+        for thread in threads.iter().filter(|thread| arenas.iter().any(|(_, tid)| *tid == thread.tid)) {
+            thread.thread_pointer.into_iter().for_each(|at| memory.keep(at.wrapping_offset(distance), POINTER));
+        }
+        ThreadWords { tcaches: most_common(caches).1.into_iter().collect(), arenas, unread }
     }
 }
 
 /// Distance from the thread pointer, and what stands there in which thread.
 type Hits<T> = BTreeMap<i64, Vec<(T, u32)>>;
 
-/// What stands at the distance that most threads have it at.
-fn most_common<T>(hits: Hits<T>) -> Vec<(T, u32)> {
-    hits.into_values().max_by_key(Vec::len).unwrap_or_default()
+/// The distance that most threads have something at, and what stands there.
+fn most_common<T>(hits: Hits<T>) -> (i64, Vec<(T, u32)>) {
+    hits.into_iter().max_by_key(|(_, hits)| hits.len()).unwrap_or_default()
 }
 
 /// The form of cache that a chunk's size stands for, if it has that of one.

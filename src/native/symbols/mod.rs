@@ -160,6 +160,13 @@ impl<'a> NativeSymbols<'a> {
         symbols.map_or((0, 0), |s| (s.code.len(), s.data.len()))
     }
 
+    /// Where code and data with a name begin, of images that begin below `end`: in no order.
+    pub(crate) fn starts_below(&self, end: Addr) -> Vec<Addr> {
+        let images = self.images.iter().filter(|image| image.elf.range.start < end);
+        let tables = images.map(|image| self.symbols(image));
+        tables.flat_map(|symbols| symbols.code.starts().chain(symbols.data.starts())).collect()
+    }
+
     /// Read the tables of all images, those of stubs too: whoever copies what was read has what names any address.
     pub fn read_all(&self) {
         for image in self.images.iter() {

@@ -270,6 +270,11 @@ impl Table {
         self.entries.get(usize::try_from(piece.entry).ok()?)
     }
 
+    /// Where they begin, by address.
+    pub(super) fn starts(&self) -> impl Iterator<Item = Addr> {
+        self.entries.iter().map(|entry| entry.start)
+    }
+
     /// How many symbols were chosen.
     pub(super) fn len(&self) -> usize {
         self.entries.len()

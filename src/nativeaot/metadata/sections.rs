@@ -24,12 +24,13 @@ impl Sections {
         let ModuleKind::Elf(image) = &module.kind else { return None };
         let finder = memchr::memmem::Finder::new(SIGNATURE);
         for part in image.writable_parts(runtime.memory) {
-            let Ok(bytes) = runtime.memory.bytes(part.start, part.len() as usize) else { continue };
+            let Ok(bytes) = runtime.memory.look(part.start, part.len() as usize) else { continue };
             for i in finder.find_iter(&bytes) {
                 let at = part.start.saturating_add(i as u64);
                 if at.is_aligned(4)
                     && let Some(found) = read(runtime, image.range, at)
                 {
+                    runtime.memory.keep(at, SIGNATURE.len() as u64);
                     return Some(found);
                 }
             }

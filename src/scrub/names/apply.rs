@@ -4,6 +4,7 @@ use super::collect::whole;
 use super::{Names, script};
 use crate::addr::{Addr, AddrRange};
 use crate::memory::Memory;
+use crate::scrub::{Counts, Kept};
 use crate::targets::reads::Script;
 
 /// Characters of a token that make it one where nobody told of a name: fewer come by chance in numbers and addresses.
@@ -20,8 +21,10 @@ pub(in crate::scrub) struct Pass<'a> {
     pub(in crate::scrub) bytes: &'a mut [u8],
     /// Which bytes are characters of strings: a byte for each word, the lowest bit the first.
     pub(in crate::scrub) texts: &'a [u8],
-    /// Bytes overwritten so far.
-    pub(in crate::scrub) done: u64,
+    /// Why each word stayed, where it did.
+    pub(in crate::scrub) why: &'a [Kept],
+    /// Bytes by what became of them: those of names are taken out of what stayed.
+    pub(in crate::scrub) counts: &'a mut Counts,
 }
 
 impl Pass<'_> {
@@ -34,7 +37,11 @@ impl Pass<'_> {
             let (Some(to), Some(&before)) = (self.bytes.get_mut(i), self.before.get(i)) else { break };
             if !is_text && *to == before {
                 *to = new;
-                self.done += u64::from(new != before);
+                if new != before
+                    && let Some(why) = self.why.get(i / 8)
+                {
+                    self.counts.renamed(*why, 1);
+                }
             }
         }
     }

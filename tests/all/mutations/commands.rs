@@ -24,7 +24,7 @@ use coremap::session::Session;
 use coremap::shrink;
 use regex::Regex;
 
-use crate::support::{Rng, gcdump};
+use crate::support::{Rng, gcdump, hprof};
 
 /// A core as it was opened.
 pub struct Opened<'p> {
@@ -322,7 +322,7 @@ fn search(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
 /// Sums hold, and each kind has a region for each place.
 fn secrets(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let report = commands::scan_secrets(&o.session, &o.silent);
-    for row in &report.kinds {
+    for row in &report.secrets {
         let in_regions: u64 = row.regions.iter().map(|r| r.count).sum();
         if in_regions != row.count || row.checked > row.count || row.distinct.is_some_and(|n| n > row.count) {
             return Err(format!("{row:?}"));
@@ -414,11 +414,20 @@ fn page(o: &Opened<'_>, _: &mut Rng) -> Verdict {
 fn exported(o: &Opened<'_>, rng: &mut Rng) -> Verdict {
     let mut file = InMemory::default();
     if rng.below(2) == 0 {
-        let formats = [ExportFormat::Speedscope, ExportFormat::Firefox, ExportFormat::Pprof, ExportFormat::Folded];
+        let formats = [
+            ExportFormat::Hprof,
+            ExportFormat::Speedscope,
+            ExportFormat::Firefox,
+            ExportFormat::Pprof,
+            ExportFormat::Folded,
+        ];
         let format = formats[rng.below(formats.len() as u64) as usize];
         let subject = ExportSubject::ALL[rng.below(ExportSubject::ALL.len() as u64) as usize];
         let options = ExportOptions { format, subject, ..ExportOptions::default() };
         let report = commands::export(&o.session, options, &mut file, &o.silent).map_err(|e| e.to_string())?;
+        if format == ExportFormat::Hprof && !report.files.is_empty() {
+            hprof::read(file.0.get_ref());
+        }
         return if report.files.is_empty() == report.refused.is_some() {
             Ok(())
         } else {

@@ -13,6 +13,7 @@ pub mod dotnet_code;
 pub mod elf;
 pub mod gcdump;
 pub mod hotspot_builder;
+pub mod hprof;
 #[cfg(target_os = "linux")]
 pub mod live;
 pub mod malloc_builder;

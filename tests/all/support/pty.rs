@@ -63,8 +63,9 @@ impl Pty {
         let before = tcgetattr(&slave).unwrap();
         let end = || Stdio::from(slave.try_clone().unwrap());
         // Its own session, with this terminal: so it hears of a new size.
-        let mut command = Command::new("setsid");
-        command.args(["--ctty", "--wait"]).args(words);
+        // Where the tests run in the background of a shell or under nohup, some signals are ignored, and would be here.
+        let mut command = Command::new("env");
+        command.args(["--default-signal", "setsid", "--ctty", "--wait"]).args(words);
         command.env_clear().env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).envs(env.iter().copied());
         let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
@@ -143,7 +144,7 @@ impl Pty {
 
     /// The process id of the program itself.
     pub fn pid(&self) -> u32 {
-        // `setsid` becomes it, but where it leads a group of processes, which a child of ours does not.
+        // `env` and `setsid` become it, but where it leads a group of processes, which a child of ours does not.
         self.child.id()
     }
 

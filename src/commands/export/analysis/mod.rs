@@ -1,6 +1,7 @@
 //! From a session to files.
 
 mod gcdump;
+mod hprof;
 mod profiles;
 mod retained;
 #[cfg(feature = "parquet")]
@@ -55,6 +56,7 @@ pub fn export(
         #[cfg(not(feature = "parquet"))]
         ExportFormat::Parquet => Err(ExportError::Unfit("this coremap was built without the feature parquet".into())),
         ExportFormat::Gcdump => gcdump::write(session, files, progress),
+        ExportFormat::Hprof => hprof::write(session, files, progress),
         _ => profiles::write(session, options, files, progress),
     };
     let of = format.has_subject().then_some(subject);

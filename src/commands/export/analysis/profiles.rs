@@ -11,7 +11,7 @@ use crate::export::ExportError;
 use crate::export::profiles::firefox::{self, Track};
 use crate::export::profiles::{Frame, Measure, Profile, folded, pprof, speedscope};
 use crate::progress::Progress;
-use crate::report::{ExportFormat, ExportSubject, FrameRow};
+use crate::report::{ChunkSum, ClusterContent, ExportFormat, ExportSubject, FrameRow};
 use crate::session::Session;
 use crate::units::count;
 
@@ -52,7 +52,7 @@ pub(super) fn write(
             ExportFormat::Speedscope => speedscope::write(&profile, tool, out)?,
             ExportFormat::Pprof => pprof::write(&profile, &process.name, tool, out)?,
             ExportFormat::Firefox if options.subject == ExportSubject::Threads => {
-                firefox::write_threads(&process, &tracks, out)?
+                firefox::write_threads(&process, &profile, &tracks, out)?
             }
             ExportFormat::Firefox => firefox::write_memory(&process, &profile, out)?,
             _ => folded::write(&profile, out)?,
@@ -91,15 +91,12 @@ fn of_threads(
         let (reserved, touched) = sizes.get(&thread.tid).copied().unwrap_or_default();
         without_size += u64::from(reserved.is_none());
         without_touched += u64::from(reserved.is_some() && touched.is_none());
-        let frames = thread.frames.iter().rev().map(frame);
-        let frames: Vec<Frame> = match thread.frames.is_empty() {
-            true => vec![Frame::named("(no frame is known)")],
-            false => frames.collect(),
-        };
+        let none = thread.frames.is_empty().then(|| Frame::named("(no frame is known)"));
+        let frames = none.into_iter().chain(thread.frames.iter().rev().map(frame));
+        let stack = profile.add(frames, &[1, reserved.unwrap_or(0), touched.unwrap_or(0)]);
         let name = thread.managed_name.clone().or_else(|| thread.name.clone());
         let name = name.unwrap_or_else(|| format!("thread {}", thread.tid));
-        tracks.push(Track { name, tid: thread.tid, frames: frames.clone() });
-        profile.add(frames, &[1, reserved.unwrap_or(0), touched.unwrap_or(0)]);
+        tracks.push(Track { name, tid: thread.tid, stack });
     }
     for (threads, what) in [(without_size, "reserved and touched"), (without_touched, "touched")] {
         if threads > 0 {
@@ -121,8 +118,13 @@ fn of_malloc(session: &Session<'_>, progress: &Progress) -> Result<Profile, Expo
     let mut profile = Profile::new("malloc", &[BYTES, BLOCKS]);
     let (mut bytes, mut blocks) = (0_u64, 0_u64);
     for cluster in &report.clusters {
-        let what = cluster.category.as_deref().or(cluster.symbol.as_deref());
-        let what = what.map_or_else(|| cluster.kind.name().to_owned(), |text| printable(text).into_owned());
+        // As the table of clusters says it.
+        let what = cluster.category.clone().unwrap_or_else(|| match cluster.kind {
+            ClusterContent::Mixed => cluster.kind.name().to_owned(),
+            _ if cluster.fill.is_some() => cluster.begins(),
+            _ => format!("begins with {}", cluster.begins()),
+        });
+        let what = printable(&what).into_owned();
         let size = format!("blocks of {} bytes{}", cluster.size, if cluster.mmapped { " (mmapped)" } else { "" });
         profile.add([Frame::named("malloc"), Frame::named(what), Frame::named(size)], &[cluster.bytes, cluster.count]);
         bytes = bytes.saturating_add(cluster.bytes);
@@ -135,7 +137,7 @@ fn of_malloc(session: &Session<'_>, progress: &Progress) -> Result<Profile, Expo
     Ok(profile)
 }
 
-/// Native memory by who points at it.
+/// Native memory by who points at it, and what of malloc nobody does.
 fn of_holders(session: &Session<'_>, progress: &Progress, limits: &mut Vec<String>) -> Result<Profile, ExportError> {
     let report = holders(session, None, progress);
     if report.holders.is_empty() {
@@ -145,12 +147,21 @@ fn of_holders(session: &Session<'_>, progress: &Progress, limits: &mut Vec<Strin
     for row in &report.holders {
         let name = row.name.as_ref().map_or_else(|| "(type unknown)".to_owned(), ToString::to_string);
         let field = row.field.as_ref().map_or_else(|| "[]".to_owned(), ToString::to_string);
-        for (sum, memory) in [(row.malloc, "malloc"), (row.mmap, "mmap")] {
-            if sum.count > 0 {
-                let frames = [name.clone(), field.clone(), memory.to_owned()].map(Frame::named);
-                profile.add(frames, &[sum.bytes, sum.count]);
-            }
+        let mut add = |memory: &str, size: Option<u64>, sum: &ChunkSum| {
+            let size = size.map(|size| format!("blocks of {size} bytes"));
+            let frames = [name.clone(), field.clone(), memory.to_owned()].into_iter().chain(size);
+            profile.add(frames.map(Frame::named), &[sum.bytes, sum.count]);
+        };
+        row.sizes.iter().for_each(|(size, sum)| add("malloc", Some(*size), sum));
+        if row.mmap.count > 0 {
+            add("mmap", None, &row.mmap);
         }
+    }
+    let held = report.total.malloc;
+    let used = malloc(session, &MallocOptions { chunks: false, limit: Some(0) }, progress).total;
+    let rest = [used.used_bytes.saturating_sub(held.bytes), used.used.saturating_sub(held.count)];
+    if rest != [0, 0] {
+        profile.add(["(no managed object points at it)", "malloc"].map(Frame::named), &rest);
     }
     limits.push("a block that two fields point at is in both: the sum may be more than there is".to_owned());
     Ok(profile)

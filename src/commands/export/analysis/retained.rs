@@ -1,13 +1,15 @@
 //! What keeps the managed heap, as stacks: from the kind of root by the types of what dominates what, with the objects' own bytes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::analysis::roots::with_retained;
 use crate::export::ExportError;
 use crate::export::profiles::{Frame, Measure, Profile};
+use crate::export::variables::variables;
 use crate::limits;
 use crate::managed::graph::Retained;
-use crate::managed::{ObjectNames, TypeIndex};
+use crate::managed::{Heap, ObjectNames, Root, TypeIndex};
 use crate::session::Session;
 
 const BYTES: Measure = Measure { name: "bytes", bytes: true };
@@ -24,8 +26,27 @@ enum Step {
     Several,
     /// Objects of a type; those that dominate one another, as nodes of a list do, are one step.
     Type(TypeIndex),
+    /// A static variable, by the number of the object that it holds.
+    Variable(u32),
     /// What is too little to be told, or too deep.
     Others,
+}
+
+/// Names of static variables, by the number of the object that each holds; where nothing else keeps it but the array of statics.
+type Variables = HashMap<u32, Arc<str>>;
+
+fn variables_of(retained: &Retained<'_>, heap: &dyn Heap, roots: &[Root]) -> Variables {
+    let live = &retained.live;
+    let kept = variables(heap, roots.iter()).into_iter().filter_map(|variable| {
+        let number = live.number_of(variable.object)?;
+        (live.number_of(variable.array) == Some(retained.dominator(number))).then_some((number, variable.name))
+    });
+    // Of two that hold one object the first counts.
+    let mut out = Variables::new();
+    for (number, name) in kept {
+        out.entry(number).or_insert(name);
+    }
+    out
 }
 
 /// A node of the tree of paths.
@@ -46,7 +67,8 @@ pub(super) fn retained(session: &Session<'_>) -> Result<Profile, ExportError> {
     with_retained(session, |retained, names, rooted| {
         any = true;
         let runtime = rooted.runtime.row().name;
-        Paths::of(retained).tell(retained, names, &runtime, &mut profile);
+        let variables = variables_of(retained, names.heap, rooted.roots);
+        Paths::of(retained, &variables).tell(retained, names, &variables, &runtime, &mut profile);
     });
     if !any {
         return Err(ExportError::Unfit(
@@ -63,7 +85,7 @@ struct Paths {
 
 impl Paths {
     /// All live objects are put in the node of their path. What dominates an object has a lower number.
-    fn of(retained: &Retained<'_>) -> Paths {
+    fn of(retained: &Retained<'_>, variables: &Variables) -> Paths {
         let len = retained.live.len();
         let mut own: Vec<u64> = (0..len as u32).map(|number| retained.bytes(number)).collect();
         for number in 1..len as u32 {
@@ -78,6 +100,8 @@ impl Paths {
             let up = of.get(retained.dominator(number) as usize).copied().unwrap_or(0);
             let step = retained.kind(number).map_or(Step::Source(number), Step::Type);
             let up = if up == 0 && matches!(step, Step::Type(_)) { paths.step(0, Step::Several) } else { up };
+            let is_variable = variables.contains_key(&number);
+            let up = if is_variable { paths.step(up, Step::Variable(number)) } else { up };
             let at = paths.step(up, step);
             if let Some(place) = of.get_mut(number as usize) {
                 *place = at;
@@ -152,7 +176,14 @@ impl Paths {
         })
     }
 
-    fn tell(&self, retained: &Retained<'_>, names: &mut ObjectNames<'_>, runtime: &str, profile: &mut Profile) {
+    fn tell(
+        &self,
+        retained: &Retained<'_>,
+        names: &mut ObjectNames<'_>,
+        variables: &Variables,
+        runtime: &str,
+        profile: &mut Profile,
+    ) {
         let mut name_of = |step: Step| match step {
             Step::Top => format!("{runtime} heap"),
             Step::Source(number) => {
@@ -160,6 +191,7 @@ impl Paths {
                 format!("[{kind}]")
             }
             Step::Type(kind) => names.of_kind(kind).to_string(),
+            Step::Variable(number) => variables.get(&number).map_or_else(|| "?".to_owned(), |name| name.to_string()),
             Step::Several => "[roots of several kinds]".to_owned(),
             Step::Others => "(others)".to_owned(),
         };

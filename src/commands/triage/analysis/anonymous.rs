@@ -50,7 +50,9 @@ pub(super) fn anonymous(
     // Each page is told of once: as one of the equal blocks, or by what fills it.
     let of_blocks = Makeup::of(blocks.iter().flat_map(|block| within(&runs, *block))).written().min(share.written);
     let others: Vec<Filled> = outside(&ranges, &blocks).iter().flat_map(|range| within(&runs, *range)).collect();
-    let nameless: Vec<&Filled> = others.iter().filter(|run| run.content == Content::Mixed).collect();
+    // What was overwritten in a core that was scrubbed could be anything.
+    let tells_nothing = |run: &&Filled| matches!(run.content, Content::Mixed | Content::Overwritten);
+    let nameless: Vec<&Filled> = others.iter().filter(tells_nothing).collect();
     let without = nameless.iter().map(|run| run.range.len()).fold(0, u64::saturating_add);
     let without = without.min(share.written.saturating_sub(of_blocks));
     let rest = share.written.saturating_sub(of_blocks).saturating_sub(without);
@@ -62,7 +64,7 @@ pub(super) fn anonymous(
              `coremap anon` tells the blocks it is made of and who points at them.",
             round(rest),
             counted(share.regions.len() as u64, "mapping", "mappings"),
-            told(&destinations, others.iter().filter(|run| run.content != Content::Mixed))
+            told(&destinations, others.iter().filter(|run| !tells_nothing(run)))
         );
         let evidence = "what fills its pages, each looked at";
         found.findings.push(

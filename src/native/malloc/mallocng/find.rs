@@ -57,7 +57,7 @@ impl Reader<'_> {
 
     /// The heap whose context lies in `data`.
     pub(super) fn in_data(&self, data: AddrRange) -> Option<Mallocng> {
-        let bytes = self.memory.bytes(data.start, usize::try_from(data.len()).ok()?).ok()?;
+        let bytes = self.memory.look(data.start, usize::try_from(data.len()).ok()?).ok()?;
         let words = bytes.as_chunks::<8>().0;
         let word = |i: usize| words.get(i).map(|w| u64::from_le_bytes(*w));
         for i in 0..words.len() {
@@ -79,10 +79,10 @@ impl Reader<'_> {
 
     /// The heap of a context, if its secret is that of the areas and its last area is the list's end.
     fn context(&self, at: Addr, form: &ContextShape) -> Option<Mallocng> {
-        let field = |offset: u64| self.memory.u64(at.checked_add(offset)?).ok();
+        let field = |offset: u64| self.memory.peek_u64(at.checked_add(offset)?).ok();
         let secret = field(form.secret)?;
         let (head, tail) = (Addr::new(field(form.area_head)?), Addr::new(field(form.area_tail)?));
-        let begun = self.memory.u32(at.checked_add(form.init_done)?).ok()? == 1;
+        let begun = self.memory.peek_u32(at.checked_add(form.init_done)?).ok()? == 1;
         let left = field(form.avail_meta_count)?;
         if !begun || left > self.shape.metas_of_area() || !self.is_area(head, secret) || !self.is_area(tail, secret) {
             return None;
@@ -96,6 +96,7 @@ impl Reader<'_> {
                 return Err("it does not begin with the secret");
             }
             out.areas.push(area);
+            self.memory.keep(area, self.shape.metas);
             let next = self.memory.ptr(area.saturating_add(self.shape.next)).map_err(|_| "not in the core")?;
             for i in 0..self.shape.metas_of_area() {
                 let meta = area.saturating_add(self.shape.metas + self.shape.meta * i);
@@ -116,11 +117,15 @@ impl Reader<'_> {
         out.areas.sort_unstable();
         let count = |class: u64| field(form.usage_by_class.checked_add(8 * class)?);
         out.counted = super::shape::classes().map(|class| count(class).unwrap_or(0)).collect();
-        (!out.groups.is_empty()).then_some(out)
+        if out.groups.is_empty() {
+            return None;
+        }
+        self.memory.keep(at, form.size);
+        Some(out)
     }
 
     fn is_area(&self, at: Addr, secret: u64) -> bool {
-        let word = |offset: u64| self.memory.u64(at.checked_add(offset)?).ok();
+        let word = |offset: u64| self.memory.peek_u64(at.checked_add(offset)?).ok();
         // nslots is an int, with padding behind it that nothing writes.
         let count = |word: u64| word & 0xffff_ffff == self.shape.metas_of_area();
         at.is_aligned(self.shape.area)
@@ -148,7 +153,13 @@ impl Reader<'_> {
             let sane = aligned && range.len() <= limits::MAX_HEAP_PART && (self.is_mapped)(range);
             sane.then(|| Group::new(at, range, memory.saturating_add(self.shape.storage), bits, free))
         };
-        match group() {
+        let found = group();
+        if found.is_some() {
+            // With the group's own head, which leads back.
+            self.memory.keep(at, self.shape.meta);
+            self.memory.keep(memory, self.shape.storage);
+        }
+        match found {
             Some(group) if out.groups.len() < limits::MAX_MALLOCNG_GROUPS => out.groups.push(group),
             Some(_) => out.capped = true,
             None => out.unproven += 1,

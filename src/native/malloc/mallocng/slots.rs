@@ -38,6 +38,21 @@ pub struct Slot {
     pub group: usize,
 }
 
+impl Slot {
+    /// What in and before a used slot is malloc's own: headers, and how many bytes of it were not asked for.
+    pub fn own(&self) -> impl Iterator<Item = AddrRange> {
+        let known = self.asked.is_some();
+        let later = self.block.start > self.range.start;
+        let header = AddrRange::new(self.range.start.saturating_sub(HEADER), self.range.start);
+        // A distance that 16 bits are too few for stands before it.
+        let inner = later.then(|| AddrRange::new(self.block.start.saturating_sub(2 * HEADER), self.block.start));
+        let end = self.range.end.saturating_sub(HEADER);
+        let rest = end.checked_since(self.block.end).is_some_and(|rest| rest >= u64::from(REST_IN_LAST_WORD));
+        let last = rest.then(|| AddrRange::new(end.saturating_sub(HEADER), end));
+        [Some(header), inner, last].into_iter().flatten().filter(move |_| known)
+    }
+}
+
 /// Reads words of one group's memory.
 struct Words<'w, 'c>(&'w [Window<'c>]);
 

@@ -38,6 +38,7 @@ const REFERENCES: &[Column] = &[
     ("core", Form::Text),
     ("runtime", Form::Text),
     ("source", Form::Rising),
+    ("type_id", Form::Number),
     ("target", Form::Number),
     ("kind", Form::Text),
     ("field", Form::Text),
@@ -54,6 +55,8 @@ const STRINGS: &[Column] = &[
     ("core", Form::Text),
     ("runtime", Form::Text),
     ("address", Form::Rising),
+    ("type_id", Form::Number),
+    ("size", Form::Number),
     ("length", Form::Number),
     ("hash", Form::Number),
     ("text", Form::Text),
@@ -218,7 +221,8 @@ fn references(table: &mut Table<'_>, of: &Of<'_>, progress: &Progress) -> Result
                 Link::Field(offset) => ("field", fields.name(object.addr, object.kind, offset)),
                 Link::Beside(how) => ("beside", how),
             };
-            failed = table.row(&[core, name, number(object.addr), value.into(), kind.into(), field.into()]);
+            let of = u64::from(object.kind.0);
+            failed = table.row(&[core, name, number(object.addr), of.into(), value.into(), kind.into(), field.into()]);
             failed.is_ok()
         });
         failed
@@ -235,7 +239,17 @@ fn strings(table: &mut Table<'_>, of: &Of<'_>, show_data: bool, progress: &Progr
         let [core, name] = of.begins();
         let text = content.as_ref().filter(|_| show_data).map(text);
         let (length, hash) = content.map(|of| (u64::from(of.length), hash(of.bytes))).unzip();
-        table.row(&[core, name, number(object.addr), length.into(), hash.into(), text.as_deref().into()])
+        let of = u64::from(object.kind.0);
+        table.row(&[
+            core,
+            name,
+            number(object.addr),
+            of.into(),
+            object.size.into(),
+            length.into(),
+            hash.into(),
+            text.as_deref().into(),
+        ])
     })
 }
 

@@ -1,0 +1,275 @@
+//! `.hprof`: a managed heap with its contents, as `jmap -dump` writes it and VisualVM, Eclipse MAT and others open it.
+//!
+//! Format 1.0.2 with ids of 8 bytes, all numbers big-endian: openjdk/jdk, src/hotspot/share/services/heapDumper.cpp. An object's id is its
+//! address. Of sizes the file has those of instances alone, in their classes: what an array takes each tool reckons by itself, most with
+//! references of 8 bytes.
+//!
+//! | file | does |
+//! |---|---|
+//! | `model` | classes, fields and threads as plain data |
+//! | `records` | records, sub-records and names as bytes |
+//! | `objects` | objects, page by page |
+//! | `java` | the classes of a HotSpot VM |
+//! | `dotnet` | the types of CoreCLR as classes |
+//! | `threads` | threads of both, with their frames |
+//! | `taken` | which heaps there are, and what is particular of each |
+
+pub mod dotnet;
+pub mod java;
+mod model;
+mod objects;
+mod records;
+mod taken;
+mod threads;
+
+pub use model::{Class, Classes, Field, Form, Frame, NATIVE_LINE, NO_LINE, Static, Thread, Type};
+pub use taken::{Taken, heaps};
+
+use std::collections::{HashMap, HashSet};
+use std::io::{BufWriter, Write};
+
+use rayon::prelude::*;
+
+use crate::addr::Addr;
+use crate::export::objects::Objects;
+use crate::export::{ExportError, Output};
+use crate::managed::{FREE, Heap, Losses, Root, RootKind, Tally, TypeIndex};
+use crate::memory::ProcessMemory;
+use crate::progress::Progress;
+use objects::{Sums, of_page, write_large};
+use records::{Names, put_class, put_loaded, put_root, put_sticky, put_thread, put_traces, record, segment};
+
+/// Pages of objects that are made at once: enough for all threads.
+const PAGES_AT_ONCE: usize = 8;
+
+/// Bytes that are kept before they are written.
+const BUFFER: usize = 1 << 20;
+
+/// Ids that classes of the heap which are not the runtime's have at most; those of frames follow them.
+const MADE_UP_CLASSES: u64 = 0x100;
+
+/// Bytes of classes and roots in one segment, about.
+const SEGMENT: usize = 64 << 20;
+
+/// A heap that goes into the file.
+pub struct Source<'s> {
+    /// Its objects.
+    pub heap: &'s dyn Heap,
+    /// Their bytes.
+    pub memory: &'s ProcessMemory,
+    /// Bytes of a reference in an object.
+    pub reference: u64,
+    /// Where arrays have their length, in 32 bits: bytes from their start.
+    pub length_at: u64,
+    /// The address that a reference stands for.
+    pub decode: &'s (dyn Fn(u64) -> u64 + Sync),
+    /// What keeps objects.
+    pub roots: &'s [Root],
+    /// Threads, in order.
+    pub threads: &'s [Thread],
+}
+
+/// What was written.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// Classes.
+    pub classes: u64,
+    /// Objects with fields, and the bytes they take.
+    pub instances: Tally,
+    /// Objects that stand for classes and are written as these, with their bytes.
+    pub mirrors: Tally,
+    /// Arrays of references, and the bytes they take.
+    pub object_arrays: Tally,
+    /// Arrays of values.
+    pub value_arrays: Tally,
+    /// Arrays of characters that were made of texts; their bytes are those of the texts.
+    pub texts: u64,
+    /// References between objects.
+    pub references: u64,
+    /// Roots.
+    pub roots: u64,
+    /// Threads with their frames.
+    pub threads: u64,
+    /// Elements that are cut off arrays: a segment has 4 GiB at the most.
+    pub cut: u64,
+    /// Objects whose bytes the core lacks in part: zeros stand for them.
+    pub lost: u64,
+    /// Objects whose class is not known, which are left out.
+    pub unknown: u64,
+    /// What could not be walked.
+    pub losses: Losses,
+}
+
+/// A heap as the file has it.
+struct Dump<'s> {
+    source: &'s Source<'s>,
+    objects: Objects<'s>,
+    classes: &'s Classes,
+    /// Place among them, by number of the type.
+    by_kind: Vec<Option<u32>>,
+    /// Ids of classes: objects there are written as these.
+    mirrors: HashSet<u64>,
+}
+
+/// Write `source`. `classes` gives the classes, with those at these addresses among them.
+///
+/// # Errors
+/// Where the heap has more objects than can be numbered, or none, or the file can't be written.
+pub fn write(
+    source: &Source<'_>,
+    classes: &dyn Fn(&[Addr]) -> Classes,
+    out: &mut dyn Output,
+    progress: &Progress,
+) -> Result<Written, ExportError> {
+    let too_many = || ExportError::Unfit("the heap has more than 4,294,967,295 objects".into());
+    let objects = Objects::of(source.heap, progress).ok_or_else(too_many)?;
+    if objects.len() == 0 {
+        return Err(ExportError::Unfit("the core has no object of the managed heap: nothing was written".into()));
+    }
+    let present = (0..).zip(&objects.kinds).filter(|(kind, of)| *kind != FREE.0 && of.tally.count > 0);
+    let present: Vec<(u32, Addr)> =
+        present.filter_map(|(kind, _)| Some((kind, source.heap.type_info(TypeIndex(kind))?.address))).collect();
+    // Numbers are as threads met types; the file is the same each time.
+    let mut places: Vec<Addr> = present.iter().map(|(_, at)| *at).collect();
+    places.sort_unstable();
+    let classes = classes(&places);
+    let mut by_kind = vec![None; objects.kinds.len()];
+    for (kind, at) in present {
+        if let Some(place) = by_kind.get_mut(kind as usize) {
+            *place = classes.places.get(&at).copied();
+        }
+    }
+    let mirrors = classes.all.iter().map(|class| class.id).collect();
+    let dump = Dump { source, objects, classes: &classes, by_kind, mirrors };
+    let mut out = BufWriter::with_capacity(BUFFER, out);
+    out.write_all(b"JAVA PROFILE 1.0.2\0")?;
+    out.write_all(&8_u32.to_be_bytes())?;
+    // When it was: a core does not tell.
+    out.write_all(&0_u64.to_be_bytes())?;
+    let mut written = Written { classes: classes.all.len() as u64, ..Written::default() };
+    dump.names_and_frames(&mut out, &mut written)?;
+    dump.roots(&mut out, &mut written)?;
+    dump.objects(&mut out, &mut written, progress)?;
+    record(&mut out, records::tag::END, &[])?;
+    out.flush()?;
+    written.losses = dump.objects.losses;
+    Ok(written)
+}
+
+impl Dump<'_> {
+    /// Names, classes, and what threads do.
+    fn names_and_frames(&self, out: &mut dyn Write, written: &mut Written) -> Result<(), ExportError> {
+        let mut names = Names::default();
+        let mut loaded = Vec::new();
+        for (serial, class) in (1..).zip(&self.classes.all) {
+            put_loaded(&mut loaded, serial, class.id, names.id(&class.name))?;
+        }
+        let (mut piece, mut dumps) = (Vec::new(), Vec::new());
+        for class in &self.classes.all {
+            put_class(&mut piece, class, &mut names);
+            if piece.len() > SEGMENT {
+                segment(&mut dumps, &piece)?;
+                piece.clear();
+            }
+        }
+        segment(&mut dumps, &piece)?;
+        let known = self.classes.all.len() as u32;
+        let mut named: HashMap<String, u32> = HashMap::new();
+        let mut serial = |frame: &Frame| {
+            if let Some(place) = frame.class.and_then(|at| self.classes.places.get(&at)) {
+                return place + 1;
+            }
+            let next = known + named.len() as u32 + 1;
+            *named.entry(frame.class_name.clone()).or_insert(next)
+        };
+        let mut traces = Vec::new();
+        put_traces(&mut traces, self.source.threads, &mut serial, &mut names)?;
+        let mut named: Vec<(u32, String)> = named.into_iter().map(|(name, serial)| (serial, name)).collect();
+        named.sort_unstable();
+        for (id, (serial, name)) in (model::MADE_UP + MADE_UP_CLASSES..).zip(named) {
+            put_loaded(&mut loaded, serial, id, names.id(&name))?;
+        }
+        names.write(out)?;
+        for part in [loaded, traces, dumps] {
+            out.write_all(&part)?;
+        }
+        written.threads = self.source.threads.len() as u64;
+        Ok(())
+    }
+
+    fn roots(&self, out: &mut dyn Write, written: &mut Written) -> Result<(), ExportError> {
+        let is_object = |at: Addr| self.objects.number(at.get()).is_some();
+        let mut piece = Vec::new();
+        let mut of_threads: HashSet<Addr> = HashSet::new();
+        for (serial, thread) in (1_u32..).zip(self.source.threads) {
+            if let Some(object) = thread.object.filter(|at| is_object(*at)) {
+                put_thread(&mut piece, object, serial);
+                of_threads.insert(object);
+                written.roots += 1;
+            }
+        }
+        let serials = (1_u32..).zip(self.source.threads).filter_map(|(serial, thread)| Some((thread.tid?, serial)));
+        let serials: HashMap<u32, u32> = serials.collect();
+        for root in self.source.roots.iter().filter(|root| is_object(root.object)) {
+            if root.kind.name() == records::THREAD_OBJECT && of_threads.contains(&root.object) {
+                continue;
+            }
+            let serial = root.thread.and_then(|tid| serials.get(&tid)).copied();
+            let place = serial.and_then(|serial| {
+                let frame = self.source.threads.get(serial as usize - 1)?.frame_at(root.address);
+                Some((serial, frame.map_or(records::NO_FRAME, |frame| frame as i32)))
+            });
+            put_root(&mut piece, root, place);
+            written.roots += 1;
+            if piece.len() > SEGMENT {
+                segment(out, &piece)?;
+                piece.clear();
+            }
+        }
+        for class in self.classes.all.iter().filter(|class| class.is_root) {
+            put_sticky(&mut piece, class.id);
+            written.roots += 1;
+        }
+        let frozen = self.source.heap.parts().iter().filter(|part| part.generation.frozen);
+        for (_, at) in frozen.flat_map(|part| self.objects.within(part.range)) {
+            put_root(&mut piece, &Root::new(RootKind::Frozen, at, at), None);
+            written.roots += 1;
+            if piece.len() > SEGMENT {
+                segment(out, &piece)?;
+                piece.clear();
+            }
+        }
+        segment(out, &piece)
+    }
+
+    fn objects(&self, out: &mut dyn Write, written: &mut Written, progress: &Progress) -> Result<(), ExportError> {
+        progress.start(self.objects.total.size);
+        let mut sums = Sums::default();
+        for first in (0..self.objects.pages()).step_by(PAGES_AT_ONCE) {
+            let pages = first..self.objects.pages().min(first + PAGES_AT_ONCE);
+            let pieces: Vec<_> = pages.into_par_iter().map(|page| (page, of_page(self, page, 0))).collect();
+            for (page, piece) in pieces {
+                let mut piece = piece?;
+                loop {
+                    segment(out, &piece.bytes)?;
+                    sums = sums.plus(piece.sums);
+                    progress.add(piece.sums.bytes());
+                    for large in &piece.large {
+                        write_large(self, large, out, &mut sums)?;
+                    }
+                    // What a page had no room for.
+                    let Some(next) = piece.next else { break };
+                    piece = of_page(self, page, next)?;
+                }
+            }
+        }
+        written.instances = sums.instances;
+        written.mirrors = sums.mirrors;
+        written.object_arrays = sums.object_arrays;
+        written.value_arrays = sums.value_arrays;
+        written.texts = sums.texts;
+        written.references = sums.references;
+        (written.cut, written.lost, written.unknown) = (sums.cut, sums.lost, sums.unknown);
+        Ok(())
+    }
+}

@@ -1,0 +1,340 @@
+//! Objects as sub-records: a page of them at a time, and large arrays apart, piece by piece.
+
+use std::borrow::Cow;
+use std::io::Write;
+
+use crate::addr::Addr;
+use crate::export::ExportError;
+use crate::export::hprof::model::CHARACTERS;
+use crate::export::hprof::records::{head, put_object, sub, tag};
+use crate::export::hprof::{Class, Dump, Form, Type};
+use crate::managed::{Link, ObjectReader, Tally};
+use crate::memory::Memory;
+
+/// Bytes of a page in one piece: what has no room goes into the next.
+const PIECE: usize = 32 << 20;
+
+/// Arrays of more bytes are written apart.
+const LARGE: u64 = 1 << 20;
+
+/// Bytes of an id in the file, and of a reference among structs.
+const WORD: u64 = 8;
+
+/// Bytes of a large array that are read at once, a multiple of what an element has.
+const CHUNK: u64 = 1 << 20;
+
+/// Sums of what was written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    pub(super) instances: Tally,
+    pub(super) mirrors: Tally,
+    pub(super) object_arrays: Tally,
+    pub(super) value_arrays: Tally,
+    pub(super) texts: u64,
+    pub(super) references: u64,
+    pub(super) cut: u64,
+    pub(super) lost: u64,
+    pub(super) unknown: u64,
+}
+
+impl Sums {
+    pub(super) fn plus(self, other: Sums) -> Sums {
+        Sums {
+            instances: self.instances.plus(other.instances),
+            mirrors: self.mirrors.plus(other.mirrors),
+            object_arrays: self.object_arrays.plus(other.object_arrays),
+            value_arrays: self.value_arrays.plus(other.value_arrays),
+            texts: self.texts + other.texts,
+            references: self.references + other.references,
+            cut: self.cut + other.cut,
+            lost: self.lost + other.lost,
+            unknown: self.unknown + other.unknown,
+        }
+    }
+
+    /// Bytes of all these objects in memory.
+    pub(super) fn bytes(&self) -> u64 {
+        let all = [self.instances, self.mirrors, self.object_arrays, self.value_arrays];
+        all.iter().map(|tally| tally.size).fold(0, u64::saturating_add)
+    }
+}
+
+/// An array as the file has it.
+#[derive(Clone, Copy)]
+pub(super) struct Array {
+    /// The object.
+    at: Addr,
+    /// Its id.
+    id: u64,
+    /// Place of its class.
+    class: u32,
+    /// Elements that are written.
+    length: u64,
+    elements: Elements,
+}
+
+/// Where elements are, and what.
+#[derive(Clone, Copy)]
+enum Elements {
+    /// One behind the other, from that place on.
+    Values(Addr, Type),
+    /// References among structs, which begin there.
+    Within(Addr),
+}
+
+impl Elements {
+    fn kind(self) -> Type {
+        match self {
+            Elements::Values(_, kind) => kind,
+            Elements::Within(_) => Type::Object,
+        }
+    }
+}
+
+/// Sub-records of a part of a page.
+#[derive(Default)]
+pub(super) struct Piece {
+    pub(super) bytes: Vec<u8>,
+    /// Arrays that are written apart.
+    pub(super) large: Vec<Array>,
+    /// How many objects of the page were taken, where there are more.
+    pub(super) next: Option<usize>,
+    pub(super) sums: Sums,
+}
+
+/// The objects of a page, but for the first `skip`.
+pub(super) fn of_page(dump: &Dump<'_>, page: usize, skip: usize) -> Result<Piece, ExportError> {
+    let mut piece = Piece::default();
+    let mut reader = dump.source.heap.reader();
+    let (_, addrs) = dump.objects.page(page);
+    for (place, at) in addrs.enumerate().skip(skip) {
+        if piece.bytes.len() > PIECE {
+            piece.next = Some(place);
+            break;
+        }
+        let Some(node) = reader.node(at.get()) else {
+            piece.sums.unknown += 1;
+            continue;
+        };
+        let Some((place, class)) = dump.class(node.kind.0) else {
+            piece.sums.unknown += 1;
+            continue;
+        };
+        let one = Tally { count: 1, size: node.counted_size };
+        let sums = &mut piece.sums;
+        if dump.mirrors.contains(&at.get()) {
+            // A class stands for it.
+            sums.mirrors = sums.mirrors.plus(one);
+            continue;
+        }
+        let array = match class.form {
+            Form::Instance(ref fields) => {
+                sums.instances = sums.instances.plus(one);
+                dump.instance(&mut piece, at, class, fields);
+                continue;
+            }
+            Form::Text(length_at, first) => {
+                sums.instances = sums.instances.plus(one);
+                sums.texts += 1;
+                put_object(&mut piece.bytes, sub::INSTANCE, at.get());
+                piece.bytes.extend(class.id.to_be_bytes());
+                let characters = at.saturating_add(CHARACTERS).get();
+                piece.bytes.extend((Type::Object.size() as u32).to_be_bytes());
+                piece.bytes.extend(characters.to_be_bytes());
+                let elements = Elements::Values(at.saturating_add(first), Type::Char);
+                Array { at, id: characters, class: place, length: dump.length(at, length_at), elements }
+            }
+            Form::Objects(header) => {
+                sums.object_arrays = sums.object_arrays.plus(one);
+                let elements = Elements::Values(at.saturating_add(header), Type::Object);
+                Array { at, id: at.get(), class: place, length: dump.length(at, dump.source.length_at), elements }
+            }
+            Form::Values(header, kind) => {
+                sums.value_arrays = sums.value_arrays.plus(one);
+                let elements = Elements::Values(at.saturating_add(header), kind);
+                Array { at, id: at.get(), class: place, length: dump.length(at, dump.source.length_at), elements }
+            }
+            Form::Structs(header) => {
+                sums.object_arrays = sums.object_arrays.plus(one);
+                // Bytes beside the elements are a word more than the head, which tools add themselves.
+                let length = (node.counted_size.saturating_sub(header + WORD)).div_ceil(WORD);
+                Array { at, id: at.get(), class: place, length, elements: Elements::Within(at.saturating_add(header)) }
+            }
+        };
+        dump.array(&mut piece, array, &mut *reader)?;
+    }
+    Ok(piece)
+}
+
+impl Dump<'_> {
+    fn class(&self, kind: u32) -> Option<(u32, &Class)> {
+        let place = *self.by_kind.get(kind as usize)?;
+        Some((place?, self.classes.all.get(place? as usize)?))
+    }
+
+    fn length(&self, at: Addr, length_at: u64) -> u64 {
+        u64::from(self.source.memory.u32(at.saturating_add(length_at)).unwrap_or(0))
+    }
+
+    /// Bytes from there on; zeros where the core lacks them.
+    fn bytes(&self, at: Addr, len: u64, lost: &mut u64) -> Cow<'_, [u8]> {
+        if let Some(bytes) = self.source.memory.borrow(at, len as usize) {
+            return Cow::Borrowed(bytes);
+        }
+        Cow::Owned(self.source.memory.bytes(at, len as usize).unwrap_or_else(|_| {
+            *lost += 1;
+            vec![0; len as usize]
+        }))
+    }
+
+    fn instance(&self, piece: &mut Piece, at: Addr, class: &Class, fields: &[(u64, Type)]) {
+        let end = fields.iter().map(|(offset, kind)| offset + self.width(*kind)).max().unwrap_or(0);
+        let bytes = self.bytes(at, end, &mut piece.sums.lost);
+        put_object(&mut piece.bytes, sub::INSTANCE, at.get());
+        piece.bytes.extend(class.id.to_be_bytes());
+        let len: u64 = fields.iter().map(|(_, kind)| kind.size()).sum();
+        piece.bytes.extend((len as u32).to_be_bytes());
+        for &(offset, kind) in fields {
+            let width = self.width(kind);
+            let value = bytes.get(offset as usize..(offset + width) as usize).unwrap_or_default();
+            self.value(&mut piece.bytes, kind, value, &mut piece.sums.references);
+        }
+    }
+
+    /// An array, or the place of it where it is large. What the core lacks at its end is left out: any length may be claimed.
+    fn array(&self, piece: &mut Piece, array: Array, reader: &mut dyn ObjectReader) -> Result<(), ExportError> {
+        let (start, width) = match array.elements {
+            Elements::Values(start, kind) => (start, self.width(kind)),
+            Elements::Within(start) => (start, WORD),
+        };
+        let want = array.length * width;
+        let have = self.source.memory.readable(start, want);
+        let array = Array { length: have / width, ..array };
+        piece.sums.lost += u64::from(have < want);
+        if array.length * array.elements.kind().size() > LARGE {
+            piece.large.push(array);
+            return Ok(());
+        }
+        self.array_head(&mut piece.bytes, &array);
+        let (bytes, sums) = (&mut piece.bytes, &mut piece.sums);
+        match array.elements {
+            Elements::Values(_, kind) => {
+                let values = self.bytes(start, have, &mut sums.lost);
+                self.elements(bytes, kind, &values, &mut sums.references);
+                Ok(())
+            }
+            Elements::Within(_) => within(&array, reader, bytes, sums),
+        }
+    }
+
+    /// Values of one kind in a row.
+    fn elements(&self, out: &mut Vec<u8>, kind: Type, bytes: &[u8], references: &mut u64) {
+        if kind.size() == 1 {
+            out.extend(bytes);
+            return;
+        }
+        for value in bytes.chunks_exact(self.width(kind) as usize) {
+            self.value(out, kind, value, references);
+        }
+    }
+
+    /// Bytes of a value in memory.
+    fn width(&self, kind: Type) -> u64 {
+        if kind == Type::Object { self.source.reference } else { kind.size() }
+    }
+
+    /// A value, whose bytes in memory are little-endian.
+    fn value(&self, out: &mut Vec<u8>, kind: Type, bytes: &[u8], references: &mut u64) {
+        let mut word = [0; 8];
+        word.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        let mut value = u64::from_le_bytes(word);
+        if kind == Type::Object {
+            value = (self.source.decode)(value);
+            *references += u64::from(value != 0);
+        }
+        let bytes = value.to_be_bytes();
+        out.extend(bytes.iter().skip(bytes.len() - kind.size() as usize));
+    }
+
+    /// What stands before the elements of an array.
+    fn array_head(&self, out: &mut Vec<u8>, array: &Array) {
+        let kind = array.elements.kind();
+        let is_objects = kind == Type::Object;
+        put_object(out, if is_objects { sub::OBJECT_ARRAY } else { sub::VALUE_ARRAY }, array.id);
+        out.extend((array.length as u32).to_be_bytes());
+        if is_objects {
+            let class = self.classes.all.get(array.class as usize);
+            out.extend(class.map_or(0, |class| class.id).to_be_bytes());
+        } else {
+            out.push(kind as u8);
+        }
+    }
+}
+
+/// Write an array as a segment of its own.
+pub(super) fn write_large(
+    dump: &Dump<'_>,
+    array: &Array,
+    out: &mut dyn Write,
+    sums: &mut Sums,
+) -> Result<(), ExportError> {
+    let kind = array.elements.kind();
+    let mut piece = Vec::new();
+    dump.array_head(&mut piece, array);
+    let room = u64::from(u32::MAX) - piece.len() as u64;
+    let length = array.length.min(room / kind.size());
+    sums.cut += array.length - length;
+    let array = &Array { length, ..*array };
+    piece.clear();
+    dump.array_head(&mut piece, array);
+    head(out, tag::SEGMENT, piece.len() as u64 + length * kind.size())?;
+    let Elements::Values(mut at, _) = array.elements else {
+        out.write_all(&piece)?;
+        return within(array, &mut *dump.source.heap.reader(), out, sums);
+    };
+    let mut left = length * dump.width(kind);
+    while left > 0 {
+        let bytes = dump.bytes(at, left.min(CHUNK), &mut sums.lost);
+        dump.elements(&mut piece, kind, &bytes, &mut sums.references);
+        out.write_all(&piece)?;
+        piece.clear();
+        at = at.saturating_add(bytes.len() as u64);
+        left -= bytes.len() as u64;
+    }
+    Ok(())
+}
+
+/// A word for each of the structs' bytes: references where the object holds one, in the order of their places, and else zeros.
+fn within(
+    array: &Array,
+    reader: &mut dyn ObjectReader,
+    out: &mut dyn Write,
+    sums: &mut Sums,
+) -> Result<(), ExportError> {
+    let Elements::Within(start) = array.elements else { return Ok(()) };
+    let first = start.since(array.at);
+    let (mut next, mut failed) = (0, Ok(()));
+    reader.each(array.at.get(), |link, value| {
+        let Link::Field(offset) = link else { return true };
+        let slot = offset.wrapping_sub(first) / WORD;
+        if (next..array.length).contains(&slot) {
+            failed = zeros(out, slot - next).and_then(|()| out.write_all(&value.to_be_bytes()));
+            next = slot + 1;
+            sums.references += 1;
+        }
+        failed.is_ok()
+    });
+    failed?;
+    Ok(zeros(out, array.length - next)?)
+}
+
+/// Words that are zero.
+fn zeros(out: &mut dyn Write, mut words: u64) -> std::io::Result<()> {
+    const NONE: [u8; 1 << 12] = [0; 1 << 12];
+    while words > 0 {
+        let some = words.min(NONE.len() as u64 / WORD);
+        out.write_all(NONE.get(..(some * WORD) as usize).unwrap_or_default())?;
+        words -= some;
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! Static variables of runtimes that keep them in arrays, as CoreCLR does.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::addr::Addr;
+use crate::managed::{Heap, Link, Root};
+
+/// A static variable that holds an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Variable {
+    /// Its name, as the heap has it: `static Type.Field`.
+    pub(crate) name: Arc<str>,
+    /// The array that it stands in.
+    pub(crate) array: Addr,
+    /// What it holds; it need be no object.
+    pub(crate) object: Addr,
+}
+
+/// The variables in the arrays that `roots` keep, themselves or by another array; in order.
+pub(crate) fn variables<'r>(heap: &dyn Heap, roots: impl Iterator<Item = &'r Root>) -> Vec<Variable> {
+    let mut arrays: Vec<Addr> = Vec::new();
+    let mut reader = heap.reader();
+    for root in roots {
+        match root.static_arrays {
+            0 => {}
+            1 => arrays.push(root.object),
+            _ => reader.each(root.object.get(), |_, array| {
+                arrays.push(Addr::new(array));
+                true
+            }),
+        }
+    }
+    if arrays.is_empty() {
+        return Vec::new();
+    }
+    arrays.sort_unstable();
+    arrays.dedup();
+    let statics: HashMap<Addr, Arc<str>> = heap.statics();
+    let mut out = Vec::new();
+    for array in arrays {
+        reader.each(array.get(), |link, value| {
+            if let Link::Field(offset) = link
+                && let Some(name) = statics.get(&heap.place(array, offset))
+            {
+                out.push(Variable { name: name.clone(), array, object: Addr::new(value) });
+            }
+            true
+        });
+    }
+    out.sort_unstable();
+    out
+}

@@ -1,0 +1,97 @@
+//! Whether a word is taken for an address: it leads into mapped memory, and to where an address would.
+//!
+//! A number of 15 digits leads into some mapping by a chance of one in millions. Below [`LOW`] that is no longer so: programs that
+//! are not position-independent, heaps of Java and Go, and what maps itself low have addresses that are numbers of 7 to 12 digits, or texts of
+//! a few letters. There more is asked.
+
+use crate::addr::Addr;
+use crate::map::Kind;
+use crate::native::unwind::code::follows_call;
+use crate::scrub::letters::{is_printable, is_readable};
+use crate::scrub::plan::{Part, Use};
+use crate::scrub::{Plan, Rule};
+
+/// `size_t`.
+const WORD: u64 = 8;
+
+/// Addresses below this are numbers of up to 12 digits, and can be read as a text of a few letters.
+pub(super) const LOW: u64 = 1 << 40;
+
+/// Where tables of virtual functions are pointed to: behind two words of their own (Itanium C++ ABI, 2.5.2).
+const VTABLE_HEAD: u64 = 16;
+
+impl Plan<'_> {
+    /// The rule by which a word that leads into mapped memory is no address for all we know; `None` where it is taken for one.
+    ///
+    /// `after_text`: whether the word before was text, of which this may be the end.
+    pub(super) fn is_no_address(&self, word: [u8; 8], used: Use, after_text: bool) -> Option<Rule> {
+        let value = u64::from_le_bytes(word);
+        let part = self.part(Addr::new(value));
+        if self.has(Rule::Numbers) {
+            let is_object = part.is_some_and(|part| part.used == Use::Objects || part.kind == Kind::GCHeapReserve);
+            let is_number = self.objects.is_number(used, value)
+                || is_object && self.objects.is_outside(value)
+                || value < LOW && !self.leads_where_addresses_do(value, used, part);
+            if is_number {
+                return Some(Rule::Numbers);
+            }
+        }
+        (self.has(Rule::Readable) && self.is_text_for_all_we_know(word, used, after_text, part))
+            .then_some(Rule::Readable)
+    }
+
+    /// Whether a low address leads to something that addresses lead to: a name of the program's, the instruction after a call, a word of
+    /// variables or of a heap; and to what the process had there, not just set aside.
+    fn leads_where_addresses_do(&self, value: u64, used: Use, part: Option<&Part>) -> bool {
+        let at = Addr::new(value);
+        let starts = |at: Option<u64>| at.is_some_and(|at| self.low_symbols.binary_search(&at).is_ok());
+        match part {
+            Some(part) if part.used == Use::Image && part.is_writable => at.is_aligned(WORD),
+            Some(Part { used: Use::Image, .. }) | None => {
+                let is_code = || used == Use::Stack && self.is_return_address(at);
+                starts(Some(value)) || at.is_aligned(WORD) && starts(value.checked_sub(VTABLE_HEAD)) || is_code()
+            }
+            Some(part) => part.is_held && at.is_aligned(WORD),
+        }
+    }
+
+    /// Whether a word that may be text leads to where only text leads: into a program file, or data without a form. On a stack most of
+    /// those that lead into a file are return addresses.
+    fn is_text_for_all_we_know(&self, word: [u8; 8], used: Use, after_text: bool, part: Option<&Part>) -> bool {
+        let value = u64::from_le_bytes(word);
+        let place = Addr::new(value);
+        // A text that ends within an address of former times: its last letters and a NUL, and what it left of the address.
+        let letters = word.iter().take_while(|b| is_printable(**b)).count();
+        let ends = (1..=3).contains(&letters) && word.get(letters) == Some(&0);
+        if ends && value >= LOW && matches!(used, Use::Blocks | Use::Data | Use::Stack) {
+            // One return address in some hundreds reads so, and n8-mixed has one that no answer reads by itself.
+            let is_code = || used == Use::Stack && self.is_return_address(place);
+            return !place.is_aligned(WORD) && !is_code();
+        }
+        if value >= LOW || !is_readable(word) {
+            return false;
+        }
+        match part.map(|part| part.used) {
+            Some(Use::Blocks | Use::Objects) => !place.is_aligned(WORD),
+            Some(Use::Image) if used == Use::Stack && !after_text => !self.is_return_address(place),
+            _ => true,
+        }
+    }
+
+    /// Whether the instruction before this one is a call, as far as the code can be read.
+    fn is_return_address(&self, at: Addr) -> bool {
+        follows_call(&self.process.memory, self.process.arch(), at) != Some(false)
+    }
+
+    /// Whether a word is an address of mapped memory.
+    pub(super) fn leads_somewhere(&self, value: u64) -> bool {
+        let after = self.mapped.partition_point(|&(start, _)| start <= value);
+        after.checked_sub(1).and_then(|i| self.mapped.get(i)).is_some_and(|&(_, end)| value < end)
+    }
+
+    /// The part of memory that has an address.
+    pub(super) fn part(&self, at: Addr) -> Option<&Part> {
+        let i = self.parts.partition_point(|part| part.range.end <= at);
+        self.parts.get(i).filter(|part| part.range.contains(at))
+    }
+}

@@ -1,0 +1,295 @@
+//! Heaps whose objects are known by where they begin: what of an object stays is told by its type when it is asked for, so that it takes
+//! a sixty-fourth of the heap to know it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+
+use rayon::prelude::*;
+
+use crate::addr::{Addr, AddrRange};
+use crate::managed::{Elements, Heap, Losses, Object, ObjectReader, StringContent, StringUnits, TypeIndex};
+use crate::memory::Memory;
+use crate::scrub::starts::Starts;
+use crate::targets::reads::{NameAt, Script};
+
+/// What stays of the objects of a type.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Form {
+    /// Bytes before an object that are its own.
+    pub(super) prefix: u64,
+    /// Bytes of its head, with the length of an array.
+    pub(super) head: u64,
+    /// From where on all of it are references.
+    pub(super) references: Option<u64>,
+    /// Fields: from where, and how many bytes.
+    pub(super) fields: Vec<(u64, u64)>,
+    /// Whether it has no elements: its fields may stay where they were read as those of threads, locks and tasks.
+    pub(super) is_plain: bool,
+    /// Whether it is a string.
+    pub(super) is_string: bool,
+    /// Whether some of it stays that its type doesn't tell.
+    pub(super) is_special: bool,
+}
+
+/// Forms by the numbers of types.
+pub(super) type Forms = HashMap<TypeIndex, Form>;
+
+/// One heap.
+pub(super) struct HeapObjects<'s> {
+    heap: &'s dyn Heap,
+    memory: &'s dyn Memory,
+    forms: Forms,
+    pub(super) starts: Starts,
+    /// Objects that have the characters of strings, names or not, where these have none of their own; and of these, those with two
+    /// bytes each.
+    characters: Starts,
+    wide: Starts,
+    /// Strings that are names, by what has their characters.
+    named: HashSet<Addr>,
+    /// Texts that are names, as memory has them.
+    names: Encoded,
+}
+
+/// What is known of a run of memory.
+#[derive(Debug, Default)]
+pub(super) struct Within {
+    start: Addr,
+    /// Bytes that stay: for each word one byte, the lowest bit the first.
+    heads: Vec<u8>,
+    /// Bytes of objects without elements.
+    plain: Vec<u8>,
+    /// Characters of strings, and how many bytes one has; by address.
+    pub(super) texts: Vec<(AddrRange, u8)>,
+}
+
+/// Texts in the encodings that heaps have.
+#[derive(Default)]
+struct Encoded {
+    all: HashSet<Box<[u8]>>,
+    longest: usize,
+}
+
+impl Encoded {
+    fn new(names: &HashSet<String>) -> Encoded {
+        let mut all = HashSet::new();
+        for name in names {
+            all.insert(name.encode_utf16().flat_map(u16::to_le_bytes).collect());
+            all.insert(name.as_bytes().into());
+            // Latin-1, if it can be written so.
+            all.extend(name.chars().map(|c| u8::try_from(c).ok()).collect::<Option<Box<[u8]>>>());
+        }
+        let longest = all.iter().map(|name| name.len()).max().unwrap_or(0);
+        Encoded { all, longest }
+    }
+
+    fn has(&self, bytes: &[u8]) -> bool {
+        bytes.len() <= self.longest && self.all.contains(bytes)
+    }
+}
+
+/// What a walk over all objects finds besides where they are.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Names among strings.
+    pub(super) named: Vec<NameAt>,
+    /// Objects of which more stays than their types tell.
+    pub(super) special: Vec<Object>,
+}
+
+impl<'s> HeapObjects<'s> {
+    /// Walk a heap. `names`: texts that stay.
+    pub(super) fn new(
+        heap: &'s dyn Heap,
+        memory: &'s dyn Memory,
+        forms: Forms,
+        names: &HashSet<String>,
+    ) -> (HeapObjects<'s>, Found) {
+        let mut parts: Vec<AddrRange> = heap.parts().iter().map(|part| part.range).collect();
+        parts.sort_unstable();
+        parts.dedup_by(|next, kept| next.start < kept.end);
+        let has_own =
+            heap.string_type().and_then(|kind| heap.type_info(kind)).is_none_or(|info| info.elements.is_some());
+        let others: &[AddrRange] = if has_own { &[] } else { &parts };
+        let names = Encoded::new(names);
+        let mut out = HeapObjects {
+            heap,
+            memory,
+            forms,
+            starts: Starts::new(&parts),
+            characters: Starts::new(others),
+            wide: Starts::new(others),
+            named: HashSet::new(),
+            names,
+        };
+        let all = Mutex::new((Found::default(), HashSet::new()));
+        heap.parts().par_iter().for_each(|part| {
+            let (mut found, mut named) = (Found::default(), HashSet::new());
+            let (mut walker, mut reader) = (heap.walker(), heap.reader());
+            walker.walk(part, &mut Losses::default(), &mut |object: &Object| {
+                let Some(form) = out.forms.get(&object.kind) else { return };
+                out.starts.mark(object.addr);
+                if form.is_special {
+                    found.special.push(*object);
+                }
+                if form.is_string {
+                    out.string(object, &mut *reader, &mut found.named, &mut named);
+                }
+            });
+            if let Ok(mut all) = all.lock() {
+                all.0.named.append(&mut found.named);
+                all.0.special.append(&mut found.special);
+                all.1.extend(named);
+            }
+        });
+        let (found, named) = all.into_inner().unwrap_or_default();
+        out.named = named;
+        [&mut out.starts, &mut out.characters, &mut out.wide].into_iter().for_each(Starts::finish);
+        (out, found)
+    }
+
+    /// Note a string that is a name, and what has the characters of one that has none itself.
+    fn string(
+        &self,
+        object: &Object,
+        reader: &mut dyn ObjectReader,
+        told: &mut Vec<NameAt>,
+        named: &mut HashSet<Addr>,
+    ) {
+        let Some(content) = self.heap.string_content(object) else { return };
+        let own = self.heap.type_info(object.kind).and_then(|info| info.elements);
+        let Some((holder, at)) = own.map_or_else(|| self.array(object, reader), |own| start(object.addr, own)) else {
+            return;
+        };
+        if self.names.has(content.bytes) {
+            named.insert(holder);
+            let (script, len) = (script(content), content.bytes.len() as u64);
+            told.push(NameAt { at, len, script });
+        }
+        if own.is_none() {
+            self.characters.mark(holder);
+            if width(content.units) > 1 {
+                self.wide.mark(holder);
+            }
+        }
+    }
+
+    /// The array that has the characters of a string, the first object that it holds, and where these begin.
+    fn array(&self, string: &Object, reader: &mut dyn ObjectReader) -> Option<(Addr, Addr)> {
+        let mut array = None;
+        reader.each(string.addr.since(Addr::NULL), |_, value| {
+            array = Some(value);
+            false
+        });
+        let kind = reader.node(array?)?.kind;
+        start(Addr::new(array?), self.heap.type_info(kind)?.elements?)
+    }
+
+    /// What is known of a run of memory.
+    pub(super) fn within(&self, range: AddrRange, out: &mut Within) {
+        let mut reader = self.heap.reader();
+        self.starts.each(range, |at| {
+            let Some(node) = reader.node(at.since(Addr::NULL)) else { return };
+            let Some(form) = self.forms.get(&node.kind) else { return };
+            let of = |from: u64, len: u64| {
+                AddrRange::sized(at.saturating_add(from), len.min(node.size.saturating_sub(from)))
+            };
+            out.add_head(AddrRange::new(at.saturating_sub(form.prefix), at));
+            out.add_head(of(0, form.head));
+            form.fields.iter().for_each(|&(from, len)| out.add_head(of(from, len)));
+            form.references.into_iter().for_each(|from| out.add_head(of(from, u64::MAX)));
+            if form.is_plain {
+                out.add_plain(of(0, u64::MAX));
+            }
+            if form.is_string || self.characters.has(at) {
+                self.text(&Object { addr: at, kind: node.kind, size: node.size }, form, out);
+            }
+        });
+    }
+
+    /// The characters of a string, or of an array that has those of one.
+    fn text(&self, object: &Object, form: &Form, out: &mut Within) {
+        let Some(elements) = self.heap.type_info(object.kind).and_then(|info| info.elements) else { return };
+        let Some((_, at)) = start(object.addr, elements) else { return };
+        let (len, width) = if form.is_string {
+            let Some(content) = self.heap.string_content(object) else { return };
+            (content.bytes.len() as u64, width(content.units))
+        } else {
+            let length_at = object.addr.saturating_add(form.head.saturating_sub(LENGTH));
+            let length = self.memory.peek_u32(length_at).unwrap_or(0);
+            let most = object.size.saturating_sub(elements.start);
+            let width = if self.wide.has(object.addr) { 2 } else { 1 };
+            (u64::from(length).saturating_mul(elements.size).min(most), width)
+        };
+        let range = AddrRange::sized(at, len);
+        if self.named.contains(&object.addr) {
+            out.add_head(range);
+        } else {
+            out.texts.push((range, width));
+        }
+    }
+}
+
+/// Bytes of a length, at the end of an array's head.
+pub(super) const LENGTH: u64 = 4;
+
+/// An object, and where its elements begin.
+fn start(object: Addr, elements: Elements) -> Option<(Addr, Addr)> {
+    Some((object, object.checked_add(elements.start)?))
+}
+
+fn width(units: StringUnits) -> u8 {
+    match units {
+        StringUnits::Utf16 => 2,
+        StringUnits::Latin1 | StringUnits::Utf8 => 1,
+    }
+}
+
+fn script(content: StringContent<'_>) -> Script {
+    match content.units {
+        StringUnits::Utf8 => Script::Utf8,
+        units => Script::Units(width(units)),
+    }
+}
+
+impl Within {
+    /// Nothing yet of a run of so many words.
+    pub(super) fn new(start: Addr, words: usize) -> Within {
+        Within { start, heads: vec![0; words], plain: vec![0; words], texts: Vec::new() }
+    }
+
+    fn add_head(&mut self, range: AddrRange) {
+        add(&mut self.heads, self.start, range);
+    }
+
+    fn add_plain(&mut self, range: AddrRange) {
+        add(&mut self.plain, self.start, range);
+    }
+
+    /// Add what is known of the page at `page` to `heads` and to `plain`.
+    pub(super) fn join_page(&self, page: Addr, heads: &mut [u8], plain: &mut [u8]) {
+        for (from, to) in [(&self.heads, heads), (&self.plain, plain)] {
+            // A run may begin within a page.
+            let ahead = self.start.checked_since(page).unwrap_or(0) / 8;
+            let skip = page.checked_since(self.start).unwrap_or(0) / 8;
+            let from = from.iter().skip(skip as usize);
+            to.iter_mut().skip(ahead as usize).zip(from).for_each(|(to, from)| *to |= from);
+        }
+    }
+}
+
+/// Add the bytes of `range` to those of the words from `start` on.
+fn add(words: &mut [u8], start: Addr, range: AddrRange) {
+    let (Some(from), Some(to)) = (range.start.max(start).checked_since(start), range.end.checked_since(start)) else {
+        return;
+    };
+    let to = to.min(8 * words.len() as u64);
+    let mut at = from;
+    while at < to {
+        let end = to.min((at / 8 + 1) * 8);
+        let bits = ((1u16 << (end - at)) - 1) << (at % 8);
+        if let Some(word) = words.get_mut((at / 8) as usize) {
+            *word |= bits as u8;
+        }
+        at = end;
+    }
+}

@@ -1,0 +1,182 @@
+//! Words: what becomes of each.
+
+use crate::addr::{Addr, AddrRange};
+use crate::memory::Memory;
+use crate::scrub::heaps::Within;
+use crate::scrub::letters::{Reads, reads};
+use crate::scrub::page::{Page, Word};
+use crate::scrub::plan::Use;
+use crate::scrub::{By, Counts, Kept, Plan, Rule, fill, stacks};
+
+/// `size_t`.
+const WORD: u64 = 8;
+
+/// Bytes before a run in which a text may have begun that goes on in it.
+const LOOK_BACK: u64 = 64 * WORD;
+
+/// What the word before was.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    /// A text among what was read as a structure, that nobody named.
+    unnamed: bool,
+    /// Text, on a stack.
+    after_text: bool,
+}
+
+impl Plan<'_> {
+    /// What stands for the word at `at`, if it is where stacks and pointers have their guard: whatever is there.
+    fn guard_at(&self, at: Addr) -> Option<u64> {
+        let first = self.guards.partition_point(|guard| guard.end <= at);
+        let guard = self.guards.get(first).filter(|guard| guard.contains(at))?;
+        stacks::STAND_INS.get((at.since(guard.start) / WORD) as usize).copied()
+    }
+}
+
+/// A run of memory that is overwritten.
+pub(super) struct Run<'a, 'p> {
+    plan: &'a Plan<'p>,
+    start: Addr,
+    /// What is known of objects in it.
+    within: Within,
+    /// Which bytes are characters of strings: for each word one byte, the lowest bit the first.
+    pub(super) texts: Vec<u8>,
+    /// Which bytes stayed.
+    pub(super) kept: Vec<u8>,
+    /// Why, for each word.
+    pub(super) why: Vec<Kept>,
+    page: Page,
+}
+
+/// Where a word is.
+#[derive(Clone, Copy)]
+struct Place {
+    at: Addr,
+    used: Use,
+    /// Its bytes that are characters of strings.
+    texts: u8,
+}
+
+impl<'a, 'p> Run<'a, 'p> {
+    /// A run of memory from `start` on, with what is known of objects in it and what of it are characters.
+    pub(super) fn new(plan: &'a Plan<'p>, start: Addr, within: Within, texts: Vec<u8>) -> Run<'a, 'p> {
+        let words = texts.len();
+        Run { plan, start, within, texts, kept: vec![0; words], why: vec![Kept::Zero; words], page: Page::none() }
+    }
+
+    /// Overwrite a part of it, whose words are all of one use.
+    pub(super) fn overwrite(&mut self, bytes: &mut [u8], part: AddrRange, used: Use, counts: &mut Counts) {
+        let from = part.start.since(self.start) as usize;
+        let Some(bytes) = bytes.get_mut(from..from + part.len() as usize) else { return };
+        let (words, rest) = bytes.as_chunks_mut::<8>();
+        let mut before = self.before(part.start, used);
+        for (i, word) in words.iter_mut().enumerate() {
+            if *word == [0; 8] {
+                before = Before::default();
+                counts.count(By::Kept(Kept::Zero), WORD);
+                continue;
+            }
+            let at = part.start.saturating_add(WORD * i as u64);
+            let texts = self.texts.get(from / 8 + i).copied().unwrap_or_default();
+            let (kept, why) = self.word(word, Place { at, used, texts }, &mut before, counts);
+            if let (Some(to), Some(because)) = (self.kept.get_mut(from / 8 + i), self.why.get_mut(from / 8 + i)) {
+                (*to, *because) = (kept, why);
+            }
+        }
+        // A core cut within a word.
+        counts.count(By::Rule(used.rule()), rest.len() as u64);
+        rest.fill(0);
+    }
+
+    /// What the words before `at` were, where a text may have begun that goes on: a run begins anywhere.
+    fn before(&mut self, at: Addr, used: Use) -> Before {
+        let mut before = Before::default();
+        if !matches!(used, Use::Blocks | Use::Stack | Use::Data) {
+            return before;
+        }
+        let memory = &self.plan.process.memory;
+        let start = self.plan.part(at).map_or(at, |part| part.range.start);
+        let start = start.max(at.saturating_sub(LOOK_BACK)).min(at);
+        let Ok(bytes) = memory.look(start, at.since(start) as usize) else { return before };
+        let mut counts = Counts::default();
+        for (i, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            let at = start.saturating_add(WORD * i as u64);
+            self.word(&mut word.clone(), Place { at, used, texts: 0 }, &mut before, &mut counts);
+        }
+        before
+    }
+
+    /// What is known of a word.
+    fn known(&mut self, Place { at, used, .. }: Place) -> Word {
+        if !self.page.is_of(at, used) {
+            self.page = Page::of(self.plan, at, used, &self.within);
+        }
+        self.page.word(at)
+    }
+
+    /// Overwrite a word; which bytes of it stay, and why.
+    fn word(&mut self, word: &mut [u8; 8], place: Place, before: &mut Before, counts: &mut Counts) -> (u8, Kept) {
+        let value = u64::from_le_bytes(*word);
+        if value == 0 {
+            *before = Before::default();
+            counts.count(By::Kept(Kept::Zero), WORD);
+            return (0, Kept::Zero);
+        }
+        let Place { at, used, texts } = place;
+        let known = self.known(place);
+        let plan = self.plan;
+        let guard = plan.guard_at(at).or_else(|| plan.guard_values.get(&value).copied());
+        if let Some(other) = guard.filter(|_| plan.has(Rule::Guards)) {
+            *before = Before::default();
+            *word = other.to_le_bytes();
+            counts.count(By::Rule(Rule::Guards), WORD);
+            return (0, Kept::Zero);
+        }
+        let mut keep = known.keep & !texts;
+        let why = if keep & known.found != 0 { Kept::Found } else { used.kept() };
+        let is_value = known.values != 0;
+        let leads = !is_value && texts == 0 && used != Use::Dead && plan.leads_somewhere(value);
+        if leads
+            && used != Use::Image
+            && keep != u8::MAX
+            && plan.has(Rule::Alike)
+            && let Some(other) = plan.objects.alike.get(&value)
+        {
+            *word = other.to_le_bytes();
+            let by = if *other == value { By::Kept(Kept::Pointers) } else { By::Rule(Rule::Alike) };
+            counts.count(by, WORD);
+            return (u8::MAX, Kept::Pointers);
+        }
+        let no_address = if leads { plan.is_no_address(*word, used, before.after_text) } else { None };
+        let pointer = leads && no_address != Some(Rule::Numbers);
+        // What was read as a structure and reads as text was no structure, but for the names.
+        let unnamed = keep & !known.sure;
+        let is_watched = plan.has(Rule::UnnamedTexts)
+            && matches!(used, Use::Blocks | Use::Stack | Use::Data)
+            && unnamed != 0
+            && !pointer;
+        before.unnamed = is_watched
+            && match reads(*word, unnamed) {
+                Reads::Text => true,
+                Reads::End => before.unnamed,
+                Reads::Other => false,
+            };
+        let is_unnamed = before.unnamed;
+        if is_unnamed {
+            keep &= !unnamed;
+        }
+        before.after_text = used == Use::Stack && reads(*word, u8::MAX) == Reads::Text;
+        if leads && keep != u8::MAX && no_address.is_none() {
+            counts.count(By::Kept(Kept::Pointers), WORD);
+            return (u8::MAX, Kept::Pointers);
+        }
+        counts.count(By::Rule(Rule::Texts), u64::from(texts.count_ones()));
+        counts.count(By::Kept(why), u64::from(keep.count_ones()));
+        let rest = u64::from((!(keep | texts)).count_ones());
+        let because = [(is_value, Rule::Values), (is_unnamed, Rule::UnnamedTexts)];
+        let because = because.into_iter().find(|(is_so, _)| *is_so).map(|(_, rule)| rule);
+        let rule = because.or(no_address).unwrap_or(used.rule());
+        let by = if fill::word(word, keep | texts) { By::Rule(rule) } else { By::Kept(Kept::Zero) };
+        counts.count(by, rest);
+        (keep, why)
+    }
+}
