@@ -67,7 +67,11 @@ pub(crate) fn room(session: &Session<'_>) -> Room {
 }
 
 /// The roots of a runtime's objects, and what these keep: as found before, where that was kept.
-fn graph<'g>(session: &Session<'_>, number: usize, heap: &'g dyn Heap) -> Result<(Arc<Roots>, Retained<'g>), GraphError> {
+fn graph<'g>(
+    session: &Session<'_>,
+    number: usize,
+    heap: &'g dyn Heap,
+) -> Result<(Arc<Roots>, Retained<'g>), GraphError> {
     let graph = Graph::new(heap);
     if let Some((roots, kept)) = session.graphs().get(number) {
         return Ok((roots, Retained::again(graph, kept)));

@@ -62,7 +62,7 @@ impl<'h> Objects<'h> {
                 *kind = kind.plus(Kind { tally: one, first: (object.addr.get(), object.size) });
             }
         };
-        let (ids, Walked { seen, losses }) = 
+        let (ids, Walked { seen, losses }) =
             Ids::new(heap, &Room::unbounded(), see, |part| progress.add(part.range.len())).ok()?;
         let mut kinds: Vec<Kind> = Vec::new();
         for of_share in seen {

@@ -243,7 +243,8 @@ impl ObjectReader for Reader<'_, '_> {
         // Objects side by side are mostly of one type.
         let (mut near, mut last) = (None, None);
         for &addr in addrs {
-            let words = space.run_near(addr, &mut near).filter(|_| addr & 7 == 0).map_or(&[][..], |run| run.words(addr));
+            let words =
+                space.run_near(addr, &mut near).filter(|_| addr & 7 == 0).map_or(&[][..], |run| run.words(addr));
             let method_table = words.first().map(|word| u64::from_le_bytes(*word) & mask);
             if last != method_table {
                 last = method_table.filter(|&at| self.known(at).is_some());

@@ -121,7 +121,14 @@ impl Ids {
 
     /// Find several at once: what lies anywhere comes together where it is asked for together. `out` gets one for each; those that
     /// are none are `none`.
-    pub(super) fn find_all(&self, space: &Space<'_>, values: &[u64], none: u32, places: &mut Vec<u64>, out: &mut Vec<u32>) {
+    pub(super) fn find_all(
+        &self,
+        space: &Space<'_>,
+        values: &[u64],
+        none: u32,
+        places: &mut Vec<u64>,
+        out: &mut Vec<u32>,
+    ) {
         places.clear();
         places.extend(values.iter().map(|&value| match space.run(value) {
             Some(run) if value & 7 == 0 => run.index(value),

@@ -116,23 +116,6 @@ impl Knot {
         }
         Ok(Knot { numbers, several: marks, ends, to })
     }
-
-    /// Some pairs of vertices, all of which several refer to.
-    #[cfg(test)]
-    pub(super) fn of_pairs(len: usize, pairs: &[(u32, u32)]) -> Result<Knot, GraphError> {
-        let room = Room::unbounded();
-        let (mut numbers, mut ends, mut to) = (room.table(len)?, room.table(len)?, room.table(pairs.len())?);
-        let mut sum = 0;
-        for vertex in 0..len {
-            numbers[vertex] = vertex as u32;
-            for pair in pairs.iter().filter(|pair| pair.0 as usize == vertex) {
-                to[sum] = pair.1;
-                sum += 1;
-            }
-            ends[vertex] = sum as u32;
-        }
-        Ok(Knot { numbers, several: vec![u64::MAX; len / 64 + 1], ends, to })
-    }
 }
 
 /// No vertex.

@@ -110,8 +110,7 @@ impl<'g> Live<'g> {
         let uppers = Uppers::find(rows, &states, &sources, &reached, room)?;
         crate::managed::graph::tick("uppers");
         let strays = reached.strays;
-        let numbered =
-            Arc::new(Numbered { ids, states, order: reached.order, sources, losses, stray_roots, _held });
+        let numbered = Arc::new(Numbered { ids, states, order: reached.order, sources, losses, stray_roots, _held });
         Ok((Live { graph, numbered }, Found { uppers, kinds, sums, strays, references }))
     }
 

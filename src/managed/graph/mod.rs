@@ -2,6 +2,8 @@
 //! what lives, what dominates what, and the shapes of ways.
 
 mod above;
+#[cfg(test)]
+mod agree;
 mod ahead;
 mod bits;
 mod deep;
@@ -25,6 +27,8 @@ mod shared;
 mod simple;
 mod space;
 mod states;
+#[cfg(test)]
+mod toy;
 mod tree;
 mod weigh;
 mod wide;
@@ -78,7 +82,11 @@ pub fn tick(what: &str) {
         if let Some(last) = *last {
             let own = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
             let own = own.lines().find_map(|l| l.strip_prefix("RssAnon:")).unwrap_or("").trim().to_owned();
-            eprintln!("  {:>7.3} cpu {:>7.3} {what} {own}", (now.0 - last.0).as_secs_f64(), (now.1 - last.1).as_secs_f64());
+            eprintln!(
+                "  {:>7.3} cpu {:>7.3} {what} {own}",
+                (now.0 - last.0).as_secs_f64(),
+                (now.1 - last.1).as_secs_f64()
+            );
         }
         *last = Some(now);
     }

@@ -40,7 +40,14 @@ pub(super) struct Order {
 
 impl Order {
     /// Of so many objects in `ids`.
-    pub(super) fn new(room: &Room, ids: Table<u32>, base: u32, objects: u32, firsts: Vec<u64>, ways_on: Vec<u64>) -> Order {
+    pub(super) fn new(
+        room: &Room,
+        ids: Table<u32>,
+        base: u32,
+        objects: u32,
+        firsts: Vec<u64>,
+        ways_on: Vec<u64>,
+    ) -> Order {
         let (firsts, ways_on) = (Ranked::new(firsts), Ranked::new(ways_on));
         let held = room.hold(firsts.bytes() + ways_on.bytes());
         Order { ids, base, len: base + objects, firsts, ways_on, _held: held }
@@ -98,7 +105,10 @@ impl Order {
         let is = |id: u32| filter.get(id as usize % FILTER) == Some(&true);
         let of_share = |(share, ids): (usize, &[u32])| {
             let numbers = (self.base + (share * SHARE) as u32..).zip(ids.iter().map(|id| id & !LEAF));
-            numbers.filter(|&(_, id)| is(id) && wanted.contains(&id)).map(|(number, id)| (id, number)).collect::<Vec<_>>()
+            numbers
+                .filter(|&(_, id)| is(id) && wanted.contains(&id))
+                .map(|(number, id)| (id, number))
+                .collect::<Vec<_>>()
         };
         if wanted.is_empty() {
             return HashMap::new();

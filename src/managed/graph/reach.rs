@@ -101,7 +101,13 @@ struct Search<'s> {
 }
 
 /// Search from all roots; kinds of roots have the numbers from 1 on.
-pub(super) fn reach(rows: &Rows, states: &States, count: u32, sources: &[Source], room: &Room) -> Result<Reached, GraphError> {
+pub(super) fn reach(
+    rows: &Rows,
+    states: &States,
+    count: u32,
+    sources: &[Source],
+    room: &Room,
+) -> Result<Reached, GraphError> {
     let base = 1 + sources.len() as u32;
     let words = (base as usize + count as usize) / 64 + 1;
     let bits = || vec![0; words];

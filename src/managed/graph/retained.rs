@@ -119,9 +119,7 @@ impl<'g> Retained<'g> {
     pub fn dominators(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let uppers = self.uppers.as_ref();
         let upwards = self.live.order.upwards(1..self.live.order.len());
-        upwards.map(move |(number, parent)| {
-            (number, uppers.and_then(|uppers| uppers.get(number)).unwrap_or(parent))
-        })
+        upwards.map(move |(number, parent)| (number, uppers.and_then(|uppers| uppers.get(number)).unwrap_or(parent)))
     }
 
     /// Bytes that go with it, its own among them.
@@ -196,12 +194,7 @@ impl<'g> Retained<'g> {
 
     /// What `within` dominates, and itself, by type; all live objects for 0.
     pub fn types(&self, within: u32) -> Vec<TypeSum> {
-        let known = |(number, up)| Known {
-            number,
-            up,
-            kind: self.kind(number),
-            above: self.kind(up),
-        };
+        let known = |(number, up)| Known { number, up, kind: self.kind(number), above: self.kind(up) };
         let bytes = |number| self.bytes(number);
         let found = |room: &Room| types(|| self.dominators().map(known), bytes, self.live.len(), within, room);
         match found(&self.room) {

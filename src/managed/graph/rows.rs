@@ -51,7 +51,10 @@ pub(super) struct Chunk {
 }
 
 enum Bytes {
-    Here { bytes: Box<[u8]>, _held: Held },
+    Here {
+        bytes: Box<[u8]>,
+        _held: Held,
+    },
     /// In the file: from where on, and how many.
     Away(usize, usize),
 }
@@ -246,9 +249,7 @@ impl Rows {
     fn bytes<'r>(&'r self, chunk: &'r Chunk) -> &'r [u8] {
         match &chunk.bytes {
             Bytes::Here { bytes, .. } => bytes,
-            &Bytes::Away(at, len) => {
-                self.file.as_ref().and_then(|file| file.get(at..)?.get(..len)).unwrap_or_default()
-            }
+            &Bytes::Away(at, len) => self.file.as_ref().and_then(|file| file.get(at..)?.get(..len)).unwrap_or_default(),
         }
     }
 
@@ -440,14 +441,15 @@ mod tests {
         assert_eq!(seen, expected.collect::<Vec<_>>());
     }
 
+    fn target() -> impl Strategy<Value = u32> {
+        prop_oneof![0_u32..200, 0_u32..70_000, 0_u32..1 << 29, Just(STRAY)]
+    }
+
     proptest! {
         #[test]
         fn rows_are_what_was_put_in(
             lists in prop::collection::vec(
-                prop::collection::vec(
-                    prop_oneof![0_u32..200, 0_u32..70_000, 0_u32..1 << 29, Just(STRAY)],
-                    prop_oneof![8 => 0..4_usize, 1 => 250..260_usize],
-                ),
+                prop_oneof![8 => prop::collection::vec(target(), 0..4), 1 => prop::collection::vec(target(), 250..260)],
                 0..60,
             ),
             bound in prop_oneof![Just(0), Just(300), Just(u64::MAX)],
@@ -480,7 +482,11 @@ mod tests {
         let code = |&(at, low): &(u64, u32)| ((at >> 9) as u32) << 4 | low;
         let blocks = builder.blocks.iter().map(code).collect();
         let Ok(bytes) = store.keep(builder.bytes) else { panic!("no room") };
-        let rows = Rows { chunks: vec![Chunk { blocks, unit: 9, bytes, references: 0, _held: room.hold(0) }], file: None, references: 0 };
+        let rows = Rows {
+            chunks: vec![Chunk { blocks, unit: 9, bytes, references: 0, _held: room.hold(0) }],
+            file: None,
+            references: 0,
+        };
         for (id, list) in (0..).zip(&lists) {
             assert_eq!(&rows.of(id).iter().collect::<Vec<u32>>(), list);
         }

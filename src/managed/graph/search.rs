@@ -102,7 +102,11 @@ impl<'g> Search<'g> {
         if !self.marks.mark(index) {
             return Ok(None);
         }
-        if u32::try_from(self.graph.space.words()).is_ok() { self.search::<u32>(index) } else { self.search::<u64>(index) }
+        if u32::try_from(self.graph.space.words()).is_ok() {
+            self.search::<u32>(index)
+        } else {
+            self.search::<u64>(index)
+        }
     }
 
     fn search<W: Word>(&mut self, index: u64) -> Result<Option<Vec<u64>>, GraphError> {
@@ -213,7 +217,8 @@ impl Held {
             black_box(addrs.iter().fold(0, |sum, &addr| sum ^ graph.first_word(addr)));
             reader.look(addrs, MOST - self.values.len(), &mut self.looked);
             let before = self.values.len();
-            let place = |value: u64| graph.space.run(value).filter(|_| value & 7 == 0).map_or(NOWHERE, |run| run.index(value));
+            let place =
+                |value: u64| graph.space.run(value).filter(|_| value & 7 == 0).map_or(NOWHERE, |run| run.index(value));
             self.values.extend(self.looked.held.iter().map(|&value| (value, place(value))));
             self.ends.extend(self.looked.ends.iter().map(|end| before + end));
             let new = self.values.get(before..).unwrap_or_default();

@@ -30,9 +30,13 @@ impl States {
         let spread = |bits: u64| {
             // Each bit to the lower of two.
             let mut all = bits & 0xffff_ffff;
-            for (shift, mask) in
-                [(16, 0xffff_0000_ffff), (8, 0x00ff_00ff_00ff_00ff), (4, 0x0f0f_0f0f_0f0f_0f0f), (2, 0x3333_3333_3333_3333), (1, 0x5555_5555_5555_5555)]
-            {
+            for (shift, mask) in [
+                (16, 0xffff_0000_ffff),
+                (8, 0x00ff_00ff_00ff_00ff),
+                (4, 0x0f0f_0f0f_0f0f_0f0f),
+                (2, 0x3333_3333_3333_3333),
+                (1, 0x5555_5555_5555_5555),
+            ] {
                 all = (all | all << shift) & mask;
             }
             AtomicU64::new(all)
@@ -85,9 +89,13 @@ impl States {
             let low = if state & 1 != 0 { word } else { !word };
             let high = if state & 2 != 0 { word } else { !word };
             let mut all = low & high >> 1 & 0x5555_5555_5555_5555;
-            for (shift, mask) in
-                [(1, 0x3333_3333_3333_3333), (2, 0x0f0f_0f0f_0f0f_0f0f), (4, 0x00ff_00ff_00ff_00ff), (8, 0xffff_0000_ffff), (16, 0xffff_ffff)]
-            {
+            for (shift, mask) in [
+                (1, 0x3333_3333_3333_3333),
+                (2, 0x0f0f_0f0f_0f0f_0f0f),
+                (4, 0x00ff_00ff_00ff_00ff),
+                (8, 0xffff_0000_ffff),
+                (16, 0xffff_ffff),
+            ] {
                 all = (all | all >> shift) & mask;
             }
             all

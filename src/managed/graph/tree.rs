@@ -38,9 +38,8 @@ impl<'l> Tree<'l> {
             at = to.end;
             to.for_each(|number| visit(number, from, None));
         }
-        let read = |groups: &Groups| -> Vec<Vec<Link>> {
-            groups.par_chunks(PART).map(|part| links(live, part)).collect()
-        };
+        let read =
+            |groups: &Groups| -> Vec<Vec<Link>> { groups.par_chunks(PART).map(|part| links(live, part)).collect() };
         let next = |at: &mut u32| {
             let groups = order.groups(*at, BATCH);
             *at = groups.last().map_or(order.len(), |(_, to)| to.end);
@@ -85,7 +84,9 @@ fn links(live: &Live<'_>, part: &[(u32, Range<u32>)]) -> Vec<Link> {
     while let Some(some) = part.get(done..(done + AHEAD).min(part.len())).filter(|some| !some.is_empty()) {
         addresses.clear();
         // Objects lie anywhere, and what is known of them: asked for together, they come together.
-        black_box(some.iter().fold(0, |sum, (from, _)| sum ^ live.ids.touch_address(live.order.id(*from).unwrap_or(0))));
+        black_box(
+            some.iter().fold(0, |sum, (from, _)| sum ^ live.ids.touch_address(live.order.id(*from).unwrap_or(0))),
+        );
         addresses.extend(some.iter().map(|(from, _)| live.object(*from).map_or(0, |at| at.get())));
         black_box(addresses.iter().fold(0, |sum, &addr| sum ^ live.graph.first_word(addr)));
         reader.look(&addresses, MOST, &mut looked);

@@ -57,20 +57,18 @@ impl Wide {
     }
 
     /// Fill the lowest four bytes on all threads: `fill` gets the number of each share of so many, and a place for them.
-    pub(super) fn fill<R: Send>(&mut self, share: usize, fill: impl Fn(usize, &mut WideShare<'_>) -> R + Sync) -> Vec<R> {
+    pub(super) fn fill<R: Send>(
+        &mut self,
+        share: usize,
+        fill: impl Fn(usize, &mut WideShare<'_>) -> R + Sync,
+    ) -> Vec<R> {
         let run = |(number, (low, high))| fill(number, &mut WideShare { low, high });
         let low = self.low.par_chunks_mut(share);
         match &mut self.high {
             High::Nothing => low.map(|low| (low, HighShare::Nothing)).enumerate().map(run).collect(),
-            High::One(high) => {
-                low.zip(high.par_chunks_mut(share).map(HighShare::One)).enumerate().map(run).collect()
-            }
-            High::Two(high) => {
-                low.zip(high.par_chunks_mut(share).map(HighShare::Two)).enumerate().map(run).collect()
-            }
-            High::Four(high) => {
-                low.zip(high.par_chunks_mut(share).map(HighShare::Four)).enumerate().map(run).collect()
-            }
+            High::One(high) => low.zip(high.par_chunks_mut(share).map(HighShare::One)).enumerate().map(run).collect(),
+            High::Two(high) => low.zip(high.par_chunks_mut(share).map(HighShare::Two)).enumerate().map(run).collect(),
+            High::Four(high) => low.zip(high.par_chunks_mut(share).map(HighShare::Four)).enumerate().map(run).collect(),
         }
     }
 }

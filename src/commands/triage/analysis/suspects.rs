@@ -78,12 +78,7 @@ pub(super) fn suspects(
 }
 
 /// What keeps an object from outside the heap, in words: a static variable where there is one.
-fn root(
-    object: Addr,
-    retained: &Retained<'_>,
-    names: &mut ObjectNames<'_>,
-    rooted: &Rooted<'_>,
-) -> Option<String> {
+fn root(object: Addr, retained: &Retained<'_>, names: &mut ObjectNames<'_>, rooted: &Rooted<'_>) -> Option<String> {
     let found = Search::new(Graph::new(names.heap), object, &retained.room).run(rooted.roots, WAYS).ok()?;
     let mut paths: Vec<RootPathRow> = found.paths.iter().map(|path| path_row(names, rooted.runtime, path)).collect();
     paths.sort_by_key(|path| (static_of(path).is_none(), path.thread.is_some(), path.chain.len()));
