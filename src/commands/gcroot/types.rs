@@ -109,7 +109,7 @@ const SHARE: u32 = 1 << 18;
 fn groups(
     retained: &Retained<'_>,
     shapes: &Shapes<'_, '_>,
-    outermost: &[bool],
+    outermost: &(impl Fn(u32) -> bool + Sync),
     wanted: &HashSet<TypeIndex>,
 ) -> BTreeMap<ShapeIndex, Group> {
     let len = retained.live.len() as u32;
@@ -127,7 +127,7 @@ fn groups(
                 groups.entry(shape).or_default().append(std::mem::take(&mut group));
                 shape = own;
             }
-            let kept = if outermost.get(number as usize) == Some(&true) { retained.bytes(number) } else { 0 };
+            let kept = if outermost(number) { retained.bytes(number) } else { 0 };
             let size = retained.own(number, &mut *reader);
             group.append(Group { own: Tally { count: 1, size }, retained: kept, first: number, last: number });
         }

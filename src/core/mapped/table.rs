@@ -6,12 +6,13 @@ use std::io;
 use std::marker::PhantomData;
 use std::mem::size_of;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::AtomicU64;
 
 /// What a table may hold.
 ///
 /// # Safety
 /// All bits set or not, and all bytes zero, are a value; it has no padding.
-pub(crate) unsafe trait Number: Copy + Send + Sync + 'static {}
+pub(crate) unsafe trait Number: Send + Sync + 'static {}
 
 // SAFETY: plain integers.
 unsafe impl Number for u8 {}
@@ -21,6 +22,8 @@ unsafe impl Number for u16 {}
 unsafe impl Number for u32 {}
 // SAFETY: plain integers.
 unsafe impl Number for u64 {}
+// SAFETY: in memory as `u64` is.
+unsafe impl Number for AtomicU64 {}
 
 /// Numbers in a row, zero at first.
 pub(crate) struct Table<T> {
@@ -57,6 +60,14 @@ impl<T: Number> Table<T> {
     }
 }
 
+impl Table<AtomicU64> {
+    /// The same, now that one thread alone changes it.
+    pub(crate) fn settled(self) -> Table<u64> {
+        let Table { map, len, .. } = self;
+        Table { map, len, kind: PhantomData }
+    }
+}
+
 /// Bytes of so many; one at the least, since no mapping has none.
 fn bytes<T>(len: usize) -> io::Result<usize> {
     Ok(len.checked_mul(size_of::<T>()).ok_or(io::ErrorKind::OutOfMemory)?.max(1))
@@ -69,7 +80,8 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
         done => return Ok(done?),
     }
-    file.set_len(bytes)
+    // So that no page of it lacks its block when it is written to.
+    io::copy(&mut io::Read::take(io::repeat(0), bytes), &mut &*file).map(drop)
 }
 
 impl<T: Number> Deref for Table<T> {

@@ -109,7 +109,7 @@ pub(super) enum Not {
 }
 
 /// The number of a set, as a table has it.
-trait Slot: Number {
+trait Slot: Number + Copy {
     /// It, if it is not too large.
     fn of(set: u32) -> Option<Self>;
     fn set(self) -> u32;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
-use crate::managed::graph::room::{GraphError, Room, Table};
+use crate::managed::graph::room::{GraphError, Held, Room, Table};
 use crate::managed::graph::space::{Run, Space};
 use crate::managed::{FREE, Heap, Losses, Object, Part};
 
@@ -31,6 +31,7 @@ pub(crate) struct Ids {
     /// The entry in which each [`SAMPLE`]th object stands.
     samples: Vec<u32>,
     len: u32,
+    _held: Held,
 }
 
 /// What the walk that made them saw, in parts that nobody has to put in order.
@@ -56,7 +57,7 @@ impl Ids {
         let space = heap.space();
         let words = usize::try_from(space.words() / 64 + 1).ok().filter(|&words| u32::try_from(words).is_ok());
         let words = words.ok_or(GraphError::TooMany)?;
-        let bits: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
+        let bits: Table<AtomicU64> = room.table(2 * words)?;
         let of_part = |(mut seen, mut losses): (S, Losses), part: &Part| {
             let mut gathered = (0, 0);
             heap.walker().walk(part, &mut losses, &mut |object| {
@@ -81,16 +82,15 @@ impl Ids {
             all.seen.push(seen);
             all.losses.merge(losses);
         }
-        Ok((Ids::of(bits.into_iter().map(AtomicU64::into_inner), room)?, all))
+        Ok((Ids::of(bits.settled(), room)?, all))
     }
 
-    /// Number what the bits tell.
-    fn of(bits: impl ExactSizeIterator<Item = u64>, room: &Room) -> Result<Ids, GraphError> {
-        let mut entries: Table<u64> = room.table(2 * bits.len())?;
+    /// Number what the bits of the entries tell.
+    fn of(mut entries: Table<u64>, room: &Room) -> Result<Ids, GraphError> {
         let mut samples = Vec::new();
         let mut len = 0_u32;
-        for (at, (entry, bits)) in (0_u32..).zip(entries.as_chunks_mut::<2>().0.iter_mut().zip(bits)) {
-            *entry = [bits, len.into()];
+        for (at, [bits, before]) in (0_u32..).zip(entries.as_chunks_mut::<2>().0) {
+            *before = len.into();
             len += bits.count_ones();
             while (samples.len() as u64 * u64::from(SAMPLE)) < u64::from(len) {
                 samples.push(at);
@@ -99,7 +99,8 @@ impl Ids {
                 return Err(GraphError::TooMany);
             }
         }
-        Ok(Ids { entries, samples, len })
+        let held = room.hold(4 * samples.len() as u64);
+        Ok(Ids { entries, samples, len, _held: held })
     }
 
     #[inline(always)]
@@ -248,9 +249,9 @@ fn number(&[bits, before]: &Entry, place: u64) -> Option<u32> {
     (bits & bit != 0).then(|| before as u32 + (bits & (bit - 1)).count_ones())
 }
 
-/// Set the bits of a word: its number, and they.
+/// Set the bits of a word in its entry: its number, and they.
 fn put(bits: &[AtomicU64], (word, some): (u64, u64)) {
-    if let Some(word) = bits.get(word as usize).filter(|_| some != 0) {
+    if let Some(word) = bits.get(2 * word as usize).filter(|_| some != 0) {
         word.fetch_or(some, Ordering::Relaxed);
     }
 }
@@ -267,11 +268,13 @@ mod tests {
         let space = of_runs(&[(0x10_0000, &long), (0x7000_0000_0000, &short)]);
         let places: Vec<u64> =
             (0..8_000).map(|i| 0x10_0000 + 40 * i).chain([0x7000_0000_0000, 0x7000_0000_00f8]).collect();
-        let mut bits = vec![0_u64; (space.words() / 64 + 1) as usize];
+        let Ok(mut bits) = Room::unbounded().table::<u64>(2 * (space.words() / 64 + 1) as usize) else {
+            panic!("no room")
+        };
         for index in places.iter().filter_map(|&at| Some(space.run(at)?.index(at))) {
-            bits[(index / 64) as usize] |= 1 << (index % 64);
+            bits[2 * (index / 64) as usize] |= 1 << (index % 64);
         }
-        let Ok(ids) = Ids::of(bits.into_iter(), &Room::unbounded()) else { panic!("too many") };
+        let Ok(ids) = Ids::of(bits, &Room::unbounded()) else { panic!("too many") };
         assert_eq!(ids.len() as usize, places.len());
         for (id, &at) in (0..).zip(&places) {
             assert_eq!(ids.find(&space, at), Some(id));

@@ -6,6 +6,7 @@
 
 use crate::managed::graph::Source;
 use crate::managed::graph::bits::Ranked;
+use crate::managed::graph::pieces::Pieces;
 use crate::managed::graph::reach::{Reached, has, set};
 use crate::managed::graph::room::{GraphError, Room, Table};
 use crate::managed::graph::rows::{Row, Rows, STRAY};
@@ -25,11 +26,11 @@ pub(super) struct Knot {
 /// References to objects that several refer to.
 struct Shared {
     /// Numbers that have any.
-    holders: Table<u32>,
+    holders: Pieces<u32>,
     /// Where in `targets` those of each end.
-    ends: Table<u32>,
+    ends: Pieces<u32>,
     /// What they refer to, by rank among what several refer to, in the order of addresses; or [`NONE`].
-    targets: Table<u32>,
+    targets: Pieces<u32>,
     /// What roots lead to, of the same kind: number of the kind of roots, and rank.
     of_roots: Vec<(u32, u32)>,
 }
@@ -118,6 +119,9 @@ impl Knot {
     }
 }
 
+/// Chunks that are looked through before what they have is put with the others.
+const AT_ONCE: usize = 64;
+
 /// No vertex.
 const NONE: u32 = u32::MAX;
 
@@ -147,25 +151,19 @@ impl Shared {
                 if states.lives(id) { out.0.push((id, (out.1.len() - before) as u32)) } else { out.1.truncate(before) }
             }
         };
-        let chunks = rows.each(of_chunk);
-        let count = |of: fn(&(Vec<(u32, u32)>, Vec<u32>)) -> usize| chunks.iter().map(of).sum::<usize>();
-        let (held, all) = (count(|chunk| chunk.0.len()), count(|chunk| chunk.1.len()));
-        u32::try_from(all).map_err(|_| GraphError::TooMany)?;
         let mut bits = vec![0_u64; by_id.words()];
-        let (mut holders, mut ends): (Table<u32>, Table<u32>) = (room.table(held)?, room.table(held)?);
-        let mut targets: Table<u32> = room.table(all)?;
-        let (mut at, mut end) = (0, 0);
-        for (of_chunk, to) in chunks {
-            if let Some(place) = targets.get_mut(end..end + to.len()) {
-                place.copy_from_slice(&to);
-            }
-            for (id, count) in of_chunk {
-                set(&mut bits, id);
-                end += count as usize;
-                if let Some(place) = ends.get_mut(at) {
-                    *place = end as u32;
+        let mut holders = Pieces::new(room);
+        let (mut ends, mut targets) = (Pieces::new(room), Pieces::new(room));
+        let mut end = 0_u32;
+        for first in (0..rows.chunks()).step_by(AT_ONCE) {
+            for (of_chunk, to) in rows.each(first..(first + AT_ONCE).min(rows.chunks()), of_chunk) {
+                targets.extend(to)?;
+                for (id, count) in of_chunk {
+                    set(&mut bits, id);
+                    end = end.checked_add(count).ok_or(GraphError::TooMany)?;
+                    ends.push(end)?;
+                    holders.push(0)?;
                 }
-                at += 1;
             }
         }
         let holding = Ranked::new(bits);
@@ -177,17 +175,21 @@ impl Shared {
         });
         // What one alone refers to refers to that in vain.
         let mut cursor = order.cursor();
-        for rank in 0..held {
-            let number = holders.get(rank).copied().unwrap_or(0);
+        let mut start = 0;
+        for rank in 0..holders.len() {
+            let (number, end) = (holders.get(rank).unwrap_or(0), ends.get(rank).unwrap_or(0) as usize);
             if has(&reached.back, number)
                 && !several.has(number)
                 && let Some(parent) = order.id(cursor.parent(number)).filter(|&parent| states.get(parent) == SEVERAL)
             {
-                let start = rank.checked_sub(1).and_then(|i| ends.get(i)).map_or(0, |&end| end as usize);
-                let own = targets.get_mut(start..ends.get(rank).map_or(0, |&end| end as usize)).unwrap_or_default();
                 let parent = by_id.rank(parent);
-                own.iter_mut().filter(|to| **to == parent).for_each(|to| *to = NONE);
+                for at in start..end {
+                    if let Some(to) = targets.get_mut(at).filter(|to| **to == parent) {
+                        *to = NONE;
+                    }
+                }
             }
+            start = end;
         }
         let mut of_roots = Vec::new();
         for source in sources {
@@ -200,11 +202,11 @@ impl Shared {
     /// Visit all: the number that has a reference, and the rank of what it leads to.
     fn each(&self, mut visit: impl FnMut(u32, u32)) {
         self.of_roots.iter().for_each(|&(number, rank)| visit(number, rank));
-        let mut start = 0;
-        for (&number, &end) in self.holders.iter().zip(self.ends.iter()) {
-            let own = self.targets.get(start..end as usize).unwrap_or_default();
-            own.iter().filter(|&&rank| rank != NONE).for_each(|&rank| visit(number, rank));
-            start = end as usize;
+        let (mut targets, mut start) = (self.targets.iter(), 0);
+        for (number, end) in self.holders.iter().zip(self.ends.iter()) {
+            let own = targets.by_ref().take((end - start) as usize);
+            own.filter(|&rank| rank != NONE).for_each(|rank| visit(number, rank));
+            start = end;
         }
     }
 }

@@ -15,6 +15,7 @@ mod live;
 mod marks;
 mod narrow;
 mod order;
+mod pieces;
 mod reach;
 mod read;
 mod retained;

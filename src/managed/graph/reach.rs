@@ -8,7 +8,7 @@ use std::hint::black_box;
 use crate::managed::graph::Source;
 use crate::managed::graph::ahead::{self, run};
 use crate::managed::graph::order::{LEAF as IS_LEAF, Order};
-use crate::managed::graph::room::{GraphError, Room, Table};
+use crate::managed::graph::room::{GraphError, Held, Room, Table};
 use crate::managed::graph::rows::{Block, Rows, STRAY};
 use crate::managed::graph::states::{HOLDER, LEAF, ONCE, SEVERAL, States};
 
@@ -31,6 +31,7 @@ pub(super) struct Reached {
     pub(super) back: Vec<u64>,
     /// References of live objects that lead to no object.
     pub(super) strays: u64,
+    _held: Held,
 }
 
 /// An object whose references are looked up.
@@ -111,6 +112,7 @@ pub(super) fn reach(
     let base = 1 + sources.len() as u32;
     let words = (base as usize + count as usize) / 64 + 1;
     let bits = || vec![0; words];
+    let held = room.hold(3 * 8 * words as u64);
     let mut search = Search {
         rows,
         states,
@@ -135,7 +137,9 @@ pub(super) fn reach(
     }
     run(&mut search, || |all: &[Next], looked: &mut LookedUp| looked.look_up(all, rows, states));
     let Search { ids, met, firsts, ways_on, back, strays, .. } = search;
-    Ok(Reached { order: Order::new(room, ids, base, met as u32, firsts, ways_on), back, strays })
+    drop(held);
+    let held = room.hold(8 * back.len() as u64);
+    Ok(Reached { order: Order::new(room, ids, base, met as u32, firsts, ways_on), back, strays, _held: held })
 }
 
 impl ahead::Search for Search<'_> {

@@ -70,7 +70,7 @@ impl Read {
     /// [`GraphError`]
     pub(super) fn all(graph: Graph<'_>, ids: &Ids, room: &Room) -> Result<Read, GraphError> {
         let mut kinds = Narrow::new(room, ids.len() as usize, graph.heap.types())?;
-        let store = Store::new(room);
+        let store = Store::new(room, ids.len() as usize);
         let seen = kinds.fill(CHUNK as usize, |number, share| {
             one(graph, ids, number as u32 * CHUNK, &store, |at, kind| share.set(at, kind))
         });
@@ -90,7 +90,7 @@ impl Read {
         }
         let states = States::new(holders.into_iter().flatten());
         let held = room.hold(states.bytes());
-        Ok(Read { rows: Rows::new(store, chunks)?, states, kinds, sums, _held: held })
+        Ok(Read { rows: Rows::new(store, chunks), states, kinds, sums, _held: held })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::managed::graph::above::{Known, Not, types};
 use crate::managed::graph::deep::Uppers;
 use crate::managed::graph::live::{Found, Numbered};
 use crate::managed::graph::narrow::Narrow;
+use crate::managed::graph::reach::{has, set};
 use crate::managed::graph::read::KindSum;
 use crate::managed::graph::room::{GraphError, Room};
 use crate::managed::graph::weigh::{Weighed, weigh};
@@ -177,19 +178,18 @@ impl<'g> Retained<'g> {
         heap.into_sorted_vec().into_iter().map(|Reverse((.., number))| number).collect()
     }
 
-    /// Of all objects of some types, those that none of the others dominates.
-    pub fn outermost(&self, pick: impl Fn(TypeIndex) -> bool) -> Vec<bool> {
-        let len = self.live.len();
-        let (mut covered, mut out) = (vec![false; len], vec![false; len]);
+    /// Of all objects of some types, those that none of the others dominates: whether a number is of one.
+    pub fn outermost(&self, pick: impl Fn(TypeIndex) -> bool) -> impl Fn(u32) -> bool {
+        let words = self.live.len() / 64 + 1;
+        let (mut covered, mut out) = (vec![0_u64; words], vec![0_u64; words]);
         for (number, up) in self.dominators() {
-            let (at, up) = (number as usize, up as usize);
-            let above = covered.get(up) == Some(&true) || out.get(up) == Some(&true);
-            let picked = !above && self.kind(number).is_some_and(&pick);
-            if let (Some(covered), Some(out)) = (covered.get_mut(at), out.get_mut(at)) {
-                (*covered, *out) = (above, picked);
+            if has(&covered, up) || has(&out, up) {
+                set(&mut covered, number);
+            } else if self.kind(number).is_some_and(&pick) {
+                set(&mut out, number);
             }
         }
-        out
+        move |number| has(&out, number)
     }
 
     /// What `within` dominates, and itself, by type; all live objects for 0.

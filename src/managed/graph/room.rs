@@ -125,6 +125,13 @@ pub(super) struct Table<T> {
     _held: Option<Held>,
 }
 
+impl Table<AtomicU64> {
+    /// The same, now that one thread alone changes it.
+    pub(super) fn settled(self) -> Table<u64> {
+        Table { numbers: self.numbers.settled(), _held: self._held }
+    }
+}
+
 impl<T: Number> Deref for Table<T> {
     type Target = [T];
 

@@ -4,16 +4,12 @@
 //! block's first object in as few bytes as the farthest of them takes. So what an object refers to is found in two
 //! steps, of which the first is a small table, and takes two to four bytes for a reference and one and a quarter for an object.
 
-use std::fs::File;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use crate::core::mapped::MappedFile;
-use crate::host::FileAt;
-use crate::managed::graph::room::{GraphError, Held, Room};
+use crate::managed::graph::room::{GraphError, Held, Room, Table};
 
 /// Objects of a chunk, which is what a thread takes at once.
 pub(super) const CHUNK: u32 = 1 << 16;
@@ -33,8 +29,8 @@ const MANY: u8 = u8::MAX;
 /// What objects refer to.
 pub(super) struct Rows {
     chunks: Vec<Chunk>,
-    /// What found no room in memory.
-    file: Option<MappedFile>,
+    /// Where the bytes of chunks are.
+    pieces: Vec<Table<u8>>,
     /// How many references there are.
     pub(super) references: u64,
 }
@@ -45,18 +41,18 @@ pub(super) struct Chunk {
     /// objects has, if all have as many, and two that tell how many bytes a reference takes, less one.
     blocks: Box<[u32]>,
     unit: u8,
-    bytes: Bytes,
+    bytes: Place,
     references: u64,
     _held: Held,
 }
 
-enum Bytes {
-    Here {
-        bytes: Box<[u8]>,
-        _held: Held,
-    },
-    /// In the file: from where on, and how many.
-    Away(usize, usize),
+/// Where the bytes of a chunk are.
+struct Place {
+    /// In which table.
+    piece: usize,
+    /// From where on, and how many.
+    at: usize,
+    len: usize,
 }
 
 /// Builds the references of the objects of a chunk, which are told one after the other.
@@ -160,7 +156,7 @@ impl Builder {
         }
         let held = store.room.hold(4 * self.blocks.len() as u64);
         let references = self.references;
-        Ok(Chunk { blocks, unit: unit as u8, bytes: store.keep(self.bytes)?, references, _held: held })
+        Ok(Chunk { blocks, unit: unit as u8, bytes: store.keep(&self.bytes)?, references, _held: held })
     }
 
     /// Let blocks begin at multiples of `1 << unit`.
@@ -183,57 +179,65 @@ fn bias(width: u32) -> u32 {
     1 << (8 * width - 1)
 }
 
-/// Where the bytes of chunks go.
+/// Where the bytes of chunks go: one behind the other, into tables that each take many.
 pub(super) struct Store<'r> {
     room: &'r Room,
-    file: Mutex<Option<File>>,
-    end: AtomicU64,
+    inner: Mutex<Pieces>,
+    /// Bytes of a table.
+    piece: usize,
 }
 
+/// Such tables.
+#[derive(Default)]
+struct Pieces {
+    all: Vec<Table<u8>>,
+    /// Bytes of the last that are taken.
+    taken: usize,
+}
+
+/// Bytes of the tables, and how many are expected for an object.
+const PIECES: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 24;
+const EXPECTED: usize = 4;
+
 impl<'r> Store<'r> {
-    /// In memory, as long as there is room.
-    pub(super) fn new(room: &'r Room) -> Store<'r> {
-        Store { room, file: Mutex::default(), end: AtomicU64::new(0) }
+    /// For so many objects: in memory, as long as there is room.
+    pub(super) fn new(room: &'r Room, objects: usize) -> Store<'r> {
+        let piece = objects.saturating_mul(EXPECTED).clamp(*PIECES.start(), *PIECES.end());
+        Store { room, inner: Mutex::default(), piece }
     }
 
-    fn keep(&self, bytes: Vec<u8>) -> Result<Bytes, GraphError> {
-        if let Some(held) = self.room.take(bytes.len() as u64) {
-            return Ok(Bytes::Here { bytes: bytes.into_boxed_slice(), _held: held });
+    fn keep(&self, bytes: &[u8]) -> Result<Place, GraphError> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let Pieces { all, taken } = &mut *inner;
+        if all.last().is_none_or(|last| last.len() - *taken < bytes.len()) {
+            all.push(self.room.table(self.piece.max(bytes.len()))?);
+            *taken = 0;
         }
-        let len = bytes.len() as u64;
-        self.room.note_file(len);
-        let at = self.end.fetch_add(len, Ordering::Relaxed);
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = match &mut *file {
-            Some(file) => file.write_all_at(&bytes, at),
-            none => tempfile::tempfile().and_then(|new| none.insert(new).write_all_at(&bytes, at)),
-        };
-        written.map_err(GraphError::no_room(len))?;
-        Ok(Bytes::Away(at as usize, bytes.len()))
+        let (piece, at) = (all.len().saturating_sub(1), *taken);
+        *taken += bytes.len();
+        if let Some(place) = all.last_mut().and_then(|last| last.get_mut(at..*taken)) {
+            place.copy_from_slice(bytes);
+        }
+        Ok(Place { piece, at, len: bytes.len() })
     }
 
-    /// What was written, to be read.
-    fn mapped(self) -> Result<Option<MappedFile>, GraphError> {
-        let file = self.file.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let len = self.end.into_inner();
-        file.map(|file| MappedFile::map(&file).map_err(GraphError::no_room(len))).transpose()
+    /// What was kept.
+    fn pieces(self) -> Vec<Table<u8>> {
+        self.inner.into_inner().unwrap_or_else(PoisonError::into_inner).all
     }
 }
 
 impl Rows {
     /// Those of some chunks, in the order of their objects.
-    ///
-    /// # Errors
-    /// [`GraphError`]
-    pub(super) fn new(store: Store<'_>, chunks: Vec<Chunk>) -> Result<Rows, GraphError> {
+    pub(super) fn new(store: Store<'_>, chunks: Vec<Chunk>) -> Rows {
         let references = chunks.iter().map(|chunk| chunk.references).sum();
-        Ok(Rows { chunks, file: store.mapped()?, references })
+        Rows { chunks, pieces: store.pieces(), references }
     }
 
     /// Those of some lists, by number.
     #[cfg(test)]
     pub(super) fn of_lists(lists: &[Vec<u32>], room: &Room) -> Result<Rows, GraphError> {
-        let store = Store::new(room);
+        let store = Store::new(room, lists.len());
         let of_chunk = |(number, lists): (u32, &[Vec<u32>])| {
             let mut out = Builder::from(number * CHUNK);
             for list in lists {
@@ -243,14 +247,13 @@ impl Rows {
             out.finish(&store)
         };
         let chunks: Result<_, _> = (0..).zip(lists.chunks(CHUNK as usize)).map(of_chunk).collect();
-        Rows::new(store, chunks?)
+        Ok(Rows::new(store, chunks?))
     }
 
+    #[inline(always)]
     fn bytes<'r>(&'r self, chunk: &'r Chunk) -> &'r [u8] {
-        match &chunk.bytes {
-            Bytes::Here { bytes, .. } => bytes,
-            &Bytes::Away(at, len) => self.file.as_ref().and_then(|file| file.get(at..)?.get(..len)).unwrap_or_default(),
-        }
+        let &Place { piece, at, len } = &chunk.bytes;
+        self.pieces.get(piece).and_then(|piece| piece.get(at..at + len)).unwrap_or_default()
     }
 
     /// Where the block of an object is: its bytes, and how many a reference takes. The first step of [`Rows::of`].
@@ -271,9 +274,18 @@ impl Rows {
         self.block(id).and_then(Block::row).unwrap_or(Row { bytes: &[], count: 0, width: 1, first: 0 })
     }
 
-    /// Visit all objects that refer to any, by address, a chunk of them on a thread: number, and what it refers to. What was seen of
-    /// each chunk, in their order.
-    pub(super) fn each<S: Default + Send>(&self, visit: impl Fn(&mut S, u32, Row<'_>) + Sync) -> Vec<S> {
+    /// How many chunks there are.
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Visit all objects of some chunks that refer to any, by address, a chunk of them on a thread: number, and what it refers to. What
+    /// was seen of each chunk, in their order.
+    pub(super) fn each<S: Default + Send>(
+        &self,
+        chunks: Range<usize>,
+        visit: impl Fn(&mut S, u32, Row<'_>) + Sync,
+    ) -> Vec<S> {
         let of_chunk = |number: usize| {
             let mut seen = S::default();
             let from = number as u32 * CHUNK;
@@ -285,7 +297,7 @@ impl Rows {
             }
             seen
         };
-        (0..self.chunks.len()).into_par_iter().map(of_chunk).collect()
+        chunks.into_par_iter().map(of_chunk).collect()
     }
 }
 
@@ -436,7 +448,9 @@ mod tests {
         for (id, list) in (0..).zip(lists) {
             assert_eq!(&rows.of(id).iter().collect::<Vec<u32>>(), list, "{id}");
         }
-        let seen = rows.each(|out: &mut Vec<_>, id, row| out.push((id, row.iter().collect::<Vec<u32>>()))).concat();
+        let seen = rows
+            .each(0..rows.chunks(), |out: &mut Vec<_>, id, row| out.push((id, row.iter().collect::<Vec<u32>>())))
+            .concat();
         let expected = (0..).zip(lists).filter(|(_, l)| !l.is_empty()).map(|(id, l)| (id, l.clone()));
         assert_eq!(seen, expected.collect::<Vec<_>>());
     }
@@ -477,16 +491,13 @@ mod tests {
         builder.close();
         builder.realign(9);
         let room = Room::unbounded();
-        let store = Store::new(&room);
+        let store = Store::new(&room, lists.len());
         builder.bytes.extend([0; BEHIND]);
         let code = |&(at, low): &(u64, u32)| ((at >> 9) as u32) << 4 | low;
         let blocks = builder.blocks.iter().map(code).collect();
-        let Ok(bytes) = store.keep(builder.bytes) else { panic!("no room") };
-        let rows = Rows {
-            chunks: vec![Chunk { blocks, unit: 9, bytes, references: 0, _held: room.hold(0) }],
-            file: None,
-            references: 0,
-        };
+        let Ok(bytes) = store.keep(&builder.bytes) else { panic!("no room") };
+        let chunk = Chunk { blocks, unit: 9, bytes, references: 0, _held: room.hold(0) };
+        let rows = Rows::new(store, vec![chunk]);
         for (id, list) in (0..).zip(&lists) {
             assert_eq!(&rows.of(id).iter().collect::<Vec<u32>>(), list);
         }

@@ -16,16 +16,14 @@ use crate::managed::graph::Graph;
 use crate::managed::graph::ahead::{self, run};
 use crate::managed::graph::bits::Ranked;
 use crate::managed::graph::marks::Marks;
-use crate::managed::graph::room::{GraphError, Room, Table};
+use crate::managed::graph::pieces::{PIECE, Pieces};
+use crate::managed::graph::room::{GraphError, Room};
 use crate::managed::graph::space::Run;
 use crate::managed::{Link, Looked, ObjectReader, Root};
 
 /// Objects that are looked at together, and references that are kept of some hundred objects before they are taken.
 const TOGETHER: usize = 64;
 const MOST: usize = 1 << 16;
-
-/// Objects of a piece of the queue.
-const PIECE: usize = 1 << 22;
 
 /// No word of the heap.
 const NOWHERE: u64 = u64::MAX;
@@ -55,7 +53,6 @@ pub struct Found {
 pub struct Search<'g> {
     graph: Graph<'g>,
     target: u64,
-    marks: Marks,
     objects: u64,
     room: Room,
 }
@@ -63,8 +60,7 @@ pub struct Search<'g> {
 impl<'g> Search<'g> {
     /// Search for `target`. What `room` has no memory for goes to files.
     pub fn new(graph: Graph<'g>, target: Addr, room: &Room) -> Search<'g> {
-        let marks = Marks::new(graph.space.words());
-        Search { graph, target: target.get(), marks, objects: 0, room: room.clone() }
+        Search { graph, target: target.get(), objects: 0, room: room.clone() }
     }
 
     /// A shortest path from each of `roots` that leads to the object, at most
@@ -74,6 +70,7 @@ impl<'g> Search<'g> {
     /// [`GraphError`]
     pub fn run(mut self, roots: &[Root], most: usize) -> Result<Found, GraphError> {
         let mut found = Found::default();
+        let mut marks = Marks::new(self.graph.space.words(), &self.room)?;
         let mut seen = HashSet::new();
         for root in roots {
             if !seen.insert(root.object) {
@@ -83,8 +80,8 @@ impl<'g> Search<'g> {
                 found.more = true;
                 break;
             }
-            let way = self.from(root.object.get())?;
-            self.marks.settle(way.is_none());
+            let way = self.from(root.object.get(), &marks)?;
+            marks.settle(way.is_none());
             if let Some(way) = way {
                 found.paths.push(Path { root: *root, steps: self.links(&way) });
             }
@@ -94,30 +91,27 @@ impl<'g> Search<'g> {
     }
 
     /// A shortest way from `start` to the object, both included.
-    fn from(&mut self, start: u64) -> Result<Option<Vec<u64>>, GraphError> {
+    fn from(&mut self, start: u64, marks: &Marks) -> Result<Option<Vec<u64>>, GraphError> {
         if start == self.target {
             return Ok(Some(vec![start]));
         }
         let Some(index) = self.graph.space.run(start).map(|run| run.index(start)) else { return Ok(None) };
-        if !self.marks.mark(index) {
+        if !marks.mark(index) {
             return Ok(None);
         }
-        if u32::try_from(self.graph.space.words()).is_ok() {
-            self.search::<u32>(index)
-        } else {
-            self.search::<u64>(index)
+        match u32::try_from(self.graph.space.words()) {
+            Ok(_) => self.search::<u32>(index, marks),
+            Err(_) => self.search::<u64>(index, marks),
         }
     }
 
-    fn search<W: Word>(&mut self, index: u64) -> Result<Option<Vec<u64>>, GraphError> {
-        let (graph, marks) = (self.graph, &self.marks);
+    fn search<W: Word>(&mut self, index: u64, marks: &Marks) -> Result<Option<Vec<u64>>, GraphError> {
+        let graph = self.graph;
         let mut walk: Walk<'_, 'g, W> = Walk {
             graph,
             target: self.target,
             marks,
-            room: &self.room,
-            queue: Vec::new(),
-            len: 0,
+            queue: Pieces::new(&self.room),
             head: 0,
             near: None,
             level: 1,
@@ -133,7 +127,7 @@ impl<'g> Search<'g> {
             let mut addrs = Vec::with_capacity(TOGETHER);
             move |all: &[Next], out: &mut Held| out.look(graph, marks, &mut *reader, &mut addrs, all)
         });
-        let met = if matches!(walk.end, Some(Ok(_))) { walk.level } else { walk.len };
+        let met = if matches!(walk.end, Some(Ok(_))) { walk.level } else { walk.queue.len() };
         let way = walk.way();
         self.objects += met as u64;
         way
@@ -151,7 +145,7 @@ impl<'g> Search<'g> {
 }
 
 /// The number of a word of the heap, as the queue has it.
-trait Word: Number {
+trait Word: Number + Copy {
     fn of(index: u64) -> Self;
     fn index(self) -> u64;
 }
@@ -236,9 +230,7 @@ struct Walk<'s, 'g, W> {
     graph: Graph<'g>,
     target: u64,
     marks: &'s Marks,
-    room: &'s Room,
-    queue: Vec<Table<W>>,
-    len: usize,
+    queue: Pieces<W>,
     head: usize,
     near: Option<&'g Run<'g>>,
     /// Where the level ends that is taken.
@@ -257,7 +249,7 @@ impl<W: Word> ahead::Search for Walk<'_, '_, W> {
     type Looked = Held;
 
     fn next(&mut self, most: usize, out: &mut Vec<Next>) {
-        let to = self.len.min(self.head + most - out.len());
+        let to = self.queue.len().min(self.head + most - out.len());
         for place in self.head..to {
             let index = self.index(place);
             if self.near.and_then(|run| run.address(index)).is_none() {
@@ -296,35 +288,29 @@ impl<W: Word> ahead::Search for Walk<'_, '_, W> {
 
 impl<'g, W: Word> Walk<'_, 'g, W> {
     fn index(&self, place: usize) -> u64 {
-        let piece = self.queue.get(place / PIECE);
-        piece.and_then(|piece| piece.get(place % PIECE)).map_or(0, |word| word.index())
+        self.queue.get(place).map_or(0, Word::index)
     }
 
     fn push(&mut self, index: u64) {
-        let at = self.len % PIECE;
-        if at == 0 {
-            match self.room.table(PIECE) {
-                Ok(piece) => self.queue.push(piece),
-                Err(e) => return self.end = Some(Err(e)),
-            }
-            let words = (self.len + PIECE) / 64;
+        let at = self.queue.len();
+        if at.is_multiple_of(PIECE) {
+            let words = (at + PIECE) / 64;
             self.firsts.resize(words, 0);
             self.ways_on.resize(words, 0);
         }
-        if self.len >= u32::MAX as usize {
+        if at >= u32::MAX as usize {
             return self.end = Some(Err(GraphError::TooMany));
         }
-        if let Some(place) = self.queue.last_mut().and_then(|piece| piece.get_mut(at)) {
-            *place = W::of(index);
+        if let Err(e) = self.queue.push(W::of(index)) {
+            self.end = Some(Err(e));
         }
-        self.len += 1;
     }
 
     /// An object is taken: with the first of a level, all of that are known.
     #[inline(always)]
     fn enter(&mut self, place: usize) {
         if place == self.level {
-            self.level = self.len;
+            self.level = self.queue.len();
         }
     }
 
@@ -338,7 +324,7 @@ impl<'g, W: Word> Walk<'_, 'g, W> {
         if index != NOWHERE && self.marks.mark(index) {
             if self.last != Some(from) {
                 self.last = Some(from);
-                let at = self.len;
+                let at = self.queue.len();
                 self.push(index);
                 set(&mut self.firsts, at);
                 set(&mut self.ways_on, from);
