@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::bytes::printable;
 use crate::diag::was_read;
-use crate::managed::graph::{Graph, GraphError, Path, Retained, Room};
+use crate::managed::graph::{Graph, GraphError, Needs, Path, Retained, Room};
 use crate::managed::{CodeAt, Heap, Link, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots};
 use crate::phase::Phase;
 use crate::report::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
@@ -78,7 +78,12 @@ fn graph<'g>(
     }
     was_read("graph");
     let roots = Arc::new(session.roots(number));
-    let retained = Retained::find(graph, &roots.all, &room(session), |_, _| {})?;
+    let room = room(session);
+    let retained = Retained::find(graph, &roots.all, &room, |needs| {
+        let Needs { objects, references, bytes } = needs;
+        tracing::debug!(objects, references, bytes, left = room.left(), "tables of the graph");
+    })?;
+    tracing::debug!(memory = room.most(), files = room.in_files(), "tables of the graph took");
     session.graphs().put(number, || (Arc::clone(&roots), retained.kept()));
     Ok((roots, retained))
 }

@@ -135,10 +135,14 @@ impl Budget {
         self.most_memory
     }
 
-    /// Bytes of memory that what can do without, by way of files, may still take: it leaves an eighth for the rest.
+    /// Bytes of memory that what can do without, by way of files, may still take. It leaves some for the rest.
     pub(crate) fn room(&self) -> u64 {
         let most = self.asked.unwrap_or(self.most_memory);
-        if most == u64::MAX { most } else { (most - most / 8).saturating_sub(taken().unwrap_or(0)) }
+        if most == u64::MAX {
+            return most;
+        }
+        let rest = (most / 8).max(limits::MEMORY_BESIDE_TABLES);
+        most.saturating_sub(rest).saturating_sub(taken().unwrap_or(0))
     }
 }
 

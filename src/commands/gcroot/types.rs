@@ -78,7 +78,6 @@ fn one<'g>(
     if wanted.is_empty() {
         return;
     }
-    crate::managed::graph::tick("types");
     let statics = names.all_statics();
     let places: HashSet<Addr> = statics.keys().copied().collect();
     let mut shapes = match Shapes::new(retained, &places) {
@@ -86,20 +85,17 @@ fn one<'g>(
         Err(e) => return process.diag.partial("limit", e.to_string()),
     };
     let tree = Tree::shortest(&retained.live, |number, parent, link| shapes.enter(number, parent, link));
-    crate::managed::graph::tick("tree");
     if shapes.is_full() {
         process.diag.partial("limit", "more shapes of paths than are told apart: some are told as shorter ones");
     }
     let outermost = retained.outermost(|kind| wanted.contains(&kind));
     let groups = groups(retained, &shapes, &outermost, &wanted);
-    crate::managed::graph::tick("groups");
     let mut all: Vec<(ShapeIndex, Group)> = groups.into_iter().collect();
     all.sort_by_key(|(shape, g)| (Reverse(g.retained), Reverse(g.own.count), *shape));
     report.more += all.len().saturating_sub(top) as u64;
     all.truncate(top);
     let mut view = View { retained, names, rooted, statics, shapes, tree };
     report.groups.extend(all.iter().map(|(shape, group)| view.group(*shape, group)));
-    crate::managed::graph::tick("view");
 }
 
 /// Objects of a share, which a thread takes at once.

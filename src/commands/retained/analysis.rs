@@ -116,7 +116,6 @@ impl View<'_, '_> {
                 retained: sum.retained,
             });
         }
-        crate::managed::graph::tick("types");
         let most = options.top.min(limits::MAX_TOP);
         // Of a list, whose nodes dominate one another, the first is enough.
         let first = |number, kind| retained.kind(retained.dominator(number)) != Some(kind);
@@ -124,7 +123,6 @@ impl View<'_, '_> {
             (if within == 0 { first(number, kind) } else { retained.dominator(number) == within })
                 && picked.get(kind.0 as usize).copied().flatten() == Some(true)
         });
-        crate::managed::graph::tick("top");
         self.name_statics();
         for number in top {
             if let Some(at) = live.object(number) {

@@ -1,5 +1,5 @@
-//! Rows of numbers as large as a heap has objects: in memory of our own, in large pages where the system has them, or in a
-//! file without a name, where there is no memory for them.
+//! Rows of numbers as large as a heap has objects: in memory of our own, or in a file without a name, where there is no
+//! memory for them.
 
 use std::fs::File;
 use std::io;
@@ -39,9 +39,6 @@ impl<T: Number> Table<T> {
     /// Those of mmap(2).
     pub(crate) fn in_memory(len: usize) -> io::Result<Table<T>> {
         let map = memmap2::MmapOptions::new().len(bytes::<T>(len)?).no_reserve_swap().map_anon()?;
-        // Looked at here and there: half the time is spent on finding small pages.
-        #[cfg(target_os = "linux")]
-        let _ = map.advise(memmap2::Advice::HugePage);
         Ok(Table { map, len, kind: PhantomData })
     }
 

@@ -50,8 +50,7 @@ fn agree(made: &Made, dominators: &[Option<u32>], room: &Room) {
     let toy = Toy::new(&words);
     let roots = made.roots(&words);
     let mut told = None;
-    let found =
-        Retained::find(Graph::new(&toy), &roots, room, |objects, references| told = Some((objects, references)));
+    let found = Retained::find(Graph::new(&toy), &roots, room, |needs| told = Some((needs.objects, needs.references)));
     let Ok(found) = found else { panic!("no room") };
     let references = made.lists.iter().map(|list| list.len() as u64).sum();
     assert_eq!(told, Some((made.lists.len() as u64, references)));

@@ -56,14 +56,10 @@ impl Uppers {
     ) -> Result<Option<Uppers>, GraphError> {
         let Some(several) = several(reached, states) else { return Ok(None) };
         let held = room.hold(several.bytes());
-        crate::managed::graph::tick("several back");
         let knot = Knot::find(rows, states, sources, reached, &several, room)?;
-        crate::managed::graph::tick("knot");
         let mut of: Table<u32> = room.table(several.count() as usize)?;
         let search = Search::run(&knot, room)?;
-        crate::managed::graph::tick("deep");
         let edges = search.edges(&knot, room)?;
-        crate::managed::graph::tick("edges");
         let Search { vertices, parents, numbers, .. } = search;
         drop(numbers);
         let Knot { numbers: of_vertices, several: marks, .. } = knot;

@@ -21,7 +21,6 @@ pub(super) fn several(reached: &Reached, states: &States) -> Option<Ranked> {
     if !states.any(SEVERAL) {
         return None;
     }
-    crate::managed::graph::tick("any");
     let mut words = vec![0_u64; order.len() as usize / 64 + 1];
     words.par_chunks_mut(SHARE as usize / 64).enumerate().for_each(|(share, words)| {
         let from = share as u32 * SHARE;
@@ -31,7 +30,6 @@ pub(super) fn several(reached: &Reached, states: &States) -> Option<Ranked> {
             }
         }
     });
-    crate::managed::graph::tick("several gather");
     // What several refer to, and refers back to what it was come to from: then that has another way to it.
     if reached.back.iter().zip(&words).any(|(back, several)| back & several != 0) {
         for (number, parent) in order.downwards() {

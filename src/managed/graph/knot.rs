@@ -63,9 +63,7 @@ impl Knot {
         let by_id = states.all(SEVERAL);
         let shared = Shared::find(&rows, states, sources, reached, several, &by_id, room)?;
         drop(rows);
-        crate::managed::graph::tick("shared");
         let (needed, kept) = vertices(reached, several, &shared);
-        crate::managed::graph::tick("vertices");
         let count = kept.count() as usize;
         let (numbers, tree) = tree(reached, several, &needed, &kept, room)?;
         drop(needed);
@@ -167,7 +165,6 @@ impl Shared {
             }
         }
         let holding = Ranked::new(bits);
-        crate::managed::graph::tick("shared chunks");
         order.numbers_in(&holding, |id, number| {
             if let Some(place) = holders.get_mut(holding.rank(id) as usize) {
                 *place = number;

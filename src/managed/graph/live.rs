@@ -18,6 +18,7 @@ use crate::managed::graph::order::Order;
 use crate::managed::graph::reach::reach;
 use crate::managed::graph::read::{KindSum, Read};
 use crate::managed::graph::room::{GraphError, Held, Room};
+use crate::managed::graph::rows::Rows;
 use crate::managed::graph::states::States;
 use crate::managed::{FREE, Losses, Object, ObjectReader, Part, Root, RootKind};
 
@@ -34,6 +35,31 @@ pub struct Source {
     pub static_arrays: bool,
     /// Their objects, by their numbers in the heap.
     pub(super) entries: Vec<u32>,
+}
+
+/// How large a graph is, known before the search in it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Objects of the heap.
+    pub objects: u64,
+    /// References between them, and those that lead to no object.
+    pub references: u64,
+    /// Bytes of all tables at once, where all objects live and none is referred to by several; what these take comes on top.
+    pub bytes: u64,
+}
+
+impl Needs {
+    /// `width`: bytes that an object's type takes.
+    fn of(ids: &Ids, rows: &Rows, width: u64, room: &Room) -> Needs {
+        let objects = u64::from(ids.len());
+        let now = room.taken().saturating_add(room.in_files());
+        // The order of all (its numbers, and three bits each) beside the references; after these, what each keeps and two
+        // types of each, or which types are above.
+        let order = 4 * objects + objects * 3 / 8;
+        let sums = (4 + width.max(2)) * objects;
+        let bytes = now + order + sums.saturating_sub(rows.bytes());
+        Needs { objects, references: rows.references, bytes }
+    }
 }
 
 /// The objects of a heap that live, and the heap.
@@ -79,7 +105,7 @@ pub(super) struct Found {
 
 impl<'g> Live<'g> {
     /// Find what `roots`, and objects in frozen segments, lead to, and what dominates what. `told` is told of how many objects
-    /// and references there are before the search begins.
+    /// and references there are, and what that takes, before the search begins.
     ///
     /// # Errors
     /// [`GraphError`]
@@ -87,28 +113,23 @@ impl<'g> Live<'g> {
         graph: Graph<'g>,
         roots: &[Root],
         room: &Room,
-        told: impl FnOnce(u64, u64),
+        told: impl FnOnce(Needs),
     ) -> Result<(Live<'g>, Found), GraphError> {
         let frozen = |out: &mut Vec<u64>, part: &Part, object: &Object| {
             if part.generation.frozen && object.kind != FREE {
                 out.push(object.addr.get());
             }
         };
-        crate::managed::graph::tick("start");
         let (ids, Walked { seen, losses }) = Ids::new(graph.heap, room, frozen, |_| {})?;
         if ids.len() as usize > limits::MAX_LIVE_OBJECTS {
             return Err(GraphError::TooMany);
         }
-        crate::managed::graph::tick("ids");
         let (sources, stray_roots) = sources(graph, &ids, roots, &seen.concat());
         let Read { rows, states, kinds, sums, _held } = Read::all(graph, &ids, room)?;
         let references = rows.references;
-        crate::managed::graph::tick("rows");
-        told(ids.len().into(), references);
+        told(Needs::of(&ids, &rows, kinds.width(), room));
         let reached = reach(&rows, &states, ids.len(), &sources, room)?;
-        crate::managed::graph::tick("reach");
         let uppers = Uppers::find(rows, &states, &sources, &reached, room)?;
-        crate::managed::graph::tick("uppers");
         let strays = reached.strays;
         let numbered = Arc::new(Numbered { ids, states, order: reached.order, sources, losses, stray_roots, _held });
         Ok((Live { graph, numbered }, Found { uppers, kinds, sums, strays, references }))

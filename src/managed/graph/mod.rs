@@ -35,7 +35,7 @@ mod weigh;
 mod wide;
 
 pub(crate) use ids::{Ids, Walked};
-pub use live::{Live, Numbered, Source};
+pub use live::{Live, Needs, Numbered, Source};
 pub use retained::{Retained, Sums, TypeSum};
 pub use room::{GraphError, Room};
 pub use search::{Found, Path, Search};
@@ -69,26 +69,5 @@ impl<'g> Graph<'g> {
     fn first_word(self, addr: u64) -> u64 {
         let word = self.space.run(addr).and_then(|run| run.words(addr).first());
         word.map_or(0, |w| u64::from_le_bytes(*w))
-    }
-}
-
-#[allow(clippy::print_stderr, missing_docs)]
-pub fn tick(what: &str) {
-    use std::sync::Mutex;
-    use std::time::Instant;
-    static LAST: Mutex<Option<(Instant, std::time::Duration)>> = Mutex::new(None);
-    if let Ok(mut last) = LAST.lock() {
-        let cpu = crate::host::processor_time().unwrap_or_default();
-        let now = (Instant::now(), cpu);
-        if let Some(last) = *last {
-            let own = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-            let own = own.lines().find_map(|l| l.strip_prefix("RssAnon:")).unwrap_or("").trim().to_owned();
-            eprintln!(
-                "  {:>7.3} cpu {:>7.3} {what} {own}",
-                (now.0 - last.0).as_secs_f64(),
-                (now.1 - last.1).as_secs_f64()
-            );
-        }
-        *last = Some(now);
     }
 }

@@ -13,6 +13,15 @@ pub(super) enum Narrow {
 }
 
 impl Narrow {
+    /// Bytes of each.
+    pub(super) fn width(&self) -> u64 {
+        match self {
+            Narrow::One(_) => 1,
+            Narrow::Two(_) => 2,
+            Narrow::Four(_) => 4,
+        }
+    }
+
     /// `len` numbers below `count`, none of them known.
     pub(super) fn new(room: &Room, len: usize, count: usize) -> Result<Narrow, GraphError> {
         Ok(match count {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::managed::graph::above::{Known, Not, types};
 use crate::managed::graph::deep::Uppers;
-use crate::managed::graph::live::{Found, Numbered};
+use crate::managed::graph::live::{Found, Needs, Numbered};
 use crate::managed::graph::narrow::Narrow;
 use crate::managed::graph::reach::{has, set};
 use crate::managed::graph::read::KindSum;
@@ -72,7 +72,7 @@ pub struct TypeSum {
 
 impl<'g> Retained<'g> {
     /// Find what all objects keep that live by `roots`. Tables that `room` has no memory for go to files. `told` is told of how
-    /// many objects and references there are, before the search begins.
+    /// many objects and references there are, and what that takes, before the search begins.
     ///
     /// # Errors
     /// [`GraphError`]
@@ -80,12 +80,11 @@ impl<'g> Retained<'g> {
         graph: Graph<'g>,
         roots: &[Root],
         room: &Room,
-        told: impl FnOnce(u64, u64),
+        told: impl FnOnce(Needs),
     ) -> Result<Retained<'g>, GraphError> {
         let (live, found) = Live::find(graph, roots, room, told)?;
         let Found { uppers, kinds, sums, strays, references } = found;
         let Weighed { kinds, mut kept, live: own } = weigh(&live, kinds, &sums, room)?;
-        crate::managed::graph::tick("weigh");
         let mut total = Tally::default();
         let by_kind: Vec<(KindSum, Tally)> = sums.into_iter().zip(own).collect();
         by_kind.iter().for_each(|(_, own)| total.add(own.count, own.size));
@@ -94,7 +93,6 @@ impl<'g> Retained<'g> {
             let up = several.and_then(|several| several.get(number)).unwrap_or(parent) as usize;
             kept.set(up, kept.get(up).saturating_add(kept.get(number as usize)));
         }
-        crate::managed::graph::tick("sums");
         let sums = Sums { uppers, kept, kinds, by_kind, total, strays, references, room: room.clone() };
         Ok(Retained { live, sums: Arc::new(sums) })
     }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,10 +15,12 @@ pub enum GraphError {
     #[error("more than {} objects: what keeps what is not told", crate::limits::MAX_LIVE_OBJECTS)]
     TooMany,
     /// Neither memory nor a temporary file can hold its tables.
-    #[error("what keeps what is not told: no room for {bytes} bytes: {why}")]
+    #[error("what keeps what is not told: no room for {bytes} bytes in memory, nor in a file below {}: {why}", folder.display())]
     NoRoom {
         /// Of one table.
         bytes: u64,
+        /// The folder for temporary files.
+        folder: PathBuf,
         /// In the system's words.
         why: String,
     },
@@ -25,7 +28,7 @@ pub enum GraphError {
 
 impl GraphError {
     pub(super) fn no_room(bytes: u64) -> impl FnOnce(io::Error) -> GraphError {
-        move |e| GraphError::NoRoom { bytes, why: e.to_string() }
+        move |e| GraphError::NoRoom { bytes, folder: std::env::temp_dir(), why: e.to_string() }
     }
 }
 
@@ -65,9 +68,14 @@ impl Room {
         self.inner.in_files.load(Ordering::Relaxed)
     }
 
+    /// Bytes that tables take now, in memory.
+    pub(super) fn taken(&self) -> u64 {
+        self.inner.taken.load(Ordering::Relaxed)
+    }
+
     /// Bytes that are left.
-    pub(super) fn left(&self) -> u64 {
-        self.inner.bound.saturating_sub(self.inner.taken.load(Ordering::Relaxed))
+    pub(crate) fn left(&self) -> u64 {
+        self.inner.bound.saturating_sub(self.taken())
     }
 
     /// Count so many bytes as taken, whether there is room for them or not.

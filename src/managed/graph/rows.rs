@@ -251,7 +251,7 @@ impl Rows {
     }
 
     #[inline(always)]
-    fn bytes<'r>(&'r self, chunk: &'r Chunk) -> &'r [u8] {
+    fn bytes_of<'r>(&'r self, chunk: &'r Chunk) -> &'r [u8] {
         let &Place { piece, at, len } = &chunk.bytes;
         self.pieces.get(piece).and_then(|piece| piece.get(at..at + len)).unwrap_or_default()
     }
@@ -265,13 +265,19 @@ impl Rows {
             return None;
         }
         let at = u64::from(code >> 4) << chunk.unit;
-        Some(Block { bytes: self.bytes(chunk).get(at as usize..)?, width: (code & 3) + 1, each: code >> 2 & 3, id })
+        Some(Block { bytes: self.bytes_of(chunk).get(at as usize..)?, width: (code & 3) + 1, each: code >> 2 & 3, id })
     }
 
     /// What an object refers to, in the order of its fields.
     #[inline(always)]
     pub(super) fn of(&self, id: u32) -> Row<'_> {
         self.block(id).and_then(Block::row).unwrap_or(Row { bytes: &[], count: 0, width: 1, first: 0 })
+    }
+
+    /// Bytes that they take.
+    pub(super) fn bytes(&self) -> u64 {
+        let blocks: usize = self.chunks.iter().map(|chunk| 4 * chunk.blocks.len()).sum();
+        (blocks + self.pieces.iter().map(|piece| piece.len()).sum::<usize>()) as u64
     }
 
     /// How many chunks there are.

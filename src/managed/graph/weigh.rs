@@ -39,7 +39,6 @@ pub(super) fn weigh(live: &Live<'_>, kinds: Narrow, sums: &[KindSum], room: &Roo
         some.skip(of_roots).pick(&kinds, live.order.ids(numbers(share)).map(|(_, id)| id));
     });
     drop(kinds);
-    crate::managed::graph::tick("kinds");
     let most = sums.iter().fold(0_u64, |sum, kind| sum.saturating_add(kind.all.size));
     let mut kept = Wide::new(room, len, most)?;
     let tallies = kept.fill(SHARE as usize, |share, some| {
