@@ -166,13 +166,13 @@ def more_commands(coremap, core):
         yield ["objects", "--type", f"^{re.escape(name)}$"]
         yield ["gcroot", "--type", f"^{re.escape(name)}$"]
         objects, _ = ask(coremap, ["objects", "--type", f"^{re.escape(name)}$", "--top", "1"], core)
-        yield from (["refs", row["address"]] for row in (objects.get("objects") or [])[:1])
+        yield from (["refs", "--limit", "100000", row["address"]] for row in (objects.get("objects") or [])[:1])
     threads, _ = ask(coremap, ["threads"], core)
     frames = [frame for thread in threads.get("threads") or [] for frame in thread.get("frames") or []]
     addresses = list(dict.fromkeys(frame["ip"] for frame in frames if frame.get("ip")))
     if addresses:
         yield ["ip2method", *addresses[:80]]
-    yield from (["refs", frame["sp"]] for frame in frames[:1] if frame.get("sp"))
+    yield from (["refs", "--limit", "100000", frame["sp"]] for frame in frames[:1] if frame.get("sp"))
 
 
 def wrong_answers(coremap, before, after):

@@ -49,8 +49,8 @@ pub(super) fn find(scene: &Scene<'_>, found: &mut Found) {
 fn megablocks(scene: &Scene<'_>, at: Addr) -> Option<AddrRange> {
     let open = scene.open_at(at)?;
     let describes = |block: u64| {
-        let start = scene.memory.peek_u64(at.saturating_add(block * DESCRIPTION));
-        start.is_ok_and(|start| start == at.saturating_add(block * BLOCK).get())
+        let start = scene.memory.peek_u64(at.saturating_add(block * DESCRIPTION)).map(Addr::new);
+        start.is_ok_and(|start| start == at.saturating_add(block * BLOCK))
     };
     if !TRIED.into_iter().all(describes) {
         return None;

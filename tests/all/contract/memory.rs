@@ -290,7 +290,7 @@ fn record() {
 fn scan_secrets() {
     let core = real::plain("python311");
     let v = answer(&["scan-secrets"], core.to_str().unwrap());
-    holds("scan-secrets", &v, &[("kinds", List), ("total", Number), ("scanned", Number), ("start_known", Bool)]);
+    holds("scan-secrets", &v, &[("secrets", List), ("total", Number), ("scanned", Number), ("start_known", Bool)]);
     let row = [
         ("kind", Text),
         ("severity", Text),
@@ -302,9 +302,9 @@ fn scan_secrets() {
         ("examples", List),
         ("command", Text),
     ];
-    all_hold("scan-secrets", &v["kinds"], &row);
+    all_hold("scan-secrets", &v["secrets"], &row);
     // Authors of the standard library have their addresses in it.
-    let mail = v["kinds"].as_array().unwrap().iter().find(|row| row["kind"] == "email-address").unwrap();
+    let mail = v["secrets"].as_array().unwrap().iter().find(|row| row["kind"] == "email-address").unwrap();
     all_hold("scan-secrets", &mail["regions"], &[("?kind", Text), ("count", Number)]);
     let example = [("?address", Address), ("?kind", Text), ("detail", Text), ("encoding", Text)];
     all_hold("scan-secrets", &mail["examples"], &example);

@@ -217,8 +217,8 @@ pub const RUNS: &[Run] = &[
     run(&["export", "--to", "gcdump", "-o", NEW, CREATEDUMP]).json("/figures/0").csv(""),
     run(&["export", "--to", "speedscope", "-o", NEW, CREATEDUMP]).json("/files/0"),
     run(&["shrink", "-o", NEW, GLIBC]).json("/segments").csv(""),
-    run(&["scan-secrets", GLIBC]).json("/kinds/0/regions/0").csv("/kinds").table(),
-    run(&["scan-secrets", CREATEDUMP]).json("/kinds/0").table(),
+    run(&["scan-secrets", GLIBC]).json("/secrets/0/regions/0").csv("/secrets").table(),
+    run(&["scan-secrets", CREATEDUMP]).json("/secrets/0").table(),
     run(&["check", GLIBC]).json("/invariants/0").csv("/invariants"),
     run(&["check", CREATEDUMP]).table(),
 ];
