@@ -181,7 +181,7 @@ fn what_finds_no_memory_goes_to_files() {
             let log = run(args.iter().copied().chain(["-v"])).stderr;
             assert_eq!(figure(&log, "files").unwrap_or(0), 0, "{log}");
             let little = args.iter().copied().chain(["--memory", "1MiB", "-v"]);
-            let bounded = program(little.clone()).run();
+            let bounded = program(little.clone()).go();
             assert_eq!((&bounded.stdout, bounded.code), (&usual.stdout, usual.code), "{args:?}");
             if args[1] != object {
                 let needed = figure(&bounded.stderr, "bytes").unwrap();
@@ -189,7 +189,7 @@ fn what_finds_no_memory_goes_to_files() {
                 // Told before: all but what several refer to, which comes on top.
                 assert!(needed > 0 && files > needed / 2, "{needed} {memory:?} {files}");
             }
-            let nowhere = program(little).env("TMPDIR", "/nowhere/at/all").run();
+            let nowhere = program(little).env("TMPDIR", "/nowhere/at/all").go();
             nowhere.exits(4);
             assert!(nowhere.stdout.contains("nor in a file below /nowhere/at/all: "), "{}", nowhere.stdout);
         }
