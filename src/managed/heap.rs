@@ -219,7 +219,9 @@ impl Looked {
 
     /// None.
     pub(crate) fn clear(&mut self) {
-        (self.nodes.clear(), self.ends.clear(), self.held.clear());
+        self.nodes.clear();
+        self.ends.clear();
+        self.held.clear();
         self.next = None;
         self.links.iter_mut().for_each(Vec::clear);
     }
