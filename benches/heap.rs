@@ -132,7 +132,7 @@ fn search() -> Fallible<(Duration, u64)> {
 /// objects.
 fn retained(paths: bool) -> Fallible<(Duration, u64)> {
     timed(|made, graph, roots| {
-        let found = Retained::find(graph, roots, &Room::unbounded(), |_, _| {})?;
+        let found = Retained::find(graph, roots, &Room::unbounded(), |_| {})?;
         let nodes = found.types(0).iter().map(|t| t.own.count).max().unwrap_or(0);
         if nodes < made.nodes {
             return Err(format!("{nodes} of {} nodes live", made.nodes).into());
