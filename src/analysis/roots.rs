@@ -58,6 +58,7 @@ pub(crate) fn with_retained(
         }
         let rooted = Rooted { roots: &roots.all, runtime, stacks: stack_roots(&roots) };
         with(&retained, &mut ObjectNames::new(heap), &rooted);
+        heap.tell_missing();
     }
 }
 

@@ -326,6 +326,9 @@ pub trait Heap: Sync {
         &[]
     }
 
+    /// Tell which names of types that were asked for could not be had, and what would help.
+    fn tell_missing(&self) {}
+
     /// Whether a collection was moving objects.
     fn in_gc(&self) -> bool {
         false

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::addr::Addr;
+use crate::report::Name;
 
 /// A sum of objects.
 #[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
@@ -29,6 +30,8 @@ pub struct TypeRow {
     /// Its name.
     #[serde(rename = "type")]
     pub name: String,
+    /// Name of its runtime, where a core has several with a heap; else `null`.
+    pub runtime: Option<Name>,
     /// Number of objects.
     pub count: u64,
     /// Their bytes.

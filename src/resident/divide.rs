@@ -247,8 +247,8 @@ fn minus(a: &[u64], b: &[u64]) -> Vec<u64> {
 /// Swapped bytes of each claim, and whether that is known.
 fn swapped(claims: &[Claim], swap: u64, resident: &[u64], pages: Option<&PageRuns>) -> (Vec<u64>, bool) {
     let lens: Vec<u64> = claims.iter().map(|c| c.len).collect();
-    if swap == 0 {
-        return (vec![0; claims.len()], true);
+    if swap == 0 || swap == sum(&lens) {
+        return (if swap == 0 { vec![0; claims.len()] } else { lens }, true);
     }
     let rooms = |of: &dyn Fn(&Claim) -> u64| {
         claims.iter().zip(resident).map(|(c, resident)| of(c).saturating_sub(*resident)).collect::<Vec<u64>>()

@@ -68,6 +68,15 @@ fn what_is_empty_or_full_is_exact() {
 }
 
 #[test]
+fn what_is_all_in_swap_is_exact() {
+    let mut swapped = dirty(0, 3, 0);
+    swapped.figures.set(Figure::Swap, 3 * PAGE);
+    let divided = divide(&residence(vec![swapped]), &[part(0, 1, 0), part(1, 3, 1)], 2, &nothing);
+    let of = |group: usize| (divided.groups[group].figures.get(Figure::Swap), divided.groups[group].others_estimated);
+    assert_eq!([of(0), of(1)], [(PAGE, 0), (2 * PAGE, 0)]);
+}
+
+#[test]
 fn single_pages_are_where_they_are() {
     let mut residence = residence(vec![dirty(0, 10, 5)]);
     residence.mappings = {

@@ -62,4 +62,5 @@ fn of_runtime(session: &Session<'_>, number: usize, reports: &mut Vec<&mut GcRoo
         report.paths = found.paths.iter().map(|path| path_row(&mut names, runtime, path)).collect();
         report.paths.sort_by_key(|p| p.chain.len());
     }
+    heap.tell_missing();
 }

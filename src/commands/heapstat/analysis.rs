@@ -27,10 +27,13 @@ pub struct HeapStatOptions {
 pub fn heapstat(session: &Session<'_>, options: &HeapStatOptions, progress: &Progress) -> HeapStatReport {
     session.process.target().expect_scan();
     let mut report = HeapStatReport { strings: options.strings.then(StringsRow::default), ..HeapStatReport::default() };
-    for runtime in session.runtimes() {
-        if let Some(heap) = runtime.heap() {
-            one(session.process, runtime, heap, options, progress, &mut report);
-        }
+    let heaps: Vec<_> = session.runtimes().into_iter().filter_map(|runtime| Some((runtime, runtime.heap()?))).collect();
+    let several = heaps.len() > 1;
+    for (runtime, heap) in heaps {
+        let first = report.types.len();
+        one(session.process, runtime, heap, options, progress, &mut report);
+        let rows = report.types.get_mut(first..).unwrap_or_default();
+        rows.iter_mut().filter(|_| several).for_each(|row| row.runtime = Some(runtime.row().name.into()));
     }
     report.types.sort_by(|a, b| b.size.cmp(&a.size).then(a.method_table.cmp(&b.method_table)));
     let total = report.types.iter().fold(ObjectsRow::default(), |sum, t| sum.plus(t.count, t.size));
@@ -66,6 +69,7 @@ fn one(
         process.diag.partial("limit", "names of types take more room than is given to them; the smallest have none");
     }
     report.fragmentation.extend(stat.free_blocks.iter().map(|block| free_block(heap, block)));
+    heap.tell_missing();
     drop(phase);
     report.unused = report.unused.saturating_add(stat.unused);
     report.in_progress |= heap.in_gc();
@@ -111,7 +115,7 @@ fn type_row(name: String, stat: &TypeStat, heap: &dyn Heap) -> TypeRow {
     // A core may have a million types.
     generations.shrink_to_fit();
     let (count, size) = (stat.total.count, stat.total.size);
-    TypeRow { method_table: stat.info.address, name, count, size, tracked, generations }
+    TypeRow { method_table: stat.info.address, name, count, size, tracked, generations, ..TypeRow::default() }
 }
 
 fn free_block(heap: &dyn Heap, block: &FreeBlock) -> FreeBlockRow {

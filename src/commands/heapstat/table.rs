@@ -83,21 +83,29 @@ impl Render for HeapStatReport {
 fn type_table(report: &HeapStatReport) -> TableBlock<'_> {
     // Of one runtime the collector knows only some objects; with others there is nothing to be told.
     let tracked = report.types.iter().any(|t| t.tracked.is_some());
+    let several = report.types.iter().any(|t| t.runtime.is_some());
     let mut table = TableBlock::default().text("MT").number("Count");
     if tracked {
         table = table.number("Tracked");
     }
-    table = table.number("TotalSize").type_name("Class Name");
+    table = table.number("TotalSize");
+    if several {
+        table = table.text("Runtime");
+    }
+    table = table.type_name("Class Name");
     table = table.brief(RANKED, "type").bytes(|i| report.types.get(i).map_or(0, |t| t.size));
     for t in &report.types {
         let known = tracked.then(|| t.tracked.map_or_else(String::new, exact));
+        let runtime = several.then(|| t.runtime.as_deref().unwrap_or_default().to_owned());
+        let (count, size) = (exact(t.count), exact(t.size));
         let cells =
-            [Some(t.method_table.to_string()), Some(exact(t.count)), known, Some(exact(t.size)), Some(t.name.clone())];
+            [Some(t.method_table.to_string()), Some(count), known, Some(size), runtime, Some(t.name.clone())];
         table.rows.push(cells.into_iter().flatten().collect());
     }
     let known = tracked.then(|| exact(report.types.iter().filter_map(|t| t.tracked).sum()));
     let (objects, size) = (exact(report.total.objects), exact(report.total.size));
-    let cells = [Some("[TOTAL]".into()), Some(objects), known, Some(size), Some(String::new())];
+    let runtime = several.then(String::new);
+    let cells = [Some("[TOTAL]".into()), Some(objects), known, Some(size), runtime, Some(String::new())];
     table.footer = Some(cells.into_iter().flatten().collect());
     table
 }
@@ -158,6 +166,7 @@ struct CsvRow<'a> {
     frozen: u64,
     ephemeral: u64,
     tracked: Option<u64>,
+    runtime: Option<&'a str>,
 }
 
 impl<'a> CsvRow<'a> {
@@ -178,6 +187,7 @@ impl<'a> CsvRow<'a> {
             frozen: size(Generation::Frozen),
             ephemeral: size(Generation::Ephemeral),
             tracked: row.tracked,
+            runtime: row.runtime.as_deref(),
         }
     }
 }

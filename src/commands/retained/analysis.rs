@@ -79,8 +79,7 @@ impl View<'_, '_> {
                     name: name.to_string(),
                     count: tally.count,
                     size: tally.size,
-                    generations: Vec::new(),
-                    tracked: None,
+                    ..TypeRow::default()
                 });
             }
         }

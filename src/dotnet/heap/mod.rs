@@ -202,6 +202,10 @@ impl managed::Heap for Heap<'_> {
         })
     }
 
+    fn tell_missing(&self) {
+        self.types.tell_missing();
+    }
+
     /// `Free`, or as [`TypeSystem::display_name`] tells.
     fn type_name(&self, kind: TypeIndex) -> String {
         match self.tables.get(kind) {

@@ -8,9 +8,6 @@ use crate::dotnet::methods::{CodeAt, Methods, step_at};
 use crate::managed::{self, CodeEntry, CodeEntryKind, CodeFile, CodeStub, ManagedCode, Method, MethodDetail, Source};
 use crate::registers::Regs;
 
-/// Modules listed by name in a warning.
-const NAMED: usize = 8;
-
 fn stub(stub: &Stub, of: Option<String>) -> CodeStub {
     CodeStub { kind: stub.kind.name(), start: stub.start, target: stub.target, of, name: None, runs: None }
 }
@@ -101,24 +98,6 @@ impl ManagedCode for Methods<'_> {
     }
 
     fn tell_missing(&self) {
-        let modules = self.types.modules();
-        let missing: Vec<_> = modules.iter().filter(|m| m.missing.is_some()).collect();
-        let Some(first) = missing.first() else { return };
-        let some: Vec<_> = missing.iter().take(NAMED).map(|m| m.name().into_owned()).collect();
-        let more = missing.len() - some.len();
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let mut containers = missing.iter().filter_map(|m| m.container(&self.types));
-        let help = match containers.next() {
-            Some(program) => {
-                let them = if containers.count() + 1 == missing.len() { "they are" } else { "most are" };
-                format!("{them} in the single-file program {program}; give that with --symbols DIR")
-            }
-            None => {
-                let why = first.missing.as_deref().unwrap_or_default();
-                format!("{why}; give the program's files with --symbols DIR")
-            }
-        };
-        let what = format!("no metadata of {}{more}, so their types and methods are tokens", some.join(", "));
-        self.types.process.diag.partial("metadata", format!("{what}: {help}"));
+        self.types.tell_missing();
     }
 }

@@ -32,6 +32,9 @@ use crate::limits;
 use crate::memory::Memory;
 use crate::process::Process;
 
+/// Modules listed by name in a warning.
+const NAMED: usize = 8;
+
 /// Types and methods of one runtime, read on demand; modules are kept.
 pub struct TypeSystem<'p> {
     pub(crate) process: &'p Process,
@@ -84,5 +87,28 @@ impl<'p> TypeSystem<'p> {
         let mut all: Vec<_> = modules.values().cloned().collect();
         all.sort_by_key(|m| m.addr);
         all
+    }
+
+    /// Tell which modules' types and methods are tokens, of those looked at so far, and what would help.
+    pub(crate) fn tell_missing(&self) {
+        let modules = self.modules();
+        let missing: Vec<_> = modules.iter().filter(|m| m.missing.is_some()).collect();
+        let Some(first) = missing.first() else { return };
+        let some: Vec<_> = missing.iter().take(NAMED).map(|m| m.name().into_owned()).collect();
+        let more = missing.len() - some.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let mut containers = missing.iter().filter_map(|m| m.container(self));
+        let help = match containers.next() {
+            Some(program) => {
+                let them = if containers.count() + 1 == missing.len() { "they are" } else { "most are" };
+                format!("{them} in the single-file program {program}; give that with --symbols DIR")
+            }
+            None => {
+                let why = first.missing.as_deref().unwrap_or_default();
+                format!("{why}; give the program's files with --symbols DIR")
+            }
+        };
+        let what = format!("no metadata of {}{more}, so their types and methods are tokens", some.join(", "));
+        self.process.diag.partial("metadata", format!("{what}: {help}"));
     }
 }
