@@ -7,18 +7,24 @@
 //! not set. Other shapes by `COREMAP_BENCH_LISTS` (1,024; 1 is one list of all nodes, and
 //! as many as nodes one array of all), `COREMAP_BENCH_GROUP` (nodes to one string and one free
 //! gap: 20) and `COREMAP_BENCH_SEGMENT` (bytes of a segment: 268435456).
+//!
+//! `COREMAP_BENCH_SHAPE` is one of `common/shapes.rs` (chains, linked, hub, tree, parents, small, random, strings), with
+//! `COREMAP_BENCH_STRINGS` more strings in an array; `COREMAP_BENCH_SHUFFLED=1` puts its objects in no order.
+//! `COREMAP_BENCH_OUT=path` only writes the core, and keeps it.
 
 mod common;
 
+use std::fs::File;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use common::heap::{self, Form, NODE};
+use common::heap::{self, Form};
+use common::shapes::{self, Shape, Shaped};
 use common::{Fallible, PAGE, Scratch, machine, process as open};
 use coremap::addr::Addr;
 use coremap::limits;
-use coremap::managed::graph::{Graph, Retained, Search, Shapes, Tree};
-use coremap::managed::{FREE as FREE_TYPE, Heap as _, Root, Selection, TypeStat, stat, strings as count_strings};
+use coremap::managed::graph::{Graph, Retained, Room, Search, Shapes, Tree};
+use coremap::managed::{FREE as FREE_TYPE, Heap as _, Root, Selection, stat, strings as count_strings};
 use coremap::progress::Progress;
 use coremap::session::Session;
 use divan::Bencher;
@@ -39,23 +45,39 @@ const ROUNDS_OF_LONG: usize = 3;
 /// What is made.
 struct Made {
     core: Scratch,
-    form: Form,
+    /// Nodes of the one type, and the least length of the way to the last of them.
+    nodes: u64,
+    way: u64,
     objects: u64,
     last: Addr,
 }
 
 static MADE: OnceLock<Made> = OnceLock::new();
 
-fn make(form: Form) -> Fallible<Made> {
+fn make(file: File, form: Form) -> Fallible<Made> {
     let sample = common::sample(SAMPLE)?;
     let process = open(&common::sample_path(SAMPLE))?;
     let session = Session::new(&process);
     let mut heap = heap::Made::plan(&session, form)?;
     let loads = heap.loads.clone();
-    let core = common::extended(tempfile::tempfile()?, &sample, &loads, &[], |file| heap.write(file))?;
+    let core = common::extended(file, &sample, &loads, &[], |file| heap.write(file))?;
     let layout = &session.coreclr().first().ok_or("no runtime")?.runtime().layout;
     heap.link(&core, &sample, layout, (sample.bytes().len() as u64).next_multiple_of(PAGE))?;
-    Ok(Made { core, form, objects: heap.objects, last: heap.last() })
+    let way = form.nodes / form.lists;
+    Ok(Made { core, nodes: form.nodes, way, objects: heap.objects, last: heap.last() })
+}
+
+fn make_shaped(file: File, form: shapes::Form) -> Fallible<Made> {
+    let sample = common::sample(SAMPLE)?;
+    let process = open(&common::sample_path(SAMPLE))?;
+    let session = Session::new(&process);
+    let heap = Shaped::plan(&session, form)?;
+    let core = common::extended(file, &sample, &heap.hung.loads, &[], |file| heap.write(file))?;
+    let layout = &session.coreclr().first().ok_or("no runtime")?.runtime().layout;
+    heap.hung.link(&core, &sample, layout, (sample.bytes().len() as u64).next_multiple_of(PAGE))?;
+    let way = if form.shape == Shape::Chains { form.nodes / form.heads } else { 1 };
+    let nodes = if form.shape == Shape::Strings { form.strings } else { form.nodes };
+    Ok(Made { core, nodes, way, objects: heap.objects, last: Addr::new(heap.last()) })
 }
 
 /// Time, objects and strings of one walk over everything.
@@ -72,13 +94,9 @@ fn walk(strings: bool) -> Fallible<(Duration, u64)> {
         count_strings(heap, &Selection::default(), 1, &silent).total.count
     } else {
         let stat = stat(heap, &Selection::default(), &silent);
-        let of_nodes = |t: &&TypeStat| {
-            heap.method_table(t.kind).is_some_and(|info| u64::from(info.base_size) == NODE && !info.counted())
-        };
-        let nodes = stat.types.iter().filter(of_nodes);
-        let most = nodes.map(|t| t.total.count).max().unwrap_or(0);
-        if stat.losses.count > 0 || most < made.form.nodes || heap.type_info(FREE_TYPE).is_none() {
-            return Err(format!("{most} of {} nodes, {} bytes lost", made.form.nodes, stat.losses.bytes).into());
+        let most = stat.types.iter().map(|t| t.total.count).max().unwrap_or(0);
+        if stat.losses.count > 0 || most < made.nodes || heap.type_info(FREE_TYPE).is_none() {
+            return Err(format!("{most} of {} nodes, {} bytes lost", made.nodes, stat.losses.bytes).into());
         }
         stat.types.iter().map(|t| t.total.count).sum()
     };
@@ -101,9 +119,9 @@ fn timed<R>(with: impl FnOnce(&Made, Graph<'_>, &[Root]) -> Fallible<R>) -> Fall
 /// Time of a search for a path to the far end of a list, and objects looked at.
 fn search() -> Fallible<(Duration, u64)> {
     timed(|made, graph, roots| {
-        let found = Search::new(graph, made.last).run(roots, 1);
+        let found = Search::new(graph, made.last, &Room::unbounded()).run(roots, 1)?;
         let longest = found.paths.iter().map(|p| p.steps.len() as u64).max().unwrap_or(0);
-        if longest < (made.form.nodes / made.form.lists).min(limits::MAX_PATH as u64) {
+        if longest < made.way.min(limits::MAX_PATH as u64) {
             return Err(format!("a path of {longest} objects").into());
         }
         Ok(found.objects)
@@ -114,16 +132,16 @@ fn search() -> Fallible<(Duration, u64)> {
 /// objects.
 fn retained(paths: bool) -> Fallible<(Duration, u64)> {
     timed(|made, graph, roots| {
-        let found = Retained::find(graph, roots)?;
+        let found = Retained::find(graph, roots, &Room::unbounded(), |_| {})?;
         let nodes = found.types(0).iter().map(|t| t.own.count).max().unwrap_or(0);
-        if nodes < made.form.nodes {
-            return Err(format!("{nodes} of {} nodes live", made.form.nodes).into());
+        if nodes < made.nodes {
+            return Err(format!("{nodes} of {} nodes live", made.nodes).into());
         }
         if paths {
             let statics = Default::default();
-            let mut shapes = Shapes::new(&found, &statics);
+            let mut shapes = Shapes::new(&found, &statics)?;
             let tree = Tree::shortest(&found.live, |number, parent, link| shapes.enter(number, parent, link));
-            if (tree.order().len() as u64) < found.total.count {
+            if tree.way(found.live.len() as u32 - 1).len() < 2 {
                 return Err("not all objects have a path".into());
             }
         }
@@ -186,17 +204,38 @@ fn prepare() -> Fallible {
         Ok(text.map(|n| n.parse()).transpose()?.unwrap_or(otherwise))
     };
     let usual = Form::of(NODES);
-    let form = if common::measuring() {
-        Form {
-            nodes: asked("NODES", usual.nodes)?,
-            lists: asked("LISTS", usual.lists)?.max(1),
-            group: asked("GROUP", usual.group)?.max(1),
-            segment: asked("SEGMENT", usual.segment)?,
-        }
-    } else {
-        Form::of(FEW_NODES)
+    let (shape, out) = (std::env::var("COREMAP_BENCH_SHAPE").ok(), std::env::var_os("COREMAP_BENCH_OUT"));
+    let file = match &out {
+        Some(path) => File::options().read(true).write(true).create_new(true).open(path)?,
+        None => tempfile::tempfile()?,
     };
-    let made = make(form)?;
+    let made = match shape.filter(|_| common::measuring()) {
+        Some(name) => {
+            let form = shapes::Form {
+                shape: Shape::named(&name)?,
+                nodes: asked("NODES", usual.nodes)?,
+                heads: asked("LISTS", usual.lists)?.max(1),
+                strings: asked("STRINGS", 0)?,
+                shuffled: asked("SHUFFLED", 0)? != 0,
+                segment: asked("SEGMENT", usual.segment)?,
+            };
+            make_shaped(file, form)?
+        }
+        None if common::measuring() => make(
+            file,
+            Form {
+                nodes: asked("NODES", usual.nodes)?,
+                lists: asked("LISTS", usual.lists)?.max(1),
+                group: asked("GROUP", usual.group)?.max(1),
+                segment: asked("SEGMENT", usual.segment)?,
+            },
+        )?,
+        None => make(file, Form::of(FEW_NODES))?,
+    };
+    if out.is_some() {
+        println!("{} objects; the last one is {}", made.objects, made.last);
+        std::process::exit(0);
+    }
     MADE.get_or_init(|| made);
     if common::measuring() {
         compare()

@@ -65,61 +65,103 @@ pub(crate) const GROUP: u64 = 20;
 const STRINGS: u64 = 100_000;
 
 /// Bytes of the struct that describes a segment.
-const STRUCT: u64 = 128;
+pub(crate) const STRUCT: u64 = 128;
 
 /// MethodTables of the real process, and where its list of segments ends.
-struct Real {
-    node: u64,
-    string: u64,
+#[derive(Clone, Copy)]
+pub(crate) struct Real {
+    /// Of objects of 32 bytes with one reference, the first word, and with two.
+    pub(crate) node: u64,
+    pub(crate) two: u64,
+    /// Of 40 bytes with three.
+    pub(crate) three: u64,
+    pub(crate) string: u64,
     free: u64,
-    array: u64,
-    last_next: Addr,
-    strong: Addr,
+    pub(crate) array: u64,
+    pub(crate) last_next: Addr,
+    pub(crate) strong: Addr,
 }
 
-fn look(session: &Session<'_>) -> Fallible<Real> {
-    let process = session.process;
-    let clr = session.coreclr().first().ok_or("no runtime")?;
-    let (runtime, types, heap) = (clr.runtime(), clr.types(), clr.objects());
-    let stat = stat(heap, &Selection::default(), &Progress::silent());
-    let find = |what, pick: &dyn Fn(&MethodTableInfo) -> bool| {
-        stat.types
-            .iter()
-            .filter_map(|t| heap.method_table(t.kind))
-            .find(|i| pick(i))
-            .map(|i| i.address.get())
-            .ok_or(what)
-    };
-    let last = clr.heaps().segments.iter().filter(|s| matches!(s.generation, Generation::Gen2 | Generation::Ephemeral));
-    let last = last.max_by_key(|s| s.start).ok_or("no segment")?;
-    let view = StructView::new(&process.memory, &runtime.layout, "dac_heap_segment", last.address);
-    if !view.ptr("next")?.is_null() {
-        return Err("the list of segments goes on".into());
-    }
-    // A node holds the next in its first field.
-    let holds = |i: &MethodTableInfo| {
-        let mut first = false;
-        if let Some(references) =
-            types.contains_references(i.address).then(|| References::read(&process.memory, i.address))
-        {
-            references.unwrap_or_default().visit(&[[1; 8]; 4], NODE, &mut |offset, _| {
-                first |= offset == 8;
-                true
-            });
+impl Real {
+    /// Find them.
+    pub(crate) fn look(session: &Session<'_>) -> Fallible<Real> {
+        let process = session.process;
+        let clr = session.coreclr().first().ok_or("no runtime")?;
+        let (runtime, types, heap) = (clr.runtime(), clr.types(), clr.objects());
+        let stat = stat(heap, &Selection::default(), &Progress::silent());
+        let find = |what, pick: &dyn Fn(&MethodTableInfo) -> bool| {
+            stat.types
+                .iter()
+                .filter_map(|t| heap.method_table(t.kind))
+                .find(|i| pick(i))
+                .map(|i| i.address.get())
+                .ok_or(what)
+        };
+        let last =
+            clr.heaps().segments.iter().filter(|s| matches!(s.generation, Generation::Gen2 | Generation::Ephemeral));
+        let last = last.max_by_key(|s| s.start).ok_or("no segment")?;
+        let view = StructView::new(&process.memory, &runtime.layout, "dac_heap_segment", last.address);
+        if !view.ptr("next")?.is_null() {
+            return Err("the list of segments goes on".into());
         }
-        first
-    };
-    let strong = clr.handles().iter().find(|h| h.kind == HandleKind::Strong).ok_or("no strong handle")?;
-    Ok(Real {
-        node: find("no type of 32 bytes", &|i| u64::from(i.base_size) == NODE && !i.counted() && holds(i))?,
-        array: find("no array of objects", &|i| {
-            (i.base_size, i.component_size) == (24, 8) && types.contains_references(i.address)
-        })?,
-        strong: strong.address,
-        string: find("no strings", &|i| i.string)?,
-        free: find("no free space", &|i| i.free)?,
-        last_next: view.addr_of("next")?,
-    })
+        // Of which all references stand in a row, from the first word on.
+        let holds = |i: &MethodTableInfo, references: u64| {
+            let mut offsets = Vec::new();
+            if types.contains_references(i.address) {
+                let all = References::read(&process.memory, i.address).unwrap_or_default();
+                all.visit(&[[1; 8]; 8], u64::from(i.base_size), &mut |offset, _| {
+                    offsets.push(offset);
+                    true
+                });
+            }
+            !i.counted() && offsets.iter().copied().eq((1..=references).map(|n| 8 * n))
+        };
+        let node = |size: u64, references: u64| {
+            find("no type of such objects", &|i| u64::from(i.base_size) == size && holds(i, references))
+        };
+        let strong = clr.handles().iter().find(|h| h.kind == HandleKind::Strong).ok_or("no strong handle")?;
+        Ok(Real {
+            node: node(NODE, 1)?,
+            two: node(NODE, 2)?,
+            three: node(40, 3)?,
+            array: find("no array of objects", &|i| {
+                (i.base_size, i.component_size) == (24, 8) && types.contains_references(i.address)
+            })?,
+            strong: strong.address,
+            string: find("no strings", &|i| i.string)?,
+            free: find("no free space", &|i| i.free)?,
+            last_next: view.addr_of("next")?,
+        })
+    }
+}
+
+/// Segments that are hung into a process, and the array that keeps their objects.
+pub(crate) struct Hung {
+    /// To be added in this order: the structs that describe the segments, and each segment.
+    pub(crate) loads: Vec<Load>,
+    /// Where the objects of each begin and end.
+    pub(crate) segments: Vec<(u64, u64)>,
+    /// The array.
+    pub(crate) root: u64,
+    pub(crate) last_next: Addr,
+    pub(crate) strong: Addr,
+}
+
+impl Hung {
+    /// Hang them in: `at` is where in the file the first load is.
+    pub(crate) fn link(&self, core: &Scratch, sample: &Core, layout: &Layout, at: u64) -> Fallible {
+        // The structs, chained, and the last real one leads to the first of them.
+        for (i, &(start, end)) in (0..).zip(&self.segments) {
+            let next = if i + 1 < self.segments.len() as u64 { FREE + (i + 1) * STRUCT } else { 0 };
+            for (field, value) in
+                [("mem", start), ("allocated", end), ("committed", end), ("reserved", end), ("next", next)]
+            {
+                core.patch(at + i * STRUCT + layout.positive("dac_heap_segment", field)?, &value.to_le_bytes())?;
+            }
+        }
+        core.patch(common::offset_of(sample, self.last_next)?, &FREE.to_le_bytes())?;
+        core.patch(common::offset_of(sample, self.strong)?, &self.root.to_le_bytes())
+    }
 }
 
 /// Words of the heap, as they come.
@@ -200,7 +242,7 @@ pub(crate) struct Made {
 impl Made {
     /// What it takes.
     pub(crate) fn plan(session: &Session<'_>, form: Form) -> Fallible<Made> {
-        let real = look(session)?;
+        let real = Real::look(session)?;
         let groups = form.nodes.div_ceil(form.group);
         let segments = groups.div_ceil(form.a_segment());
         let mut loads = vec![Load::data(FREE, (segments * STRUCT).next_multiple_of(PAGE))];
@@ -253,16 +295,8 @@ impl Made {
 
     /// Hang the heap into the process: `at` is where in the file its first load is.
     pub(crate) fn link(&self, core: &Scratch, sample: &Core, layout: &Layout, at: u64) -> Fallible {
-        // The structs, chained, and the last real one leads to the first of them.
-        for (i, &end) in (0..self.segments).zip(&self.ends) {
-            let (at, next) = (at + i * STRUCT, if i + 1 < self.segments { FREE + (i + 1) * STRUCT } else { 0 });
-            for (field, value) in
-                [("mem", self.form.start(i)), ("allocated", end), ("committed", end), ("reserved", end), ("next", next)]
-            {
-                core.patch(at + layout.positive("dac_heap_segment", field)?, &value.to_le_bytes())?;
-            }
-        }
-        core.patch(common::offset_of(sample, self.real.last_next)?, &FREE.to_le_bytes())?;
-        core.patch(common::offset_of(sample, self.real.strong)?, &self.array.to_le_bytes())
+        let segments = (0..self.segments).zip(&self.ends).map(|(i, &end)| (self.form.start(i), end)).collect();
+        let Real { last_next, strong, .. } = self.real;
+        Hung { loads: self.loads.clone(), segments, root: self.array, last_next, strong }.link(core, sample, layout, at)
     }
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod heap;
 pub(crate) mod machine;
+pub(crate) mod shapes;
 pub(crate) mod threads;
 
 use std::fs::File;

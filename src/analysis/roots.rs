@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::analysis::heap_notes::{tell_in_gc, tell_walk};
 use crate::bytes::printable;
 use crate::diag::was_read;
-use crate::managed::graph::{Graph, Path, Retained, TooMany};
+use crate::managed::graph::{Graph, GraphError, Needs, Path, Retained, Room};
 use crate::managed::{CodeAt, Heap, Link, ManagedRuntime, ObjectNames, RefPlace, Root, RootKind, Roots};
 use crate::phase::Phase;
 use crate::report::{ChainRow, RootFrameRow, RootPathRow, StackRootsRow, StretchRow};
@@ -62,15 +62,29 @@ pub(crate) fn with_retained(
     }
 }
 
+/// Where the tables of graphs go: as much memory as an answer may still take.
+pub(crate) fn room(session: &Session<'_>) -> Room {
+    Room::of(session.process.target().reads().room())
+}
+
 /// The roots of a runtime's objects, and what these keep: as found before, where that was kept.
-fn graph<'g>(session: &Session<'_>, number: usize, heap: &'g dyn Heap) -> Result<(Arc<Roots>, Retained<'g>), TooMany> {
+fn graph<'g>(
+    session: &Session<'_>,
+    number: usize,
+    heap: &'g dyn Heap,
+) -> Result<(Arc<Roots>, Retained<'g>), GraphError> {
     let graph = Graph::new(heap);
     if let Some((roots, kept)) = session.graphs().get(number) {
         return Ok((roots, Retained::again(graph, kept)));
     }
     was_read("graph");
     let roots = Arc::new(session.roots(number));
-    let retained = Retained::find(graph, &roots.all)?;
+    let room = room(session);
+    let retained = Retained::find(graph, &roots.all, &room, |needs| {
+        let Needs { objects, references, bytes } = needs;
+        tracing::debug!(objects, references, bytes, left = room.left(), "tables of the graph");
+    })?;
+    tracing::debug!(memory = room.most(), files = room.in_files(), "tables of the graph took");
     session.graphs().put(number, || (Arc::clone(&roots), retained.kept()));
     Ok((roots, retained))
 }

@@ -1,7 +1,7 @@
 //! All objects of a heap in a row: a number for each, by address, and back; with them what their types add up to.
 
 use crate::addr::{Addr, AddrRange};
-use crate::managed::graph::{Ids, Space, Walked};
+use crate::managed::graph::{Ids, Room, Space, Walked};
 use crate::managed::{FREE, Heap, Losses, Object, Part, Tally};
 use crate::progress::Progress;
 
@@ -62,7 +62,8 @@ impl<'h> Objects<'h> {
                 *kind = kind.plus(Kind { tally: one, first: (object.addr.get(), object.size) });
             }
         };
-        let (ids, Walked { seen, losses }) = Ids::new(heap, see, |part| progress.add(part.range.len()))?;
+        let (ids, Walked { seen, losses }) =
+            Ids::new(heap, &Room::unbounded(), see, |part| progress.add(part.range.len())).ok()?;
         let mut kinds: Vec<Kind> = Vec::new();
         for of_share in seen {
             if kinds.len() < of_share.len() {

@@ -94,6 +94,9 @@ pub const BYTES_PER_WORK: u64 = 256;
 /// Bytes of memory that an answer may take of any core, where `--memory` says nothing.
 pub const LEAST_MEMORY: u64 = 256 << 20;
 
+/// Bytes of these that tables which could be in files leave for all else, at least: names, the answer, what threads work with.
+pub const MEMORY_BESIDE_TABLES: u64 = 64 << 20;
+
 /// Further bytes for each byte of the core file: what is kept of a heap, or of blocks of
 /// malloc, is a part of what they take in the core.
 pub const MEMORY_PER_BYTE: u64 = 2;

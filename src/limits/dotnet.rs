@@ -83,8 +83,8 @@ pub const MAX_FIELDS_OF_STATICS: usize = 1 << 22;
 /// Objects with finalizers in one generation of one GC heap.
 pub const MAX_FINALIZABLE: u64 = 1 << 28;
 
-/// Objects of one heap whose dominators are found. At the 30 bytes
-/// each that were measured (docs/performance.md) these take 16 GB, and are a heap of 13 GB at least.
+/// Objects of one heap whose dominators are found. At the 13 bytes
+/// each that were measured (docs/performance.md) these take 7 GB, in memory or in files, and are a heap of 13 GB at least.
 pub const MAX_LIVE_OBJECTS: usize = 1 << 29;
 
 /// Shapes of ways from roots that are told apart; large programs have some

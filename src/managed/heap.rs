@@ -196,6 +196,61 @@ impl<'o> Batch<'o> {
     }
 }
 
+/// Objects that were looked at together ([`ObjectReader::look`]).
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// What each of them is, if an object may be there.
+    pub nodes: Vec<Option<Node>>,
+    /// Where in `held` what each of them holds ends; that of the next begins there.
+    pub ends: Vec<usize>,
+    /// What they hold, in the order of their places.
+    pub held: Vec<u64>,
+    /// The place to go on from, where not all that the last of them holds is here.
+    pub next: Option<u32>,
+    /// How each of `held` is held, where that is asked for.
+    pub links: Option<Vec<Link>>,
+}
+
+impl Looked {
+    /// For those who ask how what is held is held.
+    pub(crate) fn with_links() -> Looked {
+        Looked { links: Some(Vec::new()), ..Looked::default() }
+    }
+
+    /// None.
+    pub(crate) fn clear(&mut self) {
+        self.nodes.clear();
+        self.ends.clear();
+        self.held.clear();
+        self.next = None;
+        self.links.iter_mut().for_each(Vec::clear);
+    }
+
+    /// One more that is held, if that does not make more than `most`; whether to go on.
+    #[inline(always)]
+    pub(crate) fn hold(&mut self, most: usize, place: u32, link: Link, value: u64) -> bool {
+        if self.held.len() >= most {
+            self.next = Some(place);
+            return false;
+        }
+        self.held.push(value);
+        if let Some(links) = &mut self.links {
+            links.push(link);
+        }
+        true
+    }
+
+    /// Each of them, and what it holds.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Option<Node>, &[u64])> {
+        let mut start = 0;
+        self.nodes.iter().zip(&self.ends).map(move |(&node, &end)| {
+            let held = self.held.get(start..end).unwrap_or_default();
+            start = end;
+            (node, held)
+        })
+    }
+}
+
 /// Looks at single objects and what they hold. Each thread has its own.
 pub trait ObjectReader: Send {
     /// The object at `addr`, if one may be there.
@@ -213,6 +268,20 @@ pub trait ObjectReader: Send {
         let mut batch = Batch::new(out, most);
         self.each_from(addr, from, &mut |place, _, value| batch.take(place, value));
         batch.next
+    }
+
+    /// What the objects at some addresses are and hold, one after the other, until they hold `most` references. Who looks at
+    /// all objects of a heap asks so.
+    fn look(&mut self, addrs: &[u64], most: usize, out: &mut Looked) {
+        out.clear();
+        for &addr in addrs {
+            out.nodes.push(self.node(addr));
+            self.each_from(addr, 0, &mut |place, link, value| out.hold(most, place, link, value));
+            out.ends.push(out.held.len());
+            if out.held.len() >= most {
+                break;
+            }
+        }
     }
 }
 

@@ -30,8 +30,8 @@ pub use frames::{
 };
 pub(crate) use heap::Batch;
 pub use heap::{
-    Elements, FREE, FREE_NAME, Generation, Heap, Link, Loss, Losses, Node, Object, ObjectReader, Part, StringContent,
-    StringUnits, TypeIndex, TypeInfo, Walker, locate,
+    Elements, FREE, FREE_NAME, Generation, Heap, Link, Looked, Loss, Losses, Node, Object, ObjectReader, Part,
+    StringContent, StringUnits, TypeIndex, TypeInfo, Walker, locate,
 };
 pub(crate) use names::ObjectNames;
 pub use native_memory::{BlockLabel, BlockLabels, OwnedBuffer, buffer_at};

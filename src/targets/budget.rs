@@ -54,6 +54,8 @@ pub(crate) struct Budget {
     work: AtomicU64,
     most_work: u64,
     most_memory: u64,
+    /// What the user allows, however little.
+    asked: Option<u64>,
     out_of_work: AtomicBool,
     out_of_memory: AtomicBool,
 }
@@ -67,7 +69,7 @@ impl Default for Budget {
 impl Budget {
     fn new(most_work: u64, most_memory: u64) -> Budget {
         let (out_of_work, out_of_memory) = Default::default();
-        Budget { work: AtomicU64::new(0), most_work, most_memory, out_of_work, out_of_memory }
+        Budget { work: AtomicU64::new(0), most_work, most_memory, asked: None, out_of_work, out_of_memory }
     }
 
     /// For a core file of so many bytes.
@@ -83,7 +85,7 @@ impl Budget {
                 machine().map_or(worth, |all| worth.min(all / 2))
             }
         };
-        Budget::new(work, memory)
+        Budget { asked: allowed.memory.filter(|_| allowed.alone), ..Budget::new(work, memory) }
     }
 
     /// Spend work on a read of so many bytes; whether anything is left.
@@ -131,6 +133,16 @@ impl Budget {
     /// Bytes of memory that may be taken.
     pub(crate) fn memory(&self) -> u64 {
         self.most_memory
+    }
+
+    /// Bytes of memory that what can do without, by way of files, may still take. It leaves some for the rest.
+    pub(crate) fn room(&self) -> u64 {
+        let most = self.asked.unwrap_or(self.most_memory);
+        if most == u64::MAX {
+            return most;
+        }
+        let rest = (most / 8).max(limits::MEMORY_BESIDE_TABLES);
+        most.saturating_sub(rest).saturating_sub(taken().unwrap_or(0))
     }
 }
 

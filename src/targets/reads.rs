@@ -218,6 +218,11 @@ impl Reads {
         Reads { budget: Budget::of(file, allowed), ..self }
     }
 
+    /// Bytes of memory that tables may still take which could be in files.
+    pub fn room(&self) -> u64 {
+        self.budget.room()
+    }
+
     /// The budget of all reads.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget

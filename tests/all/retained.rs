@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::cases::names;
 use crate::support::real;
-use crate::support::run::{bounded, run};
+use crate::support::run::{bounded, program, run};
 use serde_json::Value;
 
 /// Cores of testdata with a whole heap.
@@ -162,4 +162,42 @@ fn types_with_two_billion_fields_are_not_all_looked_at() {
     let out = bounded(&["retained"], file.path()).within(Duration::from_secs(40)).go();
     out.is_sound().exits(4);
     assert!(out.stderr.contains("types have more fields than are looked at"), "{}", out.stderr);
+}
+
+/// With memory for no table at all, the answers are the same; where no file can be made either, that is said.
+#[test]
+fn what_finds_no_memory_goes_to_files() {
+    for name in ["dotnet8-objects", "python313-tasks", "java17-offheap"] {
+        let core = real::plain(name);
+        let core = core.to_str().unwrap();
+        let top = run(["retained", "--json", core]).json();
+        let object = top["objects"][0]["object"].as_str().unwrap().to_owned();
+        for args in [
+            vec!["retained", "--top", "1000", "--json", core],
+            vec!["gcroot", "--type", ".", "--json", core],
+            vec!["gcroot", &object, "--json", core],
+        ] {
+            let usual = run(args.clone());
+            let log = run(args.iter().copied().chain(["-v"])).stderr;
+            assert_eq!(figure(&log, "files").unwrap_or(0), 0, "{log}");
+            let little = args.iter().copied().chain(["--memory", "1MiB", "-v"]);
+            let bounded = program(little.clone()).go();
+            assert_eq!((&bounded.stdout, bounded.code), (&usual.stdout, usual.code), "{args:?}");
+            if args[1] != object {
+                let needed = figure(&bounded.stderr, "bytes").unwrap();
+                let (memory, files) = (figure(&bounded.stderr, "memory"), figure(&bounded.stderr, "files").unwrap());
+                // Told before: all but what several refer to, which comes on top.
+                assert!(needed > 0 && files > needed / 2, "{needed} {memory:?} {files}");
+            }
+            let nowhere = program(little).env("TMPDIR", "/nowhere/at/all").go();
+            nowhere.exits(4);
+            assert!(nowhere.stdout.contains("nor in a file below /nowhere/at/all: "), "{}", nowhere.stdout);
+        }
+    }
+}
+
+/// A figure of the log's lines on tables.
+fn figure(log: &str, name: &str) -> Option<u64> {
+    let mut words = log.lines().filter(|line| line.contains("tables of the graph")).flat_map(str::split_whitespace);
+    words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
 }

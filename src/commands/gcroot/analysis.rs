@@ -1,6 +1,6 @@
 use crate::addr::Addr;
 use crate::analysis::heap_notes::tell_in_gc;
-use crate::analysis::roots::{path_row, stack_roots};
+use crate::analysis::roots::{path_row, room, stack_roots};
 use crate::commands::gcroot::report::GcRootReport;
 use crate::limits;
 use crate::managed::ObjectNames;
@@ -49,7 +49,13 @@ fn of_runtime(session: &Session<'_>, number: usize, reports: &mut Vec<&mut GcRoo
     let most = if all { limits::MAX_ALL_PATHS } else { limits::MAX_PATHS };
     for report in reports {
         report.stacks = stack_roots(&roots);
-        let found = Search::new(Graph::new(heap), report.object).run(&roots.all, most);
+        let found = match Search::new(Graph::new(heap), report.object, &room(session)).run(&roots.all, most) {
+            Ok(found) => found,
+            Err(e) => {
+                session.process.diag.partial("limit", format!("{}: {e}", runtime.label()));
+                continue;
+            }
+        };
         report.roots = roots.all.len() as u64;
         report.visited = found.objects;
         report.more = found.more;

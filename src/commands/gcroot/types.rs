@@ -1,6 +1,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use rayon::prelude::*;
 use regex::Regex;
 
 use crate::addr::Addr;
@@ -35,6 +36,19 @@ struct Group {
     last: u32,
 }
 
+impl Group {
+    /// With those of another, farther from the roots.
+    fn append(&mut self, other: Group) {
+        if self.own.count == 0 {
+            *self = other;
+        } else if other.own.count > 0 {
+            self.own = self.own.plus(other.own);
+            self.retained = self.retained.saturating_add(other.retained);
+            self.last = other.last;
+        }
+    }
+}
+
 fn one<'g>(
     process: &Process,
     retained: &Retained<'g>,
@@ -56,7 +70,7 @@ fn one<'g>(
         }
     }
     report.types.extend(found);
-    for (kind, tally) in retained.live.unreachable() {
+    for (kind, tally) in retained.unreachable() {
         if name.is_match(&names.of_kind(kind)) {
             report.unreachable = report.unreachable.plus(tally.count, tally.size);
         }
@@ -66,35 +80,63 @@ fn one<'g>(
     }
     let statics = names.all_statics();
     let places: HashSet<Addr> = statics.keys().copied().collect();
-    let mut shapes = Shapes::new(retained, &places);
+    let mut shapes = match Shapes::new(retained, &places) {
+        Ok(shapes) => shapes,
+        Err(e) => return process.diag.partial("limit", e.to_string()),
+    };
     let tree = Tree::shortest(&retained.live, |number, parent, link| shapes.enter(number, parent, link));
     if shapes.is_full() {
         process.diag.partial("limit", "more shapes of paths than are told apart: some are told as shorter ones");
     }
     let outermost = retained.outermost(|kind| wanted.contains(&kind));
-    let mut groups: BTreeMap<ShapeIndex, Group> = BTreeMap::new();
-    for &number in tree.order() {
-        if !retained.kind(number).is_some_and(|kind| wanted.contains(&kind)) {
-            continue;
-        }
-        let group = groups.entry(shapes.of(number)).or_default();
-        let size = retained.live.object(number).and_then(|at| names.node(at).map(|n| n.counted_size));
-        group.own.count = group.own.count.saturating_add(1);
-        group.own.size = group.own.size.saturating_add(size.unwrap_or(0));
-        if outermost.get(number as usize) == Some(&true) {
-            group.retained = group.retained.saturating_add(retained.bytes(number));
-        }
-        if group.own.count == 1 {
-            group.first = number;
-        }
-        group.last = number;
-    }
+    let groups = groups(retained, &shapes, &outermost, &wanted);
     let mut all: Vec<(ShapeIndex, Group)> = groups.into_iter().collect();
     all.sort_by_key(|(shape, g)| (Reverse(g.retained), Reverse(g.own.count), *shape));
     report.more += all.len().saturating_sub(top) as u64;
     all.truncate(top);
     let mut view = View { retained, names, rooted, statics, shapes, tree };
     report.groups.extend(all.iter().map(|(shape, group)| view.group(*shape, group)));
+}
+
+/// Objects of a share, which a thread takes at once.
+const SHARE: u32 = 1 << 18;
+
+/// The objects of the types asked for, by shape of the ways to them.
+fn groups(
+    retained: &Retained<'_>,
+    shapes: &Shapes<'_, '_>,
+    outermost: &(impl Fn(u32) -> bool + Sync),
+    wanted: &HashSet<TypeIndex>,
+) -> BTreeMap<ShapeIndex, Group> {
+    let len = retained.live.len() as u32;
+    let of_share = |share: u32| {
+        let mut groups: HashMap<ShapeIndex, Group> = HashMap::new();
+        let mut reader = retained.live.reader();
+        // Most of those in a row are of one shape.
+        let (mut shape, mut group) = (ShapeIndex(0), Group::default());
+        for number in (share * SHARE).max(1)..((share + 1) * SHARE).min(len) {
+            if !retained.kind(number).is_some_and(|kind| wanted.contains(&kind)) {
+                continue;
+            }
+            let own = shapes.of(number);
+            if own != shape {
+                groups.entry(shape).or_default().append(std::mem::take(&mut group));
+                shape = own;
+            }
+            let kept = if outermost(number) { retained.bytes(number) } else { 0 };
+            let size = retained.own(number, &mut *reader);
+            group.append(Group { own: Tally { count: 1, size }, retained: kept, first: number, last: number });
+        }
+        groups.entry(shape).or_default().append(group);
+        groups
+    };
+    let shares: Vec<HashMap<ShapeIndex, Group>> = (0..len.div_ceil(SHARE)).into_par_iter().map(of_share).collect();
+    let mut all: BTreeMap<ShapeIndex, Group> = BTreeMap::new();
+    for (shape, group) in shares.into_iter().flatten() {
+        all.entry(shape).or_default().append(group);
+    }
+    all.retain(|_, group| group.own.count > 0);
+    all
 }
 
 struct View<'v, 'g> {

@@ -69,7 +69,7 @@ impl View<'_, '_> {
             report.roots.push(RootSumRow { root_kind, count: source.roots, retained: bytes });
         }
         report.several = report.several.saturating_add(several);
-        for (kind, tally) in live.unreachable() {
+        for (kind, tally) in retained.unreachable() {
             report.unreachable = ObjectsRow::plus(report.unreachable, tally.count, tally.size);
             if options.object.is_none()
                 && let Some((info, name)) = self.picked(kind)

@@ -1,6 +1,6 @@
 //! The room that maps memory, and the only one with `unsafe` but for the system calls of `live/ptrace.rs`: files mapped into our own
 //! memory, the handler that keeps us alive when such a file can't give what it should, and the memory of another process as
-//! if it were mapped (`mirror`).
+//! if it were mapped (`mirror`), and rows of numbers that are too many for memory (`table`).
 //!
 //! Reading a mapped page that its file does not give raises SIGBUS, which ends the program.
 //! Who asks for it ([`handle_sigbus`]) gets a handler that puts zero pages in its place and
@@ -12,6 +12,7 @@
 
 #[cfg(target_os = "linux")]
 pub(crate) mod mirror;
+pub(crate) mod table;
 
 use std::fs::File;
 use std::io;

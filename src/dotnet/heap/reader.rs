@@ -13,7 +13,7 @@ use crate::dotnet::heap::gcdesc::References;
 use crate::dotnet::heap::{Heap, MIN_OBJECT, MethodTableInfo};
 use crate::managed::graph::Space;
 use crate::managed::linear::slot;
-use crate::managed::{Batch, Link, Node, ObjectReader, TypeIndex};
+use crate::managed::{Batch, Link, Looked, Node, ObjectReader, TypeIndex};
 
 /// How an object is held that is in no field of another.
 const ALLOCATOR: Link = Link::Beside("(loader allocator)");
@@ -41,6 +41,27 @@ pub(super) struct Layout {
     references: References,
     /// The System.Reflection.LoaderAllocator that objects of a collectible type keep.
     allocator: Option<Addr>,
+}
+
+impl Layout {
+    /// Bytes of the object that begins with these words.
+    #[inline(always)]
+    fn size(&self, words: &[[u8; 8]], count_at: u64) -> Option<u64> {
+        let mut size = u64::from(self.info.base_size);
+        if self.info.component_size != 0 {
+            let count = words.get((count_at / 8) as usize).map(|w| u64::from_le_bytes(*w) as u32)?;
+            // 32 bits, plus the product of 32 and 16 bits.
+            size += u64::from(count) * u64::from(self.info.component_size);
+        }
+        Some(size)
+    }
+
+    /// An object of so many bytes.
+    #[inline(always)]
+    fn node(&self, size: u64) -> Node {
+        let counted_size = if self.info.counted() { size.max(MIN_OBJECT) } else { size };
+        Node { kind: self.kind, size, counted_size }
+    }
 }
 
 /// What readers of one heap share.
@@ -143,18 +164,18 @@ impl<'g, 'p> Reader<'g, 'p> {
         let words = self.objects.space.run(addr).filter(|_| addr & 7 == 0)?.words(addr);
         let method_table = u64::from_le_bytes(*words.first()?) & self.heap.mask;
         let count_at = self.heap.count_at;
+        let layout = self.known(method_table)?;
+        let size = layout.size(words, count_at)?;
+        Some(Found { layout, size, words })
+    }
+
+    #[inline(always)]
+    fn known(&mut self, method_table: u64) -> Option<&Arc<Layout>> {
         let entry = self.cache.get_mut(slot(method_table, CACHE_BITS))?;
         if entry.0 != method_table || entry.1.is_none() {
             *entry = (method_table, self.heap.layout(self.objects, method_table));
         }
-        let layout = entry.1.as_ref()?;
-        let mut size = u64::from(layout.info.base_size);
-        if layout.info.component_size != 0 {
-            let count = words.get((count_at / 8) as usize).map(|w| u64::from_le_bytes(*w) as u32)?;
-            // 32 bits, plus the product of 32 and 16 bits.
-            size += u64::from(count) * u64::from(layout.info.component_size);
-        }
-        Some(Found { layout, size, words })
+        entry.1.as_ref()
     }
 
     #[inline(always)]
@@ -202,9 +223,7 @@ impl ObjectReader for Reader<'_, '_> {
     #[inline]
     fn node(&mut self, addr: u64) -> Option<Node> {
         let found = self.find(addr)?;
-        let (layout, size) = (found.layout, found.size);
-        let counted_size = if layout.info.counted() { size.max(MIN_OBJECT) } else { size };
-        Some(Node { kind: layout.kind, size, counted_size })
+        Some(found.layout.node(found.size))
     }
 
     fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
@@ -215,5 +234,42 @@ impl ObjectReader for Reader<'_, '_> {
         let mut batch = Batch::new(out, most);
         self.visit_from(addr, from, |place, _, value| batch.take(place, value));
         batch.next
+    }
+
+    fn look(&mut self, addrs: &[u64], most: usize, out: &mut Looked) {
+        out.clear();
+        let dependents = self.dependents();
+        let (space, mask, count_at) = (&self.objects.space, self.heap.mask, self.heap.count_at);
+        // Objects side by side are mostly of one type.
+        let (mut near, mut last) = (None, None);
+        for &addr in addrs {
+            let words =
+                space.run_near(addr, &mut near).filter(|_| addr & 7 == 0).map_or(&[][..], |run| run.words(addr));
+            let method_table = words.first().map(|word| u64::from_le_bytes(*word) & mask);
+            if last != method_table {
+                last = method_table.filter(|&at| self.known(at).is_some());
+            }
+            let entry = last.and_then(|at| self.cache.get(slot(at, CACHE_BITS)));
+            let layout = entry.and_then(|(_, layout)| layout.as_deref());
+            let size = layout.and_then(|layout| layout.size(words, count_at));
+            let known = layout.zip(size);
+            out.nodes.push(known.map(|(layout, size)| layout.node(size)));
+            let fields = |(layout, size): (&Layout, u64)| {
+                layout.references.visit(words, size, &mut |offset, value| {
+                    let place = offset / 8;
+                    place < u64::from(OTHERS) && out.hold(most, place as u32, Link::Field(offset), value)
+                }) && layout.allocator.is_none_or(|at| out.hold(most, OTHERS, ALLOCATOR, at.get()))
+            };
+            if known.is_none_or(fields)
+                && let Some(all) = dependents.with(addr)
+            {
+                let place = |i: u32| (OTHERS + 1).saturating_add(i);
+                (0..).zip(all).all(|(i, &secondary)| out.hold(most, place(i), DEPENDENT, secondary));
+            }
+            out.ends.push(out.held.len());
+            if out.held.len() >= most {
+                break;
+            }
+        }
     }
 }

@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 
+use crate::core::mapped::table::Number;
 use crate::managed::graph::TypeSum;
+use crate::managed::graph::room::{GraphError, Room, Table};
 use crate::managed::{Tally, TypeIndex};
 
 /// Sets of types that are told apart, and steps that are taken to find out whether a type is in one.
@@ -89,54 +91,122 @@ impl Sets {
 
 /// What is known of an object.
 pub(super) struct Known {
+    pub(super) number: u32,
     /// Its dominator.
     pub(super) up: u32,
-    /// What it keeps.
-    pub(super) bytes: u64,
     /// Its type; none of what stands for roots.
     pub(super) kind: Option<TypeIndex>,
+    /// That of its dominator.
+    pub(super) above: Option<TypeIndex>,
 }
 
-/// What `within` dominates, and itself, by type; all live objects for 0. `order` has all of them,
-/// dominators first, and `len` is above all their numbers. `None` where too many sets of types stand above them.
-pub(super) fn types(order: &[u32], len: usize, within: u32, known: impl Fn(u32) -> Known) -> Option<Vec<TypeSum>> {
-    let mut sets = Sets::new();
-    let mut above = vec![OUTSIDE; len];
-    let mut sums: Vec<(Tally, u64)> = Vec::new();
-    if within == 0 {
-        *above.first_mut()? = EMPTY;
+/// Why there are no sums.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Not {
+    /// There are more sets than are told apart.
+    TooManySets,
+    Error(GraphError),
+}
+
+/// The number of a set, as a table has it.
+trait Slot: Number + Copy {
+    /// It, if it is not too large.
+    fn of(set: u32) -> Option<Self>;
+    fn set(self) -> u32;
+}
+
+impl Slot for u16 {
+    fn of(set: u32) -> Option<u16> {
+        if set == OUTSIDE { Some(u16::MAX) } else { u16::try_from(set).ok().filter(|&set| set != u16::MAX) }
     }
-    for &number in order {
-        let Known { up, bytes, kind } = known(number);
-        let over = above.get(up as usize).copied().unwrap_or(OUTSIDE);
+
+    #[inline(always)]
+    fn set(self) -> u32 {
+        if self == u16::MAX { OUTSIDE } else { self.into() }
+    }
+}
+
+impl Slot for u32 {
+    fn of(set: u32) -> Option<u32> {
+        Some(set)
+    }
+
+    #[inline(always)]
+    fn set(self) -> u32 {
+        self
+    }
+}
+
+/// What `within` dominates, and itself, by type; all live objects for 0. `all` tells of all numbers but 0, dominators first, and
+/// `len` is above them; `bytes` tells what each keeps.
+pub(super) fn types<I: Iterator<Item = Known>>(
+    all: impl Fn() -> I,
+    bytes: impl Fn(u32) -> u64,
+    len: usize,
+    within: u32,
+    room: &Room,
+) -> Result<Vec<TypeSum>, Not> {
+    // Few heaps have more sets than that.
+    match sums::<u16>(all(), &bytes, len, within, room) {
+        Err(Not::TooManySets) => sums::<u32>(all(), &bytes, len, within, room),
+        done => done,
+    }
+}
+
+fn sums<S: Slot>(
+    all: impl Iterator<Item = Known>,
+    bytes: &impl Fn(u32) -> u64,
+    len: usize,
+    within: u32,
+    room: &Room,
+) -> Result<Vec<TypeSum>, Not> {
+    let mut sets = Sets::new();
+    let mut above: Table<S> = room.table(len).map_err(Not::Error)?;
+    let mut sums: Vec<(Tally, u64)> = Vec::new();
+    let top = S::of(if within == 0 { EMPTY } else { OUTSIDE }).ok_or(Not::TooManySets)?;
+    if let Some(first) = above.first_mut() {
+        *first = top;
+    }
+    for Known { number, up, kind, above: over_kind } in all {
+        let over = above.get(up as usize).map_or(OUTSIDE, |set| set.set());
         let set = if number == within { EMPTY } else { over };
-        if set == OUTSIDE {
-            continue;
-        }
-        // Its own bytes are what is left when all that it dominates is taken off.
-        if number != within
-            && let Some(TypeIndex(kind)) = known(up).kind
-            && let Some((own, _)) = sums.get_mut(kind as usize)
-        {
-            own.size = own.size.wrapping_sub(bytes);
-        }
         let mut own = set;
-        if let Some(TypeIndex(kind)) = kind {
-            if sums.len() <= kind as usize {
-                sums.resize(kind as usize + 1, Default::default());
+        if let Some(TypeIndex(index)) = kind
+            && set != OUTSIDE
+        {
+            if sums.len() <= index as usize {
+                sums.resize(index as usize + 1, Default::default());
             }
-            own = sets.with(set, kind)?;
-            let (tally, kept) = sums.get_mut(kind as usize)?;
-            tally.count += 1;
-            tally.size = tally.size.wrapping_add(bytes);
-            if own != set {
-                *kept = kept.saturating_add(bytes);
+            let alike = kind == over_kind && number != within;
+            // The type is in the set of what dominates it, and what is taken off that is its own.
+            if !alike {
+                let bytes = bytes(number);
+                own = sets.with(set, index).ok_or(Not::TooManySets)?;
+                // Its own bytes are what is left when all that it dominates is taken off.
+                if number != within
+                    && let Some(TypeIndex(over)) = over_kind
+                    && let Some((over, _)) = sums.get_mut(over as usize)
+                {
+                    over.size = over.size.wrapping_sub(bytes);
+                }
+                if let Some((tally, kept)) = sums.get_mut(index as usize) {
+                    tally.size = tally.size.wrapping_add(bytes);
+                    if own != set {
+                        *kept = kept.saturating_add(bytes);
+                    }
+                }
+            }
+            if let Some((tally, _)) = sums.get_mut(index as usize) {
+                tally.count += 1;
             }
         }
-        *above.get_mut(number as usize)? = own;
+        let own = S::of(own).ok_or(Not::TooManySets)?;
+        if let Some(place) = above.get_mut(number as usize) {
+            *place = own;
+        }
     }
     let rows = (0..).zip(sums).filter(|(_, sum)| sum.0.count > 0);
-    Some(rows.map(|(kind, (own, retained))| TypeSum { kind: TypeIndex(kind), own, retained }).collect())
+    Ok(rows.map(|(kind, (own, retained))| TypeSum { kind: TypeIndex(kind), own, retained }).collect())
 }
 
 #[cfg(test)]
@@ -186,12 +256,16 @@ mod tests {
                 kept[ups[n] as usize] += kept[n];
             }
             let within = within % ups.len() as u32;
-            let order: Vec<u32> = (1..ups.len() as u32).collect();
+            let kind = |n: u32| (n > 0).then(|| TypeIndex(kinds[n as usize]));
             let known = |n: u32| {
-                let kind = (n > 0).then(|| TypeIndex(kinds[n as usize]));
-                Known { up: ups[n as usize], bytes: kept[n as usize], kind }
+                let up = ups[n as usize];
+                Known { number: n, up, kind: kind(n), above: kind(up) }
             };
-            assert_eq!(types(&order, ups.len(), within, known), Some(simple(&ups, &kinds, within)));
+            let room = Room::unbounded();
+            let expected = simple(&ups, &kinds, within);
+            let (all, bytes) = (|| (1..ups.len() as u32).map(known), |n: u32| kept[n as usize]);
+            assert_eq!(sums::<u16>(all(), &bytes, ups.len(), within, &room).as_ref(), Ok(&expected));
+            assert_eq!(sums::<u32>(all(), &bytes, ups.len(), within, &room), Ok(expected));
         }
     }
 }

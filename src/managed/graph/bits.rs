@@ -1,72 +1,131 @@
-//! Rows of bits that several threads may set at once.
+//! Rows of bits.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use rayon::prelude::*;
-
-/// A bit for each number.
-pub(super) struct Bits {
-    words: Vec<AtomicU64>,
+/// Bits of which it is known how many are set before each.
+pub(super) struct Ranked {
+    words: Vec<u64>,
+    /// How many are set before each [`RANK`] words.
+    before: Vec<u32>,
 }
 
-impl Bits {
-    /// So many, none set.
-    pub(super) fn new(len: usize) -> Bits {
-        Bits { words: (0..len.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() }
-    }
+/// Words of which the set bits are counted together.
+const RANK: usize = 8;
 
-    /// Those that `pick` takes.
-    pub(super) fn of(len: u32, pick: impl Fn(u32) -> bool + Sync) -> Bits {
-        let word = |at: u32| {
-            let from = at * 64;
-            let some = (0..64).filter(|bit| from + bit < len && pick(from + bit));
-            AtomicU64::new(some.fold(0, |word, bit| word | 1 << bit))
+impl Ranked {
+    /// Count those of these words.
+    pub(super) fn new(words: Vec<u64>) -> Ranked {
+        let mut sum = 0_u32;
+        let count = |words: &[u64]| {
+            let before = sum;
+            sum += words.iter().map(|word| word.count_ones()).sum::<u32>();
+            before
         };
-        Bits { words: (0..len.div_ceil(64)).into_par_iter().map(word).collect() }
+        let before = words.chunks(RANK).map(count).collect();
+        Ranked { words, before }
     }
 
-    /// Whether it is set.
+    /// Those of a word.
     #[inline(always)]
-    pub(super) fn has(&self, number: u32) -> bool {
-        let word = self.words.get(number as usize / 64);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (number % 64) & 1 != 0)
+    pub(super) fn word(&self, at: usize) -> u64 {
+        self.words.get(at).copied().unwrap_or(0)
     }
 
-    /// Set it; whether it was not set yet.
-    #[inline(always)]
-    pub(super) fn set(&self, number: u32) -> bool {
-        let Some(word) = self.words.get(number as usize / 64) else { return false };
-        let bit = 1 << (number % 64);
-        word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
+    /// How many words there are.
+    pub(super) fn words(&self) -> usize {
+        self.words.len()
     }
 
-    /// The same where no other thread sets any.
-    #[inline(always)]
-    pub(super) fn set_alone(&mut self, number: u32) -> bool {
-        let Some(word) = self.words.get_mut(number as usize / 64) else { return false };
-        let (word, bit) = (word.get_mut(), 1 << (number % 64));
-        let fresh = *word & bit == 0;
-        *word |= bit;
-        fresh
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        8 * self.words.len() as u64 + 4 * self.before.len() as u64
     }
 
-    /// Unset it where no other thread looks; whether it was set.
     #[inline(always)]
-    pub(super) fn take(&mut self, number: u32) -> bool {
-        let Some(word) = self.words.get_mut(number as usize / 64) else { return false };
-        let (word, bit) = (word.get_mut(), 1 << (number % 64));
-        let was = *word & bit != 0;
-        *word &= !bit;
-        was
+    pub(super) fn has(&self, at: u32) -> bool {
+        self.words.get(at as usize / 64).is_some_and(|word| word >> (at % 64) & 1 != 0)
+    }
+
+    /// How many are set before `at`.
+    #[inline]
+    pub(super) fn rank(&self, at: u32) -> u32 {
+        let word = at as usize / 64;
+        let from = word / RANK * RANK;
+        let whole: u32 = self.words.get(from..word).unwrap_or_default().iter().map(|word| word.count_ones()).sum();
+        let part = self.words.get(word).map_or(0, |bits| (bits & ((1 << (at % 64)) - 1)).count_ones());
+        self.before.get(word / RANK).map_or(0, |before| before + whole + part)
+    }
+
+    /// The one that so many are set before.
+    pub(super) fn select(&self, rank: u32) -> Option<u32> {
+        let group = self.before.partition_point(|&before| before <= rank).checked_sub(1)?;
+        let mut left = rank - self.before.get(group)?;
+        for (at, &bits) in (group * RANK..).zip(self.words.get(group * RANK..)?) {
+            let count = bits.count_ones();
+            if left < count {
+                let mut bits = bits;
+                (0..left).for_each(|_| bits &= bits - 1);
+                return Some(at as u32 * 64 + bits.trailing_zeros());
+            }
+            left -= count;
+        }
+        None
+    }
+
+    /// The first that is set from `at` on.
+    #[inline]
+    pub(super) fn next(&self, at: u32) -> Option<u32> {
+        let word = at as usize / 64;
+        let first = self.words.get(word)? >> (at % 64);
+        if first != 0 {
+            return Some(at + first.trailing_zeros());
+        }
+        let more = self.words.get(word + 1..)?.iter().position(|&word| word != 0)? + word + 1;
+        self.words.get(more).map(|bits| more as u32 * 64 + bits.trailing_zeros())
+    }
+
+    /// The last that is set before `at`.
+    #[inline]
+    pub(super) fn previous(&self, at: u32) -> Option<u32> {
+        let word = at as usize / 64;
+        let here = self.words.get(word).map_or(0, |bits| bits & ((1 << (at % 64)) - 1));
+        if here != 0 {
+            return Some(word as u32 * 64 + 63 - here.leading_zeros());
+        }
+        let less = self.words.get(..word)?.iter().rposition(|&word| word != 0)?;
+        self.words.get(less).map(|bits| less as u32 * 64 + 63 - bits.leading_zeros())
     }
 
     /// How many are set.
-    pub(super) fn count(&self) -> u64 {
-        self.words.iter().map(|word| u64::from(word.load(Ordering::Relaxed).count_ones())).sum()
+    pub(super) fn count(&self) -> u32 {
+        let last = self.before.last().copied().unwrap_or(0);
+        let from = self.before.len().saturating_sub(1) * RANK;
+        last + self.words.get(from..).unwrap_or_default().iter().map(|word| word.count_ones()).sum::<u32>()
     }
+}
 
-    /// The same bits again.
-    pub(super) fn copied(&self) -> Bits {
-        Bits { words: self.words.iter().map(|word| AtomicU64::new(word.load(Ordering::Relaxed))).collect() }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ranks_and_places_are_each_other_s(words in prop::collection::vec(prop_oneof![Just(0), any::<u64>()], 0..40)) {
+            let ranked = Ranked::new(words.clone());
+            let set: Vec<u32> = (0..64 * words.len() as u32).filter(|&at| words[at as usize / 64] >> (at % 64) & 1 != 0).collect();
+            prop_assert_eq!(ranked.count() as usize, set.len());
+            for at in 0..64 * words.len() as u32 + 2 {
+                let before = set.iter().filter(|&&other| other < at).count();
+                if (at as usize) < 64 * words.len() {
+                    prop_assert_eq!(ranked.rank(at) as usize, before);
+                    prop_assert_eq!(ranked.previous(at), set[..before].last().copied());
+                }
+                prop_assert_eq!(ranked.next(at), set.get(before).copied());
+                prop_assert_eq!(ranked.has(at), set.contains(&at));
+            }
+            for (rank, &at) in (0..).zip(&set) {
+                prop_assert_eq!(ranked.select(rank), Some(at));
+            }
+            prop_assert_eq!(ranked.select(set.len() as u32), None);
+        }
     }
 }

@@ -9,14 +9,15 @@
 //! next of a bucket where later the dominator is.
 
 use crate::managed::graph::deep::Edges;
+use crate::managed::graph::room::{GraphError, Room, Table};
 
 const NONE: u32 = u32::MAX;
 
 /// What the search has of vertices it is done with: those from a number on.
 struct Forest {
-    ancestors: Vec<u32>,
-    semis: Vec<u32>,
-    labels: Vec<u32>,
+    ancestors: Table<u32>,
+    semis: Table<u32>,
+    labels: Table<u32>,
     path: Vec<u32>,
 }
 
@@ -50,11 +51,20 @@ impl Forest {
 
 /// For each vertex its immediate dominator, which has a lower number. Number 0 is
 /// the root. `parents` tell the tree of the search, `others` the edges that are not of it.
-pub(super) fn dominators(parents: Vec<u32>, others: &Edges) -> Vec<u32> {
+///
+/// # Errors
+/// [`GraphError::NoRoom`]
+pub(super) fn dominators(parents: Table<u32>, others: &Edges, room: &Room) -> Result<Table<u32>, GraphError> {
     let len = parents.len() as u32;
-    let labels = (0..len).collect();
-    let mut forest = Forest { ancestors: parents, semis: vec![NONE; len as usize], labels, path: Vec::new() };
-    let mut idoms = vec![NONE; len as usize];
+    let mut labels: Table<u32> = room.table(len as usize)?;
+    for (label, number) in labels.iter_mut().zip(0..) {
+        *label = number;
+    }
+    let mut semis = room.table(len as usize)?;
+    semis.fill(NONE);
+    let mut forest = Forest { ancestors: parents, semis, labels, path: Vec::new() };
+    let mut idoms: Table<u32> = room.table(len as usize)?;
+    idoms.fill(NONE);
     for w in (1..len).rev() {
         let parent = forest.ancestors[w as usize];
         let mut semi = parent;
@@ -91,7 +101,7 @@ pub(super) fn dominators(parents: Vec<u32>, others: &Edges) -> Vec<u32> {
     if let Some(root) = idoms.first_mut() {
         *root = 0;
     }
-    idoms
+    Ok(idoms)
 }
 
 #[cfg(test)]
@@ -119,12 +129,37 @@ mod tests {
         (parents, numbered.collect())
     }
 
+    /// Of tables made of these.
+    fn found(parents: &[u32], others: &Edges) -> Vec<u32> {
+        let room = Room::unbounded();
+        match dominators(table(parents), others, &room) {
+            Ok(found) => found.to_vec(),
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    fn table(numbers: &[u32]) -> Table<u32> {
+        let Ok(mut table) = Room::unbounded().table(numbers.len()) else { panic!("no room") };
+        table.copy_from_slice(numbers);
+        table
+    }
+
+    /// Those of some pairs.
+    fn edges_of(len: usize, pairs: &[(u32, u32)]) -> Edges {
+        let (mut ends, mut from) = (Vec::new(), Vec::new());
+        for to in 0..len as u32 {
+            from.extend(pairs.iter().filter(|p| p.1 == to).map(|p| p.0));
+            ends.push(from.len() as u32);
+        }
+        Edges::raw(table(&ends), table(&from))
+    }
+
     fn agree(len: usize, edges: &[(usize, usize)], dense: bool) {
         let (parents, edges) = search(len, edges);
         // Edges of the tree may be among the others or not.
         let others: Vec<_> = edges.iter().copied().filter(|e| dense || parents[e.1 as usize] != e.0).collect();
-        let others = Edges::of(parents.len(), &others);
-        assert_eq!(dominators(parents.clone(), &others), naive(parents.len(), &edges), "{edges:?}");
+        let others = edges_of(parents.len(), &others);
+        assert_eq!(found(&parents, &others), naive(parents.len(), &edges), "{edges:?}");
     }
 
     #[test]
@@ -154,8 +189,8 @@ mod tests {
             (12, 8),
         ];
         let (parents, numbered) = search(13, &edges);
-        let edges = Edges::of(13, &numbered);
-        let idoms = dominators(parents, &edges);
+        let edges = edges_of(13, &numbered);
+        let idoms = found(&parents, &edges);
         // In the order of the search: R A D L H E K I B C F G J. The paper's
         // dominators: I, K, C, H, E, A, D, B of R; F, G of C; L of D; J of G.
         assert_eq!(idoms, [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 9, 9, 11]);
@@ -185,8 +220,8 @@ mod tests {
         ends[LEN as usize - 1] = from.len() as u32;
         from.extend(1..LEN);
         ends.push(from.len() as u32);
-        let edges = Edges::raw(ends, from);
-        let idoms = dominators(parents, &edges);
+        let edges = Edges::raw(table(&ends), table(&from));
+        let idoms = found(&parents, &edges);
         assert!((1..LEN).all(|v| idoms[v as usize] == v - 1));
         assert_eq!(idoms[LEN as usize], 1);
     }

@@ -5,12 +5,14 @@
 //! step. That is a thirty-second of the heap; a table of numbers by address would be a
 //! sixth of it, and wait for memory more often.
 
+use std::hint::black_box;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rayon::prelude::*;
 
 use crate::addr::{Addr, AddrRange};
+use crate::managed::graph::room::{GraphError, Held, Room, Table};
 use crate::managed::graph::space::{Run, Space};
 use crate::managed::{FREE, Heap, Losses, Object, Part};
 
@@ -18,23 +20,18 @@ use crate::managed::{FREE, Heap, Losses, Object, Part};
 const MOST: u32 = 1 << 31;
 
 /// Objects after which the entry is noted in which the next of them stands.
-const SAMPLE: u32 = 256;
+const SAMPLE: u32 = 64;
 
-/// The words of 512 bytes.
-#[derive(Clone, Copy)]
-struct Entry {
-    /// At which of them an object begins.
-    bits: u64,
-    /// Objects before them.
-    before: u32,
-}
+/// The words of 512 bytes: at which of them an object begins, and objects before them.
+type Entry = [u64; 2];
 
 /// A number for each object of a heap, from 0 on.
 pub(crate) struct Ids {
-    entries: Vec<Entry>,
+    entries: Table<u64>,
     /// The entry in which each [`SAMPLE`]th object stands.
     samples: Vec<u32>,
     len: u32,
+    _held: Held,
 }
 
 /// What the walk that made them saw, in parts that nobody has to put in order.
@@ -47,16 +44,20 @@ pub(crate) struct Walked<S> {
 
 impl Ids {
     /// Find all objects of a heap that are not free space. `see` is told of all of them, free space too, with what it saw of
-    /// others; `passed` of each part that was walked. `None` where there are more than can be numbered.
+    /// others; `passed` of each part that was walked.
+    ///
+    /// # Errors
+    /// [`GraphError`]
     pub(crate) fn new<S: Default + Send>(
         heap: &dyn Heap,
+        room: &Room,
         see: impl Fn(&mut S, &Part, &Object) + Sync,
         passed: impl Fn(&Part) + Sync,
-    ) -> Option<(Ids, Walked<S>)> {
+    ) -> Result<(Ids, Walked<S>), GraphError> {
         let space = heap.space();
-        let words = usize::try_from(space.words() / 64 + 1).ok()?;
-        u32::try_from(words).ok()?;
-        let bits: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
+        let words = usize::try_from(space.words() / 64 + 1).ok().filter(|&words| u32::try_from(words).is_ok());
+        let words = words.ok_or(GraphError::TooMany)?;
+        let bits: Table<AtomicU64> = room.table(2 * words)?;
         let of_part = |(mut seen, mut losses): (S, Losses), part: &Part| {
             let mut gathered = (0, 0);
             heap.walker().walk(part, &mut losses, &mut |object| {
@@ -81,25 +82,30 @@ impl Ids {
             all.seen.push(seen);
             all.losses.merge(losses);
         }
-        Some((Ids::of(bits.into_iter().map(AtomicU64::into_inner))?, all))
+        Ok((Ids::of(bits.settled(), room)?, all))
     }
 
-    /// Number what the bits tell.
-    fn of(bits: impl ExactSizeIterator<Item = u64>) -> Option<Ids> {
-        let mut entries = Vec::with_capacity(bits.len());
+    /// Number what the bits of the entries tell.
+    fn of(mut entries: Table<u64>, room: &Room) -> Result<Ids, GraphError> {
         let mut samples = Vec::new();
         let mut len = 0_u32;
-        for (at, bits) in (0_u32..).zip(bits) {
-            entries.push(Entry { bits, before: len });
+        for (at, [bits, before]) in (0_u32..).zip(entries.as_chunks_mut::<2>().0) {
+            *before = len.into();
             len += bits.count_ones();
             while (samples.len() as u64 * u64::from(SAMPLE)) < u64::from(len) {
                 samples.push(at);
             }
             if len > MOST {
-                return None;
+                return Err(GraphError::TooMany);
             }
         }
-        Some(Ids { entries, samples, len })
+        let held = room.hold(4 * samples.len() as u64);
+        Ok(Ids { entries, samples, len, _held: held })
+    }
+
+    #[inline(always)]
+    fn entries(&self) -> &[Entry] {
+        self.entries.as_chunks().0
     }
 
     /// How many there are.
@@ -110,30 +116,59 @@ impl Ids {
     /// The object that begins at `value`, if one does.
     #[inline(always)]
     pub(crate) fn find(&self, space: &Space<'_>, value: u64) -> Option<u32> {
-        let index = space.run(value).filter(|_| value & 7 == 0)?.index(value);
-        let entry = self.entries.get((index / 64) as usize)?;
-        let bit = 1_u64 << (index % 64);
-        (entry.bits & bit != 0).then(|| entry.before + (entry.bits & (bit - 1)).count_ones())
+        let place = space.run(value).filter(|_| value & 7 == 0)?.index(value);
+        number(self.entries().get((place / 64) as usize)?, place)
+    }
+
+    /// Find several at once: what lies anywhere comes together where it is asked for together. `out` gets one for each; those that
+    /// are none are `none`.
+    pub(super) fn find_all(
+        &self,
+        space: &Space<'_>,
+        values: &[u64],
+        none: u32,
+        places: &mut Vec<u64>,
+        out: &mut Vec<u32>,
+    ) {
+        places.clear();
+        places.extend(values.iter().map(|&value| match space.run(value) {
+            Some(run) if value & 7 == 0 => run.index(value),
+            _ => u64::MAX,
+        }));
+        let entries = self.entries();
+        let entry = |place: u64| entries.get((place / 64) as usize);
+        black_box(places.iter().fold(0, |sum, &place| sum ^ entry(place).map_or(0, |entry| entry[0])));
+        out.clear();
+        out.extend(places.iter().map(|&place| entry(place).and_then(|entry| number(entry, place)).unwrap_or(none)));
     }
 
     /// Where an object begins.
     pub(super) fn address(&self, space: &Space<'_>, id: u32) -> Option<Addr> {
         let at = self.entry_of(id)?;
-        let entry = self.entries.get(at)?;
-        let mut bits = entry.bits;
-        for _ in entry.before..id {
+        let &[mut bits, before] = self.entries().get(at)?;
+        for _ in before as u32..id {
             bits &= bits.wrapping_sub(1);
         }
         let index = at as u64 * 64 + u64::from(bits.trailing_zeros());
         space.run_of(index)?.address(index).map(Addr::new)
     }
 
+    /// What must be near to find where an object begins.
+    #[inline(always)]
+    pub(super) fn touch_address(&self, id: u32) -> u64 {
+        let from = self.samples.get((id / SAMPLE) as usize).map_or(0, |&from| from as usize);
+        let about = from + ((id % SAMPLE) / 16) as usize;
+        self.entries.get(2 * about).copied().unwrap_or(0)
+    }
+
     /// The entry that an object stands in.
     fn entry_of(&self, id: u32) -> Option<usize> {
         let sample = (id / SAMPLE) as usize;
         let from = *self.samples.get(sample).filter(|_| id < self.len)? as usize;
-        let to = self.samples.get(sample + 1).map_or(self.entries.len(), |&to| to as usize + 1);
-        let passed = self.entries.get(from..to)?.partition_point(|entry| entry.before <= id);
+        let to = self.samples.get(sample + 1).map_or(self.entries().len(), |&to| to as usize + 1);
+        // Some few, as objects are larger than words.
+        let some = self.entries().get(from..to)?;
+        let passed = some.iter().position(|&[_, before]| before > id.into()).unwrap_or(some.len());
         (from + passed).checked_sub(1)
     }
 
@@ -145,21 +180,21 @@ impl Ids {
     /// Objects that begin before `addr`.
     fn before(&self, space: &Space<'_>, addr: Addr) -> u32 {
         let Some(index) = space.index_from(addr.get()) else { return self.len };
-        let Some(entry) = self.entries.get((index / 64) as usize) else { return self.len };
-        entry.before + (entry.bits & ((1 << (index % 64)) - 1)).count_ones()
+        let Some(&[bits, before]) = self.entries().get((index / 64) as usize) else { return self.len };
+        before as u32 + (bits & ((1 << (index % 64)) - 1)).count_ones()
     }
 
     /// Addresses of some objects, ascending.
     pub(crate) fn addresses<'i>(&'i self, space: &'i Space<'_>, ids: Range<u32>) -> impl Iterator<Item = Addr> + 'i {
-        let first = self.entry_of(ids.start).unwrap_or(self.entries.len());
-        let entries = (first as u64..).zip(self.entries.get(first..).unwrap_or_default());
+        let first = self.entry_of(ids.start).unwrap_or(self.entries().len());
+        let entries = (first as u64..).zip(self.entries().get(first..).unwrap_or_default());
         let words = entries.take_while({
             let end = ids.end;
-            move |(_, entry)| entry.before < end
+            move |(_, entry)| entry[1] < end.into()
         });
         let mut run: Option<&Run<'_>> = None;
         let addresses = words.flat_map(move |(at, entry)| {
-            let (mut bits, mut id) = (entry.bits, entry.before);
+            let (mut bits, mut id) = (entry[0], entry[1] as u32);
             let ids = ids.clone();
             std::iter::from_fn(move || {
                 while bits != 0 {
@@ -185,8 +220,8 @@ impl Ids {
     pub(super) fn each(&self, space: &Space<'_>, ids: Range<u32>, mut visit: impl FnMut(u32, u64)) {
         let Some(first) = self.entry_of(ids.start) else { return };
         let mut run = None;
-        for (at, entry) in (first as u64..).zip(self.entries.get(first..).unwrap_or_default()) {
-            let (mut bits, mut id) = (entry.bits, entry.before);
+        for (at, &[bits, before]) in (first as u64..).zip(self.entries().get(first..).unwrap_or_default()) {
+            let (mut bits, mut id) = (bits, before as u32);
             if id >= ids.end {
                 break;
             }
@@ -207,9 +242,16 @@ impl Ids {
     }
 }
 
-/// Set the bits of a word: its number, and they.
+/// The number of the object that begins at a place, if one does; with the entry of that.
+#[inline(always)]
+fn number(&[bits, before]: &Entry, place: u64) -> Option<u32> {
+    let bit = 1_u64 << (place % 64);
+    (bits & bit != 0).then(|| before as u32 + (bits & (bit - 1)).count_ones())
+}
+
+/// Set the bits of a word in its entry: its number, and they.
 fn put(bits: &[AtomicU64], (word, some): (u64, u64)) {
-    if let Some(word) = bits.get(word as usize).filter(|_| some != 0) {
+    if let Some(word) = bits.get(2 * word as usize).filter(|_| some != 0) {
         word.fetch_or(some, Ordering::Relaxed);
     }
 }
@@ -226,11 +268,13 @@ mod tests {
         let space = of_runs(&[(0x10_0000, &long), (0x7000_0000_0000, &short)]);
         let places: Vec<u64> =
             (0..8_000).map(|i| 0x10_0000 + 40 * i).chain([0x7000_0000_0000, 0x7000_0000_00f8]).collect();
-        let mut bits = vec![0_u64; (space.words() / 64 + 1) as usize];
+        let Ok(mut bits) = Room::unbounded().table::<u64>(2 * (space.words() / 64 + 1) as usize) else {
+            panic!("no room")
+        };
         for index in places.iter().filter_map(|&at| Some(space.run(at)?.index(at))) {
-            bits[(index / 64) as usize] |= 1 << (index % 64);
+            bits[2 * (index / 64) as usize] |= 1 << (index % 64);
         }
-        let Some(ids) = Ids::of(bits.into_iter()) else { panic!("too many") };
+        let Ok(ids) = Ids::of(bits, &Room::unbounded()) else { panic!("too many") };
         assert_eq!(ids.len() as usize, places.len());
         for (id, &at) in (0..).zip(&places) {
             assert_eq!(ids.find(&space, at), Some(id));

@@ -1,27 +1,26 @@
 //! All objects that roots lead to.
 //!
 //! Number 0 stands for all roots together. Each kind of root has a number of its own too: what
-//! that dominates is kept by roots of this kind alone. The objects of the heap follow, by address.
+//! that dominates is kept by roots of this kind alone. The objects that live follow, nearest to the roots first: whatever
+//! dominates a number is lower.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Deref;
 use std::sync::Arc;
-
-use rayon::prelude::*;
 
 use crate::addr::Addr;
 use crate::limits;
 use crate::managed::graph::Graph;
-use crate::managed::graph::deep::{Known, idoms};
+use crate::managed::graph::deep::Uppers;
 use crate::managed::graph::ids::{Ids, Walked};
-use crate::managed::graph::reach::{Reached, reach};
-use crate::managed::graph::rows::{CHUNK, Rows, STRAY};
-use crate::managed::{FREE, Losses, Object, Part, Root, RootKind, Tally, TypeIndex};
-
-/// More objects than can be numbered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("more than {} objects: what keeps what is not told", crate::limits::MAX_LIVE_OBJECTS)]
-pub struct TooMany;
+use crate::managed::graph::narrow::Narrow;
+use crate::managed::graph::order::Order;
+use crate::managed::graph::reach::reach;
+use crate::managed::graph::read::{KindSum, Read};
+use crate::managed::graph::room::{GraphError, Held, Room};
+use crate::managed::graph::rows::Rows;
+use crate::managed::graph::states::States;
+use crate::managed::{FREE, Losses, Object, ObjectReader, Part, Root, RootKind};
 
 /// All roots of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +33,33 @@ pub struct Source {
     pub roots: u64,
     /// Whether their objects may be arrays of static variables.
     pub static_arrays: bool,
-    /// Numbers of their objects.
+    /// Their objects, by their numbers in the heap.
     pub(super) entries: Vec<u32>,
+}
+
+/// How large a graph is, known before the search in it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Objects of the heap.
+    pub objects: u64,
+    /// References between them, and those that lead to no object.
+    pub references: u64,
+    /// Bytes of all tables at once, where all objects live and none is referred to by several; what these take comes on top.
+    pub bytes: u64,
+}
+
+impl Needs {
+    /// `width`: bytes that an object's type takes.
+    fn of(ids: &Ids, rows: &Rows, width: u64, room: &Room) -> Needs {
+        let objects = u64::from(ids.len());
+        let now = room.taken().saturating_add(room.in_files());
+        // The order of all (its numbers, and three bits each) beside the references; after these, what each keeps and two
+        // types of each, or which types are above.
+        let order = 4 * objects + objects * 3 / 8;
+        let sums = (4 + width.max(2)) * objects;
+        let bytes = now + order + sums.saturating_sub(rows.bytes());
+        Needs { objects, references: rows.references, bytes }
+    }
 }
 
 /// The objects of a heap that live, and the heap.
@@ -55,90 +79,94 @@ impl Deref for Live<'_> {
 /// What is known of the objects of a heap that live, without the heap: whoever asks again needs no second search.
 pub struct Numbered {
     pub(super) ids: Ids,
-    pub(super) reached: Reached,
-    /// The number of the first object.
-    base: u32,
+    pub(super) states: States,
+    pub(super) order: Order,
     /// Kinds of roots, in the order of their numbers.
     pub sources: Vec<Source>,
     /// What could not be walked: no object of it is known.
     pub losses: Losses,
     /// Roots that lead to no object.
     pub stray_roots: u64,
+    _held: Held,
 }
 
 /// What is found with them.
 pub(super) struct Found {
-    /// By number, what dominates it and nothing else between them.
-    pub(super) idoms: Vec<u32>,
+    /// What dominates numbers, where it is not what the shortest way comes from.
+    pub(super) uppers: Option<Uppers>,
+    /// Types of all objects, by number in the heap, and sums by type.
+    pub(super) kinds: Narrow,
+    pub(super) sums: Vec<KindSum>,
     /// References of live objects that lead to no object.
     pub(super) strays: u64,
+    /// References of all objects.
+    pub(super) references: u64,
 }
 
 impl<'g> Live<'g> {
-    /// Find what `roots`, and objects in frozen segments, lead to, and what dominates what.
+    /// Find what `roots`, and objects in frozen segments, lead to, and what dominates what. `told` is told of how many objects
+    /// and references there are, and what that takes, before the search begins.
     ///
     /// # Errors
-    /// [`TooMany`]
-    pub(super) fn find(graph: Graph<'g>, roots: &[Root]) -> Result<(Live<'g>, Found), TooMany> {
+    /// [`GraphError`]
+    pub(super) fn find(
+        graph: Graph<'g>,
+        roots: &[Root],
+        room: &Room,
+        told: impl FnOnce(Needs),
+    ) -> Result<(Live<'g>, Found), GraphError> {
         let frozen = |out: &mut Vec<u64>, part: &Part, object: &Object| {
             if part.generation.frozen && object.kind != FREE {
                 out.push(object.addr.get());
             }
         };
-        let (ids, Walked { seen, losses }) = Ids::new(graph.heap, frozen, |_| {}).ok_or(TooMany)?;
+        let (ids, Walked { seen, losses }) = Ids::new(graph.heap, room, frozen, |_| {})?;
         if ids.len() as usize > limits::MAX_LIVE_OBJECTS {
-            return Err(TooMany);
+            return Err(GraphError::TooMany);
         }
-        let frozen = seen.concat();
-        let mut by_kind: BTreeMap<RootKind, Vec<u32>> = BTreeMap::new();
-        let with_statics: BTreeSet<RootKind> = roots.iter().filter(|r| r.static_arrays == 1).map(|r| r.kind).collect();
-        let mut stray_roots = 0;
-        for root in roots {
-            match ids.find(graph.space, root.object.get()) {
-                Some(id) => by_kind.entry(root.kind).or_default().push(id),
-                None => stray_roots += 1,
-            }
-        }
-        if !frozen.is_empty() {
-            let frozen = frozen.iter().filter_map(|&addr| ids.find(graph.space, addr));
-            by_kind.insert(RootKind::Frozen, frozen.collect());
-        }
-        let base = 1 + by_kind.len() as u32;
-        let mut sources = Vec::new();
-        for (number, (kind, ids)) in (1..).zip(by_kind) {
-            let entries: Vec<u32> = ids.into_iter().map(|id| base + id).collect();
-            let static_arrays = with_statics.contains(&kind);
-            sources.push(Source { kind, number, roots: entries.len() as u64, static_arrays, entries });
-        }
-        let (rows, holders) = Rows::read(graph, &ids, base)?;
-        let known = Known { rows: &rows, holders: &holders, sources: &sources, base, len: base + ids.len() };
-        let reached = reach(known);
-        let idoms = idoms(known, &reached)?;
-        let strays = strays(known, &reached);
-        drop(rows);
-        let numbered = Arc::new(Numbered { ids, reached, base, sources, losses, stray_roots });
-        Ok((Live { graph, numbered }, Found { idoms, strays }))
+        let (sources, stray_roots) = sources(graph, &ids, roots, &seen.concat());
+        let Read { rows, states, kinds, sums, _held } = Read::all(graph, &ids, room)?;
+        let references = rows.references;
+        told(Needs::of(&ids, &rows, kinds.width(), room));
+        let reached = reach(&rows, &states, ids.len(), &sources, room)?;
+        let uppers = Uppers::find(rows, &states, &sources, &reached, room)?;
+        let strays = reached.strays;
+        let numbered = Arc::new(Numbered { ids, states, order: reached.order, sources, losses, stray_roots, _held });
+        Ok((Live { graph, numbered }, Found { uppers, kinds, sums, strays, references }))
     }
 
-    /// Numbers given: objects, dead ones too, kinds of roots, and the one of all roots.
+    /// Numbers given: to all roots, kinds of roots, and objects that live.
     pub fn len(&self) -> usize {
-        (self.base + self.ids.len()) as usize
+        self.order.len() as usize
     }
 
     /// Whether no root leads to anything.
     pub fn is_empty(&self) -> bool {
-        self.reached.order.len() <= self.sources.len()
+        self.order.len() <= self.order.base()
     }
 
     /// The object of that number; none for what stands for roots.
     pub fn object(&self, number: u32) -> Option<Addr> {
-        self.ids.address(self.graph.space, number.checked_sub(self.base)?)
+        self.ids.address(self.graph.space, self.order.id(number)?)
     }
 
     /// The number of the object at `addr`; `Some(0)` where no root leads to it.
     pub fn number_of(&self, addr: Addr) -> Option<u32> {
-        let number = self.base + self.ids.find(self.graph.space, addr.get())?;
-        Some(if self.reached.live.has(number) { number } else { 0 })
+        self.numbers_of(&[addr]).first().copied().flatten()
+    }
+
+    /// The same of several: all numbers are looked through once.
+    pub fn numbers_of(&self, addrs: &[Addr]) -> Vec<Option<u32>> {
+        let id = |addr: &Addr| self.ids.find(self.graph.space, addr.get());
+        let ids: Vec<Option<u32>> = addrs.iter().map(id).collect();
+        let wanted: HashSet<u32> = ids.iter().flatten().copied().filter(|&id| self.states.lives(id)).collect();
+        let known = self.order.numbers_of(&wanted);
+        ids.into_iter().map(|id| id.map(|id| known.get(&id).copied().unwrap_or(0))).collect()
+    }
+
+    /// A reader of objects.
+    pub fn reader(&self) -> Box<dyn ObjectReader + 'g> {
+        self.graph.reader()
     }
 
     /// The kind of root that a number stands for.
@@ -146,47 +174,31 @@ impl<'g> Live<'g> {
         self.sources.iter().find(|s| s.number == number)
     }
 
-    /// The number of the first object.
-    pub(super) fn base(&self) -> u32 {
-        self.base
-    }
-
-    /// Visit the objects of a chunk by address: number and address.
-    pub(super) fn each(&self, chunk: u32, mut visit: impl FnMut(u32, u64)) {
-        let from = chunk * CHUNK;
-        let ids = from..(from + CHUNK).min(self.ids.len());
-        self.ids.each(self.graph.space, ids, |id, addr| visit(self.base + id, addr));
-    }
-
-    /// Objects that no root leads to, by type.
-    pub fn unreachable(&self) -> HashMap<TypeIndex, Tally> {
-        let of_chunk = |chunk: u32| {
-            let mut reader = self.graph.reader();
-            let mut tallies: HashMap<TypeIndex, Tally> = HashMap::new();
-            self.each(chunk, |number, addr| {
-                if !self.reached.live.has(number)
-                    && let Some(node) = reader.node(addr)
-                {
-                    tallies.entry(node.kind).or_default().add(1, node.counted_size);
-                }
-            });
-            tallies
-        };
-        let join = |mut a: HashMap<TypeIndex, Tally>, b: HashMap<TypeIndex, Tally>| {
-            for (kind, tally) in b {
-                a.entry(kind).or_default().add(tally.count, tally.size);
-            }
-            a
-        };
-        (0..self.ids.len().div_ceil(CHUNK)).into_par_iter().map(of_chunk).reduce(HashMap::new, join)
+    /// Which of two numbers is of the object at the lower address.
+    pub fn by_address(&self, number: u32) -> u32 {
+        self.order.id(number).unwrap_or(0)
     }
 }
 
-/// References of live objects that lead to no object.
-fn strays(known: Known<'_>, reached: &Reached) -> u64 {
-    let of = |id: u32, targets: &[u32]| {
-        let strays = targets.iter().filter(|&&to| to == STRAY).count() as u64;
-        if strays > 0 && reached.live.has(known.base + id) { strays } else { 0 }
-    };
-    known.rows.sum(of)
+/// Kinds of roots with their objects, and how many roots lead to none.
+fn sources(graph: Graph<'_>, ids: &Ids, roots: &[Root], frozen: &[u64]) -> (Vec<Source>, u64) {
+    let mut by_kind: BTreeMap<RootKind, Vec<u32>> = BTreeMap::new();
+    let with_statics: BTreeSet<RootKind> = roots.iter().filter(|r| r.static_arrays == 1).map(|r| r.kind).collect();
+    let mut stray_roots = 0;
+    for root in roots {
+        match ids.find(graph.space, root.object.get()) {
+            Some(id) => by_kind.entry(root.kind).or_default().push(id),
+            None => stray_roots += 1,
+        }
+    }
+    if !frozen.is_empty() {
+        let frozen = frozen.iter().filter_map(|&addr| ids.find(graph.space, addr));
+        by_kind.insert(RootKind::Frozen, frozen.collect());
+    }
+    let mut sources = Vec::new();
+    for (number, (kind, entries)) in (1..).zip(by_kind) {
+        let static_arrays = with_statics.contains(&kind);
+        sources.push(Source { kind, number, roots: entries.len() as u64, static_arrays, entries });
+    }
+    (sources, stray_roots)
 }

@@ -3,23 +3,29 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::managed::graph::room::{GraphError, Room, Table};
+
 /// Words of marks in a block, which is undone as a whole.
 const BLOCK: usize = 512;
 
 /// One mark a word of the heap.
 pub(super) struct Marks {
-    words: Vec<AtomicU64>,
+    words: Table<AtomicU64>,
     /// What was marked when the last root was done with.
-    done: Vec<u64>,
+    done: Table<u64>,
     /// Blocks in which the two differ.
     changed: Vec<AtomicU64>,
 }
 
 impl Marks {
-    pub(super) fn new(words: u64) -> Marks {
+    /// For so many words.
+    ///
+    /// # Errors
+    /// [`GraphError::NoRoom`]
+    pub(super) fn new(words: u64, room: &Room) -> Result<Marks, GraphError> {
         let len = (words / 64 + 1) as usize;
-        let zeros = |n: usize| (0..n).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-        Marks { words: zeros(len), done: vec![0; len], changed: zeros(len / BLOCK / 64 + 1) }
+        let changed = (0..=len / BLOCK / 64).map(|_| AtomicU64::new(0)).collect();
+        Ok(Marks { words: room.table(len)?, done: room.table(len)?, changed })
     }
 
     /// The marks of a word and those beside it.

@@ -2,15 +2,24 @@
 //! what lives, what dominates what, and the shapes of ways.
 
 mod above;
+#[cfg(test)]
+mod agree;
+mod ahead;
 mod bits;
 mod deep;
 mod dominators;
 mod fold;
 mod ids;
+mod knot;
 mod live;
 mod marks;
+mod narrow;
+mod order;
+mod pieces;
 mod reach;
+mod read;
 mod retained;
+mod room;
 mod rows;
 mod search;
 mod shapes;
@@ -18,11 +27,17 @@ mod shared;
 #[cfg(test)]
 mod simple;
 mod space;
+mod states;
+#[cfg(test)]
+mod toy;
 mod tree;
+mod weigh;
+mod wide;
 
 pub(crate) use ids::{Ids, Walked};
-pub use live::{Live, Numbered, Source, TooMany};
+pub use live::{Live, Needs, Numbered, Source};
 pub use retained::{Retained, Sums, TypeSum};
+pub use room::{GraphError, Room};
 pub use search::{Found, Path, Search};
 pub use shapes::{FieldKey, Shape, ShapeIndex, Shapes};
 pub(crate) use shared::{Graphs, Keeping};

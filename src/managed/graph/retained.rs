@@ -1,20 +1,21 @@
 //! What each object keeps: the bytes that would be freed with it.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
-use crate::managed::graph::above::{Known, types};
-use crate::managed::graph::live::{Found, Numbered};
-use crate::managed::graph::rows::CHUNK;
-use crate::managed::graph::{Graph, Live, TooMany};
-use crate::managed::{Root, Tally, TypeIndex};
-
-/// The kind of what is no object.
-const NO_KIND: u32 = u32::MAX;
+use crate::managed::graph::above::{Known, Not, types};
+use crate::managed::graph::deep::Uppers;
+use crate::managed::graph::live::{Found, Needs, Numbered};
+use crate::managed::graph::narrow::Narrow;
+use crate::managed::graph::reach::{has, set};
+use crate::managed::graph::read::KindSum;
+use crate::managed::graph::room::{GraphError, Room};
+use crate::managed::graph::weigh::{Weighed, weigh};
+use crate::managed::graph::wide::Wide;
+use crate::managed::graph::{Graph, Live};
+use crate::managed::{ObjectReader, Root, Tally, TypeIndex};
 
 /// Live objects, with what each dominates.
 pub struct Retained<'g> {
@@ -33,14 +34,21 @@ impl Deref for Retained<'_> {
 
 /// What each live object dominates.
 pub struct Sums {
+    /// What dominates numbers, where it is not what the shortest way comes from.
+    uppers: Option<Uppers>,
     /// By number.
-    idoms: Vec<u32>,
-    retained: Vec<u64>,
-    kinds: Vec<u32>,
+    kept: Wide,
+    kinds: Narrow,
+    /// By type, all objects and those that live.
+    by_kind: Vec<(KindSum, Tally)>,
     /// All of them.
     pub total: Tally,
     /// References that lead to no object.
     pub strays: u64,
+    /// References of all objects.
+    pub references: u64,
+    /// Where tables go.
+    pub(crate) room: Room,
 }
 
 /// All that was found of a heap, without the heap.
@@ -63,22 +71,30 @@ pub struct TypeSum {
 }
 
 impl<'g> Retained<'g> {
-    /// Find what all objects keep that live by `roots`.
+    /// Find what all objects keep that live by `roots`. Tables that `room` has no memory for go to files. `told` is told of how
+    /// many objects and references there are, and what that takes, before the search begins.
     ///
     /// # Errors
-    /// [`TooMany`]
-    pub fn find(graph: Graph<'g>, roots: &[Root]) -> Result<Retained<'g>, TooMany> {
-        let (live, Found { idoms, strays }) = Live::find(graph, roots)?;
-        let (mut retained, kinds, total) = sizes(&live);
-        // Whatever dominates an object is nearer to the roots.
-        for &number in live.reached.order.iter().rev() {
-            let own = retained.get(number as usize).copied().unwrap_or(0);
-            let up = idoms.get(number as usize).and_then(|&up| retained.get_mut(up as usize));
-            if let Some(up) = up {
-                *up = up.saturating_add(own);
-            }
+    /// [`GraphError`]
+    pub fn find(
+        graph: Graph<'g>,
+        roots: &[Root],
+        room: &Room,
+        told: impl FnOnce(Needs),
+    ) -> Result<Retained<'g>, GraphError> {
+        let (live, found) = Live::find(graph, roots, room, told)?;
+        let Found { uppers, kinds, sums, strays, references } = found;
+        let Weighed { kinds, mut kept, live: own } = weigh(&live, kinds, &sums, room)?;
+        let mut total = Tally::default();
+        let by_kind: Vec<(KindSum, Tally)> = sums.into_iter().zip(own).collect();
+        by_kind.iter().for_each(|(_, own)| total.add(own.count, own.size));
+        let several = uppers.as_ref();
+        for (number, parent) in live.order.downwards() {
+            let up = several.and_then(|several| several.get(number)).unwrap_or(parent) as usize;
+            kept.set(up, kept.get(up).saturating_add(kept.get(number as usize)));
         }
-        Ok(Retained { live, sums: Arc::new(Sums { idoms, retained, kinds, total, strays }) })
+        let sums = Sums { uppers, kept, kinds, by_kind, total, strays, references, room: room.clone() };
+        Ok(Retained { live, sums: Arc::new(sums) })
     }
 
     /// What was found, for [`Retained::again`].
@@ -92,86 +108,107 @@ impl<'g> Retained<'g> {
         Retained { live: Live { graph, numbered }, sums }
     }
 
-    /// The number of what dominates `number` and nothing else between them.
+    /// The number of what dominates `number` and nothing else between them; it is lower.
     pub fn dominator(&self, number: u32) -> u32 {
-        self.idoms.get(number as usize).copied().unwrap_or(0)
+        let upper = self.uppers.as_ref().and_then(|uppers| uppers.get(number));
+        upper.unwrap_or_else(|| self.live.order.parent(number))
+    }
+
+    /// All numbers but 0, each with that of what dominates it: dominators first.
+    pub fn dominators(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let uppers = self.uppers.as_ref();
+        let upwards = self.live.order.upwards(1..self.live.order.len());
+        upwards.map(move |(number, parent)| (number, uppers.and_then(|uppers| uppers.get(number)).unwrap_or(parent)))
     }
 
     /// Bytes that go with it, its own among them.
     pub fn bytes(&self, number: u32) -> u64 {
-        self.retained.get(number as usize).copied().unwrap_or(0)
+        self.kept.get(number as usize)
+    }
+
+    /// Its own bytes; 0 of what stands for roots.
+    pub fn own(&self, number: u32, reader: &mut dyn ObjectReader) -> u64 {
+        let Some(kind) = self.kinds.get(number as usize) else { return 0 };
+        let fixed = self.by_kind.get(kind as usize).and_then(|(all, _)| all.fixed());
+        let read = || self.live.object(number).and_then(|at| reader.node(at.get())).map_or(0, |node| node.counted_size);
+        fixed.unwrap_or_else(read)
     }
 
     /// The type of an object.
     pub fn kind(&self, number: u32) -> Option<TypeIndex> {
-        self.kinds.get(number as usize).copied().filter(|&k| k != NO_KIND).map(TypeIndex)
+        self.kinds.get(number as usize).map(TypeIndex)
     }
 
-    /// Types of live objects.
-    pub fn kinds(&self) -> impl Iterator<Item = TypeIndex> + use<> {
-        let mut seen: Vec<bool> = Vec::new();
-        for &kind in self.kinds.iter().filter(|&&k| k != NO_KIND) {
-            let at = kind as usize;
-            if seen.len() <= at {
-                seen.resize(at + 1, false);
-            }
-            if let Some(seen) = seen.get_mut(at) {
-                *seen = true;
-            }
-        }
-        (0..).zip(seen).filter(|(_, seen)| *seen).map(|(kind, _)| TypeIndex(kind))
+    /// Objects that no root leads to, by type.
+    pub fn unreachable(&self) -> HashMap<TypeIndex, Tally> {
+        let dead = |(all, live): &(KindSum, Tally)| Tally {
+            count: all.all.count.saturating_sub(live.count),
+            size: all.all.size.saturating_sub(live.size),
+        };
+        let all = (0..).map(TypeIndex).zip(self.by_kind.iter().map(dead));
+        all.filter(|(_, dead)| dead.count > 0).collect()
     }
 
-    /// The `most` numbers of objects that keep most, of those that `pick` takes.
+    /// The `most` numbers of objects that keep most, of those that `pick` takes; where they keep as much, those at the
+    /// lowest addresses.
     pub fn top(&self, most: usize, pick: impl Fn(u32, TypeIndex) -> bool) -> Vec<u32> {
         let mut heap = BinaryHeap::new();
-        for number in 1..self.live.len() as u32 {
+        let mut least = 0;
+        for number in self.live.order.base()..self.live.order.len() {
             let bytes = self.bytes(number);
-            let full = heap.len() >= most;
-            if full && heap.peek().is_none_or(|&Reverse((least, _))| bytes <= least) {
+            if bytes < least {
+                continue;
+            }
+            let entry = Reverse((bytes, Reverse(self.live.order.id(number)), number));
+            if heap.len() >= most && heap.peek().is_none_or(|last| entry >= *last) {
                 continue;
             }
             if self.kind(number).is_some_and(|kind| pick(number, kind)) {
-                if full {
+                heap.push(entry);
+                if heap.len() > most {
                     heap.pop();
                 }
-                heap.push(Reverse((bytes, Reverse(number))));
+                if heap.len() == most {
+                    least = heap.peek().map_or(0, |Reverse((bytes, ..))| *bytes);
+                }
             }
         }
-        let mut out: Vec<_> = heap.into_iter().map(|Reverse((bytes, Reverse(number)))| (bytes, number)).collect();
-        out.sort_unstable_by_key(|&(bytes, number)| (Reverse(bytes), number));
-        out.into_iter().map(|(_, number)| number).collect()
+        heap.into_sorted_vec().into_iter().map(|Reverse((.., number))| number).collect()
     }
 
-    /// Of all objects of some types, those that none of the others dominates.
-    pub fn outermost(&self, pick: impl Fn(TypeIndex) -> bool) -> Vec<bool> {
-        let len = self.live.len();
-        let (mut covered, mut out) = (vec![false; len], vec![false; len]);
-        // Dominators come first.
-        for &number in &self.live.reached.order {
-            let (at, up) = (number as usize, self.dominator(number) as usize);
-            let above = covered.get(up) == Some(&true) || out.get(up) == Some(&true);
-            let picked = !above && self.kind(number).is_some_and(&pick);
-            if let (Some(covered), Some(out)) = (covered.get_mut(at), out.get_mut(at)) {
-                (*covered, *out) = (above, picked);
+    /// Of all objects of some types, those that none of the others dominates: whether a number is of one.
+    pub fn outermost(&self, pick: impl Fn(TypeIndex) -> bool) -> impl Fn(u32) -> bool {
+        let words = self.live.len() / 64 + 1;
+        let (mut covered, mut out) = (vec![0_u64; words], vec![0_u64; words]);
+        for (number, up) in self.dominators() {
+            if has(&covered, up) || has(&out, up) {
+                set(&mut covered, number);
+            } else if self.kind(number).is_some_and(&pick) {
+                set(&mut out, number);
             }
         }
-        out
+        move |number| has(&out, number)
     }
 
     /// What `within` dominates, and itself, by type; all live objects for 0.
     pub fn types(&self, within: u32) -> Vec<TypeSum> {
-        let known = |number| Known { up: self.dominator(number), bytes: self.bytes(number), kind: self.kind(number) };
-        let found = types(&self.live.reached.order, self.live.len(), within, known);
-        found.unwrap_or_else(|| self.types_by_walk(within))
+        let known = |(number, up)| Known { number, up, kind: self.kind(number), above: self.kind(up) };
+        let bytes = |number| self.bytes(number);
+        let found = |room: &Room| types(|| self.dominators().map(known), bytes, self.live.len(), within, room);
+        match found(&self.room) {
+            // A disk that is full just now is no reason for no answer.
+            Err(Not::Error(_)) => found(&Room::unbounded()).unwrap_or_else(|_| self.types_by_walk(within)),
+            Err(Not::TooManySets) => self.types_by_walk(within),
+            Ok(sums) => sums,
+        }
     }
 
     /// The same by a walk of all of the tree, which waits for memory at each object.
     fn types_by_walk(&self, within: u32) -> Vec<TypeSum> {
         let len = self.live.len();
         let (mut first, mut next) = (vec![0_u32; len], vec![0_u32; len]);
-        for &number in self.live.reached.order.iter().rev() {
-            if let Some(first) = first.get_mut(self.dominator(number) as usize)
+        for (number, up) in self.dominators() {
+            if let Some(first) = first.get_mut(up as usize)
                 && let Some(next) = next.get_mut(number as usize)
             {
                 *next = std::mem::replace(first, number);
@@ -234,34 +271,4 @@ impl<'g> Retained<'g> {
     fn sum_of<'s>(&self, number: u32, sums: &'s mut [(Tally, u64, u64)]) -> Option<&'s mut (Tally, u64, u64)> {
         sums.get_mut(self.kind(number)?.0 as usize)
     }
-}
-
-/// By number, sizes and types of all live objects; and their sum.
-fn sizes(live: &Live<'_>) -> (Vec<u64>, Vec<u32>, Tally) {
-    let (mut sizes, mut kinds) = (vec![0; live.len()], vec![NO_KIND; live.len()]);
-    let base = live.base() as usize;
-    let of_chunk = |(chunk, (sizes, kinds)): (usize, (&mut [u64], &mut [u32]))| {
-        let mut reader = live.graph.reader();
-        let mut tally = Tally::default();
-        let first = base + chunk * CHUNK as usize;
-        live.each(chunk as u32, |number, addr| {
-            let at = number as usize - first;
-            if live.reached.live.has(number)
-                && let (Some(size), Some(kind)) = (sizes.get_mut(at), kinds.get_mut(at))
-                && let Some(node) = reader.node(addr)
-            {
-                (*size, *kind) = (node.counted_size, node.kind.0);
-                tally.add(1, node.counted_size);
-            }
-        });
-        tally
-    };
-    let sum = |mut a: Tally, b: Tally| {
-        a.add(b.count, b.size);
-        a
-    };
-    let of_sizes = sizes.get_mut(base..).unwrap_or_default().par_chunks_mut(CHUNK as usize);
-    let of_kinds = kinds.get_mut(base..).unwrap_or_default().par_chunks_mut(CHUNK as usize);
-    let total = of_sizes.zip(of_kinds).enumerate().map(of_chunk).reduce(Tally::default, sum);
-    (sizes, kinds, total)
 }

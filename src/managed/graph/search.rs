@@ -3,36 +3,30 @@
 //! From one root after the other, level by level: the first time that the
 //! object is met, the way to it is a shortest one. What a root that does not
 //! lead to it keeps is dead for all others: it is marked, and never looked at
-//! again. The marks are a bit for each word of the heap. Of where a level was
-//! come to from, only now and then a level's objects are remembered; between two
-//! of these, the way is searched again.
+//! again. The marks are a bit for each word of the heap. What was come to stands in a queue, in four bytes each, and where from is two
+//! bits ([`super::order`]).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hint::black_box;
-use std::sync::{Mutex, PoisonError};
-
-use rayon::prelude::*;
 
 use crate::addr::Addr;
+use crate::core::mapped::table::Number;
 use crate::limits;
 use crate::managed::graph::Graph;
+use crate::managed::graph::ahead::{self, run};
+use crate::managed::graph::bits::Ranked;
 use crate::managed::graph::marks::Marks;
-use crate::managed::{Link, ObjectReader, Root};
+use crate::managed::graph::pieces::{PIECE, Pieces};
+use crate::managed::graph::room::{GraphError, Room};
+use crate::managed::graph::space::Run;
+use crate::managed::{Link, Looked, ObjectReader, Root};
 
-/// Objects of a level from which on it is shared between threads.
-const SHARED: usize = 2048;
+/// Objects that are looked at together, and references that are kept of some hundred objects before they are taken.
+const TOGETHER: usize = 64;
+const MOST: usize = 1 << 16;
 
-/// Objects that a thread takes at once.
-const CHUNK: usize = 512;
-
-/// Objects that are looked up before the first of them is read, and references before the first is marked.
-const AHEAD: usize = 32;
-const MANY: usize = 1 << 10;
-
-/// Objects met between two levels that are remembered, and how many times as
-/// many as such a level has.
-const REMEMBER_EVERY: u64 = 1 << 16;
-const REMEMBER_SHARE: u64 = 16;
+/// No word of the heap.
+const NOWHERE: u64 = u64::MAX;
 
 /// One way from a root to the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,53 +49,28 @@ pub struct Found {
     pub objects: u64,
 }
 
-/// A level of a search: objects, and where in the last remembered level each
-/// comes from.
-#[derive(Default)]
-struct Level {
-    objects: Vec<u64>,
-    origins: Vec<u32>,
-}
-
-impl Level {
-    fn push(&mut self, object: u64, origin: u32) {
-        self.objects.push(object);
-        self.origins.push(origin);
-    }
-
-    fn append(&mut self, mut other: Level) {
-        self.objects.append(&mut other.objects);
-        self.origins.append(&mut other.origins);
-    }
-}
-
 /// Searches for ways to one object.
 pub struct Search<'g> {
     graph: Graph<'g>,
     target: u64,
-    marks: Marks,
     objects: u64,
-    /// Readers that no thread uses now: there are many levels, and each reader has
-    /// its cache to fill.
-    readers: Mutex<Vec<Box<dyn ObjectReader + 'g>>>,
+    room: Room,
 }
 
 impl<'g> Search<'g> {
-    /// Search for `target`.
-    pub fn new(graph: Graph<'g>, target: Addr) -> Search<'g> {
-        Search {
-            graph,
-            target: target.get(),
-            marks: Marks::new(graph.space.words()),
-            objects: 0,
-            readers: Mutex::default(),
-        }
+    /// Search for `target`. What `room` has no memory for goes to files.
+    pub fn new(graph: Graph<'g>, target: Addr, room: &Room) -> Search<'g> {
+        Search { graph, target: target.get(), objects: 0, room: room.clone() }
     }
 
     /// A shortest path from each of `roots` that leads to the object, at most
     /// `most` of them; of roots of the same object, only the first counts.
-    pub fn run(mut self, roots: &[Root], most: usize) -> Found {
+    ///
+    /// # Errors
+    /// [`GraphError`]
+    pub fn run(mut self, roots: &[Root], most: usize) -> Result<Found, GraphError> {
         let mut found = Found::default();
+        let mut marks = Marks::new(self.graph.space.words(), &self.room)?;
         let mut seen = HashSet::new();
         for root in roots {
             if !seen.insert(root.object) {
@@ -111,156 +80,57 @@ impl<'g> Search<'g> {
                 found.more = true;
                 break;
             }
-            let way = self.from(root.object.get());
-            self.marks.settle(way.is_none());
+            let way = self.from(root.object.get(), &marks)?;
+            marks.settle(way.is_none());
             if let Some(way) = way {
                 found.paths.push(Path { root: *root, steps: self.links(&way) });
             }
         }
         found.objects = self.objects;
-        found
+        Ok(found)
     }
 
     /// A shortest way from `start` to the object, both included.
-    fn from(&mut self, start: u64) -> Option<Vec<u64>> {
+    fn from(&mut self, start: u64, marks: &Marks) -> Result<Option<Vec<u64>>, GraphError> {
         if start == self.target {
-            return Some(vec![start]);
+            return Ok(Some(vec![start]));
         }
-        let index = self.graph.space.run(start)?.index(start);
-        if !self.marks.mark(index) {
-            return None;
+        let Some(index) = self.graph.space.run(start).map(|run| run.index(start)) else { return Ok(None) };
+        if !marks.mark(index) {
+            return Ok(None);
         }
-        let mut level = Level { objects: vec![start], origins: vec![0] };
-        let mut remembered: Vec<Level> = vec![Level { objects: vec![start], origins: vec![0] }];
-        let mut since = 0_u64;
-        while !level.objects.is_empty() {
-            self.objects += level.objects.len() as u64;
-            let (mut next, hit) = self.expand(&level);
-            if let Some(origin) = hit {
-                return self.way(&remembered, origin);
-            }
-            since += next.objects.len() as u64;
-            if since >= REMEMBER_EVERY.max(REMEMBER_SHARE.saturating_mul(next.objects.len() as u64)) {
-                since = 0;
-                let own = (0..next.objects.len() as u32).collect();
-                let kept = Level { objects: next.objects.clone(), origins: std::mem::replace(&mut next.origins, own) };
-                remembered.push(kept);
-            }
-            level = next;
+        match u32::try_from(self.graph.space.words()) {
+            Ok(_) => self.search::<u32>(index, marks),
+            Err(_) => self.search::<u64>(index, marks),
         }
-        None
     }
 
-    /// The objects that those of `level` hold and that were not met before; or
-    /// where the object that leads to the one searched for comes from.
-    fn expand(&self, level: &Level) -> (Level, Option<u32>) {
-        let len = level.objects.len();
-        if len < SHARED {
-            return self.expand_part(&level.objects, &level.origins);
-        }
-        let join = |mut a: (Level, Option<u32>), b: (Level, Option<u32>)| {
-            a.0.append(b.0);
-            (a.0, a.1.or(b.1))
+    fn search<W: Word>(&mut self, index: u64, marks: &Marks) -> Result<Option<Vec<u64>>, GraphError> {
+        let graph = self.graph;
+        let mut walk: Walk<'_, 'g, W> = Walk {
+            graph,
+            target: self.target,
+            marks,
+            queue: Pieces::new(&self.room),
+            head: 0,
+            near: None,
+            level: 1,
+            firsts: Vec::new(),
+            ways_on: Vec::new(),
+            last: None,
+            reader: None,
+            end: None,
         };
-        level
-            .objects
-            .par_chunks(CHUNK.max(len / 64))
-            .zip(level.origins.par_chunks(CHUNK.max(len / 64)))
-            .map(|(objects, origins)| self.expand_part(objects, origins))
-            .reduce(Default::default, join)
-    }
-
-    fn expand_part(&self, objects: &[u64], origins: &[u32]) -> (Level, Option<u32>) {
-        let mut next = Level::default();
-        let mut hit = None;
-        let mut held = Vec::new();
-        let spare = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut reader = spare.unwrap_or_else(|| self.graph.reader());
-        for (objects, origins) in objects.chunks(AHEAD).zip(origins.chunks(AHEAD)) {
-            // Objects lie anywhere, and so do their marks: asked for together, they come together.
-            black_box(objects.iter().fold(0, |sum, &object| sum ^ self.graph.first_word(object)));
-            for (&object, &origin) in objects.iter().zip(origins) {
-                reader.each(object, |_, value| {
-                    if value == self.target {
-                        hit = Some(origin);
-                        return false;
-                    }
-                    if value & 7 == 0
-                        && let Some(run) = self.graph.space.run(value)
-                    {
-                        held.push((run.index(value), value, origin));
-                        if held.len() >= MANY {
-                            self.meet(&mut held, &mut next);
-                        }
-                    }
-                    true
-                });
-                if hit.is_some() {
-                    break;
-                }
-            }
-            if hit.is_some() {
-                break;
-            }
-            self.meet(&mut held, &mut next);
-        }
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
-        (next, hit)
-    }
-
-    /// Mark words, each with its address and an origin, and take those that were not yet.
-    fn meet(&self, held: &mut Vec<(u64, u64, u32)>, next: &mut Level) {
-        black_box(held.iter().fold(0, |sum, &(index, ..)| sum ^ self.marks.word(index)));
-        for (index, value, origin) in held.drain(..) {
-            if self.marks.mark(index) {
-                next.push(value, origin);
-            }
-        }
-    }
-
-    /// The whole way, from the remembered levels' objects on it.
-    fn way(&self, remembered: &[Level], mut origin: u32) -> Option<Vec<u64>> {
-        let mut stations = vec![self.target];
-        for level in remembered.iter().rev() {
-            stations.push(*level.objects.get(origin as usize)?);
-            origin = *level.origins.get(origin as usize)?;
-        }
-        stations.reverse();
-        let mut out = vec![*stations.first()?];
-        for (&from, &to) in stations.iter().zip(stations.iter().skip(1)) {
-            out.extend(self.between(from, to)?);
-        }
-        Some(out)
-    }
-
-    /// A shortest way from one object to another, without the first.
-    fn between(&self, from: u64, to: u64) -> Option<Vec<u64>> {
-        let mut reader = self.graph.reader();
-        let mut parents: HashMap<u64, u64> = HashMap::from([(from, from)]);
-        let mut level = vec![from];
-        while !level.is_empty() && !parents.contains_key(&to) {
-            let mut next = Vec::new();
-            for &object in &level {
-                reader.each(object, |_, value| {
-                    if value & 7 == 0 && self.graph.space.run(value).is_some() {
-                        parents.entry(value).or_insert_with(|| {
-                            next.push(value);
-                            object
-                        });
-                    }
-                    value != to
-                });
-            }
-            level = next;
-        }
-        let mut out = Vec::new();
-        let mut at = to;
-        while at != from {
-            out.push(at);
-            at = *parents.get(&at)?;
-        }
-        out.reverse();
-        Some(out)
+        walk.push(index);
+        run(&mut walk, || {
+            let mut reader = graph.reader();
+            let mut addrs = Vec::with_capacity(TOGETHER);
+            move |all: &[Next], out: &mut Held| out.look(graph, marks, &mut *reader, &mut addrs, all)
+        });
+        let met = if matches!(walk.end, Some(Ok(_))) { walk.level } else { walk.queue.len() };
+        let way = walk.way();
+        self.objects += met as u64;
+        way
     }
 
     /// How each object of a way holds the next.
@@ -271,5 +141,242 @@ impl<'g> Search<'g> {
             .enumerate()
             .map(|(i, &object)| (Addr::new(object), way.get(i + 1).and_then(|&next| reader.link(object, next))));
         holds.take(limits::MAX_PATH).collect()
+    }
+}
+
+/// The number of a word of the heap, as the queue has it.
+trait Word: Number + Copy {
+    fn of(index: u64) -> Self;
+    fn index(self) -> u64;
+}
+
+impl Word for u32 {
+    #[inline(always)]
+    fn of(index: u64) -> u32 {
+        index as u32
+    }
+
+    #[inline(always)]
+    fn index(self) -> u64 {
+        self.into()
+    }
+}
+
+impl Word for u64 {
+    fn of(index: u64) -> u64 {
+        index
+    }
+
+    fn index(self) -> u64 {
+        self
+    }
+}
+
+/// An object of the queue: its place there, and where it is.
+#[derive(Clone, Copy)]
+struct Next {
+    place: usize,
+    addr: u64,
+}
+
+/// What some objects hold.
+#[derive(Default)]
+struct Held {
+    /// With each value the word of the heap that it leads to.
+    values: Vec<(u64, u64)>,
+    /// Where those of each object end.
+    ends: Vec<usize>,
+    /// The place in the last of them to go on from, where there is more.
+    rest: Option<u32>,
+    looked: Looked,
+}
+
+impl Held {
+    /// Look at objects, until they hold [`MOST`].
+    fn look(
+        &mut self,
+        graph: Graph<'_>,
+        marks: &Marks,
+        reader: &mut dyn ObjectReader,
+        addrs: &mut Vec<u64>,
+        all: &[Next],
+    ) {
+        self.values.clear();
+        self.ends.clear();
+        self.rest = None;
+        while let Some(some) = all.get(self.ends.len()..).filter(|some| !some.is_empty()) {
+            addrs.clear();
+            addrs.extend(some.iter().take(TOGETHER).map(|next| next.addr));
+            // Objects lie anywhere, and so do their marks: asked for together, they come together.
+            black_box(addrs.iter().fold(0, |sum, &addr| sum ^ graph.first_word(addr)));
+            reader.look(addrs, MOST - self.values.len(), &mut self.looked);
+            let before = self.values.len();
+            let place =
+                |value: u64| graph.space.run(value).filter(|_| value & 7 == 0).map_or(NOWHERE, |run| run.index(value));
+            self.values.extend(self.looked.held.iter().map(|&value| (value, place(value))));
+            self.ends.extend(self.looked.ends.iter().map(|end| before + end));
+            let new = self.values.get(before..).unwrap_or_default();
+            black_box(new.iter().fold(0, |sum, &(_, index)| sum ^ marks.word(index)));
+            self.rest = self.looked.next;
+            if self.rest.is_some() || self.values.len() >= MOST {
+                return;
+            }
+        }
+    }
+}
+
+/// A search from one root.
+struct Walk<'s, 'g, W> {
+    graph: Graph<'g>,
+    target: u64,
+    marks: &'s Marks,
+    queue: Pieces<W>,
+    head: usize,
+    near: Option<&'g Run<'g>>,
+    /// Where the level ends that is taken.
+    level: usize,
+    /// By place: the first that was come to from where it was, and what others were come to from.
+    firsts: Vec<u64>,
+    ways_on: Vec<u64>,
+    last: Option<usize>,
+    reader: Option<Box<dyn ObjectReader + 'g>>,
+    /// The place of the object that leads to the one searched for; or why there is no answer.
+    end: Option<Result<usize, GraphError>>,
+}
+
+impl<W: Word> ahead::Search for Walk<'_, '_, W> {
+    type Next = Next;
+    type Looked = Held;
+
+    fn next(&mut self, most: usize, out: &mut Vec<Next>) {
+        let to = self.queue.len().min(self.head + most - out.len());
+        for place in self.head..to {
+            let index = self.index(place);
+            if self.near.and_then(|run| run.address(index)).is_none() {
+                self.near = self.graph.space.run_of(index);
+            }
+            out.push(Next { place, addr: self.near.and_then(|run| run.address(index)).unwrap_or(0) });
+        }
+        self.head = to;
+    }
+
+    fn take(&mut self, all: &[Next], held: &Held) -> bool {
+        let mut from = 0;
+        for (next, &end) in all.iter().zip(&held.ends) {
+            self.enter(next.place);
+            let values = held.values.get(from..end).unwrap_or_default();
+            values.iter().all(|&(value, index)| self.meet(next.place, value, index));
+            from = end;
+            if self.end.is_some() {
+                return false;
+            }
+        }
+        // What held too much to be looked at ahead.
+        let done = held.ends.len();
+        let last = done.checked_sub(1).and_then(|at| all.get(at)).zip(held.rest);
+        let rest = all.get(done..).unwrap_or_default().iter().map(|&next| (next, 0));
+        for (next, place) in last.map(|(&next, place)| (next, place)).into_iter().chain(rest) {
+            self.enter(next.place);
+            self.read(next, place);
+            if self.end.is_some() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl<'g, W: Word> Walk<'_, 'g, W> {
+    fn index(&self, place: usize) -> u64 {
+        self.queue.get(place).map_or(0, Word::index)
+    }
+
+    fn push(&mut self, index: u64) {
+        let at = self.queue.len();
+        if at.is_multiple_of(PIECE) {
+            let words = (at + PIECE) / 64;
+            self.firsts.resize(words, 0);
+            self.ways_on.resize(words, 0);
+        }
+        if at >= u32::MAX as usize {
+            return self.end = Some(Err(GraphError::TooMany));
+        }
+        if let Err(e) = self.queue.push(W::of(index)) {
+            self.end = Some(Err(e));
+        }
+    }
+
+    /// An object is taken: with the first of a level, all of that are known.
+    #[inline(always)]
+    fn enter(&mut self, place: usize) {
+        if place == self.level {
+            self.level = self.queue.len();
+        }
+    }
+
+    /// The object at a place holds a value; whether to go on.
+    #[inline(always)]
+    fn meet(&mut self, from: usize, value: u64, index: u64) -> bool {
+        if value == self.target {
+            self.end = Some(Ok(from));
+            return false;
+        }
+        if index != NOWHERE && self.marks.mark(index) {
+            if self.last != Some(from) {
+                self.last = Some(from);
+                let at = self.queue.len();
+                self.push(index);
+                set(&mut self.firsts, at);
+                set(&mut self.ways_on, from);
+            } else {
+                self.push(index);
+            }
+        }
+        self.end.is_none()
+    }
+
+    /// Read what an object holds from a place on.
+    fn read(&mut self, next: Next, place: u32) {
+        let graph = self.graph;
+        let mut reader = self.reader.take().unwrap_or_else(|| graph.reader());
+        let mut some = Vec::new();
+        let mut more = Some(place);
+        while let Some(place) = more {
+            more = reader.targets(next.addr, place, MOST, &mut some);
+            for &(_, value) in &some {
+                let run = graph.space.run(value).filter(|_| value & 7 == 0);
+                if !self.meet(next.place, value, run.map_or(NOWHERE, |run| run.index(value))) {
+                    more = None;
+                    break;
+                }
+            }
+        }
+        self.reader = Some(reader);
+    }
+
+    /// The way that was found.
+    fn way(self) -> Result<Option<Vec<u64>>, GraphError> {
+        let Some(end) = self.end.clone().transpose()? else { return Ok(None) };
+        let addr = |place: usize| {
+            let index = self.index(place);
+            self.graph.space.run_of(index).and_then(|run| run.address(index)).unwrap_or(0)
+        };
+        let mut out = vec![self.target, addr(end)];
+        let (firsts, ways_on) = (Ranked::new(self.firsts.clone()), Ranked::new(self.ways_on.clone()));
+        let mut at = end as u32;
+        while at != 0
+            && let Some(up) = firsts.rank(at + 1).checked_sub(1).and_then(|rank| ways_on.select(rank))
+        {
+            out.push(addr(up as usize));
+            at = up;
+        }
+        out.reverse();
+        Ok(Some(out))
+    }
+}
+
+fn set(words: &mut [u64], at: usize) {
+    if let Some(word) = words.get_mut(at / 64) {
+        *word |= 1 << (at % 64);
     }
 }

@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use crate::addr::Addr;
 use crate::limits;
 use crate::managed::graph::Retained;
+use crate::managed::graph::room::{GraphError, Table};
 use crate::managed::{Link, TypeIndex, TypeInfo};
 
 /// Earlier steps of a way that are compared with.
@@ -65,25 +66,31 @@ pub struct Shapes<'r, 'g> {
     /// In front of what is known: objects in a row mostly ask the same.
     cache: Vec<Option<Cached>>,
     /// By number.
-    of: Vec<ShapeIndex>,
+    of: Table<u32>,
     infos: Vec<Option<TypeInfo>>,
+    /// Types of which a field is known by its offset.
+    plain: Vec<bool>,
     full: bool,
 }
 
 impl<'r, 'g> Shapes<'r, 'g> {
     /// None yet. `statics` are the places of static variables.
-    pub fn new(retained: &'r Retained<'g>, statics: &'r HashSet<Addr>) -> Shapes<'r, 'g> {
+    ///
+    /// # Errors
+    /// [`GraphError::NoRoom`]
+    pub fn new(retained: &'r Retained<'g>, statics: &'r HashSet<Addr>) -> Result<Shapes<'r, 'g>, GraphError> {
         let none = Shape { before: None, by: FieldKey::Root, kind: None, loops: Vec::new() };
-        Shapes {
+        Ok(Shapes {
             retained,
             statics,
             all: vec![none],
             known: HashMap::new(),
             cache: vec![None; CACHE],
-            of: vec![ShapeIndex(0); retained.live.len()],
+            of: retained.room.table(retained.live.len())?,
             infos: Vec::new(),
+            plain: Vec::new(),
             full: false,
-        }
+        })
     }
 
     /// Take the next number of a [`super::Tree`].
@@ -97,13 +104,13 @@ impl<'r, 'g> Shapes<'r, 'g> {
             }
         };
         if let Some(of) = self.of.get_mut(number as usize) {
-            *of = shape.unwrap_or(before);
+            *of = shape.unwrap_or(before).0;
         }
     }
 
     /// The shape of the way to an object.
     pub fn of(&self, number: u32) -> ShapeIndex {
-        self.of.get(number as usize).copied().unwrap_or(ShapeIndex(0))
+        ShapeIndex(self.of.get(number as usize).copied().unwrap_or(0))
     }
 
     /// The last step of a shape.
@@ -201,7 +208,19 @@ impl<'r, 'g> Shapes<'r, 'g> {
             Some(Link::Beside(how)) => return FieldKey::Beside(how),
             Some(Link::Field(offset)) => offset,
         };
+        let kind = self.retained.kind(parent).map_or(usize::MAX, |kind| kind.0 as usize);
+        if self.plain.get(kind) == Some(&true) {
+            return FieldKey::Field(offset);
+        }
         let info = self.info(parent);
+        if info.is_some_and(|info| !info.of_types && info.elements.is_none()) {
+            if self.plain.len() <= kind {
+                self.plain.resize(kind + 1, false);
+            }
+            if let Some(plain) = self.plain.get_mut(kind) {
+                *plain = true;
+            }
+        }
         if info.is_some_and(|info| info.of_types)
             && let heap = self.retained.live.graph.heap
             && let Some(place) = self.retained.live.object(parent).map(|at| heap.place(at, offset))

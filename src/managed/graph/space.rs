@@ -132,6 +132,19 @@ impl<'a> Space<'a> {
         }
     }
 
+    /// The same, looked for in `near` first, which it becomes: what is looked for one after the other lies near.
+    #[inline(always)]
+    pub fn run_near<'s>(&'s self, addr: u64, near: &mut Option<&'s Run<'a>>) -> Option<&'s Run<'a>> {
+        if let Some(run) = near.filter(|run| run.has(addr)) {
+            return Some(run);
+        }
+        let found = self.run(addr);
+        if found.is_some() {
+            *near = found;
+        }
+        found
+    }
+
     /// The run that an address lies in which no page is known of.
     #[cold]
     fn high_run(&self, addr: u64) -> Option<&Run<'a>> {
@@ -141,6 +154,12 @@ impl<'a> Space<'a> {
 }
 
 impl<'a> Run<'a> {
+    /// Whether the word at `addr` is in it.
+    #[inline(always)]
+    fn has(&self, addr: u64) -> bool {
+        addr.wrapping_sub(self.start) < self.end.wrapping_sub(self.start)
+    }
+
     /// Number of the word at `addr`, which lies in this run.
     #[inline(always)]
     pub(super) fn index(&self, addr: u64) -> u64 {

@@ -6,115 +6,116 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::managed::graph::Live;
-use crate::managed::{Link, ObjectReader};
+use crate::managed::{Link, Looked};
 
-/// For each number, the one that a shortest way from the roots comes from.
+/// The shortest ways by which a search from all roots came to all that lives.
 pub struct Tree<'l> {
-    parents: Vec<u32>,
-    order: &'l [u32],
+    live: &'l Live<'l>,
 }
 
-/// Objects that are looked up before the first of them is read.
-const AHEAD: usize = 32;
+/// Objects that are looked at together, and references.
+const AHEAD: usize = 64;
+const MOST: usize = 1024;
 
-/// Objects whose references are read by a thread at once, and by all of them before what they hold is visited.
-const PART: usize = 1 << 10;
-const BATCH: usize = 1 << 16;
+/// Objects whose references are read by a thread at once, and by all of them while what others hold is visited.
+const PART: usize = 1 << 12;
+const BATCH: usize = 1 << 18;
 
-/// The parent of what was not come to.
-const NONE: u32 = u32::MAX;
+/// The number of no object.
+const NOBODY: u32 = u32::MAX;
+
+/// Objects with what was come to from each.
+type Groups = Vec<(u32, Range<u32>)>;
 
 impl<'l> Tree<'l> {
-    /// The ways by which a search level by level came to all that lives. `visit` gets each number once, with
-    /// the one it was come to from and how that holds it; parents come first.
-    pub fn shortest(live: &'l Live<'_>, mut visit: impl FnMut(u32, u32, Option<Link>)) -> Tree<'l> {
-        let order = live.reached.order.as_slice();
-        let mut tree = Tree { parents: vec![NONE; live.len()], order };
-        let mut meet = |from: u32, to: &[u32], links: &mut dyn Iterator<Item = Link>| {
-            for &number in to {
-                if let Some(parent) = tree.parents.get_mut(number as usize) {
-                    *parent = from;
-                }
-                visit(number, from, links.next());
-            }
-        };
-        let mut place = 0;
-        let mut parents = order.iter().copied().filter(|&n| live.reached.ways_on.has(n)).peekable();
+    /// `visit` gets each number once, with the one it was come to from and how that holds it; parents come first.
+    pub fn shortest(live: &'l Live<'_>, mut visit: impl FnMut(u32, u32, Option<Link>) + Send) -> Tree<'l> {
+        let order = &live.order;
         // How roots hold is no question.
-        for from in std::iter::once(0).chain(std::iter::from_fn(|| parents.next_if(|&n| n < live.base()))) {
-            let to = group(live, &mut place);
-            meet(from, order.get(to).unwrap_or_default(), &mut std::iter::empty());
+        let mut at = 1;
+        while at < order.len() {
+            let Some((from, to)) = order.groups(at, 1).pop().filter(|(from, _)| *from < order.base()) else { break };
+            at = to.end;
+            to.for_each(|number| visit(number, from, None));
         }
-        let mut batch: Vec<(u32, Range<usize>)> = Vec::new();
-        while parents.peek().is_some() {
-            batch.clear();
-            batch.extend(parents.by_ref().take(BATCH).map(|from| (from, group(live, &mut place))));
-            let links = |part: &[(u32, Range<usize>)]| links(live, part);
-            let links: Vec<Vec<Link>> = batch.par_chunks(PART).map(links).collect();
-            for (part, links) in batch.chunks(PART).zip(links) {
-                let mut links = links.into_iter();
-                for (from, to) in part {
-                    meet(*from, order.get(to.clone()).unwrap_or_default(), &mut links);
+        let read =
+            |groups: &Groups| -> Vec<Vec<Link>> { groups.par_chunks(PART).map(|part| links(live, part)).collect() };
+        let next = |at: &mut u32| {
+            let groups = order.groups(*at, BATCH);
+            *at = groups.last().map_or(order.len(), |(_, to)| to.end);
+            groups
+        };
+        let mut groups = next(&mut at);
+        let mut held = read(&groups);
+        while !groups.is_empty() {
+            let following = next(&mut at);
+            let mut visit_all = || {
+                for (part, links) in groups.chunks(PART).zip(&held) {
+                    let mut links = links.iter();
+                    for (from, to) in part {
+                        to.clone().for_each(|number| visit(number, *from, links.next().copied()));
+                    }
                 }
-            }
+            };
+            let ((), links) = rayon::join(&mut visit_all, || read(&following));
+            (groups, held) = (following, links);
         }
-        tree
-    }
-
-    /// Numbers of kinds of roots, then of objects, nearest to the roots first.
-    pub fn order(&self) -> &'l [u32] {
-        self.order
+        Tree { live }
     }
 
     /// The shortest way to an object: from the number of its kind of root on.
     pub fn way(&self, number: u32) -> Vec<u32> {
-        let mut out = vec![number];
-        let mut at = number;
-        while let Some(&up) = self.parents.get(at as usize).filter(|&&up| up != 0 && up != NONE) {
-            out.push(up);
-            at = up;
-        }
+        let up = |&number: &u32| Some(self.live.order.parent(number)).filter(|&up| up != 0);
+        let mut out: Vec<u32> = std::iter::successors(Some(number), up).collect();
         out.reverse();
         out
     }
 }
 
-/// Places in the order of what was come to from one, the next that anything was come to from.
-fn group(live: &Live<'_>, place: &mut usize) -> Range<usize> {
-    let (start, len) = (*place, live.reached.order.len());
-    *place = (start + 1..len).find(|&at| live.reached.firsts.has(at as u32)).unwrap_or(len);
-    start..*place
-}
-
 /// How each of some objects holds what was come to from it, in the order of that.
-fn links(live: &Live<'_>, part: &[(u32, Range<usize>)]) -> Vec<Link> {
+fn links(live: &Live<'_>, part: &[(u32, Range<u32>)]) -> Vec<Link> {
     let mut reader = live.graph.reader();
+    let space = live.graph.space;
     let mut out = Vec::with_capacity(part.len());
     let mut addresses: Vec<u64> = Vec::with_capacity(AHEAD);
-    for some in part.chunks(AHEAD) {
+    let mut looked = Looked::with_links();
+    let (mut places, mut found) = (Vec::new(), Vec::new());
+    let mut done = 0;
+    while let Some(some) = part.get(done..(done + AHEAD).min(part.len())).filter(|some| !some.is_empty()) {
         addresses.clear();
+        // Objects lie anywhere, and what is known of them: asked for together, they come together.
+        black_box(
+            some.iter().fold(0, |sum, (from, _)| sum ^ live.ids.touch_address(live.order.id(*from).unwrap_or(0))),
+        );
         addresses.extend(some.iter().map(|(from, _)| live.object(*from).map_or(0, |at| at.get())));
-        // Objects lie anywhere: asked for together, they come together.
         black_box(addresses.iter().fold(0, |sum, &addr| sum ^ live.graph.first_word(addr)));
-        for ((_, to), &addr) in some.iter().zip(&addresses) {
-            let to = live.reached.order.get(to.clone()).unwrap_or_default();
-            one(live, &mut *reader, addr, to, &mut out);
+        reader.look(&addresses, MOST, &mut looked);
+        live.ids.find_all(space, &looked.held, NOBODY, &mut places, &mut found);
+        let (mut at, looked_at) = (0, looked.ends.len());
+        for (i, ((_, to), &end)) in some.iter().zip(&looked.ends).enumerate() {
+            let all = out.len() + to.len();
+            let mut rest = live.order.ids(to.clone()).peekable();
+            let mut take = |link: Link, id: u32| {
+                if rest.next_if(|&(_, next)| id == next).is_some() {
+                    out.push(link);
+                }
+                rest.peek().is_some()
+            };
+            let links = looked.links.as_ref().and_then(|links| links.get(at..end)).unwrap_or_default();
+            let held = links.iter().zip(found.get(at..end).unwrap_or_default());
+            held.take_while(|&(&link, &id)| take(link, id)).for_each(drop);
+            if let Some(place) = looked.next.filter(|_| i + 1 == looked_at) {
+                let addr = addresses.get(i).copied().unwrap_or(0);
+                reader.each_from(addr, place, &mut |_, link, value| {
+                    let id = live.ids.find(space, value).unwrap_or(NOBODY);
+                    take(link, id)
+                });
+            }
+            // They were read from there: only memory that changes could have others now.
+            out.resize(all, Link::Field(0));
+            at = end;
         }
+        done += looked_at;
     }
     out
-}
-
-/// How the object at `addr` holds those of `to`, which are in the order of its first references to them.
-fn one(live: &Live<'_>, reader: &mut dyn ObjectReader, addr: u64, to: &[u32], out: &mut Vec<Link>) {
-    let all = out.len() + to.len();
-    let mut rest = to.iter().copied().peekable();
-    reader.each(addr, |link, value| {
-        let is = |next: u32| live.ids.find(live.graph.space, value).is_some_and(|id| live.base() + id == next);
-        if rest.next_if(|&next| is(next)).is_some() {
-            out.push(link);
-        }
-        rest.peek().is_some()
-    });
-    // They were read from there: only memory that changes could have others now.
-    out.resize(all, Link::Field(0));
 }

@@ -83,7 +83,7 @@ pub(super) fn heap(session: &Session<'_>, tally: &Tally, budget: &mut Budget, pr
                 buffers::tell_keepers(finding, *runtime, retained, names);
             }
             found.findings.extend(suspects(retained, names, rooted, budget));
-            let dead = retained.live.unreachable().values().fold(0u64, |sum, tally| sum.saturating_add(tally.size));
+            let dead = retained.unreachable().values().fold(0u64, |sum, tally| sum.saturating_add(tally.size));
             found.findings.extend(unreachable(dead, retained.total.size));
         });
     }

@@ -70,7 +70,7 @@ pub(super) fn suspects(
         let Some(mut finding) = sentence(suspect, retained, names, total) else { continue };
         let object = suspect.way.first().and_then(|&n| retained.live.object(n));
         if let Some(object) = object.filter(|_| roots) {
-            finding.evidence.extend(root(object, names, rooted).map(|root| format!("; root: {root}")));
+            finding.evidence.extend(root(object, retained, names, rooted).map(|root| format!("; root: {root}")));
         }
         out.push(finding);
     }
@@ -78,8 +78,8 @@ pub(super) fn suspects(
 }
 
 /// What keeps an object from outside the heap, in words: a static variable where there is one.
-fn root(object: Addr, names: &mut ObjectNames<'_>, rooted: &Rooted<'_>) -> Option<String> {
-    let found = Search::new(Graph::new(names.heap), object).run(rooted.roots, WAYS);
+fn root(object: Addr, retained: &Retained<'_>, names: &mut ObjectNames<'_>, rooted: &Rooted<'_>) -> Option<String> {
+    let found = Search::new(Graph::new(names.heap), object, &retained.room).run(rooted.roots, WAYS).ok()?;
     let mut paths: Vec<RootPathRow> = found.paths.iter().map(|path| path_row(names, rooted.runtime, path)).collect();
     paths.sort_by_key(|path| (static_of(path).is_none(), path.thread.is_some(), path.chain.len()));
     let path = paths.first()?;

@@ -1,0 +1,256 @@
+//! Breadth-first searches on several threads whose answer is that of one.
+//!
+//! What was come to is a queue. One thread takes it in order and decides what is new: which object was met first, and from
+//! where, does not depend on the number of threads. What takes time is to look up what the objects of the queue refer to, anywhere in
+//! memory; that is done ahead of it by all threads, some hundred objects at a time. Queues may be short and steps many (lists, side
+//! by side): so the threads wait for work awake, for a while, and take it without a call of the system.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+
+/// Objects that a thread looks up at once.
+const PART: usize = 256;
+
+/// Objects that are worth another thread's while.
+const SHARED: usize = 64;
+
+/// Parts that are looked up ahead of being taken.
+const AHEAD: usize = 32;
+
+/// Looks for work before a thread lets others have its processor, and before it sleeps.
+const AWAKE: u32 = 1 << 8;
+const UP: u32 = 1 << 12;
+
+/// A search.
+pub(super) trait Search {
+    /// What is queued of an object.
+    type Next: Send;
+    /// What some of them refer to.
+    type Looked: Default + Send;
+
+    /// Put the next of the queue into a list, so many at most.
+    fn next(&mut self, most: usize, out: &mut Vec<Self::Next>);
+
+    /// Take what some refer to; whether to go on.
+    fn take(&mut self, all: &[Self::Next], looked: &Self::Looked) -> bool;
+}
+
+/// States of a part: nobody's, to be looked up, somebody is at it, done.
+const FREE: u8 = 0;
+const READY: u8 = 1;
+const TAKEN: u8 = 2;
+const DONE: u8 = 3;
+
+/// Objects of the queue, and what they refer to.
+struct Part<S: Search> {
+    state: AtomicU8,
+    inner: Mutex<(Vec<S::Next>, S::Looked)>,
+}
+
+impl<S: Search> Part<S> {
+    fn new() -> Part<S> {
+        Part { state: AtomicU8::new(FREE), inner: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Vec<S::Next>, S::Looked)> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is to be looked up, and now by who asks.
+    fn claim(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == READY
+            && self.state.compare_exchange(READY, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    fn look(&self, look: &mut impl FnMut(&[S::Next], &mut S::Looked)) {
+        let mut inner = self.lock();
+        let (all, looked) = &mut *inner;
+        look(all, looked);
+        drop(inner);
+        self.state.store(DONE, Ordering::Release);
+    }
+}
+
+/// What threads share.
+struct Shared<S: Search> {
+    parts: Vec<Part<S>>,
+    /// The first part that is to be looked up, or a later one's number.
+    first: AtomicUsize,
+    over: AtomicBool,
+    asleep: AtomicUsize,
+}
+
+/// Search until nothing is queued or the search is over. `looker` makes something for each thread that looks up.
+pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut S, looker: impl Fn() -> L + Sync) {
+    let shared: Shared<S> = Shared {
+        parts: (0..AHEAD).map(|_| Part::new()).collect(),
+        first: AtomicUsize::new(0),
+        over: AtomicBool::new(false),
+        asleep: AtomicUsize::new(0),
+    };
+    thread::scope(|scope| {
+        let mut helpers: Vec<Thread> = Vec::new();
+        let mut look = looker();
+        // Others begin when there is something for them.
+        let mut helped = false;
+        let (mut head, mut tail) = (0_usize, 0_usize);
+        let part = |number: usize| shared.parts.get(number % AHEAD);
+        loop {
+            while tail - head < AHEAD
+                && let Some(free) = part(tail)
+            {
+                let mut inner = free.lock();
+                inner.0.clear();
+                search.next(PART, &mut inner.0);
+                let count = inner.0.len();
+                drop(inner);
+                if count == 0 {
+                    break;
+                }
+                let alone = count < SHARED;
+                free.state.store(if alone { TAKEN } else { READY }, Ordering::Release);
+                tail += 1;
+                if alone {
+                    // Too few to wait for: by the time that it is their turn, more may have come.
+                    break;
+                }
+            }
+            if head == tail {
+                break;
+            }
+            if !helped && tail - head > 1 {
+                helped = true;
+                for _ in 1..rayon::current_num_threads() {
+                    let (shared, looker) = (&shared, &looker);
+                    let help = move || help(shared, looker());
+                    // Where no thread can be had, one is enough.
+                    if let Ok(started) = thread::Builder::new().name("scan".into()).spawn_scoped(scope, help) {
+                        helpers.push(started.thread().clone());
+                    }
+                }
+            }
+            if shared.asleep.load(Ordering::Relaxed) > 0 && tail - head > 1 {
+                helpers.iter().for_each(Thread::unpark);
+            }
+            shared.first.store(head, Ordering::Relaxed);
+            let Some(own) = part(head) else { break };
+            match own.state.load(Ordering::Acquire) {
+                DONE => {}
+                // It has few objects.
+                TAKEN if own.lock().0.len() < SHARED => own.look(&mut look),
+                _ if own.claim() => own.look(&mut look),
+                _ => {
+                    // Somebody is at it: look up another one meanwhile.
+                    match (head + 1..tail).filter_map(part).find(|part| part.claim()) {
+                        Some(other) => other.look(&mut look),
+                        None => std::hint::spin_loop(),
+                    }
+                    continue;
+                }
+            }
+            let inner = own.lock();
+            let goes_on = search.take(&inner.0, &inner.1);
+            drop(inner);
+            own.state.store(FREE, Ordering::Release);
+            head += 1;
+            if !goes_on {
+                break;
+            }
+        }
+        shared.over.store(true, Ordering::Release);
+        helpers.iter().for_each(Thread::unpark);
+    });
+}
+
+/// Look up parts until the search is over.
+fn help<S: Search>(shared: &Shared<S>, mut look: impl FnMut(&[S::Next], &mut S::Looked)) {
+    let mut idle = 0_u32;
+    while !shared.over.load(Ordering::Acquire) {
+        let first = shared.first.load(Ordering::Relaxed);
+        let mut parts = (first..first + AHEAD).filter_map(|number| shared.parts.get(number % AHEAD));
+        if let Some(part) = parts.find(|part| part.claim()) {
+            part.look(&mut look);
+            idle = 0;
+            continue;
+        }
+        idle += 1;
+        if idle < AWAKE {
+            std::hint::spin_loop();
+        } else if idle < UP {
+            thread::yield_now();
+        } else {
+            shared.asleep.fetch_add(1, Ordering::Relaxed);
+            // Who asked for help before that was seen asks again soon.
+            thread::park_timeout(std::time::Duration::from_millis(1));
+            shared.asleep.fetch_sub(1, Ordering::Relaxed);
+            idle = AWAKE;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers below some number, each of which leads to a few others.
+    struct Numbers {
+        met: Vec<bool>,
+        queue: Vec<(usize, usize)>,
+        head: usize,
+    }
+
+    const COUNT: usize = 50_000;
+
+    fn from(number: usize) -> [usize; 3] {
+        [(number * 7 + 1) % COUNT, (number * 31 + 5) % COUNT, number / 2]
+    }
+
+    impl Search for Numbers {
+        type Next = usize;
+        type Looked = Vec<[usize; 3]>;
+
+        fn next(&mut self, most: usize, out: &mut Vec<usize>) {
+            let queued = self.queue.iter().skip(self.head).take(most);
+            out.extend(queued.map(|queued| queued.0));
+            self.head += out.len();
+        }
+
+        fn take(&mut self, all: &[usize], looked: &Vec<[usize; 3]>) -> bool {
+            assert_eq!(all.len(), looked.len());
+            for (&number, to) in all.iter().zip(looked) {
+                for &to in to {
+                    if !std::mem::replace(&mut self.met[to], true) {
+                        self.queue.push((to, number));
+                    }
+                }
+            }
+            true
+        }
+    }
+
+    fn searched(threads: usize) -> Vec<(usize, usize)> {
+        let mut numbers = Numbers { met: vec![false; COUNT], queue: vec![(0, 0)], head: 0 };
+        numbers.met[0] = true;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let Ok(pool) = pool else { panic!("no threads") };
+        pool.install(|| {
+            run(&mut numbers, || {
+                |all: &[usize], out: &mut Vec<[usize; 3]>| {
+                    out.clear();
+                    out.extend(all.iter().map(|&number| from(number)));
+                }
+            });
+        });
+        numbers.queue
+    }
+
+    #[test]
+    fn the_order_is_that_of_one_thread() {
+        let one = searched(1);
+        assert_eq!(one.len(), COUNT);
+        for threads in [2, 3, 8] {
+            assert!(searched(threads) == one, "{threads} threads");
+        }
+    }
+}
