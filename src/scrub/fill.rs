@@ -83,16 +83,21 @@ impl Fill {
     }
 }
 
-/// Overwrite all units by a stream of numbers. Each is told by its place alone, the first is the one of number `first` (SplitMix64:
-/// Steele, Lea and Flood, 2014).
+/// From one number of SplitMix64 to the next (Steele, Lea and Flood, 2014).
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The number of SplitMix64 that comes of a state.
+fn mix(state: u64) -> u64 {
+    let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+/// Overwrite all units by a stream of numbers. Each is told by its place alone, the first is the one of number `first`.
 fn stream(seed: u64, first: usize, text: &mut [u8], width: usize) {
-    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let most = (1u64 << (8 * width.min(2))) - 1;
     for (i, unit) in text.chunks_exact_mut(width).enumerate().filter(|(_, unit)| unit.iter().any(|&b| b != 0)) {
-        let mut mixed = seed.wrapping_add(STEP.wrapping_mul((first + i) as u64 + 1));
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
+        let mixed = mix(seed.wrapping_add(STEP.wrapping_mul((first + i) as u64 + 1)));
         unit.iter_mut().zip((1 + mixed % most).to_le_bytes()).for_each(|(to, from)| *to = from);
     }
 }
@@ -100,27 +105,31 @@ fn stream(seed: u64, first: usize, text: &mut [u8], width: usize) {
 /// Overwrite the unit at `i`; what the next one's permutation is chosen by.
 fn unit(key: &RandomState, before: u64, place: (u8, usize, usize), text: &mut [u8], width: usize, i: usize) -> u64 {
     let Some(unit) = text.get_mut(i * width..(i + 1) * width) else { return before };
-    let old = unit.iter().rev().fold(0u16, |value, &b| value << 8 | u16::from(b));
-    let tweak = key.hash_one((before, place));
+    let value = |unit: &[u8]| unit.iter().rev().fold(0u16, |value, &b| value << 8 | u16::from(b));
+    let old = value(unit);
+    // Short texts have few units: the place is less than a byte each.
+    let tweak = key.hash_one((before, (u64::from(place.0) << 8 | place.1 as u64) << 8 | place.2 as u64));
     if old != 0 {
-        let mut new = permuted(key, tweak, old, width);
+        let mut new = permuted(tweak, old, width);
         // Zeros are not moved: what comes to zero goes on from there, as far as something else comes.
         while new == 0 {
-            new = permuted(key, tweak, new, width);
+            new = permuted(tweak, new, width);
         }
         unit.iter_mut().zip(new.to_le_bytes()).for_each(|(to, from)| *to = from);
     }
     // The first pass goes by what was there, the second by what that became: either can be undone by who has the key.
-    key.hash_one((tweak, if place.0 == 0 { old } else { unit.iter().rev().fold(0, |v, &b| v << 8 | u16::from(b)) }))
+    tweak.wrapping_add(STEP.wrapping_mul(1 + u64::from(if place.0 == 0 { old } else { value(unit) })))
 }
 
-/// A permutation of all units of `width` bytes: a Feistel network of two halves.
-fn permuted(key: &RandomState, tweak: u64, unit: u16, width: usize) -> u16 {
+/// A permutation of all units of `width` bytes: a Feistel network of two halves, whose functions `tweak` chooses, a keyed hash that
+/// nobody sees.
+fn permuted(tweak: u64, unit: u16, width: usize) -> u16 {
     let bits = 4 * width as u32;
     let mask = (1u16 << bits) - 1;
     let (mut left, mut right) = (unit >> bits, unit & mask);
     for round in 0..ROUNDS {
-        let mixed = key.hash_one((tweak, round, right)) as u16 & mask;
+        let number = (u64::from(round) << 16 | u64::from(right)) + 1;
+        let mixed = mix(tweak.wrapping_add(STEP.wrapping_mul(number))) as u16 & mask;
         (left, right) = (right, left ^ mixed);
     }
     left << bits | right

@@ -58,6 +58,12 @@ pub(super) struct Within {
     heads: Vec<u8>,
     /// Bytes of objects without elements.
     plain: Vec<u8>,
+    /// Where it is told from on what the next two tell.
+    told_from: Addr,
+    /// Bytes that stay wherever they lie.
+    own: Vec<u8>,
+    /// Bytes of values.
+    values: Vec<u8>,
     /// Characters of strings, and how many bytes one has; by address.
     pub(super) texts: Vec<(AddrRange, u8)>,
 }
@@ -254,7 +260,7 @@ fn script(content: StringContent<'_>) -> Script {
 impl Within {
     /// Nothing yet of a run of so many words.
     pub(super) fn new(start: Addr, words: usize) -> Within {
-        Within { start, heads: vec![0; words], plain: vec![0; words], texts: Vec::new() }
+        Within { start, heads: vec![0; words], plain: vec![0; words], ..Within::default() }
     }
 
     fn add_head(&mut self, range: AddrRange) {
@@ -265,16 +271,42 @@ impl Within {
         add(&mut self.plain, self.start, range);
     }
 
+    /// Which bytes stay wherever they lie, and which are values, is told of `range`, which begins with a word.
+    pub(super) fn tell_values(&mut self, range: AddrRange) {
+        let words = range.len().div_ceil(8) as usize;
+        (self.told_from, self.own, self.values) = (range.start, vec![0; words], vec![0; words]);
+    }
+
+    pub(super) fn add_own(&mut self, range: AddrRange) {
+        add(&mut self.own, self.told_from, range);
+    }
+
+    pub(super) fn add_value(&mut self, range: AddrRange) {
+        add(&mut self.values, self.told_from, range);
+    }
+
     /// Add what is known of the page at `page` to `heads` and to `plain`.
     pub(super) fn join_page(&self, page: Addr, heads: &mut [u8], plain: &mut [u8]) {
         for (from, to) in [(&self.heads, heads), (&self.plain, plain)] {
-            // A run may begin within a page.
-            let ahead = self.start.checked_since(page).unwrap_or(0) / 8;
-            let skip = page.checked_since(self.start).unwrap_or(0) / 8;
-            let from = from.iter().skip(skip as usize);
-            to.iter_mut().skip(ahead as usize).zip(from).for_each(|(to, from)| *to |= from);
+            join(self.start, from, page, to);
         }
     }
+
+    /// The same of bytes that stay wherever they lie, and of values.
+    pub(super) fn join_values(&self, page: Addr, own: &mut [u8], values: &mut [u8]) {
+        for (from, to) in [(&self.own, own), (&self.values, values)] {
+            join(self.told_from, from, page, to);
+        }
+    }
+}
+
+/// Add the words from `start` on to those of the page at `page`, as far as they are in it.
+fn join(start: Addr, from: &[u8], page: Addr, to: &mut [u8]) {
+    // A run may begin within a page.
+    let ahead = start.checked_since(page).unwrap_or(0) / 8;
+    let skip = page.checked_since(start).unwrap_or(0) / 8;
+    let from = from.iter().skip(skip as usize);
+    to.iter_mut().skip(ahead as usize).zip(from).for_each(|(to, from)| *to |= from);
 }
 
 /// Add the bytes of `range` to those of the words from `start` on.

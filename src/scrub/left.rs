@@ -94,6 +94,10 @@ impl LeftTexts {
                 i += 8;
                 continue;
             }
+            if letter(i).is_none() {
+                i += 1;
+                continue;
+            }
             let narrow = (i..).map_while(letter).count();
             let zero = |i: &usize| bytes.get(*i) == Some(&0);
             let is_wide = |at: &usize| letter(*at).is_some() && zero(&(at + 1));

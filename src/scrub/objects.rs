@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::addr::{Addr, AddrRange};
+use crate::addr::{Addr, AddrRange, union};
+use crate::cpython::anatomy::Anatomy;
 use crate::managed::{Heap, TypeIndex};
 use crate::scrub::heaps::{Form, Forms, HeapObjects, LENGTH, Within};
 use crate::scrub::plan::Use;
+use crate::scrub::words::LOOK_BACK;
 use crate::scrub::{java, python};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
@@ -28,6 +30,10 @@ pub(super) struct Objects<'s> {
     pub(super) own: ByteSet,
     /// Bytes of values: they never stay, whatever they look like and whoever read them, unless they are in `own`.
     pub(super) values: ByteSet,
+    /// The same of large ones; sorted, disjoint.
+    pub(super) large_values: Vec<AddrRange>,
+    /// Objects of Python: what is in their blocks is told when it is asked for.
+    pub(super) pythons: Vec<Anatomy<'s>>,
     /// Objects that tell a value by their address, and those that may stand for them.
     pub(super) alike: HashMap<u64, u64>,
     /// Characters of strings that no heap of those tells of, and how many bytes one has; by address.
@@ -63,8 +69,22 @@ impl<'s> Objects<'s> {
         let range = AddrRange::sized(start, 8 * words as u64);
         let mut out = Within::new(start, words);
         self.heaps.iter().for_each(|heap| heap.within(range, &mut out));
+        let before = out.texts.len();
+        if !self.pythons.is_empty() {
+            // Texts may have begun before.
+            let range = AddrRange::new(start.saturating_sub(LOOK_BACK), range.end);
+            out.tell_values(range);
+            self.pythons.iter().for_each(|python| python::within(python, range, &mut out));
+            let first = self.large_values.partition_point(|value| value.end <= range.start);
+            let large = self.large_values.iter().skip(first);
+            large.take_while(|value| value.start < range.end).for_each(|value| out.add_value(*value));
+        }
         let first = self.texts.partition_point(|(text, _)| text.end <= start);
         out.texts.extend(self.texts.iter().skip(first).take_while(|(text, _)| text.start < range.end));
+        if let Some(of_python) = out.texts.get_mut(before..) {
+            of_python.sort_unstable();
+        }
+        out.texts.dedup();
         out
     }
 }
@@ -94,6 +114,7 @@ pub(super) fn all<'s>(session: &'s Session<'_>, names: &HashSet<String>) -> Obje
     session.hotspot().iter().for_each(|hotspot| java::all(hotspot, names, &mut out));
     out.texts.sort_unstable();
     out.texts.dedup();
+    out.large_values = union(std::mem::take(&mut out.large_values));
     out
 }
 

@@ -44,11 +44,15 @@ impl Page {
         let (read, objects) = (&plan.read, &plan.objects);
         read.kept.join_page(at, &mut page.found);
         page.sure = page.found;
+        let mut own = [0; WORDS];
         if used != Use::Dead {
             plan.blocks.join_page(at, &mut page.sure);
-            objects.own.join_page(at, &mut page.sure);
-            if plan.has(Rule::Values) {
-                objects.values.join_page(at, &mut page.values);
+            objects.own.join_page(at, &mut own);
+            objects.values.join_page(at, &mut page.values);
+            within.join_values(at, &mut own, &mut page.values);
+            page.sure.iter_mut().zip(own).for_each(|(sure, own)| *sure |= own);
+            if !plan.has(Rule::Values) {
+                page.values = [0; WORDS];
             }
         }
         let keep = &mut page.keep;
@@ -92,11 +96,8 @@ impl Page {
         if !matches!(used, Use::Objects | Use::Dead) {
             plan.stacks.join_page(at, keep);
         }
-        let mut own = [0; WORDS];
-        if used != Use::Dead && objects.own.join_page(at, &mut own) {
-            page.values.iter_mut().zip(own).for_each(|(values, own)| *values &= !own);
-            page.found.iter_mut().zip(own).for_each(|(found, own)| *found |= own);
-        }
+        page.values.iter_mut().zip(own).for_each(|(values, own)| *values &= !own);
+        page.found.iter_mut().zip(own).for_each(|(found, own)| *found |= own);
         for ((keep, found), (values, own)) in page.keep.iter_mut().zip(page.found).zip(page.values.iter().zip(own)) {
             *keep = (*keep | found) & !values | own;
         }

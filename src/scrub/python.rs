@@ -2,14 +2,19 @@
 
 use std::collections::HashSet;
 
+use crate::addr::AddrRange;
 use crate::cpython::CPython;
-use crate::cpython::anatomy::Part;
+use crate::cpython::anatomy::{Anatomy, Part};
+use crate::scrub::heaps::Within;
 use crate::scrub::objects::Objects;
 use crate::targets::reads::{NameAt, Script};
 
+/// Values of so many bytes are noted as a range, and not byte by byte.
+const LARGE: u64 = 64 << 10;
+
 /// Add the objects of one CPython. `names`: texts that answers print as names of threads.
-pub(super) fn all(python: &CPython<'_>, names: &HashSet<String>, out: &mut Objects<'_>) {
-    python.anatomy(names, &mut |range, part| match part {
+pub(super) fn all<'s>(python: &'s CPython<'_>, names: &HashSet<String>, out: &mut Objects<'s>) {
+    let anatomy = python.anatomy(names, &mut |range, part| match part {
         Part::Structure => out.own.add(range.start, range.len()),
         Part::Name(width, is_public) => {
             out.own.add(range.start, range.len());
@@ -19,11 +24,34 @@ pub(super) fn all(python: &CPython<'_>, names: &HashSet<String>, out: &mut Objec
         Part::Alike(other) => {
             out.alike.insert(range.start.get(), other.get());
         }
-        Part::Value => out.values.add(range.start, range.len()),
+        Part::Value => value(range, out),
         // A value too, should it not be overwritten as a text.
         Part::Text(width) => {
-            out.values.add(range.start, range.len());
+            value(range, out);
             out.texts.push((range, width));
         }
+    });
+    out.pythons.extend(anatomy);
+}
+
+fn value(range: AddrRange, out: &mut Objects<'_>) {
+    match range.len() {
+        0..LARGE => out.values.add(range.start, range.len()),
+        _ => out.large_values.push(range),
+    }
+}
+
+/// What is known of a run of memory, `range`.
+pub(super) fn within(python: &Anatomy<'_>, range: AddrRange, out: &mut Within) {
+    python.each_in(range, &mut |bytes, part| match part {
+        Part::Structure | Part::Name(..) => out.add_own(bytes),
+        Part::Value => out.add_value(bytes),
+        Part::Text(width) => {
+            out.add_value(bytes);
+            if bytes.intersect(&range).is_some() {
+                out.texts.push((bytes, width));
+            }
+        }
+        Part::Alike(_) => {}
     });
 }

@@ -12,7 +12,7 @@ use crate::scrub::{By, Counts, Kept, Plan, Rule, fill, stacks};
 const WORD: u64 = 8;
 
 /// Bytes before a run in which a text may have begun that goes on in it.
-const LOOK_BACK: u64 = 64 * WORD;
+pub(super) const LOOK_BACK: u64 = 64 * WORD;
 
 /// What the word before was.
 #[derive(Clone, Copy, Default)]

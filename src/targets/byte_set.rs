@@ -10,8 +10,67 @@ pub(crate) const PAGE: u64 = 4096;
 /// Words of eight bytes in a page.
 pub(crate) const WORDS: usize = (PAGE / 8) as usize;
 
-/// Bits of a page: for each of its words one byte, whose lowest bit is the word's first byte.
-type Bits = Box<[u8; WORDS]>;
+/// Words that one number of [`Bits::Words`] has bits of.
+const EACH: usize = 64;
+
+/// What of a page is in a set.
+#[derive(Clone, Debug)]
+enum Bits {
+    /// Whole words only, as most structures are: a bit for each.
+    Words([u64; WORDS / EACH]),
+    /// For each word one byte, whose lowest bit is the word's first byte.
+    Bytes(Box<[u8; WORDS]>),
+}
+
+impl Bits {
+    const NONE: Bits = Bits::Words([0; WORDS / EACH]);
+
+    /// The bytes of a word that are in it.
+    fn word(&self, i: usize) -> u8 {
+        match self {
+            Bits::Words(words) => {
+                let is_in = words.get(i / EACH).is_some_and(|bits| bits >> (i % EACH) & 1 != 0);
+                if is_in { u8::MAX } else { 0 }
+            }
+            Bits::Bytes(bytes) => bytes.get(i).copied().unwrap_or(0),
+        }
+    }
+
+    /// Add bytes of a word.
+    fn add(&mut self, i: usize, bits: u8) {
+        if let Bits::Words(words) = self {
+            match bits {
+                0 => return,
+                u8::MAX => return words.get_mut(i / EACH).into_iter().for_each(|word| *word |= 1 << (i % EACH)),
+                _ if self.word(i) == u8::MAX => return,
+                _ => {
+                    let mut bytes = Box::new([0; WORDS]);
+                    self.join(&mut bytes);
+                    *self = Bits::Bytes(bytes);
+                }
+            }
+        }
+        if let Bits::Bytes(bytes) = self
+            && let Some(word) = bytes.get_mut(i)
+        {
+            *word |= bits;
+        }
+    }
+
+    /// Add all of it to `to`.
+    fn join(&self, to: &mut [u8; WORDS]) {
+        match self {
+            Bits::Words(words) => {
+                for (to, bits) in to.chunks_mut(EACH).zip(words).filter(|(_, bits)| **bits != 0) {
+                    for (i, to) in to.iter_mut().enumerate() {
+                        *to |= ((bits >> i & 1) as u8).wrapping_neg();
+                    }
+                }
+            }
+            Bits::Bytes(bytes) => to.iter_mut().zip(bytes.iter()).for_each(|(to, own)| *to |= own),
+        }
+    }
+}
 
 /// A set of bytes, by address.
 #[derive(Clone, Debug, Default)]
@@ -22,72 +81,50 @@ pub struct ByteSet {
 impl ByteSet {
     /// Add `len` bytes from `addr` on.
     pub fn add(&mut self, addr: Addr, len: u64) {
-        self.each_page(addr, len, |bits, from, to| {
-            for (word, bits) in bits.iter_mut().enumerate().take(to.div_ceil(8)).skip(from / 8) {
-                *bits |= within(word, from, to);
-            }
-        });
+        for (page, from, to) in pages(addr, len) {
+            let bits = self.pages.entry(page).or_insert(Bits::NONE);
+            (from / 8..to.div_ceil(8)).for_each(|word| bits.add(word, within(word, from, to)));
+        }
     }
 
     /// Add those of `len` bytes from `addr` on that are in `other`.
     pub fn add_of(&mut self, other: &ByteSet, addr: Addr, len: u64) {
-        self.each_page_of(other, addr, len, |bits, theirs, from, to| {
-            for word in from / 8..to.div_ceil(8) {
-                if let (Some(bits), Some(theirs)) = (bits.get_mut(word), theirs.get(word)) {
-                    *bits |= theirs & within(word, from, to);
-                }
+        for (page, from, to) in pages(addr, len) {
+            if let Some(theirs) = other.pages.get(&page) {
+                let bits = self.pages.entry(page).or_insert(Bits::NONE);
+                (from / 8..to.div_ceil(8)).for_each(|word| bits.add(word, theirs.word(word) & within(word, from, to)));
             }
-        });
+        }
     }
 
     /// Which bytes of the word at `addr`, a multiple of 8, are in it: the lowest bit is the first.
     pub fn word(&self, addr: Addr) -> u8 {
         let at = addr.since(Addr::NULL);
         let bits = self.pages.get(&(at / PAGE));
-        bits.and_then(|bits| bits.get((at % PAGE / 8) as usize)).copied().unwrap_or(0)
+        bits.map_or(0, |bits| bits.word((at % PAGE / 8) as usize))
     }
 
     /// Add its bytes of the page at `page` to `bits`, for each word one byte; whether there are any.
     pub(crate) fn join_page(&self, page: Addr, bits: &mut [u8; WORDS]) -> bool {
-        let Some(own) = self.pages.get(&(page.since(Addr::NULL) / PAGE)) else { return false };
-        bits.iter_mut().zip(own.iter()).for_each(|(to, own)| *to |= own);
-        true
+        let own = self.pages.get(&(page.since(Addr::NULL) / PAGE));
+        own.into_iter().for_each(|own| own.join(bits));
+        own.is_some()
     }
 
     /// Whether nothing of the page that holds `addr` is in it.
     pub fn lacks_page(&self, addr: Addr) -> bool {
         !self.pages.contains_key(&(addr.since(Addr::NULL) / PAGE))
     }
+}
 
-    fn each_page(&mut self, addr: Addr, len: u64, mut visit: impl FnMut(&mut Bits, usize, usize)) {
-        let (mut at, end) = (addr.since(Addr::NULL), addr.saturating_add(len).since(Addr::NULL));
-        while at < end {
-            let page = at / PAGE;
-            let to = end.min((page + 1).saturating_mul(PAGE));
-            let bits = self.pages.entry(page).or_insert_with(|| Box::new([0; WORDS]));
-            visit(bits, (at % PAGE) as usize, (to - page * PAGE) as usize);
-            at = to;
-        }
-    }
-
-    fn each_page_of(
-        &mut self,
-        other: &ByteSet,
-        addr: Addr,
-        len: u64,
-        mut visit: impl FnMut(&mut Bits, &Bits, usize, usize),
-    ) {
-        let (mut at, end) = (addr.since(Addr::NULL), addr.saturating_add(len).since(Addr::NULL));
-        while at < end {
-            let page = at / PAGE;
-            let to = end.min((page + 1).saturating_mul(PAGE));
-            if let Some(theirs) = other.pages.get(&page) {
-                let bits = self.pages.entry(page).or_insert_with(|| Box::new([0; WORDS]));
-                visit(bits, theirs, (at % PAGE) as usize, (to - page * PAGE) as usize);
-            }
-            at = to;
-        }
-    }
+/// Pages that have some of `len` bytes from `addr` on: their numbers, and from which byte up to which.
+fn pages(addr: Addr, len: u64) -> impl Iterator<Item = (u64, usize, usize)> {
+    let (start, end) = (addr.since(Addr::NULL), addr.saturating_add(len).since(Addr::NULL));
+    let numbers = if start < end { start / PAGE..end.div_ceil(PAGE) } else { 0..0 };
+    numbers.map(move |page| {
+        let to = end.min((page + 1).saturating_mul(PAGE));
+        (page, (start.max(page * PAGE) - page * PAGE) as usize, (to - page * PAGE) as usize)
+    })
 }
 
 /// Bits of the word of that number in its page that lie from byte `from` up to `to`.
@@ -114,6 +151,20 @@ mod tests {
         let both: Vec<u64> = (0x1fe0..0x3020).filter(|&at| has(&some, at)).collect();
         assert_eq!(both, (0x2004..0x200b).collect::<Vec<_>>());
         set.add(Addr::MAX, 8);
+    }
+
+    #[test]
+    fn whole_words_are_what_they_were_when_others_join_them() {
+        let mut set = ByteSet::default();
+        set.add(Addr::new(0x1010), 16);
+        assert!(set.pages.values().all(|bits| matches!(bits, Bits::Words(_))));
+        let mut page = [0; WORDS];
+        assert!(set.join_page(Addr::new(0x1000), &mut page));
+        assert!(page[2..4] == [0xff; 2] && page.iter().filter(|bits| **bits != 0).count() == 2);
+        set.add(Addr::new(0x1014), 2);
+        set.add(Addr::new(0x1ffe), 2);
+        let all: Vec<u64> = (0x1000..0x2000).filter(|&at| has(&set, at)).collect();
+        assert_eq!(all, (0x1010..0x1020).chain(0x1ffe..0x2000).collect::<Vec<_>>());
     }
 
     fn has(set: &ByteSet, at: u64) -> bool {

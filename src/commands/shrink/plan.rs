@@ -1,6 +1,6 @@
 //! What is read to tell which bytes of a scrubbed core stay.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
@@ -42,7 +42,8 @@ const FIELD: usize = 4;
 fn read_types(session: &Session<'_>) {
     for (number, runtime) in session.runtimes().into_iter().enumerate() {
         let Some(heap) = runtime.heap() else { continue };
-        for (kind, seen) in read_objects(heap) {
+        let seen = read_objects(heap).into_iter().zip(0..).filter(|(seen, _)| seen.count > 0);
+        for (seen, kind) in seen.map(|(seen, number)| (seen, TypeIndex(number))) {
             drop((heap.type_name(kind), heap.type_module(kind)));
             let elements = heap.type_info(kind).and_then(|info| info.elements);
             let size = elements.map_or(seen.largest, |elements| elements.start).min(MOST_FIELDS);
@@ -57,32 +58,44 @@ fn read_types(session: &Session<'_>) {
 /// What was seen of the objects of a type.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    /// How many were asked what they refer to.
-    asked: u64,
+    /// How many there were.
+    count: u64,
+    /// Whether they stand for types.
+    of_types: bool,
     /// Bytes of the largest.
     largest: u64,
 }
 
 /// Ask objects what they refer to: the first ones of each type, as the rest are alike, but all that stand for types, as
 /// what these keep is told by the types. So are class loaders, of which there are few.
-fn read_objects(heap: &dyn Heap) -> HashMap<TypeIndex, Seen> {
-    let of_part = |mut all: HashMap<TypeIndex, Seen>, part: &Part| {
+///
+/// By the numbers of types.
+fn read_objects(heap: &dyn Heap) -> Vec<Seen> {
+    let of_part = |mut all: Vec<Seen>, part: &Part| {
         let mut reader = heap.reader();
         heap.walker().walk(part, &mut Losses::default(), &mut |object| {
-            let seen = all.entry(object.kind).or_default();
+            let i = object.kind.0 as usize;
+            if i >= all.len() {
+                all.resize(i + 1, Seen::default());
+            }
+            let Some(seen) = all.get_mut(i) else { return };
+            if seen.count == 0 {
+                seen.of_types = heap.type_info(object.kind).is_some_and(|info| info.of_types);
+            }
             seen.largest = seen.largest.max(object.size);
-            if seen.asked < ASKED || heap.type_info(object.kind).is_some_and(|info| info.of_types) {
-                seen.asked += 1;
+            seen.count += 1;
+            if seen.count <= ASKED || seen.of_types {
                 reader.each(object.addr.since(Addr::NULL), |_, _| true);
             }
         });
         all
     };
-    let shares = heap.parts().par_iter().fold(HashMap::new, of_part);
-    shares.reduce(HashMap::new, |mut all, some| {
-        for (kind, seen) in some {
-            let sum = all.entry(kind).or_default();
+    let shares = heap.parts().par_iter().fold(Vec::new, of_part);
+    shares.reduce(Vec::new, |mut all, some| {
+        all.resize(all.len().max(some.len()), Seen::default());
+        for (sum, seen) in all.iter_mut().zip(some) {
             sum.largest = sum.largest.max(seen.largest);
+            sum.count += seen.count;
         }
         all
     })

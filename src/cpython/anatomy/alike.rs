@@ -33,7 +33,7 @@ fn shape(heap: &Heap<'_>, at: Addr) -> Option<(Form, u64)> {
 }
 
 /// Those that are in the tables which `fixed` objects are of, with the one that may stand for all of its form.
-pub(super) fn all(heap: &Heap<'_>, fixed: &[Addr], names: &Names<'_>) -> Vec<(Addr, Addr)> {
+pub(super) fn all(heap: &Heap<'_>, fixed: &[Addr], names: &Names) -> Vec<(Addr, Addr)> {
     let mut out = Vec::new();
     for form in [Form::Integer, Form::Text, Form::Bytes] {
         let mut all: BTreeSet<Addr> = BTreeSet::new();

@@ -2,12 +2,11 @@
 
 use super::names::Names;
 use super::numbers::Numbers;
-use super::{Part, WORD};
+use super::{Part, WORD, memory};
 use crate::addr::{Addr, AddrRange};
-use crate::cpython::heap::{Heap, Hold, OwnedKind};
+use crate::cpython::heap::Heap;
 use crate::cpython::objects::{Form, Objects, PyType, TextContent, flags};
 use crate::limits;
-use crate::memory::Memory;
 
 /// Bytes of a digit of an integer.
 const DIGIT: u64 = 4;
@@ -25,17 +24,17 @@ const WIDEST: u64 = 2;
 pub(super) struct Anatomist<'a, 'h, 'p> {
     heap: &'h Heap<'p>,
     objects: Objects<'p>,
-    names: &'a Names<'a>,
+    names: &'a Names,
     numbers: Numbers,
     visit: &'a mut dyn FnMut(AddrRange, Part),
 }
 
 impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
-    pub(super) fn new(heap: &'h Heap<'p>, names: &'a Names<'a>, visit: &'a mut dyn FnMut(AddrRange, Part)) -> Self {
+    pub(super) fn new(heap: &'h Heap<'p>, names: &'a Names, visit: &'a mut dyn FnMut(AddrRange, Part)) -> Self {
         Anatomist { heap, objects: *heap.objects(), names, numbers: Numbers::default(), visit }
     }
 
-    /// Tell of the object at `at`, whose block ends at `end`; `fixed`: it is part of a program file, as everybody has it.
+    /// Tell of the object at `at`, whose block ends at `end`, but for memory that it owns ([`memory::tell`]); `fixed`: it is part of a program file, as everybody has it.
     pub(super) fn object(&mut self, at: Addr, kind: &PyType, end: Addr, fixed: bool) {
         let shape = self.objects.shape;
         if !fixed {
@@ -79,7 +78,6 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         if kind.is(flags::INLINE_VALUES) {
             self.keep(at.saturating_add(kind.items()), shape.dict.first_value);
         }
-        self.owned(at, kind);
     }
 
     /// Of a free block nothing stays but the link to the next one.
@@ -95,11 +93,8 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         offsets.iter().for_each(|offset| self.keep(at.saturating_add(*offset), WORD));
     }
 
-    /// From there to there, if that is anything.
     fn value(&mut self, from: Addr, to: Addr) {
-        if from < to && to.since(from) <= limits::MAX_RUNTIME_RANGE {
-            (self.visit)(AddrRange::new(from, to), Part::Value);
-        }
+        memory::value(from, to, self.visit);
     }
 
     /// A field of the interpreter's own struct, of one word.
@@ -190,15 +185,8 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         self.words(at, &[shape.mask, shape.table]);
         self.words(at, &used.into_iter().collect::<Vec<_>>());
         self.value_of("PySetObject", "hash", at);
-        self.table(at.saturating_add(shape.smalltable), SMALL_TABLE * shape.entry);
-    }
-
-    /// Entries of a set: what they are by is no key of theirs.
-    fn table(&mut self, at: Addr, len: u64) {
-        let entry = self.objects.shape.set.entry.max(1);
-        for i in 0..self.objects.memory.readable(at, len) / entry {
-            self.value_of("setentry", "hash", at.saturating_add(i * entry));
-        }
+        let small = AddrRange::sized(at.saturating_add(shape.smalltable), SMALL_TABLE * shape.entry);
+        memory::set_table(self.heap, small, self.visit);
     }
 
     /// A type, with what its `__slots__` are.
@@ -249,43 +237,6 @@ impl<'a, 'h, 'p> Anatomist<'a, 'h, 'p> {
         }
         if let Some(descr) = descr {
             [numpy.kind, numpy.byte_order].into_iter().for_each(|letter| self.keep(descr.saturating_add(letter), 1));
-        }
-    }
-
-    /// Memory of its own.
-    fn owned(&mut self, at: Addr, kind: &PyType) {
-        let mut all = Vec::new();
-        self.heap.each_hold(at, kind, |hold| {
-            if let Hold::Memory(range, kind) = hold {
-                all.push((range, kind));
-            }
-        });
-        for (range, owned) in all {
-            match owned {
-                OwnedKind::DictKeys => self.dict_keys(range.start),
-                OwnedKind::DictValues => self.keep(range.start, self.objects.shape.dict.first_value),
-                OwnedKind::SetTable => self.table(range.start, range.len()),
-                // The name that it is the text of is printed by its characters.
-                OwnedKind::ByteArrayBuffer | OwnedKind::ArrayItems | OwnedKind::ArrayData | OwnedKind::TextBuffer => {
-                    self.value(range.start, range.end);
-                }
-                OwnedKind::ListItems | OwnedKind::DequeBlock => {}
-            }
-        }
-    }
-
-    /// The table of keys of a dict: neither its indices stay, which follow from hashes, nor these.
-    fn dict_keys(&mut self, at: Addr) {
-        let Some(keys) = self.objects.dict_keys(at) else { return };
-        self.keep(at, self.objects.shape.dict.indices);
-        self.value(at.saturating_add(self.objects.shape.dict.indices), keys.entries);
-        // Where entries have it, it stands before the key.
-        if keys.key >= WORD {
-            let have = self.objects.memory.readable(keys.entries, keys.bytes) / keys.size.max(1);
-            for index in 0..keys.count.min(have) {
-                let key = keys.key_at(index);
-                self.value(key.saturating_sub(WORD), key);
-            }
         }
     }
 }

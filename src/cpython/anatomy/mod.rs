@@ -6,27 +6,39 @@
 //! | file | does |
 //! |---|---|
 //! | `forms` | objects, by the form of their type |
+//! | `memory` | memory that objects own |
+//! | `search` | all objects once: what they lead to in program files, and what they own |
+//! | `shared` | what threads that walk side by side share |
 //! | `names` | which texts and numbers answers print |
 //! | `alike` | objects that there are one of for each small integer and each letter |
 //! | `numbers` | fields of objects written in C that are read by name |
 
 mod alike;
 mod forms;
+mod memory;
 mod names;
 mod numbers;
+mod search;
+mod shared;
 
 use std::collections::HashSet;
+use std::sync::Mutex;
 
-use crate::addr::{Addr, AddrRange, union};
+use rayon::prelude::*;
+
+use crate::addr::{Addr, AddrRange};
 use crate::cpython::CPython;
-use crate::cpython::heap::{Heap, Hold};
-use crate::cpython::objects::Form;
-use crate::managed::{FREE, Heap as _, Losses, TypeIndex};
+use crate::cpython::heap::Heap;
+use crate::managed::{FREE, Heap as _, Losses, Object};
 use forms::Anatomist;
 use names::Names;
+use shared::{Kinds, Numbers, Shared};
 
 /// Bytes of a pointer.
 const WORD: u64 = 8;
+
+/// No more bytes stand before an object: heads of the collector and of a debugging allocator, and what an instance has there.
+const LONGEST_PREFIX: u64 = 64;
 
 /// What bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,38 +55,47 @@ pub(crate) enum Part {
     Alike(Addr),
 }
 
+/// What the bytes of one CPython's objects are, told when they are asked for: to know it of all at once would take a quarter of the heap.
+pub(crate) struct Anatomy<'h> {
+    heap: &'h Heap<'h>,
+    names: Names,
+    /// Blocks that objects own and that tell what they are by themselves, by their numbers.
+    owned: Numbers,
+}
+
 impl CPython<'_> {
-    /// Visit the bytes of all objects, of what they own, and of the allocator's structures; what is not visited is nothing
-    /// known. `shown`: texts that answers print as names of threads.
-    pub(crate) fn anatomy(&self, shown: &HashSet<String>, visit: &mut dyn FnMut(AddrRange, Part)) {
-        let Some(heap) = self.objects() else { return };
+    /// What all objects are, what they own, and the structures of the allocator. `shown`: texts that answers print as names of threads.
+    ///
+    /// `visit`: names, wherever they are, and all bytes that [`Anatomy::each_in`] does not tell of, as they lie outside of the block of
+    /// who tells of them. What is visited by neither is nothing known.
+    pub(crate) fn anatomy(
+        &self,
+        shown: &HashSet<String>,
+        visit: &mut (dyn FnMut(AddrRange, Part) + Send),
+    ) -> Option<Anatomy<'_>> {
+        let heap = self.objects()?;
         for arenas in self.arenas() {
             visit(AddrRange::sized(arenas.array, arenas.array_bytes), Part::Structure);
         }
-        heap.each_pool_header(|range| visit(range, Part::Structure));
         self.collector(visit);
         let mut names = Names::read(self, heap, shown);
-        let mut fixed = fixed(self, heap, &mut names);
+        let (mut fixed, owned) = search::all(self, heap, &mut names, visit);
         let alike = alike::all(heap, &fixed, &names);
         // All of a table, as all of it decides where it begins.
         fixed.extend(alike.iter().map(|(at, _)| *at));
         fixed.sort_unstable();
         fixed.dedup();
-        let mut anatomist = Anatomist::new(heap, &names, visit);
-        each(heap, &mut |at, kind, end| {
-            if kind == FREE {
-                anatomist.free(at, end);
-            } else if let Some(found) = heap.type_of_kind(kind) {
-                anatomist.object(at, &found, end, false);
-            }
-        });
+        let anatomy = Anatomy { heap, names, owned };
+        anatomy.far(visit);
         for &at in &fixed {
             if let Some(found) = kind_of(heap, at) {
-                anatomist.object(at, &found, at, true);
+                Anatomist::new(heap, &anatomy.names, visit).object(at, &found, at, true);
+                search::owned(heap, at, &found, visit);
             }
         }
-        names.places().for_each(|place| visit(AddrRange::sized(place, WORD), Part::Structure));
+        anatomy.names.places().for_each(|place| visit(AddrRange::sized(place, WORD), Part::Structure));
         alike.iter().for_each(|&(at, other)| visit(AddrRange::sized(at, WORD), Part::Alike(other)));
+        Some(anatomy)
     }
 
     /// Whether the collector is on.
@@ -89,14 +110,59 @@ impl CPython<'_> {
     }
 }
 
-/// Visit the objects of the heap: where, of what type, and where their block ends.
-fn each(heap: &Heap<'_>, visit: &mut dyn FnMut(Addr, TypeIndex, Addr)) {
-    let mut walker = heap.walker();
-    for part in heap.parts() {
-        walker.walk(part, &mut Losses::default(), &mut |object| {
-            let start = object.addr.saturating_sub(heap.prefix(object.kind));
-            visit(object.addr, object.kind, start.saturating_add(object.size));
+impl Anatomy<'_> {
+    /// Visit what is known of `range`, and some of what lies around it.
+    pub(crate) fn each_in(&self, range: AddrRange, visit: &mut dyn FnMut(AddrRange, Part)) {
+        // Before an object stands some of it.
+        let around =
+            AddrRange::new(range.start.saturating_sub(LONGEST_PREFIX), range.end.saturating_add(LONGEST_PREFIX));
+        let mut kinds = Kinds::new(self.heap);
+        let mut headers = Vec::new();
+        self.heap.each_in(around, &mut |header| headers.push(header), &mut |object| {
+            self.object(object, &mut kinds, &mut |bytes, part, near| {
+                if near {
+                    visit(bytes, part);
+                }
+            });
+            if let Some(kind) = Heap::owned_of_kind(object.kind)
+                && self.heap.number_of(object.addr).is_some_and(|number| self.owned.has(number))
+            {
+                memory::tell(self.heap, AddrRange::sized(object.addr, object.size), kind, visit);
+            }
         });
+        headers.into_iter().for_each(|header| visit(header, Part::Structure));
+    }
+
+    /// Visit names, and what objects tell of bytes that lie outside of their blocks.
+    fn far(&self, visit: &mut (dyn FnMut(AddrRange, Part) + Send)) {
+        let visit = Mutex::new(visit);
+        self.heap.parts().par_iter().for_each_init(
+            || (self.heap.walker(), Kinds::new(self.heap)),
+            |(walker, kinds), part| {
+                let mut found = Shared::new(&visit);
+                walker.walk(part, &mut Losses::default(), &mut |object| {
+                    self.object(object, kinds, &mut |bytes, part, near| {
+                        if !near || matches!(part, Part::Name(..)) {
+                            found.add(bytes, part);
+                        }
+                    });
+                });
+            },
+        );
+    }
+
+    /// Tell of an object or of a free block, and of what lies in its block.
+    fn object(&self, object: &Object, kinds: &mut Kinds<'_>, visit: &mut dyn FnMut(AddrRange, Part, bool)) {
+        let (found, prefix) = kinds.of(object.kind);
+        let start = object.addr.saturating_sub(prefix);
+        let end = start.saturating_add(object.size);
+        let mut tell = |bytes: AddrRange, part| visit(bytes, part, start <= bytes.start && bytes.end <= end);
+        let mut anatomist = Anatomist::new(self.heap, &self.names, &mut tell);
+        if object.kind == FREE {
+            anatomist.free(object.addr, end);
+        } else if let Some(found) = found {
+            anatomist.object(object.addr, &found, end, false);
+        }
     }
 }
 
@@ -104,60 +170,4 @@ fn each(heap: &Heap<'_>, visit: &mut dyn FnMut(Addr, TypeIndex, Addr)) {
 fn kind_of(heap: &Heap<'_>, at: Addr) -> Option<std::sync::Arc<crate::cpython::objects::PyType>> {
     let kind = heap.objects().type_of(at).filter(|_| at.is_aligned(8) && !at.is_null())?;
     heap.type_at(kind)
-}
-
-/// Objects that are part of program files, and that others lead to: types, names, small integers. On the way all code and functions
-/// are asked for their names.
-fn fixed(python: &CPython<'_>, heap: &Heap<'_>, names: &mut Names<'_>) -> Vec<Addr> {
-    let images = union(python.runtime().process.modules.iter().map(|module| module.range).collect());
-    let is_of_image = |at: Addr| {
-        let i = images.partition_point(|range| range.end <= at);
-        images.get(i).is_some_and(|range| range.contains(at))
-    };
-    let mut seen: HashSet<Addr> = HashSet::new();
-    let mut queue: Vec<Addr> = Vec::new();
-    let mut lead = |to: Addr, queue: &mut Vec<Addr>| {
-        if is_of_image(to) && to.is_aligned(8) && seen.insert(to) {
-            queue.push(to);
-        }
-    };
-    let (mut kinds, mut types): (HashSet<TypeIndex>, HashSet<Addr>) = Default::default();
-    each(heap, &mut |at, kind, _| {
-        let Some(found) = heap.type_of_kind(kind) else { return };
-        if kinds.insert(kind) {
-            names.of_type(heap, &found);
-        }
-        if found.form == Form::Type
-            && let Some(class) = heap.type_at(at)
-        {
-            types.insert(at);
-            names.of_type(heap, &class);
-        }
-        names.take(heap, at, &found);
-        heap.each_hold(at, &found, |hold| match hold {
-            Hold::Object(to) => lead(to, &mut queue),
-            Hold::Memory(..) => {}
-        });
-    });
-    for number in 0..heap.types() as u32 {
-        if let Some(found) = heap.type_of_kind(TypeIndex(number)) {
-            lead(found.address, &mut queue);
-            // An extension may make one in a block of its own, to which nothing leads but objects of it (numpy's for `void`).
-            if !is_of_image(found.address) && types.insert(found.address) {
-                queue.push(found.address);
-            }
-        }
-    }
-    let mut out = Vec::new();
-    while let Some(at) = queue.pop() {
-        let Some(found) = kind_of(heap, at) else { continue };
-        out.push(at);
-        names.take(heap, at, &found);
-        lead(found.address, &mut queue);
-        heap.each_hold(at, &found, |hold| match hold {
-            Hold::Object(to) => lead(to, &mut queue),
-            Hold::Memory(..) => {}
-        });
-    }
-    out
 }

@@ -41,7 +41,7 @@ const OF_FUNCTION: &[&str] = &["func_name", "func_qualname", "func_module"];
 const LINES: &[&str] = &["co_linetable", "co_lnotab"];
 
 /// What stays though it is a text or a number.
-pub(super) struct Names<'n> {
+pub(super) struct Names {
     /// Objects, whatever they are: str, int, float, bytes.
     all: HashSet<Addr>,
     /// Of these, names that the interpreter's own library has.
@@ -50,14 +50,14 @@ pub(super) struct Names<'n> {
     library: HashSet<String>,
     /// Where references to names stand that are printed as keys or fields.
     places: HashSet<Addr>,
-    shown: &'n HashSet<String>,
+    shown: HashSet<String>,
     /// Characters of the longest text of `shown` and of [`WORDS`].
     longest: u64,
 }
 
-impl<'n> Names<'n> {
+impl Names {
     /// All but those of code and functions ([`Names::take`]) and of classes ([`Names::of_type`]).
-    pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &'n HashSet<String>) -> Names<'n> {
+    pub(super) fn read(python: &CPython<'_>, heap: &Heap<'_>, shown: &HashSet<String>) -> Names {
         let words = WORDS.iter().copied().chain(shown.iter().map(String::as_str));
         let longest = words.map(|word| word.chars().count() as u64).max().unwrap_or(0);
         let mut names = Names {
@@ -65,7 +65,7 @@ impl<'n> Names<'n> {
             public: HashSet::new(),
             library: LIBRARY.map(str::to_owned).into(),
             places: HashSet::new(),
-            shown,
+            shown: shown.clone(),
             longest,
         };
         names.of_modules(python, heap.objects());
@@ -104,6 +104,11 @@ impl<'n> Names<'n> {
             Some(WORDS.contains(&text.as_str()) || self.shown.contains(&text))
         };
         self.has(object) || length <= self.longest && by_text() == Some(true)
+    }
+
+    /// Whether objects of a type have names for being code or functions.
+    pub(super) fn are_in(kind: &PyType) -> bool {
+        matches!(kind.name.as_str(), "code" | "function")
     }
 
     /// Names that the object has for being code or a function.

@@ -255,6 +255,13 @@ impl Census {
         self.outside.get(from..to).unwrap_or_default()
     }
 
+    /// What lies outside of the arenas and has bytes in `range`.
+    pub(super) fn outside_over(&self, range: AddrRange) -> &[Outside] {
+        let from = self.outside.partition_point(|o| o.end <= range.start.get());
+        let to = self.outside.partition_point(|o| o.start < range.end.get());
+        self.outside.get(from..to).unwrap_or_default()
+    }
+
     /// What begins at `at`, and the bytes of all of its block: an object, memory that one owns, or a block in use for
     /// something else.
     #[inline(always)]

@@ -52,6 +52,7 @@ use crate::managed::{
     TypeInfo, Walker,
 };
 use crate::memory::Memory;
+use arena_map::Block;
 use census::Census;
 use source::Source;
 use types::Types;
@@ -249,10 +250,16 @@ impl<'p> Heap<'p> {
         });
     }
 
-    /// Visit the headers of pools.
-    pub(crate) fn each_pool_header(&self, mut visit: impl FnMut(AddrRange)) {
-        for pool in self.census.arenas.iter().flat_map(|map| &map.pools) {
-            visit(AddrRange::sized(pool.start, self.census.header()));
+    /// What memory of that number is for, if objects own it.
+    pub(crate) fn owned_of_kind(kind: TypeIndex) -> Option<OwnedKind> {
+        types::owned_of(kind)
+    }
+
+    /// The block that begins at `at`, if it is memory that an object owns: what it is for, and its bytes.
+    pub(crate) fn owned_block(&self, at: Addr) -> Option<(OwnedKind, u64)> {
+        match self.census.whole_at(at)? {
+            (Block::Owned(kind), bytes) => Some((kind, bytes)),
+            _ => None,
         }
     }
 

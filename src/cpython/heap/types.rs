@@ -26,6 +26,11 @@ pub(super) fn of_owned(kind: OwnedKind) -> TypeIndex {
     TypeIndex(1 + u32::from(kind.number()))
 }
 
+/// What memory of that number is for, if objects own it.
+pub(super) fn owned_of(kind: TypeIndex) -> Option<OwnedKind> {
+    OwnedKind::of_number(u8::try_from(kind.0.checked_sub(1)?).ok()?)
+}
+
 #[derive(Default)]
 struct Known {
     by_address: HashMap<u64, u32>,
@@ -63,10 +68,7 @@ impl<'p> Types<'p> {
         match self.get(kind) {
             Some(found) => found.name.clone(),
             None if kind == OTHER => OTHER_NAME.to_owned(),
-            None => {
-                let owned = kind.0.checked_sub(1).and_then(|n| OwnedKind::of_number(u8::try_from(n).ok()?));
-                owned.map_or(FREE_NAME, OwnedKind::name).to_owned()
-            }
+            None => owned_of(kind).map_or(FREE_NAME, OwnedKind::name).to_owned(),
         }
     }
 

@@ -1,10 +1,10 @@
 //! From block to block of an arena, and from object to object outside.
 
 use super::Heap;
-use super::arena_map::Block;
-use super::census::Census;
+use super::arena_map::{ArenaMap, Block, PoolMap};
+use super::census::{Census, Outside};
 use super::types::{TypeCache, of_owned};
-use crate::addr::Addr;
+use crate::addr::{Addr, AddrRange};
 use crate::cpython::obmalloc::PoolState;
 use crate::managed::{FREE, Losses, Object, Part, Walker};
 
@@ -28,24 +28,26 @@ impl<'h, 'p> PyWalker<'h, 'p> {
     }
 }
 
-impl Walker for PyWalker<'_, '_> {
-    fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
-        let heap = self.heap;
-        let Some(map) = heap.census.arena_of_part(part) else {
-            for outside in heap.census.outside_in(part.range) {
-                let (at, size) = (Addr::new(outside.at), outside.end - outside.start);
-                match outside.owned {
-                    Some(kind) => visit(&Object { addr: at, kind: of_owned(kind), size }),
-                    None => {
-                        if let Some(object) = self.object(at, size) {
-                            visit(&object);
-                        }
+impl PyWalker<'_, '_> {
+    /// What lies outside of the arenas and begins at one of these places.
+    fn outside(&mut self, all: &[Outside], visit: &mut dyn FnMut(&Object)) {
+        for outside in all {
+            let (at, size) = (Addr::new(outside.at), outside.end - outside.start);
+            match outside.owned {
+                Some(kind) => visit(&Object { addr: at, kind: of_owned(kind), size }),
+                None => {
+                    if let Some(object) = self.object(at, size) {
+                        visit(&object);
                     }
                 }
             }
-            return;
-        };
-        for pool in &map.pools {
+        }
+    }
+
+    /// The blocks of an arena's pools.
+    fn pools(&mut self, map: &ArenaMap, pools: &[PoolMap], losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
+        let heap = self.heap;
+        for pool in pools {
             let blocks = pool.start.saturating_add(heap.census.header());
             match pool.state {
                 PoolState::Used => {}
@@ -80,5 +82,32 @@ impl Walker for PyWalker<'_, '_> {
                 }
             }
         }
+    }
+}
+
+impl Walker for PyWalker<'_, '_> {
+    fn walk(&mut self, part: &Part, losses: &mut Losses, visit: &mut dyn FnMut(&Object)) {
+        let heap = self.heap;
+        match heap.census.arena_of_part(part) {
+            Some(map) => self.pools(map, &map.pools, losses, visit),
+            None => self.outside(heap.census.outside_in(part.range), visit),
+        }
+    }
+}
+
+impl Heap<'_> {
+    /// Visit what has bytes in `range`, or lies in a pool that has some: headers of pools, and the same as a walk over all parts.
+    pub(crate) fn each_in(&self, range: AddrRange, header: &mut dyn FnMut(AddrRange), visit: &mut dyn FnMut(&Object)) {
+        let mut walker = PyWalker::new(self);
+        let first = self.census.arenas.partition_point(|map| map.arena.range.end <= range.start);
+        let arenas = self.census.arenas.iter().skip(first);
+        for map in arenas.take_while(|map| map.arena.range.start < range.end) {
+            let from = map.pools.partition_point(|pool| pool.start.saturating_add(map.pool_size()) <= range.start);
+            let to = map.pools.partition_point(|pool| pool.start < range.end);
+            let pools = map.pools.get(from..to).unwrap_or_default();
+            pools.iter().for_each(|pool| header(AddrRange::sized(pool.start, self.census.header())));
+            walker.pools(map, pools, &mut Losses::default(), visit);
+        }
+        walker.outside(self.census.outside_over(range), visit);
     }
 }
