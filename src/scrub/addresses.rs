@@ -48,10 +48,10 @@ impl Plan<'_> {
 
     /// Whether what a register has is taken for an address, as on a stack. One that leads to an object which tells a value is none.
     pub(super) fn is_address(&self, value: u64) -> bool {
-        let tells = |other: &u64| self.has(Rule::Alike) && *other != value;
+        let tells = |other: u64| self.has(Rule::Alike) && other != value;
         self.leads_somewhere(value)
             && self.is_no_address(value.to_le_bytes(), Use::Stack, false).is_none()
-            && !self.objects.alike.get(&value).is_some_and(tells)
+            && !self.objects.alike(value).is_some_and(tells)
     }
 
     /// Whether an address is of memory that was set aside, and of which nothing is in the core: of no file, whose bytes are on disk.

@@ -12,6 +12,9 @@ use crate::memory::Memory;
 use crate::scrub::starts::Starts;
 use crate::targets::reads::{NameAt, Script};
 
+/// No more bytes before an object are its own ([`Form::prefix`]).
+const PREFIX: u64 = 8;
+
 /// What stays of the objects of a type.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Form {
@@ -193,7 +196,8 @@ impl<'s> HeapObjects<'s> {
     /// What is known of a run of memory.
     pub(super) fn within(&self, range: AddrRange, out: &mut Within) {
         let mut reader = self.heap.reader();
-        self.starts.each(range, |at| {
+        // Before an object that begins behind it stands some of that object.
+        self.starts.each(AddrRange::new(range.start, range.end.saturating_add(PREFIX)), |at| {
             let Some(node) = reader.node(at.since(Addr::NULL)) else { return };
             let Some(form) = self.forms.get(&node.kind) else { return };
             let of = |from: u64, len: u64| {

@@ -7,6 +7,7 @@
 //! | `objects` | what is known of managed objects |
 //! | `heaps` | heads of objects, and where strings have their characters |
 //! | `starts` | where objects begin |
+//! | `dotnet` | what stays of objects of .NET, by type |
 //! | `java` | fields of Java's objects that answers need |
 //! | `python` | the same for Python's, wherever they lie |
 //! | `blocks` | heads of malloc's blocks, and its lists |
@@ -31,6 +32,7 @@ mod apply;
 mod blocks;
 mod counts;
 mod debuggers;
+mod dotnet;
 mod fill;
 mod heaps;
 mod java;

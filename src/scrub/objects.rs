@@ -5,19 +5,13 @@ use std::collections::{HashMap, HashSet};
 use crate::addr::{Addr, AddrRange, union};
 use crate::cpython::anatomy::Anatomy;
 use crate::managed::{Heap, TypeIndex};
-use crate::scrub::heaps::{Form, Forms, HeapObjects, LENGTH, Within};
+use crate::scrub::heaps::{HeapObjects, Within};
 use crate::scrub::plan::Use;
 use crate::scrub::words::LOOK_BACK;
-use crate::scrub::{java, python};
+use crate::scrub::{dotnet, java, python};
 use crate::session::Session;
 use crate::targets::byte_set::ByteSet;
 use crate::targets::reads::NameAt;
-
-/// Bytes of the word before an object of .NET that tells of its lock (`ObjHeader::m_SyncBlockValue`).
-const SYNC_BLOCK_VALUE: u64 = 4;
-
-/// Heads of objects are no longer than this where they have no length: two words.
-const LONGEST_HEAD: u64 = 16;
 
 /// What is known of objects.
 #[derive(Default)]
@@ -36,6 +30,8 @@ pub(super) struct Objects<'s> {
     pub(super) pythons: Vec<Anatomy<'s>>,
     /// Objects that tell a value by their address, and those that may stand for them.
     pub(super) alike: HashMap<u64, u64>,
+    /// The first and the last of them: most words lead elsewhere.
+    alike_ends: (u64, u64),
     /// Characters of strings that no heap of those tells of, and how many bytes one has; by address.
     pub(super) texts: Vec<(AddrRange, u8)>,
     /// Names: texts that stay.
@@ -58,6 +54,12 @@ impl<'s> Objects<'s> {
     pub(super) fn is_outside(&self, value: u64) -> bool {
         let mut known = self.known_heaps().filter(|heap| !heap.starts.is_empty()).peekable();
         known.peek().is_some() && !known.any(|heap| heap.starts.covers(Addr::new(value)))
+    }
+
+    /// What may stand for the object that tells a value by this address, if one does.
+    pub(super) fn alike(&self, value: u64) -> Option<u64> {
+        let (first, last) = self.alike_ends;
+        if (first..=last).contains(&value) { self.alike.get(&value).copied() } else { None }
     }
 
     fn known_heaps(&self) -> impl Iterator<Item = &HeapObjects<'s>> {
@@ -103,8 +105,9 @@ pub(super) fn all<'s>(session: &'s Session<'_>, names: &HashSet<String>) -> Obje
             continue;
         }
         let Some(heap) = runtime.heap() else { continue };
-        if number < of_dotnet || !session.nativeaot().is_empty() && number >= java.end {
-            let (objects, found) = HeapObjects::new(heap, &session.process.memory, forms(heap), names);
+        let clr = session.coreclr().get(number);
+        if clr.is_some() || !session.nativeaot().is_empty() && number >= java.end {
+            let (objects, found) = HeapObjects::new(heap, &session.process.memory, dotnet::forms(heap, clr), names);
             out.named.extend(found.named);
             out.heaps.push(objects);
         } else if !java.contains(&number) {
@@ -114,36 +117,13 @@ pub(super) fn all<'s>(session: &'s Session<'_>, names: &HashSet<String>) -> Obje
     session.hotspot().iter().for_each(|hotspot| java::all(hotspot, names, &mut out));
     out.texts.sort_unstable();
     out.texts.dedup();
+    let ends = (out.alike.keys().min(), out.alike.keys().max());
+    out.alike_ends = (ends.0.copied().unwrap_or(0), ends.1.copied().unwrap_or(0));
     out.large_values = union(std::mem::take(&mut out.large_values));
     out
-}
-
-/// What stays of objects of .NET.
-fn forms(heap: &dyn Heap) -> Forms {
-    let head = head(heap);
-    let form = |kind: TypeIndex| {
-        let info = heap.type_info(kind)?;
-        let form = Form {
-            // Before free space stands what a compaction left there: the end of a text, as seen in 3.1.
-            prefix: if info.free { 0 } else { SYNC_BLOCK_VALUE },
-            head: info.elements.map_or(head, |elements| elements.start),
-            is_plain: !info.string && info.elements.is_none(),
-            is_string: info.string,
-            ..Form::default()
-        };
-        Some((kind, form))
-    };
-    kinds(heap).filter_map(form).collect()
 }
 
 /// All types of a heap.
 pub(super) fn kinds(heap: &dyn Heap) -> impl Iterator<Item = TypeIndex> {
     (0..heap.types()).filter_map(|i| u32::try_from(i).ok()).map(TypeIndex)
-}
-
-/// Bytes of a head without a length, told by the shortest that has one.
-fn head(heap: &dyn Heap) -> u64 {
-    let types = kinds(heap).filter_map(|kind| heap.type_info(kind));
-    let shortest = types.filter_map(|info| info.elements).map(|elements| elements.start).min();
-    shortest.unwrap_or(8 + LENGTH).saturating_sub(LENGTH).min(LONGEST_HEAD)
 }

@@ -246,3 +246,33 @@ fn what_gdb_takes_for_the_name_of_the_program_may_be_an_argument() {
     assert_eq!(named("libcoreclr.so"), b"libcoreclr.so");
     assert_eq!(named("user: hunter22"), [0; 14]);
 }
+
+/// What becomes of memory, asked for in runs of so many bytes, by where each piece of it begins.
+fn all_in_runs_of(plan: &Plan<'_>, len: u64) -> Vec<(Addr, Vec<u8>)> {
+    let mut out = Vec::new();
+    for &Part { range, .. } in plan.parts.iter().filter(|part| part.is_held) {
+        let whole = plan.process.memory.look(range.start, range.len() as usize);
+        let Ok(mut bytes) = whole else { continue };
+        for (i, run) in bytes.chunks_mut(len as usize).enumerate() {
+            let start = range.start.saturating_add(len * i as u64);
+            plan.apply(start, run, &mut Counts::default(), &mut LeftTexts::default());
+        }
+        out.push((range.start, bytes));
+    }
+    out
+}
+
+#[test]
+fn what_becomes_of_memory_is_the_same_wherever_runs_of_it_begin() {
+    for core in ["python311/core.zst", "python314/core.zst", "dotnet8-objects/core.zst", "java17-threads/core.zst"] {
+        let process = open(core);
+        let session = Session::new(&process);
+        let plan = plan(&session);
+        let (large, small) = (all_in_runs_of(&plan, 4 << 20), all_in_runs_of(&plan, 0x2008));
+        assert!(large.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() > 1 << 20, "{core}");
+        for ((at, large), (_, small)) in large.iter().zip(&small) {
+            let differ = large.iter().zip(small).position(|(large, small)| large != small);
+            assert_eq!(differ.map(|i| at.saturating_add(i as u64)), None, "{core}");
+        }
+    }
+}

@@ -139,10 +139,10 @@ impl<'a, 'p> Run<'a, 'p> {
             && used != Use::Image
             && keep != u8::MAX
             && plan.has(Rule::Alike)
-            && let Some(other) = plan.objects.alike.get(&value)
+            && let Some(other) = plan.objects.alike(value)
         {
             *word = other.to_le_bytes();
-            let by = if *other == value { By::Kept(Kept::Pointers) } else { By::Rule(Rule::Alike) };
+            let by = if other == value { By::Kept(Kept::Pointers) } else { By::Rule(Rule::Alike) };
             counts.count(by, WORD);
             return (u8::MAX, Kept::Pointers);
         }

@@ -14,7 +14,7 @@ use super::scene::{Leads, Scene};
 use super::source::Source;
 use super::tracked::Tracked;
 use super::types::{OTHER, TypeCache, Types, of_owned};
-use super::visit::{Held, Owned};
+use super::visit::Held;
 use super::{MALLOC, MIN_OBJECT, PYMALLOC};
 use crate::addr::{Addr, AddrRange, union};
 use crate::cpython::objects::{Objects, flags};
@@ -38,6 +38,8 @@ pub(super) struct Outside {
     pub(super) owned: Option<OwnedKind>,
     /// Whose memory it is; 0 of objects.
     pub(super) owner: u64,
+    /// Whether the collector tracks it.
+    tracked: bool,
 }
 
 /// Everything that is known of blocks and objects.
@@ -104,16 +106,22 @@ impl Census {
             blocks: 0,
             debug: scene.debug,
         };
-        let mut leads = Leads::default();
+        let (mut leads, mut inside) = (Leads::default(), Vec::with_capacity(maps.len()));
         for (mut map, mut found) in maps {
             map.before = census.blocks;
             census.blocks += map.states.len();
             census.arenas.push(map);
             leads.owned.append(&mut found.owned);
             leads.outside.append(&mut found.outside);
+            inside.push(found);
         }
-        leads.outside.extend(lists.objects.iter().map(|at| at.get()));
+        let tracked = lists.objects.iter().map(|at| at.get());
+        leads.outside.extend(tracked.filter(|at| !scene.is_known_place(*at)));
         census.flag_tracked(lists);
+        for (at, kind) in inside.iter().flat_map(Leads::inside) {
+            census.mark_owned(&scene, at, kind);
+        }
+        drop(inside);
         census.search(&scene, &source, leads, lists, notes);
         let unsound =
             census.arenas.iter().flat_map(|a| &a.pools).filter(|p| p.state == PoolState::Used && !p.sound).count();
@@ -154,7 +162,8 @@ impl Census {
             }
             seen.insert(at);
             let start = at.saturating_sub(kind.prefix + scene.debug);
-            found.push(Outside { start, at, end: at.saturating_add(size), owned: None, owner: 0 });
+            let tracked = lists.has(Addr::new(at));
+            found.push(Outside { start, at, end: at.saturating_add(size), owned: None, owner: 0, tracked });
             let kind = kind.clone();
             scene.types.confirm(&kind);
             visitor.each(at, &kind, 0, &mut |_, held| {
@@ -167,7 +176,7 @@ impl Census {
             });
         }
         for (memory, owner) in owned {
-            if self.mark_owned(scene, &memory) || scene.is_known_place(memory.at) {
+            if self.mark_owned(scene, memory.at, memory.kind) || scene.is_known_place(memory.at) {
                 continue;
             }
             let at = Addr::new(memory.at);
@@ -175,17 +184,13 @@ impl Census {
             if scene.runtime.process.base().entries.at(at).is_none() {
                 continue;
             }
-            found.push(Outside { start: memory.at, at: memory.at, end, owned: Some(memory.kind), owner });
+            let tracked = lists.has(at);
+            found.push(Outside { start: memory.at, at: memory.at, end, owned: Some(memory.kind), owner, tracked });
         }
         // An object goes before memory, and one that the collector tracks before what only looks like one.
-        found.sort_by_key(|o| (o.start, !lists.has(Addr::new(o.at)), o.owned.is_some(), std::cmp::Reverse(o.end)));
+        found.sort_by_key(|o| (o.start, !o.tracked, o.owned.is_some(), std::cmp::Reverse(o.end)));
         for outside in found.into_iter().filter(|o| o.end > o.start) {
-            let known = lists.has(Addr::new(outside.at));
-            while known
-                && let Some(last) = self.outside.last()
-                && last.end > outside.start
-                && !lists.has(Addr::new(last.at))
-            {
+            while outside.tracked && self.outside.last().is_some_and(|last| last.end > outside.start && !last.tracked) {
                 self.outside.pop();
             }
             if self.outside.last().is_none_or(|last| last.end <= outside.start) {
@@ -198,9 +203,9 @@ impl Census {
     }
 
     /// Note that a block is memory of an object; whether it is one of an arena.
-    fn mark_owned(&mut self, scene: &Scene<'_, '_>, memory: &Owned) -> bool {
-        let at = Addr::new(memory.at);
-        let Some(i) = scene.arenas.find(Addr::new(memory.at)) else { return false };
+    fn mark_owned(&mut self, scene: &Scene<'_, '_>, at: u64, kind: OwnedKind) -> bool {
+        let at = Addr::new(at);
+        let Some(i) = scene.arenas.find(at) else { return false };
         let Some(map) = self.arenas.get_mut(i) else { return true };
         let place = map.place(&scene.pools, at).map(|(_, _, place)| place);
         // The items [x, int] of a list look like an integer: what is owned is no object, unless the collector knows it.
@@ -208,7 +213,7 @@ impl Census {
             && Block::of(*state) != Block::Free
             && *state & TRACKED == 0
         {
-            *state = OWNED + memory.kind.number();
+            *state = OWNED + kind.number();
         }
         true
     }

@@ -1,7 +1,10 @@
 //! Arenas and single objects as a census looks at them.
 
+use std::collections::HashSet;
+
 use super::arena_map::{ArenaMap, Block, FREE, OTHER_BLOCK, PoolMap};
 use super::deque::Cursor;
+use super::owned::OwnedKind;
 use super::places::Places;
 use super::source::{Source, word};
 use super::types::{TypeCache, Types};
@@ -18,9 +21,35 @@ use crate::memory::walk::Walks;
 /// What one arena's objects lead to.
 #[derive(Default)]
 pub(super) struct Leads {
-    /// Memory, and whose it is.
+    /// Memory that begins in an arena: where, and in the highest byte the number of what it is for.
+    inside: Vec<u64>,
+    /// Other memory, and whose it is.
     pub(super) owned: Vec<(Owned, u64)>,
     pub(super) outside: Vec<u64>,
+}
+
+/// Bits of an address in user space, on every machine that is read.
+const ADDRESS_BITS: u32 = 56;
+
+impl Leads {
+    /// Memory that begins in an arena: where, and what it is for.
+    pub(super) fn inside(&self) -> impl Iterator<Item = (u64, OwnedKind)> + '_ {
+        let of = |word: &u64| {
+            let kind = OwnedKind::of_number((word >> ADDRESS_BITS) as u8)?;
+            Some((word & ((1 << ADDRESS_BITS) - 1), kind))
+        };
+        self.inside.iter().filter_map(of)
+    }
+
+    /// There are no more: of what is led to again and again, the last time stays.
+    fn finish(&mut self) {
+        let mut seen = HashSet::new();
+        self.outside.reverse();
+        self.outside.retain(|to| seen.insert(*to));
+        self.outside.reverse();
+        self.outside.shrink_to_fit();
+        self.inside.shrink_to_fit();
+    }
 }
 
 /// What censuses look at.
@@ -158,6 +187,8 @@ impl<'p> Scene<'_, 'p> {
             }
             start = start.saturating_add(size);
         }
+        map.states.shrink_to_fit();
+        leads.finish();
         (map, leads)
     }
 
@@ -192,6 +223,11 @@ impl<'p> Scene<'_, 'p> {
                 match held {
                     Held::Object(_, to) if !self.is_known_place(to) => leads.outside.push(to),
                     Held::Object(..) => {}
+                    Held::Memory(Owned { kind, at, .. })
+                        if at < 1 << ADDRESS_BITS && self.arenas.find(Addr::new(at)).is_some() =>
+                    {
+                        leads.inside.push(u64::from(kind.number()) << ADDRESS_BITS | at);
+                    }
                     Held::Memory(memory) => leads.owned.push((memory, at)),
                 }
                 true
