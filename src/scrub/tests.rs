@@ -276,3 +276,23 @@ fn what_becomes_of_memory_is_the_same_wherever_runs_of_it_begin() {
         }
     }
 }
+
+#[test]
+fn what_exceptions_say_by_number_stays() {
+    let process = open("dotnet8-objects/core.zst");
+    let session = Session::new(&process);
+    let plan = plan(&session);
+    let types = session.coreclr().first().unwrap().types();
+    let exceptions = crate::commands::exceptions(&session).exceptions;
+    assert!(exceptions.len() > 10);
+    for exception in exceptions {
+        let kind = process.memory.ptr(exception.object).unwrap();
+        let field = types.object_fields(kind).into_iter().find(|field| types.field_name(field) == "_HResult").unwrap();
+        let at = exception.object.saturating_add(field.offset);
+        let number = format!("0x{:08x}", process.memory.u32(at).unwrap());
+        assert_eq!(exception.hresult, Some(number));
+        let skip = at.since(at.align_down(8)) as usize;
+        let (was, is) = (process.memory.look(at, 4).unwrap(), becomes(&plan, at.align_down(8)));
+        assert_eq!(is.get(skip..skip + 4).unwrap(), was.to_vec());
+    }
+}
