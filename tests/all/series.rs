@@ -316,8 +316,19 @@ fn until_there_are(file: &Path, count: usize, recorder: &mut Child) {
 }
 
 fn recorder(target: &Target, file: &Path) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_coremap"));
-    command.args(["record", "--json", &target.path(), "--every", "50ms", "-o", text(file)]);
+    // What starts the tests may have SIGINT ignored.
+    let mut command = Command::new("env");
+    command.args([
+        "--default-signal",
+        env!("CARGO_BIN_EXE_coremap"),
+        "record",
+        "--json",
+        &target.path(),
+        "--every",
+        "50ms",
+        "-o",
+        text(file),
+    ]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 

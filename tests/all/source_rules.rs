@@ -24,6 +24,7 @@ const NO_LISTS: &[(&str, &str, &str)] = &[
         "chunks, upwards, at most GUESS_CHUNKS",
     ),
     ("src/managed/linear.rs", "while at < window.end && at < end", "objects, upwards, to the end of their part"),
+    ("src/managed/graph/knot.rs", "while let Some(number) = next", "set bits of a row, upwards"),
     ("src/managed/linear.rs", "while at < stop", "objects, upwards, to the end of their part"),
     ("src/managed/linear.rs", "for _ in 0..CHAIN", "objects, upwards, CHAIN of them"),
     ("src/hotspot/vm/tables.rs", "for _ in 0..limits::MAX_VM_TABLE_ROWS", "rows of an array, upwards"),

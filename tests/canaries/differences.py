@@ -6,6 +6,7 @@ ALLOWED = [
     (".*", r"core\.(path|size|producer|packed|truncated)", "it is another file"),
     ("threads.*|exceptions", r".*exception\.message", "a message is a value"),
     ("refs", "exit status", "numbers that only look like addresses point at nothing any more"),
+    ("summary|stacks", r"findings\[\]\.text", "a text quotes what memory is filled with, or the environment, which go"),
     ("malloc", r"findings\[\]\..*", "blocks that are filled alike are told by what fills them, which goes"),
     ("retained|gcroot.*", r".*(dominator_field|chain\[\]\.field)", "of an entry of a Python dict this is its key"),
     ("gcroot.*", "more", "ways to a key of a Python dict are told apart by the first characters of the key"),

@@ -36,11 +36,12 @@ pub(super) trait Search {
     fn take(&mut self, all: &[Self::Next], looked: &Self::Looked) -> bool;
 }
 
-/// States of a part: nobody's, to be looked up, somebody is at it, done.
+/// States of a part: nobody's, to be looked up, somebody is at it, done, too small for any but the one who takes it.
 const FREE: u8 = 0;
 const READY: u8 = 1;
 const TAKEN: u8 = 2;
 const DONE: u8 = 3;
+const SMALL: u8 = 4;
 
 /// Objects of the queue, and what they refer to.
 struct Part<S: Search> {
@@ -109,7 +110,7 @@ pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut 
                     break;
                 }
                 let alone = count < SHARED;
-                free.state.store(if alone { TAKEN } else { READY }, Ordering::Release);
+                free.state.store(if alone { SMALL } else { READY }, Ordering::Release);
                 tail += 1;
                 if alone {
                     // Too few to wait for: by the time that it is their turn, more may have come.
@@ -137,8 +138,7 @@ pub(super) fn run<S: Search, L: FnMut(&[S::Next], &mut S::Looked)>(search: &mut 
             let Some(own) = part(head) else { break };
             match own.state.load(Ordering::Acquire) {
                 DONE => {}
-                // It has few objects.
-                TAKEN if own.lock().0.len() < SHARED => own.look(&mut look),
+                SMALL => own.look(&mut look),
                 _ if own.claim() => own.look(&mut look),
                 _ => {
                     // Somebody is at it: look up another one meanwhile.

@@ -1,8 +1,6 @@
 //! What a search for one object has met: a bit for each word of the heap, of which those that a root
 //! set can be undone.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::managed::graph::room::{GraphError, Room, Table};
 
 /// Words of marks in a block, which is undone as a whole.
@@ -10,11 +8,11 @@ const BLOCK: usize = 512;
 
 /// One mark a word of the heap.
 pub(super) struct Marks {
-    words: Table<AtomicU64>,
+    words: Table<u64>,
     /// What was marked when the last root was done with.
     done: Table<u64>,
     /// Blocks in which the two differ.
-    changed: Vec<AtomicU64>,
+    changed: Vec<u64>,
 }
 
 impl Marks {
@@ -24,30 +22,29 @@ impl Marks {
     /// [`GraphError::NoRoom`]
     pub(super) fn new(words: u64, room: &Room) -> Result<Marks, GraphError> {
         let len = (words / 64 + 1) as usize;
-        let changed = (0..=len / BLOCK / 64).map(|_| AtomicU64::new(0)).collect();
+        let changed = vec![0; len / BLOCK / 64 + 1];
         Ok(Marks { words: room.table(len)?, done: room.table(len)?, changed })
     }
 
     /// The marks of a word and those beside it.
     #[inline(always)]
     pub(super) fn word(&self, index: u64) -> u64 {
-        self.words.get((index / 64) as usize).map_or(0, |word| word.load(Ordering::Relaxed))
+        self.words.get((index / 64) as usize).copied().unwrap_or(0)
     }
 
     /// Mark a word; whether it was not marked yet.
     #[inline(always)]
-    pub(super) fn mark(&self, index: u64) -> bool {
+    pub(super) fn mark(&mut self, index: u64) -> bool {
         let at = (index / 64) as usize;
-        let Some(word) = self.words.get(at) else { return false };
+        let Some(word) = self.words.get_mut(at) else { return false };
         let bit = 1 << (index % 64);
-        if word.load(Ordering::Relaxed) & bit != 0 || word.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+        if *word & bit != 0 {
             return false;
         }
+        *word |= bit;
         let block = at / BLOCK;
-        if let Some(changed) = self.changed.get(block / 64)
-            && changed.load(Ordering::Relaxed) >> (block % 64) & 1 == 0
-        {
-            changed.fetch_or(1 << (block % 64), Ordering::Relaxed);
+        if let Some(changed) = self.changed.get_mut(block / 64) {
+            *changed |= 1 << (block % 64);
         }
         true
     }
@@ -55,7 +52,7 @@ impl Marks {
     /// Keep what was marked since the last time, or undo it.
     pub(super) fn settle(&mut self, keep: bool) {
         for (i, changed) in self.changed.iter_mut().enumerate() {
-            let bits = std::mem::take(changed.get_mut());
+            let bits = std::mem::take(changed);
             for bit in (0..64).filter(|bit| bits >> bit & 1 != 0) {
                 let from = (i * 64 + bit) * BLOCK;
                 let to = (from + BLOCK).min(self.words.len());
@@ -63,9 +60,9 @@ impl Marks {
                 let done = self.done.get_mut(from..to).unwrap_or_default();
                 for (word, done) in words.iter_mut().zip(done) {
                     if keep {
-                        *done = *word.get_mut();
+                        *done = *word;
                     } else {
-                        *word.get_mut() = *done;
+                        *word = *done;
                     }
                 }
             }

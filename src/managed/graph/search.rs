@@ -80,7 +80,7 @@ impl<'g> Search<'g> {
                 found.more = true;
                 break;
             }
-            let way = self.from(root.object.get(), &marks)?;
+            let way = self.from(root.object.get(), &mut marks)?;
             marks.settle(way.is_none());
             if let Some(way) = way {
                 found.paths.push(Path { root: *root, steps: self.links(&way) });
@@ -91,7 +91,7 @@ impl<'g> Search<'g> {
     }
 
     /// A shortest way from `start` to the object, both included.
-    fn from(&mut self, start: u64, marks: &Marks) -> Result<Option<Vec<u64>>, GraphError> {
+    fn from(&mut self, start: u64, marks: &mut Marks) -> Result<Option<Vec<u64>>, GraphError> {
         if start == self.target {
             return Ok(Some(vec![start]));
         }
@@ -105,7 +105,7 @@ impl<'g> Search<'g> {
         }
     }
 
-    fn search<W: Word>(&mut self, index: u64, marks: &Marks) -> Result<Option<Vec<u64>>, GraphError> {
+    fn search<W: Word>(&mut self, index: u64, marks: &mut Marks) -> Result<Option<Vec<u64>>, GraphError> {
         let graph = self.graph;
         let mut walk: Walk<'_, 'g, W> = Walk {
             graph,
@@ -125,7 +125,7 @@ impl<'g> Search<'g> {
         run(&mut walk, || {
             let mut reader = graph.reader();
             let mut addrs = Vec::with_capacity(TOGETHER);
-            move |all: &[Next], out: &mut Held| out.look(graph, marks, &mut *reader, &mut addrs, all)
+            move |all: &[Next], out: &mut Held| out.look(graph, &mut *reader, &mut addrs, all)
         });
         let met = if matches!(walk.end, Some(Ok(_))) { walk.level } else { walk.queue.len() };
         let way = walk.way();
@@ -193,21 +193,14 @@ struct Held {
 
 impl Held {
     /// Look at objects, until they hold [`MOST`].
-    fn look(
-        &mut self,
-        graph: Graph<'_>,
-        marks: &Marks,
-        reader: &mut dyn ObjectReader,
-        addrs: &mut Vec<u64>,
-        all: &[Next],
-    ) {
+    fn look(&mut self, graph: Graph<'_>, reader: &mut dyn ObjectReader, addrs: &mut Vec<u64>, all: &[Next]) {
         self.values.clear();
         self.ends.clear();
         self.rest = None;
         while let Some(some) = all.get(self.ends.len()..).filter(|some| !some.is_empty()) {
             addrs.clear();
             addrs.extend(some.iter().take(TOGETHER).map(|next| next.addr));
-            // Objects lie anywhere, and so do their marks: asked for together, they come together.
+            // Objects lie anywhere: asked for together, they come together.
             black_box(addrs.iter().fold(0, |sum, &addr| sum ^ graph.first_word(addr)));
             reader.look(addrs, MOST - self.values.len(), &mut self.looked);
             let before = self.values.len();
@@ -215,8 +208,6 @@ impl Held {
                 |value: u64| graph.space.run(value).filter(|_| value & 7 == 0).map_or(NOWHERE, |run| run.index(value));
             self.values.extend(self.looked.held.iter().map(|&value| (value, place(value))));
             self.ends.extend(self.looked.ends.iter().map(|end| before + end));
-            let new = self.values.get(before..).unwrap_or_default();
-            black_box(new.iter().fold(0, |sum, &(_, index)| sum ^ marks.word(index)));
             self.rest = self.looked.next;
             if self.rest.is_some() || self.values.len() >= MOST {
                 return;
@@ -229,7 +220,7 @@ impl Held {
 struct Walk<'s, 'g, W> {
     graph: Graph<'g>,
     target: u64,
-    marks: &'s Marks,
+    marks: &'s mut Marks,
     queue: Pieces<W>,
     head: usize,
     near: Option<&'g Run<'g>>,
@@ -261,6 +252,8 @@ impl<W: Word> ahead::Search for Walk<'_, '_, W> {
     }
 
     fn take(&mut self, all: &[Next], held: &Held) -> bool {
+        // Marks lie anywhere too. They are asked for by the thread that sets them: what another one has read, it would have to take back.
+        black_box(held.values.iter().fold(0, |sum, &(_, index)| sum ^ self.marks.word(index)));
         let mut from = 0;
         for (next, &end) in all.iter().zip(&held.ends) {
             self.enter(next.place);
