@@ -188,7 +188,7 @@ fn plain_read(path: &str) -> Fallible<Run> {
 }
 
 /// The commands, each so often.
-const COMMANDS: [(&[&str], usize); 8] = [
+const COMMANDS: [(&[&str], usize); 11] = [
     (&["info"], 3),
     (&["summary"], 3),
     (&["summary", "--zero-fill"], 2),
@@ -197,6 +197,9 @@ const COMMANDS: [(&[&str], usize); 8] = [
     (&["regions"], 2),
     (&["heapstat"], 2),
     (&["search", TEXT], 2),
+    (&["retained"], 2),
+    (&["retained", "--memory", "1GiB"], 1),
+    (&["triage"], 2),
 ];
 
 fn commands(path: &str, bytes: u64) -> Fallible {

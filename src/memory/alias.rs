@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use crate::addr::{Addr, AddrRange};
 use crate::limits;
-use crate::memory::scan::is_zero;
 use crate::range_map::{RangeMap, Ranged};
 use crate::targets::FileMapping;
 use crate::targets::MappingName;
@@ -26,14 +25,14 @@ pub struct Alias {
     pub first: Addr,
     /// Name of what is mapped.
     pub path: Arc<str>,
-    /// Whether bytes of both views were there to compare.
+    /// Whether bytes of both views were there to compare, and agreed.
     pub compared: bool,
 }
 
 impl Alias {
     /// How it is known, in words.
     pub fn evidence(&self) -> String {
-        let how = if self.compared { "equal bytes" } else { "one view writable, the other not; bytes not compared" };
+        let how = if self.compared { "bytes agree" } else { "one view writable, the other not; bytes not compared" };
         format!("NT_FILE: same name and offset as {}; {how}", self.first)
     }
 }
@@ -125,8 +124,8 @@ fn second_view(target: &dyn Target, path: &Arc<str>, view: &View, first: &View) 
     let alias =
         |compared| Alias { range: AddrRange::sized(here, common.len()), first: there, path: path.clone(), compared };
     let writable = |v: &View| v.perms.map(|p| p.write);
-    match same_bytes(target, here, there, common.len()) {
-        Some(Comparison::Equal) => Some(alias(true)),
+    match compare(target, here, there, common.len()) {
+        Some(Comparison::Agree) => Some(alias(true)),
         Some(Comparison::Differ) => None,
         // Nothing but zeros, or nothing dumped: two fresh files of one name
         // look like that too, but those would have equal access.
@@ -138,18 +137,23 @@ fn second_view(target: &dyn Target, path: &Arc<str>, view: &View, first: &View) 
 }
 
 enum Comparison {
-    Equal,
+    Agree,
     Differ,
     Zero,
 }
 
+/// Of two views of the same pages at most one word in so many differs: who reads a process that runs may read one view before a word
+/// is written and the other after. Different files of one name have next to nothing in common.
+const WRITTEN_MEANWHILE: usize = 16;
+
 /// Compare pages spread over both ranges; `None` where no page is in the core
 /// twice.
-fn same_bytes(target: &dyn Target, a: Addr, b: Addr, len: u64) -> Option<Comparison> {
+fn compare(target: &dyn Target, a: Addr, b: Addr, len: u64) -> Option<Comparison> {
     let page = crate::memory::scan::PAGE;
     let pages = len / page;
     let step = (pages / SAMPLES).max(1);
-    let mut any = None;
+    let mut have = false;
+    let (mut written, mut differ) = (0, 0);
     for i in (0..pages).step_by(step as usize).take(SAMPLES as usize + 1) {
         let bytes = |base: Addr| {
             let range = AddrRange::sized(base.saturating_add(i * page), page);
@@ -157,14 +161,15 @@ fn same_bytes(target: &dyn Target, a: Addr, b: Addr, len: u64) -> Option<Compari
             target.dumped_runs(range).first().filter(|r| r.range == range).map(|r| r.bytes)
         };
         let (Some(x), Some(y)) = (bytes(a), bytes(b)) else { continue };
-        if x != y {
-            return Some(Comparison::Differ);
+        have = true;
+        for (x, y) in x.as_chunks::<8>().0.iter().zip(y.as_chunks::<8>().0) {
+            written += usize::from(*x != [0; 8] || *y != [0; 8]);
+            differ += usize::from(x != y);
         }
-        any = match any {
-            Some(Comparison::Equal) => any,
-            _ if is_zero(x) => Some(Comparison::Zero),
-            _ => Some(Comparison::Equal),
-        };
     }
-    any
+    have.then_some(match written {
+        0 => Comparison::Zero,
+        _ if differ * WRITTEN_MEANWHILE <= written => Comparison::Agree,
+        _ => Comparison::Differ,
+    })
 }

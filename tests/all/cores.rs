@@ -428,6 +428,23 @@ fn of_two_views_of_a_memfd_one_is_double_mapped() {
     }
 }
 
+/// Who reads a process that runs reads one view before a word is written and the other after it.
+#[test]
+fn a_view_is_one_although_a_word_was_written_meanwhile_and_none_with_other_bytes() {
+    let name = "native-glibc-kernel";
+    let markers = &real::truth(name).all["markers"];
+    let [first, second] = ["memfd_rw", "memfd_rx"].map(|marker| hex(&markers[marker]));
+    let kinds = |words: &[(u64, u64)]| {
+        let out = run(["regions", "--json", real::patched(name, words).path().to_str().unwrap()]);
+        let regions = out.json();
+        let kinds = [first, second].map(|at| kinds_in(rows(&regions, "regions"), at, at + 0x10000));
+        kinds.into_iter().flat_map(|kinds| kinds.into_keys()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(kinds(&[(second + 0x1008, 0x5ec2e7)]), ["DoubleMapped", "SharedMemory"].map(str::to_owned).into());
+    let others: Vec<(u64, u64)> = (0..0x10000 / 8).map(|i| (second + 8 * i, 0x5ec2e7 + i)).collect();
+    assert_eq!(kinds(&others), ["SharedMemory".to_owned()].into());
+}
+
 #[test]
 fn data_files_are_mapped_files() {
     for name in native() {
