@@ -39,7 +39,7 @@ def comparable(command, answer):
     if command[0] == "refs":
         # Frames that were left, freed memory, code and files have words that lead somewhere by chance or did once; a word
         # that leads into the middle of an object may be a number. All these go.
-        gone = ("stack (left over)", "Image", "MappedFile", "GCHeapToBeFreed")
+        gone = ("stack (left over)", "Image", "MappedFile", "GCHeapToBeFreed", "free object space")
         return {"refs": [row for row in answer.get("refs") or [] if row["from"] not in gone and row["offset"] == 0]}
     if isinstance(answer.get("clusters"), list):
         # Blocks that are filled alike are one cluster, and what fills them goes: what there is of each size stays.
