@@ -23,13 +23,13 @@ use crate::targets::{Arch, at};
 /// Bytes of memory that are looked through at once.
 const AT_ONCE: u64 = 4096;
 
-fn open(core: &str) -> Process {
+pub(super) fn open(core: &str) -> Process {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores").join(core);
     let options = Options { record_bytes: true, ..Options::default() };
     Process::open(&path, &options, &Progress::silent()).unwrap()
 }
 
-fn plan<'s>(session: &'s Session<'_>) -> Plan<'s> {
+pub(super) fn plan<'s>(session: &'s Session<'_>) -> Plan<'s> {
     scrub_plan(session, Fill::ByLength, Level::Values, &Progress::silent())
 }
 
