@@ -336,7 +336,7 @@ fn what_exceptions_say_by_number_stays() {
 }
 
 /// Whether all these bytes were told to be a structure or a name, wherever they lie.
-fn are_found(plan: &Plan<'_>, at: Addr, len: u64) -> bool {
+pub(super) fn are_found(plan: &Plan<'_>, at: Addr, len: u64) -> bool {
     (0..len).map(|i| at.saturating_add(i)).all(|at| {
         let bit = at.since(at.align_down(8));
         known(plan, Use::Data, at).found >> bit & 1 != 0
@@ -389,4 +389,17 @@ fn methods_of_interpreted_frames_stay_though_their_addresses_read_as_text() {
         count += 1;
     }
     assert!(count > 3);
+}
+
+#[test]
+fn how_long_names_of_dotnets_threads_are_stays_without_a_heap() {
+    // Cut down to what threads need: no object of it can be walked.
+    let process = open("dotnet8-threads/core.zst");
+    let session = Session::new(&process);
+    let plan = plan(&session);
+    // A length of 8, and the first two characters of "lab-main".
+    let head = 8 | u64::from(u32::from(b'a') << 16 | u32::from(b'l')) << 32;
+    let heads = words(&plan, |_, _, value| value == head);
+    assert!(!heads.is_empty());
+    assert!(heads.iter().any(|(at, _)| becomes(&plan, *at) == head.to_le_bytes()));
 }
