@@ -7,7 +7,7 @@ const SYSTEM: [&str; 5] = ["/usr/", "/lib/", "/lib64/", "/bin/", "/sbin/"];
 const NOT_SYSTEM: [&str; 2] = ["/usr/local/", "/usr/src/"];
 
 /// How names of files of runtimes begin, wherever they are installed.
-const RUNTIMES: [&str; 18] = [
+const RUNTIMES: [&str; 19] = [
     "libcoreclr",
     "libclr",
     "libhostfxr",
@@ -26,6 +26,7 @@ const RUNTIMES: [&str; 18] = [
     "libtcmalloc",
     "libmimalloc",
     "libc.",
+    "linux-vdso.so",
 ];
 
 /// The same where it is all of the name.

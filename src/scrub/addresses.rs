@@ -6,7 +6,7 @@
 
 use crate::addr::Addr;
 use crate::map::Kind;
-use crate::native::unwind::code::follows_call;
+use crate::native::unwind::code::{follows_call, is_signal_return};
 use crate::scrub::letters::{is_printable, is_readable};
 use crate::scrub::plan::{Part, Use};
 use crate::scrub::{Plan, Rule};
@@ -100,9 +100,10 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether the instruction before this one is a call, as far as the code can be read.
+    /// Whether the instruction before this one is a call, as far as the code can be read, or a signal's handler returns here.
     fn is_return_address(&self, at: Addr) -> bool {
-        follows_call(&self.process.memory, self.process.arch(), at) != Some(false)
+        let (memory, arch) = (&self.process.memory, self.process.arch());
+        follows_call(memory, arch, at) != Some(false) || is_signal_return(memory, arch, at)
     }
 
     /// Whether a word is an address of mapped memory.
@@ -115,5 +116,34 @@ impl Plan<'_> {
     pub(super) fn part(&self, at: Addr) -> Option<&Part> {
         let i = self.parts.partition_point(|part| part.range.end <= at);
         self.parts.get(i).filter(|part| part.range.contains(at))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::memory::Memory;
+    use crate::scrub::tests::{open, plan};
+    use crate::session::Session;
+
+    #[test]
+    fn where_handlers_of_signals_return_is_an_address() {
+        // A program that is not position-independent, with code of its own to return there: mov rax, 15; syscall.
+        const RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05];
+        let process = open("go-gcore/core.zst");
+        let session = Session::new(&process);
+        let plan = plan(&session);
+        let images = plan.parts.iter().filter(|part| part.used == Use::Image && !part.is_writable);
+        let places = images.flat_map(|part| {
+            let bytes = process.memory.look(part.range.start, part.range.len() as usize).unwrap_or_default();
+            let found: Vec<usize> = memchr::memmem::find_iter(&bytes, &RETURN).collect();
+            found.into_iter().map(|i| part.range.start.saturating_add(i as u64)).collect::<Vec<_>>()
+        });
+        let places: Vec<Addr> = places.filter(|at| at.get() < 1 << 40).collect();
+        assert!(!places.is_empty());
+        for at in places {
+            assert_eq!(plan.is_no_address(at.get().to_le_bytes(), Use::Stack, false), None, "{at}");
+        }
     }
 }

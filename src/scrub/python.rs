@@ -55,3 +55,29 @@ pub(super) fn within(python: &Anatomy<'_>, range: AddrRange, out: &mut Within) {
         Part::Alike(_) => {}
     });
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use crate::layout::StructView;
+    use crate::memory::Memory;
+    use crate::scrub::tests::{are_found, open, plan};
+    use crate::session::Session;
+
+    #[test]
+    fn what_counts_arenas_stays_wherever_an_interpreter_is() {
+        let process = open("python313-tasks/core.zst");
+        let session = Session::new(&process);
+        let plan = plan(&session);
+        let runtime = session.cpython().first().unwrap().runtime();
+        let interpreter = *runtime.interpreters.first().unwrap();
+        // A pointer, since 3.13.
+        let place = runtime.view("PyInterpreterState", interpreter).addr_of("obmalloc").unwrap();
+        let at = process.memory.ptr(place).unwrap();
+        let state = StructView::new(&process.memory, &runtime.layout, "_obmalloc_state", at);
+        assert!(state.u32("mgmt.maxarenas").unwrap() > 0);
+        assert!(are_found(&plan, place, 8));
+        assert!(are_found(&plan, state.addr_of("mgmt.arenas").unwrap(), 8));
+        assert!(are_found(&plan, state.addr_of("mgmt.maxarenas").unwrap(), 4));
+    }
+}

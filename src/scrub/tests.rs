@@ -10,6 +10,7 @@ use super::plan::{Part, Use};
 use super::{Counts, Fill, LeftTexts, Level, Plan, Rule, notes};
 use crate::addr::{Addr, AddrRange};
 use crate::commands::shrink::scrub_plan;
+use crate::managed::Execution;
 use crate::map::Kind;
 use crate::memory::Memory;
 use crate::phase::Phase;
@@ -22,13 +23,13 @@ use crate::targets::{Arch, at};
 /// Bytes of memory that are looked through at once.
 const AT_ONCE: u64 = 4096;
 
-fn open(core: &str) -> Process {
+pub(super) fn open(core: &str) -> Process {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cores").join(core);
     let options = Options { record_bytes: true, ..Options::default() };
     Process::open(&path, &options, &Progress::silent()).unwrap()
 }
 
-fn plan<'s>(session: &'s Session<'_>) -> Plan<'s> {
+pub(super) fn plan<'s>(session: &'s Session<'_>) -> Plan<'s> {
     scrub_plan(session, Fill::ByLength, Level::Values, &Progress::silent())
 }
 
@@ -332,4 +333,73 @@ fn what_exceptions_say_by_number_stays() {
         let (was, is) = (process.memory.look(at, 4).unwrap(), becomes(&plan, at.align_down(8)));
         assert_eq!(is.get(skip..skip + 4).unwrap(), was.to_vec());
     }
+}
+
+/// Whether all these bytes were told to be a structure or a name, wherever they lie.
+pub(super) fn are_found(plan: &Plan<'_>, at: Addr, len: u64) -> bool {
+    (0..len).map(|i| at.saturating_add(i)).all(|at| {
+        let bit = at.since(at.align_down(8));
+        known(plan, Use::Data, at).found >> bit & 1 != 0
+    })
+}
+
+#[test]
+fn names_of_javas_threads_stay_where_the_heap_is_no_more() {
+    let process = open("java17-threads/core.zst");
+    let session = Session::new(&process);
+    let plan = plan(&session);
+    let vm = session.hotspot().first().unwrap();
+    let classes = vm.classes();
+    let follow = |object: Addr, field: &str| {
+        let class = classes.class_of(object).unwrap();
+        let at = object.saturating_add(classes.field(&class, field).unwrap().offset);
+        (at, classes.reference(at).unwrap())
+    };
+    let objects = vm.all_threads().by_address.values().filter_map(|thread| thread.object.clone());
+    let objects: Vec<_> = objects.filter(|object| object.name.is_some()).collect();
+    assert!(objects.len() > 5);
+    for object in objects {
+        let (name_at, name) = follow(object.address, "name");
+        let (value_at, value) = follow(name, "value");
+        let reference = classes.encoding.unit();
+        assert!(are_found(&plan, name_at, reference) && are_found(&plan, value_at, reference));
+        let class_at = classes.encoding.klass_word();
+        for object in [object.address, name, value] {
+            assert!(are_found(&plan, object.saturating_add(class_at.0), class_at.1), "{object}");
+        }
+        let characters = object.name.unwrap().chars().count() as u64;
+        assert!(are_found(&plan, value.saturating_add(classes.encoding.length_at), 4 + characters));
+    }
+}
+
+#[test]
+fn methods_of_interpreted_frames_stay_though_their_addresses_read_as_text() {
+    let process = open("java17-threads/core.zst");
+    let session = Session::new(&process);
+    let plan = plan(&session);
+    let threads = crate::commands::threads(&session, crate::commands::ThreadOptions::default()).threads;
+    let frames =
+        threads.iter().flat_map(|thread| &thread.frames).filter(|frame| frame.how == Some(Execution::Interpreted));
+    let mut count = 0;
+    for frame in frames {
+        let (from, method) = (frame.sp, frame.method_desc.unwrap());
+        let places = (0..256).map(|i| from.saturating_add(8 * i));
+        let mut places = places.filter(|at| process.memory.peek_u64(*at).is_ok_and(|word| word == method.get()));
+        assert!(places.any(|at| known(&plan, Use::Stack, at).sure == u8::MAX), "{:?}", frame.method);
+        count += 1;
+    }
+    assert!(count > 3);
+}
+
+#[test]
+fn how_long_names_of_dotnets_threads_are_stays_without_a_heap() {
+    // Cut down to what threads need: no object of it can be walked.
+    let process = open("dotnet8-threads/core.zst");
+    let session = Session::new(&process);
+    let plan = plan(&session);
+    // A length of 8, and the first two characters of "lab-main".
+    let head = 8 | u64::from(u32::from(b'a') << 16 | u32::from(b'l')) << 32;
+    let heads = words(&plan, |_, _, value| value == head);
+    assert!(!heads.is_empty());
+    assert!(heads.iter().any(|(at, _)| becomes(&plan, *at) == head.to_le_bytes()));
 }

@@ -1,7 +1,16 @@
 """What answers may differ in between a core and what `shrink --scrub` made of it, and why. All else must be equal."""
 import re
 
-# (command, path in its JSON with [] for any row, why, the runtime that the core must have if there is one)
+# What a number may do that becomes less when words lead nowhere any more, or more.
+LESS, MORE = "less", "more"
+
+# Why words that led somewhere don't any more:
+TORN = "an address of which the end of a text overwrote the first bytes leads nowhere any more"
+LOW = "a number below 2^40 that leads into the middle of a word of a block or a variable is none any more: buffers of programs that are not position-independent are read at such places"
+NUMBER = "a number on a stack that looks like an address keeps nothing any more"
+
+# (command, path in its JSON with [] for any row, why, then in any order: the runtime that the core must have if there is one, and
+# which way alone a number may go)
 ALLOWED = [
     (".*", r"core\.(path|size|producer|packed|truncated)", "it is another file"),
     ("threads.*|exceptions", r".*exception\.message", "a message is a value"),
@@ -11,20 +20,44 @@ ALLOWED = [
     ("retained|gcroot.*", r".*(dominator_field|chain\[\]\.field)", "of an entry of a Python dict this is its key"),
     ("gcroot.*", "more", "ways to a key of a Python dict are told apart by the first characters of the key"),
     ("heapstat.*", r"strings\.(distinct|wasted)", "a name stays, and an equal text that is none goes: two, where one was"),
-    ("leaks", r"((leaked|direct|reachable|clusters)\b.*|exit status)", "an address of which the end of a text overwrote the first bytes leads nowhere any more"),
+    # What is used as a whole is compared: a block that is not reachable any more is leaked, and no other difference there is.
+    ("leaks", r"(leaked|direct|clusters)\b.*", TORN + "; " + LOW, MORE),
+    ("leaks", r"reachable\b.*", TORN + "; " + LOW, LESS),
+    ("leaks", "exit status", "1 is for no leaks", LESS),
     ("heapstat.*", r"lost\.places\[\]\.reason", "it quotes the word that is no type"),
-    ("heapstat.*", r"strings\.unreadable", "characters of a dead string lie in memory that is no object's any more", "HotSpot"),
-    ("retained|gcroot.*", r"((live|unreachable)\.(objects|size)|unreachable_types\[\]\.(count|size)|(types|objects|groups)\[\]\.retained)", "a number on a stack that looks like an address keeps nothing any more", "HotSpot"),
-    ("retained|gcroot.*", r"(roots(\[\]\.(count|retained))?|several|stacks\.roots_conservative)", "a number on a stack that looks like an address keeps nothing any more", "HotSpot"),
-    ("holders", r"(holders\.length|total\..*)", "a number of Python's that looks like an address holds nothing any more"),
-    ("holders", r"holders\[\]\.reaches\..*", "an address of which the end of a text overwrote the first bytes leads nowhere any more"),
+    ("heapstat.*", r"strings\.unreadable", "characters of a dead string lie in memory that is no object's any more", "HotSpot", MORE),
+    ("retained|gcroot.*", r"live\.(objects|size)", NUMBER, "HotSpot", LESS),
+    ("retained|gcroot.*", r"(unreachable\.(objects|size)|unreachable_types\[\]\.(count|size))", NUMBER, "HotSpot", MORE),
+    # What two kept, one of them keeps alone.
+    ("retained|gcroot.*", r"(types|objects|groups)\[\]\.retained", NUMBER, "HotSpot"),
+    ("retained|gcroot.*", r"(roots(\[\]\.count)?|stacks\.roots_conservative)", NUMBER, "HotSpot", LESS),
+    ("retained|gcroot.*", r"(roots\[\]\.retained|several)", NUMBER, "HotSpot"),
+    ("holders", r"(holders\.length|total\..*)", "a number of Python's that looks like an address holds nothing any more", "CPython", LESS),
+    ("holders", r"holders\[\]\.reaches\..*", TORN + "; " + LOW, LESS),
     ("triage", r"(named|unnamed|findings)\b.*", "it quotes values, and names memory by what fills it, which goes"),
 ]
 
 
-def why_allowed(command, path, runtimes):
+def goes(way, before, after):
+    """Whether a number went that way; one that is not there is none."""
+    numbers = [0 if value is None else value for value in (before, after)]
+    if isinstance(after, dict) and before is None:
+        return way == MORE
+    if not all(isinstance(value, (int, float)) for value in numbers):
+        return False
+    return numbers[1] < numbers[0] if way == LESS else numbers[1] > numbers[0]
+
+
+def why_allowed(command, path, runtimes, before=None, after=None):
     for commands, paths, why, *of in ALLOWED:
-        if re.fullmatch(commands, command) and re.fullmatch(paths, path) and all(name in runtimes for name in of):
+        ways = [way for way in of if way in (LESS, MORE)]
+        runtime = [name for name in of if name not in (LESS, MORE)]
+        if (
+            re.fullmatch(commands, command)
+            and re.fullmatch(paths, path)
+            and all(name in runtimes for name in runtime)
+            and all(goes(way, before, after) for way in ways)
+        ):
             return why
     return None
 
@@ -39,7 +72,7 @@ def comparable(command, answer):
     if command[0] == "refs":
         # Frames that were left, freed memory, code and files have words that lead somewhere by chance or did once; a word
         # that leads into the middle of an object may be a number. All these go.
-        gone = ("stack (left over)", "Image", "MappedFile", "GCHeapToBeFreed")
+        gone = ("stack (left over)", "Image", "MappedFile", "GCHeapToBeFreed", "free object space")
         return {"refs": [row for row in answer.get("refs") or [] if row["from"] not in gone and row["offset"] == 0]}
     if isinstance(answer.get("clusters"), list):
         # Blocks that are filled alike are one cluster, and what fills them goes: what there is of each size stays.

@@ -187,7 +187,7 @@ def wrong_answers(coremap, before, after):
         runtimes = {row["name"] for row in (old.get("core") or {}).get("runtimes") or []}
         paths = collections.defaultdict(list)
         for path, a, b in found:
-            if not why_allowed(command[0], path, runtimes):
+            if not why_allowed(command[0], path, runtimes, a, b):
                 paths[path].append((a, b))
         equal += not paths
         wrong += bool(paths)

@@ -1,5 +1,5 @@
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use crate::addr::AddrRange;
 use crate::analysis::crash::crash;
@@ -46,7 +46,7 @@ const LISTED: usize = 64;
 
 /// Stacks of threads by what these do.
 fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
-    let mut by_text: BTreeMap<Option<&str>, StackGroup> = BTreeMap::new();
+    let mut by_text: HashMap<Option<&str>, StackGroup> = HashMap::new();
     for row in rows.iter().filter(|r| r.tid.is_some()) {
         let group = by_text.entry(row.does.as_deref()).or_insert_with(|| StackGroup {
             does: row.does.clone(),
@@ -65,7 +65,8 @@ fn groups(rows: &[StackRow], zero_fill: bool) -> Vec<StackGroup> {
         }
     }
     let mut out: Vec<StackGroup> = by_text.into_values().collect();
-    out.sort_by_key(|g| (Reverse(g.count), Reverse(g.reserved)));
+    // Never by what they do: that reads another way where names were overwritten.
+    out.sort_by_key(|g| (Reverse(g.count), Reverse(g.reserved), Reverse(g.in_use), g.tids.iter().min().copied()));
     out
 }
 
@@ -345,4 +346,26 @@ fn size_source(session: &Session<'_>, size: u64) -> (String, String) {
     let advice = session.runtimes().iter().find_map(|runtime| runtime.stack_size_advice());
     let knob = advice.unwrap_or("The size comes from `ulimit -s` where the program sets none.");
     (knob.to_owned(), "stack fields of the threads' control blocks".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_alike_come_in_an_order_that_no_name_makes() {
+        let row = |tid: u32, does: &str| StackRow {
+            tid: Some(tid),
+            does: Some(does.to_owned()),
+            reserved: Some(8 << 20),
+            in_use: Some(4096),
+            ..StackRow::default()
+        };
+        let tids = |names: [&str; 3]| {
+            let rows: Vec<StackRow> = (7..).zip(names).map(|(tid, name)| row(tid, name)).collect();
+            groups(&rows, false).into_iter().map(|group| group.tids).collect::<Vec<_>>()
+        };
+        assert_eq!(tids(["a", "b", "c"]), [[7], [8], [9]]);
+        assert_eq!(tids(["z", "c", "x"]), [[7], [8], [9]]);
+    }
 }

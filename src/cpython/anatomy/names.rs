@@ -48,6 +48,8 @@ pub(super) struct Names {
     public: HashSet<Addr>,
     /// Its modules, by name.
     library: HashSet<String>,
+    /// What these have at their top.
+    tops: HashSet<String>,
     /// Where references to names stand that are printed as keys or fields.
     places: HashSet<Addr>,
     shown: HashSet<String>,
@@ -64,6 +66,7 @@ impl Names {
             all: HashSet::new(),
             public: HashSet::new(),
             library: LIBRARY.map(str::to_owned).into(),
+            tops: HashSet::new(),
             places: HashSet::new(),
             shown: shown.clone(),
             longest,
@@ -111,6 +114,14 @@ impl Names {
         matches!(kind.name.as_str(), "code" | "function")
     }
 
+    /// Whether a function or a class that says to be of `module` has its name of the interpreter's library too: what the library makes on
+    /// behalf of a program is named after what is the program's (`namedtuple`, `make_dataclass`), and is nothing that a module
+    /// of the library has at its top.
+    fn is_librarys(&self, module: &str, qualname: Option<String>) -> bool {
+        let is_at_top = |name: String| name.split('.').next().is_some_and(|first| self.tops.contains(first));
+        self.library.contains(module) && (LIBRARY.contains(&module) || qualname.is_some_and(is_at_top))
+    }
+
     /// Names that the object has for being code or a function.
     pub(super) fn take(&mut self, heap: &Heap<'_>, object: Addr, kind: &PyType) {
         let (of, fields) = match kind.name.as_str() {
@@ -124,7 +135,7 @@ impl Names {
         let says = |index: usize| objects.str_at(field(fields.get(index)?)?);
         let is_library = match of {
             "PyCodeObject" => says(2).is_some_and(|file| known_files::is_everybodys(&file, &[])),
-            _ => says(2).is_some_and(|module| self.library.contains(&module)),
+            _ => says(2).is_some_and(|module| self.is_librarys(&module, says(1))),
         };
         if is_library {
             self.public.extend(of_it.iter().copied());
@@ -164,6 +175,10 @@ impl Names {
                 self.keys(objects, module.dict, is_library);
                 self.all.extend([file, name].into_iter().flatten());
                 if is_library {
+                    objects.each_entry(module.dict, limits::MAX_PY_LOOKUP, |entry| {
+                        self.tops.extend(objects.str_at(entry.key));
+                        true
+                    });
                     self.public.extend([file, name].into_iter().flatten());
                     self.library.insert(name_text);
                 }
@@ -183,8 +198,10 @@ impl Names {
         let mut is_library = false;
         if let Some(dict) = objects.ptr_at(kind.address, shape.types.dict).filter(|dict| !dict.is_null()) {
             let module = objects.lookup(dict, "__module__").filter(|module| objects.is_str(*module));
-            is_library =
-                module.and_then(|module| objects.str_at(module)).is_some_and(|module| self.library.contains(&module));
+            let qualname = objects.ptr_at(kind.address, shape.types.qualname).and_then(|name| objects.str_at(name));
+            is_library = module
+                .and_then(|module| objects.str_at(module))
+                .is_some_and(|module| self.is_librarys(&module, qualname));
             self.keys(objects, dict, is_library);
             self.all.extend(module);
             if is_library {
@@ -235,4 +252,29 @@ fn is_identifier(objects: &Objects<'_>, object: Addr) -> bool {
     let text = objects.str_at(object).unwrap_or_default();
     let begins = text.starts_with(|c: char| c == '_' || c.is_alphabetic());
     begins && text.chars().all(|c| c == '_' || c.is_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_library_makes_for_a_program_is_named_by_the_program() {
+        let set = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<HashSet<_>>();
+        let names = Names {
+            all: HashSet::new(),
+            public: HashSet::new(),
+            library: set(&["collections", "types", "_frozen_importlib"]),
+            tops: set(&["namedtuple", "OrderedDict"]),
+            places: HashSet::new(),
+            shown: HashSet::new(),
+            longest: 0,
+        };
+        let is = |module, name: &str| names.is_librarys(module, Some(name.to_owned()));
+        assert!(is("collections", "OrderedDict.copy") && is("collections", "namedtuple.<locals>._replace"));
+        // collections.namedtuple("Invoice", ...), dataclasses.make_dataclass("Invoice", ...).
+        assert!(!is("collections", "Invoice._replace") && !is("types", "Invoice"));
+        assert!(!is("acme", "OrderedDict"));
+        assert!(is("_frozen_importlib", "ModuleSpec.parent"));
+    }
 }

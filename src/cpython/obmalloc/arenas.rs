@@ -16,6 +16,10 @@ const SIZES: [(u64, u64); 2] = [(1 << 20, 16 << 10), (256 << 10, 4 << 10)];
 /// Blocks begin at multiples of this (ALIGNMENT), and their sizes are such.
 pub(crate) const ALIGNMENT: u64 = 16;
 
+/// Bytes of a pointer, and of `uint`.
+const WORD: u64 = 8;
+const COUNT: u64 = 4;
+
 /// An arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arena {
@@ -119,7 +123,17 @@ impl Finder<'_> {
             let array = state.ptr("mgmt.arenas").ok().filter(|array| !array.is_null())?;
             let count = u64::from(state.u32("mgmt.maxarenas").ok()?);
             let (found, seen) = self.array(array, count, "obmalloc state of the interpreter")?;
-            (seen == count).then_some(found)
+            if seen != count {
+                return None;
+            }
+            // The state of an interpreter within another lies in a block of malloc, where a count is nobody's address.
+            if at == pointed {
+                self.memory.keep(place, WORD);
+            }
+            for (field, len) in [("mgmt.arenas", WORD), ("mgmt.maxarenas", COUNT)] {
+                self.memory.keep(state.addr_of(field).ok()?, len);
+            }
+            Some(found)
         })
     }
 

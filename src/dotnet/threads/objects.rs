@@ -46,6 +46,8 @@ impl TypeSystem<'_> {
         let first = view.addr_of("m_FirstChar").ok()?;
         let bytes = self.memory.look(first, length * 2).ok()?;
         self.memory.keep_name(first, bytes.len() as u64, Script::Units(2));
+        // Where the heap can't be walked, nothing else says that it is a string.
+        self.memory.keep(view.addr_of("m_StringLength").ok()?, 4);
         let units: Vec<u16> = bytes.as_chunks::<2>().0.iter().map(|c| u16::from_le_bytes(*c)).collect();
         Some(String::from_utf16_lossy(&units))
     }

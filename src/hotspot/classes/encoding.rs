@@ -168,6 +168,15 @@ impl Encoding {
         self.klass_in(|at| memory.u64(object.wrapping_add(at)).ok()).map(Addr::new)
     }
 
+    /// The word of an object that has its class, and the bytes of it: from the object's start.
+    pub(crate) fn klass_word(&self) -> (u64, u64) {
+        match self.klass {
+            KlassIn::Narrow(at) => (at, 4),
+            KlassIn::Pointer(at) => (at, WORD),
+            KlassIn::Mark(_) => (0, WORD),
+        }
+    }
+
     /// The address at an offset in ZGC's own tables; the offset itself for other collectors.
     pub fn at_heap_offset(&self, offset: u64) -> Addr {
         match self.wide {

@@ -102,11 +102,13 @@ impl Classes<'_> {
     /// with a name. By `Class::module`, since ModuleEntry is not in the tables.
     pub fn module_of(&self, klass: Addr) -> Option<String> {
         let follow = |object: Addr, field: &str| {
-            let offset = self.field(&*self.class_of(object)?, field)?.offset;
-            self.reference(object.wrapping_add(offset)).ok().filter(|at| !at.is_null())
+            let at = object.wrapping_add(self.field(&*self.class_of(object)?, field)?.offset);
+            self.keep_class(object);
+            self.keep_reference(at);
+            self.reference(at).ok().filter(|at| !at.is_null())
         };
         let module = follow(self.mirror(klass)?, "module")?;
-        self.string(follow(module, "name")?, limits::MAX_VM_NAME)
+        self.name(follow(module, "name")?, limits::MAX_VM_NAME)
     }
 
     /// The source line of the bytecode at `bci` of a method.

@@ -9,6 +9,7 @@ mod klass;
 mod loaders;
 mod methods;
 mod names;
+mod texts;
 mod unsigned5;
 
 pub use encoding::Encoding;
@@ -186,27 +187,5 @@ impl<'p> Classes<'p> {
     pub fn with_superclasses(&self, at: Addr) -> impl Iterator<Item = Addr> + '_ {
         let up = |at: &Addr| self.vm.at("Klass", *at).ptr("_super").ok().filter(|up| !up.is_null());
         std::iter::successors(Some(at).filter(|at| !at.is_null()), up).take(limits::MAX_JAVA_SUPERCLASSES)
-    }
-
-    /// The text of the `java.lang.String` at `object`, at most `most` characters; `None` where it is none.
-    pub fn string(&self, object: Addr, most: usize) -> Option<String> {
-        let klass = self.class_of(object).filter(|k| k.name == "java.lang.String")?;
-        let value = self.reference(object.wrapping_add(self.field(&klass, "value")?.offset)).ok()?;
-        let coder_at = object.wrapping_add(self.field(&klass, "coder")?.offset);
-        let mut coder = [0];
-        self.vm.memory.read(coder_at, &mut coder).ok()?;
-        let array = self.class_of(value)?;
-        let KlassShape::TypeArray { header, .. } = array.shape else { return None };
-        let count = self.vm.memory.u32(value.wrapping_add(self.encoding.length_at)).ok()?;
-        let unit = if coder == [0] { 1 } else { 2 };
-        let len = (count as usize).min(most.saturating_mul(unit));
-        let text = self.vm.memory.bytes(value.wrapping_add(header), len).ok()?;
-        Some(match unit {
-            1 => text.iter().map(|&b| char::from(b)).collect(),
-            _ => {
-                let units = text.as_chunks::<2>().0.iter().map(|u| u16::from_le_bytes(*u));
-                char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
-            }
-        })
     }
 }

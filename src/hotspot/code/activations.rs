@@ -32,10 +32,13 @@ impl Code<'_> {
 
     fn interpreted_by(&self, fp: Addr, bcp: Option<Addr>) -> Option<Activation> {
         let last_sp = self.frame_offset("frame::interpreter_frame_last_sp_offset", interpreted::LAST_SP);
-        let method = self.frame_word(fp, last_sp.checked_add(interpreted::METHOD_FROM_LAST_SP)?)?;
+        let method_place = last_sp.checked_add(interpreted::METHOD_FROM_LAST_SP)?;
+        let method = self.frame_word(fp, method_place)?;
         let place = last_sp.checked_add(interpreted::BCP_FROM_LAST_SP)?;
         let kept = self.frame_word(fp, place);
         let info = self.classes.method(method)?;
+        // Where metaspace lies low, its addresses may read as a text of four letters.
+        self.keep_frame_word(fp, method_place);
         // A register is right of the innermost frame alone, and there it is newer.
         let bcp = [bcp, kept].into_iter().flatten().find(|&bcp| info.code.contains(bcp));
         if kept.is_some() && kept == bcp {

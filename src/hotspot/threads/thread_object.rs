@@ -35,17 +35,22 @@ impl ThreadObject {
             return None;
         }
         let class = classes.class_of(object)?;
+        classes.keep_class(object);
         // Since JDK 19 what only threads of the system have stands in an object of its own.
         let status = number(classes, &class, object, "threadStatus").or_else(|| {
             let holder = reference(classes, &class, object, "holder")?;
+            classes.keep_class(holder);
             number(classes, &*classes.class_of(holder)?, holder, "threadStatus")
         });
         let name = reference(classes, &class, object, "name");
         let id_at = classes.field(&class, "tid").map(|field| object.wrapping_add(field.offset));
         Some(ThreadObject {
             address: object,
-            name: name.and_then(|name| classes.string(name, limits::MAX_JAVA_THREAD_NAME)),
-            id: id_at.and_then(|at| classes.vm.memory.u64(at).ok()),
+            name: name.and_then(|name| classes.name(name, limits::MAX_JAVA_THREAD_NAME)),
+            id: id_at.and_then(|at| {
+                classes.vm.memory.keep(at, 8);
+                classes.vm.memory.u64(at).ok()
+            }),
             status,
             blocker: reference(classes, &class, object, "parkBlocker"),
             class: class.name.clone(),
@@ -66,13 +71,18 @@ pub(super) fn thread_object(classes: &Classes<'_>, thread: Addr, field: &'static
 /// The object that a field of this name holds; `None` where it is null.
 pub(super) fn reference(classes: &Classes<'_>, class: &Klass, object: Addr, field: &str) -> Option<Addr> {
     let field = classes.field(class, field).filter(|field| field.is_reference())?;
-    classes.reference(object.wrapping_add(field.offset)).ok().filter(|at| !at.is_null())
+    let at = object.wrapping_add(field.offset);
+    // What leads to an object may be older than its last move: where it was is no heap any more, and nothing else says what it was.
+    classes.keep_reference(at);
+    classes.reference(at).ok().filter(|at| !at.is_null())
 }
 
 /// The `int` that a field of this name holds.
 pub(super) fn number(classes: &Classes<'_>, class: &Klass, object: Addr, field: &str) -> Option<u32> {
     let field = classes.field(class, field).filter(|field| field.descriptor == "I")?;
-    classes.vm.memory.u32(object.wrapping_add(field.offset)).ok()
+    let at = object.wrapping_add(field.offset);
+    classes.vm.memory.keep(at, 4);
+    classes.vm.memory.u32(at).ok()
 }
 
 /// Bits of a thread's state, as JVMTI numbers them (JVM Tool Interface, GetThreadState): the same in all releases.

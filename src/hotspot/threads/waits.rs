@@ -96,5 +96,7 @@ fn row(classes: &Classes<'_>, kind: WaitKind, object: Addr, how: &'static str, c
 }
 
 fn type_of(classes: &Classes<'_>, object: Addr) -> Option<String> {
-    classes.class_of(object).map(|class| printable(&class.name).into_owned())
+    let class = classes.class_of(object)?;
+    classes.keep_class(object);
+    Some(printable(&class.name).into_owned())
 }

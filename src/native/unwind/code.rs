@@ -32,7 +32,7 @@ pub(crate) fn follows_call(memory: &dyn Memory, arch: Arch, addr: Addr) -> Optio
 
 /// Where a signal's handler returns to: code that only makes the system call
 /// rt_sigreturn (glibc's __restore_rt, musl's and the kernel's own).
-pub(super) fn is_signal_return(memory: &dyn Memory, arch: Arch, addr: Addr) -> bool {
+pub(crate) fn is_signal_return(memory: &dyn Memory, arch: Arch, addr: Addr) -> bool {
     let mut code = [0; 9];
     let forms: &[&[u8]] = match arch {
         // mov rax, 15 or mov eax, 15; syscall

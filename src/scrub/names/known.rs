@@ -7,7 +7,7 @@ const PATHS: &str = "home root usr lib lib64 bin sbin opt app apps srv var tmp e
     netstandard dotnet shared Microsoft NETCore AspNetCore App host fxr tools sdk jvm jdk jre openjdk server client modules jsa \
     classes conf site packages dist python python3 dynload cpython main Main obj Debug Release publish src target build build_id \
     doublemapper anon_hugepage io_uring perf_event dri nvidia nvidiactl aio kvm vcpu vsyscall uprobes \
-    _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __gmon_start__ __cxa_finalize etc ld null pts urandom pipe socket eventfd inotify timerfd hugepages i915 sysv";
+    _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __gmon_start__ __cxa_finalize etc ld vvar_vclock null pts urandom pipe socket eventfd inotify timerfd hugepages i915 sysv";
 
 /// Threads of runtimes and of the C library.
 const THREADS: &str = "Thread thread GC VM Periodic Task Compiler CompilerThread CompilerThread0 CompilerThread1 C1 C2 Sweeper \
@@ -15,7 +15,7 @@ const THREADS: &str = "Thread thread GC VM Periodic Task Compiler CompilerThread
     DestroyJavaVM G1 Conc Refine Young RemSet Sampling Marker ZGC Shenandoah Serial ForkJoinPool commonPool worker Worker pool \
     VirtualThread unblocker unparker NET ThreadPool ThreadP Poo SynchManager SynchManag EventPipe SigHandler Tiered Compilation \
     Compi Tiered Gate Timer timer ttimer BGC Server EventLog IO MainThread Dummy asyncio ThreadPoolExecutor createdump debugger \
-    Debugger dotnet SynchManag Finali Long Running";
+    Debugger dotnet SynchManag Finali Long Running Tas Handl Dispatch CompilerThre";
 
 /// What notes of coremap's own are made of, and state machines of compilers.
 const OTHERS: &str = "MoveNext ctor cctor init clinit lambda access Lambda Proxy GetEnumerator this val values value Program \
