@@ -57,3 +57,50 @@ fn head(heap: &dyn Heap) -> u64 {
     let shortest = types.filter_map(|info| info.elements).map(|elements| elements.start).min();
     shortest.unwrap_or(8 + LENGTH).saturating_sub(LENGTH).min(LONGEST_HEAD)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::{Cursor, Write};
+
+    use crate::process::{Options, Process};
+    use crate::progress::Progress;
+    use crate::scrub::LeftTexts;
+    use crate::scrub::tests::{becomes, open, plan, words};
+    use crate::session::Session;
+    use crate::shrink::write_scrubbed;
+
+    // Cut down to what threads need: no object of its heap can be walked, and code heaps are mappings like any other.
+    const THREADS: &str = "dotnet8-threads/core.zst";
+
+    #[test]
+    fn how_long_names_of_threads_are_stays_without_a_heap() {
+        let process = open(THREADS);
+        let session = Session::new(&process);
+        let plan = plan(&session);
+        // A length of 8, and the first two characters of "lab-main".
+        let head = 8 | u64::from(u32::from(b'a') << 16 | u32::from(b'l')) << 32;
+        let heads = words(&plan, |_, _, value| value == head);
+        assert!(!heads.is_empty());
+        assert!(heads.iter().any(|(at, _)| becomes(&plan, *at) == head.to_le_bytes()));
+    }
+
+    #[test]
+    fn gc_info_stays_though_its_bits_read_as_letters() {
+        // How many frames tell their references themselves, and how many don't.
+        let frames = |process: &Process| {
+            let stacks = Session::new(process).roots(0).stacks;
+            (stacks.frames_precise, stacks.frames_conservative)
+        };
+        let process = open(THREADS);
+        let session = Session::new(&process);
+        let mut out = Cursor::new(Vec::new());
+        write_scrubbed(&process, None, &plan(&session), LeftTexts::default(), &mut out).unwrap();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&out.into_inner()).unwrap();
+        let scrubbed = Process::open(file.path(), &Options::default(), &Progress::silent()).unwrap();
+        let before = frames(&process);
+        assert!(before.0 > 100 && before.1 == 0, "{before:?}");
+        assert_eq!(frames(&scrubbed), before);
+    }
+}

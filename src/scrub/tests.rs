@@ -56,7 +56,7 @@ fn page_of(plan: &Plan<'_>, used: Use, at: Addr) -> (Page, Texts) {
 }
 
 /// What becomes of the word at `at`.
-fn becomes(plan: &Plan<'_>, at: Addr) -> [u8; 8] {
+pub(super) fn becomes(plan: &Plan<'_>, at: Addr) -> [u8; 8] {
     let mut bytes = plan.process.memory.look(at, 8).unwrap();
     plan.apply(at, &mut bytes, &mut Counts::default(), &mut LeftTexts::default());
     bytes.try_into().unwrap()
@@ -85,7 +85,7 @@ fn is_character(plan: &Plan<'_>, used: Use, at: Addr) -> bool {
 }
 
 /// The words that are no zero and of which `is_one` holds, by address.
-fn words(plan: &Plan<'_>, is_one: impl Fn(Use, Addr, u64) -> bool) -> Vec<(Addr, u64)> {
+pub(super) fn words(plan: &Plan<'_>, is_one: impl Fn(Use, Addr, u64) -> bool) -> Vec<(Addr, u64)> {
     let mut out = Vec::new();
     LAST.set(None);
     for &Part { range, used, .. } in &plan.parts {
@@ -389,17 +389,4 @@ fn methods_of_interpreted_frames_stay_though_their_addresses_read_as_text() {
         count += 1;
     }
     assert!(count > 3);
-}
-
-#[test]
-fn how_long_names_of_dotnets_threads_are_stays_without_a_heap() {
-    // Cut down to what threads need: no object of it can be walked.
-    let process = open("dotnet8-threads/core.zst");
-    let session = Session::new(&process);
-    let plan = plan(&session);
-    // A length of 8, and the first two characters of "lab-main".
-    let head = 8 | u64::from(u32::from(b'a') << 16 | u32::from(b'l')) << 32;
-    let heads = words(&plan, |_, _, value| value == head);
-    assert!(!heads.is_empty());
-    assert!(heads.iter().any(|(at, _)| becomes(&plan, *at) == head.to_le_bytes()));
 }

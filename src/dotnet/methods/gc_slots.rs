@@ -4,6 +4,7 @@
 //! src/coreclr/vm: eetwain.cpp (EECodeManager::EnumGcRefs), codeman.cpp
 //! (GetGCInfoToken), gcinfodecoder.cpp (GetStackSlot, IsScratchStackSlot).
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use crate::addr::Addr;
@@ -170,19 +171,25 @@ impl Methods<'_> {
             }
             let len = memory.readable(found.gc_info, most) as usize;
             let owned;
-            let bytes = match memory.borrow(found.gc_info, len) {
+            let bytes = match memory.borrow_to_look(found.gc_info, len) {
                 Some(bytes) => bytes,
                 None => {
-                    owned = memory.bytes(found.gc_info, len).map_err(|e| e.to_string())?;
+                    owned = memory.look(found.gc_info, len).map_err(|e| e.to_string())?;
                     &owned
                 }
             };
-            let read = GcInfo::read(bytes, encoding);
+            let read_to = Cell::new(0);
+            let read = GcInfo::read(bytes, encoding, &read_to);
             // What is refused may have been read to its end.
             let work = read.as_ref().map_or(len as u64, GcInfo::weight);
             self.gc_work.fetch_add(work, Ordering::Relaxed);
             match read.and_then(&with) {
-                Ok(done) => return Ok(done),
+                Ok(done) => {
+                    // Bits that read as letters are no text, and what follows is nobody's structure: that of dynamic methods lies in
+                    // blocks of malloc (dynamicmethod.cpp, ChunkAllocator).
+                    memory.keep(found.gc_info, read_to.get().div_ceil(8));
+                    return Ok(done);
+                }
                 Err(e) => last = format!("{}: {e}", found.gc_info),
             }
             if (len as u64) < most {

@@ -1,5 +1,7 @@
 //! A stream of bits, the lowest of each byte first.
 
+use std::cell::Cell;
+
 use super::GcInfoError;
 
 /// Where in a stream of bits to read next.
@@ -7,11 +9,14 @@ use super::GcInfoError;
 pub(super) struct Bits<'b> {
     bytes: &'b [u8],
     at: u64,
+    /// Where the last bit ends that anyone read of the stream.
+    read_to: &'b Cell<u64>,
 }
 
 impl<'b> Bits<'b> {
-    pub(super) fn new(bytes: &'b [u8]) -> Bits<'b> {
-        Bits { bytes, at: 0 }
+    /// `read_to` is told where the last bit ends that is read, here or in what is made of this.
+    pub(super) fn new(bytes: &'b [u8], read_to: &'b Cell<u64>) -> Bits<'b> {
+        Bits { bytes, at: 0, read_to }
     }
 
     /// Bits from the beginning.
@@ -44,6 +49,7 @@ impl<'b> Bits<'b> {
         let bytes = self.bytes.get(first..).unwrap_or_default();
         window.iter_mut().zip(bytes).for_each(|(w, b)| *w = *b);
         self.at = end;
+        self.read_to.set(self.read_to.get().max(end));
         Ok((u64::from_le_bytes(window) >> shift & ((1 << count) - 1)) as u32)
     }
 

@@ -19,6 +19,8 @@ pub(in crate::dotnet) use header::Header;
 pub(in crate::dotnet) use live::At;
 pub(in crate::dotnet) use slots::{Place, Slot, StackBase};
 
+use std::cell::Cell;
+
 use bits::Bits;
 use slots::SlotTable;
 
@@ -51,12 +53,17 @@ pub(in crate::dotnet) struct GcInfo<'b> {
 }
 
 impl<'b> GcInfo<'b> {
-    /// Read all but the live states.
+    /// Read all but the live states. `read_to` is told where the last bit ends that was read, of these too once they are asked for:
+    /// how long GC info is stands nowhere.
     ///
     /// # Errors
     /// [`GcInfoError`]
-    pub(in crate::dotnet) fn read(bytes: &'b [u8], encoding: Encoding) -> Result<GcInfo<'b>, GcInfoError> {
-        let mut bits = Bits::new(bytes);
+    pub(in crate::dotnet) fn read(
+        bytes: &'b [u8],
+        encoding: Encoding,
+        read_to: &'b Cell<u64>,
+    ) -> Result<GcInfo<'b>, GcInfoError> {
+        let mut bits = Bits::new(bytes, read_to);
         let header = Header::read(&mut bits, &encoding)?;
         let own = &encoding.own;
         let length = header.code_length >> own.code_shift;

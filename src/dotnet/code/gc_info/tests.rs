@@ -8,6 +8,11 @@ fn x64(version: u64) -> Encoding {
     Encoding::of(Arch::X86_64, version).unwrap()
 }
 
+/// Where nobody asks how far the info was read.
+fn nobody() -> &'static Cell<u64> {
+    Box::leak(Box::default())
+}
+
 /// Writes what `Bits` reads.
 #[derive(Clone, Default)]
 struct Writer(Vec<bool>);
@@ -83,7 +88,7 @@ fn a_call_has_its_live_slots() {
     for version in [2, 3, 4] {
         // Not shared; the first call: rbx and r10, the second: the stack slot.
         let bytes = two_calls(version).put(0, 1).put(0b011, 3).put(0b100, 3).bytes();
-        let info = GcInfo::read(&bytes, x64(version)).unwrap();
+        let info = GcInfo::read(&bytes, x64(version), nobody()).unwrap();
         assert_eq!((info.header.code_length, info.header.base_register), (100, Some(5)));
         let live = info.live(11, At::Call).unwrap();
         // A callee may use r10 for itself: it holds nothing in a call.
@@ -99,13 +104,13 @@ fn a_call_has_its_live_slots() {
 fn the_return_address_counts_from_version_4_on() {
     let bytes = |version| two_calls(version).put(0, 1).put(0b001, 3).put(0b100, 3).bytes();
     let (old, new) = (bytes(3), bytes(4));
-    let old = GcInfo::read(&old, x64(3)).unwrap();
-    let new = GcInfo::read(&new, x64(4)).unwrap();
+    let old = GcInfo::read(&old, x64(3), nobody()).unwrap();
+    let new = GcInfo::read(&new, x64(4), nobody()).unwrap();
     assert!(old.live(11, At::Call).unwrap().safe && !old.live(10, At::Call).unwrap().safe);
     assert!(new.live(11, At::Call).unwrap().safe && !new.live(12, At::Call).unwrap().safe);
     // Up to 8, nobody is stopped right behind a call.
     let older = bytes(2);
-    let older = GcInfo::read(&older, x64(2)).unwrap();
+    let older = GcInfo::read(&older, x64(2), nobody()).unwrap();
     assert!(!older.live(11, At::Interrupted).unwrap().safe);
     assert!(old.live(11, At::Interrupted).unwrap().safe && new.live(11, At::Interrupted).unwrap().safe);
 }
@@ -118,7 +123,7 @@ fn calls_share_sets_of_live_slots() {
     let sets = head.put(0, 1).put(0b001, 3);
     let sets = sets.put(1, 1).put(0, 1).unsigned(2, 4).unsigned(0, 2);
     let bytes = sets.bytes();
-    let info = GcInfo::read(&bytes, x64(4)).unwrap();
+    let info = GcInfo::read(&bytes, x64(4), nobody()).unwrap();
     assert_eq!(info.live(11, At::Call).unwrap().tracked, [rbx()]);
     assert_eq!(info.live(51, At::Call).unwrap().tracked, [on_stack()]);
 }
@@ -142,7 +147,7 @@ fn what_is_live_changes_within_a_range() {
         let chunk = chunks.put(0, 1).put(0b11, 2).put(0b01, 2);
         let chunk = chunk.put(1, 1).put(5, 6).put(0, 1).put(1, 1).put(40, 6).put(0, 1);
         let bytes = chunk.bytes();
-        let info = GcInfo::read(&bytes, x64(version)).unwrap();
+        let info = GcInfo::read(&bytes, x64(version), nobody()).unwrap();
         assert!(info.header.only_leaf);
         assert_eq!(info.header.outgoing, 32);
         let at = |offset| info.live(offset, At::Interrupted).unwrap();
@@ -172,17 +177,31 @@ fn aarch64_counts_instructions() {
     // 25 instructions; the call returns to the third.
     let w = w.put(3, 5).put(1, 1).unsigned(1, 3).put(0, 1).unsigned(19, 3).put(1, 2);
     let bytes = w.put(0, 1).put(1, 1).bytes();
-    let info = GcInfo::read(&bytes, Encoding::of(Arch::Aarch64, 4).unwrap()).unwrap();
+    let info = GcInfo::read(&bytes, Encoding::of(Arch::Aarch64, 4).unwrap(), nobody()).unwrap();
     assert_eq!((info.header.code_length, info.header.base_register), (100, Some(29)));
     let live = info.live(12, At::Call).unwrap();
     assert_eq!(live.tracked, [Slot { place: Place::Register(19), interior: true, pinned: false }]);
 }
 
 #[test]
+fn where_it_ends_is_told_by_what_was_read() {
+    let head = two_calls(4).put(0, 1);
+    // The second call has its set behind that of the first.
+    let all = head.clone().put(0b011, 3).put(0b100, 3).bytes();
+    let behind = [all.as_slice(), &[0xff; 16]].concat();
+    let read_to = Cell::new(0);
+    let info = GcInfo::read(&behind, x64(4), &read_to).unwrap();
+    assert_eq!(read_to.get(), head.0.len() as u64 - 1, "all but whether calls share sets");
+    info.live(51, At::Call).unwrap();
+    info.live(11, At::Call).unwrap();
+    assert_eq!(read_to.get(), head.0.len() as u64 + 6);
+}
+
+#[test]
 fn what_is_cut_off_is_told() {
     let bytes = two_calls(4).put(0, 1).put(0b011, 3).put(0b100, 3).bytes();
     for len in 0..bytes.len() {
-        let cut = GcInfo::read(&bytes[..len], x64(4)).and_then(|info| info.check());
+        let cut = GcInfo::read(&bytes[..len], x64(4), nobody()).and_then(|info| info.check());
         assert!(cut.is_err(), "{len} of {} bytes", bytes.len());
     }
 }
@@ -201,7 +220,7 @@ fn noise_is_bounded() {
     for _ in 0..20_000 {
         let bytes: Vec<u8> = (0..16).flat_map(|_| (next() & next()).to_le_bytes()).collect();
         for version in [2, 4] {
-            if let Ok(info) = GcInfo::read(&bytes, x64(version)) {
+            if let Ok(info) = GcInfo::read(&bytes, x64(version), nobody()) {
                 read += 1;
                 assert!(info.slots.all.len() < 8 * bytes.len());
                 let _ = info.check();
