@@ -26,7 +26,8 @@ pub(crate) struct Common {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) smaps: Option<PathBuf>,
     /// Let it take so much memory, as 4GiB; usual: 256MiB and twice the core's size, at most
-    /// half of the machine's. What objects keep (`retained`, `gcroot`) is in a temporary file where that is too little
+    /// half of the machine's. What objects keep (`retained`, `gcroot`) is in a temporary file where that is too little,
+    /// but for 2 bytes an object of the heap and some 30 MiB. Pages of the core itself do not count
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
     /// Look at the process of this number, which goes on running, in place of a core

@@ -19,9 +19,9 @@ pub const MAX_HEAP_SEARCH: u64 = 4 << 30;
 /// Large free blocks listed; on a heap of 32 GiB that is free space and nothing else.
 pub const MAX_FREE_BLOCKS: usize = 1 << 16;
 
-/// Different strings counted in one pass over the heap, at some 50 bytes each.
-/// Where there are more strings, they are counted in several passes.
-pub const MAX_STRINGS_A_PASS: u64 = 4 << 20;
+/// Strings counted by content in one pass over the heap, at 24 bytes each.
+/// Where there are more, they are counted in several passes.
+pub const MAX_STRINGS_A_PASS: u64 = 8 << 20;
 
 /// Duplicate strings listed, those first that waste most.
 pub const MAX_DUPLICATES: usize = 1000;

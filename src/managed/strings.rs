@@ -1,7 +1,7 @@
 //! Strings of the same content: what they waste.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
@@ -11,8 +11,16 @@ use crate::limits;
 use crate::managed::{Heap, Losses, Object, Part, Selection, StringContent, StringUnits, Tally, TypeIndex, Walker};
 use crate::progress::Progress;
 
-/// Shards of the counts, so that threads seldom wait for each other.
-const SHARDS: usize = 64;
+/// Shards of what was found, by the first bits of hashes, so that threads seldom wait for each other, and each is sorted where
+/// the caches have it.
+const SHARDS: usize = 1 << SHARD_BITS;
+const SHARD_BITS: u32 = 6;
+
+/// Strings that are looked at together.
+const BATCH: usize = 4096;
+
+/// Batches that wait for a thread, for each thread there is: whoever walks and finds more looks at its own.
+const WAITING: usize = 4;
 
 /// A content that several strings have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,17 +54,46 @@ pub struct StringStat {
     pub unreadable: u64,
 }
 
+/// A string: which content it has, and what that takes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Hashed {
+    hash: u64,
+    addr: u64,
+    size: u64,
+}
+
 /// Strings of one content.
 #[derive(Clone, Copy)]
 struct Same {
     count: u64,
     example: u64,
-    length: u32,
-    /// Of one.
+    /// Of the example.
     size: u64,
 }
 
-type Shard = Mutex<HashMap<u64, Same>>;
+/// Strings by the first bits of their hashes.
+struct Shards(Vec<Mutex<Vec<Hashed>>>);
+
+impl Shards {
+    /// With room for so many in all.
+    fn new(count: u64) -> Shards {
+        // Hashes spread evenly, but for a few.
+        let each = count.div_ceil(SHARDS as u64);
+        let each = usize::try_from(each.saturating_add(each / 16)).unwrap_or(0);
+        Shards((0..SHARDS).map(|_| Mutex::new(Vec::with_capacity(each))).collect())
+    }
+
+    /// Add strings; they come out sorted.
+    fn add(&self, found: &mut [Hashed]) {
+        found.sort_unstable();
+        let shard = |string: &Hashed| (string.hash >> (u64::BITS - SHARD_BITS)) as usize;
+        for same in found.chunk_by(|a, b| shard(a) == shard(b)) {
+            if let Some(place) = same.first().and_then(|first| self.0.get(shard(first))) {
+                place.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(same);
+            }
+        }
+    }
+}
 
 /// Count the strings of `heap` by content. `count`: how many there are, at least.
 pub fn strings(heap: &dyn Heap, selection: &Selection, count: u64, progress: &Progress) -> StringStat {
@@ -64,85 +101,140 @@ pub fn strings(heap: &dyn Heap, selection: &Selection, count: u64, progress: &Pr
     let Some(kind) = heap.string_type() else { return out };
     let parts: Vec<&Part> = heap.parts().iter().filter(|p| selection.takes_part(p)).collect();
     let bytes = parts.iter().map(|p| p.range.len()).fold(0, u64::saturating_add);
-    // Contents are divided by their hashes among so many passes that each
-    // one's table has a bounded size, and the sums are exact.
+    // Contents are divided by their hashes among so many passes that what each
+    // one keeps has a bounded size, and the sums are exact.
     let passes = count.div_ceil(limits::MAX_STRINGS_A_PASS).max(1);
     progress.start(bytes.saturating_mul(passes));
     let hasher = RandomState::new();
+    // What strings hold is found in no time then.
+    let _ = heap.space();
     for pass in 0..passes {
-        let shards: Vec<Shard> = (0..SHARDS).map(|_| Mutex::default()).collect();
-        let visit = |string: &Object| {
-            let Some(content) = heap.string_content(string) else { return false };
-            let hash = hasher.hash_one((content.length, content.bytes));
-            if hash % passes == pass {
-                add(&shards, hash, content.length, string);
+        let shards = Shards::new(count.min(limits::MAX_STRINGS_A_PASS));
+        let look = |batch: &[Object]| {
+            let (mut found, mut failed) = (Vec::with_capacity(batch.len()), 0_u64);
+            for string in batch {
+                let Some(content) = heap.string_content(string) else {
+                    failed += 1;
+                    continue;
+                };
+                let hash = hasher.hash_one((content.length, content.bytes));
+                if hash % passes == pass {
+                    found.push(Hashed { hash, addr: string.addr.get(), size: string.size });
+                }
             }
-            true
+            shards.add(&mut found);
+            failed
         };
-        let (total, unreadable) = each_string(heap, kind, &parts, selection, progress, visit);
+        let (total, unreadable) = each_batch(heap, kind, &parts, selection, progress, look);
         (out.total, out.unreadable) = (total, unreadable);
-        keep_worst(heap, kind, shards, &mut out);
+        keep_worst(heap, shards, &mut out);
     }
+    tell_worst(heap, kind, &mut out);
     out
 }
 
-/// Visit all strings in parallel; their sums, and how many of them `visit`
-/// could make nothing of.
-fn each_string(
+/// Look at all strings, some at a time; their sums, and how many of them `look` could make nothing of. A part is walked by one
+/// thread, as each object tells where the next begins; what strings hold is looked at by all.
+fn each_batch(
     heap: &dyn Heap,
     kind: TypeIndex,
     parts: &[&Part],
     selection: &Selection,
     progress: &Progress,
-    visit: impl Fn(&Object) -> bool + Sync,
+    look: impl Fn(&[Object]) -> u64 + Sync,
 ) -> (Tally, u64) {
     let (min, max) = (selection.min.unwrap_or(0), selection.max.unwrap_or(u64::MAX));
-    let of_part = |walker: &mut Box<dyn Walker + '_>, part: &&Part| {
-        let (mut total, mut failed) = (Tally::default(), 0_u64);
-        walker.walk(part, &mut Losses::default(), &mut |object| {
-            if object.kind != kind || object.size < min || object.size > max {
+    let most = WAITING * rayon::current_num_threads();
+    let (waiting, failed) = (&AtomicUsize::new(0), &AtomicU64::new(0));
+    let look = &|batch: &[Object]| {
+        failed.fetch_add(look(batch), Ordering::Relaxed);
+    };
+    let total = rayon::scope(|scope| {
+        let send = |batch: &mut Vec<Object>| {
+            if waiting.load(Ordering::Relaxed) >= most {
+                look(batch);
+                batch.clear();
                 return;
             }
-            total = total.plus(Tally { count: 1, size: object.size });
-            if !visit(object) {
-                failed = failed.saturating_add(1);
-            }
-        });
-        progress.add(part.range.len());
-        (total, failed)
-    };
-    let sum = |a: (Tally, u64), b: (Tally, u64)| (a.0.plus(b.0), a.1.saturating_add(b.1));
-    parts.par_iter().map_init(|| heap.walker(), of_part).reduce(Default::default, sum)
+            waiting.fetch_add(1, Ordering::Relaxed);
+            let batch = std::mem::replace(batch, Vec::with_capacity(BATCH));
+            scope.spawn(move |_| {
+                waiting.fetch_sub(1, Ordering::Relaxed);
+                look(&batch);
+            });
+        };
+        let fresh = || (heap.walker(), Vec::with_capacity(BATCH));
+        let of_part = |(walker, batch): &mut (Box<dyn Walker + '_>, Vec<Object>), part: &&Part| {
+            let mut total = Tally::default();
+            walker.walk(part, &mut Losses::default(), &mut |object| {
+                if object.kind != kind || object.size < min || object.size > max {
+                    return;
+                }
+                total.add(1, object.size);
+                batch.push(*object);
+                if batch.len() == BATCH {
+                    send(batch);
+                }
+            });
+            look(batch);
+            batch.clear();
+            progress.add(part.range.len());
+            total
+        };
+        parts.par_iter().map_init(fresh, of_part).reduce(Tally::default, Tally::plus)
+    });
+    (total, failed.load(Ordering::Relaxed))
 }
 
-fn keep_worst(heap: &dyn Heap, kind: TypeIndex, shards: Vec<Shard>, out: &mut StringStat) {
-    let room = |size: u64| size.checked_next_multiple_of(heap.alignment()).unwrap_or(u64::MAX);
-    let wasted = |same: &Same| same.count.saturating_sub(1).saturating_mul(room(same.size));
-    let mut worst: Vec<Same> = Vec::new();
-    for shard in shards {
-        let shard = shard.into_inner().unwrap_or_else(PoisonError::into_inner);
-        out.distinct = out.distinct.saturating_add(shard.len() as u64);
-        for same in shard.into_values().filter(|s| s.count > 1) {
-            out.wasted = out.wasted.saturating_add(wasted(&same));
-            worst.push(same);
+/// Bytes that one string less each would take.
+fn wasted(heap: &dyn Heap, same: &Same) -> u64 {
+    let room = same.size.checked_next_multiple_of(heap.alignment()).unwrap_or(u64::MAX);
+    same.count.saturating_sub(1).saturating_mul(room)
+}
+
+/// Add what was found to `out`; of the contents that several have, the worst, without what they are.
+fn keep_worst(heap: &dyn Heap, shards: Shards, out: &mut StringStat) {
+    let of_shard = |shard: Mutex<Vec<Hashed>>| {
+        let mut shard = shard.into_inner().unwrap_or_else(PoisonError::into_inner);
+        shard.sort_unstable();
+        let mut stat = StringStat::default();
+        for same in shard.chunk_by(|a, b| a.hash == b.hash) {
+            stat.distinct += 1;
+            let [first, _, ..] = same else { continue };
+            let same = Same { count: same.len() as u64, example: first.addr, size: first.size };
+            let wasted = wasted(heap, &same);
+            stat.wasted = stat.wasted.saturating_add(wasted);
+            let (count, example) = (same.count, Addr::new(same.example));
+            stat.duplicates.push(Duplicate { count, length: 0, wasted, example, value: String::new(), cut: false });
+            if stat.duplicates.len() >= 2 * limits::MAX_DUPLICATES {
+                only_worst(&mut stat.duplicates);
+            }
         }
-        worst.sort_by_key(|s| (std::cmp::Reverse(wasted(s)), s.example));
-        worst.truncate(limits::MAX_DUPLICATES);
+        stat
+    };
+    let found: Vec<StringStat> = shards.0.into_par_iter().map(of_shard).collect();
+    for stat in found {
+        out.distinct = out.distinct.saturating_add(stat.distinct);
+        out.wasted = out.wasted.saturating_add(stat.wasted);
+        out.duplicates.extend(stat.duplicates);
+        only_worst(&mut out.duplicates);
     }
-    out.duplicates.extend(worst.iter().map(|same| {
-        let example = Addr::new(same.example);
-        let content = heap.string_content(&Object { addr: example, kind, size: same.size });
-        Duplicate {
-            count: same.count,
-            length: same.length,
-            wasted: wasted(same),
-            example,
-            value: content.map(|content| content.beginning(limits::MAX_SHOWN_STRING)).unwrap_or_default(),
-            cut: same.length as usize > limits::MAX_SHOWN_STRING,
-        }
-    }));
-    out.duplicates.sort_by_key(|d| (std::cmp::Reverse(d.wasted), d.example));
-    out.duplicates.truncate(limits::MAX_DUPLICATES);
+}
+
+fn only_worst(duplicates: &mut Vec<Duplicate>) {
+    duplicates.sort_unstable_by_key(|d| (std::cmp::Reverse(d.wasted), d.example));
+    duplicates.truncate(limits::MAX_DUPLICATES);
+}
+
+/// What each of the worst is.
+fn tell_worst(heap: &dyn Heap, kind: TypeIndex, out: &mut StringStat) {
+    for duplicate in &mut out.duplicates {
+        // Its size is not asked for to find what it holds.
+        let Some(content) = heap.string_content(&Object { addr: duplicate.example, kind, size: 0 }) else { continue };
+        duplicate.length = content.length;
+        duplicate.value = content.beginning(limits::MAX_SHOWN_STRING);
+        duplicate.cut = content.length as usize > limits::MAX_SHOWN_STRING;
+    }
 }
 
 impl StringContent<'_> {
@@ -158,12 +250,4 @@ impl StringContent<'_> {
             StringUnits::Utf8 => String::from_utf8_lossy(self.bytes.get(..units).unwrap_or(self.bytes)).into_owned(),
         }
     }
-}
-
-fn add(shards: &[Shard], hash: u64, length: u32, string: &Object) {
-    let Some(shard) = shards.get((hash >> 58) as usize) else { return };
-    let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-    let same = shard.entry(hash).or_insert(Same { count: 0, example: string.addr.get(), length, size: string.size });
-    same.count = same.count.saturating_add(1);
-    same.example = same.example.min(string.addr.get());
 }

@@ -245,10 +245,15 @@ impl managed::Heap for Heap<'_> {
 
     fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
         let (length_at, first_char) = self.string_form?;
+        let (length_at, first_char) = (string.addr.checked_add(length_at)?, string.addr.checked_add(first_char)?);
         let memory = self.types.memory;
-        let length = memory.u32(string.addr.checked_add(length_at)?).ok()?;
+        // Whoever asks for many has the heap's words at hand.
+        let space = self.objects.get().map(|objects| &objects.space);
+        let length = space.and_then(|space| space.u32(length_at.get()));
+        let length = length.or_else(|| memory.u32(length_at).ok())?;
         let len = usize::try_from(length).ok()?.checked_mul(2)?;
-        let bytes = memory.borrow(string.addr.checked_add(first_char)?, len)?;
+        let bytes = space.and_then(|space| space.bytes(first_char.get(), len));
+        let bytes = bytes.or_else(|| memory.borrow(first_char, len))?;
         Some(StringContent { length, bytes, units: StringUnits::Utf16 })
     }
 

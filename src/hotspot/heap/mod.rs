@@ -80,6 +80,44 @@ impl<'p> Heap<'p> {
     pub fn classes(&self) -> &Arc<Classes<'p>> {
         &self.classes
     }
+
+    /// What a String holds whose array lies in the heap too, where the heap's words are at hand: whoever asks for many has
+    /// them, and one string is no reason to look at them all. `form`: where it has its array, and what its bytes are.
+    fn string_in_heap(&self, string: u64, form: (u64, u64)) -> Option<StringContent<'_>> {
+        let (value_at, coder_at) = form;
+        let (space, encoding) = (self.words.get()?, &self.classes.encoding);
+        let place = string.wrapping_add(value_at);
+        let value = if encoding.narrow {
+            encoding.narrow_raw(space.u32(place)?)
+        } else {
+            encoding.wide_raw(u64::from_le_bytes(*space.bytes(place, 8)?.first_chunk()?))
+        };
+        let latin1 = space.bytes(string.wrapping_add(coder_at), 1)? == [0];
+        let words = space.run(value).filter(|_| value & 7 == 0)?.words(value);
+        let klass = encoding.klass_in(|at| words.get((at >> 3) as usize).map(|word| u64::from_le_bytes(*word)))?;
+        let header = self.types.header_of_bytes(klass)?;
+        let count = space.u32(value.wrapping_add(encoding.length_at))?;
+        let start = value.wrapping_add(header);
+        // Strings may share an array, which may be long.
+        self.classes.vm.process.reads().refuses(Addr::new(start), count.into()).is_none().then_some(())?;
+        Some(content(space.bytes(start, count as usize)?, count, latin1))
+    }
+
+    /// The same, wherever it lies.
+    fn string_anywhere(&self, string: Addr, (value_at, coder_at): (u64, u64)) -> Option<StringContent<'_>> {
+        let memory = self.classes.vm.memory;
+        let value = self.classes.reference(string.wrapping_add(value_at)).ok()?;
+        let mut coder = [0];
+        memory.read(string.wrapping_add(coder_at), &mut coder).ok()?;
+        let count = memory.u32(value.wrapping_add(self.classes.encoding.length_at)).ok()?;
+        let header = self.types.byte_array_header(value)?;
+        Some(content(memory.borrow(value.wrapping_add(header), count as usize)?, count, coder == [0]))
+    }
+}
+
+fn content(bytes: &[u8], count: u32, latin1: bool) -> StringContent<'_> {
+    let (units, length) = if latin1 { (StringUnits::Latin1, count) } else { (StringUnits::Utf16, count / 2) };
+    StringContent { length, bytes, units }
 }
 
 /// Whether threads are stopped for a collection that moves objects.
@@ -210,16 +248,8 @@ impl managed::Heap for Heap<'_> {
 
     /// A String's characters stand in an array of their own, which other Strings may share.
     fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
-        let (value_at, coder_at) = self.types.string_form()?;
-        let memory = self.classes.vm.memory;
-        let value = self.classes.reference(string.addr.wrapping_add(value_at)).ok()?;
-        let mut coder = [0];
-        memory.read(string.addr.wrapping_add(coder_at), &mut coder).ok()?;
-        let count = memory.u32(value.wrapping_add(self.classes.encoding.length_at)).ok()?;
-        let header = self.types.byte_array_header(value)?;
-        let bytes = memory.borrow(value.wrapping_add(header), count as usize)?;
-        let (units, length) = if coder == [0] { (StringUnits::Latin1, count) } else { (StringUnits::Utf16, count / 2) };
-        Some(StringContent { length, bytes, units })
+        let form = self.types.string_form()?;
+        self.string_in_heap(string.addr.get(), form).or_else(|| self.string_anywhere(string.addr, form))
     }
 
     fn walker(&self) -> Box<dyn Walker + '_> {

@@ -8,7 +8,7 @@ use crate::hotspot::classes::{Classes, Encoding, KlassShape, OopRun};
 use crate::hotspot::heap::Heap;
 use crate::hotspot::heap::types::Form;
 use crate::managed::linear::{Linear as _, slot};
-use crate::managed::{Batch, Heap as _, Link, Node, ObjectReader, TypeIndex};
+use crate::managed::{Batch, Heap as _, Link, Looked, Node, ObjectReader, TypeIndex};
 
 /// Entries of a reader's cache of classes: a power of two.
 const CACHE: usize = 1 << CACHE_BITS;
@@ -191,9 +191,23 @@ impl<'h, 'p> Reader<'h, 'p> {
     #[inline(always)]
     fn visit_from(&mut self, addr: u64, from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) {
         let heap = self.heap;
+        if let Some(found) = self.find(addr) {
+            found.visit(heap, from, visit);
+        }
+    }
+}
+
+impl Found<'_, '_> {
+    #[inline(always)]
+    fn node(&self) -> Node {
+        Node { kind: self.layout.kind, size: self.size, counted_size: self.size }
+    }
+
+    /// Visit what it holds from a place on. Its layout is borrowed: to count who has it would be a word that all threads write to.
+    #[inline(always)]
+    fn visit(&self, heap: &Heap<'_>, from: u32, visit: &mut impl FnMut(u32, Link, u64) -> bool) {
         let encoding = &heap.classes.encoding;
-        let Some(found) = self.find(addr) else { return };
-        let (layout, words, size) = (found.layout.clone(), found.words, found.size);
+        let &Found { layout, words, size } = self;
         if from <= OF_CLASS {
             let fields = Places { encoding, words, size };
             let goes_on = match layout.holds {
@@ -261,12 +275,27 @@ impl Places<'_> {
 impl ObjectReader for Reader<'_, '_> {
     #[inline]
     fn node(&mut self, addr: u64) -> Option<Node> {
-        let found = self.find(addr)?;
-        Some(Node { kind: found.layout.kind, size: found.size, counted_size: found.size })
+        self.find(addr).map(|found| found.node())
     }
 
     fn each_from(&mut self, addr: u64, from: u32, visit: &mut dyn FnMut(u32, Link, u64) -> bool) {
         self.visit_from(addr, from, &mut |place, link, value| visit(place, link, value));
+    }
+
+    fn look(&mut self, addrs: &[u64], most: usize, out: &mut Looked) {
+        let heap = self.heap;
+        out.clear();
+        for &addr in addrs {
+            let found = self.find(addr);
+            out.nodes.push(found.as_ref().map(Found::node));
+            if let Some(found) = found {
+                found.visit(heap, 0, &mut |place, link, value| out.hold(most, place, link, value));
+            }
+            out.ends.push(out.held.len());
+            if out.held.len() >= most {
+                break;
+            }
+        }
     }
 
     fn targets(&mut self, addr: u64, from: u32, most: usize, out: &mut Vec<(u32, u64)>) -> Option<u32> {

@@ -27,12 +27,14 @@ pub(super) struct Types<'p> {
     classes: Arc<Classes<'p>>,
     known: RwLock<Known>,
     string_form: OnceLock<Option<(u64, u64)>>,
+    /// The class of arrays of bytes, and what they have before the first element.
+    bytes: OnceLock<(u64, u64)>,
 }
 
 impl<'p> Types<'p> {
     pub(super) fn new(classes: Arc<Classes<'p>>) -> Types<'p> {
         let known = Known { by_address: HashMap::new(), all: Vec::new(), string: None };
-        Types { classes, known: RwLock::new(known), string_form: OnceLock::new() }
+        Types { classes, known: RwLock::new(known), string_form: OnceLock::new(), bytes: OnceLock::new() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -85,10 +87,28 @@ impl<'p> Types<'p> {
 
     /// Bytes before the first element of the array at `array`, if it is one of bytes.
     pub(super) fn byte_array_header(&self, array: Addr) -> Option<u64> {
-        match self.classes.class_of(array)?.shape {
-            KlassShape::TypeArray { header, log2: 0 } => Some(header),
-            _ => None,
+        header_of_bytes(&*self.classes.class_of(array)?)
+    }
+
+    /// Bytes before the first element of arrays of the class at `klass`, if these are of bytes.
+    #[inline]
+    pub(super) fn header_of_bytes(&self, klass: u64) -> Option<u64> {
+        if let Some(&(known, header)) = self.bytes.get()
+            && known == klass
+        {
+            return Some(header);
         }
+        let header = header_of_bytes(&*self.classes.klass(Addr::new(klass))?)?;
+        // There are arrays of boolean too, which no String has.
+        let _ = self.bytes.set((klass, header));
+        Some(header)
+    }
+}
+
+fn header_of_bytes(klass: &Klass) -> Option<u64> {
+    match klass.shape {
+        KlassShape::TypeArray { header, log2: 0 } => Some(header),
+        _ => None,
     }
 }
 

@@ -82,6 +82,18 @@ impl Ranked {
         self.words.get(more).map(|bits| more as u32 * 64 + bits.trailing_zeros())
     }
 
+    /// All that are set.
+    pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..).step_by(64).zip(&self.words).flat_map(|(first, &bits)| {
+            let mut bits = bits;
+            std::iter::from_fn(move || {
+                let at = (bits != 0).then(|| first + bits.trailing_zeros());
+                bits &= bits.wrapping_sub(1);
+                at
+            })
+        })
+    }
+
     /// The last that is set before `at`.
     #[inline]
     pub(super) fn previous(&self, at: u32) -> Option<u32> {
@@ -113,6 +125,7 @@ mod tests {
             let ranked = Ranked::new(words.clone());
             let set: Vec<u32> = (0..64 * words.len() as u32).filter(|&at| words[at as usize / 64] >> (at % 64) & 1 != 0).collect();
             prop_assert_eq!(ranked.count() as usize, set.len());
+            prop_assert!(ranked.all().eq(set.iter().copied()));
             for at in 0..64 * words.len() as u32 + 2 {
                 let before = set.iter().filter(|&&other| other < at).count();
                 if (at as usize) < 64 * words.len() {

@@ -5,7 +5,7 @@ use crate::managed::graph::bits::Ranked;
 use crate::managed::graph::dominators::dominators;
 use crate::managed::graph::fold::several;
 use crate::managed::graph::knot::Knot;
-use crate::managed::graph::reach::{Reached, has};
+use crate::managed::graph::reach::{Reached, has, set};
 use crate::managed::graph::room::{GraphError, Held, Room, Table};
 use crate::managed::graph::rows::Rows;
 use crate::managed::graph::states::States;
@@ -23,6 +23,12 @@ impl Edges {
         Edges { ends, from }
     }
 
+    /// The same again.
+    #[cfg(test)]
+    pub(super) fn again(&self, table: impl Fn(&[u32]) -> Table<u32>) -> Edges {
+        Edges { ends: table(&self.ends), from: table(&self.from) }
+    }
+
     /// The numbers that have a reference to this one.
     #[inline(always)]
     pub(super) fn to(&self, number: u32) -> &[u32] {
@@ -30,6 +36,19 @@ impl Edges {
         let start = at.checked_sub(1).and_then(|i| self.ends.get(i)).map_or(0, |&e| e as usize);
         let end = self.ends.get(at).map_or(0, |&e| e as usize);
         self.from.get(start..end).unwrap_or_default()
+    }
+
+    /// Put a number where the edges to this one end: they, and those to all above it, are not asked for any more.
+    #[inline(always)]
+    pub(super) fn put(&mut self, number: u32, instead: u32) {
+        if let Some(end) = self.ends.get_mut(number as usize) {
+            *end = instead;
+        }
+    }
+
+    /// What was put there, by number.
+    pub(super) fn put_in(self) -> Table<u32> {
+        self.ends
     }
 }
 
@@ -57,22 +76,20 @@ impl Uppers {
         let Some(several) = several(reached, states) else { return Ok(None) };
         let held = room.hold(several.bytes());
         let knot = Knot::find(rows, states, sources, reached, &several, room)?;
-        let mut of: Table<u32> = room.table(several.count() as usize)?;
+        let (vertices, edges) = (knot.len(), knot.edges());
+        // The most at once: six numbers for each vertex, and the edges from each and to each.
+        let bytes = 4 * (6 * vertices + 2 * edges);
+        tracing::debug!(vertices, edges, bytes, left = room.left(), "dominators are searched for");
         let search = Search::run(&knot, room)?;
         let edges = search.edges(&knot, room)?;
-        let Search { vertices, parents, numbers, .. } = search;
-        drop(numbers);
-        let Knot { numbers: of_vertices, several: marks, .. } = knot;
-        let found = dominators(parents, &edges, room)?;
-        let number = |at: u32| {
-            let vertex = vertices.get(at as usize).copied().unwrap_or(0);
-            of_vertices.get(vertex as usize).copied().unwrap_or(0)
-        };
-        for (at, &up) in (0..).zip(found.iter()) {
-            if vertices.get(at as usize).is_some_and(|&vertex| has(&marks, vertex))
-                && let Some(place) = of.get_mut(several.rank(number(at)) as usize)
+        let (numbers, shared, parents) = search.numbers(knot);
+        let found = dominators(parents, edges, room)?;
+        let mut of: Table<u32> = room.table(several.count() as usize)?;
+        for (at, (&number, &up)) in (0..).zip(numbers.iter().zip(found.iter())) {
+            if has(&shared, at)
+                && let Some(place) = of.get_mut(several.rank(number) as usize)
             {
-                *place = number(up);
+                *place = numbers.get(up as usize).copied().unwrap_or(0);
             }
         }
         Ok(Some(Uppers { several, of, _held: held }))
@@ -153,8 +170,21 @@ impl Search {
         ) {
             (*own, *up, *of) = (vertex, parent, number);
         }
-        crate::managed::graph::reach::set(seen, vertex);
+        set(seen, vertex);
         number
+    }
+
+    /// For each number that of the object it stands for, whether several refer to it, and the one it was come to from.
+    fn numbers(self, knot: Knot) -> (Table<u32>, Vec<u64>, Table<u32>) {
+        let Search { mut vertices, parents, met, .. } = self;
+        let mut shared = vec![0_u64; vertices.len() / 64 + 1];
+        for (at, place) in (0..met).zip(vertices.iter_mut()) {
+            if has(&knot.several, *place) {
+                set(&mut shared, at);
+            }
+            *place = knot.numbers.get(*place as usize).copied().unwrap_or(0);
+        }
+        (vertices, shared, parents)
     }
 
     /// Who refers to what several refer to, by number; but for the tree of the search.

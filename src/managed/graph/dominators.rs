@@ -1,51 +1,66 @@
 //! Who dominates whom: an object dominates another if all ways from the roots to
 //! that one lead through it. Without it the other would be garbage.
 //!
-//! Lengauer and Tarjan, A Fast Algorithm for Finding Dominators in a Flowgraph,
-//! 1979, the form with path compression alone: O(m log n) whatever the graph, so
-//! that no heap made on purpose is slow. Numbers are those of a depth-first
-//! search. Four numbers for each vertex: an ancestor is a parent until paths are
-//! compressed; the first of a bucket stands where later the semidominator is, the
-//! next of a bucket where later the dominator is.
+//! Semi-NCA (Georgiadis, Linear-Time Algorithms for Dominators and Related Problems, 2005): semidominators as by
+//! Lengauer and Tarjan (A Fast Algorithm for Finding Dominators in a Flowgraph, 1979), with path compression alone, and then
+//! the dominator of each as the nearest common ancestor of its parent and its semidominator in the tree of dominators made so far.
+//! That last step may be long for each, on graphs made for it; so it has a bound, from which on ways up are made short by
+//! pointers that jump (Myers, An applicative random-access stack, 1983): O(m log n) whatever the graph, so that no heap made on
+//! purpose is slow. Numbers are those of a depth-first search. Beside the edges there are three numbers for each vertex, two of which lie
+//! together, as they are asked for together and in no order.
 
 use crate::managed::graph::deep::Edges;
 use crate::managed::graph::room::{GraphError, Room, Table};
 
 const NONE: u32 = u32::MAX;
 
-/// What the search has of vertices it is done with: those from a number on.
+/// Steps from a vertex up to its dominator, for each vertex there is, that are taken one by one.
+const STEPS: u64 = 16;
+
+/// What the search has of vertices it is done with: those from a number on. Of each, the number of one above it, in the low half,
+/// and the least semidominator from it up to that one, which is left out, in the high half. The one above is the parent until
+/// paths are compressed.
 struct Forest {
-    ancestors: Table<u32>,
-    semis: Table<u32>,
-    labels: Table<u32>,
+    places: Table<u64>,
     path: Vec<u32>,
 }
 
+fn place(above: u32, least: u32) -> u64 {
+    u64::from(least) << 32 | u64::from(above)
+}
+
+fn above(place: u64) -> u32 {
+    place as u32
+}
+
+fn least(place: u64) -> u32 {
+    (place >> 32) as u32
+}
+
 impl Forest {
-    /// The vertex of least semidominator from `v` up to the root of its tree,
-    /// which is left out; vertices from `linked` on have an ancestor.
+    /// The least semidominator from `v` up to the root of its tree, which is left out; vertices from `linked` on are below
+    /// another.
     #[inline(always)]
     fn eval(&mut self, v: u32, linked: u32) -> u32 {
-        if self.ancestors[v as usize] >= linked {
-            self.compress(v, linked);
-        }
-        self.labels[v as usize]
+        let of = self.places[v as usize];
+        if above(of) >= linked { self.compress(v, linked) } else { least(of) }
     }
 
-    fn compress(&mut self, v: u32, linked: u32) {
+    fn compress(&mut self, v: u32, linked: u32) -> u32 {
         let mut at = v;
-        while self.ancestors[at as usize] >= linked {
+        let mut top = self.places[at as usize];
+        while above(top) >= linked {
             self.path.push(at);
-            at = self.ancestors[at as usize];
+            at = above(top);
+            top = self.places[at as usize];
         }
+        // From the top down each takes over what the one above it has come to.
         while let Some(at) = self.path.pop() {
-            let up = self.ancestors[at as usize] as usize;
-            let (label, above) = (self.labels[at as usize], self.labels[up]);
-            if self.semis[above as usize] < self.semis[label as usize] {
-                self.labels[at as usize] = above;
-            }
-            self.ancestors[at as usize] = self.ancestors[up];
+            let own = least(self.places[at as usize]);
+            top = place(above(top), own.min(least(top)));
+            self.places[at as usize] = top;
         }
+        least(top)
     }
 }
 
@@ -54,54 +69,74 @@ impl Forest {
 ///
 /// # Errors
 /// [`GraphError::NoRoom`]
-pub(super) fn dominators(parents: Table<u32>, others: &Edges, room: &Room) -> Result<Table<u32>, GraphError> {
+pub(super) fn dominators(parents: Table<u32>, others: Edges, room: &Room) -> Result<Table<u32>, GraphError> {
+    dominators_within(parents, others, room, STEPS)
+}
+
+/// `patience`: steps up for each vertex, before they are made short.
+fn dominators_within(
+    mut parents: Table<u32>,
+    mut others: Edges,
+    room: &Room,
+    patience: u64,
+) -> Result<Table<u32>, GraphError> {
     let len = parents.len() as u32;
-    let mut labels: Table<u32> = room.table(len as usize)?;
-    for (label, number) in labels.iter_mut().zip(0..) {
-        *label = number;
+    let mut places = room.table(len as usize)?;
+    for (at, &parent) in places.iter_mut().zip(parents.iter()) {
+        *at = place(parent, NONE);
     }
-    let mut semis = room.table(len as usize)?;
-    semis.fill(NONE);
-    let mut forest = Forest { ancestors: parents, semis, labels, path: Vec::new() };
-    let mut idoms: Table<u32> = room.table(len as usize)?;
-    idoms.fill(NONE);
+    let mut forest = Forest { places, path: Vec::new() };
     for w in (1..len).rev() {
-        let parent = forest.ancestors[w as usize];
-        let mut semi = parent;
+        let mut semi = parents[w as usize];
         for &v in others.to(w) {
-            let candidate = if v < w {
-                v
-            } else {
-                let least = forest.eval(v, w + 1);
-                forest.semis[least as usize]
-            };
-            semi = semi.min(candidate);
+            semi = semi.min(if v < w { v } else { forest.eval(v, w + 1) });
         }
-        // Its own bucket is empty by now: all in it are below one of its children.
-        forest.semis[w as usize] = semi;
-        if semi == parent {
-            idoms[w as usize] = parent;
-        } else {
-            idoms[w as usize] = std::mem::replace(&mut forest.semis[semi as usize], w);
-        }
-        let mut v = std::mem::replace(&mut forest.semis[parent as usize], NONE);
-        while v != NONE {
-            let next = idoms[v as usize];
-            let least = forest.eval(v, w);
-            let lower = forest.semis[least as usize] < forest.semis[v as usize];
-            idoms[v as usize] = if lower { least } else { parent };
-            v = next;
-        }
+        let of = &mut forest.places[w as usize];
+        *of = place(above(*of), semi);
+        // Where its edges end is not asked for again.
+        others.put(w, semi);
     }
-    for w in 1..len as usize {
-        if idoms[w] != forest.semis[w] {
-            idoms[w] = idoms[idoms[w] as usize];
+    let semis = others.put_in();
+    let mut steps = patience.saturating_mul(len.into());
+    for w in 1..len {
+        let semi = semis[w as usize];
+        let mut up = parents[w as usize];
+        while up > semi && steps > 0 {
+            up = parents[up as usize];
+            steps -= 1;
         }
+        if up > semi {
+            by_jumps(&mut parents, &semis, w, forest.places);
+            break;
+        }
+        parents[w as usize] = up;
     }
-    if let Some(root) = idoms.first_mut() {
+    if let Some(root) = parents.first_mut() {
         *root = 0;
     }
-    Ok(idoms)
+    Ok(parents)
+}
+
+/// The same as is done of each vertex below `first`, of that and all others, in O(log n) steps each: of each there is one far
+/// above it, and how deep it is.
+fn by_jumps(idoms: &mut [u32], semis: &[u32], first: u32, mut places: Table<u64>) {
+    let (jump, depth) = (above, least);
+    if let Some(root) = places.first_mut() {
+        *root = place(0, 0);
+    }
+    for w in 1..idoms.len() as u32 {
+        let mut up = idoms[w as usize];
+        while w >= first && up > semis[w as usize] {
+            let far = jump(places[up as usize]);
+            up = if far >= semis[w as usize] { far } else { idoms[up as usize] };
+        }
+        idoms[w as usize] = up;
+        let of = places[up as usize];
+        let far = places[jump(of) as usize];
+        // Two jumps of the same length become one.
+        let even = depth(of) - depth(far) == depth(far) - depth(places[jump(far) as usize]);
+        places[w as usize] = place(if even { jump(far) } else { up }, depth(of) + 1);
+    }
 }
 
 #[cfg(test)]
@@ -132,10 +167,14 @@ mod tests {
     /// Of tables made of these.
     fn found(parents: &[u32], others: &Edges) -> Vec<u32> {
         let room = Room::unbounded();
-        match dominators(table(parents), others, &room) {
+        let of = |patience| match dominators_within(table(parents), others.again(table), &room, patience) {
             Ok(found) => found.to_vec(),
             Err(e) => panic!("{e}"),
-        }
+        };
+        let by_steps = of(u64::MAX);
+        // As short ways up.
+        assert_eq!(of(0), by_steps);
+        by_steps
     }
 
     fn table(numbers: &[u32]) -> Table<u32> {
@@ -224,5 +263,25 @@ mod tests {
         let idoms = found(&parents, &edges);
         assert!((1..LEN).all(|v| idoms[v as usize] == v - 1));
         assert_eq!(idoms[LEN as usize], 1);
+    }
+
+    #[test]
+    fn a_graph_on_which_steps_up_would_be_many() {
+        // A long list; each node of a second one, which hangs on its end, is referred to by two in the first: one in its middle
+        // alone dominates it, half the list away.
+        const LEN: u32 = 5_000;
+        let half = LEN / 2;
+        let parents: Vec<u32> = (0..2 * LEN).map(|v| if v < LEN { v.saturating_sub(1) } else { LEN - 1 }).collect();
+        let ends: Vec<u32> = (0..2 * LEN).map(|v| (v + 1).saturating_sub(LEN)).collect();
+        let from = vec![half; LEN as usize];
+        let idoms = found(&parents, &Edges::raw(table(&ends), table(&from)));
+        assert!((1..LEN).all(|v| idoms[v as usize] == v - 1));
+        assert!((LEN..2 * LEN).all(|v| idoms[v as usize] == half));
+        // Each of them takes half the list one by one, and a step or two else.
+        let once = |patience| {
+            let edges = Edges::raw(table(&ends), table(&from));
+            dominators_within(table(&parents), edges, &Room::unbounded(), patience).map(|found| found.to_vec())
+        };
+        assert_eq!(once(STEPS), Ok(idoms));
     }
 }

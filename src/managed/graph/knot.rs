@@ -50,6 +50,11 @@ impl Knot {
         self.numbers.len()
     }
 
+    /// How many edges there are.
+    pub(super) fn edges(&self) -> usize {
+        self.to.len()
+    }
+
     /// Find it. `several`: numbers that several refer to.
     pub(super) fn find(
         rows: Rows,
@@ -61,30 +66,30 @@ impl Knot {
     ) -> Result<Knot, GraphError> {
         let order = &reached.order;
         let by_id = states.all(SEVERAL);
-        let shared = Shared::find(&rows, states, sources, reached, several, &by_id, room)?;
+        let mut shared = Shared::find(&rows, states, sources, reached, several, &by_id, room)?;
         drop(rows);
         let (needed, kept) = vertices(reached, several, &shared);
         let count = kept.count() as usize;
-        let (numbers, tree) = tree(reached, several, &needed, &kept, room)?;
+        let tree = tree(reached, several, &needed, &kept, room)?;
         drop(needed);
-        let of_several = {
-            let mut of: Table<u32> = room.table(by_id.count() as usize)?;
-            for (vertex, &number) in (0..).zip(numbers.iter()) {
-                if several.has(number)
-                    && let Some(place) = order.id(number).and_then(|id| of.get_mut(by_id.rank(id) as usize))
-                {
-                    *place = vertex;
-                }
+        let mut of_several: Table<u32> = room.table(by_id.count() as usize)?;
+        for (vertex, number) in (0..).zip(kept.all()) {
+            if several.has(number)
+                && let Some(place) = order.id(number).and_then(|id| of_several.get_mut(by_id.rank(id) as usize))
+            {
+                *place = vertex;
             }
-            of
-        };
+        }
         drop(by_id);
+        // What tells of numbers is not needed beside the edges, which are the most.
+        shared.between_vertices(&kept, &of_several);
+        drop(of_several);
         // How many lead from each, and from where on.
         let mut ends: Table<u32> = room.table(count)?;
         for &parent in tree.iter().filter(|&&parent| parent != NONE) {
             add(&mut ends, parent, 1);
         }
-        shared.each(|number, _| add(&mut ends, kept.rank(number), 1));
+        shared.each(|from, _| add(&mut ends, from, 1));
         let mut sum = 0_u64;
         for end in ends.iter_mut() {
             let count = std::mem::replace(end, sum as u32);
@@ -100,13 +105,16 @@ impl Knot {
                 *end += 1;
             }
         };
-        shared.each(|number, rank| put(kept.rank(number), of_several.get(rank as usize).copied().unwrap_or(0)));
+        shared.each(&mut put);
         drop(shared);
         for (vertex, &parent) in (0..).zip(tree.iter()) {
             if parent != NONE {
                 put(parent, vertex);
             }
         }
+        drop(tree);
+        let mut numbers: Table<u32> = room.table(count)?;
+        numbers.iter_mut().zip(kept.all()).for_each(|(place, number)| *place = number);
         let mut marks = vec![0; count / 64 + 1];
         for (vertex, &number) in (0..).zip(numbers.iter()) {
             if several.has(number) {
@@ -196,7 +204,15 @@ impl Shared {
         Ok(Shared { holders, ends, targets, of_roots })
     }
 
-    /// Visit all: the number that has a reference, and the rank of what it leads to.
+    /// Tell vertices in place of numbers and ranks: `vertices` are numbers, by vertex, and `by_rank` vertices.
+    fn between_vertices(&mut self, vertices: &Ranked, by_rank: &[u32]) {
+        let vertex = |rank: u32| by_rank.get(rank as usize).copied().unwrap_or(0);
+        self.of_roots.iter_mut().for_each(|(number, rank)| (*number, *rank) = (vertices.rank(*number), vertex(*rank)));
+        self.holders.change(|number| vertices.rank(number));
+        self.targets.change(|rank| if rank == NONE { NONE } else { vertex(rank) });
+    }
+
+    /// Visit all: the number that has a reference, and the rank of what it leads to; or both as vertices.
     fn each(&self, mut visit: impl FnMut(u32, u32)) {
         self.of_roots.iter().for_each(|&(number, rank)| visit(number, rank));
         let (mut targets, mut start) = (self.targets.iter(), 0);
@@ -258,16 +274,15 @@ fn vertices(reached: &Reached, several: &Ranked, shared: &Shared) -> (Ranked, Ra
     (Ranked::new(needed), Ranked::new(kept))
 }
 
-/// The number of each vertex, and the vertex that alone leads to it.
+/// The vertex that alone leads to each.
 fn tree(
     reached: &Reached,
     several: &Ranked,
     needed: &Ranked,
     kept: &Ranked,
     room: &Room,
-) -> Result<(Table<u32>, Table<u32>), GraphError> {
-    let count = kept.count() as usize;
-    let (mut numbers, mut tree): (Table<u32>, Table<u32>) = (room.table(count)?, room.table(count)?);
+) -> Result<Table<u32>, GraphError> {
+    let mut tree: Table<u32> = room.table(kept.count() as usize)?;
     // By rank among what is needed, the nearest vertex above, or it itself.
     let mut nearest: Table<u32> = room.table(needed.count() as usize)?;
     let (mut vertex, mut rank) = (1_u32, 1_usize);
@@ -284,8 +299,8 @@ fn tree(
             above = nearest.get(needed.rank(parent) as usize).copied().unwrap_or(0);
         }
         let own = if kept.has(number) {
-            if let (Some(at), Some(up)) = (numbers.get_mut(vertex as usize), tree.get_mut(vertex as usize)) {
-                (*at, *up) = (number, above);
+            if let Some(up) = tree.get_mut(vertex as usize) {
+                *up = above;
             }
             vertex += 1;
             vertex - 1
@@ -297,5 +312,5 @@ fn tree(
         }
         rank += 1;
     }
-    Ok((numbers, tree))
+    Ok(tree)
 }

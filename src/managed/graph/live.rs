@@ -37,6 +37,9 @@ pub struct Source {
     pub(super) entries: Vec<u32>,
 }
 
+/// Bytes for each object that are in memory whatever the bound: where rows are, and up to fourteen rows of bits.
+const IN_MEMORY: u64 = 2;
+
 /// How large a graph is, known before the search in it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
@@ -124,6 +127,7 @@ impl<'g> Live<'g> {
         if ids.len() as usize > limits::MAX_LIVE_OBJECTS {
             return Err(GraphError::TooMany);
         }
+        room.reserve(u64::from(ids.len()).saturating_mul(IN_MEMORY));
         let (sources, stray_roots) = sources(graph, &ids, roots, &seen.concat());
         let Read { rows, states, kinds, sums, _held } = Read::all(graph, &ids, room)?;
         let references = rows.references;

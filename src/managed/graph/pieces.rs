@@ -62,6 +62,12 @@ impl<T: Number + Copy> Pieces<T> {
         self.all.get_mut(at / PIECE)?.get_mut(at % PIECE)
     }
 
+    /// Change all.
+    pub(super) fn change(&mut self, change: impl Fn(T) -> T) {
+        let all = self.all.iter_mut().flat_map(|piece| piece.iter_mut()).take(self.len);
+        all.for_each(|number| *number = change(*number));
+    }
+
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = T> + '_ {
         self.all.iter().flat_map(|piece| piece.iter().copied()).take(self.len)
@@ -86,6 +92,8 @@ mod tests {
             *last = 9;
         }
         assert!(pieces.iter().eq([7].into_iter().chain(1..count - 1).chain([9])));
+        pieces.change(|number| number + 1);
+        assert!(pieces.iter().eq([8].into_iter().chain(2..count).chain([10])));
         Ok(())
     }
 }

@@ -41,7 +41,12 @@ pub struct Room {
 #[derive(Debug)]
 struct Inner {
     bound: u64,
-    taken: AtomicU64,
+    /// By tables that are in memory.
+    tables: AtomicU64,
+    /// By what is in memory whatever the bound.
+    held: AtomicU64,
+    /// What that is expected to come to.
+    reserved: AtomicU64,
     most: AtomicU64,
     in_files: AtomicU64,
 }
@@ -50,7 +55,16 @@ impl Room {
     /// So many bytes.
     pub fn of(bound: u64) -> Room {
         let zero = || AtomicU64::new(0);
-        Room { inner: Arc::new(Inner { bound, taken: zero(), most: zero(), in_files: zero() }) }
+        Room {
+            inner: Arc::new(Inner {
+                bound,
+                tables: zero(),
+                held: zero(),
+                reserved: zero(),
+                most: zero(),
+                in_files: zero(),
+            }),
+        }
     }
 
     /// As many as the machine gives.
@@ -68,26 +82,38 @@ impl Room {
         self.inner.in_files.load(Ordering::Relaxed)
     }
 
-    /// Bytes that tables take now, in memory.
+    /// Bytes that are taken now, in memory.
     pub(super) fn taken(&self) -> u64 {
-        self.inner.taken.load(Ordering::Relaxed)
+        let Inner { tables, held, .. } = &*self.inner;
+        tables.load(Ordering::Relaxed).saturating_add(held.load(Ordering::Relaxed))
     }
 
-    /// Bytes that are left.
+    /// Bytes that are left for tables.
     pub(crate) fn left(&self) -> u64 {
-        self.inner.bound.saturating_sub(self.taken())
+        let Inner { bound, tables, held, reserved, .. } = &*self.inner;
+        let others = held.load(Ordering::Relaxed).max(reserved.load(Ordering::Relaxed));
+        bound.saturating_sub(tables.load(Ordering::Relaxed)).saturating_sub(others)
+    }
+
+    /// What is to be in memory whatever the bound will be so many bytes at most: tables leave room for it.
+    pub(super) fn reserve(&self, bytes: u64) {
+        self.inner.reserved.fetch_max(bytes, Ordering::Relaxed);
     }
 
     /// Count so many bytes as taken, whether there is room for them or not.
     pub(super) fn hold(&self, bytes: u64) -> Held {
-        let now = self.inner.taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        self.inner.most.fetch_max(now, Ordering::Relaxed);
-        Held { inner: Arc::clone(&self.inner), bytes }
+        self.count(bytes, |inner| &inner.held)
     }
 
-    /// The same if there is room.
-    pub(super) fn take(&self, bytes: u64) -> Option<Held> {
-        (bytes <= self.left()).then(|| self.hold(bytes))
+    /// Count a table, if there is room.
+    fn take(&self, bytes: u64) -> Option<Held> {
+        (bytes <= self.left()).then(|| self.count(bytes, |inner| &inner.tables))
+    }
+
+    fn count(&self, bytes: u64, of: fn(&Inner) -> &AtomicU64) -> Held {
+        of(&self.inner).fetch_add(bytes, Ordering::Relaxed);
+        self.inner.most.fetch_max(self.taken(), Ordering::Relaxed);
+        Held { inner: Arc::clone(&self.inner), bytes, of }
     }
 
     /// So many bytes went to a file.
@@ -119,11 +145,12 @@ impl Room {
 pub(super) struct Held {
     inner: Arc<Inner>,
     bytes: u64,
+    of: fn(&Inner) -> &AtomicU64,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.inner.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        (self.of)(&self.inner).fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -171,6 +198,22 @@ mod tests {
         drop(first);
         let _third = room.table::<u8>(1000)?;
         assert_eq!((room.left(), room.in_files(), room.most()), (0, 800, 1000));
+        Ok(())
+    }
+
+    #[test]
+    fn tables_leave_room_for_what_is_to_come() -> Result<(), GraphError> {
+        let room = Room::of(1000);
+        room.reserve(300);
+        let held = room.hold(200);
+        assert_eq!((room.left(), room.taken()), (700, 200));
+        let _table = room.table::<u8>(600)?;
+        let _more = room.hold(150);
+        assert_eq!((room.left(), room.taken(), room.in_files()), (50, 950, 0));
+        drop(held);
+        assert_eq!((room.left(), room.most()), (100, 950));
+        let _in_file = room.table::<u8>(101)?;
+        assert_eq!(room.in_files(), 101);
         Ok(())
     }
 }

@@ -145,6 +145,20 @@ impl<'a> Space<'a> {
         found
     }
 
+    /// So many bytes from `addr` on, if they lie in one run.
+    #[inline(always)]
+    pub fn bytes(&self, addr: u64, len: usize) -> Option<&'a [u8]> {
+        let run = self.run(addr)?;
+        let from = usize::try_from(addr.wrapping_sub(run.start)).ok()?;
+        run.words.as_flattened().get(from..from.checked_add(len)?)
+    }
+
+    /// The 32 bits at `addr`, little-endian.
+    #[inline(always)]
+    pub fn u32(&self, addr: u64) -> Option<u32> {
+        self.bytes(addr, 4)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+    }
+
     /// The run that an address lies in which no page is known of.
     #[cold]
     fn high_run(&self, addr: u64) -> Option<&Run<'a>> {
@@ -216,6 +230,9 @@ mod tests {
         for addr in [0x7000_0000_0000, 0x7000_0000_0038, 0x7000_0000_1000, 0x7000_0030_0ff8, 0x7fff_0000_0008] {
             assert_eq!(index(addr).and_then(|i| space.run_of(i)?.address(i)), Some(addr));
         }
+        assert_eq!(space.bytes(0x7000_0000_003e, 2), Some([1_u8; 2].as_slice()));
+        assert_eq!((space.bytes(0x7000_0000_003f, 2), space.bytes(0x7000_0000_0fff, 2)), (None, None));
+        assert_eq!((space.u32(0x7fff_0000_000c), space.u32(0x7fff_0000_000d)), (Some(0x303_0303), None));
         assert!(space.run_of(8).is_none() && space.run_of(9 + (3 << 17) + 2).is_none());
     }
 
