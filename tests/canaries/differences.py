@@ -70,9 +70,9 @@ def comparable(command, answer):
     if "--strings" in command:  # texts go; how many there are, and what equal ones waste, stays
         return {"strings": {k: v for k, v in (answer.get("strings") or {}).items() if not isinstance(v, list)}}
     if command[0] == "refs":
-        # Frames that were left, freed memory, code and files have words that lead somewhere by chance or did once; a word
-        # that leads into the middle of an object may be a number. All these go.
-        gone = ("stack (left over)", "Image", "MappedFile", "GCHeapToBeFreed", "free object space")
+        # Frames that were left, freed memory, parts of a heap that no object has (a reference in one is "object"), code and files have
+        # words that lead somewhere by chance or did once; a word that leads into the middle of an object may be a number. All these go.
+        gone = ("stack (left over)", "Image", "MappedFile", "GCHeap", "GCHeapToBeFreed", "free object space")
         return {"refs": [row for row in answer.get("refs") or [] if row["from"] not in gone and row["offset"] == 0]}
     if isinstance(answer.get("clusters"), list):
         # Blocks that are filled alike are one cluster, and what fills them goes: what there is of each size stays.
