@@ -15,6 +15,7 @@ ALLOWED = [
     (".*", r"core\.(path|size|producer|packed|truncated)", "it is another file"),
     ("threads.*|exceptions", r".*exception\.message", "a message is a value"),
     ("refs", "exit status", "numbers that only look like addresses point at nothing any more"),
+    ("refs", r"refs\.length", "two elements of an int[], or its hash, may look like the address of an object", "HotSpot", LESS),
     ("summary|stacks", r"findings\[\]\.text", "a text quotes what memory is filled with, or the environment, which go"),
     ("malloc", r"findings\[\]\..*", "blocks that are filled alike are told by what fills them, which goes"),
     ("retained|gcroot.*", r".*(dominator_field|chain\[\]\.field)", "of an entry of a Python dict this is its key"),
@@ -33,6 +34,7 @@ ALLOWED = [
     ("retained|gcroot.*", r"(roots(\[\]\.count)?|stacks\.roots_conservative)", NUMBER, "HotSpot", LESS),
     ("retained|gcroot.*", r"(roots\[\]\.retained|several)", NUMBER, "HotSpot"),
     ("holders", r"(holders\.length|total\..*)", "a number of Python's that looks like an address holds nothing any more", "CPython", LESS),
+    ("holders", r"(holders\.length|total\..*)", "bytes of an array that look like an address hold nothing any more", "HotSpot", LESS),
     ("holders", r"holders\[\]\.reaches\..*", TORN + "; " + LOW, LESS),
     ("triage", r"(named|unnamed|findings)\b.*", "it quotes values, and names memory by what fills it, which goes"),
 ]
@@ -70,9 +72,9 @@ def comparable(command, answer):
     if "--strings" in command:  # texts go; how many there are, and what equal ones waste, stays
         return {"strings": {k: v for k, v in (answer.get("strings") or {}).items() if not isinstance(v, list)}}
     if command[0] == "refs":
-        # Frames that were left, freed memory, code and files have words that lead somewhere by chance or did once; a word
-        # that leads into the middle of an object may be a number. All these go.
-        gone = ("stack (left over)", "Image", "MappedFile", "GCHeapToBeFreed", "free object space")
+        # Frames that were left, freed memory, parts of a heap that no object has (a reference in one is "object"), code and files have
+        # words that lead somewhere by chance or did once; a word that leads into the middle of an object may be a number. All these go.
+        gone = ("stack (left over)", "Image", "MappedFile", "GCHeap", "GCHeapToBeFreed", "free object space")
         return {"refs": [row for row in answer.get("refs") or [] if row["from"] not in gone and row["offset"] == 0]}
     if isinstance(answer.get("clusters"), list):
         # Blocks that are filled alike are one cluster, and what fills them goes: what there is of each size stays.

@@ -62,15 +62,23 @@ pub(super) fn read(memory: &dyn Memory, runtime: &Runtime, debug_info: Addr, jit
             at = at.saturating_add(4 + u64::from(len));
         }
     }
-    let head = memory.bytes(at, memory.readable(at, LENGTHS as u64) as usize).ok()?;
+    let head = memory.look(at, memory.readable(at, LENGTHS as u64) as usize).ok()?;
     let mut lengths = Nibbles { bytes: &head, at: 0 };
     let (bounds, _vars) = (lengths.number()?, lengths.number()?);
-    let start = at.saturating_add(lengths.at.div_ceil(2) as u64);
+    let start = behind(memory, at, &lengths);
     let bytes = bounds_at(memory, start, bounds)?;
     match layout.constant("DebugInfo", "source_type_bits") {
         Ok(bits) => packed::decode(&bytes, bits.min(8) as u32),
         Err(_) => decode(&bytes),
     }
+}
+
+/// Where numbers end that begin at `at`. What else was looked at of them is somebody else's: debug info of dynamic methods lies in blocks of
+/// malloc (dynamicmethod.cpp, ChunkAllocator).
+fn behind(memory: &dyn Memory, at: Addr, numbers: &Nibbles<'_>) -> Addr {
+    let len = numbers.at.div_ceil(2) as u64;
+    memory.keep(at, len);
+    at.saturating_add(len)
 }
 
 fn bounds_at(memory: &dyn Memory, start: Addr, len: u32) -> Option<Vec<u8>> {
@@ -83,14 +91,14 @@ fn bounds_at(memory: &dyn Memory, start: Addr, len: u32) -> Option<Vec<u8>> {
 /// Length and start of the bounds: a first number 0 says that
 /// all the sizes follow, else it is that of the bounds itself.
 fn fat_header(memory: &dyn Memory, at: Addr) -> Option<(u32, Addr)> {
-    let head = memory.bytes(at, memory.readable(at, FAT_LENGTHS as u64) as usize).ok()?;
+    let head = memory.look(at, memory.readable(at, FAT_LENGTHS as u64) as usize).ok()?;
     let mut numbers = Nibbles { bytes: &head, at: 0 };
     let first = numbers.number()?;
     let bounds = if first == 0 { numbers.number()? } else { first };
     for _ in 0..if first == 0 { FAT_SIZES - 1 } else { 1 } {
         numbers.number()?;
     }
-    Some((bounds, at.saturating_add(numbers.at.div_ceil(2) as u64)))
+    Some((bounds, behind(memory, at, &numbers)))
 }
 
 /// The form from .NET 10 on: after the count and two widths, entries of equal width,
@@ -196,6 +204,54 @@ impl Nibbles<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::{Fault, FaultKind};
+    use std::sync::Mutex;
+
+    /// Memory from address 0 on, with what is recorded of it as a structure.
+    struct Recorded(Vec<u8>, Mutex<Vec<(u64, u64)>>);
+
+    impl Recorded {
+        fn copy(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+            let from = addr.get() as usize;
+            let bytes = from.checked_add(buf.len()).and_then(|end| self.0.get(from..end));
+            buf.copy_from_slice(bytes.ok_or(Fault { addr, kind: FaultKind::Unmapped })?);
+            Ok(())
+        }
+
+        fn end(&self) -> u64 {
+            self.1.lock().map_or(0, |all| all.iter().map(|(at, len)| at + len).max().unwrap_or(0))
+        }
+    }
+
+    impl Memory for Recorded {
+        fn read(&self, addr: Addr, buf: &mut [u8]) -> Result<(), Fault> {
+            self.keep(addr, buf.len() as u64);
+            self.copy(addr, buf)
+        }
+
+        fn look(&self, addr: Addr, len: usize) -> Result<Vec<u8>, Fault> {
+            let mut out = vec![0; len];
+            self.copy(addr, &mut out).map(|()| out)
+        }
+
+        fn readable(&self, addr: Addr, max: u64) -> u64 {
+            (self.0.len() as u64).saturating_sub(addr.get()).min(max)
+        }
+
+        fn keep(&self, addr: Addr, len: u64) {
+            if let Ok(mut all) = self.1.lock() {
+                all.push((addr.get(), len));
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_its_sizes_is_no_structure() {
+        // All sizes follow: bounds of 3 bytes, and five others of 1; then somebody's numbers.
+        let memory = Recorded([&[0x30, 0x11, 0x11, 0x01][..], &[0x5a; 64]].concat(), Mutex::default());
+        assert_eq!(fat_header(&memory, Addr::new(0)), Some((3, Addr::new(4))));
+        assert_eq!(memory.end(), 4);
+    }
 
     #[test]
     fn numbers_in_nibbles() {

@@ -8,7 +8,7 @@
 use goblin::elf::dynamic as dy;
 
 use super::Budget;
-use super::table::Found;
+use super::table::{Found, Strings};
 use crate::addr::{Addr, AddrRange};
 use crate::bytes;
 use crate::image::elf::{ElfImage, dynamic_entry};
@@ -50,6 +50,20 @@ impl Dynamic {
     /// Its entries, as far as they can be read.
     pub(super) fn entries(&self, memory: &dyn Memory, bias: u64, source: u8, budget: &Budget) -> Vec<Found> {
         let mut out = Vec::new();
+        self.each(memory, budget, &mut |entry| out.extend(Found::parse(entry, bias, source)));
+        out
+    }
+
+    /// Names of all its entries, defined or not, as far as they can be read.
+    pub(super) fn names(&self, memory: &dyn Memory, budget: &Budget) -> Vec<String> {
+        let mut places = Vec::new();
+        self.each(memory, budget, &mut |entry| places.extend(bytes::u32_at(entry, sym::NAME).filter(|&n| n != 0)));
+        let strings = Strings::Memory(self.strings);
+        let name = |at| Some(String::from_utf8_lossy(&strings.name(memory, at)?).into_owned());
+        places.into_iter().filter_map(name).collect()
+    }
+
+    fn each(&self, memory: &dyn Memory, budget: &Budget, with: &mut dyn FnMut(&[u8])) {
         let count = budget.take(self.count);
         let mut i = 0u64;
         while i < count {
@@ -63,10 +77,9 @@ impl Dynamic {
                 continue;
             }
             let Ok(block) = memory.bytes(at, (whole * sym::SIZE) as usize) else { break };
-            out.extend(block.chunks_exact(sym::SIZE as usize).filter_map(|e| Found::parse(e, bias, source)));
+            block.chunks_exact(sym::SIZE as usize).for_each(&mut *with);
             i = i.saturating_add(whole);
         }
-        out
     }
 
     /// Offset of the name of one entry, defined or not.

@@ -167,6 +167,13 @@ impl<'a> NativeSymbols<'a> {
         tables.flat_map(|symbols| symbols.code.starts().chain(symbols.data.starts())).collect()
     }
 
+    /// Names of the dynamic symbols, imports too, of those images that `is_one` holds of by their first address.
+    pub(crate) fn dynamic_names(&self, is_one: impl Fn(Addr) -> bool) -> Vec<String> {
+        let images = self.images.iter().filter(|image| is_one(image.elf.range.start));
+        let tables = images.filter_map(|image| self.symbols(image).dynamic.as_ref());
+        tables.flat_map(|dynamic| dynamic.names(&self.process.memory, &self.budget)).collect()
+    }
+
     /// Read the tables of all images, those of stubs too: whoever copies what was read has what names any address.
     pub fn read_all(&self) {
         for image in self.images.iter() {

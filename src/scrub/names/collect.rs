@@ -8,6 +8,7 @@ use crate::addr::{Addr, AddrRange, union};
 use crate::core::scrubbed_notes;
 use crate::image::known_files::{is_everybodys, is_systems, jdk_of};
 use crate::image::modules::{ModuleKind, file_name};
+use crate::map::Kind;
 use crate::memory::Memory;
 use crate::session::Session;
 use crate::targets::reads::{NameAt, Script};
@@ -36,7 +37,9 @@ pub(super) fn all(
     let jdks: Vec<String> = paths.filter_map(jdk_of).collect();
     let everybodys = files.iter().filter(|file| is_everybodys(&file.path, &jdks)).map(|file| file.range);
     let modules = process.modules.iter().filter(|module| is_everybodys(&module.path, &jdks)).map(|module| module.range);
-    let everybodys = union(everybodys.chain(modules).collect());
+    // The kernel's, which no file names.
+    let vdso = session.map().regions.iter().filter(|region| region.kind == Kind::Vdso).map(|region| region.range);
+    let everybodys = union(everybodys.chain(modules).chain(vdso).collect());
     let is_public = |at: Addr| {
         let i = everybodys.partition_point(|range| range.end <= at);
         everybodys.get(i).is_some_and(|range| range.contains(at))
@@ -52,6 +55,9 @@ pub(super) fn all(
     let mut tokens = Tokens::default();
     known::words().for_each(|word| tokens.add_public(word));
     public.iter().for_each(|text| add(&mut tokens, text.as_bytes(), Script::Public));
+    // A program imports `dup`, which a library may have as the end of `strdup` alone.
+    let symbols = session.symbols().dynamic_names(is_public);
+    symbols.iter().for_each(|name| add(&mut tokens, name.as_bytes(), Script::Public));
     places.sort_unstable();
     places.dedup();
     for name in &places {
@@ -158,4 +164,28 @@ pub(super) fn whole(memory: &dyn Memory, name: &NameAt) -> Option<(Addr, Vec<u8>
         out.extend(bytes.into_iter().take_while(|&b| is_part_byte(b)));
     }
     Some((from, out))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::commands::shrink::scrub_plan;
+    use crate::progress::Progress;
+    use crate::scrub::tests::open;
+    use crate::scrub::{Fill, Level};
+
+    #[test]
+    fn names_of_the_c_library_and_of_the_kernel_are_nobodys_own() {
+        let process = open("zoo-gcore/core.zst");
+        let session = Session::new(&process);
+        let plan = scrub_plan(&session, Fill::ByLength, Level::Names, &Progress::silent());
+        let table = plan.table_of_names().unwrap();
+        let own: Vec<&str> = table.lines().filter_map(|line| line.split('\t').nth(1)).collect();
+        assert!(own.contains(&"zoo"), "{own:?}");
+        // The program imports the first, which glibc has as the end of `wmemset`.
+        for name in ["memset", "__vdso_time", "gettimeofday"] {
+            assert!(!own.contains(&name), "{name}");
+        }
+    }
 }
