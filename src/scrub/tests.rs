@@ -390,3 +390,17 @@ fn methods_of_interpreted_frames_stay_though_their_addresses_read_as_text() {
     }
     assert!(count > 3);
 }
+
+#[test]
+fn names_of_the_c_library_and_of_the_kernel_are_nobodys_own() {
+    let process = open("zoo-gcore/core.zst");
+    let session = Session::new(&process);
+    let plan = scrub_plan(&session, Fill::ByLength, Level::Names, &Progress::silent());
+    let table = plan.table_of_names().unwrap();
+    let own: Vec<&str> = table.lines().filter_map(|line| line.split('\t').nth(1)).collect();
+    assert!(own.contains(&"zoo"), "{own:?}");
+    // The program imports the first, which glibc has as the end of `wmemset`.
+    for name in ["memset", "__vdso_time", "gettimeofday"] {
+        assert!(!own.contains(&name), "{name}");
+    }
+}

@@ -165,27 +165,3 @@ pub(super) fn whole(memory: &dyn Memory, name: &NameAt) -> Option<(Addr, Vec<u8>
     }
     Some((from, out))
 }
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-    use crate::commands::shrink::scrub_plan;
-    use crate::progress::Progress;
-    use crate::scrub::tests::open;
-    use crate::scrub::{Fill, Level};
-
-    #[test]
-    fn names_of_the_c_library_and_of_the_kernel_are_nobodys_own() {
-        let process = open("zoo-gcore/core.zst");
-        let session = Session::new(&process);
-        let plan = scrub_plan(&session, Fill::ByLength, Level::Names, &Progress::silent());
-        let table = plan.table_of_names().unwrap();
-        let own: Vec<&str> = table.lines().filter_map(|line| line.split('\t').nth(1)).collect();
-        assert!(own.contains(&"zoo"), "{own:?}");
-        // The program imports the first, which glibc has as the end of `wmemset`.
-        for name in ["memset", "__vdso_time", "gettimeofday"] {
-            assert!(!own.contains(&name), "{name}");
-        }
-    }
-}
