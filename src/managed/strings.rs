@@ -8,7 +8,9 @@ use rayon::prelude::*;
 
 use crate::addr::Addr;
 use crate::limits;
+use crate::managed::graph::Space;
 use crate::managed::{Heap, Losses, Object, Part, Selection, StringContent, StringUnits, Tally, TypeIndex, Walker};
+use crate::memory::Memory;
 use crate::progress::Progress;
 
 /// Shards of what was found, by the first bits of hashes, so that threads seldom wait for each other, and each is sorted where
@@ -59,15 +61,6 @@ pub struct StringStat {
 struct Hashed {
     hash: u64,
     addr: u64,
-    size: u64,
-}
-
-/// Strings of one content.
-#[derive(Clone, Copy)]
-struct Same {
-    count: u64,
-    example: u64,
-    /// Of the example.
     size: u64,
 }
 
@@ -186,10 +179,10 @@ fn each_batch(
     (total, failed.load(Ordering::Relaxed))
 }
 
-/// Bytes that one string less each would take.
-fn wasted(heap: &dyn Heap, same: &Same) -> u64 {
-    let room = same.size.checked_next_multiple_of(heap.alignment()).unwrap_or(u64::MAX);
-    same.count.saturating_sub(1).saturating_mul(room)
+/// Bytes that strings of one content waste: all but one of so many, each of that size.
+fn wasted(heap: &dyn Heap, count: u64, size: u64) -> u64 {
+    let room = size.checked_next_multiple_of(heap.alignment()).unwrap_or(u64::MAX);
+    count.saturating_sub(1).saturating_mul(room)
 }
 
 /// Add what was found to `out`; of the contents that several have, the worst, without what they are.
@@ -201,10 +194,9 @@ fn keep_worst(heap: &dyn Heap, shards: Shards, out: &mut StringStat) {
         for same in shard.chunk_by(|a, b| a.hash == b.hash) {
             stat.distinct += 1;
             let [first, _, ..] = same else { continue };
-            let same = Same { count: same.len() as u64, example: first.addr, size: first.size };
-            let wasted = wasted(heap, &same);
+            let (count, example) = (same.len() as u64, Addr::new(first.addr));
+            let wasted = wasted(heap, count, first.size);
             stat.wasted = stat.wasted.saturating_add(wasted);
-            let (count, example) = (same.count, Addr::new(same.example));
             stat.duplicates.push(Duplicate { count, length: 0, wasted, example, value: String::new(), cut: false });
             if stat.duplicates.len() >= 2 * limits::MAX_DUPLICATES {
                 only_worst(&mut stat.duplicates);
@@ -237,7 +229,23 @@ fn tell_worst(heap: &dyn Heap, kind: TypeIndex, out: &mut StringStat) {
     }
 }
 
-impl StringContent<'_> {
+impl<'a> StringContent<'a> {
+    /// What a string of .NET holds, whose length in units of UTF-16 and first unit stand at these places. `space`: the heap's words, which
+    /// whoever asks for many has at hand.
+    pub(crate) fn utf16(
+        space: Option<&'a Space<'_>>,
+        memory: &'a dyn Memory,
+        length_at: Addr,
+        first_unit: Addr,
+    ) -> Option<StringContent<'a>> {
+        let length = space.and_then(|space| space.u32(length_at.get()));
+        let length = length.or_else(|| memory.u32(length_at).ok())?;
+        let len = usize::try_from(length).ok()?.checked_mul(2)?;
+        let bytes = space.and_then(|space| space.bytes(first_unit.get(), len));
+        let bytes = bytes.or_else(|| memory.borrow(first_unit, len))?;
+        Some(StringContent { length, bytes, units: StringUnits::Utf16 })
+    }
+
     /// Its first units as text, at most `most` of them.
     pub fn beginning(&self, most: usize) -> String {
         let units = (self.length as usize).min(most);

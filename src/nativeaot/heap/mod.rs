@@ -21,7 +21,7 @@ use crate::limits;
 use crate::managed::graph::Space;
 use crate::managed::linear::LinearWalker;
 use crate::managed::{
-    self, Elements, FREE_NAME, Object, ObjectReader, Part, StringContent, StringUnits, TypeIndex, TypeInfo, Walker,
+    self, Elements, FREE_NAME, Object, ObjectReader, Part, StringContent, TypeIndex, TypeInfo, Walker,
 };
 use crate::nativeaot::naming::Names;
 use crate::nativeaot::runtime::Runtime;
@@ -189,15 +189,7 @@ impl managed::Heap for Heap<'_> {
     fn string_content(&self, string: &Object) -> Option<StringContent<'_>> {
         let (length_at, first_char) = self.string_form?;
         let (length_at, first_char) = (string.addr.checked_add(length_at)?, string.addr.checked_add(first_char)?);
-        let memory = self.runtime.memory;
-        // Whoever asks for many has the heap's words at hand.
-        let space = self.words.get();
-        let length = space.and_then(|space| space.u32(length_at.get()));
-        let length = length.or_else(|| memory.u32(length_at).ok())?;
-        let len = usize::try_from(length).ok()?.checked_mul(2)?;
-        let bytes = space.and_then(|space| space.bytes(first_char.get(), len));
-        let bytes = bytes.or_else(|| memory.borrow(first_char, len))?;
-        Some(StringContent { length, bytes, units: StringUnits::Utf16 })
+        StringContent::utf16(self.words.get(), self.runtime.memory, length_at, first_char)
     }
 
     fn walker(&self) -> Box<dyn Walker + '_> {
